@@ -1,0 +1,46 @@
+//! The nouns that every part of tcptailor shares: time, rates, sizes, packets, knobs, limits, flow
+//! samples and changes.
+//!
+//! This crate decides nothing and touches nothing: it reads no clock, opens no file, draws no
+//! random number of its own. `flow` and `stack` meet only here.
+//!
+//! ```
+//! use base::{Rate, Instant};
+//! use core::time::Duration;
+//!
+//! let rate: Rate = "25mbit".parse()?;
+//! assert_eq!(rate.bdp_bytes(Duration::from_millis(40)), 125_000);
+//! assert_eq!(rate.to_string(), "25mbit");
+//! assert_eq!(Instant::ZERO + Duration::from_millis(1), Instant::from_nanos(1_000_000));
+//! # Ok::<(), base::UnitError>(())
+//! ```
+//!
+//! Reading list: RFC 9293 (TCP), RFC 7323 (window scaling, timestamps), RFC 2018 (SACK), RFC 6298
+//! (retransmission timeout), RFC 2544 section 26 (how throughput is stated).
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+mod change;
+pub mod knob;
+mod limit;
+mod rng;
+mod sample;
+mod time;
+mod units;
+mod wire_packet;
+
+pub use change::{Change, KnobValue, Live, Netns, Target};
+pub use knob::{KNOBS, Knob, KnobError, Scope, find_knob};
+pub use limit::Limit;
+pub use rng::Rng;
+pub use sample::{
+    CongestionState, CounterSet, FlowKey, FlowSample, HostSample, LinkSample, QdiscSample, Source,
+    TcpState,
+};
+pub use time::Instant;
+pub use units::{Bytes, Fraction, QueueLimit, Rate, UnitError, format_duration, parse_duration};
+pub use wire_packet::WirePacket;

@@ -1,0 +1,444 @@
+//! What can be seen of a flow and of its host at one instant.
+//!
+//! A [`FlowSample`] is filled by `sock_diag`, by a capture, or by our own stack. **What a source
+//! cannot see is `None`, never 0**; units are in the names, and kernel units (microseconds,
+//! segments, bytes per second) are converted where the sample is made. Counters are cumulative
+//! since the connection began: only differences over an interval mean anything.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use crate::{Instant, Limit, Rate};
+
+/// The two ends of a connection, as seen from the host that was sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct FlowKey {
+    /// Address and port on the sampled host.
+    pub local: SocketAddr,
+    /// Address and port of the other side.
+    pub remote: SocketAddr,
+}
+
+impl FlowKey {
+    /// The same flow seen from the other side.
+    #[must_use]
+    pub const fn reversed(self) -> Self {
+        Self {
+            local: self.remote,
+            remote: self.local,
+        }
+    }
+}
+
+impl fmt::Display for FlowKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.local, self.remote)
+    }
+}
+
+/// Who saw it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// The kernel's `sock_diag`.
+    #[default]
+    SockDiag,
+    /// A packet capture.
+    Capture,
+    /// Our own stack.
+    Stack,
+}
+
+/// RFC 9293 section 3.3.2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are those of RFC 9293")]
+pub enum TcpState {
+    Established,
+    SynSent,
+    SynReceived,
+    FinWait1,
+    FinWait2,
+    TimeWait,
+    Closed,
+    CloseWait,
+    LastAck,
+    Listen,
+    Closing,
+}
+
+/// The sender's state of congestion control (Linux `tcp_ca_state`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CongestionState {
+    /// Nothing suspicious.
+    Open,
+    /// Duplicate ACKs or SACKs arrived, nothing is marked lost yet.
+    Disorder,
+    /// The window is being reduced after an ECN mark or a local drop.
+    Cwr,
+    /// Fast recovery.
+    Recovery,
+    /// After a retransmission timeout.
+    Loss,
+}
+
+/// One look at one flow. See the module's head for the rules of units and of `None`.
+///
+/// The comments give the field of Linux's `struct tcp_info` or of `sock_diag` where the name alone
+/// does not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowSample {
+    /// When.
+    pub at: Instant,
+    /// Which flow.
+    pub key: FlowKey,
+    /// An identity that is never reused while the host is up (the socket's cookie).
+    pub cookie: Option<u64>,
+    /// Inode of the socket, which leads to its owner.
+    pub inode: Option<u64>,
+    /// User that owns the socket.
+    pub uid: Option<u32>,
+    /// Inode number of the socket's cgroup directory.
+    pub cgroup_id: Option<u64>,
+    /// Who saw it.
+    pub source: Source,
+    /// RFC 9293 state.
+    pub state: Option<TcpState>,
+    /// State of congestion control.
+    pub congestion_state: Option<CongestionState>,
+    /// Name of the congestion control, such as `cubic`.
+    pub congestion: Option<String>,
+
+    /// Timestamps were agreed (RFC 7323).
+    pub timestamps: Option<bool>,
+    /// SACK was agreed (RFC 2018).
+    pub sack: Option<bool>,
+    /// Window scaling was agreed (RFC 7323).
+    pub window_scaling: Option<bool>,
+    /// ECN was agreed (RFC 3168).
+    pub ecn: Option<bool>,
+    /// Scale of the windows that the peer offers.
+    pub snd_wscale: Option<u8>,
+    /// Scale of the windows that we offer: the largest is `65535 << rcv_wscale`.
+    pub rcv_wscale: Option<u8>,
+
+    /// Payload of a full segment that we send.
+    pub snd_mss_bytes: Option<u32>,
+    /// The receiver's guess of the peer's segment size.
+    pub rcv_mss_bytes: Option<u32>,
+    /// The MSS that we announced.
+    pub advmss_bytes: Option<u32>,
+    /// Path MTU in use.
+    pub pmtu_bytes: Option<u32>,
+
+    /// Sent and not acknowledged. On a listener: length of the accept queue.
+    pub unacked_pkts: Option<u32>,
+    /// Selectively acknowledged (without SACK: duplicate ACKs). On a listener: the backlog.
+    pub sacked_pkts: Option<u32>,
+    /// Marked lost.
+    pub lost_pkts: Option<u32>,
+    /// Retransmitted and still out.
+    pub retrans_pkts: Option<u32>,
+    /// Consecutive timeouts of the head segment.
+    pub timeouts: Option<u8>,
+    /// Unanswered zero-window probes.
+    pub probes: Option<u8>,
+    /// Exponent of the current timeout.
+    pub backoff: Option<u8>,
+    /// Congestion window in segments.
+    pub cwnd_pkts: Option<u32>,
+    /// Slow-start threshold in segments; `u32::MAX` where none was set yet.
+    pub ssthresh_pkts: Option<u32>,
+    /// Current degree of reordering.
+    pub reordering_pkts: Option<u32>,
+
+    /// Window that the peer offers now.
+    pub snd_wnd_bytes: Option<u32>,
+    /// Window that we offer now.
+    pub rcv_wnd_bytes: Option<u32>,
+    /// The receiver's limit on the growth of its window.
+    pub rcv_ssthresh_bytes: Option<u32>,
+    /// Bytes that the application took in the last receiver-side round trip.
+    pub rcv_space_bytes: Option<u32>,
+
+    /// Written and never sent.
+    pub notsent_bytes: Option<u32>,
+    /// Written and not acknowledged (`idiag_wqueue`).
+    pub send_queue_bytes: Option<u32>,
+    /// Received in order and not read (`idiag_rqueue`).
+    pub unread_bytes: Option<u32>,
+
+    /// Smoothed round-trip time; delayed ACKs inflate it.
+    pub srtt: Option<Duration>,
+    /// Mean deviation of the round-trip time.
+    pub rttvar: Option<Duration>,
+    /// Smallest round-trip time of the last minutes.
+    pub min_rtt: Option<Duration>,
+    /// Round-trip time as the receiver sees it.
+    pub rcv_rtt: Option<Duration>,
+    /// Retransmission timeout.
+    pub rto: Option<Duration>,
+    /// Delayed-ACK interval.
+    pub ato: Option<Duration>,
+    /// Time since data was sent.
+    pub since_data_sent: Option<Duration>,
+    /// Time since data arrived.
+    pub since_data_received: Option<Duration>,
+    /// Time since an ACK arrived.
+    pub since_ack_received: Option<Duration>,
+
+    /// Counter: payload sent, retransmissions included.
+    pub bytes_sent: Option<u64>,
+    /// Counter: payload retransmitted.
+    pub bytes_retrans: Option<u64>,
+    /// Counter: payload acknowledged (at the active opener one more, for the SYN).
+    pub bytes_acked: Option<u64>,
+    /// Counter: payload received in order.
+    pub bytes_received: Option<u64>,
+    /// Counter: segments sent.
+    pub segs_out: Option<u64>,
+    /// Counter: segments received.
+    pub segs_in: Option<u64>,
+    /// Counter: segments with payload sent.
+    pub data_segs_out: Option<u64>,
+    /// Counter: segments with payload received.
+    pub data_segs_in: Option<u64>,
+    /// Counter: segments delivered to the peer.
+    pub delivered_pkts: Option<u64>,
+    /// Counter: segments delivered with an ECN mark.
+    pub delivered_ce_pkts: Option<u64>,
+    /// Counter: segments retransmitted.
+    pub retrans_total_pkts: Option<u64>,
+    /// Counter: retransmissions that were not needed (D-SACK).
+    pub dsack_dups: Option<u64>,
+    /// Counter: reordering events.
+    pub reord_seen: Option<u64>,
+    /// Counter: packets received out of order.
+    pub out_of_order_pkts: Option<u64>,
+    /// Counter: retransmission timeouts.
+    pub rto_total: Option<u64>,
+
+    /// Counter: time with something to send or unacknowledged, including the next two.
+    pub busy_time: Option<Duration>,
+    /// Counter: time stopped by the peer's window.
+    pub rwnd_limited_time: Option<Duration>,
+    /// Counter: time stopped by the send buffer. False negatives: no rule may use it.
+    pub sndbuf_limited_time: Option<Duration>,
+
+    /// Best recent delivery-rate sample.
+    pub delivery_rate: Option<Rate>,
+    /// Whether the application limited that sample.
+    pub delivery_app_limited: Option<bool>,
+    /// Rate at which packets are paced; `None` where it is unlimited or unknown.
+    pub pacing_rate: Option<Rate>,
+    /// Upper bound on that rate, where the application set one.
+    pub max_pacing_rate: Option<Rate>,
+
+    /// Memory charged by received packets (`skmeminfo` r).
+    pub rmem_bytes: Option<u32>,
+    /// Limit of receive memory (rb).
+    pub rcvbuf_bytes: Option<u32>,
+    /// Memory charged by unsent and unacknowledged packets (w).
+    pub wmem_queued_bytes: Option<u32>,
+    /// Limit of send memory (tb).
+    pub sndbuf_bytes: Option<u32>,
+    /// Memory of this flow's packets in qdisc and driver (t).
+    pub local_queue_bytes: Option<u32>,
+    /// Packets that arrived while the application held the socket (bl).
+    pub backlog_bytes: Option<u32>,
+    /// Counter: packets dropped at this socket (d).
+    pub socket_drops: Option<u64>,
+
+    /// `TCP_NODELAY` as the owner set it.
+    pub nodelay: Option<bool>,
+    /// `TCP_CORK` as it stands.
+    pub cork: Option<bool>,
+    /// The application fixed the send buffer (`SO_BUF_LOCK` bit 0).
+    pub sndbuf_locked: Option<bool>,
+    /// The application fixed the receive buffer (`SO_BUF_LOCK` bit 1).
+    pub rcvbuf_locked: Option<bool>,
+    /// `TCP_NOTSENT_LOWAT`; `None` also where it is unlimited.
+    pub notsent_lowat_bytes: Option<u32>,
+    /// Counter: CPU time of the process that owns the socket.
+    pub owner_cpu_time: Option<Duration>,
+
+    /// Why it is not sending, from a source that knows.
+    pub limit: Option<Limit>,
+}
+
+impl FlowSample {
+    /// A sample in which nothing is known but time and flow: the start for every source and test.
+    #[must_use]
+    // tidy: long because each of the fields is named once
+    pub const fn empty(at: Instant, key: FlowKey) -> Self {
+        Self {
+            at,
+            key,
+            cookie: None,
+            inode: None,
+            uid: None,
+            cgroup_id: None,
+            source: Source::SockDiag,
+            state: None,
+            congestion_state: None,
+            congestion: None,
+            timestamps: None,
+            sack: None,
+            window_scaling: None,
+            ecn: None,
+            snd_wscale: None,
+            rcv_wscale: None,
+            snd_mss_bytes: None,
+            rcv_mss_bytes: None,
+            advmss_bytes: None,
+            pmtu_bytes: None,
+            unacked_pkts: None,
+            sacked_pkts: None,
+            lost_pkts: None,
+            retrans_pkts: None,
+            timeouts: None,
+            probes: None,
+            backoff: None,
+            cwnd_pkts: None,
+            ssthresh_pkts: None,
+            reordering_pkts: None,
+            snd_wnd_bytes: None,
+            rcv_wnd_bytes: None,
+            rcv_ssthresh_bytes: None,
+            rcv_space_bytes: None,
+            notsent_bytes: None,
+            send_queue_bytes: None,
+            unread_bytes: None,
+            srtt: None,
+            rttvar: None,
+            min_rtt: None,
+            rcv_rtt: None,
+            rto: None,
+            ato: None,
+            since_data_sent: None,
+            since_data_received: None,
+            since_ack_received: None,
+            bytes_sent: None,
+            bytes_retrans: None,
+            bytes_acked: None,
+            bytes_received: None,
+            segs_out: None,
+            segs_in: None,
+            data_segs_out: None,
+            data_segs_in: None,
+            delivered_pkts: None,
+            delivered_ce_pkts: None,
+            retrans_total_pkts: None,
+            dsack_dups: None,
+            reord_seen: None,
+            out_of_order_pkts: None,
+            rto_total: None,
+            busy_time: None,
+            rwnd_limited_time: None,
+            sndbuf_limited_time: None,
+            delivery_rate: None,
+            delivery_app_limited: None,
+            pacing_rate: None,
+            max_pacing_rate: None,
+            rmem_bytes: None,
+            rcvbuf_bytes: None,
+            wmem_queued_bytes: None,
+            sndbuf_bytes: None,
+            local_queue_bytes: None,
+            backlog_bytes: None,
+            socket_drops: None,
+            nodelay: None,
+            cork: None,
+            sndbuf_locked: None,
+            rcvbuf_locked: None,
+            notsent_lowat_bytes: None,
+            owner_cpu_time: None,
+            limit: None,
+        }
+    }
+
+    /// Packets in flight: sent, neither acknowledged nor known to be lost, plus retransmissions.
+    #[must_use]
+    pub fn packets_out(&self) -> Option<u32> {
+        let gone = self.sacked_pkts.unwrap_or(0) + self.lost_pkts.unwrap_or(0);
+        Some(self.unacked_pkts?.saturating_sub(gone) + self.retrans_pkts.unwrap_or(0))
+    }
+
+    /// Bytes in flight by the counters, exact also for small segments up to the SYN's one byte.
+    #[must_use]
+    pub fn bytes_out(&self) -> Option<u64> {
+        Some(
+            self.bytes_sent?
+                .saturating_sub(self.bytes_retrans.unwrap_or(0))
+                .saturating_sub(self.bytes_acked?),
+        )
+    }
+}
+
+/// Named counters of a namespace (`/proc/net/snmp`, `/proc/net/netstat`), such as `TcpRetransSegs`
+/// and `TcpExtDelayedACKs`: the group's name and the counter's, as `nstat` prints them.
+pub type CounterSet = BTreeMap<String, u64>;
+
+/// One look at what the flows of a network namespace share.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HostSample {
+    /// When.
+    pub at: Instant,
+    /// Counters of the namespace.
+    pub counters: CounterSet,
+    /// Its interfaces.
+    pub links: Vec<LinkSample>,
+    /// Sysctls by name, such as `net.ipv4.tcp_rmem`, as text with single spaces.
+    pub sysctls: BTreeMap<String, String>,
+}
+
+/// One look at an interface.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LinkSample {
+    /// Index in its namespace.
+    pub index: u32,
+    /// Name, such as `eth0`.
+    pub name: String,
+    /// Largest packet.
+    pub mtu_bytes: u32,
+    /// Length of the transmit queue in packets.
+    pub txqueuelen_pkts: u32,
+    /// Counter: packets sent.
+    pub tx_pkts: u64,
+    /// Counter: bytes sent.
+    pub tx_bytes: u64,
+    /// Counter: packets dropped on the way out.
+    pub tx_dropped_pkts: u64,
+    /// Counter: packets received.
+    pub rx_pkts: u64,
+    /// Counter: bytes received.
+    pub rx_bytes: u64,
+    /// Counter: packets dropped on the way in.
+    pub rx_dropped_pkts: u64,
+    /// Its queueing disciplines.
+    pub qdiscs: Vec<QdiscSample>,
+}
+
+/// One look at a queueing discipline.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QdiscSample {
+    /// Kind, such as `pfifo_fast`.
+    pub kind: String,
+    /// Handle (`major << 16 | minor`).
+    pub handle: u32,
+    /// Parent (`u32::MAX` is the root).
+    pub parent: u32,
+    /// Its limit, in the unit of its kind (packets for `pfifo`, bytes for `bfifo` and `tbf`).
+    pub limit: Option<u64>,
+    /// Counter: packets dropped.
+    pub dropped_pkts: u64,
+    /// Counter: packets that had to wait.
+    pub overlimits: u64,
+    /// Packets in it now.
+    pub backlog_pkts: u64,
+    /// Bytes in it now.
+    pub backlog_bytes: u64,
+}

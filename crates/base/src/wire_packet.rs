@@ -1,0 +1,22 @@
+//! What a path needs to know of a packet.
+
+/// Anything that a link can carry.
+///
+/// A *superpacket* stands for several packets on the wire (segmentation offload). A link counts,
+/// delays and drops wire packets, and cuts a superpacket where only a part of it fits or survives.
+pub trait WirePacket: Sized {
+    /// How many packets this is on the wire; at least 1.
+    fn segments(&self) -> u32;
+
+    /// Bytes of all its packets on the wire, each with its own headers.
+    fn wire_bytes(&self) -> u64;
+
+    /// Bytes of the largest of its packets on the wire, for the comparison with an MTU.
+    fn largest_segment_bytes(&self) -> u32;
+
+    /// Cuts it in front of segment `at`, where `0 < at < self.segments()`.
+    fn split_off(&mut self, at: u32) -> Self;
+
+    /// A copy, for links that duplicate.
+    fn duplicate(&self) -> Self;
+}

@@ -1,0 +1,89 @@
+//! What the doctor says of a flow.
+
+use base::{Knob, KnobValue, Limit, Live, Rate};
+
+use crate::catalogue::Diagnosis;
+
+/// How sure a verdict is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+pub enum Confidence {
+    /// The signal is there, and other causes could give it too.
+    Low,
+    /// The signal is there and other causes were ruled out.
+    Medium,
+    /// A setting or counter that only this cause has confirms it.
+    High,
+}
+
+/// One row of evidence: what was seen, and what the rule asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Evidence {
+    /// Name of the field, as in `FlowSample`, `nstat` or sysctl.
+    pub field: &'static str,
+    /// What was seen, with its unit.
+    pub observed: String,
+    /// What the rule compares it with, with its unit.
+    pub expected: String,
+}
+
+/// On which host a change has to be made, seen from the host that was observed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+pub enum Side {
+    /// Here.
+    Local,
+    /// On the host at the other end.
+    Remote,
+}
+
+/// A change that would help. It names the knob (whose scope says what it is turned on) and leaves
+/// to the caller which socket, route, interface or namespace that is.
+#[derive(Clone, Debug)]
+pub struct Proposal {
+    /// Which host.
+    pub side: Side,
+    /// Which setting.
+    pub knob: &'static Knob,
+    /// The value to set.
+    pub to: KnobValue,
+    /// When it takes effect.
+    pub live: Live,
+    /// What it may cost.
+    pub risk: &'static str,
+}
+
+/// What would limit the flow if this verdict's limit were gone.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct NextLimit {
+    /// In words, such as `window scale: 65535 bytes per round trip`.
+    pub what: String,
+    /// The rate that it allows, where that can be said.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub rate: Option<Rate>,
+}
+
+/// One answer to "what limits this flow", with its reasons.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// Which diagnosis, with its id, sentence and kind.
+    pub diagnosis: &'static Diagnosis,
+    /// The limit it refines; for advice, what the flow's limit is beside it.
+    pub limit: Option<Limit>,
+    /// Share of the observed time, 0 to 1.
+    pub share: f64,
+    /// How sure.
+    pub confidence: Confidence,
+    /// Why.
+    pub evidence: Vec<Evidence>,
+    /// What comes behind it.
+    pub next: Option<NextLimit>,
+    /// What to change, smallest scope first. Empty where no TCP setting helps.
+    pub proposals: Vec<Proposal>,
+    /// What to do in the program or on the path, or why no TCP setting helps.
+    pub remark: String,
+}

@@ -1,0 +1,14 @@
+//! What would happen if: trials, workloads, scenario files, statistics, and what an engine returns.
+//!
+//! This crate runs nothing on a real network and reads no clock or file: scenario files come in as
+//! text, measurements as numbers.
+#![forbid(unsafe_code)]
+
+mod outcome;
+pub mod text;
+mod trial;
+mod workload;
+
+pub use outcome::{Caveat, LatenessMicros, LinkOutcome, Outcome, ResponseMicros};
+pub use trial::{HostSpec, PathSpec, Settings, Trial};
+pub use workload::{Amount, Completion, Direction, Workload, WriteMethod};

@@ -1,0 +1,100 @@
+//! What an engine returns: numbers with their doubts.
+
+use base::Limit;
+use serde::{Deserialize, Serialize};
+
+/// Percentiles of a response time, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResponseMicros {
+    /// Operations.
+    pub n: u64,
+    /// Median.
+    pub p50: u64,
+    /// 90th percentile.
+    pub p90: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// Worst.
+    pub max: u64,
+}
+
+/// How late an emulator delivered packets, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatenessMicros {
+    /// Median.
+    pub p50: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// Worst.
+    pub max: u64,
+}
+
+/// What one direction of the path did. Counts are wire packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkOutcome {
+    /// Packets that came in.
+    pub sent: u64,
+    /// Packets that came out.
+    pub delivered: u64,
+    /// Packets that were lost or found the queue full.
+    pub dropped_segments: u64,
+    /// Of these, the ones that found the queue full.
+    pub queue_dropped_segments: u64,
+    /// Most bytes that waited.
+    pub queue_bytes_max: u64,
+    /// How late the emulator was; `None` where time is virtual or nothing is emulated.
+    pub lateness_us: Option<LatenessMicros>,
+}
+
+/// A reason to doubt a number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "caveat", rename_all = "kebab-case")]
+pub enum Caveat {
+    /// The emulator's 99th percentile of lateness exceeds the limit: times are longer than told.
+    EmulatorLate {
+        /// Measured.
+        p99_us: u64,
+        /// Allowed.
+        limit_us: u64,
+        /// Above the second limit: the outcome must not be used.
+        invalid: bool,
+    },
+    /// A setting could not be applied on this engine.
+    SettingNotApplied {
+        /// The knob.
+        knob: String,
+        /// Why.
+        why: String,
+    },
+    /// The real-time priority for the emulator was refused.
+    NoRealtimePriority,
+    /// The processors were busy with other work.
+    HostBusy {
+        /// Share of the processors' time that this run did not get, in percent.
+        percent: u64,
+    },
+    /// A workload ended before its time.
+    EndedEarly {
+        /// Why.
+        why: String,
+    },
+}
+
+/// What came out of one run of a trial.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Payload per second that arrived, in bit/s, in the workload's main direction.
+    pub goodput_bps: u64,
+    /// Seconds that were measured.
+    pub duration_s: f64,
+    /// Response times, for workloads that have them.
+    pub response_us: Option<ResponseMicros>,
+    /// Limits and the share of time of each, most first.
+    pub limits: Vec<(Limit, f64)>,
+    /// Client to server.
+    pub forward: LinkOutcome,
+    /// Server to client.
+    pub reverse: LinkOutcome,
+    /// Doubts.
+    pub caveats: Vec<Caveat>,
+}

@@ -1,0 +1,163 @@
+//! What the programs at both ends do, apart from how an engine makes them do it.
+
+use core::time::Duration;
+
+use base::{Bytes, Rate};
+use serde::{Deserialize, Serialize};
+
+use crate::text::duration;
+
+/// Which way the payload goes. The client opens the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// Client to server.
+    Up,
+    /// Server to client.
+    Down,
+    /// Both at once.
+    Both,
+}
+
+/// When a workload ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Amount {
+    /// After this much payload, per flow.
+    Bytes(Bytes),
+    /// After this time.
+    Time(#[serde(with = "duration")] Duration),
+    /// After so many operations (requests, records, bursts), per flow.
+    Operations(u64),
+}
+
+/// How a message that consists of several pieces is handed to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteMethod {
+    /// One `write` per piece: the pattern that stalls.
+    Write,
+    /// All pieces in one `writev`.
+    Writev,
+    /// One `send` per piece, all but the last with `MSG_MORE`.
+    MsgMore,
+    /// Cork, one `write` per piece, uncork.
+    Cork,
+    /// Cork and never uncork: a fault.
+    CorkForever,
+}
+
+/// When a record counts as done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Completion {
+    /// As soon as the kernel took it.
+    Written,
+    /// When the peer has acknowledged it (what a send buffer of zero means on Winsock).
+    Acknowledged,
+}
+
+/// The traffic of a trial.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Workload {
+    /// As much as the connection carries.
+    Bulk {
+        /// Which way.
+        direction: Direction,
+        /// Connections at once.
+        flows: u32,
+        /// Bytes per `write`.
+        write_size: Bytes,
+        /// The end.
+        amount: Amount,
+    },
+    /// A request, its response, the next request, on one connection (netperf calls it RR).
+    RequestResponse {
+        /// Bytes of a request.
+        request: Bytes,
+        /// Bytes of a response.
+        response: Bytes,
+        /// Connections at once.
+        flows: u32,
+        /// The end.
+        amount: Amount,
+    },
+    /// As before, with a new connection for each request (netperf calls it CRR).
+    ConnectRequestClose {
+        /// Bytes of a request.
+        request: Bytes,
+        /// Bytes of a response.
+        response: Bytes,
+        /// The end.
+        amount: Amount,
+    },
+    /// Pieces of a request, each handed over by itself, then the reply is awaited.
+    WriteWriteRead {
+        /// Pieces per request.
+        writes: u32,
+        /// Bytes of each piece.
+        write_size: Bytes,
+        /// Bytes of the reply.
+        reply: Bytes,
+        /// How the pieces are handed over.
+        method: WriteMethod,
+        /// The end.
+        amount: Amount,
+    },
+    /// Records one way, without replies.
+    Records {
+        /// Bytes of a record.
+        record: Bytes,
+        /// Records per second; `None` for as fast as they complete.
+        per_second: Option<u32>,
+        /// When a record is done.
+        completion: Completion,
+        /// The end.
+        amount: Amount,
+    },
+    /// Requests on one connection, answers on another, one at a time (seed: Winsock, case 1).
+    Quotes {
+        /// Pieces per request, each a `write` of its own.
+        writes: u32,
+        /// Bytes of a piece.
+        write_size: Bytes,
+        /// Bytes of an answer, written in the same number of pieces.
+        reply: Bytes,
+        /// Both readers switch quick ACKs off before each read, as stacks without them behave.
+        delayed_acks: bool,
+        /// The end.
+        amount: Amount,
+    },
+    /// A block, an idle gap, the next block; the client awaits one byte when a block has arrived.
+    Bursts {
+        /// Bytes of a block.
+        burst: Bytes,
+        /// The gap.
+        #[serde(with = "duration")]
+        idle: Duration,
+        /// A new connection for each block.
+        reconnect: bool,
+        /// The end.
+        amount: Amount,
+    },
+    /// Bulk from the client into a server that reads slowly.
+    SlowReader {
+        /// Bytes per read.
+        read_size: Bytes,
+        /// Time from read to read.
+        #[serde(with = "duration")]
+        every: Duration,
+        /// The end.
+        amount: Amount,
+    },
+    /// A client that writes at this rate.
+    Paced {
+        /// Payload rate.
+        rate: Rate,
+        /// Bytes per `write`.
+        write_size: Bytes,
+        /// The end.
+        amount: Amount,
+    },
+}

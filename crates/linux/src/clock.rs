@@ -1,0 +1,19 @@
+//! The only reader of real time.
+
+use base::Instant;
+use rustix::time::{ClockId, clock_gettime};
+
+/// The kernel's monotonic clock. All clocks of one host share their epoch, so that instants of
+/// several processes can be compared.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Clock;
+
+impl Clock {
+    /// Now.
+    #[must_use]
+    pub fn now(self) -> Instant {
+        let time = clock_gettime(ClockId::Monotonic);
+        let nanos = time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs();
+        Instant::from_nanos(nanos)
+    }
+}

@@ -1,0 +1,88 @@
+//! What can go wrong between us and the kernel.
+
+use std::io;
+use std::path::PathBuf;
+
+/// `Result` with [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An operation that failed, with its object. The message says what happened; where the remedy is
+/// known it says what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A permission is missing: an expected answer, rendered as advice.
+    #[error("{what} needs {needs}: {hint}")]
+    Permission {
+        /// What was tried.
+        what: String,
+        /// The capability or file permission.
+        needs: &'static str,
+        /// How to give it.
+        hint: String,
+    },
+    /// The kernel lacks something.
+    #[error("{what} is not supported by this kernel: {hint}")]
+    Unsupported {
+        /// What was tried.
+        what: String,
+        /// What is lost, or what to do.
+        hint: String,
+    },
+    /// Something named by the user is not there (any more).
+    #[error("{what} `{name}` does not exist{hint}")]
+    NotFound {
+        /// Kind of the object.
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// What to do, beginning with a separator; may be empty.
+        hint: String,
+    },
+    /// A system call failed.
+    #[error("{op}: {source}")]
+    Os {
+        /// The operation with its object, such as `open /dev/net/tun`.
+        op: String,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A file holds what it should not.
+    #[error("{}: {what}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong and what to do.
+        what: String,
+    },
+    /// Another side did not keep to the protocol, or went away.
+    #[error("{0}")]
+    Peer(String),
+}
+
+impl Error {
+    /// For `map_err`: names the operation that failed.
+    pub fn os(op: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let op = op.into();
+        move |source| Self::Os { op, source }
+    }
+
+    /// For `map_err` on rustix calls.
+    pub fn errno(op: impl Into<String>) -> impl FnOnce(rustix::io::Errno) -> Self {
+        let op = op.into();
+        move |errno| Self::Os {
+            op,
+            source: errno.into(),
+        }
+    }
+
+    /// Whether a missing permission or kernel feature is the cause (exit code 4).
+    #[must_use]
+    pub fn is_missing_privilege(&self) -> bool {
+        match self {
+            Self::Permission { .. } | Self::Unsupported { .. } => true,
+            Self::Os { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
+            _ => false,
+        }
+    }
+}

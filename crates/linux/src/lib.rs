@@ -1,0 +1,10 @@
+//! Do it for real: every system call of tcptailor. The only crate that holds `unsafe`, reads a
+//! clock or touches a file descriptor.
+
+mod clock;
+mod error;
+mod netns;
+
+pub use clock::Clock;
+pub use error::{Error, Result};
+pub use netns::{NAMED_DIR, NetnsHandle};

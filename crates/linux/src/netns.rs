@@ -1,0 +1,143 @@
+//! Network namespaces: opening one and doing something in it.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+
+use base::Netns;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::error::{Error, Result};
+
+/// Directory in which `ip netns` keeps its names.
+pub const NAMED_DIR: &str = "/run/netns";
+
+/// An open network namespace. It lives at least as long as this handle.
+#[derive(Debug)]
+pub struct NetnsHandle {
+    name: Netns,
+    file: File,
+}
+
+impl NetnsHandle {
+    /// Opens the namespace that a user named.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where there is none of this name, [`Error::Permission`] where it is not
+    /// ours to enter.
+    pub fn open(name: &Netns) -> Result<Self> {
+        let path = match name {
+            Netns::Own => PathBuf::from("/proc/thread-self/ns/net"),
+            Netns::Named(name) => PathBuf::from(NAMED_DIR).join(name),
+            Netns::OfProcess(pid) => PathBuf::from(format!("/proc/{pid}/ns/net")),
+        };
+        let file = File::open(&path).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => Error::NotFound {
+                what: "network namespace",
+                name: name.to_string(),
+                hint: "; `ip netns` lists the named ones".into(),
+            },
+            io::ErrorKind::PermissionDenied => Error::Permission {
+                what: format!("entering the {name}"),
+                needs: "CAP_SYS_ADMIN",
+                hint: "run as root, or as the owner of the process".into(),
+            },
+            _ => Error::Os {
+                op: format!("open {}", path.display()),
+                source,
+            },
+        })?;
+        Ok(Self {
+            name: name.clone(),
+            file,
+        })
+    }
+
+    /// Takes over a namespace that was made without a name; `name` is how messages call it.
+    #[must_use]
+    pub const fn from_file(name: Netns, file: File) -> Self {
+        Self { name, file }
+    }
+
+    /// As the user named it.
+    #[must_use]
+    pub const fn name(&self) -> &Netns {
+        &self.name
+    }
+
+    /// The inode number, which tells namespaces apart while they live.
+    ///
+    /// # Errors
+    /// Where the kernel refuses `fstat`.
+    pub fn inode(&self) -> Result<u64> {
+        use std::os::unix::fs::MetadataExt;
+        Ok(self
+            .file
+            .metadata()
+            .map_err(Error::os("fstat of a namespace"))?
+            .ino())
+    }
+
+    /// Runs `work` on a thread of its own inside the namespace and returns what it returns.
+    /// Sockets, TUN devices and child processes made there stay in the namespace.
+    ///
+    /// # Errors
+    /// Where the namespace may not be entered.
+    ///
+    /// # Panics
+    /// Where `work` panics.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+        std::thread::scope(|scope| {
+            scope
+                .spawn(|| {
+                    self.enter()?;
+                    Ok(work())
+                })
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    /// Moves the calling thread into the namespace, for good. Meant for threads made for it.
+    ///
+    /// # Errors
+    /// [`Error::Permission`] without `CAP_SYS_ADMIN` over the namespace.
+    pub fn enter(&self) -> Result<()> {
+        move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network)).map_err(
+            |errno| match errno {
+                rustix::io::Errno::PERM => Error::Permission {
+                    what: format!("entering the {}", self.name),
+                    needs: "CAP_SYS_ADMIN",
+                    hint: "run as root".into(),
+                },
+                _ => Error::Os {
+                    op: format!("setns to the {}", self.name),
+                    source: errno.into(),
+                },
+            },
+        )
+    }
+}
+
+impl AsFd for NetnsHandle {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_namespace_opens_and_an_unknown_one_says_so() {
+        assert!(
+            NetnsHandle::open(&Netns::Own)
+                .and_then(|ns| ns.inode())
+                .is_ok()
+        );
+        let error = NetnsHandle::open(&Netns::Named("tcptailor-none".into())).expect_err("none");
+        assert!(error.to_string().contains("does not exist"), "{error}");
+    }
+}
