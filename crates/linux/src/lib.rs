@@ -1,10 +1,21 @@
 //! Do it for real: every system call of tcptailor. The only crate that holds `unsafe`, reads a
 //! clock or touches a file descriptor.
 
+mod actuator;
 mod clock;
 mod error;
-mod netns;
 
+pub mod netlink;
+mod netns;
+mod plan;
+pub mod sockopt;
+mod state;
+pub mod sysctl;
+
+pub use actuator::Setting;
 pub use clock::Clock;
 pub use error::{Error, Result};
+
 pub use netns::{NAMED_DIR, NetnsHandle};
+pub use plan::Plan;
+pub use state::State;
