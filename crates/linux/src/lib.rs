@@ -5,6 +5,7 @@ mod actuator;
 mod clock;
 mod error;
 
+pub mod journal;
 pub mod netlink;
 mod netns;
 mod plan;
@@ -16,6 +17,7 @@ pub use actuator::Setting;
 pub use clock::Clock;
 pub use error::{Error, Result};
 
+pub use journal::Journal;
 pub use netns::{NAMED_DIR, NetnsHandle};
 pub use plan::Plan;
 pub use state::State;

@@ -125,17 +125,16 @@ pub fn restore(socket: BorrowedFd<'_>, knob: &Knob, old: &State) -> Result<()> {
 
 /// Gives a buffer the size that was read from it, which also locks it. The kernel doubles what it
 /// is told, and limits what it is told without privilege (Linux 6.18 `net/core/sock.c`,
-/// `sk_setsockopt`), so the unlimited option is tried where the limited one falls short.
+/// `sk_setsockopt`), so the unlimited option comes first: a size that was reached by autotuning
+/// lies above the limit. One call does it, so that no crash leaves a third size.
 fn set_buffer(socket: BorrowedFd<'_>, buffer: Buffer, bytes: u64) -> io::Result<()> {
-    set(socket, SOL_SOCKET, buffer.option, bytes / 2)?;
-    if number(socket, SOL_SOCKET, buffer.option)? < bytes / 2 * 2 {
-        match set(socket, SOL_SOCKET, buffer.forced, bytes / 2) {
-            // Without the privilege the limited size must do; the journal reports what is read.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
-            other => other?,
+    match set(socket, SOL_SOCKET, buffer.forced, bytes / 2) {
+        // Without the privilege the limited size must do; the journal reports what is read.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            set(socket, SOL_SOCKET, buffer.option, bytes / 2)
         }
+        other => other,
     }
-    Ok(())
 }
 
 /// Where a knob is kept, with what error messages need.
