@@ -153,6 +153,7 @@ pub(crate) fn table(header: &[&str]) -> Table {
                 .iter()
                 .map(|name| Cell::new(name).add_attribute(Attribute::Bold)),
         );
+    table.style_text_only();
     let terminal = table.width().unwrap_or(TABLE_COLUMNS);
     table.set_width(terminal.clamp(40, TABLE_COLUMNS));
     for column in table.column_iter_mut() {

@@ -116,15 +116,9 @@ fn range(row: &Row) -> String {
 }
 
 fn overview(rows: &[Row]) -> String {
-    let mut table = output::table(&["KNOB", "SCOPE", "UNIT", "LINUX", "WHAT IT DOES"]);
+    let mut table = output::table(&["KNOB", "SCOPE", "UNIT", "WHAT IT DOES"]);
     for row in rows {
-        table.add_row([
-            row.name,
-            scope_name(row.scope),
-            row.unit,
-            &row.linux,
-            &row.help,
-        ]);
+        table.add_row([row.name, scope_name(row.scope), row.unit, &row.help]);
     }
     output::render(&table)
 }
