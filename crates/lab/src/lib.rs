@@ -4,11 +4,13 @@
 //! text, measurements as numbers.
 #![forbid(unsafe_code)]
 
+mod faults;
 mod outcome;
 pub mod text;
 mod trial;
 mod workload;
 
+pub use faults::{Cure, FAULTS, Fault, find_fault};
 pub use outcome::{Caveat, LatenessMicros, LinkOutcome, Outcome, ResponseMicros};
 pub use trial::{HostSpec, PathSpec, Settings, Trial};
 pub use workload::{Amount, Completion, Direction, Workload, WriteMethod};
