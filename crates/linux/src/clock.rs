@@ -1,5 +1,7 @@
 //! The only reader of real time.
 
+use core::time::Duration;
+
 use base::Instant;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -15,5 +17,15 @@ impl Clock {
         let time = clock_gettime(ClockId::Monotonic);
         let nanos = time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs();
         Instant::from_nanos(nanos)
+    }
+
+    /// Time since 1970, for the stamps of documents; it jumps when somebody sets the clock.
+    #[must_use]
+    pub fn unix_time(self) -> Duration {
+        let time = clock_gettime(ClockId::Realtime);
+        Duration::new(
+            time.tv_sec.unsigned_abs(),
+            time.tv_nsec.unsigned_abs() as u32,
+        )
     }
 }
