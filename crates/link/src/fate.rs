@@ -179,11 +179,15 @@ mod tests {
     fn skipped_packets_use_up_their_fates() {
         let spec = LinkSpec {
             loss: Loss::Random(Fraction::from_parts(300_000_000)),
+            jitter: Duration::from_millis(1),
             ..LinkSpec::ideal()
         };
-        let (mut all, mut some) = (Fates::new(&spec, 9), Fates::new(&spec, 9));
-        some.skip(5);
-        let later: Vec<_> = (0..20).map(|_| all.scan(1)).skip(5).collect();
-        assert_eq!((0..15).map(|_| some.scan(1)).collect::<Vec<_>>(), later);
+        let fates = Fates::new(&spec, 9);
+        let draw = |mut fates: Fates| -> Vec<_> {
+            (0..20).map(|_| (fates.scan(1), fates.jitter())).collect()
+        };
+        let mut later = fates.clone();
+        later.skip(5);
+        assert_eq!(draw(fates)[5..], draw(later)[..15]);
     }
 }

@@ -164,8 +164,7 @@ impl Wire {
                 if room >= shape.bytes_from(at_once) {
                     return shape.segments;
                 }
-                // The last one may be smaller, but it is behind at least one that is not.
-                (room / shape.segment_bytes).min(u64::from(shape.segments - at_once - 1))
+                room / shape.segment_bytes
             }
         };
         let left = shape.segments - at_once;

@@ -295,6 +295,23 @@ fn the_wire_computes_with_its_overhead_and_carries_the_remainder() {
 }
 
 #[test]
+fn a_wire_that_is_fed_in_time_keeps_its_remainder() {
+    // Each packet comes exactly when the one before has left: 7000 of them drift by nothing.
+    let mut link = link(LinkSpec {
+        rate: rate("7gbit"),
+        overhead_bytes: 38,
+        ..LinkSpec::ideal()
+    });
+    let mut now = Instant::ZERO;
+    for id in 0..7_000 {
+        let _ = link.handle_packet(now, Super::new(id, 1));
+        now = link.poll_timeout().expect("one is under way");
+        assert!(link.poll_deliver(now).is_some());
+    }
+    assert_eq!(now.as_nanos(), 12_304_000);
+}
+
+#[test]
 fn what_is_too_big_vanishes_or_is_reported() {
     let check = |too_big, packet: Super, reported: Option<(u32, u32)>, arrived: &str| {
         let mut link = link(LinkSpec {
