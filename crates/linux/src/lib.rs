@@ -3,8 +3,12 @@
 
 mod clock;
 mod error;
+mod netlink_dump;
 mod netns;
+mod sock_diag;
+mod tcp_info;
 
 pub use clock::Clock;
 pub use error::{Error, Result};
 pub use netns::{NAMED_DIR, NetnsHandle};
+pub use sock_diag::{ScanRequest, SockDiag};
