@@ -5,10 +5,17 @@ mod clock;
 mod error;
 mod netlink_dump;
 mod netns;
+mod process;
+mod remote_socket;
 mod sock_diag;
 mod tcp_info;
 
 pub use clock::Clock;
 pub use error::{Error, Result};
 pub use netns::{NAMED_DIR, NetnsHandle};
+pub use process::{
+    ProcessInfo, SocketOwner, SocketOwners, cgroup_id, process_cgroup, process_cpu_time,
+    process_info,
+};
+pub use remote_socket::{OwnerProcess, RemoteSocket};
 pub use sock_diag::{ScanRequest, SockDiag};
