@@ -2,7 +2,9 @@
 //! clock or touches a file descriptor.
 
 mod clock;
+mod counters;
 mod error;
+mod links;
 mod netlink_dump;
 mod netns;
 mod process;
@@ -11,7 +13,9 @@ mod sock_diag;
 mod tcp_info;
 
 pub use clock::Clock;
+pub use counters::{counters, host_sample, sysctl};
 pub use error::{Error, Result};
+pub use links::link_samples;
 pub use netns::{NAMED_DIR, NetnsHandle};
 pub use process::{
     ProcessInfo, SocketOwner, SocketOwners, cgroup_id, process_cgroup, process_cpu_time,

@@ -60,12 +60,12 @@ pub(crate) struct NetlinkSocket {
 }
 
 impl NetlinkSocket {
-    pub(crate) fn open(protocol: Protocol, what: &str) -> Result<Self> {
+    pub(crate) fn open(protocol: Option<Protocol>, what: &str) -> Result<Self> {
         let fd = rustix::net::socket_with(
             AddressFamily::NETLINK,
             SocketType::RAW,
             SocketFlags::CLOEXEC,
-            Some(protocol),
+            protocol,
         )
         .map_err(|errno| open_error(errno, what))?;
         set_socket_timeout(&fd, Timeout::Recv, Some(ANSWER_TIMEOUT))

@@ -72,7 +72,7 @@ impl SockDiag {
     /// [`Error::Unsupported`] on a kernel without it, [`Error::Os`] where no descriptor is left.
     pub fn open() -> Result<Self> {
         Ok(Self {
-            netlink: NetlinkSocket::open(SOCK_DIAG, "sock_diag")?,
+            netlink: NetlinkSocket::open(Some(SOCK_DIAG), "sock_diag")?,
             bound: BTreeMap::new(),
         })
     }
