@@ -1,20 +1,25 @@
 //! Do it for real: every system call of tcptailor. The only crate that holds `unsafe`, reads a
 //! clock or touches a file descriptor.
 
+pub mod cleanup;
 mod clock;
 mod counters;
 mod error;
+mod lab_netns;
 mod links;
+pub mod netlink;
 mod netlink_dump;
 mod netns;
 mod process;
 mod remote_socket;
 mod sock_diag;
 mod tcp_info;
+pub mod tun;
 
 pub use clock::Clock;
 pub use counters::{counters, host_sample, sysctl};
 pub use error::{Error, Result};
+pub use lab_netns::LabNetns;
 pub use links::link_samples;
 pub use netns::{NAMED_DIR, NetnsHandle};
 pub use process::{
