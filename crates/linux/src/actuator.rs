@@ -3,17 +3,17 @@
 //! Nothing here remembers anything; what must survive a crash is the work of [`crate::journal`].
 
 use std::fs;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io;
+use std::os::fd::AsFd;
 
 use base::knob::LinuxSite;
 use base::{Change, Knob, KnobError, KnobValue, Netns, Target, find_knob};
-use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
 use crate::error::{Error, Result};
-use crate::netlink::link_setting::{self, LinkSetting};
-use crate::netlink::qdisc;
 use crate::netlink::route::{self, Destination};
+use crate::netlink::{link, qdisc};
 use crate::netns::NetnsHandle;
+use crate::remote_socket::{OwnerProcess, RemoteSocket};
 use crate::state::State;
 use crate::{sockopt, sysctl};
 
@@ -32,7 +32,8 @@ pub struct Setting {
 enum Site {
     Socket { pid: u32, cookie: u64, name: String },
     Route(Destination),
-    Link(String, LinkSetting),
+    Mtu(String),
+    Txqueuelen(String),
     Qdisc(String),
     Sysctl(&'static str),
 }
@@ -106,10 +107,8 @@ impl Setting {
                 let value = route.as_ref().and_then(|route| route.metric(self.knob));
                 Ok(State::Route { route, value })
             }),
-            Site::Link(name, setting) => {
-                let number = self.inside(|| link_setting::read(name, *setting))?;
-                Ok(plain(number))
-            }
+            Site::Mtu(name) => Ok(plain(self.inside(|| link::read(name))?.mtu)),
+            Site::Txqueuelen(name) => Ok(plain(self.inside(|| link::read(name))?.txqueuelen)),
             Site::Qdisc(link) => {
                 let queue = self.inside(|| qdisc::read(link))?;
                 Ok(State::Qdisc {
@@ -136,9 +135,13 @@ impl Setting {
             Site::Route(destination) => {
                 self.inside(|| route::set_metric(*destination, self.knob, value))
             }
-            Site::Link(name, setting) => {
-                let number = self.u32_of(value)?;
-                self.inside(|| link_setting::write(name, *setting, number))
+            Site::Mtu(name) => {
+                let mtu = self.u32_of(value)?;
+                self.inside(|| set_mtu(name, mtu))
+            }
+            Site::Txqueuelen(name) => {
+                let packets = self.u32_of(value)?;
+                self.inside(|| link::set_txqueuelen(name, packets))
             }
             Site::Qdisc(link) => {
                 let limit = self.u32_of(value)?;
@@ -162,7 +165,7 @@ impl Setting {
             (Site::Route(destination), State::Route { route, .. }) => self.inside(|| {
                 route::restore(route.as_ref(), route::find_exact(*destination)?.as_ref())
             }),
-            (Site::Link(..), _) => self.write(&plain_value()?),
+            (Site::Mtu(_) | Site::Txqueuelen(_), _) => self.write(&plain_value()?),
             (Site::Qdisc(link), State::Qdisc { limit, .. }) => {
                 let limit = self.u32_of(&KnobValue::Number(*limit))?;
                 self.inside(|| qdisc::write(link, limit))
@@ -234,12 +237,8 @@ impl Setting {
                     None => format!("# the route {route} has parts that `ip route` cannot say"),
                 })
             })?,
-            Site::Link(name, LinkSetting::Mtu) => {
-                inside(&format!("ip link set dev {name} mtu {value}"))
-            }
-            Site::Link(name, LinkSetting::Txqueuelen) => {
-                inside(&format!("ip link set dev {name} txqueuelen {value}"))
-            }
+            Site::Mtu(name) => inside(&format!("ip link set dev {name} mtu {value}")),
+            Site::Txqueuelen(name) => inside(&format!("ip link set dev {name} txqueuelen {value}")),
             Site::Qdisc(link) => {
                 let queue = self.inside(|| qdisc::read(link))?;
                 match queue.kind.as_str() {
@@ -267,7 +266,7 @@ impl Setting {
         }
     }
 
-    fn socket(&self) -> Result<OwnedFd> {
+    fn socket(&self) -> Result<RemoteSocket> {
         let Site::Socket { pid, cookie, name } = &self.site else {
             return Err(self.foreign_state());
         };
@@ -297,11 +296,9 @@ impl Site {
             (Target::Route { destination, .. }, LinuxSite::RouteMetric { .. }) => {
                 Self::Route(destination.parse()?)
             }
-            (Target::Link { name, .. }, LinuxSite::LinkMtu) => {
-                Self::Link(name.clone(), LinkSetting::Mtu)
-            }
+            (Target::Link { name, .. }, LinuxSite::LinkMtu) => Self::Mtu(name.clone()),
             (Target::Link { name, .. }, LinuxSite::LinkTxqueuelen) => {
-                Self::Link(name.clone(), LinkSetting::Txqueuelen)
+                Self::Txqueuelen(name.clone())
             }
             (Target::Qdisc { link, .. }, LinuxSite::QdiscLimit) => Self::Qdisc(link.clone()),
             (Target::Namespace { .. }, LinuxSite::Sysctl { name }) => Self::Sysctl(name),
@@ -316,31 +313,17 @@ impl Site {
     }
 }
 
-/// A descriptor of the socket that has this cookie in this process. It is to be closed soon: while
-/// it is open, the connection does not end when the program closes it.
-fn socket_of(pid: u32, cookie: u64, name: &str) -> Result<OwnedFd> {
-    let missing = || Error::NotFound {
-        what: "connection",
-        name: name.into(),
-        hint: " any more; it was closed or its process has ended".into(),
-    };
-    let denied = || Error::Permission {
-        what: format!("reaching the {name}"),
-        needs: "CAP_SYS_PTRACE",
-        hint: "run as root, or as the user of that process".into(),
-    };
-    let process = i32::try_from(pid)
-        .ok()
-        .and_then(Pid::from_raw)
-        .ok_or_else(missing)?;
-    let pidfd = match pidfd_open(process, PidfdFlags::empty()) {
-        Err(rustix::io::Errno::SRCH | rustix::io::Errno::INVAL) => return Err(missing()),
-        other => other.map_err(Error::errno(format!("pidfd_open of process {pid}")))?,
-    };
+/// The socket that has this cookie in this process, whatever its descriptor is. It is to be dropped
+/// soon: while it is open, the connection does not end when the program closes it.
+fn socket_of(pid: u32, cookie: u64, name: &str) -> Result<RemoteSocket> {
+    let process = OwnerProcess::open(pid).map_err(|error| gone(error, name))?;
     let directory = format!("/proc/{pid}/fd");
     let entries = fs::read_dir(&directory).map_err(|source| match source.kind() {
-        std::io::ErrorKind::NotFound => missing(),
-        std::io::ErrorKind::PermissionDenied => denied(),
+        io::ErrorKind::PermissionDenied => Error::Permission {
+            what: format!("reaching the {name}"),
+            needs: "CAP_SYS_PTRACE",
+            hint: "run as root, or as the user of that process".into(),
+        },
         _ => Error::Os {
             op: format!("list {directory}"),
             source,
@@ -356,27 +339,49 @@ fn socket_of(pid: u32, cookie: u64, name: &str) -> Result<OwnedFd> {
         let (true, Some(number)) = (is_socket, number) else {
             continue;
         };
-        let socket = match pidfd_getfd(&pidfd, number, PidfdGetfdFlags::empty()) {
-            // Closed since it was listed, or the process has ended.
-            Err(rustix::io::Errno::BADF | rustix::io::Errno::SRCH) => continue,
-            Err(rustix::io::Errno::PERM) => return Err(denied()),
-            other => other.map_err(Error::errno(format!("pidfd_getfd of process {pid}")))?,
-        };
-        if rustix::net::sockopt::socket_cookie(&socket) == Ok(cookie) {
-            return Ok(socket);
+        match process.socket(number, cookie) {
+            // Another socket, or closed since it was listed.
+            Err(Error::NotFound { .. }) => {}
+            other => return other,
         }
     }
-    Err(missing())
+    Err(not_there(name))
+}
+
+/// Below an MTU of 1280, Linux takes IPv6 off an interface (RFC 8200 section 5), with addresses
+/// that no undo brings back.
+fn set_mtu(link: &str, mtu: u32) -> Result<()> {
+    const IPV6_MTU_MIN: u32 = 1280;
+    let has_ipv6 = || {
+        fs::read_to_string("/proc/thread-self/net/if_inet6").is_ok_and(|table| {
+            let mut links = table.lines().map(|line| line.split_whitespace().last());
+            links.any(|found| found == Some(link))
+        })
+    };
+    if mtu < IPV6_MTU_MIN && has_ipv6() {
+        return Err(Error::Refused {
+            what: format!("interface {link}: MTU {mtu}"),
+            reason: format!(
+                "below {IPV6_MTU_MIN} it loses its IPv6 addresses for good; set route.mtu, or \
+                 remove the addresses first"
+            ),
+        });
+    }
+    link::set_mtu(link, mtu)
 }
 
 fn gone(error: Error, name: &str) -> Error {
     match error {
-        Error::NotFound { .. } => Error::NotFound {
-            what: "connection",
-            name: name.into(),
-            hint: " any more; its process has ended".into(),
-        },
+        Error::NotFound { .. } => not_there(name),
         other => other,
+    }
+}
+
+fn not_there(name: &str) -> Error {
+    Error::NotFound {
+        what: "connection",
+        name: name.into(),
+        hint: " any more; it was closed or its process has ended".into(),
     }
 }
 

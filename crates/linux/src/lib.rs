@@ -4,22 +4,39 @@
 mod actuator;
 pub mod cleanup;
 mod clock;
+mod counters;
 mod error;
+mod filter;
 pub mod journal;
 mod lab_netns;
+mod links;
 pub mod netlink;
+mod netlink_dump;
 mod netns;
 mod plan;
+mod process;
+mod remote_socket;
+mod sock_diag;
 pub mod sockopt;
 mod state;
 pub mod sysctl;
+mod tcp_info;
 pub mod tun;
 
 pub use actuator::Setting;
 pub use clock::Clock;
+pub use counters::{counters, host_sample, sysctl};
 pub use error::{Error, Result};
+pub use filter::{Filter, FilterError};
 pub use journal::Journal;
 pub use lab_netns::LabNetns;
+pub use links::link_samples;
 pub use netns::{NAMED_DIR, NetnsHandle};
 pub use plan::Plan;
+pub use process::{
+    ProcessInfo, SocketOwner, SocketOwners, cgroup_id, process_cgroup, process_cpu_time,
+    process_info,
+};
+pub use remote_socket::{OwnerProcess, RemoteSocket};
+pub use sock_diag::{ScanRequest, SockDiag};
 pub use state::State;

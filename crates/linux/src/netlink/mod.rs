@@ -3,7 +3,6 @@
 
 pub mod addr;
 pub mod link;
-pub mod link_setting;
 pub mod qdisc;
 pub(crate) mod raw;
 pub mod route;

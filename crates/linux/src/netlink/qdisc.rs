@@ -3,9 +3,10 @@
 //! The options that the kernel reported are sent back with only the limit changed, so that a
 //! shaper keeps its rate and burst.
 
-use super::link_setting::index_of;
-use super::raw::{DUMP, Request, attributes, exchange, push_attribute, u32_at};
+use super::link;
+use super::raw::{ask, attributes, change, push_attribute};
 use crate::error::{Error, Result};
+use crate::netlink_dump::{Ask, text, u32_at};
 
 const RTM_NEWQDISC: u16 = 36;
 const RTM_GETQDISC: u16 = 38;
@@ -36,15 +37,15 @@ pub struct RootQueue {
 /// [`Error::NotFound`] where there is no such interface; [`Error::Refused`] where its root queue
 /// has no limit that can be changed, with what to do instead.
 pub fn read(link: &str) -> Result<RootQueue> {
-    let index = index_of(link)?;
+    let index = link::read(link)?.index;
     let mut payload = vec![0; TC_BYTES];
     payload[4..8].copy_from_slice(&index.to_ne_bytes());
-    let queues = exchange(&Request {
-        what: &format!("read the queue of {link}"),
-        kind: RTM_GETQDISC,
-        flags: DUMP,
-        payload: &payload,
-    })?;
+    let queues = ask(
+        &format!("read the queue of {link}"),
+        RTM_GETQDISC,
+        Ask::All,
+        &payload,
+    )?;
     let root = queues
         .iter()
         .find(|queue| u32_at(queue, 4) == Some(index) && u32_at(queue, 12) == Some(TC_H_ROOT));
@@ -63,7 +64,7 @@ pub fn write(link: &str, limit: u32) -> Result<()> {
     options[at..at + 4].copy_from_slice(&limit.to_ne_bytes());
 
     let mut payload = vec![0; TC_BYTES];
-    payload[4..8].copy_from_slice(&index_of(link)?.to_ne_bytes());
+    payload[4..8].copy_from_slice(&link::read(link)?.index.to_ne_bytes());
     payload[8..12].copy_from_slice(&queue.handle.to_ne_bytes());
     payload[12..16].copy_from_slice(&TC_H_ROOT.to_ne_bytes());
     push_attribute(
@@ -72,13 +73,11 @@ pub fn write(link: &str, limit: u32) -> Result<()> {
         format!("{}\0", queue.kind).as_bytes(),
     );
     push_attribute(&mut payload, TCA_OPTIONS, &options);
-    exchange(&Request {
-        what: &format!("set the limit of the {} of {link} to {limit}", queue.kind),
-        kind: RTM_NEWQDISC,
-        flags: 0,
-        payload: &payload,
-    })?;
-    Ok(())
+    change(
+        &format!("set the limit of the {} of {link} to {limit}", queue.kind),
+        (RTM_NEWQDISC, 0),
+        payload,
+    )
 }
 
 fn parse(link: &str, message: &[u8]) -> Result<RootQueue> {
@@ -87,10 +86,7 @@ fn parse(link: &str, message: &[u8]) -> Result<RootQueue> {
             .find(|(kind, _)| *kind == wanted)
             .map(|(_, data)| data)
     };
-    let kind = find(TCA_KIND).map_or_else(
-        || "noqueue".into(),
-        |name| String::from_utf8_lossy(name.strip_suffix(b"\0").unwrap_or(name)).into_owned(),
-    );
+    let kind = find(TCA_KIND).map_or_else(|| "noqueue".into(), text);
     let handle = u32_at(message, 8).unwrap_or_default();
     let options = find(TCA_OPTIONS).unwrap_or_default().to_vec();
     let refused = |reason: String| {

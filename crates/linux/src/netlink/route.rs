@@ -11,8 +11,9 @@ use std::net::IpAddr;
 
 use base::{Knob, KnobValue};
 
-use super::raw::{CREATE, DUMP, EXCLUSIVE, REPLACE, Request, exchange, push_attribute};
+use super::raw::{CREATE, EXCLUSIVE, REPLACE, ask, change, push_attribute};
 use crate::error::{Error, Result};
+use crate::netlink_dump::Ask;
 pub use message::Route;
 use message::{RTA_DST, Table};
 pub use text::Destination;
@@ -130,13 +131,8 @@ fn planned(destination: Destination, knob: &Knob, value: &KnobValue) -> Result<(
 }
 
 fn send(route: &Route, kind: u16, flags: u16, verb: &str) -> Result<()> {
-    exchange(&Request {
-        what: &format!("{verb} the route {route}"),
-        kind,
-        flags,
-        payload: &route.to_bytes(),
-    })?;
-    Ok(())
+    let op = format!("{verb} the route {route}");
+    change(&op, (kind, flags), route.to_bytes())
 }
 
 /// The route in the kernel's table that a packet to `address` matches now.
@@ -146,12 +142,8 @@ fn look_up(address: IpAddr) -> Result<Route> {
     let destination = Destination::of_host(address);
     let mut payload = Route::request_header(destination, AS_STORED);
     push_attribute(&mut payload, RTA_DST, &destination.octets());
-    let replies = exchange(&Request {
-        what: &format!("look up the route to {address}"),
-        kind: RTM_GETROUTE,
-        flags: 0,
-        payload: &payload,
-    });
+    let op = format!("look up the route to {address}");
+    let replies = ask(&op, RTM_GETROUTE, Ask::One, &payload);
     let missing = |hint: &str| Error::NotFound {
         what: "route to",
         name: address.to_string(),
@@ -175,12 +167,8 @@ fn look_up(address: IpAddr) -> Result<Route> {
 }
 
 fn dump(destination: Destination) -> Result<Vec<Route>> {
-    let replies = exchange(&Request {
-        what: "list the routes",
-        kind: RTM_GETROUTE,
-        flags: DUMP,
-        payload: &Route::request_header(Destination::any(destination), 0),
-    })?;
+    let everything = Route::request_header(Destination::any(destination), 0);
+    let replies = ask("list the routes", RTM_GETROUTE, Ask::All, &everything)?;
     Ok(replies
         .iter()
         .filter_map(|reply| Route::from_bytes(reply))

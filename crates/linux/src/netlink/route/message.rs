@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::text::Destination;
 use crate::error::Result;
-use crate::netlink::raw::{attributes, push_attribute, u16_at, u32_at};
+use crate::netlink::raw::{attributes, push_attribute};
+use crate::netlink_dump::{text, u16_at, u32_at};
 
 pub(super) const RTA_DST: u16 = 1;
 pub(super) const RTA_OIF: u16 = 4;
@@ -164,7 +165,7 @@ impl Route {
     pub fn metric(&self, knob: &Knob) -> Option<KnobValue> {
         let data = self.metrics.get(&metric_of(knob))?;
         Some(match knob.kind {
-            Kind::Name => KnobValue::Name(name_in(data)),
+            Kind::Name => KnobValue::Name(text(data)),
             Kind::Flag => KnobValue::Flag(u32_at(data, 0)? != 0),
             Kind::Micros => KnobValue::Number(u64::from(u32_at(data, 0)?) * 1_000),
             _ => KnobValue::Number(u32_at(data, 0)?.into()),
@@ -261,12 +262,6 @@ impl TryFrom<String> for Route {
             .and_then(|bytes| Self::from_bytes(&bytes))
             .ok_or("the text is no saved route")
     }
-}
-
-/// The text of a metric that is a name, without its NUL.
-pub(super) fn name_in(data: &[u8]) -> String {
-    let name = data.split(|byte| *byte == 0).next().unwrap_or_default();
-    String::from_utf8_lossy(name).into_owned()
 }
 
 /// # Panics

@@ -8,10 +8,9 @@ use base::knob::LinuxSite;
 
 use super::message::{
     RTA_DST, RTA_GATEWAY, RTA_OIF, RTA_PREFSRC, RTA_PRIORITY, RTA_TABLE, RTAX_LOCK, Route, Table,
-    name_in,
 };
 use crate::error::Error;
-use crate::netlink::raw::u32_at;
+use crate::netlink_dump::{text, u32_at};
 
 /// A destination prefix: `10.0.0.9/32`, `10.0.0.9`, `10.0.0.0/24`, `default` (IPv4), `::/0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,7 +242,7 @@ impl Route {
                 _ => "",
             };
             match (kind, u32_at(data, 0)) {
-                (CONGESTION, _) => write!(f, " {name} {lock}{}", name_in(data))?,
+                (CONGESTION, _) => write!(f, " {name} {lock}{}", text(data))?,
                 (RTO_MIN, Some(number)) => write!(f, " {name} {lock}{number}ms")?,
                 (_, Some(number)) => write!(f, " {name} {lock}{number}")?,
                 (_, None) => write!(f, " {name} ?")?,
