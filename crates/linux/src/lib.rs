@@ -16,6 +16,7 @@ mod remote_socket;
 mod sock_diag;
 mod tcp_info;
 pub mod tun;
+mod watch;
 
 pub use clock::Clock;
 pub use counters::{counters, host_sample, sysctl};
@@ -30,3 +31,4 @@ pub use process::{
 };
 pub use remote_socket::{OwnerProcess, RemoteSocket};
 pub use sock_diag::{ScanRequest, SockDiag};
+pub use watch::{WatchProgress, WatchRequest, Watched, WatchedFlow, watch};

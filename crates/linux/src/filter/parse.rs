@@ -404,7 +404,7 @@ fn nearest_word<'c>(
     };
     nearest(word, candidates.clone()).or_else(|| {
         candidates
-            .clone()
+            .into_iter()
             .find(|candidate| sorted(candidate) == sorted(word))
     })
 }
