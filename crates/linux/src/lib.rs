@@ -3,13 +3,17 @@
 
 pub mod cleanup;
 mod clock;
+mod emulator;
 mod error;
 mod lab_netns;
+mod lateness;
 pub mod netlink;
 mod netns;
+mod path;
 pub mod tun;
 
 pub use clock::Clock;
 pub use error::{Error, Result};
 pub use lab_netns::LabNetns;
 pub use netns::{NAMED_DIR, NetnsHandle};
+pub use path::{INTERFACE, LabPath};
