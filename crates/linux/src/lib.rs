@@ -4,13 +4,16 @@
 pub mod cleanup;
 mod clock;
 mod counters;
+mod emulator;
 mod error;
 mod filter;
 mod lab_netns;
+mod lateness;
 mod links;
 pub mod netlink;
 mod netlink_dump;
 mod netns;
+mod path;
 mod process;
 mod remote_socket;
 mod sock_diag;
@@ -25,6 +28,7 @@ pub use filter::{Filter, FilterError};
 pub use lab_netns::LabNetns;
 pub use links::link_samples;
 pub use netns::{NAMED_DIR, NetnsHandle};
+pub use path::{INTERFACE, LabPath};
 pub use process::{
     ProcessInfo, SocketOwner, SocketOwners, cgroup_id, process_cgroup, process_cpu_time,
     process_info,
