@@ -91,7 +91,7 @@ pub(crate) fn run(args: Args, output: &Output) -> anyhow::Result<Exit> {
     if let Some(path) = &args.output {
         write_plan(path, plan.clone())?;
     }
-    let next = next_step(&args, &document, plan.len());
+    let next = next_step(&args, &document, plan.len(), output.verbosity());
     output.report("diagnose", &document, || {
         screen::render(
             &document,
@@ -232,20 +232,25 @@ fn write_plan(path: &Path, changes: Vec<base::Change>) -> anyhow::Result<()> {
 }
 
 /// What to type next.
-fn next_step(args: &Args, document: &Document, planned: usize) -> String {
-    let more = "for the evidence: add -v";
-    match (&args.output, document.findings, planned) {
-        (_, 0, _) => String::new(),
-        (_, _, 0) => format!("No change can be made at once from here; {more}"),
-        (Some(path), ..) => format!("Next: tcptailor apply {} --dry-run", path.display()),
-        (None, ..) => {
-            let words: Vec<String> = std::env::args().skip(1).map(|word| quoted(&word)).collect();
-            format!(
-                "Next: tcptailor {} -o plan.json && tcptailor apply plan.json   ({more})",
-                words.join(" ")
-            )
-        }
+fn next_step(args: &Args, document: &Document, planned: usize, verbosity: u8) -> String {
+    if document.findings == 0 {
+        return String::new();
     }
+    let evidence = if verbosity == 0 {
+        "  (-v shows the evidence)"
+    } else {
+        ""
+    };
+    let step = match &args.output {
+        _ if planned == 0 => "No change can be made at once from here.".into(),
+        Some(path) => format!("Next: tcptailor apply {} --dry-run", path.display()),
+        None => {
+            let words: Vec<String> = std::env::args().skip(1).map(|word| quoted(&word)).collect();
+            let command = words.join(" ");
+            format!("Next: tcptailor {command} -o plan.json && tcptailor apply plan.json")
+        }
+    };
+    step + evidence
 }
 
 /// A word as a shell reads it back.
