@@ -4,16 +4,35 @@
 pub mod cleanup;
 mod clock;
 mod emulator;
+mod counters;
 mod error;
+mod filter;
 mod lab_netns;
 mod lateness;
+mod links;
 pub mod netlink;
+mod netlink_dump;
 mod netns;
 mod path;
+mod process;
+mod remote_socket;
+mod sock_diag;
+mod tcp_info;
 pub mod tun;
+mod watch;
 
 pub use clock::Clock;
+pub use counters::{counters, host_sample, sysctl};
 pub use error::{Error, Result};
+pub use filter::{Filter, FilterError};
 pub use lab_netns::LabNetns;
+pub use links::link_samples;
 pub use netns::{NAMED_DIR, NetnsHandle};
 pub use path::{INTERFACE, LabPath};
+pub use process::{
+    ProcessInfo, SocketOwner, SocketOwners, cgroup_id, process_cgroup, process_cpu_time,
+    process_info,
+};
+pub use remote_socket::{OwnerProcess, RemoteSocket};
+pub use sock_diag::{ScanRequest, SockDiag};
+pub use watch::{WatchProgress, WatchRequest, Watched, WatchedFlow, watch};
