@@ -1,7 +1,5 @@
 //! The only reader of real time.
 
-use core::time::Duration;
-
 use base::Instant;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -19,13 +17,10 @@ impl Clock {
         Instant::from_nanos(nanos)
     }
 
-    /// Time since 1970, for the stamps of documents; it jumps when somebody sets the clock.
+    /// Milliseconds since 1970, for records that people read. It may jump; never measure with it.
     #[must_use]
-    pub fn unix_time(self) -> Duration {
+    pub fn unix_millis(self) -> u64 {
         let time = clock_gettime(ClockId::Realtime);
-        Duration::new(
-            time.tv_sec.unsigned_abs(),
-            time.tv_nsec.unsigned_abs() as u32,
-        )
+        time.tv_sec.unsigned_abs() * 1_000 + time.tv_nsec.unsigned_abs() / 1_000_000
     }
 }

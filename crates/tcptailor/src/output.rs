@@ -129,7 +129,7 @@ fn document<T: Serialize>(name: &str, body: &T) -> anyhow::Result<String> {
             kernel: kernel_release(),
             cpus: std::thread::available_parallelism().ok().map(usize::from),
         },
-        time: rfc3339(linux::Clock.unix_time().as_secs()),
+        time: rfc3339(linux::Clock.unix_millis() / 1000),
         body,
     };
     serde_json::to_string_pretty(&envelope).context("writing JSON")
