@@ -48,19 +48,7 @@ pub fn counters() -> Result<CounterSet> {
 /// inside the name of an interface is written as a slash.
 #[must_use]
 pub fn sysctl(name: &str) -> Option<String> {
-    let path: String = name
-        .chars()
-        .map(|letter| match letter {
-            '.' => '/',
-            '/' => '.',
-            letter => letter,
-        })
-        .collect();
-    if path.split('/').any(|part| part == "..") {
-        return None;
-    }
-    let text = fs::read_to_string(format!("/proc/sys/{path}")).ok()?;
-    Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
+    crate::sysctl::read(name).ok()
 }
 
 fn read(name: &str) -> Result<String> {

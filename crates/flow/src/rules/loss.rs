@@ -74,7 +74,7 @@ pub(crate) fn local_qdisc_drops(view: &View<'_>) -> Option<Verdict> {
     let sent = sender.counted(|s| s.bytes_sent)?;
     let worst: LinkDrops = view.sender_host?.link_drops().into_iter().next()?;
     let dropped = worst.dropped_pkts();
-    let share = dropped as f64 / (worst.tx_pkts + dropped).max(1) as f64;
+    let share = dropped as f64 / worst.tx_pkts.saturating_add(dropped).max(1) as f64;
     if dropped < MIN_LOCAL_DROPS || share < LOCAL_DROP_SHARE || sent == 0 {
         return None;
     }
@@ -92,7 +92,11 @@ pub(crate) fn local_qdisc_drops(view: &View<'_>) -> Option<Verdict> {
         )
         .row(
             "tx_dropped_pkts",
-            format!("{dropped} of {} at {}", worst.tx_pkts + dropped, worst.name),
+            format!(
+                "{dropped} of {} at {}",
+                worst.tx_pkts.saturating_add(dropped),
+                worst.name
+            ),
             "0",
         )
         .row(
