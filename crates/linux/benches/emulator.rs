@@ -145,7 +145,13 @@ fn measure(case: &Case, seed: u64, time: Duration) -> Run {
         });
         scope.spawn(|| {
             let mut stream = connect(&path, at);
-            let block = vec![7; std::env::var("W").ok().and_then(|w| w.parse().ok()).unwrap_or(1 << 20)];
+            let block = vec![
+                7;
+                std::env::var("W")
+                    .ok()
+                    .and_then(|w| w.parse().ok())
+                    .unwrap_or(1 << 20)
+            ];
             while !stop.load(Ordering::Relaxed) && stream.write_all(&block).is_ok() {}
         });
         std::thread::sleep(WARM_UP);

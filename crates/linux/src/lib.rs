@@ -4,8 +4,8 @@
 mod actuator;
 pub mod cleanup;
 mod clock;
-mod emulator;
 mod counters;
+mod emulator;
 mod error;
 mod filter;
 pub mod journal;
@@ -44,5 +44,5 @@ pub use process::{
 };
 pub use remote_socket::{OwnerProcess, RemoteSocket};
 pub use sock_diag::{ScanRequest, SockDiag};
-pub use watch::{WatchProgress, WatchRequest, Watched, WatchedFlow, watch};
 pub use state::State;
+pub use watch::{WatchProgress, WatchRequest, Watched, WatchedFlow, watch};

@@ -255,7 +255,11 @@ fn a_listener_shows_how_long_its_queue_is() {
             .find(|sample| sample.state == Some(TcpState::Listen))
             .expect("the listener");
         assert_eq!(sample.unacked_pkts, Some(3));
-        assert!(sample.sacked_pkts >= Some(3), "the limit: {:?}", sample.sacked_pkts);
+        assert!(
+            sample.sacked_pkts >= Some(3),
+            "the limit: {:?}",
+            sample.sacked_pkts
+        );
         assert_eq!((sample.unread_bytes, sample.srtt), (None, None));
         drop(listener);
     });
