@@ -9,6 +9,7 @@ mod human;
 mod interrupt;
 mod output;
 mod progress;
+mod tailor;
 mod targets;
 
 use std::process::ExitCode;
