@@ -168,6 +168,11 @@ fn take_apart(mut packet: Superpacket, cuts: &mut impl Iterator<Item = u32>) -> 
         let length = copy.len();
         let again = Superpacket::from_tun(copy, length).unwrap();
         assert_eq!((again.shape, again.vnet), (part.shape, part.vnet));
+        if part.segments() > 1 {
+            let ip = IpPacket::parse(part.packet()).unwrap();
+            let flags = TcpSegment::parse(ip.payload()).unwrap().flags();
+            assert_eq!(part.vnet.ecn, flags.contains(TcpFlags::CWR));
+        }
     }
     let mut packets = take_apart(packet, cuts);
     packets.extend(take_apart(tail, cuts));
@@ -256,6 +261,13 @@ fn buffers_come_back_for_reuse() {
     let buffer = tail.into_buffer();
     assert_eq!((buffer.as_ptr(), buffer.len()), (at, 70_000));
 
+    let mut packet = BULK.superpacket();
+    let at = packet.as_tun_bytes().as_ptr();
+    // The tail is small.
+    assert!(packet.split_off(44).into_buffer().len() < 2000);
+    let buffer = packet.into_buffer();
+    assert_eq!((buffer.as_ptr(), buffer.len()), (at, 70_000));
+
     assert_eq!(Superpacket::from_tun(vec![0; 9], 9).unwrap_err().len(), 9);
     assert_eq!(Superpacket::from_tun(vec![0; 9], 99).unwrap_err().len(), 9);
 }
@@ -280,6 +292,34 @@ fn what_is_not_to_be_cut_counts_as_one() {
     check("a fragment", VNET + 6, 0x20);
     check("UDP", VNET + 9, 17);
     check("no TCP header", VNET + 20 + 12, 0);
+}
+
+#[test]
+fn a_routing_header_with_hops_left_is_not_cut() {
+    let check = |hops_left: u8, segments: u32| {
+        let plan = Plan {
+            is_v4: false,
+            ..BULK
+        };
+        let packet = plan.superpacket();
+        let mut bytes = packet.as_tun_bytes().to_vec();
+        let routing = [protocol::TCP, 0, 4, hops_left, 0, 0, 0, 0];
+        bytes.splice(VNET + 40..VNET + 40, routing);
+        let total = (bytes.len() - VNET - 40) as u16;
+        bytes[6] = 48;
+        set_be16(&mut bytes, VNET + 4, total);
+        bytes[VNET + 6] = 43;
+        let length = bytes.len();
+        let mut packet = Superpacket::from_tun(bytes, length).unwrap();
+        assert_eq!(packet.segments(), segments);
+        if segments > 1 {
+            let tail = packet.split_off(44);
+            let ip = IpPacket::parse(tail.packet()).unwrap();
+            assert_eq!((ip.header_bytes(), ip.payload().len()), (48, 32 + 1448));
+        }
+    };
+    check(0, 45);
+    check(1, 1);
 }
 
 #[test]
