@@ -4,6 +4,7 @@
 mod clock;
 mod error;
 mod netns;
+pub mod workload;
 
 pub use clock::Clock;
 pub use error::{Error, Result};
