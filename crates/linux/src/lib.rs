@@ -26,6 +26,7 @@ pub mod sysctl;
 mod tcp_info;
 pub mod tun;
 mod watch;
+pub mod workload;
 
 pub use actuator::Setting;
 pub use clock::Clock;
