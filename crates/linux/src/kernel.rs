@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-use base::{Change, Instant, KNOBS, Netns, Rng, Scope, Target};
+use base::{Change, FlowSample, Instant, KNOBS, Netns, Rng, Scope, Target, TcpState};
 use lab::{Caveat, Measure, Settings, Trial};
 
 use crate::actuator::Setting;
@@ -19,11 +19,18 @@ use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::netns::NetnsHandle;
 use crate::path::LabPath;
+use crate::sock_diag::{ScanRequest, SockDiag};
 use crate::watch::{WatchProgress, WatchRequest, Watched, watch};
 use crate::worker::{Role, Worker, WorkerSpec};
+use crate::workload::{RunSpec, SocketSpec, Totals};
 
 /// Port on which the servers of labs listen.
 pub const LAB_PORT: u16 = 5201;
+
+/// Time within which a program must be ready.
+const READY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time from report to report of the programs; a measurement is exact to one of them at each end.
+const REPORT_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Which end of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +45,7 @@ pub enum End {
 #[derive(Debug)]
 pub struct Session {
     // The order of fields is the order of ending: programs before their path.
-    client: Worker,
+    client: Option<Worker>,
     server: Worker,
     path: LabPath,
     trial: Trial,
@@ -58,7 +65,10 @@ impl Look {
     /// When both were looked at.
     #[must_use]
     pub fn span(&self) -> (Instant, Instant) {
-        (self.client.began.max(self.server.began), self.client.ended.min(self.server.ended))
+        (
+            self.client.began.max(self.server.began),
+            self.client.ended.min(self.server.ended),
+        )
     }
 }
 
@@ -75,7 +85,13 @@ impl Session {
         }
         let server = start_worker(exe, &path, trial, End::Server)?;
         let client = start_worker(exe, &path, trial, End::Client)?;
-        Ok(Self { client, server, path, trial: trial.clone(), exe: exe.to_owned() })
+        Ok(Self {
+            client: Some(client),
+            server,
+            path,
+            trial: trial.clone(),
+            exe: exe.to_owned(),
+        })
     }
 
     /// The path.
@@ -86,9 +102,12 @@ impl Session {
 
     /// The program at one end.
     #[must_use]
-    pub const fn worker(&self, end: End) -> &Worker {
+    pub fn worker(&self, end: End) -> &Worker {
         match end {
-            End::Client => &self.client,
+            End::Client => self
+                .client
+                .as_ref()
+                .expect("absent only inside `reconnect`"),
             End::Server => &self.server,
         }
     }
@@ -117,7 +136,7 @@ impl Session {
             .collect();
         let request = |end: End| {
             let port = format!("sport = :{LAB_PORT} or dport = :{LAB_PORT}");
-            let filter = Filter::parse(&port).expect("the filter is a constant");
+            let filter: Filter = port.parse().expect("the filter is a constant");
             WatchRequest {
                 netns: Some(handle(&self.path, end)),
                 sysctls: &sysctls,
@@ -129,9 +148,17 @@ impl Session {
         let (client, server) = thread::scope(|scope| {
             let server = scope.spawn(|| watch(&request(End::Server), &mut |_| ()));
             let client = watch(&request(End::Client), progress);
-            (client, server.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            (
+                client,
+                server
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            )
         });
-        Ok(Look { client: client?, server: server? })
+        Ok(Look {
+            client: client?,
+            server: server?,
+        })
     }
 
     /// What the programs got in the time of a look.
@@ -140,8 +167,8 @@ impl Session {
     /// Where a program ended before its time, with what it said.
     pub fn measure(&self, look: &Look) -> Result<Measure> {
         let (from, until) = look.span();
-        let client = self.client.between(from, until)?;
-        let server = self.server.between(from, until)?;
+        let client = self.totals(End::Client, from, until)?;
+        let server = self.totals(End::Server, from, until)?;
         let has_operations = client.response_us().is_some();
         Ok(Measure {
             duration_s: until.since(from).as_secs_f64(),
@@ -154,14 +181,44 @@ impl Session {
         })
     }
 
+    fn totals(&self, end: End, from: Instant, until: Instant) -> Result<Totals> {
+        let worker = self.worker(end);
+        match worker.failure() {
+            Some(message) => Err(Error::Peer(format!("the {} ended: {message}", end.name()))),
+            None => Ok(worker.between(from, until)),
+        }
+    }
+
     /// Starts the client's program again: its connections are new ones.
     ///
     /// # Errors
     /// Where it does not start.
     pub fn reconnect(&mut self) -> Result<()> {
-        self.client.stop()?;
-        self.client = start_worker(&self.exe, &self.path, &self.trial, End::Client)?;
+        drop(self.client.take());
+        self.client = Some(start_worker(
+            &self.exe,
+            &self.path,
+            &self.trial,
+            End::Client,
+        )?);
         Ok(())
+    }
+
+    /// The socket on which the program at one end listens: its process and its cookie.
+    ///
+    /// # Errors
+    /// Where the sockets of that host cannot be listed.
+    pub fn listener(&self, end: End) -> Result<Option<(u32, FlowSample)>> {
+        let request = ScanRequest {
+            listeners: true,
+            local_port: Some(LAB_PORT),
+            ..ScanRequest::default()
+        };
+        let sockets = SockDiag::open_in(handle(&self.path, end))?.scan(Clock.now(), &request)?;
+        let listening = sockets
+            .into_iter()
+            .find(|s| s.state == Some(TcpState::Listen));
+        Ok(listening.map(|sample| (self.worker(end).pid(), sample)))
     }
 
     /// Doubts about everything measured so far.
@@ -207,42 +264,65 @@ fn set_host(path: &LabPath, end: End, trial: &Trial) -> Result<()> {
     let interface = path.interface().to_owned();
     for (&knob, value) in settings(trial, end) {
         let netns = netns.clone();
-        let scope = base::find_knob(knob).map_err(|error| Error::Peer(error.to_string()))?.scope;
+        let scope = base::find_knob(knob)
+            .map_err(|error| Error::Peer(error.to_string()))?
+            .scope;
         let target = match scope {
             Scope::Socket => continue,
             Scope::Route => {
                 let bits = if remote.is_ipv4() { 32 } else { 128 };
-                Target::Route { netns, destination: format!("{remote}/{bits}") }
+                Target::Route {
+                    netns,
+                    destination: format!("{remote}/{bits}"),
+                }
             }
-            Scope::Link => Target::Link { netns, name: interface.clone() },
-            Scope::Qdisc => Target::Qdisc { netns, link: interface.clone() },
+            Scope::Link => Target::Link {
+                netns,
+                name: interface.clone(),
+            },
+            Scope::Qdisc => Target::Qdisc {
+                netns,
+                link: interface.clone(),
+            },
             Scope::Namespace => Target::Namespace { netns },
         };
-        let change = Change { target, knob: knob.into(), to: value.clone() };
+        let change = Change {
+            target,
+            knob: knob.into(),
+            to: value.clone(),
+        };
         Setting::open(&change.target, &change.knob)?.write(&change.to)?;
     }
     Ok(())
 }
 
 fn start_worker(exe: &Path, path: &LabPath, trial: &Trial, end: End) -> Result<Worker> {
-    let is_socket = |name: &str| {
-        base::find_knob(name).is_ok_and(|knob| knob.scope == Scope::Socket)
-    };
+    let is_socket =
+        |name: &str| base::find_knob(name).is_ok_and(|knob| knob.scope == Scope::Socket);
     let sockets = settings(trial, end)
         .iter()
         .filter(|(name, _)| is_socket(name))
         .map(|(name, value)| (*name, value.clone()))
         .collect();
-    let spec = WorkerSpec::new(
-        match end {
+    let spec = WorkerSpec {
+        role: match end {
             End::Client => Role::Client,
             End::Server => Role::Server,
         },
-        SocketAddr::new(path.b_addr(), LAB_PORT),
-        trial.workload.clone(),
-        sockets,
-    );
-    Worker::spawn(exe, handle(path, end), &spec)
+        address: SocketAddr::new(path.b_addr(), LAB_PORT),
+        run: RunSpec {
+            workload: trial.workload.clone(),
+            sockets: SocketSpec {
+                settings: sockets,
+                ..SocketSpec::default()
+            },
+            warmup: Duration::ZERO,
+            interval: REPORT_INTERVAL,
+        },
+    };
+    let worker = Worker::spawn(exe, handle(path, end), &spec)?;
+    worker.wait_ready(READY_TIMEOUT)?;
+    Ok(worker)
 }
 
 fn median_srtt_us(watched: &Watched) -> Option<u64> {

@@ -7,6 +7,7 @@ mod commands;
 mod exit;
 mod human;
 mod interrupt;
+mod lab_subject;
 mod output;
 mod progress;
 mod tailor;
