@@ -697,7 +697,10 @@ proptest! {
         prop_assert_eq!(last(&whole), last(&singles));
         // And each piece arrives with the last of its segments.
         if spec.duplicate == Fraction::ZERO {
-            let of = |id: u32| singles.arrived.iter().find(|(_, p)| p.first == id).map(|(at, _)| *at);
+            let of = |id: u32| {
+                let found = singles.arrived.iter().find(|(_, p)| p.first == id);
+                found.map(|(at, _)| *at)
+            };
             for (at, piece) in &whole.arrived {
                 prop_assert_eq!(Some(*at), piece.ids().filter_map(of).max());
             }
