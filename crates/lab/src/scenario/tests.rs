@@ -164,6 +164,7 @@ fn other_paths() {
 }
 
 #[test]
+// tidy: long because it is a table.
 fn each_kind_of_workload_is_read() {
     let check = |text: &str, expected: Workload| {
         assert_eq!(only(&format!("[workload]\n{text}")).workload, expected);
@@ -396,6 +397,7 @@ fn claims_are_read() {
 }
 
 #[test]
+// tidy: long because it is a table.
 fn single_mistakes() {
     let check = |text: &str, expected: &str| assert_eq!(shown(parse(text)), expected, "{text}");
     check(
