@@ -10,9 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use base::{KNOBS, Netns, Scope};
+use base::{Change, KNOBS, Netns, Scope};
 use clap::ValueEnum;
-use linux::{Filter, NetnsHandle, OwnerProcess, ScanRequest, SockDiag, WatchRequest, Watched};
+use linux::{
+    Filter, NetnsHandle, OwnerProcess, Plan, ScanRequest, SockDiag, WatchRequest, Watched,
+};
 
 use self::document::Document;
 use crate::exit::{Exit, Problem};
@@ -79,6 +81,7 @@ enum FailOn {
 
 pub(crate) fn run(args: Args, output: &Output) -> anyhow::Result<Exit> {
     check_times(args.time, args.interval)?;
+    args.output.as_deref().map_or(Ok(()), check_plan_path)?;
     let filter = parse_filter(&args)?;
     let netns_name = netns_of(&args);
     let netns = NetnsHandle::open(&netns_name)?;
@@ -88,10 +91,11 @@ pub(crate) fn run(args: Args, output: &Output) -> anyhow::Result<Exit> {
     tell_what_is_missing(&document, output);
 
     let plan = document::plan(&document.flows);
+    let planned = plan.len();
     if let Some(path) = &args.output {
-        write_plan(path, plan.clone())?;
+        write_plan(path, plan)?;
     }
-    let next = next_step(&args, &document, plan.len(), output.verbosity());
+    let next = next_step(&args, &document, planned, output.verbosity());
     output.report("diagnose", &document, || {
         screen::render(
             &document,
@@ -222,12 +226,22 @@ fn tell_what_is_missing(document: &Document, output: &Output) {
     }
 }
 
-fn write_plan(path: &Path, changes: Vec<base::Change>) -> anyhow::Result<()> {
-    let text = serde_json::to_string_pretty(&serde_json::json!({
-        "schema": "tcptailor/plan/1",
-        "changes": changes,
-    }))
-    .context("writing JSON")?;
+/// Refuses a plan's place that cannot be written before anybody has waited for the answer.
+fn check_plan_path(path: &Path) -> Result<(), Problem> {
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    if parent.is_some_and(|parent| !parent.is_dir()) || path.is_dir() {
+        let shown = path.display();
+        return Err(Problem::usage(format!(
+            "-o {shown}: this is no place for a file"
+        )));
+    }
+    Ok(())
+}
+
+fn write_plan(path: &Path, changes: Vec<Change>) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(&Plan::new(changes)).context("writing JSON")?;
     std::fs::write(path, text + "\n").with_context(|| format!("writing {}", path.display()))
 }
 
