@@ -27,6 +27,7 @@ pub mod sysctl;
 mod tcp_info;
 pub mod tun;
 mod watch;
+mod worker;
 pub mod workload;
 
 pub use actuator::Setting;
@@ -48,3 +49,6 @@ pub use remote_socket::{OwnerProcess, RemoteSocket};
 pub use sock_diag::{ScanRequest, SockDiag};
 pub use state::State;
 pub use watch::{WatchProgress, WatchRequest, Watched, WatchedFlow, watch};
+pub use worker::{
+    Role, Worker, WorkerReport, WorkerSpec, own_program, run_worker, run_worker_process,
+};
