@@ -9,6 +9,7 @@ mod emulator;
 mod error;
 mod filter;
 pub mod journal;
+pub mod kernel;
 mod lab_netns;
 mod lateness;
 mod links;
@@ -26,6 +27,8 @@ pub mod sysctl;
 mod tcp_info;
 pub mod tun;
 mod watch;
+mod worker;
+pub mod workload;
 
 pub use actuator::Setting;
 pub use clock::Clock;
@@ -46,3 +49,6 @@ pub use remote_socket::{OwnerProcess, RemoteSocket};
 pub use sock_diag::{ScanRequest, SockDiag};
 pub use state::State;
 pub use watch::{WatchProgress, WatchRequest, Watched, WatchedFlow, watch};
+pub use worker::{
+    Role, Worker, WorkerReport, WorkerSpec, own_program, run_worker, run_worker_process,
+};

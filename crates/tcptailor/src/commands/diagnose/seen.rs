@@ -18,8 +18,10 @@ const SIBLINGS_MAX: usize = 64;
 const SHORT_SAMPLES: usize = 20;
 
 /// Everything that was seen in one namespace.
-struct Seen<'w> {
+pub(crate) struct Seen<'w> {
     netns: &'w Netns,
+    /// Another namespace that was watched at the same time, where the other ends of its flows are.
+    elsewhere: Option<&'w Seen<'w>>,
     flows: Vec<Flow<'w>>,
     by_key: BTreeMap<FlowKey, usize>,
     by_hosts: BTreeMap<(IpAddr, IpAddr), Vec<usize>>,
@@ -36,14 +38,7 @@ struct Flow<'w> {
 /// Asks the doctor about each flow that the filter selects. A connection with both ends here is
 /// answered for once.
 pub(crate) fn diagnose(watched: &Watched, netns: &Netns, filter: &Filter) -> Document {
-    let seen = Seen::new(watched, netns);
-    let mut flows: Vec<FlowRow> = Vec::new();
-    for (index, connections) in seen.selected(filter) {
-        let mut row = seen.row(index);
-        row.connections = connections;
-        flows.push(row);
-    }
-    flows.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
+    let flows = Seen::new(watched, netns).rows(filter);
     Document {
         duration_s: watched.ended.since(watched.began).as_secs_f64(),
         interrupted: interrupt::stopped(),
@@ -66,7 +61,25 @@ fn rank(flow: &FlowRow) -> f64 {
 }
 
 impl<'w> Seen<'w> {
-    fn new(watched: &'w Watched, netns: &'w Netns) -> Self {
+    /// The same flows, whose other ends are in `elsewhere`.
+    pub(crate) const fn with_other_ends(mut self, elsewhere: &'w Self) -> Self {
+        self.elsewhere = Some(elsewhere);
+        self
+    }
+
+    /// The doctor's answers for the flows that the filter selects, the most important first.
+    pub(crate) fn rows(&self, filter: &Filter) -> Vec<FlowRow> {
+        let mut flows: Vec<FlowRow> = Vec::new();
+        for (index, connections) in self.selected(filter) {
+            let mut row = self.row(index);
+            row.connections = connections;
+            flows.push(row);
+        }
+        flows.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
+        flows
+    }
+
+    pub(crate) fn new(watched: &'w Watched, netns: &'w Netns) -> Self {
         let mut host = HostTimeline::new();
         for sample in &watched.hosts {
             host.push(sample.clone());
@@ -78,6 +91,7 @@ impl<'w> Seen<'w> {
             .map(|drops| drops.name);
         let mut seen = Self {
             netns,
+            elsewhere: None,
             flows: Vec::new(),
             by_key: BTreeMap::new(),
             by_hosts: BTreeMap::new(),
@@ -186,20 +200,32 @@ impl<'w> Seen<'w> {
             .collect()
     }
 
+    /// The other end of a flow, here or elsewhere, and the namespace that it is in.
+    fn other_end(&self, index: usize) -> Option<(&Self, &Flow<'w>)> {
+        if let Some(other) = self.partner(index) {
+            return Some((self, &self.flows[other]));
+        }
+        let elsewhere = self.elsewhere?;
+        let other = *elsewhere
+            .by_key
+            .get(&self.flows[index].watched.key.reversed())?;
+        Some((elsewhere, &elsewhere.flows[other]))
+    }
+
     fn row(&self, index: usize) -> FlowRow {
         let flow = &self.flows[index];
-        let partner = self.partner(index).map(|other| &self.flows[other]);
+        let partner = self.other_end(index);
         let siblings = self.siblings(index);
         let report = flow::diagnose(&Observation {
             local: &flow.timeline,
-            remote: partner.map(|partner| &partner.timeline),
+            remote: partner.map(|(_, partner)| &partner.timeline),
             siblings: &siblings,
             host: Some(&self.host),
-            remote_host: partner.map(|_| &self.host),
+            remote_host: partner.map(|(seen, _)| &seen.host),
         });
         let ends = Ends {
             local: self.end(flow),
-            remote: partner.map(|partner| self.end(partner)),
+            remote: partner.map(|(seen, partner)| seen.end(partner)),
         };
         let mut row = FlowRow::of(&flow.timeline, &ends, flow.watched);
         row.verdicts = report
