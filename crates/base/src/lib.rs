@@ -31,6 +31,8 @@ pub mod ip;
 pub mod knob;
 mod limit;
 mod parse;
+#[cfg(feature = "std")]
+pub mod pcap;
 mod rng;
 mod sample;
 mod seq;

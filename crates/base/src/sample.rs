@@ -366,8 +366,15 @@ impl FlowSample {
     /// Packets in flight: sent, neither acknowledged nor known to be lost, plus retransmissions.
     #[must_use]
     pub fn packets_out(&self) -> Option<u32> {
-        let gone = self.sacked_pkts.unwrap_or(0) + self.lost_pkts.unwrap_or(0);
-        Some(self.unacked_pkts?.saturating_sub(gone) + self.retrans_pkts.unwrap_or(0))
+        let gone = self
+            .sacked_pkts
+            .unwrap_or(0)
+            .saturating_add(self.lost_pkts.unwrap_or(0));
+        Some(
+            self.unacked_pkts?
+                .saturating_sub(gone)
+                .saturating_add(self.retrans_pkts.unwrap_or(0)),
+        )
     }
 
     /// Bytes in flight by the counters, exact also for small segments up to the SYN's one byte.

@@ -6,13 +6,21 @@
 
 mod faults;
 mod measure;
+mod builtin;
 mod outcome;
+mod scenario;
+pub mod stats;
 pub mod text;
 mod trial;
 mod workload;
 
 pub use faults::{Cure, FAULTS, Fault, find_fault};
 pub use measure::{Measure, Yardstick, show_micros, show_rate};
+pub use builtin::{BUILTIN_SCENARIOS, UnknownScenario, find_scenario};
+pub use builtin::{BUILTIN_SCENARIOS, UnknownScenario, find_scenario};
+pub use faults::{Cure, FAULTS, Fault, find_fault};
+pub use measure::{Measure, Yardstick, show_micros, show_rate};
 pub use outcome::{Caveat, LatenessMicros, LinkOutcome, Outcome, ResponseMicros};
+pub use scenario::{CELLS_MAX, Cell, Diagnostic, Expectation, Metric, Scenario};
 pub use trial::{HostSpec, PathSpec, Settings, Trial};
 pub use workload::{Amount, Completion, Direction, Workload, WriteMethod};

@@ -5,14 +5,18 @@ mod actuator;
 pub mod cleanup;
 mod clock;
 mod counters;
+mod emulator;
 mod error;
 mod filter;
 pub mod journal;
+pub mod kernel;
 mod lab_netns;
+mod lateness;
 mod links;
 pub mod netlink;
 mod netlink_dump;
 mod netns;
+mod path;
 mod plan;
 mod process;
 mod remote_socket;
@@ -22,6 +26,9 @@ mod state;
 pub mod sysctl;
 mod tcp_info;
 pub mod tun;
+mod watch;
+mod worker;
+pub mod workload;
 
 pub use actuator::Setting;
 pub use clock::Clock;
@@ -32,6 +39,7 @@ pub use journal::Journal;
 pub use lab_netns::LabNetns;
 pub use links::link_samples;
 pub use netns::{NAMED_DIR, NetnsHandle};
+pub use path::{INTERFACE, LabPath};
 pub use plan::Plan;
 pub use process::{
     ProcessInfo, SocketOwner, SocketOwners, cgroup_id, process_cgroup, process_cpu_time,
@@ -40,3 +48,7 @@ pub use process::{
 pub use remote_socket::{OwnerProcess, RemoteSocket};
 pub use sock_diag::{ScanRequest, SockDiag};
 pub use state::State;
+pub use watch::{WatchProgress, WatchRequest, Watched, WatchedFlow, watch};
+pub use worker::{
+    Role, Worker, WorkerReport, WorkerSpec, own_program, run_worker, run_worker_process,
+};

@@ -101,11 +101,17 @@ impl SocketOwners {
         self.unseen_processes
     }
 
-    /// Replaces what was known of the processes in `newer` by what it says.
-    pub fn update(&mut self, newer: Self) {
+    /// Adds what a later scan saw; where both know a socket, the later one is right.
+    pub(crate) fn update(&mut self, newer: Self) {
+        self.unseen_processes = self.unseen_processes.max(newer.unseen_processes);
         for (inode, owners) in newer.by_inode {
             self.by_inode.insert(inode, owners);
         }
+    }
+
+    /// Drops what is known of a socket, as where its owner no longer holds it.
+    pub(crate) fn forget(&mut self, inode: u64) {
+        self.by_inode.remove(&inode);
     }
 
     fn add_process(&mut self, pid: u32) {

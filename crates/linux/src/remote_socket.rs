@@ -2,13 +2,14 @@
 //! its owner set, and the way to set them on a live connection.
 //!
 //! The descriptor is a second handle of the *same* socket. While one lives, the connection does not
-//! end when its owner closes it: the peer waits for a FIN. So a [`RemoteSocket`] is opened, used and
-//! dropped, never kept; an [`OwnerProcess`] can be kept, it holds no socket.
+//! end when its owner closes it: the peer waits for a FIN. So a [`RemoteSocket`] is opened, used
+//! and dropped, never kept; an [`OwnerProcess`] can be kept, it holds no socket.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::{fs, io};
 
 use base::{FlowSample, Rate};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
@@ -52,8 +53,20 @@ impl OwnerProcess {
         self.pid
     }
 
-    /// Takes a second handle of the socket at descriptor `fd`, if that still is the socket with this
-    /// cookie (the owner may have closed it and used the number again).
+    /// Whether it has ended, even where its parent has not asked for it yet.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // A pidfd becomes readable when the process ends (pidfd_open(2)).
+        matches!(poll(&mut fds, Some(&at_once)), Ok(1..))
+    }
+
+    /// Takes a second handle of the socket at descriptor `fd`, if that still is the socket with
+    /// this cookie (the owner may have closed it and used the number again).
     ///
     /// # Errors
     /// [`Error::NotFound`] for a `process` that is gone or a `socket` that is no longer there,
@@ -263,6 +276,22 @@ mod tests {
         assert_eq!(sample.sndbuf_bytes, Some(65536), "the kernel doubles it");
         assert!(sample.congestion.is_some());
         assert!(sample.quickack.is_some());
+    }
+
+    #[test]
+    fn the_end_of_a_process_is_seen_before_it_is_reaped() {
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .expect("a program that waits");
+        let process = OwnerProcess::open(child.id()).expect("it runs");
+        assert!(!process.has_ended());
+        drop(child.stdin.take());
+        while !process.has_ended() {
+            std::thread::yield_now();
+        }
+        child.wait().expect("our child");
+        assert!(process.has_ended());
     }
 
     #[test]

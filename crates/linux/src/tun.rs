@@ -3,7 +3,6 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
@@ -14,9 +13,8 @@ use crate::error::{Error, Result};
 /// opened.
 pub const DEVICE_VARIABLE: &str = "TCPTAILOR_TUN";
 
-/// Length of the virtio-net header in front of each packet: version 1 of the format, with
-/// `num_buffers`.
-pub const VNET_HEADER_BYTES: usize = 12;
+/// Length of the virtio-net header in front of each packet.
+pub const VNET_HEADER_BYTES: usize = base::VirtioHeader::BYTES;
 
 /// Most bytes that one read returns: the header and the largest IP packet.
 pub const READ_BYTES: usize = VNET_HEADER_BYTES + 65_536;
@@ -61,24 +59,15 @@ impl Tun {
         &self.name
     }
 
-    /// Reads one packet with its header into `buffer`, replacing what it held. False where none
-    /// waits.
+    /// Reads one packet with its header into `buffer`, which should have [`READ_BYTES`], and returns
+    /// its length; `None` where no packet waits.
     ///
     /// # Errors
     /// Where the device is gone or switched off.
-    pub fn read(&self, buffer: &mut Vec<u8>) -> io::Result<bool> {
-        buffer.clear();
-        buffer.reserve(READ_BYTES);
-        let space: &mut [MaybeUninit<u8>] = buffer.spare_capacity_mut();
-        match rustix::io::read(&self.file, space) {
-            Ok((filled, _)) => {
-                let length = filled.len();
-                // SAFETY: the kernel has filled the first `length` bytes of the spare capacity,
-                // which begins at index 0 as the buffer was cleared.
-                unsafe { buffer.set_len(length) };
-                Ok(length > 0)
-            }
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(false),
+    pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        match rustix::io::read(&self.file, buffer) {
+            Ok(length) => Ok(Some(length)),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(None),
             Err(errno) => Err(errno.into()),
         }
     }
@@ -169,7 +158,7 @@ fn configure(file: &File, name: &str) -> Result<()> {
             },
         });
     }
-    let header_bytes = libc::c_int::try_from(VNET_HEADER_BYTES).expect("12 fits");
+    let header_bytes = libc::c_int::try_from(VNET_HEADER_BYTES).expect("10 fits");
     // SAFETY: the argument points to a `c_int` that outlives the call.
     let sized = unsafe {
         libc::ioctl(

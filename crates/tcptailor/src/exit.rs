@@ -91,12 +91,7 @@ pub(crate) fn finish(outcome: anyhow::Result<Exit>, output: &Output) -> ExitCode
         return Exit::Done.code();
     }
     let exit = exit_of(&error);
-    report(
-        output.is_json(),
-        exit,
-        &format!("{error:#}"),
-        hint_of(&error),
-    );
+    report(output.is_json(), exit, &message_of(&error), hint_of(&error));
     exit.code()
 }
 
@@ -130,6 +125,19 @@ fn report(json: bool, exit: Exit, message: &str, hint: Option<String>) {
     };
 }
 
+/// The causes in one line. Some errors tell their cause themselves; it is not told twice.
+fn message_of(error: &anyhow::Error) -> String {
+    let mut message = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if message.is_empty() {
+            message = cause;
+        } else if !message.ends_with(&cause) {
+            message = format!("{message}: {cause}");
+        }
+    }
+    message
+}
+
 /// The exit code that the cause asks for.
 fn exit_of(error: &anyhow::Error) -> Exit {
     for cause in error.chain() {
@@ -138,6 +146,7 @@ fn exit_of(error: &anyhow::Error) -> Exit {
         }
         if let Some(error) = cause.downcast_ref::<linux::Error>() {
             return match error {
+                linux::Error::Knob(_) => Exit::Usage,
                 _ if error.is_missing_privilege() => Exit::Missing,
                 _ if interrupt::stopped() => Exit::Interrupted,
                 _ => Exit::Failed,
@@ -197,6 +206,15 @@ mod tests {
             Exit::Missing,
         );
         check(linux::Error::Peer("went away".into()).into(), Exit::Failed);
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let cause = || io::Error::from(io::ErrorKind::NotFound);
+        let os: anyhow::Error = linux::Error::os("open x")(cause()).into();
+        assert_eq!(message_of(&os), "open x: entity not found");
+        let plain = anyhow::Error::from(cause()).context("reading y");
+        assert_eq!(message_of(&plain), "reading y: entity not found");
     }
 
     #[test]

@@ -156,8 +156,9 @@ pub(crate) fn table(header: &[&str]) -> Table {
     table.style_text_only();
     let terminal = table.width().unwrap_or(TABLE_COLUMNS);
     table.set_width(terminal.clamp(40, TABLE_COLUMNS));
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
+    let last = header.len() - 1;
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, if index == last { 0 } else { 2 }));
     }
     table
 }

@@ -37,8 +37,8 @@ const PORTS: [(&str, u16); 26] = [
     ("amqp", 5672),
     ("redis", 6379),
     ("http-alt", 8080),
-    ("kafka", 9092),
     ("prometheus", 9090),
+    ("kafka", 9092),
     ("elasticsearch", 9200),
     ("git", 9418),
     ("memcached", 11211),
@@ -404,7 +404,7 @@ fn nearest_word<'c>(
     };
     nearest(word, candidates.clone()).or_else(|| {
         candidates
-            .clone()
+            .into_iter()
             .find(|candidate| sorted(candidate) == sorted(word))
     })
 }

@@ -205,7 +205,7 @@ proptest! {
         ),
     ) {
         if let Ok(filter) = words.join(" ").parse::<Filter>() {
-            filter.matches(&flow("10.0.0.1:7", "10.0.0.9:443"), &[owner(7, "ä", "/")]);
+            let _ = filter.matches(&flow("10.0.0.1:7", "10.0.0.9:443"), &[owner(7, "ä", "/")]);
         }
     }
 }
