@@ -3,6 +3,8 @@
 //!
 //! The test binary starts itself again as the holder of the namespace and as the victim.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 mod holder;
 
 use std::fs;
