@@ -4,9 +4,9 @@
 //! text, measurements as numbers.
 #![forbid(unsafe_code)]
 
+mod builtin;
 mod faults;
 mod measure;
-mod builtin;
 mod outcome;
 mod scenario;
 pub mod stats;
@@ -14,9 +14,6 @@ pub mod text;
 mod trial;
 mod workload;
 
-pub use faults::{Cure, FAULTS, Fault, find_fault};
-pub use measure::{Measure, Yardstick, show_micros, show_rate};
-pub use builtin::{BUILTIN_SCENARIOS, UnknownScenario, find_scenario};
 pub use builtin::{BUILTIN_SCENARIOS, UnknownScenario, find_scenario};
 pub use faults::{Cure, FAULTS, Fault, find_fault};
 pub use measure::{Measure, Yardstick, show_micros, show_rate};
