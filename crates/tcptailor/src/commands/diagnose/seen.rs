@@ -1,5 +1,5 @@
-//! From what was watched to an answer: which sockets are the two ends of one connection, which flows
-//! belong together, and what the doctor says of each.
+//! From what was watched to an answer: which sockets are the two ends of one connection, which
+//! flows belong together, and what the doctor says of each.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
