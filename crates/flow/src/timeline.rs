@@ -67,8 +67,12 @@ impl Timeline {
             } else if sample.at <= last.at {
                 return;
             } else {
-                let fell = |read: fn(&FlowSample) -> Option<u64>| matches!((read(last), read(&sample)), (Some(a), Some(b)) if b < a);
-                let found = COUNTERS.iter().find(|(_, read)| fell(*read));
+                let fell = |(_, read): &&Counter| {
+                    read(last)
+                        .zip(read(&sample))
+                        .is_some_and(|(old, new)| new < old)
+                };
+                let found = COUNTERS.iter().find(fell);
                 self.backwards = self.backwards.or(found.map(|(name, _)| *name));
             }
         }

@@ -5,12 +5,11 @@
 
 use base::{KnobValue, Limit, Live};
 
-use super::draft::{Draft, Step, show_bytes, show_flag, show_share};
+use super::draft::{Draft, Step, raised_maximum, show_bytes, show_flag, show_share};
 use super::next::next_limit;
 use super::small_writes::of_all_time;
 use super::thresholds::{
-    AT_CAP, LARGEST_BUFFER, MEMORY_PER_SEGMENT, QUEUED_BDPS, SEND_BUFFER_SHARE, SMALLEST_SNDBUF,
-    USUAL_WMEM_MAX,
+    AT_CAP, MEMORY_PER_SEGMENT, QUEUED_BDPS, SEND_BUFFER_SHARE, SMALLEST_SNDBUF, USUAL_WMEM_MAX,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts, window_room_bytes};
 use crate::verdict::{Confidence, Verdict};
@@ -67,14 +66,10 @@ pub(crate) fn tcp_wmem_max_cap(view: &View<'_>) -> Option<Verdict> {
         return None;
     }
     let sender = view.sender?;
-    let present = sender.largest(|s| Some(s.bytes_out()? as u32)).unwrap_or(0);
+    let present = sender.largest(base::FlowSample::bytes_out).unwrap_or(0);
     let mss = u64::from(sender.mss_bytes()?);
-    let segments = view.needed_bytes(u64::from(present)).div_ceil(mss);
+    let segments = view.needed_bytes(present).div_ceil(mss);
     let memory = segments.saturating_mul(2 * MEMORY_PER_SEGMENT);
-    let target = memory.clamp(
-        USUAL_WMEM_MAX.max(max.saturating_mul(2)),
-        LARGEST_BUFFER.max(max.saturating_mul(2)),
-    );
     let confidence = if locked == Some(false) {
         Confidence::High
     } else {
@@ -82,14 +77,18 @@ pub(crate) fn tcp_wmem_max_cap(view: &View<'_>) -> Option<Verdict> {
     };
     Some(
         buffer_draft("tcp-wmem-max-cap", share, confidence, view)?
-            .row("net.ipv4.tcp_wmem", format!("{min} {default} {max}"), "a larger third value")
+            .row(
+                "net.ipv4.tcp_wmem",
+                format!("{min} {default} {max}"),
+                "a larger third value",
+            )
             .propose(
                 view.sender_side,
                 Step {
                     knob: "net.ipv4.tcp_wmem",
-                    to: KnobValue::Triple([min, default.min(target), target.min(i32::MAX as u64)]),
+                    to: raised_maximum([min, default, max], memory.max(USUAL_WMEM_MAX)),
                     live: Live::Now,
-                    risk: "memory of every connection of this namespace may grow to the new maximum",
+                    risk: "memory: every connection of the namespace may grow so far",
                 },
             )
             .remark("The kernel reads the new maximum when it next grows the buffer."),
@@ -181,6 +180,6 @@ fn unlock(view: &View<'_>) -> Step {
         knob: "buf_lock",
         to: KnobValue::Number(keeps),
         live: Live::Now,
-        risk: "memory, and older data in the buffer: the kernel may grow it up to tcp_wmem's maximum",
+        risk: "memory, and older data in the buffer, up to tcp_wmem's maximum",
     }
 }
