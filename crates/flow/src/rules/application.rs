@@ -4,8 +4,8 @@ use base::{FlowSample, KnobValue, Live};
 
 use super::draft::{Draft, Step, show_bytes, show_share, show_time};
 use super::thresholds::{
-    APP_SHARE, CPU_SHARE, MANY_SEGMENTS_PER_SECOND, REQUEST_PKTS, ROUND_TRIPS_BUSY, SMALL_SEGMENT,
-    SMALL_WRITE_NANOS_PER_BYTE,
+    APP_SHARE, CPU_SHARE, MANY_SEGMENTS_PER_SECOND, REQUEST_PKTS, ROUND_TRIP_STRETCH,
+    ROUND_TRIPS_BUSY, SMALL_SEGMENT, SMALL_WRITE_NANOS_PER_BYTE,
 };
 use crate::observation::only_sends;
 use crate::timeline::{Timeline, cwnd_room_pkts, ratio_of_times, window_room_bytes};
@@ -76,7 +76,9 @@ pub(crate) fn round_trip_bound(view: &View<'_>) -> Option<Verdict> {
     let sender = view.sender?;
     let out = sender.counted(|s| s.data_segs_out)?;
     let back = sender.counted(|s| s.data_segs_in)?;
-    let rtt = sender.srtt()?;
+    let rtt = sender
+        .srtt()?
+        .min(sender.min_rtt()?.saturating_mul(ROUND_TRIP_STRETCH));
     let operations = out.min(back) as f64 / sender.interval().as_secs_f64();
     let per_round_trip = operations * rtt.as_secs_f64();
     let small = sender

@@ -10,7 +10,7 @@ use core::time::Duration;
 use super::draft::{Draft, Step, show_bytes, show_flag, show_share, show_time};
 use super::thresholds::{
     CORK_PAUSE, CORK_PAUSES, CORK_SHARE, DELAYED_ACK_QUEUE_DELAY, DELAYED_ACKS_PER_SECOND,
-    STALL_PKTS_OUT, STALL_SHARE,
+    SERIALISED_SHARE, STALL_PKTS_OUT, STALL_SHARE,
 };
 use crate::observation::only_sends;
 use crate::timeline::{Timeline, cwnd_room_pkts, window_room_bytes};
@@ -19,7 +19,7 @@ use crate::view::View;
 
 /// A piece is held while a few packets are out, and the receiver delays its ACK.
 pub(crate) fn nagle_delack_stall(view: &View<'_>) -> Option<Verdict> {
-    let share = stall_share(view)?;
+    let share = stall_share(view, STALL_SHARE)?;
     if !view.acks_are_late()? {
         return None;
     }
@@ -36,8 +36,9 @@ pub(crate) fn nagle_delack_stall(view: &View<'_>) -> Option<Verdict> {
 
 /// A piece is held for a round trip although the receiver acknowledges at once.
 pub(crate) fn nagle_rtt_serialised(view: &View<'_>) -> Option<Verdict> {
-    let share = stall_share(view)?;
-    if view.acks_are_late()? {
+    let share = stall_share(view, SERIALISED_SHARE)?;
+    // Without answers nobody waits: the pieces of a stream are only gathered.
+    if view.acks_are_late()? || sends_without_answer(view) {
         return None;
     }
     let draft = stall_draft("nagle-rtt-serialised", share, view)?;
@@ -48,7 +49,7 @@ pub(crate) fn nagle_rtt_serialised(view: &View<'_>) -> Option<Verdict> {
 
 /// The stall of requests on one connection and answers on another: no answer carries an ACK.
 pub(crate) fn two_one_way_connections(view: &View<'_>) -> Option<Verdict> {
-    let share = stall_share(view)?;
+    let share = stall_share(view, STALL_SHARE)?;
     if !view.acks_are_late()? || !has_opposite_sibling(view) {
         return None;
     }
@@ -81,7 +82,8 @@ pub(crate) fn cork_not_uncorked(view: &View<'_>) -> Option<Verdict> {
     })?;
     let corked = sender
         .vote_of_all(|s| s.cork)
-        .map(|share| share >= CORK_SHARE);
+        .map(|share| share >= CORK_SHARE)
+        .or_else(|| view.sent(|s| s.cork));
     let pauses = long_pauses(sender);
     if held < CORK_SHARE || corked == Some(false) || (corked.is_none() && pauses < CORK_PAUSES) {
         return None;
@@ -124,7 +126,7 @@ pub(crate) fn cork_not_uncorked(view: &View<'_>) -> Option<Verdict> {
 
 /// Share of active samples in which a partial segment waits for the ACK of a few packets, where
 /// it is enough for a stall.
-fn stall_share(view: &View<'_>) -> Option<f64> {
+fn stall_share(view: &View<'_>, enough: f64) -> Option<f64> {
     let sender = view.sender?;
     if view.sent(|s| s.nodelay) == Some(true) || view.sent(|s| s.cork) == Some(true) {
         return None;
@@ -136,7 +138,7 @@ fn stall_share(view: &View<'_>) -> Option<f64> {
         let has_window = window_room_bytes(s).is_none_or(|room| room >= mss);
         Some(is_partial(s)? && waits_for_ack && has_cwnd && has_window && !fills_sndbuf(s))
     })?;
-    (share >= STALL_SHARE).then_some(share)
+    (share >= enough).then_some(share)
 }
 
 /// The rows that all stalls of Nagle's algorithm share.
@@ -166,7 +168,7 @@ fn stall_draft(id: &'static str, share: f64, view: &View<'_>) -> Option<Draft> {
                 format!(
                     "less than one segment ({}), in {} or more",
                     show_bytes(sender.mss_bytes()?),
-                    show_share(STALL_SHARE)
+                    show_share(if late { STALL_SHARE } else { SERIALISED_SHARE })
                 ),
             )
             .row(
@@ -183,6 +185,10 @@ fn stall_draft(id: &'static str, share: f64, view: &View<'_>) -> Option<Draft> {
             )
             .next(one_round_trip(view)),
     )
+}
+
+fn sends_without_answer(view: &View<'_>) -> bool {
+    view.sender.and_then(only_sends) == Some(true)
 }
 
 fn nodelay() -> Step {

@@ -34,6 +34,9 @@ pub(crate) const ASSUMED_PATH_BITS: u64 = 100_000_000;
 
 /// Measured: all samples of a stalled flow show the signature, none with `TCP_NODELAY`.
 pub(crate) const STALL_SHARE: f64 = 0.5;
+/// Where the receiver answers at once, the piece is held for one of the two round trips that an
+/// operation takes: half of the time at most.
+pub(crate) const SERIALISED_SHARE: f64 = 0.3;
 /// Above, an ACK is delayed (40 ms and more; averages of 20 ms were seen); below, a round trip.
 pub(crate) const DELAYED_ACK_QUEUE_DELAY: Duration = Duration::from_millis(10);
 /// More packets out are a stream that Nagle merely coalesces (a paced writer had 34), not a stall.
@@ -96,6 +99,9 @@ pub(crate) const MEMORY_PER_SEGMENT: u64 = 2304;
 
 /// Share of samples with nothing left to send and room in every window.
 pub(crate) const APP_SHARE: f64 = 0.5;
+/// A request cannot return faster than the smallest round trip; delayed ACKs and thinking servers
+/// raise the smoothed one, which therefore counts up to this many times the smallest.
+pub(crate) const ROUND_TRIP_STRETCH: u32 = 2;
 /// A program that uses this share of a core has no time left for larger writes.
 pub(crate) const CPU_SHARE: f64 = 0.8;
 /// Segments below this share of the MSS are small: 583 of 1448 with 16-byte writes.
@@ -146,6 +152,9 @@ pub(crate) const MIN_RETRANSMISSIONS: u64 = 3;
 pub(crate) const MIN_LOCAL_DROPS: u64 = 2;
 /// Fewer drops per packet sent do no harm.
 pub(crate) const LOCAL_DROP_SHARE: f64 = 0.0001;
+/// The kernel counts packets of up to this many segments at an interface: a link that sent fewer
+/// than the flow's segments divided by it did not carry the flow.
+pub(crate) const SEGMENTS_PER_PACKET: u64 = 64;
 /// A transmit queue as Linux gives it to Ethernet, in packets.
 pub(crate) const USUAL_TXQUEUELEN: u64 = 1000;
 /// The least delay that is called a bloated queue. A normal buffer of 400 packets at 50 Mbit/s
