@@ -25,22 +25,37 @@ extern crate alloc;
 extern crate std;
 
 mod change;
+mod checksum;
+pub mod icmp;
+pub mod ip;
 pub mod knob;
 mod limit;
+mod parse;
+#[cfg(feature = "std")]
+pub mod pcap;
 mod rng;
 mod sample;
+mod seq;
+mod superpacket;
+pub mod tcp;
 mod time;
 mod units;
+mod virtio;
 mod wire_packet;
 
 pub use change::{Change, KnobValue, Live, Netns, Target};
+pub use checksum::{Checksum, update_checksum, update_partial};
 pub use knob::{KNOBS, Knob, KnobError, Scope, find_knob};
 pub use limit::Limit;
+pub use parse::{ParseError, ParseErrorKind};
 pub use rng::Rng;
 pub use sample::{
     CongestionState, CounterSet, FlowKey, FlowSample, HostSample, LinkSample, QdiscSample, Source,
     TcpState,
 };
+pub use seq::SeqNum;
+pub use superpacket::Superpacket;
 pub use time::Instant;
 pub use units::{Bytes, Fraction, QueueLimit, Rate, UnitError, format_duration, parse_duration};
+pub use virtio::{GsoType, VirtioHeader};
 pub use wire_packet::WirePacket;

@@ -4,11 +4,15 @@
 //! text, measurements as numbers.
 #![forbid(unsafe_code)]
 
+mod faults;
+mod measure;
 mod outcome;
 pub mod text;
 mod trial;
 mod workload;
 
+pub use faults::{Cure, FAULTS, Fault, find_fault};
+pub use measure::{Measure, Yardstick, show_micros, show_rate};
 pub use outcome::{Caveat, LatenessMicros, LinkOutcome, Outcome, ResponseMicros};
 pub use trial::{HostSpec, PathSpec, Settings, Trial};
 pub use workload::{Amount, Completion, Direction, Workload, WriteMethod};

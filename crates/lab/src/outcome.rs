@@ -66,6 +66,14 @@ pub enum Caveat {
         /// Why.
         why: String,
     },
+    /// A device of the path dropped packets of its host before the link saw them: the queue of the
+    /// interface (`txqueuelen`) was full.
+    DeviceDropped {
+        /// `A` for the client, `B` for the server.
+        host: String,
+        /// How many.
+        packets: u64,
+    },
     /// The real-time priority for the emulator was refused.
     NoRealtimePriority,
     /// The processors were busy with other work.

@@ -1,8 +1,9 @@
 //! What a link is told to be.
 
+use core::fmt;
 use core::time::Duration;
 
-use base::{Bytes, Fraction, QueueLimit, Rate};
+use base::{Bytes, Fraction, QueueLimit, Rate, format_duration};
 
 /// How packets get lost on the wire, apart from a full queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,8 +48,9 @@ pub enum TooBig {
 pub struct LinkSpec {
     /// Rate on the wire; `None` for no limit.
     pub rate: Option<Rate>,
-    /// Rates that replace `rate` from given times on (time since the link's start), repeated from
-    /// the beginning after the last one ended; empty for a constant rate.
+    /// Rates that replace `rate`, each for its time, one after the other from the first packet on
+    /// and repeated from the beginning; empty for a constant rate. A superpacket is cut into single
+    /// packets on such a link.
     pub rate_trace: Vec<(Duration, Rate)>,
     /// Propagation delay.
     pub delay: Duration,
@@ -60,7 +62,8 @@ pub struct LinkSpec {
     pub reorder: Option<Reorder>,
     /// Probability that a wire packet arrives twice.
     pub duplicate: Fraction,
-    /// What waits in front of the wire; a packet that finds it full is dropped (tail drop).
+    /// What waits in front of the wire; a packet that finds it full is dropped (tail drop). The
+    /// packet on the wire does not count: `10p` holds 11 packets of a burst.
     pub queue: QueueLimit,
     /// Largest packet; `None` for no limit.
     pub mtu: Option<Bytes>,
@@ -70,6 +73,93 @@ pub struct LinkSpec {
     /// FCS); they count for the rate only.
     pub overhead_bytes: u32,
 }
+
+/// Why a link cannot be as it was told to be. [`fmt::Display`] says what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SpecError {
+    /// A rate of zero never sends.
+    RateZero,
+    /// A step of the rate trace that has no duration or no rate.
+    TraceStepEmpty {
+        /// Its place, from 0.
+        step: usize,
+    },
+    /// A queue that holds nothing.
+    QueueZero,
+    /// An MTU below the smallest that IPv4 allows.
+    MtuTooSmall {
+        /// What was asked for.
+        mtu: Bytes,
+    },
+    /// A time that no path has.
+    TooLong {
+        /// Which one.
+        what: &'static str,
+        /// What was asked for.
+        time: Duration,
+    },
+    /// More overhead than any encapsulation has.
+    OverheadTooLarge {
+        /// What was asked for.
+        overhead_bytes: u32,
+    },
+    /// Packets are held back, but for no time.
+    HoldZero,
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RateZero => {
+                write!(
+                    f,
+                    "a rate of 0 never sends; write a rate such as `25mbit`, or none"
+                )
+            }
+            Self::TraceStepEmpty { step } => write!(
+                f,
+                "step {step} of the rate trace has no duration or no rate; write `1bit` for an outage"
+            ),
+            Self::QueueZero => {
+                write!(
+                    f,
+                    "a queue of 0 passes no burst; write for example `100p` or `64KiB`"
+                )
+            }
+            Self::MtuTooSmall { mtu } => {
+                write!(f, "an MTU of {mtu} is below the {MTU_MIN} bytes of RFC 791")
+            }
+            Self::TooLong { what, time } => write!(
+                f,
+                "a {what} of {} is longer than the limit of {}",
+                format_duration(*time),
+                format_duration(TIME_MAX)
+            ),
+            Self::OverheadTooLarge { overhead_bytes } => write!(
+                f,
+                "an overhead of {overhead_bytes} bytes per packet is above the limit of \
+                 {OVERHEAD_BYTES_MAX}"
+            ),
+            Self::HoldZero => {
+                write!(
+                    f,
+                    "reordering needs a time to hold packets back, such as `1ms`"
+                )
+            }
+        }
+    }
+}
+
+impl core::error::Error for SpecError {}
+
+/// Every host must be able to forward this much without fragmentation (RFC 791 section 3.2).
+const MTU_MIN: u64 = 68;
+/// Far above the longest path (a geostationary satellite has 0.25 s), and small enough that sums
+/// of times never overflow.
+const TIME_MAX: Duration = Duration::from_secs(3600);
+/// Above every stack of encapsulations, and small enough that sums never overflow.
+const OVERHEAD_BYTES_MAX: u32 = 4096;
 
 impl LinkSpec {
     /// A wire without limits: no rate, no delay, no loss, a queue of a million packets.
@@ -88,5 +178,60 @@ impl LinkSpec {
             too_big: TooBig::Report,
             overhead_bytes: 0,
         }
+    }
+
+    /// Whether a link can be built from this.
+    ///
+    /// # Errors
+    /// [`SpecError`] for the first value that makes no sense.
+    pub fn check(&self) -> Result<(), SpecError> {
+        if self.rate.is_some_and(|rate| rate.bits_per_second() == 0) {
+            return Err(SpecError::RateZero);
+        }
+        let empty = |(time, rate): &(Duration, Rate)| time.is_zero() || rate.bits_per_second() == 0;
+        if let Some(step) = self.rate_trace.iter().position(empty) {
+            return Err(SpecError::TraceStepEmpty { step });
+        }
+        if matches!(
+            self.queue,
+            QueueLimit::Packets(0) | QueueLimit::Bytes(Bytes(0))
+        ) {
+            return Err(SpecError::QueueZero);
+        }
+        if let Some(mtu) = self.mtu.filter(|mtu| mtu.0 < MTU_MIN) {
+            return Err(SpecError::MtuTooSmall { mtu });
+        }
+        if self.overhead_bytes > OVERHEAD_BYTES_MAX {
+            return Err(SpecError::OverheadTooLarge {
+                overhead_bytes: self.overhead_bytes,
+            });
+        }
+        let hold = self
+            .reorder
+            .as_ref()
+            .map_or(Duration::ZERO, |reorder| reorder.hold);
+        if hold.is_zero()
+            && self
+                .reorder
+                .as_ref()
+                .is_some_and(|reorder| reorder.share.parts() > 0)
+        {
+            return Err(SpecError::HoldZero);
+        }
+        let trace = self
+            .rate_trace
+            .iter()
+            .map(|(time, _)| ("step of the rate trace", *time));
+        [
+            ("delay", self.delay),
+            ("jitter", self.jitter),
+            ("hold", hold),
+        ]
+        .into_iter()
+        .chain(trace)
+        .find(|(_, time)| *time > TIME_MAX)
+        .map_or(Ok(()), |(what, time)| {
+            Err(SpecError::TooLong { what, time })
+        })
     }
 }

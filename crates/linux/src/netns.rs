@@ -21,7 +21,7 @@ pub struct NetnsHandle {
 }
 
 impl NetnsHandle {
-    /// Opens the namespace that a user named.
+    /// Opens the namespace that a user named, or one of a lab path of this process.
     ///
     /// # Errors
     /// [`Error::NotFound`] where there is none of this name, [`Error::Permission`] where it is not
@@ -32,6 +32,11 @@ impl NetnsHandle {
             Netns::Named(name) => PathBuf::from(NAMED_DIR).join(name),
             Netns::OfProcess(pid) => PathBuf::from(format!("/proc/{pid}/ns/net")),
         };
+        if let Netns::Named(own) = name
+            && let Some(file) = crate::lab_netns::find_own(own)
+        {
+            return Ok(Self::from_file(name.clone(), file));
+        }
         let file = File::open(&path).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => Error::NotFound {
                 what: "network namespace",

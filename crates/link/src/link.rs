@@ -1,0 +1,293 @@
+//! The link: queue and wire, then fate and delay, then delivery in order of time.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use base::{Instant, WirePacket};
+
+use crate::fate::{Fate, Fates};
+use crate::spec::{LinkSpec, SpecError, TooBig};
+use crate::stats::LinkStats;
+use crate::wire::{Run, Shape, Wire};
+
+/// Longest time that a piece of a superpacket occupies the wire, unless it is a single packet.
+///
+/// A superpacket arrives when its last segment does. At 10 Gbit/s that is 0.05 ms after its first
+/// one and saves most of the work; at 25 Mbit/s it would be 21 ms, which no real path shows. So a
+/// superpacket that takes longer is cut. Without the bound, latencies of slow links are wrong.
+pub const PIECE_TIME_MAX: Duration = Duration::from_micros(250);
+
+/// What became of a packet that was handed to a link. Counts are wire packets (segments).
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a packet that is too big may have to be reported to its sender"]
+pub struct Handled<P> {
+    /// Got into the queue or on the wire, where they may still be lost.
+    pub accepted: u32,
+    /// Found the queue full.
+    pub dropped: u32,
+    /// Exceeds the MTU, and the sender is to be told so ([`TooBig::Report`]): the driver answers
+    /// with ICMP "fragmentation needed" or "packet too big" and [`LinkSpec::mtu`].
+    pub too_big: Option<P>,
+}
+
+/// One direction of one hop.
+///
+/// A driver calls [`handle_packet`](Self::handle_packet) with each packet that comes in, waits
+/// until [`poll_timeout`](Self::poll_timeout) and calls [`poll_deliver`](Self::poll_deliver) until
+/// it returns `None`. Calling late delays nothing but the delivery itself: every packet has its
+/// *logical* time of arrival, which is computed when the packet comes in.
+///
+/// A packet passes: MTU; tail-drop queue; wire (rate); fate (lost, doubled, held back, each decided
+/// for each wire packet); propagation delay and jitter. Lost packets have used queue and wire;
+/// copies use neither. Packets arrive in order, except for those that [`LinkSpec::reorder`] holds.
+///
+/// A superpacket passes whole as long as nothing happens to a part of it, in constant time, and
+/// arrives when its last segment arrives. It is cut in front of and behind segments that the queue
+/// drops or that have a fate of their own, and where it would occupy the wire for more than
+/// [`PIECE_TIME_MAX`]. Its segments get the same fate as if they had come in one by one.
+///
+/// Memory is bounded by the queue plus what arrives within the delay.
+#[derive(Debug)]
+pub struct Link<P> {
+    spec: LinkSpec,
+    wire: Wire,
+    fates: Fates,
+    /// What arrives in order; times rise.
+    line: VecDeque<(Instant, P)>,
+    /// What is held back; times rise here too, since each is held for the same time.
+    held: VecDeque<(Instant, P)>,
+    /// Arrival of the latest packet, before any holding back: no later one arrives earlier.
+    last_arrival: Instant,
+    now: Instant,
+    stats: LinkStats,
+}
+
+impl<P: WirePacket> Link<P> {
+    /// A link whose random fates are determined by `seed`. The two directions of a path should
+    /// have different seeds.
+    ///
+    /// # Errors
+    /// [`SpecError`] where the link makes no sense.
+    pub fn new(spec: LinkSpec, seed: u64) -> Result<Self, SpecError> {
+        spec.check()?;
+        Ok(Self {
+            wire: Wire::new(&spec, PIECE_TIME_MAX),
+            fates: Fates::new(&spec, seed),
+            line: VecDeque::new(),
+            held: VecDeque::new(),
+            last_arrival: Instant::ZERO,
+            now: Instant::ZERO,
+            stats: LinkStats::default(),
+            spec,
+        })
+    }
+
+    /// What the link was told to be.
+    #[must_use]
+    pub const fn spec(&self) -> &LinkSpec {
+        &self.spec
+    }
+
+    /// Takes a packet in at `now`. A `now` before an earlier one counts as that one.
+    pub fn handle_packet(&mut self, now: Instant, packet: P) -> Handled<P> {
+        self.advance(now);
+        let shape = Shape::of(&packet);
+        self.stats.sent += u64::from(shape.segments);
+        self.stats.inside += u64::from(shape.segments);
+        let mut handled = Handled {
+            accepted: 0,
+            dropped: 0,
+            too_big: None,
+        };
+        let mut rest = Some(packet);
+        if let Some(mtu) = self.spec.mtu.filter(|mtu| shape.segment_bytes > mtu.0) {
+            // The last segment of a superpacket is smaller and may fit.
+            let last_fits = shape.segments > 1 && shape.last_bytes() <= mtu.0;
+            let too_big = cut(&mut rest, shape.segments - u32::from(last_fits));
+            self.refuse(too_big, &mut handled);
+        }
+        while let Some(packet) = cut_for(&mut rest, self.wire.has_trace()) {
+            self.offer(packet, &mut handled);
+        }
+        let (packets, bytes) = self.wire.waiting();
+        self.stats.queue_packets_max = self.stats.queue_packets_max.max(packets);
+        self.stats.queue_bytes_max = self.stats.queue_bytes_max.max(bytes);
+        (self.stats.queue_packets, self.stats.queue_bytes) = (packets, bytes);
+        handled
+    }
+
+    /// The next packet that has arrived by `now`.
+    pub fn poll_deliver(&mut self, now: Instant) -> Option<P> {
+        self.poll_deliver_at(now).map(|(_, packet)| packet)
+    }
+
+    /// The next packet that has arrived by `now`, and when it arrived; `now` less that time is how
+    /// late the driver is.
+    pub fn poll_deliver_at(&mut self, now: Instant) -> Option<(Instant, P)> {
+        let first = |queue: &VecDeque<(Instant, P)>| queue.front().map(|(at, _)| *at);
+        let (line, held) = (first(&self.line), first(&self.held));
+        let from = match (line, held) {
+            (Some(line), Some(held)) if held < line => &mut self.held,
+            (None, Some(_)) => &mut self.held,
+            _ => &mut self.line,
+        };
+        if from.front()?.0 > now {
+            return None;
+        }
+        let (at, packet) = from.pop_front()?;
+        let segments = u64::from(packet.segments().max(1));
+        self.stats.delivered += segments;
+        self.stats.inside -= segments;
+        Some((at, packet))
+    }
+
+    /// When the next packet arrives; `None` where none is under way.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let line = self.line.front().map(|(at, _)| *at);
+        let held = self.held.front().map(|(at, _)| *at);
+        match (line, held) {
+            (Some(line), Some(held)) => Some(line.min(held)),
+            (line, held) => line.or(held),
+        }
+    }
+
+    /// Moves time forward, so that [`stats`](Self::stats) tells the queue at `now`. Nothing else
+    /// needs it.
+    pub fn advance(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        self.wire.advance(self.now);
+        (self.stats.queue_packets, self.stats.queue_bytes) = self.wire.waiting();
+    }
+
+    /// All counts; the queue is that at the latest time that [`handle_packet`](Self::handle_packet)
+    /// or [`advance`](Self::advance) was told.
+    #[must_use]
+    pub const fn stats(&self) -> LinkStats {
+        self.stats
+    }
+
+    /// Counts a packet above the MTU, and hands it back where its sender is to be told.
+    fn refuse(&mut self, packet: P, handled: &mut Handled<P>) {
+        let segments = packet.segments().max(1);
+        self.fates.skip(segments);
+        self.stats.too_big += u64::from(segments);
+        self.stats.inside -= u64::from(segments);
+        match self.spec.too_big {
+            TooBig::Vanish => {}
+            TooBig::Report => handled.too_big = Some(packet),
+        }
+    }
+
+    /// Puts into the queue what fits of a packet, and drops the rest.
+    fn offer(&mut self, packet: P, handled: &mut Handled<P>) {
+        let mut rest = Some(packet);
+        while let Some(packet) = &rest {
+            let shape = Shape::of(packet);
+            let admitted = self.wire.admit(self.now, shape);
+            if admitted > 0 {
+                let run = self.wire.send(self.now, shape, admitted);
+                let packet = cut(&mut rest, admitted);
+                handled.accepted += admitted;
+                self.carry(&run, packet);
+                continue;
+            }
+            // A queue counted in bytes may still take the last segment, which may be smaller.
+            let smaller_last = shape.segments > 1 && shape.last_bytes() < shape.segment_bytes;
+            let dropped = shape.segments - u32::from(smaller_last);
+            drop(cut(&mut rest, dropped));
+            self.fates.skip(dropped);
+            handled.dropped += dropped;
+            self.stats.queue_dropped += u64::from(dropped);
+            self.stats.inside -= u64::from(dropped);
+        }
+    }
+
+    /// Takes what is on the wire to the other end, in pieces where a part has a fate of its own.
+    fn carry(&mut self, run: &Run, packet: P) {
+        let shape = Shape::of(&packet);
+        let piece_max = self.wire.segments_per_piece(shape);
+        let mut rest = Some(packet);
+        let mut done = 0;
+        while done < shape.segments {
+            let (plain, fate) = self.fates.scan(piece_max.min(shape.segments - done));
+            if plain > 0 {
+                let arrival = self.arrival(run, done..done + plain);
+                self.line.push_back((arrival, cut(&mut rest, plain)));
+                done += plain;
+            }
+            if let Some(fate) = fate {
+                let packet = cut(&mut rest, 1);
+                self.meet(fate, run, done, packet);
+                done += 1;
+            }
+        }
+    }
+
+    /// Lets segment `index` of `run` meet its fate.
+    fn meet(&mut self, fate: Fate, run: &Run, index: u32, packet: P) {
+        let (twice, hold) = match (fate, &self.spec.reorder) {
+            (Fate::Lost, _) => {
+                if self.fates.has_jitter() {
+                    self.fates.jitter();
+                }
+                self.stats.lost += 1;
+                self.stats.inside -= 1;
+                return;
+            }
+            (Fate::Held { twice }, Some(reorder)) => (twice, Some(reorder.hold)),
+            (Fate::Held { twice }, None) => (twice, None),
+            (Fate::Twice, _) => (true, None),
+        };
+        let arrival = self.arrival(run, index..index + 1);
+        let (queue, arrival) = match hold {
+            Some(hold) => (&mut self.held, arrival + hold),
+            None => (&mut self.line, arrival),
+        };
+        if twice {
+            queue.push_back((arrival, packet.duplicate()));
+            self.stats.duplicated += 1;
+            self.stats.inside += 1;
+        }
+        queue.push_back((arrival, packet));
+    }
+
+    /// When the last one of these segments of `run` arrives: in order, whatever the jitter.
+    fn arrival(&mut self, run: &Run, segments: core::ops::Range<u32>) -> Instant {
+        let delay = self.spec.delay;
+        if self.fates.has_jitter() {
+            for index in segments {
+                let at = self.wire.left_at(run, index) + delay + self.fates.jitter();
+                self.last_arrival = self.last_arrival.max(at);
+            }
+        } else {
+            let at = self.wire.left_at(run, segments.end - 1) + delay;
+            self.last_arrival = self.last_arrival.max(at);
+        }
+        self.last_arrival
+    }
+}
+
+/// Cuts the first `count` segments off; nothing remains where those are all.
+///
+/// # Panics
+/// Where nothing is there to be cut: callers count segments.
+fn cut<P: WirePacket>(rest: &mut Option<P>, count: u32) -> P {
+    let mut packet = rest.take().expect("segments are counted, so some remain");
+    if count < packet.segments() {
+        *rest = Some(packet.split_off(count));
+    }
+    packet
+}
+
+/// Takes the next packet to offer: all that remains, or a single segment.
+fn cut_for<P: WirePacket>(rest: &mut Option<P>, single: bool) -> Option<P> {
+    if single && rest.is_some() {
+        Some(cut(rest, 1))
+    } else {
+        rest.take()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,38 @@
+//! What a link counts.
+
+/// Counts of one link since it was made, in wire packets (segments of superpackets), and its queue.
+///
+/// At any time `sent + duplicated == delivered + lost + queue_dropped + too_big + inside`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkStats {
+    /// Came in.
+    pub sent: u64,
+    /// Came out.
+    pub delivered: u64,
+    /// Copies that the link made.
+    pub duplicated: u64,
+    /// Lost on the wire.
+    pub lost: u64,
+    /// Found the queue full.
+    pub queue_dropped: u64,
+    /// Exceeded the MTU; vanished or were handed back to be reported.
+    pub too_big: u64,
+    /// Neither delivered nor dropped yet: in the queue, on the wire or under way.
+    pub inside: u64,
+    /// Bytes that waited for the wire at the latest time that the link was told.
+    pub queue_bytes: u64,
+    /// Packets that waited for the wire at the latest time that the link was told.
+    pub queue_packets: u64,
+    /// Most bytes that ever waited.
+    pub queue_bytes_max: u64,
+    /// Most packets that ever waited.
+    pub queue_packets_max: u64,
+}
+
+impl LinkStats {
+    /// All that came in and will not come out, whatever the cause.
+    #[must_use]
+    pub const fn dropped(&self) -> u64 {
+        self.lost + self.queue_dropped + self.too_big
+    }
+}

@@ -1,0 +1,336 @@
+//! The lab path: two hosts (network namespaces with real Linux TCP) and what lies between them.
+
+use std::fs;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::AsFd;
+
+use base::Bytes;
+use lab::{Caveat, LinkOutcome, PathSpec};
+use link::LinkSpec;
+
+use crate::emulator::{Emulator, EmulatorSpec};
+use crate::error::{Error, Result};
+use crate::lab_netns::LabNetns;
+use crate::netlink::{addr, link as interfaces};
+use crate::netns::NetnsHandle;
+use crate::tun::{RING_PACKETS, Tun};
+
+/// Name of the interface that leads to the other host, on paths that have one.
+pub const INTERFACE: &str = "lab0";
+
+/// A path between the client (host A) and the server (host B). It is gone when this is dropped.
+#[derive(Debug)]
+pub struct LabPath {
+    // The order of fields is the order of ending: first whoever uses the devices.
+    emulated: Option<Emulated>,
+    a: LabNetns,
+    b: Option<LabNetns>,
+    addresses: [IpAddr; 2],
+    interface: &'static str,
+}
+
+/// What an emulated path has beyond two namespaces.
+#[derive(Debug)]
+struct Emulated {
+    emulator: Emulator,
+    specs: [LinkSpec; 2],
+    /// Packets that each device had dropped when the path was made.
+    dropped_before: [u64; 2],
+}
+
+impl LabPath {
+    /// Makes the path; `seed` decides the fate of packets on emulated links.
+    ///
+    /// # Errors
+    /// [`Error::Permission`] or [`Error::Unsupported`] where this machine does not let us, with
+    /// what to do about it.
+    pub fn create(spec: &PathSpec, seed: u64) -> Result<Self> {
+        match spec {
+            PathSpec::Loopback => Self::loopback(),
+            PathSpec::Veth { mtu } => Self::veth(*mtu),
+            PathSpec::Emulated {
+                mtu,
+                forward,
+                reverse,
+                ipv6,
+            } => {
+                let links = [forward.clone(), reverse.clone()];
+                Self::emulated(links, *mtu, *ipv6, seed)
+            }
+        }
+    }
+
+    /// Host A, the client.
+    #[must_use]
+    pub const fn a(&self) -> &NetnsHandle {
+        self.a.handle()
+    }
+
+    /// Host B, the server; the same as host A on loopback.
+    #[must_use]
+    pub fn b(&self) -> &NetnsHandle {
+        self.b.as_ref().unwrap_or(&self.a).handle()
+    }
+
+    /// Address of host A.
+    #[must_use]
+    pub const fn a_addr(&self) -> IpAddr {
+        self.addresses[0]
+    }
+
+    /// Address of host B.
+    #[must_use]
+    pub const fn b_addr(&self) -> IpAddr {
+        self.addresses[1]
+    }
+
+    /// The interface that leads to the other host; it has the same name on both.
+    #[must_use]
+    pub const fn interface(&self) -> &'static str {
+        self.interface
+    }
+
+    /// What the two directions did since the path was made, forward (A to B) first. All zero where
+    /// nothing is emulated.
+    #[must_use]
+    pub fn outcome(&self) -> (LinkOutcome, LinkOutcome) {
+        self.emulated
+            .as_ref()
+            .map_or_else(Default::default, |emulated| {
+                let [forward, reverse] = emulated.emulator.outcomes();
+                (forward, reverse)
+            })
+    }
+
+    /// Reasons to doubt what was measured over this path, so far.
+    ///
+    /// # Errors
+    /// Where an interface cannot be read any more.
+    pub fn caveats(&self) -> Result<Vec<Caveat>> {
+        let Some(emulated) = &self.emulated else {
+            return Ok(Vec::new());
+        };
+        let mut caveats = Vec::new();
+        if !emulated.emulator.is_realtime() {
+            caveats.push(Caveat::NoRealtimePriority);
+        }
+        let outcomes = emulated.emulator.outcomes();
+        let worst = outcomes
+            .iter()
+            .zip(&emulated.specs)
+            .filter_map(|(outcome, spec)| late(outcome, spec))
+            .max_by_key(|late| match late {
+                Caveat::EmulatorLate { p99_us, .. } => *p99_us,
+                _ => 0,
+            });
+        caveats.extend(worst);
+        let hosts = [(self.a(), "A"), (self.b(), "B")];
+        for ((netns, host), before) in hosts.into_iter().zip(emulated.dropped_before) {
+            let now = netns
+                .run(|| interfaces::read(self.interface))??
+                .send_dropped;
+            if now > before {
+                caveats.push(Caveat::DeviceDropped {
+                    host: host.to_owned(),
+                    packets: now - before,
+                });
+            }
+        }
+        Ok(caveats)
+    }
+
+    fn loopback() -> Result<Self> {
+        let [a] = LabNetns::create(["a"])?;
+        a.handle().run(|| prepare_host(None))??;
+        Ok(Self {
+            emulated: None,
+            a,
+            b: None,
+            addresses: [IpAddr::V4(Ipv4Addr::LOCALHOST); 2],
+            interface: "lo",
+        })
+    }
+
+    fn veth(mtu: Bytes) -> Result<Self> {
+        let mtu = device_mtu(mtu)?;
+        let addresses = addresses(false);
+        let [a, b] = LabNetns::create(["a", "b"])?;
+        let peer = b.handle().as_fd();
+        a.handle()
+            .run(|| interfaces::create_veth(INTERFACE, INTERFACE, peer))??;
+        for (netns, address) in [(&a, addresses[0]), (&b, addresses[1])] {
+            netns.handle().run(|| {
+                prepare_host(Some(address))?;
+                configure_interface(address, mtu)
+            })??;
+        }
+        Ok(Self {
+            emulated: None,
+            a,
+            b: Some(b),
+            addresses,
+            interface: INTERFACE,
+        })
+    }
+
+    fn emulated(specs: [LinkSpec; 2], mtu: Bytes, ipv6: bool, seed: u64) -> Result<Self> {
+        let mtu = device_mtu(mtu)?;
+        let addresses = addresses(ipv6);
+        let [a, b] = LabNetns::create(["a", "b"])?;
+        let device = |netns: &LabNetns, address: IpAddr| {
+            netns.handle().run(|| {
+                prepare_host(Some(address))?;
+                let tun = Tun::create(INTERFACE)?;
+                interfaces::set_txqueuelen(INTERFACE, RING_PACKETS)?;
+                configure_interface(address, mtu)?;
+                let dropped = interfaces::read(INTERFACE)?.send_dropped;
+                Ok::<_, Error>((tun, dropped))
+            })?
+        };
+        let (tun_a, dropped_a) = device(&a, addresses[0])?;
+        let (tun_b, dropped_b) = device(&b, addresses[1])?;
+        let emulator = Emulator::start(EmulatorSpec {
+            tuns: [tun_a, tun_b],
+            links: specs.clone(),
+            seed,
+        })?;
+        Ok(Self {
+            emulated: Some(Emulated {
+                emulator,
+                specs,
+                dropped_before: [dropped_a, dropped_b],
+            }),
+            a,
+            b: Some(b),
+            addresses,
+            interface: INTERFACE,
+        })
+    }
+}
+
+/// The caveat of one direction. Limits of the 99th percentile: 5 % of the one-way delay, but at
+/// least 0.1 ms for a doubt and 0.4 ms for an outcome that must not be used.
+fn late(outcome: &LinkOutcome, spec: &LinkSpec) -> Option<Caveat> {
+    let p99_us = outcome.lateness_us?.p99;
+    let share_us = u64::try_from(spec.delay.as_micros() / 20).unwrap_or(u64::MAX);
+    let (doubt_us, invalid_us) = (share_us.max(100), share_us.max(400));
+    (p99_us > doubt_us).then_some(Caveat::EmulatorLate {
+        p99_us,
+        limit_us: doubt_us,
+        invalid: p99_us > invalid_us,
+    })
+}
+
+/// Both ends lie in one network, so that no route is needed. Namespaces are separate: every path
+/// has the same addresses.
+fn addresses(ipv6: bool) -> [IpAddr; 2] {
+    [1, 2].map(|host| {
+        if ipv6 {
+            IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, host))
+        } else {
+            IpAddr::V4(Ipv4Addr::new(
+                10,
+                77,
+                0,
+                u8::try_from(host).expect("1 or 2"),
+            ))
+        }
+    })
+}
+
+/// Makes a fresh namespace a host: loopback up, and nothing remembered from connection to
+/// connection.
+fn prepare_host(address: Option<IpAddr>) -> Result<()> {
+    interfaces::set_up("lo")?;
+    write_sysctl("ipv4/tcp_no_metrics_save", "1")?;
+    if !matches!(address, Some(IpAddr::V6(_))) {
+        // Router solicitations and multicast reports would be counted as traffic of the path.
+        if_there(write_sysctl("ipv6/conf/default/disable_ipv6", "1"))?;
+        if_there(write_sysctl("ipv6/conf/all/disable_ipv6", "1"))?;
+    }
+    Ok(())
+}
+
+fn configure_interface(address: IpAddr, mtu: u32) -> Result<()> {
+    interfaces::set_mtu(INTERFACE, mtu)?;
+    let prefix_length = match address {
+        IpAddr::V4(_) => 24,
+        IpAddr::V6(_) => {
+            for quiet in ["accept_dad", "router_solicitations"] {
+                write_sysctl(&format!("ipv6/conf/{INTERFACE}/{quiet}"), "0")?;
+            }
+            64
+        }
+    };
+    interfaces::set_up(INTERFACE)?;
+    addr::add(INTERFACE, address, prefix_length)
+}
+
+/// Linux 6.18 net/core/dev.c: interfaces take 68 to 65535 bytes; IPv6 wants 1280.
+fn device_mtu(mtu: Bytes) -> Result<u32> {
+    u32::try_from(mtu.0)
+        .ok()
+        .filter(|mtu| (68..=65_535).contains(mtu))
+        .ok_or_else(|| Error::Unsupported {
+            what: format!("an MTU of {mtu}"),
+            hint: "interfaces take 68 to 65535 bytes".into(),
+        })
+}
+
+/// Writes one sysctl of the namespace of the calling thread.
+fn write_sysctl(key: &str, value: &str) -> Result<()> {
+    let path = format!("/proc/sys/net/{key}");
+    fs::write(&path, value).map_err(Error::os(format!("write {value} to {path}")))
+}
+
+/// What a kernel without IPv6 lacks needs no switching off.
+fn if_there(outcome: Result<()>) -> Result<()> {
+    match outcome {
+        Err(Error::Os { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::time::Duration;
+    use lab::LatenessMicros;
+
+    #[test]
+    fn lateness_is_judged_by_the_delay_of_the_link() {
+        fn check(delay_ms: u64, p99: u64, expected: Option<(u64, bool)>) {
+            let outcome = LinkOutcome {
+                lateness_us: Some(LatenessMicros {
+                    p99,
+                    ..LatenessMicros::default()
+                }),
+                ..LinkOutcome::default()
+            };
+            let spec = LinkSpec {
+                delay: Duration::from_millis(delay_ms),
+                ..LinkSpec::ideal()
+            };
+            let found = late(&outcome, &spec).map(|caveat| match caveat {
+                Caveat::EmulatorLate {
+                    limit_us, invalid, ..
+                } => (limit_us, invalid),
+                other => panic!("unexpected {other:?}"),
+            });
+            assert_eq!(found, expected, "{delay_ms} ms, {p99} us");
+        }
+        check(0, 100, None);
+        check(0, 101, Some((100, false)));
+        check(0, 401, Some((100, true)));
+        check(20, 1000, None);
+        check(20, 1001, Some((1000, true)));
+        check(4, 300, Some((200, false)));
+    }
+
+    #[test]
+    fn both_ends_lie_in_one_network() {
+        assert_eq!(addresses(false)[1].to_string(), "10.77.0.2");
+        assert_eq!(addresses(true)[0].to_string(), "fd77::1");
+    }
+}
