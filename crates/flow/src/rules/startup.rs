@@ -175,7 +175,9 @@ struct Start {
 /// this young is wholly inside the observed time, so its counters need no difference.
 fn start(timeline: &Timeline, best: Rate) -> Option<Start> {
     let bytes = timeline.latest(|s| s.bytes_acked)?;
-    let busy = timeline.latest(|s| s.busy_time)?;
+    // What follows the last byte, closing above all, is no part of the transfer.
+    let done = timeline.samples().find(|s| s.bytes_acked == Some(bytes))?;
+    let busy = done.busy_time?;
     let mss = u64::from(timeline.mss_bytes()?);
     let min_rtt = timeline.min_rtt()?;
     let at_best = bytes as f64 * 8.0 / best.bits_per_second().max(1) as f64;
@@ -183,9 +185,11 @@ fn start(timeline: &Timeline, best: Rate) -> Option<Start> {
         min_rtt.saturating_add(Duration::try_from_secs_f64(at_best).unwrap_or(Duration::MAX));
     // A connection that asks and waits many times is slow for another reason.
     let keeps_sending = timeline
-        .vote(|s| Some(cwnd_room_pkts(s)? < 2 || s.notsent_bytes? >= s.snd_mss_bytes?))
+        .vote_until(done.at, |s| {
+            Some(cwnd_room_pkts(s)? < 2 || s.notsent_bytes? >= s.snd_mss_bytes?)
+        })
         .is_some_and(|share| share >= FULL_SHARE);
-    let clean = timeline.latest(|s| s.retrans_total_pkts)? == 0 && in_slow_start(timeline);
+    let clean = timeline.latest(|s| s.retrans_total_pkts)? == 0 && in_slow_start(done);
     let window_free = timeline
         .latest(|s| s.rwnd_limited_time)
         .and_then(|stopped| ratio_of_times(stopped, busy))
@@ -205,10 +209,7 @@ fn start(timeline: &Timeline, best: Rate) -> Option<Start> {
 }
 
 /// No threshold was set; or only `HyStart` set one, at the window reached (RFC 9406).
-fn in_slow_start(timeline: &Timeline) -> bool {
-    let Some(last) = timeline.last() else {
-        return false;
-    };
+fn in_slow_start(last: &FlowSample) -> bool {
     let unset = |s: &FlowSample| s.ssthresh_pkts.is_some_and(|pkts| pkts >= i32::MAX as u32);
     let left_late = matches!(
         (last.ssthresh_pkts, last.cwnd_pkts),
