@@ -2,7 +2,6 @@
 //! clock or touches a file descriptor.
 
 mod actuator;
-mod allowed;
 pub mod cleanup;
 mod clock;
 mod counters;
@@ -32,7 +31,6 @@ mod worker;
 pub mod workload;
 
 pub use actuator::Setting;
-pub use allowed::{Allowance, allowances};
 pub use clock::Clock;
 pub use counters::{counters, host_sample, sysctl};
 pub use error::{Error, Result};

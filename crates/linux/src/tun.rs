@@ -88,7 +88,7 @@ impl AsFd for Tun {
     }
 }
 
-pub(crate) fn open_node() -> Result<File> {
+fn open_node() -> Result<File> {
     let path = device_path();
     OpenOptions::new()
         .read(true)

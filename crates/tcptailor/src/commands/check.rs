@@ -1,7 +1,7 @@
 //! What this machine allows.
 
 use comfy_table::{Cell, Color};
-use linux::{Allowance, Error, allowances};
+use linux::{Capabilities, Fact};
 use serde::Serialize;
 
 use crate::exit::Exit;
@@ -9,14 +9,14 @@ use crate::output::{self, Output};
 
 /// Show what this machine allows, and how to allow the rest.
 ///
-/// Tries everything that tcptailor may want to do, and leaves nothing behind. Ends with code 0
-/// whatever the answer is.
+/// Tries what tcptailor may want to do, and leaves nothing behind. Ends with code 0 whatever the
+/// answer is.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tcptailor check              as this user
   sudo tcptailor check         as root
-  tcptailor check --json       for scripts: checks[].allowed")]
+  tcptailor check --json       for scripts: checks[].ok")]
 pub(crate) struct Args {}
 
 #[derive(Serialize)]
@@ -26,71 +26,56 @@ struct Report {
 
 #[derive(Serialize)]
 struct Row {
-    what: &'static str,
-    wanted_for: &'static str,
-    allowed: bool,
-    /// Worth knowing where it is allowed.
-    detail: Option<String>,
-    /// What is missing where it is not.
-    missing: Option<String>,
-    /// What to do about it.
+    name: &'static str,
+    ok: bool,
+    /// What was found.
+    detail: String,
+    /// What to do, or what is lost, where it is not allowed.
     remedy: Option<String>,
 }
 
 pub(crate) fn run(_args: Args, output: &Output) -> anyhow::Result<Exit> {
-    let report = Report {
-        checks: allowances().into_iter().map(row).collect(),
-    };
+    let checks = Capabilities::probe().facts.into_iter().map(row).collect();
+    let report = Report { checks };
     output.report("check", &report, || render(&report.checks))?;
     Ok(Exit::Done)
 }
 
-fn row(allowance: Allowance) -> Row {
-    let Allowance {
-        what,
-        wanted_for,
-        answer,
-    } = allowance;
-    let (detail, missing, remedy) = match answer {
-        Ok(detail) => (Some(detail).filter(|detail| !detail.is_empty()), None, None),
-        Err(Error::Permission { needs, hint, .. }) => (None, Some(needs.into()), Some(hint)),
-        Err(Error::Unsupported { what, hint }) => (None, Some(what), Some(hint)),
-        Err(error) => (None, Some(error.to_string()), None),
-    };
-    Row {
-        what,
-        wanted_for,
-        allowed: missing.is_none(),
+fn row(fact: Fact) -> Row {
+    let Fact {
+        name,
+        ok,
         detail,
-        missing,
         remedy,
+    } = fact;
+    Row {
+        name,
+        ok,
+        detail,
+        remedy: (!ok && !remedy.is_empty()).then_some(remedy),
     }
 }
 
 fn render(rows: &[Row]) -> String {
-    let mut table = output::table(&["", "THIS MACHINE LETS US", "FOR", "REMARK"]);
+    let mut table = output::table(&["", "CHECK", "FOUND", "WHAT TO DO"]);
     for row in rows {
-        let (mark, color) = if row.allowed {
+        let (mark, color) = if row.ok {
             ("yes", Color::Green)
         } else {
             ("no", Color::Red)
         };
-        let remark = match (&row.detail, &row.missing, &row.remedy) {
-            (_, Some(missing), Some(remedy)) => format!("missing: {missing}; {remedy}"),
-            (_, Some(missing), None) => format!("missing: {missing}"),
-            (Some(detail), ..) => detail.clone(),
-            _ => String::new(),
-        };
-        let cells = [row.what, row.wanted_for, &remark];
-        let mut line = vec![Cell::new(mark).fg(color)];
-        line.extend(cells.map(Cell::new));
-        table.add_row(line);
+        table.add_row([
+            Cell::new(mark).fg(color),
+            Cell::new(row.name),
+            Cell::new(&row.detail),
+            Cell::new(row.remedy.as_deref().unwrap_or_default()),
+        ]);
     }
-    let missing = rows.iter().filter(|row| !row.allowed).count();
+    let missing = rows.iter().filter(|row| !row.ok).count();
     let summary = match missing {
         0 => "Everything is allowed.".to_owned(),
         n => format!(
-            "{n} of {} are not allowed; the rest works without.",
+            "{n} of {} are not allowed; what does not need them works.",
             rows.len()
         ),
     };
@@ -101,28 +86,21 @@ fn render(rows: &[Row]) -> String {
 mod tests {
     use super::*;
 
-    fn check(answer: Result<String, Error>, expected: &str) {
-        let allowance = Allowance {
-            what: "fly",
-            wanted_for: "fun",
-            answer,
+    fn check(ok: bool, detail: &str, expected: &str) {
+        let fact = Fact {
+            name: "wings",
+            ok,
+            detail: detail.into(),
+            remedy: "grow some".into(),
         };
-        let text = render(&[row(allowance)]);
+        let text = render(&[row(fact)]);
         let text = anstream::adapter::strip_str(&text).to_string();
-        let line = text.lines().nth(1).expect("a row").trim_end();
-        assert_eq!(line, expected);
+        assert_eq!(text.lines().nth(1), Some(expected));
     }
 
     #[test]
     fn what_is_missing_is_told_with_its_remedy() {
-        check(Ok("high".into()), "yes  fly                   fun  high");
-        check(
-            Err(Error::Permission {
-                what: "flying".into(),
-                needs: "wings",
-                hint: "grow some".into(),
-            }),
-            "no  fly                   fun  missing: wings; grow some",
-        );
+        check(true, "two", "yes  wings  two");
+        check(false, "none", "no  wings  none   grow some");
     }
 }
