@@ -4,11 +4,16 @@
 //! text, measurements as numbers.
 #![forbid(unsafe_code)]
 
+mod builtin;
 mod outcome;
+mod scenario;
+pub mod stats;
 pub mod text;
 mod trial;
 mod workload;
 
+pub use builtin::{BUILTIN_SCENARIOS, UnknownScenario, find_scenario};
 pub use outcome::{Caveat, LatenessMicros, LinkOutcome, Outcome, ResponseMicros};
+pub use scenario::{CELLS_MAX, Cell, Diagnostic, Expectation, Metric, Scenario};
 pub use trial::{HostSpec, PathSpec, Settings, Trial};
 pub use workload::{Amount, Completion, Direction, Workload, WriteMethod};

@@ -1,8 +1,9 @@
 //! One experiment: a path, two hosts with their settings, a workload, a seed.
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 
-use base::{Bytes, KnobValue};
+use base::{Bytes, KnobValue, QueueLimit, Rate};
 use link::LinkSpec;
 
 use crate::workload::Workload;
@@ -33,6 +34,43 @@ pub enum PathSpec {
         ipv6: bool,
     },
 }
+
+impl PathSpec {
+    /// A path of Ethernet without faults: the same rate and queue both ways, half of the round-trip
+    /// time each way. Other properties can be set afterwards.
+    #[must_use]
+    pub fn emulated(rate: Rate, rtt: Duration, queue: QueueLimit) -> Self {
+        let link = |delay| LinkSpec {
+            rate: Some(rate),
+            delay,
+            queue,
+            overhead_bytes: ETHERNET_HEADER_BYTES,
+            ..LinkSpec::ideal()
+        };
+        Self::Emulated {
+            mtu: Bytes(ETHERNET_MTU),
+            forward: link(rtt / 2),
+            reverse: link(rtt - rtt / 2),
+            ipv6: false,
+        }
+    }
+
+    /// Its round-trip time when all queues are empty; zero where nothing is emulated.
+    #[must_use]
+    pub fn rtt(&self) -> Duration {
+        match self {
+            Self::Loopback | Self::Veth { .. } => Duration::ZERO,
+            Self::Emulated {
+                forward, reverse, ..
+            } => forward.delay + reverse.delay,
+        }
+    }
+}
+
+/// Without FCS, as `tc` counts; preamble, FCS and gap would be another 24 bytes.
+pub(crate) const ETHERNET_HEADER_BYTES: u32 = 14;
+/// IEEE 802.3; nearly every path is made for it.
+pub(crate) const ETHERNET_MTU: u64 = 1500;
 
 /// The settings of one host: knobs of every scope, for its sockets, route, interface and namespace.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -119,7 +119,7 @@ impl fmt::Display for SpecError {
             }
             Self::TraceStepEmpty { step } => write!(
                 f,
-                "step {step} of the rate trace has no duration or no rate; write `1bit` for an outage"
+                "step {step} of the rate trace is empty; write a time, and `1bit` for an outage"
             ),
             Self::QueueZero => {
                 write!(

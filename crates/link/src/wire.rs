@@ -220,7 +220,7 @@ impl Wire {
 
     /// Where `shape` would come on the wire; its end is not known yet.
     fn planned(&self, now: Instant, shape: Shape) -> Run {
-        // A gap ends the run of packets back to back: what was left over below a nanosecond is done.
+        // A gap ends the run of packets back to back: what was left over is done.
         let (start, carry) = if self.free_at < now {
             (now, 0)
         } else {

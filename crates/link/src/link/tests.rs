@@ -143,6 +143,7 @@ fn a_burst_of_20_into_a_queue_of_10() {
 }
 
 #[test]
+// tidy: long because it is a table.
 fn the_queue_overflows_inside_a_superpacket() {
     // 12 Mbit/s again. A first superpacket of five comes at 0, a second one at `at_us`.
     let check = |queue: &str, at_us: u64, second: Super, expected: &str| {
@@ -373,6 +374,7 @@ fn a_segment_with_a_fate_of_its_own_is_cut_out() {
 }
 
 #[test]
+// tidy: long because it is a table.
 fn nonsense_is_refused() {
     let check = |spec: LinkSpec, expected: &str| {
         let error = Link::<Super>::new(spec, 1)
@@ -697,7 +699,10 @@ proptest! {
         prop_assert_eq!(last(&whole), last(&singles));
         // And each piece arrives with the last of its segments.
         if spec.duplicate == Fraction::ZERO {
-            let of = |id: u32| singles.arrived.iter().find(|(_, p)| p.first == id).map(|(at, _)| *at);
+            let of = |id: u32| {
+                let found = singles.arrived.iter().find(|(_, p)| p.first == id);
+                found.map(|(at, _)| *at)
+            };
             for (at, piece) in &whole.arrived {
                 prop_assert_eq!(Some(*at), piece.ids().filter_map(of).max());
             }

@@ -1,0 +1,129 @@
+//! Scenarios that are part of the program.
+
+use core::fmt;
+
+use base::knob::nearest;
+
+use crate::scenario::Scenario;
+
+/// Every built-in scenario: its name and its file.
+pub const BUILTIN_SCENARIOS: &[(&str, &str)] = &[
+    ("bursts", include_str!("../../../scenarios/bursts.toml")),
+    ("dc-10g", include_str!("../../../scenarios/dc-10g.toml")),
+    (
+        "dc-10g-jumbo",
+        include_str!("../../../scenarios/dc-10g-jumbo.toml"),
+    ),
+    (
+        "dsl-bloat",
+        include_str!("../../../scenarios/dsl-bloat.toml"),
+    ),
+    ("home-25m", include_str!("../../../scenarios/home-25m.toml")),
+    (
+        "lan-request",
+        include_str!("../../../scenarios/lan-request.toml"),
+    ),
+    ("lan-wwr", include_str!("../../../scenarios/lan-wwr.toml")),
+    (
+        "lossy-wan",
+        include_str!("../../../scenarios/lossy-wan.toml"),
+    ),
+    (
+        "mid-small-writes",
+        include_str!("../../../scenarios/mid-small-writes.toml"),
+    ),
+    ("quotes", include_str!("../../../scenarios/quotes.toml")),
+    ("records", include_str!("../../../scenarios/records.toml")),
+    (
+        "transatlantic",
+        include_str!("../../../scenarios/transatlantic.toml"),
+    ),
+    ("wan-bulk", include_str!("../../../scenarios/wan-bulk.toml")),
+];
+
+/// No built-in scenario has this name. [`fmt::Display`] says which one may be meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownScenario {
+    /// What was asked for.
+    pub name: String,
+    /// The nearest name that exists.
+    pub nearest: Option<&'static str>,
+}
+
+impl fmt::Display for UnknownScenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown scenario `{}`; ", self.name)?;
+        match self.nearest {
+            Some(nearest) => write!(f, "did you mean `{nearest}`?"),
+            None => {
+                f.write_str("there are ")?;
+                for (index, (name, _)) in BUILTIN_SCENARIOS.iter().enumerate() {
+                    write!(f, "{}{name}", if index == 0 { "" } else { ", " })?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl core::error::Error for UnknownScenario {}
+
+/// The built-in scenario of this name.
+///
+/// # Errors
+/// [`UnknownScenario`] with the nearest name.
+pub fn find_scenario(name: &str) -> Result<Scenario, UnknownScenario> {
+    let found = BUILTIN_SCENARIOS
+        .iter()
+        .find(|(builtin, _)| *builtin == name);
+    let Some((builtin, text)) = found else {
+        let short = name.get(..60).unwrap_or(name);
+        let names = BUILTIN_SCENARIOS.iter().map(|(builtin, _)| *builtin);
+        let nearest = if short.len() < name.len() {
+            None
+        } else {
+            nearest(name, names)
+        };
+        return Err(UnknownScenario {
+            name: name.into(),
+            nearest,
+        });
+    };
+    Ok(Scenario::parse(&format!("{builtin}.toml"), text)
+        .expect("a test reads every built-in scenario"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_builtin_scenario_is_valid_and_described() {
+        for (name, text) in BUILTIN_SCENARIOS {
+            let scenario = match Scenario::parse(&format!("scenarios/{name}.toml"), text) {
+                Ok(scenario) => scenario,
+                Err(diagnostics) => {
+                    let lines: Vec<String> = diagnostics.iter().map(|d| d.to_string()).collect();
+                    panic!("{}", lines.join("\n"));
+                }
+            };
+            assert_eq!(scenario.name, *name);
+            assert!(scenario.about.ends_with('.'), "{name}: about is a sentence");
+            assert!(scenario.about.len() <= 80, "{name}: about fits a table");
+            assert!(!scenario.trials().is_empty());
+        }
+        assert!(BUILTIN_SCENARIOS.is_sorted(), "in order, so that lists are");
+    }
+
+    #[test]
+    fn a_misspelt_scenario_is_recognised() {
+        let check = |name: &str, expected: &str| match find_scenario(name) {
+            Ok(scenario) => assert_eq!(scenario.name, expected),
+            Err(error) => assert!(error.to_string().contains(expected), "{error}"),
+        };
+        check("wan-bulk", "wan-bulk");
+        check("wan-blk", "did you mean `wan-bulk`?");
+        check("zzzzzzzzz", "there are bursts, dc-10g, ");
+        check(&"x".repeat(1_000_000), "there are bursts");
+    }
+}

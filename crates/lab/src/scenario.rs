@@ -1,0 +1,388 @@
+//! Scenario files: what to try, as text that people write.
+//!
+//! A scenario is a flat list of settings (`path.rtt`, `client.nodelay`, `workload.kind`, …),
+//! written as TOML tables. A *variant* overrides some of them and gets a name; a *sweep* overrides
+//! one of them with each of several values. So `--set path.rtt=80ms`, variants and sweeps all mean
+//! the same keys, and a knob is a key without further work. All mistakes of a file are reported at
+//! once.
+//!
+//! ```
+//! let text = r#"
+//! name = "example"
+//! about = "A download over 20 Mbit/s."
+//! [path]
+//! kind = "emulated"
+//! rate = "20mbit"
+//! rtt = "40ms"
+//! [workload]
+//! kind = "bulk"
+//! direction = "down"
+//! duration = "5s"
+//! [sweep]
+//! "client.net.ipv4.tcp_rmem" = ["4096 65536 65536", "4096 131072 6291456"]
+//! "#;
+//! let scenario = lab::Scenario::parse("example.toml", text).expect("a valid file");
+//! let cells = scenario.trials();
+//! assert_eq!(cells.len(), 2);
+//! assert_eq!(cells[0].id, "example/client.net.ipv4.tcp_rmem=4096 65536 65536");
+//! ```
+
+mod document;
+mod expect;
+mod path;
+mod read;
+mod workload;
+
+use core::fmt;
+use std::collections::BTreeSet;
+
+use base::find_knob;
+
+use crate::trial::{HostSpec, Trial};
+pub use expect::{Expectation, Metric};
+use read::{Entry, Keys, Place, Problem, ProblemKind, Reader};
+
+/// Most trials that one scenario makes: a sweep of more is a mistake or belongs into several files.
+pub const CELLS_MAX: usize = 10_000;
+/// Largest file that is read.
+const FILE_BYTES_MAX: usize = 256 << 10;
+/// Most text that all trials of a scenario are made from: bounds time and memory of a hostile file.
+const CELLS_BYTES_MAX: usize = 64 << 20;
+/// More mistakes than anybody reads at once.
+const DIAGNOSTICS_MAX: usize = 100;
+
+/// One mistake in a scenario file. [`fmt::Display`] prints `file:line:column: message`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Diagnostic {
+    /// The file, or `--set`.
+    pub file: String,
+    /// From 1; 0 where there is no file.
+    pub line: u32,
+    /// In characters, from 1; 0 where there is no file.
+    pub column: u32,
+    /// What is wrong and what to write.
+    pub message: String,
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            file,
+            line,
+            column,
+            message,
+        } = self;
+        match line {
+            0 => write!(f, "{file}: {message}"),
+            _ => write!(f, "{file}:{line}:{column}: {message}"),
+        }
+    }
+}
+
+impl core::error::Error for Diagnostic {}
+
+/// A scenario file that was read and is known to make sense.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Its name.
+    pub name: String,
+    /// One sentence.
+    pub about: String,
+    /// How often each trial is to be run, each time with another seed; see [`Cell::run`].
+    pub runs: u32,
+    /// What is claimed to come out.
+    pub expectations: Vec<Expectation>,
+    file: String,
+    keys: Keys,
+    variants: Vec<Variant>,
+    axes: Vec<Axis>,
+    /// From [`Scenario::set`]; they win.
+    set: Keys,
+}
+
+/// One trial of a scenario.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    /// Scenario, variant and values of the sweep: `lan-wwr/nodelay/path.rtt=10ms`. Unique in the
+    /// scenario, the same in each run of the program.
+    pub id: String,
+    /// The variant; `None` where the scenario has none.
+    pub variant: Option<String>,
+    /// Keys and values of the sweep, in the order of the file.
+    pub axes: Vec<(String, String)>,
+    /// The trial of the first run.
+    pub trial: Trial,
+}
+
+impl Cell {
+    /// The trial of run `run`, from 0: the same one with another seed.
+    #[must_use]
+    pub fn run(&self, run: u32) -> Trial {
+        let seed = self.trial.seed.wrapping_add(run.into());
+        Trial {
+            seed,
+            ..self.trial.clone()
+        }
+    }
+}
+
+/// Named overrides.
+#[derive(Clone, Debug)]
+struct Variant {
+    name: String,
+    keys: Keys,
+}
+
+/// One dimension of a sweep.
+#[derive(Clone, Debug)]
+struct Axis {
+    key: String,
+    values: Vec<Entry>,
+}
+
+impl Axis {
+    /// Of the longest value, with the key.
+    fn bytes(&self) -> usize {
+        self.key.len()
+            + self
+                .values
+                .iter()
+                .map(|value| value.text.len())
+                .max()
+                .unwrap_or(0)
+    }
+}
+
+impl Scenario {
+    /// Reads a scenario; `file` is its name in messages.
+    ///
+    /// # Errors
+    /// All mistakes, in the order of the file; at least one.
+    pub fn parse(file: &str, text: &str) -> Result<Self, Vec<Diagnostic>> {
+        if text.len() > FILE_BYTES_MAX {
+            let message = format!("the file has more than {FILE_BYTES_MAX} bytes");
+            return Err(diagnostics(file, vec![Problem::new(Place::START, message)]));
+        }
+        let (scenario, mut problems) = document::read(file, text);
+        problems.extend(scenario.check());
+        let syntax = |problem: &&Problem| problem.kind == ProblemKind::Syntax;
+        let broken: BTreeSet<u32> = problems
+            .iter()
+            .filter(syntax)
+            .map(|problem| problem.place.line)
+            .collect();
+        if !broken.is_empty() {
+            // What such a line says is unknown: nothing is missing, and its remains are not wrong.
+            problems.retain(
+                |Problem {
+                     place,
+                     kind,
+                     message: _,
+                 }| match kind {
+                    ProblemKind::Syntax => true,
+                    ProblemKind::Wrong => *place != Place::START && !broken.contains(&place.line),
+                    ProblemKind::Missing => false,
+                },
+            );
+        }
+        if problems.is_empty() {
+            Ok(scenario)
+        } else {
+            Err(diagnostics(file, problems))
+        }
+    }
+
+    /// Every trial: variants in the order of the file, and within each all values of the sweep, the
+    /// last axis changing fastest. At most [`CELLS_MAX`].
+    #[must_use]
+    pub fn trials(&self) -> Vec<Cell> {
+        self.cells().map(|(cell, _)| cell).collect()
+    }
+
+    /// Overrides one setting in all trials, as `--set path.rtt=80ms` does; also `runs`. A sweep
+    /// over that key ends.
+    ///
+    /// # Errors
+    /// What is wrong with the key, with the value, or with what then comes out; the scenario stays
+    /// as it was.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), Vec<Diagnostic>> {
+        let mut changed = self.clone();
+        let problems = if key == "runs" {
+            match read::number(value, 1, document::RUNS_MAX) {
+                Ok(runs) => {
+                    changed.runs = u32::try_from(runs).unwrap_or(1);
+                    Vec::new()
+                }
+                Err(message) => vec![Problem::new(Place::NONE, format!("runs: {message}"))],
+            }
+        } else {
+            let mut one = Keys::default();
+            one.insert(key, Entry::new(value, Place::NONE, Place::NONE));
+            changed.set.override_with(&one);
+            changed.axes.retain(|axis| axis.key != key);
+            changed.check()
+        };
+        if problems.is_empty() {
+            *self = changed;
+            return Ok(());
+        }
+        Err(diagnostics(&self.file, problems))
+    }
+
+    /// What is wrong with any of the trials.
+    fn check(&self) -> Vec<Problem> {
+        let variants = self.variants.len().max(1);
+        let cells = self.axes.iter().try_fold(variants, |cells, axis| {
+            cells
+                .checked_mul(axis.values.len())
+                .filter(|cells| *cells <= CELLS_MAX)
+        });
+        let swept: usize = self.axes.iter().map(Axis::bytes).sum();
+        let bytes = swept
+            + self.keys.bytes()
+            + self
+                .variants
+                .iter()
+                .map(|variant| variant.keys.bytes())
+                .max()
+                .unwrap_or(0);
+        if cells.is_none_or(|cells| cells.saturating_mul(bytes) > CELLS_BYTES_MAX) {
+            let place = self.axes.first().and_then(|axis| axis.values.first());
+            let message = format!(
+                "the sweep makes more than {CELLS_MAX} trials, or very long ones; split it"
+            );
+            return vec![Problem::new(
+                place.map_or(Place::START, |entry| entry.place),
+                message,
+            )];
+        }
+        let mut seen = BTreeSet::new();
+        for (_, problems) in self.cells() {
+            seen.extend(problems);
+            if seen.len() > DIAGNOSTICS_MAX {
+                break;
+            }
+        }
+        seen.into_iter().collect()
+    }
+
+    fn cells(&self) -> impl Iterator<Item = (Cell, Vec<Problem>)> {
+        let variants: Vec<Option<&Variant>> = if self.variants.is_empty() {
+            vec![None]
+        } else {
+            self.variants.iter().map(Some).collect()
+        };
+        let per_variant: usize = self.axes.iter().map(|axis| axis.values.len()).product();
+        variants
+            .into_iter()
+            .flat_map(move |variant| (0..per_variant).map(move |point| (variant, point)))
+            .map(|(variant, point)| self.cell(variant, point))
+    }
+
+    /// The cell of this variant at this point of the sweep, counted with the last axis fastest.
+    fn cell(&self, variant: Option<&Variant>, mut point: usize) -> (Cell, Vec<Problem>) {
+        let mut keys = self.keys.clone();
+        if let Some(variant) = variant {
+            keys.override_with(&variant.keys);
+        }
+        let mut swept = Keys::default();
+        let mut axes = Vec::new();
+        for axis in self.axes.iter().rev() {
+            let value = &axis.values[point % axis.values.len()];
+            point /= axis.values.len();
+            swept.insert(&axis.key, value.clone());
+            axes.insert(0, (axis.key.clone(), value.text.clone()));
+        }
+        keys.override_with(&swept);
+        keys.override_with(&self.set);
+        let mut reader = Reader::new(&keys);
+        let trial = read_trial(&mut reader);
+        let mut id = self.name.clone();
+        for part in variant
+            .map(|variant| variant.name.clone())
+            .into_iter()
+            .chain(axes.iter().map(|(key, value)| format!("{key}={value}")))
+        {
+            id.push('/');
+            id.push_str(&part);
+        }
+        let variant = variant.map(|variant| variant.name.clone());
+        (
+            Cell {
+                id,
+                variant,
+                axes,
+                trial,
+            },
+            reader.finish(),
+        )
+    }
+}
+
+fn read_trial(reader: &mut Reader<'_>) -> Trial {
+    Trial {
+        path: path::read(reader),
+        client: read_host(reader, "client"),
+        server: read_host(reader, "server"),
+        workload: workload::read(reader),
+        seed: reader.count("seed", 0, u64::MAX, Some(1)),
+    }
+}
+
+/// Every key of a host is a knob.
+fn read_host(reader: &mut Reader<'_>, host: &str) -> HostSpec {
+    let mut settings = HostSpec::default().settings;
+    for (name, entry) in reader.take_table(host) {
+        match find_knob(&name)
+            .map_err(|error| (entry.key_place, error))
+            .and_then(|knob| {
+                let value = knob
+                    .parse(&entry.text)
+                    .map_err(|error| (entry.place, error))?;
+                Ok((knob.name, value))
+            }) {
+            Ok((name, value)) => drop(settings.insert(name, value)),
+            Err((place, error)) => reader.complain(place, format!("{host}: {error}")),
+        }
+    }
+    HostSpec { settings }
+}
+
+/// In the order of the file, each once, not too many.
+fn diagnostics(file: &str, problems: Vec<Problem>) -> Vec<Diagnostic> {
+    let problems: BTreeSet<Problem> = problems.into_iter().collect();
+    let count = problems.len();
+    let mut list: Vec<Diagnostic> = problems
+        .into_iter()
+        .take(DIAGNOSTICS_MAX)
+        .map(
+            |Problem {
+                 place,
+                 message,
+                 kind: _,
+             }| Diagnostic {
+                file: if place == Place::NONE {
+                    "--set".into()
+                } else {
+                    file.into()
+                },
+                line: place.line,
+                column: place.column,
+                message,
+            },
+        )
+        .collect();
+    if count > DIAGNOSTICS_MAX {
+        let message = "there are more mistakes; mend these first".into();
+        list.push(Diagnostic {
+            file: file.into(),
+            line: 0,
+            column: 0,
+            message,
+        });
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,559 @@
+use core::time::Duration;
+
+use base::{Bytes, Fraction, KnobValue, QueueLimit};
+use link::{Loss, Reorder, TooBig};
+use proptest::prelude::*;
+
+use super::*;
+use crate::trial::PathSpec;
+use crate::workload::{Amount, Completion, Direction, Workload, WriteMethod};
+
+const HEAD: &str = "name = \"test\"\nabout = \"A test.\"\n";
+const PATH: &str = "[path]\nkind = \"loopback\"\n";
+const WORKLOAD: &str = "[workload]\nkind = \"bulk\"\nduration = \"1s\"\n";
+
+/// A scenario of a loopback path and this text.
+fn parse(text: &str) -> Result<Scenario, Vec<Diagnostic>> {
+    let with = |table: &str, part: &'static str| if text.contains(table) { "" } else { part };
+    let (path, workload) = (with("[path]", PATH), with("[workload]", WORKLOAD));
+    // Bare keys of `text` belong to the top; so it comes first.
+    Scenario::parse("test.toml", &format!("{HEAD}{text}\n{path}{workload}"))
+}
+
+fn shown(result: Result<Scenario, Vec<Diagnostic>>) -> String {
+    match result {
+        Ok(_) => "fine".into(),
+        Err(list) => list
+            .iter()
+            .map(|d| d.to_string())
+            .collect::<Vec<_>>()
+            .join("\n"),
+    }
+}
+
+fn only(text: &str) -> Trial {
+    let scenario = parse(text).unwrap_or_else(|list| panic!("{}", shown(Err(list))));
+    let mut cells = scenario.trials();
+    assert_eq!(cells.len(), 1);
+    cells.remove(0).trial
+}
+
+fn links(text: &str) -> (link::LinkSpec, link::LinkSpec) {
+    match only(&format!("[path]\nkind = \"emulated\"\n{text}")).path {
+        PathSpec::Emulated {
+            forward, reverse, ..
+        } => (forward, reverse),
+        other => panic!("{other:?}"),
+    }
+}
+
+const EVERYTHING_OF_A_PATH: &str = r#"
+rate = "50mbit"
+rtt = "41ms"
+queue = "2bdp"
+loss = "1%"
+jitter = "2ms"
+reorder = { share = "2%", hold = "1ms" }
+duplicate = "0.1%"
+link_mtu = "1400"
+too_big = "vanish"
+overhead = "38B"
+[path.forward]
+rate = "5mbit"
+queue = "100p"
+delay = "1ms"
+[path.reverse]
+loss = { good_to_bad = "0.5%", bad_to_good = "20%" }
+trace = "1s 50mbit, 500ms 5mbit"
+"#;
+
+#[test]
+fn a_path_has_two_directions() {
+    let ms = Duration::from_millis;
+    let part = Fraction::from_parts;
+    let (forward, reverse) = links(EVERYTHING_OF_A_PATH);
+    let both = link::LinkSpec {
+        rate: "50mbit".parse().ok(),
+        jitter: ms(2),
+        loss: Loss::Random(part(10_000_000)),
+        reorder: Some(Reorder {
+            share: part(20_000_000),
+            hold: ms(1),
+        }),
+        duplicate: part(1_000_000),
+        mtu: Some(Bytes(1400)),
+        too_big: TooBig::Vanish,
+        overhead_bytes: 38,
+        ..link::LinkSpec::ideal()
+    };
+    assert_eq!(
+        forward,
+        link::LinkSpec {
+            rate: "5mbit".parse().ok(),
+            delay: ms(1),
+            queue: QueueLimit::Packets(100),
+            ..both.clone()
+        }
+    );
+    assert_eq!(
+        reverse,
+        link::LinkSpec {
+            delay: Duration::from_micros(20_500),
+            // 2 * 50 Mbit/s * 21.5 ms
+            queue: QueueLimit::Bytes(Bytes(268_750)),
+            loss: Loss::GilbertElliott {
+                good_to_bad: part(5_000_000),
+                bad_to_good: part(200_000_000),
+                loss_good: Fraction::ZERO,
+                loss_bad: Fraction::ONE,
+            },
+            rate_trace: vec![
+                (ms(1000), "50mbit".parse().unwrap()),
+                (ms(500), "5mbit".parse().unwrap())
+            ],
+            ..both
+        }
+    );
+}
+
+#[test]
+fn queues_are_read_in_packets_bytes_and_bdps() {
+    let check = |text: &str, expected: QueueLimit| {
+        assert_eq!(links(text).0.queue, expected, "{text}");
+    };
+    check("", QueueLimit::Packets(1000));
+    check("queue = \"250p\"", QueueLimit::Packets(250));
+    check("queue = \"64KiB\"", QueueLimit::Bytes(Bytes(65_536)));
+    let path = "rate = \"8mbit\"\nrtt = \"10ms\"\n";
+    check(
+        &format!("{path}queue = \"1bdp\""),
+        QueueLimit::Bytes(Bytes(10_000)),
+    );
+    check(
+        &format!("{path}queue = \"0.25bdp\""),
+        QueueLimit::Bytes(Bytes(2_500)),
+    );
+    check(
+        &format!("{path}queue = \"0.1bdp\""),
+        QueueLimit::Bytes(Bytes(1_500)),
+    );
+}
+
+#[test]
+fn other_paths() {
+    assert_eq!(only("").path, PathSpec::Loopback);
+    let veth = only("[path]\nkind = \"veth\"\nmtu = \"9000\"").path;
+    assert_eq!(veth, PathSpec::Veth { mtu: Bytes(9000) });
+    let ipv6 = only("[path]\nkind = \"emulated\"\nipv6 = true").path;
+    assert!(matches!(
+        ipv6,
+        PathSpec::Emulated {
+            ipv6: true,
+            mtu: Bytes(1500),
+            ..
+        }
+    ));
+    let text = "[path]\nkind = \"emulated\"\nrate = \"20mbit\"\nrtt = \"5ms\"\nqueue = \"9p\"";
+    let simple = PathSpec::emulated(
+        "20mbit".parse().unwrap(),
+        Duration::from_millis(5),
+        QueueLimit::Packets(9),
+    );
+    assert_eq!(only(text).path, simple);
+    assert_eq!(simple.rtt(), Duration::from_millis(5));
+}
+
+#[test]
+// tidy: long because it is a table.
+fn each_kind_of_workload_is_read() {
+    let check = |text: &str, expected: Workload| {
+        assert_eq!(only(&format!("[workload]\n{text}")).workload, expected);
+    };
+    let (second, b) = (Amount::Time(Duration::from_secs(1)), Bytes);
+    let ms = Duration::from_millis;
+    check(
+        "kind='bulk'\ndirection='both'\nflows=4\nwrite_size='1kB'\nbytes='1MiB'",
+        Workload::Bulk {
+            direction: Direction::Both,
+            flows: 4,
+            write_size: b(1000),
+            amount: Amount::Bytes(b(1 << 20)),
+        },
+    );
+    check(
+        "kind='request-response'\nrequest='1B'\nresponse=200\noperations=9",
+        Workload::RequestResponse {
+            request: b(1),
+            response: b(200),
+            flows: 1,
+            amount: Amount::Operations(9),
+        },
+    );
+    check(
+        "kind='connect-request-close'\nrequest='1B'\nresponse='2B'\nduration='1s'",
+        Workload::ConnectRequestClose {
+            request: b(1),
+            response: b(2),
+            amount: second,
+        },
+    );
+    check(
+        "kind='write-write-read'\nwrite_size='100B'\nreply='2B'\nmethod='msg-more'\nduration='1s'",
+        Workload::WriteWriteRead {
+            writes: 2,
+            write_size: b(100),
+            reply: b(2),
+            method: WriteMethod::MsgMore,
+            amount: second,
+        },
+    );
+    check(
+        "kind='records'\nrecord='100B'\nper_second=5\ncompletion='acknowledged'\nduration='1s'",
+        Workload::Records {
+            record: b(100),
+            per_second: Some(5),
+            completion: Completion::Acknowledged,
+            amount: second,
+        },
+    );
+    check(
+        "kind='quotes'\nwrites=3\nwrite_size='1B'\nreply='2B'\ndelayed_acks=true\nduration='1s'",
+        Workload::Quotes {
+            writes: 3,
+            write_size: b(1),
+            reply: b(2),
+            delayed_acks: true,
+            amount: second,
+        },
+    );
+    check(
+        "kind='bursts'\nburst='1MB'\nidle='500ms'\nreconnect='on'\noperations=3",
+        Workload::Bursts {
+            burst: b(1_000_000),
+            idle: ms(500),
+            reconnect: true,
+            amount: Amount::Operations(3),
+        },
+    );
+    check(
+        "kind='slow-reader'\nread_size='4KiB'\nevery='10ms'\nduration='1s'",
+        Workload::SlowReader {
+            read_size: b(4096),
+            every: ms(10),
+            amount: second,
+        },
+    );
+    check(
+        "kind='paced'\nrate='5mbit'\nduration='1s'",
+        Workload::Paced {
+            rate: "5mbit".parse().unwrap(),
+            write_size: b(65_536),
+            amount: second,
+        },
+    );
+}
+
+#[test]
+fn knobs_are_read_however_their_names_are_written() {
+    let trial = only(
+        "client.nodelay = true\nclient.route.initcwnd = 20\nserver.congestion = 'bbr'\n\
+         client.net.ipv4.tcp_rmem = '4096 65536 65536'\nserver.'net.ipv4.tcp_sack' = 'off'",
+    );
+    let client: Vec<_> = trial.client.settings.into_iter().collect();
+    assert_eq!(
+        client,
+        [
+            (
+                "net.ipv4.tcp_rmem",
+                KnobValue::Triple([4096, 65_536, 65_536])
+            ),
+            ("nodelay", KnobValue::Flag(true)),
+            ("route.initcwnd", KnobValue::Number(20)),
+        ]
+    );
+    let server: Vec<_> = trial.server.settings.into_iter().collect();
+    assert_eq!(
+        server,
+        [
+            ("congestion", KnobValue::Name("bbr".into())),
+            ("net.ipv4.tcp_sack", KnobValue::Flag(false)),
+        ]
+    );
+}
+
+const SWEEP: &str = r#"
+[path]
+kind = "emulated"
+rtt = "40ms"
+loss = { good_to_bad = "1%", bad_to_good = "25%" }
+[[variant]]
+name = "plain"
+[[variant]]
+name = "other"
+path.loss = "1%"
+path.delay = "7ms"
+workload.kind = "records"
+workload.record = "10B"
+workload.operations = 3
+[sweep]
+seed = [1, 2]
+client.nodelay = ["off", "on"]
+"#;
+
+#[test]
+fn variants_and_sweeps_make_cells() {
+    let scenario = parse(SWEEP).unwrap_or_else(|list| panic!("{}", shown(Err(list))));
+    let cells = scenario.trials();
+    let ids: Vec<&str> = cells.iter().map(|cell| cell.id.as_str()).collect();
+    assert_eq!(
+        ids,
+        [
+            "test/plain/seed=1/client.nodelay=off",
+            "test/plain/seed=1/client.nodelay=on",
+            "test/plain/seed=2/client.nodelay=off",
+            "test/plain/seed=2/client.nodelay=on",
+            "test/other/seed=1/client.nodelay=off",
+            "test/other/seed=1/client.nodelay=on",
+            "test/other/seed=2/client.nodelay=off",
+            "test/other/seed=2/client.nodelay=on",
+        ]
+    );
+    assert_eq!(cells[3].trial.seed, 2);
+    assert_eq!(cells[3].run(5).seed, 7);
+    assert_eq!(cells[3].variant.as_deref(), Some("plain"));
+    assert_eq!(cells[3].axes[1], ("client.nodelay".into(), "on".into()));
+    assert_eq!(
+        cells[3].trial.client.settings["nodelay"],
+        KnobValue::Flag(true)
+    );
+    // Overrides replace what they make meaningless.
+    let PathSpec::Emulated { forward, .. } = &cells[4].trial.path else {
+        panic!("emulated")
+    };
+    assert_eq!(forward.loss, Loss::Random(Fraction::from_parts(10_000_000)));
+    assert_eq!(forward.delay, Duration::from_millis(7));
+    assert!(matches!(cells[4].trial.workload, Workload::Records { .. }));
+    assert!(matches!(cells[0].trial.workload, Workload::Bulk { .. }));
+}
+
+#[test]
+fn settings_from_the_command_line_win() {
+    let mut scenario = parse(SWEEP).expect("a valid scenario");
+    let mut set = |key: &str, value: &str| match scenario.set(key, value) {
+        Ok(()) => format!("{} cells", scenario.trials().len()),
+        Err(list) => shown(Err(list)),
+    };
+    assert_eq!(set("path.rtt", "80ms"), "8 cells");
+    assert_eq!(set("seed", "9"), "4 cells");
+    assert_eq!(set("runs", "3"), "4 cells");
+    assert_eq!(
+        set("runs", "0"),
+        "--set: runs: 0 is out of range; the range is 1 to 1000"
+    );
+    assert_eq!(
+        set("path.rtt", "80"),
+        "--set: path.rtt: `80` has no unit; write for example `40ms`"
+    );
+    assert_eq!(
+        set("path.rrt", "80ms"),
+        "--set: unknown key in [path] of kind `emulated`: `rrt`; did you mean `rtt`?"
+    );
+    assert_eq!(
+        set("client.nodlay", "on"),
+        "--set: client: unknown knob `nodlay`; did you mean `nodelay`?"
+    );
+    assert_eq!(
+        set("pth.rtt", "80ms"),
+        "--set: unknown table `pth`; did you mean `path`?"
+    );
+    let cell = scenario.trials().remove(2);
+    assert_eq!((cell.trial.seed, scenario.runs), (9, 3));
+    assert_eq!(cell.trial.path.rtt(), Duration::from_millis(80));
+    // Another kind of path begins anew.
+    let mut scenario = crate::find_scenario("lossy-wan").expect("built in");
+    scenario
+        .set("path.kind", "loopback")
+        .expect("a path without keys");
+    assert_eq!(scenario.trials()[0].trial.path, PathSpec::Loopback);
+}
+
+#[test]
+fn claims_are_read() {
+    let scenario = parse(
+        "[[variant]]\nname = 'a'\n[[expect]]\nmetric = 'goodput_bps'\nvariant = 'a'\n\
+         min = '45mbit'\nreason = 'why'\n[[expect]]\nmetric = 'response_p99_us'\nmax = '2ms'",
+    )
+    .expect("a valid scenario");
+    let claim = &scenario.expectations[0];
+    assert_eq!(
+        (claim.metric, claim.min, claim.max),
+        (Metric::GoodputBps, Some(45_000_000), None)
+    );
+    assert_eq!(
+        (claim.variant.as_deref(), claim.reason.as_str()),
+        (Some("a"), "why")
+    );
+    assert_eq!(scenario.expectations[1].max, Some(2_000));
+}
+
+#[test]
+// tidy: long because it is a table.
+fn single_mistakes() {
+    let check = |text: &str, expected: &str| assert_eq!(shown(parse(text)), expected, "{text}");
+    check(
+        "runs = 0",
+        "test.toml:3:8: runs: 0 is out of range; the range is 1 to 1000",
+    );
+    check(
+        "variant = 3",
+        "test.toml:3:1: variant: write tables headed `[[variant]]`",
+    );
+    check(
+        "sweep = 3",
+        "test.toml:3:1: sweep: write a table headed `[sweep]`",
+    );
+    check(
+        "[path]\nkind = 'emulated'\nrate = 5",
+        "test.toml:5:8: path.rate: `5` has no unit; write for example `25mbit`",
+    );
+    check(
+        "[path]\nkind = 'emulated'\nrtt = '4ms'\ndelay = '2ms'",
+        "test.toml:6:9: path.delay: path.rtt is given too; write one of them",
+    );
+    check(
+        "[path]\nkind = 'emulated'\nqueue = '2bdp'",
+        "test.toml:5:9: path.queue: `2bdp` needs a rate and a round-trip time; write for example \
+         `1000p`",
+    );
+    check(
+        "[path]\nkind = 'emulated'\nipv6 = true\nmtu = '1279'",
+        "test.toml:6:7: path.mtu: 1279B is out of range; the range is 1280B to 65535B",
+    );
+    check(
+        "[path]\nkind = 'emulated'\njitter = '2h'",
+        "test.toml:3:2: path: a jitter of 7200s is longer than the limit of 3600s",
+    );
+    check(
+        "[path]\nkind = 'veth'\nrate = '5mbit'",
+        "test.toml:5:1: unknown key in [path] of kind `veth`: `rate`",
+    );
+    check(
+        "[workload]\nkind = 'bulk'\nduration = '1s'\nbytes = '1MB'",
+        "test.toml:6:9: workload.bytes: workload.duration is given too; write one of them",
+    );
+    check(
+        "[workload]\nkind = 'bulk'\noperations = 4",
+        "test.toml:5:14: workload.operations: this kind has no operations; write `duration` or \
+         `bytes`",
+    );
+    check(
+        "[workload]\nkind = 'bulk'",
+        "test.toml:3:2: workload.duration is missing; write for example `duration = \"5s\"`",
+    );
+    check(
+        "client.net.ipv4.tcp_sack = 1\nclient.'net.ipv4'.tcp_sack = 1",
+        "test.toml:4:19: client.net.ipv4.tcp_sack is given twice",
+    );
+    check(
+        "[sweep]\npath.rtt = '1ms'",
+        "test.toml:4:12: path.rtt: write a list such as `[\"1ms\", \"10ms\"]`",
+    );
+    check(
+        "[sweep]\nseed = [1]\n'seed' = [2]",
+        "test.toml:5:1: duplicate key",
+    );
+    let many = vec!["1"; 101].join(",");
+    check(
+        &format!("[sweep]\nseed = [{many}]\nclient.nodelay = [{many}]"),
+        "test.toml:4:9: the sweep makes more than 10000 trials, or very long ones; split it",
+    );
+    check(
+        "[[variant]]\nname = 'a'\n[[variant]]\nname = 'a'",
+        "test.toml:1:1: two variants are named `a`",
+    );
+    check(
+        "[[expect]]\nmetric = 'goodput'\nmin = '5mbit'",
+        "test.toml:4:10: metric: unknown `goodput`; did you mean `goodput_bps`? There are \
+         goodput_bps, operations, response_p50_us, response_p90_us, response_p99_us, \
+         response_max_us, forward_dropped_segments, reverse_dropped_segments, \
+         forward_queue_bytes_max, reverse_queue_bytes_max",
+    );
+    assert_eq!(
+        shown(Scenario::parse("x.toml", &" ".repeat(300_000))),
+        "x.toml:1:1: the file has more than 262144 bytes"
+    );
+}
+
+#[test]
+fn all_mistakes_of_a_file_are_reported_at_once() {
+    insta::assert_snapshot!(shown(Scenario::parse("bad.toml", TEN_MISTAKES)));
+}
+
+const TEN_MISTAKES: &str = r#"name = "ten-mistakes"
+about = "Each line below is wrong in its own way."
+sed = 1
+
+[path]
+kind = "emulated"
+rate = "50mbps"
+rtt = 40
+que = "250p"
+loss = "0.1"
+mtu = = "1500"
+
+[client]
+nodlay = "on"
+sndbuf = "64K"
+
+[workload]
+kind = "bulk"
+direction = "upward"
+
+[[expect]]
+metric = "goodput_bps"
+min = "45"
+"#;
+
+proptest! {
+    #[test]
+    fn hostile_text_is_an_error_and_no_panic(text in "\\PC{0,200}") {
+        if let Err(list) = Scenario::parse("x", &text) {
+            prop_assert!(!list.is_empty() && list.len() <= DIAGNOSTICS_MAX + 1);
+        }
+    }
+
+    #[test]
+    fn a_damaged_scenario_is_an_error_or_fine(
+        index in 0..crate::BUILTIN_SCENARIOS.len(), at: prop::sample::Index, junk in "\\PC{0,12}",
+        cut in 0_usize..20,
+    ) {
+        let mut text = crate::BUILTIN_SCENARIOS[index].1.to_owned();
+        let from = at.index(text.len());
+        let to = (from + cut).min(text.len());
+        text.replace_range(from..to, &junk);
+        match Scenario::parse("x", &text) {
+            Ok(scenario) => prop_assert!(!scenario.trials().is_empty()),
+            Err(list) => prop_assert!(!list.is_empty()),
+        }
+    }
+
+    #[test]
+    fn any_value_of_any_key_is_an_error_or_fine(
+        index in 0..crate::BUILTIN_SCENARIOS.len(),
+        key in "(path|client|server|workload)\\.(forward\\.)?\
+        (kind|rate|rtt|delay|queue|loss|jitter|mtu|trace|nodelay|sndbuf|bytes|flows|duration)",
+        value in "([0-9]{1,25}(\\.[0-9]{0,12})?(p|bdp|mbit|gbit|ms|s|h|%|B|GiB)?|\\PC{0,9})",
+    ) {
+        let (name, _) = crate::BUILTIN_SCENARIOS[index];
+        let mut scenario = crate::find_scenario(name).expect("a built-in scenario");
+        if let Err(list) = scenario.set(&key, &value) {
+            prop_assert!(!list.is_empty());
+        }
+        for cell in scenario.trials() {
+            if let PathSpec::Emulated { forward, reverse, .. } = cell.trial.path {
+                prop_assert_eq!(forward.check(), Ok(()));
+                prop_assert_eq!(reverse.check(), Ok(()));
+            }
+        }
+    }
+}

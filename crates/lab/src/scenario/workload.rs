@@ -1,0 +1,221 @@
+//! The keys of `[workload]`, one set for each kind.
+
+use core::time::Duration;
+
+use base::{Bytes, Rate};
+
+use super::path::bytes_between;
+use super::read::Reader;
+use crate::workload::{Amount, Completion, Direction, Workload, WriteMethod};
+
+/// Sockets of one process, with room for others (`ulimit -n`).
+const FLOWS_MAX: u64 = 10_000;
+/// Pieces of a request; more are a stream.
+const WRITES_MAX: u64 = 1_000;
+/// Of one write, request, record or block.
+const SIZE_MAX: u64 = 1 << 30;
+/// Longer than any measurement; it also keeps sums of times small.
+const TIME_MAX: Duration = Duration::from_secs(24 * 3600);
+/// What iperf3 writes at once is 128 KiB; half of that costs no measurable throughput and fits the
+/// send buffer of a new connection.
+const WRITE_SIZE_DEFAULT: u64 = 64 << 10;
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Bulk,
+    RequestResponse,
+    ConnectRequestClose,
+    WriteWriteRead,
+    Records,
+    Quotes,
+    Bursts,
+    SlowReader,
+    Paced,
+}
+
+const KINDS: &[(&str, Kind)] = &[
+    ("bulk", Kind::Bulk),
+    ("request-response", Kind::RequestResponse),
+    ("connect-request-close", Kind::ConnectRequestClose),
+    ("write-write-read", Kind::WriteWriteRead),
+    ("records", Kind::Records),
+    ("quotes", Kind::Quotes),
+    ("bursts", Kind::Bursts),
+    ("slow-reader", Kind::SlowReader),
+    ("paced", Kind::Paced),
+];
+
+const DIRECTIONS: &[(&str, Direction)] = &[
+    ("up", Direction::Up),
+    ("down", Direction::Down),
+    ("both", Direction::Both),
+];
+
+const METHODS: &[(&str, WriteMethod)] = &[
+    ("write", WriteMethod::Write),
+    ("writev", WriteMethod::Writev),
+    ("msg-more", WriteMethod::MsgMore),
+    ("cork", WriteMethod::Cork),
+    ("cork-forever", WriteMethod::CorkForever),
+];
+
+const COMPLETIONS: &[(&str, Completion)] = &[
+    ("written", Completion::Written),
+    ("acknowledged", Completion::Acknowledged),
+];
+
+pub(super) fn read(reader: &mut Reader<'_>) -> Workload {
+    reader.require("workload.kind", "bulk");
+    let Some(kind) = reader.choice("workload.kind", KINDS) else {
+        // Which keys it may have is unknown, so none is wrong.
+        reader.take_table("workload");
+        return bulk(reader, Amount::Operations(0));
+    };
+    let amount = read_amount(reader, kind);
+    match kind {
+        Kind::Bulk => bulk(reader, amount),
+        Kind::RequestResponse => Workload::RequestResponse {
+            request: size(reader, "request", None),
+            response: size(reader, "response", None),
+            flows: flows(reader),
+            amount,
+        },
+        Kind::ConnectRequestClose => Workload::ConnectRequestClose {
+            request: size(reader, "request", None),
+            response: size(reader, "response", None),
+            amount,
+        },
+        Kind::WriteWriteRead => Workload::WriteWriteRead {
+            writes: writes(reader),
+            write_size: size(reader, "write_size", None),
+            reply: size(reader, "reply", None),
+            method: reader
+                .choice("workload.method", METHODS)
+                .unwrap_or(WriteMethod::Write),
+            amount,
+        },
+        Kind::Records => records(reader, amount),
+        Kind::Quotes => Workload::Quotes {
+            writes: writes(reader),
+            write_size: size(reader, "write_size", None),
+            reply: size(reader, "reply", None),
+            delayed_acks: reader.flag("workload.delayed_acks"),
+            amount,
+        },
+        Kind::Bursts => Workload::Bursts {
+            burst: size(reader, "burst", None),
+            idle: time(reader, "idle", "500ms"),
+            reconnect: reader.flag("workload.reconnect"),
+            amount,
+        },
+        Kind::SlowReader => Workload::SlowReader {
+            read_size: size(reader, "read_size", None),
+            every: time(reader, "every", "10ms"),
+            amount,
+        },
+        Kind::Paced => paced(reader, amount),
+    }
+}
+
+fn bulk(reader: &mut Reader<'_>, amount: Amount) -> Workload {
+    Workload::Bulk {
+        direction: reader
+            .choice("workload.direction", DIRECTIONS)
+            .unwrap_or(Direction::Up),
+        flows: flows(reader),
+        write_size: size(reader, "write_size", Some(WRITE_SIZE_DEFAULT)),
+        amount,
+    }
+}
+
+fn records(reader: &mut Reader<'_>, amount: Amount) -> Workload {
+    let per_second = reader.has("workload.per_second").then(|| {
+        let per_second = reader.count("workload.per_second", 1, 1_000_000, None);
+        u32::try_from(per_second).unwrap_or(1)
+    });
+    let completion = reader.choice("workload.completion", COMPLETIONS);
+    Workload::Records {
+        record: size(reader, "record", None),
+        per_second,
+        completion: completion.unwrap_or(Completion::Written),
+        amount,
+    }
+}
+
+fn paced(reader: &mut Reader<'_>, amount: Amount) -> Workload {
+    reader.require("workload.rate", "5mbit");
+    Workload::Paced {
+        rate: reader
+            .value("workload.rate")
+            .unwrap_or(Rate::from_bits_per_second(1)),
+        write_size: size(reader, "write_size", Some(WRITE_SIZE_DEFAULT)),
+        amount,
+    }
+}
+
+/// Exactly one of `duration`, `bytes` and `operations`.
+fn read_amount(reader: &mut Reader<'_>, kind: Kind) -> Amount {
+    let given: Vec<&str> = ["workload.duration", "workload.bytes", "workload.operations"]
+        .into_iter()
+        .filter(|key| reader.has(key))
+        .collect();
+    let stream = matches!(kind, Kind::Bulk | Kind::SlowReader | Kind::Paced);
+    if given.is_empty() {
+        reader.require("workload.duration", "5s");
+    } else if given.len() > 1 {
+        reader.complain_about(
+            given[1],
+            format!("{} is given too; write one of them", given[0]),
+        );
+    } else if given[0] == "workload.operations" && stream {
+        reader.complain_about(
+            given[0],
+            "this kind has no operations; write `duration` or `bytes`",
+        );
+    }
+    let duration = reader
+        .parsed("workload.duration", time_above_zero)
+        .map(Amount::Time);
+    let bytes = reader.parsed("workload.bytes", |text| bytes_between(text, 1, 1 << 50));
+    let operations = reader
+        .has("workload.operations")
+        .then(|| Amount::Operations(reader.count("workload.operations", 1, 1_000_000_000, None)));
+    duration
+        .or(bytes.map(Amount::Bytes))
+        .or(operations)
+        .unwrap_or(Amount::Operations(0))
+}
+
+fn flows(reader: &mut Reader<'_>) -> u32 {
+    u32::try_from(reader.count("workload.flows", 1, FLOWS_MAX, Some(1))).unwrap_or(1)
+}
+
+fn writes(reader: &mut Reader<'_>) -> u32 {
+    u32::try_from(reader.count("workload.writes", 1, WRITES_MAX, Some(2))).unwrap_or(1)
+}
+
+/// A size; without a default it must be there.
+fn size(reader: &mut Reader<'_>, name: &str, default: Option<u64>) -> Bytes {
+    let key = format!("workload.{name}");
+    if default.is_none() {
+        reader.require(&key, "100B");
+    }
+    let read = reader.parsed(&key, |text| bytes_between(text, 1, SIZE_MAX));
+    read.unwrap_or(Bytes(default.unwrap_or(1)))
+}
+
+fn time(reader: &mut Reader<'_>, name: &str, example: &str) -> Duration {
+    let key = format!("workload.{name}");
+    reader.require(&key, example);
+    reader.parsed(&key, time_above_zero).unwrap_or_default()
+}
+
+fn time_above_zero(text: &str) -> Result<Duration, String> {
+    let time = base::parse_duration(text).map_err(|error| error.to_string())?;
+    if time.is_zero() || time > TIME_MAX {
+        return Err(format!(
+            "`{text}` is out of range; the range is above 0 to 24h"
+        ));
+    }
+    Ok(time)
+}
