@@ -46,7 +46,7 @@ fn rate_and_delay_are_those_of_the_links() {
         scope.spawn(|| {
             (&client)
                 .write_all(&vec![1; total])
-                .expect("the peer reads")
+                .expect("the peer reads");
         });
         // The first part covers slow start.
         read_exactly(&mut server, total / 2);
@@ -85,7 +85,7 @@ fn loss_is_seen_by_the_hosts_and_counted() {
         scope.spawn(|| {
             (&client)
                 .write_all(&vec![1; 1_000_000])
-                .expect("the peer reads")
+                .expect("the peer reads");
         });
         read_exactly(&mut server, 1_000_000);
     });
