@@ -256,6 +256,8 @@ pub struct FlowSample {
     pub nodelay: Option<bool>,
     /// `TCP_CORK` as it stands.
     pub cork: Option<bool>,
+    /// `TCP_QUICKACK` as it reads: the next ACK is not held back (no ping-pong mode).
+    pub quickack: Option<bool>,
     /// The application fixed the send buffer (`SO_BUF_LOCK` bit 0).
     pub sndbuf_locked: Option<bool>,
     /// The application fixed the receive buffer (`SO_BUF_LOCK` bit 1).
@@ -352,6 +354,7 @@ impl FlowSample {
             socket_drops: None,
             nodelay: None,
             cork: None,
+            quickack: None,
             sndbuf_locked: None,
             rcvbuf_locked: None,
             notsent_lowat_bytes: None,
@@ -363,8 +366,15 @@ impl FlowSample {
     /// Packets in flight: sent, neither acknowledged nor known to be lost, plus retransmissions.
     #[must_use]
     pub fn packets_out(&self) -> Option<u32> {
-        let gone = self.sacked_pkts.unwrap_or(0) + self.lost_pkts.unwrap_or(0);
-        Some(self.unacked_pkts?.saturating_sub(gone) + self.retrans_pkts.unwrap_or(0))
+        let gone = self
+            .sacked_pkts
+            .unwrap_or(0)
+            .saturating_add(self.lost_pkts.unwrap_or(0));
+        Some(
+            self.unacked_pkts?
+                .saturating_sub(gone)
+                .saturating_add(self.retrans_pkts.unwrap_or(0)),
+        )
     }
 
     /// Bytes in flight by the counters, exact also for small segments up to the SYN's one byte.

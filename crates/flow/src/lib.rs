@@ -9,7 +9,17 @@
 #![forbid(unsafe_code)]
 
 mod catalogue;
+mod host_timeline;
+#[cfg(feature = "serde")]
+mod json;
+mod observation;
+mod rules;
+mod timeline;
 mod verdict;
+mod view;
 
 pub use catalogue::{DIAGNOSES, Diagnosis, find_diagnosis};
+pub use host_timeline::{HostTimeline, LinkDrops};
+pub use observation::{Observation, Report, diagnose};
+pub use timeline::{Burst, Timeline};
 pub use verdict::{Confidence, Evidence, NextLimit, Proposal, Side, Verdict};

@@ -62,8 +62,11 @@ pub struct Proposal {
 pub struct NextLimit {
     /// In words, such as `window scale: 65535 bytes per round trip`.
     pub what: String,
-    /// The rate that it allows, where that can be said.
-    #[cfg_attr(feature = "serde", serde(skip))]
+    /// The rate that it allows, where that can be said; `rate_bps` in JSON, in bit/s.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "rate_bps", serialize_with = "crate::json::rate_bps")
+    )]
     pub rate: Option<Rate>,
 }
 

@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 
 mod builtin;
+mod faults;
+mod measure;
 mod outcome;
 mod scenario;
 pub mod stats;
@@ -13,6 +15,8 @@ mod trial;
 mod workload;
 
 pub use builtin::{BUILTIN_SCENARIOS, UnknownScenario, find_scenario};
+pub use faults::{Cure, FAULTS, Fault, find_fault};
+pub use measure::{Measure, Yardstick, show_micros, show_rate};
 pub use outcome::{Caveat, LatenessMicros, LinkOutcome, Outcome, ResponseMicros};
 pub use scenario::{CELLS_MAX, Cell, Diagnostic, Expectation, Metric, Scenario};
 pub use trial::{HostSpec, PathSpec, Settings, Trial};

@@ -16,4 +16,11 @@ impl Clock {
         let nanos = time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs();
         Instant::from_nanos(nanos)
     }
+
+    /// Milliseconds since 1970, for records that people read. It may jump; never measure with it.
+    #[must_use]
+    pub fn unix_millis(self) -> u64 {
+        let time = clock_gettime(ClockId::Realtime);
+        time.tv_sec.unsigned_abs() * 1_000 + time.tv_nsec.unsigned_abs() / 1_000_000
+    }
 }

@@ -58,6 +58,26 @@ pub enum Error {
     /// Another side did not keep to the protocol, or went away.
     #[error("{0}")]
     Peer(String),
+    /// Possible, but it would do harm, or the object cannot do it.
+    #[error("{what}: {reason}")]
+    Refused {
+        /// What was tried, on which object.
+        what: String,
+        /// Why not, and what to do instead.
+        reason: String,
+    },
+    /// Another process is changing settings.
+    #[error(
+        "another tcptailor (process {pid}) is changing settings; wait until it is done, or stop it \
+         and run `tcptailor recover`"
+    )]
+    Busy {
+        /// The process that holds the lock.
+        pid: String,
+    },
+    /// A knob or its value is wrong.
+    #[error(transparent)]
+    Knob(#[from] base::KnobError),
 }
 
 impl Error {

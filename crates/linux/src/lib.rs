@@ -1,19 +1,54 @@
 //! Do it for real: every system call of tcptailor. The only crate that holds `unsafe`, reads a
 //! clock or touches a file descriptor.
 
+mod actuator;
 pub mod cleanup;
 mod clock;
+mod counters;
 mod emulator;
 mod error;
+mod filter;
+pub mod journal;
+pub mod kernel;
 mod lab_netns;
 mod lateness;
+mod links;
 pub mod netlink;
+mod netlink_dump;
 mod netns;
 mod path;
+mod plan;
+mod process;
+mod remote_socket;
+mod sock_diag;
+pub mod sockopt;
+mod state;
+pub mod sysctl;
+mod tcp_info;
 pub mod tun;
+mod watch;
+mod worker;
+pub mod workload;
 
+pub use actuator::Setting;
 pub use clock::Clock;
+pub use counters::{counters, host_sample, sysctl};
 pub use error::{Error, Result};
+pub use filter::{Filter, FilterError};
+pub use journal::Journal;
 pub use lab_netns::LabNetns;
+pub use links::link_samples;
 pub use netns::{NAMED_DIR, NetnsHandle};
 pub use path::{INTERFACE, LabPath};
+pub use plan::Plan;
+pub use process::{
+    ProcessInfo, SocketOwner, SocketOwners, cgroup_id, process_cgroup, process_cpu_time,
+    process_info,
+};
+pub use remote_socket::{OwnerProcess, RemoteSocket};
+pub use sock_diag::{ScanRequest, SockDiag};
+pub use state::State;
+pub use watch::{WatchProgress, WatchRequest, Watched, WatchedFlow, watch};
+pub use worker::{
+    Role, Worker, WorkerReport, WorkerSpec, own_program, run_worker, run_worker_process,
+};

@@ -1,3 +1,31 @@
-//! The program.
+//! The program: command line, tables, JSON. What it knows it asks of the libraries, which never
+//! print.
+#![forbid(unsafe_code)]
 
-fn main() {}
+mod cli;
+mod commands;
+mod exit;
+mod human;
+mod interrupt;
+mod lab_subject;
+mod output;
+mod progress;
+mod tailor;
+mod targets;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::Cli;
+use crate::output::Output;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return exit::refuse(&error),
+    };
+    let output = Output::new(&cli.globals);
+    let outcome = interrupt::install().and_then(|()| commands::run(cli.command, &output));
+    exit::finish(outcome, &output)
+}

@@ -156,13 +156,22 @@ pub fn find_knob(name: &str) -> Result<&'static Knob, KnobError> {
         })
 }
 
-/// The candidate nearest to `word`, where one is near enough to be what was meant.
+/// The candidate nearest to `word`, where one is near enough to be what was meant: a few letters
+/// off, a part of it, or with the same beginning.
 #[must_use]
 pub fn nearest<'c>(word: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
+    let common_prefix = |candidate: &str| {
+        word.bytes()
+            .zip(candidate.bytes())
+            .take_while(|(left, right)| left == right)
+            .count()
+    };
     candidates
         .map(|candidate| (distance(word, candidate), candidate))
         .filter(|(distance, candidate)| {
-            *distance <= (word.len().max(3) / 3) || candidate.contains(word) && word.len() >= 3
+            *distance <= word.len().max(3) / 3
+                || word.len() >= 3 && candidate.contains(word)
+                || common_prefix(candidate) >= 5
         })
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)

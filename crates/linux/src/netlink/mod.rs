@@ -3,6 +3,9 @@
 
 pub mod addr;
 pub mod link;
+pub mod qdisc;
+pub(crate) mod raw;
+pub mod route;
 
 use std::io;
 

@@ -1,0 +1,197 @@
+//! What is known when a verdict is asked for, and the answer.
+
+use core::time::Duration;
+
+use crate::host_timeline::HostTimeline;
+use crate::rules::thresholds::{INTERVAL_SLACK, MIN_INTERVAL, MIN_SAMPLES, ONE_WAY_SHARE};
+use crate::rules::{self, Scope};
+use crate::timeline::Timeline;
+use crate::verdict::{Side, Verdict};
+use crate::view::View;
+
+/// Everything that was seen of one flow and around it, over the same interval.
+///
+/// `local` may be either end: which way the payload goes is found out from the counters. What was
+/// not seen is `None` or empty; each makes some verdicts less sure or impossible.
+#[derive(Clone, Copy, Debug)]
+pub struct Observation<'a> {
+    /// The flow's socket on the host that was observed.
+    pub local: &'a Timeline,
+    /// The same flow's socket at the other end, if that was visible.
+    pub remote: Option<&'a Timeline>,
+    /// Other sockets of the observed host: open ones to the same host (for two one-way
+    /// connections), and earlier short-lived ones of the same service (for the initial window).
+    pub siblings: &'a [&'a Timeline],
+    /// The observed host (its network namespace).
+    pub host: Option<&'a HostTimeline>,
+    /// The host at the other end.
+    pub remote_host: Option<&'a HostTimeline>,
+}
+
+impl<'a> Observation<'a> {
+    /// Of one socket and nothing else.
+    #[must_use]
+    pub const fn of(local: &'a Timeline) -> Self {
+        Self {
+            local,
+            remote: None,
+            siblings: &[],
+            host: None,
+            remote_host: None,
+        }
+    }
+}
+
+/// The doctor's answer.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Report {
+    /// The main verdict first, notes after it. Empty if and only if `unknown` says why.
+    pub verdicts: Vec<Verdict>,
+    /// Why there is no verdict, and what would give one.
+    pub unknown: Option<String>,
+}
+
+impl Report {
+    /// The verdict on what limits the flow.
+    #[must_use]
+    pub fn main(&self) -> Option<&Verdict> {
+        self.verdicts.first()
+    }
+
+    fn unknown(reason: impl Into<String>) -> Self {
+        Self {
+            verdicts: Vec::new(),
+            unknown: Some(reason.into()),
+        }
+    }
+}
+
+/// Says what limited the flow in the observed interval.
+///
+/// The rules are evaluated from the view of the end that sent most of the payload; latency stalls
+/// and dead paths are looked for in the other direction too, since a request of a few bytes can
+/// hold up a response of many.
+#[must_use]
+pub fn diagnose(observation: &Observation<'_>) -> Report {
+    let broken = [Some(observation.local), observation.remote]
+        .into_iter()
+        .flatten()
+        .find_map(Timeline::went_backwards);
+    if let Some(counter) = broken {
+        return Report::unknown(format!(
+            "the data is not good: the counter {counter} went backwards; observe again"
+        ));
+    }
+    let (main, minor) = views(observation);
+    let enough = |view: &View<'_>| view.main_timeline().is_some_and(is_enough);
+    let scope = if enough(&main) {
+        Scope::All
+    } else {
+        // A connection may live shorter than any interval; earlier ones of its kind then speak.
+        Scope::ShortLived
+    };
+    let mut verdicts = rules::evaluate(&main, scope);
+    if enough(&minor) && minor.sender.is_some() {
+        let other = rules::evaluate(&minor, Scope::OtherDirection);
+        verdicts = rules::prefer(verdicts, other);
+    }
+    if verdicts.is_empty() {
+        return Report::unknown(why_unknown(observation, &main, scope));
+    }
+    Report {
+        verdicts,
+        unknown: None,
+    }
+}
+
+/// The view from the end that sends most, and the one from the other end.
+fn views<'a>(observation: &Observation<'a>) -> (View<'a>, View<'a>) {
+    let &Observation {
+        local,
+        remote,
+        siblings,
+        host,
+        remote_host,
+    } = observation;
+    let forward = View {
+        sender: Some(local),
+        receiver: remote,
+        siblings,
+        sender_host: host,
+        receiver_host: remote_host,
+        sender_side: Side::Local,
+    };
+    let reverse = View {
+        sender: remote,
+        receiver: Some(local),
+        siblings,
+        sender_host: remote_host,
+        receiver_host: host,
+        sender_side: Side::Remote,
+    };
+    if local_sends_most(local, remote) {
+        (forward, reverse)
+    } else {
+        (reverse, forward)
+    }
+}
+
+fn local_sends_most(local: &Timeline, remote: Option<&Timeline>) -> bool {
+    let acked = |timeline: &Timeline| timeline.counted(|s| s.bytes_acked);
+    let received = |timeline: &Timeline| timeline.counted(|s| s.bytes_received);
+    let sent_here = acked(local).or(remote.and_then(received)).unwrap_or(0);
+    let sent_there = received(local).or(remote.and_then(acked)).unwrap_or(0);
+    if sent_here > 0 || sent_there > 0 {
+        return sent_here >= sent_there;
+    }
+    // Nothing arrives at either end: whoever waits for ACKs is the sender.
+    let waiting = |timeline: &Timeline| timeline.latest(|s| s.unacked_pkts).unwrap_or(0);
+    waiting(local) > 0 || remote.is_none_or(|remote| waiting(remote) == 0)
+}
+
+fn is_enough(timeline: &Timeline) -> bool {
+    timeline.len() >= MIN_SAMPLES && timeline.interval() >= MIN_INTERVAL.mul_f64(INTERVAL_SLACK)
+}
+
+fn why_unknown(observation: &Observation<'_>, main: &View<'_>, scope: Scope) -> String {
+    let timeline = main.main_timeline().unwrap_or(observation.local);
+    let percent = |share: f64| (share * 100.0).round();
+    if scope == Scope::ShortLived {
+        return format!(
+            "too few samples: {} in {:.1} s; at least {MIN_SAMPLES} in {:.0} s are needed",
+            timeline.len(),
+            timeline.interval().as_secs_f64(),
+            Duration::as_secs_f64(&MIN_INTERVAL),
+        );
+    }
+    if main.sender.is_none() {
+        return "this end mainly receives and its program reads promptly; what limits the sender \
+                can only be seen at the other end"
+            .into();
+    }
+    if main.window_bound() {
+        return format!(
+            "the peer's window stops the flow for {} % of its busy time, and neither a lock nor a \
+             sysctl explains it: it may still be growing",
+            percent(main.rwnd_share().unwrap_or(0.0))
+        );
+    }
+    "no rule matches: the flow shows the signs of several limits or of none; observe it longer, \
+     and at both ends if possible"
+        .into()
+}
+
+/// Whether payload goes (nearly) only away from the sampled end (`Some(true)`), only towards it
+/// (`Some(false)`), or both ways or not at all (`None`).
+pub(crate) fn only_sends(timeline: &Timeline) -> Option<bool> {
+    let sent = timeline.counted(|s| s.bytes_acked)? as f64;
+    let received = timeline.counted(|s| s.bytes_received)? as f64;
+    if sent > 0.0 && received <= sent * ONE_WAY_SHARE {
+        Some(true)
+    } else if received > 0.0 && sent <= received * ONE_WAY_SHARE {
+        Some(false)
+    } else {
+        None
+    }
+}

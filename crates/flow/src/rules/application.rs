@@ -1,0 +1,179 @@
+//! The program is the limit: it computes, it waits for an answer, or it has nothing to say.
+
+use base::{FlowSample, KnobValue, Live};
+
+use super::draft::{Draft, Step, show_bytes, show_share, show_time};
+use super::thresholds::{
+    APP_SHARE, CPU_SHARE, MANY_SEGMENTS_PER_SECOND, REQUEST_PKTS, ROUND_TRIPS_BUSY, SMALL_SEGMENT,
+    SMALL_WRITE_NANOS_PER_BYTE,
+};
+use crate::observation::only_sends;
+use crate::timeline::{Timeline, cwnd_room_pkts, ratio_of_times, window_room_bytes};
+use crate::verdict::{Confidence, NextLimit, Verdict};
+use crate::view::View;
+
+/// A whole core goes into writes of a few bytes.
+pub(crate) fn small_writes_cpu(view: &View<'_>) -> Option<Verdict> {
+    let sender = view.sender?;
+    let cpu_time = sender.counted_time(|s| s.owner_cpu_time)?;
+    let cpu = cpu_time.as_secs_f64() / sender.interval().as_secs_f64();
+    let received_share = only_sends(sender);
+    if cpu < CPU_SHARE || received_share != Some(true) {
+        return None;
+    }
+    let mss = sender.mss_bytes()?;
+    let segment = sender.segment_bytes()?;
+    let segments = sender.counted(|s| s.data_segs_out)? as f64 / sender.interval().as_secs_f64();
+    let per_byte = cpu_time.as_nanos() as f64 / sender.counted(|s| s.bytes_acked)?.max(1) as f64;
+    let small = (segment as f64) < f64::from(mss) * SMALL_SEGMENT;
+    let (share, confidence) = if small && segments >= MANY_SEGMENTS_PER_SECOND {
+        (cpu.min(1.0), Confidence::Medium)
+    } else {
+        // Nagle gathers small writes into full segments; then only their price shows.
+        let waits = nothing_waits_share(sender)?;
+        (per_byte >= SMALL_WRITE_NANOS_PER_BYTE && waits >= APP_SHARE).then_some(())?;
+        (waits, Confidence::Low)
+    };
+    let nodelay = view.sent(|s| s.nodelay);
+    let mut draft = Draft::new("small-writes-cpu", share, confidence)
+        .row(
+            "owner_cpu_time",
+            format!("{} of a core", show_share(cpu)),
+            format!("at least {}", show_share(CPU_SHARE)),
+        )
+        .row(
+            "bytes_sent / data_segs_out",
+            format!(
+                "{} per segment, {segments:.0} segments per second",
+                show_bytes(segment)
+            ),
+            format!("{} in a full segment", show_bytes(mss)),
+        )
+        .row(
+            "owner_cpu_time / bytes_acked",
+            format!("{per_byte:.0} ns per byte"),
+            format!("below {SMALL_WRITE_NANOS_PER_BYTE:.0} ns per byte with large writes"),
+        );
+    if nodelay == Some(true) || (nodelay.is_none() && small) {
+        draft = draft.propose(
+            view.sender_side,
+            Step {
+                knob: "nodelay",
+                to: KnobValue::Flag(false),
+                live: Live::Now,
+                risk: "latency: a partial segment may wait for an ACK",
+            },
+        );
+    }
+    Some(draft.remark(
+        "In the program: a buffered writer, writev, or a cork around a batch; each system call \
+         costs about a microsecond, however little it writes.",
+    ))
+}
+
+/// A question, an answer, and nothing in between but the path.
+pub(crate) fn round_trip_bound(view: &View<'_>) -> Option<Verdict> {
+    let sender = view.sender?;
+    let out = sender.counted(|s| s.data_segs_out)?;
+    let back = sender.counted(|s| s.data_segs_in)?;
+    let rtt = sender.srtt()?;
+    let operations = out.min(back) as f64 / sender.interval().as_secs_f64();
+    let per_round_trip = operations * rtt.as_secs_f64();
+    let small = sender
+        .vote(|s| Some(s.unacked_pkts? <= REQUEST_PKTS && s.notsent_bytes? < s.snd_mss_bytes?))?;
+    if per_round_trip < ROUND_TRIPS_BUSY || small < APP_SHARE || view.acks_are_late() == Some(true)
+    {
+        return None;
+    }
+    Some(
+        Draft::new(
+            "round-trip-bound",
+            per_round_trip.min(1.0),
+            Confidence::Medium,
+        )
+        .row(
+            "data_segs_in",
+            format!("{operations:.0} operations per second"),
+            format!("one per round trip of {}", show_time(rtt)),
+        )
+        .row(
+            "unacked_pkts",
+            format!(
+                "at most {REQUEST_PKTS} in {} of the samples",
+                show_share(small)
+            ),
+            "little is out at a time",
+        )
+        .next(Some(NextLimit {
+            what: "the number of requests in flight".into(),
+            rate: None,
+        }))
+        .remark(
+            "No TCP setting helps, because each operation already takes one round trip. In \
+                 the program: several requests at once, fewer and larger ones, or a closer server.",
+        ),
+    )
+}
+
+/// Everything that was written is sent, and the windows have room.
+pub(crate) fn app_limited(view: &View<'_>) -> Option<Verdict> {
+    let sender = view.sender?;
+    let idle = sender.idle_share().unwrap_or(0.0);
+    let waits = nothing_waits_share(sender);
+    let share = waits.map_or(idle, |waits| idle + (1.0 - idle) * waits);
+    if idle < APP_SHARE && waits.is_none_or(|waits| waits < APP_SHARE) {
+        return None;
+    }
+    let marked = sender.vote_of_all(|s| s.delivery_app_limited);
+    let confidence = if marked.is_some_and(|marked| marked >= APP_SHARE) || idle >= APP_SHARE {
+        Confidence::High
+    } else {
+        Confidence::Medium
+    };
+    Some(
+        Draft::new("app-limited", share, confidence)
+            .row(
+                "notsent_bytes",
+                format!(
+                    "nothing waits, in {} of the active samples",
+                    show_share(waits.unwrap_or(1.0))
+                ),
+                "more than a segment if TCP were the limit",
+            )
+            .row(
+                "unacked_pkts",
+                format!(
+                    "nothing out and nothing to send in {} of the samples",
+                    show_share(idle)
+                ),
+                "0 % if the program wrote all the time",
+            )
+            .row_if(
+                "busy_time",
+                busy_text(sender),
+                "100 % if the program wrote all the time",
+            )
+            .remark(
+                "No TCP setting helps, because TCP has nothing to send: what the program does \
+                 between its writes decides.",
+            ),
+    )
+}
+
+fn busy_text(sender: &Timeline) -> Option<String> {
+    let busy = sender.counted_time(|s| s.busy_time)?;
+    ratio_of_times(busy, sender.interval()).map(|share| show_share(share) + " of the time")
+}
+
+/// Share of active samples in which less than a segment waits and nothing but the program stops.
+fn nothing_waits_share(sender: &Timeline) -> Option<f64> {
+    sender.vote(|s: &FlowSample| {
+        let mss = s.snd_mss_bytes?;
+        let full_buffer = matches!(
+            (s.wmem_queued_bytes, s.sndbuf_bytes),
+            (Some(queued), Some(limit)) if u64::from(queued) * 10 >= u64::from(limit) * 9
+        );
+        let has_window = window_room_bytes(s).is_none_or(|room| room > u64::from(mss));
+        Some(s.notsent_bytes? < mss && cwnd_room_pkts(s)? >= 2 && has_window && !full_buffer)
+    })
+}

@@ -1,0 +1,196 @@
+//! Lost packets: repaired slowly, thrown away here, or lost on the way without a reason.
+
+use base::{KnobValue, Limit, Live};
+
+use super::draft::{Draft, Step, show_pkts, show_share, show_time};
+use super::next::next_limit;
+use super::thresholds::{
+    LOCAL_DROP_SHARE, LOSS_SHARE, MIN_LOCAL_DROPS, MIN_RETRANSMISSIONS, NO_QUEUE, NO_QUEUE_SLACK,
+    NO_QUEUE_VOTES, SPURIOUS_SHARE, USUAL_TXQUEUELEN,
+};
+use crate::host_timeline::LinkDrops;
+use crate::verdict::{Confidence, Verdict};
+use crate::view::View;
+
+/// Without SACK (RFC 2018) a sender repairs one loss per round trip.
+pub(crate) fn sack_or_timestamps_off(view: &View<'_>) -> Option<Verdict> {
+    let sender = view.sender?;
+    if !view.repairs_without_sack() {
+        return None;
+    }
+    let sysctl = "net.ipv4.tcp_sack";
+    let reads = |host: Option<&crate::HostTimeline>| host?.sysctl_number(sysctl);
+    let (of_sender, of_receiver) = (reads(view.sender_host), reads(view.receiver_host));
+    let confirmed = of_sender == Some(0) || of_receiver == Some(0);
+    let in_recovery = sender.vote(|s| {
+        use base::CongestionState::{Loss, Recovery};
+        Some(matches!(s.congestion_state?, Recovery | Loss))
+    });
+    let share = in_recovery.filter(|share| *share > 0.0);
+    let confidence = if confirmed {
+        Confidence::High
+    } else {
+        Confidence::Medium
+    };
+    let share = share.or(sender.retransmitted_share()).unwrap_or(0.0);
+    let mut draft = Draft::new("sack-or-timestamps-off", share, confidence)
+        .row("sack", "off", "on")
+        .row(
+            "retrans_total_pkts",
+            show_pkts(view.retransmitted_pkts()?),
+            format!("fewer than {MIN_RETRANSMISSIONS}"),
+        )
+        .row_if(
+            "congestion_state",
+            in_recovery.map(|share| format!("recovery in {} of the samples", show_share(share))),
+            "seldom",
+        )
+        .next(next_limit(view, Limit::Recovery));
+    for (side, value) in [
+        (view.sender_side, of_sender),
+        (view.receiver_side(), of_receiver),
+    ] {
+        if value == Some(0) || (!confirmed && value.is_none()) {
+            draft = draft.propose(
+                side,
+                Step {
+                    knob: sysctl,
+                    to: KnobValue::Flag(true),
+                    live: Live::Reconnect,
+                    risk: "none known",
+                },
+            );
+        }
+    }
+    Some(draft.remark(
+        "Needs a reconnect: SACK is agreed in the SYN. If the sysctl is on at both ends, a \
+         middlebox on the path removes the option.",
+    ))
+}
+
+/// The sender's own interface or queue throws packets away.
+pub(crate) fn local_qdisc_drops(view: &View<'_>) -> Option<Verdict> {
+    let sender = view.sender?;
+    let sent = sender.counted(|s| s.bytes_sent)?;
+    let worst: LinkDrops = view.sender_host?.link_drops().into_iter().next()?;
+    let dropped = worst.dropped_pkts();
+    let share = dropped as f64 / worst.tx_pkts.saturating_add(dropped).max(1) as f64;
+    if dropped < MIN_LOCAL_DROPS || share < LOCAL_DROP_SHARE || sent == 0 {
+        return None;
+    }
+    let hurts = view.retransmitted_pkts().unwrap_or(0) > 0;
+    let length = (u64::from(worst.txqueuelen_pkts) * 4).max(USUAL_TXQUEUELEN);
+    Some(
+        Draft::new(
+            "local-qdisc-drops",
+            share,
+            if hurts {
+                Confidence::High
+            } else {
+                Confidence::Medium
+            },
+        )
+        .row(
+            "tx_dropped_pkts",
+            format!(
+                "{dropped} of {} at {}",
+                worst.tx_pkts.saturating_add(dropped),
+                worst.name
+            ),
+            "0",
+        )
+        .row(
+            "txqueuelen_pkts",
+            format!("{} at {}", worst.txqueuelen_pkts, worst.name),
+            format!("{USUAL_TXQUEUELEN} on a usual interface"),
+        )
+        .row_if(
+            "retrans_total_pkts",
+            view.retransmitted_pkts().map(show_pkts),
+            "0 without drops",
+        )
+        .next(next_limit(view, Limit::Interface))
+        .propose(
+            view.sender_side,
+            Step {
+                knob: "link.txqueuelen",
+                to: KnobValue::Number(length.min(i32::MAX as u64)),
+                live: Live::Now,
+                risk: "packets may wait longer in this queue",
+            },
+        )
+        .remark(format!(
+            "The interface is {}. If its queueing discipline has a limit of its own (pfifo, tbf), \
+             raise that limit instead.",
+            worst.name
+        )),
+    )
+}
+
+/// Packets vanish while no queue stands, and a loss-based congestion control gives way.
+pub(crate) fn random_loss(view: &View<'_>) -> Option<Verdict> {
+    let sender = view.sender?;
+    let lost = sender.retransmitted_share()?;
+    let retransmitted = view.retransmitted_pkts()?;
+    if lost < LOSS_SHARE || retransmitted < MIN_RETRANSMISSIONS || view.is_bbr() {
+        return None;
+    }
+    let spurious = sender.counted(|s| s.dsack_dups).unwrap_or(0);
+    let reordered = sender.counted(|s| s.reord_seen).unwrap_or(0);
+    if spurious as f64 >= retransmitted as f64 * SPURIOUS_SHARE || reordered >= retransmitted {
+        return None;
+    }
+    let without_queue = sender.vote(|s| {
+        let min = s.min_rtt?;
+        let slack = min.as_secs_f64() * (NO_QUEUE - 1.0);
+        let queued = s.srtt?.saturating_sub(min).as_secs_f64();
+        Some(queued < slack.max(NO_QUEUE_SLACK.as_secs_f64()))
+    })?;
+    if without_queue < NO_QUEUE_VOTES {
+        return None;
+    }
+    let (srtt, min_rtt) = (sender.srtt()?, sender.min_rtt()?);
+    Some(
+        Draft::new("random-loss", without_queue, Confidence::Medium)
+            .row(
+                "bytes_retrans / bytes_sent",
+                show_share(lost),
+                format!("below {}", show_share(LOSS_SHARE)),
+            )
+            .row(
+                "srtt",
+                format!("{} (minimum {})", show_time(srtt), show_time(min_rtt)),
+                format!("above {NO_QUEUE} times the minimum if a queue overflowed"),
+            )
+            .row_if(
+                "cwnd_pkts",
+                sender.median(|s| s.cwnd_pkts).map(show_pkts),
+                "what the path holds",
+            )
+            .row_if(
+                "congestion",
+                view.sent(|s| s.congestion.clone()),
+                "one that bears loss",
+            )
+            .next(next_limit(view, Limit::Recovery))
+            .propose(
+                view.sender_side,
+                Step {
+                    knob: "congestion",
+                    to: KnobValue::Name("bbr".into()),
+                    live: Live::Now,
+                    risk: "more retransmissions, and less room for others in a full queue",
+                },
+            )
+            .propose(
+                view.sender_side,
+                Step {
+                    knob: "route.congctl",
+                    to: KnobValue::Name("bbr".into()),
+                    live: Live::Reconnect,
+                    risk: "as above, for all new connections to this destination",
+                },
+            )
+            .remark("Look for the cause too: a bad cable, a radio link, a policer on the path."),
+    )
+}

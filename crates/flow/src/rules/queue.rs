@@ -1,0 +1,86 @@
+//! A queue that the flow itself keeps full.
+
+use base::{FlowSample, KnobValue, Limit, Live};
+use core::time::Duration;
+
+use super::draft::{Draft, Step, show_share, show_time};
+use super::small_writes::of_all_time;
+use super::thresholds::{BLOAT_DELAY, BLOAT_RTTS, BLOAT_SHARE};
+use crate::timeline::cwnd_room_pkts;
+use crate::verdict::{Confidence, NextLimit, Verdict};
+use crate::view::View;
+
+/// Round trips take far longer than they could, because the flow's own packets wait in a queue.
+pub(crate) fn bufferbloat(view: &View<'_>) -> Option<Verdict> {
+    let sender = view.sender?;
+    if view.is_bbr() {
+        // BBR drains its queue by itself; what stands there then is somebody else's.
+        return None;
+    }
+    let share = sender.vote(|s| Some(is_bloated(s)? && fills_cwnd(s)?))?;
+    if share < BLOAT_SHARE {
+        return None;
+    }
+    let (srtt, min_rtt) = (sender.srtt()?, sender.min_rtt()?);
+    Some(
+        Draft::new(
+            "bufferbloat",
+            of_all_time(sender, share),
+            Confidence::Medium,
+        )
+        .beside(Limit::Congestion)
+        .row(
+            "srtt",
+            format!(
+                "{} in {} of the samples",
+                show_time(srtt),
+                show_share(share)
+            ),
+            format!(
+                "below {}",
+                show_time(min_rtt.saturating_add(bloat_delay(min_rtt)))
+            ),
+        )
+        .row("min_rtt", show_time(min_rtt), "the path without its queue")
+        .next(Some(NextLimit {
+            what: "the path's rate, as before: the delay shrinks, not the time of a transfer"
+                .into(),
+            rate: view.rate(),
+        }))
+        .propose(
+            view.sender_side,
+            Step {
+                knob: "congestion",
+                to: KnobValue::Name("bbr".into()),
+                live: Live::Now,
+                risk: "a smaller share beside flows that keep the queue full",
+            },
+        )
+        .propose(
+            view.sender_side,
+            Step {
+                knob: "route.congctl",
+                to: KnobValue::Name("bbr".into()),
+                live: Live::Reconnect,
+                risk: "as above, for all new connections to this destination",
+            },
+        )
+        .remark(
+            "If the queue is on this machine, a shorter one (txqueuelen, fq_codel) is better; \
+                 at a router of yours, queue management.",
+        ),
+    )
+}
+
+fn is_bloated(sample: &FlowSample) -> Option<bool> {
+    let min_rtt = sample.min_rtt?;
+    Some(sample.srtt? > min_rtt.saturating_add(bloat_delay(min_rtt)))
+}
+
+fn bloat_delay(min_rtt: Duration) -> Duration {
+    BLOAT_DELAY.max(min_rtt.saturating_mul(BLOAT_RTTS))
+}
+
+fn fills_cwnd(sample: &FlowSample) -> Option<bool> {
+    Some(cwnd_room_pkts(sample)? < 2 || sample.notsent_bytes? >= sample.snd_mss_bytes?)
+}

@@ -1,0 +1,186 @@
+//! The sender's buffer: fixed by the program, capped by a sysctl, or next to nothing.
+//!
+//! `sndbuf_limited_time` is of no use (0 in 11 of 12 flows that were limited so): the signal is
+//! memory in use up to the limit while nothing waits to be sent and every window has room.
+
+use base::{KnobValue, Limit, Live};
+
+use super::draft::{Draft, Step, show_bytes, show_flag, show_share};
+use super::next::next_limit;
+use super::small_writes::of_all_time;
+use super::thresholds::{
+    AT_CAP, LARGEST_BUFFER, MEMORY_PER_SEGMENT, QUEUED_BDPS, SEND_BUFFER_SHARE, SMALLEST_SNDBUF,
+    USUAL_WMEM_MAX,
+};
+use crate::timeline::{Timeline, cwnd_room_pkts, window_room_bytes};
+use crate::verdict::{Confidence, Verdict};
+use crate::view::View;
+
+/// The kernel's smallest buffer, asked for by the program.
+pub(crate) fn sndbuf_tiny(view: &View<'_>) -> Option<Verdict> {
+    let share = full_share(view)?;
+    let limit = view.sent(|s| s.sndbuf_bytes)?;
+    let locked = view.sent(|s| s.sndbuf_locked);
+    if limit > SMALLEST_SNDBUF || locked == Some(false) {
+        return None;
+    }
+    let remark = "Lastingly: remove the SO_SNDBUF call. Zero does not mean \"copy nothing\" on \
+                  Linux: it is the smallest buffer.";
+    let confidence = if locked == Some(true) {
+        Confidence::High
+    } else {
+        Confidence::Medium
+    };
+    Some(
+        buffer_draft("sndbuf-tiny", share, confidence, view)?
+            .propose(view.sender_side, unlock(view))
+            .remark(remark),
+    )
+}
+
+/// A buffer that the program fixed.
+pub(crate) fn sndbuf_locked(view: &View<'_>) -> Option<Verdict> {
+    let share = full_share(view)?;
+    let sender = view.sender?;
+    let confidence = match view.sent(|s| s.sndbuf_locked) {
+        Some(true) => Confidence::High,
+        Some(false) => return None,
+        // Not visible: an own buffer would grow, up to its sysctl.
+        None if is_at_cap(view) == Some(true) || grows(sender) => return None,
+        None => Confidence::Medium,
+    };
+    let remark = "Lastingly: remove the SO_SNDBUF call. If what waits in the buffer grows stale, \
+                  set TCP_NOTSENT_LOWAT (16 to 128 KiB) instead.";
+    Some(
+        buffer_draft("sndbuf-locked", share, confidence, view)?
+            .propose(view.sender_side, unlock(view))
+            .remark(remark),
+    )
+}
+
+/// A buffer that has reached the third value of `tcp_wmem`.
+pub(crate) fn tcp_wmem_max_cap(view: &View<'_>) -> Option<Verdict> {
+    let share = full_share(view)?;
+    let [min, default, max] = view.tcp_wmem()?;
+    let locked = view.sent(|s| s.sndbuf_locked);
+    if locked == Some(true) || is_at_cap(view) != Some(true) {
+        return None;
+    }
+    let sender = view.sender?;
+    let present = sender.largest(|s| Some(s.bytes_out()? as u32)).unwrap_or(0);
+    let mss = u64::from(sender.mss_bytes()?);
+    let segments = view.needed_bytes(u64::from(present)).div_ceil(mss);
+    let memory = segments.saturating_mul(2 * MEMORY_PER_SEGMENT);
+    let target = memory.clamp(
+        USUAL_WMEM_MAX.max(max.saturating_mul(2)),
+        LARGEST_BUFFER.max(max.saturating_mul(2)),
+    );
+    let confidence = if locked == Some(false) {
+        Confidence::High
+    } else {
+        Confidence::Medium
+    };
+    Some(
+        buffer_draft("tcp-wmem-max-cap", share, confidence, view)?
+            .row("net.ipv4.tcp_wmem", format!("{min} {default} {max}"), "a larger third value")
+            .propose(
+                view.sender_side,
+                Step {
+                    knob: "net.ipv4.tcp_wmem",
+                    to: KnobValue::Triple([min, default.min(target), target.min(i32::MAX as u64)]),
+                    live: Live::Now,
+                    risk: "memory of every connection of this namespace may grow to the new maximum",
+                },
+            )
+            .remark("The kernel reads the new maximum when it next grows the buffer."),
+    )
+}
+
+/// Share of active samples in which the send buffer is all that stops the flow, where it is
+/// enough for a verdict.
+fn full_share(view: &View<'_>) -> Option<f64> {
+    let sender = view.sender?;
+    let locked = view.sent(|s| s.sndbuf_locked) == Some(true);
+    let share = sender.vote(|s| {
+        let mss = u64::from(s.snd_mss_bytes?);
+        let full = u64::from(s.wmem_queued_bytes?) * 10 >= u64::from(s.sndbuf_bytes?) * 9;
+        let all_sent = u64::from(s.notsent_bytes?) < 2 * mss;
+        // cwnd grows only while it is full, so a buffer that is known to be fixed may fill it.
+        let has_cwnd = locked || cwnd_room_pkts(s)? >= 2;
+        Some(full && all_sent && has_cwnd && window_room_bytes(s).is_none_or(|room| room > mss))
+    })?;
+    let is_limit = share >= SEND_BUFFER_SHARE && !queues(sender) && !view.repairs_without_sack();
+    is_limit.then_some(share)
+}
+
+/// More in flight than the path holds: the path is full and a larger buffer only grows its queue.
+fn queues(sender: &Timeline) -> bool {
+    let out = sender.median(base::FlowSample::bytes_out);
+    match (out, sender.bdp_bytes()) {
+        (Some(out), Some(bdp)) if bdp > 0 => out as f64 > bdp as f64 * QUEUED_BDPS,
+        _ => false,
+    }
+}
+
+fn grows(sender: &Timeline) -> bool {
+    sender.smallest(|s| s.sndbuf_bytes) < sender.largest(|s| s.sndbuf_bytes)
+}
+
+fn is_at_cap(view: &View<'_>) -> Option<bool> {
+    let limit = view.sent(|s| s.sndbuf_bytes)?;
+    Some(f64::from(limit) >= view.tcp_wmem()?[2] as f64 * AT_CAP)
+}
+
+fn buffer_draft(id: &'static str, share: f64, sure: Confidence, view: &View<'_>) -> Option<Draft> {
+    let sender = view.sender?;
+    let full = format!(
+        "used up with nothing left to send, in {} of the samples",
+        show_share(share)
+    );
+    Some(
+        Draft::new(id, of_all_time(sender, share), sure)
+            .row(
+                "wmem_queued_bytes",
+                format!(
+                    "{}, {full}",
+                    show_bytes(sender.median(|s| s.wmem_queued_bytes)?)
+                ),
+                format!(
+                    "below 90 % of the limit, or less than {} so",
+                    show_share(SEND_BUFFER_SHARE)
+                ),
+            )
+            .row(
+                "sndbuf_bytes",
+                show_bytes(view.sent(|s| s.sndbuf_bytes)?),
+                "as the path needs",
+            )
+            .row_if(
+                "sndbuf_locked",
+                view.sent(|s| s.sndbuf_locked).map(show_flag),
+                "off",
+            )
+            .row_if(
+                "cwnd_pkts",
+                sender
+                    .median(cwnd_room_pkts)
+                    .map(|room| format!("room for {room} segments more")),
+                "full if the path were the limit",
+            )
+            .next(next_limit(view, Limit::SendBuffer)),
+    )
+}
+
+fn unlock(view: &View<'_>) -> Step {
+    let keeps = if view.sent(|s| s.rcvbuf_locked) == Some(true) {
+        2
+    } else {
+        0
+    };
+    Step {
+        knob: "buf_lock",
+        to: KnobValue::Number(keeps),
+        live: Live::Now,
+        risk: "memory, and older data in the buffer: the kernel may grow it up to tcp_wmem's maximum",
+    }
+}

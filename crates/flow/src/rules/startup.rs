@@ -1,0 +1,217 @@
+//! Slow starts: of each burst after a pause, and of each short connection.
+
+use base::{FlowSample, KnobValue, Limit, Live, Rate};
+use core::time::Duration;
+
+use super::draft::{Draft, Step, show_bytes, show_pkts, show_time};
+use super::next::next_limit;
+use super::thresholds::{
+    INITIAL_WINDOW_PKTS, LOSS_SHARE, PROPOSED_INITIAL_WINDOW, RESTART_SHARE, SHORT_BUSY,
+    SHORT_CONNECTIONS, STARTUP_ROUND_TRIPS, STARTUP_SLOWDOWN, WINDOW_SHARE,
+};
+use crate::timeline::{Burst, Timeline, ratio_of_times};
+use crate::verdict::{Confidence, Side, Verdict};
+use crate::view::View;
+
+const AFTER_IDLE: &str = "net.ipv4.tcp_slow_start_after_idle";
+
+/// The window falls back to its initial size in each pause (RFC 2861, `tcp_cwnd_restart`).
+pub(crate) fn slow_start_after_idle(view: &View<'_>) -> Option<Verdict> {
+    let sender = view.sender?;
+    let sysctl = view
+        .sender_host
+        .and_then(|host| host.sysctl_number(AFTER_IDLE));
+    if view.is_bbr() || sysctl == Some(0) || sender.retransmitted_share()? > LOSS_SHARE {
+        return None;
+    }
+    let bursts = sender.bursts();
+    let restarts: Vec<(u32, u32)> = bursts
+        .windows(2)
+        .filter_map(|pair| restart(pair[0], pair[1]))
+        .collect();
+    let gaps = bursts.len().saturating_sub(1);
+    let enough = if sysctl == Some(1) { 1 } else { 2 };
+    if restarts.len() < enough || restarts.len() * 2 < gaps {
+        return None;
+    }
+    let per_burst = sender.counted(|s| s.bytes_acked)? / bursts.len().max(1) as u64;
+    if per_burst <= INITIAL_WINDOW_PKTS * u64::from(sender.mss_bytes()?) {
+        return None;
+    }
+    let (before, after) = *restarts.last()?;
+    let confidence = if sysctl == Some(1) {
+        Confidence::High
+    } else {
+        Confidence::Medium
+    };
+    let active = 1.0 - sender.idle_share().unwrap_or(0.0);
+    Some(
+        Draft::new("slow-start-after-idle", active, confidence)
+            .row(
+                "cwnd_pkts",
+                format!(
+                    "{before} before a pause, {after} after it, {} times",
+                    restarts.len()
+                ),
+                "kept over the pause",
+            )
+            .row(
+                "bytes_acked",
+                format!("{} per burst", show_bytes(per_burst)),
+                format!(
+                    "above the initial window of {}",
+                    show_pkts(INITIAL_WINDOW_PKTS)
+                ),
+            )
+            .row_if(AFTER_IDLE, sysctl.map(|value| value.to_string()), "0")
+            .next(next_limit(view, Limit::Congestion))
+            .propose(
+                view.sender_side,
+                Step {
+                    knob: AFTER_IDLE,
+                    to: KnobValue::Flag(false),
+                    live: Live::Now,
+                    risk: "each burst leaves at once and may overflow a short queue",
+                },
+            )
+            .remark("The kernel asks for the sysctl at each write after a pause."),
+    )
+}
+
+/// Windows before and after a pause where they show a restart.
+fn restart(earlier: Burst, later: Burst) -> Option<(u32, u32)> {
+    let (before, after) = (earlier.cwnd_max_pkts?, later.cwnd_begin_pkts?);
+    (f64::from(after) <= f64::from(before) * RESTART_SHARE).then_some((before, after))
+}
+
+/// Connections end while their window still doubles.
+pub(crate) fn initcwnd_too_small(view: &View<'_>) -> Option<Verdict> {
+    // Siblings are sockets of the observed host, so they tell of the sender only where it is here.
+    let siblings = if view.sender_side == Side::Local {
+        view.siblings
+    } else {
+        &[]
+    };
+    let own = view.sender?;
+    let same_service = siblings
+        .iter()
+        .copied()
+        .filter(|other| is_same_service(own, other));
+    let connections: Vec<&Timeline> = core::iter::once(own).chain(same_service).collect();
+    let best = connections
+        .iter()
+        .filter_map(|timeline| timeline.best_rate())
+        .max()?;
+    let starts: Vec<Start> = connections
+        .iter()
+        .filter_map(|timeline| start(timeline, best))
+        .collect();
+    if starts.len() < SHORT_CONNECTIONS || starts.len() * 2 < connections.len() {
+        return None;
+    }
+    let Start {
+        bytes,
+        busy,
+        ideal,
+        mss,
+        min_rtt,
+    } = starts[starts.len() / 2];
+    let (least, most) = PROPOSED_INITIAL_WINDOW;
+    let window = (best.bdp_bytes(min_rtt) / mss / 2).clamp(least, most);
+    let step = |knob, risk| Step {
+        knob,
+        to: KnobValue::Number(window),
+        live: Live::Reconnect,
+        risk,
+    };
+    let share = 1.0 - ideal.as_secs_f64() / busy.as_secs_f64();
+    Some(
+        Draft::new("initcwnd-too-small", share, Confidence::Medium)
+            .row(
+                "busy_time",
+                format!("{} for {}", show_time(busy), show_bytes(bytes)),
+                format!("{} at the path's rate", show_time(ideal)),
+            )
+            .row(
+                "ssthresh_pkts",
+                format!("no loss, still in slow start, {} connections", starts.len()),
+                "reached before the transfer ends",
+            )
+            .next(next_limit(view, Limit::Congestion))
+            .propose(
+                view.sender_side,
+                step(
+                    "route.initcwnd",
+                    "a first burst of this size may overflow a thin path's queue",
+                ),
+            )
+            .propose(
+                view.receiver_side(),
+                step(
+                    "route.initrwnd",
+                    "memory for new connections of this destination",
+                ),
+            )
+            .remark(
+                "Needs a reconnect: the route's values count for new connections. In the program: \
+                 keep connections open and use them again.",
+            ),
+    )
+}
+
+/// What a short connection shows of its start.
+#[derive(Clone, Copy)]
+struct Start {
+    bytes: u64,
+    busy: Duration,
+    ideal: Duration,
+    mss: u64,
+    min_rtt: Duration,
+}
+
+/// `None` unless the connection was short and ended (or stands) in its slow start. A connection
+/// this young is wholly inside the observed time, so its counters need no difference.
+fn start(timeline: &Timeline, best: Rate) -> Option<Start> {
+    let bytes = timeline.latest(|s| s.bytes_acked)?;
+    let busy = timeline.latest(|s| s.busy_time)?;
+    let mss = u64::from(timeline.mss_bytes()?);
+    let min_rtt = timeline.min_rtt()?;
+    let at_best = bytes as f64 * 8.0 / best.bits_per_second().max(1) as f64;
+    let ideal =
+        min_rtt.saturating_add(Duration::try_from_secs_f64(at_best).unwrap_or(Duration::MAX));
+    let clean = timeline.latest(|s| s.retrans_total_pkts)? == 0 && in_slow_start(timeline);
+    let window_free = timeline
+        .latest(|s| s.rwnd_limited_time)
+        .and_then(|stopped| ratio_of_times(stopped, busy))
+        .is_none_or(|share| share <= WINDOW_SHARE);
+    let is_short = busy <= SHORT_BUSY && busy >= min_rtt.saturating_mul(STARTUP_ROUND_TRIPS);
+    let is_slow = busy.as_secs_f64() >= ideal.as_secs_f64() * STARTUP_SLOWDOWN;
+    let above_first_window = bytes > 2 * INITIAL_WINDOW_PKTS * mss;
+    (clean && window_free && is_short && is_slow && above_first_window).then_some(Start {
+        bytes,
+        busy,
+        ideal,
+        mss,
+        min_rtt,
+    })
+}
+
+/// No threshold was set; or only `HyStart` set one, at the window reached (RFC 9406).
+fn in_slow_start(timeline: &Timeline) -> bool {
+    let Some(last) = timeline.last() else {
+        return false;
+    };
+    let unset = |s: &FlowSample| s.ssthresh_pkts.is_some_and(|pkts| pkts >= i32::MAX as u32);
+    let left_late = matches!(
+        (last.ssthresh_pkts, last.cwnd_pkts),
+        (Some(ssthresh), Some(cwnd)) if u64::from(ssthresh) * 4 >= u64::from(cwnd) * 3
+    );
+    unset(last) || left_late
+}
+
+fn is_same_service(own: &Timeline, other: &Timeline) -> bool {
+    match (own.key(), other.key()) {
+        (Some(a), Some(b)) => a != b && (a.remote == b.remote || a.local == b.local),
+        _ => false,
+    }
+}

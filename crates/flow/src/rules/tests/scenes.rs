@@ -1,0 +1,858 @@
+//! Flows with the values that were measured on Linux 6.18, path and traffic beside each.
+
+use base::{CongestionState, FlowKey, FlowSample, HostSample, Instant, LinkSample, Rate};
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use crate::{HostTimeline, Timeline};
+
+/// What is seen of one flow, and what it must be called.
+pub(super) struct Scene {
+    pub(super) name: &'static str,
+    /// The diagnosis that comes first; `None` where there must be none.
+    pub(super) expected: Option<&'static str>,
+    /// No finding may be made.
+    pub(super) healthy: bool,
+    pub(super) local: Timeline,
+    pub(super) remote: Option<Timeline>,
+    pub(super) siblings: Vec<Timeline>,
+    pub(super) host: Option<HostTimeline>,
+    pub(super) remote_host: Option<HostTimeline>,
+}
+
+/// A sender in a steady state; the default is the healthy CUBIC bulk flow on the WAN.
+#[derive(Clone, Copy)]
+struct Sender {
+    mbit: f64,
+    rwnd: f64,
+    rtt_ms: f64,
+    min_rtt_ms: f64,
+    snd_wnd: u32,
+    unacked: u32,
+    cwnd: u32,
+    notsent: u32,
+    w: u32,
+    tb: u32,
+    app_limited: bool,
+    /// Retransmitted share of what is sent.
+    lost: f64,
+    segment: u32,
+    /// Payload per second received in the other direction, and segments with it.
+    back_bytes: f64,
+    back_segs: f64,
+}
+
+const WAN: Sender = Sender {
+    mbit: 44.8,
+    rwnd: 0.003,
+    rtt_ms: 90.0,
+    min_rtt_ms: 40.0,
+    snd_wnd: 3_000_000,
+    unacked: 379,
+    cwnd: 381,
+    notsent: 1_100_000,
+    w: 1_700_000,
+    tb: 1_954_000,
+    app_limited: false,
+    lost: 0.0002,
+    segment: 1448,
+    back_bytes: 0.0,
+    back_segs: 0.0,
+};
+
+/// Write 4 bytes, write 100, read 100, on the LAN.
+const WWR: Sender = Sender {
+    mbit: 21.0 * 104.0 * 8e-6,
+    rwnd: 0.0,
+    rtt_ms: 22.0,
+    min_rtt_ms: 0.26,
+    snd_wnd: 65_160,
+    unacked: 1,
+    cwnd: 10,
+    notsent: 100,
+    w: 1900,
+    tb: 46_080,
+    app_limited: true,
+    lost: 0.0,
+    segment: 52,
+    back_bytes: 2100.0,
+    back_segs: 21.0,
+};
+
+/// Bulk held by a send buffer.
+const SNDBUF: Sender = Sender {
+    mbit: 26.0,
+    rwnd: 0.0,
+    rtt_ms: 59.0,
+    unacked: 55,
+    cwnd: 204,
+    notsent: 0,
+    w: 103_768,
+    tb: 65_536,
+    app_limited: true,
+    ..WAN
+};
+
+/// Samples in 4 s, one every 50 ms.
+const TICKS: u64 = 81;
+const TICK: Duration = Duration::from_millis(50);
+
+fn key(port: u16) -> FlowKey {
+    FlowKey {
+        local: SocketAddr::from(([10, 0, 0, 1], port)),
+        remote: SocketAddr::from(([10, 0, 0, 2], 5001)),
+    }
+}
+
+fn millis(ms: f64) -> Duration {
+    Duration::from_secs_f64(ms / 1e3)
+}
+
+fn sample(at: Duration, flow: FlowKey) -> FlowSample {
+    let mut s = FlowSample::empty(Instant::ZERO + at, flow);
+    s.cookie = Some(u64::from(flow.local.port()));
+    s.congestion = Some("cubic".into());
+    s.congestion_state = Some(CongestionState::Open);
+    s.timestamps = Some(true);
+    s.sack = Some(true);
+    s.window_scaling = Some(true);
+    s.snd_wscale = Some(10);
+    s.rcv_wscale = Some(10);
+    s.snd_mss_bytes = Some(1448);
+    s.rto = Some(millis(244.0));
+    s.ssthresh_pkts = Some(300);
+    s.backoff = Some(0);
+    s.nodelay = Some(false);
+    s.cork = Some(false);
+    s.sndbuf_locked = Some(false);
+    s.rcvbuf_locked = Some(false);
+    s
+}
+
+/// `sender` over four seconds, each sample changed by `edit` (with the number of the sample).
+fn sending(sender: Sender, edit: impl Fn(&mut FlowSample, u64)) -> Timeline {
+    let mut timeline = Timeline::new();
+    for tick in 0..TICKS {
+        let at = TICK * tick as u32;
+        let seconds = at.as_secs_f64();
+        let mut s = sample(at, key(40_001));
+        let acked = 1.0 + sender.mbit * 1e6 / 8.0 * seconds;
+        let again = acked * sender.lost;
+        let out = f64::from(sender.unacked) * f64::from(sender.segment.min(1448));
+        s.bytes_acked = Some(acked as u64);
+        s.bytes_retrans = Some(again as u64);
+        s.bytes_sent = Some((acked + again + out) as u64);
+        s.retrans_total_pkts = Some((again / f64::from(sender.segment)) as u64);
+        s.data_segs_out = Some((acked / f64::from(sender.segment)) as u64);
+        s.bytes_received = Some((sender.back_bytes * seconds) as u64);
+        s.data_segs_in = Some((sender.back_segs * seconds) as u64);
+        s.dsack_dups = Some(0);
+        s.reord_seen = Some(0);
+        s.rto_total = Some(0);
+        s.busy_time = Some(at);
+        s.rwnd_limited_time = Some(at.mul_f64(sender.rwnd));
+        s.sndbuf_limited_time = Some(Duration::ZERO);
+        s.srtt = Some(millis(sender.rtt_ms));
+        s.min_rtt = Some(millis(sender.min_rtt_ms));
+        s.snd_wnd_bytes = Some(sender.snd_wnd);
+        s.unacked_pkts = Some(sender.unacked);
+        s.sacked_pkts = Some(0);
+        s.lost_pkts = Some(0);
+        s.retrans_pkts = Some(0);
+        s.cwnd_pkts = Some(sender.cwnd);
+        s.notsent_bytes = Some(sender.notsent);
+        s.wmem_queued_bytes = Some(sender.w);
+        s.sndbuf_bytes = Some(sender.tb);
+        s.delivery_rate = Some(Rate::from_bits_per_second((sender.mbit * 1.05e6) as u64));
+        s.delivery_app_limited = Some(sender.app_limited);
+        s.owner_cpu_time = Some(at.mul_f64(0.2));
+        edit(&mut s, tick);
+        timeline.push(s);
+    }
+    timeline
+}
+
+/// The other end of [`sending`].
+fn receiving(sender: Sender, edit: impl Fn(&mut FlowSample, u64)) -> Timeline {
+    let mut timeline = Timeline::new();
+    for tick in 0..TICKS {
+        let at = TICK * tick as u32;
+        let seconds = at.as_secs_f64();
+        let mut s = sample(at, key(40_001).reversed());
+        s.cookie = Some(9);
+        s.bytes_received = Some((sender.mbit * 1e6 / 8.0 * seconds) as u64);
+        s.bytes_acked = Some((sender.back_bytes * seconds) as u64);
+        s.bytes_sent = s.bytes_acked;
+        s.data_segs_out = Some((sender.back_segs * seconds) as u64);
+        s.data_segs_in =
+            Some((sender.mbit * 1e6 / 8.0 * seconds / f64::from(sender.segment)) as u64);
+        s.unacked_pkts = Some(0);
+        s.notsent_bytes = Some(0);
+        s.srtt = Some(millis(sender.min_rtt_ms * 1.02));
+        s.min_rtt = Some(millis(sender.min_rtt_ms));
+        s.rcv_wnd_bytes = Some(sender.snd_wnd);
+        s.rcv_ssthresh_bytes = Some(sender.snd_wnd);
+        s.rcvbuf_bytes = Some(6_291_456);
+        s.rmem_bytes = Some(0);
+        s.unread_bytes = Some(0);
+        s.sndbuf_bytes = Some(46_080);
+        s.wmem_queued_bytes = Some(0);
+        s.owner_cpu_time = Some(at.mul_f64(0.2));
+        edit(&mut s, tick);
+        timeline.push(s);
+    }
+    timeline
+}
+
+fn host(edit: impl Fn(&mut HostSample, u64)) -> Option<HostTimeline> {
+    let mut timeline = HostTimeline::new();
+    for tick in [0, TICKS - 1] {
+        let link = LinkSample {
+            index: 2,
+            name: "tt0".into(),
+            mtu_bytes: 1500,
+            txqueuelen_pkts: 1000,
+            tx_pkts: 200 * tick,
+            ..LinkSample::default()
+        };
+        let mut sample = HostSample {
+            at: Instant::ZERO + TICK * tick as u32,
+            links: vec![link],
+            ..HostSample::default()
+        };
+        sample
+            .counters
+            .insert("TcpExtDelayedACKs".into(), tick / 20);
+        for (name, value) in [
+            ("net.ipv4.tcp_rmem", "4096 131072 33554432"),
+            ("net.ipv4.tcp_wmem", "4096 16384 4194304"),
+            ("net.ipv4.tcp_window_scaling", "1"),
+            ("net.ipv4.tcp_sack", "1"),
+            ("net.ipv4.tcp_mtu_probing", "0"),
+            ("net.ipv4.tcp_slow_start_after_idle", "1"),
+        ] {
+            sample.sysctls.insert(name.into(), value.into());
+        }
+        edit(&mut sample, tick);
+        timeline.push(sample);
+    }
+    Some(timeline)
+}
+
+fn plain(_: &mut FlowSample, _: u64) {}
+
+fn set(host: &mut HostSample, name: &str, value: &str) {
+    host.sysctls.insert(name.into(), value.into());
+}
+
+/// Both ends of `sender`, with the sender's samples changed by `edit`.
+fn scene(
+    name: &'static str,
+    expected: &'static str,
+    sender: Sender,
+    edit: impl Fn(&mut FlowSample, u64),
+) -> Scene {
+    Scene {
+        name,
+        expected: Some(expected),
+        healthy: crate::find_diagnosis(expected).is_some_and(|found| !found.is_finding()),
+        local: sending(sender, edit),
+        remote: Some(receiving(sender, plain)),
+        siblings: Vec::new(),
+        host: host(|_, _| ()),
+        remote_host: host(|_, _| ()),
+    }
+}
+
+impl Scene {
+    fn remote(mut self, sender: Sender, edit: impl Fn(&mut FlowSample, u64)) -> Self {
+        self.remote = Some(receiving(sender, edit));
+        self
+    }
+
+    fn host(mut self, edit: impl Fn(&mut HostSample, u64)) -> Self {
+        self.host = host(edit);
+        self
+    }
+
+    fn remote_host(mut self, edit: impl Fn(&mut HostSample, u64)) -> Self {
+        self.remote_host = host(edit);
+        self
+    }
+}
+
+/// All of them.
+pub(super) fn scenes() -> Vec<Scene> {
+    let mut all = healthy();
+    all.extend(windows());
+    all.extend(stalls());
+    all.extend(send_buffers());
+    all.extend(applications());
+    all.extend(losses());
+    all.extend(starts());
+    all
+}
+
+fn bbr(s: &mut FlowSample, _: u64) {
+    s.congestion = Some("bbr".into());
+    s.ssthresh_pkts = Some(i32::MAX as u32);
+}
+
+fn healthy() -> Vec<Scene> {
+    let bbr_flow = Sender {
+        mbit: 46.3,
+        rtt_ms: 66.0,
+        notsent: 2_400_000,
+        cwnd: 500,
+        unacked: 300,
+        ..WAN
+    };
+    let lowat = Sender {
+        mbit: 46.1,
+        notsent: 53_000,
+        ..WAN
+    };
+    let rr = Sender {
+        mbit: 2643.0 * 104.0 * 8e-6,
+        rtt_ms: 0.3,
+        notsent: 0,
+        unacked: 2,
+        back_bytes: 264_300.0,
+        back_segs: 2643.0,
+        ..WWR
+    };
+    let corked = Sender {
+        mbit: 1837.0 * 104.0 * 8e-6,
+        segment: 104,
+        back_bytes: 183_700.0,
+        back_segs: 1837.0,
+        rtt_ms: 0.4,
+        ..rr
+    };
+    let rr_far = Sender {
+        mbit: 48.0 * 104.0 * 8e-6,
+        back_bytes: 4800.0,
+        back_segs: 48.0,
+        rtt_ms: 20.3,
+        min_rtt_ms: 20.0,
+        ..rr
+    };
+    let clipped = Sender { mbit: 46.7, ..WAN };
+    let long_queue = Sender {
+        rtt_ms: 136.0,
+        ..WAN
+    };
+    let bbr_dsl = Sender {
+        mbit: 9.6,
+        rtt_ms: 122.0,
+        min_rtt_ms: 20.3,
+        ..WAN
+    };
+    let lossy_bbr = Sender {
+        mbit: 44.1,
+        rtt_ms: 45.0,
+        cwnd: 219,
+        unacked: 170,
+        lost: 0.0093,
+        ..WAN
+    };
+    vec![
+        scene("healthy CUBIC", "path-full", WAN, plain),
+        scene("healthy BBR", "path-full", bbr_flow, bbr),
+        scene("NOTSENT_LOWAT", "path-full", lowat, |s, _| {
+            s.notsent_lowat_bytes = Some(16_384);
+        }),
+        scene("SO_RCVBUF 8 MB", "path-full", clipped, plain).remote(clipped, |s, _| {
+            s.rcvbuf_locked = Some(true);
+            s.rcvbuf_bytes = Some(8_388_608);
+            s.rcv_wscale = Some(7);
+        }),
+        scene("queue of 400", "path-full", long_queue, plain),
+        scene("loss, BBR", "path-full", lossy_bbr, bbr),
+        scene("DSL, BBR", "path-full", bbr_dsl, bbr),
+        scene("reordering", "path-full", WAN, |s, tick| {
+            s.retrans_total_pkts = Some(tick / 27);
+            s.dsack_dups = Some(tick / 27);
+            s.reord_seen = Some(tick * 2);
+        }),
+        scene("request/response", "round-trip-bound", rr, |s, _| {
+            s.nodelay = Some(true);
+        }),
+        // Both ends run a core: that is the emulator's price, not that of small writes.
+        scene("request/response, busy", "round-trip-bound", rr, |s, _| {
+            s.nodelay = Some(true);
+            s.owner_cpu_time = Some(s.at.since(Instant::ZERO));
+        }),
+        scene("cork and uncork", "round-trip-bound", corked, plain),
+        scene(
+            "request/response, far",
+            "round-trip-bound",
+            rr_far,
+            |s, _| s.nodelay = Some(true),
+        ),
+    ]
+}
+
+fn windows() -> Vec<Scene> {
+    let small = Sender {
+        mbit: 7.55,
+        rwnd: 0.979,
+        rtt_ms: 41.0,
+        snd_wnd: 39_096,
+        unacked: 27,
+        cwnd: 60,
+        ..WAN
+    };
+    let slow = Sender {
+        mbit: 4.0,
+        rwnd: 0.967,
+        rtt_ms: 41.0,
+        snd_wnd: 23_552,
+        unacked: 14,
+        cwnd: 60,
+        ..WAN
+    };
+    let unscaled = Sender {
+        mbit: 11.8,
+        rwnd: 0.97,
+        rtt_ms: 41.0,
+        snd_wnd: 65_535,
+        unacked: 45,
+        cwnd: 90,
+        ..WAN
+    };
+    let capped = Sender {
+        mbit: 7.0,
+        rwnd: 0.971,
+        snd_wnd: 39_552,
+        ..small
+    };
+    let clamped = Sender {
+        mbit: 10.7,
+        rwnd: 0.429,
+        ..unscaled
+    };
+    let moving = |s: &mut FlowSample, tick: u64| {
+        s.snd_wnd_bytes = Some([23_552, 4096, 1448, 14_000][tick as usize % 4]);
+    };
+    let fixed = |s: &mut FlowSample, _: u64| {
+        s.rcvbuf_bytes = Some(65_536);
+        s.rcvbuf_locked = Some(true);
+    };
+    let scale_0 = |s: &mut FlowSample, _: u64| s.snd_wscale = Some(0);
+    vec![
+        scene("rcvbuf on the listener", "rcvbuf-locked", small, scale_0).remote(
+            small,
+            |s, tick| {
+                fixed(s, tick);
+                s.rcv_wscale = Some(0);
+            },
+        ),
+        scene("rcvbuf on the socket", "rcvbuf-locked", small, plain).remote(small, fixed),
+        scene("slow reader", "slow-reader", slow, moving).remote(slow, |s, _| {
+            s.rcvbuf_bytes = Some(131_072);
+            s.unread_bytes = Some(60_384);
+            s.rmem_bytes = Some(99_072);
+        }),
+        scene("scaling off", "window-scaling-off", unscaled, |s, _| {
+            s.window_scaling = Some(false);
+            s.snd_wscale = Some(0);
+        })
+        .host(|h, _| set(h, "net.ipv4.tcp_window_scaling", "0")),
+        scene("route window", "window-scaling-off", clamped, scale_0)
+            .remote(clamped, |s, _| s.rcv_wscale = Some(0)),
+        scene("tcp_rmem", "tcp-rmem-max-cap", capped, |s, _| {
+            s.snd_wscale = Some(7);
+        })
+        .remote(capped, |s, _| {
+            s.rcvbuf_bytes = Some(65_536);
+            s.rcv_wscale = Some(7);
+        })
+        .remote_host(|h, _| set(h, "net.ipv4.tcp_rmem", "4096 65536 65536")),
+    ]
+}
+
+fn stalls() -> Vec<Scene> {
+    let quick = Sender {
+        mbit: 1454.0 * 104.0 * 8e-6,
+        rtt_ms: 0.4,
+        back_bytes: 145_400.0,
+        back_segs: 1454.0,
+        ..WWR
+    };
+    let corked = Sender {
+        mbit: 4.8 * 104.0 * 8e-6,
+        rtt_ms: 0.3,
+        unacked: 0,
+        notsent: 104,
+        back_bytes: 480.0,
+        back_segs: 4.8,
+        segment: 104,
+        ..WWR
+    };
+    let quotes = Sender {
+        rtt_ms: 40.5,
+        back_bytes: 0.0,
+        back_segs: 0.0,
+        ..WWR
+    };
+    let pause = |s: &mut FlowSample, tick: u64| {
+        s.cork = Some(true);
+        s.since_data_sent = Some(Duration::from_millis(50 * (tick % 4)));
+    };
+    let mut two = scene("quotes", "two-one-way-connections", quotes, plain);
+    let mut other = Timeline::new();
+    let answers = receiving(
+        Sender {
+            mbit: 0.01,
+            ..quotes
+        },
+        plain,
+    );
+    for answer in answers.samples() {
+        let mut answer = answer.clone();
+        answer.key = key(40_002);
+        answer.cookie = Some(2);
+        other.push(answer);
+    }
+    two.siblings = vec![other];
+    vec![
+        scene("nagle x delayed ACK", "nagle-delack-stall", WWR, plain).remote_host(|h, tick| {
+            h.counters
+                .insert("TcpExtDelayedACKs".into(), tick * 21 / 20);
+        }),
+        scene("nagle, quick ACKs", "nagle-rtt-serialised", quick, plain),
+        scene("cork", "cork-not-uncorked", corked, pause),
+        two,
+    ]
+}
+
+fn locked(s: &mut FlowSample, _: u64) {
+    s.sndbuf_locked = Some(true);
+}
+
+fn send_buffers() -> Vec<Scene> {
+    let rows = [
+        ("sndbuf 4096 nb 1000", 286_832, 8192, 196, 126, 19.3),
+        ("sndbuf 4096 nb 16384", 21_376, 8192, 232, 12, 15.3),
+        ("sndbuf 32768 nb 1000", 253_080, 65_536, 227, 111, 21.0),
+        ("sndbuf 32768 nb 16384", 337_400, 65_536, 180, 179, 24.3),
+        ("sndbuf 131072 nb 1000", 286_832, 262_144, 405, 126, 26.3),
+        ("sndbuf 32768 1000", 100_320, 65_536, 338, 44, 21.1),
+        ("sndbuf 32768 4096", 188_864, 65_536, 226, 104, 27.8),
+        ("sndbuf 32768 262144", 343_616, 65_536, 261, 208, 24.2),
+    ];
+    let tiny = Sender {
+        mbit: 17.6,
+        w: 49_640,
+        tb: 4608,
+        unacked: 31,
+        cwnd: 247,
+        ..SNDBUF
+    };
+    let capped = Sender {
+        mbit: 25.0,
+        w: 66_000,
+        ..SNDBUF
+    };
+    let mut scenes = vec![
+        scene("sndbuf 32768", "sndbuf-locked", SNDBUF, locked),
+        scene("sndbuf 0", "sndbuf-tiny", tiny, locked),
+        scene("tcp_wmem", "tcp-wmem-max-cap", capped, plain)
+            .host(|h, _| set(h, "net.ipv4.tcp_wmem", "4096 16384 65536")),
+    ];
+    for (name, w, tb, cwnd, unacked, mbit) in rows {
+        let sender = Sender {
+            w,
+            tb,
+            cwnd,
+            unacked,
+            mbit,
+            ..SNDBUF
+        };
+        scenes.push(scene(name, "sndbuf-locked", sender, locked));
+    }
+    scenes
+}
+
+fn applications() -> Vec<Scene> {
+    let paced = Sender {
+        mbit: 9.93,
+        rtt_ms: 41.0,
+        notsent: 912,
+        unacked: 34,
+        cwnd: 138,
+        w: 56_720,
+        tb: 193_536,
+        app_limited: true,
+        ..WAN
+    };
+    let silent = Sender {
+        mbit: 0.0,
+        unacked: 0,
+        notsent: 0,
+        w: 0,
+        ..paced
+    };
+    let tiny_writes = Sender {
+        mbit: 67.8,
+        rtt_ms: 21.0,
+        min_rtt_ms: 20.0,
+        segment: 583,
+        unacked: 290,
+        cwnd: 900,
+        notsent: 0,
+        w: 410_000,
+        tb: 1_900_000,
+        app_limited: true,
+        lost: 0.0,
+        ..WAN
+    };
+    let gathered = Sender {
+        mbit: 100.7,
+        segment: 1444,
+        unacked: 174,
+        notsent: 700,
+        ..tiny_writes
+    };
+    let whole_core =
+        |s: &mut FlowSample| s.owner_cpu_time = Some(s.at.since(Instant::ZERO).mul_f64(0.97));
+    vec![
+        scene("paced", "app-limited", paced, plain),
+        scene("silent", "app-limited", silent, |s, _| {
+            s.busy_time = Some(Duration::ZERO);
+        }),
+        scene(
+            "16-byte writes, nodelay",
+            "small-writes-cpu",
+            tiny_writes,
+            |s, _| {
+                s.nodelay = Some(true);
+                whole_core(s);
+            },
+        ),
+        scene(
+            "16-byte writes, nagle",
+            "small-writes-cpu",
+            gathered,
+            |s, _| whole_core(s),
+        ),
+    ]
+}
+
+fn losses() -> Vec<Scene> {
+    let lossy = Sender {
+        mbit: 2.46,
+        rtt_ms: 41.2,
+        unacked: 12,
+        cwnd: 13,
+        lost: 0.0116,
+        notsent: 60_000,
+        w: 90_000,
+        tb: 87_040,
+        ..WAN
+    };
+    let no_sack = Sender {
+        mbit: 22.2,
+        rtt_ms: 95.0,
+        unacked: 1076,
+        cwnd: 1200,
+        lost: 0.01,
+        w: 4_100_000,
+        tb: 4_194_304,
+        rwnd: 0.25,
+        ..WAN
+    };
+    let dsl = Sender {
+        mbit: 9.6,
+        rtt_ms: 219.0,
+        min_rtt_ms: 20.3,
+        unacked: 190,
+        cwnd: 191,
+        lost: 0.0,
+        ..WAN
+    };
+    let bucket = Sender {
+        mbit: 44.4,
+        rtt_ms: 24.0,
+        min_rtt_ms: 20.0,
+        unacked: 90,
+        cwnd: 91,
+        lost: 0.0,
+        ..WAN
+    };
+    let dropping = Sender {
+        mbit: 15.0,
+        rtt_ms: 41.0,
+        unacked: 50,
+        cwnd: 51,
+        lost: 0.004,
+        ..WAN
+    };
+    let hole = Sender {
+        mbit: 0.0,
+        rtt_ms: 40.2,
+        unacked: 11,
+        cwnd: 1,
+        notsent: 90_000,
+        w: 130_000,
+        tb: 87_040,
+        lost: 0.0,
+        ..WAN
+    };
+    vec![
+        scene("loss, CUBIC", "random-loss", lossy, |s, tick| {
+            // A burst between two losses shows what the path can do.
+            s.delivery_rate = (tick == 3)
+                .then_some(Rate::from_bits_per_second(48_000_000))
+                .or(s.delivery_rate);
+            s.ssthresh_pkts = Some(9);
+        }),
+        scene("SACK off", "sack-or-timestamps-off", no_sack, |s, tick| {
+            s.sack = Some(false);
+            s.retrans_total_pkts = Some(tick * 62 / 80);
+            s.sacked_pkts = Some(1000);
+            s.congestion_state = Some(if tick % 4 == 0 {
+                CongestionState::Open
+            } else {
+                CongestionState::Recovery
+            });
+        })
+        .host(|h, _| set(h, "net.ipv4.tcp_sack", "0")),
+        scene("DSL, CUBIC", "bufferbloat", dsl, plain),
+        scene("token bucket here", "local-qdisc-drops", bucket, plain).host(|h, tick| {
+            h.links[0].tx_dropped_pkts = tick / 40;
+        }),
+        scene("short txqueuelen", "local-qdisc-drops", dropping, plain).host(|h, tick| {
+            h.links[0].tx_dropped_pkts = tick;
+            h.links[0].txqueuelen_pkts = 10;
+        }),
+        scene("black hole", "pmtu-blackhole", hole, |s, tick| {
+            let timeouts = [5, 15, 35, 75].iter().filter(|at| tick >= **at).count() as u64;
+            s.backoff = Some(timeouts as u8);
+            s.rto_total = Some(timeouts);
+            s.lost_pkts = Some(if timeouts > 0 { 11 } else { 0 });
+            s.bytes_retrans = Some(1448 * timeouts);
+            s.bytes_sent = s.bytes_sent.map(|sent| sent + 1448 * timeouts);
+            s.retrans_total_pkts = Some(timeouts);
+        }),
+    ]
+}
+
+/// Bursts of 500 KB with pauses of a second, seen every 10 ms.
+fn bursts(restarts: bool) -> Timeline {
+    let mut timeline = Timeline::new();
+    let (mut acked, mut sent, mut busy) = (1_u64, 1_u64, 0_u64);
+    for tick in 0..450_u64 {
+        let at = Duration::from_millis(10 * tick);
+        let mut s = sample(at, key(40_001));
+        let (length, phase) = (if restarts { 48 } else { 12 }, tick % 150);
+        let is_active = phase < length;
+        let cwnd = if restarts {
+            (10_u32 << (phase / 4).min(6)).min(400)
+        } else {
+            400
+        };
+        if is_active {
+            acked += 500_000 / length;
+            busy += 10;
+        }
+        s.cwnd_pkts = Some(if is_active { cwnd } else { 400 });
+        s.unacked_pkts = Some(if is_active { cwnd.min(200) } else { 0 });
+        s.notsent_bytes = Some(if is_active && phase + 2 < length {
+            100_000
+        } else {
+            0
+        });
+        s.bytes_acked = Some(acked);
+        let out = if is_active {
+            u64::from(cwnd.min(200)) * 1448
+        } else {
+            0
+        };
+        sent = sent.max(acked + out);
+        s.bytes_sent = Some(sent);
+        s.bytes_received = Some(tick / 150);
+        s.data_segs_out = Some(acked / 1448);
+        s.data_segs_in = Some(tick / 150);
+        s.bytes_retrans = Some(0);
+        s.retrans_total_pkts = Some(0);
+        s.busy_time = Some(Duration::from_millis(busy));
+        s.rwnd_limited_time = Some(Duration::ZERO);
+        s.snd_wnd_bytes = Some(3_000_000);
+        s.srtt = Some(millis(42.0));
+        s.min_rtt = Some(millis(40.0));
+        s.delivery_rate = Some(Rate::from_bits_per_second(45_000_000));
+        s.wmem_queued_bytes = Some(if is_active { 500_000 } else { 0 });
+        s.sndbuf_bytes = Some(1_800_000);
+        timeline.push(s);
+    }
+    timeline
+}
+
+/// One connection for each 500 KB, which took `life` milliseconds.
+fn short(port: u16, begin: u64, life: u64, first_cwnd: u32) -> Timeline {
+    let mut timeline = Timeline::new();
+    for tick in 0..=life / 10 {
+        let at = Duration::from_millis(begin + 10 * tick);
+        let mut s = sample(at, key(port));
+        let cwnd = (first_cwnd << (tick / 4).min(6)).min(400);
+        s.cwnd_pkts = Some(cwnd);
+        s.ssthresh_pkts = Some(i32::MAX as u32);
+        s.bytes_acked = Some(1 + 500_000 * tick * tick / (life / 10).pow(2));
+        s.bytes_sent = Some(500_001);
+        s.bytes_received = Some(0);
+        s.bytes_retrans = Some(0);
+        s.retrans_total_pkts = Some(0);
+        s.busy_time = Some(Duration::from_millis(10 * tick));
+        s.rwnd_limited_time = Some(Duration::ZERO);
+        s.unacked_pkts = Some(cwnd.min(100));
+        s.notsent_bytes = Some(if tick * 10 == life { 0 } else { 50_000 });
+        s.snd_wnd_bytes = Some(3_000_000);
+        s.srtt = Some(millis(42.0));
+        s.min_rtt = Some(millis(40.0));
+        s.delivery_rate = Some(Rate::from_bits_per_second(45_000_000));
+        timeline.push(s);
+    }
+    timeline
+}
+
+fn starts() -> Vec<Scene> {
+    let of = |name, expected, local| Scene {
+        name,
+        expected,
+        healthy: false,
+        local,
+        remote: None,
+        siblings: Vec::new(),
+        host: host(|_, _| ()),
+        remote_host: host(|_, _| ()),
+    };
+    let earlier = |life, cwnd| {
+        vec![
+            short(40_002, 0, life, cwnd),
+            short(40_003, 2000, life, cwnd),
+        ]
+    };
+    vec![
+        of("bursts", Some("slow-start-after-idle"), bursts(true)),
+        Scene {
+            healthy: true,
+            ..of("bursts, window kept", Some("app-limited"), bursts(false))
+        }
+        .host(|h, _| set(h, "net.ipv4.tcp_slow_start_after_idle", "0")),
+        Scene {
+            siblings: earlier(480, 10),
+            ..of(
+                "short connections",
+                Some("initcwnd-too-small"),
+                short(40_001, 4000, 480, 10),
+            )
+        },
+        Scene {
+            siblings: earlier(170, 60),
+            healthy: true,
+            ..of("short connections, 60", None, short(40_001, 4000, 170, 60))
+        },
+    ]
+}

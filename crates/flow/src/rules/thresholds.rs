@@ -1,0 +1,172 @@
+//! Every threshold of the rules, with the reason for its value.
+//!
+//! They are anchored to flows that were measured on Linux 6.18 between two namespaces; change one
+//! here, and the tables of `rules/tests.rs` tell which signatures it no longer separates.
+
+use core::time::Duration;
+
+// --- the data -----------------------------------------------------------------------------------
+
+/// Samples that a timeline keeps: 40 s at 10 ms, and still cheap to sort.
+pub(crate) const SAMPLES_KEPT: usize = 4096;
+/// Fewer samples give no verdict: of the flows held by their send buffer, two of twelve were caught
+/// at a moment that looked otherwise, and twenty samples make such a majority unlikely.
+pub(crate) const MIN_SAMPLES: usize = 20;
+/// Shorter intervals give no verdict: a cork's 200 ms timer must fire several times in them.
+pub(crate) const MIN_INTERVAL: Duration = Duration::from_millis(1000);
+/// Timers fire late and first samples come late: so much of [`MIN_INTERVAL`] is enough.
+pub(crate) const INTERVAL_SLACK: f64 = 0.8;
+/// A flow should be seen for so many round trips; a verdict from less time is less sure.
+pub(crate) const ROUND_TRIPS_WANTED: u32 = 20;
+/// A vote of fewer samples is no vote.
+pub(crate) const MIN_VOTES: usize = 5;
+/// Shorter pauses do not split an interval into bursts: Linux resets the window after an idle time
+/// above the timeout, which is at least 200 ms.
+pub(crate) const SHORTEST_GAP: Duration = Duration::from_millis(200);
+/// A flow is one-way if the other direction carries less than this share of its payload.
+pub(crate) const ONE_WAY_SHARE: f64 = 0.02;
+/// A change that gives less than this factor becomes a note.
+pub(crate) const WORTHWHILE_GAIN: f64 = 1.05;
+/// What a path may be expected to carry (bit/s) where a limited flow cannot show it.
+pub(crate) const ASSUMED_PATH_BITS: u64 = 100_000_000;
+
+// --- small writes -------------------------------------------------------------------------------
+
+/// Measured: all samples of a stalled flow show the signature, none with `TCP_NODELAY`.
+pub(crate) const STALL_SHARE: f64 = 0.5;
+/// Above, an ACK is delayed (40 ms and more; averages of 20 ms were seen); below, a round trip.
+pub(crate) const DELAYED_ACK_QUEUE_DELAY: Duration = Duration::from_millis(10);
+/// More packets out are a stream that Nagle merely coalesces (a paced writer had 34), not a stall.
+pub(crate) const STALL_PKTS_OUT: u32 = 4;
+/// Delayed ACKs per second at the receiver that confirm a stall (25 at 40 ms, 5 at 200 ms).
+pub(crate) const DELAYED_ACKS_PER_SECOND: f64 = 4.0;
+/// Data waits with nothing out: only a cork does that for a third of the time.
+pub(crate) const CORK_SHARE: f64 = 0.3;
+/// A pause that only the cork's timer (200 ms) ends; less, to allow for coarse samples.
+pub(crate) const CORK_PAUSE: Duration = Duration::from_millis(120);
+/// One such pause can be chance; so many are a timer.
+pub(crate) const CORK_PAUSES: usize = 3;
+
+// --- receive window -----------------------------------------------------------------------------
+
+/// Healthy flows were stopped by the window for 0.3 % of the time, limited ones for 40 to 98 %.
+pub(crate) const WINDOW_SHARE: f64 = 0.2;
+/// With less than this the share above has no meaning: jiffies of 4 ms.
+pub(crate) const MIN_BUSY_SHARE: f64 = 0.02;
+/// Unread data above this share of the buffer: measured 46 % with a slow reader, 0 otherwise.
+pub(crate) const UNREAD_SHARE: f64 = 0.25;
+/// Memory of received packets above this share of the buffer: measured 75 % with a slow reader.
+pub(crate) const RECEIVE_MEMORY_SHARE: f64 = 0.5;
+/// Share of the receiver's samples in which data has to lie unread.
+pub(crate) const UNREAD_VOTES: f64 = 0.5;
+/// From the sender alone: the window that a reader moves shrinks at least this often.
+pub(crate) const WINDOW_SHRINKS_SHARE: f64 = 0.1;
+/// From the sender alone: smaller changes of the window are rounding.
+pub(crate) const WINDOW_SHRINKS_BY: f64 = 0.05;
+/// A buffer within this share of its sysctl has reached it.
+pub(crate) const AT_CAP: f64 = 0.9;
+/// A window without scaling.
+pub(crate) const UNSCALED_WINDOW: u32 = 65_535;
+/// Windows round down to whole segments: so much of 65535 has reached the end.
+pub(crate) const UNSCALED_SHARE: f64 = 0.9;
+/// A window-limited flow moves one window per round trip; from the receiver alone at least this
+/// share of it must arrive.
+pub(crate) const WINDOW_PER_RTT_SHARE: f64 = 0.6;
+/// Buffers are raised to at least so many times what they were: the need behind a limit is unknown.
+pub(crate) const GROWTH: u64 = 4;
+/// Largest maximum that is proposed: enough for 10 Gbit/s and 200 ms, and it bounds one flow.
+pub(crate) const LARGEST_BUFFER: u64 = 256 << 20;
+/// Third value of `tcp_rmem` where nothing larger is needed: the kernel's own default.
+pub(crate) const USUAL_RMEM_MAX: u64 = 6 << 20;
+/// Third value of `tcp_wmem` where nothing larger is needed: the kernel's own default.
+pub(crate) const USUAL_WMEM_MAX: u64 = 4 << 20;
+
+// --- send buffer --------------------------------------------------------------------------------
+
+/// Measured: locked flows fired in 11 of 12 single snapshots, others in none of 15.
+pub(crate) const SEND_BUFFER_SHARE: f64 = 0.5;
+/// The kernel's smallest send buffer, which `SO_SNDBUF` of 0 gives (`SOCK_MIN_SNDBUF`).
+pub(crate) const SMALLEST_SNDBUF: u32 = 4608;
+/// More in flight than so many bandwidth-delay products is a queue: a larger buffer only grows it.
+pub(crate) const QUEUED_BDPS: f64 = 2.5;
+/// Memory that the kernel reserves per segment of MSS 1460 (`tcp_sndbuf_expand`).
+pub(crate) const MEMORY_PER_SEGMENT: u64 = 2304;
+
+// --- application --------------------------------------------------------------------------------
+
+/// Share of samples with nothing left to send and room in every window.
+pub(crate) const APP_SHARE: f64 = 0.5;
+/// A program that uses this share of a core has no time left for larger writes.
+pub(crate) const CPU_SHARE: f64 = 0.8;
+/// Segments below this share of the MSS are small: 583 of 1448 with 16-byte writes.
+pub(crate) const SMALL_SEGMENT: f64 = 0.6;
+/// Fewer segments per second do not fill a core.
+pub(crate) const MANY_SEGMENTS_PER_SECOND: f64 = 2000.0;
+/// Less CPU time than this per payload byte (nanoseconds) is the price of large writes: 16-byte
+/// writes cost 80, writes of 64 KB under 2.
+pub(crate) const SMALL_WRITE_NANOS_PER_BYTE: f64 = 20.0;
+/// Operations per round trip from which a flow is bound by it; lower, the program thinks.
+pub(crate) const ROUND_TRIPS_BUSY: f64 = 0.25;
+/// More packets out are no question and answer.
+pub(crate) const REQUEST_PKTS: u32 = 10;
+
+// --- start-up -----------------------------------------------------------------------------------
+
+/// After a pause the window is at most this share of what it was.
+pub(crate) const RESTART_SHARE: f64 = 0.5;
+/// Initial window of Linux and RFC 6928, in segments.
+pub(crate) const INITIAL_WINDOW_PKTS: u64 = 10;
+/// A transfer of fewer round trips gains nothing from a larger initial window.
+pub(crate) const STARTUP_ROUND_TRIPS: u32 = 3;
+/// A connection that was busy for longer has left its start behind.
+pub(crate) const SHORT_BUSY: Duration = Duration::from_secs(2);
+/// The transfer takes this many times what the path's rate would need (measured 3.7 with 10
+/// segments, 1.3 with 60).
+pub(crate) const STARTUP_SLOWDOWN: f64 = 1.8;
+/// So many short connections show a habit.
+pub(crate) const SHORT_CONNECTIONS: usize = 2;
+/// Bounds of the proposed initial window; 60 was measured, more risks a burst loss.
+pub(crate) const PROPOSED_INITIAL_WINDOW: (u64, u64) = (20, 64);
+
+// --- loss and queue -----------------------------------------------------------------------------
+
+/// Less loss does not slow CUBIC down much; a healthy flow shows less between its queue overflows.
+pub(crate) const LOSS_SHARE: f64 = 0.001;
+/// No queue: the round-trip time is below this many times its minimum.
+pub(crate) const NO_QUEUE: f64 = 1.25;
+/// On short paths this much delay is scheduling and no queue.
+pub(crate) const NO_QUEUE_SLACK: Duration = Duration::from_millis(1);
+/// Share of samples without a queue from which loss is called random.
+pub(crate) const NO_QUEUE_VOTES: f64 = 0.8;
+/// If this share of the retransmissions came back as D-SACK, nothing was lost.
+pub(crate) const SPURIOUS_SHARE: f64 = 0.5;
+/// Fewer retransmissions are chance.
+pub(crate) const MIN_RETRANSMISSIONS: u64 = 3;
+/// Fewer drops are chance.
+pub(crate) const MIN_LOCAL_DROPS: u64 = 2;
+/// Fewer drops per packet sent do no harm.
+pub(crate) const LOCAL_DROP_SHARE: f64 = 0.0001;
+/// A transmit queue as Linux gives it to Ethernet, in packets.
+pub(crate) const USUAL_TXQUEUELEN: u64 = 1000;
+/// The least delay that is called a bloated queue. A normal buffer of 400 packets at 50 Mbit/s
+/// adds 96 ms, a BBR flow's start-up on a deep one 102 ms; the bloated one added 199 ms.
+pub(crate) const BLOAT_DELAY: Duration = Duration::from_millis(120);
+/// And at least this many times the smallest round-trip time.
+pub(crate) const BLOAT_RTTS: u32 = 2;
+/// Share of samples with that delay.
+pub(crate) const BLOAT_SHARE: f64 = 0.5;
+
+// --- path ---------------------------------------------------------------------------------------
+
+/// Timeouts in a row that tell a dead path from a lost packet.
+pub(crate) const DEAD_BACKOFF: u8 = 2;
+/// Share of samples in which everything that is out counts as lost.
+pub(crate) const DEAD_SHARE: f64 = 0.5;
+/// Segments of at least this share of the MSS are full-sized.
+pub(crate) const FULL_SEGMENT: f64 = 0.9;
+/// A connection that had so many full segments acknowledged knew a path that passed them.
+pub(crate) const PASSED_SEGMENTS: u64 = 10;
+/// Share of samples in which the sender has more than the path takes.
+pub(crate) const FULL_SHARE: f64 = 0.5;
+/// A rate within this share of the best that was ever delivered is the path's.
+pub(crate) const FULL_RATE: f64 = 0.8;

@@ -1,0 +1,366 @@
+//! What one flow did over an interval: differences of its counters, votes of its states.
+//!
+//! A [`Timeline`] takes samples of one socket and answers questions about the observed interval
+//! only. A difference since the birth of a connection says nothing about now, and one snapshot
+//! says little about an interval, so rules get differences and votes. What no sample shows is
+//! `None`.
+
+use std::collections::VecDeque;
+
+use base::{FlowKey, FlowSample, Instant, Rate, TcpState};
+use core::time::Duration;
+
+use crate::rules::thresholds::{
+    MIN_INTERVAL, MIN_VOTES, ROUND_TRIPS_WANTED, SAMPLES_KEPT, SHORTEST_GAP,
+};
+
+/// The counters that must never decrease, with their names.
+type Counter = (&'static str, fn(&FlowSample) -> Option<u64>);
+const COUNTERS: [Counter; 6] = [
+    ("bytes_acked", |s| s.bytes_acked),
+    ("bytes_received", |s| s.bytes_received),
+    ("bytes_sent", |s| s.bytes_sent),
+    ("data_segs_out", |s| s.data_segs_out),
+    ("retrans_total_pkts", |s| s.retrans_total_pkts),
+    ("busy_time", |s| s.busy_time.map(nanos)),
+];
+
+/// The samples of one flow in the order of time, a bounded number of them.
+#[derive(Clone, Debug, Default)]
+pub struct Timeline {
+    samples: VecDeque<FlowSample>,
+    backwards: Option<&'static str>,
+}
+
+/// A stretch of activity between two gaps; see [`Timeline::bursts`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Burst {
+    /// When the first sample that had something to send was taken.
+    pub begin: Instant,
+    /// When the last one was taken.
+    pub end: Instant,
+    /// Largest congestion window, in segments.
+    pub cwnd_max_pkts: Option<u32>,
+    /// Congestion window at the start, in segments.
+    pub cwnd_begin_pkts: Option<u32>,
+}
+
+impl Timeline {
+    /// Nothing seen yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes one more sample. Another cookie or another key is another socket and starts anew; a
+    /// sample that is not later than the last, or of a socket that carries no data (listening,
+    /// opening, closed), is left out; the oldest give way to new ones.
+    pub fn push(&mut self, sample: FlowSample) {
+        if sample.state.is_some_and(carries_no_data) {
+            return;
+        }
+        if let Some(last) = self.samples.back() {
+            let other_socket = last.key != sample.key
+                || matches!((last.cookie, sample.cookie), (Some(a), Some(b)) if a != b);
+            if other_socket {
+                *self = Self::new();
+            } else if sample.at <= last.at {
+                return;
+            } else {
+                let fell = |read: fn(&FlowSample) -> Option<u64>| matches!((read(last), read(&sample)), (Some(a), Some(b)) if b < a);
+                let found = COUNTERS.iter().find(|(_, read)| fell(*read));
+                self.backwards = self.backwards.or(found.map(|(name, _)| *name));
+            }
+        }
+        if self.samples.len() == SAMPLES_KEPT {
+            self.samples.pop_front();
+        }
+        self.samples.push_back(sample);
+    }
+
+    /// The samples, oldest first.
+    pub fn samples(&self) -> impl DoubleEndedIterator<Item = &FlowSample> + ExactSizeIterator {
+        self.samples.iter()
+    }
+
+    /// The oldest sample.
+    #[must_use]
+    pub fn first(&self) -> Option<&FlowSample> {
+        self.samples.front()
+    }
+
+    /// The newest sample.
+    #[must_use]
+    pub fn last(&self) -> Option<&FlowSample> {
+        self.samples.back()
+    }
+
+    /// How many samples there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.samples.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.samples.is_empty()
+    }
+
+    /// Which flow it is.
+    #[must_use]
+    pub fn key(&self) -> Option<FlowKey> {
+        self.last().map(|sample| sample.key)
+    }
+
+    /// From the first sample to the last.
+    #[must_use]
+    pub fn interval(&self) -> Duration {
+        match (self.first(), self.last()) {
+            (Some(first), Some(last)) => last.at.since(first.at),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// How long this flow should be observed: a second, and long enough for what takes round trips.
+    #[must_use]
+    pub fn wanted_interval(&self) -> Duration {
+        let round_trips = self
+            .srtt()
+            .unwrap_or_default()
+            .saturating_mul(ROUND_TRIPS_WANTED);
+        round_trips.max(MIN_INTERVAL)
+    }
+
+    /// A counter that went backwards, which only a broken source shows.
+    #[must_use]
+    pub fn went_backwards(&self) -> Option<&'static str> {
+        self.backwards
+    }
+
+    /// Change of a counter from the first sample that has it to the last; `None` with fewer than
+    /// two of them.
+    pub fn counted(&self, read: impl Fn(&FlowSample) -> Option<u64>) -> Option<u64> {
+        let first = self.samples().position(|sample| read(sample).is_some())?;
+        let last = self.samples().rposition(|sample| read(sample).is_some())?;
+        if first == last {
+            return None;
+        }
+        read(&self.samples[last])?.checked_sub(read(&self.samples[first])?)
+    }
+
+    /// Change of a counter of time.
+    pub fn counted_time(&self, read: impl Fn(&FlowSample) -> Option<Duration>) -> Option<Duration> {
+        self.counted(|sample| read(sample).map(nanos))
+            .map(Duration::from_nanos)
+    }
+
+    /// The newest value that is known.
+    pub fn latest<T>(&self, read: impl Fn(&FlowSample) -> Option<T>) -> Option<T> {
+        self.samples().rev().find_map(read)
+    }
+
+    /// Smallest known value.
+    pub fn smallest<T: Ord>(&self, read: impl Fn(&FlowSample) -> Option<T>) -> Option<T> {
+        self.samples().filter_map(read).min()
+    }
+
+    /// Largest known value.
+    pub fn largest<T: Ord>(&self, read: impl Fn(&FlowSample) -> Option<T>) -> Option<T> {
+        self.samples().filter_map(read).max()
+    }
+
+    /// The value below which half of the known ones lie.
+    pub fn median<T: Ord>(&self, read: impl Fn(&FlowSample) -> Option<T>) -> Option<T> {
+        let mut values: Vec<T> = self.samples().filter_map(read).collect();
+        values.sort_unstable();
+        let middle = values.len() / 2;
+        values.into_iter().nth(middle)
+    }
+
+    /// Share of samples in which the flow had nothing to send and nothing out; `None` where that
+    /// cannot be seen.
+    #[must_use]
+    pub fn idle_share(&self) -> Option<f64> {
+        share_of(self.samples().map(is_idle), 1)
+    }
+
+    /// Share of the samples that were not idle in which `condition` holds. `None` where fewer
+    /// than five samples can tell.
+    pub fn vote(&self, condition: impl Fn(&FlowSample) -> Option<bool>) -> Option<f64> {
+        let active = self
+            .samples()
+            .filter(|sample| is_idle(sample) != Some(true));
+        share_of(active.map(condition), MIN_VOTES)
+    }
+
+    /// As [`Timeline::vote`], over all samples: for questions about the receiver of the data,
+    /// which has nothing to send itself.
+    pub fn vote_of_all(&self, condition: impl Fn(&FlowSample) -> Option<bool>) -> Option<f64> {
+        share_of(self.samples().map(condition), MIN_VOTES)
+    }
+
+    /// Acknowledged payload per second.
+    #[must_use]
+    pub fn rate(&self) -> Option<Rate> {
+        Some(Rate::of(self.counted(|s| s.bytes_acked)?, self.interval()))
+    }
+
+    /// Received payload per second.
+    #[must_use]
+    pub fn receive_rate(&self) -> Option<Rate> {
+        Some(Rate::of(
+            self.counted(|s| s.bytes_received)?,
+            self.interval(),
+        ))
+    }
+
+    /// Share of the interval in which something was to be sent or unacknowledged.
+    #[must_use]
+    pub fn busy_share(&self) -> Option<f64> {
+        ratio_of_times(self.counted_time(|s| s.busy_time)?, self.interval())
+    }
+
+    /// Share of the busy time in which the peer's window stopped the flow; `None` without busy
+    /// time.
+    #[must_use]
+    pub fn rwnd_share(&self) -> Option<f64> {
+        ratio_of_times(
+            self.counted_time(|s| s.rwnd_limited_time)?,
+            self.counted_time(|s| s.busy_time)?,
+        )
+    }
+
+    /// Share of the sent payload that was sent again; 0 where nothing was sent.
+    #[must_use]
+    pub fn retransmitted_share(&self) -> Option<f64> {
+        let again = self.counted(|s| s.bytes_retrans)? as f64;
+        let sent = self.counted(|s| s.bytes_sent)? as f64;
+        Some(if sent > 0.0 {
+            (again / sent).min(1.0)
+        } else {
+            0.0
+        })
+    }
+
+    /// Median of the smoothed round-trip times.
+    #[must_use]
+    pub fn srtt(&self) -> Option<Duration> {
+        self.median(|s| s.srtt)
+    }
+
+    /// Smallest round-trip time.
+    #[must_use]
+    pub fn min_rtt(&self) -> Option<Duration> {
+        self.smallest(|s| s.min_rtt)
+    }
+
+    /// What queues and delayed ACKs add to the round-trip time: `srtt - min_rtt`, the median.
+    #[must_use]
+    pub fn queue_delay(&self) -> Option<Duration> {
+        self.median(|s| Some(s.srtt?.saturating_sub(s.min_rtt?)))
+    }
+
+    /// Largest delivery rate among samples that the application did not limit, of all where it
+    /// limited each.
+    #[must_use]
+    pub fn best_rate(&self) -> Option<Rate> {
+        let unlimited =
+            |s: &FlowSample| (s.delivery_app_limited == Some(false)).then_some(s.delivery_rate?);
+        self.largest(unlimited)
+            .or_else(|| self.largest(|s| s.delivery_rate))
+    }
+
+    /// Bandwidth-delay product of the best rate and the smallest round-trip time, in bytes.
+    #[must_use]
+    pub fn bdp_bytes(&self) -> Option<u64> {
+        Some(self.best_rate()?.bdp_bytes(self.min_rtt()?))
+    }
+
+    /// Payload per data segment; `None` where none was sent.
+    #[must_use]
+    pub fn segment_bytes(&self) -> Option<u64> {
+        self.counted(|s| s.bytes_sent)?
+            .checked_div(self.counted(|s| s.data_segs_out)?)
+    }
+
+    /// Payload of a full segment.
+    #[must_use]
+    pub fn mss_bytes(&self) -> Option<u32> {
+        self.latest(|s| s.snd_mss_bytes).filter(|mss| *mss > 0)
+    }
+
+    /// The interval cut at gaps longer than the retransmission timeout, in which nothing was out.
+    #[must_use]
+    pub fn bursts(&self) -> Vec<Burst> {
+        let mut bursts: Vec<Burst> = Vec::new();
+        let active = self
+            .samples()
+            .filter(|sample| is_idle(sample) == Some(false));
+        for sample in active {
+            let gap = sample.rto.unwrap_or(SHORTEST_GAP).max(SHORTEST_GAP);
+            match bursts.last_mut() {
+                Some(burst) if sample.at.since(burst.end) <= gap => {
+                    burst.end = sample.at;
+                    burst.cwnd_max_pkts = burst.cwnd_max_pkts.max(sample.cwnd_pkts);
+                }
+                _ => bursts.push(Burst {
+                    begin: sample.at,
+                    end: sample.at,
+                    cwnd_max_pkts: sample.cwnd_pkts,
+                    cwnd_begin_pkts: sample.cwnd_pkts,
+                }),
+            }
+        }
+        bursts
+    }
+}
+
+/// Nothing to send and nothing out; `None` where that cannot be seen.
+pub(crate) fn is_idle(sample: &FlowSample) -> Option<bool> {
+    let unacked = sample.unacked_pkts?;
+    let notsent = sample.notsent_bytes.or((unacked > 0).then_some(0))?;
+    Some(unacked == 0 && notsent == 0)
+}
+
+/// Congestion window left: `cwnd - packets out`; 0 where it is full.
+pub(crate) fn cwnd_room_pkts(sample: &FlowSample) -> Option<u32> {
+    Some(sample.cwnd_pkts?.saturating_sub(sample.packets_out()?))
+}
+
+/// Room in the peer's window: `snd_wnd - bytes out`.
+pub(crate) fn window_room_bytes(sample: &FlowSample) -> Option<u64> {
+    Some(u64::from(sample.snd_wnd_bytes?).saturating_sub(sample.bytes_out()?))
+}
+
+/// `part / whole` as a share from 0 to 1; `None` where the whole is nothing.
+pub(crate) fn ratio_of_times(part: Duration, whole: Duration) -> Option<f64> {
+    (!whole.is_zero()).then(|| (part.as_secs_f64() / whole.as_secs_f64()).min(1.0))
+}
+
+fn share_of(votes: impl Iterator<Item = Option<bool>>, enough: usize) -> Option<f64> {
+    let (mut yes, mut known) = (0_usize, 0_usize);
+    for vote in votes.flatten() {
+        known += 1;
+        yes += usize::from(vote);
+    }
+    (known >= enough).then(|| yes as f64 / known as f64)
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+const fn carries_no_data(state: TcpState) -> bool {
+    matches!(
+        state,
+        TcpState::Listen
+            | TcpState::SynSent
+            | TcpState::SynReceived
+            | TcpState::TimeWait
+            | TcpState::Closed
+    )
+}
+
+#[cfg(test)]
+mod tests;

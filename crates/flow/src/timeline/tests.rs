@@ -1,0 +1,156 @@
+use super::*;
+use core::net::SocketAddr;
+
+fn key(port: u16) -> FlowKey {
+    FlowKey {
+        local: SocketAddr::from(([10, 0, 0, 1], port)),
+        remote: SocketAddr::from(([10, 0, 0, 2], 80)),
+    }
+}
+
+fn at(millis: u64) -> FlowSample {
+    let mut sample = FlowSample::empty(Instant::from_nanos(millis * 1_000_000), key(1));
+    sample.cookie = Some(7);
+    sample
+}
+
+fn timeline(samples: impl IntoIterator<Item = FlowSample>) -> Timeline {
+    let mut timeline = Timeline::new();
+    for sample in samples {
+        timeline.push(sample);
+    }
+    timeline
+}
+
+#[test]
+fn another_socket_starts_anew_and_old_news_is_left_out() {
+    let check = |change: fn(&mut FlowSample), expected: usize| {
+        let mut next = at(30);
+        change(&mut next);
+        assert_eq!(timeline([at(10), at(20), next]).len(), expected);
+    };
+    check(|_| (), 3);
+    check(|s| s.cookie = Some(8), 1);
+    check(|s| s.cookie = None, 3);
+    check(|s| s.key = key(2), 1);
+    check(|s| s.at = Instant::from_nanos(20_000_000), 2);
+    check(|s| s.at = Instant::ZERO, 2);
+    check(|s| s.state = Some(TcpState::TimeWait), 2);
+    check(|s| s.state = Some(TcpState::CloseWait), 3);
+}
+
+#[test]
+fn the_number_of_samples_is_bounded() {
+    let many = timeline((0..SAMPLES_KEPT as u64 + 10).map(at));
+    assert_eq!(many.len(), SAMPLES_KEPT);
+    assert_eq!(
+        many.first().map(|s| s.at),
+        Some(Instant::from_nanos(10_000_000))
+    );
+}
+
+#[test]
+fn counters_are_differences_and_never_since_birth() {
+    let acked = |millis, bytes| {
+        let mut sample = at(millis);
+        sample.bytes_acked = bytes;
+        sample
+    };
+    let check = |values: &[Option<u64>], expected: Option<u64>| {
+        let samples = values
+            .iter()
+            .enumerate()
+            .map(|(i, v)| acked(i as u64 * 500, *v));
+        let found = timeline(samples).counted(|s| s.bytes_acked);
+        assert_eq!(found, expected, "{values:?}");
+    };
+    check(&[], None);
+    check(&[Some(5)], None);
+    check(&[Some(1_000_000), Some(1_000_500)], Some(500));
+    check(&[None, Some(5), None, Some(9), None], Some(4));
+    check(&[None, None], None);
+
+    let rate = timeline([acked(0, Some(7)), acked(1000, Some(1_000_007))]).rate();
+    assert_eq!(rate, Some(Rate::from_bits_per_second(8_000_000)));
+
+    let backwards = timeline([acked(0, Some(7)), acked(10, Some(6)), acked(20, Some(8))]);
+    assert_eq!(backwards.went_backwards(), Some("bytes_acked"));
+}
+
+#[test]
+fn votes_leave_idle_samples_out() {
+    let sample = |millis: u64, unacked, nodelay| {
+        let mut sample = at(millis);
+        sample.unacked_pkts = Some(unacked);
+        sample.notsent_bytes = Some(0);
+        sample.nodelay = nodelay;
+        sample
+    };
+    let yes = (0..6).map(|i| sample(i, 1, Some(i < 3)));
+    let idle = (6..12).map(|i| sample(i, 0, Some(true)));
+    let seen = timeline(yes.chain(idle));
+    assert_eq!(seen.idle_share(), Some(0.5));
+    assert_eq!(seen.vote(|s| s.nodelay), Some(0.5));
+    assert_eq!(seen.vote_of_all(|s| s.nodelay), Some(0.75));
+    assert_eq!(seen.vote(|s| s.cork), None, "nobody knows");
+    let few = timeline((0..3).map(|i| sample(i, 1, Some(true))));
+    assert_eq!(few.vote(|s| s.nodelay), None, "too few");
+}
+
+#[test]
+fn shares_of_time_need_time() {
+    let sample = |millis: u64, busy, stopped| {
+        let mut sample = at(millis);
+        sample.busy_time = Some(Duration::from_millis(busy));
+        sample.rwnd_limited_time = Some(Duration::from_millis(stopped));
+        sample
+    };
+    let seen = timeline([sample(0, 100, 100), sample(1000, 600, 350)]);
+    assert_eq!(seen.busy_share(), Some(0.5));
+    assert_eq!(seen.rwnd_share(), Some(0.5));
+    let idle = timeline([sample(0, 100, 100), sample(1000, 100, 100)]);
+    assert_eq!(idle.rwnd_share(), None);
+}
+
+#[test]
+fn the_best_rate_is_one_that_the_application_did_not_limit() {
+    let sample = |millis: u64, mbit: u64, limited| {
+        let mut sample = at(millis);
+        sample.delivery_rate = Some(Rate::from_bits_per_second(mbit * 1_000_000));
+        sample.delivery_app_limited = limited;
+        sample.min_rtt = Some(Duration::from_millis(40));
+        sample
+    };
+    let mixed = [sample(0, 50, Some(true)), sample(1, 40, Some(false))];
+    assert_eq!(timeline(mixed).bdp_bytes(), Some(200_000));
+    let limited = [sample(0, 50, Some(true)), sample(1, 40, None)];
+    assert_eq!(timeline(limited).bdp_bytes(), Some(250_000));
+}
+
+#[test]
+fn bursts_are_split_at_gaps_longer_than_the_timeout() {
+    let sample = |millis: u64, cwnd: Option<u32>| {
+        let mut sample = at(millis);
+        sample.rto = Some(Duration::from_millis(240));
+        sample.unacked_pkts = Some(u32::from(cwnd.is_some()));
+        sample.notsent_bytes = Some(0);
+        sample.cwnd_pkts = cwnd;
+        sample
+    };
+    let seen = timeline([
+        sample(0, Some(10)),
+        sample(20, Some(40)),
+        sample(40, None),
+        sample(200, Some(30)),
+        sample(220, None),
+        sample(900, Some(10)),
+        sample(910, Some(20)),
+    ]);
+    let bursts = seen.bursts();
+    let windows: Vec<_> = bursts
+        .iter()
+        .map(|b| (b.cwnd_begin_pkts, b.cwnd_max_pkts))
+        .collect();
+    assert_eq!(windows, [(Some(10), Some(40)), (Some(10), Some(20))]);
+    assert_eq!(bursts[0].end, Instant::from_nanos(200_000_000));
+}

@@ -1,0 +1,148 @@
+//! One direction of a flow, as the rules see it: who sends, who receives, and what follows.
+
+use base::{FlowSample, Rate};
+use core::time::Duration;
+
+use crate::host_timeline::HostTimeline;
+use crate::rules::thresholds::{
+    ASSUMED_PATH_BITS, DELAYED_ACK_QUEUE_DELAY, GROWTH, MIN_BUSY_SHARE, MIN_RETRANSMISSIONS,
+    UNSCALED_WINDOW, WINDOW_SHARE,
+};
+use crate::timeline::Timeline;
+use crate::verdict::Side;
+
+/// The sender and the receiver of the payload, each as far as it was visible.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View<'a> {
+    pub(crate) sender: Option<&'a Timeline>,
+    pub(crate) receiver: Option<&'a Timeline>,
+    pub(crate) siblings: &'a [&'a Timeline],
+    pub(crate) sender_host: Option<&'a HostTimeline>,
+    pub(crate) receiver_host: Option<&'a HostTimeline>,
+    /// Where the sender is, for whoever asked.
+    pub(crate) sender_side: Side,
+}
+
+impl View<'_> {
+    /// The timeline that verdicts stand on.
+    pub(crate) fn main_timeline(&self) -> Option<&Timeline> {
+        self.sender.or(self.receiver)
+    }
+
+    /// The newest value at the sender.
+    pub(crate) fn sent<T>(&self, read: impl Fn(&FlowSample) -> Option<T>) -> Option<T> {
+        self.sender?.latest(read)
+    }
+
+    /// The newest value at the receiver.
+    pub(crate) fn received<T>(&self, read: impl Fn(&FlowSample) -> Option<T>) -> Option<T> {
+        self.receiver?.latest(read)
+    }
+
+    pub(crate) fn receiver_side(&self) -> Side {
+        match self.sender_side {
+            Side::Local => Side::Remote,
+            Side::Remote => Side::Local,
+        }
+    }
+
+    /// Payload per second, from whichever end counted it.
+    pub(crate) fn rate(&self) -> Option<Rate> {
+        self.sender
+            .and_then(Timeline::rate)
+            .or_else(|| self.receiver?.receive_rate())
+    }
+
+    /// Share of the busy time in which the peer's window stopped the sender.
+    pub(crate) fn rwnd_share(&self) -> Option<f64> {
+        let sender = self.sender?;
+        let busy = sender.busy_share()?;
+        (busy >= MIN_BUSY_SHARE).then(|| sender.rwnd_share())?
+    }
+
+    /// Whether the peer's window decides; then nothing may be said of congestion or application
+    /// from the same interval.
+    pub(crate) fn window_bound(&self) -> bool {
+        self.rwnd_share().is_some_and(|share| share > WINDOW_SHARE) && !self.repairs_without_sack()
+    }
+
+    /// Without SACK a burst of losses is repaired one segment per round trip, and meanwhile every
+    /// window and buffer on the way fills: these are consequences, not causes.
+    pub(crate) fn repairs_without_sack(&self) -> bool {
+        self.sent(|s| s.sack) == Some(false)
+            && self.retransmitted_pkts().unwrap_or(0) >= MIN_RETRANSMISSIONS
+    }
+
+    pub(crate) fn retransmitted_pkts(&self) -> Option<u64> {
+        self.sender?.counted(|s| s.retrans_total_pkts)
+    }
+
+    /// BBR keeps its own model of the path: rules on cwnd and ssthresh do not apply.
+    pub(crate) fn is_bbr(&self) -> bool {
+        self.sent(|s| s.congestion.as_deref().map(|name| name.starts_with("bbr")))
+            .unwrap_or(false)
+    }
+
+    pub(crate) fn min_rtt(&self) -> Option<Duration> {
+        let of_receiver = || self.receiver?.smallest(|s| s.min_rtt.or(s.rcv_rtt));
+        self.sender
+            .and_then(Timeline::min_rtt)
+            .or_else(of_receiver)
+            .filter(|rtt| !rtt.is_zero())
+    }
+
+    /// Whether round trips take so much longer than they could that ACKs must be delayed.
+    pub(crate) fn acks_are_late(&self) -> Option<bool> {
+        Some(self.sender?.queue_delay()? >= DELAYED_ACK_QUEUE_DELAY)
+    }
+
+    /// Scale of the windows that the receiver offers.
+    pub(crate) fn window_scale(&self) -> Option<u8> {
+        self.received(|s| s.rcv_wscale)
+            .or_else(|| self.sent(|s| s.snd_wscale))
+    }
+
+    /// Largest window that the receiver can ever offer on this connection, in bytes.
+    pub(crate) fn window_ceiling(&self) -> Option<u64> {
+        if self.scaling_agreed() == Some(false) {
+            return Some(u64::from(UNSCALED_WINDOW));
+        }
+        // RFC 7323 section 2.3: a scale above 14 counts as 14.
+        Some(u64::from(UNSCALED_WINDOW) << self.window_scale()?.min(14))
+    }
+
+    pub(crate) fn scaling_agreed(&self) -> Option<bool> {
+        self.sent(|s| s.window_scaling)
+            .or_else(|| self.received(|s| s.window_scaling))
+    }
+
+    /// Largest window that the receiver offered in the interval, in bytes.
+    pub(crate) fn window_offered(&self) -> Option<u64> {
+        self.sender
+            .and_then(|sender| sender.largest(|s| s.snd_wnd_bytes))
+            .or_else(|| {
+                self.receiver?
+                    .largest(|s| s.rcv_wnd_bytes.or(s.rcv_ssthresh_bytes))
+            })
+            .map(u64::from)
+    }
+
+    /// Bytes in flight that this path should get where a limit of `present` bytes hides what it
+    /// could carry: some times the present, what it ever delivered, or a usual path of that length.
+    pub(crate) fn needed_bytes(&self, present: u64) -> u64 {
+        let shown = self.sender.and_then(Timeline::bdp_bytes).unwrap_or(0);
+        let assumed = Rate::from_bits_per_second(ASSUMED_PATH_BITS)
+            .bdp_bytes(self.min_rtt().unwrap_or_default());
+        present.saturating_mul(GROWTH).max(shown).max(assumed)
+    }
+
+    /// `net.ipv4.tcp_rmem` of the receiving host.
+    pub(crate) fn tcp_rmem(&self) -> Option<[u64; 3]> {
+        self.receiver_host?.sysctl_triple("net.ipv4.tcp_rmem")
+    }
+
+    /// `net.ipv4.tcp_wmem` of the sending host.
+    pub(crate) fn tcp_wmem(&self) -> Option<[u64; 3]> {
+        self.sender_host?.sysctl_triple("net.ipv4.tcp_wmem")
+    }
+}

@@ -1,0 +1,418 @@
+//! One knob at one target: reading it, setting it, putting it back.
+//!
+//! Nothing here remembers anything; what must survive a crash is the work of [`crate::journal`].
+
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+
+use base::knob::LinuxSite;
+use base::{Change, Knob, KnobError, KnobValue, Netns, Target, find_knob};
+
+use crate::error::{Error, Result};
+use crate::netlink::route::{self, Destination};
+use crate::netlink::{link, qdisc};
+use crate::netns::NetnsHandle;
+use crate::remote_socket::{OwnerProcess, RemoteSocket};
+use crate::state::State;
+use crate::{sockopt, sysctl};
+
+/// One knob at one target, in a namespace that is held open.
+#[derive(Debug)]
+pub struct Setting {
+    site: Site,
+    knob: &'static Knob,
+    netns: NetnsHandle,
+    /// Whether the calling thread is there already, so that nobody needs the right to enter.
+    is_here: bool,
+}
+
+/// A target whose kind fits the knob.
+#[derive(Debug)]
+enum Site {
+    Socket { pid: u32, cookie: u64, name: String },
+    Route(Destination),
+    Mtu(String),
+    Txqueuelen(String),
+    Qdisc(String),
+    Sysctl(&'static str),
+}
+
+impl Setting {
+    /// Checks that knob and target fit each other, and opens the target's namespace. The target
+    /// itself is looked up by each operation.
+    ///
+    /// # Errors
+    /// [`Error::Knob`] where the knob is unknown or not one of this kind of target;
+    /// [`Error::NotFound`] and [`Error::Permission`] for the namespace.
+    pub fn open(target: &Target, knob: &str) -> Result<Self> {
+        // A socket is reached through its process, wherever its namespace is.
+        let netns = match target {
+            Target::Socket { pid, .. } => match NetnsHandle::open(target.netns()) {
+                Err(Error::NotFound { .. }) => NetnsHandle::open(&Netns::OfProcess(*pid))
+                    .map_err(|error| gone(error, &target.to_string()))?,
+                other => other?,
+            },
+            _ => NetnsHandle::open(target.netns())?,
+        };
+        Self::open_in(netns, target, knob)
+    }
+
+    /// As [`Setting::open`], in a namespace that was found otherwise.
+    pub(crate) fn open_in(netns: NetnsHandle, target: &Target, knob: &str) -> Result<Self> {
+        let knob = find_knob(knob)?;
+        let is_here = netns.inode()? == NetnsHandle::open(&Netns::Own)?.inode()?;
+        Ok(Self {
+            site: Site::of(target, knob)?,
+            knob,
+            netns,
+            is_here,
+        })
+    }
+
+    /// Checks that `change` can be asked for at all: known knob, fitting target, value in range.
+    ///
+    /// # Errors
+    /// [`Error::Knob`], [`Error::Refused`] for a destination that cannot be read.
+    pub fn check(change: &Change) -> Result<()> {
+        let knob = find_knob(&change.knob)?;
+        knob.check(&change.to)?;
+        Site::of(&change.target, knob).map(drop)
+    }
+
+    /// The knob.
+    #[must_use]
+    pub const fn knob(&self) -> &'static Knob {
+        self.knob
+    }
+
+    /// The inode number of the namespace.
+    ///
+    /// # Errors
+    /// Where the kernel refuses `fstat`.
+    pub fn netns_inode(&self) -> Result<u64> {
+        self.netns.inode()
+    }
+
+    /// Reads the setting.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where the target is gone, [`Error::Unsupported`] where this kernel lacks
+    /// the setting, [`Error::Permission`] where it is not ours to read.
+    pub fn read(&self) -> Result<State> {
+        match &self.site {
+            Site::Socket { .. } => sockopt::read(self.socket()?.as_fd(), self.knob),
+            Site::Route(destination) => self.inside(|| {
+                let route = route::find_exact(*destination)?;
+                let value = route.as_ref().and_then(|route| route.metric(self.knob));
+                Ok(State::Route { route, value })
+            }),
+            Site::Mtu(name) => Ok(plain(self.inside(|| link::read(name))?.mtu)),
+            Site::Txqueuelen(name) => Ok(plain(self.inside(|| link::read(name))?.txqueuelen)),
+            Site::Qdisc(link) => {
+                let queue = self.inside(|| qdisc::read(link))?;
+                Ok(State::Qdisc {
+                    kind: queue.kind,
+                    handle: queue.handle,
+                    limit: queue.limit.into(),
+                })
+            }
+            Site::Sysctl(name) => {
+                let text = self.inside(|| sysctl::read(name))?;
+                Ok(State::Sysctl { text })
+            }
+        }
+    }
+
+    /// Sets the setting, in one step of the kernel. The kernel may clip the value; read it back.
+    ///
+    /// # Errors
+    /// As [`Setting::read`], and [`Error::Knob`] for a value that is none of this knob's.
+    pub fn write(&self, value: &KnobValue) -> Result<()> {
+        self.knob.check(value)?;
+        match &self.site {
+            Site::Socket { .. } => sockopt::write(self.socket()?.as_fd(), self.knob, value),
+            Site::Route(destination) => {
+                self.inside(|| route::set_metric(*destination, self.knob, value))
+            }
+            Site::Mtu(name) => {
+                let mtu = self.u32_of(value)?;
+                self.inside(|| set_mtu(name, mtu))
+            }
+            Site::Txqueuelen(name) => {
+                let packets = self.u32_of(value)?;
+                self.inside(|| link::set_txqueuelen(name, packets))
+            }
+            Site::Qdisc(link) => {
+                let limit = self.u32_of(value)?;
+                self.inside(|| qdisc::write(link, limit))
+            }
+            Site::Sysctl(name) => self.inside(|| sysctl::write(name, &sysctl_text(value))),
+        }
+    }
+
+    /// Puts back the state that [`Setting::read`] returned before a [`Setting::write`].
+    ///
+    /// # Errors
+    /// As [`Setting::write`].
+    pub fn restore(&self, old: &State) -> Result<()> {
+        let plain_value = || match old {
+            State::Plain { value } => Ok(value.clone()),
+            _ => Err(self.foreign_state()),
+        };
+        match (&self.site, old) {
+            (Site::Socket { .. }, _) => sockopt::restore(self.socket()?.as_fd(), self.knob, old),
+            (Site::Route(destination), State::Route { route, .. }) => self.inside(|| {
+                route::restore(route.as_ref(), route::find_exact(*destination)?.as_ref())
+            }),
+            (Site::Mtu(_) | Site::Txqueuelen(_), _) => self.write(&plain_value()?),
+            (Site::Qdisc(link), State::Qdisc { limit, .. }) => {
+                let limit = self.u32_of(&KnobValue::Number(*limit))?;
+                self.inside(|| qdisc::write(link, limit))
+            }
+            (Site::Sysctl(name), State::Sysctl { text }) => {
+                self.inside(|| sysctl::write(name, text))
+            }
+            _ => Err(self.foreign_state()),
+        }
+    }
+
+    /// Whether `present` can be what writing `to` over `old` has made of the setting: the question
+    /// after a crash that came before the result was recorded.
+    pub(crate) fn is_result_of(&self, present: &State, old: &State, to: &KnobValue) -> bool {
+        match (present, old) {
+            // The kernel limits a size from above and, far below, from below.
+            (State::Buffer { bytes, locked }, _) => {
+                const SMALLEST_SNDBUF: u64 = 4608;
+                let asked = number_of(to).saturating_mul(2);
+                *locked && *bytes <= asked.max(SMALLEST_SNDBUF)
+            }
+            (State::Route { route, value }, State::Route { route: before, .. }) => {
+                let rest_is_same = match (route, before) {
+                    (Some(route), Some(before)) => route.differs_only_in(before, self.knob),
+                    (Some(_), None) => true,
+                    (None, _) => false,
+                };
+                rest_is_same && value.as_ref() == Some(to)
+            }
+            (State::Sysctl { text }, _) => *text == sysctl_text(to),
+            // The kernel rounds times up to its tick.
+            (
+                State::Plain {
+                    value: KnobValue::Number(micros),
+                },
+                _,
+            ) if self.knob.kind == base::knob::Kind::Micros => {
+                const SLOWEST_TICK_MICROS: u64 = 10_000;
+                (number_of(to)..=number_of(to) + SLOWEST_TICK_MICROS).contains(micros)
+            }
+            _ => present.value().as_ref() == Some(to),
+        }
+    }
+
+    /// Whether the kernel changes the value by itself, so that finding another value than the one
+    /// we wrote says nothing (`TCP_QUICKACK`: tcp(7), "the flag is not permanent").
+    pub(crate) fn is_volatile(&self) -> bool {
+        self.knob.name == "quickack"
+    }
+
+    /// Shell commands that do what [`Setting::write`] does, or a comment where no command can.
+    ///
+    /// # Errors
+    /// As [`Setting::read`].
+    pub fn shell_command(&self, target: &Target, value: &KnobValue) -> Result<String> {
+        let inside = |program: &str| match target.netns() {
+            Netns::Own => program.to_owned(),
+            Netns::Named(name) => format!("ip netns exec {name} {program}"),
+            Netns::OfProcess(pid) => format!("nsenter --net --target {pid} {program}"),
+        };
+        Ok(match &self.site {
+            Site::Socket { .. } => {
+                format!("# no shell command sets {} of the {target}", self.knob.name)
+            }
+            Site::Route(destination) => self.inside(|| {
+                let route = route::preview(*destination, self.knob, value)?;
+                Ok(match route.command_words(link_name) {
+                    Some(words) => inside(&format!("ip route replace {words}")),
+                    None => format!("# the route {route} has parts that `ip route` cannot say"),
+                })
+            })?,
+            Site::Mtu(name) => inside(&format!("ip link set dev {name} mtu {value}")),
+            Site::Txqueuelen(name) => inside(&format!("ip link set dev {name} txqueuelen {value}")),
+            Site::Qdisc(link) => {
+                let queue = self.inside(|| qdisc::read(link))?;
+                match queue.kind.as_str() {
+                    "pfifo" | "bfifo" => inside(&format!(
+                        "tc qdisc change dev {link} root handle {:x}: {} limit {value}",
+                        queue.handle >> 16,
+                        queue.kind
+                    )),
+                    kind => format!(
+                        "# `tc qdisc change dev {link} root {kind} ... limit {value}`, with the \
+                         rate and burst that `tc qdisc show dev {link}` prints"
+                    ),
+                }
+            }
+            Site::Sysctl(name) => inside(&format!("sysctl -w '{name}={}'", sysctl_text(value))),
+        })
+    }
+
+    /// Does `work` in the namespace.
+    fn inside<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        if self.is_here {
+            work()
+        } else {
+            self.netns.run(work)?
+        }
+    }
+
+    fn socket(&self) -> Result<RemoteSocket> {
+        let Site::Socket { pid, cookie, name } = &self.site else {
+            return Err(self.foreign_state());
+        };
+        socket_of(*pid, *cookie, name)
+    }
+
+    fn u32_of(&self, value: &KnobValue) -> Result<u32> {
+        match value {
+            KnobValue::Number(number) => u32::try_from(*number).map_err(|_| self.foreign_state()),
+            _ => Err(self.foreign_state()),
+        }
+    }
+
+    fn foreign_state(&self) -> Error {
+        Error::Peer(format!("the saved state is not one of {}", self.knob.name))
+    }
+}
+
+impl Site {
+    fn of(target: &Target, knob: &Knob) -> Result<Self> {
+        Ok(match (target, knob.linux) {
+            (Target::Socket { pid, cookie, .. }, LinuxSite::SocketOption { .. }) => Self::Socket {
+                pid: *pid,
+                cookie: *cookie,
+                name: target.to_string(),
+            },
+            (Target::Route { destination, .. }, LinuxSite::RouteMetric { .. }) => {
+                Self::Route(destination.parse()?)
+            }
+            (Target::Link { name, .. }, LinuxSite::LinkMtu) => Self::Mtu(name.clone()),
+            (Target::Link { name, .. }, LinuxSite::LinkTxqueuelen) => {
+                Self::Txqueuelen(name.clone())
+            }
+            (Target::Qdisc { link, .. }, LinuxSite::QdiscLimit) => Self::Qdisc(link.clone()),
+            (Target::Namespace { .. }, LinuxSite::Sysctl { name }) => Self::Sysctl(name),
+            _ => {
+                return Err(Error::Knob(KnobError::Invalid {
+                    knob: knob.name,
+                    reason: format!("it is a setting of a {:?}, not of the {target}", knob.scope)
+                        .to_lowercase(),
+                }));
+            }
+        })
+    }
+}
+
+/// The socket that has this cookie in this process, whatever its descriptor is. It is to be dropped
+/// soon: while it is open, the connection does not end when the program closes it.
+fn socket_of(pid: u32, cookie: u64, name: &str) -> Result<RemoteSocket> {
+    let process = OwnerProcess::open(pid).map_err(|error| gone(error, name))?;
+    let directory = format!("/proc/{pid}/fd");
+    let entries = fs::read_dir(&directory).map_err(|source| match source.kind() {
+        io::ErrorKind::PermissionDenied => Error::Permission {
+            what: format!("reaching the {name}"),
+            needs: "CAP_SYS_PTRACE",
+            hint: "run as root, or as the user of that process".into(),
+        },
+        _ => Error::Os {
+            op: format!("list {directory}"),
+            source,
+        },
+    })?;
+    for entry in entries.flatten() {
+        let is_socket = fs::read_link(entry.path())
+            .is_ok_and(|link| link.as_os_str().as_encoded_bytes().starts_with(b"socket:"));
+        let number = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok());
+        let (true, Some(number)) = (is_socket, number) else {
+            continue;
+        };
+        match process.socket(number, cookie) {
+            // Another socket, or closed since it was listed.
+            Err(Error::NotFound { .. }) => {}
+            other => return other,
+        }
+    }
+    Err(not_there(name))
+}
+
+/// Below an MTU of 1280, Linux takes IPv6 off an interface (RFC 8200 section 5), with addresses
+/// that no undo brings back.
+fn set_mtu(link: &str, mtu: u32) -> Result<()> {
+    const IPV6_MTU_MIN: u32 = 1280;
+    let has_ipv6 = || {
+        fs::read_to_string("/proc/thread-self/net/if_inet6").is_ok_and(|table| {
+            let mut links = table.lines().map(|line| line.split_whitespace().last());
+            links.any(|found| found == Some(link))
+        })
+    };
+    if mtu < IPV6_MTU_MIN && has_ipv6() {
+        return Err(Error::Refused {
+            what: format!("interface {link}: MTU {mtu}"),
+            reason: format!(
+                "below {IPV6_MTU_MIN} it loses its IPv6 addresses for good; set route.mtu, or \
+                 remove the addresses first"
+            ),
+        });
+    }
+    link::set_mtu(link, mtu)
+}
+
+fn gone(error: Error, name: &str) -> Error {
+    match error {
+        Error::NotFound { .. } => not_there(name),
+        other => other,
+    }
+}
+
+fn not_there(name: &str) -> Error {
+    Error::NotFound {
+        what: "connection",
+        name: name.into(),
+        hint: " any more; it was closed or its process has ended".into(),
+    }
+}
+
+fn plain(number: u32) -> State {
+    State::Plain {
+        value: KnobValue::Number(number.into()),
+    }
+}
+
+fn number_of(value: &KnobValue) -> u64 {
+    match value {
+        KnobValue::Number(number) => *number,
+        KnobValue::Flag(on) => u64::from(*on),
+        KnobValue::Triple(_) | KnobValue::Name(_) => 0,
+    }
+}
+
+fn sysctl_text(value: &KnobValue) -> String {
+    match value {
+        KnobValue::Flag(on) => u8::from(*on).to_string(),
+        other => other.to_string(),
+    }
+}
+
+/// The name of an interface in the namespace of the calling thread.
+fn link_name(index: u32) -> Option<String> {
+    let any = rustix::net::socket(
+        rustix::net::AddressFamily::INET,
+        rustix::net::SocketType::DGRAM,
+        None,
+    )
+    .ok()?;
+    rustix::net::netdevice::index_to_name(&any, index).ok()
+}

@@ -1,0 +1,291 @@
+//! Which flows a user means: a small language in the manner of `ss(8)`.
+//!
+//! ```
+//! let filter: linux::Filter = "dport = :https and dst 10.0.0.0/8 and not comm = backup".parse()?;
+//! assert!(filter.needs_owners());
+//! # Ok::<(), linux::FilterError>(())
+//! ```
+//!
+//! | test | meaning |
+//! |---|---|
+//! | `sport = :443`, `dport >= 1024`, `dport = :https` | local or remote port |
+//! | `src 10.0.0.0/8`, `dst 10.0.0.9:443`, `dst [fd00::1]:22` | local or remote address |
+//! | `10.0.0.9`, `10.0.0.9:443`, `:5201`, `localhost` | the same at either end |
+//! | `pid = 123`, `comm = backup`, `uid = 1000` | owner of the socket |
+//! | `cgroup = /system.slice` | control group of the owner or of the socket, or one below |
+//! | `state established`, `state connected` | TCP state by the names of `ss` |
+//!
+//! Ports are compared by `=`, `!=`, `<`, `<=`, `>`, `>=`, the others by `=` and `!=`; `=` may be
+//! left out. Tests are joined by `and` (or by nothing), `or`, `not`, and parentheses; `and` binds
+//! tighter than `or`. Host names are not looked up: a filter must mean the same each time.
+
+mod parse;
+#[cfg(test)]
+mod tests;
+
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+use base::{FlowSample, TcpState};
+
+use crate::process::SocketOwner;
+
+pub use parse::FilterError;
+
+/// A parsed filter. The default lets every flow pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    root: Expr,
+}
+
+impl Filter {
+    /// Whether this flow, held by these processes, is meant. Where the owners are not known, no
+    /// test for an owner holds.
+    #[must_use]
+    pub fn matches(&self, sample: &FlowSample, owners: &[SocketOwner]) -> bool {
+        self.root.matches(sample, owners)
+    }
+
+    /// Whether owners decide: if not, they need not be looked up before [`Filter::matches`].
+    #[must_use]
+    pub fn needs_owners(&self) -> bool {
+        self.root.any(&|test| {
+            matches!(
+                test,
+                Test::Pid(_) | Test::Command(_) | Test::Cgroup { id: None, .. }
+            )
+        })
+    }
+
+    /// Whether a state outside a connection's life is asked for by name, so that listeners have to
+    /// be listed too.
+    #[must_use]
+    pub fn names_state(&self, state: TcpState) -> bool {
+        self.root
+            .any(&|test| matches!(test, Test::State(states) if states.contains(&state)))
+    }
+
+    /// The local and the remote port that every matching flow has, where the filter fixes them:
+    /// what the kernel can sort out by itself.
+    #[must_use]
+    pub fn fixed_ports(&self) -> (Option<u16>, Option<u16>) {
+        let fixed = |wanted: Side| {
+            self.root.conjuncts().iter().find_map(|expr| match expr {
+                Expr::Test(Test::Port(side, Comparison::Equal, port)) if *side == wanted => {
+                    Some(*port)
+                }
+                _ => None,
+            })
+        };
+        (fixed(Side::Local), fixed(Side::Remote))
+    }
+
+    /// The process that holds every matching flow, where the filter fixes one.
+    #[must_use]
+    pub fn fixed_pid(&self) -> Option<u32> {
+        self.root.conjuncts().iter().find_map(|expr| match expr {
+            Expr::Test(Test::Pid(pid)) => Some(*pid),
+            _ => None,
+        })
+    }
+
+    /// Gives the control groups named in it the numbers by which the kernel calls them, so that
+    /// flows can be told by group even where their owners may not be seen.
+    pub fn resolve_cgroups(&mut self, resolve: &dyn Fn(&str) -> Option<u64>) {
+        self.root.resolve_cgroups(resolve);
+    }
+}
+
+impl FromStr for Filter {
+    type Err = FilterError;
+
+    fn from_str(text: &str) -> Result<Self, FilterError> {
+        Ok(Self {
+            root: parse::parse(text)?,
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Expr {
+    /// All of them; with none, everything.
+    All(Vec<Expr>),
+    /// At least one of them.
+    Any(Vec<Expr>),
+    Not(Box<Expr>),
+    Test(Test),
+}
+
+impl Default for Expr {
+    fn default() -> Self {
+        Self::All(Vec::new())
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Test {
+    Port(Side, Comparison, u16),
+    Address(Side, Address),
+    Pid(u32),
+    Uid(u32),
+    Command(String),
+    Cgroup { path: String, id: Option<u64> },
+    State(Vec<TcpState>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Local,
+    Remote,
+    Either,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+/// An address must lie in one of the prefixes, where there are any, and have the port, where there
+/// is one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Address {
+    prefixes: Vec<Prefix>,
+    port: Option<u16>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Prefix {
+    address: IpAddr,
+    length_bits: u32,
+}
+
+impl Expr {
+    fn matches(&self, sample: &FlowSample, owners: &[SocketOwner]) -> bool {
+        match self {
+            Self::All(parts) => parts.iter().all(|part| part.matches(sample, owners)),
+            Self::Any(parts) => parts.iter().any(|part| part.matches(sample, owners)),
+            Self::Not(part) => !part.matches(sample, owners),
+            Self::Test(test) => test.matches(sample, owners),
+        }
+    }
+
+    fn any(&self, wanted: &dyn Fn(&Test) -> bool) -> bool {
+        match self {
+            Self::All(parts) | Self::Any(parts) => parts.iter().any(|part| part.any(wanted)),
+            Self::Not(part) => part.any(wanted),
+            Self::Test(test) => wanted(test),
+        }
+    }
+
+    /// What has to hold in any case.
+    fn conjuncts(&self) -> &[Self] {
+        match self {
+            Self::All(parts) => parts,
+            _ => std::slice::from_ref(self),
+        }
+    }
+
+    fn resolve_cgroups(&mut self, resolve: &dyn Fn(&str) -> Option<u64>) {
+        match self {
+            Self::All(parts) | Self::Any(parts) => {
+                for part in parts {
+                    part.resolve_cgroups(resolve);
+                }
+            }
+            Self::Not(part) => part.resolve_cgroups(resolve),
+            Self::Test(Test::Cgroup { path, id }) => *id = resolve(path),
+            Self::Test(_) => {}
+        }
+    }
+}
+
+impl Test {
+    fn matches(&self, sample: &FlowSample, owners: &[SocketOwner]) -> bool {
+        match self {
+            Self::Port(side, comparison, port) => {
+                side.any(sample, |end| comparison.holds(end.port(), *port))
+            }
+            Self::Address(side, address) => side.any(sample, |end| address.contains(end)),
+            Self::Pid(pid) => owners.iter().any(|owner| owner.pid() == *pid),
+            Self::Uid(uid) => sample.uid == Some(*uid),
+            Self::Command(name) => owners
+                .iter()
+                .any(|owner| is_command(&owner.process.command, name)),
+            Self::Cgroup { path, id } => {
+                (id.is_some() && sample.cgroup_id == *id)
+                    || owners.iter().any(|owner| {
+                        owner
+                            .process
+                            .cgroup
+                            .as_deref()
+                            .is_some_and(|group| is_below(group, path))
+                    })
+            }
+            Self::State(states) => sample.state.is_some_and(|state| states.contains(&state)),
+        }
+    }
+}
+
+impl Side {
+    fn any(self, sample: &FlowSample, holds: impl Fn(SocketAddr) -> bool) -> bool {
+        match self {
+            Self::Local => holds(sample.key.local),
+            Self::Remote => holds(sample.key.remote),
+            Self::Either => holds(sample.key.local) || holds(sample.key.remote),
+        }
+    }
+}
+
+impl Comparison {
+    const fn holds(self, left: u16, right: u16) -> bool {
+        match self {
+            Self::Equal => left == right,
+            Self::NotEqual => left != right,
+            Self::Less => left < right,
+            Self::LessOrEqual => left <= right,
+            Self::Greater => left > right,
+            Self::GreaterOrEqual => left >= right,
+        }
+    }
+}
+
+impl Address {
+    fn contains(&self, end: SocketAddr) -> bool {
+        self.port.is_none_or(|port| port == end.port())
+            && (self.prefixes.is_empty()
+                || self.prefixes.iter().any(|prefix| prefix.contains(end.ip())))
+    }
+}
+
+impl Prefix {
+    fn contains(self, address: IpAddr) -> bool {
+        match (self.address, address) {
+            (IpAddr::V4(net), IpAddr::V4(address)) => {
+                let differs = net.to_bits() ^ address.to_bits();
+                differs.leading_zeros() >= self.length_bits
+            }
+            (IpAddr::V6(net), IpAddr::V6(address)) => {
+                let differs = net.to_bits() ^ address.to_bits();
+                differs.leading_zeros() >= self.length_bits
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The kernel keeps the first 15 bytes of a name.
+fn is_command(command: &str, name: &str) -> bool {
+    command == name || (name.len() > 15 && command.len() == 15 && name.starts_with(command))
+}
+
+/// Both begin with `/`; `path` does not end with it.
+fn is_below(group: &str, path: &str) -> bool {
+    group
+        .strip_prefix(path)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}

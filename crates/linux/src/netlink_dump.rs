@@ -1,0 +1,302 @@
+//! Asking the kernel over netlink: one request, every answer to it.
+//!
+//! Decides when an answer is whole. What the answers mean is up to the caller, which gets the bytes
+//! as they came: only so can it tell a field that the kernel does not have from one that is zero.
+//! Requests that change something go through `netlink-bindings` elsewhere; this is for reading
+//! many small answers fast, without an allocation for each.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
+
+use crate::error::{Error, Result};
+
+/// How often a dump is begun again that the kernel says was torn.
+pub(crate) const DUMP_ATTEMPTS: u32 = 3;
+
+/// The kernel fills at most 32 KiB per call (measured), so a larger buffer buys nothing.
+const RECEIVE_BYTES: usize = 32 * 1024;
+/// No single answer that we ask for comes near it; it bounds what a bad length can cost.
+const RECEIVE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// The kernel answers at once. The bound keeps a bug there from hanging us here.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+const HEADER_BYTES: usize = 16;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+const NLM_F_REQUEST: u16 = 0x1;
+const NLM_F_MULTI: u16 = 0x2;
+const NLM_F_DUMP_INTR: u16 = 0x10;
+const NLM_F_DUMP: u16 = 0x300;
+
+/// What is asked for.
+#[derive(Clone, Copy)]
+pub(crate) enum Ask {
+    /// Every object.
+    All,
+    /// The one that the body names.
+    One,
+}
+
+/// Whether the answers can be relied on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// All of them, from a table that did not change meanwhile.
+    Whole,
+    /// Some were lost, or the table changed on the way: ask again.
+    Torn,
+}
+
+/// A netlink socket and its buffer. It belongs to the namespace in which it was opened.
+#[derive(Debug)]
+pub(crate) struct NetlinkSocket {
+    fd: OwnedFd,
+    buffer: Vec<u8>,
+    sequence: u32,
+}
+
+impl NetlinkSocket {
+    pub(crate) fn open(protocol: Option<Protocol>, what: &str) -> Result<Self> {
+        let fd = rustix::net::socket_with(
+            AddressFamily::NETLINK,
+            SocketType::RAW,
+            SocketFlags::CLOEXEC,
+            protocol,
+        )
+        .map_err(|errno| open_error(errno, what))?;
+        set_socket_timeout(&fd, Timeout::Recv, Some(ANSWER_TIMEOUT))
+            .map_err(Error::errno(format!("set a timeout on the {what} socket")))?;
+        Ok(Self {
+            fd,
+            buffer: vec![0; RECEIVE_BYTES],
+            sequence: 0,
+        })
+    }
+
+    /// Sends one request and hands each answer's type and payload to `each`. An error code in the
+    /// kernel's answer is returned as it is.
+    pub(crate) fn exchange(
+        &mut self,
+        (kind, ask): (u16, Ask),
+        body: &[u8],
+        mut each: impl FnMut(u16, &[u8]),
+    ) -> Result<Answer, Errno> {
+        self.send(kind, ask, body)?;
+        let mut answer = Answer::Whole;
+        loop {
+            let length = match self.receive() {
+                Ok(Some(length)) => length,
+                Ok(None) | Err(Errno::NOBUFS) => {
+                    answer = Answer::Torn;
+                    continue;
+                }
+                Err(Errno::INTR) => continue,
+                Err(errno) => return Err(errno),
+            };
+            for message in Messages(&self.buffer[..length]) {
+                if message.sequence != self.sequence {
+                    continue; // left over from a request that was given up
+                }
+                if message.flags & NLM_F_DUMP_INTR != 0 {
+                    answer = Answer::Torn;
+                }
+                match message.kind {
+                    NLMSG_DONE => return Ok(answer),
+                    NLMSG_ERROR => match error_code(message.payload) {
+                        None => return Ok(answer),
+                        Some(errno) => return Err(errno),
+                    },
+                    kind => each(kind, message.payload),
+                }
+                if message.flags & NLM_F_MULTI == 0 {
+                    return Ok(answer);
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, kind: u16, ask: Ask, body: &[u8]) -> Result<(), Errno> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let flags = match ask {
+            Ask::All => NLM_F_REQUEST | NLM_F_DUMP,
+            Ask::One => NLM_F_REQUEST,
+        };
+        let mut request = Vec::with_capacity(HEADER_BYTES + body.len());
+        let length = u32::try_from(HEADER_BYTES + body.len()).expect("requests are short");
+        request.extend_from_slice(&length.to_ne_bytes());
+        request.extend_from_slice(&kind.to_ne_bytes());
+        request.extend_from_slice(&flags.to_ne_bytes());
+        request.extend_from_slice(&self.sequence.to_ne_bytes());
+        request.extend_from_slice(&0_u32.to_ne_bytes());
+        request.extend_from_slice(body);
+        let to_kernel = SocketAddrNetlink::new(0, 0);
+        rustix::io::retry_on_intr(|| {
+            rustix::net::sendto(&self.fd, &request, SendFlags::empty(), &to_kernel)
+        })?;
+        Ok(())
+    }
+
+    /// The number of bytes now in the buffer; `None` where they did not fit and are lost.
+    fn receive(&mut self) -> Result<Option<usize>, Errno> {
+        let (_, length) = rustix::net::recv(&self.fd, &mut self.buffer[..], RecvFlags::TRUNC)?;
+        if length <= self.buffer.len() {
+            return Ok(Some(length));
+        }
+        let larger = length.next_power_of_two().min(RECEIVE_BYTES_MAX);
+        if larger > self.buffer.len() {
+            self.buffer.resize(larger, 0);
+        }
+        Ok(None)
+    }
+}
+
+fn open_error(errno: Errno, what: &str) -> Error {
+    match errno {
+        Errno::MFILE | Errno::NFILE => Error::Os {
+            op: format!("open a {what} socket (raise the limit of open files: `ulimit -n`)"),
+            source: errno.into(),
+        },
+        Errno::PROTONOSUPPORT | Errno::AFNOSUPPORT => Error::Unsupported {
+            what: what.into(),
+            hint: format!("the kernel was built without {what}"),
+        },
+        _ => Error::Os {
+            op: format!("open a {what} socket"),
+            source: errno.into(),
+        },
+    }
+}
+
+/// `None` for the code 0, which acknowledges.
+fn error_code(payload: &[u8]) -> Option<Errno> {
+    match u32_at(payload, 0).map(u32::cast_signed) {
+        Some(0) => None,
+        Some(code) => Some(Errno::from_raw_os_error(code.saturating_neg())),
+        None => Some(Errno::BADMSG),
+    }
+}
+
+struct Message<'m> {
+    kind: u16,
+    flags: u16,
+    sequence: u32,
+    payload: &'m [u8],
+}
+
+/// The messages of one datagram; ends at the first that does not fit into it.
+struct Messages<'m>(&'m [u8]);
+
+impl<'m> Iterator for Messages<'m> {
+    type Item = Message<'m>;
+
+    fn next(&mut self) -> Option<Message<'m>> {
+        let length = u32_at(self.0, 0)? as usize;
+        let message = Message {
+            kind: u16_at(self.0, 4)?,
+            flags: u16_at(self.0, 6)?,
+            sequence: u32_at(self.0, 8)?,
+            payload: self.0.get(HEADER_BYTES..length)?,
+        };
+        self.0 = self.0.get(aligned(length)..).unwrap_or_default();
+        Some(message)
+    }
+}
+
+/// The attributes of a message or of a nested attribute: number and payload. Ends at the first that
+/// does not fit.
+pub(crate) struct Attributes<'m>(pub(crate) &'m [u8]);
+
+impl<'m> Iterator for Attributes<'m> {
+    type Item = (u16, &'m [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        /// Without the bits that say "nested" and "network byte order".
+        const NUMBER: u16 = 0x3fff;
+        let length = usize::from(u16_at(self.0, 0)?);
+        let number = u16_at(self.0, 2)? & NUMBER;
+        let payload = self.0.get(4..length)?;
+        self.0 = self.0.get(aligned(length)..).unwrap_or_default();
+        Some((number, payload))
+    }
+}
+
+const fn aligned(length: usize) -> usize {
+    length.next_multiple_of(4)
+}
+
+/// The number at this offset in the machine's byte order; `None` where the bytes end before it.
+#[inline]
+pub(crate) fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(
+        bytes.get(offset..offset + 2)?.try_into().ok()?,
+    ))
+}
+
+/// See [`u16_at`].
+#[inline]
+pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(
+        bytes.get(offset..offset + 4)?.try_into().ok()?,
+    ))
+}
+
+/// See [`u16_at`].
+#[inline]
+pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(
+        bytes.get(offset..offset + 8)?.try_into().ok()?,
+    ))
+}
+
+/// Text up to its first zero byte.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|&byte| byte == 0);
+    String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(number: u16, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        bytes.extend_from_slice(&(payload.len() as u16 + 4).to_ne_bytes());
+        bytes.extend_from_slice(&number.to_ne_bytes());
+        bytes.extend_from_slice(payload);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    #[test]
+    fn attributes_are_read_with_padding_and_flags() {
+        let bytes = [attribute(4, b"bbr\0"), attribute(0x8008, &[3])].concat();
+        let read: Vec<_> = Attributes(&bytes).collect();
+        assert_eq!(read, [(4, &b"bbr\0"[..]), (8, &[3][..])]);
+        assert_eq!(text(b"bbr\0rest"), "bbr");
+    }
+
+    #[test]
+    fn a_cut_or_lying_length_ends_the_reading() {
+        let whole = [attribute(1, &[1; 8]), attribute(2, &[2; 8])].concat();
+        for length in 0..whole.len() {
+            let read = Attributes(&whole[..length]).count();
+            assert_eq!(read, usize::from(length >= 12), "{length}");
+        }
+        // Lengths below the header's own: no progress would be an endless loop.
+        assert_eq!(Attributes(&[0, 0, 1, 0, 9, 9, 9, 9]).count(), 0);
+        assert_eq!(Attributes(&[3, 0, 1, 0, 9, 9, 9, 9]).count(), 0);
+        assert_eq!(Messages(&[0; 64]).count(), 0);
+        assert_eq!(Messages(&[7; 12]).count(), 0);
+    }
+
+    #[test]
+    fn error_codes_are_negative_and_zero_acknowledges() {
+        assert_eq!(error_code(&0_i32.to_ne_bytes()), None);
+        assert_eq!(error_code(&(-2_i32).to_ne_bytes()), Some(Errno::NOENT));
+        assert_eq!(error_code(&[1]), Some(Errno::BADMSG));
+    }
+}

@@ -1,0 +1,409 @@
+//! All TCP sockets of a namespace, or one of them, as the kernel's `sock_diag` shows them.
+//!
+//! Needs no privilege. Shows the sockets of the namespace in which it was opened, whoever owns
+//! them, but not which process does: that is [`crate::SocketOwners`]'s part.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+
+use base::{FlowKey, FlowSample, Instant, TcpState};
+use rustix::io::Errno;
+use rustix::net::netlink::SOCK_DIAG;
+
+use crate::error::{Error, Result};
+use crate::netlink_dump::{
+    Answer, Ask, Attributes, DUMP_ATTEMPTS, NetlinkSocket, text, u32_at, u64_at,
+};
+use crate::netns::NetnsHandle;
+use crate::tcp_info;
+
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+const AF_INET: u8 = 2;
+const AF_INET6: u8 = 10;
+const IPPROTO_TCP: u8 = 6;
+/// Length of `struct inet_diag_msg`; attributes follow.
+const MESSAGE_BYTES: usize = 72;
+
+const INET_DIAG_INFO: u16 = 2;
+const INET_DIAG_CONG: u16 = 4;
+const INET_DIAG_SKMEMINFO: u16 = 7;
+const INET_DIAG_CGROUP_ID: u16 = 21;
+/// The attributes that the kernel sends only where they are asked for.
+const EXTENSIONS: u8 =
+    (1 << (INET_DIAG_INFO - 1)) | (1 << (INET_DIAG_CONG - 1)) | (1 << (INET_DIAG_SKMEMINFO - 1));
+/// `INET_DIAG_NOCOOKIE`: any socket will do.
+const NO_COOKIE: u64 = u64::MAX;
+
+/// ESTABLISHED, SYN-SENT, FIN-WAIT-1, FIN-WAIT-2, CLOSE-WAIT, LAST-ACK, CLOSING.
+const STATES_CONNECTED: u32 = 1 << 1 | 1 << 2 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
+const STATES_SYN_RECEIVED: u32 = 1 << 3;
+const STATES_TIME_WAIT: u32 = 1 << 6;
+const STATES_LISTEN: u32 = 1 << 10;
+
+/// Which sockets a scan lists. The default is every connection from its SYN to its last ACK.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ScanRequest {
+    /// Listeners as well.
+    pub listeners: bool,
+    /// Connections that wait in TIME-WAIT as well; of these little is known.
+    pub time_wait: bool,
+    /// Connections that a peer began and that are not established yet as well.
+    pub syn_received: bool,
+    /// Only sockets with this local port. The kernel sorts them out, which is fast.
+    pub local_port: Option<u16>,
+    /// Only sockets with this remote port.
+    pub remote_port: Option<u16>,
+}
+
+/// An open door to `sock_diag`. It belongs to the namespace in which it was opened, whichever
+/// thread uses it, and is meant to be kept: opening costs more than asking.
+#[derive(Debug)]
+pub struct SockDiag {
+    netlink: NetlinkSocket,
+    /// Interface to which a socket is bound, by cookie, where it is bound to one: the kernel finds
+    /// such a socket only if its interface is named.
+    bound: BTreeMap<u64, u32>,
+}
+
+impl SockDiag {
+    /// Opens it in the calling thread's namespace.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] on a kernel without it, [`Error::Os`] where no descriptor is left.
+    pub fn open() -> Result<Self> {
+        Ok(Self {
+            netlink: NetlinkSocket::open(Some(SOCK_DIAG), "sock_diag")?,
+            bound: BTreeMap::new(),
+        })
+    }
+
+    /// Opens it in another namespace.
+    ///
+    /// # Errors
+    /// As [`SockDiag::open`], and [`Error::Permission`] where the namespace is not ours to enter.
+    pub fn open_in(netns: &NetnsHandle) -> Result<Self> {
+        netns.run(Self::open)?
+    }
+
+    /// Every TCP socket, IPv4 and IPv6. A connection of an IPv6 socket over IPv4 is shown with IPv4
+    /// addresses. A socket that changes while the scan runs may be there twice or not at all.
+    ///
+    /// # Errors
+    /// [`Error::Os`] where the kernel refuses, [`Error::Unsupported`] where it lacks TCP diagnosis.
+    pub fn scan(&mut self, now: Instant, request: &ScanRequest) -> Result<Vec<FlowSample>> {
+        let mut samples = Vec::new();
+        self.scan_into(now, request, &mut samples)?;
+        Ok(samples)
+    }
+
+    /// As [`SockDiag::scan`], into a vector whose memory is used again.
+    ///
+    /// # Errors
+    /// As [`SockDiag::scan`].
+    pub fn scan_into(
+        &mut self,
+        now: Instant,
+        request: &ScanRequest,
+        samples: &mut Vec<FlowSample>,
+    ) -> Result<()> {
+        samples.clear();
+        self.bound.clear();
+        for family in [AF_INET, AF_INET6] {
+            let body = scan_body(family, request);
+            let begin = samples.len();
+            for _ in 0..DUMP_ATTEMPTS {
+                samples.truncate(begin);
+                let bound = &mut self.bound;
+                let answer = self
+                    .netlink
+                    .exchange((SOCK_DIAG_BY_FAMILY, Ask::All), &body, |_, message| {
+                        read_socket(now, message, samples, bound);
+                    })
+                    .map_err(scan_error)?;
+                // After the last attempt what came is used: a busy host must not go unseen.
+                if answer == Answer::Whole {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One look at one connection: a single request of some microseconds, cheap enough to repeat
+    /// every few milliseconds. `None` where it is gone, or another one has taken its place. A
+    /// socket bound to an interface is found only if a scan showed it before.
+    ///
+    /// # Errors
+    /// [`Error::Os`] where the kernel refuses.
+    pub fn sample_one(
+        &mut self,
+        now: Instant,
+        key: FlowKey,
+        cookie: Option<u64>,
+    ) -> Result<Option<FlowSample>> {
+        let interface = cookie.and_then(|cookie| self.bound.get(&cookie)).copied();
+        let body = one_body(key, cookie, interface);
+        let mut samples = Vec::new();
+        let bound = &mut self.bound;
+        let answer = self
+            .netlink
+            .exchange((SOCK_DIAG_BY_FAMILY, Ask::One), &body, |_, message| {
+                read_socket(now, message, &mut samples, bound);
+            });
+        match answer {
+            // Where the connection is gone the kernel may show the listener of its port.
+            Ok(_) => Ok(samples.pop().filter(|sample| sample.key == key)),
+            Err(Errno::NOENT | Errno::STALE) => Ok(None),
+            Err(errno) => Err(scan_error(errno)),
+        }
+    }
+}
+
+fn scan_error(errno: Errno) -> Error {
+    match errno {
+        Errno::NOENT | Errno::OPNOTSUPP => Error::Unsupported {
+            what: "listing TCP sockets".into(),
+            hint: "load the module tcp_diag (`modprobe tcp_diag`)".into(),
+        },
+        _ => Error::Os {
+            op: "list TCP sockets by sock_diag".into(),
+            source: errno.into(),
+        },
+    }
+}
+
+/// `struct inet_diag_req_v2` for many sockets.
+fn scan_body(family: u8, request: &ScanRequest) -> Vec<u8> {
+    let mut states = STATES_CONNECTED;
+    for (wanted, bits) in [
+        (request.listeners, STATES_LISTEN),
+        (request.time_wait, STATES_TIME_WAIT),
+        (request.syn_received, STATES_SYN_RECEIVED),
+    ] {
+        if wanted {
+            states |= bits;
+        }
+    }
+    let mut body = Vec::with_capacity(56);
+    body.extend_from_slice(&[family, IPPROTO_TCP, EXTENSIONS, 0]);
+    body.extend_from_slice(&states.to_ne_bytes());
+    body.extend_from_slice(&request.local_port.unwrap_or(0).to_be_bytes());
+    body.extend_from_slice(&request.remote_port.unwrap_or(0).to_be_bytes());
+    body.resize(48, 0);
+    body.extend_from_slice(&NO_COOKIE.to_ne_bytes());
+    body
+}
+
+/// `struct inet_diag_req_v2` for one socket.
+fn one_body(key: FlowKey, cookie: Option<u64>, interface: Option<u32>) -> Vec<u8> {
+    let family = if key.local.is_ipv4() {
+        AF_INET
+    } else {
+        AF_INET6
+    };
+    let mut body = Vec::with_capacity(56);
+    body.extend_from_slice(&[family, IPPROTO_TCP, EXTENSIONS, 0]);
+    body.extend_from_slice(&u32::MAX.to_ne_bytes());
+    body.extend_from_slice(&key.local.port().to_be_bytes());
+    body.extend_from_slice(&key.remote.port().to_be_bytes());
+    for end in [key.local, key.remote] {
+        let mut address = [0; 16];
+        match end.ip() {
+            IpAddr::V4(ip) => address[..4].copy_from_slice(&ip.octets()),
+            IpAddr::V6(ip) => address = ip.octets(),
+        }
+        body.extend_from_slice(&address);
+    }
+    body.extend_from_slice(&interface.unwrap_or(0).to_ne_bytes());
+    // Two 32-bit words, the lower one first.
+    let cookie = cookie.unwrap_or(NO_COOKIE);
+    body.extend_from_slice(&(cookie as u32).to_ne_bytes());
+    body.extend_from_slice(&((cookie >> 32) as u32).to_ne_bytes());
+    body
+}
+
+/// Appends the socket that one `struct inet_diag_msg` with its attributes tells of; nothing where
+/// the message is cut short.
+fn read_socket(
+    now: Instant,
+    message: &[u8],
+    samples: &mut Vec<FlowSample>,
+    bound: &mut BTreeMap<u64, u32>,
+) {
+    let (Some(head), Some(attributes)) =
+        (message.get(..MESSAGE_BYTES), message.get(MESSAGE_BYTES..))
+    else {
+        return;
+    };
+    let word = |offset| u32_at(head, offset).unwrap_or(0);
+    let interface = word(40);
+    let cookie = u64::from(word(44)) | u64::from(word(48)) << 32;
+    samples.push(FlowSample::empty(now, flow_key(head, interface)));
+    let sample = samples.last_mut().expect("just pushed");
+    sample.cookie = Some(cookie);
+    sample.state = tcp_info::tcp_state(head[1]);
+    sample.uid = Some(word(64));
+    // A connection whose owner closed it has none.
+    sample.inode = Some(u64::from(word(68))).filter(|&inode| inode != 0);
+    if interface != 0 {
+        bound.insert(cookie, interface);
+    }
+    for (number, payload) in Attributes(attributes) {
+        match number {
+            INET_DIAG_INFO => tcp_info::fill(sample, payload),
+            INET_DIAG_CONG => sample.congestion = Some(text(payload)),
+            INET_DIAG_SKMEMINFO => fill_memory(sample, payload),
+            INET_DIAG_CGROUP_ID => sample.cgroup_id = u64_at(payload, 0),
+            _ => {}
+        }
+    }
+    match sample.state {
+        // Length and limit of the accept queue, also from kernels whose tcp_info lacks them.
+        Some(TcpState::Listen) => {
+            sample.unacked_pkts = Some(word(56));
+            sample.sacked_pkts = Some(word(60));
+        }
+        Some(TcpState::TimeWait | TcpState::SynReceived) => {}
+        _ => {
+            sample.unread_bytes = Some(word(56));
+            sample.send_queue_bytes = Some(word(60));
+        }
+    }
+}
+
+/// `skmeminfo`, in the order of `include/uapi/linux/sock_diag.h`.
+fn fill_memory(sample: &mut FlowSample, memory: &[u8]) {
+    sample.rmem_bytes = u32_at(memory, 0);
+    sample.rcvbuf_bytes = u32_at(memory, 4);
+    sample.local_queue_bytes = u32_at(memory, 8);
+    sample.sndbuf_bytes = u32_at(memory, 12);
+    sample.wmem_queued_bytes = u32_at(memory, 20);
+    sample.backlog_bytes = u32_at(memory, 28);
+    sample.socket_drops = u32_at(memory, 32).map(u64::from);
+}
+
+fn flow_key(head: &[u8], interface: u32) -> FlowKey {
+    let port = |offset: usize| u16::from_be_bytes([head[offset], head[offset + 1]]);
+    let (local_port, remote_port) = (port(4), port(6));
+    if head[0] == AF_INET {
+        let ip = |offset: usize| {
+            Ipv4Addr::new(
+                head[offset],
+                head[offset + 1],
+                head[offset + 2],
+                head[offset + 3],
+            )
+        };
+        return v4_key((ip(8), local_port), (ip(24), remote_port));
+    }
+    let ip = |offset: usize| {
+        let octets: [u8; 16] = head[offset..offset + 16]
+            .try_into()
+            .expect("sixteen bytes of a fixed part");
+        Ipv6Addr::from(octets)
+    };
+    let (local, remote) = (ip(8), ip(24));
+    if let Some(local) = local.to_ipv4_mapped() {
+        let remote = remote.to_ipv4_mapped().unwrap_or(Ipv4Addr::UNSPECIFIED);
+        return v4_key((local, local_port), (remote, remote_port));
+    }
+    let end = |ip: Ipv6Addr, port| {
+        let scope = if ip.is_unicast_link_local() {
+            interface
+        } else {
+            0
+        };
+        SocketAddr::V6(SocketAddrV6::new(ip, port, 0, scope))
+    };
+    FlowKey {
+        local: end(local, local_port),
+        remote: end(remote, remote_port),
+    }
+}
+
+fn v4_key(local: (Ipv4Addr, u16), remote: (Ipv4Addr, u16)) -> FlowKey {
+    FlowKey {
+        local: SocketAddr::V4(SocketAddrV4::new(local.0, local.1)),
+        remote: SocketAddr::V4(SocketAddrV4::new(remote.0, remote.1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(family: u8, state: u8, local: [u8; 16], remote: [u8; 16]) -> Vec<u8> {
+        let mut head = vec![family, state, 0, 0];
+        head.extend_from_slice(&5201_u16.to_be_bytes());
+        head.extend_from_slice(&40000_u16.to_be_bytes());
+        head.extend_from_slice(&local);
+        head.extend_from_slice(&remote);
+        for word in [3_u32, 0x1234, 1, 0, 11, 22, 1000, 4711] {
+            head.extend_from_slice(&word.to_ne_bytes());
+        }
+        head
+    }
+
+    fn read(message: &[u8]) -> Option<FlowSample> {
+        let mut samples = Vec::new();
+        read_socket(Instant::ZERO, message, &mut samples, &mut BTreeMap::new());
+        samples.pop()
+    }
+
+    fn v4(octets: [u8; 4]) -> [u8; 16] {
+        let mut address = [0; 16];
+        address[..4].copy_from_slice(&octets);
+        address
+    }
+
+    #[test]
+    fn the_fixed_part_gives_ends_identity_and_queues() {
+        let bytes = message(AF_INET, 1, v4([10, 0, 0, 1]), v4([10, 0, 0, 9]));
+        let sample = read(&bytes).expect("a socket");
+        assert_eq!(sample.key.to_string(), "10.0.0.1:5201 10.0.0.9:40000");
+        assert_eq!(sample.cookie, Some(0x1_0000_1234));
+        assert_eq!((sample.uid, sample.inode), (Some(1000), Some(4711)));
+        assert_eq!(sample.unread_bytes, Some(11));
+        assert_eq!(sample.send_queue_bytes, Some(22));
+        assert_eq!(sample.srtt, None, "no tcp_info came");
+        for length in 0..MESSAGE_BYTES {
+            assert!(read(&bytes[..length]).is_none());
+        }
+    }
+
+    #[test]
+    fn a_listener_has_a_queue_of_connections_and_no_bytes() {
+        let sample = read(&message(AF_INET, 10, v4([0; 4]), v4([0; 4]))).expect("a socket");
+        assert_eq!(
+            (sample.unacked_pkts, sample.sacked_pkts),
+            (Some(11), Some(22))
+        );
+        assert_eq!((sample.unread_bytes, sample.send_queue_bytes), (None, None));
+    }
+
+    #[test]
+    fn mapped_addresses_are_shown_as_ipv4() {
+        let mapped = |last| Ipv4Addr::new(127, 0, 0, last).to_ipv6_mapped().octets();
+        let key = read(&message(AF_INET6, 1, mapped(1), mapped(2)))
+            .expect("a socket")
+            .key;
+        assert_eq!(key.to_string(), "127.0.0.1:5201 127.0.0.2:40000");
+        let local: Ipv6Addr = "fe80::1".parse().expect("an address");
+        let key = read(&message(AF_INET6, 1, local.octets(), local.octets()))
+            .expect("a socket")
+            .key;
+        assert_eq!(key.to_string(), "[fe80::1%3]:5201 [fe80::1%3]:40000");
+    }
+
+    #[test]
+    fn the_request_for_one_names_both_ends() {
+        let key = read(&message(AF_INET, 1, v4([10, 0, 0, 1]), v4([10, 0, 0, 9])))
+            .expect("a socket")
+            .key;
+        let body = one_body(key, Some(0x1_0000_1234), Some(3));
+        // The identity has the same layout in the request and in the answer.
+        let answer = message(AF_INET, 1, v4([10, 0, 0, 1]), v4([10, 0, 0, 9]));
+        assert_eq!(body[8..56], answer[4..52]);
+        assert_eq!(scan_body(AF_INET, &ScanRequest::default()).len(), 56);
+    }
+}

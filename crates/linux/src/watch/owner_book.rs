@@ -1,0 +1,226 @@
+//! Who holds the flows that are watched, and what only the holders' descriptors show.
+//!
+//! Looking through all of `/proc` can cost more than the rest of the watching together. So it is
+//! done only when a new flow needs it, first in the processes that hold watched flows already (a
+//! client that reconnects), and never for more than a small share of the time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use base::{FlowSample, Instant};
+
+use super::WatchedFlow;
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::process::{SocketOwner, SocketOwners, process_cpu_time};
+use crate::remote_socket::OwnerProcess;
+
+/// A full look through `/proc` takes at most one part in this many of the time.
+const SHARE_ALL: u32 = 10;
+const SHARE_NEAR: u32 = 20;
+/// With more processes than this a look at all is hardly dearer.
+const NEAR_PROCESSES_MAX: usize = 64;
+/// Each held process costs a descriptor.
+const HELD_PROCESSES_MAX: usize = 256;
+
+/// Keeps a repeated chore to a share of the time.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    last: Option<(Instant, Duration)>,
+}
+
+impl Pace {
+    /// Whether the chore may run again, if it may take one part in `share` of the time.
+    pub(super) fn is_due(&self, now: Instant, share: u32) -> bool {
+        self.last
+            .is_none_or(|(end, cost)| now.since(end) >= cost * share)
+    }
+
+    /// What the chore took the last time.
+    pub(super) fn cost(&self) -> Duration {
+        self.last.map_or(Duration::ZERO, |(_, cost)| cost)
+    }
+
+    pub(super) fn run<T>(&mut self, chore: impl FnOnce() -> T) -> T {
+        let begin = Clock.now();
+        let result = chore();
+        let end = Clock.now();
+        self.last = Some((end, end.since(begin)));
+        result
+    }
+}
+
+/// What is known of the owner of a socket.
+pub(super) enum Known<'b> {
+    /// These hold it.
+    Owners(&'b [SocketOwner]),
+    /// Nobody does whom we may see.
+    Nobody,
+    /// Not looked up yet.
+    NotYet,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct OwnerBook {
+    owners: SocketOwners,
+    /// Sockets whose owner is to be looked up.
+    wanted: BTreeSet<u64>,
+    /// Sockets that a full look did not find.
+    nobodys: BTreeSet<u64>,
+    /// Processes that hold watched flows.
+    near: BTreeSet<u32>,
+    held: BTreeMap<u32, OwnerProcess>,
+    pace_near: Pace,
+    pace_all: Pace,
+}
+
+impl OwnerBook {
+    /// Looks at this process first, where the filter names one.
+    pub(super) fn new(pid: Option<u32>) -> Self {
+        Self {
+            near: pid.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    pub(super) const fn unseen_processes(&self) -> usize {
+        self.owners.unseen_processes()
+    }
+
+    /// Who holds the socket with this inode. What is not known yet will be looked up by the next
+    /// [`OwnerBook::refresh`]. A socket without inode has been closed by its owner.
+    pub(super) fn known(&mut self, inode: Option<u64>) -> Known<'_> {
+        let Some(inode) = inode else {
+            return Known::Nobody;
+        };
+        let owners = self.owners.of(inode);
+        if !owners.is_empty() {
+            return Known::Owners(owners);
+        }
+        if self.nobodys.contains(&inode) {
+            return Known::Nobody;
+        }
+        self.wanted.insert(inode);
+        Known::NotYet
+    }
+
+    /// Remembers that these processes hold watched flows.
+    pub(super) fn note_near(&mut self, owners: &[SocketOwner]) {
+        self.near.extend(owners.iter().map(SocketOwner::pid));
+    }
+
+    /// Looks through all processes now: for filters that depend on owners.
+    pub(super) fn look_everywhere(&mut self) -> Result<()> {
+        let found = self.pace_all.run(SocketOwners::scan)?;
+        self.take_in(found);
+        Ok(())
+    }
+
+    /// Looks up what was asked for, as far as time allows.
+    pub(super) fn refresh(&mut self, now: Instant) -> Result<()> {
+        if self.wanted.is_empty() {
+            return Ok(());
+        }
+        let few = (1..=NEAR_PROCESSES_MAX).contains(&self.near.len());
+        if few && self.pace_near.is_due(now, SHARE_NEAR) {
+            let near = &self.near;
+            let found = self
+                .pace_near
+                .run(|| SocketOwners::of_processes(near.iter().copied()));
+            self.take_in(found);
+        }
+        if !self.wanted.is_empty() && self.pace_all.is_due(now, SHARE_ALL) {
+            self.look_everywhere()?;
+            self.nobodys.append(&mut self.wanted);
+        }
+        Ok(())
+    }
+
+    fn take_in(&mut self, found: SocketOwners) {
+        self.owners.update(found);
+        let owners = &self.owners;
+        self.wanted.retain(|&inode| owners.of(inode).is_empty());
+    }
+
+    /// Fills what the owner's descriptor and the owner's process show. The socket is held only for
+    /// this moment: a second handle kept open would keep the connection from ending.
+    pub(super) fn fill(&mut self, flow: &mut WatchedFlow, sample: &mut FlowSample) {
+        let (Some(inode), Some(first)) = (sample.inode, flow.owners.first()) else {
+            return;
+        };
+        sample.owner_cpu_time = process_cpu_time(first.pid());
+        if flow.options_error.is_some() {
+            return;
+        }
+        for owner in &flow.owners {
+            match self.read_options(owner, flow.cookie, sample) {
+                Ok(()) => return,
+                Err(Error::NotFound { .. }) => {}
+                Err(error) => {
+                    flow.options_error = Some(error);
+                    return;
+                }
+            }
+        }
+        // Closed, or held under another number by now.
+        self.owners.forget(inode);
+        flow.owners.clear();
+        self.wanted.insert(inode);
+    }
+
+    fn read_options(
+        &mut self,
+        owner: &SocketOwner,
+        cookie: u64,
+        sample: &mut FlowSample,
+    ) -> Result<()> {
+        let pid = owner.pid();
+        if !self.held.contains_key(&pid) {
+            if self.held.len() >= HELD_PROCESSES_MAX {
+                self.held.clear();
+            }
+            self.held.insert(pid, OwnerProcess::open(pid)?);
+        }
+        let result = self.held[&pid].socket(owner.fd, cookie);
+        if matches!(
+            &result,
+            Err(Error::NotFound {
+                what: "process",
+                ..
+            })
+        ) {
+            self.held.remove(&pid);
+            self.near.remove(&pid);
+        }
+        result?.read_options(sample);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chore_keeps_to_its_share() {
+        let at = |micros: u64| Instant::from_nanos(micros * 1000);
+        let mut pace = Pace::default();
+        assert!(pace.is_due(at(0), 10));
+        pace.last = Some((at(100), Duration::from_micros(20)));
+        assert!(!pace.is_due(at(299), 10));
+        assert!(pace.is_due(at(300), 10));
+        assert!(pace.is_due(at(200), 5));
+    }
+
+    #[test]
+    fn what_nobody_holds_is_looked_up_once() {
+        let mut book = OwnerBook::new(None);
+        // No socket has this number: the kernel counts up from 1 in 32 bits.
+        let inode = Some(u64::MAX);
+        assert!(matches!(book.known(inode), Known::NotYet));
+        book.refresh(Clock.now()).expect("/proc");
+        assert!(matches!(book.known(inode), Known::Nobody));
+        assert!(matches!(book.known(None), Known::Nobody));
+        assert!(book.wanted.is_empty());
+    }
+}

@@ -1,0 +1,253 @@
+//! The client's side: opens the connections and begins.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use lab::{Direction, Workload};
+
+use super::flow::Flow;
+use super::measure::{Interval, Summary};
+use super::request::{self, Exchange, Pieces};
+use super::server::{GREETING, Token};
+use super::session::{Session, Ticket};
+use super::socket::{congestion_of, flow_error};
+use super::{Redial, RunSpec, SERVER_SENDS, amount_of, bulk, bursts, quotes, records, redials};
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+
+/// Where the server of a workload is.
+#[derive(Clone, Copy, Debug)]
+pub struct Remote {
+    /// Its data address.
+    pub address: SocketAddr,
+    /// What opens each connection, where the server asks for it.
+    pub token: Option<Token>,
+    /// Time within which it must answer.
+    pub timeout: Duration,
+}
+
+/// Runs the client's side to its end and hands over a report every interval.
+///
+/// # Errors
+/// Where the server refuses, vanishes or closes early, or an option is refused.
+pub fn run_client(
+    spec: &RunSpec,
+    remote: &Remote,
+    session: &Session,
+    on_interval: &mut dyn FnMut(&Interval),
+) -> Result<Summary> {
+    let run = Client {
+        spec,
+        remote,
+        session,
+    };
+    let dialled_at = Clock.now();
+    let flows = run.open()?;
+    let congestion = flows
+        .first()
+        .map_or_else(String::new, |flow| congestion_of(&*flow.stream));
+    let dial = || run.dial().map_err(io::Error::other);
+    let redial = redials(&spec.workload).then(|| Redial {
+        opening: remote.token.map_or_else(Vec::new, |token| token.opening()),
+        dialled_at,
+        dial: &dial,
+    });
+    let plan = spec.plan(true);
+    session.prepare(&plan);
+    let summary = std::thread::scope(|scope| {
+        let mut flows = flows.into_iter();
+        let mut index = 0;
+        while let Some(mut flow) = flows.next() {
+            let partner = matches!(spec.workload, Workload::Quotes { .. })
+                .then(|| flows.next())
+                .flatten();
+            let (run, redial, ticket) = (&run, redial.as_ref(), session.enter());
+            scope.spawn(move || run.play(&mut flow, partner, index, redial, ticket));
+            index += 1;
+        }
+        session.watch(&plan, on_interval)
+    })?;
+    Ok(Summary {
+        congestion,
+        ..summary
+    })
+}
+
+struct Client<'r> {
+    spec: &'r RunSpec,
+    remote: &'r Remote,
+    session: &'r Session,
+}
+
+impl<'r> Client<'r> {
+    /// Opens what the workload needs at its start.
+    fn open(&self) -> Result<Vec<Flow<'r>>> {
+        (0..super::connections(&self.spec.workload))
+            .map(|_| {
+                let stream = self.dial()?;
+                if let (Some(token), false) = (self.remote.token, redials(&self.spec.workload)) {
+                    greet(&stream, token, self.remote)?;
+                }
+                let amount = amount_of(&self.spec.workload);
+                Ok(Flow::new(self.session, &self.spec.sockets, amount, stream))
+            })
+            .collect()
+    }
+
+    fn dial(&self) -> Result<TcpStream> {
+        self.spec
+            .sockets
+            .connect(self.remote.address, self.remote.timeout)
+    }
+
+    /// Runs one flow and reports what went wrong.
+    fn play(
+        &self,
+        flow: &mut Flow<'r>,
+        partner: Option<Flow<'r>>,
+        index: u32,
+        redial: Option<&Redial<'_>>,
+        ticket: Ticket<'_>,
+    ) {
+        let outcome = self.converse(flow, partner, index, redial);
+        if let (Err(error), false) = (outcome, self.session.is_stopping()) {
+            self.session.fail(flow_error(self.remote.address, error));
+        }
+        drop(ticket);
+    }
+
+    // tidy: long because it is one table, an arm per workload.
+    fn converse(
+        &self,
+        flow: &mut Flow<'r>,
+        partner: Option<Flow<'r>>,
+        index: u32,
+        redial: Option<&Redial<'_>>,
+    ) -> io::Result<()> {
+        match (&self.spec.workload, redial, partner) {
+            (Workload::Bulk { .. } | Workload::SlowReader { .. }, ..) => self.stream(flow, index),
+            (
+                Workload::Paced {
+                    rate, write_size, ..
+                },
+                ..,
+            ) => bulk::send_paced(flow, write_size.0, *rate),
+            (
+                Workload::RequestResponse {
+                    request, response, ..
+                },
+                ..,
+            ) => request::ask(flow, exchange(request.0, response.0)),
+            (
+                Workload::ConnectRequestClose {
+                    request, response, ..
+                },
+                Some(redial),
+                _,
+            ) => request::ask_anew(flow, exchange(request.0, response.0), redial),
+            (
+                Workload::WriteWriteRead {
+                    writes,
+                    write_size,
+                    reply,
+                    method,
+                    ..
+                },
+                ..,
+            ) => request::ask_in_pieces(flow, pieces(*writes, write_size.0), reply.0, *method),
+            (
+                Workload::Records {
+                    record,
+                    per_second,
+                    completion,
+                    ..
+                },
+                ..,
+            ) => records::send(flow, record.0, *per_second, *completion),
+            (
+                Workload::Quotes {
+                    writes,
+                    write_size,
+                    reply,
+                    delayed_acks,
+                    ..
+                },
+                _,
+                Some(mut hear),
+            ) => {
+                if *delayed_acks {
+                    hear.set_quickack(false);
+                }
+                quotes::ask(flow, &mut hear, pieces(*writes, write_size.0), reply.0)
+            }
+            (Workload::Bursts { burst, idle, .. }, redial, _) => {
+                let burst = bursts::Burst {
+                    bytes: burst.0,
+                    idle: *idle,
+                };
+                bursts::send(flow, burst, redial)
+            }
+            (Workload::ConnectRequestClose { .. } | Workload::Quotes { .. }, ..) => {
+                unreachable!("connections and redials follow from the workload")
+            }
+        }
+    }
+
+    /// Bulk in either direction; into a slow reader always up.
+    fn stream(&self, flow: &mut Flow<'r>, index: u32) -> io::Result<()> {
+        let (direction, flows, write_size) = match self.spec.workload {
+            Workload::Bulk {
+                direction,
+                flows,
+                write_size,
+                ..
+            } => (direction, flows, write_size.0),
+            _ => (Direction::Up, 1, super::flow::CHUNK_BYTES as u64),
+        };
+        match direction {
+            Direction::Up => bulk::send(flow, write_size),
+            Direction::Down => bulk::receive(flow),
+            Direction::Both if index < flows => bulk::send(flow, write_size),
+            Direction::Both => {
+                (&*flow.stream).write_all(&[SERVER_SENDS])?;
+                bulk::receive(flow)
+            }
+        }
+    }
+}
+
+/// Shows the token and waits until the server accepts it.
+fn greet(mut stream: &TcpStream, token: Token, remote: &Remote) -> Result<()> {
+    let refused = |error: io::Error| match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Error::Peer(format!(
+            "{} does not answer on its data connection within {}",
+            remote.address,
+            base::format_duration(remote.timeout)
+        )),
+        _ => flow_error(remote.address, error),
+    };
+    stream
+        .set_read_timeout(Some(remote.timeout))
+        .map_err(refused)?;
+    stream.write_all(&token.opening()).map_err(refused)?;
+    let mut answer = [0];
+    stream.read_exact(&mut answer).map_err(refused)?;
+    stream.set_read_timeout(None).map_err(refused)?;
+    if answer == GREETING {
+        Ok(())
+    } else {
+        Err(Error::Peer(format!(
+            "{} does not speak the protocol of tcptailor",
+            remote.address
+        )))
+    }
+}
+
+pub(super) const fn exchange(request: u64, response: u64) -> Exchange {
+    Exchange { request, response }
+}
+
+pub(super) const fn pieces(count: u32, bytes: u64) -> Pieces {
+    Pieces { count, bytes }
+}

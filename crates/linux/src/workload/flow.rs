@@ -1,0 +1,247 @@
+//! One connection of a workload with its counters: reads and writes that count, and the question
+//! whether there is more to do.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::Instant;
+use lab::Amount;
+
+use super::measure::Meter;
+use super::session::Session;
+use super::socket::{SocketSpec, set_quickack};
+use crate::clock::Clock;
+
+/// Most bytes per read and, for payload without a size of its own, per write; as iperf3 does.
+pub(crate) const CHUNK_BYTES: usize = 128 << 10;
+/// Largest piece that a workload may hand over at once.
+pub(crate) const PIECE_BYTES_MAX: u64 = 1 << 20;
+/// Payload. Not zero, so that the pages are real ones.
+const FILL: u8 = 0x5a;
+
+/// One connection, or one after the other, of a workload.
+pub(crate) struct Flow<'s> {
+    pub(crate) session: &'s Session,
+    pub(crate) stream: Arc<TcpStream>,
+    meter: Arc<Meter>,
+    quickack: Option<bool>,
+    amount: Amount,
+    /// A sender that nobody stops ends here.
+    deadline: Option<Instant>,
+    counted_bytes: u64,
+    counted_operations: u64,
+    payload: Vec<u8>,
+    incoming: Vec<u8>,
+}
+
+impl<'s> Flow<'s> {
+    /// A flow over `stream` that ends after `amount`.
+    pub(crate) fn new(
+        session: &'s Session,
+        sockets: &SocketSpec,
+        amount: Amount,
+        stream: TcpStream,
+    ) -> Self {
+        let stream = Arc::new(stream);
+        session.watch_stream(&stream);
+        Self {
+            session,
+            stream,
+            meter: session.meter(),
+            quickack: sockets.quickack(),
+            amount,
+            deadline: None,
+            counted_bytes: 0,
+            counted_operations: 0,
+            payload: vec![FILL; CHUNK_BYTES],
+            incoming: vec![FILL; CHUNK_BYTES],
+        }
+    }
+
+    /// Sets `TCP_QUICKACK` to this before every read.
+    pub(crate) fn set_quickack(&mut self, on: bool) {
+        self.quickack = Some(on);
+    }
+
+    /// Ends sending by itself after this time, where the amount is a time.
+    pub(crate) fn end_after(&mut self, warmup: Duration) {
+        if let Amount::Time(time) = self.amount {
+            self.deadline = Some(Clock.now() + warmup + time);
+        }
+    }
+
+    /// Goes on with another connection.
+    pub(crate) fn adopt(&mut self, stream: TcpStream) {
+        self.stream = Arc::new(stream);
+        self.session.watch_stream(&self.stream);
+    }
+
+    /// Whether there is another operation to do.
+    pub(crate) fn more(&self) -> bool {
+        !self.session.is_stopping()
+            && self.deadline.is_none_or(|end| Clock.now() < end)
+            && match self.amount {
+                Amount::Time(_) => true,
+                Amount::Bytes(bytes) => self.counted_bytes < bytes.0,
+                Amount::Operations(operations) => self.counted_operations < operations,
+            }
+    }
+
+    /// Bytes of the next write of a stream: `write_size`, or what is left of the amount.
+    pub(crate) fn next_write(&self, write_size: u64) -> usize {
+        let left = match self.amount {
+            Amount::Bytes(bytes) => bytes.0.saturating_sub(self.counted_bytes),
+            _ => write_size,
+        };
+        usize::try_from(left.min(write_size)).unwrap_or(usize::MAX)
+    }
+
+    /// Counts an operation of so much payload towards the amount. The warm-up does not count.
+    pub(crate) fn on_done(&mut self, bytes: u64) {
+        if self.session.is_measuring() {
+            self.counted_bytes += bytes;
+            self.counted_operations += 1;
+        }
+    }
+
+    /// Counts an operation with its response time.
+    pub(crate) fn on_response(&mut self, time: Duration, bytes: u64) {
+        self.meter.on_response(time);
+        self.on_done(bytes);
+    }
+
+    /// Counts an operation that is not timed at this end.
+    pub(crate) fn on_operation(&mut self, bytes: u64) {
+        self.meter.on_operation();
+        self.on_done(bytes);
+    }
+
+    /// Makes sure that pieces of this size can be written at once.
+    pub(crate) fn reserve(&mut self, piece: u64) {
+        let piece = usize::try_from(piece.min(PIECE_BYTES_MAX)).unwrap_or(CHUNK_BYTES);
+        if self.payload.len() < piece {
+            self.payload.resize(piece, FILL);
+        }
+    }
+
+    /// Hands over one piece of `bytes`, at most what [`Flow::reserve`] prepared, with one `write`
+    /// unless the kernel takes it in parts.
+    pub(crate) fn write_piece(&mut self, bytes: usize) -> io::Result<()> {
+        (&*self.stream).write_all(&self.payload[..bytes])?;
+        self.on_sent(bytes)
+    }
+
+    /// Hands over one piece and says that more follows at once (`MSG_MORE`).
+    pub(crate) fn write_piece_with_more(&mut self, bytes: usize) -> io::Result<()> {
+        use rustix::net::{SendFlags, send};
+        let flags = SendFlags::MORE | SendFlags::NOSIGNAL;
+        let mut rest = &self.payload[..bytes];
+        while !rest.is_empty() {
+            let sent = send(&*self.stream, rest, flags)?;
+            rest = &rest[sent..];
+        }
+        self.on_sent(bytes)
+    }
+
+    /// Hands over `pieces` pieces of `bytes` with one `writev`.
+    pub(crate) fn write_pieces_at_once(&mut self, pieces: usize, bytes: usize) -> io::Result<()> {
+        let piece = &self.payload[..bytes];
+        let slices = vec![IoSlice::new(piece); pieces];
+        let sent = (&*self.stream).write_vectored(&slices)?;
+        let mut left = pieces * bytes - sent;
+        while left > 0 {
+            let part = left.min(self.payload.len());
+            (&*self.stream).write_all(&self.payload[..part])?;
+            left -= part;
+        }
+        self.on_sent(pieces * bytes)
+    }
+
+    /// Hands over a message of any size.
+    pub(crate) fn send(&mut self, bytes: u64) -> io::Result<()> {
+        let mut left = bytes;
+        while left > 0 {
+            let part = left.min(self.payload.len() as u64);
+            self.write_piece(part as usize)?;
+            left -= part;
+        }
+        Ok(())
+    }
+
+    /// As [`Flow::send`], with `opening` in front in the same `write`; it does not count.
+    pub(crate) fn send_after(&mut self, opening: &[u8], bytes: u64) -> io::Result<()> {
+        if opening.is_empty() {
+            return self.send(bytes);
+        }
+        let first = bytes.min(self.payload.len() as u64) as usize;
+        let joined = [opening, &self.payload[..first]].concat();
+        (&*self.stream).write_all(&joined)?;
+        self.on_sent(first)?;
+        self.send(bytes - first as u64)
+    }
+
+    /// Reads a message that must come.
+    pub(crate) fn receive(&mut self, bytes: u64) -> io::Result<()> {
+        if self.receive_next(bytes)? {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::UnexpectedEof.into())
+        }
+    }
+
+    /// Reads a message; `false` where the peer has finished instead.
+    pub(crate) fn receive_next(&mut self, bytes: u64) -> io::Result<bool> {
+        let mut left = bytes;
+        while left > 0 {
+            let wanted = left.min(CHUNK_BYTES as u64) as usize;
+            let got = self.read(wanted)? as u64;
+            if got == 0 && left == bytes {
+                return Ok(false);
+            }
+            if got == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            left -= got;
+        }
+        Ok(true)
+    }
+
+    /// One read of at most `wanted` bytes; 0 at the end of the stream.
+    pub(crate) fn read(&mut self, wanted: usize) -> io::Result<usize> {
+        if let Some(on) = self.quickack {
+            set_quickack(&self.stream, on)?;
+        }
+        let buffer = &mut self.incoming[..wanted.min(CHUNK_BYTES)];
+        let got = loop {
+            match (&*self.stream).read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => break result?,
+            }
+        };
+        self.meter.on_received(got as u64);
+        self.spend(got as u64)?;
+        Ok(got)
+    }
+
+    /// Says that nothing more comes from here and waits until the peer has finished too.
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
+        self.stream.shutdown(Shutdown::Write)?;
+        while self.read(CHUNK_BYTES)? > 0 {}
+        Ok(())
+    }
+
+    fn on_sent(&self, bytes: usize) -> io::Result<()> {
+        self.meter.on_sent(bytes as u64);
+        self.spend(bytes as u64)
+    }
+
+    fn spend(&self, bytes: u64) -> io::Result<()> {
+        if self.session.spend(bytes) {
+            Ok(())
+        } else {
+            Err(io::Error::other("the limit of bytes is reached"))
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! What a running workload counted: bytes, operations and response times per interval, and their sum.
+//!
+//! Flows write into a [`Meter`] of their own; one thread looks at all meters every interval. Rates
+//! are taken where data arrive, never where they are handed to the kernel.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use base::{Instant, Rate};
+use hdrhistogram::Histogram;
+use lab::ResponseMicros;
+use serde::{Deserialize, Serialize};
+
+/// Response times are kept to three digits up to this value; longer ones count as this long.
+const LONGEST_RESPONSE_NS: u64 = 600_000_000_000;
+
+/// Response times in nanoseconds, kept to three significant digits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Responses(Histogram<u64>);
+
+impl Default for Responses {
+    fn default() -> Self {
+        let mut histogram = Histogram::new(3).expect("three digits are allowed");
+        histogram.auto(true);
+        Self(histogram)
+    }
+}
+
+impl Responses {
+    /// Adds one response time.
+    pub fn record(&mut self, time: Duration) {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.record_many(nanos, 1);
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        for (nanos, count) in other.pairs() {
+            self.record_many(nanos, count);
+        }
+    }
+
+    /// Operations.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// Whether nothing was recorded.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The response time below which this share (0 to 1) of the operations lies.
+    #[must_use]
+    pub fn quantile(&self, share: f64) -> Duration {
+        Duration::from_nanos(self.0.value_at_quantile(share))
+    }
+
+    /// The usual percentiles; `None` where nothing was recorded.
+    #[must_use]
+    pub fn micros(&self) -> Option<ResponseMicros> {
+        let micros = |nanos: u64| (nanos + 500) / 1_000;
+        (!self.is_empty()).then(|| ResponseMicros {
+            n: self.0.len(),
+            p50: micros(self.0.value_at_quantile(0.50)),
+            p90: micros(self.0.value_at_quantile(0.90)),
+            p99: micros(self.0.value_at_quantile(0.99)),
+            max: micros(self.0.max()),
+        })
+    }
+
+    fn record_many(&mut self, nanos: u64, count: u64) {
+        self.0
+            .record_n(nanos.clamp(1, LONGEST_RESPONSE_NS), count)
+            .expect("an automatic histogram takes every value up to its bound");
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.0
+            .iter_recorded()
+            .map(|value| (value.value_iterated_to(), value.count_at_value()))
+    }
+}
+
+/// Goes over the wire as pairs of nanoseconds and count.
+impl Serialize for Responses {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.pairs())
+    }
+}
+
+impl<'de> Deserialize<'de> for Responses {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut responses = Self::default();
+        let pairs: Vec<(u64, u64)> = Vec::deserialize(deserializer)?;
+        let total = pairs
+            .iter()
+            .try_fold(0_u64, |sum, pair| sum.checked_add(pair.1));
+        if total.is_none() {
+            return Err(serde::de::Error::custom(
+                "more operations than a count holds",
+            ));
+        }
+        for (nanos, count) in pairs {
+            responses.record_many(nanos, count);
+        }
+        Ok(responses)
+    }
+}
+
+/// Which part of a run an interval belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Before the measured time.
+    Warmup,
+    /// Counts.
+    Measured,
+    /// After the planned end: what was still under way.
+    After,
+}
+
+/// What one end of a workload saw between two looks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// When it ended, in nanoseconds of the host's monotonic clock.
+    pub end_ns: u64,
+    /// Its length.
+    pub length_ns: u64,
+    /// The part of the run.
+    pub phase: Phase,
+    /// Payload that this end read.
+    pub received_bytes: u64,
+    /// Payload that this end handed to the kernel.
+    pub sent_bytes: u64,
+    /// Operations that were completed.
+    pub operations: u64,
+    /// Their response times in nanoseconds, with counts; empty at an end that does not time them.
+    pub responses_ns: Responses,
+}
+
+impl Interval {
+    /// When it began.
+    #[must_use]
+    pub const fn start(&self) -> Instant {
+        Instant::from_nanos(self.end_ns.saturating_sub(self.length_ns))
+    }
+
+    /// When it ended.
+    #[must_use]
+    pub const fn end(&self) -> Instant {
+        Instant::from_nanos(self.end_ns)
+    }
+}
+
+/// Rates over a stretch of time at one end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Seconds.
+    pub duration_s: f64,
+    /// Payload that this end read.
+    pub received_bytes: u64,
+    /// Payload that this end handed to the kernel.
+    pub sent_bytes: u64,
+    /// Operations that were completed.
+    pub operations: u64,
+    /// Their response times in nanoseconds, with counts.
+    pub responses_ns: Responses,
+}
+
+impl Totals {
+    /// Adds an interval that follows.
+    pub fn add(&mut self, interval: &Interval) {
+        self.duration_s += interval.length_ns as f64 / 1e9;
+        self.received_bytes += interval.received_bytes;
+        self.sent_bytes += interval.sent_bytes;
+        self.operations += interval.operations;
+        self.responses_ns.merge(&interval.responses_ns);
+    }
+
+    /// Payload per second that arrived here, in bit/s; 0 over no time.
+    #[must_use]
+    pub fn goodput_bps(&self) -> u64 {
+        Rate::of(
+            self.received_bytes,
+            Duration::from_secs_f64(self.duration_s.max(0.0)),
+        )
+        .bits_per_second()
+    }
+
+    /// Operations per second; 0 over no time.
+    #[must_use]
+    pub fn operations_per_s(&self) -> f64 {
+        if self.duration_s > 0.0 {
+            self.operations as f64 / self.duration_s
+        } else {
+            0.0
+        }
+    }
+
+    /// The usual percentiles of the response time, where this end timed operations.
+    #[must_use]
+    pub fn response_us(&self) -> Option<ResponseMicros> {
+        self.responses_ns.micros()
+    }
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ended {
+    /// It did what it was told.
+    #[default]
+    Complete,
+    /// It was told to stop earlier.
+    Stopped,
+    /// It met the limit of bytes.
+    ByteLimit,
+}
+
+/// What one end of a workload says at its end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The measured time: after the warm-up, up to the planned end or the last connection's.
+    pub measured: Totals,
+    /// Payload read during the whole run.
+    pub all_received_bytes: u64,
+    /// Payload handed to the kernel during the whole run.
+    pub all_sent_bytes: u64,
+    /// Operations of the whole run.
+    pub all_operations: u64,
+    /// Congestion control of the sockets at this end, as the kernel names it.
+    pub congestion: String,
+    /// Why it ended.
+    pub ended: Ended,
+}
+
+impl Summary {
+    pub(crate) fn add(&mut self, interval: &Interval) {
+        self.all_received_bytes += interval.received_bytes;
+        self.all_sent_bytes += interval.sent_bytes;
+        self.all_operations += interval.operations;
+        if interval.phase == Phase::Measured {
+            self.measured.add(interval);
+        }
+    }
+}
+
+/// The counters of one flow. One thread writes, another one takes. A line of the cache holds no
+/// counters of two flows.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Meter {
+    received_bytes: AtomicU64,
+    sent_bytes: AtomicU64,
+    operations: AtomicU64,
+    responses: Mutex<Responses>,
+}
+
+impl Meter {
+    pub(crate) fn on_received(&self, bytes: u64) {
+        self.received_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn on_sent(&self, bytes: u64) {
+        self.sent_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn on_operation(&self) {
+        self.operations.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn on_response(&self, time: Duration) {
+        self.on_operation();
+        self.responses
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .record(time);
+    }
+
+    /// Adds what was counted since the last call to `interval`.
+    pub(crate) fn take_into(&self, interval: &mut Interval) {
+        interval.received_bytes += self.received_bytes.swap(0, Ordering::Relaxed);
+        interval.sent_bytes += self.sent_bytes.swap(0, Ordering::Relaxed);
+        interval.operations += self.operations.swap(0, Ordering::Relaxed);
+        let mut responses = self
+            .responses
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if !responses.is_empty() {
+            interval.responses_ns.merge(&responses);
+            responses.0.reset();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn responses_keep_three_digits_and_travel_as_pairs() {
+        let mut responses = Responses::default();
+        for micros in 1..=100 {
+            responses.record(Duration::from_micros(micros * 100));
+        }
+        let text = serde_json::to_string(&responses).expect("numbers");
+        let back: Responses = serde_json::from_str(&text).expect("what was written");
+        let micros = back.micros().expect("a hundred operations");
+        assert_eq!((micros.n, micros.max), (100, 10_002));
+        assert!((5_000..=5_005).contains(&micros.p50), "{micros:?}");
+        assert!((9_900..=9_910).contains(&micros.p99), "{micros:?}");
+        assert_eq!(Responses::default().micros(), None);
+    }
+
+    #[test]
+    fn counts_that_overflow_are_refused() {
+        let text = format!("[[1,{0}],[2,{0}]]", u64::MAX);
+        assert!(serde_json::from_str::<Responses>(&text).is_err());
+    }
+
+    #[test]
+    fn only_measured_intervals_count_for_rates() {
+        let interval = |phase, received_bytes| Interval {
+            end_ns: 2_000_000_000,
+            length_ns: 1_000_000_000,
+            phase,
+            received_bytes,
+            sent_bytes: 0,
+            operations: 2,
+            responses_ns: Responses::default(),
+        };
+        let mut summary = Summary::default();
+        summary.add(&interval(Phase::Warmup, 7));
+        summary.add(&interval(Phase::Measured, 125));
+        summary.add(&interval(Phase::After, 9));
+        assert_eq!(summary.measured.goodput_bps(), 1_000);
+        assert_eq!(summary.measured.operations_per_s(), 2.0);
+        assert_eq!(
+            (summary.all_received_bytes, summary.all_operations),
+            (141, 6)
+        );
+        assert_eq!(
+            interval(Phase::After, 0).start(),
+            Instant::from_nanos(1_000_000_000)
+        );
+    }
+}

@@ -1,0 +1,241 @@
+//! The workloads of `lab` on real sockets: the client's side and the server's side of each.
+//!
+//! Blocking threads, one per flow. Payload is counted where it is read; the rate of a workload is
+//! the one at its receiving end. Both ends cut time by their own clock, from their first connection
+//! on: warm-up, measured time, end.
+
+mod bulk;
+mod bursts;
+mod client;
+mod flow;
+mod measure;
+mod quotes;
+mod records;
+mod request;
+mod server;
+mod session;
+mod socket;
+#[cfg(test)]
+mod tests;
+
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use base::{Bytes, Instant};
+use lab::{Amount, Direction, Workload};
+use serde::{Deserialize, Serialize};
+
+pub use client::{Remote, run_client};
+pub use measure::{Ended, Interval, Phase, Responses, Summary, Totals};
+pub use server::{Gate, OPENING_BYTES, Source, Token, run_server};
+pub use session::Session;
+pub use socket::SocketSpec;
+
+use session::Plan;
+
+/// Connections that a workload may open at once.
+pub const FLOWS_MAX: u32 = 128;
+/// Pieces that a request may have; one `writev` takes no more.
+const PIECES_MAX: u32 = 1024;
+/// Longest message or block.
+const MESSAGE_BYTES_MAX: u64 = 1 << 30;
+/// Longest run.
+const TIME_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// What one end must know of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunSpec {
+    /// The traffic.
+    pub workload: Workload,
+    /// This end's sockets.
+    #[serde(default)]
+    pub sockets: SocketSpec,
+    /// Time that does not count.
+    #[serde(with = "lab::text::duration")]
+    pub warmup: Duration,
+    /// Time from report to report.
+    #[serde(with = "lab::text::duration")]
+    pub interval: Duration,
+}
+
+impl RunSpec {
+    /// Checks sizes, counts and settings.
+    ///
+    /// # Errors
+    /// A sentence that says what is out of range and what the range is.
+    pub fn check(&self) -> Result<(), String> {
+        let Self {
+            workload,
+            sockets,
+            warmup,
+            interval,
+        } = self;
+        sockets.check()?;
+        let time = |name: &str, time: Duration, min: Duration| {
+            if time < min || time > TIME_MAX {
+                let (min, max) = (base::format_duration(min), base::format_duration(TIME_MAX));
+                Err(format!("{name}: the range is {min} to {max}"))
+            } else {
+                Ok(())
+            }
+        };
+        time("warm-up", *warmup, Duration::ZERO)?;
+        time("interval", *interval, Duration::from_millis(10))?;
+        match amount_of(workload) {
+            Amount::Time(length) => time("time", length, Duration::from_millis(1))?,
+            Amount::Bytes(Bytes(0)) | Amount::Operations(0) => {
+                return Err("an amount of nothing; ask for at least one byte or operation".into());
+            }
+            Amount::Bytes(_) | Amount::Operations(_) => {}
+        }
+        check_sizes(workload)
+    }
+
+    /// How this end's time is cut.
+    fn plan(&self, stop_at_end: bool) -> Plan {
+        let time = match amount_of(&self.workload) {
+            Amount::Time(time) => Some(time),
+            Amount::Bytes(_) | Amount::Operations(_) => None,
+        };
+        Plan {
+            warmup: self.warmup,
+            time,
+            interval: self.interval,
+            stop_at_end,
+        }
+    }
+}
+
+/// When a workload ends.
+#[must_use]
+pub const fn amount_of(workload: &Workload) -> Amount {
+    match workload {
+        Workload::Bulk { amount, .. }
+        | Workload::RequestResponse { amount, .. }
+        | Workload::ConnectRequestClose { amount, .. }
+        | Workload::WriteWriteRead { amount, .. }
+        | Workload::Records { amount, .. }
+        | Workload::Quotes { amount, .. }
+        | Workload::Bursts { amount, .. }
+        | Workload::SlowReader { amount, .. }
+        | Workload::Paced { amount, .. } => *amount,
+    }
+}
+
+/// Whether a workload opens a connection per operation.
+#[must_use]
+pub const fn redials(workload: &Workload) -> bool {
+    matches!(
+        workload,
+        Workload::ConnectRequestClose { .. }
+            | Workload::Bursts {
+                reconnect: true,
+                ..
+            }
+    )
+}
+
+/// Connections that a workload opens at its start.
+const fn connections(workload: &Workload) -> u32 {
+    match workload {
+        Workload::Bulk {
+            direction: Direction::Both,
+            flows,
+            ..
+        } => 2 * *flows,
+        Workload::Bulk { flows, .. } | Workload::RequestResponse { flows, .. } => *flows,
+        Workload::Quotes { .. } => 2,
+        _ => 1,
+    }
+}
+
+/// How the connection of the next operation is opened.
+struct Redial<'d> {
+    /// Bytes in front of the request, in the same write.
+    opening: Vec<u8>,
+    /// When the first connection was begun.
+    dialled_at: Instant,
+    dial: &'d (dyn Fn() -> std::io::Result<TcpStream> + Sync),
+}
+
+/// The first byte of a connection on which the server is to send, in a bulk workload both ways.
+/// Payload never begins with it.
+const SERVER_SENDS: u8 = 1;
+
+fn check_sizes(workload: &Workload) -> Result<(), String> {
+    let size = |name: &str, bytes: &Bytes, max: u64| {
+        if (1..=max).contains(&bytes.0) {
+            Ok(())
+        } else {
+            Err(format!("{name} {bytes}: the range is 1B to {}", Bytes(max)))
+        }
+    };
+    let count = |name: &str, number: u32, max: u32| {
+        if (1..=max).contains(&number) {
+            Ok(())
+        } else {
+            Err(format!("{name} {number}: the range is 1 to {max}"))
+        }
+    };
+    let piece_max = flow::PIECE_BYTES_MAX;
+    match workload {
+        Workload::Bulk {
+            flows, write_size, ..
+        } => {
+            count("flows", *flows, FLOWS_MAX)?;
+            size("write size", write_size, piece_max)
+        }
+        Workload::RequestResponse {
+            request,
+            response,
+            flows,
+            ..
+        } => {
+            count("flows", *flows, FLOWS_MAX)?;
+            size("request", request, MESSAGE_BYTES_MAX)?;
+            size("response", response, MESSAGE_BYTES_MAX)
+        }
+        Workload::ConnectRequestClose {
+            request, response, ..
+        } => {
+            size("request", request, MESSAGE_BYTES_MAX)?;
+            size("response", response, MESSAGE_BYTES_MAX)
+        }
+        Workload::WriteWriteRead {
+            writes,
+            write_size,
+            reply,
+            ..
+        }
+        | Workload::Quotes {
+            writes,
+            write_size,
+            reply,
+            ..
+        } => {
+            count("writes", *writes, PIECES_MAX)?;
+            size("write size", write_size, piece_max)?;
+            size("reply", reply, MESSAGE_BYTES_MAX)
+        }
+        Workload::Records { record, .. } => size("record", record, piece_max),
+        Workload::Bursts { burst, .. } => size("burst", burst, MESSAGE_BYTES_MAX),
+        Workload::SlowReader { read_size, .. } => {
+            size("read size", read_size, flow::CHUNK_BYTES as u64)
+        }
+        Workload::Paced {
+            rate, write_size, ..
+        } => {
+            if rate.bits_per_second() == 0 {
+                return Err("a rate of nothing; ask for at least 1bit".into());
+            }
+            size("write size", write_size, piece_max)
+        }
+    }
+}
+
+/// The remote end of a stream, for messages.
+fn peer_of(stream: &TcpStream) -> SocketAddr {
+    stream
+        .peer_addr()
+        .unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)))
+}

@@ -1,0 +1,394 @@
+//! The server's side: takes connections and answers.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread::Scope;
+use std::time::Duration;
+
+use lab::{Direction, Workload};
+
+use super::client::{exchange, pieces};
+use super::flow::{CHUNK_BYTES, Flow};
+use super::measure::{Interval, Summary};
+use super::session::Session;
+use super::socket::{congestion_of, flow_error};
+use super::{
+    RunSpec, SERVER_SENDS, amount_of, bulk, bursts, connections, peer_of, quotes, redials, request,
+};
+use crate::error::{Error, Result};
+
+/// Bytes with which a data connection of `serve` begins: a zero and the token.
+pub const OPENING_BYTES: usize = 17;
+/// The answer to a token.
+pub(super) const GREETING: [u8; 1] = [6];
+/// Time from look to look whether a session without connections has ended.
+const IDLE_LOOK: Duration = Duration::from_millis(100);
+
+/// What only the client of one run knows; it opens that run's data connections.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Token(pub [u8; 16]);
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+impl Token {
+    /// The first bytes of a data connection.
+    #[must_use]
+    pub fn opening(self) -> Vec<u8> {
+        [&[0][..], &self.0].concat()
+    }
+}
+
+/// Who may open the data connections of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Gate {
+    /// The token that must come first.
+    pub token: Token,
+    /// The client's address.
+    pub client: IpAddr,
+}
+
+/// Where a server takes its connections from.
+#[derive(Debug)]
+pub enum Source {
+    /// A listener that takes everybody, one client after the other, until it is told to stop.
+    Everybody(TcpListener),
+    /// A listener of one run behind a gate.
+    Gated(TcpListener, Gate),
+    /// Connections that somebody else has let through the gate.
+    Queue(Receiver<TcpStream>),
+}
+
+/// Runs the server's side and hands over a report every interval. It ends when it is told to, or,
+/// unless it takes everybody, when all connections that the workload opens have ended.
+///
+/// # Errors
+/// Where a connection breaks before the end of the run, or an option is refused.
+pub fn run_server(
+    spec: &RunSpec,
+    source: Source,
+    session: &Session,
+    on_interval: &mut dyn FnMut(&Interval),
+) -> Result<Summary> {
+    let entry = Entry::new(source, session);
+    let run = Server {
+        spec,
+        session,
+        repeat: matches!(entry, Entry::Listener { gate: None, .. }),
+        congestion: std::sync::OnceLock::new(),
+    };
+    let plan = spec.plan(false);
+    session.prepare(&plan);
+    session.set_accepting(true);
+    let summary = std::thread::scope(|scope| {
+        let run = &run;
+        scope.spawn(move || {
+            let outcome = run.attend(&entry, scope);
+            if let (Err(error), false) = (outcome, session.is_stopping()) {
+                session.fail(error);
+            }
+            session.set_accepting(false);
+        });
+        session.watch(&plan, on_interval)
+    })?;
+    Ok(Summary {
+        congestion: run.congestion.into_inner().unwrap_or_default(),
+        ..summary
+    })
+}
+
+/// A [`Source`] whose listener the session can wake.
+enum Entry {
+    Listener {
+        listener: Arc<TcpListener>,
+        gate: Option<Gate>,
+    },
+    Queue(Receiver<TcpStream>),
+}
+
+impl Entry {
+    fn new(source: Source, session: &Session) -> Self {
+        let (listener, gate) = match source {
+            Source::Everybody(listener) => (listener, None),
+            Source::Gated(listener, gate) => (listener, Some(gate)),
+            Source::Queue(queue) => return Self::Queue(queue),
+        };
+        let listener = Arc::new(listener);
+        session.watch_listener(&listener);
+        Self::Listener { listener, gate }
+    }
+
+    /// The next connection; `None` where the session has ended.
+    fn next(&self, run: &Server<'_>) -> Result<Option<TcpStream>> {
+        while !run.session.is_stopping() {
+            match self {
+                Self::Listener { listener, gate } => match listener.accept() {
+                    Ok((stream, remote)) => {
+                        if let Some(stream) = run.admit(stream, remote, gate.as_ref())? {
+                            return Ok(Some(stream));
+                        }
+                    }
+                    Err(error) if is_passing(&error) => {}
+                    Err(_) if run.session.is_stopping() => {}
+                    Err(error) => return Err(Error::os("accept")(error)),
+                },
+                Self::Queue(queue) => match queue.recv_timeout(IDLE_LOOK) {
+                    Ok(stream) => {
+                        run.spec.sockets.apply_all(&stream)?;
+                        run.greet(&stream)?;
+                        return Ok(Some(stream));
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => return Ok(None),
+                },
+            }
+        }
+        Ok(None)
+    }
+}
+
+struct Server<'r> {
+    spec: &'r RunSpec,
+    session: &'r Session,
+    /// Clients come one after the other; one that breaks off does not matter.
+    repeat: bool,
+    congestion: std::sync::OnceLock<String>,
+}
+
+impl<'r> Server<'r> {
+    /// Takes connections and starts a thread for each, or serves them one by one.
+    fn attend<'scope>(&'scope self, entry: &Entry, scope: &'scope Scope<'scope, '_>) -> Result<()> {
+        if redials(&self.spec.workload) {
+            return self.attend_one_by_one(entry);
+        }
+        let mut left = connections(&self.spec.workload);
+        let mut waiting = None;
+        while left > 0 {
+            let Some(stream) = entry.next(self)? else {
+                return Ok(());
+            };
+            if !self.repeat {
+                left -= 1;
+            }
+            let mut flow = self.flow(stream);
+            let partner = if matches!(self.spec.workload, Workload::Quotes { .. }) {
+                // The second connection completes the pair.
+                match waiting.take() {
+                    Some(partner) => Some(partner),
+                    None => {
+                        waiting = Some(flow);
+                        continue;
+                    }
+                }
+            } else {
+                None
+            };
+            let ticket = self.session.enter();
+            scope.spawn(move || {
+                let outcome = self.converse(&mut flow, partner);
+                self.report(&flow, outcome);
+                drop(ticket);
+            });
+        }
+        Ok(())
+    }
+
+    /// For clients that open a connection per operation: there is one at a time.
+    fn attend_one_by_one(&self, entry: &Entry) -> Result<()> {
+        let Some(stream) = entry.next(self)? else {
+            return Ok(());
+        };
+        let _ticket = self.session.enter();
+        let mut flow = self.flow(stream);
+        loop {
+            let outcome = match &self.spec.workload {
+                Workload::ConnectRequestClose {
+                    request, response, ..
+                } => request::answer_once(&mut flow, exchange(request.0, response.0)),
+                _ => bursts::receive(&mut flow, burst_of(&self.spec.workload)),
+            };
+            // The client waits for this end before it goes on.
+            let outcome = outcome.and_then(|()| flow.stream.shutdown(Shutdown::Write));
+            self.report(&flow, outcome);
+            let Some(stream) = entry.next(self)? else {
+                return Ok(());
+            };
+            flow.adopt(stream);
+        }
+    }
+
+    fn flow(&self, stream: TcpStream) -> Flow<'r> {
+        self.congestion.get_or_init(|| congestion_of(&stream));
+        let amount = amount_of(&self.spec.workload);
+        Flow::new(self.session, &self.spec.sockets, amount, stream)
+    }
+
+    fn report(&self, flow: &Flow<'_>, outcome: io::Result<()>) {
+        if let (Err(error), false) = (outcome, self.repeat || self.session.is_over()) {
+            self.session.fail(flow_error(peer_of(&flow.stream), error));
+        }
+    }
+
+    fn converse(&self, flow: &mut Flow<'r>, partner: Option<Flow<'r>>) -> io::Result<()> {
+        match (&self.spec.workload, partner) {
+            (
+                Workload::Bulk {
+                    direction,
+                    write_size,
+                    ..
+                },
+                _,
+            ) => self.stream(flow, *direction, write_size.0),
+            (
+                Workload::SlowReader {
+                    read_size, every, ..
+                },
+                _,
+            ) => bulk::receive_slowly(flow, read_size.0, *every),
+            (Workload::Paced { .. } | Workload::Records { .. }, _) => bulk::receive(flow),
+            (
+                Workload::RequestResponse {
+                    request, response, ..
+                }
+                | Workload::ConnectRequestClose {
+                    request, response, ..
+                },
+                _,
+            ) => request::answer(flow, exchange(request.0, response.0)),
+            (
+                Workload::WriteWriteRead {
+                    writes,
+                    write_size,
+                    reply,
+                    ..
+                },
+                _,
+            ) => {
+                let request = pieces(*writes, write_size.0).total();
+                request::answer(flow, exchange(request, reply.0))
+            }
+            (Workload::Bursts { .. }, _) => bursts::receive(flow, burst_of(&self.spec.workload)),
+            (
+                Workload::Quotes {
+                    writes,
+                    write_size,
+                    reply,
+                    delayed_acks,
+                    ..
+                },
+                Some(mut partner),
+            ) => {
+                // The client's first bytes tell which connection carries the requests.
+                let (hear, tell) = if has_data_first(flow, &partner)? {
+                    (flow, &mut partner)
+                } else {
+                    (&mut partner, flow)
+                };
+                if *delayed_acks {
+                    hear.set_quickack(false);
+                }
+                quotes::answer(hear, tell, pieces(*writes, write_size.0), reply.0)
+            }
+            (Workload::Quotes { .. }, None) => Ok(()),
+        }
+    }
+
+    fn stream(&self, flow: &mut Flow<'r>, direction: Direction, write_size: u64) -> io::Result<()> {
+        let sends = match direction {
+            Direction::Up => false,
+            Direction::Down => true,
+            Direction::Both => takes_role(&flow.stream)?,
+        };
+        if sends {
+            flow.end_after(self.spec.warmup);
+            bulk::send(flow, write_size)
+        } else {
+            bulk::receive(flow)
+        }
+    }
+
+    /// Finishes an accepted socket; `None` where the gate keeps it out.
+    fn admit(
+        &self,
+        mut stream: TcpStream,
+        remote: SocketAddr,
+        gate: Option<&Gate>,
+    ) -> Result<Option<TcpStream>> {
+        if let Some(gate) = gate {
+            let mut opening = [0; OPENING_BYTES];
+            let from_client = remote.ip().to_canonical() == gate.client.to_canonical();
+            let admitted = from_client
+                && stream.read_exact(&mut opening).is_ok()
+                && opening[..] == gate.token.opening()[..];
+            if !admitted {
+                return Ok(None);
+            }
+            self.spec.sockets.finish_accepted(&stream)?;
+            self.greet(&stream)?;
+        } else {
+            self.spec.sockets.finish_accepted(&stream)?;
+        }
+        Ok(Some(stream))
+    }
+
+    /// Answers the token, and lets reads take as long as they need from here on.
+    fn greet(&self, mut stream: &TcpStream) -> Result<()> {
+        if redials(&self.spec.workload) {
+            return Ok(());
+        }
+        let failed = |error| flow_error(peer_of(stream), error);
+        stream.set_read_timeout(None).map_err(failed)?;
+        stream.write_all(&GREETING).map_err(failed)
+    }
+}
+
+fn burst_of(workload: &Workload) -> bursts::Burst {
+    match workload {
+        Workload::Bursts { burst, idle, .. } => bursts::Burst {
+            bytes: burst.0,
+            idle: *idle,
+        },
+        _ => bursts::Burst {
+            bytes: CHUNK_BYTES as u64,
+            idle: Duration::ZERO,
+        },
+    }
+}
+
+/// Whether the first byte of the connection asks the server to send; only then it is taken.
+fn takes_role(mut stream: &TcpStream) -> io::Result<bool> {
+    let mut first = [0];
+    if stream.peek(&mut first)? == 1 && first == [SERVER_SENDS] {
+        stream.read_exact(&mut first)?;
+        return Ok(true);
+    }
+    Ok(false)
+}
+
+/// Waits for data on one of two connections; whether it came on `one`.
+fn has_data_first(one: &Flow<'_>, other: &Flow<'_>) -> io::Result<bool> {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let mut polled = [
+        PollFd::new(&*one.stream, PollFlags::IN),
+        PollFd::new(&*other.stream, PollFlags::IN),
+    ];
+    poll(&mut polled, None)?;
+    Ok(!polled[0].revents().is_empty())
+}
+
+/// Errors of `accept` after which the next one may succeed: a timeout of the listener, or a
+/// connection that was gone before it was taken.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock
+            | io::ErrorKind::Interrupted
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::TimedOut
+    )
+}

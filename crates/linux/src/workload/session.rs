@@ -1,0 +1,461 @@
+//! One end of a running workload: who is under way, when to stop, and the look at the meters every
+//! interval.
+//!
+//! Flows run on threads of their own and hold a [`Ticket`] each. The thread that called
+//! [`Session::watch`] cuts time into intervals, ends the warm-up and the measured time, and pulls
+//! sockets from under flows that do not end within a grace period.
+
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use base::Instant;
+use rustix::net::{Shutdown, shutdown};
+
+use super::measure::{Ended, Interval, Meter, Phase, Responses, Summary};
+use crate::clock::Clock;
+use crate::error::Error;
+
+/// Time that flows have after the end to finish what is under way; then they are cut off with a
+/// reset, so that nothing of this run disturbs the next one.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// One end of one run of a workload. It can be stopped from any thread.
+#[derive(Debug, Default)]
+pub struct Session {
+    stopping: AtomicBool,
+    measuring: AtomicBool,
+    over: AtomicBool,
+    /// Payload bytes that may still pass, in both directions together.
+    budget: Option<AtomicU64>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Flows under way.
+    open: usize,
+    /// More flows may come.
+    accepting: bool,
+    /// Since the first flow that the watcher has not seen yet.
+    busy_since: Option<Instant>,
+    /// When the last flow ended.
+    idle_since: Instant,
+    stopped_at: Option<Instant>,
+    aborted: bool,
+    ended: Ended,
+    failure: Option<Error>,
+    meters: Vec<Arc<Meter>>,
+    streams: Vec<Weak<TcpStream>>,
+    listener: Option<Arc<TcpListener>>,
+}
+
+/// How time is cut.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    /// Time that does not count.
+    pub(crate) warmup: Duration,
+    /// Time that counts; `None` up to the end of the last flow.
+    pub(crate) time: Option<Duration>,
+    /// Time from look to look.
+    pub(crate) interval: Duration,
+    /// Whether flows are stopped when the measured time is over.
+    pub(crate) stop_at_end: bool,
+}
+
+/// A flow that is under way; it ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Ticket<'s>(&'s Session);
+
+/// Why [`Session::wait`] returned.
+enum Wake {
+    /// The last flow ended then.
+    Idle(Instant),
+    /// The deadline, or somebody told the session to stop.
+    Look(Instant),
+}
+
+impl Session {
+    /// A session without a limit of bytes.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A session that is cut off when so much payload has passed, both directions together.
+    #[must_use]
+    pub fn with_byte_limit(bytes: u64) -> Self {
+        Self {
+            budget: Some(AtomicU64::new(bytes)),
+            ..Self::default()
+        }
+    }
+
+    /// Ends the run: flows finish the operation that is under way, at most for a second.
+    pub fn stop(&self) {
+        self.end(Ended::Stopped, None);
+    }
+
+    /// Ends the run with an error, which the run then returns.
+    pub fn fail(&self, failure: Error) {
+        self.end(Ended::Stopped, Some(failure));
+    }
+
+    /// Whether the end was reached or told.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Whether the warm-up is over.
+    pub(crate) fn is_measuring(&self) -> bool {
+        self.measuring.load(Ordering::Relaxed)
+    }
+
+    /// Whether the measured time is over: a connection that breaks now is no failure.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_stopping() || self.over.load(Ordering::Relaxed)
+    }
+
+    /// Takes `bytes` from the limit; at its end the session is cut off and this is `false`.
+    pub(crate) fn spend(&self, bytes: u64) -> bool {
+        let Some(budget) = &self.budget else {
+            return true;
+        };
+        let left = budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+            left.checked_sub(bytes)
+        });
+        if left.is_err() {
+            self.end(Ended::ByteLimit, None);
+            self.abort();
+        }
+        left.is_ok()
+    }
+
+    /// Waits until then; `false` where the session ends first.
+    pub(crate) fn sleep_until(&self, deadline: Instant) -> bool {
+        let mut state = self.lock();
+        while !self.is_stopping() {
+            let left = deadline.since(Clock.now());
+            if left.is_zero() {
+                return true;
+            }
+            state = self.wait_for(state, left);
+        }
+        false
+    }
+
+    /// Must come before the first flow: without a warm-up, amounts count from the first byte on.
+    pub(crate) fn prepare(&self, plan: &Plan) {
+        self.measuring
+            .store(plan.warmup.is_zero(), Ordering::Relaxed);
+    }
+
+    /// Announces a flow.
+    pub(crate) fn enter(&self) -> Ticket<'_> {
+        let mut state = self.lock();
+        state.open += 1;
+        if state.open == 1 {
+            state.busy_since = Some(Clock.now());
+            self.changed.notify_all();
+        }
+        Ticket(self)
+    }
+
+    /// Whether more flows may come although none is under way.
+    pub(crate) fn set_accepting(&self, accepting: bool) {
+        self.lock().accepting = accepting;
+        self.changed.notify_all();
+    }
+
+    /// Makes the counters of a flow.
+    pub(crate) fn meter(&self) -> Arc<Meter> {
+        let meter = Arc::new(Meter::default());
+        self.lock().meters.push(Arc::clone(&meter));
+        meter
+    }
+
+    /// Remembers a socket that must be cut off with the session.
+    pub(crate) fn watch_stream(&self, stream: &Arc<TcpStream>) {
+        let mut state = self.lock();
+        state.streams.retain(|stream| stream.strong_count() > 0);
+        state.streams.push(Arc::downgrade(stream));
+        if state.aborted {
+            cut_off(stream);
+        }
+    }
+
+    /// Remembers the listener that waits for flows of this session; stopping wakes its `accept`.
+    pub(crate) fn watch_listener(&self, listener: &Arc<TcpListener>) {
+        let mut state = self.lock();
+        state.listener = Some(Arc::clone(listener));
+        if self.is_stopping() {
+            wake_accept(listener);
+        }
+    }
+
+    /// Cuts time into intervals until all flows have ended and no more may come.
+    ///
+    /// # Errors
+    /// What a flow or [`Session::fail`] left.
+    pub(crate) fn watch(
+        &self,
+        plan: &Plan,
+        on_interval: &mut dyn FnMut(&Interval),
+    ) -> Result<Summary, Error> {
+        let mut summary = Summary::default();
+        let mut started = None;
+        let mut last = Instant::ZERO;
+        while let Some(busy_since) = self.wait_until_busy() {
+            let started = *started.get_or_insert(busy_since);
+            last = last.max(busy_since);
+            loop {
+                let wake = self.wait(plan.next_cut(started, last), self.end_of(plan, started));
+                let (Wake::Idle(now) | Wake::Look(now)) = wake;
+                let phase = plan.phase(started, self.end_of(plan, started), last);
+                if let Some(interval) = self.look(last, now, phase) {
+                    summary.add(&interval);
+                    on_interval(&interval);
+                }
+                last = last.max(now);
+                if matches!(wake, Wake::Idle(_)) {
+                    break;
+                }
+                self.on_time(plan, started, now);
+            }
+        }
+        let mut state = self.lock();
+        summary.ended = state.ended;
+        state.failure.take().map_or(Ok(summary), Err)
+    }
+
+    fn end(&self, ended: Ended, failure: Option<Error>) {
+        let mut state = self.lock();
+        state.failure = state.failure.take().or(failure);
+        if state.stopped_at.is_none() {
+            state.stopped_at = Some(Clock.now());
+            state.ended = ended;
+        }
+        self.stopping.store(true, Ordering::Relaxed);
+        if let Some(listener) = state.listener.take() {
+            wake_accept(&listener);
+        }
+        self.changed.notify_all();
+    }
+
+    fn abort(&self) {
+        let mut state = self.lock();
+        state.aborted = true;
+        state
+            .streams
+            .iter()
+            .filter_map(Weak::upgrade)
+            .for_each(|stream| cut_off(&stream));
+    }
+
+    /// What is due at a cut: the end of the warm-up, the end of the run, the end of the grace.
+    fn on_time(&self, plan: &Plan, started: Instant, now: Instant) {
+        if now >= started + plan.warmup {
+            self.measuring.store(true, Ordering::Relaxed);
+        }
+        let Some(stopped_at) = self.lock().stopped_at else {
+            let over = plan
+                .time
+                .is_some_and(|time| now >= started + plan.warmup + time);
+            self.over.store(over, Ordering::Relaxed);
+            if over && plan.stop_at_end {
+                self.end(Ended::Complete, None);
+            }
+            return;
+        };
+        if now >= stopped_at + GRACE {
+            self.abort();
+        }
+    }
+
+    /// The end of the measured time, as far as it is known.
+    fn end_of(&self, plan: &Plan, started: Instant) -> Instant {
+        let planned = plan
+            .time
+            .map_or(Instant::MAX, |time| started + plan.warmup + time);
+        planned.min(self.lock().stopped_at.unwrap_or(Instant::MAX))
+    }
+
+    fn look(&self, from: Instant, to: Instant, phase: Phase) -> Option<Interval> {
+        let mut interval = Interval {
+            end_ns: to.as_nanos(),
+            length_ns: u64::try_from(to.since(from).as_nanos()).unwrap_or(u64::MAX),
+            phase,
+            received_bytes: 0,
+            sent_bytes: 0,
+            operations: 0,
+            responses_ns: Responses::default(),
+        };
+        let mut state = self.lock();
+        for meter in &state.meters {
+            meter.take_into(&mut interval);
+        }
+        // A meter that only this list holds belonged to a flow that has ended.
+        state.meters.retain(|meter| Arc::strong_count(meter) > 1);
+        let counted = interval.received_bytes + interval.sent_bytes + interval.operations;
+        (interval.length_ns > 0 || counted > 0).then_some(interval)
+    }
+
+    fn wait_until_busy(&self) -> Option<Instant> {
+        let mut state = self.lock();
+        loop {
+            if let Some(since) = state.busy_since.take() {
+                return Some(since);
+            }
+            if !state.accepting {
+                return None;
+            }
+            state = self.wait_for(state, Duration::from_secs(1));
+        }
+    }
+
+    /// Waits for `deadline`, for the last flow's end, or for an end that came before `known_end`.
+    fn wait(&self, deadline: Instant, known_end: Instant) -> Wake {
+        let mut state = self.lock();
+        loop {
+            let now = Clock.now();
+            if state.open == 0 {
+                state.busy_since = None;
+                return Wake::Idle(state.idle_since);
+            }
+            let stopped_now = state.stopped_at.is_some_and(|at| at < known_end);
+            let left = deadline.since(now);
+            if stopped_now || left.is_zero() {
+                return Wake::Look(now);
+            }
+            state = self.wait_for(state, left);
+        }
+    }
+
+    fn wait_for<'g>(&self, state: MutexGuard<'g, State>, time: Duration) -> MutexGuard<'g, State> {
+        self.changed
+            .wait_timeout(state, time)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.open -= 1;
+        if state.open == 0 {
+            state.idle_since = Clock.now();
+            self.0.changed.notify_all();
+        }
+    }
+}
+
+impl Plan {
+    /// The next cut after `last`: a whole interval, or the end of a phase.
+    fn next_cut(&self, started: Instant, last: Instant) -> Instant {
+        let warm = started + self.warmup;
+        let ends = [
+            Some(warm),
+            self.time.map(|time| warm + time),
+            Some(last + self.interval),
+        ];
+        ends.into_iter()
+            .flatten()
+            .filter(|cut| *cut > last)
+            .min()
+            .unwrap_or(Instant::MAX)
+    }
+
+    fn phase(&self, started: Instant, end: Instant, from: Instant) -> Phase {
+        if from >= end {
+            Phase::After
+        } else if from < started + self.warmup {
+            Phase::Warmup
+        } else {
+            Phase::Measured
+        }
+    }
+}
+
+/// Reads and writes on the socket return at once, and its close resets the connection.
+fn cut_off(stream: &TcpStream) {
+    // Both fail only on a socket that is closed already, which is what is wanted.
+    let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
+    let _ = shutdown(stream.as_fd(), Shutdown::Both);
+}
+
+/// Linux 6.18 net/ipv4/af_inet.c, inet_shutdown: a listening socket is disconnected, and its
+/// `accept` returns EINVAL.
+fn wake_accept(listener: &TcpListener) {
+    let _ = shutdown(listener.as_fd(), Shutdown::Read);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn seconds(s: u64) -> Instant {
+        Instant::from_nanos(s * 1_000_000_000)
+    }
+
+    #[test]
+    fn time_is_cut_at_the_ends_of_phases() {
+        let plan = Plan {
+            warmup: Duration::from_secs(3),
+            time: Some(Duration::from_secs(5)),
+            interval: Duration::from_secs(2),
+            stop_at_end: true,
+        };
+        let started = seconds(10);
+        let check = |last, cut, phase| {
+            assert_eq!(
+                plan.next_cut(started, seconds(last)),
+                seconds(cut),
+                "after {last}"
+            );
+            assert_eq!(
+                plan.phase(started, seconds(18), seconds(last)),
+                phase,
+                "from {last}"
+            );
+        };
+        check(10, 12, Phase::Warmup);
+        check(12, 13, Phase::Warmup);
+        check(13, 15, Phase::Measured);
+        check(17, 18, Phase::Measured);
+        check(18, 20, Phase::After);
+    }
+
+    #[test]
+    fn a_limit_of_bytes_ends_the_session() {
+        let session = Session::with_byte_limit(100);
+        assert!(session.spend(60));
+        assert!(session.spend(40));
+        assert!(!session.is_stopping());
+        assert!(!session.spend(1));
+        assert!(session.is_stopping());
+    }
+
+    #[test]
+    fn a_failure_outlives_the_flows() {
+        let session = Session::new();
+        drop(session.enter());
+        session.fail(Error::Peer("gone".into()));
+        let plan = Plan {
+            warmup: Duration::ZERO,
+            time: None,
+            interval: Duration::from_secs(1),
+            stop_at_end: true,
+        };
+        let result = session.watch(&plan, &mut |_| ());
+        assert_eq!(result.expect_err("a failure").to_string(), "gone");
+    }
+}

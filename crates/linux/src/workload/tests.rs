@@ -1,0 +1,313 @@
+//! Every workload over loopback, counted exactly at both ends.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use base::{Bytes, KnobValue, Rate};
+use lab::{Amount, Completion, Direction, Workload, WriteMethod};
+
+use super::*;
+use crate::error::Result;
+
+const KIB: u64 = 1 << 10;
+
+fn spec(workload: Workload) -> RunSpec {
+    RunSpec {
+        workload,
+        sockets: SocketSpec {
+            default_congestion: Some("cubic".into()),
+            ..SocketSpec::default()
+        },
+        warmup: Duration::ZERO,
+        interval: Duration::from_millis(20),
+    }
+}
+
+fn local() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+/// Runs both ends; the server is told to stop when the client has ended.
+fn run(client: &RunSpec, server: &RunSpec) -> (Result<Summary>, Result<Summary>) {
+    client.check().expect("a valid workload");
+    let listener = server.sockets.listen(local()).expect("listens");
+    let remote = Remote {
+        address: listener.local_addr().expect("bound"),
+        token: None,
+        timeout: Duration::from_secs(10),
+    };
+    let (ours, theirs) = (Session::new(), Session::new());
+    std::thread::scope(|scope| {
+        let serving =
+            scope.spawn(|| run_server(server, Source::Everybody(listener), &theirs, &mut |_| ()));
+        let asked = run_client(client, &remote, &ours, &mut |_| ());
+        theirs.stop();
+        (asked, serving.join().expect("no panic"))
+    })
+}
+
+fn run_same(workload: Workload) -> (Summary, Summary) {
+    let spec = spec(workload);
+    let (client, server) = run(&spec, &spec);
+    (
+        client.expect("the client ends"),
+        server.expect("the server ends"),
+    )
+}
+
+#[test]
+fn bulk_arrives_to_the_byte_in_every_direction() {
+    let check = |direction, flows, up, down| {
+        let (client, server) = run_same(Workload::Bulk {
+            direction,
+            flows,
+            write_size: Bytes(10_000),
+            amount: Amount::Bytes(Bytes(1_000_003)),
+        });
+        let flows = u64::from(flows);
+        assert_eq!(client.all_sent_bytes, up * flows, "{direction:?}");
+        assert_eq!(server.all_received_bytes, up * flows, "{direction:?}");
+        assert_eq!(server.all_sent_bytes, down * flows, "{direction:?}");
+        assert_eq!(client.all_received_bytes, down * flows, "{direction:?}");
+        let arrived = client.measured.received_bytes + server.measured.received_bytes;
+        assert!(arrived > 0, "{direction:?}: something was measured");
+    };
+    check(Direction::Up, 1, 1_000_003, 0);
+    check(Direction::Down, 2, 0, 1_000_003);
+    check(Direction::Both, 3, 1_000_003, 1_000_003);
+}
+
+#[test]
+fn a_bulk_of_a_time_ends_and_loses_nothing() {
+    for direction in [Direction::Up, Direction::Down] {
+        let (client, server) = run_same(Workload::Bulk {
+            direction,
+            flows: 1,
+            write_size: Bytes(128 * KIB),
+            amount: Amount::Time(Duration::from_millis(200)),
+        });
+        assert_eq!(client.all_sent_bytes, server.all_received_bytes);
+        assert_eq!(client.all_received_bytes, server.all_sent_bytes);
+        assert_eq!(client.ended, Ended::Complete);
+        assert_eq!(client.congestion, "cubic");
+    }
+}
+
+#[test]
+fn operations_are_counted_at_both_ends() {
+    let amount = Amount::Operations(50);
+    let wwr = |method| Workload::WriteWriteRead {
+        writes: 3,
+        write_size: Bytes(100),
+        reply: Bytes(7),
+        method,
+        amount,
+    };
+    let quotes = |delayed_acks, amount| Workload::Quotes {
+        writes: 2,
+        write_size: Bytes(50),
+        reply: Bytes(101),
+        delayed_acks,
+        amount,
+    };
+    let check = |workload: Workload, up: u64, down: u64, operations: u64| {
+        let (client, server) = run_same(workload.clone());
+        let name = format!("{workload:?}");
+        assert_eq!(client.all_operations, operations, "{name}");
+        assert_eq!(server.all_operations, operations, "{name}");
+        assert_eq!(client.all_sent_bytes, operations * up, "{name}");
+        assert_eq!(server.all_received_bytes, operations * up, "{name}");
+        assert_eq!(client.all_received_bytes, operations * down, "{name}");
+        let response = client.measured.response_us().expect("timed");
+        assert_eq!(response.n, operations, "{name}");
+        assert!(
+            response.p50 <= response.p99 && response.p99 <= response.max,
+            "{name}"
+        );
+    };
+    check(
+        Workload::RequestResponse {
+            request: Bytes(200_000),
+            response: Bytes(300_001),
+            flows: 2,
+            amount,
+        },
+        200_000,
+        300_001,
+        100,
+    );
+    check(
+        Workload::ConnectRequestClose {
+            request: Bytes(100),
+            response: Bytes(1000),
+            amount,
+        },
+        100,
+        1000,
+        50,
+    );
+    for method in [WriteMethod::Writev, WriteMethod::MsgMore, WriteMethod::Cork] {
+        check(wwr(method), 300, 7, 50);
+    }
+    check(quotes(false, amount), 100, 101, 50);
+    check(quotes(true, Amount::Operations(4)), 100, 101, 4);
+    for reconnect in [false, true] {
+        let burst = Workload::Bursts {
+            burst: Bytes(300_000),
+            idle: Duration::from_millis(1),
+            reconnect,
+            amount: Amount::Operations(5),
+        };
+        check(burst, 300_000, 1, 5);
+    }
+}
+
+/// Linux 6.18 net/ipv4/tcp_output.c, tcp_nagle_check: the second piece waits for the ACK of the
+/// first one, which the reader delays by 40 ms. The ratio to the cure is beyond doubt.
+#[test]
+fn the_faults_stall_and_their_cures_do_not() {
+    let run = |method, settings: &[(&'static str, KnobValue)]| {
+        let mut spec = spec(Workload::WriteWriteRead {
+            writes: 2,
+            write_size: Bytes(100),
+            reply: Bytes(1),
+            method,
+            amount: Amount::Operations(12),
+        });
+        spec.sockets.settings.extend(settings.iter().cloned());
+        let (client, server) = super::tests::run(&spec, &spec);
+        server.expect("the server ends");
+        client
+            .expect("the client ends")
+            .measured
+            .responses_ns
+            .quantile(0.5)
+    };
+    let stalled = run(WriteMethod::Write, &[]);
+    let cured = run(WriteMethod::Write, &[("nodelay", KnobValue::Flag(true))]);
+    let corked = run(
+        WriteMethod::CorkForever,
+        &[("nodelay", KnobValue::Flag(true))],
+    );
+    assert!(stalled > cured * 5, "{stalled:?} against {cured:?}");
+    assert!(corked > cured * 5, "{corked:?} against {cured:?}");
+}
+
+#[test]
+fn records_are_done_when_written_or_when_acknowledged() {
+    for (completion, per_second) in [
+        (Completion::Written, None),
+        (Completion::Written, Some(1000)),
+        (Completion::Acknowledged, None),
+    ] {
+        let (client, server) = run_same(Workload::Records {
+            record: Bytes(100),
+            per_second,
+            completion,
+            amount: Amount::Operations(40),
+        });
+        assert_eq!(server.all_received_bytes, 4_000);
+        assert_eq!(client.measured.response_us().expect("timed").n, 40);
+    }
+}
+
+#[test]
+fn readers_and_writers_keep_their_pace() {
+    let (_, server) = run_same(Workload::SlowReader {
+        read_size: Bytes(5 * KIB),
+        every: Duration::from_millis(10),
+        amount: Amount::Time(Duration::from_millis(300)),
+    });
+    // One read per period of the time that was really measured, and one at either end.
+    let reads = server.measured.received_bytes / (5 * KIB);
+    assert!(
+        reads as f64 <= server.measured.duration_s * 100.0 + 2.0,
+        "{server:?}"
+    );
+    let (client, server) = run_same(Workload::Paced {
+        rate: Rate::from_bits_per_second(8_000_000),
+        write_size: Bytes(1000),
+        amount: Amount::Time(Duration::from_millis(300)),
+    });
+    let writes = client.all_sent_bytes / 1000;
+    assert!(
+        writes as f64 <= client.measured.duration_s * 1000.0 + 2.0,
+        "{client:?}"
+    );
+    assert_eq!(server.all_received_bytes, client.all_sent_bytes);
+}
+
+#[test]
+fn a_server_that_closes_early_is_an_error() {
+    let listener = TcpListener::bind(local()).expect("binds");
+    let remote = Remote {
+        address: listener.local_addr().expect("bound"),
+        token: None,
+        timeout: Duration::from_secs(10),
+    };
+    let spec = spec(Workload::RequestResponse {
+        request: Bytes(1),
+        response: Bytes(1),
+        flows: 1,
+        amount: Amount::Time(Duration::from_secs(60)),
+    });
+    let closer = std::thread::spawn(move || drop(listener.accept()));
+    let error = run_client(&spec, &remote, &Session::new(), &mut |_| ()).expect_err("closed");
+    assert!(
+        error.to_string().contains("closed the connection"),
+        "{error}"
+    );
+    closer.join().expect("no panic");
+}
+
+#[test]
+fn a_server_outlives_its_clients_and_stops_on_command() {
+    let spec = spec(Workload::RequestResponse {
+        request: Bytes(10),
+        response: Bytes(10),
+        flows: 1,
+        amount: Amount::Operations(5),
+    });
+    let listener = spec.sockets.listen(local()).expect("listens");
+    let remote = Remote {
+        address: listener.local_addr().expect("bound"),
+        token: None,
+        timeout: Duration::from_secs(10),
+    };
+    let session = Session::new();
+    let summary = std::thread::scope(|scope| {
+        let serving =
+            scope.spawn(|| run_server(&spec, Source::Everybody(listener), &session, &mut |_| ()));
+        for _ in 0..3 {
+            run_client(&spec, &remote, &Session::new(), &mut |_| ()).expect("served");
+            // Breaks off in the middle of a request.
+            drop(TcpStream::connect(remote.address).expect("connects"));
+        }
+        session.stop();
+        serving.join().expect("no panic").expect("no failure")
+    });
+    assert_eq!(summary.all_operations, 15);
+    assert_eq!(summary.ended, Ended::Stopped);
+}
+
+#[test]
+fn nonsense_is_refused_with_its_range() {
+    let check = |workload: Workload, expected: &str| {
+        let message = spec(workload).check().expect_err("nonsense");
+        assert!(message.contains(expected), "{message}");
+    };
+    let bulk = |flows, write_size, amount| Workload::Bulk {
+        direction: Direction::Up,
+        flows,
+        write_size: Bytes(write_size),
+        amount,
+    };
+    let second = Amount::Time(Duration::from_secs(1));
+    check(bulk(0, 1, second), "flows 0: the range is 1 to 128");
+    check(bulk(1, 0, second), "write size 0B: the range is 1B to 1MiB");
+    check(bulk(1, 1, Amount::Bytes(Bytes(0))), "an amount of nothing");
+    check(
+        bulk(1, 1, Amount::Time(Duration::ZERO)),
+        "time: the range is 1ms",
+    );
+}

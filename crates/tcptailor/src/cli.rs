@@ -1,0 +1,98 @@
+//! The command line: global flags and the list of commands. Each command's own flags live beside
+//! its code in [`crate::commands`].
+//!
+//! Letters: `bench` and `serve` follow iperf3, all other commands follow `ip` and `ss`; a test
+//! below lists the letters of each command, so that a collision is a decision.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::commands;
+
+const EXAMPLES: &str = "\
+Examples:
+  tcptailor fit --lab nagle          find and fix a stall on a lab path of this machine
+  tcptailor fit 10.0.0.9             the same towards a host that runs `tcptailor serve`
+  tcptailor diagnose -t 5s           what limits the connections of this machine?
+  tcptailor diagnose --pid 4127 -v   ... of one process, with the evidence
+  tcptailor check                    what this machine allows
+
+Exit codes:
+  0  done, or nothing to improve     1  failed while running     2  wrong usage
+  3  findings (`--fail-on`)          4  a permission or kernel feature is missing
+  5  applied, verification failed, rolled back                 130  interrupted";
+
+/// Fits TCP to the path and to the traffic, and proves it.
+///
+/// Names what limits a TCP connection, proposes the smallest change that helps, applies it,
+/// measures again, and keeps it or rolls it back.
+#[derive(Debug, Parser)]
+#[command(name = "tcptailor", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(arg_required_else_help = true, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) globals: Globals,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Flags that every command has.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct Globals {
+    /// Print one JSON document on stdout, errors included.
+    #[arg(short, long, global = true)]
+    pub(crate) json: bool,
+    /// Say more: evidence, units, raw fields; twice for everything.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+    /// Say only what was asked for: no progress, no notes.
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Colours; `auto` obeys `NO_COLOR` and `CLICOLOR_FORCE`.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: Color,
+}
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Fit(commands::fit::Args),
+    Diagnose(commands::diagnose::Args),
+    Bench(commands::bench::Args),
+    Serve(commands::serve::Args),
+    Apply(commands::apply::Args),
+    Status(commands::apply::StatusArgs),
+    Rollback(commands::apply::RollbackArgs),
+    Recover(commands::apply::RecoverArgs),
+    Lab(commands::lab::Args),
+    Check(commands::check::Args),
+    Knobs(commands::knobs::Args),
+    #[command(hide = true)]
+    Worker(commands::worker::Args),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_misspelt_command_is_recognised() {
+        let message = Cli::try_parse_from(["tcptailor", "diagnos"]).expect_err("no such command");
+        assert!(message.to_string().contains("'diagnose'"), "{message}");
+    }
+}

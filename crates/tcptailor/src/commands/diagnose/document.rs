@@ -1,0 +1,221 @@
+//! The answer as data: what `--json` prints, and what the table is made of.
+
+use std::net::SocketAddr;
+
+use base::{Change, KnobValue, Limit, Live, Netns, Scope, Target};
+use flow::{Confidence, Evidence, NextLimit, Proposal, Side, Timeline, Verdict};
+use linux::WatchedFlow;
+use serde::Serialize;
+
+use crate::targets::Ends;
+
+/// The whole answer. Flows with findings come first.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Document {
+    /// Seconds that were observed.
+    pub(crate) duration_s: f64,
+    /// Whether the user ended the observation early.
+    pub(crate) interrupted: bool,
+    /// Flows with at least one finding.
+    pub(crate) findings: usize,
+    /// Processes whose sockets have no owner here, because we may not look into them.
+    pub(crate) unseen_processes: usize,
+    /// Connections that were not watched because there were too many.
+    pub(crate) flows_left_out: usize,
+    pub(crate) flows: Vec<FlowRow>,
+}
+
+/// One connection.
+#[derive(Debug, Serialize)]
+pub(crate) struct FlowRow {
+    pub(crate) netns: Netns,
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: SocketAddr,
+    pub(crate) pid: Option<u32>,
+    pub(crate) command: Option<String>,
+    /// Where most of the payload went.
+    pub(crate) direction: Direction,
+    /// Whether no payload moved and none was waiting.
+    pub(crate) idle: bool,
+    /// Whether the socket at the other end was seen too.
+    pub(crate) both_ends_seen: bool,
+    pub(crate) samples: usize,
+    /// Short connections of one service are shown as one: so many.
+    pub(crate) connections: usize,
+    pub(crate) rate_bps: Option<u64>,
+    pub(crate) min_rtt_us: Option<u64>,
+    pub(crate) srtt_us: Option<u64>,
+    pub(crate) verdicts: Vec<VerdictRow>,
+    /// Why there is no verdict.
+    pub(crate) unknown: Option<String>,
+    /// Why options such as `TCP_NODELAY` could not be read.
+    pub(crate) options_error: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Direction {
+    Out,
+    In,
+}
+
+/// One verdict on it.
+#[derive(Debug, Serialize)]
+pub(crate) struct VerdictRow {
+    pub(crate) id: &'static str,
+    pub(crate) sentence: &'static str,
+    pub(crate) finding: bool,
+    pub(crate) limit: Option<Limit>,
+    pub(crate) share: f64,
+    pub(crate) confidence: Confidence,
+    pub(crate) evidence: Vec<Evidence>,
+    pub(crate) next: Option<NextLimit>,
+    /// What to change: the smallest scope.
+    pub(crate) change: Option<ChangeRow>,
+    /// Whether that change reaches the open connection; null where there is no change.
+    pub(crate) live: Option<bool>,
+    /// Other changes that would help as well.
+    pub(crate) alternatives: Vec<ChangeRow>,
+    pub(crate) remark: String,
+}
+
+/// A change, with where to make it if that is known and reachable.
+#[derive(Debug, Serialize)]
+pub(crate) struct ChangeRow {
+    pub(crate) knob: &'static str,
+    pub(crate) to: KnobValue,
+    /// The value with its unit.
+    pub(crate) to_text: String,
+    pub(crate) side: Side,
+    pub(crate) scope: Scope,
+    pub(crate) takes_effect: Live,
+    pub(crate) risk: &'static str,
+    pub(crate) target: Option<Target>,
+}
+
+impl FlowRow {
+    /// What limits it, if that could be said.
+    pub(crate) fn main(&self) -> Option<&VerdictRow> {
+        self.verdicts.first()
+    }
+
+    pub(crate) fn has_finding(&self) -> bool {
+        self.verdicts.iter().any(|verdict| verdict.finding)
+    }
+
+    /// The numbers of a flow; verdicts are added by the caller.
+    pub(crate) fn of(timeline: &Timeline, ends: &Ends, watched: &WatchedFlow) -> Self {
+        let micros = |time: std::time::Duration| u64::try_from(time.as_micros()).ok();
+        let (sent, received) = (timeline.rate(), timeline.receive_rate());
+        let (direction, rate) = if received > sent {
+            (Direction::In, received)
+        } else {
+            (Direction::Out, sent)
+        };
+        Self {
+            netns: ends.local.netns.clone(),
+            local: ends.local.key.local,
+            remote: ends.local.key.remote,
+            pid: ends.local.pid,
+            command: watched
+                .owners
+                .first()
+                .map(|owner| owner.process.command.clone()),
+            direction,
+            idle: is_idle(timeline),
+            both_ends_seen: ends.remote.is_some(),
+            samples: timeline.len(),
+            connections: 1,
+            rate_bps: rate.map(base::Rate::bits_per_second),
+            min_rtt_us: timeline.min_rtt().and_then(micros),
+            srtt_us: timeline.srtt().and_then(micros),
+            verdicts: Vec::new(),
+            unknown: None,
+            options_error: watched.options_error.as_ref().map(ToString::to_string),
+        }
+    }
+}
+
+/// No payload moved and none was waiting for anything.
+fn is_idle(timeline: &Timeline) -> bool {
+    let moved = |count: Option<u64>| count.is_some_and(|bytes| bytes > 0);
+    let waiting = |samples: Option<u32>| samples.is_some_and(|pkts| pkts > 0);
+    !moved(timeline.counted(|s| s.bytes_sent))
+        && !moved(timeline.counted(|s| s.bytes_received))
+        && !waiting(timeline.largest(|s| s.unacked_pkts))
+        && !moved(timeline.largest(|s| s.notsent_bytes.map(u64::from)))
+}
+
+impl VerdictRow {
+    pub(crate) fn of(verdict: &Verdict, ends: &Ends) -> Self {
+        let mut changes = verdict
+            .proposals
+            .iter()
+            .map(|proposal| ChangeRow::of(proposal, ends));
+        let change = changes.next();
+        Self {
+            id: verdict.diagnosis.id,
+            sentence: verdict.diagnosis.sentence,
+            finding: verdict.diagnosis.is_finding(),
+            limit: verdict.limit,
+            share: (verdict.share * 1e4).round() / 1e4,
+            confidence: verdict.confidence,
+            evidence: verdict.evidence.clone(),
+            next: verdict.next.clone(),
+            live: change
+                .as_ref()
+                .map(|change| change.takes_effect == Live::Now),
+            change,
+            alternatives: changes.collect(),
+            remark: verdict.remark.clone(),
+        }
+    }
+}
+
+impl ChangeRow {
+    fn of(proposal: &Proposal, ends: &Ends) -> Self {
+        Self {
+            knob: proposal.knob.name,
+            to: proposal.to.clone(),
+            to_text: proposal.knob.format(&proposal.to),
+            side: proposal.side,
+            scope: proposal.knob.scope,
+            takes_effect: proposal.live,
+            risk: proposal.risk,
+            target: ends.change(proposal).map(|change| change.target),
+        }
+    }
+}
+
+/// What `apply` can do at once: for each finding the live changes of the smallest scope whose target
+/// is known. The same change for several flows is made once.
+pub(crate) fn plan(flows: &[FlowRow]) -> Vec<Change> {
+    let mut planned = Vec::new();
+    for verdict in flows
+        .iter()
+        .filter_map(FlowRow::main)
+        .filter(|verdict| verdict.finding)
+    {
+        let live = || {
+            verdict
+                .change
+                .iter()
+                .chain(&verdict.alternatives)
+                .filter(|change| change.takes_effect == Live::Now && change.target.is_some())
+        };
+        let Some(smallest) = live().map(|change| change.scope).min() else {
+            continue;
+        };
+        for row in live().filter(|change| change.scope == smallest) {
+            let change = Change {
+                target: row.target.clone().expect("filtered above"),
+                knob: row.knob.into(),
+                to: row.to.clone(),
+            };
+            if !planned.contains(&change) {
+                planned.push(change);
+            }
+        }
+    }
+    planned
+}

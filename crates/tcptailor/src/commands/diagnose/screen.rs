@@ -1,0 +1,281 @@
+//! The answer for people: a table of flows, what to change, and what to type next.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use base::Live;
+use flow::Side;
+
+use super::document::{ChangeRow, Direction, Document, FlowRow, VerdictRow};
+use crate::human;
+use crate::output;
+
+/// Rows without a finding that are shown unless everything is asked for.
+const OTHER_ROWS_MAX: usize = 20;
+
+/// What the screen says beyond the document.
+pub(crate) struct Style<'a> {
+    pub(crate) verbosity: u8,
+    /// The commands to go on with.
+    pub(crate) next: &'a str,
+}
+
+pub(crate) fn render(document: &Document, style: &Style<'_>) -> String {
+    let mut screen = String::new();
+    let shown = rows_to_show(document, style.verbosity);
+    if !shown.is_empty() {
+        screen.push_str(&table(&shown));
+        for (number, flow) in shown.iter().enumerate() {
+            screen.push_str(&details(number + 1, flow, style.verbosity));
+        }
+        screen.push('\n');
+    }
+    screen.push_str(&summary(document, shown.len()));
+    if !style.next.is_empty() {
+        screen.push_str(style.next);
+        screen.push('\n');
+    }
+    screen
+}
+
+/// All flows with findings, and some of the others that do something.
+fn rows_to_show(document: &Document, verbosity: u8) -> Vec<&FlowRow> {
+    let (findings, others): (Vec<&FlowRow>, Vec<&FlowRow>) =
+        document.flows.iter().partition(|flow| flow.has_finding());
+    let all = verbosity > 1;
+    let limit = if all { usize::MAX } else { OTHER_ROWS_MAX };
+    let others = others
+        .into_iter()
+        .filter(|flow| all || !flow.idle)
+        .take(limit);
+    findings.into_iter().chain(others).collect()
+}
+
+fn table(flows: &[&FlowRow]) -> String {
+    let mut table = output::table(&[
+        "",
+        "FLOW",
+        "PID/CMD",
+        "RATE",
+        "MIN RTT",
+        "LIMITED BY",
+        "SHARE",
+    ]);
+    for (number, flow) in flows.iter().enumerate() {
+        let (limited_by, share) = match flow.main() {
+            Some(verdict) => (verdict.id.to_owned(), human::share(verdict.share)),
+            None if flow.idle => ("idle".into(), String::new()),
+            None => ("unknown".into(), String::new()),
+        };
+        table.add_row([
+            (number + 1).to_string(),
+            ends(flow),
+            owner(flow),
+            flow.rate_bps.map_or_else(|| "?".into(), human::rate),
+            flow.min_rtt_us
+                .map_or_else(|| "?".into(), |us| human::micros(us as f64)),
+            limited_by,
+            share,
+        ]);
+    }
+    output::align_right(&mut table, &[3, 4, 6]);
+    output::render(&table)
+}
+
+/// `10.0.0.5:51514 < 10.0.9.2:443`: the arrow points where the data goes.
+fn ends(flow: &FlowRow) -> String {
+    let arrow = match flow.direction {
+        Direction::Out => '>',
+        Direction::In => '<',
+    };
+    format!("{} {arrow} {}", flow.local, flow.remote)
+}
+
+fn owner(flow: &FlowRow) -> String {
+    match (flow.pid, &flow.command) {
+        (Some(pid), Some(command)) => format!("{pid}/{command}"),
+        (Some(pid), None) => pid.to_string(),
+        (None, _) => "?".into(),
+    }
+}
+
+/// What follows the table for one flow: its findings, and with `-v` every verdict with evidence.
+fn details(number: usize, flow: &FlowRow, verbosity: u8) -> String {
+    let mut text = String::new();
+    let told = flow
+        .verdicts
+        .iter()
+        .filter(|verdict| verdict.finding || verbosity > 0);
+    for verdict in told {
+        let bold = anstyle::Style::new().bold();
+        write!(text, "\n{number}  {bold}{}{bold:#}: ", verdict.id).expect("a String grows");
+        push_wrapped(
+            &mut text,
+            verdict.sentence,
+            "   ",
+            number.to_string().len() + verdict.id.len() + 4,
+        );
+        push_advice(&mut text, verdict);
+        if verbosity > 0 {
+            push_evidence(&mut text, verdict);
+        }
+    }
+    if let Some(unknown) = flow
+        .unknown
+        .as_ref()
+        .filter(|_| verbosity > 0 && !flow.idle)
+    {
+        write!(text, "\n{number}  unknown: ").expect("a String grows");
+        push_wrapped(&mut text, unknown, "   ", number.to_string().len() + 11);
+    }
+    text
+}
+
+/// The main verdict on one flow with everything that speaks for it, and further findings.
+pub(crate) fn findings(flow: &FlowRow) -> String {
+    let bold = anstyle::Style::new().bold();
+    let mut text = String::new();
+    for (index, verdict) in flow.verdicts.iter().enumerate() {
+        if index > 0 && !verdict.finding {
+            continue;
+        }
+        writeln!(text, "\n{bold}{}{bold:#}", verdict.id).expect("a String grows");
+        text.push_str("   ");
+        push_wrapped(&mut text, verdict.sentence, "   ", 3);
+        push_evidence(&mut text, verdict);
+        push_advice(&mut text, verdict);
+    }
+    if let Some(unknown) = &flow.unknown {
+        text.push_str("\nunknown: ");
+        push_wrapped(&mut text, unknown, "   ", 9);
+    }
+    text
+}
+
+fn push_advice(text: &mut String, verdict: &VerdictRow) {
+    let green = anstyle::AnsiColor::Green.on_default();
+    for (index, change) in verdict
+        .change
+        .iter()
+        .chain(&verdict.alternatives)
+        .enumerate()
+    {
+        let label = if index == 0 { "change" } else { "or    " };
+        let indent = "            ";
+        write!(text, "   {green}{label}{green:#}   ").expect("a String grows");
+        push_wrapped(text, &advice(change), indent, indent.len());
+    }
+    if let Some(next) = &verdict.next {
+        let rate = next
+            .rate
+            .map(|rate| format!(" ({})", human::rate(rate.bits_per_second())));
+        text.push_str("   then     ");
+        push_wrapped(
+            text,
+            &format!("{}{}", next.what, rate.unwrap_or_default()),
+            "            ",
+            12,
+        );
+    }
+    if !verdict.remark.is_empty() {
+        text.push_str("   note     ");
+        push_wrapped(text, &verdict.remark, "            ", 12);
+    }
+}
+
+/// `nodelay = on here, on the open connection; risk: more small packets`.
+fn advice(change: &ChangeRow) -> String {
+    let place = match (&change.target, change.side) {
+        (Some(target), _) => target.to_string(),
+        (None, Side::Local) => "on this host".into(),
+        (None, Side::Remote) => "on the host at the other end".into(),
+    };
+    let when = match change.takes_effect {
+        Live::Now => "at once",
+        Live::Reconnect => "for new connections",
+        Live::Restart => "after the program was started again",
+    };
+    let risk = match change.risk {
+        "" => String::new(),
+        risk => format!("; risk: {risk}"),
+    };
+    format!(
+        "{} = {}, {place}: {when}{risk}",
+        change.knob, change.to_text
+    )
+}
+
+fn push_evidence(text: &mut String, verdict: &VerdictRow) {
+    let mut table = output::table(&["  FIELD", "OBSERVED", "EXPECTED"]);
+    for row in &verdict.evidence {
+        table.add_row([&format!("  {}", row.field), &row.observed, &row.expected]);
+    }
+    let confidence = format!("{:?}", verdict.confidence).to_lowercase();
+    let share = human::share(verdict.share);
+    writeln!(
+        text,
+        "   evidence for {share} of the time, confidence {confidence}:"
+    )
+    .expect("a String grows");
+    for line in output::render(&table).lines() {
+        writeln!(text, " {line}").expect("a String grows");
+    }
+}
+
+/// Appends words in lines of at most 100 columns; `used` columns of the first are taken.
+fn push_wrapped(text: &mut String, words: &str, indent: &str, used: usize) {
+    let mut column = used;
+    let mut first = true;
+    for word in words.split_whitespace() {
+        let width = word.chars().count();
+        if !first && column + 1 + width > 100 {
+            text.push('\n');
+            text.push_str(indent);
+            column = indent.len();
+        } else if !first {
+            text.push(' ');
+            column += 1;
+        }
+        text.push_str(word);
+        column += width;
+        first = false;
+    }
+    text.push('\n');
+}
+
+fn summary(document: &Document, shown: usize) -> String {
+    let flows = document.flows.len();
+    if flows == 0 {
+        return format!(
+            "No connection was seen in {}.\n",
+            human::time(Duration::from_secs_f64(document.duration_s))
+        );
+    }
+    let mut text = match document.findings {
+        0 => format!(
+            "Nothing to improve: {} seen, no finding.",
+            human::count(flows, "flow")
+        ),
+        n => format!("{n} of {} can be faster.", human::count(flows, "flow")),
+    };
+    if shown < flows {
+        write!(
+            text,
+            " {} not shown (idle or without a finding; -vv shows all).",
+            flows - shown
+        )
+        .expect("a String grows");
+    }
+    if document.unseen_processes > 0 {
+        write!(
+            text,
+            " {} may not be looked into: their sockets have no owner here; root sees them.",
+            human::count(document.unseen_processes, "process").replace("processs", "processes")
+        )
+        .expect("a String grows");
+    }
+    text.push('\n');
+    let mut wrapped = String::new();
+    push_wrapped(&mut wrapped, &text, "", 0);
+    wrapped
+}

@@ -1,0 +1,231 @@
+//! Exit codes, and what the user reads when something failed.
+
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use crate::interrupt;
+use crate::output::Output;
+
+/// How the program ends. The numbers are part of its interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Done; or nothing to improve.
+    Done = 0,
+    /// Failed while running.
+    Failed = 1,
+    /// Wrong usage: unknown name, value out of range.
+    Usage = 2,
+    /// Findings at or above `--fail-on`, or a lab assertion that does not hold.
+    Findings = 3,
+    /// A permission or a kernel feature is missing; the message lists what.
+    Missing = 4,
+    /// Applied, but the verification failed, and rolled back.
+    RolledBack = 5,
+    /// Interrupted by the user.
+    Interrupted = 130,
+}
+
+impl Exit {
+    /// The `code` of the error document.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Usage => "usage",
+            Self::Findings => "findings",
+            Self::Missing => "missing-permission-or-feature",
+            Self::RolledBack => "rolled-back",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    fn code(self) -> ExitCode {
+        ExitCode::from(self as u8)
+    }
+}
+
+/// A failure whose exit code and advice the command knows.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    pub(crate) exit: Exit,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+}
+
+impl Problem {
+    /// The user named something that does not exist, or a value that does not fit.
+    pub(crate) fn usage(message: impl fmt::Display) -> Self {
+        Self {
+            exit: Exit::Usage,
+            message: message.to_string(),
+            hint: None,
+        }
+    }
+
+    /// With what to do next.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Problem {}
+
+/// Ends the program: reports a failure, and turns the outcome into an exit code.
+pub(crate) fn finish(outcome: anyhow::Result<Exit>, output: &Output) -> ExitCode {
+    let error = match outcome {
+        Ok(exit) => return exit.code(),
+        Err(error) => error,
+    };
+    if is_broken_pipe(&error) {
+        // The reader went away (`| head`): nobody is left to be told.
+        return Exit::Done.code();
+    }
+    let exit = exit_of(&error);
+    report(output.is_json(), exit, &message_of(&error), hint_of(&error));
+    exit.code()
+}
+
+/// Answers a command line that clap did not take, or `--help` and `--version`.
+pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
+    let asked_for_json = std::env::args_os().any(|arg| arg == "--json" || arg == "-j");
+    if error.use_stderr() && asked_for_json {
+        let text = error.render().to_string();
+        let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+        let message = lines.next().unwrap_or("wrong usage");
+        let message = message.strip_prefix("error: ").unwrap_or(message);
+        let hint = lines.find_map(|line| line.trim().strip_prefix("tip: "));
+        report(true, Exit::Usage, message, hint.map(String::from));
+        return Exit::Usage.code();
+    }
+    // A reader that went away is no reason to panic.
+    let _ = error.print();
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+fn report(json: bool, exit: Exit, message: &str, hint: Option<String>) {
+    use std::io::Write;
+    // Nothing is left to be done where even the report cannot be written.
+    let _ = if json {
+        let document = json!({"error": {"code": exit.name(), "message": message, "hint": hint}});
+        writeln!(anstream::stdout(), "{document:#}")
+    } else {
+        let red = anstyle::AnsiColor::Red.on_default().bold();
+        let hint = hint.map_or_else(String::new, |hint| format!("\n  {hint}"));
+        writeln!(anstream::stderr(), "{red}error:{red:#} {message}{hint}")
+    };
+}
+
+/// The causes in one line. Some errors tell their cause themselves; it is not told twice.
+fn message_of(error: &anyhow::Error) -> String {
+    let mut message = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if message.is_empty() {
+            message = cause;
+        } else if !message.ends_with(&cause) {
+            message = format!("{message}: {cause}");
+        }
+    }
+    message
+}
+
+/// The exit code that the cause asks for.
+fn exit_of(error: &anyhow::Error) -> Exit {
+    for cause in error.chain() {
+        if let Some(problem) = cause.downcast_ref::<Problem>() {
+            return problem.exit;
+        }
+        if let Some(error) = cause.downcast_ref::<linux::Error>() {
+            return match error {
+                linux::Error::Knob(_) => Exit::Usage,
+                _ if error.is_missing_privilege() => Exit::Missing,
+                _ if interrupt::stopped() => Exit::Interrupted,
+                _ => Exit::Failed,
+            };
+        }
+        if cause.is::<base::UnitError>() || cause.is::<base::KnobError>() {
+            return Exit::Usage;
+        }
+    }
+    if interrupt::stopped() {
+        Exit::Interrupted
+    } else {
+        Exit::Failed
+    }
+}
+
+fn hint_of(error: &anyhow::Error) -> Option<String> {
+    error
+        .chain()
+        .find_map(|cause| cause.downcast_ref::<Problem>())
+        .and_then(|problem| problem.hint.clone())
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+
+    #[test]
+    fn the_cause_decides_the_exit_code() {
+        let check = |error: anyhow::Error, expected: Exit| {
+            assert_eq!(exit_of(&error.context("while testing")), expected);
+        };
+        check(Problem::usage("unknown fault `nagel`").into(), Exit::Usage);
+        check(
+            base::find_knob("nodlay").expect_err("none").into(),
+            Exit::Usage,
+        );
+        check(
+            "5mbps".parse::<base::Rate>().expect_err("no unit").into(),
+            Exit::Usage,
+        );
+        check(anyhow::anyhow!("the peer went away"), Exit::Failed);
+        check(
+            linux::Error::Unsupported {
+                what: "x".into(),
+                hint: "y".into(),
+            }
+            .into(),
+            Exit::Missing,
+        );
+        check(linux::Error::Peer("went away".into()).into(), Exit::Failed);
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let cause = || io::Error::from(io::ErrorKind::NotFound);
+        let os: anyhow::Error = linux::Error::os("open x")(cause()).into();
+        assert_eq!(message_of(&os), "open x: entity not found");
+        let plain = anyhow::Error::from(cause()).context("reading y");
+        assert_eq!(message_of(&plain), "reading y: entity not found");
+    }
+
+    #[test]
+    fn only_a_reader_that_left_is_a_broken_pipe() {
+        let of = |kind: io::ErrorKind| anyhow::Error::from(io::Error::from(kind));
+        assert!(is_broken_pipe(
+            &of(io::ErrorKind::BrokenPipe).context("stdout")
+        ));
+        assert!(!is_broken_pipe(&of(io::ErrorKind::StorageFull)));
+        let hinted: anyhow::Result<()> = Err(Problem::usage("x").hint("do y").into());
+        let hint = hint_of(&hinted.context("z").expect_err("an error"));
+        assert_eq!(hint.as_deref(), Some("do y"));
+    }
+}

@@ -1,0 +1,112 @@
+//! Ctrl-C and SIGTERM: the first asks the command to end in order, the second ends the program.
+//!
+//! A command that runs for more than a moment looks at [`stopped`] (or hands [`stop_flag`] down)
+//! and returns; whatever it made is then taken down by `Drop`. Where a command waits in a place
+//! that cannot look, it registers with [`on_stop`] what wakes it. What a second Ctrl-C leaves
+//! behind, the next start removes.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use anyhow::Context;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::exit::Exit;
+
+static STOP: AtomicBool = AtomicBool::new(false);
+static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+static CLEANUPS: Mutex<Vec<Cleanup>> = Mutex::new(Vec::new());
+
+struct Cleanup {
+    id: u64,
+    work: Box<dyn FnOnce() + Send>,
+}
+
+/// Starts to listen for the two signals, on a thread of its own.
+pub(crate) fn install() -> anyhow::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM]).context("listening for Ctrl-C")?;
+    thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            for _signal in signals.forever() {
+                if STOP.swap(true, Ordering::SeqCst) {
+                    std::process::exit(Exit::Interrupted as i32);
+                }
+                run_cleanups();
+            }
+        })
+        .context("listening for Ctrl-C")?;
+    Ok(())
+}
+
+/// Becomes true when the user wants the program to end.
+pub(crate) fn stop_flag() -> &'static AtomicBool {
+    &STOP
+}
+
+/// Whether the user wants the program to end.
+pub(crate) fn stopped() -> bool {
+    STOP.load(Ordering::SeqCst)
+}
+
+/// Runs `work` when the first signal comes, unless the guard was dropped before. `work` runs on
+/// another thread than the command.
+#[must_use = "dropping the guard takes the cleanup back"]
+pub(crate) fn on_stop(work: impl FnOnce() + Send + 'static) -> Guard {
+    let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+    cleanups().push(Cleanup {
+        id,
+        work: Box::new(work),
+    });
+    Guard { id }
+}
+
+/// Keeps a cleanup registered.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    id: u64,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        cleanups().retain(|cleanup| cleanup.id != self.id);
+    }
+}
+
+fn cleanups() -> MutexGuard<'static, Vec<Cleanup>> {
+    // A list that a panicking thread held is still a list.
+    CLEANUPS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs what is registered, the newest first. The list is not locked while work runs, because work
+/// may drop guards.
+fn run_cleanups() {
+    let registered = std::mem::take(&mut *cleanups());
+    for cleanup in registered.into_iter().rev() {
+        (cleanup.work)();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn cleanups_run_newest_first_unless_taken_back() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let note = |name: &'static str| {
+            let seen = Arc::clone(&seen);
+            move || seen.lock().unwrap().push(name)
+        };
+        let _path = on_stop(note("path"));
+        let taken_back = on_stop(note("taken back"));
+        let _child = on_stop(note("child"));
+        drop(taken_back);
+        run_cleanups();
+        run_cleanups();
+        assert_eq!(*seen.lock().unwrap(), ["child", "path"]);
+    }
+}

@@ -1,0 +1,251 @@
+//! What the program prints: JSON documents in one envelope, tables that fit 100 columns.
+//!
+//! Results go to stdout, progress and notes to stderr. Every write can fail (a reader that left, a
+//! full disk) and says so; nothing here panics on it.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+use anyhow::Context;
+use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table, presets};
+use serde::Serialize;
+
+use crate::cli::{Color, Globals};
+
+/// Widest line of a table.
+const TABLE_COLUMNS: u16 = 100;
+
+/// Where results go, and in which form.
+#[derive(Clone, Debug)]
+pub(crate) struct Output {
+    globals: Globals,
+}
+
+/// Every document begins with this; the fields of the command follow on the same level.
+#[derive(Serialize)]
+struct Envelope<'b, T> {
+    schema: String,
+    tool: Tool,
+    host: Host,
+    time: String,
+    #[serde(flatten)]
+    body: &'b T,
+}
+
+#[derive(Serialize)]
+struct Tool {
+    version: &'static str,
+}
+
+#[derive(Serialize)]
+struct Host {
+    kernel: Option<String>,
+    cpus: Option<usize>,
+}
+
+impl Output {
+    /// Sets the colours of the whole program as the flags ask.
+    pub(crate) fn new(globals: &Globals) -> Self {
+        match globals.color {
+            Color::Auto => anstream::ColorChoice::Auto,
+            Color::Always => anstream::ColorChoice::Always,
+            Color::Never => anstream::ColorChoice::Never,
+        }
+        .write_global();
+        Self {
+            globals: globals.clone(),
+        }
+    }
+
+    /// Whether the result is a JSON document.
+    pub(crate) const fn is_json(&self) -> bool {
+        self.globals.json
+    }
+
+    /// Whether only the result is wanted.
+    pub(crate) const fn is_quiet(&self) -> bool {
+        self.globals.quiet
+    }
+
+    /// How many `-v` were given.
+    pub(crate) const fn verbosity(&self) -> u8 {
+        self.globals.verbose
+    }
+
+    /// Prints a result: as the JSON document `tcptailor/NAME/1`, or as the text that `human` makes
+    /// of it (with colours, which are removed where they are not wanted).
+    pub(crate) fn report<T: Serialize>(
+        &self,
+        name: &str,
+        body: &T,
+        human: impl FnOnce() -> String,
+    ) -> anyhow::Result<()> {
+        if self.is_json() {
+            self.print(&document(name, body)?)
+        } else {
+            self.print(&human())
+        }
+    }
+
+    /// Prints `text` on stdout as it is, for people and for generated files.
+    pub(crate) fn print(&self, text: &str) -> anyhow::Result<()> {
+        let mut stdout = anstream::stdout().lock();
+        write_lines(&mut stdout, text).context("writing to stdout")
+    }
+
+    /// Prints a line on stdout while a command runs; with `--json` nothing.
+    pub(crate) fn line(&self, text: impl Display) -> anyhow::Result<()> {
+        if self.is_json() {
+            return Ok(());
+        }
+        self.print(&text.to_string())
+    }
+
+    /// Tells something beside the result, on stderr.
+    pub(crate) fn note(&self, text: impl Display) {
+        if !self.is_quiet() {
+            // A note that nobody can read is no reason to fail.
+            let _ = writeln!(anstream::stderr(), "{text}");
+        }
+    }
+}
+
+fn write_lines(target: &mut impl Write, text: &str) -> io::Result<()> {
+    target.write_all(text.as_bytes())?;
+    if !text.ends_with('\n') {
+        target.write_all(b"\n")?;
+    }
+    target.flush()
+}
+
+/// The JSON document of a result.
+fn document<T: Serialize>(name: &str, body: &T) -> anyhow::Result<String> {
+    let envelope = Envelope {
+        schema: format!("tcptailor/{name}/1"),
+        tool: Tool {
+            version: env!("CARGO_PKG_VERSION"),
+        },
+        host: Host {
+            kernel: kernel_release(),
+            cpus: std::thread::available_parallelism().ok().map(usize::from),
+        },
+        time: rfc3339(linux::Clock.unix_millis() / 1000),
+        body,
+    };
+    serde_json::to_string_pretty(&envelope).context("writing JSON")
+}
+
+fn kernel_release() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
+    Some(text.trim().to_owned())
+}
+
+/// A table without lines, header in bold. Cells are wrapped where it would be wider than 100
+/// columns or than the terminal.
+pub(crate) fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .enforce_styling()
+        .set_header(
+            header
+                .iter()
+                .map(|name| Cell::new(name).add_attribute(Attribute::Bold)),
+        );
+    table.style_text_only();
+    let terminal = table.width().unwrap_or(TABLE_COLUMNS);
+    table.set_width(terminal.clamp(40, TABLE_COLUMNS));
+    let last = header.len() - 1;
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, if index == last { 0 } else { 2 }));
+    }
+    table
+}
+
+/// Aligns the columns of numbers to the right.
+pub(crate) fn align_right(table: &mut Table, columns: &[usize]) {
+    for &index in columns {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+}
+
+/// The table as lines without blanks at their ends.
+pub(crate) fn render(table: &Table) -> String {
+    let mut text = String::new();
+    for line in table.lines() {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// Seconds since 1970 as `2026-11-21T09:40:00Z`.
+fn rfc3339(unix_seconds: u64) -> String {
+    let (days, second) = (unix_seconds / 86_400, unix_seconds % 86_400);
+    // Days are counted from 0000-03-01, so that the leap day ends a year: eras of 400 years have
+    // 146097 days, and months from March on have 153 days in each five.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let leap_free = day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096;
+    let year_of_era = leap_free / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = month_from_march + if month_from_march < 10 { 3 } else { 0 }
+        - if month_from_march < 10 { 0 } else { 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_by_rfc_3339() {
+        let check = |seconds: u64, expected: &str| assert_eq!(rfc3339(seconds), expected);
+        check(0, "1970-01-01T00:00:00Z");
+        check(951_782_399, "2000-02-28T23:59:59Z");
+        check(951_782_400, "2000-02-29T00:00:00Z");
+        check(951_868_800, "2000-03-01T00:00:00Z");
+        check(1_709_164_800, "2024-02-29T00:00:00Z");
+        check(1_767_225_599, "2025-12-31T23:59:59Z");
+        check(4_107_542_400, "2100-03-01T00:00:00Z");
+    }
+
+    #[test]
+    fn a_document_begins_with_its_schema() {
+        #[derive(Serialize)]
+        struct Body {
+            rate_bps: u64,
+        }
+        let text = document("test", &Body { rate_bps: 5 }).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert!(
+            text.trim_start_matches(['{', '\n', ' '])
+                .starts_with("\"schema\""),
+            "{text}"
+        );
+        assert_eq!(value["schema"], "tcptailor/test/1");
+        assert_eq!(value["tool"]["version"], env!("CARGO_PKG_VERSION"));
+        assert_eq!(value["rate_bps"], 5);
+        assert!(value["time"].as_str().unwrap().ends_with('Z'));
+    }
+
+    #[test]
+    fn tables_fit_100_columns() {
+        let mut table = table(&["FLOW", "SHARE"]);
+        table.add_row(["10.0.0.5:51514 > 10.0.9.2:443 ".repeat(8).as_str(), "97%"]);
+        align_right(&mut table, &[1]);
+        let text = anstream::adapter::strip_str(&render(&table)).to_string();
+        assert!(text.lines().count() > 2, "the long cell is wrapped: {text}");
+        for line in text.lines() {
+            assert!(line.chars().count() <= 100, "{line}");
+            assert_eq!(line, line.trim_end());
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Planted violations: each check catches what it should, and nothing else.
+
+use crate::documents;
+use crate::manifests;
+use crate::rust;
+use crate::tree::{Complaint, Tree};
+
+/// What all checks of code say about one file, each complaint on a line of its own.
+fn complaints_about(path: &str, text: &str) -> String {
+    let tree = Tree::of(&[
+        (path, text),
+        ("crates/flow/src/lib.rs", "mod x;\npub mod emulator;"),
+    ]);
+    let mut complaints = manifests::check(&tree);
+    complaints.extend(rust::check(&tree));
+    shown(&complaints)
+}
+
+fn shown(complaints: &[Complaint]) -> String {
+    complaints
+        .iter()
+        .map(|complaint| format!("{complaint}\n"))
+        .collect()
+}
+
+/// `expected` is a part of the one complaint, or empty for none.
+fn check(path: &str, text: &str, expected: &str) {
+    let found = complaints_about(path, text);
+    if expected.is_empty() {
+        assert_eq!(found, "", "about {text}");
+    } else {
+        assert!(
+            found.contains(expected),
+            "about {text}: `{found}` lacks `{expected}`"
+        );
+        assert_eq!(found.lines().count(), 1, "about {text}: {found}");
+    }
+}
+
+const FLOW: &str = "crates/flow/src/x.rs";
+
+#[test]
+fn edges() {
+    let flow = "crates/flow/Cargo.toml";
+    check(
+        flow,
+        "[dependencies]\nbase.workspace = true\nserde = \"1\"",
+        "",
+    );
+    check(
+        flow,
+        "[dependencies]\nlink.workspace = true",
+        "Cargo.toml:2: `flow` may not know `link`",
+    );
+    check(
+        flow,
+        "[dev-dependencies]\nlinux = { workspace = true }",
+        "may not know `linux`",
+    );
+    check(
+        flow,
+        "[target.'cfg(unix)'.dependencies]\nstack = \"1\"",
+        "may not know `stack`",
+    );
+    check(
+        flow,
+        "[dependencies.tcptailor-lab]\npath = \"../lab\"",
+        "may not know `lab`",
+    );
+    check(flow, "[features]\nlink = []", "");
+    check(
+        "crates/daemon/Cargo.toml",
+        "[package]",
+        "crate `daemon` has no place",
+    );
+}
+
+#[test]
+fn lint_files() {
+    let differing = Tree::of(&[
+        ("crates/base/clippy.toml", "a"),
+        ("crates/flow/clippy.toml", "b"),
+        ("crates/flow/Cargo.toml", ""),
+    ]);
+    assert!(shown(&manifests::check(&differing)).contains("copy crates/base/clippy.toml"));
+}
+
+#[test]
+fn words() {
+    let cases = [
+        (
+            "fn f() { let t = Instant::now(); }",
+            "x.rs:1: `Instant::now`: take `now`",
+        ),
+        (
+            "use std::time::SystemTime;\nfn f() { SystemTime::now(); }",
+            "x.rs:2",
+        ),
+        ("fn f() { println!(\"x\"); }", "libraries never print"),
+        ("fn f() { eprintln!(\"x\"); }", "the program reports it"),
+        (
+            "fn f() { unsafe { g() } }",
+            "only `linux` may hold unsafe code",
+        ),
+        ("#![forbid(unsafe_code)]", ""),
+        (
+            "fn f() { libc::getpid(); }",
+            "only `linux` makes system calls",
+        ),
+        ("fn f() { x.unwrap(); }", "why it cannot fail"),
+        ("fn f() { x.unwrap_or(1); }", ""),
+        (
+            "#[cfg(test)]\nmod tests {\n    fn f() { x.unwrap(); }\n}",
+            "",
+        ),
+        (
+            "#[cfg(test)]\nmod tests {}\nfn f() { x.unwrap(); }",
+            "x.rs:3",
+        ),
+        ("fn f() { todo!() }", "build it, or leave it out"),
+        ("/// Says `x.unwrap()`.\nfn f() {}", ""),
+        (
+            "fn f() { g(\"x.unwrap()\", r#\"todo!() \" \"#, 'a', '\\''); }",
+            "",
+        ),
+        ("fn f<'a>(x: &'a str) { x.unwrap(); }", "why it cannot fail"),
+        ("/* a /* nested */ todo!() */ fn f() {}", ""),
+        ("fn get_rate() {}", "without `get_`"),
+        ("fn f() { map.get_mut(1); }", ""),
+        ("#[ignore = \"slow\"]", "decide at run time"),
+        ("#[allow(dead_code)]", "#[expect(lint"),
+        ("use std::collections::HashMap;", "BTreeMap"),
+        ("mod util;", "after what it does"),
+        ("mod utility_rate;", ""),
+        ("struct FlowManager;", "`FlowManager`: name the type"),
+        ("// FIXME: later", "open an issue"),
+        ("fn f() { dbg!(1); }", "delete it"),
+    ];
+    for (text, expected) in cases {
+        check(FLOW, text, expected);
+    }
+}
+
+#[test]
+fn words_of_some_places_only() {
+    let linux = |text: &str, expected: &str| {
+        let tree = Tree::of(&[
+            ("crates/linux/src/lib.rs", "mod emulator;\nmod netns;"),
+            ("crates/linux/src/emulator.rs", text),
+            ("crates/linux/src/netns.rs", text),
+        ]);
+        assert_eq!(shown(&rust::check(&tree)), expected);
+    };
+    linux("fn f() { unsafe { Instant::now() } }", "");
+    linux(
+        "use stack::Host;",
+        "crates/linux/src/emulator.rs:1: `stack`: the emulator carries packets of any TCP and \
+         names none\n",
+    );
+    check(
+        "crates/flow/tests/x.rs",
+        "fn f() { x.unwrap(); println!(\"skipped: x\"); }",
+        "",
+    );
+    check(
+        "crates/flow/tests/x.rs",
+        "#[ignore]\nfn f() {}",
+        "decide at run time",
+    );
+}
+
+#[test]
+fn sizes() {
+    let lines = |n: usize| "    g();\n".repeat(n);
+    let function = |n: usize| format!("fn f() {{\n{}}}\n", lines(n));
+    check(FLOW, &function(68), "");
+    check(FLOW, &function(69), "x.rs:1: `f` has 71 lines");
+    check(
+        FLOW,
+        &format!("// tidy: long because it is a table.\n{}", function(90)),
+        "",
+    );
+    check(FLOW, &"// line\n".repeat(800), "");
+    check(FLOW, &"// line\n".repeat(801), "801 lines before its tests");
+    let tests = |n: usize| format!("#[cfg(test)]\nmod tests {{\n{}}}\n", "// line\n".repeat(n));
+    check(
+        FLOW,
+        &format!("{}{}", "// line\n".repeat(800), tests(290)),
+        "",
+    );
+    check(FLOW, &tests(300), "303 lines of tests");
+    check(FLOW, &format!("// {}", "x".repeat(97)), "");
+    check(FLOW, &format!("// {}", "x".repeat(98)), "101 columns");
+    check(
+        FLOW,
+        &format!("const X: &str = \"{}\";", "x".repeat(100)),
+        "",
+    );
+    check(FLOW, &format!("// https://{}", "x".repeat(100)), "");
+}
+
+#[test]
+fn parameters() {
+    check(
+        FLOW,
+        "fn f(&mut self, a: A, b: B<C, D>, c: (E, F), d: impl Fn(G, H) -> I, e: J) {}",
+        "",
+    );
+    check(
+        FLOW,
+        "fn f<T: Into<U>>(a: T, b: B, c: C, d: D, e: E, f: F) {}",
+        "`f` has 6 parameters",
+    );
+    check(FLOW, "fn f(\n    a: A,\n    b: B,\n) {}", "");
+}
+
+#[test]
+fn dead_files() {
+    let tree = |files: &[(&str, &str)]| shown(&rust::check(&Tree::of(files)));
+    assert!(tree(&[("crates/flow/src/lib.rs", ""), (FLOW, "")]).contains("no `mod x;` leads here"));
+    let nested = [
+        ("crates/flow/src/lib.rs", "mod rules;"),
+        ("crates/flow/src/rules/mod.rs", "mod nagle;"),
+        ("crates/flow/src/rules/nagle.rs", "#[cfg(test)]\nmod tests;"),
+        ("crates/flow/src/rules/nagle/tests.rs", ""),
+    ];
+    assert_eq!(tree(&nested), "");
+}
+
+#[test]
+fn documented_and_tried() {
+    let tree = Tree::of(&[
+        ("page.md", "### `nodelay`\n### `gone`\n"),
+        ("crates/lab/src/faults.rs", "fault(\"nodelay\")"),
+        ("crates/lab/src/lib.rs", "\"cork\""),
+    ]);
+    let mut complaints = Vec::new();
+    documents::check_documented(&tree, "page.md", &["nodelay", "cork"], &mut complaints);
+    documents::check_knobs_tried(&tree, &["nodelay", "cork"], &mut complaints);
+    documents::check_diagnoses_provoked(&tree, &["nodelay", "cork"], &mut complaints);
+    assert_eq!(
+        shown(&complaints),
+        "page.md:1: `cork` has no heading `### `\n\
+         page.md:2: `gone` does not exist (any more); delete its paragraph\n\
+         docs/knobs.md:1: no scenario, fault or test sets \"cork\"\n\
+         docs/diagnoses.md:1: no row of lab::FAULTS provokes \"cork\"\n"
+    );
+}
+
+#[test]
+fn documents_hold_together() {
+    let machine = ["/ro", "ot/x"].concat();
+    let tree = Tree::of(&[
+        (
+            "README.md",
+            "[a](docs/ci.md) [b](docs/none.md) [c](https://x.example)",
+        ),
+        ("docs/ci.md", "[up](../README.md#install)"),
+        ("ARCHITECTURE.md", &"line\n".repeat(201)),
+        (".ci/run", "cargo test --workspace"),
+        ("scenarios/lonely.toml", &machine),
+        ("crates/lab/tests/snapshots/lab__gone.snap", ""),
+    ]);
+    let found = shown(&documents::check(&tree));
+    for expected in [
+        "README.md:1: the link to `docs/none.md` leads nowhere",
+        "README.md:1: does not name the test command",
+        "ARCHITECTURE.md:1: 201 lines; 200 at most",
+        "scenarios/lonely.toml:1: no code and no test names this scenario",
+        "means something on one machine only",
+        "no test `gone` makes this snapshot",
+    ] {
+        assert!(found.contains(expected), "{found} lacks {expected}");
+    }
+    assert!(!found.contains("docs/ci.md:"), "{found}");
+    assert!(!found.contains(".ci/run:"), "{found}");
+}
