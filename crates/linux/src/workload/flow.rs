@@ -11,7 +11,7 @@ use lab::Amount;
 
 use super::measure::Meter;
 use super::session::Session;
-use super::socket::{SocketSpec, set_int};
+use super::socket::{SocketSpec, set_quickack};
 use crate::clock::Clock;
 
 /// Most bytes per read and, for payload without a size of its own, per write; as iperf3 does.
@@ -20,8 +20,6 @@ pub(crate) const CHUNK_BYTES: usize = 128 << 10;
 pub(crate) const PIECE_BYTES_MAX: u64 = 1 << 20;
 /// Payload. Not zero, so that the pages are real ones.
 const FILL: u8 = 0x5a;
-const IPPROTO_TCP: i32 = 6;
-const TCP_QUICKACK: i32 = 12;
 
 /// One connection, or one after the other, of a workload.
 pub(crate) struct Flow<'s> {
@@ -213,7 +211,7 @@ impl<'s> Flow<'s> {
     /// One read of at most `wanted` bytes; 0 at the end of the stream.
     pub(crate) fn read(&mut self, wanted: usize) -> io::Result<usize> {
         if let Some(on) = self.quickack {
-            set_int(&*self.stream, IPPROTO_TCP, TCP_QUICKACK, i32::from(on))?;
+            set_quickack(&self.stream, on)?;
         }
         let buffer = &mut self.incoming[..wanted.min(CHUNK_BYTES)];
         let got = loop {

@@ -6,16 +6,16 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
-use base::knob::LinuxSite;
 use base::{KnobValue, Scope, find_knob};
 use lab::Settings;
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::error::{Error, Result};
+use crate::sockopt;
 
 /// Connections that may wait for `accept`.
 const BACKLOG: i32 = 1024;
@@ -138,52 +138,24 @@ impl SocketSpec {
 
 /// Sets one option by its knob. A name that is no socket option is left out: [`SocketSpec::check`]
 /// has refused it.
-pub(crate) fn set_option(socket: &impl AsFd, name: &str, value: &KnobValue) -> Result<()> {
-    let Ok(knob) = find_knob(name) else {
-        return Ok(());
-    };
-    let LinuxSite::SocketOption {
-        level,
-        option,
-        symbol,
-    } = knob.linux
-    else {
-        return Ok(());
-    };
-    let result = match value {
-        KnobValue::Flag(on) => set_int(socket, level, option, i32::from(*on)),
-        KnobValue::Number(number) => {
-            // The kernel reads an unsigned int from the same four bytes (TCP_NOTSENT_LOWAT).
-            set_int(
-                socket,
-                level,
-                option,
-                u32::try_from(*number).unwrap_or(u32::MAX).cast_signed(),
-            )
-        }
-        KnobValue::Name(name) => SockRef::from(socket).set_tcp_congestion(name.as_bytes()),
-        KnobValue::Triple(_) => Err(io::ErrorKind::InvalidInput.into()),
-    };
-    result.map_err(|source| option_error(symbol, value, source))
+fn set_option(socket: &impl AsFd, name: &str, value: &KnobValue) -> Result<()> {
+    match find_knob(name) {
+        Ok(knob) if knob.scope == Scope::Socket => sockopt::write(socket.as_fd(), knob, value)
+            .map_err(|error| match error {
+                Error::NotFound { what, hint, .. } => Error::NotFound {
+                    what,
+                    name: value.to_string(),
+                    hint,
+                },
+                other => other,
+            }),
+        _ => Ok(()),
+    }
 }
 
-/// `setsockopt` with an `int`.
-pub(crate) fn set_int(socket: &impl AsFd, level: i32, option: i32, value: i32) -> io::Result<()> {
-    // SAFETY: the descriptor is borrowed and thus open; the kernel reads four bytes from `value`.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            level,
-            option,
-            (&raw const value).cast(),
-            size_of::<i32>() as libc::socklen_t,
-        )
-    };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+/// Sets `TCP_QUICKACK`, which the kernel clears by itself.
+pub(crate) fn set_quickack(stream: &TcpStream, on: bool) -> io::Result<()> {
+    rustix::net::sockopt::set_tcp_quickack(stream, on).map_err(Into::into)
 }
 
 /// Bytes that were written but not acknowledged yet (`SIOCOUTQ`).
@@ -253,28 +225,6 @@ fn connect_error(remote: SocketAddr, timeout: Duration, source: &io::Error) -> E
              net.ipv4.ip_local_port_range"
         )),
         _ => Error::Peer(format!("{remote} cannot be reached: {source}")),
-    }
-}
-
-fn option_error(symbol: &'static str, value: &KnobValue, source: io::Error) -> Error {
-    let what = format!("{symbol} = {value}");
-    match source.raw_os_error() {
-        Some(libc::ENOENT) => Error::Unsupported {
-            what,
-            hint: "`sysctl net.ipv4.tcp_available_congestion_control` lists what it has".into(),
-        },
-        Some(libc::ENOPROTOOPT) => Error::Unsupported {
-            what,
-            hint: "leave the option out".into(),
-        },
-        Some(libc::EPERM) => Error::Permission {
-            what,
-            needs: "CAP_NET_ADMIN",
-            hint: "run as root, or choose a congestion control of \
-                   net.ipv4.tcp_allowed_congestion_control"
-                .into(),
-        },
-        _ => Error::Os { op: what, source },
     }
 }
 
