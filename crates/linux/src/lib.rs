@@ -19,6 +19,7 @@ mod path;
 mod plan;
 mod process;
 mod remote_socket;
+pub mod service;
 mod sock_diag;
 pub mod sockopt;
 mod state;
