@@ -49,6 +49,8 @@ pub struct Fault {
     pub warm_up: Duration,
     /// How long the doctor looks.
     pub observe: Duration,
+    /// Time from a change to the look that judges it.
+    pub settle: Duration,
     path: fn() -> PathSpec,
     client: &'static [(&'static str, &'static str)],
     server: &'static [(&'static str, &'static str)],
@@ -229,6 +231,7 @@ const ROW: Fault = Fault {
     cure: Cure::None,
     warm_up: Duration::from_secs(2),
     observe: Duration::from_secs(3),
+    settle: Duration::from_secs(2),
     path: wan,
     client: &[],
     server: &[],
@@ -396,6 +399,7 @@ pub const FAULTS: &[Fault] = &[
         expected: "bufferbloat",
         cure: Cure::RttFactor(1.5),
         warm_up: Duration::from_secs(4),
+        settle: Duration::from_secs(6),
         path: dsl,
         ..ROW
     },
@@ -417,6 +421,7 @@ pub const FAULTS: &[Fault] = &[
         expected: "pmtu-blackhole",
         cure: Cure::GoodputFactor(5.0),
         warm_up: Duration::from_secs(4),
+        settle: Duration::from_secs(12),
         path: black_hole,
         ..ROW
     },

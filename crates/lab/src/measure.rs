@@ -84,11 +84,23 @@ impl Yardstick {
         }
     }
 
+    /// Its name in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Goodput => "goodput",
+            Self::Response => "response",
+            Self::Rtt => "rtt",
+            Self::Drops => "drops",
+        }
+    }
+
     /// How many times better `after` is than `before`: above 1 is better. `None` where one of them
     /// lacks the number. Where nothing came through before, everything is a million times better.
     #[must_use]
     pub fn gain(self, before: &Measure, after: &Measure) -> Option<f64> {
-        let (worse, better) = match self {
+        // The quotient of these two is above 1 where `after` is better.
+        let (dividend, divisor) = match self {
             Self::Goodput => (after.goodput_bps as f64, before.goodput_bps as f64),
             Self::Response => (median_us(before)? as f64, median_us(after)? as f64),
             Self::Rtt => (before.srtt_us? as f64, after.srtt_us? as f64),
@@ -97,7 +109,7 @@ impl Yardstick {
                 after.local_drops_pkts as f64 + 1.0,
             ),
         };
-        Some((worse / better.max(worse * 1e-6).max(f64::MIN_POSITIVE)).min(1e6))
+        Some(dividend / divisor.max(dividend * 1e-6).max(f64::MIN_POSITIVE))
     }
 
     /// The number in words, such as `44.0 ms median` or `26.0 Mbit/s`.

@@ -1,9 +1,9 @@
 //! How long a scan of 20 000 sockets takes beside `ss -tinmO`.
 //!
-//! Makes a namespace of its own and child processes that hold the sockets (a process may have 20 000
-//! descriptors at most on some machines), runs `ss` and our scan in turn, and prints both medians
-//! and their ratio. `SOCKETS` and `ROUNDS` change the size. Skipped with a word where a namespace may
-//! not be made or `ss` is missing.
+//! Makes a namespace of its own and child processes that hold the sockets (a process may have 20
+//! 000 descriptors at most on some machines), runs `ss` and our scan in turn, and prints both
+//! medians and their ratio. `SOCKETS` and `ROUNDS` change the size. Skipped with a word where a
+//! namespace may not be made or `ss` is missing.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};

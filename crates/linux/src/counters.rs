@@ -28,9 +28,9 @@ pub fn host_sample(now: Instant, sysctls: &[&str]) -> Result<HostSample> {
     })
 }
 
-/// The counters of the calling thread's namespace by the names of `nstat`, such as
-/// `TcpRetransSegs` and `TcpExtDelayedACKs`, and the gauges of `sockstat` as `Sockstat` + protocol +
-/// name, such as `SockstatTCPmem` (in pages).
+/// The counters of the calling thread's namespace by the names of `nstat`, such as `TcpRetransSegs`
+/// and `TcpExtDelayedACKs`, and the gauges of `sockstat` as `Sockstat` + protocol + name, such as
+/// `SockstatTCPmem` (in pages).
 ///
 /// # Errors
 /// Where `/proc` is not mounted.

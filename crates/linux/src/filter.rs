@@ -8,15 +8,16 @@
 //!
 //! | test | meaning |
 //! |---|---|
-//! | `sport = :443`, `dport >= 1024`, `dport = :https` | local or remote port; `=`, `!=`, `<`, `<=`, `>`, `>=` |
-//! | `src 10.0.0.0/8`, `dst 10.0.0.9:443`, `dst [fd00::1]:22` | local or remote address, prefix or port |
+//! | `sport = :443`, `dport >= 1024`, `dport = :https` | local or remote port |
+//! | `src 10.0.0.0/8`, `dst 10.0.0.9:443`, `dst [fd00::1]:22` | local or remote address |
 //! | `10.0.0.9`, `10.0.0.9:443`, `:5201`, `localhost` | the same at either end |
 //! | `pid = 123`, `comm = backup`, `uid = 1000` | owner of the socket |
 //! | `cgroup = /system.slice` | control group of the owner or of the socket, or one below |
 //! | `state established`, `state connected` | TCP state by the names of `ss` |
 //!
-//! Tests are joined by `and` (or by nothing), `or`, `not`, and parentheses; `and` binds tighter
-//! than `or`. Host names are not looked up: a filter must mean the same each time.
+//! Ports are compared by `=`, `!=`, `<`, `<=`, `>`, `>=`, the others by `=` and `!=`; `=` may be
+//! left out. Tests are joined by `and` (or by nothing), `or`, `not`, and parentheses; `and` binds
+//! tighter than `or`. Host names are not looked up: a filter must mean the same each time.
 
 mod parse;
 #[cfg(test)]
@@ -38,8 +39,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether this flow, held by these processes, is meant. Where the owners are not known, no test
-    /// for an owner holds.
+    /// Whether this flow, held by these processes, is meant. Where the owners are not known, no
+    /// test for an owner holds.
     #[must_use]
     pub fn matches(&self, sample: &FlowSample, owners: &[SocketOwner]) -> bool {
         self.root.matches(sample, owners)
@@ -56,16 +57,16 @@ impl Filter {
         })
     }
 
-    /// Whether a state outside a connection's life is asked for by name, so that listeners have to be
-    /// listed too.
+    /// Whether a state outside a connection's life is asked for by name, so that listeners have to
+    /// be listed too.
     #[must_use]
     pub fn names_state(&self, state: TcpState) -> bool {
         self.root
             .any(&|test| matches!(test, Test::State(states) if states.contains(&state)))
     }
 
-    /// The local and the remote port that every matching flow has, where the filter fixes them: what
-    /// the kernel can sort out by itself.
+    /// The local and the remote port that every matching flow has, where the filter fixes them:
+    /// what the kernel can sort out by itself.
     #[must_use]
     pub fn fixed_ports(&self) -> (Option<u16>, Option<u16>) {
         let fixed = |wanted: Side| {

@@ -9,6 +9,7 @@ mod emulator;
 mod error;
 mod filter;
 pub mod journal;
+pub mod kernel;
 mod lab_netns;
 mod lateness;
 mod links;

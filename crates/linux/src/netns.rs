@@ -104,11 +104,21 @@ impl NetnsHandle {
         })
     }
 
-    /// Moves the calling thread into the namespace, for good. Meant for threads made for it.
+    /// Whether the calling thread is in it.
+    fn is_current(&self) -> bool {
+        let here = Self::open(&Netns::Own).and_then(|own| own.inode());
+        matches!((here, self.inode()), (Ok(here), Ok(there)) if here == there)
+    }
+
+    /// Moves the calling thread into the namespace, for good. Meant for threads made for it. Needs
+    /// nothing where the thread is there already.
     ///
     /// # Errors
     /// [`Error::Permission`] without `CAP_SYS_ADMIN` over the namespace.
     pub fn enter(&self) -> Result<()> {
+        if self.is_current() {
+            return Ok(());
+        }
         move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network)).map_err(
             |errno| match errno {
                 rustix::io::Errno::PERM => Error::Permission {

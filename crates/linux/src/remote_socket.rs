@@ -2,8 +2,8 @@
 //! its owner set, and the way to set them on a live connection.
 //!
 //! The descriptor is a second handle of the *same* socket. While one lives, the connection does not
-//! end when its owner closes it: the peer waits for a FIN. So a [`RemoteSocket`] is opened, used and
-//! dropped, never kept; an [`OwnerProcess`] can be kept, it holds no socket.
+//! end when its owner closes it: the peer waits for a FIN. So a [`RemoteSocket`] is opened, used
+//! and dropped, never kept; an [`OwnerProcess`] can be kept, it holds no socket.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::{fs, io};
@@ -65,8 +65,8 @@ impl OwnerProcess {
         matches!(poll(&mut fds, Some(&at_once)), Ok(1..))
     }
 
-    /// Takes a second handle of the socket at descriptor `fd`, if that still is the socket with this
-    /// cookie (the owner may have closed it and used the number again).
+    /// Takes a second handle of the socket at descriptor `fd`, if that still is the socket with
+    /// this cookie (the owner may have closed it and used the number again).
     ///
     /// # Errors
     /// [`Error::NotFound`] for a `process` that is gone or a `socket` that is no longer there,

@@ -55,8 +55,8 @@ pub struct ScanRequest {
     pub remote_port: Option<u16>,
 }
 
-/// An open door to `sock_diag`. It belongs to the namespace in which it was opened, whichever thread
-/// uses it, and is meant to be kept: opening costs more than asking.
+/// An open door to `sock_diag`. It belongs to the namespace in which it was opened, whichever
+/// thread uses it, and is meant to be kept: opening costs more than asking.
 #[derive(Debug)]
 pub struct SockDiag {
     netlink: NetlinkSocket,
@@ -130,8 +130,8 @@ impl SockDiag {
     }
 
     /// One look at one connection: a single request of some microseconds, cheap enough to repeat
-    /// every few milliseconds. `None` where it is gone, or another one has taken its place. A socket
-    /// bound to an interface is found only if a scan showed it before.
+    /// every few milliseconds. `None` where it is gone, or another one has taken its place. A
+    /// socket bound to an interface is found only if a scan showed it before.
     ///
     /// # Errors
     /// [`Error::Os`] where the kernel refuses.

@@ -1,9 +1,9 @@
 //! Watching flows for a while: what the doctor's verdicts are made from.
 //!
 //! Decides when to look, at which flows, and how to keep the looking cheap. Samples come at random
-//! distances, so that they cannot lock to a timer of the flow itself (a delayed ACK of 40 ms). Flows
-//! may come and go meanwhile: each is known by its cookie, and one that lived shorter than the
-//! window is kept with the samples that there are.
+//! distances, so that they cannot lock to a timer of the flow itself (a delayed ACK of 40 ms).
+//! Flows may come and go meanwhile: each is known by its cookie, and one that lived shorter than
+//! the window is kept with the samples that there are.
 
 mod owner_book;
 

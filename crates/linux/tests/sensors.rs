@@ -9,10 +9,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use base::{FlowSample, TcpState};
+use base::{FlowSample, Netns, TcpState};
 use linux::{
-    Clock, Error, Filter, LabNetns, RemoteSocket, ScanRequest, SockDiag, SocketOwners,
-    WatchRequest, Watched, host_sample, watch,
+    Clock, Error, Filter, LabNetns, NetnsHandle, RemoteSocket, ScanRequest, SockDiag, SocketOwners,
+    WatchRequest, Watched, cgroup_id, host_sample, process_cgroup, watch,
 };
 
 const ROLE: &str = "SENSORS_TEST_ROLE";
@@ -28,6 +28,7 @@ fn role() {
         ["options", address] => hold_with_options(address),
         ["write-write-read", address] => write_write_read(address),
         ["reconnect", address] => reconnect(address),
+        ["watch-own"] => watch_own(),
         ["look-into", pid, fd, cookie] => look_into(pid, fd, cookie),
         _ => panic!("unknown role `{role}`"),
     }
@@ -62,6 +63,28 @@ fn reconnect(address: &str) {
         stream.write_all(b"x").expect("a connection");
         std::thread::sleep(Duration::from_millis(60));
     }
+}
+
+/// Without privilege a user sees every flow of the namespace, and the options of those that are the
+/// user's own.
+fn watch_own() {
+    let (listener, address) = listen("127.0.0.1:0");
+    let _client = TcpStream::connect(address).expect("a listener");
+    let own = NetnsHandle::open(&Netns::Own).expect("our own namespace");
+    let mut request = WatchRequest::new(Filter::default(), Duration::from_millis(50));
+    request.netns = Some(&own);
+    let watched = run_watch(&request);
+    let has = |condition: &dyn Fn(&linux::WatchedFlow) -> bool| {
+        watched.flows.iter().filter(|flow| condition(flow)).count()
+    };
+    println!(
+        "ready all {} mine {} with options {} unseen {}",
+        watched.flows.len(),
+        has(&|flow| flow.key.remote == address && flow.owners.len() == 1),
+        has(&|flow| flow.samples[0].nodelay.is_some()),
+        watched.unseen_processes > 0,
+    );
+    drop(listener);
 }
 
 fn look_into(pid: &str, fd: &str, cookie: &str) {
@@ -290,6 +313,11 @@ fn options_of_another_process_are_read() {
         assert_eq!(sample.sndbuf_locked, Some(false));
         assert_eq!(sample.rcvbuf_bytes, Some(40_000), "the kernel doubles it");
 
+        let group = process_cgroup(program.pid());
+        if let Some(id) = group.as_deref().and_then(cgroup_id) {
+            assert_eq!(sample.cgroup_id, Some(id), "{group:?}");
+        }
+
         let (pid, fd) = (owner.pid(), owner.fd);
         drop(program);
         match RemoteSocket::open(pid, fd, cookie) {
@@ -312,6 +340,21 @@ fn another_users_socket_is_refused_with_advice() {
             "{}",
             program.first_line
         );
+    });
+}
+
+#[test]
+fn without_privilege_everything_but_other_users_options_is_seen() {
+    in_namespace(|_| {
+        let (listener, address) = listen("127.0.0.1:0");
+        let _client = TcpStream::connect(address).expect("a listener");
+        let program = Program::start("watch-own", Some(65_534));
+        // Both ends of two connections; an end that was not accepted yet belongs to nobody.
+        assert_eq!(
+            program.first_line,
+            "all 4 mine 1 with options 1 unseen true"
+        );
+        drop(listener);
     });
 }
 

@@ -39,9 +39,14 @@ pub(crate) fn share(share: f64) -> String {
     }
 }
 
-/// A count with its noun: `1 flow`, `3 flows`.
+/// A count with its noun: `1 flow`, `3 flows`, `2 processes`.
 pub(crate) fn count(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+    let ending = match number {
+        1 => "",
+        _ if noun.ends_with('s') => "es",
+        _ => "s",
+    };
+    format!("{number} {noun}{ending}")
 }
 
 /// Three digits that count, in the largest unit that leaves at least one before the point.
@@ -88,5 +93,6 @@ mod tests {
         check(share(0.0), "0%");
         check(count(1, "flow"), "1 flow");
         check(count(0, "flow"), "0 flows");
+        check(count(2, "process"), "2 processes");
     }
 }

@@ -7,8 +7,10 @@ mod commands;
 mod exit;
 mod human;
 mod interrupt;
+mod lab_subject;
 mod output;
 mod progress;
+mod tailor;
 mod targets;
 
 use std::process::ExitCode;

@@ -76,7 +76,10 @@ proptest! {
     }
 
     #[test]
-    fn v6_headers_round_trip(header in v6_header(), payload in prop::collection::vec(any::<u8>(), 1..99)) {
+    fn v6_headers_round_trip(
+        header in v6_header(),
+        payload in prop::collection::vec(any::<u8>(), 1..99),
+    ) {
         let mut bytes = vec![];
         header.write(payload.len(), &mut bytes);
         bytes.extend_from_slice(&payload);
@@ -102,7 +105,10 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_packet_or_an_error(mut bytes: Vec<u8>, version in prop::sample::select(vec![0_u8, 0x45, 0x4f, 0x60])) {
+    fn any_bytes_are_a_packet_or_an_error(
+        mut bytes: Vec<u8>,
+        version in prop::sample::select(vec![0_u8, 0x45, 0x4f, 0x60]),
+    ) {
         if let Some(first) = bytes.first_mut().filter(|_| version != 0) {
             *first = version;
         }

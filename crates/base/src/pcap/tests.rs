@@ -72,8 +72,8 @@ proptest! {
             };
             packets.iter().enumerate().map(expect).collect()
         };
-        for (file, interfaces) in [(pcap(&packets, snap_bytes), 1), (pcapng(&packets, snap_bytes), 2)]
-        {
+        let pcap = (pcap(&packets, snap_bytes), 1);
+        for (file, interfaces) in [pcap, (pcapng(&packets, snap_bytes), 2)] {
             let (found, position, result) = read(&file);
             prop_assert!(result.is_ok(), "{result:?}");
             prop_assert_eq!(position, file.len() as u64);

@@ -168,6 +168,11 @@ fn take_apart(mut packet: Superpacket, cuts: &mut impl Iterator<Item = u32>) -> 
         let length = copy.len();
         let again = Superpacket::from_tun(copy, length).unwrap();
         assert_eq!((again.shape, again.vnet), (part.shape, part.vnet));
+        if part.segments() > 1 {
+            let ip = IpPacket::parse(part.packet()).unwrap();
+            let flags = TcpSegment::parse(ip.payload()).unwrap().flags();
+            assert_eq!(part.vnet.ecn, flags.contains(TcpFlags::CWR));
+        }
     }
     let mut packets = take_apart(packet, cuts);
     packets.extend(take_apart(tail, cuts));
@@ -235,6 +240,59 @@ fn exercise(mut packet: Superpacket) {
     }
 }
 
+/// Bytes as Linux 6.18 wrote them to a TUN device, MTU 1500, after an echoed congestion mark;
+/// of the payload only the length counts.
+#[test]
+fn headers_of_linux_are_understood() {
+    let check = |headers: &str, packet_bytes: usize, header_bytes: usize| {
+        let hex = |at: usize| u8::from_str_radix(&headers[at..at + 2], 16).unwrap();
+        let mut buffer: Vec<u8> = (0..headers.len()).step_by(2).map(hex).collect();
+        assert_eq!(buffer.len(), VNET + header_bytes);
+        buffer.resize(VNET + packet_bytes, 0);
+        let mut head = Superpacket::from_tun(buffer, VNET + packet_bytes).unwrap();
+        assert_eq!(head.segments(), 10);
+        let wire_bytes = packet_bytes + 9 * header_bytes;
+        assert_eq!(head.wire_bytes(), wire_bytes as u64);
+        check_partial(&head);
+        let tail = head.split_off(1);
+        check_partial(&head);
+        check_partial(&tail);
+        assert!(tail.vnet().header_bytes == header_bytes as u16 && !tail.vnet().ecn);
+        let [head, tail] = [&head, &tail].map(|part| {
+            let ip = IpPacket::parse(part.packet()).unwrap();
+            let tcp = TcpSegment::parse(ip.payload()).unwrap();
+            (ip, tcp.seq(), tcp.flags(), tcp.payload().len() as u32)
+        });
+        assert_eq!(head.2, TcpFlags::CWR | TcpFlags::ACK);
+        assert_eq!(tail.2, TcpFlags::PSH | TcpFlags::ACK);
+        assert_eq!(tail.1, head.1 + head.3);
+        assert_eq!(head.3 * 9, tail.3);
+        if let (IpPacket::V4(head), IpPacket::V4(tail)) = (head.0, tail.0) {
+            // Its next superpacket had the number that comes after ten.
+            assert_eq!(tail.identification(), head.identification() + 1);
+            assert!(head.checksum_is_right() && tail.checksum_is_right());
+        }
+    };
+    let v4 = "01813400a80514001000450238c4ea894000400603940a0900010a090002a56200508d7e85e100\
+              0003e98098003f4ccb00000101080ab1c83ebf00000005";
+    check(v4, 14_532, 52);
+    let v6 = "018448009405280010006029e47b37e80640fd090000000000000000000000000001fd09000000\
+              0000000000000000000002d4ae0050aacecf45000003e980980040320500000101080a4727592d\
+              00000005";
+    check(v6, 14_352, 72);
+}
+
+/// The checksum field holds the sum over the pseudo header.
+fn check_partial(packet: &Superpacket) {
+    assert!(packet.vnet().needs_checksum());
+    let ip = IpPacket::parse(packet.packet()).unwrap();
+    let segment = TcpSegment::parse(ip.payload()).unwrap();
+    let ends = (ip.source(), ip.destination());
+    let length = ip.payload().len() as u32;
+    let sum = Checksum::new().pseudo_header(ends, protocol::TCP, length);
+    assert_eq!(segment.checksum(), sum.partial());
+}
+
 const BULK: Plan = Plan {
     is_v4: true,
     payload: 45 * 1448,
@@ -254,6 +312,13 @@ fn buffers_come_back_for_reuse() {
     assert!(packet.into_buffer().len() < 2000);
     assert_eq!(tail.as_tun_bytes().len(), VNET + 52 + 44 * 1448);
     let buffer = tail.into_buffer();
+    assert_eq!((buffer.as_ptr(), buffer.len()), (at, 70_000));
+
+    let mut packet = BULK.superpacket();
+    let at = packet.as_tun_bytes().as_ptr();
+    // The tail is small.
+    assert!(packet.split_off(44).into_buffer().len() < 2000);
+    let buffer = packet.into_buffer();
     assert_eq!((buffer.as_ptr(), buffer.len()), (at, 70_000));
 
     assert_eq!(Superpacket::from_tun(vec![0; 9], 9).unwrap_err().len(), 9);
@@ -280,6 +345,34 @@ fn what_is_not_to_be_cut_counts_as_one() {
     check("a fragment", VNET + 6, 0x20);
     check("UDP", VNET + 9, 17);
     check("no TCP header", VNET + 20 + 12, 0);
+}
+
+#[test]
+fn a_routing_header_with_hops_left_is_not_cut() {
+    let check = |hops_left: u8, segments: u32| {
+        let plan = Plan {
+            is_v4: false,
+            ..BULK
+        };
+        let packet = plan.superpacket();
+        let mut bytes = packet.as_tun_bytes().to_vec();
+        let routing = [protocol::TCP, 0, 4, hops_left, 0, 0, 0, 0];
+        bytes.splice(VNET + 40..VNET + 40, routing);
+        let total = (bytes.len() - VNET - 40) as u16;
+        bytes[6] = 48;
+        set_be16(&mut bytes, VNET + 4, total);
+        bytes[VNET + 6] = 43;
+        let length = bytes.len();
+        let mut packet = Superpacket::from_tun(bytes, length).unwrap();
+        assert_eq!(packet.segments(), segments);
+        if segments > 1 {
+            let tail = packet.split_off(44);
+            let ip = IpPacket::parse(tail.packet()).unwrap();
+            assert_eq!((ip.header_bytes(), ip.payload().len()), (48, 32 + 1448));
+        }
+    };
+    check(0, 45);
+    check(1, 1);
 }
 
 #[test]

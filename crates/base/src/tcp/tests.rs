@@ -153,7 +153,8 @@ proptest! {
         if let Ok(segment) = parsed {
             prop_assert!(segment.options().count() <= 40);
             prop_assert!(segment.header_bytes() + segment.payload().len() == bytes.len());
-            let _ = (read(&segment), segment.checksum(), segment.timestamps(), segment.sack_blocks());
+            let _ = (read(&segment), segment.checksum());
+            let _ = (segment.timestamps(), segment.sack_blocks());
         }
     }
 

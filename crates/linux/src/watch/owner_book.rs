@@ -1,8 +1,8 @@
 //! Who holds the flows that are watched, and what only the holders' descriptors show.
 //!
-//! Looking through all of `/proc` can cost more than the rest of the watching together. So it is done
-//! only when a new flow needs it, first in the processes that hold watched flows already (a client
-//! that reconnects), and never for more than a small share of the time.
+//! Looking through all of `/proc` can cost more than the rest of the watching together. So it is
+//! done only when a new flow needs it, first in the processes that hold watched flows already (a
+//! client that reconnects), and never for more than a small share of the time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -187,8 +187,8 @@ impl ChangeRow {
     }
 }
 
-/// What `apply` can do at once: for each finding the live changes of the smallest scope whose target
-/// is known. The same change for several flows is made once.
+/// What `apply` can do at once: for each finding the live changes of the smallest scope whose
+/// target is known. The same change for several flows is made once.
 pub(crate) fn plan(flows: &[FlowRow]) -> Vec<Change> {
     let mut planned = Vec::new();
     for verdict in flows

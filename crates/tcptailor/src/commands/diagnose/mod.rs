@@ -1,9 +1,9 @@
 //! What limits the connections of this machine: watch for a while, ask the doctor about each flow,
 //! show the answer. Changes nothing; `-o` writes down what `apply` would change.
 
-mod document;
+pub(crate) mod document;
 mod screen;
-mod seen;
+pub(crate) mod seen;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -249,7 +249,7 @@ fn summary(document: &Document, shown: usize) -> String {
         write!(
             text,
             " {} may not be looked into: their sockets have no owner here; root sees them.",
-            human::count(document.unseen_processes, "process").replace("processs", "processes")
+            human::count(document.unseen_processes, "process")
         )
         .expect("a String grows");
     }
@@ -257,4 +257,129 @@ fn summary(document: &Document, shown: usize) -> String {
     let mut wrapped = String::new();
     push_wrapped(&mut wrapped, &text, "", 0);
     wrapped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{KnobValue, Netns, Scope};
+    use flow::{Confidence, Evidence};
+
+    fn flow_row(port: u16, verdicts: Vec<VerdictRow>) -> FlowRow {
+        FlowRow {
+            netns: Netns::Own,
+            local: format!("10.0.0.5:{port}").parse().unwrap(),
+            remote: "10.0.0.9:443".parse().unwrap(),
+            pid: Some(4130),
+            command: Some("app".into()),
+            direction: Direction::Out,
+            idle: false,
+            both_ends_seen: false,
+            samples: 500,
+            connections: 1,
+            rate_bps: Some(18_700),
+            min_rtt_us: Some(400),
+            srtt_us: None,
+            verdicts,
+            unknown: None,
+            options_error: None,
+        }
+    }
+
+    fn stall() -> VerdictRow {
+        let diagnosis = flow::find_diagnosis("nagle-delack-stall").unwrap();
+        VerdictRow {
+            id: diagnosis.id,
+            sentence: diagnosis.sentence,
+            finding: true,
+            limit: diagnosis.limit,
+            share: 0.93,
+            confidence: Confidence::High,
+            evidence: vec![Evidence {
+                field: "nodelay",
+                observed: "off".into(),
+                expected: "off".into(),
+            }],
+            next: None,
+            change: Some(ChangeRow {
+                knob: "nodelay",
+                to: KnobValue::Flag(true),
+                to_text: "on".into(),
+                side: Side::Remote,
+                scope: Scope::Socket,
+                takes_effect: Live::Now,
+                risk: "more small packets",
+                target: None,
+            }),
+            live: Some(true),
+            alternatives: Vec::new(),
+            remark: "In the program: one write per message.".into(),
+        }
+    }
+
+    fn shown(flows: Vec<FlowRow>, verbosity: u8) -> String {
+        let findings = flows.iter().filter(|flow| flow.has_finding()).count();
+        let document = Document {
+            duration_s: 5.0,
+            findings,
+            flows,
+            ..Document::default()
+        };
+        let text = render(
+            &document,
+            &Style {
+                verbosity,
+                next: "",
+            },
+        );
+        anstream::adapter::strip_str(&text).to_string()
+    }
+
+    #[test]
+    fn a_finding_is_told_with_its_change() {
+        let idle = FlowRow {
+            idle: true,
+            ..flow_row(51_520, Vec::new())
+        };
+        let text = shown(vec![flow_row(51_514, vec![stall()]), idle], 0);
+        assert_eq!(
+            text,
+            "   \
+FLOW                           PID/CMD          RATE  MIN RTT  LIMITED BY          SHARE
+1  10.0.0.5:51514 > 10.0.0.9:443  4130/app  18.7 kbit/s   400 us  nagle-delack-stall    93%
+
+1  nagle-delack-stall: The sender holds a small piece until an ACK comes, and the receiver delays
+   that ACK: each operation waits for nothing.
+   change   nodelay = on, on the host at the other end: at once; risk: more small packets
+   note     In the program: one write per message.
+
+1 of 2 flows can be faster. 1 not shown (idle or without a finding; -vv shows all).
+"
+        );
+    }
+
+    #[test]
+    fn evidence_is_shown_when_it_is_asked_for() {
+        let text = shown(vec![flow_row(51_514, vec![stall()])], 1);
+        assert!(
+            text.contains("evidence for 93% of the time, confidence high:"),
+            "{text}"
+        );
+        assert!(text.contains("FIELD"), "{text}");
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 100),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn many_flows_and_none_have_their_summary() {
+        assert_eq!(shown(Vec::new(), 0), "No connection was seen in 5 s.\n");
+        let many = (1..60).map(|port| flow_row(port, Vec::new())).collect();
+        let text = shown(many, 0);
+        assert!(
+            text.contains("Nothing to improve: 59 flows seen, no finding. 39 not shown"),
+            "{text}"
+        );
+    }
 }

@@ -1,5 +1,5 @@
-//! From what was watched to an answer: which sockets are the two ends of one connection, which flows
-//! belong together, and what the doctor says of each.
+//! From what was watched to an answer: which sockets are the two ends of one connection, which
+//! flows belong together, and what the doctor says of each.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -18,8 +18,10 @@ const SIBLINGS_MAX: usize = 64;
 const SHORT_SAMPLES: usize = 20;
 
 /// Everything that was seen in one namespace.
-struct Seen<'w> {
+pub(crate) struct Seen<'w> {
     netns: &'w Netns,
+    /// Another namespace that was watched at the same time, where the other ends of its flows are.
+    elsewhere: Option<&'w Seen<'w>>,
     flows: Vec<Flow<'w>>,
     by_key: BTreeMap<FlowKey, usize>,
     by_hosts: BTreeMap<(IpAddr, IpAddr), Vec<usize>>,
@@ -36,14 +38,7 @@ struct Flow<'w> {
 /// Asks the doctor about each flow that the filter selects. A connection with both ends here is
 /// answered for once.
 pub(crate) fn diagnose(watched: &Watched, netns: &Netns, filter: &Filter) -> Document {
-    let seen = Seen::new(watched, netns);
-    let mut flows: Vec<FlowRow> = Vec::new();
-    for (index, connections) in seen.selected(filter) {
-        let mut row = seen.row(index);
-        row.connections = connections;
-        flows.push(row);
-    }
-    flows.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
+    let flows = Seen::new(watched, netns).rows(filter);
     Document {
         duration_s: watched.ended.since(watched.began).as_secs_f64(),
         interrupted: interrupt::stopped(),
@@ -66,7 +61,25 @@ fn rank(flow: &FlowRow) -> f64 {
 }
 
 impl<'w> Seen<'w> {
-    fn new(watched: &'w Watched, netns: &'w Netns) -> Self {
+    /// The same flows, whose other ends are in `elsewhere`.
+    pub(crate) const fn with_other_ends(mut self, elsewhere: &'w Self) -> Self {
+        self.elsewhere = Some(elsewhere);
+        self
+    }
+
+    /// The doctor's answers for the flows that the filter selects, the most important first.
+    pub(crate) fn rows(&self, filter: &Filter) -> Vec<FlowRow> {
+        let mut flows: Vec<FlowRow> = Vec::new();
+        for (index, connections) in self.selected(filter) {
+            let mut row = self.row(index);
+            row.connections = connections;
+            flows.push(row);
+        }
+        flows.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
+        flows
+    }
+
+    pub(crate) fn new(watched: &'w Watched, netns: &'w Netns) -> Self {
         let mut host = HostTimeline::new();
         for sample in &watched.hosts {
             host.push(sample.clone());
@@ -78,6 +91,7 @@ impl<'w> Seen<'w> {
             .map(|drops| drops.name);
         let mut seen = Self {
             netns,
+            elsewhere: None,
             flows: Vec::new(),
             by_key: BTreeMap::new(),
             by_hosts: BTreeMap::new(),
@@ -186,20 +200,32 @@ impl<'w> Seen<'w> {
             .collect()
     }
 
+    /// The other end of a flow, here or elsewhere, and the namespace that it is in.
+    fn other_end(&self, index: usize) -> Option<(&Self, &Flow<'w>)> {
+        if let Some(other) = self.partner(index) {
+            return Some((self, &self.flows[other]));
+        }
+        let elsewhere = self.elsewhere?;
+        let other = *elsewhere
+            .by_key
+            .get(&self.flows[index].watched.key.reversed())?;
+        Some((elsewhere, &elsewhere.flows[other]))
+    }
+
     fn row(&self, index: usize) -> FlowRow {
         let flow = &self.flows[index];
-        let partner = self.partner(index).map(|other| &self.flows[other]);
+        let partner = self.other_end(index);
         let siblings = self.siblings(index);
         let report = flow::diagnose(&Observation {
             local: &flow.timeline,
-            remote: partner.map(|partner| &partner.timeline),
+            remote: partner.map(|(_, partner)| &partner.timeline),
             siblings: &siblings,
             host: Some(&self.host),
-            remote_host: partner.map(|_| &self.host),
+            remote_host: partner.map(|(seen, _)| &seen.host),
         });
         let ends = Ends {
             local: self.end(flow),
-            remote: partner.map(|partner| self.end(partner)),
+            remote: partner.map(|(seen, partner)| seen.end(partner)),
         };
         let mut row = FlowRow::of(&flow.timeline, &ends, flow.watched);
         row.verdicts = report
@@ -236,4 +262,137 @@ enum GroupKey {
 
 fn pid_of(flow: &WatchedFlow) -> Option<u32> {
     flow.owners.first().map(linux::SocketOwner::pid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use base::{FlowSample, HostSample, Instant};
+    use linux::{ProcessInfo, SocketOwner};
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    /// A flow of `pid` with `looks` samples, each 1 KB of payload after the other.
+    fn flow(ends: [&str; 2], pid: u32, looks: u64) -> WatchedFlow {
+        let [local, remote] = ends.map(|end| end.parse().unwrap());
+        let key = FlowKey { local, remote };
+        let samples = (0..looks)
+            .map(|look| FlowSample {
+                bytes_acked: Some(look * 1000),
+                bytes_sent: Some(look * 1000),
+                ..FlowSample::empty(at(look * 10), key)
+            })
+            .collect();
+        let process = ProcessInfo {
+            pid,
+            command: "test".into(),
+            cmdline: String::new(),
+            cgroup: None,
+        };
+        WatchedFlow {
+            key,
+            cookie: u64::from(local.port()) << 16 | u64::from(remote.port()),
+            owners: vec![SocketOwner {
+                fd: 3,
+                process: Arc::new(process),
+            }],
+            samples,
+            ended: false,
+            options_error: None,
+        }
+    }
+
+    fn watched(flows: Vec<WatchedFlow>) -> Watched {
+        let host = |millis| HostSample {
+            at: at(millis),
+            ..HostSample::default()
+        };
+        Watched {
+            flows,
+            hosts: vec![host(0), host(1000)],
+            began: at(0),
+            ended: at(1000),
+            stopped: false,
+            process_ended: false,
+            flows_left_out: 0,
+            unseen_processes: 0,
+        }
+    }
+
+    fn shown(watched: &Watched, filter: &str) -> Vec<String> {
+        let document = diagnose(watched, &Netns::Own, &filter.parse().unwrap());
+        let row = |flow: &FlowRow| {
+            format!(
+                "{} {} x{}",
+                flow.local, flow.both_ends_seen, flow.connections
+            )
+        };
+        document.flows.iter().map(row).collect()
+    }
+
+    const CLIENT: &str = "127.0.0.1:50000";
+    const SERVER: &str = "127.0.0.1:80";
+
+    #[test]
+    fn a_connection_with_both_ends_here_is_answered_once_by_its_sender() {
+        let quiet = flow([SERVER, CLIENT], 2, 1);
+        let both = watched(vec![quiet, flow([CLIENT, SERVER], 1, 100)]);
+        assert_eq!(shown(&both, ""), ["127.0.0.1:50000 true x1"]);
+        assert_eq!(
+            shown(&both, "pid = 2"),
+            ["127.0.0.1:80 true x1"],
+            "unless it was asked for"
+        );
+        assert_eq!(shown(&both, "pid = 3"), [""; 0]);
+        let alone = watched(vec![flow([CLIENT, SERVER], 1, 100)]);
+        assert_eq!(shown(&alone, ""), ["127.0.0.1:50000 false x1"]);
+    }
+
+    #[test]
+    fn short_connections_to_one_service_are_one_row() {
+        let short = |port: u32, pid| {
+            let local = format!("10.0.0.1:{port}");
+            WatchedFlow {
+                ended: true,
+                ..flow([&local, "10.0.0.2:443"], pid, 3)
+            }
+        };
+        let mut flows: Vec<WatchedFlow> = (40_000..40_005).map(|port| short(port, 1)).collect();
+        flows.push(short(40_010, 2));
+        flows.push(flow(["10.0.0.1:40011", "10.0.0.2:443"], 1, 100));
+        let mut rows = shown(&watched(flows), "");
+        rows.sort();
+        assert_eq!(
+            rows,
+            [
+                "10.0.0.1:40000 false x5",
+                "10.0.0.1:40010 false x1",
+                "10.0.0.1:40011 false x1"
+            ]
+        );
+    }
+
+    #[test]
+    fn siblings_are_flows_of_the_same_process_on_the_same_side() {
+        let watched = watched(vec![
+            flow([CLIENT, SERVER], 1, 100),
+            flow([SERVER, CLIENT], 1, 100),
+            flow(["127.0.0.1:50001", SERVER], 1, 100),
+            flow([SERVER, "127.0.0.1:50001"], 1, 100),
+            flow(["127.0.0.1:50002", SERVER], 2, 100),
+            flow(["127.0.0.1:50003", "127.0.0.2:80"], 1, 100),
+        ]);
+        let seen = Seen::new(&watched, &Netns::Own);
+        let siblings = seen.siblings(0);
+        let keys: Vec<FlowKey> = siblings
+            .iter()
+            .filter_map(|timeline| timeline.key())
+            .collect();
+        assert_eq!(keys, [watched.flows[2].key]);
+    }
 }

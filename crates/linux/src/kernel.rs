@@ -1,0 +1,349 @@
+//! The kernel engine: real Linux TCP at both ends of a lab path, with programs that know nothing
+//! of the doctor.
+//!
+//! A [`Session`] keeps a trial running so that somebody can look at it, change it and look again;
+//! [`run`] runs one to its end.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::Duration;
+
+use base::{Change, FlowSample, Instant, KNOBS, Netns, Rng, Scope, Target, TcpState};
+use lab::{Caveat, Measure, Settings, Trial};
+
+use crate::actuator::Setting;
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::filter::Filter;
+use crate::netns::NetnsHandle;
+use crate::path::LabPath;
+use crate::sock_diag::{ScanRequest, SockDiag};
+use crate::watch::{WatchProgress, WatchRequest, Watched, watch};
+use crate::worker::{Role, Worker, WorkerSpec};
+use crate::workload::{RunSpec, SocketSpec, Totals};
+
+/// Port on which the servers of labs listen.
+pub const LAB_PORT: u16 = 5201;
+
+/// Time within which a program must be ready.
+const READY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time from report to report of the programs; a measurement is exact to one of them at each end.
+const REPORT_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Which end of the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Host A, which opens connections.
+    Client,
+    /// Host B.
+    Server,
+}
+
+/// A trial that is running.
+#[derive(Debug)]
+pub struct Session {
+    // The order of fields is the order of ending: programs before their path.
+    client: Option<Worker>,
+    server: Worker,
+    path: LabPath,
+    trial: Trial,
+    exe: PathBuf,
+}
+
+/// What was seen at both ends over the same time.
+#[derive(Debug)]
+pub struct Look {
+    /// In the namespace of the client.
+    pub client: Watched,
+    /// In the namespace of the server; on loopback the same namespace.
+    pub server: Watched,
+}
+
+impl Look {
+    /// When both were looked at.
+    #[must_use]
+    pub fn span(&self) -> (Instant, Instant) {
+        (
+            self.client.began.max(self.server.began),
+            self.client.ended.min(self.server.ended),
+        )
+    }
+}
+
+impl Session {
+    /// Makes the path, sets the hosts and starts both programs. `exe` is the program whose hidden
+    /// command `worker` runs one side of a workload.
+    ///
+    /// # Errors
+    /// Those of [`LabPath::create`]; [`Error::Peer`] where a program does not start.
+    pub fn start(exe: &Path, trial: &Trial) -> Result<Self> {
+        let path = LabPath::create(&trial.path, trial.seed)?;
+        for end in [End::Client, End::Server] {
+            set_host(&path, end, trial)?;
+        }
+        let server = start_worker(exe, &path, trial, End::Server)?;
+        let client = start_worker(exe, &path, trial, End::Client)?;
+        Ok(Self {
+            client: Some(client),
+            server,
+            path,
+            trial: trial.clone(),
+            exe: exe.to_owned(),
+        })
+    }
+
+    /// The path.
+    #[must_use]
+    pub const fn path(&self) -> &LabPath {
+        &self.path
+    }
+
+    /// The program at one end.
+    #[must_use]
+    pub fn worker(&self, end: End) -> &Worker {
+        match end {
+            End::Client => self
+                .client
+                .as_ref()
+                .expect("absent only inside `reconnect`"),
+            End::Server => &self.server,
+        }
+    }
+
+    /// The namespace of one end, as changes name it.
+    #[must_use]
+    pub fn netns(&self, end: End) -> Netns {
+        handle(&self.path, end).name().clone()
+    }
+
+    /// Looks at all connections of the workload, at both ends, for `time`. `progress` hears of the
+    /// client's end.
+    ///
+    /// # Errors
+    /// Where a host cannot be looked at.
+    pub fn look(
+        &self,
+        time: Duration,
+        stop: &AtomicBool,
+        progress: &mut (dyn FnMut(WatchProgress) + Send),
+    ) -> Result<Look> {
+        let sysctls: Vec<&str> = KNOBS
+            .iter()
+            .filter(|knob| knob.scope == Scope::Namespace)
+            .map(|knob| knob.name)
+            .collect();
+        let request = |end: End| {
+            let port = format!("sport = :{LAB_PORT} or dport = :{LAB_PORT}");
+            let filter: Filter = port.parse().expect("the filter is a constant");
+            WatchRequest {
+                netns: Some(handle(&self.path, end)),
+                sysctls: &sysctls,
+                seed: Rng::new(self.trial.seed, end.name()).next_u64(),
+                stop: Some(stop),
+                ..WatchRequest::new(filter, time)
+            }
+        };
+        let (client, server) = thread::scope(|scope| {
+            let server = scope.spawn(|| watch(&request(End::Server), &mut |_| ()));
+            let client = watch(&request(End::Client), progress);
+            (
+                client,
+                server
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            )
+        });
+        Ok(Look {
+            client: client?,
+            server: server?,
+        })
+    }
+
+    /// What the programs got in the time of a look.
+    ///
+    /// # Errors
+    /// Where a program ended before its time, with what it said.
+    pub fn measure(&self, look: &Look) -> Result<Measure> {
+        let (from, until) = look.span();
+        let client = self.totals(End::Client, from, until)?;
+        let server = self.totals(End::Server, from, until)?;
+        let has_operations = client.response_us().is_some();
+        Ok(Measure {
+            duration_s: until.since(from).as_secs_f64(),
+            // The payload of a workload goes one way; what comes back are answers.
+            goodput_bps: server.goodput_bps().max(client.goodput_bps()),
+            operations_per_s: has_operations.then(|| client.operations_per_s()),
+            response_us: client.response_us(),
+            srtt_us: median_srtt_us(&look.client),
+            local_drops_pkts: local_drops(&look.client, self.path.interface()),
+        })
+    }
+
+    fn totals(&self, end: End, from: Instant, until: Instant) -> Result<Totals> {
+        let worker = self.worker(end);
+        match worker.failure() {
+            Some(message) => Err(Error::Peer(format!("the {} ended: {message}", end.name()))),
+            None => Ok(worker.between(from, until)),
+        }
+    }
+
+    /// Starts the client's program again: its connections are new ones.
+    ///
+    /// # Errors
+    /// Where it does not start.
+    pub fn reconnect(&mut self) -> Result<()> {
+        drop(self.client.take());
+        self.client = Some(start_worker(
+            &self.exe,
+            &self.path,
+            &self.trial,
+            End::Client,
+        )?);
+        Ok(())
+    }
+
+    /// The socket on which the program at one end listens: its process and its cookie.
+    ///
+    /// # Errors
+    /// Where the sockets of that host cannot be listed.
+    pub fn listener(&self, end: End) -> Result<Option<(u32, FlowSample)>> {
+        let request = ScanRequest {
+            listeners: true,
+            local_port: Some(LAB_PORT),
+            ..ScanRequest::default()
+        };
+        let sockets = SockDiag::open_in(handle(&self.path, end))?.scan(Clock.now(), &request)?;
+        let listening = sockets
+            .into_iter()
+            .find(|s| s.state == Some(TcpState::Listen));
+        Ok(listening.map(|sample| (self.worker(end).pid(), sample)))
+    }
+
+    /// Doubts about everything measured so far.
+    ///
+    /// # Errors
+    /// Where an interface cannot be read any more.
+    pub fn caveats(&self) -> Result<Vec<Caveat>> {
+        self.path.caveats()
+    }
+}
+
+impl End {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
+}
+
+fn handle(path: &LabPath, end: End) -> &NetnsHandle {
+    match end {
+        End::Client => path.a(),
+        End::Server => path.b(),
+    }
+}
+
+const fn settings(trial: &Trial, end: End) -> &Settings {
+    match end {
+        End::Client => &trial.client.settings,
+        End::Server => &trial.server.settings,
+    }
+}
+
+/// Turns the knobs that are wider than a socket. The namespaces are ours and end with the path, so
+/// nothing is journalled.
+fn set_host(path: &LabPath, end: End, trial: &Trial) -> Result<()> {
+    let netns = handle(path, end).name();
+    let remote = match end {
+        End::Client => path.b_addr(),
+        End::Server => path.a_addr(),
+    };
+    let interface = path.interface().to_owned();
+    for (&knob, value) in settings(trial, end) {
+        let netns = netns.clone();
+        let scope = base::find_knob(knob)
+            .map_err(|error| Error::Peer(error.to_string()))?
+            .scope;
+        let target = match scope {
+            Scope::Socket => continue,
+            Scope::Route => {
+                let bits = if remote.is_ipv4() { 32 } else { 128 };
+                Target::Route {
+                    netns,
+                    destination: format!("{remote}/{bits}"),
+                }
+            }
+            Scope::Link => Target::Link {
+                netns,
+                name: interface.clone(),
+            },
+            Scope::Qdisc => Target::Qdisc {
+                netns,
+                link: interface.clone(),
+            },
+            Scope::Namespace => Target::Namespace { netns },
+        };
+        let change = Change {
+            target,
+            knob: knob.into(),
+            to: value.clone(),
+        };
+        Setting::open(&change.target, &change.knob)?.write(&change.to)?;
+    }
+    Ok(())
+}
+
+fn start_worker(exe: &Path, path: &LabPath, trial: &Trial, end: End) -> Result<Worker> {
+    let is_socket =
+        |name: &str| base::find_knob(name).is_ok_and(|knob| knob.scope == Scope::Socket);
+    let sockets = settings(trial, end)
+        .iter()
+        .filter(|(name, _)| is_socket(name))
+        .map(|(name, value)| (*name, value.clone()))
+        .collect();
+    let spec = WorkerSpec {
+        role: match end {
+            End::Client => Role::Client,
+            End::Server => Role::Server,
+        },
+        address: SocketAddr::new(path.b_addr(), LAB_PORT),
+        run: RunSpec {
+            workload: trial.workload.clone(),
+            sockets: SocketSpec {
+                settings: sockets,
+                ..SocketSpec::default()
+            },
+            warmup: Duration::ZERO,
+            interval: REPORT_INTERVAL,
+        },
+    };
+    let worker = Worker::spawn(exe, handle(path, end), &spec)?;
+    worker.wait_ready(READY_TIMEOUT)?;
+    Ok(worker)
+}
+
+fn median_srtt_us(watched: &Watched) -> Option<u64> {
+    let mut all: Vec<u64> = watched
+        .flows
+        .iter()
+        .flat_map(|flow| &flow.samples)
+        .filter_map(|sample| sample.srtt)
+        .map(|srtt| u64::try_from(srtt.as_micros()).unwrap_or(u64::MAX))
+        .collect();
+    all.sort_unstable();
+    all.get(all.len() / 2).copied()
+}
+
+/// Packets that the interface or its queue dropped on the way out, in the time of the look.
+fn local_drops(watched: &Watched, interface: &str) -> u64 {
+    let dropped = |sample: &base::HostSample| {
+        let link = sample.links.iter().find(|link| link.name == interface)?;
+        let queued: u64 = link.qdiscs.iter().map(|queue| queue.dropped_pkts).sum();
+        Some(link.tx_dropped_pkts.max(queued))
+    };
+    let count = |sample: Option<&base::HostSample>| sample.and_then(dropped).unwrap_or(0);
+    count(watched.hosts.last()).saturating_sub(count(watched.hosts.first()))
+}
