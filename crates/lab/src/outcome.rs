@@ -1,5 +1,7 @@
 //! What an engine returns: numbers with their doubts.
 
+use core::fmt;
+
 use base::Limit;
 use serde::{Deserialize, Serialize};
 
@@ -86,6 +88,43 @@ pub enum Caveat {
         /// Why.
         why: String,
     },
+}
+
+impl fmt::Display for Caveat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EmulatorLate {
+                p99_us,
+                limit_us,
+                invalid,
+            } => {
+                let judgement = if *invalid {
+                    "do not use these numbers"
+                } else {
+                    "times are longer than told"
+                };
+                write!(
+                    f,
+                    "the emulator was late: 99 % of packets within {p99_us} us, {limit_us} us are \
+                     allowed; {judgement}"
+                )
+            }
+            Self::SettingNotApplied { knob, why } => write!(f, "{knob} was not set: {why}"),
+            Self::NoRealtimePriority => f.write_str(
+                "no real-time priority for the emulator (it needs CAP_SYS_NICE): it may be late",
+            ),
+            Self::HostBusy { percent } => {
+                write!(f, "other work took {percent} % of the processors' time")
+            }
+            Self::EndedEarly { why } => write!(f, "ended early: {why}"),
+            Self::DeviceDropped { host, packets } => {
+                write!(
+                    f,
+                    "the interface of host {host} dropped {packets} packets on the way out"
+                )
+            }
+        }
+    }
 }
 
 /// What came out of one run of a trial.

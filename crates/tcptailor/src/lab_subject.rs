@@ -1,6 +1,5 @@
 //! A fault on a lab path, as something that the tailor works on.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -29,7 +28,7 @@ impl<'o> LabSubject<'o> {
     /// Lays the path and starts the programs.
     pub(crate) fn start(trial: &Trial, label: &str, output: &'o Output) -> anyhow::Result<Self> {
         let _progress = Progress::spinner(output, format!("{label}: laying the path"));
-        let session = Session::start(&own_program()?, trial)?;
+        let session = Session::start(&linux::own_program()?, trial)?;
         Ok(Self {
             session,
             output,
@@ -54,9 +53,12 @@ pub(crate) fn pattern(fault: &Fault, dry_run: bool) -> Pattern {
     }
 }
 
-/// This program, which is also the program that suffers: its hidden command `worker`.
-fn own_program() -> anyhow::Result<PathBuf> {
-    std::env::current_exe().context("finding the path of this program")
+/// A journal for changes on a lab path: its targets end with this process, and so does it.
+pub(crate) fn scratch_journal() -> anyhow::Result<tempfile::TempDir> {
+    tempfile::Builder::new()
+        .prefix("tcptailor-lab-")
+        .tempdir()
+        .context("making a directory for the journal")
 }
 
 impl Subject for LabSubject<'_> {

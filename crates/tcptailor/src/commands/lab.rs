@@ -1,12 +1,66 @@
 //! Lab paths on this machine.
 
-use crate::exit::Exit;
-use crate::output::Output;
+mod faults;
+
+use clap::Subcommand;
+use lab::{FAULTS, Fault, find_fault};
+use serde::Serialize;
+
+use crate::exit::{Exit, Problem};
+use crate::output::{self, Output};
 
 /// Run scenarios and faults on lab paths of this machine.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
 
-pub(crate) fn run(_args: Args, _output: &Output) -> anyhow::Result<Exit> {
-    anyhow::bail!("this command is not part of this build yet")
+#[derive(Debug, Subcommand)]
+enum Command {
+    Faults(faults::Args),
+}
+
+pub(crate) fn run(args: Args, output: &Output) -> anyhow::Result<Exit> {
+    match args.command {
+        Command::Faults(args) => faults::run(&args, output),
+    }
+}
+
+/// The fault that a user names.
+pub(crate) fn fault(name: &str) -> Result<&'static Fault, Problem> {
+    find_fault(name).map_err(|nearest| {
+        let meant = nearest.map_or_else(String::new, |id| format!("; did you mean `{id}`?"));
+        Problem::usage(format!("unknown fault `{name}`{meant}"))
+            .hint("`tcptailor fit --lab list` names the faults")
+    })
+}
+
+#[derive(Serialize)]
+struct FaultRow {
+    fault: &'static str,
+    aliases: &'static [&'static str],
+    about: &'static str,
+    path: String,
+}
+
+/// Shows the table of faults.
+pub(crate) fn list_faults(output: &Output) -> anyhow::Result<Exit> {
+    let rows: Vec<FaultRow> = FAULTS
+        .iter()
+        .map(|fault| FaultRow {
+            fault: fault.id,
+            aliases: fault.aliases,
+            about: fault.about,
+            path: super::fit::story::path(&fault.trial().path),
+        })
+        .collect();
+    output.report("faults", &serde_json::json!({ "faults": rows }), || {
+        let mut table = output::table(&["FAULT", "OR", "WHAT IS WRONG"]);
+        for row in &rows {
+            table.add_row([row.fault, &row.aliases.join(", "), row.about]);
+        }
+        output::render(&table)
+    })?;
+    Ok(Exit::Done)
 }

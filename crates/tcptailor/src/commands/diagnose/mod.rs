@@ -2,7 +2,7 @@
 //! show the answer. Changes nothing; `-o` writes down what `apply` would change.
 
 pub(crate) mod document;
-mod screen;
+pub(crate) mod screen;
 pub(crate) mod seen;
 
 use std::path::{Path, PathBuf};

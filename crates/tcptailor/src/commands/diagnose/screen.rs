@@ -131,6 +131,27 @@ fn details(number: usize, flow: &FlowRow, verbosity: u8) -> String {
     text
 }
 
+/// The main verdict on one flow with everything that speaks for it, and further findings.
+pub(crate) fn findings(flow: &FlowRow) -> String {
+    let bold = anstyle::Style::new().bold();
+    let mut text = String::new();
+    for (index, verdict) in flow.verdicts.iter().enumerate() {
+        if index > 0 && !verdict.finding {
+            continue;
+        }
+        writeln!(text, "\n{bold}{}{bold:#}", verdict.id).expect("a String grows");
+        text.push_str("   ");
+        push_wrapped(&mut text, verdict.sentence, "   ", 3);
+        push_evidence(&mut text, verdict);
+        push_advice(&mut text, verdict);
+    }
+    if let Some(unknown) = &flow.unknown {
+        text.push_str("\nunknown: ");
+        push_wrapped(&mut text, unknown, "   ", 9);
+    }
+    text
+}
+
 fn push_advice(text: &mut String, verdict: &VerdictRow) {
     let green = anstyle::AnsiColor::Green.on_default();
     for (index, change) in verdict

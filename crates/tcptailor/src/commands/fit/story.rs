@@ -1,0 +1,163 @@
+//! How `fit` tells what it does while it does it.
+
+use std::fmt::Write;
+
+use lab::{Caveat, Fault, Measure, PathSpec, Trial, Yardstick};
+use linux::kernel::End;
+
+use crate::commands::diagnose::screen;
+use crate::human;
+use crate::lab_subject::LabSubject;
+use crate::tailor::{ChangeMade, Ending, Fitting, Pattern, Step};
+
+/// What is wrong, and on which path.
+pub(crate) fn opening(fault: &Fault, trial: &Trial) -> String {
+    format!("{}\n\npath      {}", fault.about, path(&trial.path))
+}
+
+/// `1gbit each way, 200us round trip, queue 1000p`.
+pub(crate) fn path(path: &PathSpec) -> String {
+    let PathSpec::Emulated {
+        mtu,
+        forward,
+        reverse,
+        ..
+    } = path
+    else {
+        return match path {
+            PathSpec::Loopback => "loopback".into(),
+            PathSpec::Veth { mtu } => format!("veth pair, MTU {}", mtu.0),
+            PathSpec::Emulated { .. } => unreachable!("matched above"),
+        };
+    };
+    let rtt = base::format_duration(forward.delay + reverse.delay);
+    let rate = forward
+        .rate
+        .map_or_else(|| "no rate limit".into(), |rate| rate.to_string());
+    format!(
+        "{rate}, {rtt} round trip, queue {}, MTU {}; real Linux TCP at both ends",
+        forward.queue, mtu.0
+    )
+}
+
+/// Who runs where.
+pub(crate) fn programs(subject: &LabSubject<'_>) -> String {
+    let session = subject.session();
+    let program = |end: End| {
+        format!(
+            "process {} in {}",
+            session.worker(end).pid(),
+            session.netns(end)
+        )
+    };
+    format!(
+        "programs  {}\n          {}",
+        program(End::Client),
+        program(End::Server)
+    )
+}
+
+/// What has just happened.
+pub(crate) fn step(step: &Step<'_>, pattern: &Pattern) -> String {
+    match step {
+        Step::Looked(sight) => {
+            let mut text = format!("before    {}\n", got(&sight.measure, pattern));
+            match sight.flows.first() {
+                Some(flow) => text.push_str(&screen::findings(flow)),
+                None => text.push_str("\nno connection was seen\n"),
+            }
+            text
+        }
+        Step::Applied(changes) => changes.iter().map(change).collect::<Vec<_>>().join("\n"),
+        Step::LookedAgain(sight) => format!("after     {}", got(&sight.measure, pattern)),
+        Step::RolledBack(undone) => undone
+            .iter()
+            .map(|undone| format!("undone    {}: {}", undone.change.knob, undone.how))
+            .collect::<Vec<_>>()
+            .join("\n"),
+    }
+}
+
+fn change(made: &ChangeMade) -> String {
+    let green = anstyle::AnsiColor::Green.on_default();
+    let when = if made.live {
+        "on the open connection"
+    } else {
+        "for new connections"
+    };
+    let ChangeMade {
+        knob,
+        target,
+        from,
+        to,
+        ..
+    } = made;
+    format!("{green}changed{green:#}   {knob}: {from} -> {to}, {when}\n          {target}")
+}
+
+/// What the program got, the number that counts first.
+fn got(measure: &Measure, pattern: &Pattern) -> String {
+    let first = pattern.yardstick.unwrap_or(Yardstick::of(measure));
+    let mut parts = vec![first.show(measure)];
+    if let Some(rate) = measure
+        .operations_per_s
+        .filter(|_| first == Yardstick::Response)
+    {
+        parts.push(format!("{rate:.*} operations/s", usize::from(rate < 100.0)));
+    }
+    if let Some(response) = measure.response_us.filter(|_| first == Yardstick::Response) {
+        parts.push(format!(
+            "99 % within {}",
+            human::micros(response.p99 as f64)
+        ));
+    }
+    if first != Yardstick::Goodput && measure.operations_per_s.is_none() {
+        parts.push(Yardstick::Goodput.show(measure));
+    }
+    if let Some(srtt) = measure.srtt_us.filter(|_| first == Yardstick::Goodput) {
+        parts.push(format!("round trip {}", human::micros(srtt as f64)));
+    }
+    parts.join(", ")
+}
+
+/// How it ended, and what to doubt.
+pub(crate) fn ending(fitting: &Fitting, caveats: &[Caveat], pattern: &Pattern) -> String {
+    let bold = anstyle::Style::new().bold();
+    let mut text = match fitting.ending {
+        Ending::NothingToImprove => format!("\n{bold}nothing to improve{bold:#}"),
+        Ending::NoSettingHelps => {
+            format!("\n{bold}no TCP setting removes this limit{bold:#}: see the note above")
+        }
+        Ending::DryRun => {
+            let would = |made: &ChangeMade| {
+                format!("\nwould set {} = {}, {}", made.knob, made.to, made.target)
+            };
+            let all: String = fitting.changes.iter().map(would).collect();
+            format!("{all}\n{bold}dry run{bold:#}: nothing changed")
+        }
+        Ending::Kept => format!("\n{bold}kept{bold:#}: {}", better(fitting, pattern)),
+        Ending::RolledBack => format!("\n{bold}rolled back{bold:#}: {}", better(fitting, pattern)),
+    };
+    for caveat in caveats {
+        write!(text, "\ncaveat    {caveat}").expect("a String grows");
+    }
+    text
+}
+
+/// `44.0 ms median -> 0.37 ms median, 118 times better`.
+fn better(fitting: &Fitting, pattern: &Pattern) -> String {
+    let yardstick = pattern.yardstick.unwrap_or(Yardstick::of(&fitting.before));
+    let was = yardstick.show(&fitting.before);
+    let is = fitting
+        .after
+        .as_ref()
+        .map_or_else(String::new, |after| yardstick.show(after));
+    let gain = match fitting.gain {
+        Some(gain) if gain >= 1000.0 => "more than 1000 times better".into(),
+        Some(gain) if gain >= 10.0 => format!("{gain:.0} times better"),
+        Some(gain) if gain >= 1.0 => format!("{gain:.2} times better"),
+        Some(gain) => format!("{:.2} times worse", 1.0 / gain.max(1e-6)),
+        None => "no comparison possible".into(),
+    };
+    format!("{was} -> {is}, {gain}")
+}
