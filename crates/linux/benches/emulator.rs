@@ -1,6 +1,6 @@
 //! What the emulated path carries, with kernel TCP (CUBIC) at both ends.
 //!
-//! `cargo bench -p tcptailor-linux --bench emulator [-- RUNS [SECONDS]]` prints goodput, its share
+//! `cargo bench -p tcptailor-linux --bench emulator [-- RUNS [SECONDS [CASE]]]` prints goodput, its share
 //! of what the rate allows, lateness, and the processor time of the emulator's thread. It needs
 //! root, or a user namespace (`unshare -rn`) and a TUN device node that may be opened.
 
@@ -66,15 +66,11 @@ fn main() {
     let runs: u64 = numbers.next().unwrap_or(5);
     let seconds: u64 = numbers.next().unwrap_or(4);
     let _ = linux::cleanup::remove_leftovers();
-    let only: Option<usize> = std::env::var("CASE")
-        .ok()
-        .and_then(|text| text.parse().ok());
-    for case in CASES
-        .iter()
-        .enumerate()
-        .filter(|(n, _)| only.is_none_or(|only| only == *n))
-        .map(|(_, case)| case)
-    {
+    let only: Option<u64> = numbers.next();
+    for (number, case) in (0..).zip(&CASES) {
+        if only.is_some_and(|only| only != number) {
+            continue;
+        }
         let mut done: Vec<Run> = Vec::new();
         for seed in 0..runs {
             let run = measure(case, seed, Duration::from_secs(seconds));
@@ -145,14 +141,12 @@ fn measure(case: &Case, seed: u64, time: Duration) -> Run {
         });
         scope.spawn(|| {
             let mut stream = connect(&path, at);
-            let block = vec![
-                7;
-                std::env::var("W")
-                    .ok()
-                    .and_then(|w| w.parse().ok())
-                    .unwrap_or(1 << 20)
-            ];
-            while !stop.load(Ordering::Relaxed) && stream.write_all(&block).is_ok() {}
+            let block = vec![7; 1 << 20];
+            while !stop.load(Ordering::Relaxed) {
+                if stream.write_all(&block).is_err() {
+                    break;
+                }
+            }
         });
         std::thread::sleep(WARM_UP);
         let before = (Instant::now(), received.load(Ordering::Relaxed), cpu());

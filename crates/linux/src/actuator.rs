@@ -210,6 +210,12 @@ impl Setting {
         }
     }
 
+    /// Whether writing `to` over `old` would change nothing.
+    #[must_use]
+    pub fn is_already(&self, old: &State, to: &KnobValue) -> bool {
+        old.is_exactly(to) && !self.is_volatile()
+    }
+
     /// Whether the kernel changes the value by itself, so that finding another value than the one
     /// we wrote says nothing (`TCP_QUICKACK`: tcp(7), "the flag is not permanent").
     pub(crate) fn is_volatile(&self) -> bool {

@@ -414,7 +414,7 @@ fn sleep_until(due: Instant) -> Option<Timespec> {
 
 /// Asks for real-time priority for the calling thread, and for timers as exact as can be where
 /// that is refused.
-fn become_realtime() -> bool {
+pub(crate) fn become_realtime() -> bool {
     let parameters = libc::sched_param {
         sched_priority: PRIORITY,
     };

@@ -20,7 +20,7 @@ mod undo;
 
 use std::path::{Path, PathBuf};
 
-use base::{Change, KnobValue};
+use base::Change;
 
 use crate::actuator::Setting;
 use crate::clock::Clock;
@@ -30,8 +30,8 @@ use crate::state::State;
 use file::TransactionFile;
 use lock::Lock;
 pub use place::Place;
-pub use record::{Owner, Record, Status, Story};
-pub use undo::{How, Undone};
+pub use record::{Owner, Record, Status, Step, Story};
+pub use undo::{How, Presence, Undone};
 
 /// Finished transactions that are kept to be looked at and undone later.
 const HISTORY: usize = 100;
@@ -72,7 +72,7 @@ impl Applied {
     /// Whether the kernel took the value as it was asked for, neither clipped nor rounded.
     #[must_use]
     pub fn is_exact(&self) -> bool {
-        is_exactly(&self.now, &self.change.to)
+        self.now.is_exactly(&self.change.to)
     }
 }
 
@@ -325,7 +325,7 @@ impl Transaction<'_> {
         let setting = Setting::open(&change.target, &change.knob)?;
         setting.knob().check(&change.to)?;
         let old = setting.read()?;
-        if is_exactly(&old, &change.to) && !setting.is_volatile() {
+        if setting.is_already(&old, &change.to) {
             return Ok(Applied {
                 change: change.clone(),
                 now: old.clone(),
@@ -441,19 +441,6 @@ impl Drop for Transaction<'_> {
         if !self.finished {
             self.undo();
         }
-    }
-}
-
-/// Whether a state is what a user asked for, so that writing would change nothing.
-fn is_exactly(state: &State, to: &KnobValue) -> bool {
-    match state {
-        // Setting the size also fixes it, so an open buffer of the same size is another state.
-        State::Buffer { bytes, locked } => *locked && KnobValue::Number(bytes / 2) == *to,
-        State::Sysctl { text } => match to {
-            KnobValue::Flag(on) => *text == u8::from(*on).to_string(),
-            other => *text == other.to_string(),
-        },
-        other => other.value().as_ref() == Some(to),
     }
 }
 

@@ -18,6 +18,7 @@ mod netlink_dump;
 mod netns;
 mod path;
 mod plan;
+pub mod privilege;
 mod process;
 mod remote_socket;
 pub mod service;
@@ -42,6 +43,7 @@ pub use links::link_samples;
 pub use netns::{NAMED_DIR, NetnsHandle};
 pub use path::{INTERFACE, LabPath};
 pub use plan::Plan;
+pub use privilege::{Capabilities, Fact};
 pub use process::{
     ProcessInfo, SocketOwner, SocketOwners, cgroup_id, process_cgroup, process_cpu_time,
     process_info,

@@ -69,6 +69,20 @@ impl State {
         }
     }
 
+    /// Whether it is what a user asked for with `to`, neither clipped nor rounded.
+    #[must_use]
+    pub fn is_exactly(&self, to: &KnobValue) -> bool {
+        match self {
+            // Setting the size also fixes it, so an open buffer of the same size is another state.
+            Self::Buffer { bytes, locked } => *locked && KnobValue::Number(bytes / 2) == *to,
+            Self::Sysctl { text } => match to {
+                KnobValue::Flag(on) => *text == u8::from(*on).to_string(),
+                other => *text == other.to_string(),
+            },
+            other => other.value().as_ref() == Some(to),
+        }
+    }
+
     /// The value as a user would write it, where the setting has one.
     #[must_use]
     pub fn value(&self) -> Option<KnobValue> {

@@ -2,8 +2,8 @@
 //!
 //! A command that runs for more than a moment looks at [`stopped`] (or hands [`stop_flag`] down)
 //! and returns; whatever it made is then taken down by `Drop`. Where a command waits in a place
-//! that cannot look, it registers with [`on_stop`] what wakes it. What a second Ctrl-C leaves
-//! behind, the next start removes.
+//! that cannot look, it registers with [`on_stop`] what wakes it. A second Ctrl-C only takes
+//! away the names of namespaces; what else it leaves behind, the next start removes.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -32,6 +32,7 @@ pub(crate) fn install() -> anyhow::Result<()> {
         .spawn(move || {
             for _signal in signals.forever() {
                 if STOP.swap(true, Ordering::SeqCst) {
+                    linux::cleanup::remove_all_of_this_process();
                     std::process::exit(Exit::Interrupted as i32);
                 }
                 run_cleanups();

@@ -183,7 +183,7 @@ pub(crate) fn render(table: &Table) -> String {
 }
 
 /// Seconds since 1970 as `2026-11-21T09:40:00Z`.
-fn rfc3339(unix_seconds: u64) -> String {
+pub(crate) fn rfc3339(unix_seconds: u64) -> String {
     let (days, second) = (unix_seconds / 86_400, unix_seconds % 86_400);
     // Days are counted from 0000-03-01, so that the leap day ends a year: eras of 400 years have
     // 146097 days, and months from March on have 153 days in each five.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::place::Place;
 use super::place::process_start;
+use super::undo::{Presence, look};
 use crate::error::{Error, Result};
 use crate::state::State;
 
@@ -197,6 +198,15 @@ impl Story {
             None if self.owner == Owner::default() => Status::RolledBack,
             None => Status::Pending,
         }
+    }
+
+    /// How one of its changes stands now.
+    #[must_use]
+    pub fn presence(&self, step: &Step) -> Presence {
+        if step.undone {
+            return Presence::Undone;
+        }
+        look(step, &self.owner).1
     }
 
     /// Takes in the next line. `false` where it does not fit those before it.

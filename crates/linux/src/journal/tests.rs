@@ -5,7 +5,7 @@ use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 
-use base::{FlowKey, Netns, Target, find_knob};
+use base::{FlowKey, KnobValue, Netns, Target, find_knob};
 
 use super::*;
 use crate::sockopt;

@@ -70,9 +70,81 @@ impl fmt::Display for How {
     }
 }
 
+impl How {
+    /// One word for programs.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Restored { .. } => "restored",
+            Self::Clipped { .. } => "clipped",
+            Self::WasBack => "was-back",
+            Self::LeftAlone { .. } => "left-alone",
+            Self::Gone { .. } => "gone",
+            Self::Failed { .. } => "failed",
+        }
+    }
+}
+
+/// How a change stands now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// What was written is in force.
+    InForce,
+    /// The old value is in force.
+    Undone,
+    /// Somebody else has changed the setting since.
+    Changed {
+        /// What it is now.
+        present: State,
+    },
+    /// The target is gone.
+    Gone {
+        /// What is gone.
+        why: String,
+    },
+    /// It cannot be seen.
+    Unknown {
+        /// Why.
+        error: String,
+    },
+}
+
+impl fmt::Display for Presence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InForce => f.write_str("in force"),
+            Self::Undone => f.write_str("undone"),
+            Self::Changed { present } => write!(f, "changed since to {present}"),
+            Self::Gone { why } => write!(f, "gone: {why}"),
+            Self::Unknown { error } => write!(f, "unknown: {error}"),
+        }
+    }
+}
+
 /// Undoes one change of a transaction of `owner`.
 pub(super) fn undo(step: &Step, owner: &Owner) -> How {
-    let gone = |why: &str| How::Gone { why: why.into() };
+    let (setting, presence) = look(step, owner);
+    let setting = match (presence, setting) {
+        (Presence::InForce, Some(setting)) => setting,
+        (Presence::InForce | Presence::Undone, _) => return How::WasBack,
+        (Presence::Changed { present }, _) => return How::LeftAlone { present },
+        (Presence::Gone { why }, _) => return How::Gone { why },
+        (Presence::Unknown { error }, _) => return How::Failed { error },
+    };
+    match restore(&setting, step) {
+        Ok(how) => how,
+        Err(error @ Error::NotFound { .. }) => How::Gone {
+            why: error.to_string(),
+        },
+        Err(error) => How::Failed {
+            error: error.to_string(),
+        },
+    }
+}
+
+/// How a change of a transaction of `owner` stands now, and the setting where there is one.
+pub(super) fn look(step: &Step, owner: &Owner) -> (Option<Setting>, Presence) {
+    let gone = |why: &str| (None, Presence::Gone { why: why.into() });
     // Everything that is changed here lives in the kernel's memory.
     if !owner.is_of_this_boot() {
         return gone("the machine has been started again since");
@@ -83,25 +155,26 @@ pub(super) fn undo(step: &Step, owner: &Owner) -> How {
     let Some(netns) = step.place.netns(&step.change.target) else {
         return gone("the network namespace is no more");
     };
-    let setting = match Setting::open_in(netns, &step.change.target, &step.change.knob) {
-        Ok(setting) => setting,
-        Err(error) => return failed(&error),
-    };
-    match compare_and_restore(&setting, step) {
-        Ok(how) => how,
+    let opened = Setting::open_in(netns, &step.change.target, &step.change.knob);
+    let read = opened.and_then(|setting| {
+        let present = setting.read()?;
+        Ok((setting, present))
+    });
+    match read {
+        Ok((_, present)) if present.same_as(&step.old) => (None, Presence::Undone),
+        Ok((setting, present)) if is_ours(&setting, step, &present) => {
+            (Some(setting), Presence::InForce)
+        }
+        Ok((_, present)) => (None, Presence::Changed { present }),
         Err(error @ Error::NotFound { .. }) => gone(&error.to_string()),
-        Err(error) => failed(&error),
+        Err(error) => {
+            let error = error.to_string();
+            (None, Presence::Unknown { error })
+        }
     }
 }
 
-fn compare_and_restore(setting: &Setting, step: &Step) -> Result<How> {
-    let present = setting.read()?;
-    if present.same_as(&step.old) {
-        return Ok(How::WasBack);
-    }
-    if !is_ours(setting, step, &present) {
-        return Ok(How::LeftAlone { present });
-    }
+fn restore(setting: &Setting, step: &Step) -> Result<How> {
     setting.restore(&step.old)?;
     let now = setting.read()?;
     if now.same_as(&step.old) || setting.is_volatile() {
@@ -157,11 +230,5 @@ fn is_half_restored(present: &State, old: &State) -> bool {
                 && is_back(2, receive_bytes, old_receive)
         }
         _ => false,
-    }
-}
-
-fn failed(error: &Error) -> How {
-    How::Failed {
-        error: error.to_string(),
     }
 }

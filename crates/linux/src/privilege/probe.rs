@@ -1,0 +1,286 @@
+//! What this machine allows, found out by trying.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use rustix::thread::{CapabilitySet, capabilities};
+
+use super::remedy;
+use crate::emulator::become_realtime;
+use crate::lab_netns::LabNetns;
+use crate::tun::{DEVICE_VARIABLE, device_path};
+
+/// `SO_BUF_LOCK` of Linux 5.15 (include/uapi/asm-generic/socket.h).
+const SO_BUF_LOCK: libc::c_int = 72;
+/// `TCP_DELACK_MAX_US` (include/uapi/linux/tcp.h).
+const TCP_DELACK_MAX_US: libc::c_int = 46;
+
+/// One thing that this machine allows or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fact {
+    /// What it is.
+    pub name: &'static str,
+    /// Whether it works here.
+    pub ok: bool,
+    /// What was found.
+    pub detail: String,
+    /// What to do where it does not work, or what is lost.
+    pub remedy: String,
+}
+
+/// What this machine allows this process to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// In the order in which they matter.
+    pub facts: Vec<Fact>,
+}
+
+impl Capabilities {
+    /// Tries everything. Changes nothing: what is made for a try is taken away again.
+    #[must_use]
+    pub fn probe() -> Self {
+        let mut facts = vec![kernel(), user()];
+        facts.extend(held_capabilities());
+        facts.extend([
+            namespaces(),
+            user_namespaces(),
+            tun(),
+            realtime(),
+            buffer_locks(),
+            delayed_ack_limit(),
+            descriptors_of_others(),
+            congestion_controls(),
+            cgroups(),
+        ]);
+        Self { facts }
+    }
+}
+
+fn fact(name: &'static str, outcome: Result<String, String>, remedy: &str) -> Fact {
+    Fact {
+        name,
+        ok: outcome.is_ok(),
+        detail: outcome.unwrap_or_else(|why| why),
+        remedy: remedy.to_owned(),
+    }
+}
+
+fn kernel() -> Fact {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease");
+    let release = release.map(|text| format!("Linux {}", text.trim()));
+    fact(
+        "kernel",
+        release.map_err(|error| error.to_string()),
+        "mount /proc",
+    )
+}
+
+fn user() -> Fact {
+    let uid = rustix::process::geteuid();
+    let detail = if uid.is_root() {
+        "root".into()
+    } else {
+        format!("uid {}", uid.as_raw())
+    };
+    fact("user", Ok(detail), "")
+}
+
+fn held_capabilities() -> [Fact; 4] {
+    let held = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
+    let of = |name, set, lost: &str| {
+        let outcome = if held.contains(set) {
+            Ok("held".into())
+        } else {
+            Err("not held".into())
+        };
+        fact(name, outcome, lost)
+    };
+    [
+        of(
+            "CAP_NET_ADMIN",
+            CapabilitySet::NET_ADMIN,
+            "run as root to change routes, interfaces and sysctls",
+        ),
+        of(
+            "CAP_SYS_ADMIN",
+            CapabilitySet::SYS_ADMIN,
+            "run as root to enter network namespaces; labs also work in a user namespace",
+        ),
+        of(
+            "CAP_SYS_PTRACE",
+            CapabilitySet::SYS_PTRACE,
+            "run as root to see and change sockets of other users' processes",
+        ),
+        of(
+            "CAP_SYS_NICE",
+            CapabilitySet::SYS_NICE,
+            "run as root, or raise `ulimit -r`, for exact times in labs",
+        ),
+    ]
+}
+
+fn namespaces() -> Fact {
+    let outcome = match LabNetns::create(["check"]) {
+        Ok([made]) if made.is_mounted() => Ok("can be made; `ip netns` shows them".into()),
+        Ok([_made]) => Ok("can be made; `ip netns` does not show them".into()),
+        Err(error) => Err(error.to_string()),
+    };
+    fact("network namespaces", outcome, "run as root")
+}
+
+/// Tried in a child, since there is no way back. The second step finds out whether a security
+/// module takes the capabilities away.
+fn user_namespaces() -> Fact {
+    // SAFETY: the child calls nothing but system calls, which is all that is allowed after a fork
+    // of a process with threads.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: plain numbers; the child ends here without running anything of the parent.
+        unsafe {
+            let allowed =
+                libc::unshare(libc::CLONE_NEWUSER) == 0 && libc::unshare(libc::CLONE_NEWNET) == 0;
+            libc::_exit(i32::from(!allowed));
+        }
+    }
+    let mut status = 0;
+    // SAFETY: `status` outlives the call; the child is ours. After a failed fork this fails too.
+    let ended = child > 0 && unsafe { libc::waitpid(child, &raw mut status, 0) } == child;
+    let outcome = if ended && status == 0 {
+        Ok("can be made".into())
+    } else {
+        Err("refused".into())
+    };
+    fact("user namespaces", outcome, &remedy())
+}
+
+fn tun() -> Fact {
+    let path = device_path();
+    let shown = path.display();
+    let outcome = OpenOptions::new().read(true).write(true).open(&path);
+    let remedy = format!(
+        "run as root, `chmod 0666 {shown}`, or for good the udev rule \
+         `KERNEL==\"tun\", MODE=\"0666\"`; {DEVICE_VARIABLE} names another node"
+    );
+    fact(
+        "TUN device",
+        outcome
+            .map(|_| format!("{shown} can be opened"))
+            .map_err(|error| format!("{shown}: {error}")),
+        &remedy,
+    )
+}
+
+/// On a thread of its own, which ends with the priority.
+fn realtime() -> Fact {
+    let granted = std::thread::spawn(become_realtime).join().unwrap_or(false);
+    let outcome = if granted {
+        Ok("granted".into())
+    } else {
+        Err("refused".into())
+    };
+    let lost = "run as root, or raise `ulimit -r`; without it labs are less exact";
+    fact("real-time priority", outcome, lost)
+}
+
+fn buffer_locks() -> Fact {
+    fact(
+        "SO_BUF_LOCK",
+        socket_option(libc::SOL_SOCKET, SO_BUF_LOCK),
+        "Linux 5.15 or later; without it a locked buffer cannot be unlocked on a live socket",
+    )
+}
+
+fn delayed_ack_limit() -> Fact {
+    fact(
+        "TCP_DELACK_MAX_US",
+        socket_option(libc::IPPROTO_TCP, TCP_DELACK_MAX_US),
+        "a later kernel; without it the delayed ACK of a socket has no limit of its own",
+    )
+}
+
+fn socket_option(level: libc::c_int, option: libc::c_int) -> Result<String, String> {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)
+        .map_err(|error| error.to_string())?;
+    let mut value: libc::c_int = 0;
+    let mut length = libc::socklen_t::try_from(size_of_val(&value)).expect("4 bytes");
+    // SAFETY: `value` has `length` bytes, and both outlive the call.
+    let outcome = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            (&raw mut value).cast(),
+            &raw mut length,
+        )
+    };
+    if outcome == 0 {
+        Ok("known to this kernel".into())
+    } else {
+        Err(io::Error::last_os_error().to_string())
+    }
+}
+
+/// Tried on this very process, for which no capability is needed.
+fn descriptors_of_others() -> Fact {
+    let copied = || {
+        let own = File::open("/dev/null")?;
+        let pid = rustix::process::getpid();
+        let process = pidfd_open(pid, PidfdFlags::empty())?;
+        pidfd_getfd(&process, own.as_fd().as_raw_fd(), PidfdGetfdFlags::empty())?;
+        io::Result::Ok(pid)
+    };
+    fact(
+        "pidfd_getfd",
+        copied()
+            .map(|_: Pid| "works on own processes; on those of others with CAP_SYS_PTRACE".into())
+            .map_err(|error| error.to_string()),
+        "Linux 5.6 or later, and no filter (seccomp) of a container; without it options of live \
+         sockets can neither be read nor changed",
+    )
+}
+
+fn congestion_controls() -> Fact {
+    let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+    fact(
+        "congestion control",
+        fs::read_to_string(path)
+            .map(|text| text.trim().to_owned())
+            .map_err(|error| error.to_string()),
+        "mount /proc",
+    )
+}
+
+fn cgroups() -> Fact {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mount = mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ').skip(1);
+        let (at, kind) = (fields.next()?, fields.next()?);
+        (kind == "cgroup2").then(|| at.to_owned())
+    });
+    fact(
+        "cgroup2",
+        mount.ok_or_else(|| "not mounted".into()),
+        "`mount -t cgroup2 none /sys/fs/cgroup`; without it flows cannot be filtered by cgroup",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_is_tried_and_what_fails_has_a_remedy() {
+        let facts = Capabilities::probe().facts;
+        let names: Vec<_> = facts.iter().map(|fact| fact.name).collect();
+        for name in ["kernel", "CAP_NET_ADMIN", "TUN device", "user namespaces"] {
+            assert!(names.contains(&name), "{name} of {names:?}");
+        }
+        for fact in &facts {
+            assert!(!fact.detail.is_empty(), "{fact:?}");
+            assert!(fact.ok || !fact.remedy.is_empty(), "{fact:?}");
+        }
+        assert!(facts[0].ok, "{:?}", facts[0]);
+    }
+}
