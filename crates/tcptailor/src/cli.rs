@@ -67,7 +67,7 @@ pub(crate) enum Color {
 pub(crate) enum Command {
     Fit(commands::fit::Args),
     Diagnose(commands::diagnose::Args),
-    Bench(commands::bench::Args),
+    Bench(Box<commands::bench::Args>),
     Serve(commands::serve::Args),
     Apply(commands::apply::Args),
     Status(commands::apply::StatusArgs),

@@ -19,8 +19,8 @@ pub(crate) fn run(command: Command, output: &Output) -> anyhow::Result<Exit> {
     match command {
         Command::Fit(args) => fit::run(args, output),
         Command::Diagnose(args) => diagnose::run(args, output),
-        Command::Bench(args) => bench::run(args, output),
-        Command::Serve(args) => serve::run(args, output),
+        Command::Bench(args) => bench::run(&args, output),
+        Command::Serve(args) => serve::run(&args, output),
         Command::Apply(args) => apply::run(args, output),
         Command::Status(args) => apply::status(args, output),
         Command::Rollback(args) => apply::rollback(args, output),
