@@ -33,6 +33,13 @@ pub(crate) struct Args {
     dry_run: bool,
 }
 
+impl Args {
+    /// Whether a lab path is laid, for which an ordinary user needs a user namespace.
+    pub(crate) fn lays_path(&self) -> bool {
+        self.lab.as_deref().is_some_and(|fault| fault != "list")
+    }
+}
+
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document<'d> {
