@@ -188,7 +188,7 @@ impl Rate {
     /// The bandwidth-delay product: bytes that are in flight when this rate is full for `rtt`.
     #[must_use]
     pub fn bdp_bytes(self, rtt: Duration) -> u64 {
-        let bytes = u128::from(self.0) * rtt.as_nanos() / 8 / 1_000_000_000;
+        let bytes = u128::from(self.0).saturating_mul(rtt.as_nanos()) / 8 / 1_000_000_000;
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 

@@ -124,7 +124,8 @@ impl View<'_> {
                 self.receiver?
                     .largest(|s| s.rcv_wnd_bytes.or(s.rcv_ssthresh_bytes))
             })
-            .map(u64::from)
+            // Without scaling the receiver's own figure goes on above what it can say.
+            .map(|window| u64::from(window).min(self.window_ceiling().unwrap_or(u64::MAX)))
     }
 
     /// Bytes in flight that this path should get where a limit of `present` bytes hides what it

@@ -40,7 +40,7 @@ pub enum Error {
         hint: String,
     },
     /// A system call failed.
-    #[error("{op}: {source}")]
+    #[error("{op}{}: {source}", remedy(op, source))]
     Os {
         /// The operation with its object, such as `open /dev/net/tun`.
         op: String,
@@ -80,6 +80,16 @@ pub enum Error {
     Knob(#[from] base::KnobError),
 }
 
+/// What to do about a cause that is not the operation's.
+fn remedy(op: &str, source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE) if !op.contains("ulimit") => {
+            " (raise the limit of open files: `ulimit -n`)"
+        }
+        _ => "",
+    }
+}
+
 impl Error {
     /// For `map_err`: names the operation that failed.
     pub fn os(op: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
@@ -104,5 +114,18 @@ impl Error {
             Self::Os { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
             _ => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_of_open_files_is_told_with_its_remedy() {
+        let shown = |op, errno| Error::os(op)(io::Error::from_raw_os_error(errno)).to_string();
+        assert!(shown("open x", libc::EMFILE).starts_with("open x (raise the limit"));
+        assert!(!shown("open x (raise `ulimit -n`)", libc::EMFILE).contains("limit of open"));
+        assert!(shown("open x", libc::ENOENT).starts_with("open x: No such file"));
     }
 }

@@ -21,6 +21,7 @@ mod plan;
 pub mod privilege;
 mod process;
 mod remote_socket;
+pub mod service;
 mod sock_diag;
 pub mod sockopt;
 mod state;

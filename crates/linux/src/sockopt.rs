@@ -16,7 +16,7 @@ use crate::state::State;
 
 const SOL_SOCKET: i32 = libc::SOL_SOCKET;
 const SO_BUF_LOCK: i32 = 72;
-/// Bits of `SO_BUF_LOCK`. Linux 6.18 `include/net/sock.h`: they are the first two of `sk_userlocks`.
+/// Bits of `SO_BUF_LOCK`. Linux 6.18 include/net/sock.h: the first two of `sk_userlocks`.
 const LOCK_SEND: u64 = 1;
 const LOCK_RECEIVE: u64 = 2;
 

@@ -4,8 +4,8 @@ use base::{FlowSample, KnobValue, Live};
 
 use super::draft::{Draft, Step, show_bytes, show_share, show_time};
 use super::thresholds::{
-    APP_SHARE, CPU_SHARE, MANY_SEGMENTS_PER_SECOND, REQUEST_PKTS, ROUND_TRIPS_BUSY, SMALL_SEGMENT,
-    SMALL_WRITE_NANOS_PER_BYTE,
+    APP_SHARE, CPU_SHARE, FLOOD_SEGMENTS_PER_SECOND, MANY_SEGMENTS_PER_SECOND, REQUEST_PKTS,
+    ROUND_TRIP_STRETCH, ROUND_TRIPS_BUSY, SMALL_SEGMENT, SMALL_WRITE_NANOS_PER_BYTE,
 };
 use crate::observation::only_sends;
 use crate::timeline::{Timeline, cwnd_room_pkts, ratio_of_times, window_room_bytes};
@@ -15,32 +15,30 @@ use crate::view::View;
 /// A whole core goes into writes of a few bytes.
 pub(crate) fn small_writes_cpu(view: &View<'_>) -> Option<Verdict> {
     let sender = view.sender?;
-    let cpu_time = sender.counted_time(|s| s.owner_cpu_time)?;
-    let cpu = cpu_time.as_secs_f64() / sender.interval().as_secs_f64();
-    let received_share = only_sends(sender);
-    if cpu < CPU_SHARE || received_share != Some(true) {
+    if only_sends(sender) != Some(true) {
         return None;
     }
+    let seconds = sender.interval().as_secs_f64();
+    let cpu_time = sender.counted_time(|s| s.owner_cpu_time);
+    let cpu = cpu_time.map(|time| time.as_secs_f64() / seconds);
     let mss = sender.mss_bytes()?;
     let segment = sender.segment_bytes()?;
-    let segments = sender.counted(|s| s.data_segs_out)? as f64 / sender.interval().as_secs_f64();
-    let per_byte = cpu_time.as_nanos() as f64 / sender.counted(|s| s.bytes_acked)?.max(1) as f64;
+    let segments = sender.counted(|s| s.data_segs_out)? as f64 / seconds;
+    let acked = sender.counted(|s| s.bytes_acked)?.max(1) as f64;
+    let per_byte = cpu_time.map(|time| time.as_nanos() as f64 / acked);
     let small = (segment as f64) < f64::from(mss) * SMALL_SEGMENT;
-    let (share, confidence) = if small && segments >= MANY_SEGMENTS_PER_SECOND {
-        (cpu.min(1.0), Confidence::Medium)
+    let uses_a_core = cpu.is_some_and(|cpu| cpu >= CPU_SHARE);
+    let (share, confidence) = if small && uses_a_core && segments >= MANY_SEGMENTS_PER_SECOND {
+        (1.0, Confidence::High)
+    } else if small && segments >= FLOOD_SEGMENTS_PER_SECOND {
+        (1.0, Confidence::Medium)
     } else {
         // Nagle gathers small writes into full segments; then only their price shows.
+        let dear = per_byte.is_some_and(|price| price >= SMALL_WRITE_NANOS_PER_BYTE);
         let waits = nothing_waits_share(sender)?;
-        (per_byte >= SMALL_WRITE_NANOS_PER_BYTE && waits >= APP_SHARE).then_some(())?;
-        (waits, Confidence::Low)
+        (uses_a_core && dear && waits >= APP_SHARE).then_some((waits, Confidence::Low))?
     };
-    let nodelay = view.sent(|s| s.nodelay);
     let mut draft = Draft::new("small-writes-cpu", share, confidence)
-        .row(
-            "owner_cpu_time",
-            format!("{} of a core", show_share(cpu)),
-            format!("at least {}", show_share(CPU_SHARE)),
-        )
         .row(
             "bytes_sent / data_segs_out",
             format!(
@@ -49,21 +47,19 @@ pub(crate) fn small_writes_cpu(view: &View<'_>) -> Option<Verdict> {
             ),
             format!("{} in a full segment", show_bytes(mss)),
         )
-        .row(
+        .row_if(
+            "owner_cpu_time",
+            cpu.map(|cpu| format!("{} of a core", show_share(cpu))),
+            format!("below {} of a core", show_share(CPU_SHARE)),
+        )
+        .row_if(
             "owner_cpu_time / bytes_acked",
-            format!("{per_byte:.0} ns per byte"),
+            per_byte.map(|price| format!("{price:.0} ns per byte")),
             format!("below {SMALL_WRITE_NANOS_PER_BYTE:.0} ns per byte with large writes"),
         );
+    let nodelay = view.sent(|s| s.nodelay);
     if nodelay == Some(true) || (nodelay.is_none() && small) {
-        draft = draft.propose(
-            view.sender_side,
-            Step {
-                knob: "nodelay",
-                to: KnobValue::Flag(false),
-                live: Live::Now,
-                risk: "latency: a partial segment may wait for an ACK",
-            },
-        );
+        draft = draft.propose(view.sender_side, gather());
     }
     Some(draft.remark(
         "In the program: a buffered writer, writev, or a cork around a batch; each system call \
@@ -71,12 +67,23 @@ pub(crate) fn small_writes_cpu(view: &View<'_>) -> Option<Verdict> {
     ))
 }
 
+fn gather() -> Step {
+    Step {
+        knob: "nodelay",
+        to: KnobValue::Flag(false),
+        live: Live::Now,
+        risk: "latency: a partial segment may wait for an ACK",
+    }
+}
+
 /// A question, an answer, and nothing in between but the path.
 pub(crate) fn round_trip_bound(view: &View<'_>) -> Option<Verdict> {
     let sender = view.sender?;
     let out = sender.counted(|s| s.data_segs_out)?;
     let back = sender.counted(|s| s.data_segs_in)?;
-    let rtt = sender.srtt()?;
+    let rtt = sender
+        .srtt()?
+        .min(sender.min_rtt()?.saturating_mul(ROUND_TRIP_STRETCH));
     let operations = out.min(back) as f64 / sender.interval().as_secs_f64();
     let per_round_trip = operations * rtt.as_secs_f64();
     let small = sender

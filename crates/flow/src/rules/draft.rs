@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use base::{KnobValue, Live, Rate, find_knob};
 
+use super::thresholds::LARGEST_BUFFER;
 use crate::catalogue::find_diagnosis;
 use crate::verdict::{Confidence, Evidence, NextLimit, Proposal, Side, Verdict};
 
@@ -96,6 +97,15 @@ pub(crate) struct Step {
     pub(crate) to: KnobValue,
     pub(crate) live: Live,
     pub(crate) risk: &'static str,
+}
+
+/// `tcp_rmem` or `tcp_wmem` with a third value of at least `memory` bytes and twice the `present`
+/// one; the other two stay.
+pub(crate) fn raised_maximum(present: [u64; 3], memory: u64) -> KnobValue {
+    let [min, default, max] = present;
+    let doubled = max.saturating_mul(2);
+    let target = memory.min(LARGEST_BUFFER).max(doubled).min(i32::MAX as u64);
+    KnobValue::Triple([min.min(target), default.min(target), target])
 }
 
 /// `44.8 Mbit/s`.

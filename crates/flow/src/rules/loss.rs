@@ -6,7 +6,7 @@ use super::draft::{Draft, Step, show_pkts, show_share, show_time};
 use super::next::next_limit;
 use super::thresholds::{
     LOCAL_DROP_SHARE, LOSS_SHARE, MIN_LOCAL_DROPS, MIN_RETRANSMISSIONS, NO_QUEUE, NO_QUEUE_SLACK,
-    NO_QUEUE_VOTES, SPURIOUS_SHARE, USUAL_TXQUEUELEN,
+    NO_QUEUE_VOTES, SEGMENTS_PER_PACKET, SPURIOUS_SHARE, USUAL_TXQUEUELEN,
 };
 use crate::host_timeline::LinkDrops;
 use crate::verdict::{Confidence, Verdict};
@@ -72,7 +72,9 @@ pub(crate) fn sack_or_timestamps_off(view: &View<'_>) -> Option<Verdict> {
 pub(crate) fn local_qdisc_drops(view: &View<'_>) -> Option<Verdict> {
     let sender = view.sender?;
     let sent = sender.counted(|s| s.bytes_sent)?;
-    let worst: LinkDrops = view.sender_host?.link_drops().into_iter().next()?;
+    let least = sender.counted(|s| s.data_segs_out).unwrap_or(0) / SEGMENTS_PER_PACKET;
+    let mut drops = view.sender_host?.link_drops().into_iter();
+    let worst: LinkDrops = drops.find(|link| link.tx_pkts >= least.max(1))?;
     let dropped = worst.dropped_pkts();
     let share = dropped as f64 / worst.tx_pkts.saturating_add(dropped).max(1) as f64;
     if dropped < MIN_LOCAL_DROPS || share < LOCAL_DROP_SHARE || sent == 0 {

@@ -16,10 +16,11 @@ const PROBING: &str = "net.ipv4.tcp_mtu_probing";
 /// The handshake went through, full segments do not, and no message says why (RFC 2923).
 pub(crate) fn pmtu_blackhole(view: &View<'_>) -> Option<Verdict> {
     let sender = view.sender?;
-    if sender.counted(|s| s.bytes_acked)? > 0 {
+    let mss = sender.mss_bytes()?;
+    // A small request may have passed in the same interval.
+    if sender.counted(|s| s.bytes_acked)? >= u64::from(mss) {
         return None;
     }
-    let mss = sender.mss_bytes()?;
     let lost =
         sender.vote_of_all(|s| Some(s.unacked_pkts? > 0 && s.lost_pkts? >= s.unacked_pkts?))?;
     let backoff = sender.largest(|s| s.backoff).unwrap_or(0);

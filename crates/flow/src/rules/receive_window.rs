@@ -5,12 +5,11 @@
 
 use base::{KnobValue, Live, Rate};
 
-use super::draft::{Draft, Step, show_bytes, show_flag, show_rate, show_share};
+use super::draft::{Draft, Step, raised_maximum, show_bytes, show_flag, show_rate, show_share};
 use super::next::next_limit;
 use super::thresholds::{
-    AT_CAP, LARGEST_BUFFER, RECEIVE_MEMORY_SHARE, UNREAD_SHARE, UNREAD_VOTES, UNSCALED_SHARE,
-    UNSCALED_WINDOW, USUAL_RMEM_MAX, WINDOW_PER_RTT_SHARE, WINDOW_SHARE, WINDOW_SHRINKS_BY,
-    WINDOW_SHRINKS_SHARE,
+    AT_CAP, RECEIVE_MEMORY_SHARE, UNREAD_SHARE, UNREAD_VOTES, UNSCALED_SHARE, UNSCALED_WINDOW,
+    USUAL_RMEM_MAX, WINDOW_PER_RTT_SHARE, WINDOW_SHARE, WINDOW_SHRINKS_BY, WINDOW_SHRINKS_SHARE,
 };
 use crate::timeline::Timeline;
 use crate::verdict::{Confidence, Verdict};
@@ -127,10 +126,6 @@ pub(crate) fn tcp_rmem_max_cap(view: &View<'_>) -> Option<Verdict> {
         return None;
     }
     let need = view.needed_bytes(view.window_offered().unwrap_or(buffer));
-    let target = memory_for(receiver, need).clamp(
-        USUAL_RMEM_MAX.max(max.saturating_mul(2)),
-        LARGEST_BUFFER.max(max.saturating_mul(2)),
-    );
     let confidence = if locked == Some(false) {
         Confidence::High
     } else {
@@ -139,17 +134,28 @@ pub(crate) fn tcp_rmem_max_cap(view: &View<'_>) -> Option<Verdict> {
     let live = live_up_to_ceiling(view, need, Live::Reconnect);
     Some(
         window_draft("tcp-rmem-max-cap", share, confidence, view)
-            .row("rcvbuf_bytes", show_bytes(buffer), "below the sysctl's maximum")
-            .row("net.ipv4.tcp_rmem", format!("{min} {default} {max}"), "a larger third value")
+            .row(
+                "rcvbuf_bytes",
+                show_bytes(buffer),
+                "below the sysctl's maximum",
+            )
+            .row(
+                "net.ipv4.tcp_rmem",
+                format!("{min} {default} {max}"),
+                "a larger third value",
+            )
             .row_if("rcvbuf_locked", locked.map(show_flag), "off")
             .next(next_limit(view, base::Limit::PeerWindow))
             .propose(
                 view.receiver_side(),
                 Step {
                     knob: "net.ipv4.tcp_rmem",
-                    to: KnobValue::Triple([min, default.min(target), target.min(i32::MAX as u64)]),
+                    to: raised_maximum(
+                        [min, default, max],
+                        memory_for(receiver, need).max(USUAL_RMEM_MAX),
+                    ),
                     live,
-                    risk: "memory of every connection of this namespace may grow to the new maximum",
+                    risk: "memory: every connection of the namespace may grow so far",
                 },
             )
             .remark(match live {

@@ -5,12 +5,12 @@
 
 use base::{KnobValue, Limit, Live};
 
-use super::draft::{Draft, Step, show_bytes, show_flag, show_share};
+use super::draft::{Draft, Step, raised_maximum, show_bytes, show_flag, show_share};
 use super::next::next_limit;
 use super::small_writes::of_all_time;
 use super::thresholds::{
-    AT_CAP, LARGEST_BUFFER, MEMORY_PER_SEGMENT, QUEUED_BDPS, SEND_BUFFER_SHARE, SMALLEST_SNDBUF,
-    USUAL_WMEM_MAX,
+    AT_CAP, FIXED_BUFFER_SHARE, FULL_BUFFER, MEMORY_PER_SEGMENT, QUEUED_BDPS, SEND_BUFFER_SHARE,
+    SMALL_SEGMENT, SMALLEST_SNDBUF, USUAL_WMEM_MAX, WAKE_SHARE,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts, window_room_bytes};
 use crate::verdict::{Confidence, Verdict};
@@ -63,18 +63,15 @@ pub(crate) fn tcp_wmem_max_cap(view: &View<'_>) -> Option<Verdict> {
     let share = full_share(view)?;
     let [min, default, max] = view.tcp_wmem()?;
     let locked = view.sent(|s| s.sndbuf_locked);
-    if locked == Some(true) || is_at_cap(view) != Some(true) {
+    let sender = view.sender?;
+    // Tiny segments use up any buffer, because each is charged some 800 bytes more: no cause.
+    if locked == Some(true) || is_at_cap(view) != Some(true) || sends_small_segments(sender) {
         return None;
     }
-    let sender = view.sender?;
-    let present = sender.largest(|s| Some(s.bytes_out()? as u32)).unwrap_or(0);
+    let present = sender.largest(base::FlowSample::bytes_out).unwrap_or(0);
     let mss = u64::from(sender.mss_bytes()?);
-    let segments = view.needed_bytes(u64::from(present)).div_ceil(mss);
+    let segments = view.needed_bytes(present).div_ceil(mss);
     let memory = segments.saturating_mul(2 * MEMORY_PER_SEGMENT);
-    let target = memory.clamp(
-        USUAL_WMEM_MAX.max(max.saturating_mul(2)),
-        LARGEST_BUFFER.max(max.saturating_mul(2)),
-    );
     let confidence = if locked == Some(false) {
         Confidence::High
     } else {
@@ -82,14 +79,18 @@ pub(crate) fn tcp_wmem_max_cap(view: &View<'_>) -> Option<Verdict> {
     };
     Some(
         buffer_draft("tcp-wmem-max-cap", share, confidence, view)?
-            .row("net.ipv4.tcp_wmem", format!("{min} {default} {max}"), "a larger third value")
+            .row(
+                "net.ipv4.tcp_wmem",
+                format!("{min} {default} {max}"),
+                "a larger third value",
+            )
             .propose(
                 view.sender_side,
                 Step {
                     knob: "net.ipv4.tcp_wmem",
-                    to: KnobValue::Triple([min, default.min(target), target.min(i32::MAX as u64)]),
+                    to: raised_maximum([min, default, max], memory.max(USUAL_WMEM_MAX)),
                     live: Live::Now,
-                    risk: "memory of every connection of this namespace may grow to the new maximum",
+                    risk: "memory: every connection of the namespace may grow so far",
                 },
             )
             .remark("The kernel reads the new maximum when it next grows the buffer."),
@@ -100,17 +101,29 @@ pub(crate) fn tcp_wmem_max_cap(view: &View<'_>) -> Option<Verdict> {
 /// enough for a verdict.
 fn full_share(view: &View<'_>) -> Option<f64> {
     let sender = view.sender?;
-    let locked = view.sent(|s| s.sndbuf_locked) == Some(true);
+    let fixed = view.sent(|s| s.sndbuf_locked) == Some(true) || is_at_cap(view) == Some(true);
+    let (used, enough) = if fixed {
+        (WAKE_SHARE, FIXED_BUFFER_SHARE)
+    } else {
+        (FULL_BUFFER, SEND_BUFFER_SHARE)
+    };
     let share = sender.vote(|s| {
         let mss = u64::from(s.snd_mss_bytes?);
-        let full = u64::from(s.wmem_queued_bytes?) * 10 >= u64::from(s.sndbuf_bytes?) * 9;
+        let full = f64::from(s.wmem_queued_bytes?) >= f64::from(s.sndbuf_bytes?) * used;
         let all_sent = u64::from(s.notsent_bytes?) < 2 * mss;
         // cwnd grows only while it is full, so a buffer that is known to be fixed may fill it.
-        let has_cwnd = locked || cwnd_room_pkts(s)? >= 2;
+        let has_cwnd = fixed || cwnd_room_pkts(s)? >= 2;
         Some(full && all_sent && has_cwnd && window_room_bytes(s).is_none_or(|room| room > mss))
     })?;
-    let is_limit = share >= SEND_BUFFER_SHARE && !queues(sender) && !view.repairs_without_sack();
+    let is_limit = share >= enough && !queues(sender) && !view.repairs_without_sack();
     is_limit.then_some(share)
+}
+
+fn sends_small_segments(sender: &Timeline) -> bool {
+    let (segment, mss) = (sender.segment_bytes(), sender.mss_bytes());
+    segment
+        .zip(mss)
+        .is_some_and(|(segment, mss)| (segment as f64) < f64::from(mss) * SMALL_SEGMENT)
 }
 
 /// More in flight than the path holds: the path is full and a larger buffer only grows its queue.
@@ -146,8 +159,8 @@ fn buffer_draft(id: &'static str, share: f64, sure: Confidence, view: &View<'_>)
                     show_bytes(sender.median(|s| s.wmem_queued_bytes)?)
                 ),
                 format!(
-                    "below 90 % of the limit, or less than {} so",
-                    show_share(SEND_BUFFER_SHARE)
+                    "below two thirds of the limit, or less than {} so",
+                    show_share(FIXED_BUFFER_SHARE)
                 ),
             )
             .row(
@@ -181,6 +194,6 @@ fn unlock(view: &View<'_>) -> Step {
         knob: "buf_lock",
         to: KnobValue::Number(keeps),
         live: Live::Now,
-        risk: "memory, and older data in the buffer: the kernel may grow it up to tcp_wmem's maximum",
+        risk: "memory, and older data in the buffer, up to tcp_wmem's maximum",
     }
 }

@@ -4,13 +4,13 @@
 //! Minshall's variant) while an earlier *small* segment is. RFC 1122 section 4.2.3.2 lets the
 //! receiver delay that acknowledgement. Each is sensible, both together stall.
 
-use base::{FlowSample, KnobValue, Live};
+use base::{FlowSample, Instant, KnobValue, Live};
 use core::time::Duration;
 
 use super::draft::{Draft, Step, show_bytes, show_flag, show_share, show_time};
 use super::thresholds::{
-    CORK_PAUSE, CORK_PAUSES, CORK_SHARE, DELAYED_ACK_QUEUE_DELAY, DELAYED_ACKS_PER_SECOND,
-    STALL_PKTS_OUT, STALL_SHARE,
+    ANSWER_GAP, ANSWER_SHARE, CORK_PAUSE, CORK_PAUSES, CORK_SHARE, DELAYED_ACK_QUEUE_DELAY,
+    DELAYED_ACKS_PER_SECOND, DELAYED_OPERATIONS, SERIALISED_SHARE, STALL_PKTS_OUT, STALL_SHARE,
 };
 use crate::observation::only_sends;
 use crate::timeline::{Timeline, cwnd_room_pkts, window_room_bytes};
@@ -19,7 +19,7 @@ use crate::view::View;
 
 /// A piece is held while a few packets are out, and the receiver delays its ACK.
 pub(crate) fn nagle_delack_stall(view: &View<'_>) -> Option<Verdict> {
-    let share = stall_share(view)?;
+    let share = stall_share(view, STALL_SHARE)?;
     if !view.acks_are_late()? {
         return None;
     }
@@ -36,8 +36,9 @@ pub(crate) fn nagle_delack_stall(view: &View<'_>) -> Option<Verdict> {
 
 /// A piece is held for a round trip although the receiver acknowledges at once.
 pub(crate) fn nagle_rtt_serialised(view: &View<'_>) -> Option<Verdict> {
-    let share = stall_share(view)?;
-    if view.acks_are_late()? {
+    let share = stall_share(view, SERIALISED_SHARE)?;
+    // Without answers nobody waits: the pieces of a stream are only gathered.
+    if view.acks_are_late()? || sends_without_answer(view) {
         return None;
     }
     let draft = stall_draft("nagle-rtt-serialised", share, view)?;
@@ -47,25 +48,54 @@ pub(crate) fn nagle_rtt_serialised(view: &View<'_>) -> Option<Verdict> {
 }
 
 /// The stall of requests on one connection and answers on another: no answer carries an ACK.
+///
+/// Where both ACKs are late, the piece is held on one of the two only; on the other a request
+/// simply leaves whenever an answer has come.
 pub(crate) fn two_one_way_connections(view: &View<'_>) -> Option<Verdict> {
-    let share = stall_share(view)?;
-    if !view.acks_are_late()? || !has_opposite_sibling(view) {
+    let sender = view.sender?;
+    if !view.acks_are_late()? || view.sent(|s| s.nodelay) == Some(true) {
         return None;
     }
-    let draft = stall_draft("two-one-way-connections", share, view)?;
-    let remark = "Set TCP_NODELAY on both connections, each at the end that writes to it: on one \
-                  of them alone it helps little. Better, in the program: one connection for both \
-                  directions, whose answers carry the ACKs.";
+    let sibling = opposite_sibling(view)?;
+    let held = stall_share(view, STALL_SHARE);
+    let answered = || answer_share(view, sibling).filter(|_| waits_for_delayed_acks(sender));
+    let share = held.or_else(answered)?;
+    let confidence = if held.is_some() {
+        Confidence::High
+    } else {
+        Confidence::Medium
+    };
+    let operations = sender.counted(|s| s.data_segs_out)? as f64 / sender.interval().as_secs_f64();
     Some(
-        draft
-            .row(
-                "bytes_received",
-                "none here, and none sent on the connection beside it",
-                "payload both ways on one connection",
-            )
-            .propose(view.sender_side, nodelay())
-            .propose(view.receiver_side(), nodelay())
-            .remark(remark),
+        Draft::new(
+            "two-one-way-connections",
+            of_all_time(sender, share),
+            confidence,
+        )
+        .row(
+            "bytes_received",
+            "payload one way here, and the other way on the connection beside it",
+            "both ways on one connection",
+        )
+        .row(
+            "srtt - min_rtt",
+            show_time(sender.queue_delay()?),
+            format!("below {}", show_time(DELAYED_ACK_QUEUE_DELAY)),
+        )
+        .row(
+            "data_segs_out",
+            format!("{operations:.1} operations per second"),
+            "one per round trip",
+        )
+        .row_if("nodelay", view.sent(|s| s.nodelay).map(show_flag), "on")
+        .next(one_round_trip(view))
+        .propose(view.sender_side, nodelay())
+        .propose(view.receiver_side(), nodelay())
+        .remark(
+            "Set TCP_NODELAY on both connections, each at the end that writes to it: on one \
+                 of them alone it helps little. Better, in the program: one connection for both \
+                 directions, whose answers carry the ACKs.",
+        ),
     )
 }
 
@@ -81,7 +111,8 @@ pub(crate) fn cork_not_uncorked(view: &View<'_>) -> Option<Verdict> {
     })?;
     let corked = sender
         .vote_of_all(|s| s.cork)
-        .map(|share| share >= CORK_SHARE);
+        .map(|share| share >= CORK_SHARE)
+        .or_else(|| view.sent(|s| s.cork));
     let pauses = long_pauses(sender);
     if held < CORK_SHARE || corked == Some(false) || (corked.is_none() && pauses < CORK_PAUSES) {
         return None;
@@ -124,7 +155,7 @@ pub(crate) fn cork_not_uncorked(view: &View<'_>) -> Option<Verdict> {
 
 /// Share of active samples in which a partial segment waits for the ACK of a few packets, where
 /// it is enough for a stall.
-fn stall_share(view: &View<'_>) -> Option<f64> {
+fn stall_share(view: &View<'_>, enough: f64) -> Option<f64> {
     let sender = view.sender?;
     if view.sent(|s| s.nodelay) == Some(true) || view.sent(|s| s.cork) == Some(true) {
         return None;
@@ -136,7 +167,7 @@ fn stall_share(view: &View<'_>) -> Option<f64> {
         let has_window = window_room_bytes(s).is_none_or(|room| room >= mss);
         Some(is_partial(s)? && waits_for_ack && has_cwnd && has_window && !fills_sndbuf(s))
     })?;
-    (share >= STALL_SHARE).then_some(share)
+    (share >= enough).then_some(share)
 }
 
 /// The rows that all stalls of Nagle's algorithm share.
@@ -166,7 +197,7 @@ fn stall_draft(id: &'static str, share: f64, view: &View<'_>) -> Option<Draft> {
                 format!(
                     "less than one segment ({}), in {} or more",
                     show_bytes(sender.mss_bytes()?),
-                    show_share(STALL_SHARE)
+                    show_share(if late { STALL_SHARE } else { SERIALISED_SHARE })
                 ),
             )
             .row(
@@ -183,6 +214,10 @@ fn stall_draft(id: &'static str, share: f64, view: &View<'_>) -> Option<Draft> {
             )
             .next(one_round_trip(view)),
     )
+}
+
+fn sends_without_answer(view: &View<'_>) -> bool {
+    view.sender.and_then(only_sends) == Some(true)
 }
 
 fn nodelay() -> Step {
@@ -241,25 +276,62 @@ fn long_pauses(sender: &Timeline) -> usize {
         .count()
 }
 
-/// Another connection between the same hosts carries payload only the other way.
-fn has_opposite_sibling(view: &View<'_>) -> bool {
+/// A connection between the same hosts that carries payload only the other way.
+fn opposite_sibling<'v>(view: &View<'v>) -> Option<&'v Timeline> {
     let hosts = |timeline: &Timeline| {
         let key = timeline.key()?;
         Some((key.local.ip(), key.remote.ip()))
     };
-    // Siblings are sockets of the observed host, so this flow is compared from there.
-    let (own, sends) = match view.sender_side {
-        Side::Local => (view.sender, true),
-        Side::Remote => (view.receiver, false),
-    };
-    own.is_some_and(|own| {
-        only_sends(own) == Some(sends)
-            && view.siblings.iter().any(|sibling| {
-                sibling.key() != own.key()
-                    && hosts(sibling) == hosts(own)
-                    && only_sends(sibling) == Some(!sends)
-            })
+    let (own, sends) = observed_end(view)?;
+    if only_sends(own) != Some(sends) {
+        return None;
+    }
+    view.siblings.iter().copied().find(|sibling| {
+        sibling.key() != own.key()
+            && hosts(sibling) == hosts(own)
+            && only_sends(sibling) == Some(!sends)
     })
+}
+
+/// Siblings are sockets of the observed host: this flow's socket there, and whether it sends.
+fn observed_end<'v>(view: &View<'v>) -> Option<(&'v Timeline, bool)> {
+    match view.sender_side {
+        Side::Local => Some((view.sender?, true)),
+        Side::Remote => Some((view.receiver?, false)),
+    }
+}
+
+/// Share of the samples in which one of the two connections last sent when the other last received.
+fn answer_share(view: &View<'_>, sibling: &Timeline) -> Option<f64> {
+    let (own, sends) = observed_end(view)?;
+    let (requests, answers) = if sends {
+        (own, sibling)
+    } else {
+        (sibling, own)
+    };
+    let received: Vec<(Instant, Instant)> = answers
+        .samples()
+        .filter_map(|s| Some((s.at, s.at - s.since_data_received?)))
+        .collect();
+    requests
+        .vote(|s| {
+            let sent = s.at - s.since_data_sent?;
+            let next = received.partition_point(|(at, _)| *at < s.at);
+            let near = received.get(next.saturating_sub(1)..received.len().min(next + 1))?;
+            let gap = |a: Instant, b: Instant| a.since(b).max(b.since(a));
+            Some(
+                near.iter()
+                    .any(|(_, received)| gap(sent, *received) <= ANSWER_GAP),
+            )
+        })
+        .filter(|share| *share >= ANSWER_SHARE)
+}
+
+/// As many operations per second as the timers of delayed ACKs allow.
+fn waits_for_delayed_acks(sender: &Timeline) -> bool {
+    let seconds = sender.interval().as_secs_f64();
+    let segments = sender.counted(|s| s.data_segs_out).unwrap_or(0) as f64;
+    seconds > 0.0 && DELAYED_OPERATIONS.contains(&(segments / seconds))
 }
 
 /// A share of the active samples as a share of the whole time.

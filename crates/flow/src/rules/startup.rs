@@ -6,10 +6,10 @@ use core::time::Duration;
 use super::draft::{Draft, Step, show_bytes, show_pkts, show_time};
 use super::next::next_limit;
 use super::thresholds::{
-    INITIAL_WINDOW_PKTS, LOSS_SHARE, PROPOSED_INITIAL_WINDOW, RESTART_SHARE, SHORT_BUSY,
-    SHORT_CONNECTIONS, STARTUP_ROUND_TRIPS, STARTUP_SLOWDOWN, WINDOW_SHARE,
+    FULL_SHARE, INITIAL_WINDOW_PKTS, LOSS_SHARE, PROPOSED_INITIAL_WINDOW, RESTART_SHARE,
+    SHORT_BUSY, SHORT_CONNECTIONS, STARTUP_ROUND_TRIPS, STARTUP_SLOWDOWN, WINDOW_SHARE,
 };
-use crate::timeline::{Burst, Timeline, ratio_of_times};
+use crate::timeline::{Burst, Timeline, cwnd_room_pkts, ratio_of_times};
 use crate::verdict::{Confidence, Side, Verdict};
 use crate::view::View;
 
@@ -86,29 +86,7 @@ fn restart(earlier: Burst, later: Burst) -> Option<(u32, u32)> {
 
 /// Connections end while their window still doubles.
 pub(crate) fn initcwnd_too_small(view: &View<'_>) -> Option<Verdict> {
-    // Siblings are sockets of the observed host, so they tell of the sender only where it is here.
-    let siblings = if view.sender_side == Side::Local {
-        view.siblings
-    } else {
-        &[]
-    };
-    let own = view.sender?;
-    let same_service = siblings
-        .iter()
-        .copied()
-        .filter(|other| is_same_service(own, other));
-    let connections: Vec<&Timeline> = core::iter::once(own).chain(same_service).collect();
-    let best = connections
-        .iter()
-        .filter_map(|timeline| timeline.best_rate())
-        .max()?;
-    let starts: Vec<Start> = connections
-        .iter()
-        .filter_map(|timeline| start(timeline, best))
-        .collect();
-    if starts.len() < SHORT_CONNECTIONS || starts.len() * 2 < connections.len() {
-        return None;
-    }
+    let (best, starts) = short_starts(view)?;
     let Start {
         bytes,
         busy,
@@ -125,6 +103,7 @@ pub(crate) fn initcwnd_too_small(view: &View<'_>) -> Option<Verdict> {
         risk,
     };
     let share = 1.0 - ideal.as_secs_f64() / busy.as_secs_f64();
+    let (sending, receiving) = (view.sender_side, view.receiver_side());
     Some(
         Draft::new("initcwnd-too-small", share, Confidence::Medium)
             .row(
@@ -139,24 +118,47 @@ pub(crate) fn initcwnd_too_small(view: &View<'_>) -> Option<Verdict> {
             )
             .next(next_limit(view, Limit::Congestion))
             .propose(
-                view.sender_side,
+                sending,
                 step(
                     "route.initcwnd",
-                    "a first burst of this size may overflow a thin path's queue",
+                    "a first burst may overflow a thin path's queue",
                 ),
             )
             .propose(
-                view.receiver_side(),
-                step(
-                    "route.initrwnd",
-                    "memory for new connections of this destination",
-                ),
+                receiving,
+                step("route.initrwnd", "memory for each new connection"),
             )
             .remark(
                 "Needs a reconnect: the route's values count for new connections. In the program: \
                  keep connections open and use them again.",
             ),
     )
+}
+
+/// The short connections of this service that were in their slow start, where they are enough for
+/// a verdict, and the best rate that the path gave any of them.
+fn short_starts(view: &View<'_>) -> Option<(Rate, Vec<Start>)> {
+    // Siblings are sockets of the observed host, so they tell of the sender only where it is here.
+    let siblings = match view.sender_side {
+        Side::Local => view.siblings,
+        Side::Remote => &[],
+    };
+    let own = view.sender?;
+    let same_service = siblings
+        .iter()
+        .copied()
+        .filter(|other| is_same_service(own, other));
+    let connections: Vec<&Timeline> = core::iter::once(own).chain(same_service).collect();
+    let best = connections
+        .iter()
+        .filter_map(|timeline| timeline.best_rate())
+        .max()?;
+    let starts: Vec<Start> = connections
+        .iter()
+        .filter_map(|timeline| start(timeline, best))
+        .collect();
+    let enough = starts.len() >= SHORT_CONNECTIONS && starts.len() * 2 >= connections.len();
+    enough.then_some((best, starts))
 }
 
 /// What a short connection shows of its start.
@@ -173,13 +175,21 @@ struct Start {
 /// this young is wholly inside the observed time, so its counters need no difference.
 fn start(timeline: &Timeline, best: Rate) -> Option<Start> {
     let bytes = timeline.latest(|s| s.bytes_acked)?;
-    let busy = timeline.latest(|s| s.busy_time)?;
+    // What follows the last byte, closing above all, is no part of the transfer.
+    let done = timeline.samples().find(|s| s.bytes_acked == Some(bytes))?;
+    let busy = done.busy_time?;
     let mss = u64::from(timeline.mss_bytes()?);
     let min_rtt = timeline.min_rtt()?;
     let at_best = bytes as f64 * 8.0 / best.bits_per_second().max(1) as f64;
     let ideal =
         min_rtt.saturating_add(Duration::try_from_secs_f64(at_best).unwrap_or(Duration::MAX));
-    let clean = timeline.latest(|s| s.retrans_total_pkts)? == 0 && in_slow_start(timeline);
+    // A connection that asks and waits many times is slow for another reason.
+    let keeps_sending = timeline
+        .vote_until(done.at, |s| {
+            Some(cwnd_room_pkts(s)? < 2 || s.notsent_bytes? >= s.snd_mss_bytes?)
+        })
+        .is_some_and(|share| share >= FULL_SHARE);
+    let clean = timeline.latest(|s| s.retrans_total_pkts)? == 0 && in_slow_start(done);
     let window_free = timeline
         .latest(|s| s.rwnd_limited_time)
         .and_then(|stopped| ratio_of_times(stopped, busy))
@@ -187,20 +197,19 @@ fn start(timeline: &Timeline, best: Rate) -> Option<Start> {
     let is_short = busy <= SHORT_BUSY && busy >= min_rtt.saturating_mul(STARTUP_ROUND_TRIPS);
     let is_slow = busy.as_secs_f64() >= ideal.as_secs_f64() * STARTUP_SLOWDOWN;
     let above_first_window = bytes > 2 * INITIAL_WINDOW_PKTS * mss;
-    (clean && window_free && is_short && is_slow && above_first_window).then_some(Start {
-        bytes,
-        busy,
-        ideal,
-        mss,
-        min_rtt,
-    })
+    (keeps_sending && clean && window_free && is_short && is_slow && above_first_window).then_some(
+        Start {
+            bytes,
+            busy,
+            ideal,
+            mss,
+            min_rtt,
+        },
+    )
 }
 
 /// No threshold was set; or only `HyStart` set one, at the window reached (RFC 9406).
-fn in_slow_start(timeline: &Timeline) -> bool {
-    let Some(last) = timeline.last() else {
-        return false;
-    };
+fn in_slow_start(last: &FlowSample) -> bool {
     let unset = |s: &FlowSample| s.ssthresh_pkts.is_some_and(|pkts| pkts >= i32::MAX as u32);
     let left_late = matches!(
         (last.ssthresh_pkts, last.cwnd_pkts),

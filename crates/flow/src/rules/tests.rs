@@ -1,12 +1,14 @@
 //! The measured signatures, and which diagnosis each must give first.
 
+mod builders;
 mod random;
 mod scenes;
 
 use crate::verdict::Side;
 use crate::{DIAGNOSES, Observation, Report, Timeline, diagnose};
 use base::{KnobValue, Live};
-use scenes::{Scene, scenes};
+use builders::Scene;
+use scenes::scenes;
 
 use super::*;
 
@@ -215,6 +217,7 @@ fn verdicts_are_complete() {
 }
 
 #[test]
+// tidy: long because it is a table with a row per signature.
 fn proposals_name_side_knob_value_and_time() {
     let check = |name: &str, expected: &[(Side, &str, &str, Live)]| {
         let report = report(&named(name));
@@ -327,6 +330,7 @@ fn edited(timeline: &Timeline, edit: impl Fn(&mut base::FlowSample)) -> Timeline
 
 /// Conflict rules, each on a signature that fits two diagnoses.
 #[test]
+// tidy: long because it is a table of conflicts.
 fn conflicts_are_decided() {
     let check = |name: &str, edit: fn(&mut Scene), expected: &[&str]| {
         let mut scene = named(name);

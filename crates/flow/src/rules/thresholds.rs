@@ -34,6 +34,9 @@ pub(crate) const ASSUMED_PATH_BITS: u64 = 100_000_000;
 
 /// Measured: all samples of a stalled flow show the signature, none with `TCP_NODELAY`.
 pub(crate) const STALL_SHARE: f64 = 0.5;
+/// Where the receiver answers at once, the piece is held for one of the two round trips that an
+/// operation takes: half of the time at most.
+pub(crate) const SERIALISED_SHARE: f64 = 0.3;
 /// Above, an ACK is delayed (40 ms and more; averages of 20 ms were seen); below, a round trip.
 pub(crate) const DELAYED_ACK_QUEUE_DELAY: Duration = Duration::from_millis(10);
 /// More packets out are a stream that Nagle merely coalesces (a paced writer had 34), not a stall.
@@ -46,6 +49,14 @@ pub(crate) const CORK_SHARE: f64 = 0.3;
 pub(crate) const CORK_PAUSE: Duration = Duration::from_millis(120);
 /// One such pause can be chance; so many are a timer.
 pub(crate) const CORK_PAUSES: usize = 3;
+
+/// Two connections answer each other if a request leaves within this time of the answer: times
+/// since sending and receiving are known to a kernel tick (4 ms at HZ=250).
+pub(crate) const ANSWER_GAP: Duration = Duration::from_millis(6);
+/// Share of the samples in which they do.
+pub(crate) const ANSWER_SHARE: f64 = 0.6;
+/// Operations per second that delayed ACKs leave: 25 at 40 ms, 5 at 200 ms, with some room.
+pub(crate) const DELAYED_OPERATIONS: core::ops::Range<f64> = 2.0..30.0;
 
 // --- receive window -----------------------------------------------------------------------------
 
@@ -85,6 +96,13 @@ pub(crate) const USUAL_WMEM_MAX: u64 = 4 << 20;
 
 /// Measured: locked flows fired in 11 of 12 single snapshots, others in none of 15.
 pub(crate) const SEND_BUFFER_SHARE: f64 = 0.5;
+/// A writer that was stopped is woken when two thirds of the buffer are in use (measured 0.663 to
+/// 0.666): a buffer that is known to be fixed counts as used up from there.
+pub(crate) const WAKE_SHARE: f64 = 0.6;
+/// Such a flow runs in cycles: while a tail held by Nagle lets it fill cwnd, it looks otherwise.
+pub(crate) const FIXED_BUFFER_SHARE: f64 = 0.3;
+/// A buffer that may still grow counts as used up from here.
+pub(crate) const FULL_BUFFER: f64 = 0.9;
 /// The kernel's smallest send buffer, which `SO_SNDBUF` of 0 gives (`SOCK_MIN_SNDBUF`).
 pub(crate) const SMALLEST_SNDBUF: u32 = 4608;
 /// More in flight than so many bandwidth-delay products is a queue: a larger buffer only grows it.
@@ -96,12 +114,18 @@ pub(crate) const MEMORY_PER_SEGMENT: u64 = 2304;
 
 /// Share of samples with nothing left to send and room in every window.
 pub(crate) const APP_SHARE: f64 = 0.5;
+/// A request cannot return faster than the smallest round trip; delayed ACKs and thinking servers
+/// raise the smoothed one, which therefore counts up to this many times the smallest.
+pub(crate) const ROUND_TRIP_STRETCH: u32 = 2;
 /// A program that uses this share of a core has no time left for larger writes.
 pub(crate) const CPU_SHARE: f64 = 0.8;
 /// Segments below this share of the MSS are small: 583 of 1448 with 16-byte writes.
 pub(crate) const SMALL_SEGMENT: f64 = 0.6;
 /// Fewer segments per second do not fill a core.
 pub(crate) const MANY_SEGMENTS_PER_SECOND: f64 = 2000.0;
+/// So many small segments per second fill a core whoever counts its time (a writer of 16 bytes with
+/// `TCP_NODELAY` sent 70 000 per second while the path's emulator had most of both cores).
+pub(crate) const FLOOD_SEGMENTS_PER_SECOND: f64 = 20_000.0;
 /// Less CPU time than this per payload byte (nanoseconds) is the price of large writes: 16-byte
 /// writes cost 80, writes of 64 KB under 2.
 pub(crate) const SMALL_WRITE_NANOS_PER_BYTE: f64 = 20.0;
@@ -120,9 +144,9 @@ pub(crate) const INITIAL_WINDOW_PKTS: u64 = 10;
 pub(crate) const STARTUP_ROUND_TRIPS: u32 = 3;
 /// A connection that was busy for longer has left its start behind.
 pub(crate) const SHORT_BUSY: Duration = Duration::from_secs(2);
-/// The transfer takes this many times what the path's rate would need (measured 3.7 with 10
-/// segments, 1.3 with 60).
-pub(crate) const STARTUP_SLOWDOWN: f64 = 1.8;
+/// The transfer takes this many times what the path's rate would need (measured 1.7 to 3.7 with 10
+/// segments, 1.0 to 1.3 with 60).
+pub(crate) const STARTUP_SLOWDOWN: f64 = 1.4;
 /// So many short connections show a habit.
 pub(crate) const SHORT_CONNECTIONS: usize = 2;
 /// Bounds of the proposed initial window; 60 was measured, more risks a burst loss.
@@ -146,6 +170,9 @@ pub(crate) const MIN_RETRANSMISSIONS: u64 = 3;
 pub(crate) const MIN_LOCAL_DROPS: u64 = 2;
 /// Fewer drops per packet sent do no harm.
 pub(crate) const LOCAL_DROP_SHARE: f64 = 0.0001;
+/// The kernel counts packets of up to this many segments at an interface: a link that sent fewer
+/// than the flow's segments divided by it did not carry the flow.
+pub(crate) const SEGMENTS_PER_PACKET: u64 = 64;
 /// A transmit queue as Linux gives it to Ethernet, in packets.
 pub(crate) const USUAL_TXQUEUELEN: u64 = 1000;
 /// The least delay that is called a bloated queue. A normal buffer of 400 packets at 50 Mbit/s

@@ -13,6 +13,7 @@ use netlink_bindings::traits::NetlinkRequest;
 use netlink_socket2::{NetlinkSocket, ReplyError};
 
 use crate::error::{Error, Result};
+use crate::netlink_dump::NetlinkSocket as NetlinkDump;
 
 /// Sends a request that is answered by an acknowledgement only. `op` names it in the error.
 pub(crate) fn acknowledged<R: NetlinkRequest>(op: &str, request: &R) -> Result<()> {
@@ -29,10 +30,15 @@ pub(crate) fn describe(op: &str, error: ReplyError) -> Error {
     let detail = error.to_string();
     let source = io::Error::from(error);
     match source.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => Error::Permission {
-            what: op.to_owned(),
-            needs: "CAP_NET_ADMIN in this network namespace",
-            hint: "run as root".into(),
+        // netlink-socket2 says EPERM whatever kept it from opening its socket, such as the limit of
+        // descriptors; opening another one tells.
+        Some(libc::EPERM | libc::EACCES) => match NetlinkDump::open(None, "rtnetlink") {
+            Err(cause) => cause,
+            Ok(_) => Error::Permission {
+                what: op.to_owned(),
+                needs: "CAP_NET_ADMIN in this network namespace",
+                hint: "run as root".into(),
+            },
         },
         // The kernel's own words (extended acknowledgement) are in `detail`.
         Some(code) => Error::Os {

@@ -150,10 +150,10 @@ fn look_up(address: IpAddr) -> Result<Route> {
         hint: hint.into(),
     };
     match replies {
-        Ok(replies) => replies
-            .first()
-            .and_then(|reply| Route::from_bytes(reply))
-            .ok_or_else(|| missing("")),
+        Ok(replies) => {
+            let found = replies.first().and_then(|reply| Route::from_bytes(reply));
+            with_true_table(found.ok_or_else(|| missing(""))?)
+        }
         Err(Error::Os { source, .. })
             if matches!(
                 source.raw_os_error(),
@@ -164,6 +164,22 @@ fn look_up(address: IpAddr) -> Result<Route> {
         }
         Err(error) => Err(error),
     }
+}
+
+/// Linux 6.18 net/ipv4/fib_trie.c, fib_trie_unmerge: as long as there are no rules of one's own,
+/// the local table lives inside the main one, and a lookup calls a local route one of the main
+/// table.
+/// A list tells them apart.
+fn with_true_table(route: Route) -> Result<Route> {
+    if !route.is_local() || route.table() != Table::MAIN {
+        return Ok(route);
+    }
+    let Some(destination) = route.destination() else {
+        return Ok(route);
+    };
+    let mut listed = dump(destination)?.into_iter();
+    let same = listed.find(|other| other.is_local() && other.destination() == Some(destination));
+    Ok(same.unwrap_or(route))
 }
 
 fn dump(destination: Destination) -> Result<Vec<Route>> {

@@ -328,21 +328,20 @@ impl<'r> Server<'r> {
             if !admitted {
                 return Ok(None);
             }
-            self.spec.sockets.finish_accepted(&stream)?;
             self.greet(&stream)?;
-        } else {
-            self.spec.sockets.finish_accepted(&stream)?;
         }
+        self.spec.sockets.finish_accepted(&stream)?;
         Ok(Some(stream))
     }
 
     /// Answers the token, and lets reads take as long as they need from here on.
     fn greet(&self, mut stream: &TcpStream) -> Result<()> {
-        if redials(&self.spec.workload) {
-            return Ok(());
-        }
         let failed = |error| flow_error(peer_of(stream), error);
         stream.set_read_timeout(None).map_err(failed)?;
+        if redials(&self.spec.workload) {
+            // An answer would be one more packet in each operation.
+            return Ok(());
+        }
         stream.write_all(&GREETING).map_err(failed)
     }
 }

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use base::{FlowKey, KNOBS, Netns, Scope, Target};
 use linux::{NetnsHandle, Setting, sysctl};
@@ -29,7 +29,6 @@ ip route add 10.52.0.0/16 nhid 7
 ip route add 10.53.0.0/16 via 10.99.1.3 metric 20
 ip route add 10.53.0.0/16 via 10.99.1.2 metric 10
 ip route add 10.54.0.0/16 via 10.99.1.2 tos 0x10
-ip rule add to 10.60.0.0/16 table 100
 ip route add 10.60.0.0/16 via 10.99.1.8 table 100
 ip route add default via 10.99.1.7
 ip route add unreachable 203.0.113.0/24
@@ -45,6 +44,8 @@ pub(crate) struct Holder {
     child: Child,
     /// The child ends when this is closed.
     stdin: Option<ChildStdin>,
+    /// Its last words find a reader.
+    _stdout: BufReader<ChildStdout>,
     cookie: u64,
     key: FlowKey,
 }
@@ -75,7 +76,8 @@ impl Holder {
         };
         let stdin = child.stdin.take();
         let mut ready = None;
-        for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        for line in stdout.by_ref().lines() {
             let line = line.unwrap();
             // The test harness writes its own words before ours.
             if let Some((_, words)) = line.split_once("ready ") {
@@ -94,6 +96,7 @@ impl Holder {
         Some(Self {
             child,
             stdin,
+            _stdout: stdout,
             cookie,
             key,
         })
@@ -110,6 +113,14 @@ impl Holder {
             cookie: self.cookie,
             key: self.key,
         }
+    }
+
+    /// Runs a command in the namespace.
+    pub(crate) fn run(&self, line: &str) -> String {
+        NetnsHandle::open(&Netns::OfProcess(self.pid()))
+            .unwrap()
+            .run(|| output_of(line))
+            .unwrap()
     }
 
     /// Everything that a change could touch, as `ip` and `tc` show it, and every knob of the socket

@@ -1,47 +1,12 @@
 //! Flows with the values that were measured on Linux 6.18, path and traffic beside each.
 
-use base::{CongestionState, FlowKey, FlowSample, HostSample, Instant, LinkSample, Rate};
-use core::net::SocketAddr;
+use base::{CongestionState, FlowSample, Instant, Rate};
 use core::time::Duration;
 
-use crate::{HostTimeline, Timeline};
+use super::builders::{Scene, Sender, host, key, millis, plain, receiving, sample, scene, set};
+use crate::Timeline;
 
-/// What is seen of one flow, and what it must be called.
-pub(super) struct Scene {
-    pub(super) name: &'static str,
-    /// The diagnosis that comes first; `None` where there must be none.
-    pub(super) expected: Option<&'static str>,
-    /// No finding may be made.
-    pub(super) healthy: bool,
-    pub(super) local: Timeline,
-    pub(super) remote: Option<Timeline>,
-    pub(super) siblings: Vec<Timeline>,
-    pub(super) host: Option<HostTimeline>,
-    pub(super) remote_host: Option<HostTimeline>,
-}
-
-/// A sender in a steady state; the default is the healthy CUBIC bulk flow on the WAN.
-#[derive(Clone, Copy)]
-struct Sender {
-    mbit: f64,
-    rwnd: f64,
-    rtt_ms: f64,
-    min_rtt_ms: f64,
-    snd_wnd: u32,
-    unacked: u32,
-    cwnd: u32,
-    notsent: u32,
-    w: u32,
-    tb: u32,
-    app_limited: bool,
-    /// Retransmitted share of what is sent.
-    lost: f64,
-    segment: u32,
-    /// Payload per second received in the other direction, and segments with it.
-    back_bytes: f64,
-    back_segs: f64,
-}
-
+/// The healthy CUBIC bulk flow on a path of 50 Mbit/s and 40 ms.
 const WAN: Sender = Sender {
     mbit: 44.8,
     rwnd: 0.003,
@@ -93,194 +58,6 @@ const SNDBUF: Sender = Sender {
     ..WAN
 };
 
-/// Samples in 4 s, one every 50 ms.
-const TICKS: u64 = 81;
-const TICK: Duration = Duration::from_millis(50);
-
-fn key(port: u16) -> FlowKey {
-    FlowKey {
-        local: SocketAddr::from(([10, 0, 0, 1], port)),
-        remote: SocketAddr::from(([10, 0, 0, 2], 5001)),
-    }
-}
-
-fn millis(ms: f64) -> Duration {
-    Duration::from_secs_f64(ms / 1e3)
-}
-
-fn sample(at: Duration, flow: FlowKey) -> FlowSample {
-    let mut s = FlowSample::empty(Instant::ZERO + at, flow);
-    s.cookie = Some(u64::from(flow.local.port()));
-    s.congestion = Some("cubic".into());
-    s.congestion_state = Some(CongestionState::Open);
-    s.timestamps = Some(true);
-    s.sack = Some(true);
-    s.window_scaling = Some(true);
-    s.snd_wscale = Some(10);
-    s.rcv_wscale = Some(10);
-    s.snd_mss_bytes = Some(1448);
-    s.rto = Some(millis(244.0));
-    s.ssthresh_pkts = Some(300);
-    s.backoff = Some(0);
-    s.nodelay = Some(false);
-    s.cork = Some(false);
-    s.sndbuf_locked = Some(false);
-    s.rcvbuf_locked = Some(false);
-    s
-}
-
-/// `sender` over four seconds, each sample changed by `edit` (with the number of the sample).
-fn sending(sender: Sender, edit: impl Fn(&mut FlowSample, u64)) -> Timeline {
-    let mut timeline = Timeline::new();
-    for tick in 0..TICKS {
-        let at = TICK * tick as u32;
-        let seconds = at.as_secs_f64();
-        let mut s = sample(at, key(40_001));
-        let acked = 1.0 + sender.mbit * 1e6 / 8.0 * seconds;
-        let again = acked * sender.lost;
-        let out = f64::from(sender.unacked) * f64::from(sender.segment.min(1448));
-        s.bytes_acked = Some(acked as u64);
-        s.bytes_retrans = Some(again as u64);
-        s.bytes_sent = Some((acked + again + out) as u64);
-        s.retrans_total_pkts = Some((again / f64::from(sender.segment)) as u64);
-        s.data_segs_out = Some((acked / f64::from(sender.segment)) as u64);
-        s.bytes_received = Some((sender.back_bytes * seconds) as u64);
-        s.data_segs_in = Some((sender.back_segs * seconds) as u64);
-        s.dsack_dups = Some(0);
-        s.reord_seen = Some(0);
-        s.rto_total = Some(0);
-        s.busy_time = Some(at);
-        s.rwnd_limited_time = Some(at.mul_f64(sender.rwnd));
-        s.sndbuf_limited_time = Some(Duration::ZERO);
-        s.srtt = Some(millis(sender.rtt_ms));
-        s.min_rtt = Some(millis(sender.min_rtt_ms));
-        s.snd_wnd_bytes = Some(sender.snd_wnd);
-        s.unacked_pkts = Some(sender.unacked);
-        s.sacked_pkts = Some(0);
-        s.lost_pkts = Some(0);
-        s.retrans_pkts = Some(0);
-        s.cwnd_pkts = Some(sender.cwnd);
-        s.notsent_bytes = Some(sender.notsent);
-        s.wmem_queued_bytes = Some(sender.w);
-        s.sndbuf_bytes = Some(sender.tb);
-        s.delivery_rate = Some(Rate::from_bits_per_second((sender.mbit * 1.05e6) as u64));
-        s.delivery_app_limited = Some(sender.app_limited);
-        s.owner_cpu_time = Some(at.mul_f64(0.2));
-        edit(&mut s, tick);
-        timeline.push(s);
-    }
-    timeline
-}
-
-/// The other end of [`sending`].
-fn receiving(sender: Sender, edit: impl Fn(&mut FlowSample, u64)) -> Timeline {
-    let mut timeline = Timeline::new();
-    for tick in 0..TICKS {
-        let at = TICK * tick as u32;
-        let seconds = at.as_secs_f64();
-        let mut s = sample(at, key(40_001).reversed());
-        s.cookie = Some(9);
-        s.bytes_received = Some((sender.mbit * 1e6 / 8.0 * seconds) as u64);
-        s.bytes_acked = Some((sender.back_bytes * seconds) as u64);
-        s.bytes_sent = s.bytes_acked;
-        s.data_segs_out = Some((sender.back_segs * seconds) as u64);
-        s.data_segs_in =
-            Some((sender.mbit * 1e6 / 8.0 * seconds / f64::from(sender.segment)) as u64);
-        s.unacked_pkts = Some(0);
-        s.notsent_bytes = Some(0);
-        s.srtt = Some(millis(sender.min_rtt_ms * 1.02));
-        s.min_rtt = Some(millis(sender.min_rtt_ms));
-        s.rcv_wnd_bytes = Some(sender.snd_wnd);
-        s.rcv_ssthresh_bytes = Some(sender.snd_wnd);
-        s.rcvbuf_bytes = Some(6_291_456);
-        s.rmem_bytes = Some(0);
-        s.unread_bytes = Some(0);
-        s.sndbuf_bytes = Some(46_080);
-        s.wmem_queued_bytes = Some(0);
-        s.owner_cpu_time = Some(at.mul_f64(0.2));
-        edit(&mut s, tick);
-        timeline.push(s);
-    }
-    timeline
-}
-
-fn host(edit: impl Fn(&mut HostSample, u64)) -> Option<HostTimeline> {
-    let mut timeline = HostTimeline::new();
-    for tick in [0, TICKS - 1] {
-        let link = LinkSample {
-            index: 2,
-            name: "tt0".into(),
-            mtu_bytes: 1500,
-            txqueuelen_pkts: 1000,
-            tx_pkts: 200 * tick,
-            ..LinkSample::default()
-        };
-        let mut sample = HostSample {
-            at: Instant::ZERO + TICK * tick as u32,
-            links: vec![link],
-            ..HostSample::default()
-        };
-        sample
-            .counters
-            .insert("TcpExtDelayedACKs".into(), tick / 20);
-        for (name, value) in [
-            ("net.ipv4.tcp_rmem", "4096 131072 33554432"),
-            ("net.ipv4.tcp_wmem", "4096 16384 4194304"),
-            ("net.ipv4.tcp_window_scaling", "1"),
-            ("net.ipv4.tcp_sack", "1"),
-            ("net.ipv4.tcp_mtu_probing", "0"),
-            ("net.ipv4.tcp_slow_start_after_idle", "1"),
-        ] {
-            sample.sysctls.insert(name.into(), value.into());
-        }
-        edit(&mut sample, tick);
-        timeline.push(sample);
-    }
-    Some(timeline)
-}
-
-fn plain(_: &mut FlowSample, _: u64) {}
-
-fn set(host: &mut HostSample, name: &str, value: &str) {
-    host.sysctls.insert(name.into(), value.into());
-}
-
-/// Both ends of `sender`, with the sender's samples changed by `edit`.
-fn scene(
-    name: &'static str,
-    expected: &'static str,
-    sender: Sender,
-    edit: impl Fn(&mut FlowSample, u64),
-) -> Scene {
-    Scene {
-        name,
-        expected: Some(expected),
-        healthy: crate::find_diagnosis(expected).is_some_and(|found| !found.is_finding()),
-        local: sending(sender, edit),
-        remote: Some(receiving(sender, plain)),
-        siblings: Vec::new(),
-        host: host(|_, _| ()),
-        remote_host: host(|_, _| ()),
-    }
-}
-
-impl Scene {
-    fn remote(mut self, sender: Sender, edit: impl Fn(&mut FlowSample, u64)) -> Self {
-        self.remote = Some(receiving(sender, edit));
-        self
-    }
-
-    fn host(mut self, edit: impl Fn(&mut HostSample, u64)) -> Self {
-        self.host = host(edit);
-        self
-    }
-
-    fn remote_host(mut self, edit: impl Fn(&mut HostSample, u64)) -> Self {
-        self.remote_host = host(edit);
-        self
-    }
-}
-
 /// All of them.
 pub(super) fn scenes() -> Vec<Scene> {
     let mut all = healthy();
@@ -298,6 +75,7 @@ fn bbr(s: &mut FlowSample, _: u64) {
     s.ssthresh_pkts = Some(i32::MAX as u32);
 }
 
+// tidy: long because it is a table of flows.
 fn healthy() -> Vec<Scene> {
     let bbr_flow = Sender {
         mbit: 46.3,
@@ -393,6 +171,7 @@ fn healthy() -> Vec<Scene> {
     ]
 }
 
+// tidy: long because it is a table of flows.
 fn windows() -> Vec<Scene> {
     let small = Sender {
         mbit: 7.55,
@@ -640,6 +419,7 @@ fn applications() -> Vec<Scene> {
     ]
 }
 
+// tidy: long because it is a table of flows.
 fn losses() -> Vec<Scene> {
     let lossy = Sender {
         mbit: 2.46,

@@ -103,9 +103,9 @@ impl Route {
         for (kind, data) in &self.attributes {
             push_attribute(&mut bytes, *kind, data);
         }
-        // Linux 6.18 net/ipv4/fib_semantics.c, fib_create_info: for a next-hop object and no metrics
-        // attribute it takes any stored route that fits, with the metrics of that one. An empty
-        // attribute makes it look at the metrics.
+        // Linux 6.18 net/ipv4/fib_semantics.c, fib_create_info: for a next-hop object and no
+        // metrics attribute it takes any stored route that fits, with the metrics of that one. An
+        // empty attribute makes it look at the metrics.
         if !self.metrics.is_empty() || self.attributes.contains_key(&RTA_NH_ID) {
             let mut nested = Vec::new();
             for (kind, data) in &self.metrics {
@@ -215,8 +215,9 @@ impl Route {
         self.header[6]
     }
 
-    pub(super) const fn kind(&self) -> u8 {
-        self.header[7]
+    /// Whether it leads to this machine (`RTN_LOCAL`).
+    pub(super) const fn is_local(&self) -> bool {
+        self.header[7] == 2
     }
 
     pub(super) fn is_onlink(&self) -> bool {

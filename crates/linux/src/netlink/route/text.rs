@@ -199,8 +199,7 @@ impl Route {
         f: &mut fmt::Formatter<'_>,
         name_of: impl Fn(u32) -> String,
     ) -> fmt::Result {
-        const LOCAL: u8 = 2;
-        if self.kind() == LOCAL {
+        if self.is_local() {
             f.write_str("local ")?;
         }
         match self.destination() {

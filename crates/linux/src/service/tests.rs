@@ -1,0 +1,424 @@
+//! Client and server over loopback; and peers that misbehave.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use base::{Bytes, KnobValue};
+use lab::{Amount, Completion, Direction, Workload, WriteMethod};
+
+use super::protocol::{Channel, FromClient, FromServer, Nonce, PROTOCOL, REQUEST_BYTES_MAX};
+use super::pulse::{self, Next};
+use super::*;
+use crate::error::Result;
+use crate::workload::{RunSpec, Session, SocketSpec};
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+pub(super) fn request_response() -> RunSpec {
+    spec(Workload::RequestResponse {
+        request: Bytes(100),
+        response: Bytes(1000),
+        flows: 2,
+        amount: Amount::Operations(20),
+    })
+}
+
+fn spec(workload: Workload) -> RunSpec {
+    RunSpec {
+        workload,
+        sockets: SocketSpec::default(),
+        warmup: Duration::ZERO,
+        interval: Duration::from_millis(20),
+    }
+}
+
+fn local() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+fn key(text: &str) -> Key {
+    Key::new(text).expect("long enough")
+}
+
+/// Runs `work` beside a server and returns the server's events.
+fn with_server(limits: Limits, key: Option<Key>, work: impl FnOnce(SocketAddr)) -> Vec<Event> {
+    let serve = Serve::bind(local(), limits, key).expect("listens");
+    let address = serve.address().expect("bound");
+    let events = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        let stopper = serve.stopper();
+        let running =
+            scope.spawn(|| serve.run(false, &|event| events.lock().expect("no panic").push(event)));
+        // A panic in `work` must not leave the scope waiting for the server.
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(address)));
+        stopper.stop();
+        running.join().expect("no panic").expect("serves");
+        outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+    events.into_inner().expect("no panic")
+}
+
+fn bench(client: &mut BenchClient, spec: &RunSpec) -> Result<BenchOutcome> {
+    client.run(spec, &spec.sockets, &Session::new(), &|_, _| ())
+}
+
+fn connect(address: SocketAddr) -> BenchClient {
+    BenchClient::connect(address, None, TIMEOUT).expect("let in")
+}
+
+#[test]
+fn every_workload_runs_against_a_server() {
+    let operations = Amount::Operations(10);
+    let bulk = |direction| Workload::Bulk {
+        direction,
+        flows: 2,
+        write_size: Bytes(10_000),
+        amount: Amount::Bytes(Bytes(300_000)),
+    };
+    let burst = |reconnect| Workload::Bursts {
+        burst: Bytes(100_000),
+        idle: Duration::from_millis(1),
+        reconnect,
+        amount: operations,
+    };
+    let workloads = [
+        (bulk(Direction::Up), 600_000, 0),
+        (bulk(Direction::Down), 0, 600_000),
+        (bulk(Direction::Both), 600_000, 600_000),
+        (request_response().workload, 4_000, 40_000),
+        (
+            Workload::ConnectRequestClose {
+                request: Bytes(100),
+                response: Bytes(200),
+                amount: operations,
+            },
+            1_000,
+            2_000,
+        ),
+        (
+            Workload::WriteWriteRead {
+                writes: 2,
+                write_size: Bytes(50),
+                reply: Bytes(1),
+                method: WriteMethod::Cork,
+                amount: operations,
+            },
+            1_000,
+            10,
+        ),
+        (
+            Workload::Records {
+                record: Bytes(100),
+                per_second: None,
+                completion: Completion::Acknowledged,
+                amount: operations,
+            },
+            1_000,
+            0,
+        ),
+        (
+            Workload::Quotes {
+                writes: 1,
+                write_size: Bytes(50),
+                reply: Bytes(20),
+                delayed_acks: false,
+                amount: operations,
+            },
+            500,
+            200,
+        ),
+        (burst(false), 1_000_000, 10),
+        (burst(true), 1_000_000, 10),
+    ];
+    let events = with_server(Limits::default(), None, |address| {
+        let mut client = connect(address);
+        for (workload, up, down) in workloads {
+            let name = format!("{workload:?}");
+            let outcome = bench(&mut client, &spec(workload)).expect(&name);
+            assert_eq!(outcome.client.all_sent_bytes, up, "{name}");
+            assert_eq!(outcome.server.all_received_bytes, up, "{name}");
+            assert_eq!(outcome.server.all_sent_bytes, down, "{name}");
+            assert_eq!(outcome.client.all_received_bytes, down, "{name}");
+        }
+    });
+    let ran = events
+        .iter()
+        .filter(|event| matches!(event, Event::Ran { outcome: Ok(_), .. }))
+        .count();
+    assert_eq!(ran, 10, "{events:?}");
+}
+
+#[test]
+fn settings_reach_the_servers_sockets() {
+    with_server(Limits::default(), None, |address| {
+        let mut client = connect(address);
+        for (knob, value) in [
+            ("rcvbuf", KnobValue::Number(65_536)),
+            ("congestion", KnobValue::Name("reno".into())),
+        ] {
+            let mut spec = request_response();
+            spec.sockets
+                .settings
+                .insert("congestion", KnobValue::Name("reno".into()));
+            spec.sockets.settings.insert(knob, value);
+            let outcome = bench(&mut client, &spec).expect("runs");
+            assert_eq!(outcome.server.congestion, "reno", "{knob}");
+            assert_eq!(outcome.client.congestion, "reno", "{knob}");
+        }
+        // The client stays welcome after a run that cannot be.
+        let mut spec = request_response();
+        spec.sockets
+            .settings
+            .insert("congestion", KnobValue::Name("none".into()));
+        let message = bench(&mut client, &spec).expect_err("unknown").to_string();
+        assert!(message.contains("`none` does not exist"), "{message}");
+        bench(&mut client, &request_response()).expect("still served");
+    });
+}
+
+#[test]
+fn both_ends_prove_the_key() {
+    let check = |server: Option<&str>, client: Option<&str>, expected: &str| {
+        with_server(Limits::default(), server.map(key), |address| {
+            let client = client.map(key);
+            let outcome = BenchClient::connect(address, client.as_ref(), TIMEOUT)
+                .and_then(|mut client| bench(&mut client, &request_response()));
+            match outcome {
+                Ok(_) => assert_eq!(expected, "", "{server:?} {client:?}"),
+                Err(error) => {
+                    let message = error.to_string();
+                    let matches = !expected.is_empty() && message.contains(expected);
+                    assert!(matches, "{server:?} {client:?}: {message}");
+                }
+            }
+        });
+    };
+    check(None, None, "");
+    check(Some("open sesame"), Some("open sesame"), "");
+    check(
+        Some("open sesame"),
+        Some("open barley"),
+        "does not hold the key",
+    );
+    check(Some("open sesame"), None, "asks for a key");
+    check(
+        None,
+        Some("open sesame"),
+        "does not hold the key that was given here",
+    );
+}
+
+#[test]
+fn limits_are_kept() {
+    let limits = Limits {
+        clients: 1,
+        time: Duration::from_secs(2),
+        bytes: 5_000_000,
+        ..Limits::default()
+    };
+    let bulk = |amount| {
+        spec(Workload::Bulk {
+            direction: Direction::Down,
+            flows: 1,
+            write_size: Bytes(1000),
+            amount,
+        })
+    };
+    with_server(limits, None, |address| {
+        let mut client = connect(address);
+        let mut refused = |spec: &RunSpec, expected: &str| {
+            let message = bench(&mut client, spec).expect_err("a limit").to_string();
+            assert!(message.contains(expected), "{message}");
+        };
+        let time = Amount::Time(Duration::from_secs(3));
+        refused(&bulk(time), "3s is above the limit of 2s per run");
+        let bytes = Amount::Bytes(Bytes(6_000_000));
+        refused(&bulk(bytes), "above the limit of 5000000B per run");
+        // A run whose size nobody knows beforehand is cut off.
+        let time = Amount::Time(Duration::from_secs(2));
+        refused(&bulk(time), "the limit of 5000000B per run");
+        refused(
+            &spec(Workload::Records {
+                record: Bytes(1),
+                per_second: Some(1),
+                completion: Completion::Written,
+                amount: Amount::Operations(100),
+            }),
+            "the limit of 2s per run",
+        );
+
+        let second = BenchClient::connect(address, None, TIMEOUT).expect_err("one too many");
+        assert!(
+            second.to_string().contains("one client too many"),
+            "{second}"
+        );
+        bench(&mut client, &request_response()).expect("still served");
+    });
+}
+
+#[test]
+fn strangers_get_nothing_and_do_no_harm() {
+    let events = with_server(Limits::default(), None, |address| {
+        let long_line = vec![b'x'; REQUEST_BYTES_MAX + 2];
+        let mut token = vec![0; 17];
+        token[16] = 9;
+        let nonce = serde_json::to_vec(&FromClient::Stop).expect("json");
+        for words in [
+            &b"GET / HTTP/1.1\r\n\r\n"[..],
+            &long_line,
+            &token,
+            &nonce,
+            b"",
+            b"\n",
+        ] {
+            let mut stream = TcpStream::connect(address).expect("connects");
+            // The server may have hung up before it has heard all of it.
+            let _ = stream.write_all(words);
+            let _ = stream.shutdown(std::net::Shutdown::Write);
+            let mut answer = Vec::new();
+            let _ = stream.read_to_end(&mut answer);
+            assert_eq!(answer, b"", "{}", String::from_utf8_lossy(words));
+        }
+        bench(&mut connect(address), &request_response()).expect("served");
+    });
+    let refused = events
+        .iter()
+        .filter(|event| matches!(event, Event::Refused { .. }))
+        .count();
+    assert!(refused >= 4, "{events:?}");
+}
+
+#[test]
+fn a_server_of_something_else_is_recognised() {
+    let listener = TcpListener::bind(local()).expect("binds");
+    let address = listener.local_addr().expect("bound");
+    let other = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        stream
+            .write_all(b"SSH-2.0-OpenSSH_9.2\r\n")
+            .expect("written");
+    });
+    let error = BenchClient::connect(address, None, TIMEOUT).expect_err("not ours");
+    assert!(
+        error.to_string().contains("does not keep to the protocol"),
+        "{error}"
+    );
+    other.join().expect("no panic");
+}
+
+#[test]
+fn a_server_that_vanishes_ends_the_run() {
+    let listener = TcpListener::bind(local()).expect("binds");
+    let address = listener.local_addr().expect("bound");
+    let nonce = Nonce([7; 16]);
+    let vanishing = std::thread::spawn(move || {
+        let (stream, _) = listener.accept().expect("a connection");
+        let mut channel = Channel::new(stream, REQUEST_BYTES_MAX).expect("options");
+        let _: FromClient = channel.expect(TIMEOUT).expect("hello");
+        let challenge = FromServer::Challenge {
+            protocol: PROTOCOL,
+            nonce,
+            key_required: false,
+        };
+        channel.send(&challenge).expect("sent");
+        let _: FromClient = channel.expect(TIMEOUT).expect("answer");
+        let welcome = FromServer::Welcome {
+            proof: None,
+            limits: Limits::default(),
+        };
+        channel.send(&welcome).expect("sent");
+        let _: FromClient = channel.expect(TIMEOUT).expect("prepare");
+        let prepared = FromServer::Prepared {
+            token: nonce,
+            port: None,
+        };
+        channel.send(&prepared).expect("sent");
+        let (mut data, _) = listener.accept().expect("a data connection");
+        data.read_exact(&mut [0; 17]).expect("the token");
+        data.write_all(&[6]).expect("sent");
+        // The control connection goes first, the data connection a moment later.
+        drop(channel);
+        let _ = data.read(&mut [0; 1000]);
+    });
+    let mut spec = request_response();
+    spec.workload = Workload::RequestResponse {
+        request: Bytes(100),
+        response: Bytes(1000),
+        flows: 1,
+        amount: Amount::Time(Duration::from_secs(60)),
+    };
+    let error = bench(&mut connect(address), &spec).expect_err("vanished");
+    assert!(
+        error.to_string().contains("closed the connection"),
+        "{error}"
+    );
+    vanishing.join().expect("no panic");
+}
+
+#[test]
+fn a_client_that_leaves_in_the_middle_frees_its_place() {
+    let limits = Limits {
+        clients: 1,
+        ..Limits::default()
+    };
+    let events = with_server(limits, None, |address| {
+        let stream = TcpStream::connect(address).expect("connects");
+        let mut channel = Channel::new(stream, REQUEST_BYTES_MAX).expect("options");
+        let nonce = Nonce([7; 16]);
+        let protocol = PROTOCOL;
+        channel
+            .send(&FromClient::Hello { protocol, nonce })
+            .expect("sent");
+        let _: FromServer = channel.expect(TIMEOUT).expect("challenge");
+        channel
+            .send(&FromClient::Answer { proof: None })
+            .expect("sent");
+        let _: FromServer = channel.expect(TIMEOUT).expect("welcome");
+        let run = Box::new(request_response());
+        channel.send(&FromClient::Prepare { run }).expect("sent");
+        let _: FromServer = channel.expect(TIMEOUT).expect("prepared");
+        drop(channel);
+        // The place is free as soon as the server has noticed.
+        let served = (0..100).any(|_| {
+            std::thread::sleep(Duration::from_millis(50));
+            BenchClient::connect(address, None, TIMEOUT)
+                .and_then(|mut client| bench(&mut client, &request_response()))
+                .is_ok()
+        });
+        assert!(served);
+    });
+    let left = events.iter().any(|event| {
+        matches!(
+            event,
+            Event::Left {
+                reason: Some(_),
+                ..
+            }
+        )
+    });
+    assert!(left, "{events:?}");
+}
+
+#[test]
+fn silence_is_noticed() {
+    let listener = TcpListener::bind(local()).expect("binds");
+    let _silent = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
+    let (stream, _) = listener.accept().expect("a connection");
+    let mut channel = Channel::new(stream, REQUEST_BYTES_MAX).expect("options");
+    let mut signs = 0;
+    let mut say_alive = || {
+        signs += 1;
+        Ok(())
+    };
+    let mut on_message = |_: FromClient| Ok(Next::Listen);
+    let silence = Duration::from_millis(1500);
+    let error = pulse::listen(&mut channel, silence, &mut say_alive, &mut on_message)
+        .expect_err("nothing was said");
+    assert!(
+        error.to_string().contains("nothing was heard for 1.5s"),
+        "{error}"
+    );
+    assert!(signs >= 1);
+}

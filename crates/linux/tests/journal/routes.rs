@@ -1,0 +1,158 @@
+//! Routes of every shape: one metric changes, everything else stays, and undoing brings back what
+//! `ip route` showed.
+
+use base::{Change, Netns, Target, find_knob};
+use linux::Journal;
+
+use crate::assert_same;
+use crate::holder::Holder;
+
+/// Destination, knob and value, and what `ip route` shows afterwards.
+type Row = (&'static str, &'static str, &'static str, &'static str);
+
+/// Without rules the kernel keeps the local routes among the others, and a lookup tells less.
+const WITHOUT_RULES: &[Row] = &[
+    (
+        "127.0.0.1",
+        "route.quickack",
+        "on",
+        "local 127.0.0.1 dev lo table local proto kernel scope host src 127.0.0.1 quickack 1",
+    ),
+    (
+        "127.0.0.7",
+        "route.quickack",
+        "on",
+        "local 127.0.0.7 dev lo table local proto static scope host src 127.0.0.1 quickack 1",
+    ),
+];
+
+const WITH_A_RULE: &[Row] = &[
+    // Several ways, with weights.
+    (
+        "10.51.0.0/16",
+        "route.initcwnd",
+        "40",
+        "10.51.0.0/16 table main proto boot scope global mtu 1450 initcwnd 40 \n\
+         \tnexthop via 10.99.1.2 dev v0 weight 2 \n\
+         \tnexthop via 10.99.1.3 dev v0 weight 1",
+    ),
+    // A next-hop object.
+    (
+        "10.52.0.0/16",
+        "route.quickack",
+        "on",
+        "10.52.0.0/16 nhid 7 via 10.99.1.9 dev v0 table main proto boot scope global quickack 1",
+    ),
+    // Another table, which a rule chooses.
+    (
+        "10.60.1.1",
+        "route.quickack",
+        "on",
+        "10.60.1.1 via 10.99.1.8 dev v0 table 100 proto static scope global quickack 1",
+    ),
+    // The better of two metrics.
+    (
+        "10.53.0.0/16",
+        "route.mtu",
+        "1300",
+        "10.53.0.0/16 via 10.99.1.2 dev v0 table main proto boot scope global metric 10 mtu 1300",
+    ),
+    // A type of service.
+    (
+        "10.54.0.0/16",
+        "route.mtu",
+        "1300",
+        "10.54.0.0/16 tos 0x10 via 10.99.1.2 dev v0 table main proto boot scope global mtu 1300",
+    ),
+    // IPv6: a preference, several ways, the default.
+    (
+        "fd50::/32",
+        "route.mtu",
+        "1300",
+        "metric 99 mtu 1300 pref high",
+    ),
+    (
+        "fd51::/32",
+        "route.mtu",
+        "1300",
+        "fd51::/32 table main proto boot scope global metric 1024 mtu 1300 pref medium\n\
+         \tnexthop via fd99::2",
+    ),
+    (
+        "::/0",
+        "route.initcwnd",
+        "20",
+        "default via fd99::9 dev v0 table main proto boot scope global metric 1024 initcwnd 20",
+    ),
+    // A host behind the default route, and one of this machine.
+    (
+        "192.0.2.7",
+        "route.initcwnd",
+        "20",
+        "192.0.2.7 via 10.99.1.7 dev v0 table main proto static scope global initcwnd 20",
+    ),
+    WITHOUT_RULES[0],
+];
+
+/// What cannot be: the message instead.
+const REFUSED: &[Row] = &[
+    (
+        "10.77.0.0/16",
+        "route.mtu",
+        "1300",
+        "route to `10.77.0.0/16` does not exist",
+    ),
+    (
+        "203.0.113.9",
+        "route.mtu",
+        "1300",
+        "route to `203.0.113.9` does not exist",
+    ),
+    (
+        "10.53.0.0/16",
+        "route.congctl",
+        "no-such-one",
+        "set the route 10.53.0.0/16",
+    ),
+];
+
+#[test]
+fn routes_of_every_shape_come_back_as_they_were() {
+    let Some(holder) = Holder::start() else {
+        return;
+    };
+    for row in WITHOUT_RULES {
+        check(&holder, *row);
+    }
+    holder.run("ip rule add to 10.60.0.0/16 table 100");
+    for row in WITH_A_RULE.iter().chain(REFUSED) {
+        check(&holder, *row);
+    }
+}
+
+#[track_caller]
+fn check(holder: &Holder, (destination, knob, value, expected): Row) {
+    let directory = tempfile::tempdir().unwrap();
+    let change = Change {
+        target: Target::Route {
+            netns: Netns::OfProcess(holder.pid()),
+            destination: destination.into(),
+        },
+        knob: knob.into(),
+        to: find_knob(knob).unwrap().parse(value).unwrap(),
+    };
+    let start = holder.snapshot();
+    let mut journal = Journal::open(directory.path()).unwrap();
+    let mut transaction = journal.begin("a route").unwrap();
+    let shown = match transaction.apply(&change) {
+        Ok(_) => holder.snapshot(),
+        Err(error) => error.to_string(),
+    };
+    let undone = transaction.roll_back();
+    assert!(
+        shown.contains(expected),
+        "{destination}: `{expected}` is not in\n{shown}"
+    );
+    let when = format!("{destination} {knob}, {undone:?}");
+    assert_same(&holder.snapshot(), &start, &when);
+}

@@ -1,0 +1,218 @@
+//! Plans as a user meets them: applied to a socket of this test, shown, rolled back; and what is
+//! wrong with a plan, a journal or a machine.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+struct User {
+    directory: tempfile::TempDir,
+    client: TcpStream,
+    _server: TcpStream,
+}
+
+impl User {
+    fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        Self {
+            directory: tempfile::tempdir().unwrap(),
+            client,
+            _server: listener.accept().unwrap().0,
+        }
+    }
+
+    /// A plan that turns these knobs of the socket, and those of a route that is not there.
+    fn plan(&self, changes: &[(&str, Value)]) -> PathBuf {
+        let changes: Vec<Value> = changes
+            .iter()
+            .map(|(knob, to)| {
+                let target = if knob.starts_with("route.") {
+                    json!({"scope": "route", "netns": "own", "destination": "10.255.77.0/24"})
+                } else {
+                    self.socket()
+                };
+                json!({"target": target, "knob": knob, "to": to})
+            })
+            .collect();
+        let path = self.directory.path().join("plan.json");
+        let plan = json!({"schema": "tcptailor/plan/1", "changes": changes});
+        fs::write(&path, plan.to_string()).unwrap();
+        path
+    }
+
+    fn socket(&self) -> Value {
+        json!({
+            "scope": "socket",
+            "netns": "own",
+            "pid": std::process::id(),
+            "cookie": cookie_of(&self.client),
+            "key": {
+                "local": self.client.local_addr().unwrap(),
+                "remote": self.client.peer_addr().unwrap(),
+            },
+        })
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_tcptailor"))
+            .args(args)
+            .env("TCPTAILOR_STATE", self.directory.path().join("state"))
+            .output()
+            .unwrap()
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let output = self.run(&[args, &["--json"]].concat());
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{args:?}: {text}");
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[track_caller]
+    fn check_refused(&self, args: &[&str], code: i32, expected: &str) {
+        let output = self.run(args);
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(message.contains(expected), "{args:?}: {message}");
+        assert_eq!(message.lines().count(), 1, "one line: {message}");
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {message}");
+    }
+}
+
+/// The cookie, as `sock_diag` tells it.
+fn cookie_of(socket: &TcpStream) -> u64 {
+    let (local, remote) = (socket.local_addr().unwrap(), socket.peer_addr().unwrap());
+    let mut cookie = None;
+    let mut diag = linux::SockDiag::open().unwrap();
+    for sample in diag
+        .scan(linux::Clock.now(), &linux::ScanRequest::default())
+        .unwrap()
+    {
+        if (sample.key.local, sample.key.remote) == (local, remote) {
+            cookie = sample.cookie;
+        }
+    }
+    cookie.expect("the socket is listed")
+}
+
+/// Whether the program may reach sockets of this process, which is its parent.
+fn may_reach_sockets(user: &User, plan: &str) -> bool {
+    let output = user.run(&["apply", plan, "--dry-run"]);
+    if output.status.code() != Some(4) {
+        return true;
+    }
+    let reason = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        std::env::var("REQUIRE_KERNEL").as_deref() != Ok("1"),
+        "{reason}"
+    );
+    println!("skipped: {reason}");
+    false
+}
+
+#[test]
+fn a_plan_is_shown_applied_and_rolled_back() {
+    let user = User::new();
+    let plan = user.plan(&[("nodelay", json!(true)), ("notsent_lowat", json!(16384))]);
+    let plan = plan.to_str().unwrap();
+    if !may_reach_sockets(&user, plan) {
+        return;
+    }
+    let dry = user.json(&["apply", plan, "--dry-run"]);
+    assert_eq!(dry["schema"], "tcptailor/apply/1");
+    assert_eq!(dry["dry_run"], true);
+    assert_eq!(dry["changes"][0]["from"], "off");
+    assert!(!user.client.nodelay().unwrap(), "a dry run changes nothing");
+
+    let script = user.run(&["apply", plan, "--dry-run=sh"]);
+    let script = String::from_utf8_lossy(&script.stdout).into_owned();
+    assert!(script.starts_with("#!/bin/sh"), "{script}");
+    assert!(
+        script.contains("# no shell command sets nodelay"),
+        "{script}"
+    );
+
+    let applied = user.json(&["apply", plan]);
+    assert_eq!(applied["transaction"], 1);
+    assert_eq!(applied["changes"][0]["now"], "on");
+    assert!(user.client.nodelay().unwrap());
+
+    let status = user.json(&["status"]);
+    let changes = &status["transactions"][0]["changes"];
+    assert_eq!(changes[0]["presence"], "in force");
+    assert_eq!(changes.as_array().map(Vec::len), Some(2));
+
+    assert_eq!(user.json(&["recover"])["transactions"], json!([]));
+    assert!(
+        user.client.nodelay().unwrap(),
+        "what was kept is not recovered"
+    );
+
+    let undone = user.json(&["rollback"]);
+    let undone = &undone["transactions"][0]["changes"];
+    assert_eq!(undone[0]["knob"], "notsent_lowat", "last first");
+    assert_eq!(undone[1]["result"], "restored");
+    assert!(!user.client.nodelay().unwrap());
+    assert_eq!(user.json(&["status"])["transactions"], json!([]));
+    user.check_refused(&["rollback", "1"], 1, "rolled back already");
+}
+
+#[test]
+fn one_wrong_change_and_none_is_made() {
+    let user = User::new();
+    let plan = user.plan(&[("nodelay", json!(true)), ("route.mtu", json!(1400))]);
+    let plan = plan.to_str().unwrap();
+    if !may_reach_sockets(&user, plan) {
+        return;
+    }
+    user.check_refused(&["apply", plan], 1, "`10.255.77.0/24` does not exist");
+    assert!(!user.client.nodelay().unwrap());
+    assert_eq!(user.json(&["status"])["transactions"], json!([]));
+}
+
+#[test]
+fn what_is_wrong_with_a_plan_is_said_in_one_line() {
+    let user = User::new();
+    let check = |changes: &[(&str, Value)], expected: &str| {
+        let plan = user.plan(changes);
+        user.check_refused(&["apply", plan.to_str().unwrap()], 2, expected);
+    };
+    check(&[("nodlay", json!(true))], "did you mean `nodelay`");
+    check(&[("sndbuf", json!(9e15 as u64))], "out of range");
+    check(&[("sndbuf", json!(true))], "is not a value");
+    check(&[("link.mtu", json!(1400))], "it is a setting of a link");
+    let path = user.directory.path().join("plan.json");
+    fs::write(&path, "{\"schema\":").unwrap();
+    user.check_refused(&["apply", path.to_str().unwrap()], 2, "this is no plan");
+    user.check_refused(&["apply", "no-such.json"], 1, "No such file");
+}
+
+#[test]
+fn a_connection_that_is_gone_and_a_damaged_journal_are_said_so() {
+    let user = User::new();
+    let plan = user.plan(&[("nodelay", json!(true))]);
+    let plan = plan.to_str().unwrap().to_owned();
+    if !may_reach_sockets(&user, &plan) {
+        return;
+    }
+    let text = fs::read_to_string(&plan).unwrap();
+    let cookie = cookie_of(&user.client).to_string();
+    fs::write(&plan, text.replace(&cookie, "18446744073709551615")).unwrap();
+    user.check_refused(&["apply", &plan], 1, "does not exist any more");
+
+    let transactions = user.directory.path().join("state/txn");
+    fs::write(transactions.join("000009.jsonl"), "not a line of ours\n").unwrap();
+    for args in [
+        &["apply", &plan][..],
+        &["recover"],
+        &["rollback"],
+        &["status"],
+    ] {
+        user.check_refused(args, 1, "000009.jsonl: line 1 is damaged");
+    }
+}
