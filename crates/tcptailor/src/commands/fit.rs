@@ -50,7 +50,7 @@ struct Document<'d> {
     caveats: Vec<lab::Caveat>,
 }
 
-pub(crate) fn run(args: Args, output: &Output) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     match args.lab.as_deref() {
         Some("list") => super::lab::list_faults(output),
         Some(name) => fit_fault(super::lab::fault(name)?, args.dry_run, output),

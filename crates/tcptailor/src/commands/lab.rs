@@ -30,9 +30,9 @@ impl Args {
     }
 }
 
-pub(crate) fn run(args: Args, output: &Output) -> anyhow::Result<Exit> {
-    match args.command {
-        Command::Faults(args) => faults::run(&args, output),
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
+    match &args.command {
+        Command::Faults(args) => faults::run(args, output),
     }
 }
 

@@ -33,17 +33,17 @@ pub(crate) fn prepare(command: &Command) -> anyhow::Result<()> {
 /// Runs one command.
 pub(crate) fn run(command: Command, output: &Output) -> anyhow::Result<Exit> {
     match command {
-        Command::Fit(args) => fit::run(args, output),
-        Command::Diagnose(args) => diagnose::run(args, output),
+        Command::Fit(args) => fit::run(&args, output),
+        Command::Diagnose(args) => diagnose::run(&args, output),
         Command::Bench(args) => bench::run(args, output),
         Command::Serve(args) => serve::run(args, output),
-        Command::Apply(args) => apply::run(args, output),
-        Command::Status(args) => apply::status(args, output),
-        Command::Rollback(args) => apply::rollback(args, output),
-        Command::Recover(args) => apply::recover(args, output),
-        Command::Lab(args) => lab::run(args, output),
-        Command::Check(args) => check::run(args, output),
-        Command::Knobs(args) => knobs::run(args, output),
-        Command::Worker(args) => worker::run(args, output),
+        Command::Apply(args) => apply::run(&args, output),
+        Command::Status(args) => apply::status(&args, output),
+        Command::Rollback(args) => apply::rollback(&args, output),
+        Command::Recover(args) => apply::recover(&args, output),
+        Command::Lab(args) => lab::run(&args, output),
+        Command::Check(args) => check::run(&args, output),
+        Command::Knobs(args) => knobs::run(&args, output),
+        Command::Worker(args) => worker::run(&args, output),
     }
 }
