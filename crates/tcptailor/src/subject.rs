@@ -71,7 +71,7 @@ fn watch(
     };
     let bar = Progress::bar(output, "measuring", millis(time));
     let watched = linux::watch(&request, &mut |seen: WatchProgress| {
-        bar.set(millis(seen.elapsed))
+        bar.set(millis(seen.elapsed));
     })?;
     Ok(watched)
 }
