@@ -39,14 +39,16 @@ impl Serialize for Proposal {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self {
             side,
+            beside,
             knob,
             to,
             live,
             risk,
         } = self;
         let scope: Scope = knob.scope;
-        let mut json = serializer.serialize_struct("Proposal", 6)?;
+        let mut json = serializer.serialize_struct("Proposal", 7)?;
         json.serialize_field("side", side)?;
+        json.serialize_field("beside", beside)?;
         json.serialize_field("scope", &scope)?;
         json.serialize_field("knob", knob.name)?;
         json.serialize_field("to", to)?;

@@ -1,6 +1,6 @@
 //! What the doctor says of a flow.
 
-use base::{Knob, KnobValue, Limit, Live, Rate};
+use base::{FlowKey, Knob, KnobValue, Limit, Live, Rate};
 
 use crate::catalogue::Diagnosis;
 
@@ -46,6 +46,9 @@ pub enum Side {
 pub struct Proposal {
     /// Which host.
     pub side: Side,
+    /// For a knob of a socket: the connection it belongs to as that host sees it, where that is
+    /// another one than the observed.
+    pub beside: Option<FlowKey>,
     /// Which setting.
     pub knob: &'static Knob,
     /// The value to set.

@@ -154,6 +154,11 @@ fn dsl() -> PathSpec {
     emulated(10, Duration::from_millis(20), 2000)
 }
 
+/// Four times as fast, so that the round trips of a slow start weigh more than the transfer.
+fn fast_wan() -> PathSpec {
+    emulated(200, Duration::from_millis(40), 1000)
+}
+
 /// [`wan`] with one change to the direction from client to server.
 fn wan_forward(change: impl FnOnce(&mut LinkSpec)) -> PathSpec {
     let mut path = wan();
@@ -433,6 +438,7 @@ pub const FAULTS: &[Fault] = &[
         cure: Cure::ResponseFactor(2.5),
         warm_up: Duration::from_secs(6),
         observe: Duration::from_secs(8),
+        path: fast_wan,
         workload: || bursts(Duration::from_secs(2), false),
         ..ROW
     },
@@ -441,8 +447,9 @@ pub const FAULTS: &[Fault] = &[
         aliases: &["initcwnd"],
         about: "500 kB on a new connection each: over before the speed of the path is reached.",
         expected: "initcwnd-too-small",
-        cure: Cure::ResponseFactor(1.8),
+        cure: Cure::ResponseFactor(1.25),
         observe: Duration::from_secs(5),
+        path: fast_wan,
         workload: || bursts(Duration::from_millis(300), true),
         ..ROW
     },

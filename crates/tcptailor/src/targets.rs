@@ -27,15 +27,18 @@ pub(crate) struct Ends {
     pub(crate) local: End,
     /// `None` where it is on another machine.
     pub(crate) remote: Option<End>,
+    /// Ends of other connections between the same hosts, at either side.
+    pub(crate) beside: Vec<End>,
 }
 
 impl Ends {
     /// The change that carries out a proposal; `None` where it has to be made on another machine,
     /// or where nobody knows the process, the cookie or the interface.
     pub(crate) fn change(&self, proposal: &Proposal) -> Option<Change> {
-        let end = match proposal.side {
-            Side::Local => &self.local,
-            Side::Remote => self.remote.as_ref()?,
+        let end = match (proposal.beside, proposal.side) {
+            (Some(key), _) => self.beside.iter().find(|end| end.key == key)?,
+            (None, Side::Local) => &self.local,
+            (None, Side::Remote) => self.remote.as_ref()?,
         };
         Some(Change {
             target: end.target(proposal.knob.scope)?,
@@ -102,6 +105,7 @@ mod tests {
     fn check(ends: &Ends, side: Side, knob: &str, expected: Option<&str>) {
         let proposal = Proposal {
             side,
+            beside: None,
             knob: find_knob(knob).unwrap(),
             to: KnobValue::Flag(true),
             live: Live::Now,
@@ -116,6 +120,7 @@ mod tests {
         let ends = Ends {
             local: end(Some(4127), Some("eth0")),
             remote: None,
+            beside: Vec::new(),
         };
         check(
             &ends,
@@ -154,6 +159,7 @@ mod tests {
         let ends = Ends {
             local: end(None, None),
             remote: None,
+            beside: Vec::new(),
         };
         check(&ends, Side::Remote, "nodelay", None);
         check(&ends, Side::Local, "nodelay", None);

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use base::{KnobValue, Live, Rate, find_knob};
+use base::{FlowKey, KnobValue, Live, Rate, find_knob};
 
 use super::thresholds::LARGEST_BUFFER;
 use crate::catalogue::find_diagnosis;
@@ -72,10 +72,20 @@ impl Draft {
     }
 
     /// A change, smaller scopes before larger ones.
-    pub(crate) fn propose(mut self, side: Side, change: Step) -> Self {
+    pub(crate) fn propose(self, side: Side, change: Step) -> Self {
+        self.push(side, None, change)
+    }
+
+    /// The same for the socket of another connection, which is `key` on the host that has it.
+    pub(crate) fn propose_beside(self, side: Side, key: FlowKey, change: Step) -> Self {
+        self.push(side, Some(key), change)
+    }
+
+    fn push(mut self, side: Side, beside: Option<FlowKey>, change: Step) -> Self {
         let knob = find_knob(change.knob).expect("rules name knobs of the table");
         self.0.proposals.push(Proposal {
             side,
+            beside,
             knob,
             to: change.to,
             live: change.live,

@@ -223,7 +223,7 @@ pub(crate) fn rcvbuf_locked(view: &View<'_>) -> Option<Verdict> {
                 },
             )
             .remark(format!(
-                "{} Lastingly: remove the SO_RCVBUF call, or tcp_rmem where it was no call\
+                "{} Lastingly: remove the SO_RCVBUF call, or raise tcp_rmem where there is none\
                  {fixed_end}.",
                 match live {
                     Live::Now => "Unlocked on the live socket, the window grows at once.",

@@ -57,6 +57,11 @@ pub(crate) fn two_one_way_connections(view: &View<'_>) -> Option<Verdict> {
         return None;
     }
     let sibling = opposite_sibling(view)?;
+    // The answers are written at the other end of the connection beside this one.
+    let answers = match view.sender_side {
+        Side::Local => sibling.key()?.reversed(),
+        Side::Remote => sibling.key()?,
+    };
     let held = stall_share(view, STALL_SHARE);
     let answered = || answer_share(view, sibling).filter(|_| waits_for_delayed_acks(sender));
     let share = held.or_else(answered)?;
@@ -90,7 +95,7 @@ pub(crate) fn two_one_way_connections(view: &View<'_>) -> Option<Verdict> {
         .row_if("nodelay", view.sent(|s| s.nodelay).map(show_flag), "on")
         .next(one_round_trip(view))
         .propose(view.sender_side, nodelay())
-        .propose(view.receiver_side(), nodelay())
+        .propose_beside(view.receiver_side(), answers, nodelay())
         .remark(
             "Set TCP_NODELAY on both connections, each at the end that writes to it: on one \
                  of them alone it helps little. Better, in the program: one connection for both \

@@ -33,6 +33,13 @@ pub(crate) struct Args {
     dry_run: bool,
 }
 
+impl Args {
+    /// Whether a lab path is laid, for which an ordinary user needs a user namespace.
+    pub(crate) fn lays_path(&self) -> bool {
+        self.lab.as_deref().is_some_and(|fault| fault != "list")
+    }
+}
+
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document<'d> {
@@ -43,7 +50,7 @@ struct Document<'d> {
     caveats: Vec<lab::Caveat>,
 }
 
-pub(crate) fn run(args: Args, output: &Output) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     match args.lab.as_deref() {
         Some("list") => super::lab::list_faults(output),
         Some(name) => fit_fault(super::lab::fault(name)?, args.dry_run, output),

@@ -21,9 +21,18 @@ enum Command {
     Faults(faults::Args),
 }
 
-pub(crate) fn run(args: Args, output: &Output) -> anyhow::Result<Exit> {
-    match args.command {
-        Command::Faults(args) => faults::run(&args, output),
+impl Args {
+    /// Whether a lab path is laid, for which an ordinary user needs a user namespace.
+    pub(crate) const fn lays_path(&self) -> bool {
+        match self.command {
+            Command::Faults(_) => true,
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
+    match &args.command {
+        Command::Faults(args) => faults::run(args, output),
     }
 }
 

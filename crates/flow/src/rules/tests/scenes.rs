@@ -251,6 +251,7 @@ fn windows() -> Vec<Scene> {
     ]
 }
 
+// tidy: long because it is a table of flows.
 fn stalls() -> Vec<Scene> {
     let quick = Sender {
         mbit: 1454.0 * 104.0 * 8e-6,
@@ -294,7 +295,31 @@ fn stalls() -> Vec<Scene> {
         answer.cookie = Some(2);
         other.push(answer);
     }
-    two.siblings = vec![other];
+    two.siblings = vec![other.clone()];
+    // The piece is held on the other connection: here a request leaves whenever an answer came.
+    let prompt = Sender {
+        notsent: 0,
+        mbit: 44.0 * 8.0 * 8e-6,
+        segment: 8,
+        rtt_ms: 21.0,
+        ..quotes
+    };
+    let phase = |tick: u64| Some(Duration::from_millis(tick * 7 % 22));
+    let mut requests = scene(
+        "quotes, requests",
+        "two-one-way-connections",
+        prompt,
+        |s, tick| {
+            s.since_data_sent = phase(tick);
+        },
+    );
+    let mut answers = Timeline::new();
+    for (tick, answer) in other.samples().enumerate() {
+        let mut answer = answer.clone();
+        answer.since_data_received = phase(tick as u64);
+        answers.push(answer);
+    }
+    requests.siblings = vec![answers];
     vec![
         scene("nagle x delayed ACK", "nagle-delack-stall", WWR, plain).remote_host(|h, tick| {
             h.counters
@@ -303,6 +328,7 @@ fn stalls() -> Vec<Scene> {
         scene("nagle, quick ACKs", "nagle-rtt-serialised", quick, plain),
         scene("cork", "cork-not-uncorked", corked, pause),
         two,
+        requests,
     ]
 }
 
@@ -340,6 +366,15 @@ fn send_buffers() -> Vec<Scene> {
         scene("tcp_wmem", "tcp-wmem-max-cap", capped, plain)
             .host(|h, _| set(h, "net.ipv4.tcp_wmem", "4096 16384 65536")),
     ];
+    scenes.push(scene("sndbuf cycle", "sndbuf-locked", SNDBUF, |s, tick| {
+        s.sndbuf_locked = Some(true);
+        // Nagle's tail lets it fill cwnd, then it drains to two thirds before the writer is woken.
+        let (unacked, notsent, w) =
+            [(204, 40_544, 404_840), (144, 0, 243_456), (40, 0, 45_000)][tick as usize % 3];
+        s.unacked_pkts = Some(unacked);
+        s.notsent_bytes = Some(notsent);
+        s.wmem_queued_bytes = Some(w);
+    }));
     for (name, w, tb, cwnd, unacked, mbit) in rows {
         let sender = Sender {
             w,
@@ -354,6 +389,7 @@ fn send_buffers() -> Vec<Scene> {
     scenes
 }
 
+// tidy: long because it is a table of flows.
 fn applications() -> Vec<Scene> {
     let paced = Sender {
         mbit: 9.93,
@@ -387,6 +423,15 @@ fn applications() -> Vec<Scene> {
         lost: 0.0,
         ..WAN
     };
+    let flood = Sender {
+        mbit: 10.0,
+        segment: 16,
+        unacked: 4900,
+        cwnd: 9552,
+        w: 4_194_000,
+        tb: 4_194_304,
+        ..tiny_writes
+    };
     let gathered = Sender {
         mbit: 100.7,
         segment: 1444,
@@ -408,6 +453,16 @@ fn applications() -> Vec<Scene> {
             |s, _| {
                 s.nodelay = Some(true);
                 whole_core(s);
+            },
+        ),
+        // Where an emulator has most of the processor, the writer's own time shows little, and
+        // single segments of 16 bytes fill any send buffer.
+        scene(
+            "16-byte writes, busy host",
+            "small-writes-cpu",
+            flood,
+            |s, _| {
+                s.nodelay = Some(true);
             },
         ),
         scene(

@@ -79,13 +79,13 @@ enum FailOn {
     Findings,
 }
 
-pub(crate) fn run(args: Args, output: &Output) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     check_times(args.time, args.interval)?;
     args.output.as_deref().map_or(Ok(()), check_plan_path)?;
-    let filter = parse_filter(&args)?;
-    let netns_name = netns_of(&args);
+    let filter = parse_filter(args)?;
+    let netns_name = netns_of(args);
     let netns = NetnsHandle::open(&netns_name)?;
-    let watched = watch(&args, &netns, &filter, output)?;
+    let watched = watch(args, &netns, &filter, output)?;
     let document = seen::diagnose(&watched, &netns_name, &filter);
     drop(watched);
     tell_what_is_missing(&document, output);
@@ -95,7 +95,7 @@ pub(crate) fn run(args: Args, output: &Output) -> anyhow::Result<Exit> {
     if let Some(path) = &args.output {
         write_plan(path, plan)?;
     }
-    let next = next_step(&args, &document, planned, output.verbosity());
+    let next = next_step(args, &document, planned, output.verbosity());
     output.report("diagnose", &document, || {
         screen::render(
             &document,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use base::{FlowKey, Netns};
-use flow::{HostTimeline, Observation, Timeline};
+use flow::{HostTimeline, Observation, Timeline, Verdict};
 use linux::{Filter, Watched, WatchedFlow};
 
 use super::document::{Document, FlowRow, VerdictRow};
@@ -226,6 +226,11 @@ impl<'w> Seen<'w> {
         let ends = Ends {
             local: self.end(flow),
             remote: partner.map(|(seen, partner)| seen.end(partner)),
+            beside: report
+                .verdicts
+                .iter()
+                .flat_map(|verdict| self.ends_beside(verdict))
+                .collect(),
         };
         let mut row = FlowRow::of(&flow.timeline, &ends, flow.watched);
         row.verdicts = report
@@ -235,6 +240,25 @@ impl<'w> Seen<'w> {
             .collect();
         row.unknown = report.unknown;
         row
+    }
+
+    /// The ends of other connections that a verdict wants to change.
+    fn ends_beside(&self, verdict: &Verdict) -> Vec<End> {
+        let keys = verdict
+            .proposals
+            .iter()
+            .filter_map(|proposal| proposal.beside);
+        keys.filter_map(|key| {
+            [Some(self), self.elsewhere]
+                .into_iter()
+                .flatten()
+                .find_map(|seen| {
+                    seen.by_key
+                        .get(&key)
+                        .map(|&index| seen.end(&seen.flows[index]))
+                })
+        })
+        .collect()
     }
 
     fn end(&self, flow: &Flow<'_>) -> End {
