@@ -7,9 +7,10 @@ mod commands;
 mod exit;
 mod human;
 mod interrupt;
-mod lab_subject;
+
 mod output;
 mod progress;
+mod subject;
 mod tailor;
 mod targets;
 

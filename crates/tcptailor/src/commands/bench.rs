@@ -21,11 +21,14 @@ use crate::human;
 use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
+use crate::subject::host::Errand;
 
 /// Time within which a host must answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time from report to report where nobody asked for reports.
 const INTERVAL: Duration = Duration::from_millis(100);
+/// Length of a run that another command stops when it has seen enough.
+const ERRAND_TIME: Duration = Duration::from_secs(600);
 /// Runs of each variant, and their length, where variants are compared.
 const COMPARED_RUNS: u32 = 10;
 const COMPARED_TIME: Duration = Duration::from_secs(2);
@@ -76,6 +79,56 @@ pub(crate) struct Args {
     compare: Vec<String>,
     #[command(flatten)]
     setup: Setup,
+}
+
+/// The flags of `bench`, given to another command for its traffic.
+#[derive(Debug, clap::Parser)]
+#[command(name = "bench", no_binary_name = true)]
+pub(crate) struct Traffic {
+    #[command(flatten)]
+    args: Args,
+}
+
+impl Traffic {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// What clap says of a flag that `bench` does not have.
+    pub(crate) fn parse(host: &str, flags: &[String]) -> Result<Self, Problem> {
+        let words = std::iter::once(host).chain(flags.iter().map(String::as_str));
+        <Self as clap::Parser>::try_parse_from(words).map_err(|error| {
+            let text = error.to_string();
+            let line = text.lines().next().unwrap_or_default();
+            Problem::usage(line.trim_start_matches("error: "))
+                .hint("`tcptailor bench --help` lists the flags for the traffic")
+        })
+    }
+
+    /// What the workload is called.
+    pub(crate) fn kind(&self) -> String {
+        self.args
+            .setup
+            .ends(INTERVAL, SINGLE_TIME)
+            .map_or_else(|_| String::new(), |ends| kind_of(&ends.client.workload))
+    }
+
+    /// A run that lasts until it is stopped, or as long as a server usually allows.
+    pub(crate) fn errand(&self, key_file: Option<&std::path::Path>) -> anyhow::Result<Errand> {
+        let ends = self.args.setup.ends(INTERVAL, ERRAND_TIME)?;
+        let address = resolve(&self.args)?.into_iter().next().ok_or_else(|| {
+            Problem::usage(format!(
+                "`{}` has no address of this family",
+                self.args.host
+            ))
+        })?;
+        Ok(Errand {
+            address,
+            key: super::serve::read_key(key_file)?,
+            answer_timeout: ANSWER_TIMEOUT,
+            client: ends.client,
+            server: ends.server,
+        })
+    }
 }
 
 /// A name and what it stands for.

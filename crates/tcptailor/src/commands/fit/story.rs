@@ -7,7 +7,7 @@ use linux::kernel::End;
 
 use crate::commands::diagnose::screen;
 use crate::human;
-use crate::lab_subject::LabSubject;
+use crate::subject::lab::LabSubject;
 use crate::tailor::{ChangeMade, Ending, Fitting, Pattern, Step};
 
 /// What is wrong, and on which path.
@@ -121,13 +121,17 @@ fn got(measure: &Measure, pattern: &Pattern) -> String {
 }
 
 /// How it ended, and what to doubt.
-pub(crate) fn ending(fitting: &Fitting, caveats: &[Caveat], pattern: &Pattern) -> String {
+pub(crate) fn ending(fitting: &Fitting, caveats: &[Caveat]) -> String {
     let bold = anstyle::Style::new().bold();
     let mut text = match fitting.ending {
         Ending::NothingToImprove => format!("\n{bold}nothing to improve{bold:#}"),
         Ending::NoSettingHelps => {
             format!("\n{bold}no TCP setting removes this limit{bold:#}: see the note above")
         }
+        Ending::OutOfReach => format!(
+            "\n{bold}nothing changed{bold:#}: the change has to be made on the other host, or needs \
+             new connections"
+        ),
         Ending::DryRun => {
             let would = |made: &ChangeMade| {
                 format!("\nwould set {} = {}, {}", made.knob, made.to, made.target)
@@ -135,8 +139,8 @@ pub(crate) fn ending(fitting: &Fitting, caveats: &[Caveat], pattern: &Pattern) -
             let all: String = fitting.changes.iter().map(would).collect();
             format!("{all}\n{bold}dry run{bold:#}: nothing changed")
         }
-        Ending::Kept => format!("\n{bold}kept{bold:#}: {}", better(fitting, pattern)),
-        Ending::RolledBack => format!("\n{bold}rolled back{bold:#}: {}", better(fitting, pattern)),
+        Ending::Kept => format!("\n{bold}kept{bold:#}: {}", better(fitting)),
+        Ending::RolledBack => format!("\n{bold}rolled back{bold:#}: {}", better(fitting)),
     };
     for caveat in caveats {
         write!(text, "\ncaveat    {caveat}").expect("a String grows");
@@ -145,13 +149,7 @@ pub(crate) fn ending(fitting: &Fitting, caveats: &[Caveat], pattern: &Pattern) -
 }
 
 /// `44.0 ms median -> 0.37 ms median, 118 times better`.
-fn better(fitting: &Fitting, pattern: &Pattern) -> String {
-    let yardstick = pattern.yardstick.unwrap_or(Yardstick::of(&fitting.before));
-    let was = yardstick.show(&fitting.before);
-    let is = fitting
-        .after
-        .as_ref()
-        .map_or_else(String::new, |after| yardstick.show(after));
+fn better(fitting: &Fitting) -> String {
     let gain = match fitting.gain {
         Some(gain) if gain >= 1000.0 => "more than 1000 times better".into(),
         Some(gain) if gain >= 10.0 => format!("{gain:.0} times better"),
@@ -159,5 +157,5 @@ fn better(fitting: &Fitting, pattern: &Pattern) -> String {
         Some(gain) => format!("{:.2} times worse", 1.0 / gain.max(1e-6)),
         None => "no comparison possible".into(),
     };
-    format!("{was} -> {is}, {gain}")
+    format!("{}, {gain}", fitting.comparison())
 }

@@ -10,9 +10,10 @@ use serde::Serialize;
 use crate::exit::Exit;
 use crate::human;
 use crate::interrupt;
-use crate::lab_subject::{self, LabSubject};
 use crate::output::{self, Output};
-use crate::tailor::{self, ChangeMade, Ending, Fitting, Subject};
+use crate::subject::Subject;
+use crate::subject::lab::{self as lab_subject, LabSubject};
+use crate::tailor::{self, ChangeMade, Ending, Fitting};
 
 /// How long a connection with default settings is measured for comparison.
 const REFERENCE: Duration = Duration::from_secs(4);
@@ -181,7 +182,9 @@ fn unexpected(fitting: &Fitting) -> String {
 
 fn missed(fitting: &Fitting, reference_bps: Option<u64>) -> String {
     match (fitting.ending, reference_bps) {
-        (Ending::NoSettingHelps, _) => "no change was proposed that can be made here".into(),
+        (Ending::NoSettingHelps | Ending::OutOfReach, _) => {
+            "no change was proposed that can be made here".into()
+        }
         (Ending::RolledBack, _) => "the change did not help and was rolled back".into(),
         (_, Some(bps)) => format!("not cured: a default connection gets {}", human::rate(bps)),
         (_, None) => "not cured".into(),
