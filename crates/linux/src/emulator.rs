@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use base::{Instant, Superpacket, WirePacket};
+use base::{Instant, QueueLimit, Rate, Superpacket, WirePacket};
 use lab::LinkOutcome;
 use link::{Link, LinkSpec};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -37,9 +37,15 @@ const LIGHT_SLEEP: Duration = Duration::from_micros(40);
 /// Sleeps shorter than this are light ones anyway.
 const DEEP_SLEEP: Duration = Duration::from_micros(200);
 
-/// A thread that was kept from working for longer than this, or 5 % of the delay, lets the path
-/// stand still for the rest of that time; see [`Core::stand_still`].
-const STALL: Duration = Duration::from_micros(400);
+/// A thread that was kept from working for longer than this, or than a quarter of the queue takes,
+/// lets the path stand still for the rest of that time; see [`Core::stand_still`].
+const STALL_MIN: Duration = Duration::from_micros(400);
+
+/// At what rate a host hands packets over. A TUN device takes them at the speed of memory; a real
+/// interface has a line rate. Without it, a sender that was kept from running for a millisecond
+/// would put its whole window into the queue of the path in an instant and overflow it. On links
+/// below this rate it changes no time of delivery, only how many packets are waiting.
+const HOST_RATE: Rate = Rate::from_bits_per_second(20_000_000_000);
 
 /// Packets up to this length are copied into buffers of their own size, so that a queue of
 /// acknowledgements does not hold 64 KiB for each.
@@ -142,6 +148,8 @@ struct Direction {
     /// What was under way during the latest stall: how much that delayed it, and the latest time
     /// at which it is due.
     delayed: (Duration, Instant),
+    /// When the sending host's interface is free for the next packet.
+    interface_free: Instant,
     /// Wire packets that the receiving device refused.
     refused: u64,
     /// Packets that were read and are none that we understand.
@@ -161,7 +169,7 @@ impl Core {
         let mut seed = spec.seed;
         let mut directions = Vec::with_capacity(2);
         for link in spec.links {
-            let stall = STALL.max(link.delay / 20);
+            let stall = harmful_stall(&link);
             let link = Link::new(link, seed).map_err(|error| Error::Unsupported {
                 what: "this link".into(),
                 hint: error.to_string(),
@@ -171,6 +179,7 @@ impl Core {
                 lateness: Lateness::new(),
                 stall,
                 delayed: (Duration::ZERO, Instant::ZERO),
+                interface_free: Instant::ZERO,
                 refused: 0,
                 unreadable: 0,
             });
@@ -268,7 +277,9 @@ impl Core {
                 return;
             }
         };
-        let handled = direction.link.handle_packet(now, packet);
+        let left_host = direction.interface_free.max(now);
+        direction.interface_free = left_host + HOST_RATE.serialize(packet.wire_bytes(), 0).0;
+        let handled = direction.link.handle_packet(left_host, packet);
         if let Some(too_big) = handled.too_big {
             let mtu = direction.link.spec().mtu.map_or(0, |mtu| mtu.0);
             let mtu = u32::try_from(mtu).unwrap_or(u32::MAX);
@@ -296,6 +307,20 @@ impl Core {
             self.buffers.give(packet.into_buffer());
         }
     }
+}
+
+/// How long a link may be kept waiting before the burst that follows is a danger for its queue.
+/// Without a rate nothing queues, and a burst does no harm.
+fn harmful_stall(link: &LinkSpec) -> Duration {
+    let traced = link.rate_trace.iter().map(|(_, rate)| *rate);
+    let Some(rate) = link.rate.into_iter().chain(traced).max() else {
+        return Duration::MAX;
+    };
+    let queue_bytes = match link.queue {
+        QueueLimit::Packets(packets) => u64::from(packets) * 1500,
+        QueueLimit::Bytes(bytes) => bytes.0,
+    };
+    STALL_MIN.max(rate.serialize(queue_bytes / 4, 0).0)
 }
 
 impl Direction {
