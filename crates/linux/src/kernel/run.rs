@@ -25,8 +25,9 @@ pub const WARM_UP: Duration = Duration::from_secs(1);
 const STOP_CHECK: Duration = Duration::from_millis(50);
 /// Time after its planned end that a workload has to finish what is under way.
 const OVERTIME: Duration = Duration::from_secs(5);
-/// Longest time that the connections of one run are watched.
-const WATCH_MAX: Duration = Duration::from_secs(24 * 3600);
+/// Longest time that the connections of a run of unknown length are watched. A watch that is told
+/// a longer one looks less often, too rarely for a run of some seconds.
+const WATCH_MAX: Duration = Duration::from_secs(300);
 /// Other connections that are handed to the doctor beside the main one, at most.
 const SIBLINGS_MAX: usize = 64;
 

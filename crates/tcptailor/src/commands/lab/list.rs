@@ -44,7 +44,7 @@ fn render(rows: &[Row], faults: usize) -> String {
     }
     format!(
         "{}\n`tcptailor lab run SCENARIO` runs one; a file of your own works too.\n\
-         `tcptailor fit --lab list` lists {faults} faults to provoke and cure on a lab path, \
+         There are also {faults} faults to provoke and cure: `tcptailor fit --lab list` lists them,\n\
          `tcptailor lab faults` tries them all.\n",
         output::render(&table)
     )

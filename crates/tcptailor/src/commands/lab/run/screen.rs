@@ -175,10 +175,7 @@ impl<'r> Runs<'r> {
         let values = self.values(|outcome| Some(outcome.goodput_bps));
         let interval = stats::median_interval(&values, self.cell.trial.seed);
         match interval.filter(|_| values.len() > 1) {
-            Some(interval) => {
-                let (low, high) = (interval.low as u64, interval.high as u64);
-                format!("{} to {}", human::rate(low), human::rate(high))
-            }
+            Some(interval) => range(interval.low as u64, interval.high as u64),
             None => String::new(),
         }
     }
@@ -205,9 +202,22 @@ impl<'r> Runs<'r> {
     }
 }
 
+/// `1.24 to 1.28 Mbit/s`.
+fn range(low: u64, high: u64) -> String {
+    let (low, high) = (human::rate(low), human::rate(high));
+    match (low.split_once(' '), high.split_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} to {high}"),
+        _ => format!("{low} to {high}"),
+    }
+}
+
 /// Each kind of doubt once per cell: its worst, and how many runs have it.
 fn caveats(text: &mut String, scenario: &Scenario, rows: &[Runs<'_>]) {
-    let mut lines = Vec::new();
+    let mut header = vec!["CAVEAT", ""];
+    if scenario.runs > 1 {
+        header.insert(1, "RUNS");
+    }
+    let mut table = output::table(&header);
     for runs in rows {
         let mut kinds: Vec<(&Caveat, usize)> = Vec::new();
         for caveat in runs.all.iter().flat_map(|outcome| &outcome.caveats) {
@@ -225,23 +235,20 @@ fn caveats(text: &mut String, scenario: &Scenario, rows: &[Runs<'_>]) {
             }
         }
         for (caveat, count) in kinds {
-            let often = if runs.all.len() > 1 {
-                format!(" ({count} of {})", human::count(runs.all.len(), "run"))
-            } else {
-                String::new()
-            };
-            lines.push(format!("{}: {caveat}{often}", label(scenario, runs.cell)));
+            let mut row = vec![label(scenario, runs.cell), caveat.to_string()];
+            if scenario.runs > 1 {
+                row.insert(1, format!("{count}/{}", runs.all.len()));
+            }
+            table.add_row(row);
         }
     }
-    if lines.is_empty() {
+    if table.is_empty() {
         return;
     }
-    text.push_str("\nCaveats:\n");
-    for line in lines {
-        writeln!(text, "  {line}").expect("a String grows");
-    }
+    text.push('\n');
+    text.push_str(&output::render(&table));
     if rows.iter().any(|runs| runs.usable == 0) {
-        text.push_str("  ! no usable run: the numbers are shown and not judged\n");
+        text.push_str("! no usable run: the numbers are shown and not judged\n");
     }
 }
 
@@ -279,10 +286,10 @@ fn claims(text: &mut String, document: &Document) {
     for why in document.failed_claims() {
         writeln!(text, "{red}claim fails{red:#}: {why}").expect("a String grows");
     }
-    let all = human::count(document.claims.len(), "claim");
-    let mut line = format!("{} of {all} hold", held.len());
+    let all = document.claims.len();
+    write!(text, "claims that hold: {} of {all}", held.len()).expect("a String grows");
     if unjudged > 0 {
-        write!(line, ", {unjudged} not judged").expect("a String grows");
+        write!(text, ", {unjudged} not judged").expect("a String grows");
     }
-    writeln!(text, "{line}").expect("a String grows");
+    text.push('\n');
 }
