@@ -1,6 +1,8 @@
 //! Lab paths on this machine.
 
 mod faults;
+mod list;
+mod run;
 
 use clap::Subcommand;
 use lab::{FAULTS, Fault, find_fault};
@@ -18,6 +20,9 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Run(run::Args),
+    /// List the built-in scenarios.
+    List,
     Faults(faults::Args),
 }
 
@@ -33,6 +38,11 @@ impl Args {
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     match &args.command {
         Command::Faults(args) => faults::run(args, output),
+pub(crate) fn run(args: Args, output: &Output) -> anyhow::Result<Exit> {
+    match args.command {
+        Command::Run(args) => run::run(&args, output),
+        Command::List => list::run(output),
+        Command::Faults(args) => faults::run(&args, output),
     }
 }
 
