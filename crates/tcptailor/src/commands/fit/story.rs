@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use lab::{Caveat, Fault, Measure, PathSpec, Trial, Yardstick};
+use lab::{Fault, Measure, PathSpec, Trial, Yardstick};
 use linux::kernel::End;
 
 use crate::commands::diagnose::screen;
 use crate::human;
-use crate::subject::lab::LabSubject;
+use crate::subject::lab::{LabSubject, PathReport};
 use crate::tailor::{ChangeMade, Ending, Fitting, Pattern, Step};
 
 /// What is wrong, and on which path.
@@ -121,7 +121,7 @@ fn got(measure: &Measure, pattern: &Pattern) -> String {
 }
 
 /// How it ended, and what to doubt.
-pub(crate) fn ending(fitting: &Fitting, caveats: &[Caveat]) -> String {
+pub(crate) fn ending(fitting: &Fitting, path: Option<&PathReport>) -> String {
     let bold = anstyle::Style::new().bold();
     let mut text = match fitting.ending {
         Ending::NothingToImprove => format!("\n{bold}nothing to improve{bold:#}"),
@@ -142,10 +142,22 @@ pub(crate) fn ending(fitting: &Fitting, caveats: &[Caveat]) -> String {
         Ending::Kept => format!("\n{bold}kept{bold:#}: {}", better(fitting)),
         Ending::RolledBack => format!("\n{bold}rolled back{bold:#}: {}", better(fitting)),
     };
-    for caveat in caveats {
-        write!(text, "\ncaveat    {caveat}").expect("a String grows");
+    if let Some(path) = path {
+        text.push_str(&lateness(path));
+        for caveat in &path.caveats {
+            write!(text, "\ncaveat    {caveat}").expect("a String grows");
+        }
     }
     text
+}
+
+/// How late the emulator delivered packets: the error of every time above.
+fn lateness(path: &PathReport) -> String {
+    let Some(late) = path.link.lateness() else {
+        return String::new();
+    };
+    let [p50, p99, max] = [late.p50, late.p99, late.max].map(|us| human::micros(us as f64));
+    format!("\nemulator  late by {p50} median, {p99} at the 99th percentile, {max} at worst")
 }
 
 /// `44.0 ms median -> 0.37 ms median, 118 times better`.
