@@ -70,6 +70,11 @@ pub(crate) fn step(step: &Step<'_>, pattern: &Pattern) -> String {
         }
         Step::Applied(changes) => changes.iter().map(change).collect::<Vec<_>>().join("\n"),
         Step::LookedAgain(sight) => format!("after     {}", got(&sight.measure, pattern)),
+        Step::LookedAtNew(sight) => format!(
+            "          the open connection did not take it up; with new connections:\n\
+             after     {}",
+            got(&sight.measure, pattern)
+        ),
         Step::RolledBack(undone) => undone
             .iter()
             .map(|undone| format!("undone    {}: {}", undone.change.knob, undone.how))
