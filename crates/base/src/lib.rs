@@ -26,6 +26,7 @@ extern crate std;
 
 mod change;
 mod checksum;
+pub mod human;
 pub mod icmp;
 pub mod ip;
 pub mod knob;

@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn tables_fit_100_columns() {
         let mut table = table(&["FLOW", "SHARE"]);
-        table.add_row(["10.0.0.5:51514 > 10.0.9.2:443 ".repeat(8).as_str(), "97%"]);
+        table.add_row(["10.0.0.5:51514 > 10.0.9.2:443 ".repeat(8).as_str(), "97 %"]);
         align_right(&mut table, &[1]);
         let text = anstream::adapter::strip_str(&render(&table)).to_string();
         assert!(text.lines().count() > 2, "the long cell is wrapped: {text}");

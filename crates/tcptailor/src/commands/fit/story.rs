@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
+use base::human;
 use lab::{Fault, Measure, PathSpec, Trial, Yardstick};
 use linux::kernel::End;
 
 use crate::commands::diagnose::screen;
-use crate::human;
 use crate::subject::lab::{LabSubject, PathReport};
 use crate::tailor::{ChangeMade, Ending, Fitting, Pattern, Step};
 
@@ -111,16 +111,13 @@ fn got(measure: &Measure, pattern: &Pattern) -> String {
         parts.push(format!("{rate:.*} operations/s", usize::from(rate < 100.0)));
     }
     if let Some(response) = measure.response_us.filter(|_| first == Yardstick::Response) {
-        parts.push(format!(
-            "99 % within {}",
-            human::micros(response.p99 as f64)
-        ));
+        parts.push(format!("99 % within {}", human::micros(response.p99)));
     }
     if first != Yardstick::Goodput && measure.operations_per_s.is_none() {
         parts.push(Yardstick::Goodput.show(measure));
     }
     if let Some(srtt) = measure.srtt_us.filter(|_| first == Yardstick::Goodput) {
-        parts.push(format!("round trip {}", human::micros(srtt as f64)));
+        parts.push(format!("round trip {}", human::micros(srtt)));
     }
     parts.join(", ")
 }
@@ -161,7 +158,7 @@ fn lateness(path: &PathReport) -> String {
     let Some(late) = path.link.lateness() else {
         return String::new();
     };
-    let [p50, p99, max] = [late.p50, late.p99, late.max].map(|us| human::micros(us as f64));
+    let [p50, p99, max] = [late.p50, late.p99, late.max].map(human::micros);
     format!("\nemulator  late by {p50} median, {p99} at the 99th percentile, {max} at worst")
 }
 

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use base::human;
 use lab::{Cure, FAULTS, Fault, Measure, Yardstick};
 use linux::Journal;
 use serde::Serialize;
 
 use crate::exit::Exit;
-use crate::human;
 use crate::interrupt;
 use crate::output::{self, Output};
 use crate::subject::Subject;
@@ -186,7 +186,7 @@ fn missed(fitting: &Fitting, reference_bps: Option<u64>) -> String {
             "no change was proposed that can be made here".into()
         }
         (Ending::RolledBack, _) => "the change did not help and was rolled back".into(),
-        (_, Some(bps)) => format!("not cured: a default connection gets {}", human::rate(bps)),
+        (_, Some(bps)) => format!("not cured: a default connection gets {}", human::bps(bps)),
         (_, None) => "not cured".into(),
     }
 }
@@ -241,7 +241,7 @@ fn render(document: &Document) -> String {
             row.path
                 .link
                 .lateness()
-                .map_or_else(String::new, |late| human::micros(late.p99 as f64)),
+                .map_or_else(String::new, |late| human::micros(late.p99)),
         ]);
     }
     let mut text = output::render(&table);

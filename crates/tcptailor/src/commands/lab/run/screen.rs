@@ -3,12 +3,12 @@
 use std::fmt::Write;
 use std::mem::discriminant;
 
+use base::human;
 use lab::{Amount, Caveat, Cell, Outcome, Scenario, stats};
 
 use super::Ran;
 use super::document::Document;
 use crate::commands::fit::story;
-use crate::human;
 use crate::output;
 
 /// All runs of one cell.
@@ -82,7 +82,7 @@ fn table(scenario: &Scenario, rows: &[Runs<'_>]) -> String {
         let mut row = vec![
             if runs.usable == 0 { "!" } else { "" }.to_owned(),
             label(scenario, runs.cell),
-            human::rate(
+            human::bps(
                 runs.median(|outcome| Some(outcome.goodput_bps))
                     .unwrap_or(0),
             ),
@@ -91,8 +91,7 @@ fn table(scenario: &Scenario, rows: &[Runs<'_>]) -> String {
             row.push(runs.goodput_range());
             row.push(format!("{}/{}", runs.usable, runs.all.len()));
         }
-        let micros =
-            |value: Option<u64>| value.map_or_else(String::new, |us| human::micros(us as f64));
+        let micros = |value: Option<u64>| value.map_or_else(String::new, human::micros);
         row.extend([
             micros(runs.median(|outcome| Some(outcome.response_us?.p50))),
             micros(runs.median(|outcome| Some(outcome.response_us?.p99))),
@@ -204,7 +203,7 @@ impl<'r> Runs<'r> {
 
 /// `1.24 to 1.28 Mbit/s`.
 fn range(low: u64, high: u64) -> String {
-    let (low, high) = (human::rate(low), human::rate(high));
+    let (low, high) = (human::bps(low), human::bps(high));
     match (low.split_once(' '), high.split_once(' ')) {
         (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} to {high}"),
         _ => format!("{low} to {high}"),
