@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use base::FlowSample;
+
 use crate::host_timeline::HostTimeline;
 use crate::rules::thresholds::{INTERVAL_SLACK, MIN_INTERVAL, MIN_SAMPLES, ONE_WAY_SHARE};
 use crate::rules::{self, Scope};
@@ -183,10 +185,21 @@ fn why_unknown(observation: &Observation<'_>, main: &View<'_>, scope: Scope) -> 
 }
 
 /// Whether payload goes (nearly) only away from the sampled end (`Some(true)`), only towards it
-/// (`Some(false)`), or both ways or not at all (`None`).
+/// (`Some(false)`), or both ways or not at all (`None`). An answer may be a single byte, so that
+/// segments count as well as bytes where they are known.
 pub(crate) fn only_sends(timeline: &Timeline) -> Option<bool> {
-    let sent = timeline.counted(|s| s.bytes_acked)? as f64;
-    let received = timeline.counted(|s| s.bytes_received)? as f64;
+    let count = |read: fn(&FlowSample) -> Option<u64>| timeline.counted(read);
+    let bytes = one_way(count(|s| s.bytes_acked)?, count(|s| s.bytes_received)?)?;
+    match (count(|s| s.data_segs_out), count(|s| s.data_segs_in)) {
+        (Some(sent), Some(received)) => {
+            one_way(sent, received).filter(|by_segments| *by_segments == bytes)
+        }
+        _ => Some(bytes),
+    }
+}
+
+fn one_way(sent: u64, received: u64) -> Option<bool> {
+    let (sent, received) = (sent as f64, received as f64);
     if sent > 0.0 && received <= sent * ONE_WAY_SHARE {
         Some(true)
     } else if received > 0.0 && sent <= received * ONE_WAY_SHARE {

@@ -98,12 +98,15 @@ impl Fault {
 /// Finds a row by its id or one of its aliases.
 ///
 /// # Errors
-/// The nearest id where there is one.
+/// The nearest name where there is one.
 pub fn find_fault(name: &str) -> Result<&'static Fault, Option<&'static str>> {
     FAULTS
         .iter()
         .find(|fault| fault.id == name || fault.aliases.contains(&name))
-        .ok_or_else(|| base::knob::nearest(name, FAULTS.iter().map(|fault| fault.id)))
+        .ok_or_else(|| {
+            let names = |fault: &'static Fault| fault.aliases.iter().copied().chain([fault.id]);
+            base::knob::nearest(name, FAULTS.iter().flat_map(names))
+        })
 }
 
 fn settings(rows: &[(&'static str, &'static str)]) -> Settings {
@@ -537,9 +540,8 @@ mod tests {
             assert!(!all[..i].contains(name) || find_fault(name).is_ok_and(|f| f.id == *name));
         }
         assert!(find_fault("nagle").is_ok_and(|fault| fault.id == "nagle-delack-stall"));
-        assert_eq!(
-            find_fault("nagle-stal").err().flatten(),
-            Some("nagle-delack-stall")
-        );
+        let meant = |name: &str| find_fault(name).err().flatten();
+        assert_eq!(meant("nagle-delack-stal"), Some("nagle-delack-stall"));
+        assert_eq!(meant("nagel"), Some("nagle"));
     }
 }

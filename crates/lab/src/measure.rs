@@ -24,7 +24,8 @@ pub struct Measure {
 }
 
 /// Which of its numbers a measurement is judged by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Yardstick {
     /// Payload per second; more is better.
     Goodput,
@@ -81,17 +82,6 @@ impl Yardstick {
             Self::Response
         } else {
             Self::Goodput
-        }
-    }
-
-    /// Its name in JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Goodput => "goodput",
-            Self::Response => "response",
-            Self::Rtt => "rtt",
-            Self::Drops => "drops",
         }
     }
 

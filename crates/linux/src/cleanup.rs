@@ -1,7 +1,8 @@
 //! Taking away what lab paths leave: on exit, on Ctrl-C, and after `kill -9` at the next start.
 //!
 //! TUN devices end with their descriptors and veth pairs with their namespaces, so that the names
-//! of namespaces are all that can stay.
+//! of namespaces and the scratch directories of labs are all that can stay. Both are named after
+//! the process that made them.
 
 use std::fs;
 use std::io;
@@ -18,16 +19,35 @@ pub fn remove_all_of_this_process() {
     lab_netns::remove_all_own();
 }
 
-/// Removes the namespace names of lab paths whose process is gone, and returns them. Call it at the
-/// start of whatever makes paths.
+/// What the name of a scratch directory of this process begins with.
+///
+/// # Errors
+/// Where `/proc` is not readable.
+pub fn scratch_prefix() -> Result<String> {
+    let owner = Owner::this_process()?;
+    Ok(format!("{}scratch-", owner.prefix()))
+}
+
+/// Removes the namespace names and scratch directories of lab paths whose process is gone, and
+/// returns them. Call it at the start of whatever makes paths.
 ///
 /// # Errors
 /// Where a leftover may not be removed; those before it are removed.
 pub fn remove_leftovers() -> Result<Vec<String>> {
-    remove_leftovers_in(Path::new(NAMED_DIR))
+    let mut removed = remove_leftovers_in(Path::new(NAMED_DIR), lab_netns::remove_mount)?;
+    // Those of other users stay: they are theirs to remove.
+    let scratch = |path: &Path| {
+        let _ = fs::remove_dir_all(path);
+        Ok(())
+    };
+    removed.extend(remove_leftovers_in(&std::env::temp_dir(), scratch)?);
+    Ok(removed)
 }
 
-fn remove_leftovers_in(directory: &Path) -> Result<Vec<String>> {
+fn remove_leftovers_in(
+    directory: &Path,
+    remove: impl Fn(&Path) -> Result<()>,
+) -> Result<Vec<String>> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -44,7 +64,7 @@ fn remove_leftovers_in(directory: &Path) -> Result<Vec<String>> {
             continue;
         };
         if Owner::of_name(&name).is_some_and(|owner| !owner.is_alive()) {
-            lab_netns::remove_mount(&entry.path())?;
+            remove(&entry.path())?;
             removed.push(name);
         }
     }
@@ -65,9 +85,11 @@ mod tests {
         for name in dead.iter().chain(&kept) {
             fs::write(directory.path().join(name), "").expect("a file");
         }
-        let removed = remove_leftovers_in(directory.path());
+        let remove = lab_netns::remove_mount;
+        let removed = remove_leftovers_in(directory.path(), remove);
         let can_unmount = rustix::process::geteuid().is_root();
         if !can_unmount {
+            assert!(std::env::var_os("REQUIRE_KERNEL").is_none(), "not root");
             println!("skipped: unmounting needs CAP_SYS_ADMIN");
             return;
         }
@@ -75,7 +97,7 @@ mod tests {
         for name in kept {
             assert!(directory.path().join(name).exists(), "{name} must stay");
         }
-        let none = remove_leftovers_in(&directory.path().join("none"));
+        let none = remove_leftovers_in(&directory.path().join("none"), remove);
         assert_eq!(none.expect("a missing directory holds nothing"), [""; 0]);
     }
 }

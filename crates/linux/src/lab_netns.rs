@@ -52,8 +52,8 @@ impl LabNetns {
         let mut made = Vec::with_capacity(N);
         for side in sides {
             made.push(Self::create_named(format!(
-                "{PREFIX}{}-{}-{number}-{side}",
-                owner.pid, owner.start
+                "{}{number}-{side}",
+                owner.prefix()
             ))?);
         }
         Ok(made.try_into().expect("one namespace was made per side"))
@@ -148,13 +148,18 @@ impl Owner {
     ///
     /// # Errors
     /// Where `/proc` is not readable.
-    fn this_process() -> Result<Self> {
+    pub(crate) fn this_process() -> Result<Self> {
         let pid = std::process::id();
         let start = start_time(pid).ok_or_else(|| Error::File {
             path: PathBuf::from("/proc/self/stat"),
             what: "cannot be read; mount /proc (`mount -t proc proc /proc`)".into(),
         })?;
         Ok(Self { pid, start })
+    }
+
+    /// What the names of its things begin with.
+    pub(crate) fn prefix(self) -> String {
+        format!("{PREFIX}{}-{}-", self.pid, self.start)
     }
 
     /// Reads it from the name of a namespace; `None` where the name is not one of ours.

@@ -38,11 +38,7 @@ impl NetnsHandle {
             return Ok(Self::from_file(name.clone(), file));
         }
         let file = File::open(&path).map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => Error::NotFound {
-                what: "network namespace",
-                name: name.to_string(),
-                hint: "; `ip netns` lists the named ones".into(),
-            },
+            io::ErrorKind::NotFound => not_found(name),
             io::ErrorKind::PermissionDenied => Error::Permission {
                 what: format!("entering the {name}"),
                 needs: "CAP_SYS_ADMIN",
@@ -135,6 +131,23 @@ impl NetnsHandle {
     }
 }
 
+fn not_found(name: &Netns) -> Error {
+    let (what, name, hint) = match name {
+        Netns::Own => ("directory", "/proc/thread-self".into(), "; mount /proc"),
+        Netns::Named(name) => (
+            "network namespace",
+            name.clone(),
+            "; `ip netns` lists the named ones",
+        ),
+        Netns::OfProcess(pid) => ("process", pid.to_string(), "; it has ended"),
+    };
+    Error::NotFound {
+        what,
+        name,
+        hint: hint.into(),
+    }
+}
+
 impl AsFd for NetnsHandle {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
@@ -153,6 +166,9 @@ mod tests {
                 .is_ok()
         );
         let error = NetnsHandle::open(&Netns::Named("tcptailor-none".into())).expect_err("none");
-        assert!(error.to_string().contains("does not exist"), "{error}");
+        assert_eq!(
+            error.to_string(),
+            "network namespace `tcptailor-none` does not exist; `ip netns` lists the named ones"
+        );
     }
 }

@@ -32,8 +32,8 @@ pub fn may_make_paths() -> bool {
 }
 
 /// Makes this process root of a user namespace of its own, in which it may make network namespaces.
-/// It stays in the network namespace in which it runs and keeps its own user for everything outside,
-/// such as files.
+/// It stays in the network namespace in which it runs and keeps its own user for everything
+/// outside, such as files.
 ///
 /// Call it at the start of `main`, before any thread is made, where [`may_make_paths`] is false and
 /// a lab path is wanted. There is no way back.

@@ -59,8 +59,8 @@ impl Tun {
         &self.name
     }
 
-    /// Reads one packet with its header into `buffer`, which should have [`READ_BYTES`], and returns
-    /// its length; `None` where no packet waits.
+    /// Reads one packet with its header into `buffer`, which should have [`READ_BYTES`], and
+    /// returns its length; `None` where no packet waits.
     ///
     /// # Errors
     /// Where the device is gone or switched off.

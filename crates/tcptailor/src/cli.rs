@@ -67,7 +67,7 @@ pub(crate) enum Color {
 pub(crate) enum Command {
     Fit(commands::fit::Args),
     Diagnose(commands::diagnose::Args),
-    Bench(commands::bench::Args),
+    Bench(Box<commands::bench::Args>),
     Serve(commands::serve::Args),
     Apply(commands::apply::Args),
     Status(commands::apply::StatusArgs),
@@ -88,6 +88,40 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// Letters as `ip` and `ss` users expect them.
+    const LETTERS: &[(char, &str)] = &[
+        ('N', "netns"),
+        ('a', "all"),
+        ('i', "interval"),
+        ('n', "dry-run"),
+        ('o', "output"),
+        ('p', "pid"),
+        ('t', "time"),
+    ];
+    /// Letters as iperf3 users expect them: `-n` counts bytes and `-p` is a port.
+    const IPERF_LETTERS: &str = "146BCMNOPRbilnptw";
+
+    #[test]
+    fn each_letter_means_what_users_of_such_commands_expect() {
+        for command in Cli::command().get_subcommands() {
+            let like_iperf = matches!(command.get_name(), "bench" | "serve");
+            for argument in command
+                .get_arguments()
+                .filter(|argument| !argument.is_global_set())
+            {
+                let (Some(letter), Some(long)) = (argument.get_short(), argument.get_long()) else {
+                    continue;
+                };
+                let expected = if like_iperf {
+                    IPERF_LETTERS.contains(letter)
+                } else {
+                    LETTERS.contains(&(letter, long))
+                };
+                assert!(expected, "{}: -{letter} for --{long}", command.get_name());
+            }
+        }
     }
 
     #[test]

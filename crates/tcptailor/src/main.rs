@@ -7,9 +7,10 @@ mod commands;
 mod exit;
 mod human;
 mod interrupt;
-mod lab_subject;
+
 mod output;
 mod progress;
+mod subject;
 mod tailor;
 mod targets;
 
@@ -26,6 +27,9 @@ fn main() -> ExitCode {
         Err(error) => return exit::refuse(&error),
     };
     let output = Output::new(&cli.globals);
-    let outcome = interrupt::install().and_then(|()| commands::run(cli.command, &output));
+    // In this order: permissions are given to a process with one thread only.
+    let outcome = commands::prepare(&cli.command)
+        .and_then(|()| interrupt::install())
+        .and_then(|()| commands::run(cli.command, &output));
     exit::finish(outcome, &output)
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use base::{Change, Live};
+use base::{Change, Live, Scope};
 use lab::{Measure, Yardstick};
 use linux::Journal;
 use linux::journal::{Applied, Undone};
@@ -12,32 +12,10 @@ use serde::Serialize;
 use crate::commands::diagnose::document::{ChangeRow, FlowRow, VerdictRow};
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
+use crate::subject::{Sight, Subject};
 
 /// Below this gain a change is not worth keeping: noise gives as much.
 pub(crate) const GAIN_MIN: f64 = 1.05;
-
-/// A running workload that can be looked at and changed.
-pub(crate) trait Subject {
-    /// Looks for `time` at the flows and at what the program gets out of them.
-    fn look(&mut self, time: Duration) -> anyhow::Result<Sight>;
-
-    /// Waits until `time` has passed or the user stops it.
-    fn wait(&mut self, time: Duration) -> anyhow::Result<()>;
-
-    /// Makes the program open its connections anew.
-    fn reconnect(&mut self) -> anyhow::Result<()>;
-
-    /// The change that does for the listening socket what `change` does for the accepted one.
-    fn on_listener(&self, change: &Change) -> anyhow::Result<Option<Change>>;
-}
-
-/// What a look gave.
-#[derive(Debug)]
-pub(crate) struct Sight {
-    pub(crate) measure: Measure,
-    /// The flows, the most important first.
-    pub(crate) flows: Vec<FlowRow>,
-}
 
 /// How the work is done.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +41,8 @@ pub(crate) enum Step<'s> {
     Applied(&'s [ChangeMade]),
     /// The judging look is done.
     LookedAgain(&'s Sight),
+    /// The change did not reach the open connection; new ones were looked at.
+    LookedAtNew(&'s Sight),
     /// Put back, with what became of each change.
     RolledBack(&'s [Undone]),
 }
@@ -75,6 +55,9 @@ pub(crate) enum Ending {
     NothingToImprove,
     /// A defect that no TCP setting removes.
     NoSettingHelps,
+    /// The change has to be made on the other host, or needs new connections of a program that
+    /// is not ours to start again.
+    OutOfReach,
     /// The change was named only.
     DryRun,
     /// Better by at least [`GAIN_MIN`].
@@ -88,7 +71,11 @@ impl Ending {
     pub(crate) const fn exit(self) -> Exit {
         match self {
             Self::RolledBack => Exit::RolledBack,
-            Self::NothingToImprove | Self::NoSettingHelps | Self::DryRun | Self::Kept => Exit::Done,
+            Self::NothingToImprove
+            | Self::NoSettingHelps
+            | Self::OutOfReach
+            | Self::DryRun
+            | Self::Kept => Exit::Done,
         }
     }
 }
@@ -115,7 +102,8 @@ pub(crate) struct Fitting {
     pub(crate) after: Option<Measure>,
     /// How many times better.
     pub(crate) gain: Option<f64>,
-    pub(crate) yardstick: &'static str,
+    /// What `gain` is of.
+    pub(crate) yardstick: Yardstick,
     pub(crate) ending: Ending,
     /// Number of the transaction in the journal.
     pub(crate) transaction: Option<u64>,
@@ -125,6 +113,16 @@ pub(crate) struct Fitting {
 struct Decided {
     change: Change,
     live: Live,
+}
+
+/// What follows from a verdict.
+enum Decision {
+    /// These changes, together.
+    Changes(Vec<Decided>),
+    /// TCP has no setting for it.
+    NoSettingHelps,
+    /// There is one, but not within reach.
+    OutOfReach,
 }
 
 /// Does the work.
@@ -137,30 +135,19 @@ pub(crate) fn fit(
     let sight = subject.look(pattern.observe)?;
     check_stopped()?;
     tell(Step::Looked(&sight))?;
-    let yardstick = pattern.yardstick.unwrap_or(Yardstick::of(&sight.measure));
-    let mut fitting = Fitting {
-        before: sight.measure,
-        flow: sight.flows.into_iter().next(),
-        changes: Vec::new(),
-        after: None,
-        gain: None,
-        yardstick: yardstick.name(),
-        ending: Ending::NothingToImprove,
-        transaction: None,
-    };
+    let mut fitting = Fitting::after_look(sight, pattern);
     let Some(verdict) = finding(fitting.flow.as_ref()) else {
         return Ok(fitting);
     };
     let reason = format!("fit: {}", verdict.id);
-    let decided = decide(verdict, subject)?;
-    if decided.is_empty() {
-        fitting.ending = Ending::NoSettingHelps;
-        return Ok(fitting);
-    }
+    let decided = match decide(verdict, subject)? {
+        Decision::Changes(decided) => decided,
+        Decision::NoSettingHelps => return Ok(fitting.ended(Ending::NoSettingHelps)),
+        Decision::OutOfReach => return Ok(fitting.ended(Ending::OutOfReach)),
+    };
     if pattern.dry_run {
         fitting.changes = decided.iter().map(planned).collect();
-        fitting.ending = Ending::DryRun;
-        return Ok(fitting);
+        return Ok(fitting.ended(Ending::DryRun));
     }
     let mut transaction = journal.begin(&reason)?;
     fitting.transaction = Some(transaction.id());
@@ -175,33 +162,111 @@ pub(crate) fn fit(
         .map(|(d, applied)| made(d, applied))
         .collect();
     tell(Step::Applied(&fitting.changes))?;
-    if decided.iter().all(|decided| decided.live == Live::Now) {
-        subject.wait(pattern.settle)?;
-    } else {
-        subject.reconnect()?;
-        subject.wait(pattern.warm_up)?;
-    }
-    check_stopped()?;
-    let again = subject.look(pattern.observe)?;
-    check_stopped()?;
+    let again = look_again(subject, pattern, &decided)?;
+    let mut better = fitting.compare(again.measure);
     tell(Step::LookedAgain(&again))?;
-    fitting.after = Some(again.measure);
-    fitting.gain = yardstick.gain(&fitting.before, &again.measure);
-    let better = fitting.gain.is_some_and(|gain| gain >= GAIN_MIN);
-    let (was, is) = (
-        yardstick.show(&fitting.before),
-        yardstick.show(&again.measure),
-    );
-    transaction.verified(better, &format!("{was} before, {is} after"))?;
+    if !better && fitting.acts_live() && reaches_new_connections(&decided) {
+        if let Some(again) = look_at_new_connections(subject, pattern)? {
+            better = fitting.compare(again.measure);
+            fitting
+                .changes
+                .iter_mut()
+                .for_each(|change| change.live = false);
+            tell(Step::LookedAtNew(&again))?;
+        }
+    }
+    transaction.verified(better, &fitting.comparison())?;
     if better {
         transaction.keep()?;
-        fitting.ending = Ending::Kept;
-    } else {
-        let undone = transaction.roll_back();
-        tell(Step::RolledBack(&undone))?;
-        fitting.ending = Ending::RolledBack;
+        return Ok(fitting.ended(Ending::Kept));
     }
-    Ok(fitting)
+    let undone = transaction.roll_back();
+    tell(Step::RolledBack(&undone))?;
+    Ok(fitting.ended(Ending::RolledBack))
+}
+
+/// Lets the changes act, and looks.
+fn look_again(
+    subject: &mut dyn Subject,
+    pattern: &Pattern,
+    decided: &[Decided],
+) -> anyhow::Result<Sight> {
+    if decided.iter().all(|decided| decided.live == Live::Now) {
+        subject.wait(pattern.settle)?;
+        return look_checked(subject, pattern);
+    }
+    subject.reconnect()?;
+    subject.wait(pattern.warm_up)?;
+    look_checked(subject, pattern)
+}
+
+/// The kernel reads a route or a sysctl when it next has a reason to, and an open connection may
+/// never give it one: a receive buffer grows only while more is read in a round trip than in the
+/// one before (Linux 6.18, `tcp_rcv_space_adjust`). New connections tell. `None` where there can be
+/// none.
+fn look_at_new_connections(
+    subject: &mut dyn Subject,
+    pattern: &Pattern,
+) -> anyhow::Result<Option<Sight>> {
+    if !subject.can_reconnect() {
+        return Ok(None);
+    }
+    subject.reconnect()?;
+    subject.wait(pattern.warm_up)?;
+    look_checked(subject, pattern).map(Some)
+}
+
+fn look_checked(subject: &mut dyn Subject, pattern: &Pattern) -> anyhow::Result<Sight> {
+    check_stopped()?;
+    let sight = subject.look(pattern.observe)?;
+    check_stopped()?;
+    Ok(sight)
+}
+
+fn reaches_new_connections(decided: &[Decided]) -> bool {
+    let is_wide = |decided: &Decided| {
+        base::find_knob(&decided.change.knob).is_ok_and(|knob| knob.scope > Scope::Socket)
+    };
+    decided.iter().any(is_wide)
+}
+
+impl Fitting {
+    fn after_look(sight: Sight, pattern: &Pattern) -> Self {
+        Self {
+            yardstick: pattern.yardstick.unwrap_or(Yardstick::of(&sight.measure)),
+            before: sight.measure,
+            flow: sight.flows.into_iter().next(),
+            changes: Vec::new(),
+            after: None,
+            gain: None,
+            ending: Ending::NothingToImprove,
+            transaction: None,
+        }
+    }
+
+    fn ended(self, ending: Ending) -> Self {
+        Self { ending, ..self }
+    }
+
+    fn acts_live(&self) -> bool {
+        self.changes.iter().all(|change| change.live)
+    }
+
+    /// Whether `after` is better than what was before, beyond noise.
+    fn compare(&mut self, after: Measure) -> bool {
+        self.after = Some(after);
+        self.gain = self.yardstick.gain(&self.before, &after);
+        self.gain.is_some_and(|gain| gain >= GAIN_MIN)
+    }
+
+    /// `44.0 ms median -> 317 us median`.
+    pub(crate) fn comparison(&self) -> String {
+        let is = self
+            .after
+            .as_ref()
+            .map_or_else(String::new, |after| self.yardstick.show(after));
+        format!("{} -> {is}", self.yardstick.show(&self.before))
+    }
 }
 
 /// Ctrl-C ends the work; what was changed is rolled back when the transaction is dropped.
@@ -224,37 +289,55 @@ fn finding(flow: Option<&FlowRow>) -> Option<&VerdictRow> {
 
 /// The proposals of the smallest scope that can be carried out from here. Those of one scope belong
 /// together (both ends of a connection, both windows of a route); wider ones are alternatives.
-fn decide(verdict: &VerdictRow, subject: &dyn Subject) -> anyhow::Result<Vec<Decided>> {
-    let reachable: Vec<&ChangeRow> = verdict
-        .change
-        .iter()
-        .chain(&verdict.alternatives)
-        .filter(|row| row.target.is_some())
-        .collect();
-    let Some(smallest) = reachable.iter().map(|row| row.scope).min() else {
-        return Ok(Vec::new());
-    };
-    let mut decided = Vec::new();
-    for row in reachable.into_iter().filter(|row| row.scope == smallest) {
-        let change = Change {
-            target: row.target.clone().expect("filtered above"),
-            knob: row.knob.into(),
-            to: row.to.clone(),
-        };
-        decided.push(match row.takes_effect {
-            // Accepted sockets inherit the options of their listener, so that new connections are
-            // reached without starting the program again.
-            Live::Restart => match subject.on_listener(&change)? {
-                Some(change) => Decided {
-                    change,
-                    live: Live::Reconnect,
-                },
-                None => continue,
-            },
-            live => Decided { change, live },
-        });
+fn decide(verdict: &VerdictRow, subject: &dyn Subject) -> anyhow::Result<Decision> {
+    let rows: Vec<&ChangeRow> = verdict.change.iter().chain(&verdict.alternatives).collect();
+    if rows.is_empty() {
+        return Ok(Decision::NoSettingHelps);
     }
-    Ok(decided)
+    let mut reachable = Vec::new();
+    for row in rows {
+        if let Some(decided) = reach(row, subject)? {
+            reachable.push((row.scope, decided));
+        }
+    }
+    let Some(smallest) = reachable.iter().map(|(scope, _)| *scope).min() else {
+        return Ok(Decision::OutOfReach);
+    };
+    let together = reachable
+        .into_iter()
+        .filter(|(scope, _)| *scope == smallest);
+    Ok(Decision::Changes(
+        together.map(|(_, decided)| decided).collect(),
+    ))
+}
+
+/// The change that carries out a proposal, where one can be made from here.
+fn reach(row: &ChangeRow, subject: &dyn Subject) -> anyhow::Result<Option<Decided>> {
+    let Some(target) = row.target.clone() else {
+        return Ok(None);
+    };
+    let change = Change {
+        target,
+        knob: row.knob.into(),
+        to: row.to.clone(),
+    };
+    Ok(match row.takes_effect {
+        Live::Now => Some(Decided {
+            change,
+            live: Live::Now,
+        }),
+        _ if !subject.can_reconnect() => None,
+        Live::Reconnect => Some(Decided {
+            change,
+            live: Live::Reconnect,
+        }),
+        // Accepted sockets inherit the options of their listener, so that new connections are
+        // reached without starting the program again.
+        Live::Restart => subject.on_listener(&change)?.map(|change| Decided {
+            change,
+            live: Live::Reconnect,
+        }),
+    })
 }
 
 fn planned(decided: &Decided) -> ChangeMade {

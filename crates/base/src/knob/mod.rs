@@ -169,7 +169,7 @@ pub fn nearest<'c>(word: &str, candidates: impl Iterator<Item = &'c str>) -> Opt
     candidates
         .map(|candidate| (distance(word, candidate), candidate))
         .filter(|(distance, candidate)| {
-            *distance <= word.len().max(3) / 3
+            *distance <= (word.len().max(2) + 1) / 3
                 || word.len() >= 3 && candidate.contains(word)
                 || common_prefix(candidate) >= 5
         })

@@ -115,6 +115,16 @@ pub const KNOBS: &[Knob] = &[
         linux: socket(IPPROTO_TCP, 46, "TCP_DELACK_MAX_US"),
     },
     Knob {
+        name: "mss",
+        kind: Kind::Bytes,
+        min: 88,
+        max: 32_767,
+        help: "Largest segment that a connection sends and announces; only before it is opened.",
+        cite: "RFC 9293 section 3.7.1; tcp(7), TCP_MAXSEG; do_tcp_setsockopt",
+        scope: Scope::Socket,
+        linux: socket(IPPROTO_TCP, 2, "TCP_MAXSEG"),
+    },
+    Knob {
         name: "route.quickack",
         kind: Kind::Flag,
         min: 0,

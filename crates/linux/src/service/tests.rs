@@ -68,8 +68,8 @@ fn connect(address: SocketAddr) -> BenchClient {
     BenchClient::connect(address, None, TIMEOUT).expect("let in")
 }
 
-#[test]
-fn every_workload_runs_against_a_server() {
+/// Workloads with the payload that goes up and down.
+fn workloads() -> Vec<(Workload, u64, u64)> {
     let operations = Amount::Operations(10);
     let bulk = |direction| Workload::Bulk {
         direction,
@@ -83,7 +83,7 @@ fn every_workload_runs_against_a_server() {
         reconnect,
         amount: operations,
     };
-    let workloads = [
+    vec![
         (bulk(Direction::Up), 600_000, 0),
         (bulk(Direction::Down), 0, 600_000),
         (bulk(Direction::Both), 600_000, 600_000),
@@ -131,10 +131,14 @@ fn every_workload_runs_against_a_server() {
         ),
         (burst(false), 1_000_000, 10),
         (burst(true), 1_000_000, 10),
-    ];
+    ]
+}
+
+#[test]
+fn every_workload_runs_against_a_server() {
     let events = with_server(Limits::default(), None, |address| {
         let mut client = connect(address);
-        for (workload, up, down) in workloads {
+        for (workload, up, down) in workloads() {
             let name = format!("{workload:?}");
             let outcome = bench(&mut client, &spec(workload)).expect(&name);
             assert_eq!(outcome.client.all_sent_bytes, up, "{name}");

@@ -1,4 +1,5 @@
-//! What a running workload counted: bytes, operations and response times per interval, and their sum.
+//! What a running workload counted: bytes, operations and response times per interval, and their
+//! sum.
 //!
 //! Flows write into a [`Meter`] of their own; one thread looks at all meters every interval. Rates
 //! are taken where data arrive, never where they are handed to the kernel.

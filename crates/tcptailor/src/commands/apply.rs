@@ -97,7 +97,7 @@ struct ChangeRow {
     command: Option<String>,
 }
 
-pub(crate) fn run(args: Args, output: &Output) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let plan = Plan::read(&args.plan).map_err(|error| match error {
         linux::Error::File { .. } => Problem::usage(error).into(),
         other => anyhow::Error::from(other),
@@ -230,7 +230,7 @@ struct StepRow {
     presence: String,
 }
 
-pub(crate) fn status(args: StatusArgs, output: &Output) -> anyhow::Result<Exit> {
+pub(crate) fn status(args: &StatusArgs, output: &Output) -> anyhow::Result<Exit> {
     let journal = open_journal()?;
     let stories = journal.stories()?;
     let report = StatusReport {
@@ -326,7 +326,7 @@ struct UndoneRow {
     text: String,
 }
 
-pub(crate) fn rollback(args: RollbackArgs, output: &Output) -> anyhow::Result<Exit> {
+pub(crate) fn rollback(args: &RollbackArgs, output: &Output) -> anyhow::Result<Exit> {
     let mut journal = open_journal()?;
     let ids = match args.id {
         Some(id) => vec![id],
@@ -349,7 +349,7 @@ pub(crate) fn rollback(args: RollbackArgs, output: &Output) -> anyhow::Result<Ex
     finish("rollback", recovered, "No changes are in force.", output)
 }
 
-pub(crate) fn recover(_args: RecoverArgs, output: &Output) -> anyhow::Result<Exit> {
+pub(crate) fn recover(_args: &RecoverArgs, output: &Output) -> anyhow::Result<Exit> {
     let recovered = open_journal()?.recover()?;
     finish("recover", recovered, "Nothing was left half done.", output)
 }

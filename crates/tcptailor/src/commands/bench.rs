@@ -1,12 +1,400 @@
 //! Measures against a host that runs serve.
 
-use crate::exit::Exit;
+mod report;
+mod setup;
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::Bytes;
+use lab::{Direction, Workload};
+use linux::Role;
+use linux::service::{BenchClient, Key, PORT};
+use linux::workload::{Interval, Phase, Session};
+
+use self::report::{Document, Metric, Run, Variant};
+use self::setup::{Ends, Setup};
+use crate::exit::{Exit, Problem};
+use crate::human;
+use crate::interrupt;
 use crate::output::Output;
+use crate::progress::Progress;
+use crate::subject::host::Errand;
+
+/// Time within which a host must answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time from report to report where nobody asked for reports.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// Length of a run that another command stops when it has seen enough.
+const ERRAND_TIME: Duration = Duration::from_secs(600);
+/// Runs of each variant, and their length, where variants are compared.
+const COMPARED_RUNS: u32 = 10;
+const COMPARED_TIME: Duration = Duration::from_secs(2);
+const SINGLE_TIME: Duration = Duration::from_secs(10);
+/// Variants that one command may compare.
+const VARIANTS_MAX: usize = 64;
 
 /// Measure against a host that runs `tcptailor serve`.
+///
+/// The letters are iperf3's. Rates are those at the receiving end.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = "\
+Examples:
+  tcptailor bench 10.0.0.9                                  a stream, for 10 seconds
+  tcptailor bench 10.0.0.9 -R -P 4 -t 30s -O 2s             four streams from there
+  tcptailor bench 10.0.0.9 --mode wwr --compare nodelay=off,on
+                                    write-write-read, ten interleaved runs of each variant
+  tcptailor bench 10.0.0.9 --mode rr --compare congestion=cubic,bbr --runs 20 --json")]
+pub(crate) struct Args {
+    /// Where `tcptailor serve` runs: HOST or HOST:PORT.
+    #[arg(value_name = "HOST")]
+    host: String,
+    /// Its port.
+    #[arg(short, long, value_name = "PORT", default_value_t = PORT)]
+    port: u16,
+    /// Only IPv4.
+    #[arg(short = '4', conflicts_with = "ipv6")]
+    ipv4: bool,
+    /// Only IPv6.
+    #[arg(short = '6')]
+    ipv6: bool,
+    /// The key that `serve` was given [also: the environment variable TCPTAILOR_KEY].
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// Print the rate at the receiving end every so often.
+    #[arg(short, long, value_name = "TIME", value_parser = setup::seconds)]
+    interval: Option<Duration>,
+    /// Runs of each variant [default: 1; 10 with --compare].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    runs: Option<u32>,
+    /// Runs of each variant before those that count.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    warmup: u32,
+    /// Compare these values of a socket knob, or of write-size, method, parallel or writes. Runs
+    /// of the variants take turns. Several --compare give all combinations.
+    #[arg(long, value_name = "KEY=VALUE,VALUE")]
+    compare: Vec<String>,
+    #[command(flatten)]
+    setup: Setup,
+}
 
-pub(crate) fn run(_args: Args, _output: &Output) -> anyhow::Result<Exit> {
-    anyhow::bail!("this command is not part of this build yet")
+/// The flags of `bench`, given to another command for its traffic.
+#[derive(Debug, clap::Parser)]
+#[command(name = "bench", no_binary_name = true)]
+pub(crate) struct Traffic {
+    #[command(flatten)]
+    args: Args,
+}
+
+impl Traffic {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// What clap says of a flag that `bench` does not have.
+    pub(crate) fn parse(host: &str, flags: &[String]) -> Result<Self, Problem> {
+        let words = std::iter::once(host).chain(flags.iter().map(String::as_str));
+        <Self as clap::Parser>::try_parse_from(words).map_err(|error| {
+            let text = error.to_string();
+            let line = text.lines().next().unwrap_or_default();
+            Problem::usage(line.trim_start_matches("error: "))
+                .hint("`tcptailor bench --help` lists the flags for the traffic")
+        })
+    }
+
+    /// What the workload is called.
+    pub(crate) fn kind(&self) -> String {
+        self.args
+            .setup
+            .ends(INTERVAL, SINGLE_TIME)
+            .map_or_else(|_| String::new(), |ends| kind_of(&ends.client.workload))
+    }
+
+    /// A run that lasts until it is stopped, or as long as a server usually allows.
+    pub(crate) fn errand(&self, key_file: Option<&std::path::Path>) -> anyhow::Result<Errand> {
+        let ends = self.args.setup.ends(INTERVAL, ERRAND_TIME)?;
+        let address = resolve(&self.args)?.into_iter().next().ok_or_else(|| {
+            Problem::usage(format!(
+                "`{}` has no address of this family",
+                self.args.host
+            ))
+        })?;
+        Ok(Errand {
+            address,
+            key: super::serve::read_key(key_file)?,
+            answer_timeout: ANSWER_TIMEOUT,
+            client: ends.client,
+            server: ends.server,
+        })
+    }
+}
+
+/// A name and what it stands for.
+struct Contender {
+    name: String,
+    ends: Ends,
+    runs: Vec<Run>,
+}
+
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
+    let mut contenders = contenders(args)?;
+    let workload = contenders[0].ends.client.workload.clone();
+    note_bare_sizes(&args.setup, output);
+    let key = super::serve::read_key(args.key_file.as_deref())?;
+    let mut client = connect(args, key.as_ref())?;
+    let interrupted = run_all(args, &mut client, &mut contenders, output)?;
+    if contenders.iter().all(|contender| contender.runs.is_empty()) {
+        return Ok(Exit::Interrupted);
+    }
+    let metric = Metric::of(&workload);
+    let variants: Vec<Variant> = contenders
+        .into_iter()
+        .filter(|contender| !contender.runs.is_empty())
+        .map(|contender| Variant::new(contender.name, contender.runs))
+        .collect();
+    let document = Document {
+        remote: client.remote().to_string(),
+        comparisons: report::compare(metric, &variants),
+        workload,
+        metric,
+        variants,
+        interrupted,
+    };
+    output.report("bench", &document, || report::render(&document))?;
+    Ok(if interrupted {
+        Exit::Interrupted
+    } else {
+        Exit::Done
+    })
+}
+
+/// All combinations of the compared values; one without a name where nothing is compared.
+fn contenders(args: &Args) -> Result<Vec<Contender>, Problem> {
+    let mut combinations: Vec<(Vec<String>, Setup)> = vec![(Vec::new(), args.setup.clone())];
+    for text in &args.compare {
+        let (key, values) = text
+            .split_once('=')
+            .filter(|(_, values)| values.contains(','))
+            .ok_or_else(|| Problem::usage(format!("--compare {text}: write KEY=VALUE,VALUE")))?;
+        let mut next = Vec::new();
+        for (names, setup) in &combinations {
+            for value in values.split(',') {
+                let mut setup = setup.clone();
+                setup.put(key, value)?;
+                let name = format!("{key}={value}");
+                next.push((names.iter().cloned().chain([name]).collect(), setup));
+            }
+        }
+        combinations = next;
+        if combinations.len() > VARIANTS_MAX {
+            return Err(Problem::usage(format!(
+                "--compare: more than {VARIANTS_MAX} variants"
+            )));
+        }
+    }
+    let default = if args.compare.is_empty() {
+        SINGLE_TIME
+    } else {
+        COMPARED_TIME
+    };
+    combinations
+        .into_iter()
+        .map(|(names, setup)| {
+            let name = match names.is_empty() {
+                true => "as given".to_owned(),
+                false => names.join(" "),
+            };
+            let ends = setup.ends(args.interval.unwrap_or(INTERVAL), default)?;
+            Ok(Contender {
+                name,
+                ends,
+                runs: Vec::new(),
+            })
+        })
+        .collect()
+}
+
+fn note_bare_sizes(setup: &Setup, output: &Output) {
+    for size in [setup.write_size, setup.window].into_iter().flatten() {
+        if size.was_bare {
+            output.note(format!(
+                "note: the size is taken as {}, as iperf3 does",
+                size.bytes
+            ));
+        }
+    }
+}
+
+/// Tries the addresses of the host in turn.
+fn connect(args: &Args, key: Option<&Key>) -> anyhow::Result<BenchClient> {
+    let mut last = None;
+    for address in resolve(args)? {
+        match BenchClient::connect(address, key, ANSWER_TIMEOUT) {
+            Ok(client) => return Ok(client),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(match last {
+        Some(error) => error.into(),
+        None => Problem::usage(format!("`{}` has no address of this family", args.host)).into(),
+    })
+}
+
+fn resolve(args: &Args) -> Result<Vec<SocketAddr>, Problem> {
+    let unknown = |error: std::io::Error| Problem {
+        // The name may be right and the name service away.
+        exit: Exit::Failed,
+        message: format!("`{}` is no host: {error}", args.host),
+        hint: Some("Write HOST, HOST:PORT, an address, or [ADDRESS]:PORT for IPv6.".into()),
+    };
+    let found: Vec<SocketAddr> = match args.host.to_socket_addrs() {
+        Ok(found) => found.collect(),
+        // Without a port in it: a name or an address, with or without brackets.
+        Err(_) => (args.host.trim_matches(['[', ']']), args.port)
+            .to_socket_addrs()
+            .map_err(unknown)?
+            .collect(),
+    };
+    Ok(found
+        .into_iter()
+        .filter(|address| !(args.ipv4 && address.is_ipv6() || args.ipv6 && address.is_ipv4()))
+        .collect())
+}
+
+/// Runs the contenders in turn, each round beginning with another one. Returns whether the user
+/// ended it.
+fn run_all(
+    args: &Args,
+    client: &mut BenchClient,
+    contenders: &mut [Contender],
+    output: &Output,
+) -> anyhow::Result<bool> {
+    let runs = args.runs.unwrap_or(match args.compare.is_empty() {
+        true => 1,
+        false => COMPARED_RUNS,
+    });
+    let rounds = args.warmup + runs;
+    let total = u64::from(rounds) * contenders.len() as u64;
+    let bar = Progress::bar(output, "measuring", total);
+    let mut done = 0;
+    for round in 0..rounds {
+        for turn in 0..contenders.len() {
+            let index = (turn + round as usize) % contenders.len();
+            let contender = &mut contenders[index];
+            bar.label(format!("run {} of {total}, {}", done + 1, contender.name));
+            let run = run_one(client, &contender.ends, args.interval.is_some(), output)?;
+            if interrupt::stopped() {
+                return Ok(true);
+            }
+            if round >= args.warmup {
+                contender.runs.push(run);
+            }
+            done += 1;
+            bar.set(done);
+        }
+    }
+    Ok(false)
+}
+
+fn run_one(
+    client: &mut BenchClient,
+    ends: &Ends,
+    print: bool,
+    output: &Output,
+) -> anyhow::Result<Run> {
+    let session = Arc::new(Session::new());
+    let stopped = Arc::clone(&session);
+    let _guard = interrupt::on_stop(move || stopped.stop());
+    let workload = &ends.client.workload;
+    let receiver = receiving_end(workload);
+    let outcome = client.run(&ends.client, &ends.server, &session, &|role, interval| {
+        if print && role == receiver {
+            // The summary says whether stdout can be written.
+            let _ = output.line(line_of(interval));
+        }
+    })?;
+    Ok(Run::new(workload, outcome))
+}
+
+/// The end whose reports are worth reading while a run is on.
+const fn receiving_end(workload: &Workload) -> Role {
+    match workload {
+        Workload::Bulk {
+            direction: Direction::Up,
+            ..
+        }
+        | Workload::SlowReader { .. }
+        | Workload::Paced { .. } => Role::Server,
+        _ => Role::Client,
+    }
+}
+
+fn line_of(interval: &Interval) -> String {
+    let mut totals = linux::workload::Totals::default();
+    totals.add(interval);
+    let phase = match interval.phase {
+        Phase::Warmup => "  (omitted)",
+        Phase::Measured => "",
+        Phase::After => "  (after the end)",
+    };
+    let rate = human::rate(totals.goodput_bps());
+    let responses = totals.response_us().map_or_else(String::new, |response| {
+        format!(
+            "  {:>9.1}/s  median {}",
+            totals.operations_per_s(),
+            human::micros(response.p50 as f64)
+        )
+    });
+    format!(
+        "{:>8}  {rate:>14}{responses}{phase}",
+        human::time(Duration::from_nanos(interval.length_ns))
+    )
+}
+
+/// What a workload is called in a line.
+pub(crate) fn kind_of(workload: &Workload) -> String {
+    let each = |bytes: &Bytes| bytes.to_string();
+    match workload {
+        Workload::Bulk {
+            direction, flows, ..
+        } => {
+            let direction = match direction {
+                Direction::Up => "",
+                Direction::Down => ", from the server",
+                Direction::Both => " in each direction",
+            };
+            format!("{}{direction}", human::count(*flows as usize, "stream"))
+        }
+        Workload::RequestResponse {
+            request, response, ..
+        } => format!("request/response of {}/{}", each(request), each(response)),
+        Workload::ConnectRequestClose {
+            request, response, ..
+        } => format!(
+            "connect/request/close of {}/{}",
+            each(request),
+            each(response)
+        ),
+        Workload::WriteWriteRead {
+            writes,
+            write_size,
+            reply,
+            ..
+        } => format!(
+            "{writes} writes of {}, then a reply of {}",
+            each(write_size),
+            each(reply)
+        ),
+        Workload::Records { record, .. } => format!("records of {}", each(record)),
+        Workload::Quotes { .. } => "quotes on two connections".into(),
+        Workload::Bursts { burst, idle, .. } => format!(
+            "blocks of {} with gaps of {}",
+            each(burst),
+            base::format_duration(*idle)
+        ),
+        Workload::SlowReader { .. } => "a stream into a slow reader".into(),
+        Workload::Paced { rate, .. } => format!("a stream paced at {rate}"),
+    }
 }

@@ -34,7 +34,7 @@ struct Row {
     remedy: Option<String>,
 }
 
-pub(crate) fn run(_args: Args, output: &Output) -> anyhow::Result<Exit> {
+pub(crate) fn run(_args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let checks = Capabilities::probe().facts.into_iter().map(row).collect();
     let report = Report { checks };
     output.report("check", &report, || render(&report.checks))?;

@@ -42,7 +42,7 @@ struct Row {
     cite: &'static str,
 }
 
-pub(crate) fn run(args: Args, output: &Output) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     if args.markdown {
         output.print(&markdown())?;
         return Ok(Exit::Done);

@@ -26,11 +26,21 @@ enum Command {
     Faults(faults::Args),
 }
 
-pub(crate) fn run(args: Args, output: &Output) -> anyhow::Result<Exit> {
-    match args.command {
-        Command::Run(args) => run::run(&args, output),
+impl Args {
+    /// Whether a lab path is laid, for which an ordinary user needs a user namespace.
+    pub(crate) const fn lays_path(&self) -> bool {
+        match self.command {
+            Command::Run(_) | Command::Faults(_) => true,
+            Command::List => false,
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
+    match &args.command {
+        Command::Run(args) => run::run(args, output),
         Command::List => list::run(output),
-        Command::Faults(args) => faults::run(&args, output),
+        Command::Faults(args) => faults::run(args, output),
     }
 }
 

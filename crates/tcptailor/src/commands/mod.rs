@@ -10,24 +10,40 @@ pub(crate) mod lab;
 pub(crate) mod serve;
 pub(crate) mod worker;
 
+use linux::privilege;
+
 use crate::cli::Command;
 use crate::exit::Exit;
 use crate::output::Output;
 
+/// Gets the permissions that a lab path needs and an ordinary user does not have, in a user
+/// namespace. To be called while the program has one thread only.
+pub(crate) fn prepare(command: &Command) -> anyhow::Result<()> {
+    let lays_path = match command {
+        Command::Fit(args) => args.lays_path(),
+        Command::Lab(args) => args.lays_path(),
+        _ => false,
+    };
+    if lays_path && !privilege::may_make_paths() {
+        privilege::enter_user_namespace()?;
+    }
+    Ok(())
+}
+
 /// Runs one command.
 pub(crate) fn run(command: Command, output: &Output) -> anyhow::Result<Exit> {
     match command {
-        Command::Fit(args) => fit::run(args, output),
-        Command::Diagnose(args) => diagnose::run(args, output),
-        Command::Bench(args) => bench::run(args, output),
-        Command::Serve(args) => serve::run(args, output),
-        Command::Apply(args) => apply::run(args, output),
-        Command::Status(args) => apply::status(args, output),
-        Command::Rollback(args) => apply::rollback(args, output),
-        Command::Recover(args) => apply::recover(args, output),
-        Command::Lab(args) => lab::run(args, output),
-        Command::Check(args) => check::run(args, output),
-        Command::Knobs(args) => knobs::run(args, output),
-        Command::Worker(args) => worker::run(args, output),
+        Command::Fit(args) => fit::run(&args, output),
+        Command::Diagnose(args) => diagnose::run(&args, output),
+        Command::Bench(args) => bench::run(&args, output),
+        Command::Serve(args) => serve::run(&args, output),
+        Command::Apply(args) => apply::run(&args, output),
+        Command::Status(args) => apply::status(&args, output),
+        Command::Rollback(args) => apply::rollback(&args, output),
+        Command::Recover(args) => apply::recover(&args, output),
+        Command::Lab(args) => lab::run(&args, output),
+        Command::Check(args) => check::run(&args, output),
+        Command::Knobs(args) => knobs::run(&args, output),
+        Command::Worker(args) => worker::run(&args, output),
     }
 }

@@ -9,7 +9,7 @@ use crate::output::Output;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
-pub(crate) fn run(_args: Args, _output: &Output) -> anyhow::Result<Exit> {
+pub(crate) fn run(_args: &Args, _output: &Output) -> anyhow::Result<Exit> {
     // What went wrong has been reported to the parent.
     Ok(match linux::run_worker_process() {
         Ok(()) => Exit::Done,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use base::{Change, KNOBS, Netns, Scope};
+use base::{Change, Netns};
 use clap::ValueEnum;
 use linux::{
     Filter, NetnsHandle, OwnerProcess, Plan, ScanRequest, SockDiag, WatchRequest, Watched,
@@ -79,13 +79,13 @@ enum FailOn {
     Findings,
 }
 
-pub(crate) fn run(args: Args, output: &Output) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     check_times(args.time, args.interval)?;
     args.output.as_deref().map_or(Ok(()), check_plan_path)?;
-    let filter = parse_filter(&args)?;
-    let netns_name = netns_of(&args);
+    let filter = parse_filter(args)?;
+    let netns_name = netns_of(args);
     let netns = NetnsHandle::open(&netns_name)?;
-    let watched = watch(&args, &netns, &filter, output)?;
+    let watched = watch(args, &netns, &filter, output)?;
     let document = seen::diagnose(&watched, &netns_name, &filter);
     drop(watched);
     tell_what_is_missing(&document, output);
@@ -95,7 +95,7 @@ pub(crate) fn run(args: Args, output: &Output) -> anyhow::Result<Exit> {
     if let Some(path) = &args.output {
         write_plan(path, plan)?;
     }
-    let next = next_step(&args, &document, planned, output.verbosity());
+    let next = next_step(args, &document, planned, output.verbosity());
     output.report("diagnose", &document, || {
         screen::render(
             &document,
@@ -152,8 +152,17 @@ fn parse_filter(args: &Args) -> Result<Filter, Problem> {
 fn netns_of(args: &Args) -> Netns {
     match (&args.netns, args.pid) {
         (Some(name), _) => Netns::Named(name.clone()),
-        (None, Some(pid)) if is_elsewhere(pid) => Netns::OfProcess(pid),
-        (None, _) => Netns::Own,
+        (None, Some(pid)) => netns_of_process(pid),
+        (None, None) => Netns::Own,
+    }
+}
+
+/// The namespace of a process, as messages call it.
+pub(crate) fn netns_of_process(pid: u32) -> Netns {
+    if is_elsewhere(pid) {
+        Netns::OfProcess(pid)
+    } else {
+        Netns::Own
     }
 }
 
@@ -175,11 +184,7 @@ fn watch(
         .scan(linux::Clock.now(), &ScanRequest::default())?
         .len();
     let whole = sockets <= SOCKETS_WATCHED_WHOLE;
-    let sysctls: Vec<&str> = KNOBS
-        .iter()
-        .filter(|knob| knob.scope == Scope::Namespace)
-        .map(|knob| knob.name)
-        .collect();
+    let sysctls = crate::subject::sysctls();
     let stop = AtomicBool::new(false);
     let request = WatchRequest {
         netns: Some(netns),

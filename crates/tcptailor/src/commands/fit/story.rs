@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use lab::{Caveat, Fault, Measure, PathSpec, Trial, Yardstick};
+use lab::{Fault, Measure, PathSpec, Trial, Yardstick};
 use linux::kernel::End;
 
 use crate::commands::diagnose::screen;
 use crate::human;
-use crate::lab_subject::LabSubject;
+use crate::subject::lab::{LabSubject, PathReport};
 use crate::tailor::{ChangeMade, Ending, Fitting, Pattern, Step};
 
 /// What is wrong, and on which path.
@@ -83,6 +83,11 @@ pub(crate) fn step(step: &Step<'_>, pattern: &Pattern) -> String {
         }
         Step::Applied(changes) => changes.iter().map(change).collect::<Vec<_>>().join("\n"),
         Step::LookedAgain(sight) => format!("after     {}", got(&sight.measure, pattern)),
+        Step::LookedAtNew(sight) => format!(
+            "          the open connection did not take it up; with new connections:\n\
+             after     {}",
+            got(&sight.measure, pattern)
+        ),
         Step::RolledBack(undone) => undone
             .iter()
             .map(|undone| format!("undone    {}: {}", undone.change.knob, undone.how))
@@ -134,13 +139,17 @@ fn got(measure: &Measure, pattern: &Pattern) -> String {
 }
 
 /// How it ended, and what to doubt.
-pub(crate) fn ending(fitting: &Fitting, caveats: &[Caveat], pattern: &Pattern) -> String {
+pub(crate) fn ending(fitting: &Fitting, path: Option<&PathReport>) -> String {
     let bold = anstyle::Style::new().bold();
     let mut text = match fitting.ending {
         Ending::NothingToImprove => format!("\n{bold}nothing to improve{bold:#}"),
         Ending::NoSettingHelps => {
             format!("\n{bold}no TCP setting removes this limit{bold:#}: see the note above")
         }
+        Ending::OutOfReach => format!(
+            "\n{bold}nothing changed{bold:#}: the change has to be made on the other host, or needs \
+             new connections"
+        ),
         Ending::DryRun => {
             let would = |made: &ChangeMade| {
                 format!("\nwould set {} = {}, {}", made.knob, made.to, made.target)
@@ -148,23 +157,29 @@ pub(crate) fn ending(fitting: &Fitting, caveats: &[Caveat], pattern: &Pattern) -
             let all: String = fitting.changes.iter().map(would).collect();
             format!("{all}\n{bold}dry run{bold:#}: nothing changed")
         }
-        Ending::Kept => format!("\n{bold}kept{bold:#}: {}", better(fitting, pattern)),
-        Ending::RolledBack => format!("\n{bold}rolled back{bold:#}: {}", better(fitting, pattern)),
+        Ending::Kept => format!("\n{bold}kept{bold:#}: {}", better(fitting)),
+        Ending::RolledBack => format!("\n{bold}rolled back{bold:#}: {}", better(fitting)),
     };
-    for caveat in caveats {
-        write!(text, "\ncaveat    {caveat}").expect("a String grows");
+    if let Some(path) = path {
+        text.push_str(&lateness(path));
+        for caveat in &path.caveats {
+            write!(text, "\ncaveat    {caveat}").expect("a String grows");
+        }
     }
     text
 }
 
+/// How late the emulator delivered packets: the error of every time above.
+fn lateness(path: &PathReport) -> String {
+    let Some(late) = path.link.lateness() else {
+        return String::new();
+    };
+    let [p50, p99, max] = [late.p50, late.p99, late.max].map(|us| human::micros(us as f64));
+    format!("\nemulator  late by {p50} median, {p99} at the 99th percentile, {max} at worst")
+}
+
 /// `44.0 ms median -> 0.37 ms median, 118 times better`.
-fn better(fitting: &Fitting, pattern: &Pattern) -> String {
-    let yardstick = pattern.yardstick.unwrap_or(Yardstick::of(&fitting.before));
-    let was = yardstick.show(&fitting.before);
-    let is = fitting
-        .after
-        .as_ref()
-        .map_or_else(String::new, |after| yardstick.show(after));
+fn better(fitting: &Fitting) -> String {
     let gain = match fitting.gain {
         Some(gain) if gain >= 1000.0 => "more than 1000 times better".into(),
         Some(gain) if gain >= 10.0 => format!("{gain:.0} times better"),
@@ -172,5 +187,5 @@ fn better(fitting: &Fitting, pattern: &Pattern) -> String {
         Some(gain) => format!("{:.2} times worse", 1.0 / gain.max(1e-6)),
         None => "no comparison possible".into(),
     };
-    format!("{was} -> {is}, {gain}")
+    format!("{}, {gain}", fitting.comparison())
 }

@@ -1,21 +1,20 @@
-//! A fault on a lab path, as something that the tailor works on.
+//! A trial on a lab path.
 
 use std::time::Duration;
 
 use anyhow::Context;
 use base::{Change, Target};
-use lab::{Fault, Trial};
+use lab::{Caveat, Fault, LatenessMicros, LinkOutcome, Trial};
 use linux::kernel::{End, Session};
 use linux::{Filter, WatchProgress};
+use serde::Serialize;
 
+use super::{Sight, Subject, millis, wait};
 use crate::commands::diagnose::seen::Seen;
 use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::tailor::{Pattern, Sight, Subject};
-
-/// How often a wait looks whether the user wants to stop.
-const STOP_CHECK: Duration = Duration::from_millis(50);
+use crate::tailor::Pattern;
 
 /// A session and how to talk about it.
 pub(crate) struct LabSubject<'o> {
@@ -40,6 +39,42 @@ impl<'o> LabSubject<'o> {
     pub(crate) const fn session(&self) -> &Session {
         &self.session
     }
+
+    /// What the path did since it was laid, and the doubts that follow.
+    pub(crate) fn path_report(&self) -> anyhow::Result<PathReport> {
+        let (forward, reverse) = self.session.path().outcome();
+        let caveats = self.session.caveats()?;
+        Ok(PathReport {
+            link: Links { forward, reverse },
+            caveats,
+        })
+    }
+}
+
+/// How the path did its part: a number travels with its doubts.
+#[derive(Debug, Serialize)]
+pub(crate) struct PathReport {
+    pub(crate) link: Links,
+    pub(crate) caveats: Vec<Caveat>,
+}
+
+/// Both directions.
+#[derive(Debug, Serialize)]
+pub(crate) struct Links {
+    pub(crate) forward: LinkOutcome,
+    pub(crate) reverse: LinkOutcome,
+}
+
+impl Links {
+    /// How late the emulator was, in the direction in which it was later; `None` where nothing is
+    /// emulated.
+    pub(crate) fn lateness(&self) -> Option<LatenessMicros> {
+        let of = |link: &LinkOutcome| link.lateness_us;
+        [of(&self.forward), of(&self.reverse)]
+            .into_iter()
+            .flatten()
+            .max_by_key(|late| late.p99)
+    }
 }
 
 /// How a fault of the table is fitted.
@@ -56,14 +91,13 @@ pub(crate) fn pattern(fault: &Fault, dry_run: bool) -> Pattern {
 /// A journal for changes on a lab path: its targets end with this process, and so does it.
 pub(crate) fn scratch_journal() -> anyhow::Result<tempfile::TempDir> {
     tempfile::Builder::new()
-        .prefix("tcptailor-lab-")
+        .prefix(&linux::cleanup::scratch_prefix()?)
         .tempdir()
         .context("making a directory for the journal")
 }
 
 impl Subject for LabSubject<'_> {
     fn look(&mut self, time: Duration) -> anyhow::Result<Sight> {
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let label = format!("{}: measuring", self.label);
         let bar = Progress::bar(self.output, label, millis(time));
         let look =
@@ -85,9 +119,12 @@ impl Subject for LabSubject<'_> {
     }
 
     fn wait(&mut self, time: Duration) -> anyhow::Result<()> {
-        let label = format!("{}: settling", self.label);
-        wait(self.output, label, time);
+        wait(self.output, format!("{}: settling", self.label), time, None);
         Ok(())
+    }
+
+    fn can_reconnect(&self) -> bool {
+        true
     }
 
     fn reconnect(&mut self) -> anyhow::Result<()> {
@@ -98,37 +135,24 @@ impl Subject for LabSubject<'_> {
         let Target::Socket { netns, .. } = &change.target else {
             return Ok(None);
         };
+        if *netns != self.session.netns(End::Server) {
+            return Ok(None);
+        }
         let Some((pid, sample)) = self.session.listener(End::Server)? else {
             return Ok(None);
         };
         let Some(cookie) = sample.cookie else {
             return Ok(None);
         };
-        let is_server = *netns == self.session.netns(End::Server);
         let target = Target::Socket {
             netns: netns.clone(),
             pid,
             cookie,
             key: sample.key,
         };
-        Ok(is_server.then(|| Change {
+        Ok(Some(Change {
             target,
             ..change.clone()
         }))
-    }
-}
-
-/// Waits with a bar, and not longer than the user wants.
-pub(crate) fn wait(output: &Output, label: String, time: Duration) {
-    let steps = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let bar = Progress::bar(output, label, steps);
-    let began = linux::Clock.now();
-    loop {
-        let elapsed = linux::Clock.now().since(began);
-        if elapsed >= time || interrupt::stopped() {
-            return;
-        }
-        bar.set(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX));
-        std::thread::sleep(STOP_CHECK.min(time - elapsed));
     }
 }

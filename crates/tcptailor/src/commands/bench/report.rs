@@ -1,0 +1,296 @@
+//! The results of a benchmark: medians with their intervals, and how the variants compare.
+
+use lab::stats::{self, Judgement};
+use lab::{ResponseMicros, Workload};
+use linux::service::BenchOutcome;
+use linux::workload::{Ended, Responses};
+use serde::Serialize;
+
+use crate::human;
+use crate::output;
+
+/// Seed of the bootstrap: the same values give the same interval.
+const SEED: u64 = 1;
+
+/// The document `bench`.
+#[derive(Debug, Serialize)]
+pub(super) struct Document {
+    pub(super) remote: String,
+    pub(super) workload: Workload,
+    /// What variants are judged by.
+    pub(super) metric: Metric,
+    pub(super) variants: Vec<Variant>,
+    pub(super) comparisons: Vec<Comparison>,
+    pub(super) interrupted: bool,
+}
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Metric {
+    /// More is better.
+    GoodputBps,
+    /// More is better.
+    OperationsPerS,
+    /// Less is better.
+    ResponseP50Us,
+}
+
+impl Metric {
+    pub(super) const fn of(workload: &Workload) -> Self {
+        match workload {
+            Workload::Bulk { .. } | Workload::SlowReader { .. } | Workload::Paced { .. } => {
+                Self::GoodputBps
+            }
+            Workload::Bursts { .. }
+            | Workload::Records {
+                per_second: Some(_),
+                ..
+            } => Self::ResponseP50Us,
+            _ => Self::OperationsPerS,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::GoodputBps => "goodput",
+            Self::OperationsPerS => "operations per second",
+            Self::ResponseP50Us => "median response time",
+        }
+    }
+
+    fn show(self, value: f64) -> String {
+        match self {
+            Self::GoodputBps => human::rate(value as u64),
+            Self::OperationsPerS if value < 100.0 => format!("{value:.1}/s"),
+            Self::OperationsPerS => format!("{value:.0}/s"),
+            Self::ResponseP50Us => human::micros(value),
+        }
+    }
+}
+
+/// All runs of one variant.
+#[derive(Debug, Serialize)]
+pub(super) struct Variant {
+    pub(super) name: String,
+    pub(super) goodput_bps: Option<Spread>,
+    pub(super) operations_per_s: Option<Spread>,
+    /// Over all operations of all runs.
+    pub(super) response_us: Option<ResponseMicros>,
+    pub(super) runs: Vec<Run>,
+}
+
+/// A median with its bootstrap interval.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Spread {
+    pub(super) median: f64,
+    pub(super) low: f64,
+    pub(super) high: f64,
+}
+
+/// One run.
+#[derive(Debug, Serialize)]
+pub(super) struct Run {
+    pub(super) goodput_bps: u64,
+    pub(super) duration_s: f64,
+    pub(super) operations_per_s: Option<f64>,
+    pub(super) response_us: Option<ResponseMicros>,
+    pub(super) client_congestion: String,
+    pub(super) server_congestion: String,
+    #[serde(skip)]
+    responses: Responses,
+    pub(super) ended_early: bool,
+}
+
+impl Run {
+    pub(super) fn new(workload: &Workload, outcome: BenchOutcome) -> Self {
+        let goodput_bps = outcome.goodput_bps(workload);
+        let timed = outcome.client.measured;
+        let has_operations = Metric::of(workload) != Metric::GoodputBps;
+        Self {
+            goodput_bps,
+            duration_s: timed.duration_s,
+            operations_per_s: has_operations.then(|| timed.operations_per_s()),
+            response_us: timed.response_us(),
+            client_congestion: outcome.client.congestion,
+            server_congestion: outcome.server.congestion,
+            responses: timed.responses_ns,
+            ended_early: outcome.client.ended != Ended::Complete,
+        }
+    }
+
+    fn value(&self, metric: Metric) -> f64 {
+        match metric {
+            Metric::GoodputBps => self.goodput_bps as f64,
+            Metric::OperationsPerS => self.operations_per_s.unwrap_or_default(),
+            Metric::ResponseP50Us => self.responses.quantile(0.5).as_nanos() as f64 / 1e3,
+        }
+    }
+}
+
+impl Variant {
+    pub(super) fn new(name: String, runs: Vec<Run>) -> Self {
+        let spread = |metric| {
+            let values: Vec<f64> = runs.iter().map(|run| run.value(metric)).collect();
+            let interval = stats::median_interval(&values, SEED)?;
+            Some(Spread {
+                median: stats::median(&values)?,
+                low: interval.low,
+                high: interval.high,
+            })
+        };
+        let timed = runs.iter().any(|run| run.operations_per_s.is_some());
+        let mut responses = Responses::default();
+        runs.iter().for_each(|run| responses.merge(&run.responses));
+        Self {
+            goodput_bps: spread(Metric::GoodputBps),
+            operations_per_s: timed.then(|| spread(Metric::OperationsPerS)).flatten(),
+            response_us: responses.micros(),
+            name,
+            runs,
+        }
+    }
+}
+
+/// A variant beside the first one.
+#[derive(Debug, Serialize)]
+pub(super) struct Comparison {
+    pub(super) variant: String,
+    pub(super) base: String,
+    pub(super) ratio: f64,
+    pub(super) low: f64,
+    pub(super) high: f64,
+    pub(super) p_value: f64,
+    pub(super) judgement: &'static str,
+}
+
+/// Every variant beside the first one, by the metric.
+pub(super) fn compare(metric: Metric, variants: &[Variant]) -> Vec<Comparison> {
+    let Some((base, others)) = variants.split_first() else {
+        return Vec::new();
+    };
+    let values = |variant: &Variant| -> Vec<f64> {
+        variant.runs.iter().map(|run| run.value(metric)).collect()
+    };
+    others
+        .iter()
+        .filter_map(|other| {
+            let compared = stats::compare(&values(base), &values(other), SEED)?;
+            Some(Comparison {
+                variant: other.name.clone(),
+                base: base.name.clone(),
+                ratio: compared.ratio,
+                low: compared.interval.low,
+                high: compared.interval.high,
+                p_value: compared.p_value,
+                judgement: match compared.judgement {
+                    Judgement::Larger => "larger",
+                    Judgement::Smaller => "smaller",
+                    Judgement::NotDistinguishable => "not-distinguishable",
+                },
+            })
+        })
+        .collect()
+}
+
+/// The document for people.
+pub(super) fn render(document: &Document) -> String {
+    let Document {
+        remote,
+        workload,
+        metric,
+        variants,
+        comparisons,
+        interrupted,
+    } = document;
+    let mut header = vec!["VARIANT", "RUNS", "GOODPUT", "95% OF MEDIAN"];
+    let timed = variants.iter().any(|variant| variant.response_us.is_some());
+    if timed {
+        header = vec![
+            "VARIANT",
+            "RUNS",
+            "OPS/S",
+            "95% OF MEDIAN",
+            "P50",
+            "P90",
+            "P99",
+            "MAX",
+        ];
+    }
+    let mut table = output::table(&header);
+    for variant in variants {
+        table.add_row(row(variant, *metric, timed));
+    }
+    output::align_right(&mut table, &(1..header.len()).collect::<Vec<_>>());
+    let mut text = format!(
+        "{} towards {remote}\n\n{}",
+        super::kind_of(workload),
+        output::render(&table)
+    );
+    if !comparisons.is_empty() {
+        text.push_str(&format!(
+            "\nBy {}, beside {}:\n",
+            metric.name(),
+            comparisons[0].base
+        ));
+    }
+    for comparison in comparisons {
+        text.push_str(&format!("  {}\n", sentence(comparison)));
+    }
+    if *interrupted {
+        text.push_str("\nInterrupted: only the runs that were whole are counted.\n");
+    }
+    text
+}
+
+fn row(variant: &Variant, metric: Metric, timed: bool) -> Vec<String> {
+    // Where operations are timed their rate is shown, whatever variants are judged by.
+    let (metric, spread) = match metric {
+        Metric::GoodputBps => (metric, variant.goodput_bps),
+        _ => (Metric::OperationsPerS, variant.operations_per_s),
+    };
+    let unknown = || "-".to_owned();
+    let shown =
+        |value: fn(Spread) -> f64| spread.map_or_else(unknown, |spread| metric.show(value(spread)));
+    let interval = format!("{} .. {}", shown(|s| s.low), shown(|s| s.high));
+    let mut cells = vec![
+        variant.name.clone(),
+        variant.runs.len().to_string(),
+        shown(|s| s.median),
+        // One run has no spread.
+        if variant.runs.len() > 1 {
+            interval
+        } else {
+            unknown()
+        },
+    ];
+    if timed {
+        let response = variant.response_us;
+        let percentile = |value: fn(ResponseMicros) -> u64| {
+            response.map_or_else(unknown, |response| human::micros(value(response) as f64))
+        };
+        cells.extend([
+            percentile(|r| r.p50),
+            percentile(|r| r.p90),
+            percentile(|r| r.p99),
+            percentile(|r| r.max),
+        ]);
+    }
+    cells
+}
+
+fn sentence(comparison: &Comparison) -> String {
+    let Comparison {
+        variant,
+        ratio,
+        low,
+        high,
+        judgement,
+        ..
+    } = comparison;
+    let what = match *judgement {
+        "not-distinguishable" => "no difference can be told",
+        other => other,
+    };
+    format!("{variant}: {ratio:.3} times ({low:.3} to {high:.3}), {what}")
+}

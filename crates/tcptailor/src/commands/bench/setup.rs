@@ -1,0 +1,579 @@
+//! What one variant of a benchmark does: the flags of the command line, with what `--compare` puts
+//! in their place.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use base::{Bytes, KnobValue, Rate, Scope, find_knob};
+use clap::ValueEnum;
+use lab::{Amount, Completion, Direction, Settings, Workload, WriteMethod};
+use linux::workload::{RunSpec, SocketSpec};
+
+use crate::exit::Problem;
+
+/// Bytes per write of a stream, as iperf3.
+const STREAM_WRITE: Bytes = Bytes(128 << 10);
+
+/// The traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Mode {
+    /// As much as the connection carries.
+    Stream,
+    /// A request, its response, the next request (`TCP_RR`).
+    Rr,
+    /// The same with a new connection each (`TCP_CRR`).
+    Crr,
+    /// Pieces of a request written one by one, then a response: the pattern that stalls.
+    Wwr,
+    /// A block, an idle gap, the next block.
+    Burst,
+    /// Records one way.
+    Records,
+    /// Requests on one connection, answers on another.
+    Quotes,
+    /// A stream into a server that reads slowly.
+    SlowReader,
+}
+
+/// How the pieces of a request are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Method {
+    /// One `write` each.
+    Write,
+    /// One `writev` for all.
+    Writev,
+    /// `MSG_MORE` on all but the last.
+    Msgmore,
+    /// Cork, write, uncork.
+    Cork,
+    /// Cork and never uncork.
+    CorkForever,
+}
+
+/// A size in which `64K` is taken for 64KiB, as iperf3 does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Size {
+    pub(super) bytes: Bytes,
+    pub(super) was_bare: bool,
+}
+
+impl FromStr for Size {
+    type Err = base::UnitError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bare = text.strip_suffix(['k', 'K', 'm', 'M', 'g', 'G']);
+        let bytes = match (bare, text.chars().next_back()) {
+            (Some(number), Some(unit)) => {
+                format!("{number}{}iB", unit.to_ascii_uppercase()).parse()?
+            }
+            _ => text.parse()?,
+        };
+        Ok(Self {
+            bytes,
+            was_bare: bare.is_some(),
+        })
+    }
+}
+
+/// Reads a time; a plain number is seconds, as in iperf3.
+pub(super) fn seconds(text: &str) -> Result<Duration, base::UnitError> {
+    if text.parse::<f64>().is_ok() {
+        base::parse_duration(&format!("{text}s"))
+    } else {
+        base::parse_duration(text)
+    }
+}
+
+/// The traffic and the sockets.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Setup {
+    /// The traffic.
+    #[arg(long, value_name = "MODE", default_value = "stream")]
+    #[arg(help_heading = "Traffic")]
+    pub(super) mode: Mode,
+    /// Measure for this time [default: 10s; 2s with --compare].
+    #[arg(short, long, value_name = "TIME", value_parser = seconds)]
+    #[arg(help_heading = "Traffic", conflicts_with_all = ["bytes", "operations"])]
+    pub(super) time: Option<Duration>,
+    /// ... or until this much payload has passed, per connection.
+    #[arg(short = 'n', long, value_name = "BYTES", help_heading = "Traffic")]
+    #[arg(conflicts_with = "operations")]
+    pub(super) bytes: Option<Bytes>,
+    /// ... or until so many requests, records or blocks are done, per connection.
+    #[arg(long, value_name = "N", help_heading = "Traffic")]
+    pub(super) operations: Option<u64>,
+    /// Do not count this time at the start.
+    #[arg(short = 'O', long, value_name = "TIME", default_value = "0s", value_parser = seconds)]
+    #[arg(help_heading = "Traffic")]
+    pub(super) omit: Duration,
+    /// Connections at once (stream and rr).
+    #[arg(
+        short = 'P',
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        help_heading = "Traffic"
+    )]
+    pub(super) parallel: u32,
+    /// The server sends (stream).
+    #[arg(short = 'R', long, help_heading = "Traffic", conflicts_with = "bidir")]
+    pub(super) reverse: bool,
+    /// Both send (stream).
+    #[arg(long, help_heading = "Traffic")]
+    pub(super) bidir: bool,
+    /// Write at this rate (stream).
+    #[arg(short = 'b', long, value_name = "RATE", help_heading = "Traffic")]
+    pub(super) rate: Option<Rate>,
+    /// Bytes per write: of a stream, of a piece, of a record [default: 128KiB for streams, 100B].
+    #[arg(
+        short = 'l',
+        long = "write-size",
+        visible_alias = "length",
+        value_name = "BYTES"
+    )]
+    #[arg(help_heading = "Traffic")]
+    pub(super) write_size: Option<Size>,
+    /// Bytes of a request (rr, crr).
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value = "1B",
+        help_heading = "Traffic"
+    )]
+    pub(super) request: Bytes,
+    /// Bytes of a response (rr, crr, wwr, quotes).
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value = "1B",
+        help_heading = "Traffic"
+    )]
+    pub(super) response: Bytes,
+    /// Pieces of a request (wwr, quotes).
+    #[arg(long, value_name = "N", default_value_t = 2, help_heading = "Traffic")]
+    pub(super) writes: u32,
+    /// How the pieces are written (wwr).
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value = "write",
+        help_heading = "Traffic"
+    )]
+    pub(super) method: Method,
+    /// Records per second; as fast as they go without it.
+    #[arg(long, value_name = "N", help_heading = "Traffic")]
+    pub(super) per_second: Option<u32>,
+    /// A record is done when it is acknowledged.
+    #[arg(long, help_heading = "Traffic")]
+    pub(super) acknowledged: bool,
+    /// Readers switch quick ACKs off before each read (quotes).
+    #[arg(long, help_heading = "Traffic")]
+    pub(super) delayed_acks: bool,
+    /// Bytes of a block.
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value = "512KiB",
+        help_heading = "Traffic"
+    )]
+    pub(super) burst: Bytes,
+    /// Gap between blocks.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = base::parse_duration)]
+    #[arg(help_heading = "Traffic")]
+    pub(super) idle: Duration,
+    /// A new connection for each block.
+    #[arg(long, help_heading = "Traffic")]
+    pub(super) reconnect: bool,
+    /// Bytes per read of a slow reader.
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value = "5KiB",
+        help_heading = "Traffic"
+    )]
+    pub(super) read_size: Bytes,
+    /// Time from read to read of a slow reader.
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = base::parse_duration)]
+    #[arg(help_heading = "Traffic")]
+    pub(super) every: Duration,
+
+    /// Both socket buffers, at both ends.
+    #[arg(
+        short = 'w',
+        long,
+        value_name = "BYTES",
+        help_heading = "Sockets, at both ends"
+    )]
+    pub(super) window: Option<Size>,
+    /// Send buffer.
+    #[arg(long, value_name = "BYTES", help_heading = "Sockets, at both ends")]
+    pub(super) sndbuf: Option<Bytes>,
+    /// Receive buffer.
+    #[arg(long, value_name = "BYTES", help_heading = "Sockets, at both ends")]
+    pub(super) rcvbuf: Option<Bytes>,
+    /// Congestion control.
+    #[arg(
+        short = 'C',
+        long,
+        value_name = "NAME",
+        help_heading = "Sockets, at both ends"
+    )]
+    pub(super) congestion: Option<String>,
+    /// Largest segment.
+    #[arg(
+        short = 'M',
+        long,
+        value_name = "BYTES",
+        help_heading = "Sockets, at both ends"
+    )]
+    pub(super) mss: Option<Bytes>,
+    /// Nagle's algorithm off.
+    #[arg(short = 'N', long, help_heading = "Sockets, at both ends")]
+    pub(super) nodelay: bool,
+    /// `TCP_CORK` from the start on.
+    #[arg(long, help_heading = "Sockets, at both ends")]
+    pub(super) cork: bool,
+    /// `TCP_QUICKACK` before every read.
+    #[arg(long, help_heading = "Sockets, at both ends")]
+    pub(super) quickack: bool,
+    /// Unsent data above which the program is not asked for more.
+    #[arg(long, value_name = "BYTES", help_heading = "Sockets, at both ends")]
+    pub(super) notsent_lowat: Option<Bytes>,
+    /// Any other socket knob (`tcptailor knobs` lists them); `client.KNOB` or `server.KNOB` for
+    /// one end.
+    #[arg(
+        long,
+        value_name = "KNOB=VALUE",
+        help_heading = "Sockets, at both ends"
+    )]
+    pub(super) set: Vec<String>,
+}
+
+/// What both ends of a run are told.
+pub(super) struct Ends {
+    pub(super) client: RunSpec,
+    pub(super) server: SocketSpec,
+}
+
+impl Setup {
+    /// Puts the value of one `--compare` in the place of a flag.
+    pub(super) fn put(&mut self, key: &str, value: &str) -> Result<(), Problem> {
+        let bad = |what: String| Problem::usage(format!("--compare {key}={value}: {what}"));
+        let number = |what: &str| {
+            value
+                .parse()
+                .map_err(|_| bad(format!("`{value}` is no {what}")))
+        };
+        match key {
+            "method" => {
+                self.method = Method::from_str(value, true).map_err(|_| {
+                    bad("a method is write, writev, msgmore, cork or cork-forever".into())
+                })?;
+            }
+            "write-size" => {
+                self.write_size = Some(value.parse().map_err(|error| bad(format!("{error}")))?);
+            }
+            "parallel" => self.parallel = number("number of connections")?,
+            "writes" => self.writes = number("number of pieces")?,
+            _ => {
+                let known = "write-size, method, parallel, writes or a socket knob";
+                knob_of(key, value).map_err(|problem| {
+                    bad(problem.message).hint(format!("What can be compared: {known}."))
+                })?;
+                // The last setting of a knob counts.
+                self.set.push(format!("{key}={value}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The run, checked.
+    pub(super) fn ends(&self, interval: Duration, default: Duration) -> Result<Ends, Problem> {
+        let (mut client, mut server) = (self.flags()?, self.flags()?);
+        for text in &self.set {
+            let (key, value) = text
+                .split_once('=')
+                .ok_or_else(|| Problem::usage(format!("--set {text}: write KNOB=VALUE")))?;
+            let (side, name, value) = knob_of(key, value)?;
+            if side != Some(Side::Server) {
+                client.insert(name, value.clone());
+            }
+            if side != Some(Side::Client) {
+                server.insert(name, value);
+            }
+        }
+        let sockets = |settings| SocketSpec {
+            settings,
+            ..SocketSpec::default()
+        };
+        let client = RunSpec {
+            workload: self.workload(default)?,
+            sockets: sockets(client),
+            warmup: self.omit,
+            interval,
+        };
+        client.check().map_err(Problem::usage)?;
+        Ok(Ends {
+            client,
+            server: sockets(server),
+        })
+    }
+
+    /// Settings that have a flag of their own.
+    fn flags(&self) -> Result<Settings, Problem> {
+        let window = self.window.map(|size| size.bytes);
+        let numbers = [
+            ("sndbuf", self.sndbuf.or(window)),
+            ("rcvbuf", self.rcvbuf.or(window)),
+            ("mss", self.mss),
+            ("notsent_lowat", self.notsent_lowat),
+        ];
+        let flags = [
+            ("nodelay", self.nodelay),
+            ("cork", self.cork),
+            ("quickack", self.quickack),
+        ];
+        let numbers = numbers
+            .into_iter()
+            .filter_map(|(name, bytes)| Some((name, KnobValue::Number(bytes?.0))));
+        let flags = flags
+            .into_iter()
+            .filter(|(_, on)| *on)
+            .map(|(name, on)| (name, KnobValue::Flag(on)));
+        let congestion = self
+            .congestion
+            .iter()
+            .map(|name| ("congestion", KnobValue::Name(name.clone())));
+        let settings: Settings = numbers.chain(flags).chain(congestion).collect();
+        for (name, value) in &settings {
+            find_knob(name)
+                .and_then(|knob| knob.check(value))
+                .map_err(Problem::usage)?;
+        }
+        Ok(settings)
+    }
+
+    fn amount(&self, default: Duration) -> Amount {
+        match (self.bytes, self.operations) {
+            (Some(bytes), _) => Amount::Bytes(bytes),
+            (_, Some(operations)) => Amount::Operations(operations),
+            _ => Amount::Time(self.time.unwrap_or(default)),
+        }
+    }
+
+    // tidy: long because it is one table, an arm per mode.
+    fn workload(&self, default: Duration) -> Result<Workload, Problem> {
+        self.check_mode()?;
+        let amount = self.amount(default);
+        let size = |default: Bytes| self.write_size.map_or(default, |size| size.bytes);
+        let piece = size(Bytes(100));
+        let (request, response, flows) = (self.request, self.response, self.parallel);
+        let (writes, reply) = (self.writes, self.response);
+        Ok(match self.mode {
+            Mode::Stream => match self.rate {
+                Some(rate) => Workload::Paced {
+                    rate,
+                    // A hundred writes a second, so that the rate is smooth.
+                    write_size: size(Bytes(
+                        (rate.bits_per_second() / 800).clamp(1, STREAM_WRITE.0),
+                    )),
+                    amount,
+                },
+                None => Workload::Bulk {
+                    direction: match (self.reverse, self.bidir) {
+                        (true, _) => Direction::Down,
+                        (_, true) => Direction::Both,
+                        _ => Direction::Up,
+                    },
+                    flows,
+                    write_size: size(STREAM_WRITE),
+                    amount,
+                },
+            },
+            Mode::Rr => Workload::RequestResponse {
+                request,
+                response,
+                flows,
+                amount,
+            },
+            Mode::Crr => Workload::ConnectRequestClose {
+                request,
+                response,
+                amount,
+            },
+            Mode::Wwr => Workload::WriteWriteRead {
+                writes,
+                write_size: piece,
+                reply,
+                method: self.method.into(),
+                amount,
+            },
+            Mode::Burst => Workload::Bursts {
+                burst: self.burst,
+                idle: self.idle,
+                reconnect: self.reconnect,
+                amount,
+            },
+            Mode::Records => Workload::Records {
+                record: piece,
+                per_second: self.per_second,
+                completion: if self.acknowledged {
+                    Completion::Acknowledged
+                } else {
+                    Completion::Written
+                },
+                amount,
+            },
+            Mode::Quotes => Workload::Quotes {
+                writes,
+                write_size: piece,
+                reply,
+                delayed_acks: self.delayed_acks,
+                amount,
+            },
+            Mode::SlowReader => Workload::SlowReader {
+                read_size: self.read_size,
+                every: self.every,
+                amount,
+            },
+        })
+    }
+
+    /// Refuses flags that the mode would silently leave out.
+    fn check_mode(&self) -> Result<(), Problem> {
+        let stream = self.mode == Mode::Stream;
+        let refused = [
+            ("-R", self.reverse && !stream),
+            ("--bidir", self.bidir && !stream),
+            ("-b", self.rate.is_some() && !stream),
+            ("-R with -b", self.reverse && self.rate.is_some()),
+            ("--bidir with -b", self.bidir && self.rate.is_some()),
+            ("-P with -b", self.parallel > 1 && self.rate.is_some()),
+            ("-P", self.parallel > 1 && !stream && self.mode != Mode::Rr),
+            ("--operations", self.operations.is_some() && stream),
+        ];
+        match refused.iter().find(|(_, is_set)| *is_set) {
+            Some((flag, _)) => {
+                let mode = self.mode.to_possible_value();
+                let mode = mode.as_ref().map_or("this", |value| value.get_name());
+                Err(Problem::usage(format!(
+                    "{flag} cannot be used with --mode {mode}"
+                )))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl From<Method> for WriteMethod {
+    fn from(method: Method) -> Self {
+        match method {
+            Method::Write => Self::Write,
+            Method::Writev => Self::Writev,
+            Method::Msgmore => Self::MsgMore,
+            Method::Cork => Self::Cork,
+            Method::CorkForever => Self::CorkForever,
+        }
+    }
+}
+
+/// One end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Client,
+    Server,
+}
+
+/// `[client.|server.]KNOB` and its value.
+fn knob_of(key: &str, value: &str) -> Result<(Option<Side>, &'static str, KnobValue), Problem> {
+    let (side, name) = match key.split_once('.') {
+        Some(("client", name)) => (Some(Side::Client), name),
+        Some(("server", name)) => (Some(Side::Server), name),
+        _ => (None, key),
+    };
+    let knob = find_knob(name).map_err(Problem::usage)?;
+    if knob.scope != Scope::Socket {
+        return Err(Problem::usage(format!("`{name}` is no socket option"))
+            .hint("Set it on the machine that it is to act on, then measure again."));
+    }
+    let value = knob.parse(value).map_err(Problem::usage)?;
+    Ok((side, knob.name, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        setup: Setup,
+    }
+
+    fn setup(words: &str) -> Setup {
+        let words = std::iter::once("bench").chain(words.split_whitespace());
+        Line::try_parse_from(words).expect("flags").setup
+    }
+
+    fn ends(setup: &Setup) -> Result<Ends, Problem> {
+        setup.ends(Duration::from_millis(100), Duration::from_secs(10))
+    }
+
+    #[test]
+    fn iperfs_letters_mean_what_they_mean_there() {
+        let ends =
+            ends(&setup("-t 3 -P 4 -R -w 256K -C bbr -M 1400 -N -O 1 -l 64K")).expect("a run");
+        assert_eq!(
+            ends.client.workload,
+            Workload::Bulk {
+                direction: Direction::Down,
+                flows: 4,
+                write_size: Bytes(64 << 10),
+                amount: Amount::Time(Duration::from_secs(3)),
+            }
+        );
+        assert_eq!(ends.client.warmup, Duration::from_secs(1));
+        let shown = |name: &str| ends.server.settings[name].to_string();
+        let knobs = ["rcvbuf", "sndbuf", "congestion", "mss", "nodelay"];
+        assert_eq!(knobs.map(shown), ["262144", "262144", "bbr", "1400", "on"]);
+    }
+
+    #[test]
+    fn a_compared_value_takes_the_place_of_a_flag_at_the_right_end() {
+        let mut setup = setup("--mode wwr --nodelay --set client.sndbuf=64KiB");
+        setup.put("nodelay", "off").expect("a knob");
+        setup.put("server.quickack", "on").expect("a knob");
+        setup.put("method", "cork").expect("a method");
+        let ends = ends(&setup).expect("a run");
+        assert_eq!(
+            ends.client.sockets.settings["nodelay"],
+            KnobValue::Flag(false)
+        );
+        assert!(ends.client.sockets.settings.contains_key("sndbuf"));
+        assert!(!ends.server.settings.contains_key("sndbuf"));
+        assert!(!ends.client.sockets.settings.contains_key("quickack"));
+        assert_eq!(ends.server.settings["quickack"], KnobValue::Flag(true));
+        let Workload::WriteWriteRead { method, .. } = ends.client.workload else {
+            panic!("{:?}", ends.client.workload);
+        };
+        assert_eq!(method, WriteMethod::Cork);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_the_reason() {
+        let check = |words: &str, expected: &str| {
+            let message = ends(&setup(words)).err().expect("refused").message;
+            assert!(message.contains(expected), "{words}: {message}");
+        };
+        check("--mode rr -R", "-R cannot be used with --mode rr");
+        check("--mode crr -P 2", "-P cannot be used with --mode crr");
+        check("--set nodlay=on", "did you mean `nodelay`");
+        check("--set net.ipv4.tcp_sack=off", "is no socket option");
+        check("-M 20", "out of range");
+        check("-P 1000", "flows 1000: the range is 1 to 128");
+        check("--set nodelay", "write KNOB=VALUE");
+        let message = setup("").put("methd", "x").expect_err("unknown").message;
+        assert!(message.contains("unknown knob `methd`"), "{message}");
+    }
+}

@@ -1,0 +1,192 @@
+//! A workload between this machine and a host that runs `tcptailor serve`.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::Context;
+use base::{Change, Instant, Netns};
+use lab::Measure;
+use linux::service::{BenchClient, Key};
+use linux::workload::{Interval, RunSpec, Session, SocketSpec, Totals};
+use linux::{Clock, Filter, NetnsHandle, Role};
+
+use super::{Sight, Subject, wait, watch};
+use crate::commands::diagnose::seen::Seen;
+use crate::output::Output;
+
+/// What it takes to begin a run, again and again.
+#[derive(Clone, Debug)]
+pub(crate) struct Errand {
+    pub(crate) address: SocketAddr,
+    pub(crate) key: Option<Key>,
+    pub(crate) answer_timeout: Duration,
+    pub(crate) client: RunSpec,
+    pub(crate) server: SocketSpec,
+}
+
+/// A run that is under way.
+pub(crate) struct HostSubject<'o> {
+    errand: Errand,
+    output: &'o Output,
+    netns: NetnsHandle,
+    run: Run,
+}
+
+/// The thread that runs the client's side, and what it reports.
+struct Run {
+    session: Arc<Session>,
+    reports: Arc<Reports>,
+    thread: Option<JoinHandle<linux::Result<()>>>,
+}
+
+/// Reports of both ends, each with the time at which it came: the clocks of two hosts differ.
+#[derive(Default)]
+struct Reports {
+    heard: Mutex<Vec<(Instant, Role, Interval)>>,
+    over: AtomicBool,
+}
+
+impl<'o> HostSubject<'o> {
+    /// Connects and begins the workload.
+    pub(crate) fn start(errand: Errand, output: &'o Output) -> anyhow::Result<Self> {
+        let netns = NetnsHandle::open(&Netns::Own)?;
+        let run = Run::start(&errand)?;
+        Ok(Self {
+            errand,
+            output,
+            netns,
+            run,
+        })
+    }
+}
+
+impl Run {
+    fn start(errand: &Errand) -> anyhow::Result<Self> {
+        let mut client =
+            BenchClient::connect(errand.address, errand.key.as_ref(), errand.answer_timeout)?;
+        let session = Arc::new(Session::new());
+        let reports = Arc::new(Reports::default());
+        let (ours, heard) = (Arc::clone(&session), Arc::clone(&reports));
+        let (spec, server) = (errand.client.clone(), errand.server.clone());
+        let work = move || {
+            let outcome = client.run(&spec, &server, &ours, &|role, interval| {
+                heard.lock().push((Clock.now(), role, interval.clone()));
+            });
+            heard.over.store(true, Ordering::Relaxed);
+            outcome.map(drop)
+        };
+        let thread = std::thread::Builder::new()
+            .name("workload".into())
+            .spawn(work)
+            .context("starting the workload")?;
+        Ok(Self {
+            session,
+            reports,
+            thread: Some(thread),
+        })
+    }
+
+    /// The reason, where it has ended before it was told to.
+    fn check(&mut self) -> anyhow::Result<()> {
+        if !self.reports.over.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        if let Some(thread) = self.thread.take() {
+            thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        }
+        anyhow::bail!("the workload ended before it was measured; the server may limit its time")
+    }
+
+    fn stop(&mut self) {
+        self.session.stop();
+        if let Some(thread) = self.thread.take() {
+            // It was told to stop: how it ended does not matter any more.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Reports {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(Instant, Role, Interval)>> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What one end reported between two times.
+    fn between(&self, wanted: Role, from: Instant, until: Instant) -> Totals {
+        let mut totals = Totals::default();
+        for (at, role, interval) in self.lock().iter() {
+            if *role == wanted && *at > from && *at <= until {
+                totals.add(interval);
+            }
+        }
+        totals
+    }
+}
+
+impl Subject for HostSubject<'_> {
+    fn look(&mut self, time: Duration) -> anyhow::Result<Sight> {
+        self.run.check()?;
+        let remote = self.errand.address.ip();
+        let own = std::process::id();
+        let filter: Filter = format!("dst {remote} and pid = {own}")
+            .parse()
+            .context("the filter for our own connections")?;
+        let watched = watch(self.output, &self.netns, filter.clone(), time)?;
+        self.run.check()?;
+        let flows = Seen::new(&watched, &Netns::Own).rows(&filter);
+        let client = self
+            .run
+            .reports
+            .between(Role::Client, watched.began, watched.ended);
+        let server = self
+            .run
+            .reports
+            .between(Role::Server, watched.began, watched.ended);
+        let response_us = client.response_us();
+        let measure = Measure {
+            duration_s: watched.ended.since(watched.began).as_secs_f64(),
+            goodput_bps: server.goodput_bps().max(client.goodput_bps()),
+            operations_per_s: response_us.map(|_| client.operations_per_s()),
+            response_us,
+            srtt_us: flows.first().and_then(|flow| flow.srtt_us),
+            local_drops_pkts: 0,
+        };
+        Ok(Sight { measure, flows })
+    }
+
+    fn wait(&mut self, time: Duration) -> anyhow::Result<()> {
+        wait(
+            self.output,
+            "settling".into(),
+            time,
+            Some(&self.run.reports.over),
+        );
+        self.run.check()
+    }
+
+    fn can_reconnect(&self) -> bool {
+        true
+    }
+
+    fn reconnect(&mut self) -> anyhow::Result<()> {
+        self.run.stop();
+        self.run = Run::start(&self.errand)?;
+        Ok(())
+    }
+
+    fn on_listener(&self, _change: &Change) -> anyhow::Result<Option<Change>> {
+        // It is on the other host.
+        Ok(None)
+    }
+}
