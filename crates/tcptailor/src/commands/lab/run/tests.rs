@@ -101,7 +101,7 @@ fn a_cell_is_a_row_of_medians_with_a_range() {
     let slow = [4, 3, 8].map(|mbit| outcome(mbit, &[])).to_vec();
     let (screen, document) = shown([slow, vec![outcome(9, &[])]]);
     let words: Vec<&str> = line(&screen, "slow").split_whitespace().collect();
-    let expected = "slow 4 Mbit/s 3 to 8 Mbit/s 3/3 904 us 2 ms congestion 90% 2 KiB 7 55 us";
+    let expected = "slow 4 Mbit/s 3 to 8 3/3 904 us 2 ms congestion 90% 2 KiB 7 55 us";
     assert_eq!(words.join(" "), expected, "{screen}");
     assert!(screen.contains("claims that hold: 2 of 2"), "{screen}");
     assert!(document.failed_claims().next().is_none());
