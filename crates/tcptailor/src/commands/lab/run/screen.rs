@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::mem::discriminant;
 
+use comfy_table::{ColumnConstraint, Width};
 use lab::{Amount, Caveat, Cell, Outcome, Scenario, stats};
 
 use super::Ran;
@@ -10,6 +11,11 @@ use super::document::Document;
 use crate::commands::fit::story;
 use crate::human;
 use crate::output;
+
+/// Names of cells that are longer may be broken anywhere.
+const CELL_COLUMNS_MIN: u16 = 20;
+/// Between columns.
+const PADDING: u16 = 2;
 
 /// All runs of one cell.
 struct Runs<'r> {
@@ -116,6 +122,25 @@ fn table(scenario: &Scenario, rows: &[Runs<'_>]) -> String {
         .filter(|&column| header[column] != "LIMIT")
         .collect();
     output::align_right(&mut table, &numbers);
+    for (index, name) in header.iter().enumerate() {
+        // Where the table is too wide, these are broken between words only.
+        let longest = match *name {
+            "CELL" => rows
+                .iter()
+                .map(|runs| label(scenario, runs.cell).len())
+                .max(),
+            "LIMIT" => base::Limit::ALL
+                .iter()
+                .map(|limit| limit.name().len())
+                .max(),
+            _ => None,
+        };
+        let width = longest.map(|longest| u16::try_from(longest).unwrap_or(u16::MAX));
+        if let (Some(width), Some(column)) = (width, table.column_mut(index)) {
+            let width = Width::Fixed(width.min(CELL_COLUMNS_MIN) + PADDING);
+            column.set_constraint(ColumnConstraint::LowerBoundary(width));
+        }
+    }
     output::render(&table)
 }
 

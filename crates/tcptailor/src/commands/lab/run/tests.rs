@@ -165,3 +165,21 @@ fn a_cell_without_a_usable_run_is_no_result() {
     check([good(), vec![failed("no such option".into())]], false);
     check([good(), vec![failed("once".into()), outcome(1, &[])]], true);
 }
+
+#[test]
+fn names_stay_whole_in_a_table_that_is_too_wide() {
+    let slow: Vec<Outcome> = [401, 389]
+        .map(|mbit| Outcome {
+            limits: vec![(base::Limit::Application, 1.0)],
+            ..outcome(mbit, &[])
+        })
+        .to_vec();
+    let scenario = SCENARIO.replace("\"fast\"", "\"acknowledged-late\"");
+    let scenario = Scenario::parse("example.toml", &scenario).expect("a scenario");
+    let cells = scenario.trials();
+    let ran = ran([slow.clone(), slow]);
+    let document = Document::new(&scenario, &cells, &ran, Engine::Kernel);
+    let screen = screen::render(&scenario, &cells, &ran, &document);
+    assert!(screen.contains("acknowledged-late "), "{screen}");
+    assert!(screen.contains("application"), "{screen}");
+}
