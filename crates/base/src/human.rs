@@ -1,13 +1,17 @@
 //! Numbers in sentences and tables for people: three digits that count, a space, a unit.
 //!
-//! They are rounded and never read back. Where a value is a setting it is printed by its type
-//! ([`Rate`], [`crate::Bytes`], [`crate::format_duration`]) as people type it; JSON carries numbers.
+//! They are rounded and never read back. A setting is printed by its type ([`Rate`],
+//! [`crate::Bytes`], [`crate::format_duration`]) as people type it; JSON carries the numbers.
 
 use alloc::format;
 use alloc::string::String;
 use core::time::Duration;
 
 use crate::Rate;
+
+const RATES: [&str; 5] = ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"];
+const SIZES: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+const TIMES: [&str; 3] = ["us", "ms", "s"];
 
 /// A rate: `94.1 Mbit/s`.
 #[must_use]
@@ -18,21 +22,20 @@ pub fn rate(rate: Rate) -> String {
 /// A rate in bit/s: `26.0 Mbit/s`.
 #[must_use]
 pub fn bps(bits_per_second: u64) -> String {
-    const UNITS: &[&str] = &["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"];
-    scaled(bits_per_second as f64, 1000.0, UNITS)
+    scaled(bits_per_second as f64, 1000.0, &RATES)
 }
 
 /// An amount of data: `1.25 MiB`. A buffer or a window, which is compared with a setting to the
 /// byte, is a [`count`] of bytes.
 #[must_use]
 pub fn bytes(bytes: u64) -> String {
-    scaled(bytes as f64, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
+    scaled(bytes as f64, 1024.0, &SIZES)
 }
 
 /// A time: `44.0 ms`.
 #[must_use]
 pub fn time(time: Duration) -> String {
-    scaled(time.as_nanos() as f64 / 1e3, 1000.0, &["us", "ms", "s"])
+    scaled(time.as_nanos() as f64 / 1e3, 1000.0, &TIMES)
 }
 
 /// A time in microseconds: `317 us`.
@@ -67,6 +70,15 @@ pub fn count(number: impl Into<u64>, noun: &str) -> String {
 #[must_use]
 pub fn flag(on: bool) -> String {
     if on { "on" } else { "off" }.into()
+}
+
+/// Whether `word` is a unit of this module, which no line should part from its number.
+#[must_use]
+pub fn is_unit(word: &str) -> bool {
+    word == "%"
+        || [&RATES[..], &SIZES, &TIMES]
+            .iter()
+            .any(|units| units.contains(&word))
 }
 
 /// Three digits, in the largest unit that leaves at least one before the point. Nothing is finer
@@ -114,6 +126,16 @@ mod tests {
         check(micros(317), "317 us");
         check(micros(44_012), "44.0 ms");
         check(micros(99_960), "100 ms");
+    }
+
+    #[test]
+    fn every_unit_is_known_as_one() {
+        let shown = [bps(0), bps(1 << 40), bytes(1 << 20), micros(1), share(0.5)];
+        for text in shown {
+            let (_, unit) = text.split_once(' ').expect("a number and a unit");
+            assert!(is_unit(unit), "{unit}");
+        }
+        assert!(!is_unit("segments"));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! What the emulated path carries, with kernel TCP (CUBIC) at both ends.
 //!
-//! `cargo bench -p tcptailor-linux --bench emulator [-- RUNS [SECONDS [CASE]]]` prints goodput, its share
-//! of what the rate allows, lateness, and the processor time of the emulator's thread. It needs
-//! root, or a user namespace (`unshare -rn`) and a TUN device node that may be opened.
+//! `cargo bench -p tcptailor-linux --bench emulator [-- RUNS [SECONDS [CASE]]]` prints goodput, its
+//! share of what the rate allows, lateness, and the processor time of the emulator's thread. It
+//! needs root, or a user namespace (`unshare -rn`) and a TUN device node that may be opened.
 
 use std::fs;
 use std::io::{Read, Write};

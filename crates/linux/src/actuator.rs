@@ -293,6 +293,15 @@ impl Setting {
 
 impl Site {
     fn of(target: &Target, knob: &Knob) -> Result<Self> {
+        if matches!(target, Target::Socket { .. }) && knob.name == "mss" {
+            // do_tcp_setsockopt would take it and tcp_sync_mss would not look at it any more: the
+            // segment size was agreed in the handshake.
+            return Err(Error::Refused {
+                what: format!("mss of the {target}"),
+                reason: "it is agreed when a connection opens; set route.advmss for new ones"
+                    .into(),
+            });
+        }
         Ok(match (target, knob.linux) {
             (Target::Socket { pid, cookie, .. }, LinuxSite::SocketOption { .. }) => Self::Socket {
                 pid: *pid,

@@ -161,6 +161,28 @@ pub fn process_info(pid: u32) -> Option<Arc<ProcessInfo>> {
     }))
 }
 
+/// When a process started, in clock ticks since the boot: with it, a number that was given again is
+/// told from the process that had it before. `None` where there is none, or it has ended and was
+/// only not waited for yet.
+pub(crate) fn process_start_ticks(pid: u32) -> Option<u64> {
+    start_ticks_in(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Field 22 of `/proc/PID/stat` (proc(5)), counted behind the command in field 2. The command is
+/// whatever the process calls itself: it may hold spaces and brackets, and bytes that are no text
+/// (the kernel cuts it at 15 bytes, also within a letter).
+fn start_ticks_in(stat: &[u8]) -> Option<u64> {
+    const FIELDS_FROM_STATE: usize = 22 - 3;
+    let command_end = stat.iter().rposition(|&byte| byte == b')')?;
+    let behind = std::str::from_utf8(&stat[command_end + 1..]).ok()?;
+    let mut fields = behind.split_ascii_whitespace();
+    let has_ended = matches!(fields.clone().next(), Some("Z" | "X"));
+    if has_ended {
+        return None;
+    }
+    fields.nth(FIELDS_FROM_STATE)?.parse().ok()
+}
+
 /// CPU time that all threads of a process have used since it began, to the nanosecond; `None` where
 /// it is gone. Needs no privilege.
 #[must_use]
@@ -247,6 +269,24 @@ mod tests {
             assert!(!owner.process.cmdline.contains('\0'));
         }
         assert!(SocketOwners::of_processes([pid]).of(0).is_empty());
+    }
+
+    #[test]
+    fn the_start_is_found_behind_any_name() {
+        let check = |name: &[u8], state: &str, expected| {
+            let mut stat = [b"17 (", name, b") "].concat();
+            stat.extend_from_slice(state.as_bytes());
+            stat.extend_from_slice(b" 1 17 17 0 -1 4194560 1 0 0 0 2 3 4 5 20 0 1 0 4711 8 9\n");
+            assert_eq!(start_ticks_in(&stat), expected, "{name:?}");
+        };
+        check(b"sleep", "S", Some(4711));
+        check(b"a) R 1 2 (b c", "S", Some(4711));
+        // A Cyrillic name, cut within its second letter.
+        check(b"\xd1\x81\xd0", "R", Some(4711));
+        check(b"gone", "Z", None);
+        assert_eq!(start_ticks_in(b"17 (cut"), None);
+        assert_eq!(start_ticks_in(b"17 (cut) S 1 2"), None);
+        assert!(process_start_ticks(std::process::id()).is_some());
     }
 
     #[test]

@@ -165,15 +165,17 @@ pub(crate) fn fit(
     let again = look_again(subject, pattern, &decided)?;
     let mut better = fitting.compare(again.measure);
     tell(Step::LookedAgain(&again))?;
-    if !better && fitting.acts_live() && reaches_new_connections(&decided) {
-        if let Some(again) = look_at_new_connections(subject, pattern)? {
-            better = fitting.compare(again.measure);
-            fitting
-                .changes
-                .iter_mut()
-                .for_each(|change| change.live = false);
-            tell(Step::LookedAtNew(&again))?;
-        }
+    if !better
+        && fitting.acts_live()
+        && reaches_new_connections(&decided)
+        && let Some(again) = look_at_new_connections(subject, pattern)?
+    {
+        better = fitting.compare(again.measure);
+        fitting
+            .changes
+            .iter_mut()
+            .for_each(|change| change.live = false);
+        tell(Step::LookedAtNew(&again))?;
     }
     transaction.verified(better, &fitting.comparison())?;
     if better {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::actuator::Setting;
 use crate::error::Result;
 use crate::netns::{NAMED_DIR, NetnsHandle};
+use crate::process::process_start_ticks;
 
 /// The identity of a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +25,7 @@ impl Place {
         Ok(Self {
             netns_inode: setting.netns_inode()?,
             process_start_ticks: match target {
-                Target::Socket { pid, .. } => process_start(*pid),
+                Target::Socket { pid, .. } => process_start_ticks(*pid),
                 _ => None,
             },
         })
@@ -52,25 +53,11 @@ impl Place {
         match target {
             Target::Socket { pid, .. } => {
                 self.process_start_ticks.is_some()
-                    && process_start(*pid) == self.process_start_ticks
+                    && process_start_ticks(*pid) == self.process_start_ticks
             }
             _ => true,
         }
     }
-}
-
-/// When a process started, in ticks since the boot: field 22 of `/proc/PID/stat`, counted behind
-/// the command, which may hold spaces and brackets. `None` where there is no such process.
-pub(super) fn process_start(pid: u32) -> Option<u64> {
-    const FIELDS_BEHIND_COMMAND: usize = 22 - 3;
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let behind = &stat[stat.rfind(')')? + 1..];
-    let mut fields = behind.split_whitespace();
-    let ended = fields.clone().next() == Some("Z");
-    if ended {
-        return None;
-    }
-    fields.nth(FIELDS_BEHIND_COMMAND)?.parse().ok()
 }
 
 fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {

@@ -336,3 +336,112 @@ fn host_timeline(watched: &Watched) -> HostTimeline {
     }
     timeline
 }
+
+#[cfg(test)]
+mod tests {
+    use base::Bytes;
+    use flow::{Confidence, find_diagnosis};
+
+    use super::*;
+
+    fn trial(scenario: &str) -> Trial {
+        let scenario = lab::find_scenario(scenario).expect("it is part of the program");
+        scenario.trials()[0].trial.clone()
+    }
+
+    #[test]
+    fn only_workloads_of_a_time_are_warmed_up() {
+        let stop = AtomicBool::new(false);
+        let mut workload = trial("wan-bulk").workload;
+        let course = Course::of(&workload, &stop);
+        let time = Duration::from_secs(5);
+        assert_eq!((course.warmup, course.time), (WARM_UP, Some(time)));
+        assert_eq!(course.expected(), Some(WARM_UP + time));
+        if let Workload::Bulk { amount, .. } = &mut workload {
+            *amount = Amount::Bytes(Bytes(1));
+        }
+        let course = Course::of(&workload, &stop);
+        assert_eq!((course.warmup, course.expected()), (Duration::ZERO, None));
+    }
+
+    #[test]
+    fn goodput_is_what_arrives_at_the_end_that_receives() {
+        let totals = |received_bytes| Totals {
+            duration_s: 2.0,
+            received_bytes,
+            ..Totals::default()
+        };
+        let check = |direction: Direction, expected: u64| {
+            let workload = Workload::Bulk {
+                direction,
+                flows: 1,
+                write_size: Bytes(1),
+                amount: Amount::Operations(1),
+            };
+            let found = goodput_bps(&workload, &totals(1_000), &totals(250));
+            assert_eq!(found, expected, "{direction:?}");
+        };
+        check(Direction::Down, 4_000);
+        check(Direction::Both, 5_000);
+        let workload = trial("lan-request").workload;
+        assert_eq!(goodput_bps(&workload, &totals(4), &totals(8)), 32);
+        assert_eq!(
+            goodput_bps(&workload, &Totals::default(), &totals(8)),
+            0,
+            "over no time"
+        );
+    }
+
+    #[test]
+    fn each_limit_has_its_largest_share() {
+        let verdict = |limit, share| Verdict {
+            diagnosis: find_diagnosis("nagle-delack-stall").expect("an id"),
+            limit,
+            share,
+            confidence: Confidence::High,
+            evidence: Vec::new(),
+            next: None,
+            proposals: Vec::new(),
+            remark: String::new(),
+        };
+        let verdicts = [
+            verdict(Some(Limit::Nagle), 0.2),
+            verdict(None, 1.0),
+            verdict(Some(Limit::Congestion), 0.5),
+            verdict(Some(Limit::Nagle), 0.9),
+        ];
+        let expected = [(Limit::Nagle, 0.9), (Limit::Congestion, 0.5)];
+        assert_eq!(shares(&verdicts), expected);
+        assert_eq!(shares(&[]), []);
+    }
+
+    #[test]
+    fn what_was_not_set_is_a_doubt() {
+        let doubt = |trial: &Trial, got: &str| other_congestion(trial, got).is_some();
+        let mut trial = trial("wan-bulk");
+        assert!(
+            doubt(&trial, "bbr"),
+            "a lab begins with {DEFAULT_CONGESTION}"
+        );
+        assert!(!doubt(&trial, DEFAULT_CONGESTION));
+        assert!(!doubt(&trial, ""), "the kernel did not say");
+        let bbr = KnobValue::Name("bbr".into());
+        trial.client.settings.insert("congestion", bbr.clone());
+        assert!(doubt(&trial, "cubic") && !doubt(&trial, "bbr"));
+        trial.client.settings.clear();
+        trial.client.settings.insert("route.congctl", bbr);
+        assert!(!doubt(&trial, "bbr"), "the route decides");
+
+        let lacking = Error::Unsupported {
+            what: "x".into(),
+            hint: "y".into(),
+        };
+        let caveat = not_applied("net.ipv4.tcp_sack", lacking).expect("a doubt");
+        assert!(
+            caveat
+                .to_string()
+                .starts_with("net.ipv4.tcp_sack was not set")
+        );
+        assert!(not_applied("mtu", Error::Peer("gone".into())).is_err());
+    }
+}

@@ -8,14 +8,14 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use base::{Bytes, Instant};
+use base::{Bytes, Instant, KnobValue};
 use lab::{Amount, Workload};
 use rustix::net::{Shutdown, shutdown};
 use socket2::SockRef;
 
 use super::protocol::{
     Channel, FromClient, FromServer, Key, Limits, Nonce, Nonces, PROTOCOL, Prover,
-    REQUEST_BYTES_MAX,
+    REQUEST_BYTES_MAX, harmless,
 };
 use super::pulse::{self, Next};
 use crate::clock::Clock;
@@ -29,6 +29,8 @@ use crate::workload::{
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connections beside those of clients that may be at their first words.
 const STRANGERS_MAX: usize = 64;
+/// Time that a client has to end a run that this end has cut off.
+const END_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time from look to look whether the server is to stop.
 const STOP_LOOK: Duration = Duration::from_secs(1);
 
@@ -162,13 +164,20 @@ impl Serve {
                 if present >= self.limits.clients as usize + STRANGERS_MAX {
                     continue;
                 }
-                scope.spawn(move || {
+                let visited = move || {
                     let _visit = visit;
                     let was_client = self.receive(stream, remote, on_event);
                     if one_off && was_client {
                         self.stopper().stop();
                     }
-                });
+                };
+                if let Err(error) = std::thread::Builder::new().spawn_scoped(scope, visited) {
+                    // At the limit of threads; those that are there go on.
+                    on_event(Event::Refused {
+                        client: remote,
+                        reason: format!("no thread is left for it: {error}"),
+                    });
+                }
             }
         })
     }
@@ -273,12 +282,14 @@ impl Serve {
         let mut heard_at = Clock.now();
         while !self.stopping.load(Ordering::Relaxed) {
             match channel.receive(STOP_LOOK) {
-                Ok(Some(FromClient::Prepare { run })) => {
+                Ok(Some(FromClient::Prepare { mut run })) => {
+                    let wish = &mut run.sockets.default_congestion;
+                    wish.take_if(|name| !is_loaded_congestion(name));
                     let outcome = self.run_one(channel, &run)?;
                     on_event(Event::Ran {
                         client: channel.remote(),
                         workload: Box::new(run.workload),
-                        outcome: outcome.map(Box::new),
+                        outcome: outcome.map(Box::new).map_err(|reason| harmless(&reason)),
                     });
                 }
                 Ok(Some(FromClient::Alive | FromClient::Stop)) => {}
@@ -316,6 +327,14 @@ impl Serve {
     /// Whether a run is sound and within the limits as far as it says them beforehand.
     fn allow(&self, run: &RunSpec) -> Result<(), String> {
         run.check()?;
+        if let Some(KnobValue::Name(name)) = run.sockets.settings.get("congestion")
+            && !is_loaded_congestion(name)
+        {
+            return Err(format!(
+                "congestion control `{name}` does not exist on this server; there, `sysctl \
+                 {CONGESTION_CONTROLS}` lists those there are"
+            ));
+        }
         let Limits { time, bytes, .. } = self.limits;
         let over = |asked: String, allowed: String| {
             Err(format!(
@@ -381,15 +400,15 @@ impl Serve {
         deadline: Instant,
         say: &dyn Fn(&FromServer) -> Result<()>,
     ) -> Result<()> {
+        let mut cut_off_at = None;
         let mut say_alive = || {
-            if Clock.now() > deadline {
-                session.fail(Error::Peer(format!(
-                    "the limit of {} per run that `tcptailor serve` was given is reached",
-                    base::format_duration(self.limits.time)
-                )));
-            }
-            if self.stopping.load(Ordering::Relaxed) {
-                session.fail(Error::Peer("the server is being stopped".into()));
+            let now = Clock.now();
+            if let Some(reason) = self.reason_to_end(now > deadline) {
+                session.fail(Error::Peer(reason));
+                // A client that does not end its run must not keep its place, or this server.
+                if now.since(*cut_off_at.get_or_insert(now)) >= END_TIMEOUT {
+                    return Err(Error::Peer("the client does not end its run".into()));
+                }
             }
             say(&FromServer::Alive)
         };
@@ -404,6 +423,19 @@ impl Serve {
             )),
         };
         pulse::listen(channel, self.limits.idle, &mut say_alive, &mut on_message)
+    }
+
+    /// Why a run must end now, where it must.
+    fn reason_to_end(&self, is_late: bool) -> Option<String> {
+        if self.stopping.load(Ordering::Relaxed) {
+            return Some("the server is being stopped".into());
+        }
+        is_late.then(|| {
+            format!(
+                "the limit of {} per run that `tcptailor serve` was given is reached",
+                base::format_duration(self.limits.time)
+            )
+        })
     }
 
     /// Opens the way for the data connections: through the common port, or through a listener of
@@ -490,6 +522,17 @@ impl Drop for Place<'_> {
     }
 }
 
+/// The sysctl with the congestion controls that this kernel has loaded.
+const CONGESTION_CONTROLS: &str = "net.ipv4.tcp_available_congestion_control";
+
+/// Whether a congestion control is there already. For a server that runs as root, the kernel would
+/// load a module for any name (Linux 6.18 net/ipv4/tcp_cong.c, tcp_ca_find_autoload): what is
+/// loaded here is not for clients to say.
+fn is_loaded_congestion(name: &str) -> bool {
+    crate::sysctl::read(CONGESTION_CONTROLS)
+        .is_ok_and(|loaded| loaded.split(' ').any(|one| one == name))
+}
+
 fn is_shortage(error: &std::io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -497,7 +540,22 @@ fn is_shortage(error: &std::io::Error) -> bool {
     )
 }
 
+/// Whether only the connection is lost that was to be accepted. accept(2): Linux hands over what
+/// the network has said about it, to be treated like EAGAIN.
 fn is_lost(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind as Kind;
-    matches!(error.kind(), Kind::ConnectionAborted | Kind::Interrupted)
+    matches!(
+        error.raw_os_error(),
+        Some(
+            libc::ECONNABORTED
+                | libc::EINTR
+                | libc::ENETDOWN
+                | libc::EPROTO
+                | libc::ENOPROTOOPT
+                | libc::EHOSTDOWN
+                | libc::ENONET
+                | libc::EHOSTUNREACH
+                | libc::EOPNOTSUPP
+                | libc::ENETUNREACH
+        )
+    )
 }

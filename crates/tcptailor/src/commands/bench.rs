@@ -306,6 +306,10 @@ fn run_one(
     let session = Arc::new(Session::new());
     let stopped = Arc::clone(&session);
     let _guard = interrupt::on_stop(move || stopped.stop());
+    if interrupt::stopped() {
+        // The signal came before there was anything to stop.
+        session.stop();
+    }
     let workload = &ends.client.workload;
     let receiver = receiving_end(workload);
     let outcome = client.run(&ends.client, &ends.server, &session, &|role, interval| {

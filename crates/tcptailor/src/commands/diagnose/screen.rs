@@ -7,7 +7,7 @@ use base::{Live, human};
 use flow::Side;
 
 use super::document::{ChangeRow, Direction, Document, FlowRow, VerdictRow};
-use crate::output;
+use crate::output::{self, push_wrapped};
 
 /// Rows without a finding that are shown unless everything is asked for.
 const OTHER_ROWS_MAX: usize = 20;
@@ -216,27 +216,6 @@ fn push_evidence(text: &mut String, verdict: &VerdictRow) {
     for line in output::render(&table).lines() {
         writeln!(text, " {line}").expect("a String grows");
     }
-}
-
-/// Appends words in lines of at most 100 columns; `used` columns of the first are taken.
-fn push_wrapped(text: &mut String, words: &str, indent: &str, used: usize) {
-    let mut column = used;
-    let mut first = true;
-    for word in words.split_whitespace() {
-        let width = word.chars().count();
-        if !first && column + 1 + width > 100 {
-            text.push('\n');
-            text.push_str(indent);
-            column = indent.len();
-        } else if !first {
-            text.push(' ');
-            column += 1;
-        }
-        text.push_str(word);
-        column += width;
-        first = false;
-    }
-    text.push('\n');
 }
 
 fn summary(document: &Document, shown: usize) -> String {

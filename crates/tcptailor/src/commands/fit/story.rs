@@ -12,7 +12,11 @@ use crate::tailor::{ChangeMade, Ending, Fitting, Pattern, Step};
 
 /// What is wrong, and on which path.
 pub(crate) fn opening(fault: &Fault, trial: &Trial) -> String {
-    format!("{}\n\npath      {}", fault.about, path(&trial.path))
+    format!(
+        "{}\n\npath      {}\n          real Linux TCP at both ends",
+        fault.about,
+        path(&trial.path)
+    )
 }
 
 /// `1gbit each way, 200us round trip, queue 1000p`.
@@ -31,13 +35,22 @@ pub(crate) fn path(path: &PathSpec) -> String {
         };
     };
     let rtt = base::format_duration(forward.delay + reverse.delay);
-    let rate = forward
-        .rate
-        .map_or_else(|| "no rate limit".into(), |rate| rate.to_string());
-    format!(
-        "{rate}, {rtt} round trip, queue {}, MTU {}; real Linux TCP at both ends",
-        forward.queue, mtu.0
-    )
+    let rate = |link: &link::LinkSpec| {
+        link.rate
+            .map_or_else(|| "no rate limit".into(), |rate| rate.to_string())
+    };
+    let rate = both_ways(rate(forward), &rate(reverse));
+    let queue = both_ways(forward.queue.to_string(), &reverse.queue.to_string());
+    format!("{rate}, {rtt} round trip, queue {queue}, MTU {}", mtu.0)
+}
+
+/// One text where both directions are the same.
+fn both_ways(up: String, down: &str) -> String {
+    if up == down {
+        up
+    } else {
+        format!("{up} up and {down} down")
+    }
 }
 
 /// Who runs where.

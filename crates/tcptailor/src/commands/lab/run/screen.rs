@@ -4,12 +4,18 @@ use std::fmt::Write;
 use std::mem::discriminant;
 
 use base::human;
+use comfy_table::{ColumnConstraint, Width};
 use lab::{Amount, Caveat, Cell, Outcome, Scenario, stats};
 
 use super::Ran;
 use super::document::Document;
 use crate::commands::fit::story;
 use crate::output;
+
+/// Names of cells that are longer may be broken anywhere.
+const CELL_COLUMNS_MIN: u16 = 20;
+/// Between columns.
+const PADDING: u16 = 2;
 
 /// All runs of one cell.
 struct Runs<'r> {
@@ -72,34 +78,42 @@ fn heading(scenario: &Scenario, cells: &[Cell]) -> String {
 
 fn table(scenario: &Scenario, rows: &[Runs<'_>]) -> String {
     let several = scenario.runs > 1;
+    let timed = rows
+        .iter()
+        .flat_map(|runs| &runs.all)
+        .any(|outcome| outcome.response_us.is_some());
     let mut header = vec!["", "CELL", "GOODPUT"];
     if several {
         header.extend(["RANGE", "RUNS"]);
     }
-    header.extend(["P50", "P99", "LIMIT", "QUEUE", "DROPS", "LATE"]);
+    if timed {
+        header.extend(["P50", "P99"]);
+    }
+    header.extend(["LIMIT", "QUEUE", "DROPS", "LATE"]);
     let mut table = output::table(&header);
     for runs in rows {
+        let goodput = runs.median(|outcome| Some(outcome.goodput_bps));
+        let goodput = human::bps(goodput.unwrap_or(0));
         let mut row = vec![
             if runs.usable == 0 { "!" } else { "" }.to_owned(),
             label(scenario, runs.cell),
-            human::bps(
-                runs.median(|outcome| Some(outcome.goodput_bps))
-                    .unwrap_or(0),
-            ),
         ];
-        if several {
-            row.push(runs.goodput_range());
-            row.push(format!("{}/{}", runs.usable, runs.all.len()));
+        let range = several.then(|| runs.goodput_range(&goodput));
+        row.push(goodput);
+        if let Some(range) = range {
+            row.extend([range, format!("{}/{}", runs.usable, runs.all.len())]);
         }
-        let micros = |value: Option<u64>| value.map_or_else(String::new, human::micros);
+        if timed {
+            row.extend([
+                micros(runs.median(|outcome| Some(outcome.response_us?.p50))),
+                micros(runs.median(|outcome| Some(outcome.response_us?.p99))),
+            ]);
+        }
+        let dropped = runs.median(|outcome| Some(drops(outcome)));
         row.extend([
-            micros(runs.median(|outcome| Some(outcome.response_us?.p50))),
-            micros(runs.median(|outcome| Some(outcome.response_us?.p99))),
             runs.limit(),
             human::bytes(runs.largest(queue).unwrap_or(0)),
-            runs.median(|outcome| Some(drops(outcome)))
-                .unwrap_or(0)
-                .to_string(),
+            dropped.unwrap_or(0).to_string(),
             micros(runs.largest(lateness)),
         ]);
         table.add_row(row);
@@ -108,7 +122,30 @@ fn table(scenario: &Scenario, rows: &[Runs<'_>]) -> String {
         .filter(|&column| header[column] != "LIMIT")
         .collect();
     output::align_right(&mut table, &numbers);
+    for (index, name) in header.iter().enumerate() {
+        // Where the table is too wide, these are broken between words only.
+        let longest = match *name {
+            "CELL" => rows
+                .iter()
+                .map(|runs| label(scenario, runs.cell).len())
+                .max(),
+            "LIMIT" => base::Limit::ALL
+                .iter()
+                .map(|limit| limit.name().len())
+                .max(),
+            _ => None,
+        };
+        let width = longest.map(|longest| u16::try_from(longest).unwrap_or(u16::MAX));
+        if let (Some(width), Some(column)) = (width, table.column_mut(index)) {
+            let width = Width::Fixed(width.min(CELL_COLUMNS_MIN) + PADDING);
+            column.set_constraint(ColumnConstraint::LowerBoundary(width));
+        }
+    }
     output::render(&table)
+}
+
+fn micros(value: Option<u64>) -> String {
+    value.map_or_else(String::new, human::micros)
 }
 
 /// The cell without the scenario's name, unless there is nothing else.
@@ -170,11 +207,11 @@ impl<'r> Runs<'r> {
     }
 
     /// Where the median of goodput lies, by resampling.
-    fn goodput_range(&self) -> String {
+    fn goodput_range(&self, median: &str) -> String {
         let values = self.values(|outcome| Some(outcome.goodput_bps));
         let interval = stats::median_interval(&values, self.cell.trial.seed);
         match interval.filter(|_| values.len() > 1) {
-            Some(interval) => range(interval.low as u64, interval.high as u64),
+            Some(interval) => range(interval.low as u64, interval.high as u64, median),
             None => String::new(),
         }
     }
@@ -201,13 +238,17 @@ impl<'r> Runs<'r> {
     }
 }
 
-/// `1.24 to 1.28 Mbit/s`.
-fn range(low: u64, high: u64) -> String {
-    let (low, high) = (human::bps(low), human::bps(high));
-    match (low.split_once(' '), high.split_once(' ')) {
-        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} to {high}"),
-        _ => format!("{low} to {high}"),
-    }
+/// `1.24 to 1.28` where the unit is that of the median, which stands beside it.
+fn range(low: u64, high: u64, median: &str) -> String {
+    let unit = median.split_once(' ').map_or("", |(_, unit)| unit);
+    let [low, high] = [low, high].map(|bps| {
+        let text = human::bps(bps);
+        match text.split_once(' ') {
+            Some((number, same)) if same == unit => number.to_owned(),
+            _ => text,
+        }
+    });
+    format!("{low} to {high}")
 }
 
 /// Each kind of doubt once per cell: its worst, and how many runs have it.

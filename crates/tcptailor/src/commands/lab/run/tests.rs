@@ -101,8 +101,9 @@ fn a_cell_is_a_row_of_medians_with_a_range() {
     let slow = [4, 3, 8].map(|mbit| outcome(mbit, &[])).to_vec();
     let (screen, document) = shown([slow, vec![outcome(9, &[])]]);
     let words: Vec<&str> = line(&screen, "slow").split_whitespace().collect();
-    let expected = "slow 4 Mbit/s 3 to 8 Mbit/s 3/3 904 us 2 ms congestion 90% 2 KiB 7 55 us";
+    let expected = "slow 4.00 Mbit/s 3.00 to 8.00 3/3 904 us 2.00 ms congestion 2.00 KiB 7 55 us";
     assert_eq!(words.join(" "), expected, "{screen}");
+    assert_eq!(line(&screen, "90").trim(), "90 %", "{screen}");
     assert!(screen.contains("claims that hold: 2 of 2"), "{screen}");
     assert!(document.failed_claims().next().is_none());
     assert!(!screen.contains("CAVEAT"), "{screen}");
@@ -120,11 +121,11 @@ fn runs_that_must_not_be_used_are_marked_and_left_out() {
     ];
     let fast = vec![outcome(9, &[late(800, true)])];
     let (screen, document) = shown([slow, fast]);
-    assert!(line(&screen, "slow").contains("4 Mbit/s"), "{screen}");
+    assert!(line(&screen, "slow").contains("4.00 Mbit/s"), "{screen}");
     assert!(line(&screen, "slow").contains("2/3"), "{screen}");
     let fast = line(&screen, "!");
     assert!(
-        fast.contains("9 Mbit/s") && fast.contains("0/1"),
+        fast.contains("9.00 Mbit/s") && fast.contains("0/1"),
         "{screen}"
     );
     assert!(line(&screen, "! no usable run").contains("not judged"));
@@ -164,4 +165,22 @@ fn a_cell_without_a_usable_run_is_no_result() {
     check([good(), Vec::new()], false);
     check([good(), vec![failed("no such option".into())]], false);
     check([good(), vec![failed("once".into()), outcome(1, &[])]], true);
+}
+
+#[test]
+fn names_stay_whole_in_a_table_that_is_too_wide() {
+    let slow: Vec<Outcome> = [401, 389]
+        .map(|mbit| Outcome {
+            limits: vec![(base::Limit::Application, 1.0)],
+            ..outcome(mbit, &[])
+        })
+        .to_vec();
+    let scenario = SCENARIO.replace("\"fast\"", "\"acknowledged-late\"");
+    let scenario = Scenario::parse("example.toml", &scenario).expect("a scenario");
+    let cells = scenario.trials();
+    let ran = ran([slow.clone(), slow]);
+    let document = Document::new(&scenario, &cells, &ran, Engine::Kernel);
+    let screen = screen::render(&scenario, &cells, &ran, &document);
+    assert!(screen.contains("acknowledged-late "), "{screen}");
+    assert!(screen.contains("application"), "{screen}");
 }
