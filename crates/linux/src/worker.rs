@@ -455,7 +455,10 @@ mod tests {
             panic!("a summary comes last");
         };
         assert_eq!(summary.all_received_bytes, 4_000);
-        assert_eq!(summary.congestion, "cubic");
+        assert_eq!(
+            summary.congestion,
+            crate::workload::settable_congestion("cubic")
+        );
 
         write_line(&mut server_orders, &Order { stop: true }).expect("room in the pipe");
         serving.join().expect("no panic").expect("the server ends");
