@@ -2,6 +2,7 @@
 //!
 //! Nothing here remembers anything; what must survive a crash is the work of [`crate::journal`].
 
+use std::borrow::Cow;
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
@@ -239,7 +240,7 @@ impl Setting {
     pub fn shell_command(&self, target: &Target, value: &KnobValue) -> Result<String> {
         let inside = |program: &str| match target.netns() {
             Netns::Own => program.to_owned(),
-            Netns::Named(name) => format!("ip netns exec {name} {program}"),
+            Netns::Named(name) => format!("ip netns exec {} {program}", quoted(name)),
             Netns::OfProcess(pid) => format!("nsenter --net --target {pid} {program}"),
         };
         Ok(match &self.site {
@@ -253,10 +254,14 @@ impl Setting {
                     None => format!("# the route {route} has parts that `ip route` cannot say"),
                 })
             })?,
-            Site::Mtu(name) => inside(&format!("ip link set dev {name} mtu {value}")),
-            Site::Txqueuelen(name) => inside(&format!("ip link set dev {name} txqueuelen {value}")),
+            Site::Mtu(name) => inside(&format!("ip link set dev {} mtu {value}", quoted(name))),
+            Site::Txqueuelen(name) => inside(&format!(
+                "ip link set dev {} txqueuelen {value}",
+                quoted(name)
+            )),
             Site::Qdisc(link) => {
                 let queue = self.inside(|| qdisc::read(link))?;
+                let link = quoted(link);
                 match queue.kind.as_str() {
                     "pfifo" | "bfifo" => inside(&format!(
                         "tc qdisc change dev {link} root handle {:x}: {} limit {value}",
@@ -422,7 +427,17 @@ fn sysctl_text(value: &KnobValue) -> String {
     }
 }
 
-/// The name of an interface in the namespace of the calling thread.
+/// A name as one word of a shell. Linux 6.18 net/core/dev.c, dev_valid_name, keeps little out of the
+/// name of an interface: `;reboot;` is one, and a container names its own.
+fn quoted(name: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.@".contains(c);
+    if !name.is_empty() && name.chars().all(is_plain) {
+        return name.into();
+    }
+    format!("'{}'", name.replace('\'', r"'\''")).into()
+}
+
+/// The name of an interface in the namespace of the calling thread, as a word of a shell.
 fn link_name(index: u32) -> Option<String> {
     let any = rustix::net::socket(
         rustix::net::AddressFamily::INET,
@@ -430,5 +445,21 @@ fn link_name(index: u32) -> Option<String> {
         None,
     )
     .ok()?;
-    rustix::net::netdevice::index_to_name(&any, index).ok()
+    let name = rustix::net::netdevice::index_to_name(&any, index).ok()?;
+    Some(quoted(&name).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_stays_one_word_of_the_shell() {
+        let check = |name: &str, expected: &str| assert_eq!(quoted(name), expected);
+        check("eth0.5", "eth0.5");
+        check("veth@if3", "veth@if3");
+        check(";reboot;", "';reboot;'");
+        check("$(x)'`y`", r"'$(x)'\''`y`'");
+        check("", "''");
+    }
 }

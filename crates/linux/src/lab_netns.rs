@@ -62,13 +62,19 @@ impl LabNetns {
 
     fn create_named(name: String) -> Result<Self> {
         let (file, mounted) = std::thread::scope(|scope| {
-            scope
-                .spawn(|| enter_new(&name))
+            std::thread::Builder::new()
+                .spawn_scoped(scope, || enter_new(&name))
+                .map_err(Error::os("start a thread"))?
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
-        let handle = file.try_clone().map_err(Error::os("dup of a namespace"))?;
+        let handle = file.try_clone();
+        // First, so that the name is taken away whatever happens next.
         own().insert(name.clone(), Own { file, mounted });
+        let handle = handle.map_err(|source| {
+            remove_own(&name);
+            Error::os("dup of a namespace")(source)
+        })?;
         Ok(Self {
             handle: NetnsHandle::from_file(Netns::Named(name.clone()), handle),
             name,
@@ -98,11 +104,16 @@ impl LabNetns {
 
 impl Drop for LabNetns {
     fn drop(&mut self) {
-        let found = own().remove(&self.name);
-        if let Some(path) = found.and_then(|own| own.mounted) {
-            // A failure leaves a name that the next start removes.
-            let _ = remove_mount(&path);
-        }
+        remove_own(&self.name);
+    }
+}
+
+/// Removes the name of a namespace that this process made.
+fn remove_own(name: &str) {
+    let found = own().remove(name);
+    if let Some(path) = found.and_then(|own| own.mounted) {
+        // A failure leaves a name that the next start removes.
+        let _ = remove_mount(&path);
     }
 }
 

@@ -84,17 +84,19 @@ impl NetnsHandle {
     /// Sockets, TUN devices and child processes made there stay in the namespace.
     ///
     /// # Errors
-    /// Where the namespace may not be entered.
+    /// Where the namespace may not be entered, or no thread can be started.
     ///
     /// # Panics
     /// Where `work` panics.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         std::thread::scope(|scope| {
-            scope
-                .spawn(|| {
-                    self.enter()?;
-                    Ok(work())
-                })
+            let inside = || {
+                self.enter()?;
+                Ok(work())
+            };
+            std::thread::Builder::new()
+                .spawn_scoped(scope, inside)
+                .map_err(Error::os("start a thread"))?
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
