@@ -9,8 +9,8 @@ use super::draft::{Draft, Step, high_if, raised_maximum};
 use super::next::next_limit;
 use super::small_writes::of_all_time;
 use super::thresholds::{
-    AT_CAP, FIXED_BUFFER_SHARE, FULL_BUFFER, MEMORY_PER_SEGMENT, QUEUED_BDPS, SEND_BUFFER_SHARE,
-    SMALL_SEGMENT, SMALLEST_SNDBUF, USUAL_WMEM_MAX, WAKE_SHARE,
+    AT_CAP, FEW_SEGMENTS, FIXED_BUFFER_SHARE, FULL_BUFFER, MEMORY_PER_SEGMENT, QUEUED_BDPS,
+    SEND_BUFFER_SHARE, SMALL_SEGMENT, SMALLEST_SNDBUF, USUAL_WMEM_MAX, WAKE_SHARE,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts, window_room_bytes};
 use crate::verdict::{Confidence, Verdict};
@@ -119,10 +119,14 @@ fn sends_small_segments(sender: &Timeline) -> bool {
 }
 
 /// More in flight than the path holds: the path is full and a larger buffer only grows its queue.
+/// A few segments are no queue, however short the path is (one is 64 KiB long on loopback).
 fn queues(sender: &Timeline) -> bool {
     let out = sender.median(base::FlowSample::bytes_out);
+    let few = sender
+        .mss_bytes()
+        .map_or(0, |mss| u64::from(mss) * FEW_SEGMENTS);
     match (out, sender.bdp_bytes()) {
-        (Some(out), Some(bdp)) if bdp > 0 => out as f64 > bdp as f64 * QUEUED_BDPS,
+        (Some(out), Some(bdp)) if bdp > 0 => out > few && out as f64 > bdp as f64 * QUEUED_BDPS,
         _ => false,
     }
 }
