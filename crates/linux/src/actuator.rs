@@ -74,10 +74,20 @@ impl Setting {
     /// Checks that `change` can be asked for at all: known knob, fitting target, value in range.
     ///
     /// # Errors
-    /// [`Error::Knob`], [`Error::Refused`] for a destination that cannot be read.
+    /// [`Error::Knob`], [`Error::Refused`] for a destination that cannot be read and for what an
+    /// open connection cannot change.
     pub fn check(change: &Change) -> Result<()> {
         let knob = find_knob(&change.knob)?;
         knob.check(&change.to)?;
+        if matches!(change.target, Target::Socket { .. }) && knob.name == "mss" {
+            // do_tcp_setsockopt would take it and tcp_sync_mss would not look at it any more: the
+            // segment size was agreed in the handshake.
+            return Err(Error::Refused {
+                what: format!("mss of the {}", change.target),
+                reason: "it is agreed when a connection opens; set route.advmss for new ones"
+                    .into(),
+            });
+        }
         Site::of(&change.target, knob).map(drop)
     }
 

@@ -139,10 +139,19 @@ pub(crate) fn remove_mount(path: &Path) -> Result<()> {
         Err(errno) => return Err(Error::errno(format!("unmount {}", path.display()))(errno)),
     }
     match fs::remove_file(path) {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(Error::Os {
-            op: format!("remove {}", path.display()),
-            source,
-        }),
+        // The first `ip netns add` of a machine mounts the directory over itself; a mount that is
+        // older lies hidden below and keeps the file, which is in nobody's way.
+        Err(source)
+            if !matches!(
+                source.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::ResourceBusy
+            ) =>
+        {
+            Err(Error::Os {
+                op: format!("remove {}", path.display()),
+                source,
+            })
+        }
         _ => Ok(()),
     }
 }

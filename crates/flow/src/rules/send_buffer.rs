@@ -3,9 +3,9 @@
 //! `sndbuf_limited_time` is of no use (0 in 11 of 12 flows that were limited so): the signal is
 //! memory in use up to the limit while nothing waits to be sent and every window has room.
 
-use base::{KnobValue, Limit, Live};
+use base::{KnobValue, Limit, Live, human};
 
-use super::draft::{Draft, Step, raised_maximum, show_bytes, show_flag, show_share};
+use super::draft::{Draft, Step, high_if, raised_maximum};
 use super::next::next_limit;
 use super::small_writes::of_all_time;
 use super::thresholds::{
@@ -26,11 +26,7 @@ pub(crate) fn sndbuf_tiny(view: &View<'_>) -> Option<Verdict> {
     }
     let remark = "Lastingly: remove the SO_SNDBUF call. Zero does not mean \"copy nothing\" on \
                   Linux: it is the smallest buffer.";
-    let confidence = if locked == Some(true) {
-        Confidence::High
-    } else {
-        Confidence::Medium
-    };
+    let confidence = high_if(locked == Some(true));
     Some(
         buffer_draft("sndbuf-tiny", share, confidence, view)?
             .propose(view.sender_side, unlock(view))
@@ -72,11 +68,7 @@ pub(crate) fn tcp_wmem_max_cap(view: &View<'_>) -> Option<Verdict> {
     let mss = u64::from(sender.mss_bytes()?);
     let segments = view.needed_bytes(present).div_ceil(mss);
     let memory = segments.saturating_mul(2 * MEMORY_PER_SEGMENT);
-    let confidence = if locked == Some(false) {
-        Confidence::High
-    } else {
-        Confidence::Medium
-    };
+    let confidence = high_if(locked == Some(false));
     Some(
         buffer_draft("tcp-wmem-max-cap", share, confidence, view)?
             .row(
@@ -148,7 +140,7 @@ fn buffer_draft(id: &'static str, share: f64, sure: Confidence, view: &View<'_>)
     let sender = view.sender?;
     let full = format!(
         "used up with nothing left to send, in {} of the samples",
-        show_share(share)
+        human::share(share)
     );
     Some(
         Draft::new(id, of_all_time(sender, share), sure)
@@ -156,21 +148,21 @@ fn buffer_draft(id: &'static str, share: f64, sure: Confidence, view: &View<'_>)
                 "wmem_queued_bytes",
                 format!(
                     "{}, {full}",
-                    show_bytes(sender.median(|s| s.wmem_queued_bytes)?)
+                    human::count(sender.median(|s| s.wmem_queued_bytes)?, "byte")
                 ),
                 format!(
                     "below two thirds of the limit, or less than {} so",
-                    show_share(FIXED_BUFFER_SHARE)
+                    human::share(FIXED_BUFFER_SHARE)
                 ),
             )
             .row(
                 "sndbuf_bytes",
-                show_bytes(view.sent(|s| s.sndbuf_bytes)?),
+                human::count(view.sent(|s| s.sndbuf_bytes)?, "byte"),
                 "as the path needs",
             )
             .row_if(
                 "sndbuf_locked",
-                view.sent(|s| s.sndbuf_locked).map(show_flag),
+                view.sent(|s| s.sndbuf_locked).map(human::flag),
                 "off",
             )
             .row_if(
