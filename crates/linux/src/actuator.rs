@@ -105,6 +105,12 @@ impl Setting {
         self.netns.inode()
     }
 
+    /// What tells the namespace from later ones of the same inode number; see
+    /// [`NetnsHandle::cookie`].
+    pub(crate) fn netns_cookie(&self) -> Option<u64> {
+        self.netns.cookie()
+    }
+
     /// Reads the setting.
     ///
     /// # Errors

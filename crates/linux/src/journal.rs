@@ -338,7 +338,7 @@ impl Transaction<'_> {
             step,
             change: change.clone(),
             old: old.clone(),
-            place: Place::of(&setting, &change.target)?,
+            place: Box::new(Place::of(&setting, &change.target)?),
             time_unix_ms: Clock.unix_millis(),
         })?;
         let written = setting.write(&change.to);

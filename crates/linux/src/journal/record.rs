@@ -38,7 +38,7 @@ pub enum Record {
         /// What there was.
         old: State,
         /// Which target this was, apart from its name.
-        place: Place,
+        place: Box<Place>,
         /// Milliseconds since 1970.
         time_unix_ms: u64,
     },
@@ -240,7 +240,7 @@ impl Story {
                     change,
                     old,
                     now: None,
-                    place,
+                    place: *place,
                     undone: false,
                 });
             }
