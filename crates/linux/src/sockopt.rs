@@ -87,8 +87,8 @@ pub fn write(socket: BorrowedFd<'_>, knob: &Knob, value: &KnobValue) -> Result<(
     })
 }
 
-/// Puts back what [`read()`] returned before a [`write()`]. For a buffer and for the locks this takes
-/// two calls; in between the buffer has its old size and is locked.
+/// Puts back what [`read()`] returned before a [`write()`]. For a buffer and for the locks this
+/// takes two calls; in between the buffer has its old size and is locked.
 ///
 /// # Errors
 /// As [`write()`].
