@@ -433,8 +433,8 @@ fn sysctl_text(value: &KnobValue) -> String {
     }
 }
 
-/// A name as one word of a shell. Linux 6.18 net/core/dev.c, dev_valid_name, keeps little out of the
-/// name of an interface: `;reboot;` is one, and a container names its own.
+/// A name as one word of a shell. Linux 6.18 net/core/dev.c, dev_valid_name, keeps little out of
+/// the name of an interface: `;reboot;` is one, and a container names its own.
 fn quoted(name: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.@".contains(c);
     if !name.is_empty() && name.chars().all(is_plain) {
