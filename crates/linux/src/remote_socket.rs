@@ -87,6 +87,8 @@ impl OwnerProcess {
             Ok(found) if found == cookie => Ok(RemoteSocket { fd: taken }),
             // A socket with another cookie, or none that can be used (opened with O_PATH): the
             // number was used again.
+            // Another cookie, or no socket that can be used (opened with O_PATH): the number was
+            // used again.
             Ok(_) | Err(Errno::NOTSOCK | Errno::BADF) => Err(socket_gone(self.pid, fd)),
             Err(errno) => Err(Error::Os {
                 op: format!("read the cookie of a socket of process {}", self.pid),
