@@ -85,8 +85,6 @@ impl OwnerProcess {
         })?;
         match sockopt::socket_cookie(&taken) {
             Ok(found) if found == cookie => Ok(RemoteSocket { fd: taken }),
-            // A socket with another cookie, or none that can be used (opened with O_PATH): the
-            // number was used again.
             // Another cookie, or no socket that can be used (opened with O_PATH): the number was
             // used again.
             Ok(_) | Err(Errno::NOTSOCK | Errno::BADF) => Err(socket_gone(self.pid, fd)),
