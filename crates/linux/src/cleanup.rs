@@ -29,7 +29,8 @@ pub fn scratch_prefix() -> Result<String> {
 }
 
 /// Removes the namespace names and scratch directories of lab paths whose process is gone, and
-/// returns them. Call it at the start of whatever makes paths.
+/// returns them. Call it at the start of whatever makes paths. A name that the kernel does not let
+/// go (because somebody mounted over its directory) is left: it is in nobody's way.
 ///
 /// # Errors
 /// Where a leftover may not be removed; those before it are removed.
@@ -64,12 +65,20 @@ fn remove_leftovers_in(
             continue;
         };
         if Owner::of_name(&name).is_some_and(|owner| !owner.is_alive()) {
-            remove(&entry.path())?;
-            removed.push(name);
+            match remove(&entry.path()) {
+                Ok(()) => removed.push(name),
+                Err(Error::Os { source, .. }) if is_held(&source) => {}
+                Err(error) => return Err(error),
+            }
         }
     }
     removed.sort();
     Ok(removed)
+}
+
+/// Whether something that we cannot see holds the file, such as a mount below another one.
+fn is_held(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::ResourceBusy
 }
 
 #[cfg(test)]
