@@ -160,7 +160,14 @@ pub(crate) fn fit(
         .map(|(d, applied)| made(d, applied))
         .collect();
     tell(Step::Applied(&fitting.changes))?;
-    let again = look_again(subject, pattern, &decided)?;
+    let again = match look_again(subject, pattern, &decided) {
+        Ok(again) => again,
+        Err(error) => {
+            // The cause is what the user has to hear; that telling fails too is not.
+            let _ = tell(Step::RolledBack(&transaction.roll_back()));
+            return Err(error);
+        }
+    };
     tell(Step::LookedAgain(&again))?;
     let better = fitting.compare(again.measure);
     transaction.verified(better, &fitting.comparison())?;
