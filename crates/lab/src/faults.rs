@@ -477,7 +477,7 @@ pub const FAULTS: &[Fault] = &[
     Fault {
         id: "healthy-bulk",
         aliases: &[],
-        about: "A bulk transfer over 20 ms at 1 Gbit/s with default settings.",
+        about: "A bulk transfer over 20 ms at 200 Mbit/s with default settings.",
         expected: "path-full",
         warm_up: Duration::from_secs(4),
         path: || emulated(200, Duration::from_millis(20), 400),

@@ -34,7 +34,8 @@ pub fn scratch_prefix() -> Result<String> {
 
 /// Removes the namespace names and scratch directories of lab paths whose process is gone, and
 /// returns them. Call it at the start of whatever makes paths. What other users left stays: it is
-/// theirs to remove.
+/// theirs to remove. So does a name that the kernel does not let go because somebody mounted over
+/// its directory: it is in nobody's way.
 ///
 /// # Errors
 /// Where a directory cannot be listed, or a leftover of ours cannot be removed; those before it are

@@ -168,7 +168,10 @@ impl Journal {
             owner: Owner::this_process()?,
         };
         let mut story = Story::new(id);
-        self.append(&mut file, &mut story, begin)?;
+        if let Err(error) = self.append(&mut file, &mut story, begin) {
+            file.discard();
+            return Err(error);
+        }
         Ok(Transaction {
             journal: self,
             file,

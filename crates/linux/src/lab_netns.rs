@@ -15,7 +15,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use base::Netns;
-use rustix::mount::{UnmountFlags, mount_bind, unmount};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustix::mount::{
+    MountPropagationFlags, UnmountFlags, mount_bind, mount_bind_recursive, mount_change, unmount,
+};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::error::{Error, Result};
@@ -227,9 +231,31 @@ fn enter_new(name: &str) -> Result<(File, Option<PathBuf>)> {
 }
 
 fn mount_named(source: &str, path: &Path) -> io::Result<()> {
-    fs::create_dir_all(NAMED_DIR)?;
+    share_named_dir()?;
     File::create_new(path)?;
     Ok(mount_bind(source, path)?)
+}
+
+/// Makes [`NAMED_DIR`] a shared mount, as `ip netns add` does before its first name. If we left
+/// that to `ip`, it would lay a second mount over the names that we have by then, and nobody could
+/// take them away any more.
+fn share_named_dir() -> io::Result<()> {
+    fs::create_dir_all(NAMED_DIR)?;
+    // `ip` takes this lock too: two that find no mount at once would stack theirs.
+    let directory = File::open(NAMED_DIR)?;
+    flock(&directory, FlockOperation::LockExclusive)?;
+    match mount_change(
+        NAMED_DIR,
+        MountPropagationFlags::SHARED | MountPropagationFlags::REC,
+    ) {
+        Err(Errno::INVAL) => {}
+        done => return Ok(done?),
+    }
+    mount_bind_recursive(NAMED_DIR, NAMED_DIR)?;
+    Ok(mount_change(
+        NAMED_DIR,
+        MountPropagationFlags::SHARED | MountPropagationFlags::REC,
+    )?)
 }
 
 fn own() -> MutexGuard<'static, BTreeMap<String, Own>> {

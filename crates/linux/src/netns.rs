@@ -173,7 +173,11 @@ fn not_found(name: &Netns) -> Error {
             name.clone(),
             "; `ip netns` lists the named ones",
         ),
-        Netns::OfProcess(pid) => ("process", pid.to_string(), "; it has ended"),
+        Netns::OfProcess(pid) => (
+            "process",
+            pid.to_string(),
+            " (any more); `ps` lists those that run",
+        ),
     };
     Error::NotFound {
         what,

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -56,13 +56,16 @@ impl SocketOwners {
     /// Looks through the descriptors of every process once.
     ///
     /// # Errors
-    /// Where `/proc` is not mounted. A process that ends meanwhile is no error.
+    /// Where `/proc` is not mounted, or no descriptor is left to look with. A process that ends
+    /// meanwhile is no error.
     pub fn scan() -> Result<Self> {
         let entries = fs::read_dir("/proc").map_err(Error::os("list /proc"))?;
         let mut owners = Self::default();
         for entry in entries.flatten() {
             if let Some(pid) = number(&entry.file_name()) {
-                owners.add_process(pid);
+                owners
+                    .add_process(pid)
+                    .map_err(Error::os("look into the processes"))?;
             }
         }
         Ok(owners)
@@ -73,7 +76,8 @@ impl SocketOwners {
     pub fn of_processes(pids: impl IntoIterator<Item = u32>) -> Self {
         let mut owners = Self::default();
         for pid in pids {
-            owners.add_process(pid);
+            // What is not found here is looked for everywhere, which reports the cause.
+            owners.add_process(pid).ok();
         }
         owners
     }
@@ -116,14 +120,17 @@ impl SocketOwners {
         self.by_inode.remove(&inode);
     }
 
-    fn add_process(&mut self, pid: u32) {
+    fn add_process(&mut self, pid: u32) -> io::Result<()> {
         let entries = match fs::read_dir(format!("/proc/{pid}/fd")) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 self.unseen_processes += 1;
-                return;
+                return Ok(());
             }
-            Err(_) => return, // it ended
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
+                return Err(error);
+            }
+            Err(_) => return Ok(()), // it ended
         };
         // Made at the first socket: most processes have none.
         let mut process = None;
@@ -135,13 +142,14 @@ impl SocketOwners {
                 continue;
             };
             let Some(process) = process.get_or_insert_with(|| process_info(pid)) else {
-                return;
+                return Ok(());
             };
             self.by_inode.entry(inode).or_default().push(SocketOwner {
                 fd: fd.cast_signed(),
                 process: Arc::clone(process),
             });
         }
+        Ok(())
     }
 }
 

@@ -187,7 +187,7 @@ fn process_gone(pid: u32) -> Error {
     Error::NotFound {
         what: "process",
         name: pid.to_string(),
-        hint: "; it has ended".into(),
+        hint: " (any more); `ps` lists those that run".into(),
     }
 }
 

@@ -99,12 +99,8 @@ pub(crate) fn finish(outcome: anyhow::Result<Exit>, output: &Output) -> ExitCode
 pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
     let asked_for_json = std::env::args_os().any(|arg| arg == "--json" || arg == "-j");
     if error.use_stderr() && asked_for_json {
-        let text = error.render().to_string();
-        let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-        let message = lines.next().unwrap_or("wrong usage");
-        let message = message.strip_prefix("error: ").unwrap_or(message);
-        let hint = lines.find_map(|line| line.trim().strip_prefix("tip: "));
-        report(true, Exit::Usage, message, hint.map(String::from));
+        let (message, hint) = usage_of(&error.render().to_string());
+        report(true, Exit::Usage, &message, hint);
         return Exit::Usage.code();
     }
     // A reader that went away is no reason to panic.
@@ -112,12 +108,33 @@ pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
+/// What clap says of a command line, in one line, and its advice. The usage and the pointer to
+/// `--help` that follow are for people.
+fn usage_of(text: &str) -> (String, Option<String>) {
+    let text = text.split("Usage:").next().unwrap_or(text);
+    let mut message = Vec::new();
+    let mut hint = None;
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        if let Some(tip) = line.strip_prefix("tip: ") {
+            hint = Some(tip.to_owned());
+        } else if !line.starts_with("For more information") {
+            message.push(line);
+        }
+    }
+    let message = message.join(" ");
+    let message = message.strip_prefix("error: ").unwrap_or(&message);
+    (message.to_owned(), hint)
+}
+
 fn report(json: bool, exit: Exit, message: &str, hint: Option<String>) {
     use std::io::Write;
     // Nothing is left to be done where even the report cannot be written.
     let _ = if json {
         let document = json!({"error": {"code": exit.name(), "message": message, "hint": hint}});
+        // A full disk under stdout is told on stderr.
         writeln!(anstream::stdout(), "{document:#}")
+            .and_then(|()| anstream::stdout().flush())
+            .or_else(|_| writeln!(anstream::stderr(), "{document:#}"))
     } else {
         let red = anstyle::AnsiColor::Red.on_default().bold();
         let hint = hint.map_or_else(String::new, |hint| format!("\n  {hint}"));
@@ -164,10 +181,26 @@ fn exit_of(error: &anyhow::Error) -> Exit {
 }
 
 fn hint_of(error: &anyhow::Error) -> Option<String> {
-    error
+    let told = error
         .chain()
         .find_map(|cause| cause.downcast_ref::<Problem>())
-        .and_then(|problem| problem.hint.clone())
+        .and_then(|problem| problem.hint.clone());
+    told.or_else(|| {
+        // Errors of the crate `linux` tell this themselves.
+        let is_told = error.chain().any(|cause| cause.is::<linux::Error>());
+        (!is_told && has_too_many_files(error))
+            .then(|| "Raise the limit of open files: `ulimit -n 1024`.".into())
+    })
+}
+
+/// Whether the limit of open files is the cause; both numbers are the same on all Linux machines.
+fn has_too_many_files(error: &anyhow::Error) -> bool {
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| matches!(cause.raw_os_error(), Some(ENFILE | EMFILE)))
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
@@ -215,6 +248,30 @@ mod tests {
         assert_eq!(message_of(&os), "open x: entity not found");
         let plain = anyhow::Error::from(cause()).context("reading y");
         assert_eq!(message_of(&plain), "reading y: entity not found");
+    }
+
+    #[test]
+    fn what_clap_says_becomes_one_line() {
+        let check = |text: &str, message: &str, hint: Option<&str>| {
+            assert_eq!(usage_of(text), (message.into(), hint.map(String::from)));
+        };
+        check(
+            "error: the following required arguments were not provided:\n  <HOST>\n\nUsage: x <HOST>\n",
+            "the following required arguments were not provided: <HOST>",
+            None,
+        );
+        check(
+            "error: invalid value 'a'\n  [possible values: b]\n\n  tip: use b\n\nFor more information, try '--help'.\n",
+            "invalid value 'a' [possible values: b]",
+            Some("use b"),
+        );
+    }
+
+    #[test]
+    fn the_limit_of_open_files_comes_with_advice() {
+        let of = |errno| anyhow::Error::from(io::Error::from_raw_os_error(errno)).context("x");
+        assert!(hint_of(&of(24)).is_some_and(|hint| hint.contains("ulimit -n")));
+        assert_eq!(hint_of(&of(2)), None);
     }
 
     #[test]

@@ -162,21 +162,14 @@ pub(crate) fn fit(
         .map(|(d, applied)| made(d, applied))
         .collect();
     tell(Step::Applied(&fitting.changes))?;
-    let again = look_again(subject, pattern, &decided)?;
-    let mut better = fitting.compare(again.measure);
-    tell(Step::LookedAgain(&again))?;
-    if !better
-        && fitting.acts_live()
-        && reaches_new_connections(&decided)
-        && let Some(again) = look_at_new_connections(subject, pattern)?
-    {
-        better = fitting.compare(again.measure);
-        fitting
-            .changes
-            .iter_mut()
-            .for_each(|change| change.live = false);
-        tell(Step::LookedAtNew(&again))?;
-    }
+    let better = match judge(subject, pattern, &decided, &mut fitting, tell) {
+        Ok(better) => better,
+        Err(error) => {
+            // The cause is what the user has to hear; that telling fails too is not.
+            let _ = tell(Step::RolledBack(&transaction.roll_back()));
+            return Err(error);
+        }
+    };
     transaction.verified(better, &fitting.comparison())?;
     if better {
         transaction.keep()?;
@@ -185,6 +178,32 @@ pub(crate) fn fit(
     let undone = transaction.roll_back();
     tell(Step::RolledBack(&undone))?;
     Ok(fitting.ended(Ending::RolledBack))
+}
+
+/// Lets the changes act, looks, and says whether it is better.
+fn judge(
+    subject: &mut dyn Subject,
+    pattern: &Pattern,
+    decided: &[Decided],
+    fitting: &mut Fitting,
+    tell: &mut dyn FnMut(Step<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<bool> {
+    let again = look_again(subject, pattern, decided)?;
+    let better = fitting.compare(again.measure);
+    tell(Step::LookedAgain(&again))?;
+    if better || !fitting.acts_live() || !reaches_new_connections(decided) {
+        return Ok(better);
+    }
+    let Some(again) = look_at_new_connections(subject, pattern)? else {
+        return Ok(false);
+    };
+    fitting
+        .changes
+        .iter_mut()
+        .for_each(|change| change.live = false);
+    let better = fitting.compare(again.measure);
+    tell(Step::LookedAtNew(&again))?;
+    Ok(better)
 }
 
 /// Lets the changes act, and looks.

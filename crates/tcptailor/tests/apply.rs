@@ -184,12 +184,12 @@ fn what_is_wrong_with_a_plan_is_said_in_one_line() {
     };
     check(&[("nodlay", json!(true))], "did you mean `nodelay`");
     check(&[("sndbuf", json!(9e15 as u64))], "out of range");
-    check(&[("sndbuf", json!(true))], "is not a value");
+    check(&[("sndbuf", json!(true))], "give a number of bytes");
     check(&[("link.mtu", json!(1400))], "it is a setting of a link");
     let path = user.directory.path().join("plan.json");
     fs::write(&path, "{\"schema\":").unwrap();
     user.check_refused(&["apply", path.to_str().unwrap()], 2, "this is no plan");
-    user.check_refused(&["apply", "no-such.json"], 1, "No such file");
+    user.check_refused(&["apply", "no-such.json"], 1, "there is no plan");
 }
 
 #[test]

@@ -205,6 +205,10 @@ fn nonsense_is_refused_with_what_to_do() {
     check(&["dprt = :443"], 2, "did you mean `dport`?");
     check(&["-t", "5"], 2, "`5` has no unit");
     check(&["-t", "1s", "-i", "1s"], 2, "the range is 1ms to 50ms");
-    check(&["-o", "/nonexistent/plan.json"], 2, "no place for a file");
+    check(
+        &["-o", "/nonexistent/plan.json"],
+        2,
+        "there is no directory",
+    );
     check(&["--fail-on", "finding"], 2, "'findings'");
 }

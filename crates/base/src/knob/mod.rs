@@ -32,6 +32,21 @@ pub enum Kind {
     Name,
 }
 
+impl Kind {
+    /// What a value of this kind looks like in a plan.
+    const fn wanted(self) -> &'static str {
+        match self {
+            Self::Flag => "true or false",
+            Self::Count => "a number",
+            Self::Bytes => "a number of bytes",
+            Self::Packets => "a number of packets",
+            Self::Micros => "a number of microseconds",
+            Self::BytesTriple => "three numbers of bytes",
+            Self::Name => "a name",
+        }
+    }
+}
+
 /// How far a knob reaches, smallest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -308,9 +323,9 @@ impl Knob {
                     Ok(())
                 }
             }
-            _ => invalid(alloc::format!(
-                "{value} is not a value of kind {:?}",
-                self.kind
+            (kind, _) => invalid(alloc::format!(
+                "`{value}` does not fit; give {}",
+                kind.wanted()
             )),
         }
     }

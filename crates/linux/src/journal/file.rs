@@ -86,6 +86,12 @@ impl TransactionFile {
             .map_err(|source| nothing_changed(&self.path, source))
     }
 
+    /// Deletes the file of a transaction that could not begin. One that stays is empty, and counts
+    /// for nothing.
+    pub(super) fn discard(self) {
+        fs::remove_file(&self.path).ok();
+    }
+
     fn reserve(&self, bytes: u64) -> io::Result<()> {
         match rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, self.length, bytes) {
             // Some file systems cannot; then a full disk is found by the write itself.
@@ -121,7 +127,10 @@ pub(super) fn make_directory(directory: &Path) -> Result<()> {
             hint: "run as root, or set TCPTAILOR_STATE".into(),
         },
         _ => Error::Os {
-            op: format!("make the journal's directory {}", directory.display()),
+            op: format!(
+                "make the journal's directory {} (TCPTAILOR_STATE names another one)",
+                directory.display()
+            ),
             source,
         },
     })?;

@@ -1,10 +1,11 @@
 //! Changes under a journal: apply, status, rollback, recover.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use base::{Change, find_knob, human};
-use linux::journal::{Applied, How, Recovered, Status, Story};
+use linux::journal::{Applied, How, Presence, Recovered, Status, Story};
 use linux::{Journal, Plan, Setting};
 use serde::Serialize;
 
@@ -50,8 +51,13 @@ enum DryRun {
 
 /// Show the changes that are in force.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tcptailor status             what is changed now, and by which transaction
+  tcptailor status --all       also what was undone, or ended with its program
+  tcptailor status --json      for scripts: transactions[].changes[].presence")]
 pub(crate) struct StatusArgs {
-    /// Also those that were rolled back.
+    /// Also those that were rolled back, or whose program or namespace is gone.
     #[arg(short, long)]
     all: bool,
 }
@@ -60,9 +66,15 @@ pub(crate) struct StatusArgs {
 ///
 /// A setting that somebody else has changed since is left alone and reported.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tcptailor rollback           undo the newest transaction that is in force
+  tcptailor rollback 3         undo transaction 3 of `tcptailor status`
+  tcptailor rollback --all     undo everything")]
 pub(crate) struct RollbackArgs {
-    /// Number of the transaction, as `tcptailor status` shows it; the newest where none is given.
-    #[arg(value_name = "ID", conflicts_with = "all")]
+    /// Number of the transaction, as `tcptailor status` shows it; the newest in force where none
+    /// is given.
+    #[arg(value_name = "ID", conflicts_with = "all", value_parser = transaction_number)]
     id: Option<u64>,
     /// Undo everything that is in force.
     #[arg(long)]
@@ -70,7 +82,14 @@ pub(crate) struct RollbackArgs {
 }
 
 /// Undo what a killed tcptailor left half done.
+///
+/// Whatever it had changed and neither kept nor put back is put back now. Running it when nothing
+/// is left half done, or twice, does no harm.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tcptailor recover            after a crash or `kill -9`
+  tcptailor recover --json     for scripts: transactions[].changes[].result")]
 pub(crate) struct RecoverArgs {}
 
 #[derive(Serialize)]
@@ -97,10 +116,7 @@ struct ChangeRow {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
-    let plan = Plan::read(&args.plan).map_err(|error| match error {
-        linux::Error::File { .. } => Problem::usage(error).into(),
-        other => anyhow::Error::from(other),
-    })?;
+    let plan = read_plan(&args.plan)?;
     if let Some(form) = args.dry_run {
         let report = preview(&plan, form)?;
         output.report("apply", &report, || match form {
@@ -113,17 +129,42 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let mut transaction = journal.begin(&format!("apply {}", args.plan.display()))?;
     let id = transaction.id();
     let applied = transaction.apply_all(&plan.changes)?;
-    transaction.keep()?;
+    let changed = applied.iter().any(|applied| !applied.already);
+    if changed {
+        transaction.keep()?;
+    } else {
+        // Nothing that could be undone later.
+        transaction.roll_back();
+    }
     let report = ApplyReport {
-        transaction: Some(id),
+        transaction: changed.then_some(id),
         dry_run: false,
         changes: applied.iter().map(row_of).collect(),
     };
     output.report("apply", &report, || changes_table(&report))?;
     if !output.is_json() {
-        output.note(format!("Undo with: tcptailor rollback {id}"));
+        output.note(match changed {
+            true => format!("Undo with: tcptailor rollback {id}"),
+            false => "Nothing was changed.".into(),
+        });
     }
     Ok(Exit::Done)
+}
+
+fn read_plan(path: &Path) -> anyhow::Result<Plan> {
+    Plan::read(path).map_err(|error| match error {
+        linux::Error::File { .. } => Problem::usage(error).into(),
+        linux::Error::Os { ref source, .. } if source.kind() == io::ErrorKind::NotFound => {
+            let shown = path.display();
+            anyhow::anyhow!("there is no plan {shown}; `tcptailor diagnose -o {shown}` writes one")
+        }
+        other => other.into(),
+    })
+}
+
+fn transaction_number(text: &str) -> Result<u64, String> {
+    text.parse()
+        .map_err(|_| "a transaction is a number, as `tcptailor status` shows it".into())
 }
 
 /// What a plan would do, without doing it.
@@ -170,6 +211,9 @@ fn shown(change: &Change) -> String {
 }
 
 fn changes_table(report: &ApplyReport) -> String {
+    if report.changes.is_empty() {
+        return "The plan holds no change.\n".into();
+    }
     let mut table = output::table(&["KNOB", "WHERE", "WAS", "NOW"]);
     for row in &report.changes {
         let now = match &row.now {
@@ -236,12 +280,23 @@ pub(crate) fn status(args: &StatusArgs, output: &Output) -> anyhow::Result<Exit>
         journal: journal.directory().into(),
         transactions: stories
             .iter()
-            .filter(|story| args.all || story.status() != Status::RolledBack)
+            .filter(|story| args.all || is_current(story))
             .map(transaction_row)
             .collect(),
     };
     output.report("status", &report, || status_text(&report))?;
     Ok(Exit::Done)
+}
+
+/// Whether there is something that could be undone or is at work. A change ends with its process,
+/// its namespace, or the running of the machine.
+fn is_current(story: &Story) -> bool {
+    let ended = |presence| matches!(presence, Presence::Gone { .. } | Presence::Undone);
+    match story.status() {
+        Status::Pending => true,
+        Status::Kept => !story.steps.iter().all(|step| ended(story.presence(step))),
+        Status::RolledBack => false,
+    }
 }
 
 fn transaction_row(story: &Story) -> TransactionRow {
@@ -289,6 +344,10 @@ fn status_text(report: &StatusReport) -> String {
         if let Some(note) = &row.verified {
             writeln!(text, "   {note}").expect("a String grows");
         }
+        if row.changes.is_empty() {
+            text.push_str("   no change\n");
+            continue;
+        }
         let mut table = output::table(&["  KNOB", "WHERE", "WAS", "SET TO", "STATE"]);
         for change in &row.changes {
             let knob = format!("  {}", change.knob);
@@ -334,7 +393,7 @@ pub(crate) fn rollback(args: &RollbackArgs, output: &Output) -> anyhow::Result<E
             let in_force = stories
                 .iter()
                 .rev()
-                .filter(|story| story.status() == Status::Kept)
+                .filter(|story| story.status() == Status::Kept && is_current(story))
                 .map(|story| story.id);
             in_force
                 .take(if args.all { usize::MAX } else { 1 })
@@ -403,6 +462,10 @@ fn undo_text(report: &UndoReport, nothing: &str) -> String {
     let mut text = String::new();
     for transaction in &report.transactions {
         writeln!(text, "{}  {}", transaction.id, transaction.reason).expect("a String grows");
+        if transaction.changes.is_empty() {
+            text.push_str("   no change\n");
+            continue;
+        }
         let mut table = output::table(&["  KNOB", "WHERE", "RESULT"]);
         for row in &transaction.changes {
             table.add_row([&format!("  {}", row.knob), &row.target, &row.text]);

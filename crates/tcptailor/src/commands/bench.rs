@@ -242,6 +242,7 @@ fn connect(args: &Args, key: Option<&Key>) -> anyhow::Result<BenchClient> {
 }
 
 fn resolve(args: &Args) -> Result<Vec<SocketAddr>, Problem> {
+    check_host(&args.host)?;
     let unknown = |error: std::io::Error| Problem {
         // The name may be right and the name service away.
         exit: Exit::Failed,
@@ -260,6 +261,25 @@ fn resolve(args: &Args) -> Result<Vec<SocketAddr>, Problem> {
         .into_iter()
         .filter(|address| !(args.ipv4 && address.is_ipv6() || args.ipv6 && address.is_ipv4()))
         .collect())
+}
+
+/// Refuses what no name service has to be asked about.
+fn check_host(host: &str) -> Result<(), Problem> {
+    const FORMS: &str = "Write HOST, HOST:PORT, an address, or [ADDRESS]:PORT for IPv6.";
+    if host.trim_matches(['[', ']']).is_empty() {
+        return Err(Problem::usage("the host is empty").hint(FORMS));
+    }
+    // More than one colon is an address of IPv6, unless it has brackets.
+    let port = match host.rsplit_once(':') {
+        Some((name, port)) if !name.contains(':') || name.ends_with(']') => port,
+        _ => return Ok(()),
+    };
+    match port.parse::<u16>() {
+        Ok(port) if port > 0 => Ok(()),
+        _ => {
+            Err(Problem::usage(format!("`{host}`: a port is a number from 1 to 65535")).hint(FORMS))
+        }
+    }
 }
 
 /// Runs the contenders in turn, each round beginning with another one. Returns whether the user
@@ -399,5 +419,37 @@ pub(crate) fn kind_of(workload: &Workload) -> String {
         ),
         Workload::SlowReader { .. } => "a stream into a slow reader".into(),
         Workload::Paced { rate, .. } => format!("a stream paced at {rate}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_has_a_name_and_a_port_in_range() {
+        for good in [
+            "a",
+            "a:1",
+            "::1",
+            "[::1]",
+            "[::1]:65535",
+            "fd00::9",
+            "10.0.0.9:5201",
+        ] {
+            check_host(good).expect(good);
+        }
+        for bad in [
+            "",
+            "[]",
+            "a:",
+            "a:0",
+            "a:65536",
+            "[::1]:x",
+            "10.0.0.9:99999",
+        ] {
+            let problem = check_host(bad).expect_err(bad);
+            assert_eq!(problem.exit, Exit::Usage);
+        }
     }
 }

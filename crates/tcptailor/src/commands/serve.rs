@@ -1,5 +1,6 @@
 //! The other side of bench and fit.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -79,7 +80,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         max_time_s: limits.time.as_secs_f64(),
         max_bytes: limits.bytes,
     };
-    let serve = Serve::bind(document.address, limits, key)?;
+    let serve =
+        Serve::bind(document.address, limits, key).map_err(|error| bind_problem(args, error))?;
     let address = serve.address()?;
     let document = Document {
         address,
@@ -100,6 +102,25 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     } else {
         Exit::Done
     })
+}
+
+/// What to do where the address cannot be listened on.
+fn bind_problem(args: &Args, error: linux::Error) -> anyhow::Error {
+    let linux::Error::Os { ref source, .. } = error else {
+        return error.into();
+    };
+    let hint = match source.kind() {
+        io::ErrorKind::AddrInUse => "Another program listens there; take another port with -p.",
+        io::ErrorKind::AddrNotAvailable => "No interface has this address; `ip addr` lists them.",
+        _ => return error.into(),
+    };
+    let address = SocketAddr::new(args.bind, args.port);
+    Problem {
+        exit: Exit::Failed,
+        message: format!("cannot listen on {address}: {source}"),
+        hint: Some(hint.into()),
+    }
+    .into()
 }
 
 fn limits(args: &Args) -> Result<Limits, Problem> {

@@ -11,11 +11,17 @@ use base::{Change, Instant, Netns};
 use lab::Measure;
 use linux::service::{BenchClient, Key};
 use linux::workload::{Interval, RunSpec, Session, SocketSpec, Totals};
-use linux::{Clock, Filter, NetnsHandle, Role};
+use linux::{Clock, Filter, NetnsHandle, Role, Watched};
 
 use super::{Sight, Subject, wait, watch};
 use crate::commands::diagnose::seen::Seen;
+use crate::exit::{Exit, Problem};
+use crate::interrupt;
 use crate::output::Output;
+
+/// A server reports ten times a second. One that was not heard for this long at the end of a look
+/// is waited for.
+const SILENCE_MAX: Duration = Duration::from_secs(1);
 
 /// What it takes to begin a run, again and again.
 #[derive(Clone, Debug)]
@@ -99,7 +105,16 @@ impl Run {
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         }
-        anyhow::bail!("the workload ended before it was measured; the server may limit its time")
+        Err(Problem {
+            exit: Exit::Failed,
+            message: "the traffic ended before it was measured".into(),
+            hint: Some(
+                "Leave out -n, -t and --operations after `--`, or raise --max-time and --max-bytes \
+                 of the server."
+                    .into(),
+            ),
+        }
+        .into())
     }
 
     fn stop(&mut self) {
@@ -122,6 +137,13 @@ impl Reports {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// When one end was last heard.
+    fn last_heard(&self, wanted: Role) -> Option<Instant> {
+        let heard = self.lock();
+        let mut of_end = heard.iter().rev().filter(|(_, role, _)| *role == wanted);
+        of_end.next().map(|(at, ..)| *at)
+    }
+
     /// What one end reported between two times.
     fn between(&self, wanted: Role, from: Instant, until: Instant) -> Totals {
         let mut totals = Totals::default();
@@ -131,6 +153,23 @@ impl Reports {
             }
         }
         totals
+    }
+}
+
+impl HostSubject<'_> {
+    /// A server that said nothing to the end of a look may have vanished. Then what was seen is
+    /// no measure of anything: waits until it is heard again, or until the run is given up.
+    fn check_heard(&mut self, watched: &Watched) -> anyhow::Result<()> {
+        let silence = SILENCE_MAX.max(watched.ended.since(watched.began) / 2);
+        let is_silent = |now: Instant, reports: &Reports| {
+            let since = reports.last_heard(Role::Server).unwrap_or(watched.began);
+            now.since(since) > silence
+        };
+        while is_silent(Clock.now(), &self.run.reports) && !interrupt::stopped() {
+            self.run.check()?;
+            std::thread::sleep(SILENCE_MAX / 10);
+        }
+        Ok(())
     }
 }
 
@@ -144,6 +183,7 @@ impl Subject for HostSubject<'_> {
             .context("the filter for our own connections")?;
         let watched = watch(self.output, &self.netns, filter.clone(), time)?;
         self.run.check()?;
+        self.check_heard(&watched)?;
         let flows = Seen::new(&watched, &Netns::Own).rows(&filter);
         let client = self
             .run

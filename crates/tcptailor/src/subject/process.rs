@@ -13,6 +13,7 @@ use crate::output::Output;
 
 /// A process and the namespace of its sockets.
 pub(crate) struct ProcessSubject<'o> {
+    pid: u32,
     filter: Filter,
     netns: NetnsHandle,
     netns_name: Netns,
@@ -28,6 +29,7 @@ impl<'o> ProcessSubject<'o> {
         let netns_name = crate::commands::diagnose::netns_of_process(pid);
         let netns = NetnsHandle::open(&netns_name)?;
         Ok(Self {
+            pid,
             filter,
             netns,
             netns_name,
@@ -40,7 +42,7 @@ impl Subject for ProcessSubject<'_> {
     fn look(&mut self, time: Duration) -> anyhow::Result<Sight> {
         let watched = watch(self.output, &self.netns, self.filter.clone(), time)?;
         if watched.process_ended {
-            anyhow::bail!("the process ended while it was measured");
+            anyhow::bail!("process {} ended while it was measured", self.pid);
         }
         let flows = Seen::new(&watched, &self.netns_name).rows(&self.filter);
         let measure = Measure {

@@ -288,9 +288,58 @@ fn sentence(comparison: &Comparison) -> String {
         judgement,
         ..
     } = comparison;
+    // An interval beside 1 that was not significant comes of too few runs.
+    let is_apart = *low > 1.0 || *high < 1.0;
     let what = match *judgement {
+        "not-distinguishable" if is_apart => "too few runs to be sure (--runs 10)",
         "not-distinguishable" => "no difference can be told",
         other => other,
     };
-    format!("{variant}: {ratio:.3} times ({low:.3} to {high:.3}), {what}")
+    let [ratio, low, high] = [*ratio, *low, *high].map(times);
+    format!("{variant}: {ratio} times ({low} to {high}), {what}")
+}
+
+/// A ratio with the digits that mean something.
+fn times(ratio: f64) -> String {
+    match ratio {
+        100.0.. => format!("{ratio:.0}"),
+        10.0.. => format!("{ratio:.1}"),
+        _ => format!("{ratio:.3}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comparison_is_told_with_its_doubt() {
+        let check = |[ratio, low, high]: [f64; 3], judgement, expected: &str| {
+            let comparison = Comparison {
+                variant: "b".into(),
+                base: "a".into(),
+                ratio,
+                low,
+                high,
+                p_value: 0.1,
+                judgement,
+            };
+            assert_eq!(sentence(&comparison), expected);
+        };
+        check(
+            [1.01, 0.99, 1.03],
+            "not-distinguishable",
+            "b: 1.010 times (0.990 to 1.030), no difference can be told",
+        );
+        check(
+            [2265.001, 2123.7, 2277.1],
+            "not-distinguishable",
+            "b: 2265 times (2124 to 2277), too few runs to be sure (--runs 10)",
+        );
+        check(
+            [12.34, 11.0, 13.0],
+            "larger",
+            "b: 12.3 times (11.0 to 13.0), larger",
+        );
+    }
 }

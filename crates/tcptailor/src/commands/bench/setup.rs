@@ -446,13 +446,11 @@ impl Setup {
             ("-R", self.reverse && !stream),
             ("--bidir", self.bidir && !stream),
             ("-b", self.rate.is_some() && !stream),
-            ("-R with -b", self.reverse && self.rate.is_some()),
-            ("--bidir with -b", self.bidir && self.rate.is_some()),
-            ("-P with -b", self.parallel > 1 && self.rate.is_some()),
             ("-P", self.parallel > 1 && !stream && self.mode != Mode::Rr),
             ("--operations", self.operations.is_some() && stream),
         ];
         match refused.iter().find(|(_, is_set)| *is_set) {
+            None if self.rate.is_some() => self.check_paced(),
             Some((flag, _)) => {
                 let mode = self.mode.to_possible_value();
                 let mode = mode.as_ref().map_or("this", |value| value.get_name());
@@ -460,6 +458,19 @@ impl Setup {
                     "{flag} cannot be used with --mode {mode}"
                 )))
             }
+            None => Ok(()),
+        }
+    }
+
+    /// A paced stream is one stream from here.
+    fn check_paced(&self) -> Result<(), Problem> {
+        let refused = [
+            ("-R", self.reverse),
+            ("--bidir", self.bidir),
+            ("-P", self.parallel > 1),
+        ];
+        match refused.iter().find(|(_, is_set)| *is_set) {
+            Some((flag, _)) => Err(Problem::usage(format!("{flag} cannot be used with -b"))),
             None => Ok(()),
         }
     }
@@ -491,7 +502,8 @@ fn knob_of(key: &str, value: &str) -> Result<(Option<Side>, &'static str, KnobVa
         Some(("server", name)) => (Some(Side::Server), name),
         _ => (None, key),
     };
-    let knob = find_knob(name).map_err(Problem::usage)?;
+    let knob = find_knob(name)
+        .map_err(|error| Problem::usage(error).hint("`tcptailor knobs` lists them."))?;
     if knob.scope != Scope::Socket {
         return Err(Problem::usage(format!("`{name}` is no socket option"))
             .hint("Set it on the machine that it is to act on, then measure again."));
@@ -567,6 +579,7 @@ mod tests {
             assert!(message.contains(expected), "{words}: {message}");
         };
         check("--mode rr -R", "-R cannot be used with --mode rr");
+        check("--bidir -b 5mbit", "--bidir cannot be used with -b");
         check("--mode crr -P 2", "-P cannot be used with --mode crr");
         check("--set nodlay=on", "did you mean `nodelay`");
         check("--set net.ipv4.tcp_sack=off", "is no socket option");

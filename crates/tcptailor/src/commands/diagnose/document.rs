@@ -16,6 +16,8 @@ pub(crate) struct Document {
     pub(crate) duration_s: f64,
     /// Whether the user ended the observation early.
     pub(crate) interrupted: bool,
+    /// Whether the process that was asked for ended first.
+    pub(crate) process_ended: bool,
     /// Flows with at least one finding.
     pub(crate) findings: usize,
     /// Processes whose sockets have no owner here, because we may not look into them.

@@ -53,6 +53,7 @@ pub(crate) struct Args {
     filter: Vec<String>,
     /// Only connections of this process, in its network namespace.
     #[arg(short, long, value_name = "PID", conflicts_with = "netns")]
+    #[arg(value_parser = process_number)]
     pid: Option<u32>,
     /// The connections of this network namespace (`ip netns` lists them).
     #[arg(short = 'N', long, value_name = "NAME")]
@@ -110,6 +111,14 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         Some(FailOn::Findings) if document.findings > 0 => Exit::Findings,
         _ => Exit::Done,
     })
+}
+
+/// Reads the number of a process.
+pub(crate) fn process_number(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(pid) if pid > 0 => Ok(pid),
+        _ => Err("a process is a number from 1 on, as `ps` shows it".into()),
+    }
 }
 
 fn check_times(time: Duration, interval: Duration) -> Result<(), Problem> {
@@ -202,18 +211,23 @@ fn watch(
     };
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let bar = Progress::bar(output, "watching", millis(args.time));
-    let watched = linux::watch(&request, &mut |progress| {
+    let mut watched = linux::watch(&request, &mut |progress| {
         bar.set(millis(progress.elapsed));
         let process_ended = process.as_ref().is_some_and(OwnerProcess::has_ended);
         if interrupt::stopped() || process_ended {
             stop.store(true, Ordering::Relaxed);
         }
     })?;
+    watched.process_ended |= process.as_ref().is_some_and(OwnerProcess::has_ended);
     Ok(watched)
 }
 
 /// Doubts about the whole answer, beside it.
 fn tell_what_is_missing(document: &Document, output: &Output) {
+    if document.process_ended {
+        let seen = base::human::time(Duration::from_secs_f64(document.duration_s));
+        output.note(format!("note: the process ended, {seen} after the start"));
+    }
     if document.flows_left_out > 0 {
         output.note(format!(
             "note: {} connections were left out, there are too many at once; use a filter",
@@ -236,13 +250,15 @@ fn check_plan_path(path: &Path) -> Result<(), Problem> {
     let parent = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty());
-    if parent.is_some_and(|parent| !parent.is_dir()) || path.is_dir() {
-        let shown = path.display();
-        return Err(Problem::usage(format!(
-            "-o {shown}: this is no place for a file"
-        )));
+    let shown = path.display();
+    match parent {
+        _ if path.is_dir() => Err(Problem::usage(format!("-o {shown}: this is a directory"))),
+        Some(parent) if !parent.is_dir() => Err(Problem::usage(format!(
+            "-o {shown}: there is no directory {}",
+            parent.display()
+        ))),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn write_plan(path: &Path, changes: Vec<Change>) -> anyhow::Result<()> {
@@ -260,6 +276,10 @@ fn next_step(args: &Args, document: &Document, planned: usize, verbosity: u8) ->
     } else {
         ""
     };
+    if document.process_ended {
+        // There is nothing left to change.
+        return String::new();
+    }
     let step = match &args.output {
         _ if planned == 0 => "No change can be made at once from here.".into(),
         Some(path) => format!("Next: tcptailor apply {} --dry-run", path.display()),

@@ -206,6 +206,10 @@ fn push_evidence(text: &mut String, verdict: &VerdictRow) {
     for row in &verdict.evidence {
         table.add_row([&format!("  {}", row.field), &row.observed, &row.expected]);
     }
+    // Names are looked for by eye and by grep: they stay whole.
+    if let Some(names) = table.column_mut(0) {
+        names.set_constraint(comfy_table::ColumnConstraint::ContentWidth);
+    }
     let confidence = format!("{:?}", verdict.confidence).to_lowercase();
     let share = human::share(verdict.share);
     writeln!(

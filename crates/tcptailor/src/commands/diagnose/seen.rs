@@ -42,6 +42,7 @@ pub(crate) fn diagnose(watched: &Watched, netns: &Netns, filter: &Filter) -> Doc
     Document {
         duration_s: watched.ended.since(watched.began).as_secs_f64(),
         interrupted: interrupt::stopped(),
+        process_ended: watched.process_ended,
         findings: flows.iter().filter(|flow| flow.has_finding()).count(),
         unseen_processes: watched.unseen_processes,
         flows_left_out: watched.flows_left_out,

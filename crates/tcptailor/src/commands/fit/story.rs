@@ -74,11 +74,11 @@ pub(crate) fn programs(subject: &LabSubject<'_>) -> String {
 pub(crate) fn step(step: &Step<'_>, pattern: &Pattern) -> String {
     match step {
         Step::Looked(sight) => {
+            let Some(flow) = sight.flows.first() else {
+                return "no connection was seen\n".into();
+            };
             let mut text = format!("before    {}\n", got(&sight.measure, pattern));
-            match sight.flows.first() {
-                Some(flow) => text.push_str(&screen::findings(flow)),
-                None => text.push_str("\nno connection was seen\n"),
-            }
+            text.push_str(&screen::findings(flow));
             text
         }
         Step::Applied(changes) => changes.iter().map(change).collect::<Vec<_>>().join("\n"),
