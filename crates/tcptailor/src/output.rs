@@ -140,6 +140,12 @@ fn kernel_release() -> Option<String> {
     Some(text.trim().to_owned())
 }
 
+/// Columns of a line of text: those of the terminal, up to 100.
+pub(crate) fn columns() -> usize {
+    let terminal = Table::new().width().unwrap_or(TABLE_COLUMNS);
+    usize::from(terminal.clamp(40, TABLE_COLUMNS))
+}
+
 /// A table without lines, header in bold. Cells are wrapped where it would be wider than 100
 /// columns or than the terminal.
 pub(crate) fn table(header: &[&str]) -> Table {

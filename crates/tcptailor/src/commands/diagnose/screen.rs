@@ -226,13 +226,15 @@ fn push_evidence(text: &mut String, verdict: &VerdictRow) {
     }
 }
 
-/// Appends words in lines of at most 100 columns; `used` columns of the first are taken.
+/// Appends words in lines as wide as the terminal, at most 100 columns; `used` columns of the first
+/// are taken.
 fn push_wrapped(text: &mut String, words: &str, indent: &str, used: usize) {
+    let columns = output::columns();
     let mut column = used;
     let mut first = true;
     for word in words.split_whitespace() {
         let width = word.chars().count();
-        if !first && column + 1 + width > 100 {
+        if !first && column + 1 + width > columns {
             text.push('\n');
             text.push_str(indent);
             column = indent.len();
