@@ -26,6 +26,7 @@ extern crate std;
 
 mod change;
 mod checksum;
+pub mod human;
 pub mod icmp;
 pub mod ip;
 pub mod knob;
@@ -50,8 +51,8 @@ pub use limit::Limit;
 pub use parse::{ParseError, ParseErrorKind};
 pub use rng::Rng;
 pub use sample::{
-    CongestionState, CounterSet, FlowKey, FlowSample, HostSample, LinkSample, QdiscSample, Source,
-    TcpState,
+    BbrState, CongestionState, CounterSet, FlowKey, FlowSample, HostSample, LinkSample,
+    QdiscSample, Source, TcpState,
 };
 pub use seq::SeqNum;
 pub use superpacket::Superpacket;

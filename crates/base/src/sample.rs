@@ -85,6 +85,19 @@ pub enum CongestionState {
     Loss,
 }
 
+/// What BBR knows of the path (Linux `struct tcp_bbr_info`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BbrState {
+    /// Its estimate of the bottleneck's rate.
+    pub bandwidth: Rate,
+    /// Its estimate of the round-trip time without a queue.
+    pub min_rtt: Duration,
+    /// Pacing rate over bandwidth, in 1/256.
+    pub pacing_gain: u32,
+    /// Congestion window over the bandwidth-delay product, in 1/256.
+    pub cwnd_gain: u32,
+}
+
 /// One look at one flow. See the module's head for the rules of units and of `None`.
 ///
 /// The comments give the field of Linux's `struct tcp_info` or of `sock_diag` where the name alone
@@ -111,6 +124,8 @@ pub struct FlowSample {
     pub congestion_state: Option<CongestionState>,
     /// Name of the congestion control, such as `cubic`.
     pub congestion: Option<String>,
+    /// What BBR knows, where it is the congestion control.
+    pub bbr: Option<BbrState>,
 
     /// Timestamps were agreed (RFC 7323).
     pub timestamps: Option<bool>,
@@ -287,6 +302,7 @@ impl FlowSample {
             state: None,
             congestion_state: None,
             congestion: None,
+            bbr: None,
             timestamps: None,
             sack: None,
             window_scaling: None,

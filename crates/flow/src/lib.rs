@@ -32,8 +32,6 @@
 
 mod catalogue;
 mod host_timeline;
-#[cfg(feature = "serde")]
-mod json;
 mod observation;
 mod rules;
 mod timeline;

@@ -46,7 +46,6 @@ impl<'a> Observation<'a> {
 
 /// The doctor's answer.
 #[derive(Clone, Debug, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Report {
     /// The main verdict first, notes after it. Empty if and only if `unknown` says why.
     pub verdicts: Vec<Verdict>,

@@ -349,6 +349,14 @@ pub(crate) fn window_room_bytes(sample: &FlowSample) -> Option<u64> {
     Some(u64::from(sample.snd_wnd_bytes?).saturating_sub(sample.bytes_out()?))
 }
 
+/// Whether the send buffer is known to be used up.
+pub(crate) fn fills_sndbuf(sample: &FlowSample) -> bool {
+    matches!(
+        (sample.wmem_queued_bytes, sample.sndbuf_bytes),
+        (Some(queued), Some(limit)) if u64::from(queued) * 10 >= u64::from(limit) * 9
+    )
+}
+
 /// `part / whole` as a share from 0 to 1; `None` where the whole is nothing.
 pub(crate) fn ratio_of_times(part: Duration, whole: Duration) -> Option<f64> {
     (!whole.is_zero()).then(|| (part.as_secs_f64() / whole.as_secs_f64()).min(1.0))

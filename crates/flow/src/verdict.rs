@@ -68,9 +68,14 @@ pub struct NextLimit {
     /// The rate that it allows, where that can be said; `rate_bps` in JSON, in bit/s.
     #[cfg_attr(
         feature = "serde",
-        serde(rename = "rate_bps", serialize_with = "crate::json::rate_bps")
+        serde(rename = "rate_bps", serialize_with = "rate_bps")
     )]
     pub rate: Option<Rate>,
+}
+
+#[cfg(feature = "serde")]
+fn rate_bps<S: serde::Serializer>(rate: &Option<Rate>, serializer: S) -> Result<S::Ok, S::Error> {
+    serde::Serialize::serialize(&rate.map(Rate::bits_per_second), serializer)
 }
 
 /// One answer to "what limits this flow", with its reasons.

@@ -1,6 +1,6 @@
 //! What a program gets out of its connection over some seconds, and whether a change cured it.
 
-use base::Rate;
+use base::human;
 use serde::{Deserialize, Serialize};
 
 use crate::faults::Cure;
@@ -106,13 +106,13 @@ impl Yardstick {
     #[must_use]
     pub fn show(self, measure: &Measure) -> String {
         match self {
-            Self::Goodput => show_rate(Rate::from_bits_per_second(measure.goodput_bps)),
+            Self::Goodput => human::bps(measure.goodput_bps),
             Self::Response => match median_us(measure) {
-                Some(p50) => format!("{} median", show_micros(p50)),
+                Some(p50) => format!("{} median", human::micros(p50)),
                 None => "no response".into(),
             },
             Self::Rtt => match measure.srtt_us {
-                Some(srtt) => format!("{} round trip", show_micros(srtt)),
+                Some(srtt) => format!("{} round trip", human::micros(srtt)),
                 None => "round trip unknown".into(),
             },
             Self::Drops => format!("{} local drops", measure.local_drops_pkts),
@@ -125,43 +125,6 @@ fn median_us(measure: &Measure) -> Option<u64> {
         .response_us
         .filter(|response| response.n > 0)
         .map(|response| response.p50)
-}
-
-/// A rate with three digits: `26.0 Mbit/s`.
-#[must_use]
-pub fn show_rate(rate: Rate) -> String {
-    let bits = rate.bits_per_second() as f64;
-    let (value, unit) = match bits {
-        b if b >= 1e9 => (b / 1e9, "Gbit/s"),
-        b if b >= 1e6 => (b / 1e6, "Mbit/s"),
-        b if b >= 1e3 => (b / 1e3, "kbit/s"),
-        b => (b, "bit/s"),
-    };
-    format!("{value:.*} {unit}", decimals(value))
-}
-
-/// A time with three digits: `44.0 ms`.
-#[must_use]
-pub fn show_micros(micros: u64) -> String {
-    let (value, unit) = match micros {
-        m if m >= 1_000_000 => (m as f64 / 1e6, "s"),
-        m if m >= 1_000 => (m as f64 / 1e3, "ms"),
-        m => (m as f64, "us"),
-    };
-    if unit == "us" {
-        format!("{value} us")
-    } else {
-        format!("{value:.*} {unit}", decimals(value))
-    }
-}
-
-/// Decimal places that make three digits.
-fn decimals(value: f64) -> usize {
-    match value {
-        v if v >= 100.0 => 0,
-        v if v >= 10.0 => 1,
-        _ => 2,
-    }
 }
 
 #[cfg(test)]
@@ -219,13 +182,11 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_three_digits() {
+    fn a_number_is_shown_with_what_it_is() {
         assert_eq!(Yardstick::Goodput.show(&goodput(26_040_000)), "26.0 Mbit/s");
         assert_eq!(
             Yardstick::Response.show(&response(44_012)),
             "44.0 ms median"
         );
-        assert_eq!(show_micros(312), "312 us");
-        assert_eq!(show_micros(1_580), "1.58 ms");
     }
 }

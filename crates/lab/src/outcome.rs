@@ -136,7 +136,8 @@ pub struct Outcome {
     pub duration_s: f64,
     /// Response times, for workloads that have them.
     pub response_us: Option<ResponseMicros>,
-    /// Limits and the share of time of each, most first.
+    /// Limits and the share of time of each, most first. An engine that does not know them infers
+    /// them from what can be observed, and is as wrong as that inference.
     pub limits: Vec<(Limit, f64)>,
     /// Client to server.
     pub forward: LinkOutcome,
@@ -144,4 +145,18 @@ pub struct Outcome {
     pub reverse: LinkOutcome,
     /// Doubts.
     pub caveats: Vec<Caveat>,
+}
+
+impl Outcome {
+    /// Whether its numbers may be shown as a result: the emulator was not far too late, and the
+    /// workload had its time.
+    #[must_use]
+    pub fn is_usable(&self) -> bool {
+        !self.caveats.iter().any(|caveat| {
+            matches!(
+                caveat,
+                Caveat::EmulatorLate { invalid: true, .. } | Caveat::EndedEarly { .. }
+            )
+        })
+    }
 }

@@ -76,20 +76,8 @@ pub fn ratio_interval(base: &[f64], other: &[f64], seed: u64) -> Option<Interval
 #[must_use]
 pub fn mann_whitney(one: &[f64], other: &[f64]) -> Option<f64> {
     let (one, other) = (finite(one)?, finite(other)?);
-    let mut all: Vec<(f64, bool)> = one
-        .iter()
-        .map(|value| (*value, true))
-        .chain(other.iter().map(|value| (*value, false)))
-        .collect();
-    all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let ranks = doubled_ranks(&all);
-    let sum = ranks
-        .iter()
-        .zip(&all)
-        .filter(|(_, (_, mine))| *mine)
-        .map(|(rank, _)| *rank)
-        .sum();
-    Some(if all.len() <= EXACT_VALUES_MAX {
+    let (ranks, sum) = pooled_ranks(&one, &other);
+    Some(if ranks.len() <= EXACT_VALUES_MAX {
         exact_p(&ranks, one.len(), sum)
     } else {
         approximate_p(&ranks, one.len(), sum)
@@ -266,6 +254,24 @@ fn interval(draw: impl FnMut() -> f64) -> Interval {
         low: drawn[TAIL],
         high: drawn[RESAMPLES - 1 - TAIL],
     }
+}
+
+/// Twice the ranks of all values together, sorted, and what those of `one` sum up to.
+fn pooled_ranks(one: &[f64], other: &[f64]) -> (Vec<usize>, usize) {
+    let mut all: Vec<(f64, bool)> = one
+        .iter()
+        .map(|value| (*value, true))
+        .chain(other.iter().map(|value| (*value, false)))
+        .collect();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let ranks = doubled_ranks(&all);
+    let sum = ranks
+        .iter()
+        .zip(&all)
+        .filter(|(_, (_, mine))| *mine)
+        .map(|(rank, _)| *rank)
+        .sum();
+    (ranks, sum)
 }
 
 /// Twice the rank of each of the sorted values; equal ones have the mean of their ranks, and twice

@@ -1,8 +1,8 @@
 //! What the emulated path carries, with kernel TCP (CUBIC) at both ends.
 //!
-//! `cargo bench -p tcptailor-linux --bench emulator [-- RUNS [SECONDS [CASE]]]` prints goodput, its share
-//! of what the rate allows, lateness, and the processor time of the emulator's thread. It needs
-//! root, or a user namespace (`unshare -rn`) and a TUN device node that may be opened.
+//! `cargo bench -p tcptailor-linux --bench emulator [-- RUNS [SECONDS [CASE]]]` prints goodput, its
+//! share of what the rate allows, lateness, and the processor time of the emulator's thread. It
+//! needs root, or a user namespace (`unshare -rn`) and a TUN device node that may be opened.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -56,6 +56,7 @@ struct Run {
     dropped: u64,
     emulator_core: f64,
     process_cores: f64,
+    others_cores: f64,
     caveats: String,
 }
 
@@ -96,7 +97,8 @@ fn describe(run: &Run) -> String {
     let [forward, reverse] = run.lateness;
     format!(
         "{:.3} Gbit/s, ping {:.3} ms, late p50/p99/max {}/{}/{} and {}/{}/{} us, \
-         {} dropped, emulator {:.0} % and process {:.0} % of a core{}",
+         {} dropped, emulator {:.0} %, process {:.0} % and others {:.0} % \
+         of a core{}",
         run.goodput_bps / 1e9,
         run.ping_ms,
         forward.p50,
@@ -108,6 +110,7 @@ fn describe(run: &Run) -> String {
         run.dropped,
         100.0 * run.emulator_core,
         100.0 * run.process_cores,
+        100.0 * run.others_cores,
         run.caveats,
     )
 }
@@ -152,7 +155,7 @@ fn measure(case: &Case, seed: u64, time: Duration) -> Run {
         let before = (Instant::now(), received.load(Ordering::Relaxed), cpu());
         std::thread::sleep(time);
         let bytes = received.load(Ordering::Relaxed) - before.1;
-        let (emulator, process) = cpu();
+        let [emulator, process, all] = cpu();
         let elapsed = before.0.elapsed().as_secs_f64();
         stop.store(true, Ordering::Relaxed);
         let (forward, reverse) = path.outcome();
@@ -162,8 +165,9 @@ fn measure(case: &Case, seed: u64, time: Duration) -> Run {
             ping_ms,
             lateness: [forward, reverse].map(|link| link.lateness_us.unwrap_or_default()),
             dropped: forward.dropped_segments + reverse.dropped_segments,
-            emulator_core: (emulator - before.2.0) / elapsed,
-            process_cores: (process - before.2.1) / elapsed,
+            emulator_core: (emulator - before.2[0]) / elapsed,
+            process_cores: (process - before.2[1]) / elapsed,
+            others_cores: (all - process - before.2[2] + before.2[1]) / elapsed,
             caveats: caveats
                 .iter()
                 .map(|caveat| format!("; {caveat:?}"))
@@ -218,8 +222,8 @@ fn connect(path: &LabPath, at: SocketAddr) -> TcpStream {
         .expect("a listening peer")
 }
 
-/// Processor time so far of the emulator's threads and of the process, in seconds.
-fn cpu() -> (f64, f64) {
+/// Processor time so far of the emulator's threads, the process and the machine, in seconds.
+fn cpu() -> [f64; 3] {
     let mut emulator = 0.0;
     for task in fs::read_dir("/proc/self/task")
         .expect("/proc is mounted")
@@ -231,7 +235,13 @@ fn cpu() -> (f64, f64) {
         }
     }
     let process = ticks(&fs::read_to_string("/proc/self/stat").expect("/proc is mounted"));
-    (emulator, process)
+    // User, nice, system, idle, waiting, interrupts, soft interrupts, stolen.
+    let machine = fs::read_to_string("/proc/stat").expect("/proc is mounted");
+    let first = machine.lines().next().unwrap_or_default();
+    let states = first.split_ascii_whitespace().skip(1).take(8).enumerate();
+    let busy = states.filter(|(state, _)| !matches!(state, 3 | 4));
+    let busy = busy.filter_map(|(_, field)| field.parse::<f64>().ok());
+    [emulator, process, busy.sum::<f64>() / 100.0]
 }
 
 /// Fields 14 and 15 of proc(5)'s stat: user and system time, in hundredths of a second.

@@ -2,6 +2,7 @@
 //!
 //! Nothing here remembers anything; what must survive a crash is the work of [`crate::journal`].
 
+use std::borrow::Cow;
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
@@ -73,10 +74,20 @@ impl Setting {
     /// Checks that `change` can be asked for at all: known knob, fitting target, value in range.
     ///
     /// # Errors
-    /// [`Error::Knob`], [`Error::Refused`] for a destination that cannot be read.
+    /// [`Error::Knob`], [`Error::Refused`] for a destination that cannot be read and for what an
+    /// open connection cannot change.
     pub fn check(change: &Change) -> Result<()> {
         let knob = find_knob(&change.knob)?;
         knob.check(&change.to)?;
+        if matches!(change.target, Target::Socket { .. }) && knob.name == "mss" {
+            // do_tcp_setsockopt would take it and tcp_sync_mss would not look at it any more: the
+            // segment size was agreed in the handshake.
+            return Err(Error::Refused {
+                what: format!("mss of the {}", change.target),
+                reason: "it is agreed when a connection opens; set route.advmss for new ones"
+                    .into(),
+            });
+        }
         Site::of(&change.target, knob).map(drop)
     }
 
@@ -92,6 +103,12 @@ impl Setting {
     /// Where the kernel refuses `fstat`.
     pub fn netns_inode(&self) -> Result<u64> {
         self.netns.inode()
+    }
+
+    /// What tells the namespace from later ones of the same inode number; see
+    /// [`NetnsHandle::cookie`].
+    pub(crate) fn netns_cookie(&self) -> Option<u64> {
+        self.netns.cookie()
     }
 
     /// Reads the setting.
@@ -229,7 +246,7 @@ impl Setting {
     pub fn shell_command(&self, target: &Target, value: &KnobValue) -> Result<String> {
         let inside = |program: &str| match target.netns() {
             Netns::Own => program.to_owned(),
-            Netns::Named(name) => format!("ip netns exec {name} {program}"),
+            Netns::Named(name) => format!("ip netns exec {} {program}", quoted(name)),
             Netns::OfProcess(pid) => format!("nsenter --net --target {pid} {program}"),
         };
         Ok(match &self.site {
@@ -243,10 +260,14 @@ impl Setting {
                     None => format!("# the route {route} has parts that `ip route` cannot say"),
                 })
             })?,
-            Site::Mtu(name) => inside(&format!("ip link set dev {name} mtu {value}")),
-            Site::Txqueuelen(name) => inside(&format!("ip link set dev {name} txqueuelen {value}")),
+            Site::Mtu(name) => inside(&format!("ip link set dev {} mtu {value}", quoted(name))),
+            Site::Txqueuelen(name) => inside(&format!(
+                "ip link set dev {} txqueuelen {value}",
+                quoted(name)
+            )),
             Site::Qdisc(link) => {
                 let queue = self.inside(|| qdisc::read(link))?;
+                let link = quoted(link);
                 match queue.kind.as_str() {
                     "pfifo" | "bfifo" => inside(&format!(
                         "tc qdisc change dev {link} root handle {:x}: {} limit {value}",
@@ -412,7 +433,17 @@ fn sysctl_text(value: &KnobValue) -> String {
     }
 }
 
-/// The name of an interface in the namespace of the calling thread.
+/// A name as one word of a shell. Linux 6.18 net/core/dev.c, dev_valid_name, keeps little out of
+/// the name of an interface: `;reboot;` is one, and a container names its own.
+fn quoted(name: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.@".contains(c);
+    if !name.is_empty() && name.chars().all(is_plain) {
+        return name.into();
+    }
+    format!("'{}'", name.replace('\'', r"'\''")).into()
+}
+
+/// The name of an interface in the namespace of the calling thread, as a word of a shell.
 fn link_name(index: u32) -> Option<String> {
     let any = rustix::net::socket(
         rustix::net::AddressFamily::INET,
@@ -420,5 +451,21 @@ fn link_name(index: u32) -> Option<String> {
         None,
     )
     .ok()?;
-    rustix::net::netdevice::index_to_name(&any, index).ok()
+    let name = rustix::net::netdevice::index_to_name(&any, index).ok()?;
+    Some(quoted(&name).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_stays_one_word_of_the_shell() {
+        let check = |name: &str, expected: &str| assert_eq!(quoted(name), expected);
+        check("eth0.5", "eth0.5");
+        check("veth@if3", "veth@if3");
+        check(";reboot;", "';reboot;'");
+        check("$(x)'`y`", r"'$(x)'\''`y`'");
+        check("", "''");
+    }
 }

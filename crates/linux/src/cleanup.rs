@@ -6,11 +6,15 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::lab_netns::{self, Owner};
 use crate::netns::NAMED_DIR;
+
+/// What follows the owner in the name of a scratch directory.
+const SCRATCH: &str = "scratch-";
 
 /// Removes every namespace name that this process made. For the end of a program that does not
 /// drop its paths, as after Ctrl-C: call it from an ordinary thread (not from a signal handler) and
@@ -25,28 +29,43 @@ pub fn remove_all_of_this_process() {
 /// Where `/proc` is not readable.
 pub fn scratch_prefix() -> Result<String> {
     let owner = Owner::this_process()?;
-    Ok(format!("{}scratch-", owner.prefix()))
+    Ok(format!("{}{SCRATCH}", owner.prefix()))
 }
 
 /// Removes the namespace names and scratch directories of lab paths whose process is gone, and
-/// returns them. Call it at the start of whatever makes paths. A name that the kernel does not let
-/// go (because somebody mounted over its directory) is left: it is in nobody's way.
+/// returns them. Call it at the start of whatever makes paths. What other users left stays: it is
+/// theirs to remove. A name that the kernel does not let go (because somebody mounted over its
+/// directory) stays too: it is in nobody's way.
 ///
 /// # Errors
-/// Where a leftover may not be removed; those before it are removed.
+/// Where a directory cannot be listed, or a leftover of ours cannot be removed; those before it are
+/// removed.
 pub fn remove_leftovers() -> Result<Vec<String>> {
-    let mut removed = remove_leftovers_in(Path::new(NAMED_DIR), lab_netns::remove_mount)?;
-    // Those of other users stay: they are theirs to remove.
-    let scratch = |path: &Path| {
-        let _ = fs::remove_dir_all(path);
-        Ok(())
-    };
-    removed.extend(remove_leftovers_in(&std::env::temp_dir(), scratch)?);
+    let names = |_: &str, _: &Path| true;
+    let mut removed = remove_leftovers_in(Path::new(NAMED_DIR), names, lab_netns::remove_mount)?;
+    // Anybody may make directories of any name there.
+    let temporary = std::env::temp_dir();
+    removed.extend(remove_leftovers_in(&temporary, is_own_scratch, |path| {
+        fs::remove_dir_all(path).map_err(Error::os(format!("remove {}", path.display())))
+    })?);
     Ok(removed)
+}
+
+/// Whether a leftover in a directory that all users share is a scratch directory and ours: a real
+/// directory of our own, which nobody else can put in the place of another.
+fn is_own_scratch(name: &str, path: &Path) -> bool {
+    let is_scratch = name
+        .splitn(4, '-')
+        .nth(3)
+        .is_some_and(|rest| rest.starts_with(SCRATCH));
+    let own = rustix::process::geteuid().as_raw();
+    // Of a link itself, not of what it leads to.
+    is_scratch && fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && meta.uid() == own)
 }
 
 fn remove_leftovers_in(
     directory: &Path,
+    is_ours: impl Fn(&str, &Path) -> bool,
     remove: impl Fn(&Path) -> Result<()>,
 ) -> Result<Vec<String>> {
     let entries = match fs::read_dir(directory) {
@@ -64,12 +83,16 @@ fn remove_leftovers_in(
         let Ok(name) = entry.file_name().into_string() else {
             continue;
         };
-        if Owner::of_name(&name).is_some_and(|owner| !owner.is_alive()) {
-            match remove(&entry.path()) {
-                Ok(()) => removed.push(name),
-                Err(Error::Os { source, .. }) if is_held(&source) => {}
-                Err(error) => return Err(error),
-            }
+        let is_left = Owner::of_name(&name).is_some_and(|owner| !owner.is_alive());
+        if !is_left || !is_ours(&name, &entry.path()) {
+            continue;
+        }
+        match remove(&entry.path()) {
+            Ok(()) => removed.push(name),
+            // Another user's: root's namespaces must not keep others from making theirs.
+            Err(error) if error.is_missing_privilege() => {}
+            Err(Error::Os { source, .. }) if is_held(&source) => {}
+            Err(error) => return Err(error),
         }
     }
     removed.sort();
@@ -94,10 +117,12 @@ mod tests {
         for name in dead.iter().chain(&kept) {
             fs::write(directory.path().join(name), "").expect("a file");
         }
+        let all = |_: &str, _: &Path| true;
         let remove = lab_netns::remove_mount;
-        let removed = remove_leftovers_in(directory.path(), remove);
+        let removed = remove_leftovers_in(directory.path(), all, remove);
         let can_unmount = rustix::process::geteuid().is_root();
         if !can_unmount {
+            assert!(std::env::var_os("REQUIRE_KERNEL").is_none(), "not root");
             println!("skipped: unmounting needs CAP_SYS_ADMIN");
             return;
         }
@@ -105,7 +130,54 @@ mod tests {
         for name in kept {
             assert!(directory.path().join(name).exists(), "{name} must stay");
         }
-        let none = remove_leftovers_in(&directory.path().join("none"), remove);
+        let none = remove_leftovers_in(&directory.path().join("none"), all, remove);
         assert_eq!(none.expect("a missing directory holds nothing"), [""; 0]);
+    }
+
+    #[test]
+    fn what_another_user_left_stops_nobody() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        for name in ["tcptailor-4194305-1-0-a", "tcptailor-4194305-1-1-a"] {
+            fs::write(directory.path().join(name), "").expect("a file");
+        }
+        let remove = |path: &Path| match path.to_str() {
+            Some(name) if name.ends_with("0-a") => Err(Error::Os {
+                op: "unmount".into(),
+                source: io::Error::from_raw_os_error(libc::EPERM),
+            }),
+            _ => Ok(()),
+        };
+        let removed = remove_leftovers_in(directory.path(), |_, _| true, remove);
+        assert_eq!(removed.expect("no failure"), ["tcptailor-4194305-1-1-a"]);
+    }
+
+    #[test]
+    fn only_our_own_real_scratch_directories_go() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let at = |name: &str| directory.path().join(name);
+        let (ours, link, file, other, foreign) = (
+            "tcptailor-4194305-1-scratch-x",
+            "tcptailor-4194305-1-scratch-link",
+            "tcptailor-4194305-1-scratch-file",
+            "tcptailor-4194305-1-results",
+            "tcptailor-4194305-1-scratch-foreign",
+        );
+        for name in [ours, other, foreign, "precious"] {
+            fs::create_dir(at(name)).expect("a directory");
+            fs::write(at(name).join("file"), "").expect("a file");
+        }
+        std::os::unix::fs::symlink(at("precious"), at(link)).expect("a link");
+        fs::write(at(file), "").expect("a file");
+        let is_root = rustix::process::geteuid().is_root();
+        if is_root {
+            std::os::unix::fs::chown(at(foreign), Some(65_534), None).expect("root may");
+        }
+        let check =
+            |name, expected| assert_eq!(is_own_scratch(name, &at(name)), expected, "{name}");
+        check(ours, true);
+        check(link, false);
+        check(file, false);
+        check(other, false);
+        check(foreign, !is_root);
     }
 }

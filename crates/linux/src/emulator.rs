@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use base::{Instant, Superpacket, WirePacket};
+use base::{Instant, QueueLimit, Rate, Superpacket, WirePacket};
 use lab::LinkOutcome;
 use link::{Link, LinkSpec};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -37,9 +37,15 @@ const LIGHT_SLEEP: Duration = Duration::from_micros(40);
 /// Sleeps shorter than this are light ones anyway.
 const DEEP_SLEEP: Duration = Duration::from_micros(200);
 
-/// A thread that was kept from working for longer than this, or 5 % of the delay, lets the path
-/// stand still for the rest of that time; see [`Core::stand_still`].
-const STALL: Duration = Duration::from_micros(400);
+/// A thread that was kept from working for longer than this, or than a quarter of the queue takes,
+/// lets the path stand still for the rest of that time; see [`Core::stand_still`].
+const STALL_MIN: Duration = Duration::from_micros(400);
+
+/// At what rate a host hands packets over. A TUN device takes them at the speed of memory; a real
+/// interface has a line rate. Without it, a sender that was kept from running for a millisecond
+/// would put its whole window into the queue of the path in an instant and overflow it. On links
+/// below this rate it changes no time of delivery, only how many packets are waiting.
+const HOST_RATE: Rate = Rate::from_bits_per_second(20_000_000_000);
 
 /// Packets up to this length are copied into buffers of their own size, so that a queue of
 /// acknowledgements does not hold 64 KiB for each.
@@ -102,6 +108,11 @@ impl Emulator {
         self.realtime
     }
 
+    /// Whether it carries nothing any more, since somebody removed a device.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
     /// What the links from A to B and from B to A did so far.
     pub(crate) fn outcomes(&self) -> [LinkOutcome; 2] {
         let mut core = lock(&self.core);
@@ -142,6 +153,8 @@ struct Direction {
     /// What was under way during the latest stall: how much that delayed it, and the latest time
     /// at which it is due.
     delayed: (Duration, Instant),
+    /// When the sending host's interface is free for the next packet.
+    interface_free: Instant,
     /// Wire packets that the receiving device refused.
     refused: u64,
     /// Packets that were read and are none that we understand.
@@ -161,19 +174,7 @@ impl Core {
         let mut seed = spec.seed;
         let mut directions = Vec::with_capacity(2);
         for link in spec.links {
-            let stall = STALL.max(link.delay / 20);
-            let link = Link::new(link, seed).map_err(|error| Error::Unsupported {
-                what: "this link".into(),
-                hint: error.to_string(),
-            })?;
-            directions.push(Direction {
-                link,
-                lateness: Lateness::new(),
-                stall,
-                delayed: (Duration::ZERO, Instant::ZERO),
-                refused: 0,
-                unreadable: 0,
-            });
+            directions.push(Direction::new(link, seed)?);
             // The two directions lose different packets.
             seed = base::Rng::new(seed, "reverse link").next_u64();
         }
@@ -268,7 +269,9 @@ impl Core {
                 return;
             }
         };
-        let handled = direction.link.handle_packet(now, packet);
+        let left_host = direction.interface_free.max(now);
+        direction.interface_free = left_host + HOST_RATE.serialize(packet.wire_bytes(), 0).0;
+        let handled = direction.link.handle_packet(left_host, packet);
         if let Some(too_big) = handled.too_big {
             let mtu = direction.link.spec().mtu.map_or(0, |mtu| mtu.0);
             let mtu = u32::try_from(mtu).unwrap_or(u32::MAX);
@@ -298,7 +301,38 @@ impl Core {
     }
 }
 
+/// How long a link may be kept waiting before the burst that follows is a danger for its queue.
+/// Without a rate nothing queues, and a burst does no harm.
+fn harmful_stall(link: &LinkSpec) -> Duration {
+    let traced = link.rate_trace.iter().map(|(_, rate)| *rate);
+    let Some(rate) = link.rate.into_iter().chain(traced).max() else {
+        return Duration::MAX;
+    };
+    let queue_bytes = match link.queue {
+        QueueLimit::Packets(packets) => packets.saturating_mul(1500),
+        QueueLimit::Bytes(bytes) => bytes.0,
+    };
+    STALL_MIN.max(rate.serialize(queue_bytes / 4, 0).0)
+}
+
 impl Direction {
+    fn new(spec: LinkSpec, seed: u64) -> Result<Self> {
+        let stall = harmful_stall(&spec);
+        let link = Link::new(spec, seed).map_err(|error| Error::Unsupported {
+            what: "this link".into(),
+            hint: error.to_string(),
+        })?;
+        Ok(Self {
+            link,
+            lateness: Lateness::new(),
+            stall,
+            delayed: (Duration::ZERO, Instant::ZERO),
+            interface_free: Instant::ZERO,
+            refused: 0,
+            unreadable: 0,
+        })
+    }
+
     /// Notes that whatever is under way at `now` is late by `stalled`.
     fn delay_by(&mut self, stalled: Duration, now: Instant) {
         self.link.advance(now);
@@ -375,7 +409,8 @@ impl Buffers {
     }
 }
 
-/// The thread: works, sleeps until the next delivery or packet, and ends when `stop` is readable.
+/// The thread: works, sleeps until the next delivery or packet, and ends when `stop` is readable or
+/// a device is gone.
 fn run(core: &Mutex<Core>, stop: &OwnedFd) {
     let tuns = lock(core).tuns.clone();
     loop {
@@ -394,7 +429,10 @@ fn run(core: &Mutex<Core>, stop: &OwnedFd) {
         ];
         // An interrupted sleep is a short sleep.
         let _ = poll(&mut fds, timeout.as_ref());
-        if fds[2].revents().contains(PollFlags::IN) {
+        // A device that somebody removed would wake us again and again.
+        let gone = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
+        let is_over = fds[..2].iter().any(|fd| fd.revents().intersects(gone));
+        if is_over || fds[2].revents().contains(PollFlags::IN) {
             return;
         }
     }
@@ -436,4 +474,64 @@ pub(crate) fn become_realtime() -> bool {
 
 fn lock(core: &Mutex<Core>) -> MutexGuard<'_, Core> {
     core.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(rate: &str, queue: &str) -> LinkSpec {
+        LinkSpec {
+            rate: Some(rate.parse().expect("a rate")),
+            queue: queue.parse().expect("a queue"),
+            delay: Duration::from_millis(1),
+            ..LinkSpec::ideal()
+        }
+    }
+
+    #[test]
+    fn a_stall_does_harm_where_the_queue_is_short_beside_it() {
+        fn check(spec: &LinkSpec, expected: Duration) {
+            assert_eq!(harmful_stall(spec), expected, "{spec:?}");
+        }
+        check(&LinkSpec::ideal(), Duration::MAX);
+        check(&link("12mbit", "100p"), Duration::from_millis(25));
+        check(&link("10gbit", "1000p"), STALL_MIN);
+        check(&link("8mbit", "40000B"), Duration::from_millis(10));
+        let mut traced = link("1mbit", "100p");
+        let fastest = "12mbit".parse().expect("a rate");
+        traced.rate_trace = vec![(Duration::from_secs(1), fastest)];
+        check(&traced, Duration::from_millis(25));
+    }
+
+    #[test]
+    fn what_was_under_way_during_a_stall_counts_as_late_by_it() {
+        let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+        let mut direction = Direction::new(link("12mbit", "100p"), 1).expect("a valid link");
+        let late = |direction: &Direction| direction.lateness.micros().expect("counted").max;
+        direction.delay_by(Duration::from_millis(30), at(100));
+        // Sent after the stall: due later than everything that was under way at its end.
+        direction.record(at(102), at(102));
+        assert_eq!(late(&direction), 0);
+        direction.record(at(101), at(101));
+        assert_eq!(late(&direction), 30_000);
+        // A second stall while the same packets are under way adds to the first.
+        direction.delay_by(Duration::from_millis(30), at(100));
+        direction.record(at(100), at(101));
+        assert_eq!(late(&direction), 61_000);
+    }
+
+    #[test]
+    fn buffers_are_used_again_by_size() {
+        let mut buffers = Buffers::default();
+        let large = buffers.take();
+        assert_eq!(large.len(), READ_BYTES);
+        let small = buffers.fit(large, SMALL_BYTES);
+        assert_eq!((small.len(), buffers.large.len()), (SMALL_BYTES, 1));
+        buffers.give(small);
+        buffers.give(vec![0; 77]);
+        assert_eq!((buffers.small.len(), buffers.large.len()), (1, 1));
+        let large = buffers.take();
+        assert_eq!(buffers.fit(large, SMALL_BYTES + 1).len(), READ_BYTES);
+    }
 }

@@ -325,8 +325,8 @@ impl Transaction<'_> {
     /// both cases this change is not in force; the earlier ones of the transaction are, until it
     /// is rolled back.
     pub fn apply(&mut self, change: &Change) -> Result<Applied> {
+        Setting::check(change)?;
         let setting = Setting::open(&change.target, &change.knob)?;
-        setting.knob().check(&change.to)?;
         let old = setting.read()?;
         if setting.is_already(&old, &change.to) {
             return Ok(Applied {
@@ -341,7 +341,7 @@ impl Transaction<'_> {
             step,
             change: change.clone(),
             old: old.clone(),
-            place: Place::of(&setting, &change.target)?,
+            place: Box::new(Place::of(&setting, &change.target)?),
             time_unix_ms: Clock.unix_millis(),
         })?;
         let written = setting.write(&change.to);

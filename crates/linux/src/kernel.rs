@@ -4,13 +4,16 @@
 //! A [`Session`] keeps a trial running so that somebody can look at it, change it and look again;
 //! [`run`] runs one to its end.
 
+mod load;
+mod run;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-use base::{Change, FlowSample, Instant, KNOBS, Netns, Rng, Scope, Target, TcpState};
+use base::{FlowSample, Instant, KNOBS, KnobValue, Netns, Rng, Scope, Target, TcpState};
 use lab::{Caveat, Measure, Settings, Trial};
 
 use crate::actuator::Setting;
@@ -23,6 +26,7 @@ use crate::sock_diag::{ScanRequest, SockDiag};
 use crate::watch::{WatchProgress, WatchRequest, Watched, watch};
 use crate::worker::{Role, Worker, WorkerSpec};
 use crate::workload::{RunSpec, SocketSpec, Totals};
+pub use run::{RunProgress, WARM_UP, run};
 
 /// Port on which the servers of labs listen.
 pub const LAB_PORT: u16 = 5201;
@@ -79,12 +83,27 @@ impl Session {
     /// # Errors
     /// Those of [`LabPath::create`]; [`Error::Peer`] where a program does not start.
     pub fn start(exe: &Path, trial: &Trial) -> Result<Self> {
+        Self::launch(exe, trial, Duration::ZERO, &mut |_, error| Err(error))
+    }
+
+    /// As [`Session::start`], with programs that do not count their first `warmup`. `on_refused`
+    /// decides whether a setting of a host that cannot be made ends the start.
+    fn launch(
+        exe: &Path,
+        trial: &Trial,
+        warmup: Duration,
+        on_refused: &mut dyn FnMut(&'static str, Error) -> Result<()>,
+    ) -> Result<Self> {
         let path = LabPath::create(&trial.path, trial.seed)?;
         for end in [End::Client, End::Server] {
-            set_host(&path, end, trial)?;
+            for (&knob, value) in settings(trial, end) {
+                set_on_host(&path, end, knob, value).or_else(|error| on_refused(knob, error))?;
+            }
         }
-        let server = start_worker(exe, &path, trial, End::Server)?;
-        let client = start_worker(exe, &path, trial, End::Client)?;
+        let program =
+            |end| start_worker(exe, handle(&path, end), &spec_of(&path, trial, end, warmup));
+        let server = program(End::Server)?;
+        let client = program(End::Client)?;
         Ok(Self {
             client: Some(client),
             server,
@@ -195,12 +214,8 @@ impl Session {
     /// Where it does not start.
     pub fn reconnect(&mut self) -> Result<()> {
         drop(self.client.take());
-        self.client = Some(start_worker(
-            &self.exe,
-            &self.path,
-            &self.trial,
-            End::Client,
-        )?);
+        let spec = spec_of(&self.path, &self.trial, End::Client, Duration::ZERO);
+        self.client = Some(start_worker(&self.exe, self.path.a(), &spec)?);
         Ok(())
     }
 
@@ -253,50 +268,39 @@ const fn settings(trial: &Trial, end: End) -> &Settings {
     }
 }
 
-/// Turns the knobs that are wider than a socket. The namespaces are ours and end with the path, so
-/// nothing is journalled.
-fn set_host(path: &LabPath, end: End, trial: &Trial) -> Result<()> {
-    let netns = handle(path, end).name();
+/// Turns a knob that is wider than a socket; those of sockets are left to the programs. The
+/// namespaces are ours and end with the path, so nothing is journalled.
+fn set_on_host(path: &LabPath, end: End, knob: &str, value: &KnobValue) -> Result<()> {
+    let netns = handle(path, end).name().clone();
     let remote = match end {
         End::Client => path.b_addr(),
         End::Server => path.a_addr(),
     };
     let interface = path.interface().to_owned();
-    for (&knob, value) in settings(trial, end) {
-        let netns = netns.clone();
-        let scope = base::find_knob(knob)
-            .map_err(|error| Error::Peer(error.to_string()))?
-            .scope;
-        let target = match scope {
-            Scope::Socket => continue,
-            Scope::Route => {
-                let bits = if remote.is_ipv4() { 32 } else { 128 };
-                Target::Route {
-                    netns,
-                    destination: format!("{remote}/{bits}"),
-                }
+    let target = match base::find_knob(knob)?.scope {
+        Scope::Socket => return Ok(()),
+        Scope::Route => {
+            let bits = if remote.is_ipv4() { 32 } else { 128 };
+            Target::Route {
+                netns,
+                destination: format!("{remote}/{bits}"),
             }
-            Scope::Link => Target::Link {
-                netns,
-                name: interface.clone(),
-            },
-            Scope::Qdisc => Target::Qdisc {
-                netns,
-                link: interface.clone(),
-            },
-            Scope::Namespace => Target::Namespace { netns },
-        };
-        let change = Change {
-            target,
-            knob: knob.into(),
-            to: value.clone(),
-        };
-        Setting::open(&change.target, &change.knob)?.write(&change.to)?;
-    }
-    Ok(())
+        }
+        Scope::Link => Target::Link {
+            netns,
+            name: interface,
+        },
+        Scope::Qdisc => Target::Qdisc {
+            netns,
+            link: interface,
+        },
+        Scope::Namespace => Target::Namespace { netns },
+    };
+    Setting::open(&target, knob)?.write(value)
 }
 
-fn start_worker(exe: &Path, path: &LabPath, trial: &Trial, end: End) -> Result<Worker> {
+/// What the program at one end is to do.
+fn spec_of(path: &LabPath, trial: &Trial, end: End, warmup: Duration) -> WorkerSpec {
     let is_socket =
         |name: &str| base::find_knob(name).is_ok_and(|knob| knob.scope == Scope::Socket);
     let sockets = settings(trial, end)
@@ -304,7 +308,7 @@ fn start_worker(exe: &Path, path: &LabPath, trial: &Trial, end: End) -> Result<W
         .filter(|(name, _)| is_socket(name))
         .map(|(name, value)| (*name, value.clone()))
         .collect();
-    let spec = WorkerSpec {
+    WorkerSpec {
         role: match end {
             End::Client => Role::Client,
             End::Server => Role::Server,
@@ -316,11 +320,14 @@ fn start_worker(exe: &Path, path: &LabPath, trial: &Trial, end: End) -> Result<W
                 settings: sockets,
                 ..SocketSpec::default()
             },
-            warmup: Duration::ZERO,
+            warmup,
             interval: REPORT_INTERVAL,
         },
-    };
-    let worker = Worker::spawn(exe, handle(path, end), &spec)?;
+    }
+}
+
+fn start_worker(exe: &Path, netns: &NetnsHandle, spec: &WorkerSpec) -> Result<Worker> {
+    let worker = Worker::spawn(exe, netns, spec)?;
     worker.wait_ready(READY_TIMEOUT)?;
     Ok(worker)
 }

@@ -24,6 +24,7 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::error::{Error, Result};
 use crate::netns::{NAMED_DIR, NetnsHandle};
+use crate::process::process_start_ticks;
 
 /// What all names begin with.
 pub(crate) const PREFIX: &str = "tcptailor-";
@@ -65,13 +66,19 @@ impl LabNetns {
 
     fn create_named(name: String) -> Result<Self> {
         let (file, mounted) = std::thread::scope(|scope| {
-            scope
-                .spawn(|| enter_new(&name))
+            std::thread::Builder::new()
+                .spawn_scoped(scope, || enter_new(&name))
+                .map_err(Error::os("start a thread"))?
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
-        let handle = file.try_clone().map_err(Error::os("dup of a namespace"))?;
+        let handle = file.try_clone();
+        // First, so that the name is taken away whatever happens next.
         own().insert(name.clone(), Own { file, mounted });
+        let handle = handle.map_err(|source| {
+            remove_own(&name);
+            Error::os("dup of a namespace")(source)
+        })?;
         Ok(Self {
             handle: NetnsHandle::from_file(Netns::Named(name.clone()), handle),
             name,
@@ -101,11 +108,16 @@ impl LabNetns {
 
 impl Drop for LabNetns {
     fn drop(&mut self) {
-        let found = own().remove(&self.name);
-        if let Some(path) = found.and_then(|own| own.mounted) {
-            // A failure leaves a name that the next start removes.
-            let _ = remove_mount(&path);
-        }
+        remove_own(&self.name);
+    }
+}
+
+/// Removes the name of a namespace that this process made.
+fn remove_own(name: &str) {
+    let found = own().remove(name);
+    if let Some(path) = found.and_then(|own| own.mounted) {
+        // A failure leaves a name that the next start removes.
+        let _ = remove_mount(&path);
     }
 }
 
@@ -131,10 +143,19 @@ pub(crate) fn remove_mount(path: &Path) -> Result<()> {
         Err(errno) => return Err(Error::errno(format!("unmount {}", path.display()))(errno)),
     }
     match fs::remove_file(path) {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(Error::Os {
-            op: format!("remove {}", path.display()),
-            source,
-        }),
+        // The first `ip netns add` of a machine mounts the directory over itself; a mount that is
+        // older lies hidden below and keeps the file, which is in nobody's way.
+        Err(source)
+            if !matches!(
+                source.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::ResourceBusy
+            ) =>
+        {
+            Err(Error::Os {
+                op: format!("remove {}", path.display()),
+                source,
+            })
+        }
         _ => Ok(()),
     }
 }
@@ -154,7 +175,7 @@ impl Owner {
     /// Where `/proc` is not readable.
     pub(crate) fn this_process() -> Result<Self> {
         let pid = std::process::id();
-        let start = start_time(pid).ok_or_else(|| Error::File {
+        let start = process_start_ticks(pid).ok_or_else(|| Error::File {
             path: PathBuf::from("/proc/self/stat"),
             what: "cannot be read; mount /proc (`mount -t proc proc /proc`)".into(),
         })?;
@@ -177,21 +198,8 @@ impl Owner {
 
     /// Whether that process still runs.
     pub(crate) fn is_alive(self) -> bool {
-        start_time(self.pid) == Some(self.start)
+        process_start_ticks(self.pid) == Some(self.start)
     }
-}
-
-/// Field 22 of `/proc/PID/stat` (proc(5)). The command in field 2 may hold spaces and parentheses,
-/// so that counting begins behind its last one. A process that has ended but was not waited for
-/// counts as gone.
-fn start_time(pid: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut fields = text.get(text.rfind(')')? + 1..)?.split_ascii_whitespace();
-    let state = fields.next()?;
-    if matches!(state, "Z" | "X") {
-        return None;
-    }
-    fields.nth(18)?.parse().ok()
 }
 
 /// On a thread of its own: makes a namespace, and mounts it where that is allowed.

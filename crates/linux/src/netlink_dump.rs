@@ -68,6 +68,11 @@ impl NetlinkSocket {
             protocol,
         )
         .map_err(|errno| open_error(errno, what))?;
+        // Linux 6.18 net/netlink/af_netlink.c, netlink_getsockbyportid: a socket that is connected
+        // takes messages of that one sender only. In a container's namespace, its own root could
+        // send us answers otherwise.
+        rustix::net::connect(&fd, &SocketAddrNetlink::new(0, 0))
+            .map_err(Error::errno(format!("connect the {what} socket")))?;
         set_socket_timeout(&fd, Timeout::Recv, Some(ANSWER_TIMEOUT))
             .map_err(Error::errno(format!("set a timeout on the {what} socket")))?;
         Ok(Self {
@@ -105,11 +110,8 @@ impl NetlinkSocket {
                     answer = Answer::Torn;
                 }
                 match message.kind {
-                    NLMSG_DONE => return Ok(answer),
-                    NLMSG_ERROR => match error_code(message.payload) {
-                        None => return Ok(answer),
-                        Some(errno) => return Err(errno),
-                    },
+                    NLMSG_DONE => return done_code(message.payload).map_or(Ok(answer), Err),
+                    NLMSG_ERROR => return error_code(message.payload).map_or(Ok(answer), Err),
                     kind => each(kind, message.payload),
                 }
                 if message.flags & NLM_F_MULTI == 0 {
@@ -133,10 +135,7 @@ impl NetlinkSocket {
         request.extend_from_slice(&self.sequence.to_ne_bytes());
         request.extend_from_slice(&0_u32.to_ne_bytes());
         request.extend_from_slice(body);
-        let to_kernel = SocketAddrNetlink::new(0, 0);
-        rustix::io::retry_on_intr(|| {
-            rustix::net::sendto(&self.fd, &request, SendFlags::empty(), &to_kernel)
-        })?;
+        rustix::io::retry_on_intr(|| rustix::net::send(&self.fd, &request, SendFlags::empty()))?;
         Ok(())
     }
 
@@ -178,6 +177,13 @@ fn error_code(payload: &[u8]) -> Option<Errno> {
         Some(code) => Some(Errno::from_raw_os_error(code.saturating_neg())),
         None => Some(Errno::BADMSG),
     }
+}
+
+/// The code with which a list ended: what kept the kernel from going on (Linux 6.18
+/// net/netlink/af_netlink.c, netlink_dump_done). Some kinds of lists send a length or nothing here.
+fn done_code(payload: &[u8]) -> Option<Errno> {
+    let code = u32_at(payload, 0)?.cast_signed();
+    (code < 0).then(|| Errno::from_raw_os_error(code.saturating_neg()))
 }
 
 struct Message<'m> {
@@ -294,9 +300,44 @@ mod tests {
     }
 
     #[test]
+    fn a_list_that_breaks_off_is_an_error_and_not_an_empty_list() {
+        const SOCK_DIAG_BY_FAMILY: u16 = 20;
+        const NO_PROTOCOL: u8 = 253;
+        let mut netlink = NetlinkSocket::open(Some(rustix::net::netlink::SOCK_DIAG), "sock_diag")
+            .expect("needs no privilege");
+        let mut body = vec![libc::AF_INET as u8, NO_PROTOCOL, 0, 0];
+        body.resize(56, 0xff);
+        let answer = netlink.exchange((SOCK_DIAG_BY_FAMILY, Ask::All), &body, |_, _| ());
+        assert_eq!(answer, Err(Errno::NOENT));
+    }
+
+    #[test]
+    fn nobody_but_the_kernel_can_answer() {
+        let netlink = NetlinkSocket::open(None, "rtnetlink").expect("needs no privilege");
+        let ours = rustix::net::getsockname(&netlink.fd).expect("bound");
+        let ours = SocketAddrNetlink::try_from(ours).expect("of netlink");
+        let stranger = rustix::net::socket_with(
+            AddressFamily::NETLINK,
+            SocketType::RAW,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .expect("needs no privilege");
+        let sent = rustix::net::sendto(&stranger, &[0; 16], SendFlags::empty(), &ours);
+        // Without CAP_NET_ADMIN the kernel refuses even to try.
+        assert!(
+            matches!(sent, Err(Errno::CONNREFUSED | Errno::PERM)),
+            "{sent:?}"
+        );
+    }
+
+    #[test]
     fn error_codes_are_negative_and_zero_acknowledges() {
         assert_eq!(error_code(&0_i32.to_ne_bytes()), None);
         assert_eq!(error_code(&(-2_i32).to_ne_bytes()), Some(Errno::NOENT));
         assert_eq!(error_code(&[1]), Some(Errno::BADMSG));
+        assert_eq!(done_code(&(-2_i32).to_ne_bytes()), Some(Errno::NOENT));
+        assert_eq!(done_code(&0_i32.to_ne_bytes()), None);
+        assert_eq!(done_code(&[]), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::PathBuf;
 
 use base::Netns;
@@ -12,6 +12,9 @@ use crate::error::{Error, Result};
 
 /// Directory in which `ip netns` keeps its names.
 pub const NAMED_DIR: &str = "/run/netns";
+
+/// `SO_NETNS_COOKIE` (include/uapi/asm-generic/socket.h, Linux 5.14).
+const SO_NETNS_COOKIE: libc::c_int = 71;
 
 /// An open network namespace. It lives at least as long as this handle.
 #[derive(Debug)]
@@ -67,7 +70,8 @@ impl NetnsHandle {
         &self.name
     }
 
-    /// The inode number, which tells namespaces apart while they live.
+    /// The inode number, which tells namespaces apart while they live. That of one that is gone is
+    /// given again, often to the next that is made; see [`NetnsHandle::cookie`].
     ///
     /// # Errors
     /// Where the kernel refuses `fstat`.
@@ -80,21 +84,33 @@ impl NetnsHandle {
             .ino())
     }
 
+    /// The number that no other namespace has until the machine is started again; `None` before
+    /// Linux 5.14, and where the namespace is not ours to enter.
+    #[must_use]
+    pub fn cookie(&self) -> Option<u64> {
+        if self.is_current() {
+            return cookie_here();
+        }
+        self.run(cookie_here).ok().flatten()
+    }
+
     /// Runs `work` on a thread of its own inside the namespace and returns what it returns.
     /// Sockets, TUN devices and child processes made there stay in the namespace.
     ///
     /// # Errors
-    /// Where the namespace may not be entered.
+    /// Where the namespace may not be entered, or no thread can be started.
     ///
     /// # Panics
     /// Where `work` panics.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         std::thread::scope(|scope| {
-            scope
-                .spawn(|| {
-                    self.enter()?;
-                    Ok(work())
-                })
+            let inside = || {
+                self.enter()?;
+                Ok(work())
+            };
+            std::thread::Builder::new()
+                .spawn_scoped(scope, inside)
+                .map_err(Error::os("start a thread"))?
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
@@ -131,6 +147,24 @@ impl NetnsHandle {
     }
 }
 
+/// The cookie of the calling thread's namespace, which any socket made here tells.
+fn cookie_here() -> Option<u64> {
+    let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::DGRAM, None).ok()?;
+    let mut cookie = 0_u64;
+    let mut length = size_of_val(&cookie) as libc::socklen_t;
+    // SAFETY: `cookie` has `length` bytes, and both outlive the call.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut length,
+        )
+    };
+    (result == 0).then_some(cookie)
+}
+
 fn not_found(name: &Netns) -> Error {
     let (what, name, hint) = match name {
         Netns::Own => ("directory", "/proc/thread-self".into(), "; mount /proc"),
@@ -161,6 +195,20 @@ impl AsFd for NetnsHandle {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_namespace_has_one_cookie_and_another_one_another() {
+        let own = NetnsHandle::open(&Netns::Own).expect("our own");
+        let Some(cookie) = own.cookie() else {
+            println!("skipped: no cookies before Linux 5.14");
+            return;
+        };
+        assert_eq!(own.cookie(), Some(cookie));
+        match crate::LabNetns::create(["cookie"]) {
+            Ok([other]) => assert_ne!(other.handle().cookie(), Some(cookie)),
+            Err(error) => println!("skipped: {error}"),
+        }
+    }
 
     #[test]
     fn own_namespace_opens_and_an_unknown_one_says_so() {

@@ -125,6 +125,14 @@ impl LabPath {
                 _ => 0,
             });
         caveats.extend(worst);
+        if emulated.emulator.has_ended() {
+            let why = format!(
+                "somebody removed the interface {} of the path",
+                self.interface
+            );
+            caveats.push(Caveat::EndedEarly { why });
+            return Ok(caveats);
+        }
         let hosts = [(self.a(), "A"), (self.b(), "B")];
         for ((netns, host), before) in hosts.into_iter().zip(emulated.dropped_before) {
             let now = netns

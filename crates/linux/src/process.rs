@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,9 +19,10 @@ use crate::error::{Error, Result};
 pub struct ProcessInfo {
     /// Its number in the caller's process namespace.
     pub pid: u32,
-    /// Its short name (`/proc/PID/comm`), at most 15 bytes.
+    /// Its short name (`/proc/PID/comm`), at most 15 bytes. In this and the other names, control
+    /// characters and what is no text are replaced by U+FFFD.
     pub command: String,
-    /// Its arguments joined by spaces; empty for a kernel thread.
+    /// Its arguments joined by spaces, 4096 bytes of them; empty for a kernel thread.
     pub cmdline: String,
     /// Its control group (version 2), such as `/system.slice/backup.service`.
     pub cgroup: Option<String>,
@@ -156,18 +157,56 @@ impl SocketOwners {
 #[must_use]
 pub fn process_info(pid: u32) -> Option<Arc<ProcessInfo>> {
     let command = fs::read(format!("/proc/{pid}/comm")).ok()?;
-    let cmdline = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let cmdline = cmdline(pid).unwrap_or_default();
     let words: Vec<_> = cmdline
         .split(|&byte| byte == 0)
         .filter(|word| !word.is_empty())
-        .map(String::from_utf8_lossy)
+        .map(harmless)
         .collect();
     Some(Arc::new(ProcessInfo {
         pid,
-        command: String::from_utf8_lossy(&command).trim_end().into(),
+        command: harmless(command.trim_ascii_end()),
         cmdline: words.join(" "),
         cgroup: process_cgroup(pid),
     }))
+}
+
+/// The beginning of a process's arguments: it may give itself megabytes of them.
+fn cmdline(pid: u32) -> std::io::Result<Vec<u8>> {
+    const BYTES_MAX: u64 = 4096;
+    let mut bytes = Vec::new();
+    fs::File::open(format!("/proc/{pid}/cmdline"))?
+        .take(BYTES_MAX)
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A name that a process or its user chose, fit for a terminal: what is no text, and the control
+/// characters with which it could write there as it likes, are replaced.
+fn harmless(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).replace(char::is_control, "\u{fffd}")
+}
+
+/// When a process started, in clock ticks since the boot: with it, a number that was given again is
+/// told from the process that had it before. `None` where there is none, or it has ended and was
+/// only not waited for yet.
+pub(crate) fn process_start_ticks(pid: u32) -> Option<u64> {
+    start_ticks_in(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Field 22 of `/proc/PID/stat` (proc(5)), counted behind the command in field 2. The command is
+/// whatever the process calls itself: it may hold spaces and brackets, and bytes that are no text
+/// (the kernel cuts it at 15 bytes, also within a letter).
+fn start_ticks_in(stat: &[u8]) -> Option<u64> {
+    const FIELDS_FROM_STATE: usize = 22 - 3;
+    let command_end = stat.iter().rposition(|&byte| byte == b')')?;
+    let behind = std::str::from_utf8(&stat[command_end + 1..]).ok()?;
+    let mut fields = behind.split_ascii_whitespace();
+    let has_ended = matches!(fields.clone().next(), Some("Z" | "X"));
+    if has_ended {
+        return None;
+    }
+    fields.nth(FIELDS_FROM_STATE)?.parse().ok()
 }
 
 /// CPU time that all threads of a process have used since it began, to the nanosecond; `None` where
@@ -197,17 +236,20 @@ pub fn process_cpu_time(pid: u32) -> Option<Duration> {
 /// or in none.
 #[must_use]
 pub fn process_cgroup(pid: u32) -> Option<String> {
-    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let text = fs::read(format!("/proc/{pid}/cgroup")).ok()?;
     // Version 1 hierarchies have a number other than 0 or a controller's name.
-    let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
-    Some(path.into())
+    let mut lines = text.split(|&byte| byte == b'\n');
+    lines
+        .find_map(|line| line.strip_prefix(b"0::"))
+        .map(harmless)
 }
 
 /// The number by which the kernel calls a control group (`FlowSample::cgroup_id`): the inode of its
 /// directory. `None` where there is no such group, or version 2 is not mounted.
 #[must_use]
 pub fn cgroup_id(path: &str) -> Option<u64> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let mounts = fs::read("/proc/self/mountinfo").ok()?;
+    let mounts = String::from_utf8_lossy(&mounts);
     let root = mounts.lines().find_map(cgroup2_mount)?;
     let directory = root.join(path.trim_start_matches('/'));
     Some(fs::metadata(directory).ok()?.ino())
@@ -259,6 +301,24 @@ mod tests {
     }
 
     #[test]
+    fn the_start_is_found_behind_any_name() {
+        let check = |name: &[u8], state: &str, expected| {
+            let mut stat = [b"17 (", name, b") "].concat();
+            stat.extend_from_slice(state.as_bytes());
+            stat.extend_from_slice(b" 1 17 17 0 -1 4194560 1 0 0 0 2 3 4 5 20 0 1 0 4711 8 9\n");
+            assert_eq!(start_ticks_in(&stat), expected, "{name:?}");
+        };
+        check(b"sleep", "S", Some(4711));
+        check(b"a) R 1 2 (b c", "S", Some(4711));
+        // A Cyrillic name, cut within its second letter.
+        check(b"\xd1\x81\xd0", "R", Some(4711));
+        check(b"gone", "Z", None);
+        assert_eq!(start_ticks_in(b"17 (cut"), None);
+        assert_eq!(start_ticks_in(b"17 (cut) S 1 2"), None);
+        assert!(process_start_ticks(std::process::id()).is_some());
+    }
+
+    #[test]
     fn a_process_that_is_gone_has_nothing() {
         let gone = u32::MAX;
         assert!(process_info(gone).is_none());
@@ -266,6 +326,31 @@ mod tests {
         assert!(process_cpu_time(0).is_none(), "0 would be ourselves");
         assert!(process_cgroup(gone).is_none());
         assert!(SocketOwners::of_processes([gone]).is_empty());
+    }
+
+    #[test]
+    fn a_process_cannot_write_to_the_terminal_by_its_name() {
+        let evil = "\u{1b}]0;owned\u{7}";
+        let long = "x".repeat(20_000);
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "echo; read line", evil, &long])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("a shell");
+        let stdout = child.stdout.as_mut().expect("piped");
+        stdout.read_exact(&mut [0]).expect("it runs");
+        let info = process_info(child.id());
+        child.kill().expect("our own child");
+        child.wait().expect("our own child");
+        let info = info.expect("it ran");
+        assert!(info.cmdline.contains("owned"), "{info:?}");
+        assert!(!info.cmdline.contains(char::is_control), "{info:?}");
+        assert!(info.cmdline.len() < 5_000, "{}", info.cmdline.len());
+        assert_eq!(
+            harmless(b"caf\xc3\xa9 \xff\n"),
+            "caf\u{e9} \u{fffd}\u{fffd}"
+        );
     }
 
     #[test]

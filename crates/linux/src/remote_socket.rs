@@ -85,8 +85,9 @@ impl OwnerProcess {
         })?;
         match sockopt::socket_cookie(&taken) {
             Ok(found) if found == cookie => Ok(RemoteSocket { fd: taken }),
-            // A socket with another cookie, or no socket at all: the number was used again.
-            Ok(_) | Err(Errno::NOTSOCK) => Err(socket_gone(self.pid, fd)),
+            // Another cookie, or no socket that can be used (opened with O_PATH): the number was
+            // used again.
+            Ok(_) | Err(Errno::NOTSOCK | Errno::BADF) => Err(socket_gone(self.pid, fd)),
             Err(errno) => Err(Error::Os {
                 op: format!("read the cookie of a socket of process {}", self.pid),
                 source: errno.into(),

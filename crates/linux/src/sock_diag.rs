@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::time::Duration;
 
-use base::{FlowKey, FlowSample, Instant, TcpState};
+use base::{BbrState, FlowKey, FlowSample, Instant, Rate, TcpState};
 use rustix::io::Errno;
 use rustix::net::netlink::SOCK_DIAG;
 
@@ -25,12 +26,17 @@ const IPPROTO_TCP: u8 = 6;
 const MESSAGE_BYTES: usize = 72;
 
 const INET_DIAG_INFO: u16 = 2;
+const INET_DIAG_VEGASINFO: u16 = 3;
 const INET_DIAG_CONG: u16 = 4;
 const INET_DIAG_SKMEMINFO: u16 = 7;
+const INET_DIAG_BBRINFO: u16 = 16;
 const INET_DIAG_CGROUP_ID: u16 = 21;
-/// The attributes that the kernel sends only where they are asked for.
-const EXTENSIONS: u8 =
-    (1 << (INET_DIAG_INFO - 1)) | (1 << (INET_DIAG_CONG - 1)) | (1 << (INET_DIAG_SKMEMINFO - 1));
+/// The attributes that the kernel sends only where they are asked for. The number of BBR's does not
+/// fit into the mask; who asks for that of Vegas gets that of any congestion control that has one.
+const EXTENSIONS: u8 = (1 << (INET_DIAG_INFO - 1))
+    | (1 << (INET_DIAG_VEGASINFO - 1))
+    | (1 << (INET_DIAG_CONG - 1))
+    | (1 << (INET_DIAG_SKMEMINFO - 1));
 /// `INET_DIAG_NOCOOKIE`: any socket will do.
 const NO_COOKIE: u64 = u64::MAX;
 
@@ -253,6 +259,7 @@ fn read_socket(
             INET_DIAG_INFO => tcp_info::fill(sample, payload),
             INET_DIAG_CONG => sample.congestion = Some(text(payload)),
             INET_DIAG_SKMEMINFO => fill_memory(sample, payload),
+            INET_DIAG_BBRINFO => sample.bbr = bbr_state(payload),
             INET_DIAG_CGROUP_ID => sample.cgroup_id = u64_at(payload, 0),
             _ => {}
         }
@@ -280,6 +287,19 @@ fn fill_memory(sample: &mut FlowSample, memory: &[u8]) {
     sample.wmem_queued_bytes = u32_at(memory, 20);
     sample.backlog_bytes = u32_at(memory, 28);
     sample.socket_drops = u32_at(memory, 32).map(u64::from);
+}
+
+/// `struct tcp_bbr_info`: the bandwidth in bytes per second as two words, then microseconds and two
+/// gains in 1/256. `None` where it is cut short.
+fn bbr_state(info: &[u8]) -> Option<BbrState> {
+    let word = |index: usize| u32_at(info, 4 * index);
+    let bytes_per_second = u64::from(word(0)?) | u64::from(word(1)?) << 32;
+    Some(BbrState {
+        bandwidth: Rate::from_bytes_per_second(bytes_per_second),
+        min_rtt: Duration::from_micros(word(2)?.into()),
+        pacing_gain: word(3)?,
+        cwnd_gain: word(4)?,
+    })
 }
 
 fn flow_key(head: &[u8], interface: u32) -> FlowKey {
@@ -354,6 +374,22 @@ mod tests {
         let mut address = [0; 16];
         address[..4].copy_from_slice(&octets);
         address
+    }
+
+    #[test]
+    fn bbr_tells_its_estimates() {
+        let info: Vec<u8> = [1_000_000_u32, 1, 40_000, 739, 512]
+            .iter()
+            .flat_map(|w| w.to_ne_bytes())
+            .collect();
+        let bbr = bbr_state(&info).expect("whole");
+        assert_eq!(
+            bbr.bandwidth,
+            Rate::from_bytes_per_second((1 << 32) + 1_000_000)
+        );
+        assert_eq!(bbr.min_rtt, Duration::from_millis(40));
+        assert_eq!((bbr.pacing_gain, bbr.cwnd_gain), (739, 512));
+        assert_eq!(bbr_state(&info[..19]), None);
     }
 
     #[test]

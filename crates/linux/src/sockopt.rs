@@ -70,7 +70,7 @@ pub fn read(socket: BorrowedFd<'_>, knob: &Knob) -> Result<State> {
     Ok(State::Plain { value })
 }
 
-/// Sets a socket knob of a descriptor. The kernel may clip or round the value; [`read`] tells.
+/// Sets a socket knob of a descriptor. The kernel may clip or round the value; [`read()`] tells.
 ///
 /// # Errors
 /// [`Error::Knob`] where the value is none of this knob's, [`Error::Unsupported`] where this kernel
@@ -87,11 +87,11 @@ pub fn write(socket: BorrowedFd<'_>, knob: &Knob, value: &KnobValue) -> Result<(
     })
 }
 
-/// Puts back what [`read`] returned before a [`write`]. For a buffer and for the locks this takes
-/// two calls; in between the buffer has its old size and is locked.
+/// Puts back what [`read()`] returned before a [`write()`]. For a buffer and for the locks this
+/// takes two calls; in between the buffer has its old size and is locked.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn restore(socket: BorrowedFd<'_>, knob: &Knob, old: &State) -> Result<()> {
     let option = SocketOption::of(knob);
     match old {

@@ -30,7 +30,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Congestion control of sockets that the spec names none for. The kernel's default differs from
 /// host to host; a lab must not.
-const DEFAULT_CONGESTION: &str = "cubic";
+pub(crate) const DEFAULT_CONGESTION: &str = "cubic";
 
 /// Which end a worker plays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -455,7 +455,10 @@ mod tests {
             panic!("a summary comes last");
         };
         assert_eq!(summary.all_received_bytes, 4_000);
-        assert_eq!(summary.congestion, "cubic");
+        assert_eq!(
+            summary.congestion,
+            crate::workload::settable_congestion("cubic")
+        );
 
         write_line(&mut server_orders, &Order { stop: true }).expect("room in the pipe");
         serving.join().expect("no panic").expect("the server ends");

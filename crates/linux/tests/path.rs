@@ -212,6 +212,21 @@ fn hosts_are_separate_and_remember_nothing() {
 }
 
 #[test]
+fn a_device_that_somebody_removes_ends_the_emulator_but_nothing_else() {
+    let Some(path) = path(&emulated(1500, LinkSpec::ideal(), false)) else {
+        return;
+    };
+    let remove = || linux::netlink::link::delete(linux::INTERFACE);
+    path.a().run(remove).expect("ours").expect("it was there");
+    let ended = |caveat: &Caveat| matches!(caveat, Caveat::EndedEarly { .. });
+    wait_for(|| {
+        path.caveats()
+            .is_ok_and(|caveats| caveats.iter().any(ended))
+    });
+    assert_eq!(path.outcome().0.delivered, 0);
+}
+
+#[test]
 fn dropping_a_path_leaves_nothing() {
     let Some(path) = path(&emulated(1500, LinkSpec::ideal(), false)) else {
         return;

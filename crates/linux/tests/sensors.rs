@@ -207,6 +207,8 @@ fn a_scan_shows_the_sockets_of_its_namespace_only() {
             assert_eq!(sample.state, Some(TcpState::Established));
             assert!(sample.cwnd_pkts.is_some() && sample.sndbuf_bytes.is_some());
             assert!(sample.congestion.is_some() && sample.inode.is_some());
+            let is_bbr = sample.congestion.as_deref() == Some("bbr");
+            assert_eq!(sample.bbr.is_some(), is_bbr, "{:?}", sample.congestion);
         }
         for (address, is_v4) in [(v4_address, true), (mapped, true), (native, false)] {
             let found: Vec<_> = samples

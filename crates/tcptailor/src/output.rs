@@ -7,7 +7,8 @@ use std::fmt::Display;
 use std::io::{self, Write};
 
 use anyhow::Context;
-use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table, presets};
+use base::human;
+use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Row, Table, presets};
 use serde::Serialize;
 
 use crate::cli::{Color, Globals};
@@ -180,12 +181,61 @@ pub(crate) fn align_right(table: &mut Table, columns: &[usize]) {
 
 /// The table as lines without blanks at their ends.
 pub(crate) fn render(table: &Table) -> String {
+    let mut table = table.clone();
+    for row in table.row_iter_mut() {
+        let glued = |cell: &Cell| match glue(&cell.content()) {
+            text if text.contains(GLUE) => Cell::new_owned(text),
+            _ => cell.clone(),
+        };
+        *row = Row::from(row.cell_iter().map(glued).collect::<Vec<_>>());
+    }
     let mut text = String::new();
     for line in table.lines() {
-        text.push_str(line.trim_end());
+        text.push_str(&line.trim_end().replace(GLUE, " "));
         text.push('\n');
     }
     text
+}
+
+/// Appends words in lines as wide as the terminal, at most 100 columns; `used` columns of the first
+/// are taken.
+pub(crate) fn push_wrapped(text: &mut String, words: &str, indent: &str, used: usize) {
+    let columns = columns();
+    let mut column = used;
+    let mut first = true;
+    for word in glue(words).split_ascii_whitespace() {
+        let width = word.chars().count();
+        if !first && column + 1 + width > columns {
+            text.push('\n');
+            text.push_str(indent);
+            column = indent.len();
+        } else if !first {
+            text.push(' ');
+            column += 1;
+        }
+        text.push_str(&word.replace(GLUE, " "));
+        column += width;
+        first = false;
+    }
+    text.push('\n');
+}
+
+/// Stands for a blank where no line may be broken, until the lines are made.
+const GLUE: char = '\u{a0}';
+
+/// Ties each unit to its number: `at least 10.0 ms, or`.
+fn glue(text: &str) -> String {
+    let mut glued = String::with_capacity(text.len());
+    for (index, word) in text.split(' ').enumerate() {
+        let unit = word.trim_end_matches([',', ';', ':', '.', ')']);
+        if glued.ends_with(|c: char| c.is_ascii_digit()) && human::is_unit(unit) {
+            glued.push(GLUE);
+        } else if index > 0 {
+            glued.push(' ');
+        }
+        glued.push_str(word);
+    }
+    glued
 }
 
 /// Seconds since 1970 as `2026-11-21T09:40:00Z`.
@@ -243,9 +293,29 @@ mod tests {
     }
 
     #[test]
+    fn a_number_and_its_unit_stay_on_one_line() {
+        let check = |text: &str, expected: &str| {
+            assert_eq!(glue(text).replace(GLUE, "_"), expected);
+        };
+        check("44.0 ms median, 97 %.", "44.0_ms median, 97_%.");
+        check("13 segments of us", "13 segments of us");
+        check("  indented 5 us", "  indented 5_us");
+
+        let mut table = table(&["", "OBSERVED"]);
+        table.set_width(12).add_row(["limit", "in 98 % of it"]);
+        let text = anstream::adapter::strip_str(&render(&table)).to_string();
+        assert!(text.lines().any(|line| line.ends_with("98 %")), "{text}");
+        assert!(!text.contains(GLUE), "{text}");
+
+        let mut text = String::new();
+        push_wrapped(&mut text, "takes 44.0 ms each", "  ", 90);
+        assert_eq!(text, "takes\n  44.0 ms each\n");
+    }
+
+    #[test]
     fn tables_fit_100_columns() {
         let mut table = table(&["FLOW", "SHARE"]);
-        table.add_row(["10.0.0.5:51514 > 10.0.9.2:443 ".repeat(8).as_str(), "97%"]);
+        table.add_row(["10.0.0.5:51514 > 10.0.9.2:443 ".repeat(8).as_str(), "97 %"]);
         align_right(&mut table, &[1]);
         let text = anstream::adapter::strip_str(&render(&table)).to_string();
         assert!(text.lines().count() > 2, "the long cell is wrapped: {text}");

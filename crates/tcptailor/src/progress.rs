@@ -19,7 +19,7 @@ impl Progress {
             output,
             label,
             ProgressBar::new(steps),
-            "{msg:.bold} [{bar:40}] {percent}%",
+            "{msg:.bold} [{bar:40}] {percent} %",
         )
     }
 

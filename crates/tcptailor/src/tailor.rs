@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use base::{Change, Live};
+use base::{Change, Live, Scope};
 use lab::{Measure, Yardstick};
 use linux::Journal;
 use linux::journal::{Applied, Undone};
@@ -41,6 +41,8 @@ pub(crate) enum Step<'s> {
     Applied(&'s [ChangeMade]),
     /// The judging look is done.
     LookedAgain(&'s Sight),
+    /// The change did not reach the open connection; new ones were looked at.
+    LookedAtNew(&'s Sight),
     /// Put back, with what became of each change.
     RolledBack(&'s [Undone]),
 }
@@ -160,16 +162,14 @@ pub(crate) fn fit(
         .map(|(d, applied)| made(d, applied))
         .collect();
     tell(Step::Applied(&fitting.changes))?;
-    let again = match look_again(subject, pattern, &decided) {
-        Ok(again) => again,
+    let better = match judge(subject, pattern, &decided, &mut fitting, tell) {
+        Ok(better) => better,
         Err(error) => {
             // The cause is what the user has to hear; that telling fails too is not.
             let _ = tell(Step::RolledBack(&transaction.roll_back()));
             return Err(error);
         }
     };
-    tell(Step::LookedAgain(&again))?;
-    let better = fitting.compare(again.measure);
     transaction.verified(better, &fitting.comparison())?;
     if better {
         transaction.keep()?;
@@ -180,6 +180,32 @@ pub(crate) fn fit(
     Ok(fitting.ended(Ending::RolledBack))
 }
 
+/// Whether the changes did any good, on the open connections or else on new ones.
+fn judge(
+    subject: &mut dyn Subject,
+    pattern: &Pattern,
+    decided: &[Decided],
+    fitting: &mut Fitting,
+    tell: &mut dyn FnMut(Step<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<bool> {
+    let again = look_again(subject, pattern, decided)?;
+    let better = fitting.compare(again.measure);
+    tell(Step::LookedAgain(&again))?;
+    if better || !fitting.acts_live() || !reaches_new_connections(decided) {
+        return Ok(better);
+    }
+    let Some(again) = look_at_new_connections(subject, pattern)? else {
+        return Ok(better);
+    };
+    let better = fitting.compare(again.measure);
+    fitting
+        .changes
+        .iter_mut()
+        .for_each(|change| change.live = false);
+    tell(Step::LookedAtNew(&again))?;
+    Ok(better)
+}
+
 /// Lets the changes act, and looks.
 fn look_again(
     subject: &mut dyn Subject,
@@ -188,14 +214,41 @@ fn look_again(
 ) -> anyhow::Result<Sight> {
     if decided.iter().all(|decided| decided.live == Live::Now) {
         subject.wait(pattern.settle)?;
-    } else {
-        subject.reconnect()?;
-        subject.wait(pattern.warm_up)?;
+        return look_checked(subject, pattern);
     }
+    subject.reconnect()?;
+    subject.wait(pattern.warm_up)?;
+    look_checked(subject, pattern)
+}
+
+/// The kernel reads a route or a sysctl when it next has a reason to, and an open connection may
+/// never give it one: a receive buffer grows only while more is read in a round trip than in the
+/// one before (Linux 6.18, `tcp_rcv_space_adjust`). New connections tell. `None` where there can be
+/// none.
+fn look_at_new_connections(
+    subject: &mut dyn Subject,
+    pattern: &Pattern,
+) -> anyhow::Result<Option<Sight>> {
+    if !subject.can_reconnect() {
+        return Ok(None);
+    }
+    subject.reconnect()?;
+    subject.wait(pattern.warm_up)?;
+    look_checked(subject, pattern).map(Some)
+}
+
+fn look_checked(subject: &mut dyn Subject, pattern: &Pattern) -> anyhow::Result<Sight> {
     check_stopped()?;
-    let again = subject.look(pattern.observe)?;
+    let sight = subject.look(pattern.observe)?;
     check_stopped()?;
-    Ok(again)
+    Ok(sight)
+}
+
+fn reaches_new_connections(decided: &[Decided]) -> bool {
+    let is_wide = |decided: &Decided| {
+        base::find_knob(&decided.change.knob).is_ok_and(|knob| knob.scope > Scope::Socket)
+    };
+    decided.iter().any(is_wide)
 }
 
 impl Fitting {
@@ -214,6 +267,10 @@ impl Fitting {
 
     fn ended(self, ending: Ending) -> Self {
         Self { ending, ..self }
+    }
+
+    fn acts_live(&self) -> bool {
+        self.changes.iter().all(|change| change.live)
     }
 
     /// Whether `after` is better than what was before, beyond noise.

@@ -1,14 +1,14 @@
 //! The program is the limit: it computes, it waits for an answer, or it has nothing to say.
 
-use base::{FlowSample, KnobValue, Live};
+use base::{FlowSample, KnobValue, Live, human};
 
-use super::draft::{Draft, Step, show_bytes, show_share, show_time};
+use super::draft::{Draft, Step, high_if};
 use super::thresholds::{
     APP_SHARE, CPU_SHARE, FLOOD_SEGMENTS_PER_SECOND, MANY_SEGMENTS_PER_SECOND, REQUEST_PKTS,
     ROUND_TRIP_STRETCH, ROUND_TRIPS_BUSY, SMALL_SEGMENT, SMALL_WRITE_NANOS_PER_BYTE,
 };
 use crate::observation::only_sends;
-use crate::timeline::{Timeline, cwnd_room_pkts, ratio_of_times, window_room_bytes};
+use crate::timeline::{Timeline, cwnd_room_pkts, fills_sndbuf, ratio_of_times, window_room_bytes};
 use crate::verdict::{Confidence, NextLimit, Verdict};
 use crate::view::View;
 
@@ -43,14 +43,14 @@ pub(crate) fn small_writes_cpu(view: &View<'_>) -> Option<Verdict> {
             "bytes_sent / data_segs_out",
             format!(
                 "{} per segment, {segments:.0} segments per second",
-                show_bytes(segment)
+                human::count(segment, "byte")
             ),
-            format!("{} in a full segment", show_bytes(mss)),
+            format!("{} in a full segment", human::count(mss, "byte")),
         )
         .row_if(
             "owner_cpu_time",
-            cpu.map(|cpu| format!("{} of a core", show_share(cpu))),
-            format!("below {} of a core", show_share(CPU_SHARE)),
+            cpu.map(|cpu| format!("{} of a core", human::share(cpu))),
+            format!("below {} of a core", human::share(CPU_SHARE)),
         )
         .row_if(
             "owner_cpu_time / bytes_acked",
@@ -101,13 +101,13 @@ pub(crate) fn round_trip_bound(view: &View<'_>) -> Option<Verdict> {
         .row(
             "data_segs_in",
             format!("{operations:.0} operations per second"),
-            format!("one per round trip of {}", show_time(rtt)),
+            format!("one per round trip of {}", human::time(rtt)),
         )
         .row(
             "unacked_pkts",
             format!(
                 "at most {REQUEST_PKTS} in {} of the samples",
-                show_share(small)
+                human::share(small)
             ),
             "little is out at a time",
         )
@@ -132,18 +132,14 @@ pub(crate) fn app_limited(view: &View<'_>) -> Option<Verdict> {
         return None;
     }
     let marked = sender.vote_of_all(|s| s.delivery_app_limited);
-    let confidence = if marked.is_some_and(|marked| marked >= APP_SHARE) || idle >= APP_SHARE {
-        Confidence::High
-    } else {
-        Confidence::Medium
-    };
+    let confidence = high_if(marked.is_some_and(|marked| marked >= APP_SHARE) || idle >= APP_SHARE);
     Some(
         Draft::new("app-limited", share, confidence)
             .row(
                 "notsent_bytes",
                 format!(
                     "nothing waits, in {} of the active samples",
-                    show_share(waits.unwrap_or(1.0))
+                    human::share(waits.unwrap_or(1.0))
                 ),
                 "more than a segment if TCP were the limit",
             )
@@ -151,7 +147,7 @@ pub(crate) fn app_limited(view: &View<'_>) -> Option<Verdict> {
                 "unacked_pkts",
                 format!(
                     "nothing out and nothing to send in {} of the samples",
-                    show_share(idle)
+                    human::share(idle)
                 ),
                 "0 % if the program wrote all the time",
             )
@@ -169,18 +165,14 @@ pub(crate) fn app_limited(view: &View<'_>) -> Option<Verdict> {
 
 fn busy_text(sender: &Timeline) -> Option<String> {
     let busy = sender.counted_time(|s| s.busy_time)?;
-    ratio_of_times(busy, sender.interval()).map(|share| show_share(share) + " of the time")
+    ratio_of_times(busy, sender.interval()).map(|share| human::share(share) + " of the time")
 }
 
 /// Share of active samples in which less than a segment waits and nothing but the program stops.
 fn nothing_waits_share(sender: &Timeline) -> Option<f64> {
     sender.vote(|s: &FlowSample| {
         let mss = s.snd_mss_bytes?;
-        let full_buffer = matches!(
-            (s.wmem_queued_bytes, s.sndbuf_bytes),
-            (Some(queued), Some(limit)) if u64::from(queued) * 10 >= u64::from(limit) * 9
-        );
         let has_window = window_room_bytes(s).is_none_or(|room| room > u64::from(mss));
-        Some(s.notsent_bytes? < mss && cwnd_room_pkts(s)? >= 2 && has_window && !full_buffer)
+        Some(s.notsent_bytes? < mss && cwnd_room_pkts(s)? >= 2 && has_window && !fills_sndbuf(s))
     })
 }

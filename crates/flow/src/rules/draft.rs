@@ -1,12 +1,12 @@
 //! How a rule writes its verdict down.
 
-use core::time::Duration;
-
-use base::{FlowKey, KnobValue, Live, Rate, find_knob};
+use base::{FlowKey, KnobValue, Live, find_knob};
 
 use super::thresholds::LARGEST_BUFFER;
+use crate::HostTimeline;
 use crate::catalogue::find_diagnosis;
 use crate::verdict::{Confidence, Evidence, NextLimit, Proposal, Side, Verdict};
+use crate::view::View;
 
 /// A verdict in the making.
 pub(crate) struct Draft(Verdict);
@@ -81,6 +81,43 @@ impl Draft {
         self.push(side, Some(key), change)
     }
 
+    /// BBR, on the open connection or for all new ones to that destination.
+    pub(crate) fn propose_bbr(self, side: Side, risk: &'static str) -> Self {
+        let bbr = |knob, live, risk| Step {
+            knob,
+            to: KnobValue::Name("bbr".into()),
+            live,
+            risk,
+        };
+        let lasting = "as above, for all new connections to this destination";
+        self.propose(side, bbr("congestion", Live::Now, risk))
+            .propose(side, bbr("route.congctl", Live::Reconnect, lasting))
+    }
+
+    /// On, at the ends where it is off; where neither is known to be off, where it is not known.
+    pub(crate) fn propose_at_both_ends(self, view: &View<'_>, flag: &BothEnds) -> Self {
+        let ends = [
+            (view.sender_side, flag.sender),
+            (view.receiver_side(), flag.receiver),
+        ];
+        ends.into_iter()
+            .filter(|(_, value)| match value {
+                Some(value) => *value == 0,
+                None => !flag.is_off(),
+            })
+            .fold(self, |draft, (side, _)| {
+                draft.propose(
+                    side,
+                    Step {
+                        knob: flag.name,
+                        to: KnobValue::Flag(true),
+                        live: Live::Reconnect,
+                        risk: "none known",
+                    },
+                )
+            })
+    }
+
     fn push(mut self, side: Side, beside: Option<FlowKey>, change: Step) -> Self {
         let knob = find_knob(change.knob).expect("rules name knobs of the table");
         self.0.proposals.push(Proposal {
@@ -109,6 +146,38 @@ pub(crate) struct Step {
     pub(crate) risk: &'static str,
 }
 
+/// A flag that both ends agree on in the handshake: off where one of their sysctls is 0.
+pub(crate) struct BothEnds {
+    pub(crate) name: &'static str,
+    pub(crate) sender: Option<u64>,
+    pub(crate) receiver: Option<u64>,
+}
+
+impl BothEnds {
+    pub(crate) fn read(view: &View<'_>, name: &'static str) -> Self {
+        let read = |host: Option<&HostTimeline>| host?.sysctl_number(name);
+        Self {
+            name,
+            sender: read(view.sender_host),
+            receiver: read(view.receiver_host),
+        }
+    }
+
+    /// Whether one end is known to be off.
+    pub(crate) fn is_off(&self) -> bool {
+        self.sender == Some(0) || self.receiver == Some(0)
+    }
+}
+
+/// High where a setting or counter confirms it, else medium.
+pub(crate) fn high_if(confirmed: bool) -> Confidence {
+    if confirmed {
+        Confidence::High
+    } else {
+        Confidence::Medium
+    }
+}
+
 /// `tcp_rmem` or `tcp_wmem` with a third value of at least `memory` bytes and twice the `present`
 /// one; the other two stay.
 pub(crate) fn raised_maximum(present: [u64; 3], memory: u64) -> KnobValue {
@@ -116,52 +185,4 @@ pub(crate) fn raised_maximum(present: [u64; 3], memory: u64) -> KnobValue {
     let doubled = max.saturating_mul(2);
     let target = memory.min(LARGEST_BUFFER).max(doubled).min(i32::MAX as u64);
     KnobValue::Triple([min.min(target), default.min(target), target])
-}
-
-/// `44.8 Mbit/s`.
-pub(crate) fn show_rate(rate: Rate) -> String {
-    let bits = rate.bits_per_second() as f64;
-    match rate.bits_per_second() {
-        0..1_000 => format!("{bits:.0} bit/s"),
-        1_000..1_000_000 => format!("{:.1} kbit/s", bits / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} Mbit/s", bits / 1e6),
-        _ => format!("{:.2} Gbit/s", bits / 1e9),
-    }
-}
-
-/// `44.0 ms`.
-pub(crate) fn show_time(time: Duration) -> String {
-    let millis = time.as_secs_f64() * 1e3;
-    if millis >= 10_000.0 {
-        format!("{:.1} s", millis / 1e3)
-    } else if millis >= 10.0 {
-        format!("{millis:.1} ms")
-    } else {
-        format!("{millis:.2} ms")
-    }
-}
-
-/// `97 %`, with decimals where they are all there is.
-pub(crate) fn show_share(share: f64) -> String {
-    let percent = share * 100.0;
-    if percent > 0.0 && percent < 10.0 {
-        format!("{percent:.2} %")
-    } else {
-        format!("{percent:.0} %")
-    }
-}
-
-/// `65536 bytes`.
-pub(crate) fn show_bytes(bytes: impl Into<u64>) -> String {
-    format!("{} bytes", bytes.into())
-}
-
-/// `13 segments`.
-pub(crate) fn show_pkts(pkts: impl Into<u64>) -> String {
-    format!("{} segments", pkts.into())
-}
-
-/// `on`, `off`.
-pub(crate) fn show_flag(on: bool) -> String {
-    if on { "on" } else { "off" }.into()
 }

@@ -1,8 +1,8 @@
 //! Lost packets: repaired slowly, thrown away here, or lost on the way without a reason.
 
-use base::{KnobValue, Limit, Live};
+use base::{KnobValue, Limit, Live, human};
 
-use super::draft::{Draft, Step, show_pkts, show_share, show_time};
+use super::draft::{BothEnds, Draft, Step, high_if};
 use super::next::next_limit;
 use super::thresholds::{
     LOCAL_DROP_SHARE, LOSS_SHARE, MIN_LOCAL_DROPS, MIN_RETRANSMISSIONS, NO_QUEUE, NO_QUEUE_SLACK,
@@ -18,50 +18,28 @@ pub(crate) fn sack_or_timestamps_off(view: &View<'_>) -> Option<Verdict> {
     if !view.repairs_without_sack() {
         return None;
     }
-    let sysctl = "net.ipv4.tcp_sack";
-    let reads = |host: Option<&crate::HostTimeline>| host?.sysctl_number(sysctl);
-    let (of_sender, of_receiver) = (reads(view.sender_host), reads(view.receiver_host));
-    let confirmed = of_sender == Some(0) || of_receiver == Some(0);
+    let sysctl = BothEnds::read(view, "net.ipv4.tcp_sack");
     let in_recovery = sender.vote(|s| {
         use base::CongestionState::{Loss, Recovery};
         Some(matches!(s.congestion_state?, Recovery | Loss))
     });
     let share = in_recovery.filter(|share| *share > 0.0);
-    let confidence = if confirmed {
-        Confidence::High
-    } else {
-        Confidence::Medium
-    };
+    let confidence = high_if(sysctl.is_off());
     let share = share.or(sender.retransmitted_share()).unwrap_or(0.0);
-    let mut draft = Draft::new("sack-or-timestamps-off", share, confidence)
+    let draft = Draft::new("sack-or-timestamps-off", share, confidence)
         .row("sack", "off", "on")
         .row(
             "retrans_total_pkts",
-            show_pkts(view.retransmitted_pkts()?),
+            human::count(view.retransmitted_pkts()?, "segment"),
             format!("fewer than {MIN_RETRANSMISSIONS}"),
         )
         .row_if(
             "congestion_state",
-            in_recovery.map(|share| format!("recovery in {} of the samples", show_share(share))),
+            in_recovery.map(|share| format!("recovery in {} of the samples", human::share(share))),
             "seldom",
         )
-        .next(next_limit(view, Limit::Recovery));
-    for (side, value) in [
-        (view.sender_side, of_sender),
-        (view.receiver_side(), of_receiver),
-    ] {
-        if value == Some(0) || (!confirmed && value.is_none()) {
-            draft = draft.propose(
-                side,
-                Step {
-                    knob: sysctl,
-                    to: KnobValue::Flag(true),
-                    live: Live::Reconnect,
-                    risk: "none known",
-                },
-            );
-        }
-    }
+        .next(next_limit(view, Limit::Recovery))
+        .propose_at_both_ends(view, &sysctl);
     Some(draft.remark(
         "Needs a reconnect: SACK is agreed in the SYN. If the sysctl is on at both ends, a \
          middlebox on the path removes the option.",
@@ -86,11 +64,7 @@ pub(crate) fn local_qdisc_drops(view: &View<'_>) -> Option<Verdict> {
         Draft::new(
             "local-qdisc-drops",
             share,
-            if hurts {
-                Confidence::High
-            } else {
-                Confidence::Medium
-            },
+            high_if(hurts),
         )
         .row(
             "tx_dropped_pkts",
@@ -108,7 +82,7 @@ pub(crate) fn local_qdisc_drops(view: &View<'_>) -> Option<Verdict> {
         )
         .row_if(
             "retrans_total_pkts",
-            view.retransmitted_pkts().map(show_pkts),
+            view.retransmitted_pkts().map(|pkts| human::count(pkts, "segment")),
             "0 without drops",
         )
         .next(next_limit(view, Limit::Interface))
@@ -156,17 +130,19 @@ pub(crate) fn random_loss(view: &View<'_>) -> Option<Verdict> {
         Draft::new("random-loss", without_queue, Confidence::Medium)
             .row(
                 "bytes_retrans / bytes_sent",
-                show_share(lost),
-                format!("below {}", show_share(LOSS_SHARE)),
+                human::share(lost),
+                format!("below {}", human::share(LOSS_SHARE)),
             )
             .row(
                 "srtt",
-                format!("{} (minimum {})", show_time(srtt), show_time(min_rtt)),
+                format!("{} (minimum {})", human::time(srtt), human::time(min_rtt)),
                 format!("above {NO_QUEUE} times the minimum if a queue overflowed"),
             )
             .row_if(
                 "cwnd_pkts",
-                sender.median(|s| s.cwnd_pkts).map(show_pkts),
+                sender
+                    .median(|s| s.cwnd_pkts)
+                    .map(|pkts| human::count(pkts, "segment")),
                 "what the path holds",
             )
             .row_if(
@@ -175,23 +151,9 @@ pub(crate) fn random_loss(view: &View<'_>) -> Option<Verdict> {
                 "one that bears loss",
             )
             .next(next_limit(view, Limit::Recovery))
-            .propose(
+            .propose_bbr(
                 view.sender_side,
-                Step {
-                    knob: "congestion",
-                    to: KnobValue::Name("bbr".into()),
-                    live: Live::Now,
-                    risk: "more retransmissions, and less room for others in a full queue",
-                },
-            )
-            .propose(
-                view.sender_side,
-                Step {
-                    knob: "route.congctl",
-                    to: KnobValue::Name("bbr".into()),
-                    live: Live::Reconnect,
-                    risk: "as above, for all new connections to this destination",
-                },
+                "more retransmissions, and less room for others in a full queue",
             )
             .remark("Look for the cause too: a bad cable, a radio link, a policer on the path."),
     )

@@ -1,8 +1,7 @@
 //! Which limit comes next once the present one is gone.
 
-use base::{Limit, Rate};
+use base::{Limit, Rate, human};
 
-use super::draft::show_rate;
 use super::thresholds::WORTHWHILE_GAIN;
 use crate::timeline::Timeline;
 use crate::verdict::NextLimit;
@@ -25,7 +24,7 @@ pub(crate) fn next_limit(view: &View<'_>, present: Limit) -> Option<NextLimit> {
     let (bits, what) = bounds.into_iter().min_by_key(|(bits, _)| *bits)?;
     let rate = Rate::from_bits_per_second(bits);
     Some(NextLimit {
-        what: format!("{what}, {}", show_rate(rate)),
+        what: format!("{what}, {}", human::rate(rate)),
         rate: Some(rate),
     })
 }

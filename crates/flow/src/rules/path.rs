@@ -1,8 +1,8 @@
 //! The path: dead for large packets, or simply full.
 
-use base::{FlowSample, KnobValue, Limit, Live};
+use base::{FlowSample, KnobValue, Limit, Live, human};
 
-use super::draft::{Draft, Step, show_bytes, show_rate, show_share, show_time};
+use super::draft::{Draft, Step};
 use super::small_writes::of_all_time;
 use super::thresholds::{
     DEAD_BACKOFF, DEAD_SHARE, FULL_RATE, FULL_SEGMENT, FULL_SHARE, PASSED_SEGMENTS,
@@ -45,23 +45,27 @@ pub(crate) fn pmtu_blackhole(view: &View<'_>) -> Option<Verdict> {
         Draft::new("pmtu-blackhole", lost, confidence)
             .row(
                 "bytes_acked",
-                format!("stands at {}", show_bytes(acked)),
+                format!("stands at {}", human::count(acked, "byte")),
                 "rising",
             )
             .row(
                 "backoff",
                 format!(
                     "{backoff}, timeout {}",
-                    show_time(view.sent(|s| s.rto).unwrap_or_default())
+                    human::time(view.sent(|s| s.rto).unwrap_or_default())
                 ),
                 format!("below {DEAD_BACKOFF}"),
             )
             .row(
                 "lost_pkts",
-                format!("all that is out, in {} of the samples", show_share(lost)),
+                format!("all that is out, in {} of the samples", human::share(lost)),
                 "some arrive",
             )
-            .row("snd_mss_bytes", show_bytes(mss), "what the path passes")
+            .row(
+                "snd_mss_bytes",
+                human::count(mss, "byte"),
+                "what the path passes",
+            )
             .row_if(PROBING, probing.map(|value| value.to_string()), "1")
             .propose(
                 view.sender_side,
@@ -126,21 +130,21 @@ pub(crate) fn path_full(view: &View<'_>) -> Option<Verdict> {
                 "cwnd_pkts",
                 format!(
                     "full or more to send in {} of the samples",
-                    show_share(full)
+                    human::share(full)
                 ),
-                format!("at least {}", show_share(FULL_SHARE)),
+                format!("at least {}", human::share(FULL_SHARE)),
             )
             .row(
                 "bytes_acked",
-                show_rate(rate),
+                human::rate(rate),
                 best.map_or_else(
                     || "the path's rate".into(),
-                    |best| format!("{} at best", show_rate(best)),
+                    |best| format!("{} at best", human::rate(best)),
                 ),
             )
             .row_if(
                 "bytes_retrans / bytes_sent",
-                lost.map(show_share),
+                lost.map(human::share),
                 "what full queues lose",
             )
             .beside(Limit::Congestion)

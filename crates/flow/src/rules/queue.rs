@@ -1,9 +1,9 @@
 //! A queue that the flow itself keeps full.
 
-use base::{FlowSample, KnobValue, Limit, Live};
+use base::{FlowSample, Limit, human};
 use core::time::Duration;
 
-use super::draft::{Draft, Step, show_share, show_time};
+use super::draft::Draft;
 use super::small_writes::of_all_time;
 use super::thresholds::{BLOAT_DELAY, BLOAT_RTTS, BLOAT_SHARE};
 use crate::timeline::cwnd_room_pkts;
@@ -33,37 +33,27 @@ pub(crate) fn bufferbloat(view: &View<'_>) -> Option<Verdict> {
             "srtt",
             format!(
                 "{} in {} of the samples",
-                show_time(srtt),
-                show_share(share)
+                human::time(srtt),
+                human::share(share)
             ),
             format!(
                 "below {}",
-                show_time(min_rtt.saturating_add(bloat_delay(min_rtt)))
+                human::time(min_rtt.saturating_add(bloat_delay(min_rtt)))
             ),
         )
-        .row("min_rtt", show_time(min_rtt), "the path without its queue")
+        .row(
+            "min_rtt",
+            human::time(min_rtt),
+            "the path without its queue",
+        )
         .next(Some(NextLimit {
             what: "the path's rate, as before: the delay shrinks, not the time of a transfer"
                 .into(),
             rate: view.rate(),
         }))
-        .propose(
+        .propose_bbr(
             view.sender_side,
-            Step {
-                knob: "congestion",
-                to: KnobValue::Name("bbr".into()),
-                live: Live::Now,
-                risk: "a smaller share beside flows that keep the queue full",
-            },
-        )
-        .propose(
-            view.sender_side,
-            Step {
-                knob: "route.congctl",
-                to: KnobValue::Name("bbr".into()),
-                live: Live::Reconnect,
-                risk: "as above, for all new connections to this destination",
-            },
+            "a smaller share beside flows that keep the queue full",
         )
         .remark(
             "If the queue is on this machine, a shorter one (txqueuelen, fq_codel) is better; \

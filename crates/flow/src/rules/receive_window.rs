@@ -3,9 +3,9 @@
 //! From the sender alone these look alike; the receiver's socket tells them apart. Where only the
 //! receiver is visible, its buffers stand in for the sender's clock of window-limited time.
 
-use base::{KnobValue, Live, Rate};
+use base::{KnobValue, Live, Rate, human};
 
-use super::draft::{Draft, Step, raised_maximum, show_bytes, show_flag, show_rate, show_share};
+use super::draft::{BothEnds, Draft, Step, high_if, raised_maximum};
 use super::next::next_limit;
 use super::thresholds::{
     AT_CAP, RECEIVE_MEMORY_SHARE, UNREAD_SHARE, UNREAD_VOTES, UNSCALED_SHARE, UNSCALED_WINDOW,
@@ -31,7 +31,7 @@ pub(crate) fn slow_reader(view: &View<'_>) -> Option<Verdict> {
     };
     let waiting = view.receiver.and_then(|receiver| {
         let bytes = receiver.median(|s| s.unread_bytes)?;
-        Some(format!("{} wait", show_bytes(bytes)))
+        Some(format!("{} wait", human::count(bytes, "byte")))
     });
     let shrinks = view.sender.and_then(window_shrinks);
     Some(
@@ -39,7 +39,7 @@ pub(crate) fn slow_reader(view: &View<'_>) -> Option<Verdict> {
             .row_if("unread_bytes", waiting, "close to 0 with a prompt reader")
             .row_if(
                 "snd_wnd_bytes",
-                shrinks.map(|share| format!("shrinks in {} of the steps", show_share(share))),
+                shrinks.map(|share| format!("shrinks in {} of the steps", human::share(share))),
                 "constant with a small buffer",
             )
             .remark(
@@ -61,49 +61,30 @@ pub(crate) fn window_scaling_off(view: &View<'_>) -> Option<Verdict> {
     if !reached || !(agreed == Some(false) || unscaled) {
         return None;
     }
-    let sysctl = "net.ipv4.tcp_window_scaling";
-    let reads = |host: Option<&crate::HostTimeline>| host?.sysctl_number(sysctl);
-    let (of_sender, of_receiver) = (reads(view.sender_host), reads(view.receiver_host));
-    let off = |value: Option<u64>| value == Some(0);
-    let confirmed = off(of_sender) || off(of_receiver);
-    let mut draft = window_draft(
-        "window-scaling-off",
-        share,
-        if confirmed {
-            Confidence::High
-        } else {
-            Confidence::Medium
-        },
-        view,
-    )
-    .row_if("window_scaling", agreed.map(show_flag), "on")
-    .row_if(
-        "rcv_wscale",
-        view.window_scale()
-            .map(|scale| format!("{scale} at the receiver")),
-        "above 0",
-    )
-    .row_if(
-        sysctl,
-        confirmed.then(|| {
-            if off(of_sender) {
-                "0 at the sender"
-            } else {
-                "0 at the receiver"
-            }
-            .into()
-        }),
-        "1 at both ends",
-    )
-    .next(next_limit(view, base::Limit::PeerWindow));
-    for (side, value) in [
-        (view.sender_side, of_sender),
-        (view.receiver_side(), of_receiver),
-    ] {
-        // Where one end is known to be off, an end that is not known to be off is left alone.
-        if agreed == Some(false) && (off(value) || (!confirmed && value.is_none())) {
-            draft = draft.propose(side, window_scaling_on());
-        }
+    let sysctl = BothEnds::read(view, "net.ipv4.tcp_window_scaling");
+    let mut draft = window_draft("window-scaling-off", share, high_if(sysctl.is_off()), view)
+        .row_if("window_scaling", agreed.map(human::flag), "on")
+        .row_if(
+            "rcv_wscale",
+            view.window_scale()
+                .map(|scale| format!("{scale} at the receiver")),
+            "above 0",
+        )
+        .row_if(
+            sysctl.name,
+            sysctl.is_off().then(|| {
+                if sysctl.sender == Some(0) {
+                    "0 at the sender"
+                } else {
+                    "0 at the receiver"
+                }
+                .into()
+            }),
+            "1 at both ends",
+        )
+        .next(next_limit(view, base::Limit::PeerWindow));
+    if agreed == Some(false) {
+        draft = draft.propose_at_both_ends(view, &sysctl);
     }
     Some(draft.remark(if agreed == Some(false) {
         "Needs a reconnect: scaling is agreed in the SYN (RFC 7323 section 1.3). If the sysctl is \
@@ -126,17 +107,13 @@ pub(crate) fn tcp_rmem_max_cap(view: &View<'_>) -> Option<Verdict> {
         return None;
     }
     let need = view.needed_bytes(view.window_offered().unwrap_or(buffer));
-    let confidence = if locked == Some(false) {
-        Confidence::High
-    } else {
-        Confidence::Medium
-    };
+    let confidence = high_if(locked == Some(false));
     let live = live_up_to_ceiling(view, need, Live::Reconnect);
     Some(
         window_draft("tcp-rmem-max-cap", share, confidence, view)
             .row(
                 "rcvbuf_bytes",
-                show_bytes(buffer),
+                human::count(buffer, "byte"),
                 "below the sysctl's maximum",
             )
             .row(
@@ -144,7 +121,7 @@ pub(crate) fn tcp_rmem_max_cap(view: &View<'_>) -> Option<Verdict> {
                 format!("{min} {default} {max}"),
                 "a larger third value",
             )
-            .row_if("rcvbuf_locked", locked.map(show_flag), "off")
+            .row_if("rcvbuf_locked", locked.map(human::flag), "off")
             .next(next_limit(view, base::Limit::PeerWindow))
             .propose(
                 view.receiver_side(),
@@ -202,14 +179,14 @@ pub(crate) fn rcvbuf_locked(view: &View<'_>) -> Option<Verdict> {
         window_draft("rcvbuf-locked", share, confidence, view)
             .row_if(
                 "rcvbuf_bytes",
-                buffer.map(show_bytes),
+                buffer.map(|bytes| human::count(bytes, "byte")),
                 "as large as the path needs",
             )
-            .row_if("rcvbuf_locked", locked.map(show_flag), "off")
+            .row_if("rcvbuf_locked", locked.map(human::flag), "off")
             .row_if(
                 "rcv_wscale",
                 view.window_ceiling()
-                    .map(|most| format!("windows up to {}", show_bytes(most))),
+                    .map(|most| format!("windows up to {}", human::count(most, "byte"))),
                 "room for what the path needs",
             )
             .next(next_limit(view, base::Limit::PeerWindow))
@@ -261,20 +238,20 @@ fn window_draft(id: &'static str, share: f64, sure: Confidence, view: &View<'_>)
     Draft::new(id, share, sure)
         .row_if(
             "rwnd_limited_time",
-            stopped.map(|share| format!("{} of the busy time", show_share(share))),
-            format!("above {}", show_share(WINDOW_SHARE)),
+            stopped.map(|share| format!("{} of the busy time", human::share(share))),
+            format!("above {}", human::share(WINDOW_SHARE)),
         )
         .row_if(
             "snd_wnd_bytes",
-            offered.map(|bytes| format!("at most {}", show_bytes(bytes))),
+            offered.map(|bytes| format!("at most {}", human::count(bytes, "byte"))),
             "more than the path holds",
         )
         .row_if(
             "bytes_acked",
-            view.rate().map(show_rate),
+            view.rate().map(human::rate),
             per_round_trip.map_or_else(
                 || "one window per round trip".into(),
-                |rate| format!("one window per round trip is {}", show_rate(rate)),
+                |rate| format!("one window per round trip is {}", human::rate(rate)),
             ),
         )
 }
@@ -325,13 +302,4 @@ fn memory_for(receiver: &Timeline, window: u64) -> u64 {
         })
         .clamp(0.1, 1.0);
     (window as f64 * 2.0 / ratio) as u64
-}
-
-fn window_scaling_on() -> Step {
-    Step {
-        knob: "net.ipv4.tcp_window_scaling",
-        to: KnobValue::Flag(true),
-        live: Live::Reconnect,
-        risk: "none known",
-    }
 }

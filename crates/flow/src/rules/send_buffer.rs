@@ -3,14 +3,14 @@
 //! `sndbuf_limited_time` is of no use (0 in 11 of 12 flows that were limited so): the signal is
 //! memory in use up to the limit while nothing waits to be sent and every window has room.
 
-use base::{KnobValue, Limit, Live};
+use base::{KnobValue, Limit, Live, human};
 
-use super::draft::{Draft, Step, raised_maximum, show_bytes, show_flag, show_share};
+use super::draft::{Draft, Step, high_if, raised_maximum};
 use super::next::next_limit;
 use super::small_writes::of_all_time;
 use super::thresholds::{
-    AT_CAP, FIXED_BUFFER_SHARE, FULL_BUFFER, MEMORY_PER_SEGMENT, QUEUED_BDPS, SEND_BUFFER_SHARE,
-    SMALL_SEGMENT, SMALLEST_SNDBUF, USUAL_WMEM_MAX, WAKE_SHARE,
+    AT_CAP, FEW_SEGMENTS, FIXED_BUFFER_SHARE, FULL_BUFFER, MEMORY_PER_SEGMENT, QUEUED_BDPS,
+    SEND_BUFFER_SHARE, SMALL_SEGMENT, SMALLEST_SNDBUF, USUAL_WMEM_MAX, WAKE_SHARE,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts, window_room_bytes};
 use crate::verdict::{Confidence, Verdict};
@@ -26,11 +26,7 @@ pub(crate) fn sndbuf_tiny(view: &View<'_>) -> Option<Verdict> {
     }
     let remark = "Lastingly: remove the SO_SNDBUF call. Zero does not mean \"copy nothing\" on \
                   Linux: it is the smallest buffer.";
-    let confidence = if locked == Some(true) {
-        Confidence::High
-    } else {
-        Confidence::Medium
-    };
+    let confidence = high_if(locked == Some(true));
     Some(
         buffer_draft("sndbuf-tiny", share, confidence, view)?
             .propose(view.sender_side, unlock(view))
@@ -72,11 +68,7 @@ pub(crate) fn tcp_wmem_max_cap(view: &View<'_>) -> Option<Verdict> {
     let mss = u64::from(sender.mss_bytes()?);
     let segments = view.needed_bytes(present).div_ceil(mss);
     let memory = segments.saturating_mul(2 * MEMORY_PER_SEGMENT);
-    let confidence = if locked == Some(false) {
-        Confidence::High
-    } else {
-        Confidence::Medium
-    };
+    let confidence = high_if(locked == Some(false));
     Some(
         buffer_draft("tcp-wmem-max-cap", share, confidence, view)?
             .row(
@@ -127,10 +119,14 @@ fn sends_small_segments(sender: &Timeline) -> bool {
 }
 
 /// More in flight than the path holds: the path is full and a larger buffer only grows its queue.
+/// A few segments are no queue, however short the path is (one is 64 KiB long on loopback).
 fn queues(sender: &Timeline) -> bool {
     let out = sender.median(base::FlowSample::bytes_out);
+    let few = sender
+        .mss_bytes()
+        .map_or(0, |mss| u64::from(mss) * FEW_SEGMENTS);
     match (out, sender.bdp_bytes()) {
-        (Some(out), Some(bdp)) if bdp > 0 => out as f64 > bdp as f64 * QUEUED_BDPS,
+        (Some(out), Some(bdp)) if bdp > 0 => out > few && out as f64 > bdp as f64 * QUEUED_BDPS,
         _ => false,
     }
 }
@@ -148,7 +144,7 @@ fn buffer_draft(id: &'static str, share: f64, sure: Confidence, view: &View<'_>)
     let sender = view.sender?;
     let full = format!(
         "used up with nothing left to send, in {} of the samples",
-        show_share(share)
+        human::share(share)
     );
     Some(
         Draft::new(id, of_all_time(sender, share), sure)
@@ -156,21 +152,21 @@ fn buffer_draft(id: &'static str, share: f64, sure: Confidence, view: &View<'_>)
                 "wmem_queued_bytes",
                 format!(
                     "{}, {full}",
-                    show_bytes(sender.median(|s| s.wmem_queued_bytes)?)
+                    human::count(sender.median(|s| s.wmem_queued_bytes)?, "byte")
                 ),
                 format!(
                     "below two thirds of the limit, or less than {} so",
-                    show_share(FIXED_BUFFER_SHARE)
+                    human::share(FIXED_BUFFER_SHARE)
                 ),
             )
             .row(
                 "sndbuf_bytes",
-                show_bytes(view.sent(|s| s.sndbuf_bytes)?),
+                human::count(view.sent(|s| s.sndbuf_bytes)?, "byte"),
                 "as the path needs",
             )
             .row_if(
                 "sndbuf_locked",
-                view.sent(|s| s.sndbuf_locked).map(show_flag),
+                view.sent(|s| s.sndbuf_locked).map(human::flag),
                 "off",
             )
             .row_if(

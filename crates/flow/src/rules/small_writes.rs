@@ -4,17 +4,17 @@
 //! Minshall's variant) while an earlier *small* segment is. RFC 1122 section 4.2.3.2 lets the
 //! receiver delay that acknowledgement. Each is sensible, both together stall.
 
-use base::{FlowSample, Instant, KnobValue, Live};
+use base::{FlowSample, Instant, KnobValue, Live, human};
 use core::time::Duration;
 
-use super::draft::{Draft, Step, show_bytes, show_flag, show_share, show_time};
+use super::draft::{Draft, Step, high_if};
 use super::thresholds::{
     ANSWER_GAP, ANSWER_SHARE, CORK_PAUSE, CORK_PAUSES, CORK_SHARE, DELAYED_ACK_QUEUE_DELAY,
     DELAYED_ACKS_PER_SECOND, DELAYED_OPERATIONS, SERIALISED_SHARE, STALL_PKTS_OUT, STALL_SHARE,
 };
 use crate::observation::only_sends;
-use crate::timeline::{Timeline, cwnd_room_pkts, window_room_bytes};
-use crate::verdict::{Confidence, NextLimit, Side, Verdict};
+use crate::timeline::{Timeline, cwnd_room_pkts, fills_sndbuf, window_room_bytes};
+use crate::verdict::{NextLimit, Side, Verdict};
 use crate::view::View;
 
 /// A piece is held while a few packets are out, and the receiver delays its ACK.
@@ -65,11 +65,7 @@ pub(crate) fn two_one_way_connections(view: &View<'_>) -> Option<Verdict> {
     let held = stall_share(view, STALL_SHARE);
     let answered = || answer_share(view, sibling).filter(|_| waits_for_delayed_acks(sender));
     let share = held.or_else(answered)?;
-    let confidence = if held.is_some() {
-        Confidence::High
-    } else {
-        Confidence::Medium
-    };
+    let confidence = high_if(held.is_some());
     let operations = sender.counted(|s| s.data_segs_out)? as f64 / sender.interval().as_secs_f64();
     Some(
         Draft::new(
@@ -84,15 +80,15 @@ pub(crate) fn two_one_way_connections(view: &View<'_>) -> Option<Verdict> {
         )
         .row(
             "srtt - min_rtt",
-            show_time(sender.queue_delay()?),
-            format!("below {}", show_time(DELAYED_ACK_QUEUE_DELAY)),
+            human::time(sender.queue_delay()?),
+            format!("below {}", human::time(DELAYED_ACK_QUEUE_DELAY)),
         )
         .row(
             "data_segs_out",
             format!("{operations:.1} operations per second"),
             "one per round trip",
         )
-        .row_if("nodelay", view.sent(|s| s.nodelay).map(show_flag), "on")
+        .row_if("nodelay", view.sent(|s| s.nodelay).map(human::flag), "on")
         .next(one_round_trip(view))
         .propose(view.sender_side, nodelay())
         .propose_beside(view.receiver_side(), answers, nodelay())
@@ -122,25 +118,24 @@ pub(crate) fn cork_not_uncorked(view: &View<'_>) -> Option<Verdict> {
     if held < CORK_SHARE || corked == Some(false) || (corked.is_none() && pauses < CORK_PAUSES) {
         return None;
     }
-    let confidence = if corked == Some(true) {
-        Confidence::High
-    } else {
-        Confidence::Medium
-    };
+    let confidence = high_if(corked == Some(true));
     let pause = sender.largest(|s| s.since_data_sent);
     Some(
         Draft::new("cork-not-uncorked", of_all_time(sender, held), confidence)
             .row(
                 "notsent_bytes",
-                format!("below one segment and nothing out in {}", show_share(held)),
-                format!("at least {} of the samples", show_share(CORK_SHARE)),
+                format!(
+                    "below one segment and nothing out in {}",
+                    human::share(held)
+                ),
+                format!("at least {} of the samples", human::share(CORK_SHARE)),
             )
             .row_if(
                 "since_data_sent",
-                pause.map(|pause| format!("up to {}, {pauses} pauses", show_time(pause))),
-                format!("{CORK_PAUSES} pauses above {}", show_time(CORK_PAUSE)),
+                pause.map(|pause| format!("up to {}, {pauses} pauses", human::time(pause))),
+                format!("{CORK_PAUSES} pauses above {}", human::time(CORK_PAUSE)),
             )
-            .row_if("cork", corked.map(show_flag), "on")
+            .row_if("cork", corked.map(human::flag), "on")
             .next(Some(one_round_trip(view)?))
             .propose(
                 view.sender_side,
@@ -170,6 +165,7 @@ fn stall_share(view: &View<'_>, enough: f64) -> Option<f64> {
         let waits_for_ack = (1..=STALL_PKTS_OUT).contains(&s.unacked_pkts?);
         let has_cwnd = cwnd_room_pkts(s).is_none_or(|room| room >= 1);
         let has_window = window_room_bytes(s).is_none_or(|room| room >= mss);
+        // A flow held by its send buffer ends in a partial segment too.
         Some(is_partial(s)? && waits_for_ack && has_cwnd && has_window && !fills_sndbuf(s))
     })?;
     (share >= enough).then_some(share)
@@ -182,12 +178,8 @@ fn stall_draft(id: &'static str, share: f64, view: &View<'_>) -> Option<Draft> {
     let acks = delayed_acks_per_second(view);
     let confirmed = view.sent(|s| s.nodelay) == Some(false)
         || (late && acks.is_some_and(|acks| acks >= DELAYED_ACKS_PER_SECOND));
-    let confidence = if confirmed {
-        Confidence::High
-    } else {
-        Confidence::Medium
-    };
-    let (delay, bound) = (sender.queue_delay()?, show_time(DELAYED_ACK_QUEUE_DELAY));
+    let confidence = high_if(confirmed);
+    let (delay, bound) = (sender.queue_delay()?, human::time(DELAYED_ACK_QUEUE_DELAY));
     let relation = if late { "at least" } else { "below" };
     let expected_acks = format!("at least {DELAYED_ACKS_PER_SECOND:.0} per second");
     Some(
@@ -196,21 +188,21 @@ fn stall_draft(id: &'static str, share: f64, view: &View<'_>) -> Option<Draft> {
                 "notsent_bytes",
                 format!(
                     "{} held with packets out, in {} of the samples",
-                    show_bytes(sender.median(|s| s.notsent_bytes)?),
-                    show_share(share)
+                    human::count(sender.median(|s| s.notsent_bytes)?, "byte"),
+                    human::share(share)
                 ),
                 format!(
                     "less than one segment ({}), in {} or more",
-                    show_bytes(sender.mss_bytes()?),
-                    show_share(if late { STALL_SHARE } else { SERIALISED_SHARE })
+                    human::count(sender.mss_bytes()?, "byte"),
+                    human::share(if late { STALL_SHARE } else { SERIALISED_SHARE })
                 ),
             )
             .row(
                 "srtt - min_rtt",
-                show_time(delay),
+                human::time(delay),
                 format!("{relation} {bound}"),
             )
-            .row_if("nodelay", view.sent(|s| s.nodelay).map(show_flag), "off")
+            .row_if("nodelay", view.sent(|s| s.nodelay).map(human::flag), "off")
             .row_if(
                 "TcpExtDelayedACKs",
                 acks.filter(|_| late)
@@ -247,7 +239,7 @@ fn one_round_trip(view: &View<'_>) -> Option<NextLimit> {
     Some(NextLimit {
         what: format!(
             "one round trip per operation: {}",
-            show_time(view.min_rtt()?)
+            human::time(view.min_rtt()?)
         ),
         rate: None,
     })
@@ -262,14 +254,6 @@ fn delayed_acks_per_second(view: &View<'_>) -> Option<f64> {
 fn is_partial(sample: &FlowSample) -> Option<bool> {
     let notsent = sample.notsent_bytes?;
     Some(notsent > 0 && notsent < sample.snd_mss_bytes?)
-}
-
-/// A flow held by its send buffer ends in a partial segment too, but its buffer is full.
-fn fills_sndbuf(sample: &FlowSample) -> bool {
-    matches!(
-        (sample.wmem_queued_bytes, sample.sndbuf_bytes),
-        (Some(queued), Some(limit)) if u64::from(queued) * 10 >= u64::from(limit) * 9
-    )
 }
 
 /// How often the time since data was sent grew to what only a timer ends, and then fell.

@@ -1,9 +1,9 @@
 //! Slow starts: of each burst after a pause, and of each short connection.
 
-use base::{FlowSample, KnobValue, Limit, Live, Rate};
+use base::{FlowSample, KnobValue, Limit, Live, Rate, human};
 use core::time::Duration;
 
-use super::draft::{Draft, Step, show_bytes, show_pkts, show_time};
+use super::draft::{Draft, Step, high_if};
 use super::next::next_limit;
 use super::thresholds::{
     FULL_SHARE, INITIAL_WINDOW_PKTS, LOSS_SHARE, PROPOSED_INITIAL_WINDOW, RESTART_SHARE,
@@ -39,11 +39,7 @@ pub(crate) fn slow_start_after_idle(view: &View<'_>) -> Option<Verdict> {
         return None;
     }
     let (before, after) = *restarts.last()?;
-    let confidence = if sysctl == Some(1) {
-        Confidence::High
-    } else {
-        Confidence::Medium
-    };
+    let confidence = high_if(sysctl == Some(1));
     let active = 1.0 - sender.idle_share().unwrap_or(0.0);
     Some(
         Draft::new("slow-start-after-idle", active, confidence)
@@ -57,10 +53,10 @@ pub(crate) fn slow_start_after_idle(view: &View<'_>) -> Option<Verdict> {
             )
             .row(
                 "bytes_acked",
-                format!("{} per burst", show_bytes(per_burst)),
+                format!("{} per burst", human::count(per_burst, "byte")),
                 format!(
                     "above the initial window of {}",
-                    show_pkts(INITIAL_WINDOW_PKTS)
+                    human::count(INITIAL_WINDOW_PKTS, "segment")
                 ),
             )
             .row_if(AFTER_IDLE, sysctl.map(|value| value.to_string()), "0")
@@ -108,8 +104,8 @@ pub(crate) fn initcwnd_too_small(view: &View<'_>) -> Option<Verdict> {
         Draft::new("initcwnd-too-small", share, Confidence::Medium)
             .row(
                 "busy_time",
-                format!("{} for {}", show_time(busy), show_bytes(bytes)),
-                format!("{} at the path's rate", show_time(ideal)),
+                format!("{} for {}", human::time(busy), human::count(bytes, "byte")),
+                format!("{} at the path's rate", human::time(ideal)),
             )
             .row(
                 "ssthresh_pkts",

@@ -510,20 +510,32 @@ fn a_receiver_alone_tells_of_its_own_buffers() {
     check("loss, CUBIC", None);
 }
 
-#[cfg(feature = "serde")]
 #[test]
-fn verdicts_are_written_as_json() {
-    let json = serde_json::to_value(report(&named("nagle x delayed ACK"))).expect("JSON");
-    let verdict = &json["verdicts"][0];
-    assert_eq!(verdict["id"], "nagle-delack-stall");
-    assert_eq!(verdict["limit"], "nagle");
-    assert_eq!(verdict["confidence"], "high");
-    assert_eq!(verdict["live"], "now");
-    assert_eq!(verdict["change"][0]["knob"], "nodelay");
-    assert_eq!(verdict["change"][0]["to"], true);
-    assert_eq!(verdict["change"][1]["side"], "remote");
-    assert_eq!(verdict["evidence"][0]["field"], "notsent_bytes");
-    assert!(verdict["share"].as_f64().is_some_and(|share| share > 0.9));
-    let json = serde_json::to_value(report(&named("slow reader"))).expect("JSON");
-    assert_eq!(json["verdicts"][0]["live"], serde_json::Value::Null);
+fn evidence_is_told_with_its_units() {
+    let report = report(&named("nagle x delayed ACK"));
+    let main = report.main().expect("a verdict");
+    assert_eq!(main.confidence, Confidence::High);
+    assert_eq!(main.limit, Some(base::Limit::Nagle));
+    let rows: Vec<_> = main
+        .evidence
+        .iter()
+        .map(|row| (row.field, row.observed.as_str(), row.expected.as_str()))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            (
+                "notsent_bytes",
+                "100 bytes held with packets out, in 100 % of the samples",
+                "less than one segment (1448 bytes), in 50 % or more",
+            ),
+            ("srtt - min_rtt", "21.7 ms", "at least 10.0 ms"),
+            ("nodelay", "off", "off"),
+            (
+                "TcpExtDelayedACKs",
+                "21.0 per second",
+                "at least 4 per second"
+            ),
+        ]
+    );
 }

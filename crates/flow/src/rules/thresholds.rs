@@ -108,6 +108,8 @@ pub(crate) const FULL_BUFFER: f64 = 0.9;
 pub(crate) const SMALLEST_SNDBUF: u32 = 4608;
 /// More in flight than so many bandwidth-delay products is a queue: a larger buffer only grows it.
 pub(crate) const QUEUED_BDPS: f64 = 2.5;
+/// ... and at least so many segments: a window of so few cannot be called a queue.
+pub(crate) const FEW_SEGMENTS: u64 = 4;
 /// Memory that the kernel reserves per segment of MSS 1460 (`tcp_sndbuf_expand`).
 pub(crate) const MEMORY_PER_SEGMENT: u64 = 2304;
 

@@ -111,21 +111,36 @@ pub struct Expectation {
 }
 
 impl Expectation {
+    /// Whether it is about trials of `variant`.
+    #[must_use]
+    pub fn applies_to(&self, variant: Option<&str>) -> bool {
+        self.variant.is_none() || self.variant.as_deref() == variant
+    }
+
     /// Whether the outcome of a trial of `variant` is as claimed. Claims about other variants hold.
     ///
     /// # Errors
     /// One sentence with what was claimed, what came out, and the reason.
     pub fn check(&self, variant: Option<&str>, outcome: &Outcome) -> Result<(), String> {
-        if self.variant.is_some() && self.variant.as_deref() != variant {
+        if !self.applies_to(variant) {
             return Ok(());
         }
+        self.check_value(self.metric.of(outcome))
+    }
+
+    /// Whether a value of the metric, such as the median of several runs, is as claimed; `None`
+    /// where it was not measured.
+    ///
+    /// # Errors
+    /// One sentence with what was claimed, what came out, and the reason.
+    pub fn check_value(&self, value: Option<u64>) -> Result<(), String> {
         let name = self.metric.name();
         let because = if self.reason.is_empty() {
             "no reason given"
         } else {
             &self.reason
         };
-        let Some(value) = self.metric.of(outcome) else {
+        let Some(value) = value else {
             return Err(format!(
                 "{name} was not measured, but is claimed ({because})"
             ));

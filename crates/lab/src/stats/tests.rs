@@ -51,16 +51,7 @@ fn the_approximation_meets_the_exact_value() {
     // 30 and 30 values that lie a little apart: the largest case that is exact.
     let one: Vec<f64> = (0..30).map(f64::from).collect();
     let other: Vec<f64> = (0..30).map(|i| f64::from(i) + 6.3).collect();
-    let mut all: Vec<(f64, bool)> = one.iter().map(|v| (*v, true)).collect();
-    all.extend(other.iter().map(|v| (*v, false)));
-    all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let ranks = doubled_ranks(&all);
-    let sum = ranks
-        .iter()
-        .zip(&all)
-        .filter(|(_, (_, mine))| *mine)
-        .map(|(r, _)| *r)
-        .sum();
+    let (ranks, sum) = pooled_ranks(&one, &other);
     close(
         approximate_p(&ranks, 30, sum),
         exact_p(&ranks, 30, sum),

@@ -6,7 +6,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FallocateFlags;
@@ -108,11 +108,13 @@ impl Drop for TransactionFile {
     }
 }
 
-/// Makes the directory of a journal, which only its owner may look into, durably.
+/// Makes the directory of a journal, which only its owner may look into, durably. One that is there
+/// must not be open to others: whoever writes a transaction there says what is to be "undone".
 pub(super) fn make_directory(directory: &Path) -> Result<()> {
     let transactions = directory.join(SUBDIRECTORY);
     if transactions.is_dir() {
-        return Ok(());
+        check_owner(directory)?;
+        return check_owner(&transactions);
     }
     let made = fs::DirBuilder::new()
         .recursive(true)
@@ -132,8 +134,31 @@ pub(super) fn make_directory(directory: &Path) -> Result<()> {
             source,
         },
     })?;
+    check_owner(directory)?;
     sync_directory(directory)?;
     directory.parent().map_or(Ok(()), sync_directory)
+}
+
+/// Refuses a directory in which others than this user and root may make files.
+fn check_owner(directory: &Path) -> Result<()> {
+    const OTHERS_WRITE: u32 = 0o002;
+    let meta =
+        fs::metadata(directory).map_err(Error::os(format!("look at {}", directory.display())))?;
+    let own = rustix::process::geteuid().as_raw();
+    let why = if meta.uid() != own && meta.uid() != 0 {
+        "it belongs to another user"
+    } else if meta.mode() & OTHERS_WRITE != 0 {
+        "everybody may write to it"
+    } else {
+        return Ok(());
+    };
+    Err(Error::Refused {
+        what: format!("a journal in {}", directory.display()),
+        reason: format!(
+            "{why}, who could have settings changed by it; set TCPTAILOR_STATE to a directory of \
+             your own"
+        ),
+    })
 }
 
 fn sync_directory(directory: &Path) -> Result<()> {
@@ -255,6 +280,42 @@ mod tests {
     #[test]
     fn the_checksum_is_the_common_one() {
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+    }
+
+    #[test]
+    fn a_directory_that_is_open_to_others_is_refused() {
+        use std::os::unix::fs::{PermissionsExt, chown};
+        let parent = tempfile::tempdir().unwrap();
+        let check = |name: &str, prepare: &dyn Fn(&Path), expected: &str| {
+            let directory = parent.path().join(name);
+            fs::create_dir_all(directory.join(SUBDIRECTORY)).unwrap();
+            prepare(&directory);
+            let shown = make_directory(&directory).map_or_else(|e| e.to_string(), |()| "ok".into());
+            assert!(shown.contains(expected), "{name}: {shown}");
+        };
+        let open_up = |directory: &Path| {
+            fs::set_permissions(directory, fs::Permissions::from_mode(0o777)).unwrap();
+        };
+        check("own", &|_| (), "ok");
+        check("open", &open_up, "everybody may write");
+        check(
+            "open-below",
+            &|d| open_up(&d.join(SUBDIRECTORY)),
+            "everybody may write",
+        );
+        if rustix::process::geteuid().is_root() {
+            check(
+                "foreign",
+                &|d| chown(d, Some(65_534), None).unwrap(),
+                "another user",
+            );
+        }
+        // Not there yet, in a directory that is open to others.
+        let open = parent.path().join("shared");
+        fs::create_dir(&open).unwrap();
+        open_up(&open);
+        assert!(make_directory(&open).is_err());
+        assert!(make_directory(&open.join("ours")).is_ok());
     }
 
     #[test]

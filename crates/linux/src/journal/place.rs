@@ -1,4 +1,5 @@
-//! What a target was, apart from its name: names are given again, inodes and start times tell.
+//! What a target was, apart from its name: names are given again, and so are numbers of processes
+//! and inodes of namespaces. Start times and cookies are not.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -9,12 +10,17 @@ use serde::{Deserialize, Serialize};
 use crate::actuator::Setting;
 use crate::error::Result;
 use crate::netns::{NAMED_DIR, NetnsHandle};
+use crate::process::process_start_ticks;
 
 /// The identity of a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// Inode number of the network namespace.
     pub netns_inode: u64,
+    /// Cookie of the network namespace, where it could be read; the journals of earlier versions
+    /// have none.
+    #[serde(default)]
+    pub netns_cookie: Option<u64>,
     /// For a socket, when its process started, in ticks since the boot.
     pub process_start_ticks: Option<u64>,
 }
@@ -23,8 +29,9 @@ impl Place {
     pub(super) fn of(setting: &Setting, target: &Target) -> Result<Self> {
         Ok(Self {
             netns_inode: setting.netns_inode()?,
+            netns_cookie: setting.netns_cookie(),
             process_start_ticks: match target {
-                Target::Socket { pid, .. } => process_start(*pid),
+                Target::Socket { pid, .. } => process_start_ticks(*pid),
                 _ => None,
             },
         })
@@ -33,8 +40,13 @@ impl Place {
     /// The namespace itself, wherever it can be reached now: by the name in the target, or, where
     /// that leads elsewhere, as a namespace of another name or of any process.
     pub(super) fn netns(&self, target: &Target) -> Option<NetnsHandle> {
-        let is_it =
-            |handle: &NetnsHandle| handle.inode().is_ok_and(|inode| inode == self.netns_inode);
+        let is_it = |handle: &NetnsHandle| {
+            handle.inode().is_ok_and(|inode| inode == self.netns_inode)
+                && match (self.netns_cookie, handle.cookie()) {
+                    (Some(then), Some(now)) => then == now,
+                    _ => true,
+                }
+        };
         let by_name = NetnsHandle::open(target.netns()).ok().filter(is_it);
         by_name.or_else(|| {
             let processes = entries(Path::new("/proc")).map(|process| process.join("ns/net"));
@@ -52,25 +64,11 @@ impl Place {
         match target {
             Target::Socket { pid, .. } => {
                 self.process_start_ticks.is_some()
-                    && process_start(*pid) == self.process_start_ticks
+                    && process_start_ticks(*pid) == self.process_start_ticks
             }
             _ => true,
         }
     }
-}
-
-/// When a process started, in ticks since the boot: field 22 of `/proc/PID/stat`, counted behind
-/// the command, which may hold spaces and brackets. `None` where there is no such process.
-pub(super) fn process_start(pid: u32) -> Option<u64> {
-    const FIELDS_BEHIND_COMMAND: usize = 22 - 3;
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let behind = &stat[stat.rfind(')')? + 1..];
-    let mut fields = behind.split_whitespace();
-    let ended = fields.clone().next() == Some("Z");
-    if ended {
-        return None;
-    }
-    fields.nth(FIELDS_BEHIND_COMMAND)?.parse().ok()
 }
 
 fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {

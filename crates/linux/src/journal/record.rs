@@ -6,9 +6,9 @@ use base::Change;
 use serde::{Deserialize, Serialize};
 
 use super::place::Place;
-use super::place::process_start;
 use super::undo::{Presence, look};
 use crate::error::{Error, Result};
+use crate::process::process_start_ticks;
 use crate::state::State;
 
 /// One line of a transaction file.
@@ -38,7 +38,7 @@ pub enum Record {
         /// What there was.
         old: State,
         /// Which target this was, apart from its name.
-        place: Place,
+        place: Box<Place>,
         /// Milliseconds since 1970.
         time_unix_ms: u64,
     },
@@ -107,7 +107,7 @@ impl Owner {
         let pid = std::process::id();
         Ok(Self {
             pid,
-            start_ticks: process_start(pid).unwrap_or_default(),
+            start_ticks: process_start_ticks(pid).unwrap_or_default(),
             boot_id: boot_id()?,
         })
     }
@@ -115,7 +115,7 @@ impl Owner {
     /// Whether that process runs now.
     #[must_use]
     pub fn is_alive(&self) -> bool {
-        self.is_of_this_boot() && process_start(self.pid) == Some(self.start_ticks)
+        self.is_of_this_boot() && process_start_ticks(self.pid) == Some(self.start_ticks)
     }
 
     /// Whether the machine has not been started again since.
@@ -240,7 +240,7 @@ impl Story {
                     change,
                     old,
                     now: None,
-                    place,
+                    place: *place,
                     undone: false,
                 });
             }

@@ -330,6 +330,12 @@ fn another_boot_leaves_nothing_to_undo() {
     step = transaction.story.steps[0].clone();
     step.place.netns_inode = 1;
     assert!(outcome(&step, &owner).contains("namespace is no more"));
+    // Another namespace got the inode of the one that is gone.
+    step = transaction.story.steps[0].clone();
+    step.place.netns_cookie = step.place.netns_cookie.map(|cookie| cookie + 1);
+    if step.place.netns_cookie.is_some() {
+        assert!(outcome(&step, &owner).contains("namespace is no more"));
+    }
     assert_eq!(fixture.state("nodelay"), "on");
 }
 

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, WaitOptions, pidfd_getfd, pidfd_open};
 use rustix::thread::{CapabilitySet, capabilities};
 
 use super::remedy;
@@ -151,10 +151,12 @@ fn user_namespaces() -> Fact {
             libc::_exit(i32::from(!allowed));
         }
     }
-    let mut status = 0;
-    // SAFETY: `status` outlives the call; the child is ours. After a failed fork this fails too.
-    let ended = child > 0 && unsafe { libc::waitpid(child, &raw mut status, 0) } == child;
-    let outcome = if ended && status == 0 {
+    let status = Pid::from_raw(child.max(0)).and_then(|child| {
+        let wait = || rustix::process::waitpid(Some(child), WaitOptions::empty());
+        rustix::io::retry_on_intr(wait).ok().flatten()
+    });
+    let allowed = status.is_some_and(|(_, status)| status.exit_status() == Some(0));
+    let outcome = if allowed {
         Ok("can be made".into())
     } else {
         Err("refused".into())

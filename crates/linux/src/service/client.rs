@@ -8,7 +8,8 @@ use lab::{Direction, Workload};
 
 use super::SILENCE_MAX;
 use super::protocol::{
-    Channel, FromClient, FromServer, Key, Limits, Nonce, Nonces, PROTOCOL, Prover, REPORT_BYTES_MAX,
+    Channel, FromClient, FromServer, Key, Limits, Nonce, Nonces, PROTOCOL, Prover,
+    REPORT_BYTES_MAX, harmless,
 };
 use super::pulse::{self, Next};
 use crate::error::{Error, Result};
@@ -199,6 +200,21 @@ impl BenchClient {
     }
 }
 
+/// A summary of the server with which can be computed, and which can be shown.
+fn checked(summary: Summary) -> Result<Summary> {
+    /// A year; far above every limit of time.
+    const SECONDS_MAX: f64 = 366.0 * 86_400.0;
+    if !(0.0..=SECONDS_MAX).contains(&summary.measured.duration_s) {
+        return Err(Error::Peer(
+            "the server reports a run of impossible length".into(),
+        ));
+    }
+    Ok(Summary {
+        congestion: harmless(&summary.congestion),
+        ..summary
+    })
+}
+
 /// Listens to the server until it gives its summary, or the reason why there is none.
 fn hear(
     channel: &mut Channel,
@@ -212,7 +228,7 @@ fn hear(
         match message {
             FromServer::Interval(interval) => on_interval(Role::Server, &interval),
             FromServer::Alive => {}
-            FromServer::Done(summary) => end = Some(Ok(summary)),
+            FromServer::Done(summary) => end = Some(Ok(checked(summary)?)),
             FromServer::Failed { reason } => {
                 session.stop();
                 end = Some(Err(reason));
@@ -235,4 +251,24 @@ fn hear(
         return Err(error);
     }
     Ok(end.expect("listening ends with a summary or a reason"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_is_computed_with_only_where_it_is_possible() {
+        let summary = |duration_s, congestion: &str| {
+            let mut summary = Summary::default();
+            summary.measured.duration_s = duration_s;
+            summary.congestion = congestion.into();
+            checked(summary)
+        };
+        let good = summary(1.5, "cu\u{1b}bic").expect("a possible one");
+        assert_eq!(good.congestion, "cu\u{fffd}bic");
+        for impossible in [1e300, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(summary(impossible, "cubic").is_err(), "{impossible}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! `serve` and `bench`: workloads against a real peer.
 //!
-//! One control connection carries lines of JSON ([`protocol`]); data connections open with a token
+//! One control connection carries lines of JSON (`protocol`); data connections open with a token
 //! that only the client of the run knows. A server is no open traffic generator: it sends only to
 //! the address that connected, only while that client is there, and only within its [`Limits`].
 //! With a shared key, both ends prove that they hold it before anything else happens.

@@ -299,9 +299,9 @@ impl Channel {
         })
     }
 
-    /// An error that names the peer.
+    /// An error that names the peer. `what` may quote it.
     pub(super) fn error(&self, what: &str) -> Error {
-        Error::Peer(format!("{} {what}", self.remote))
+        Error::Peer(format!("{} {}", self.remote, harmless(what)))
     }
 
     /// `false` after `timeout`.
@@ -332,6 +332,28 @@ impl Channel {
             },
         }
     }
+}
+
+/// Text that a peer may have had a part in, fit for a terminal and a log: on one line, without
+/// control characters, and not longer than a line of either.
+pub(super) fn harmless(text: &str) -> String {
+    const CHARACTERS_MAX: usize = 300;
+    let mut letters = text.chars();
+    let mut shown: String = letters
+        .by_ref()
+        .take(CHARACTERS_MAX)
+        .map(|letter| {
+            if letter.is_control() {
+                char::REPLACEMENT_CHARACTER
+            } else {
+                letter
+            }
+        })
+        .collect();
+    if letters.next().is_some() {
+        shown.push('\u{2026}');
+    }
+    shown
 }
 
 /// The speaking side of a control connection.
@@ -405,6 +427,16 @@ mod tests {
     }
 
     /// RFC 4231, test case 2, through the same library calls.
+    #[test]
+    fn what_a_peer_says_stays_on_its_line() {
+        let check = |text: &str, expected: &str| assert_eq!(harmless(text), expected);
+        check("unknown variant `x`", "unknown variant `x`");
+        check("a\u{1b}]0;b\u{7}\nc", "a\u{fffd}]0;b\u{fffd}\u{fffd}c");
+        let long = "\u{e9}".repeat(300);
+        check(&long, &long);
+        check(&format!("{long}x"), &format!("{long}\u{2026}"));
+    }
+
     #[test]
     fn the_library_computes_hmac_sha256() {
         let mut mac = Hmac::<Sha256>::new_from_slice(b"Jefe").expect("any length");

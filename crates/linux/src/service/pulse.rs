@@ -33,7 +33,12 @@ pub(super) fn listen<M: DeserializeOwned>(
     let mut heard_at = Clock.now();
     let mut said_at = Clock.now();
     loop {
-        let message = channel.receive(SIGN_EVERY)?;
+        let message = match channel.receive(SIGN_EVERY) {
+            Err(_) if channel.is_closed() => {
+                return Err(channel.error("closed the connection in the middle of the test"));
+            }
+            received => received?,
+        };
         let now = Clock.now();
         if now.since(said_at) >= SIGN_EVERY {
             said_at = now;

@@ -1,29 +1,25 @@
 //! The side that serves: lets clients in, keeps them to the limits, runs the server's end.
 
+mod run;
+
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use base::{Bytes, Instant};
-use lab::{Amount, Workload};
+use lab::Workload;
 use rustix::net::{Shutdown, shutdown};
-use socket2::SockRef;
 
 use super::protocol::{
     Channel, FromClient, FromServer, Key, Limits, Nonce, Nonces, PROTOCOL, Prover,
-    REQUEST_BYTES_MAX,
+    REQUEST_BYTES_MAX, harmless,
 };
-use super::pulse::{self, Next};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::workload::{
-    Ended, Gate, OPENING_BYTES, RunSpec, Session, SocketSpec, Source, Summary, Token, amount_of,
-    redials, run_server,
-};
+use crate::workload::{OPENING_BYTES, SocketSpec, Summary};
 
 /// Time for the first words of a connection.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -162,13 +158,20 @@ impl Serve {
                 if present >= self.limits.clients as usize + STRANGERS_MAX {
                     continue;
                 }
-                scope.spawn(move || {
+                let visited = move || {
                     let _visit = visit;
                     let was_client = self.receive(stream, remote, on_event);
                     if one_off && was_client {
                         self.stopper().stop();
                     }
-                });
+                };
+                if let Err(error) = std::thread::Builder::new().spawn_scoped(scope, visited) {
+                    // At the limit of threads; those that are there go on.
+                    on_event(Event::Refused {
+                        client: remote,
+                        reason: format!("no thread is left for it: {error}"),
+                    });
+                }
             }
         })
     }
@@ -273,12 +276,12 @@ impl Serve {
         let mut heard_at = Clock.now();
         while !self.stopping.load(Ordering::Relaxed) {
             match channel.receive(STOP_LOOK) {
-                Ok(Some(FromClient::Prepare { run })) => {
-                    let outcome = self.run_one(channel, &run)?;
+                Ok(Some(FromClient::Prepare { mut run })) => {
+                    let outcome = self.run_one(channel, &mut run)?;
                     on_event(Event::Ran {
                         client: channel.remote(),
                         workload: Box::new(run.workload),
-                        outcome: outcome.map(Box::new),
+                        outcome: outcome.map(Box::new).map_err(|reason| harmless(&reason)),
                     });
                 }
                 Ok(Some(FromClient::Alive | FromClient::Stop)) => {}
@@ -298,166 +301,8 @@ impl Serve {
         Ok(())
     }
 
-    /// One run. The outer error means that the client is gone.
-    fn run_one(&self, channel: &mut Channel, run: &RunSpec) -> Result<Result<Summary, String>> {
-        let outcome = match self.allow(run) {
-            Err(reason) => Err(reason),
-            Ok(()) => self.measure(channel, run)?,
-        };
-        channel.send(&match &outcome {
-            Ok(summary) => FromServer::Done(summary.clone()),
-            Err(reason) => FromServer::Failed {
-                reason: reason.clone(),
-            },
-        })?;
-        Ok(outcome)
-    }
-
-    /// Whether a run is sound and within the limits as far as it says them beforehand.
-    fn allow(&self, run: &RunSpec) -> Result<(), String> {
-        run.check()?;
-        let Limits { time, bytes, .. } = self.limits;
-        let over = |asked: String, allowed: String| {
-            Err(format!(
-                "{asked} is above the limit of {allowed} per run that `tcptailor serve` was given"
-            ))
-        };
-        match amount_of(&run.workload) {
-            Amount::Time(asked) if asked.saturating_add(run.warmup) > time => over(
-                base::format_duration(asked.saturating_add(run.warmup)),
-                base::format_duration(time),
-            ),
-            Amount::Bytes(asked) if asked.0 > bytes => {
-                over(asked.to_string(), Bytes(bytes).to_string())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn measure(&self, channel: &mut Channel, run: &RunSpec) -> Result<Result<Summary, String>> {
-        let session = Session::with_byte_limit(self.limits.bytes);
-        let token = Nonce::random()?;
-        let (source, port, _entry) = match self.open(channel, run, token) {
-            Ok(door) => door,
-            Err(error) => return Ok(Err(error.to_string())),
-        };
-        channel.send(&FromServer::Prepared { token, port })?;
-        let speaker = Mutex::new(channel.speaker()?);
-        let say = |message: &FromServer| {
-            let speaker = speaker.lock().unwrap_or_else(PoisonError::into_inner);
-            speaker.send(message)
-        };
-        let deadline = Clock.now() + self.limits.time;
-        let (heard, outcome) = std::thread::scope(|scope| {
-            let running = scope.spawn(|| {
-                run_server(run, source, &session, &mut |interval| {
-                    // Where the client is gone, the listening side notices.
-                    let _ = say(&FromServer::Interval(interval.clone()));
-                })
-            });
-            let heard = self.hear(channel, &session, deadline, &say);
-            if let Err(error) = &heard {
-                session.fail(Error::Peer(error.to_string()));
-            }
-            (heard, running.join())
-        });
-        let outcome = outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        heard?;
-        Ok(match outcome {
-            Ok(summary) if summary.ended == Ended::ByteLimit => Err(format!(
-                "the limit of {} per run that `tcptailor serve` was given is reached",
-                Bytes(self.limits.bytes)
-            )),
-            Ok(summary) => Ok(summary),
-            Err(error) => Err(error.to_string()),
-        })
-    }
-
-    /// Listens to the client until it says that the run is over.
-    fn hear(
-        &self,
-        channel: &mut Channel,
-        session: &Session,
-        deadline: Instant,
-        say: &dyn Fn(&FromServer) -> Result<()>,
-    ) -> Result<()> {
-        let mut say_alive = || {
-            if Clock.now() > deadline {
-                session.fail(Error::Peer(format!(
-                    "the limit of {} per run that `tcptailor serve` was given is reached",
-                    base::format_duration(self.limits.time)
-                )));
-            }
-            if self.stopping.load(Ordering::Relaxed) {
-                session.fail(Error::Peer("the server is being stopped".into()));
-            }
-            say(&FromServer::Alive)
-        };
-        let mut on_message = |message| match message {
-            FromClient::Alive => Ok(Next::Listen),
-            FromClient::Stop => {
-                session.stop();
-                Ok(Next::Over)
-            }
-            _ => Err(Error::Peer(
-                "the client does not keep to the protocol".into(),
-            )),
-        };
-        pulse::listen(channel, self.limits.idle, &mut say_alive, &mut on_message)
-    }
-
-    /// Opens the way for the data connections: through the common port, or through a listener of
-    /// the run's own where the listener's settings matter (a receive buffer decides the window
-    /// scale) or where each operation opens a connection.
-    fn open<'s>(
-        &'s self,
-        channel: &Channel,
-        run: &RunSpec,
-        token: Nonce,
-    ) -> Result<(Source, Option<u16>, Option<Entry<'s>>)> {
-        let client = channel.remote().ip();
-        let own = redials(&run.workload) || run.sockets.settings.contains_key("rcvbuf");
-        if own {
-            let address = SocketAddr::new(channel.local()?.ip(), 0);
-            let listener = run.sockets.listen(address)?;
-            // Accepted sockets inherit it: nobody may keep the listener waiting for a token.
-            SockRef::from(&listener)
-                .set_read_timeout(Some(HANDSHAKE_TIMEOUT))
-                .map_err(Error::os("SO_RCVTIMEO"))?;
-            let port = listener
-                .local_addr()
-                .map_err(Error::os("getsockname"))?
-                .port();
-            let token = token.token();
-            return Ok((
-                Source::Gated(listener, Gate { token, client }),
-                Some(port),
-                None,
-            ));
-        }
-        let (queue, connections) = sync_channel(2 * crate::workload::FLOWS_MAX as usize);
-        self.routes().insert(token.0, Route { client, queue });
-        let entry = Entry {
-            serve: self,
-            token: token.token(),
-        };
-        Ok((Source::Queue(connections), None, Some(entry)))
-    }
-
     fn routes(&self) -> MutexGuard<'_, BTreeMap<[u8; 16], Route>> {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Keeps the route of a run; taken away when the run is over.
-struct Entry<'s> {
-    serve: &'s Serve,
-    token: Token,
-}
-
-impl Drop for Entry<'_> {
-    fn drop(&mut self) {
-        self.serve.routes().remove(&self.token.0);
     }
 }
 
@@ -497,7 +342,22 @@ fn is_shortage(error: &std::io::Error) -> bool {
     )
 }
 
+/// Whether only the connection is lost that was to be accepted. accept(2): Linux hands over what
+/// the network has said about it, to be treated like EAGAIN.
 fn is_lost(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind as Kind;
-    matches!(error.kind(), Kind::ConnectionAborted | Kind::Interrupted)
+    matches!(
+        error.raw_os_error(),
+        Some(
+            libc::ECONNABORTED
+                | libc::EINTR
+                | libc::ENETDOWN
+                | libc::EPROTO
+                | libc::ENOPROTOOPT
+                | libc::EHOSTDOWN
+                | libc::ENONET
+                | libc::EHOSTUNREACH
+                | libc::EOPNOTSUPP
+                | libc::ENETUNREACH
+        )
+    )
 }

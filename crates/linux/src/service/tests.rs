@@ -177,7 +177,12 @@ fn settings_reach_the_servers_sockets() {
             .settings
             .insert("congestion", KnobValue::Name("none".into()));
         let message = bench(&mut client, &spec).expect_err("unknown").to_string();
-        assert!(message.contains("`none` does not exist"), "{message}");
+        // The server says so before any socket asks the kernel to load a module of that name.
+        let expected = "`none` does not exist on this server";
+        assert!(message.contains(expected), "{message}");
+        spec.sockets.settings.remove("congestion");
+        spec.sockets.default_congestion = Some("none".into());
+        bench(&mut client, &spec).expect("a wish that nobody can grant");
         bench(&mut client, &request_response()).expect("still served");
     });
 }
@@ -361,6 +366,68 @@ fn a_server_that_vanishes_ends_the_run() {
     vanishing.join().expect("no panic");
 }
 
+/// A client that was let in, by hand.
+fn guest(address: SocketAddr) -> Channel {
+    let stream = TcpStream::connect(address).expect("connects");
+    let mut channel = Channel::new(stream, REQUEST_BYTES_MAX).expect("options");
+    let nonce = Nonce([7; 16]);
+    let protocol = PROTOCOL;
+    channel
+        .send(&FromClient::Hello { protocol, nonce })
+        .expect("sent");
+    let _: FromServer = channel.expect(TIMEOUT).expect("challenge");
+    channel
+        .send(&FromClient::Answer { proof: None })
+        .expect("sent");
+    let _: FromServer = channel.expect(TIMEOUT).expect("welcome");
+    channel
+}
+
+#[test]
+fn a_client_that_never_ends_its_run_loses_its_place() {
+    let limits = Limits {
+        time: Duration::from_secs(1),
+        ..Limits::default()
+    };
+    let events = with_server(limits, None, |address| {
+        let mut channel = guest(address);
+        let run = Box::new(request_response());
+        channel.send(&FromClient::Prepare { run }).expect("sent");
+        // It says that it is there for as long as somebody listens, at most for a minute.
+        let dropped = (0..600).any(|_| {
+            std::thread::sleep(Duration::from_millis(100));
+            let received = channel.receive::<FromServer>(Duration::from_millis(1));
+            received.is_err() || channel.send(&FromClient::Alive).is_err()
+        });
+        assert!(dropped);
+    });
+    let expected = "does not end its run";
+    let left = events.iter().any(|event| {
+        matches!(event, Event::Left { reason: Some(reason), .. } if reason.contains(expected))
+    });
+    assert!(left, "{events:?}");
+}
+
+#[test]
+fn what_a_stranger_says_is_logged_without_control_characters() {
+    let events = with_server(Limits::default(), None, |address| {
+        let mut stream = TcpStream::connect(address).expect("connects");
+        stream
+            .write_all(b"{\"\\u001b]0;owned\\u0007\":1}\n")
+            .expect("sent");
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let reasons: Vec<_> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Refused { reason, .. } => Some(reason),
+            _ => None,
+        })
+        .collect();
+    assert!(reasons[0].contains("owned"), "{reasons:?}");
+    assert!(!reasons[0].contains(char::is_control), "{reasons:?}");
+}
+
 #[test]
 fn a_client_that_leaves_in_the_middle_frees_its_place() {
     let limits = Limits {
@@ -368,18 +435,7 @@ fn a_client_that_leaves_in_the_middle_frees_its_place() {
         ..Limits::default()
     };
     let events = with_server(limits, None, |address| {
-        let stream = TcpStream::connect(address).expect("connects");
-        let mut channel = Channel::new(stream, REQUEST_BYTES_MAX).expect("options");
-        let nonce = Nonce([7; 16]);
-        let protocol = PROTOCOL;
-        channel
-            .send(&FromClient::Hello { protocol, nonce })
-            .expect("sent");
-        let _: FromServer = channel.expect(TIMEOUT).expect("challenge");
-        channel
-            .send(&FromClient::Answer { proof: None })
-            .expect("sent");
-        let _: FromServer = channel.expect(TIMEOUT).expect("welcome");
+        let mut channel = guest(address);
         let run = Box::new(request_response());
         channel.send(&FromClient::Prepare { run }).expect("sent");
         let _: FromServer = channel.expect(TIMEOUT).expect("prepared");

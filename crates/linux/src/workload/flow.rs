@@ -20,6 +20,7 @@ pub(crate) const CHUNK_BYTES: usize = 128 << 10;
 pub(crate) const PIECE_BYTES_MAX: u64 = 1 << 20;
 /// Payload. Not zero, so that the pages are real ones.
 const FILL: u8 = 0x5a;
+const PAGE_BYTES: usize = 4096;
 
 /// One connection, or one after the other, of a workload.
 pub(crate) struct Flow<'s> {
@@ -32,8 +33,34 @@ pub(crate) struct Flow<'s> {
     deadline: Option<Instant>,
     counted_bytes: u64,
     counted_operations: u64,
-    payload: Vec<u8>,
-    incoming: Vec<u8>,
+    payload: Buffer,
+    incoming: Buffer,
+}
+
+/// Memory that begins with a page: the kernel copies whole pages faster from there.
+struct Buffer {
+    memory: Vec<u8>,
+    start: usize,
+}
+
+impl Buffer {
+    fn new(bytes: usize) -> Self {
+        let memory = vec![FILL; bytes + PAGE_BYTES];
+        let start = memory.as_ptr().align_offset(PAGE_BYTES).min(PAGE_BYTES);
+        Self { memory, start }
+    }
+
+    fn len(&self) -> usize {
+        self.memory.len() - PAGE_BYTES
+    }
+
+    fn first(&self, bytes: usize) -> &[u8] {
+        &self.memory[self.start..self.start + bytes]
+    }
+
+    fn first_mut(&mut self, bytes: usize) -> &mut [u8] {
+        &mut self.memory[self.start..self.start + bytes]
+    }
 }
 
 impl<'s> Flow<'s> {
@@ -55,8 +82,8 @@ impl<'s> Flow<'s> {
             deadline: None,
             counted_bytes: 0,
             counted_operations: 0,
-            payload: vec![FILL; CHUNK_BYTES],
-            incoming: vec![FILL; CHUNK_BYTES],
+            payload: Buffer::new(CHUNK_BYTES),
+            incoming: Buffer::new(CHUNK_BYTES),
         }
     }
 
@@ -122,14 +149,14 @@ impl<'s> Flow<'s> {
     pub(crate) fn reserve(&mut self, piece: u64) {
         let piece = usize::try_from(piece.min(PIECE_BYTES_MAX)).unwrap_or(CHUNK_BYTES);
         if self.payload.len() < piece {
-            self.payload.resize(piece, FILL);
+            self.payload = Buffer::new(piece);
         }
     }
 
     /// Hands over one piece of `bytes`, at most what [`Flow::reserve`] prepared, with one `write`
     /// unless the kernel takes it in parts.
     pub(crate) fn write_piece(&mut self, bytes: usize) -> io::Result<()> {
-        (&*self.stream).write_all(&self.payload[..bytes])?;
+        (&*self.stream).write_all(self.payload.first(bytes))?;
         self.on_sent(bytes)
     }
 
@@ -137,7 +164,7 @@ impl<'s> Flow<'s> {
     pub(crate) fn write_piece_with_more(&mut self, bytes: usize) -> io::Result<()> {
         use rustix::net::{SendFlags, send};
         let flags = SendFlags::MORE | SendFlags::NOSIGNAL;
-        let mut rest = &self.payload[..bytes];
+        let mut rest = self.payload.first(bytes);
         while !rest.is_empty() {
             let sent = send(&*self.stream, rest, flags)?;
             rest = &rest[sent..];
@@ -147,13 +174,13 @@ impl<'s> Flow<'s> {
 
     /// Hands over `pieces` pieces of `bytes` with one `writev`.
     pub(crate) fn write_pieces_at_once(&mut self, pieces: usize, bytes: usize) -> io::Result<()> {
-        let piece = &self.payload[..bytes];
+        let piece = self.payload.first(bytes);
         let slices = vec![IoSlice::new(piece); pieces];
         let sent = (&*self.stream).write_vectored(&slices)?;
         let mut left = pieces * bytes - sent;
         while left > 0 {
             let part = left.min(self.payload.len());
-            (&*self.stream).write_all(&self.payload[..part])?;
+            (&*self.stream).write_all(self.payload.first(part))?;
             left -= part;
         }
         self.on_sent(pieces * bytes)
@@ -176,7 +203,7 @@ impl<'s> Flow<'s> {
             return self.send(bytes);
         }
         let first = bytes.min(self.payload.len() as u64) as usize;
-        let joined = [opening, &self.payload[..first]].concat();
+        let joined = [opening, self.payload.first(first)].concat();
         (&*self.stream).write_all(&joined)?;
         self.on_sent(first)?;
         self.send(bytes - first as u64)
@@ -213,7 +240,7 @@ impl<'s> Flow<'s> {
         if let Some(on) = self.quickack {
             set_quickack(&self.stream, on)?;
         }
-        let buffer = &mut self.incoming[..wanted.min(CHUNK_BYTES)];
+        let buffer = self.incoming.first_mut(wanted.min(CHUNK_BYTES));
         let got = loop {
             match (&*self.stream).read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -42,6 +42,23 @@ const MESSAGE_BYTES_MAX: u64 = 1 << 30;
 /// Longest run.
 const TIME_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// What a socket of this process has after it was asked for the congestion control `wanted`: an
+/// ordinary user is refused what the host does not list as allowed.
+#[cfg(test)]
+pub(crate) fn settable_congestion(wanted: &str) -> String {
+    let read = |name: &str| {
+        std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).expect("the sysctl is there")
+    };
+    let is_allowed = read("tcp_allowed_congestion_control")
+        .split_whitespace()
+        .any(|n| n == wanted);
+    if is_allowed || rustix::process::geteuid().is_root() {
+        wanted.into()
+    } else {
+        read("tcp_congestion_control").trim().into()
+    }
+}
+
 /// What one end must know of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunSpec {

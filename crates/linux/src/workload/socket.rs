@@ -75,8 +75,10 @@ impl SocketSpec {
             socket.set_only_v6(!both).map_err(Error::os(op()))?;
         }
         self.apply(&socket, |name| !self.is_for_accepted(name))?;
-        socket.bind(&local.into()).map_err(Error::os(op()))?;
-        socket.listen(BACKLOG).map_err(Error::os(op()))?;
+        socket
+            .bind(&local.into())
+            .and_then(|()| socket.listen(BACKLOG))
+            .map_err(|error| listen_error(local, error))?;
         Ok(socket.into())
     }
 
@@ -206,6 +208,22 @@ fn tcp_socket(address: SocketAddr) -> Result<Socket> {
         Some(Protocol::TCP),
     )
     .map_err(Error::os("making a TCP socket"))
+}
+
+fn listen_error(local: SocketAddr, source: io::Error) -> Error {
+    let op = match source.kind() {
+        io::ErrorKind::AddrInUse => {
+            format!("listening on {local} (another program does; choose another port)")
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            format!("listening on {local} (choose an address of this machine)")
+        }
+        io::ErrorKind::PermissionDenied => {
+            format!("listening on {local} (choose a port from 1024 on)")
+        }
+        _ => format!("listening on {local}"),
+    };
+    Error::Os { op, source }
 }
 
 fn connect_error(remote: SocketAddr, timeout: Duration, source: &io::Error) -> Error {

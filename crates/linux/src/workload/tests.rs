@@ -89,7 +89,7 @@ fn a_bulk_of_a_time_ends_and_loses_nothing() {
         assert_eq!(client.all_sent_bytes, server.all_received_bytes);
         assert_eq!(client.all_received_bytes, server.all_sent_bytes);
         assert_eq!(client.ended, Ended::Complete);
-        assert_eq!(client.congestion, "cubic");
+        assert_eq!(client.congestion, settable_congestion("cubic"));
     }
 }
 

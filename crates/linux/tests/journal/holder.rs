@@ -200,7 +200,7 @@ pub(crate) fn mount_small(directory: &Path, kib: u32) {
         MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
     )
     .unwrap();
-    let options = std::ffi::CString::new(format!("size={kib}k")).unwrap();
+    let options = std::ffi::CString::new(format!("size={kib}k,mode=0700")).unwrap();
     rustix::mount::mount(
         "none",
         directory,

@@ -260,7 +260,8 @@ fn every_change_arrives_and_is_undone() {
     let mut journal = Journal::open(directory.path()).unwrap();
     let mut transaction = journal.begin("everything").unwrap();
     let all = [changes(&holder), other_changes(&holder)].concat();
-    for knob in KNOBS {
+    // The segment size of an open connection cannot be changed; another test asks for it.
+    for knob in KNOBS.iter().filter(|knob| knob.name != "mss") {
         let is_tried = all.iter().any(|change| change.knob == knob.name);
         assert!(is_tried, "no change of {}", knob.name);
     }
@@ -324,6 +325,7 @@ fn what_cannot_be_done_says_what_to_do_and_changes_nothing() {
         netns: netns(),
         link: link.into(),
     };
+    check(holder.socket(), "mss", "1000", "set route.advmss");
     check(link("v0"), "link.mtu", "1000", "set route.mtu");
     check(link("v9"), "link.mtu", "1400", "`v9` does not exist");
     check(qdisc("lo"), "qdisc.limit", "9", "nothing waits here");

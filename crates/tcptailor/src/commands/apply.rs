@@ -4,13 +4,12 @@ use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use base::{Change, find_knob};
+use base::{Change, find_knob, human};
 use linux::journal::{Applied, How, Presence, Recovered, Status, Story};
 use linux::{Journal, Plan, Setting};
 use serde::Serialize;
 
 use crate::exit::{Exit, Problem};
-use crate::human;
 use crate::output::{self, Output};
 
 /// Apply the changes of a plan, under a journal that can undo them.
@@ -434,7 +433,7 @@ fn finish(
     }
     output.note(format!(
         "{} not undone; remove the cause and run `tcptailor recover`",
-        human::count(failed, "change")
+        human::count(failed as u64, "change")
     ));
     Ok(Exit::Failed)
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::Bytes;
+use base::{Bytes, human};
 use lab::{Direction, Workload};
 use linux::Role;
 use linux::service::{BenchClient, Key, PORT};
@@ -17,7 +17,6 @@ use linux::workload::{Interval, Phase, Session};
 use self::report::{Document, Metric, Run, Variant};
 use self::setup::{Ends, Setup};
 use crate::exit::{Exit, Problem};
-use crate::human;
 use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
@@ -334,6 +333,10 @@ fn run_one(
     let session = Arc::new(Session::new());
     let stopped = Arc::clone(&session);
     let _guard = interrupt::on_stop(move || stopped.stop());
+    if interrupt::stopped() {
+        // The signal came before there was anything to stop.
+        session.stop();
+    }
     let workload = &ends.client.workload;
     let receiver = receiving_end(workload);
     let outcome = client.run(&ends.client, &ends.server, &session, &|role, interval| {
@@ -366,12 +369,12 @@ fn line_of(interval: &Interval) -> String {
         Phase::Measured => "",
         Phase::After => "  (after the end)",
     };
-    let rate = human::rate(totals.goodput_bps());
+    let rate = human::bps(totals.goodput_bps());
     let responses = totals.response_us().map_or_else(String::new, |response| {
         format!(
             "  {:>9.1}/s  median {}",
             totals.operations_per_s(),
-            human::micros(response.p50 as f64)
+            human::micros(response.p50)
         )
     });
     format!(
@@ -392,7 +395,7 @@ pub(crate) fn kind_of(workload: &Workload) -> String {
                 Direction::Down => ", from the server",
                 Direction::Both => " in each direction",
             };
-            format!("{}{direction}", human::count(*flows as usize, "stream"))
+            format!("{}{direction}", human::count(*flows, "stream"))
         }
         Workload::RequestResponse {
             request, response, ..

@@ -5,7 +5,6 @@ pub(crate) mod story;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lab::Caveat;
 use linux::Journal;
 use serde::Serialize;
 
@@ -14,7 +13,7 @@ use crate::exit::{Exit, Problem};
 use crate::output::Output;
 use crate::subject::Subject;
 use crate::subject::host::HostSubject;
-use crate::subject::lab::{self as lab_subject, LabSubject};
+use crate::subject::lab::{self as lab_subject, LabSubject, PathReport};
 use crate::subject::process::ProcessSubject;
 use crate::tailor::{self, Fitting, Pattern};
 
@@ -98,7 +97,9 @@ struct Document<'d> {
     subject: &'d str,
     #[serde(flatten)]
     fitting: Fitting,
-    caveats: Vec<Caveat>,
+    /// Of a lab path.
+    #[serde(flatten)]
+    path: Option<PathReport>,
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
@@ -125,8 +126,8 @@ fn fit_fault(fault: &lab::Fault, args: &Args, output: &Output) -> anyhow::Result
     let mut pattern = lab_subject::pattern(fault, args.dry_run);
     pattern.observe = args.time.unwrap_or(pattern.observe);
     let fitting = tell(&mut subject, &mut journal, &pattern, output)?;
-    let caveats = subject.session().caveats()?;
-    finish(fault.id, fitting, caveats, output)
+    let path = subject.path_report()?;
+    finish(fault.id, fitting, Some(path), output)
 }
 
 /// Fits the traffic towards a host that runs `serve`.
@@ -159,7 +160,7 @@ fn fit_and_finish(
 ) -> anyhow::Result<Exit> {
     let mut journal = Journal::open(Journal::default_directory()?)?;
     let fitting = tell(subject, &mut journal, &args.pattern(), output)?;
-    finish(name, fitting, Vec::new(), output)
+    finish(name, fitting, None, output)
 }
 
 fn tell(
@@ -176,10 +177,10 @@ fn tell(
 fn finish(
     subject: &str,
     fitting: Fitting,
-    caveats: Vec<Caveat>,
+    path: Option<PathReport>,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    output.line(story::ending(&fitting, &caveats))?;
+    output.line(story::ending(&fitting, path.as_ref()))?;
     let exit = fitting.ending.exit();
     if output.is_json() {
         output.report(
@@ -187,7 +188,7 @@ fn finish(
             &Document {
                 subject,
                 fitting,
-                caveats,
+                path,
             },
             String::new,
         )?;

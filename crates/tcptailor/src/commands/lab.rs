@@ -1,6 +1,8 @@
 //! Lab paths on this machine.
 
 mod faults;
+mod list;
+mod run;
 
 use clap::Subcommand;
 use lab::{FAULTS, Fault, find_fault};
@@ -18,6 +20,9 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Run(run::Args),
+    /// List the built-in scenarios.
+    List,
     Faults(faults::Args),
 }
 
@@ -25,13 +30,16 @@ impl Args {
     /// Whether a lab path is laid, for which an ordinary user needs a user namespace.
     pub(crate) const fn lays_path(&self) -> bool {
         match self.command {
-            Command::Faults(_) => true,
+            Command::Run(_) | Command::Faults(_) => true,
+            Command::List => false,
         }
     }
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     match &args.command {
+        Command::Run(args) => run::run(args, output),
+        Command::List => list::run(output),
         Command::Faults(args) => faults::run(args, output),
     }
 }

@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use base::Bytes;
+use base::{Bytes, human};
 use linux::service::{Event, Key, Limits, PORT, Serve};
 use serde::Serialize;
 
 use crate::exit::{Exit, Problem};
-use crate::human;
 use crate::interrupt;
 use crate::output::Output;
 

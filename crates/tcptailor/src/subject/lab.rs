@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use base::{Change, Target};
-use lab::{Fault, Trial};
+use lab::{Caveat, Fault, LatenessMicros, LinkOutcome, Trial};
 use linux::kernel::{End, Session};
 use linux::{Filter, WatchProgress};
+use serde::Serialize;
 
 use super::{Sight, Subject, millis, wait};
 use crate::commands::diagnose::seen::Seen;
@@ -37,6 +38,42 @@ impl<'o> LabSubject<'o> {
     /// What runs.
     pub(crate) const fn session(&self) -> &Session {
         &self.session
+    }
+
+    /// What the path did since it was laid, and the doubts that follow.
+    pub(crate) fn path_report(&self) -> anyhow::Result<PathReport> {
+        let (forward, reverse) = self.session.path().outcome();
+        let caveats = self.session.caveats()?;
+        Ok(PathReport {
+            link: Links { forward, reverse },
+            caveats,
+        })
+    }
+}
+
+/// How the path did its part: a number travels with its doubts.
+#[derive(Debug, Serialize)]
+pub(crate) struct PathReport {
+    pub(crate) link: Links,
+    pub(crate) caveats: Vec<Caveat>,
+}
+
+/// Both directions.
+#[derive(Debug, Serialize)]
+pub(crate) struct Links {
+    pub(crate) forward: LinkOutcome,
+    pub(crate) reverse: LinkOutcome,
+}
+
+impl Links {
+    /// How late the emulator was, in the direction in which it was later; `None` where nothing is
+    /// emulated.
+    pub(crate) fn lateness(&self) -> Option<LatenessMicros> {
+        let of = |link: &LinkOutcome| link.lateness_us;
+        [of(&self.forward), of(&self.reverse)]
+            .into_iter()
+            .flatten()
+            .max_by_key(|late| late.p99)
     }
 }
 

@@ -1,12 +1,12 @@
 //! The results of a benchmark: medians with their intervals, and how the variants compare.
 
+use base::human;
 use lab::stats::{self, Judgement};
 use lab::{ResponseMicros, Workload};
 use linux::service::BenchOutcome;
 use linux::workload::{Ended, Responses};
 use serde::Serialize;
 
-use crate::human;
 use crate::output;
 
 /// Seed of the bootstrap: the same values give the same interval.
@@ -61,10 +61,10 @@ impl Metric {
 
     fn show(self, value: f64) -> String {
         match self {
-            Self::GoodputBps => human::rate(value as u64),
+            Self::GoodputBps => human::bps(value as u64),
             Self::OperationsPerS if value < 100.0 => format!("{value:.1}/s"),
             Self::OperationsPerS => format!("{value:.0}/s"),
-            Self::ResponseP50Us => human::micros(value),
+            Self::ResponseP50Us => human::micros(value as u64),
         }
     }
 }
@@ -203,14 +203,14 @@ pub(super) fn render(document: &Document) -> String {
         comparisons,
         interrupted,
     } = document;
-    let mut header = vec!["VARIANT", "RUNS", "GOODPUT", "95% OF MEDIAN"];
+    let mut header = vec!["VARIANT", "RUNS", "GOODPUT", "95 % OF MEDIAN"];
     let timed = variants.iter().any(|variant| variant.response_us.is_some());
     if timed {
         header = vec![
             "VARIANT",
             "RUNS",
             "OPS/S",
-            "95% OF MEDIAN",
+            "95 % OF MEDIAN",
             "P50",
             "P90",
             "P99",
@@ -267,7 +267,7 @@ fn row(variant: &Variant, metric: Metric, timed: bool) -> Vec<String> {
     if timed {
         let response = variant.response_us;
         let percentile = |value: fn(ResponseMicros) -> u64| {
-            response.map_or_else(unknown, |response| human::micros(value(response) as f64))
+            response.map_or_else(unknown, |response| human::micros(value(response)))
         };
         cells.extend([
             percentile(|r| r.p50),

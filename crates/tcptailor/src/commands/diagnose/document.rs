@@ -221,3 +221,91 @@ pub(crate) fn plan(flows: &[FlowRow]) -> Vec<Change> {
     }
     planned
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::targets::End;
+    use base::{FlowKey, Rate, find_knob};
+    use serde_json::{Value, json, to_value};
+
+    fn row(proposals: Vec<Proposal>) -> Value {
+        let diagnosis = flow::find_diagnosis("nagle-delack-stall").unwrap();
+        let verdict = Verdict {
+            diagnosis,
+            limit: diagnosis.limit,
+            share: 0.973_456_7,
+            confidence: Confidence::High,
+            evidence: vec![Evidence {
+                field: "nodelay",
+                observed: "off".into(),
+                expected: "off".into(),
+            }],
+            next: Some(NextLimit {
+                what: "the path".into(),
+                rate: Some(Rate::from_bits_per_second(25_000_000)),
+            }),
+            proposals,
+            remark: String::new(),
+        };
+        let ends = Ends {
+            local: End {
+                netns: Netns::Own,
+                key: FlowKey {
+                    local: "10.0.0.5:51514".parse().unwrap(),
+                    remote: "10.0.9.2:443".parse().unwrap(),
+                },
+                cookie: Some(7),
+                pid: Some(4127),
+                link: None,
+            },
+            remote: None,
+            beside: Vec::new(),
+        };
+        to_value(VerdictRow::of(&verdict, &ends)).unwrap()
+    }
+
+    fn propose(side: Side, knob: &str, live: Live) -> Proposal {
+        Proposal {
+            side,
+            beside: None,
+            knob: find_knob(knob).unwrap(),
+            to: KnobValue::Flag(true),
+            live,
+            risk: "more packets",
+        }
+    }
+
+    #[test]
+    fn a_verdict_is_written_with_plain_numbers_and_names() {
+        let row = row(vec![
+            propose(Side::Local, "nodelay", Live::Now),
+            propose(Side::Remote, "route.quickack", Live::Reconnect),
+        ]);
+        let check = |at: &str, expected: Value| {
+            assert_eq!(row.pointer(at), Some(&expected), "{at} of {row:#}");
+        };
+        check("/id", json!("nagle-delack-stall"));
+        check("/finding", json!(true));
+        check("/limit", json!("nagle"));
+        check("/share", json!(0.9735));
+        check("/confidence", json!("high"));
+        check("/evidence/0/field", json!("nodelay"));
+        check("/next/rate_bps", json!(25_000_000));
+        check("/live", json!(true));
+        check("/change/knob", json!("nodelay"));
+        check("/change/to", json!(true));
+        check("/change/side", json!("local"));
+        check("/change/takes_effect", json!("now"));
+        check("/change/target/pid", json!(4127));
+        check("/alternatives/0/side", json!("remote"));
+        check("/alternatives/0/target", Value::Null);
+    }
+
+    #[test]
+    fn what_no_setting_helps_has_no_change() {
+        let row = row(Vec::new());
+        assert_eq!(row["change"], Value::Null);
+        assert_eq!(row["live"], Value::Null);
+    }
+}

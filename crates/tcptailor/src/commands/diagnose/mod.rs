@@ -238,7 +238,7 @@ fn watch(
 /// Doubts about the whole answer, beside it.
 fn tell_what_is_missing(document: &Document, output: &Output) {
     if document.process_ended {
-        let seen = crate::human::time(Duration::from_secs_f64(document.duration_s));
+        let seen = base::human::time(Duration::from_secs_f64(document.duration_s));
         output.note(format!("note: the process ended, {seen} after the start"));
     }
     if document.flows_left_out > 0 {

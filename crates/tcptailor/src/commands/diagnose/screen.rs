@@ -3,12 +3,11 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use base::Live;
+use base::{Live, human};
 use flow::Side;
 
 use super::document::{ChangeRow, Direction, Document, FlowRow, VerdictRow};
-use crate::human;
-use crate::output;
+use crate::output::{self, push_wrapped};
 
 /// Rows without a finding that are shown unless everything is asked for.
 const OTHER_ROWS_MAX: usize = 20;
@@ -71,9 +70,8 @@ fn table(flows: &[&FlowRow]) -> String {
             (number + 1).to_string(),
             ends(flow),
             owner(flow),
-            flow.rate_bps.map_or_else(|| "?".into(), human::rate),
-            flow.min_rtt_us
-                .map_or_else(|| "?".into(), |us| human::micros(us as f64)),
+            flow.rate_bps.map_or_else(|| "?".into(), human::bps),
+            flow.min_rtt_us.map_or_else(|| "?".into(), human::micros),
             limited_by,
             share,
         ]);
@@ -166,9 +164,7 @@ fn push_advice(text: &mut String, verdict: &VerdictRow) {
         push_wrapped(text, &advice(change), indent, indent.len());
     }
     if let Some(next) = &verdict.next {
-        let rate = next
-            .rate
-            .map(|rate| format!(" ({})", human::rate(rate.bits_per_second())));
+        let rate = next.rate.map(|rate| format!(" ({})", human::rate(rate)));
         text.push_str("   then     ");
         push_wrapped(
             text,
@@ -226,29 +222,6 @@ fn push_evidence(text: &mut String, verdict: &VerdictRow) {
     }
 }
 
-/// Appends words in lines as wide as the terminal, at most 100 columns; `used` columns of the first
-/// are taken.
-fn push_wrapped(text: &mut String, words: &str, indent: &str, used: usize) {
-    let columns = output::columns();
-    let mut column = used;
-    let mut first = true;
-    for word in words.split_whitespace() {
-        let width = word.chars().count();
-        if !first && column + 1 + width > columns {
-            text.push('\n');
-            text.push_str(indent);
-            column = indent.len();
-        } else if !first {
-            text.push(' ');
-            column += 1;
-        }
-        text.push_str(word);
-        column += width;
-        first = false;
-    }
-    text.push('\n');
-}
-
 fn summary(document: &Document, shown: usize) -> String {
     let flows = document.flows.len();
     if flows == 0 {
@@ -260,9 +233,12 @@ fn summary(document: &Document, shown: usize) -> String {
     let mut text = match document.findings {
         0 => format!(
             "Nothing to improve: {} seen, no finding.",
-            human::count(flows, "flow")
+            human::count(flows as u64, "flow")
         ),
-        n => format!("{n} of {} can be faster.", human::count(flows, "flow")),
+        n => format!(
+            "{n} of {} can be faster.",
+            human::count(flows as u64, "flow")
+        ),
     };
     if shown < flows {
         write!(
@@ -276,7 +252,7 @@ fn summary(document: &Document, shown: usize) -> String {
         write!(
             text,
             " {} may not be looked into: their sockets have no owner here; root sees them.",
-            human::count(document.unseen_processes, "process")
+            human::count(document.unseen_processes as u64, "process")
         )
         .expect("a String grows");
     }
@@ -373,7 +349,7 @@ mod tests {
             text,
             "   \
 FLOW                           PID/CMD          RATE  MIN RTT  LIMITED BY          SHARE
-1  10.0.0.5:51514 > 10.0.0.9:443  4130/app  18.7 kbit/s   400 us  nagle-delack-stall    93%
+1  10.0.0.5:51514 > 10.0.0.9:443  4130/app  18.7 kbit/s   400 us  nagle-delack-stall   93 %
 
 1  nagle-delack-stall: The sender holds a small piece until an ACK comes, and the receiver delays
    that ACK: each operation waits for nothing.
@@ -389,7 +365,7 @@ FLOW                           PID/CMD          RATE  MIN RTT  LIMITED BY       
     fn evidence_is_shown_when_it_is_asked_for() {
         let text = shown(vec![flow_row(51_514, vec![stall()])], 1);
         assert!(
-            text.contains("evidence for 93% of the time, confidence high:"),
+            text.contains("evidence for 93 % of the time, confidence high:"),
             "{text}"
         );
         assert!(text.contains("FIELD"), "{text}");
@@ -401,7 +377,7 @@ FLOW                           PID/CMD          RATE  MIN RTT  LIMITED BY       
 
     #[test]
     fn many_flows_and_none_have_their_summary() {
-        assert_eq!(shown(Vec::new(), 0), "No connection was seen in 5 s.\n");
+        assert_eq!(shown(Vec::new(), 0), "No connection was seen in 5.00 s.\n");
         let many = (1..60).map(|port| flow_row(port, Vec::new())).collect();
         let text = shown(many, 0);
         assert!(

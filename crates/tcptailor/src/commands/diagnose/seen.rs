@@ -76,7 +76,11 @@ impl<'w> Seen<'w> {
             row.connections = connections;
             flows.push(row);
         }
-        flows.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
+        flows.sort_by(|a, b| {
+            rank(b)
+                .total_cmp(&rank(a))
+                .then(b.rate_bps.cmp(&a.rate_bps))
+        });
         flows
     }
 

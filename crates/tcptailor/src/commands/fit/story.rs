@@ -2,17 +2,21 @@
 
 use std::fmt::Write;
 
-use lab::{Caveat, Fault, Measure, PathSpec, Trial, Yardstick};
+use base::human;
+use lab::{Fault, Measure, PathSpec, Trial, Yardstick};
 use linux::kernel::End;
 
 use crate::commands::diagnose::screen;
-use crate::human;
-use crate::subject::lab::LabSubject;
+use crate::subject::lab::{LabSubject, PathReport};
 use crate::tailor::{ChangeMade, Ending, Fitting, Pattern, Step};
 
 /// What is wrong, and on which path.
 pub(crate) fn opening(fault: &Fault, trial: &Trial) -> String {
-    format!("{}\n\npath      {}", fault.about, path(&trial.path))
+    format!(
+        "{}\n\npath      {}\n          real Linux TCP at both ends",
+        fault.about,
+        path(&trial.path)
+    )
 }
 
 /// `1gbit each way, 200us round trip, queue 1000p`.
@@ -31,13 +35,22 @@ pub(crate) fn path(path: &PathSpec) -> String {
         };
     };
     let rtt = base::format_duration(forward.delay + reverse.delay);
-    let rate = forward
-        .rate
-        .map_or_else(|| "no rate limit".into(), |rate| rate.to_string());
-    format!(
-        "{rate}, {rtt} round trip, queue {}, MTU {}; real Linux TCP at both ends",
-        forward.queue, mtu.0
-    )
+    let rate = |link: &link::LinkSpec| {
+        link.rate
+            .map_or_else(|| "no rate limit".into(), |rate| rate.to_string())
+    };
+    let rate = both_ways(rate(forward), &rate(reverse));
+    let queue = both_ways(forward.queue.to_string(), &reverse.queue.to_string());
+    format!("{rate}, {rtt} round trip, queue {queue}, MTU {}", mtu.0)
+}
+
+/// One text where both directions are the same.
+fn both_ways(up: String, down: &str) -> String {
+    if up == down {
+        up
+    } else {
+        format!("{up} up and {down} down")
+    }
 }
 
 /// Who runs where.
@@ -70,6 +83,11 @@ pub(crate) fn step(step: &Step<'_>, pattern: &Pattern) -> String {
         }
         Step::Applied(changes) => changes.iter().map(change).collect::<Vec<_>>().join("\n"),
         Step::LookedAgain(sight) => format!("after     {}", got(&sight.measure, pattern)),
+        Step::LookedAtNew(sight) => format!(
+            "          the open connection did not take it up; with new connections:\n\
+             after     {}",
+            got(&sight.measure, pattern)
+        ),
         Step::RolledBack(undone) => undone
             .iter()
             .map(|undone| format!("undone    {}: {}", undone.change.knob, undone.how))
@@ -106,22 +124,19 @@ fn got(measure: &Measure, pattern: &Pattern) -> String {
         parts.push(format!("{rate:.*} operations/s", usize::from(rate < 100.0)));
     }
     if let Some(response) = measure.response_us.filter(|_| first == Yardstick::Response) {
-        parts.push(format!(
-            "99 % within {}",
-            human::micros(response.p99 as f64)
-        ));
+        parts.push(format!("99 % within {}", human::micros(response.p99)));
     }
     if first != Yardstick::Goodput && measure.operations_per_s.is_none() {
         parts.push(Yardstick::Goodput.show(measure));
     }
     if let Some(srtt) = measure.srtt_us.filter(|_| first == Yardstick::Goodput) {
-        parts.push(format!("round trip {}", human::micros(srtt as f64)));
+        parts.push(format!("round trip {}", human::micros(srtt)));
     }
     parts.join(", ")
 }
 
 /// How it ended, and what to doubt.
-pub(crate) fn ending(fitting: &Fitting, caveats: &[Caveat]) -> String {
+pub(crate) fn ending(fitting: &Fitting, path: Option<&PathReport>) -> String {
     let bold = anstyle::Style::new().bold();
     let mut text = match fitting.ending {
         Ending::NothingToImprove => format!("\n{bold}nothing to improve{bold:#}"),
@@ -142,10 +157,22 @@ pub(crate) fn ending(fitting: &Fitting, caveats: &[Caveat]) -> String {
         Ending::Kept => format!("\n{bold}kept{bold:#}: {}", better(fitting)),
         Ending::RolledBack => format!("\n{bold}rolled back{bold:#}: {}", better(fitting)),
     };
-    for caveat in caveats {
-        write!(text, "\ncaveat    {caveat}").expect("a String grows");
+    if let Some(path) = path {
+        text.push_str(&lateness(path));
+        for caveat in &path.caveats {
+            write!(text, "\ncaveat    {caveat}").expect("a String grows");
+        }
     }
     text
+}
+
+/// How late the emulator delivered packets: the error of every time above.
+fn lateness(path: &PathReport) -> String {
+    let Some(late) = path.link.lateness() else {
+        return String::new();
+    };
+    let [p50, p99, max] = [late.p50, late.p99, late.max].map(human::micros);
+    format!("\nemulator  late by {p50} median, {p99} at the 99th percentile, {max} at worst")
 }
 
 /// `44.0 ms median -> 0.37 ms median, 118 times better`.

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lab::{Caveat, Cure, FAULTS, Fault, Measure, Yardstick};
+use base::human;
+use lab::{Cure, FAULTS, Fault, Measure, Yardstick};
 use linux::Journal;
 use serde::Serialize;
 
 use crate::exit::Exit;
-use crate::human;
 use crate::interrupt;
 use crate::output::{self, Output};
 use crate::subject::Subject;
-use crate::subject::lab::{self as lab_subject, LabSubject};
+use crate::subject::lab::{self as lab_subject, LabSubject, PathReport};
 use crate::tailor::{self, ChangeMade, Ending, Fitting};
 
 /// How long a connection with default settings is measured for comparison.
@@ -49,7 +49,8 @@ struct Row {
     after: Option<Measure>,
     /// What a connection with default settings gets on the same path, where that is the yardstick.
     reference_bps: Option<u64>,
-    caveats: Vec<Caveat>,
+    #[serde(flatten)]
+    path: PathReport,
     /// Why a row does not hold.
     why: Option<String>,
 }
@@ -111,8 +112,7 @@ fn provoke(
     let mut journal = Journal::open(scratch.path())?;
     let pattern = lab_subject::pattern(fault, fault.is_healthy() || fault.cure == Cure::None);
     let fitting = tailor::fit(&mut subject, &mut journal, &pattern, &mut |_| Ok(()))?;
-    let caveats = subject.session().caveats()?;
-    Ok(judge(fault, fitting, reference_bps, caveats))
+    Ok(judge(fault, fitting, reference_bps, subject.path_report()?))
 }
 
 fn reference(fault: &Fault, references: &mut References, output: &Output) -> anyhow::Result<u64> {
@@ -133,7 +133,7 @@ fn judge(
     fault: &'static Fault,
     fitting: Fitting,
     reference_bps: Option<u64>,
-    caveats: Vec<Caveat>,
+    path: PathReport,
 ) -> Row {
     let main = fitting.flow.as_ref().and_then(|flow| flow.main());
     let named = main.map(|verdict| verdict.id);
@@ -164,7 +164,7 @@ fn judge(
         before: fitting.before,
         after: fitting.after,
         reference_bps,
-        caveats,
+        path,
         why,
     }
 }
@@ -186,7 +186,7 @@ fn missed(fitting: &Fitting, reference_bps: Option<u64>) -> String {
             "no change was proposed that can be made here".into()
         }
         (Ending::RolledBack, _) => "the change did not help and was rolled back".into(),
-        (_, Some(bps)) => format!("not cured: a default connection gets {}", human::rate(bps)),
+        (_, Some(bps)) => format!("not cured: a default connection gets {}", human::bps(bps)),
         (_, None) => "not cured".into(),
     }
 }
@@ -213,6 +213,7 @@ fn render(document: &Document) -> String {
         "LIVE",
         "BEFORE",
         "AFTER",
+        "LATE",
     ]);
     for row in &document.rows {
         let yardstick = lab::find_fault(row.fault)
@@ -237,16 +238,21 @@ fn render(document: &Document) -> String {
             row.after
                 .as_ref()
                 .map_or_else(String::new, |after| yardstick.show(after)),
+            row.path
+                .link
+                .lateness()
+                .map_or_else(String::new, |late| human::micros(late.p99)),
         ]);
     }
     let mut text = output::render(&table);
+    text.push_str("\nLATE: 99th percentile of the emulator's lateness.\n");
     let held = document.rows.iter().filter(|row| row.ok).count();
-    text.push_str(&format!("\n{held} of {} rows hold.\n", document.rows.len()));
+    text.push_str(&format!("{held} of {} rows hold.\n", document.rows.len()));
     for row in &document.rows {
         if let Some(why) = &row.why {
             text.push_str(&format!("{}: {why}\n", row.fault));
         }
-        for caveat in &row.caveats {
+        for caveat in &row.path.caveats {
             text.push_str(&format!("{}: {caveat}\n", row.fault));
         }
     }

@@ -1,0 +1,112 @@
+//! What else the processors did meanwhile: a measurement on a busy machine measures the machine.
+
+use std::fs;
+use std::time::Duration;
+
+use lab::Caveat;
+
+use crate::process::process_cpu_time;
+
+/// Share of the processors' time from which other work is worth a caveat.
+const WORTH_TELLING: f64 = 0.1;
+/// Unit of `/proc/stat`: Linux 6.18 include/asm-generic/param.h, `USER_HZ`, which is 100 wherever
+/// this program runs.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// Counters of the processors and of our own processes at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Load {
+    processors: Processors,
+    ours: Duration,
+}
+
+/// The line `cpu` of `/proc/stat` (proc(5)), in clock ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Processors {
+    total: u64,
+    /// Time of processes. Interrupts are left out: here, most of them carry our own packets.
+    programs: u64,
+    /// Time that the hypervisor gave to others.
+    stolen: u64,
+}
+
+impl Load {
+    /// Now; `pids` are our processes beside this one. `None` where the kernel does not tell.
+    pub(super) fn read(pids: &[u32]) -> Option<Self> {
+        let processors = Processors::parse(&fs::read_to_string("/proc/stat").ok()?)?;
+        let ours = pids
+            .iter()
+            .copied()
+            .chain([std::process::id()])
+            .map(process_cpu_time)
+            .sum::<Option<Duration>>()?;
+        Some(Self { processors, ours })
+    }
+
+    /// The doubt about what was measured from `self` to `later`, if there is one.
+    pub(super) fn caveat(&self, later: &Self) -> Option<Caveat> {
+        let between = |read: fn(&Processors) -> u64| {
+            read(&later.processors).saturating_sub(read(&self.processors)) as f64
+        };
+        let total = between(|now| now.total);
+        let ours = later.ours.saturating_sub(self.ours).as_secs_f64() * TICKS_PER_SECOND;
+        let others = (between(|now| now.programs) - ours).max(0.0) + between(|now| now.stolen);
+        (total > 0.0 && others >= WORTH_TELLING * total).then(|| Caveat::HostBusy {
+            percent: (others / total * 100.0).min(100.0).round() as u64,
+        })
+    }
+}
+
+impl Processors {
+    fn parse(stat: &str) -> Option<Self> {
+        let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+        let times = line
+            .split_ascii_whitespace()
+            .map_while(|word| word.parse::<u64>().ok())
+            .collect::<Vec<_>>();
+        // user nice system idle iowait irq softirq steal; guest time is part of user time.
+        let &[user, nice, system, idle, iowait, irq, softirq, stolen, ..] = &times[..] else {
+            return None;
+        };
+        Some(Self {
+            total: user + nice + system + idle + iowait + irq + softirq + stolen,
+            programs: user + nice + system,
+            stolen,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_work_of_others_is_a_doubt() {
+        let at = |stat: &str, ours_ms| Load {
+            processors: Processors::parse(stat).expect("a line of all processors"),
+            ours: Duration::from_millis(ours_ms),
+        };
+        let check = |later: Load, expected: Option<u64>| {
+            let before = at("cpu  100 0 100 800 0 0 0 0 0 0\ncpu0 1 2 3\n", 1_000);
+            let percent = before.caveat(&later).map(|caveat| match caveat {
+                Caveat::HostBusy { percent } => percent,
+                other => panic!("unexpected {other:?}"),
+            });
+            assert_eq!(percent, expected);
+        };
+        // A second of one processor, all of it ours, or interrupts.
+        check(at("cpu  180 0 120 800 0 0 0 0 0 0", 2_000), None);
+        check(at("cpu  100 0 100 850 0 20 30 0 0 0", 1_000), None);
+        check(at("cpu  180 0 120 800 0 0 0 0 0 0", 1_500), Some(50));
+        check(at("cpu  100 0 100 870 0 0 0 30 0 0", 1_000), Some(30));
+        check(at("cpu  100 0 100 800 0 0 0 0 0 0", 1_000), None);
+        assert_eq!(Processors::parse("cpu  1 2 3\n"), None);
+        assert_eq!(Processors::parse(""), None);
+    }
+
+    #[test]
+    fn the_kernel_tells() {
+        assert!(Load::read(&[]).is_some());
+        assert_eq!(Load::read(&[u32::MAX]), None, "a process that is gone");
+    }
+}

@@ -1,0 +1,235 @@
+//! Scenarios on the real kernel: every cell, several times, with what is claimed of them.
+
+mod document;
+mod screen;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::Context;
+use clap::ValueEnum;
+use lab::{Caveat, Cell, Diagnostic, Outcome, Scenario};
+use linux::kernel::RunProgress;
+use serde::Serialize;
+
+use self::document::{Document, OutcomeRow};
+use crate::exit::{Exit, Problem};
+use crate::interrupt;
+use crate::output::Output;
+use crate::progress::Progress;
+
+/// A scenario file has at most 256 KiB; what is longer is not read to its end.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Steps of the progress bar per run.
+const STEPS_PER_RUN: u64 = 1000;
+
+/// Run a scenario: every variant at every point of its sweep.
+///
+/// Lays the path, starts two programs, measures, and checks what the scenario claims. Several runs
+/// are interleaved (first all cells once, then all again) and shown as medians. Workloads of a
+/// certain time run for a second longer at their start, and that second does not count.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tcptailor lab list                                        the built-in scenarios
+  tcptailor lab run wan-bulk                                one of them
+  tcptailor lab run lan-wwr --runs 5                        medians with their range
+  tcptailor lab run wan-bulk --set path.rtt=80ms --json     on another path, as data
+  tcptailor lab run ./mine.toml --jsonl                     a file; a line of JSON per run
+
+Exit code 3 if a claim of the scenario does not hold, 1 if a cell has no usable run.")]
+pub(crate) struct Args {
+    /// A built-in scenario, or a file.
+    #[arg(value_name = "SCENARIO")]
+    scenario: String,
+    /// What runs it: `kernel` is the TCP of this machine between two namespaces.
+    #[arg(long, value_name = "ENGINE", default_value = "kernel")]
+    engine: Engine,
+    /// Override one setting of all cells, such as `path.rtt=80ms` or `client.nodelay=on`.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// How often each cell is run, with another seed each time.
+    #[arg(long, value_name = "N")]
+    runs: Option<u32>,
+    /// Seed of everything random on the path.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Print a line of JSON for each run as soon as it is over.
+    #[arg(long, conflicts_with = "json")]
+    jsonl: bool,
+}
+
+/// What makes TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Engine {
+    /// The Linux kernel.
+    Kernel,
+}
+
+/// One run of one cell.
+#[derive(Debug)]
+struct Ran {
+    /// Index of the cell.
+    cell: usize,
+    /// From 0.
+    run: u32,
+    seed: u64,
+    outcome: Outcome,
+}
+
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
+    let mut scenario = load(&args.scenario)?;
+    override_settings(&mut scenario, args)?;
+    linux::cleanup::remove_leftovers()?;
+    let cells = scenario.trials();
+    let ran = run_all(&scenario, &cells, args, output)?;
+    let document = Document::new(&scenario, &cells, &ran, args.engine);
+    if args.jsonl {
+        for why in document.failed_claims() {
+            output.note(format!("claim fails: {why}"));
+        }
+    } else {
+        output.report("lab-run", &document, || {
+            screen::render(&scenario, &cells, &ran, &document)
+        })?;
+    }
+    Ok(if document.interrupted {
+        Exit::Interrupted
+    } else if document.failed_claims().next().is_some() {
+        Exit::Findings
+    } else if has_result(&cells, &ran) {
+        Exit::Done
+    } else {
+        output.note("some cells have no usable run: see the caveats");
+        Exit::Failed
+    })
+}
+
+/// Whether each cell has a run that counts.
+fn has_result(cells: &[Cell], ran: &[Ran]) -> bool {
+    (0..cells.len()).all(|cell| {
+        ran.iter()
+            .any(|ran| ran.cell == cell && ran.outcome.is_usable())
+    })
+}
+
+/// A built-in scenario by its name, or a file.
+fn load(name: &str) -> Result<Scenario, Problem> {
+    let unknown = match lab::find_scenario(name) {
+        Ok(scenario) => return Ok(scenario),
+        Err(unknown) => unknown,
+    };
+    let is_path = name.contains('/') || name.ends_with(".toml") || Path::new(name).exists();
+    if !is_path {
+        return Err(Problem::usage(unknown)
+            .hint("`tcptailor lab list` names the scenarios; a file is named as `./mine.toml`"));
+    }
+    let mut text = String::new();
+    File::open(name)
+        .and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text))
+        .map_err(|error| Problem::usage(format!("reading {name}: {error}")))?;
+    Scenario::parse(name, &text).map_err(|diagnostics| mistakes(&diagnostics))
+}
+
+fn override_settings(scenario: &mut Scenario, args: &Args) -> Result<(), Problem> {
+    let mut set = |key: &str, value: &str| {
+        scenario
+            .set(key, value)
+            .map_err(|diagnostics| mistakes(&diagnostics))
+    };
+    for setting in &args.set {
+        let Some((key, value)) = setting.split_once('=') else {
+            let message = format!("--set {setting}: write KEY=VALUE, such as path.rtt=80ms");
+            return Err(Problem::usage(message));
+        };
+        set(key.trim(), value.trim())?;
+    }
+    if let Some(seed) = args.seed {
+        set("seed", &seed.to_string())?;
+    }
+    match args.runs {
+        Some(runs) => set("runs", &runs.to_string()),
+        None => Ok(()),
+    }
+}
+
+/// All mistakes, a line each.
+fn mistakes(diagnostics: &[Diagnostic]) -> Problem {
+    let lines: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();
+    Problem::usage(lines.join("\n"))
+}
+
+/// Runs all cells once, then all of them again: what changes on this machine meanwhile changes
+/// every cell alike.
+fn run_all(
+    scenario: &Scenario,
+    cells: &[Cell],
+    args: &Args,
+    output: &Output,
+) -> anyhow::Result<Vec<Ran>> {
+    let total = u64::from(scenario.runs) * cells.len() as u64;
+    // With `--jsonl` the lines show the progress, and they may go to the same terminal.
+    let shown = (!args.jsonl).then_some(output);
+    let bar =
+        shown.map(|output| Progress::bar(output, scenario.name.clone(), total * STEPS_PER_RUN));
+    let exe = linux::own_program()?;
+    let mut ran: Vec<Ran> = Vec::new();
+    let order = (0..scenario.runs).flat_map(|run| (0..cells.len()).map(move |cell| (run, cell)));
+    for ((run, index), done) in order.zip(0_u64..) {
+        if interrupt::stopped() {
+            break;
+        }
+        let cell = &cells[index];
+        let trial = cell.run(run);
+        if let Some(bar) = &bar {
+            bar.label(format!("run {} of {}: {}", run + 1, scenario.runs, cell.id));
+        }
+        let mut show = |progress: RunProgress| {
+            if let Some(bar) = &bar {
+                bar.set(done * STEPS_PER_RUN + step(progress));
+            }
+        };
+        let result = linux::kernel::run(&exe, &trial, interrupt::stop_flag(), &mut show);
+        let outcome = match result {
+            Ok(outcome) => outcome,
+            Err(error) if error.is_missing_privilege() => return Err(error.into()),
+            // One cell that cannot be run is no reason to lose the others.
+            Err(error) => failed(error.to_string()),
+        };
+        if interrupt::stopped() && outcome.duration_s <= 0.0 {
+            break;
+        }
+        let row = Ran {
+            cell: index,
+            run,
+            seed: trial.seed,
+            outcome,
+        };
+        if args.jsonl {
+            let row = OutcomeRow::new(scenario, cell, &row, args.engine);
+            output.print(&serde_json::to_string(&row).context("writing JSON")?)?;
+        }
+        ran.push(row);
+    }
+    Ok(ran)
+}
+
+fn step(progress: RunProgress) -> u64 {
+    let Some(expected) = progress.expected else {
+        return STEPS_PER_RUN / 2;
+    };
+    let share = progress.elapsed.as_secs_f64() / expected.as_secs_f64();
+    (share.min(1.0) * STEPS_PER_RUN as f64) as u64
+}
+
+fn failed(why: String) -> Outcome {
+    Outcome {
+        caveats: vec![Caveat::EndedEarly { why }],
+        ..Outcome::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! The answer as data: what `--json` prints.
+
+use std::collections::BTreeMap;
+
+use base::Limit;
+use lab::{Caveat, Cell, Expectation, LinkOutcome, ResponseMicros, Scenario};
+use serde::Serialize;
+
+use super::{Engine, Ran};
+use crate::interrupt;
+
+/// The whole answer.
+#[derive(Debug, Serialize)]
+pub(super) struct Document {
+    pub(super) scenario: String,
+    pub(super) about: String,
+    /// How often each cell was to be run.
+    pub(super) runs: u32,
+    /// Time at the start of workloads of a certain time that does not count.
+    pub(super) warmup_s: f64,
+    /// Whether the user ended it early.
+    pub(super) interrupted: bool,
+    pub(super) outcomes: Vec<OutcomeRow>,
+    pub(super) claims: Vec<ClaimRow>,
+}
+
+/// One run of one cell.
+#[derive(Debug, Serialize)]
+pub(super) struct OutcomeRow {
+    engine: Engine,
+    scenario: String,
+    variant: Option<String>,
+    /// Keys and values of the sweep.
+    axes: BTreeMap<String, String>,
+    /// From 0.
+    run: u32,
+    seed: u64,
+    /// False where a caveat says that the numbers must not be used.
+    usable: bool,
+    goodput_bps: u64,
+    duration_s: f64,
+    response_us: Option<ResponseMicros>,
+    limits: Vec<LimitRow>,
+    link: LinkRow,
+    caveats: Vec<Caveat>,
+}
+
+#[derive(Debug, Serialize)]
+struct LimitRow {
+    limit: Limit,
+    share: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct LinkRow {
+    forward: LinkOutcome,
+    reverse: LinkOutcome,
+}
+
+/// One claim about one cell, judged by the median of its usable runs.
+#[derive(Debug, Serialize)]
+pub(super) struct ClaimRow {
+    pub(super) metric: &'static str,
+    pub(super) variant: Option<String>,
+    pub(super) axes: BTreeMap<String, String>,
+    pub(super) min: Option<u64>,
+    pub(super) max: Option<u64>,
+    pub(super) reason: String,
+    /// Median; null where no run was usable, or none measured it.
+    pub(super) value: Option<u64>,
+    /// Null where no run was usable.
+    pub(super) holds: Option<bool>,
+    /// What is wrong, in one sentence.
+    pub(super) why: Option<String>,
+}
+
+impl Document {
+    pub(super) fn new(scenario: &Scenario, cells: &[Cell], ran: &[Ran], engine: Engine) -> Self {
+        let outcomes = ran
+            .iter()
+            .map(|ran| OutcomeRow::new(scenario, &cells[ran.cell], ran, engine));
+        let claims = cells.iter().enumerate().flat_map(|(index, cell)| {
+            let about_it = scenario
+                .expectations
+                .iter()
+                .filter(|claim| claim.applies_to(cell.variant.as_deref()));
+            about_it.map(move |claim| ClaimRow::new(claim, cell, index, ran))
+        });
+        Self {
+            scenario: scenario.name.clone(),
+            about: scenario.about.clone(),
+            runs: scenario.runs,
+            warmup_s: linux::kernel::WARM_UP.as_secs_f64(),
+            interrupted: interrupt::stopped(),
+            outcomes: outcomes.collect(),
+            claims: claims.collect(),
+        }
+    }
+
+    /// What was claimed and did not come out.
+    pub(super) fn failed_claims(&self) -> impl Iterator<Item = String> + '_ {
+        self.claims.iter().filter_map(ClaimRow::failure)
+    }
+}
+
+impl OutcomeRow {
+    pub(super) fn new(scenario: &Scenario, cell: &Cell, ran: &Ran, engine: Engine) -> Self {
+        let outcome = &ran.outcome;
+        let limit = |&(limit, share): &(Limit, f64)| LimitRow {
+            limit,
+            share: (share * 1e4).round() / 1e4,
+        };
+        Self {
+            engine,
+            scenario: scenario.name.clone(),
+            variant: cell.variant.clone(),
+            axes: cell.axes.iter().cloned().collect(),
+            run: ran.run,
+            seed: ran.seed,
+            usable: outcome.is_usable(),
+            goodput_bps: outcome.goodput_bps,
+            duration_s: outcome.duration_s,
+            response_us: outcome.response_us,
+            limits: outcome.limits.iter().map(limit).collect(),
+            link: LinkRow {
+                forward: outcome.forward,
+                reverse: outcome.reverse,
+            },
+            caveats: outcome.caveats.clone(),
+        }
+    }
+}
+
+impl ClaimRow {
+    fn new(claim: &Expectation, cell: &Cell, index: usize, ran: &[Ran]) -> Self {
+        let usable: Vec<&Ran> = ran
+            .iter()
+            .filter(|ran| ran.cell == index && ran.outcome.is_usable())
+            .collect();
+        let measured = usable
+            .iter()
+            .filter_map(|ran| claim.metric.of(&ran.outcome));
+        let measured: Vec<f64> = measured.map(|value| value as f64).collect();
+        let value = lab::stats::median(&measured).map(|median| median.round() as u64);
+        let judgement = (!usable.is_empty()).then(|| claim.check_value(value));
+        Self {
+            metric: claim.metric.name(),
+            variant: cell.variant.clone(),
+            axes: cell.axes.iter().cloned().collect(),
+            min: claim.min,
+            max: claim.max,
+            reason: claim.reason.clone(),
+            value,
+            holds: judgement.as_ref().map(Result::is_ok),
+            why: judgement.and_then(Result::err),
+        }
+    }
+
+    /// The cell and what is wrong, where something is.
+    fn failure(&self) -> Option<String> {
+        let why = self.why.as_ref()?;
+        let axes = self
+            .axes
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"));
+        let cell: Vec<String> = self.variant.iter().cloned().chain(axes).collect();
+        Some(if cell.is_empty() {
+            why.clone()
+        } else {
+            format!("{}: {why}", cell.join("/"))
+        })
+    }
+}

@@ -1,0 +1,335 @@
+//! The answer for people: a row per cell, doubts and broken claims below.
+
+use std::fmt::Write;
+use std::mem::discriminant;
+
+use base::human;
+use comfy_table::{ColumnConstraint, Width};
+use lab::{Amount, Caveat, Cell, Outcome, Scenario, stats};
+
+use super::Ran;
+use super::document::Document;
+use crate::commands::fit::story;
+use crate::output;
+
+/// Names of cells that are longer may be broken anywhere.
+const CELL_COLUMNS_MIN: u16 = 20;
+/// Between columns.
+const PADDING: u16 = 2;
+
+/// All runs of one cell.
+struct Runs<'r> {
+    cell: &'r Cell,
+    /// Those that count; where there are none, all.
+    shown: Vec<&'r Outcome>,
+    usable: usize,
+    all: Vec<&'r Outcome>,
+}
+
+pub(super) fn render(
+    scenario: &Scenario,
+    cells: &[Cell],
+    ran: &[Ran],
+    document: &Document,
+) -> String {
+    let rows: Vec<Runs<'_>> = cells
+        .iter()
+        .enumerate()
+        .map(|(index, cell)| Runs::of(cell, index, ran))
+        .filter(|runs| !runs.all.is_empty())
+        .collect();
+    let mut text = heading(scenario, cells);
+    text.push_str(&table(scenario, &rows));
+    caveats(&mut text, scenario, &rows);
+    claims(&mut text, document);
+    if document.interrupted {
+        text.push_str("\ninterrupted: not all runs were made\n");
+    }
+    text
+}
+
+/// What is run, how often, and what counts.
+fn heading(scenario: &Scenario, cells: &[Cell]) -> String {
+    let bold = anstyle::Style::new().bold();
+    let mut text = format!("{bold}{}{bold:#}: {}\n", scenario.name, scenario.about);
+    let mut add = |line: String| writeln!(text, "{line}").expect("a String grows");
+    if let Some(first) = cells.first() {
+        if cells.iter().all(|cell| cell.trial.path == first.trial.path) {
+            add(format!("path: {}", story::path(&first.trial.path)));
+        }
+        let amount = linux::workload::amount_of(&first.trial.workload);
+        if let Amount::Time(time) = amount {
+            add(format!(
+                "{} each, after {} that do not count",
+                base::format_duration(time),
+                base::format_duration(linux::kernel::WARM_UP)
+            ));
+        }
+    }
+    if scenario.runs > 1 {
+        add(format!(
+            "medians of {} runs; RANGE holds the median of goodput with 95 %",
+            scenario.runs
+        ));
+    }
+    text.push('\n');
+    text
+}
+
+fn table(scenario: &Scenario, rows: &[Runs<'_>]) -> String {
+    let several = scenario.runs > 1;
+    let timed = rows
+        .iter()
+        .flat_map(|runs| &runs.all)
+        .any(|outcome| outcome.response_us.is_some());
+    let mut header = vec!["", "CELL", "GOODPUT"];
+    if several {
+        header.extend(["RANGE", "RUNS"]);
+    }
+    if timed {
+        header.extend(["P50", "P99"]);
+    }
+    header.extend(["LIMIT", "QUEUE", "DROPS", "LATE"]);
+    let mut table = output::table(&header);
+    for runs in rows {
+        let goodput = runs.median(|outcome| Some(outcome.goodput_bps));
+        let goodput = human::bps(goodput.unwrap_or(0));
+        let mut row = vec![
+            if runs.usable == 0 { "!" } else { "" }.to_owned(),
+            label(scenario, runs.cell),
+        ];
+        let range = several.then(|| runs.goodput_range(&goodput));
+        row.push(goodput);
+        if let Some(range) = range {
+            row.extend([range, format!("{}/{}", runs.usable, runs.all.len())]);
+        }
+        if timed {
+            row.extend([
+                micros(runs.median(|outcome| Some(outcome.response_us?.p50))),
+                micros(runs.median(|outcome| Some(outcome.response_us?.p99))),
+            ]);
+        }
+        let dropped = runs.median(|outcome| Some(drops(outcome)));
+        row.extend([
+            runs.limit(),
+            human::bytes(runs.largest(queue).unwrap_or(0)),
+            dropped.unwrap_or(0).to_string(),
+            micros(runs.largest(lateness)),
+        ]);
+        table.add_row(row);
+    }
+    let numbers: Vec<usize> = (2..header.len())
+        .filter(|&column| header[column] != "LIMIT")
+        .collect();
+    output::align_right(&mut table, &numbers);
+    for (index, name) in header.iter().enumerate() {
+        // Where the table is too wide, these are broken between words only.
+        let longest = match *name {
+            "CELL" => rows
+                .iter()
+                .map(|runs| label(scenario, runs.cell).len())
+                .max(),
+            "LIMIT" => base::Limit::ALL
+                .iter()
+                .map(|limit| limit.name().len())
+                .max(),
+            _ => None,
+        };
+        let width = longest.map(|longest| u16::try_from(longest).unwrap_or(u16::MAX));
+        if let (Some(width), Some(column)) = (width, table.column_mut(index)) {
+            let width = Width::Fixed(width.min(CELL_COLUMNS_MIN) + PADDING);
+            column.set_constraint(ColumnConstraint::LowerBoundary(width));
+        }
+    }
+    output::render(&table)
+}
+
+fn micros(value: Option<u64>) -> String {
+    value.map_or_else(String::new, human::micros)
+}
+
+/// The cell without the scenario's name, unless there is nothing else.
+fn label(scenario: &Scenario, cell: &Cell) -> String {
+    let rest = cell.id.strip_prefix(&scenario.name).unwrap_or(&cell.id);
+    let rest = rest.trim_start_matches('/');
+    if rest.is_empty() { &cell.id } else { rest }.into()
+}
+
+fn queue(outcome: &Outcome) -> Option<u64> {
+    Some(
+        outcome
+            .forward
+            .queue_bytes_max
+            .max(outcome.reverse.queue_bytes_max),
+    )
+}
+
+const fn drops(outcome: &Outcome) -> u64 {
+    outcome.forward.dropped_segments + outcome.reverse.dropped_segments
+}
+
+/// 99th percentile of the later direction.
+fn lateness(outcome: &Outcome) -> Option<u64> {
+    let links = [outcome.forward, outcome.reverse];
+    links
+        .iter()
+        .filter_map(|link| Some(link.lateness_us?.p99))
+        .max()
+}
+
+impl<'r> Runs<'r> {
+    fn of(cell: &'r Cell, index: usize, ran: &'r [Ran]) -> Self {
+        let all: Vec<&Outcome> = ran
+            .iter()
+            .filter(|ran| ran.cell == index)
+            .map(|ran| &ran.outcome)
+            .collect();
+        let good: Vec<&Outcome> = all.iter().copied().filter(|o| o.is_usable()).collect();
+        Self {
+            cell,
+            usable: good.len(),
+            shown: if good.is_empty() { all.clone() } else { good },
+            all,
+        }
+    }
+
+    fn values(&self, read: impl Fn(&Outcome) -> Option<u64>) -> Vec<f64> {
+        let values = self.shown.iter().filter_map(|outcome| read(outcome));
+        values.map(|value| value as f64).collect()
+    }
+
+    fn median(&self, read: impl Fn(&Outcome) -> Option<u64>) -> Option<u64> {
+        stats::median(&self.values(read)).map(|median| median.round() as u64)
+    }
+
+    fn largest(&self, read: impl Fn(&Outcome) -> Option<u64>) -> Option<u64> {
+        self.shown.iter().filter_map(|outcome| read(outcome)).max()
+    }
+
+    /// Where the median of goodput lies, by resampling.
+    fn goodput_range(&self, median: &str) -> String {
+        let values = self.values(|outcome| Some(outcome.goodput_bps));
+        let interval = stats::median_interval(&values, self.cell.trial.seed);
+        match interval.filter(|_| values.len() > 1) {
+            Some(interval) => range(interval.low as u64, interval.high as u64, median),
+            None => String::new(),
+        }
+    }
+
+    /// The limit that most runs name first, with the median of its share.
+    fn limit(&self) -> String {
+        let mut named: Vec<(base::Limit, Vec<f64>)> = Vec::new();
+        for &(limit, share) in self
+            .shown
+            .iter()
+            .filter_map(|outcome| outcome.limits.first())
+        {
+            match named.iter_mut().find(|(known, _)| *known == limit) {
+                Some((_, shares)) => shares.push(share),
+                None => named.push((limit, vec![share])),
+            }
+        }
+        // Of equals the one that was named first.
+        let most = named.iter().rev().max_by_key(|(_, shares)| shares.len());
+        most.map_or_else(String::new, |(limit, shares)| {
+            let share = stats::median(shares).unwrap_or(0.0);
+            format!("{limit} {}", human::share(share))
+        })
+    }
+}
+
+/// `1.24 to 1.28` where the unit is that of the median, which stands beside it.
+fn range(low: u64, high: u64, median: &str) -> String {
+    let unit = median.split_once(' ').map_or("", |(_, unit)| unit);
+    let [low, high] = [low, high].map(|bps| {
+        let text = human::bps(bps);
+        match text.split_once(' ') {
+            Some((number, same)) if same == unit => number.to_owned(),
+            _ => text,
+        }
+    });
+    format!("{low} to {high}")
+}
+
+/// Each kind of doubt once per cell: its worst, and how many runs have it.
+fn caveats(text: &mut String, scenario: &Scenario, rows: &[Runs<'_>]) {
+    let mut header = vec!["CAVEAT", ""];
+    if scenario.runs > 1 {
+        header.insert(1, "RUNS");
+    }
+    let mut table = output::table(&header);
+    for runs in rows {
+        let mut kinds: Vec<(&Caveat, usize)> = Vec::new();
+        for caveat in runs.all.iter().flat_map(|outcome| &outcome.caveats) {
+            let same = kinds
+                .iter_mut()
+                .find(|(known, _)| is_same_doubt(known, caveat));
+            match same {
+                Some((worst, count)) => {
+                    *count += 1;
+                    if severity(caveat) > severity(worst) {
+                        *worst = caveat;
+                    }
+                }
+                None => kinds.push((caveat, 1)),
+            }
+        }
+        for (caveat, count) in kinds {
+            let mut row = vec![label(scenario, runs.cell), caveat.to_string()];
+            if scenario.runs > 1 {
+                row.insert(1, format!("{count}/{}", runs.all.len()));
+            }
+            table.add_row(row);
+        }
+    }
+    if table.is_empty() {
+        return;
+    }
+    text.push('\n');
+    text.push_str(&output::render(&table));
+    if rows.iter().any(|runs| runs.usable == 0) {
+        text.push_str("! no usable run: the numbers are shown and not judged\n");
+    }
+}
+
+fn is_same_doubt(a: &Caveat, b: &Caveat) -> bool {
+    let same_object = match (a, b) {
+        (Caveat::SettingNotApplied { knob: a, .. }, Caveat::SettingNotApplied { knob: b, .. }) => {
+            a == b
+        }
+        (Caveat::DeviceDropped { host: a, .. }, Caveat::DeviceDropped { host: b, .. }) => a == b,
+        _ => true,
+    };
+    discriminant(a) == discriminant(b) && same_object
+}
+
+const fn severity(caveat: &Caveat) -> u64 {
+    match caveat {
+        Caveat::EmulatorLate { p99_us, .. } => *p99_us,
+        Caveat::DeviceDropped { packets, .. } => *packets,
+        Caveat::HostBusy { percent } => *percent,
+        Caveat::SettingNotApplied { .. }
+        | Caveat::NoRealtimePriority
+        | Caveat::EndedEarly { .. } => 0,
+    }
+}
+
+fn claims(text: &mut String, document: &Document) {
+    let red = anstyle::AnsiColor::Red.on_default();
+    let judged = document.claims.iter().filter_map(|claim| claim.holds);
+    let (held, failed): (Vec<bool>, Vec<bool>) = judged.partition(|holds| *holds);
+    let unjudged = document.claims.len() - held.len() - failed.len();
+    if document.claims.is_empty() {
+        return;
+    }
+    text.push('\n');
+    for why in document.failed_claims() {
+        writeln!(text, "{red}claim fails{red:#}: {why}").expect("a String grows");
+    }
+    let all = document.claims.len();
+    write!(text, "claims that hold: {} of {all}", held.len()).expect("a String grows");
+    if unjudged > 0 {
+        write!(text, ", {unjudged} not judged").expect("a String grows");
+    }
+    text.push('\n');
+}

@@ -1,0 +1,186 @@
+use lab::{LatenessMicros, LinkOutcome, ResponseMicros};
+
+use super::*;
+
+const SCENARIO: &str = r#"
+name = "example"
+about = "Two variants."
+runs = 3
+[path]
+kind = "emulated"
+rate = "10mbit"
+rtt = "20ms"
+queue = "100p"
+[workload]
+kind = "bulk"
+direction = "up"
+duration = "3s"
+[[variant]]
+name = "slow"
+[[variant]]
+name = "fast"
+[[expect]]
+metric = "goodput_bps"
+variant = "slow"
+max = "5mbit"
+reason = "it is slow"
+[[expect]]
+metric = "response_p50_us"
+variant = "fast"
+max = "1ms"
+"#;
+
+fn outcome(mbit: u64, caveats: &[Caveat]) -> Outcome {
+    Outcome {
+        goodput_bps: mbit * 1_000_000,
+        duration_s: 3.0,
+        response_us: Some(ResponseMicros {
+            n: 9,
+            p50: 900 + mbit,
+            p99: 2_000,
+            ..ResponseMicros::default()
+        }),
+        limits: vec![(base::Limit::Congestion, 0.9)],
+        forward: LinkOutcome {
+            dropped_segments: 7,
+            queue_bytes_max: 2_048,
+            lateness_us: Some(LatenessMicros {
+                p99: 55,
+                ..LatenessMicros::default()
+            }),
+            ..LinkOutcome::default()
+        },
+        caveats: caveats.to_vec(),
+        ..Outcome::default()
+    }
+}
+
+/// The outcomes of each cell, run after run.
+fn ran(outcomes: [Vec<Outcome>; 2]) -> Vec<Ran> {
+    let mut all = Vec::new();
+    for (cell, outcomes) in outcomes.into_iter().enumerate() {
+        for (run, outcome) in (0..).zip(outcomes) {
+            all.push(Ran {
+                cell,
+                run,
+                seed: u64::from(run) + 1,
+                outcome,
+            });
+        }
+    }
+    all
+}
+
+const fn late(p99_us: u64, invalid: bool) -> Caveat {
+    Caveat::EmulatorLate {
+        p99_us,
+        limit_us: 100,
+        invalid,
+    }
+}
+
+/// The screen without colours, and the document.
+fn shown(outcomes: [Vec<Outcome>; 2]) -> (String, Document) {
+    let scenario = Scenario::parse("example.toml", SCENARIO).expect("a scenario");
+    let cells = scenario.trials();
+    let ran = ran(outcomes);
+    let document = Document::new(&scenario, &cells, &ran, Engine::Kernel);
+    let screen = screen::render(&scenario, &cells, &ran, &document);
+    (anstream::adapter::strip_str(&screen).to_string(), document)
+}
+
+fn line<'s>(screen: &'s str, start: &str) -> &'s str {
+    screen
+        .lines()
+        .find(|line| line.trim_start().starts_with(start))
+        .unwrap_or_else(|| panic!("no line begins with `{start}`:\n{screen}"))
+}
+
+#[test]
+fn a_cell_is_a_row_of_medians_with_a_range() {
+    let slow = [4, 3, 8].map(|mbit| outcome(mbit, &[])).to_vec();
+    let (screen, document) = shown([slow, vec![outcome(9, &[])]]);
+    let words: Vec<&str> = line(&screen, "slow").split_whitespace().collect();
+    let expected = "slow 4.00 Mbit/s 3.00 to 8.00 3/3 904 us 2.00 ms congestion 2.00 KiB 7 55 us";
+    assert_eq!(words.join(" "), expected, "{screen}");
+    assert_eq!(line(&screen, "90").trim(), "90 %", "{screen}");
+    assert!(screen.contains("claims that hold: 2 of 2"), "{screen}");
+    assert!(document.failed_claims().next().is_none());
+    assert!(!screen.contains("CAVEAT"), "{screen}");
+    for line in screen.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+}
+
+#[test]
+fn runs_that_must_not_be_used_are_marked_and_left_out() {
+    let slow = vec![
+        outcome(4, &[late(150, false)]),
+        outcome(9, &[late(900, true)]),
+        outcome(4, &[]),
+    ];
+    let fast = vec![outcome(9, &[late(800, true)])];
+    let (screen, document) = shown([slow, fast]);
+    assert!(line(&screen, "slow").contains("4.00 Mbit/s"), "{screen}");
+    assert!(line(&screen, "slow").contains("2/3"), "{screen}");
+    let fast = line(&screen, "!");
+    assert!(
+        fast.contains("9.00 Mbit/s") && fast.contains("0/1"),
+        "{screen}"
+    );
+    assert!(line(&screen, "! no usable run").contains("not judged"));
+    assert!(screen.contains("99 % of packets within 900 us"), "{screen}");
+    assert!(!screen.contains("150 us"), "the worst is told: {screen}");
+    let holds: Vec<Option<bool>> = document.claims.iter().map(|claim| claim.holds).collect();
+    assert_eq!(holds, [Some(true), None]);
+    assert!(screen.contains("1 of 2, 1 not judged"), "{screen}");
+    let json = serde_json::to_value(&document).expect("plain data");
+    assert_eq!(json["outcomes"][1]["usable"], false);
+}
+
+#[test]
+fn a_broken_claim_is_told_with_its_cell_and_its_reason() {
+    let (screen, document) = shown([vec![outcome(7, &[])], vec![outcome(200, &[])]]);
+    let failed: Vec<String> = document.failed_claims().collect();
+    assert_eq!(
+        failed,
+        [
+            "slow: goodput_bps is 7000000, claimed at most 5000000 (it is slow)",
+            "fast: response_p50_us is 1100, claimed at most 1000 (no reason given)",
+        ]
+    );
+    let told = line(&screen, "claim fails: slow");
+    assert!(told.ends_with("(it is slow)"), "{screen}");
+    assert_eq!(document.claims[0].value, Some(7_000_000));
+}
+
+#[test]
+fn a_cell_without_a_usable_run_is_no_result() {
+    let scenario = Scenario::parse("example.toml", SCENARIO).expect("a scenario");
+    let check = |outcomes: [Vec<Outcome>; 2], expected: bool| {
+        assert_eq!(has_result(&scenario.trials(), &ran(outcomes)), expected);
+    };
+    let good = || vec![outcome(1, &[])];
+    check([good(), good()], true);
+    check([good(), Vec::new()], false);
+    check([good(), vec![failed("no such option".into())]], false);
+    check([good(), vec![failed("once".into()), outcome(1, &[])]], true);
+}
+
+#[test]
+fn names_stay_whole_in_a_table_that_is_too_wide() {
+    let slow: Vec<Outcome> = [401, 389]
+        .map(|mbit| Outcome {
+            limits: vec![(base::Limit::Application, 1.0)],
+            ..outcome(mbit, &[])
+        })
+        .to_vec();
+    let scenario = SCENARIO.replace("\"fast\"", "\"acknowledged-late\"");
+    let scenario = Scenario::parse("example.toml", &scenario).expect("a scenario");
+    let cells = scenario.trials();
+    let ran = ran([slow.clone(), slow]);
+    let document = Document::new(&scenario, &cells, &ran, Engine::Kernel);
+    let screen = screen::render(&scenario, &cells, &ran, &document);
+    assert!(screen.contains("acknowledged-late "), "{screen}");
+    assert!(screen.contains("application"), "{screen}");
+}

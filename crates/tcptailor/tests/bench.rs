@@ -1,0 +1,241 @@
+//! `serve` and `bench` as a user meets them: results, limits, keys, and peers that go away.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+fn tcptailor(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tcptailor"));
+    command
+        .args(args)
+        .env_remove("CLICOLOR_FORCE")
+        .env_remove("TCPTAILOR_KEY")
+        .stdin(Stdio::null());
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+/// A `serve` on a free port of loopback, killed at the end of the test.
+struct Serve {
+    child: Child,
+    address: String,
+    log: BufReader<std::process::ChildStdout>,
+}
+
+impl Serve {
+    fn start(args: &[&str]) -> Self {
+        let mut child = tcptailor(&[&["serve", "-p", "0"], args].concat())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program starts");
+        let mut log = BufReader::new(child.stdout.take().expect("piped"));
+        let mut line = String::new();
+        log.read_line(&mut line).expect("where it listens");
+        let address = line
+            .trim_end()
+            .strip_prefix("Listening on ")
+            .and_then(|rest| rest.strip_suffix('.'))
+            .expect("where it listens")
+            .to_owned();
+        Self {
+            child,
+            address,
+            log,
+        }
+    }
+
+    fn bench(&self, args: &[&str]) -> Output {
+        tcptailor(&[&["bench", &self.address], args].concat())
+            .output()
+            .expect("the program starts")
+    }
+
+    fn signal(&self, signal: signals::Signal) {
+        signals::send(&self.child, signal);
+    }
+}
+
+impl Drop for Serve {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Signals to children, by the program that every machine has.
+mod signals {
+    use std::process::{Child, Command};
+
+    #[derive(Clone, Copy)]
+    pub(super) enum Signal {
+        Interrupt,
+        Stop,
+    }
+
+    pub(super) fn send(child: &Child, signal: Signal) {
+        let name = match signal {
+            Signal::Interrupt => "-INT",
+            Signal::Stop => "-STOP",
+        };
+        let status = Command::new("kill")
+            .args([name, &child.id().to_string()])
+            .status();
+        assert!(status.expect("kill(1)").success());
+    }
+}
+
+#[test]
+fn a_stream_is_reported_as_a_table_and_as_json() {
+    let serve = Serve::start(&[]);
+    let shown = serve.bench(&["-n", "1MiB", "-P", "2"]);
+    let table = text(&shown.stdout);
+    assert!(shown.status.success(), "{table}{}", text(&shown.stderr));
+    assert!(table.starts_with("2 streams towards 127.0.0.1:"), "{table}");
+    assert!(table.contains("bit/s"), "{table}");
+
+    let shown = serve.bench(&["-n", "1MiB", "-R", "--json"]);
+    let document: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
+    assert_eq!(document["schema"], "tcptailor/bench/1");
+    assert_eq!(document["metric"], "goodput_bps");
+    assert_eq!(document["workload"]["direction"], "down");
+    let run = &document["variants"][0]["runs"][0];
+    assert!(run["goodput_bps"].as_u64().expect("a rate") > 0);
+}
+
+#[test]
+fn compared_variants_take_turns_and_are_judged() {
+    let serve = Serve::start(&[]);
+    let shown = serve.bench(&[
+        "--mode",
+        "wwr",
+        "--operations",
+        "6",
+        "--compare",
+        "nodelay=off,on",
+        "--runs",
+        "4",
+        "--warmup",
+        "1",
+        "--json",
+    ]);
+    let document: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
+    let variants = document["variants"].as_array().expect("a list");
+    let names: Vec<&str> = variants
+        .iter()
+        .filter_map(|variant| variant["name"].as_str())
+        .collect();
+    assert_eq!(names, ["nodelay=off", "nodelay=on"]);
+    for variant in variants {
+        assert_eq!(variant["runs"].as_array().expect("a list").len(), 4);
+        assert_eq!(variant["response_us"]["n"], 24);
+    }
+    assert_eq!(document["comparisons"][0]["judgement"], "larger");
+}
+
+#[test]
+fn errors_are_one_line_with_their_exit_code() {
+    let key = tempfile::NamedTempFile::new().expect("a file");
+    let other = tempfile::NamedTempFile::new().expect("a file");
+    key.as_file()
+        .write_all(b"open sesame\n")
+        .and_then(|()| other.as_file().write_all(b"open barley\n"))
+        .expect("written");
+    let path = |file: &tempfile::NamedTempFile| file.path().display().to_string();
+    let serve = Serve::start(&["--key-file", &path(&key), "--max-time", "5s"]);
+    let check = |args: &[&str], code: i32, expected: &str| {
+        let shown = serve.bench(args);
+        let message = text(&shown.stderr);
+        assert_eq!(shown.status.code(), Some(code), "{args:?}: {message}");
+        assert!(message.contains(expected), "{args:?}: {message}");
+        assert_eq!(text(&shown.stdout), "", "{args:?}");
+    };
+    check(&[], 1, "asks for a key");
+    check(&["--key-file", &path(&other)], 1, "does not hold the key");
+    let with_key = path(&key);
+    check(
+        &["--key-file", &with_key, "-t", "9"],
+        1,
+        "above the limit of 5s",
+    );
+    check(&["--key-file", "/nonexistent"], 1, "reading the key file");
+    check(&["--compare", "nodlay=on,off"], 2, "did you mean `nodelay`");
+    check(&["--mode", "rr", "-R"], 2, "cannot be used with --mode rr");
+    check(&["-l", "2MiB"], 2, "the range is 1B to 1MiB");
+    check(&["-b", "5mbps"], 2, "mbit");
+    let shown = serve.bench(&["--key-file", &with_key, "--mode", "rr", "--operations", "3"]);
+    assert!(shown.status.success(), "{}", text(&shown.stderr));
+
+    let closed = tcptailor(&["bench", "127.0.0.1:1"]).output();
+    let message = text(&closed.expect("the program starts").stderr);
+    assert!(message.contains("refuses connections"), "{message}");
+}
+
+#[test]
+fn the_end_of_either_side_ends_the_other() {
+    // Killed in the middle: the other end says so at once.
+    let mut serve = Serve::start(&[]);
+    let running = tcptailor(&["bench", &serve.address, "-t", "60s"])
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let mut line = String::new();
+    serve.log.read_line(&mut line).expect("a client");
+    assert!(line.contains("connected"), "{line}");
+    std::thread::sleep(Duration::from_millis(300));
+    serve.child.kill().expect("killed");
+    let shown = running.wait_with_output().expect("ends");
+    let message = text(&shown.stderr);
+    assert_eq!(shown.status.code(), Some(1), "{message}");
+    assert!(message.contains("in the middle of the test"), "{message}");
+    assert_eq!(message.trim_end().lines().count(), 1, "{message}");
+
+    // Frozen in the middle: the other end notices the silence.
+    let serve = Serve::start(&[]);
+    let running = tcptailor(&["bench", &serve.address, "-t", "60s"])
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    std::thread::sleep(Duration::from_millis(500));
+    serve.signal(signals::Signal::Stop);
+    let shown = running.wait_with_output().expect("ends");
+    let message = text(&shown.stderr);
+    assert_eq!(shown.status.code(), Some(1), "{message}");
+    assert!(
+        message.contains("vanished in the middle of the test"),
+        "{message}"
+    );
+}
+
+#[test]
+fn interrupted_runs_end_in_order() {
+    let mut serve = Serve::start(&["--one-off"]);
+    let running = tcptailor(&["bench", &serve.address, "-t", "60s"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut line = String::new();
+    serve.log.read_line(&mut line).expect("a client");
+    std::thread::sleep(Duration::from_millis(300));
+    signals::send(&running, signals::Signal::Interrupt);
+    let shown = running.wait_with_output().expect("ends");
+    assert_eq!(shown.status.code(), Some(130), "{}", text(&shown.stderr));
+    // The only client has left, and so does the server.
+    let status = serve.child.wait().expect("ends");
+    assert_eq!(status.code(), Some(0));
+    let mut rest = String::new();
+    serve.log.read_to_string(&mut rest).expect("a log");
+    assert!(rest.contains("left"), "{rest}");
+
+    let mut serve = Serve::start(&[]);
+    serve.signal(signals::Signal::Interrupt);
+    assert_eq!(serve.child.wait().expect("ends").code(), Some(130));
+}

@@ -1,0 +1,207 @@
+//! `lab run` and `lab list` as a user meets them. The run on the kernel needs what lab paths need;
+//! without it the test says that it was skipped, and fails instead where `REQUIRE_KERNEL` is set.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// Exit code for a missing permission or kernel feature.
+const MISSING: i32 = 4;
+
+fn lab(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tcptailor"));
+    command.arg("lab").args(args);
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    lab(args).output().expect("the program starts")
+}
+
+/// `None`, with a word about it, where this machine has no lab paths.
+fn on_kernel(output: Output) -> Option<Output> {
+    if output.status.code() != Some(MISSING) {
+        return Some(output);
+    }
+    let message = String::from_utf8_lossy(&[output.stderr, output.stdout].concat()).into_owned();
+    assert!(std::env::var_os("REQUIRE_KERNEL").is_none(), "{message}");
+    println!("skipped: {message}");
+    None
+}
+
+fn document(output: &Output) -> Value {
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// Names of namespaces that a process made.
+fn namespaces(pid: u32) -> Vec<String> {
+    let own = format!("tcptailor-{pid}-");
+    let listed = fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    listed
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.starts_with(&own))
+        .collect()
+}
+
+fn keys(value: &Value) -> BTreeSet<&str> {
+    let object = value.as_object().unwrap_or_else(|| panic!("{value:#}"));
+    object.keys().map(String::as_str).collect()
+}
+
+fn check_keys(value: &Value, expected: &[&str]) {
+    assert_eq!(keys(value), expected.iter().copied().collect());
+}
+
+#[test]
+fn a_run_on_the_kernel_is_a_document_and_leaves_nothing() {
+    let child = lab(&["run", "lan-request", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let pid = child.id();
+    let Some(output) = on_kernel(child.wait_with_output().expect("it ends")) else {
+        return;
+    };
+    let document = document(&output);
+    // A machine that is too busy breaks a claim, or gives no usable run; both are told.
+    assert!(
+        matches!(output.status.code(), Some(0 | 1 | 3)),
+        "{document:#}"
+    );
+    assert_eq!(document["schema"], "tcptailor/lab-run/1");
+    assert_eq!(namespaces(pid), [""; 0]);
+    let outcome = &document["outcomes"][0];
+    check_keys(
+        outcome,
+        &[
+            "engine",
+            "scenario",
+            "variant",
+            "axes",
+            "run",
+            "seed",
+            "usable",
+            "goodput_bps",
+            "duration_s",
+            "response_us",
+            "limits",
+            "link",
+            "caveats",
+        ],
+    );
+    assert_eq!(outcome["engine"], "kernel");
+    assert_eq!(outcome["scenario"], "lan-request");
+    assert!(outcome["goodput_bps"].as_u64() > Some(0), "{outcome:#}");
+    check_keys(&outcome["response_us"], &["n", "p50", "p90", "p99", "max"]);
+    let median = outcome["response_us"]["p50"].as_u64();
+    assert!(median >= Some(200), "the path takes 200 us: {outcome:#}");
+    check_keys(&outcome["limits"][0], &["limit", "share"]);
+    for direction in ["forward", "reverse"] {
+        let link = &outcome["link"][direction];
+        assert!(link["delivered"].as_u64() > Some(0), "{outcome:#}");
+        check_keys(&link["lateness_us"], &["p50", "p99", "max"]);
+    }
+    assert_eq!(document["claims"][0]["metric"], "response_p50_us");
+    assert!(document["claims"][0]["holds"].is_boolean() || outcome["usable"] == false);
+}
+
+#[test]
+fn runs_are_interleaved_and_an_interrupt_keeps_what_is_there() {
+    let args = [
+        "run",
+        "lan-wwr",
+        "--runs",
+        "100",
+        "--seed",
+        "7",
+        "--set",
+        "workload.duration=100ms",
+        "--jsonl",
+    ];
+    let child = lab(&args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let pid = child.id().to_string();
+    thread::sleep(Duration::from_secs(7));
+    let kill = Command::new("kill").args(["-INT", &pid]).status();
+    kill.expect("kill starts");
+    let output = child.wait_with_output().expect("it ends");
+    let Some(output) = on_kernel(output) else {
+        return;
+    };
+    assert_eq!(output.status.code(), Some(130));
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let rows: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+        .collect();
+    assert!(!rows.is_empty(), "one run takes about a second");
+    for (index, row) in (0_u64..).zip(&rows) {
+        let variant = ["default", "nodelay", "cork"][index as usize % 3];
+        assert_eq!(row["variant"], variant, "{row:#}");
+        assert_eq!(row["run"], index / 3);
+        assert_eq!(row["seed"], 7 + index / 3);
+    }
+}
+
+#[test]
+fn nonsense_is_refused_with_all_that_is_wrong() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("bad.toml");
+    let text = "name = \"bad\"\nabout = \"A mistake or two.\"\n\n[path]\nkind = \"emulated\"\n\
+                rate = \"20mbps\"\nrtt = \"40ms\"\nqueue = \"100p\"\n\n[workload]\nkind = \"bulc\"\n\
+                duration = \"3s\"\n\n[client]\nnodlay = \"on\"\n";
+    fs::write(&file, text).expect("a file");
+    let bad = file.to_str().expect("UTF-8");
+    let check = |args: &[&str], expected: &[&str]| {
+        let output = run(&[&["run"], args].concat());
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
+        for part in expected {
+            assert!(
+                message.contains(part),
+                "{args:?}: `{message}` lacks `{part}`"
+            );
+        }
+    };
+    check(&["lan-requst"], &["did you mean `lan-request`?"]);
+    let places = [
+        format!("{bad}:6:8: "),
+        format!("{bad}:11:8: "),
+        format!("{bad}:15:1: "),
+    ];
+    let mut expected: Vec<&str> = places.iter().map(String::as_str).collect();
+    expected.extend(["did you mean `bulk`", "did you mean `nodelay`"]);
+    check(&[bad], &expected);
+    check(&["./none.toml"], &["reading ./none.toml"]);
+    check(
+        &["wan-bulk", "--set", "path.rtt=5"],
+        &["--set: path.rtt: `5` has no unit"],
+    );
+    check(&["wan-bulk", "--set", "path.rtt"], &["KEY=VALUE"]);
+    check(&["wan-bulk", "--runs", "0"], &["runs:"]);
+    check(&["wan-bulk", "--engine", "virtual"], &["kernel"]);
+}
+
+#[test]
+fn scenarios_are_listed_with_the_faults() {
+    let output = run(&["list", "--json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let document = document(&output);
+    assert_eq!(document["schema"], "tcptailor/lab-list/1");
+    let scenarios = document["scenarios"].as_array().expect("a list");
+    let wwr = scenarios.iter().find(|row| row["scenario"] == "lan-wwr");
+    let wwr = wwr.expect("it is part of the program");
+    assert_eq!(wwr["variants"].as_array().map(Vec::len), Some(3));
+    assert!(document["faults"].as_array().is_some_and(|f| f.len() > 10));
+    let text = String::from_utf8(run(&["list"]).stdout).expect("UTF-8");
+    assert!(text.contains("lan-wwr") && text.contains("lab faults"));
+}
