@@ -141,6 +141,12 @@ fn kernel_release() -> Option<String> {
     Some(text.trim().to_owned())
 }
 
+/// Columns of a line of text: those of the terminal, up to 100.
+pub(crate) fn columns() -> usize {
+    let terminal = Table::new().width().unwrap_or(TABLE_COLUMNS);
+    usize::from(terminal.clamp(40, TABLE_COLUMNS))
+}
+
 /// A table without lines, header in bold. Cells are wrapped where it would be wider than 100
 /// columns or than the terminal.
 pub(crate) fn table(header: &[&str]) -> Table {
@@ -191,13 +197,15 @@ pub(crate) fn render(table: &Table) -> String {
     text
 }
 
-/// Appends words in lines of at most 100 columns; `used` columns of the first are taken.
+/// Appends words in lines as wide as the terminal, at most 100 columns; `used` columns of the first
+/// are taken.
 pub(crate) fn push_wrapped(text: &mut String, words: &str, indent: &str, used: usize) {
+    let columns = columns();
     let mut column = used;
     let mut first = true;
     for word in glue(words).split_ascii_whitespace() {
         let width = word.chars().count();
-        if !first && column + 1 + width > TABLE_COLUMNS.into() {
+        if !first && column + 1 + width > columns {
             text.push('\n');
             text.push_str(indent);
             column = indent.len();

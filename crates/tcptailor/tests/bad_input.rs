@@ -285,6 +285,22 @@ fn a_server_that_dies_in_the_middle_ends_the_test() {
     check(&["fit", "HOST", "-t", "20s", "--", "--mode", "wwr"]);
 }
 
+#[test]
+fn an_interrupted_bench_says_so_in_the_form_asked_for() {
+    let user = User::new();
+    let (mut serve, address) = serve(&user);
+    let bench = Running::start(user.command(&["bench", &address, "-t", "20s", "--json"]));
+    serve.wait_for("connected");
+    thread::sleep(Duration::from_millis(200));
+    bench.signal("INT");
+    let (status, stdout, stderr) = bench.end();
+    serve.signal("INT");
+    serve.end();
+    assert_eq!(status.code(), Some(130), "{stderr}");
+    let document: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(document["error"]["code"], "interrupted");
+}
+
 /// A stopped process is a host that still acknowledges and says nothing: harder to notice than one
 /// that is gone. What was seen of it must not be taken for a measurement.
 #[test]
@@ -545,7 +561,7 @@ fn names_that_ip_makes_meanwhile_do_not_bury_ours() {
 }
 
 #[test]
-fn a_user_without_the_tun_device_is_told_what_to_give() {
+fn what_an_ordinary_user_lacks_is_named() {
     if !is_root() {
         return;
     }
@@ -568,6 +584,14 @@ fn a_user_without_the_tun_device_is_told_what_to_give() {
         command.env("TCPTAILOR_STATE", user.path("state"));
         command.output().unwrap()
     };
+    // Its sockets are not seen; that is not the same as having none.
+    let pid = std::process::id().to_string();
+    for command in ["diagnose", "fit"] {
+        let output = nobody(&[command, "--pid", &pid, "-t", "1s"]);
+        let said = text(&output.stderr);
+        assert!(said.contains("needs CAP_SYS_PTRACE"), "{command}: {said}");
+        assert_eq!(output.status.code(), Some(4), "{command}: {said}");
+    }
     let allowed: Value = serde_json::from_slice(&nobody(&["check", "--json"]).stdout).unwrap();
     let checks = allowed["checks"].as_array().unwrap();
     if checks.iter().all(|check| check["ok"] == json!(true)) {

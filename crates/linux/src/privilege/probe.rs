@@ -9,6 +9,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use super::remedy;
 use crate::emulator::become_realtime;
+use crate::error::Error;
 use crate::lab_netns::LabNetns;
 use crate::tun::{DEVICE_VARIABLE, device_path};
 
@@ -125,9 +126,15 @@ fn namespaces() -> Fact {
     let outcome = match LabNetns::create(["check"]) {
         Ok([made]) if made.is_mounted() => Ok("can be made; `ip netns` shows them".into()),
         Ok([_made]) => Ok("can be made; `ip netns` does not show them".into()),
+        // The advice stands in its own column.
+        Err(Error::Permission { needs, .. }) => Err(format!("refused: needs {needs}")),
         Err(error) => Err(error.to_string()),
     };
-    fact("network namespaces", outcome, "run as root")
+    fact(
+        "network namespaces",
+        outcome,
+        "run as root; labs also work in a user namespace",
+    )
 }
 
 /// Tried in a child, since there is no way back. The second step finds out whether a security

@@ -26,8 +26,6 @@ use crate::subject::host::Errand;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time from report to report where nobody asked for reports.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Length of a run that another command stops when it has seen enough.
-const ERRAND_TIME: Duration = Duration::from_secs(600);
 /// Runs of each variant, and their length, where variants are compared.
 const COMPARED_RUNS: u32 = 10;
 const COMPARED_TIME: Duration = Duration::from_secs(2);
@@ -111,9 +109,13 @@ impl Traffic {
             .map_or_else(|_| String::new(), |ends| kind_of(&ends.client.workload))
     }
 
-    /// A run that lasts until it is stopped, or as long as a server usually allows.
-    pub(crate) fn errand(&self, key_file: Option<&std::path::Path>) -> anyhow::Result<Errand> {
-        let ends = self.args.setup.ends(INTERVAL, ERRAND_TIME)?;
+    /// A run that another command stops when it has seen enough, after `time` at the latest.
+    pub(crate) fn errand(
+        &self,
+        key_file: Option<&std::path::Path>,
+        time: Duration,
+    ) -> anyhow::Result<Errand> {
+        let ends = self.args.setup.ends(INTERVAL, time)?;
         let address = resolve(&self.args)?.into_iter().next().ok_or_else(|| {
             Problem::usage(format!(
                 "`{}` has no address of this family",
@@ -145,7 +147,12 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let mut client = connect(args, key.as_ref())?;
     let interrupted = run_all(args, &mut client, &mut contenders, output)?;
     if contenders.iter().all(|contender| contender.runs.is_empty()) {
-        return Ok(Exit::Interrupted);
+        return Err(Problem {
+            exit: Exit::Interrupted,
+            message: "interrupted before a run was whole".into(),
+            hint: None,
+        }
+        .into());
     }
     let metric = Metric::of(&workload);
     let variants: Vec<Variant> = contenders

@@ -133,7 +133,9 @@ fn fit_fault(fault: &lab::Fault, args: &Args, output: &Output) -> anyhow::Result
 /// Fits the traffic towards a host that runs `serve`.
 fn fit_host(host: &str, args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let traffic = Traffic::parse(host, &args.traffic)?;
-    let errand = traffic.errand(args.key_file.as_deref())?;
+    // Two looks and the waits before them, and some time to think.
+    let time = (args.pattern().observe + SETTLE + SETTLE) * 2;
+    let errand = traffic.errand(args.key_file.as_deref(), time)?;
     output.line(format!(
         "host      {}\ntraffic   {}",
         errand.address,

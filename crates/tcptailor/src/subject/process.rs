@@ -23,6 +23,7 @@ pub(crate) struct ProcessSubject<'o> {
 impl<'o> ProcessSubject<'o> {
     /// The connections of `pid`.
     pub(crate) fn open(pid: u32, output: &'o Output) -> anyhow::Result<Self> {
+        crate::commands::diagnose::check_may_see(pid)?;
         let filter = format!("pid = {pid}")
             .parse()
             .context("the filter for one process")?;

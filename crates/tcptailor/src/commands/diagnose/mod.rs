@@ -84,6 +84,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     check_times(args.time, args.interval)?;
     args.output.as_deref().map_or(Ok(()), check_plan_path)?;
     let filter = parse_filter(args)?;
+    filter.fixed_pid().map_or(Ok(()), check_may_see)?;
     let netns_name = netns_of(args);
     let netns = NetnsHandle::open(&netns_name)?;
     let watched = watch(args, &netns, &filter, output)?;
@@ -172,6 +173,18 @@ pub(crate) fn netns_of_process(pid: u32) -> Netns {
         Netns::OfProcess(pid)
     } else {
         Netns::Own
+    }
+}
+
+/// Refuses to look at a process whose sockets we may not see: it would seem to have none.
+pub(crate) fn check_may_see(pid: u32) -> Result<(), Problem> {
+    match std::fs::read_dir(format!("/proc/{pid}/fd")) {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Err(Problem {
+            exit: Exit::Missing,
+            message: format!("seeing the sockets of process {pid} needs CAP_SYS_PTRACE"),
+            hint: Some("Run as root, or as the user of that process.".into()),
+        }),
+        _ => Ok(()),
     }
 }
 
