@@ -14,7 +14,7 @@ use std::time::Duration;
 use base::Instant;
 use rustix::net::{Shutdown, shutdown};
 
-use super::measure::{Ended, Interval, Meter, Phase, Responses, Summary};
+use super::measure::{Ended, Interval, Meter, Phase, ResponseCounts, Responses, Summary};
 use crate::clock::Clock;
 use crate::error::Error;
 
@@ -292,14 +292,17 @@ impl Session {
             received_bytes: 0,
             sent_bytes: 0,
             operations: 0,
-            responses_ns: Responses::default(),
+            responses_ns: ResponseCounts::default(),
         };
+        let mut times = Responses::default();
         let mut state = self.lock();
         for meter in &state.meters {
-            meter.take_into(&mut interval);
+            meter.take_into(&mut interval, &mut times);
         }
         // A meter that only this list holds belonged to a flow that has ended.
         state.meters.retain(|meter| Arc::strong_count(meter) > 1);
+        drop(state);
+        interval.responses_ns = ResponseCounts::from(&times);
         let counted = interval.received_bytes + interval.sent_bytes + interval.operations;
         (interval.length_ns > 0 || counted > 0).then_some(interval)
     }

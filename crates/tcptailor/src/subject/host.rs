@@ -1,5 +1,6 @@
 //! A workload between this machine and a host that runs `tcptailor serve`.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,6 +17,9 @@ use linux::{Clock, Filter, NetnsHandle, Role};
 use super::{Sight, Subject, wait, watch};
 use crate::commands::diagnose::seen::Seen;
 use crate::output::Output;
+
+/// Reports older than this are dropped; of a longer look, its last hour is counted.
+const REPORTS_TIME: Duration = Duration::from_secs(3600);
 
 /// What it takes to begin a run, again and again.
 #[derive(Clone, Debug)]
@@ -45,7 +49,7 @@ struct Run {
 /// Reports of both ends, each with the time at which it came: the clocks of two hosts differ.
 #[derive(Default)]
 struct Reports {
-    heard: Mutex<Vec<(Instant, Role, Interval)>>,
+    heard: Mutex<VecDeque<(Instant, Role, Interval)>>,
     over: AtomicBool,
 }
 
@@ -73,7 +77,7 @@ impl Run {
         let (spec, server) = (errand.client.clone(), errand.server.clone());
         let work = move || {
             let outcome = client.run(&spec, &server, &ours, &|role, interval| {
-                heard.lock().push((Clock.now(), role, interval.clone()));
+                heard.keep(Clock.now(), role, interval.clone());
             });
             heard.over.store(true, Ordering::Relaxed);
             outcome.map(drop)
@@ -118,8 +122,19 @@ impl Drop for Run {
 }
 
 impl Reports {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(Instant, Role, Interval)>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<(Instant, Role, Interval)>> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keep(&self, now: Instant, role: Role, interval: Interval) {
+        let mut heard = self.lock();
+        heard.push_back((now, role, interval));
+        while heard
+            .front()
+            .is_some_and(|(at, ..)| now.since(*at) > REPORTS_TIME)
+        {
+            heard.pop_front();
+        }
     }
 
     /// What one end reported between two times.
