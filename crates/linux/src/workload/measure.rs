@@ -220,11 +220,9 @@ impl Totals {
     /// Payload per second that arrived here, in bit/s; 0 over no time.
     #[must_use]
     pub fn goodput_bps(&self) -> u64 {
-        Rate::of(
-            self.received_bytes,
-            Duration::from_secs_f64(self.duration_s.max(0.0)),
-        )
-        .bits_per_second()
+        // Another host may have said how long it was: any number.
+        let time = Duration::try_from_secs_f64(self.duration_s.max(0.0)).unwrap_or(Duration::MAX);
+        Rate::of(self.received_bytes, time).bits_per_second()
     }
 
     /// Operations per second; 0 over no time.
@@ -375,6 +373,25 @@ mod tests {
     fn counts_that_overflow_are_refused() {
         let text = format!("[[1,{0}],[2,{0}]]", u64::MAX);
         assert!(serde_json::from_str::<Responses>(&text).is_err());
+    }
+
+    #[test]
+    fn a_rate_over_a_senseless_time_is_a_number() {
+        for (duration_s, expected) in [
+            (1.0, 8_000),
+            (0.0, 0),
+            (-1.0, 0),
+            (f64::NAN, 0),
+            (1e300, 0),
+            (f64::INFINITY, 0),
+        ] {
+            let totals = Totals {
+                duration_s,
+                received_bytes: 1_000,
+                ..Totals::default()
+            };
+            assert_eq!(totals.goodput_bps(), expected, "{duration_s} s");
+        }
     }
 
     #[test]
