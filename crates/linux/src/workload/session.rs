@@ -9,6 +9,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::Scope;
 use std::time::Duration;
 
 use base::Instant;
@@ -386,6 +387,18 @@ impl Plan {
             Phase::Measured
         }
     }
+}
+
+/// Starts a thread of a run. Where the host refuses, `work` is dropped with its sockets, and the
+/// session must be told to end.
+pub(super) fn start<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() + Send + 'scope,
+) -> Result<(), Error> {
+    std::thread::Builder::new()
+        .spawn_scoped(scope, work)
+        .map(drop)
+        .map_err(Error::os("start a thread"))
 }
 
 /// Reads and writes on the socket return at once, and its close resets the connection.
