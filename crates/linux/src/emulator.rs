@@ -415,12 +415,9 @@ fn run(core: &Mutex<Core>, stop: &OwnedFd) {
     let tuns = lock(core).tuns.clone();
     loop {
         let timeout = match lock(core).step() {
-            Next::Again => continue,
-            Next::Sleep(None) => None,
-            Next::Sleep(Some(due)) => match sleep_until(due) {
-                Some(time) => Some(time),
-                None => continue,
-            },
+            // No sleep, but a look at `stop`: a path that is never idle must end too.
+            Next::Again => Some(Timespec::default()),
+            Next::Sleep(due) => due.map(sleep_until),
         };
         let mut fds = [
             PollFd::new(&tuns[0], PollFlags::IN),
@@ -438,16 +435,16 @@ fn run(core: &Mutex<Core>, stop: &OwnedFd) {
     }
 }
 
-/// How long to sleep before `due`; `None` where it has come.
-fn sleep_until(due: Instant) -> Option<Timespec> {
+/// How long to sleep before `due`; zero where it has come.
+fn sleep_until(due: Instant) -> Timespec {
     let mut wait = due.since(Clock.now());
     if wait > DEEP_SLEEP {
         wait -= LIGHT_SLEEP;
     }
-    (!wait.is_zero()).then(|| Timespec {
+    Timespec {
         tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: wait.subsec_nanos().into(),
-    })
+    }
 }
 
 /// Asks for real-time priority for the calling thread, and for timers as exact as can be where

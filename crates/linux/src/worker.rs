@@ -4,6 +4,7 @@
 //! ([`WorkerReport`]). It ends when its standard input ends, so that nothing is left behind when
 //! the parent dies, or on the line `{"stop":true}`. It knows nothing of the doctor.
 
+use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -28,6 +29,11 @@ const LINE_BYTES_MAX: u64 = 16 << 20;
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time within which a client's connection must stand.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time over which the parent keeps a worker's intervals.
+const LOG_TIME: Duration = Duration::from_secs(3600);
+/// Response times that the parent keeps of one worker, 16 bytes each. At 20 intervals a second with
+/// 200 different values in each, that is a quarter of an hour.
+const LOG_VALUES_MAX: usize = 4 << 20;
 /// Congestion control of sockets that the spec names none for. The kernel's default differs from
 /// host to host; a lab must not.
 pub(crate) const DEFAULT_CONGESTION: &str = "cubic";
@@ -198,8 +204,26 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Log {
     port: Option<u16>,
-    intervals: Vec<Interval>,
+    /// The newest ones: a worker may run for days.
+    intervals: VecDeque<Interval>,
+    /// Response times in `intervals`.
+    values: usize,
     outcome: Option<Result<Summary, String>>,
+}
+
+impl Log {
+    /// Adds an interval and drops those that are too old, or too many.
+    fn keep(&mut self, interval: Interval) {
+        let end = interval.end();
+        self.values += interval.responses_ns.values();
+        self.intervals.push_back(interval);
+        while let Some(oldest) = self.intervals.front()
+            && (end.since(oldest.end()) > LOG_TIME || self.values > LOG_VALUES_MAX)
+        {
+            self.values -= oldest.responses_ns.values();
+            self.intervals.pop_front();
+        }
+    }
 }
 
 impl Worker {
@@ -267,10 +291,11 @@ impl Worker {
         log.outcome.clone().transpose().map_err(Error::Peer)
     }
 
-    /// All reports so far, the oldest first.
+    /// The reports so far, the oldest first; of a worker that runs for long, those of the last hour
+    /// at most.
     #[must_use]
     pub fn intervals(&self) -> Vec<Interval> {
-        self.shared.lock().intervals.clone()
+        self.shared.lock().intervals.iter().cloned().collect()
     }
 
     /// What happened at this end since `begin`: the intervals that began then or later.
@@ -279,7 +304,8 @@ impl Worker {
         self.between(begin, Instant::MAX)
     }
 
-    /// What happened at this end in the intervals that lie between two times.
+    /// What happened at this end in the intervals that lie between two times and are still kept, as
+    /// in [`Worker::intervals`].
     #[must_use]
     pub fn between(&self, begin: Instant, end: Instant) -> Totals {
         let mut totals = Totals::default();
@@ -342,7 +368,7 @@ impl Shared {
             let mut log = self.lock();
             match report {
                 Ok(WorkerReport::Ready { port }) => log.port = Some(port),
-                Ok(WorkerReport::Interval(interval)) => log.intervals.push(interval),
+                Ok(WorkerReport::Interval(interval)) => log.keep(interval),
                 Ok(WorkerReport::Done(summary)) => log.outcome = Some(Ok(summary)),
                 Ok(WorkerReport::Error { message }) => log.outcome = Some(Err(message)),
                 Err(error) => break format!("the worker's report: {error}"),
@@ -562,6 +588,32 @@ mod tests {
             !Path::new(&format!("/proc/{pid}")).exists(),
             "killed and waited for"
         );
+    }
+
+    #[test]
+    fn a_log_keeps_the_newest_intervals_only() {
+        let interval = |second: u64, values: u64| -> Interval {
+            let pairs: Vec<_> = (1..=values).map(|value| (value, 1)).collect();
+            serde_json::from_value(serde_json::json!({
+                "end_ns": second * 1_000_000_000, "length_ns": 1_000_000_000, "phase": "measured",
+                "received_bytes": 0, "sent_bytes": 0, "operations": values, "responses_ns": pairs,
+            }))
+            .expect("an interval")
+        };
+        let mut log = Log::default();
+        for second in 1..=4000 {
+            log.keep(interval(second, 2));
+        }
+        assert_eq!((log.intervals.len(), log.values), (3601, 7202));
+        assert_eq!(log.intervals[0].end(), Instant::from_nanos(400_000_000_000));
+
+        // Every value up to 2047 has a place of its own.
+        let many = interval(4001, 2000);
+        for _ in 0..2200 {
+            log.keep(many.clone());
+        }
+        assert_eq!(log.intervals.len(), LOG_VALUES_MAX / 2000);
+        assert_eq!(log.values, log.intervals.len() * 2000);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::flow::Flow;
 use super::measure::{Interval, Summary};
 use super::request::{self, Exchange, Pieces};
 use super::server::{GREETING, Token};
-use super::session::{Session, Ticket};
+use super::session::{Session, Ticket, start};
 use super::socket::{congestion_of, flow_error};
 use super::{Redial, RunSpec, SERVER_SENDS, amount_of, bulk, bursts, quotes, records, redials};
 use crate::clock::Clock;
@@ -63,9 +63,15 @@ pub fn run_client(
                 .then(|| flows.next())
                 .flatten();
             let (run, redial, ticket) = (&run, redial.as_ref(), session.enter());
-            scope.spawn(move || run.play(&mut flow, partner, index, redial, ticket));
+            let play = move || run.play(&mut flow, partner, index, redial, ticket);
+            if let Err(error) = start(scope, play) {
+                session.fail(error);
+                break;
+            }
             index += 1;
         }
+        // Where a thread did not start, those without one end here.
+        drop(flows);
         session.watch(&plan, on_interval)
     })?;
     Ok(Summary {

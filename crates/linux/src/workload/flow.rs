@@ -3,7 +3,7 @@
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use base::Instant;
@@ -33,9 +33,14 @@ pub(crate) struct Flow<'s> {
     deadline: Option<Instant>,
     counted_bytes: u64,
     counted_operations: u64,
-    payload: Buffer,
+    payload: &'static Buffer,
+    /// Most bytes of `payload` per write.
+    piece_max: usize,
     incoming: Buffer,
 }
+
+/// What all flows send: the kernel only reads it.
+static PAYLOAD: LazyLock<Buffer> = LazyLock::new(|| Buffer::new(PIECE_BYTES_MAX as usize));
 
 /// Memory that begins with a page: the kernel copies whole pages faster from there.
 struct Buffer {
@@ -48,10 +53,6 @@ impl Buffer {
         let memory = vec![FILL; bytes + PAGE_BYTES];
         let start = memory.as_ptr().align_offset(PAGE_BYTES).min(PAGE_BYTES);
         Self { memory, start }
-    }
-
-    fn len(&self) -> usize {
-        self.memory.len() - PAGE_BYTES
     }
 
     fn first(&self, bytes: usize) -> &[u8] {
@@ -82,7 +83,8 @@ impl<'s> Flow<'s> {
             deadline: None,
             counted_bytes: 0,
             counted_operations: 0,
-            payload: Buffer::new(CHUNK_BYTES),
+            payload: &PAYLOAD,
+            piece_max: CHUNK_BYTES,
             incoming: Buffer::new(CHUNK_BYTES),
         }
     }
@@ -148,9 +150,7 @@ impl<'s> Flow<'s> {
     /// Makes sure that pieces of this size can be written at once.
     pub(crate) fn reserve(&mut self, piece: u64) {
         let piece = usize::try_from(piece.min(PIECE_BYTES_MAX)).unwrap_or(CHUNK_BYTES);
-        if self.payload.len() < piece {
-            self.payload = Buffer::new(piece);
-        }
+        self.piece_max = self.piece_max.max(piece);
     }
 
     /// Hands over one piece of `bytes`, at most what [`Flow::reserve`] prepared, with one `write`
@@ -179,7 +179,7 @@ impl<'s> Flow<'s> {
         let sent = (&*self.stream).write_vectored(&slices)?;
         let mut left = pieces * bytes - sent;
         while left > 0 {
-            let part = left.min(self.payload.len());
+            let part = left.min(self.piece_max);
             (&*self.stream).write_all(self.payload.first(part))?;
             left -= part;
         }
@@ -190,7 +190,7 @@ impl<'s> Flow<'s> {
     pub(crate) fn send(&mut self, bytes: u64) -> io::Result<()> {
         let mut left = bytes;
         while left > 0 {
-            let part = left.min(self.payload.len() as u64);
+            let part = left.min(self.piece_max as u64);
             self.write_piece(part as usize)?;
             left -= part;
         }
@@ -202,7 +202,7 @@ impl<'s> Flow<'s> {
         if opening.is_empty() {
             return self.send(bytes);
         }
-        let first = bytes.min(self.payload.len() as u64) as usize;
+        let first = bytes.min(self.piece_max as u64) as usize;
         let joined = [opening, self.payload.first(first)].concat();
         (&*self.stream).write_all(&joined)?;
         self.on_sent(first)?;
@@ -270,5 +270,34 @@ impl<'s> Flow<'s> {
         } else {
             Err(io::Error::other("the limit of bytes is reached"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// 128 flows with a piece of 1 MiB each took 128 MiB.
+    #[test]
+    fn flows_share_what_they_send() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("binds");
+        let address = listener.local_addr().expect("bound");
+        let session = Session::new();
+        let flow = || {
+            let stream = TcpStream::connect(address).expect("connects");
+            let amount = Amount::Operations(1);
+            Flow::new(&session, &SocketSpec::default(), amount, stream)
+        };
+        let (mut one, mut other) = (flow(), flow());
+        one.reserve(PIECE_BYTES_MAX);
+        other.reserve(1);
+        assert_eq!(one.piece_max as u64, PIECE_BYTES_MAX);
+        assert_eq!(other.piece_max, CHUNK_BYTES);
+        let (ours, theirs) = (one.payload.first(one.piece_max), other.payload.first(1));
+        assert_eq!(ours.as_ptr(), theirs.as_ptr());
+        assert_eq!(ours.as_ptr().align_offset(PAGE_BYTES), 0);
+        assert!(ours.iter().all(|byte| *byte == FILL));
     }
 }

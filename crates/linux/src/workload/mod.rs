@@ -26,7 +26,7 @@ use lab::{Amount, Direction, Workload};
 use serde::{Deserialize, Serialize};
 
 pub use client::{Remote, run_client};
-pub use measure::{Ended, Interval, Phase, Responses, Summary, Totals};
+pub use measure::{Ended, Interval, Phase, ResponseCounts, Responses, Summary, Totals};
 pub use server::{Gate, OPENING_BYTES, Source, Token, run_server};
 pub use session::Session;
 pub use socket::SocketSpec;

@@ -12,7 +12,7 @@ use lab::{Direction, Workload};
 use super::client::{exchange, pieces};
 use super::flow::{CHUNK_BYTES, Flow};
 use super::measure::{Interval, Summary};
-use super::session::Session;
+use super::session::{Session, start};
 use super::socket::{congestion_of, flow_error};
 use super::{
     RunSpec, SERVER_SENDS, amount_of, bulk, bursts, connections, peer_of, quotes, redials, request,
@@ -87,13 +87,17 @@ pub fn run_server(
     session.set_accepting(true);
     let summary = std::thread::scope(|scope| {
         let run = &run;
-        scope.spawn(move || {
+        let attending = start(scope, move || {
             let outcome = run.attend(&entry, scope);
             if let (Err(error), false) = (outcome, session.is_stopping()) {
                 session.fail(error);
             }
             session.set_accepting(false);
         });
+        if let Err(error) = attending {
+            session.fail(error);
+            session.set_accepting(false);
+        }
         session.watch(&plan, on_interval)
     })?;
     Ok(Summary {
@@ -189,11 +193,11 @@ impl<'r> Server<'r> {
                 None
             };
             let ticket = self.session.enter();
-            scope.spawn(move || {
+            start(scope, move || {
                 let outcome = self.converse(&mut flow, partner);
                 self.report(&flow, outcome);
                 drop(ticket);
-            });
+            })?;
         }
         Ok(())
     }

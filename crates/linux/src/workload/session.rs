@@ -9,12 +9,13 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::Scope;
 use std::time::Duration;
 
 use base::Instant;
 use rustix::net::{Shutdown, shutdown};
 
-use super::measure::{Ended, Interval, Meter, Phase, Responses, Summary};
+use super::measure::{Ended, Interval, Meter, Phase, ResponseCounts, Responses, Summary};
 use crate::clock::Clock;
 use crate::error::Error;
 
@@ -292,14 +293,17 @@ impl Session {
             received_bytes: 0,
             sent_bytes: 0,
             operations: 0,
-            responses_ns: Responses::default(),
+            responses_ns: ResponseCounts::default(),
         };
+        let mut times = Responses::default();
         let mut state = self.lock();
         for meter in &state.meters {
-            meter.take_into(&mut interval);
+            meter.take_into(&mut interval, &mut times);
         }
         // A meter that only this list holds belonged to a flow that has ended.
         state.meters.retain(|meter| Arc::strong_count(meter) > 1);
+        drop(state);
+        interval.responses_ns = ResponseCounts::from(&times);
         let counted = interval.received_bytes + interval.sent_bytes + interval.operations;
         (interval.length_ns > 0 || counted > 0).then_some(interval)
     }
@@ -383,6 +387,18 @@ impl Plan {
             Phase::Measured
         }
     }
+}
+
+/// Starts a thread of a run. Where the host refuses, `work` is dropped with its sockets, and the
+/// session must be told to end.
+pub(super) fn start<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() + Send + 'scope,
+) -> Result<(), Error> {
+    std::thread::Builder::new()
+        .spawn_scoped(scope, work)
+        .map(drop)
+        .map_err(Error::os("start a thread"))
 }
 
 /// Reads and writes on the socket return at once, and its close resets the connection.

@@ -1,5 +1,6 @@
 //! A workload between this machine and a host that runs `tcptailor serve`.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,6 +23,11 @@ use crate::output::Output;
 /// A server reports ten times a second. One that was not heard for this long at the end of a look
 /// is waited for.
 const SILENCE_MAX: Duration = Duration::from_secs(1);
+    }
+
+    /// Keeps a report, and forgets those that no look asks for any more.
+/// Reports older than this are dropped; of a longer look, its last hour is counted.
+const REPORTS_TIME: Duration = Duration::from_secs(3600);
 
 /// What it takes to begin a run, again and again.
 #[derive(Clone, Debug)]
@@ -51,7 +57,7 @@ struct Run {
 /// Reports of both ends, each with the time at which it came: the clocks of two hosts differ.
 #[derive(Default)]
 struct Reports {
-    heard: Mutex<Vec<(Instant, Role, Interval)>>,
+    heard: Mutex<VecDeque<(Instant, Role, Interval)>>,
     over: AtomicBool,
 }
 
@@ -79,7 +85,7 @@ impl Run {
         let (spec, server) = (errand.client.clone(), errand.server.clone());
         let work = move || {
             let outcome = client.run(&spec, &server, &ours, &|role, interval| {
-                heard.lock().push((Clock.now(), role, interval.clone()));
+                heard.keep(Clock.now(), role, interval.clone());
             });
             heard.over.store(true, Ordering::Relaxed);
             outcome.map(drop)
@@ -133,7 +139,7 @@ impl Drop for Run {
 }
 
 impl Reports {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(Instant, Role, Interval)>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<(Instant, Role, Interval)>> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -142,6 +148,18 @@ impl Reports {
         let heard = self.lock();
         let mut of_end = heard.iter().rev().filter(|(_, role, _)| *role == wanted);
         of_end.next().map(|(at, ..)| *at)
+    }
+
+    /// Keeps a report, and forgets those that no look asks for any more.
+    fn keep(&self, now: Instant, role: Role, interval: Interval) {
+        let mut heard = self.lock();
+        heard.push_back((now, role, interval));
+        while heard
+            .front()
+            .is_some_and(|(at, ..)| now.since(*at) > REPORTS_TIME)
+        {
+            heard.pop_front();
+        }
     }
 
     /// What one end reported between two times.
