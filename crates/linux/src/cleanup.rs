@@ -34,8 +34,8 @@ pub fn scratch_prefix() -> Result<String> {
 
 /// Removes the namespace names and scratch directories of lab paths whose process is gone, and
 /// returns them. Call it at the start of whatever makes paths. What other users left stays: it is
-/// theirs to remove. A name that the kernel does not let go (because somebody mounted over its
-/// directory) stays too: it is in nobody's way.
+/// theirs to remove. So does a name that the kernel does not let go because somebody mounted over
+/// its directory: it is in nobody's way.
 ///
 /// # Errors
 /// Where a directory cannot be listed, or a leftover of ours cannot be removed; those before it are
@@ -91,17 +91,11 @@ fn remove_leftovers_in(
             Ok(()) => removed.push(name),
             // Another user's: root's namespaces must not keep others from making theirs.
             Err(error) if error.is_missing_privilege() => {}
-            Err(Error::Os { source, .. }) if is_held(&source) => {}
             Err(error) => return Err(error),
         }
     }
     removed.sort();
     Ok(removed)
-}
-
-/// Whether something that we cannot see holds the file, such as a mount below another one.
-fn is_held(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::ResourceBusy
 }
 
 #[cfg(test)]

@@ -180,7 +180,7 @@ pub(crate) fn fit(
     Ok(fitting.ended(Ending::RolledBack))
 }
 
-/// Whether the changes did any good, on the open connections or else on new ones.
+/// Lets the changes act, looks, and says whether it is better.
 fn judge(
     subject: &mut dyn Subject,
     pattern: &Pattern,
@@ -195,13 +195,13 @@ fn judge(
         return Ok(better);
     }
     let Some(again) = look_at_new_connections(subject, pattern)? else {
-        return Ok(better);
+        return Ok(false);
     };
-    let better = fitting.compare(again.measure);
     fitting
         .changes
         .iter_mut()
         .for_each(|change| change.live = false);
+    let better = fitting.compare(again.measure);
     tell(Step::LookedAtNew(&again))?;
     Ok(better)
 }

@@ -408,7 +408,7 @@ struct SmallDisk<'p>(&'p Path);
 impl<'p> SmallDisk<'p> {
     fn mount(at: &'p Path) -> Self {
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=64k,mode=700", "none"]);
+        mount.args(["-t", "tmpfs", "-o", "size=64k,mode=0700", "none"]);
         assert!(mount.arg(at).status().unwrap().success());
         Self(at)
     }
