@@ -62,7 +62,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         "nagle-delack-stall",
         Some(Limit::Nagle),
         "The sender holds a small piece until an ACK comes, and the receiver delays that ACK: \
-         each operation waits for nothing.",
+         each operation waits out a timer that nobody needs.",
     ),
     finding(
         "nagle-rtt-serialised",

@@ -42,7 +42,7 @@ pub(crate) struct Globals {
     /// Print one JSON document on stdout, errors included.
     #[arg(short, long, global = true)]
     pub(crate) json: bool,
-    /// Say more: evidence, units, raw fields; twice for everything.
+    /// Say more: every verdict with its evidence; twice: also flows that are idle or in order.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
     /// Say only what was asked for: no progress, no notes.

@@ -197,7 +197,7 @@ fn what_is_not_there_is_said_with_what_to_do() {
 #[test]
 fn every_help_has_examples() {
     let user = User::new();
-    let commands = "fit diagnose bench serve apply status rollback recover check knobs";
+    let commands = "fit diagnose bench serve apply status rollback recover check knobs lab";
     for command in commands.split(' ') {
         let help = text(&user.run(&[command, "--help"]).stdout);
         let example = format!("\n  tcptailor {command}");

@@ -12,7 +12,15 @@ use crate::exit::{Exit, Problem};
 use crate::output::{self, Output};
 
 /// Run scenarios and faults on lab paths of this machine.
+///
+/// A lab path is two network namespaces with the kernel's own TCP, joined by emulated links.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tcptailor lab list                       the built-in scenarios
+  tcptailor lab run lan-wwr                one of them
+  tcptailor lab run mine.toml --set path.rtt=80ms
+  tcptailor lab faults                     every fault that the doctor knows, provoked and cured")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,

@@ -23,9 +23,6 @@ use crate::output::Output;
 /// A server reports ten times a second. One that was not heard for this long at the end of a look
 /// is waited for.
 const SILENCE_MAX: Duration = Duration::from_secs(1);
-    }
-
-    /// Keeps a report, and forgets those that no look asks for any more.
 /// Reports older than this are dropped; of a longer look, its last hour is counted.
 const REPORTS_TIME: Duration = Duration::from_secs(3600);
 

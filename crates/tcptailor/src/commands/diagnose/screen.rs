@@ -352,7 +352,7 @@ FLOW                           PID/CMD          RATE  MIN RTT  LIMITED BY       
 1  10.0.0.5:51514 > 10.0.0.9:443  4130/app  18.7 kbit/s   400 us  nagle-delack-stall   93 %
 
 1  nagle-delack-stall: The sender holds a small piece until an ACK comes, and the receiver delays
-   that ACK: each operation waits for nothing.
+   that ACK: each operation waits out a timer that nobody needs.
    change   nodelay = on, on the host at the other end: at once; risk: more small packets
    note     In the program: one write per message.
 

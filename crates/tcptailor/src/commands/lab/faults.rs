@@ -24,6 +24,11 @@ const REFERENCE: Duration = Duration::from_secs(4);
 /// change, and looks again; at the end of the table stand healthy flows, on which nothing may be
 /// found. Takes some minutes. Exit code 0 only if every row holds, 3 otherwise.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tcptailor lab faults                     the whole table, in about five minutes
+  tcptailor lab faults nagle rcvbuf        two rows of it
+  tcptailor lab faults --json              before and after as numbers; exit code 3 if a row fails")]
 pub(crate) struct Args {
     /// Only these faults; all without.
     #[arg(value_name = "FAULT")]
