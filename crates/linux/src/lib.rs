@@ -28,6 +28,7 @@ mod state;
 pub mod sysctl;
 mod tcp_info;
 pub mod tun;
+mod wakefulness;
 mod watch;
 mod worker;
 pub mod workload;
