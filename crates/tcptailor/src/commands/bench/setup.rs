@@ -11,8 +11,8 @@ use linux::workload::{RunSpec, SocketSpec};
 
 use crate::exit::Problem;
 
-/// Bytes per write of a stream. Measured over loopback on two processors: writes of 128 KiB, as
-/// iperf3 makes them, wake the reader so often that rates spread from 21 to 23 Gbit/s; these give 27.
+/// Bytes per write of a stream. Measured over loopback on two processors: with 128 KiB, as iperf3
+/// writes, rates spread from 21 to 23 Gbit/s, because the reader wakes so often; with this, 27.
 const STREAM_WRITE: Bytes = Bytes(256 << 10);
 
 /// The traffic.
