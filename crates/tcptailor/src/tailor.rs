@@ -53,6 +53,8 @@ pub(crate) enum Step<'s> {
 pub(crate) enum Ending {
     /// Nothing limits the flow that a change could remove.
     NothingToImprove,
+    /// What limits the flow could not be said.
+    NoVerdict,
     /// A defect that no TCP setting removes.
     NoSettingHelps,
     /// The change has to be made on the other host, or needs new connections of a program that
@@ -72,6 +74,7 @@ impl Ending {
         match self {
             Self::RolledBack => Exit::RolledBack,
             Self::NothingToImprove
+            | Self::NoVerdict
             | Self::NoSettingHelps
             | Self::OutOfReach
             | Self::DryRun
@@ -137,7 +140,16 @@ pub(crate) fn fit(
     tell(Step::Looked(&sight))?;
     let mut fitting = Fitting::after_look(sight, pattern);
     let Some(verdict) = finding(fitting.flow.as_ref()) else {
-        return Ok(fitting);
+        let is_known = fitting
+            .flow
+            .as_ref()
+            .is_some_and(|flow| flow.main().is_some());
+        let ending = if is_known {
+            Ending::NothingToImprove
+        } else {
+            Ending::NoVerdict
+        };
+        return Ok(fitting.ended(ending));
     };
     let reason = format!("fit: {}", verdict.id);
     let decided = match decide(verdict, subject)? {

@@ -140,6 +140,9 @@ pub(crate) fn ending(fitting: &Fitting, path: Option<&PathReport>) -> String {
     let bold = anstyle::Style::new().bold();
     let mut text = match fitting.ending {
         Ending::NothingToImprove => format!("\n{bold}nothing to improve{bold:#}"),
+        Ending::NoVerdict => {
+            format!("\n{bold}nothing changed{bold:#}: what limits the flow could not be said")
+        }
         Ending::NoSettingHelps => {
             format!("\n{bold}no TCP setting removes this limit{bold:#}: see the note above")
         }
