@@ -37,6 +37,7 @@ pub mod pcap;
 mod rng;
 mod sample;
 mod seq;
+pub mod settings;
 mod superpacket;
 pub mod tcp;
 mod time;

@@ -1,0 +1,336 @@
+//! Packets as the inside of a host sees them: a header in fields and payload in shared slices, so
+//! that a simulated path copies nothing. Bytes are made only where a real path begins
+//! ([`wire`](crate::wire)).
+
+use core::net::{IpAddr, SocketAddr};
+
+use base::tcp::{SackBlocks, TcpFlags};
+use base::{Instant, SeqNum, WirePacket};
+use bytes::Bytes;
+use smallvec::SmallVec;
+
+/// The ECN field of an IP header (RFC 3168 section 5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EcnMark {
+    /// Not ECN-capable.
+    #[default]
+    NotEct,
+    /// ECN-capable, ECT(0).
+    Ect0,
+    /// ECN-capable, ECT(1).
+    Ect1,
+    /// Congestion experienced.
+    Ce,
+}
+
+/// A packet, or a superpacket that stands for several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// Sender.
+    pub source: IpAddr,
+    /// Receiver.
+    pub destination: IpAddr,
+    /// Congestion mark.
+    pub ecn: EcnMark,
+    /// Routers must not fragment it (IPv4 DF; always so for IPv6).
+    pub dont_fragment: bool,
+    /// Hop limit.
+    pub hop_limit: u8,
+    /// Not to be sent before this time (pacing); `Instant::ZERO` where it may go at once.
+    pub not_before: Instant,
+    /// What it carries.
+    pub body: Body,
+}
+
+/// What a packet carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "nearly all packets are segments")]
+pub enum Body {
+    /// TCP.
+    Tcp(Segment),
+    /// An error that somebody reports about a segment of ours.
+    Icmp(IcmpError),
+}
+
+/// An ICMP error about one of our segments (RFC 792, RFC 4443), as far as TCP uses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IcmpError {
+    /// What is wrong.
+    pub kind: IcmpKind,
+    /// Our end, as the quoted segment names it.
+    pub local: SocketAddr,
+    /// Its destination.
+    pub remote: SocketAddr,
+    /// Its sequence number, by which forgeries are told apart (RFC 5927 section 4.1).
+    pub seq: SeqNum,
+}
+
+/// What an ICMP error says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IcmpKind {
+    /// A packet exceeded the MTU of the next hop (0 where it is not told).
+    TooBig {
+        /// That MTU in bytes.
+        mtu: u32,
+    },
+    /// Soft: network or host unreachable, hop limit exceeded (RFC 9293 section 3.9.2.2).
+    Unreachable,
+    /// Hard: protocol or port unreachable, administratively prohibited.
+    Refused,
+}
+
+/// A TCP segment, or a chain of segments with the same header.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Segment {
+    /// The sender's port.
+    pub source_port: u16,
+    /// The receiver's port.
+    pub destination_port: u16,
+    /// Number of the first payload byte, or of SYN.
+    pub seq: SeqNum,
+    /// The next byte that the sender expects; counts where ACK is set.
+    pub ack: SeqNum,
+    /// The flags. In a chain FIN and PSH belong to the last segment, CWR to the first.
+    pub flags: TcpFlags,
+    /// The window as it stands in the header, already shifted.
+    pub window: u16,
+    /// Where urgent data end, in bytes behind `seq`; counts where URG is set.
+    pub urgent: u16,
+    /// The options.
+    pub options: SegmentOptions,
+    /// The data.
+    pub payload: Payload,
+    /// Payload of each segment of the chain but the last; 0 where it is no chain.
+    pub gso_size: u16,
+}
+
+/// The options that TCP here understands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SegmentOptions {
+    /// Largest payload that the sender accepts (RFC 9293 section 3.7.1); only with SYN.
+    pub mss: Option<u16>,
+    /// Shift of its windows (RFC 7323 section 2); only with SYN.
+    pub window_scale: Option<u8>,
+    /// It accepts SACK (RFC 2018); only with SYN.
+    pub sack_permitted: bool,
+    /// Its clock and the echo of ours (RFC 7323 section 3).
+    pub timestamps: Option<Timestamps>,
+    /// Ranges that it holds behind a gap; the first may be a duplicate (RFC 2883).
+    pub sack: Option<SackBlocks>,
+}
+
+/// The timestamps option (RFC 7323 section 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timestamps {
+    /// The sender's clock (`TSval`).
+    pub value: u32,
+    /// The last clock value that it saw (`TSecr`).
+    pub echo: u32,
+}
+
+impl SegmentOptions {
+    /// Bytes that they take in the header, padded to whole words as every stack does.
+    #[must_use]
+    pub fn bytes(&self) -> u32 {
+        let Self {
+            mss,
+            window_scale,
+            sack_permitted,
+            timestamps,
+            sack,
+        } = self;
+        let mut bytes = 0;
+        bytes += if mss.is_some() { 4 } else { 0 };
+        // Padded with one NOP, which the bare SACK-permitted option needs two of.
+        bytes += if window_scale.is_some() { 4 } else { 0 };
+        bytes += match (sack_permitted, timestamps) {
+            (true, Some(_)) => 12,
+            (true, None) => 4,
+            (false, Some(_)) => 12,
+            (false, None) => 0,
+        };
+        bytes += sack.map_or(0, |blocks| 4 + 8 * blocks.iter().count() as u32);
+        bytes
+    }
+}
+
+impl Segment {
+    /// Sequence numbers that it takes: payload, SYN and FIN.
+    #[must_use]
+    pub fn sequence_bytes(&self) -> u32 {
+        self.payload.len()
+            + u32::from(self.flags.contains(TcpFlags::SYN))
+            + u32::from(self.flags.contains(TcpFlags::FIN))
+    }
+
+    /// How many segments it stands for; at least 1.
+    #[must_use]
+    pub fn segments(&self) -> u32 {
+        match self.gso_size {
+            0 => 1,
+            size => self.payload.len().div_ceil(size.into()).max(1),
+        }
+    }
+
+    /// Bytes of its TCP header with options.
+    #[must_use]
+    pub fn header_bytes(&self) -> u32 {
+        20 + self.options.bytes()
+    }
+}
+
+impl Packet {
+    /// Bytes of the IP header and the TCP header of each segment.
+    fn header_bytes(&self) -> u32 {
+        let ip = if self.source.is_ipv4() { 20 } else { 40 };
+        match &self.body {
+            Body::Tcp(segment) => ip + segment.header_bytes(),
+            // Type, code, checksum, and the quoted headers.
+            Body::Icmp(_) => ip + 8 + ip + 20,
+        }
+    }
+
+    /// The segment, where it is one.
+    #[must_use]
+    pub const fn segment(&self) -> Option<&Segment> {
+        match &self.body {
+            Body::Tcp(segment) => Some(segment),
+            Body::Icmp(_) => None,
+        }
+    }
+}
+
+impl WirePacket for Packet {
+    fn segments(&self) -> u32 {
+        self.segment().map_or(1, Segment::segments)
+    }
+
+    fn wire_bytes(&self) -> u64 {
+        let payload = self.segment().map_or(0, |segment| segment.payload.len());
+        u64::from(self.header_bytes()) * u64::from(self.segments()) + u64::from(payload)
+    }
+
+    fn largest_segment_bytes(&self) -> u32 {
+        let payload = self.segment().map_or(0, |segment| match segment.gso_size {
+            0 => segment.payload.len(),
+            size => segment.payload.len().min(size.into()),
+        });
+        self.header_bytes() + payload
+    }
+
+    fn split_off(&mut self, at: u32) -> Self {
+        let segments = self.segments();
+        assert!(
+            0 < at && at < segments,
+            "cut in front of segment {at} of {segments}"
+        );
+        let mut rest = self.clone();
+        let (Body::Tcp(head), Body::Tcp(tail)) = (&mut self.body, &mut rest.body) else {
+            unreachable!("only TCP has several segments");
+        };
+        let bytes = at * u32::from(head.gso_size);
+        tail.payload = head.payload.split_off(bytes);
+        tail.seq += bytes;
+        tail.flags = tail.flags.without(TcpFlags::CWR);
+        head.flags = head.flags.without(TcpFlags::FIN | TcpFlags::PSH);
+        for part in [head, tail] {
+            if part.payload.len() <= part.gso_size.into() {
+                part.gso_size = 0;
+            }
+        }
+        rest
+    }
+
+    fn duplicate(&self) -> Self {
+        self.clone()
+    }
+}
+
+/// Data in slices of shared memory: cutting and joining copy nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Payload {
+    chunks: SmallVec<[Bytes; 2]>,
+    len: u32,
+}
+
+impl Payload {
+    /// Bytes in it.
+    #[must_use]
+    pub const fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether nothing is in it.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Appends a slice; an empty one leaves no trace.
+    ///
+    /// # Panics
+    /// Where the whole would exceed 4 GiB.
+    pub fn push(&mut self, chunk: Bytes) {
+        if !chunk.is_empty() {
+            let more = u32::try_from(chunk.len()).expect("a slice below 4 GiB");
+            self.len = self.len.checked_add(more).expect("a payload below 4 GiB");
+            self.chunks.push(chunk);
+        }
+    }
+
+    /// The slices in order; none is empty.
+    #[must_use]
+    pub fn chunks(&self) -> &[Bytes] {
+        &self.chunks
+    }
+
+    /// Takes the slices out.
+    #[must_use]
+    pub fn into_chunks(self) -> SmallVec<[Bytes; 2]> {
+        self.chunks
+    }
+
+    /// Cuts off everything from byte `at` on and returns it.
+    ///
+    /// # Panics
+    /// Where `at` exceeds the length.
+    pub fn split_off(&mut self, at: u32) -> Self {
+        assert!(at <= self.len, "cut at {at} of {}", self.len);
+        let mut tail = Self::default();
+        let mut passed = 0;
+        for mut chunk in core::mem::take(&mut self.chunks) {
+            let end = passed + chunk.len() as u32;
+            if end > at {
+                tail.push(chunk.split_off(at.saturating_sub(passed) as usize));
+            }
+            if !chunk.is_empty() {
+                self.chunks.push(chunk);
+            }
+            passed = end;
+        }
+        self.len = at;
+        tail
+    }
+
+    /// Drops the first `bytes`.
+    ///
+    /// # Panics
+    /// Where they exceed the length.
+    pub fn advance(&mut self, bytes: u32) {
+        *self = self.split_off(bytes);
+    }
+
+    /// Copies everything out.
+    #[must_use]
+    pub fn to_vec(&self) -> alloc::vec::Vec<u8> {
+        self.chunks.concat()
+    }
+}
+
+impl From<Bytes> for Payload {
+    fn from(chunk: Bytes) -> Self {
+        let mut payload = Self::default();
+        payload.push(chunk);
+        payload
+    }
+}

@@ -1,0 +1,1 @@
+//! Packets as bytes: for TUN devices and capture files.
