@@ -4,6 +4,8 @@
 //! text, measurements as numbers.
 #![forbid(unsafe_code)]
 
+mod agenda;
+pub mod app;
 mod builtin;
 mod faults;
 mod measure;
@@ -12,7 +14,9 @@ mod scenario;
 pub mod stats;
 pub mod text;
 mod trial;
+mod virtual_engine;
 mod workload;
+pub mod world;
 
 pub use builtin::{BUILTIN_SCENARIOS, UnknownScenario, find_scenario};
 pub use faults::{Cure, FAULTS, Fault, find_fault};
