@@ -99,7 +99,7 @@ impl Host {
             return Err(ConnectError::TooManyConnections);
         }
         let iss = self.isn.next(now, local, remote);
-        let timestamp_offset = self.isn.timestamp_offset(local, remote);
+        let timestamp_offset = self.isn.timestamp_offset(local.ip(), remote.ip());
         let shared = &mut self.shared;
         let id = self.sockets.insert(|id| {
             let opening = Opening {
@@ -338,7 +338,7 @@ impl Host {
     pub fn limit(&self, now: Instant, id: SocketId) -> Option<Wait> {
         self.sockets
             .look(id)
-            .map(|connection| connection.wait(now, &self.shared))
+            .map(|connection| connection.wait())
     }
 
     /// The flow record of a connection.
@@ -346,7 +346,7 @@ impl Host {
     pub fn sample(&self, now: Instant, id: SocketId) -> Option<FlowSample> {
         self.sockets
             .look(id)
-            .map(|connection| connection.sample(now, &self.shared))
+            .map(|connection| connection.sample(now))
     }
 
     /// Bytes received in order and not read.

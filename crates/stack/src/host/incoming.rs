@@ -10,7 +10,7 @@ use super::listener::SynDisposition;
 use super::sockets::Kind;
 use super::time_wait::TimeWaitDisposition;
 use super::{Host, SocketId};
-use crate::packet::{EcnMark, Packet, Segment, SegmentOptions};
+use crate::packet::{EcnMark, Packet, Segment};
 use crate::tcp::{Connection, Opening, State};
 
 /// The next initial number lies so far above the last number of the old connection (RFC 1122
@@ -126,7 +126,7 @@ impl Host {
                 listener.half_open += 1;
                 let settings = listener.options.settings.clone();
                 let iss = first.unwrap_or_else(|| self.isn.next(now, local, remote));
-                let timestamp_offset = self.isn.timestamp_offset(local, remote);
+                let timestamp_offset = self.isn.timestamp_offset(local.ip(), remote.ip());
                 let shared = &mut self.shared;
                 let socket = self.sockets.insert(|socket| {
                     let opening = Opening {
@@ -144,83 +144,6 @@ impl Host {
                 self.settle(now, socket.index);
             }
         }
-    }
-
-    /// Answers a SYN with nothing kept: everything is in the number and the timestamp.
-    fn send_cookie(
-        &mut self,
-        now: Instant,
-        id: SocketId,
-        local: SocketAddr,
-        remote: SocketAddr,
-        syn: &Segment,
-    ) {
-        let Some(listener) = self.sockets.listener(id) else {
-            return;
-        };
-        let settings = listener.options.settings.clone();
-        let offset = self.isn.timestamp_offset(local, remote);
-        let number =
-            self.cookies
-                .answer(now, local, remote, syn, &settings, offset, self.shared.mtu);
-        self.shared.counters.cookies_sent += 1;
-        let packet = Packet::of_segment(local.ip(), remote.ip(), number);
-        self.shared.transmit(now, None, packet);
-    }
-
-    /// An ACK for a listener: the answer to a cookie, or nothing that we know of.
-    fn handle_cookie(
-        &mut self,
-        now: Instant,
-        id: SocketId,
-        local: SocketAddr,
-        remote: SocketAddr,
-        segment: &Segment,
-    ) {
-        let Some(listener) = self.sockets.listener(id) else {
-            return;
-        };
-        let is_wanted = listener.options.syn_cookies && !listener.is_accept_queue_full();
-        let settings = listener.options.settings.clone();
-        let offset = self.isn.timestamp_offset(local, remote);
-        let remembered = is_wanted
-            .then(|| self.cookies.remember(now, local, remote, segment, offset))
-            .flatten();
-        let Some(options) = remembered.filter(|_| self.has_room()) else {
-            self.shared.counters.cookies_failed += u64::from(is_wanted);
-            self.shared.reset_in_reply(now, local, remote, segment);
-            return;
-        };
-        self.shared.counters.cookies_accepted += 1;
-        let syn = Segment {
-            seq: segment.seq - 1,
-            flags: TcpFlags::SYN,
-            window: segment.window,
-            options: SegmentOptions {
-                timestamps: segment.options.timestamps,
-                ..options
-            },
-            ..Segment::default()
-        };
-        if let Some(listener) = self.sockets.listener(id) {
-            listener.half_open += 1;
-        }
-        let shared = &mut self.shared;
-        let socket = self.sockets.insert(|socket| {
-            let opening = Opening {
-                id: socket,
-                local,
-                remote,
-                iss: segment.ack - 1,
-                timestamp_offset: offset,
-                settings: &settings,
-            };
-            let connection = Connection::accept_cookie(now, shared, &opening, id, &syn);
-            Kind::Connection(Box::new(connection))
-        });
-        self.flows.insert((remote, local), socket.index);
-        self.settle(now, socket.index);
-        self.handle_segment(now, local, remote, segment.clone(), EcnMark::NotEct);
     }
 
     fn handle_in_time_wait(&mut self, now: Instant, index: u32, segment: &Segment) {

@@ -2,6 +2,7 @@
 
 mod calls;
 mod config;
+mod cookies;
 mod incoming;
 mod listener;
 mod shared;

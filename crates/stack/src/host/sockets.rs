@@ -58,20 +58,6 @@ impl Sockets {
         id
     }
 
-    /// The id that [`Sockets::insert`] will give next.
-    pub(super) fn next_id(&self) -> SocketId {
-        match self.free.last() {
-            Some(&index) => SocketId {
-                index,
-                generation: self.slots[index as usize].generation.wrapping_add(1),
-            },
-            None => SocketId {
-                index: self.slots.len() as u32,
-                generation: 1,
-            },
-        }
-    }
-
     /// Puts something else into a slot, whose old id is not known any more.
     pub(super) fn replace(&mut self, index: u32, kind: Kind) {
         let slot = &mut self.slots[index as usize];
@@ -88,6 +74,14 @@ impl Sockets {
     pub(super) fn remove_at(&mut self, index: u32) {
         self.slots[index as usize].kind = Kind::Free;
         self.free.push(index);
+    }
+
+    /// The id of what is in a slot now.
+    pub(super) fn id_at(&self, index: u32) -> SocketId {
+        SocketId {
+            index,
+            generation: self.slots[index as usize].generation,
+        }
     }
 
     fn slot(&self, id: SocketId) -> Option<&Slot> {

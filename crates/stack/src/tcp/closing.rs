@@ -116,18 +116,14 @@ impl Connection {
     pub(crate) fn handle_icmp(&mut self, now: Instant, shared: &mut Shared, error: IcmpError) {
         shared.counters.icmp_errors += 1;
         let is_open = self.state.is_synchronized();
-        let (una, next) = if is_open {
-            (self.recovery.una(), self.recovery.next())
-        } else {
-            (0, 1)
-        };
+        let (una, next) = self.sent_range();
         let seq = self.iss.offset(error.seq, next);
         if seq < una as i64 || seq >= next as i64 {
             shared.counters.icmp_ignored += 1;
             return;
         }
         match error.kind {
-            IcmpKind::TooBig { mtu } => self.on_too_big(now, shared, mtu),
+            IcmpKind::TooBig { mtu } => self.on_too_big(now, shared, mtu, seq as u64),
             IcmpKind::Refused if !is_open => self.fail(now, shared, Failure::Refused),
             IcmpKind::Refused | IcmpKind::Unreachable => {
                 self.soft_error = Some(Failure::Unreachable);

@@ -1,13 +1,14 @@
 //! Settings that change while the connection runs, the application's reads and writes, the path
 //! MTU, and the pool of buffers.
 
-use base::Instant;
 use base::settings::SocketSettings;
+use base::{CongestionState, Instant};
 use bytes::Bytes;
 
 use super::{Connection, State, Timer};
 use crate::cc;
 use crate::host::{Event, ReadError, Shared, WriteError, WriteFlags};
+use crate::mtu::{ProbeConditions, TooBig};
 use crate::packet::Payload;
 
 impl Connection {
@@ -34,7 +35,7 @@ impl Connection {
             self.recovery.set_congestion(controller);
         }
         self.challenges.set_rate(settings.acks.challenge_per_second);
-        self.mtu.configure(&settings.path);
+        self.mtu.configure(now, &settings.path);
         if before.options.mss != settings.options.mss {
             let mss = self.mss();
             self.recovery.set_mss(mss);
@@ -154,9 +155,16 @@ impl Connection {
     }
 
     /// A router says that our packets exceed `mtu` (RFC 1191, RFC 8201).
-    pub(super) fn on_too_big(&mut self, now: Instant, shared: &mut Shared, mtu: u32) {
+    pub(super) fn on_too_big(&mut self, now: Instant, shared: &mut Shared, mtu: u32, quoted: u64) {
         shared.counters.too_big += 1;
-        if self.settings.path.pmtu_discovery && self.mtu.on_too_big(mtu) {
+        let (una, next) = self.sent_range();
+        let report = TooBig {
+            mtu,
+            quoted,
+            una,
+            next,
+        };
+        if self.mtu.on_too_big(now, &report) && self.state.is_synchronized() {
             self.on_mtu_changed(now);
             self.output(now, shared);
         }
@@ -170,27 +178,82 @@ impl Connection {
 
     /// Repeated timeouts may mean that the path swallows large packets (RFC 4821 section 7.7).
     pub(super) fn on_mtu_timeouts(&mut self, now: Instant) {
-        if self.mtu.on_timeouts(self.recovery.timeouts()) {
+        if self.mtu.probe().is_some() {
+            self.mtu.on_probe_unknown();
+        }
+        if self.mtu.on_timeouts(now, self.recovery.timeouts()) {
             self.on_mtu_changed(now);
         }
     }
 
-    /// A probe of a larger MTU came through (RFC 4821 section 7.6).
-    pub(super) fn on_mtu_probe_ack(&mut self, _now: Instant, ack: u64) {
-        if let Some((_, end)) = self.mtu_probe
-            && ack >= end
+    /// Everything up to `una` arrived: perhaps a probe of a larger MTU with it (RFC 4821 section
+    /// 7.6).
+    pub(super) fn on_mtu_acked(&mut self, una: u64) {
+        let largest = self.mtu.mtu();
+        self.mtu.on_acked(una, largest);
+        if let Some((_, end)) = self.mtu.probe()
+            && una >= end
         {
-            self.mtu_probe = None;
             self.mtu.on_probe_acked();
             let mss = self.mss();
             self.recovery.set_mss(mss);
         }
     }
 
-    /// It is time to search again for a larger MTU.
+    /// `start..end` is lost; returns whether it was a probe of a larger MTU and nothing else, which
+    /// says nothing about congestion (RFC 4821 section 7.6.1).
+    pub(super) fn on_mtu_loss(&mut self, start: u64) -> bool {
+        let Some((first, end)) = self.mtu.probe() else {
+            return false;
+        };
+        if start < first || start >= end {
+            return false;
+        }
+        self.recovery.on_mtu_probe_lost(first, end);
+        self.mtu.on_probe_lost();
+        true
+    }
+
+    /// The size of a probe that may leave now, as an IP packet.
+    pub(super) fn mtu_probe_size(&mut self, now: Instant) -> Option<u16> {
+        let (una, next) = self.sent_range();
+        let conditions = ProbeConditions {
+            is_open: self.recovery.state() == CongestionState::Open && !self.recv.has_out_of_order(),
+            cwnd: self.recovery.window().cwnd,
+            in_flight: self.recovery.in_flight(),
+            reordering: self.recovery.reordering(),
+            unsent_bytes: self.send.unsent_bytes(),
+            window_bytes: self.window.end.saturating_sub(next.max(una)),
+            mss: self.mss(),
+        };
+        self.mtu.probe_size(now, &conditions)
+    }
+
+    /// Offsets of what is sent and not acknowledged; before the connection is established that is
+    /// our SYN.
+    pub(super) fn sent_range(&self) -> (u64, u64) {
+        match self.state {
+            State::SynSent(_) | State::SynReceived(_) => (0, 1),
+            _ => (self.recovery.una(), self.recovery.next()),
+        }
+    }
+
+    /// What ICMP said of the path long ago is forgotten.
     pub(super) fn on_mtu_timeout(&mut self, now: Instant, shared: &mut Shared) {
-        self.timers.set(Timer::Mtu, self.mtu.next_search(now));
+        if self.mtu.on_search_due(now) {
+            let mss = self.mss();
+            self.recovery.set_mss(mss);
+        }
         self.output(now, shared);
+    }
+
+    /// The application asks for immediate ACKs, or no longer (rule 8.7).
+    pub(crate) fn set_quickack(&mut self, now: Instant, shared: &mut Shared, value: u32) {
+        let env = self.recv_env();
+        self.recv.set_quickack(now, value, &env);
+        if self.state != State::Closed {
+            self.output(now, shared);
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use base::settings::{Ecn, SocketSettings};
 use base::tcp::TcpFlags;
 use base::{Instant, SeqNum};
 
-use super::{Connection, Opening, RecvSequence, State, SynReceived, SynSent, Timer};
+use super::{Connection, MSS_MIN, Opening, RecvSequence, State, SynReceived, SynSent, Timer};
 use crate::host::{Event, Failure, Shared, SocketId};
 use crate::packet::{EcnMark, Segment, SegmentOptions, Timestamps};
 use crate::recv::Agreed;
@@ -90,7 +90,9 @@ impl Connection {
         } = syn.options;
         let agreed_timestamps = options.timestamps && timestamps.is_some();
         self.irs = RecvSequence::new(syn.seq);
-        self.peer_mss = u32::from(mss.unwrap_or(options.default_mss)).max(1);
+        let peer_mss = mss.unwrap_or(options.default_mss);
+        self.peer_mss = u32::from(peer_mss).max(MSS_MIN);
+        self.mtu.limit_by_peer(peer_mss);
         self.agreed = Agreed {
             sack: options.sack && sack_permitted,
             timestamps: agreed_timestamps,

@@ -132,7 +132,7 @@ impl Connection {
     /// RFC 5961 section 5: an ACK counts from the largest window behind what is acknowledged up to
     /// what was sent.
     fn judge_ack(&self, shared: &mut Shared, segment: &Segment) -> Verdict {
-        let (una, next) = (self.send_una(), self.send_next());
+        let (una, next) = self.sent_range();
         let ack = self.iss.offset(segment.ack, next);
         if ack > next as i64 {
             shared.counters.ack_of_unsent += 1;
@@ -162,7 +162,7 @@ impl Connection {
         }
         let is_disordered_ack = segment.sequence_bytes() == 0
             && segment.seq == self.irs.number(self.recv.next())
-            && segment.ack == self.iss.number(self.send_una())
+            && segment.ack == self.iss.number(self.sent_range().0)
             && u128::from(age as u32) <= self.recovery.rtt().rto().as_millis();
         !is_disordered_ack
     }
@@ -264,7 +264,7 @@ impl Connection {
             self.timers.stop(Timer::User);
             self.on_acked(now, shared, outcome.acked_bytes);
         }
-        self.on_mtu_probe_ack(now, ack as u64);
+        self.on_mtu_acked(self.recovery.una());
     }
 
     /// Data was acknowledged: memory is free, and perhaps our FIN has arrived.
@@ -479,21 +479,6 @@ impl Connection {
             shared.counters.established_resets += 1;
         }
         self.fail(now, shared, failure);
-    }
-
-    /// First unacknowledged offset, the SYN's before the connection is established.
-    fn send_una(&self) -> u64 {
-        match self.state {
-            State::SynSent(_) | State::SynReceived(_) => 0,
-            _ => self.recovery.una(),
-        }
-    }
-
-    fn send_next(&self) -> u64 {
-        match self.state {
-            State::SynSent(_) | State::SynReceived(_) => 1,
-            _ => self.recovery.next(),
-        }
     }
 }
 

@@ -140,8 +140,6 @@ pub(crate) struct Connection {
     last_ack_sent: u64,
     /// When the next paced packet may leave.
     pace_at: Instant,
-    /// A probe of a larger MTU is under way: its range.
-    mtu_probe: Option<(u64, u64)>,
     /// Challenge ACKs and answers to out-of-window segments.
     challenges: crate::host::RateLimit,
     /// When repeated timeouts without progress began.
@@ -192,7 +190,7 @@ impl Connection {
             settings,
         } = *opening;
         let ip_header = if remote.is_ipv4() { 20 } else { 40 };
-        let mtu = MtuState::new(&settings.path, shared.mtu, ip_header);
+        let mtu = MtuState::new(now, &settings.path, shared.mtu, ip_header);
         let controller = cc::make(&settings.congestion, &mut shared.rng);
         let mss = u32::from(settings.options.default_mss);
         Self {
@@ -227,7 +225,6 @@ impl Connection {
             peer_mss: mss,
             last_ack_sent: 0,
             pace_at: Instant::ZERO,
-            mtu_probe: None,
             challenges: crate::host::RateLimit::new(settings.acks.challenge_per_second),
             stalled_since: None,
             wants_room: false,
@@ -280,7 +277,7 @@ impl Connection {
 
     /// Payload of a full segment that we send now: path, peer and options allow no more.
     pub(crate) fn mss(&self) -> u32 {
-        let path = self.mtu.mss_limit().min(self.peer_mss);
+        let path = u32::from(self.mtu.mss_limit()).min(self.peer_mss);
         let wanted = self
             .settings
             .options

@@ -54,7 +54,9 @@ impl Connection {
             if gate != Gate::Open {
                 return gate;
             }
-            self.retransmit(now, shared, start, end);
+            if !self.on_mtu_loss(start) {
+                self.retransmit(now, shared, start, end);
+            }
         }
     }
 
@@ -87,7 +89,11 @@ impl Connection {
     /// Sends new data, and says why it stopped.
     fn send_new(&mut self, now: Instant, shared: &mut Shared) -> Limit {
         let limit = loop {
-            let env = self.send_env();
+            let probe = self.mtu_probe_size(now);
+            let env = match probe {
+                Some(mtu) => self.probe_env(mtu),
+                None => self.send_env(),
+            };
             let outgoing = match self.send.poll_segment(&env) {
                 Ok(outgoing) => outgoing,
                 Err(hold) => break hold.limit,
@@ -101,6 +107,9 @@ impl Connection {
             self.send.on_sent(&outgoing);
             let end = outgoing.end + u64::from(outgoing.fin);
             self.recovery.on_transmit(now, outgoing.start, end);
+            if let Some(mtu) = probe {
+                self.mtu.on_probe_sent(mtu, outgoing.start, outgoing.end);
+            }
         };
         let is_window_limited = limit == Limit::Congestion;
         if limit == Limit::Application {
@@ -197,6 +206,18 @@ impl Connection {
             in_flight_packets: self.recovery.in_flight(),
             cwnd: self.recovery.window().cwnd,
             srtt: self.recovery.rtt().srtt(),
+        }
+    }
+
+    /// One segment that fills a packet of `mtu` bytes.
+    fn probe_env(&self, mtu: u16) -> SendEnv {
+        let larger = u32::from(mtu.saturating_sub(self.mtu.mtu()));
+        let env = self.send_env();
+        SendEnv {
+            mss: env.mss + larger,
+            burst_segments: 1,
+            gso_max: 0,
+            ..env
         }
     }
 
@@ -361,7 +382,7 @@ impl Connection {
             source: self.local.ip(),
             destination: self.remote.ip(),
             ecn,
-            dont_fragment: self.settings.path.pmtu_discovery,
+            dont_fragment: self.mtu.dont_fragment(),
             hop_limit: self.settings.path.hop_limit,
             not_before,
             body: Body::Tcp(segment),
@@ -389,6 +410,7 @@ impl Connection {
             Timer::Pacing,
             pacing.then(|| self.pace_at - shared.system.pacing_horizon),
         );
+        self.timers.set(Timer::Mtu, self.mtu.next_search());
         self.arm_probe(now, shared);
     }
 }

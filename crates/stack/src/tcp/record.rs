@@ -28,7 +28,7 @@ impl Connection {
     }
 
     /// Why it does not send more at this moment, and until when at the latest.
-    pub(crate) fn wait(&self, _now: Instant) -> Wait {
+    pub(crate) fn wait(&self) -> Wait {
         if !self.state.is_synchronized() {
             return Wait {
                 limit: Limit::Handshake,
@@ -157,7 +157,7 @@ impl Connection {
             sndbuf_locked: Some(send.locked),
             rcvbuf_locked: Some(recv.locked),
             notsent_lowat_bytes: self.settings.send.notsent_lowat,
-            limit: Some(self.wait(now).limit),
+            limit: Some(self.wait().limit),
             ..FlowSample::empty(now, self.flow().key)
         }
     }
