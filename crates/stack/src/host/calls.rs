@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use core::net::SocketAddr;
 
 use base::settings::SocketSettings;
-use base::{FlowSample, Instant, KnobError, KnobValue};
+use base::{FlowSample, Instant};
 use bytes::Bytes;
 
 use super::sockets::Kind;
@@ -260,36 +260,6 @@ impl Host {
             self.abort(now, child);
         }
         self.sockets.remove(id);
-    }
-
-    /// Sets a knob of [`base::KNOBS`] on a living connection, or on a listener for the connections
-    /// to come.
-    ///
-    /// # Errors
-    /// [`KnobError`]: no such knob, none of this stack's, or a value out of its range.
-    pub fn set(
-        &mut self,
-        now: Instant,
-        id: SocketId,
-        knob: &str,
-        value: &KnobValue,
-    ) -> Result<(), KnobError> {
-        let mut result = Ok(());
-        self.configure(now, id, |settings| {
-            result = base::knob::set(settings, knob, value);
-        });
-        result
-    }
-
-    /// The value of a knob.
-    ///
-    /// # Errors
-    /// [`KnobError`]: no such knob, or none of this stack's.
-    pub fn get(&self, id: SocketId, knob: &str) -> Result<Option<KnobValue>, KnobError> {
-        match self.settings(id) {
-            Some(settings) => base::knob::value(settings, knob).map(Some),
-            None => Ok(None),
-        }
     }
 
     /// All settings of a connection.

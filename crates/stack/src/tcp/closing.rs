@@ -133,11 +133,7 @@ impl Connection {
 
     /// What remains of it in TIME-WAIT.
     pub(crate) fn time_wait(&self, now: Instant, shared: &Shared) -> TimeWait {
-        let scale = if self.agreed.window_scaling {
-            self.recv.window_scale()
-        } else {
-            0
-        };
+        let scale = self.recv_scale();
         TimeWait {
             id: self.id,
             local: self.local,

@@ -123,8 +123,8 @@ impl Connection {
         if let Some(failure) = self.failure {
             shared.report(self.id, Event::Failed(failure));
         }
-        if self.settings.options.accept_window_zero && self.state != State::Closed {
-            self.recv.force_ack();
+        self.recv.release_window();
+        if self.state != State::Closed {
             self.output(now, shared);
         }
     }
@@ -249,8 +249,7 @@ impl Connection {
 
     /// The application asks for immediate ACKs, or no longer (rule 8.7).
     pub(crate) fn set_quickack(&mut self, now: Instant, shared: &mut Shared, value: u32) {
-        let env = self.recv_env();
-        self.recv.set_quickack(now, value, &env);
+        self.recv.set_quickack(now, value);
         if self.state != State::Closed {
             self.output(now, shared);
         }

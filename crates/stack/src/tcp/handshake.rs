@@ -47,6 +47,9 @@ impl Connection {
         connection.parent = Some(listener);
         connection.is_half_open = true;
         connection.is_unaccepted = true;
+        if opening.settings.options.accept_window_zero {
+            connection.recv.hold_window();
+        }
         connection.take_syn(now, shared, syn);
         connection.send_syn_ack(now, shared);
         connection.arm_handshake(now, shared, 0);
@@ -73,6 +76,9 @@ impl Connection {
         connection.parent = Some(listener);
         connection.is_half_open = true;
         connection.is_unaccepted = true;
+        if opening.settings.options.accept_window_zero {
+            connection.recv.hold_window();
+        }
         connection.take_syn(now, shared, syn);
         connection.recv.first_window(connection.agreed.advmss);
         connection
@@ -162,11 +168,7 @@ impl Connection {
         sack: bool,
         window_mss: u32,
     ) -> Segment {
-        let window = if self.settings.options.accept_window_zero && self.is_unaccepted {
-            0
-        } else {
-            self.recv.first_window(window_mss)
-        };
+        let window = self.recv.first_window(window_mss);
         let is_answer = flags.contains(TcpFlags::ACK);
         Segment {
             source_port: self.local.port(),

@@ -389,6 +389,7 @@ impl Connection {
                 push,
                 fin,
                 ce: mark == EcnMark::Ce,
+                timestamp_echo: echo,
                 timestamp_rtt: echo.and_then(|echo| self.echoed_rtt(now, echo)),
             },
             &env,
@@ -422,7 +423,6 @@ impl Connection {
 
     /// The peer's data is complete (RFC 9293 section 3.10.7.4, eighth step).
     fn on_fin(&mut self, now: Instant, shared: &mut Shared) {
-        self.recv.on_fin();
         self.enter(now, shared, self.state.on_fin());
         if self.is_orphan {
             return;
@@ -460,10 +460,20 @@ impl Connection {
             self.challenge(now, shared);
             return;
         }
-        self.recv.enter_quick(now, self.settings.acks.quick_max);
-        if placed.end > 0 && placed.end <= self.recv.next() as i64 {
-            self.recv
-                .note_duplicate(placed.start.max(1) as u64, placed.end as u64);
+        let env = self.recv_env();
+        let (start, payload) = self.cut_old(placed.start, placed.segment.clone());
+        let data = DataInput {
+            start,
+            segment_bytes: payload.len(),
+            payload,
+            push: false,
+            fin: placed.segment.flags.contains(TcpFlags::FIN),
+            ce: false,
+            timestamp_echo: None,
+            timestamp_rtt: None,
+        };
+        if placed.end <= self.recv.next() as i64 {
+            self.recv.handle_data(now, data, &env);
         }
         self.recv.force_ack();
         self.output(now, shared);
@@ -487,8 +497,8 @@ const fn drop_name(reason: DropReason) -> &'static str {
     match reason {
         DropReason::OutOfWindow => "out of window",
         DropReason::ZeroWindow => "the offered window is 0",
-        DropReason::Memory => "the receive buffer is full",
-        DropReason::OutOfOrderBudget => "the out-of-order budget is used up",
-        DropReason::Duplicate => "duplicate",
+        DropReason::BufferFull => "the receive buffer is full",
+        DropReason::OutOfOrderFull => "the out-of-order budget is used up",
+        DropReason::BehindFin => "behind the FIN",
     }
 }

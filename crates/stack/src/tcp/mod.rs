@@ -205,7 +205,13 @@ impl Connection {
             mtu,
             iss: SendSequence::new(iss),
             irs: RecvSequence::default(),
-            agreed: Agreed::default(),
+            agreed: Agreed {
+                sack: false,
+                timestamps: false,
+                window_scaling: false,
+                advmss: mss,
+                send_mss: mss,
+            },
             window: PeerWindow::default(),
             clocks: Clocks {
                 offset: timestamp_offset,
@@ -248,7 +254,6 @@ impl Connection {
         Env {
             srtt: rtt.srtt(),
             rto: rtt.rto(),
-            rto_min: self.settings.recovery.rto_min,
         }
     }
 

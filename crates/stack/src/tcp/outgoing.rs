@@ -325,16 +325,8 @@ impl Connection {
         if self.ecn.echo {
             flags |= TcpFlags::ECE;
         }
-        let window = if self.settings.options.accept_window_zero && self.is_unaccepted {
-            0
-        } else {
-            let scale = if self.agreed.window_scaling {
-                self.recv.window_scale()
-            } else {
-                0
-            };
-            (self.recv.offer_window(now) >> scale).min(u32::from(u16::MAX)) as u16
-        };
+        let scale = self.recv_scale();
+        let window = (self.recv.offer_window(now) >> scale).min(u32::from(u16::MAX)) as u16;
         let blocks = self.recv.sack_blocks(self.sack_blocks_max());
         let sack = (!blocks.is_empty()).then(|| {
             let numbers: smallvec::SmallVec<[(SeqNum, SeqNum); 4]> = blocks
@@ -359,6 +351,15 @@ impl Connection {
                 ..SegmentOptions::default()
             },
             ..Segment::default()
+        }
+    }
+
+    /// Shift of the windows that we offer.
+    pub(super) const fn recv_scale(&self) -> u8 {
+        if self.agreed.window_scaling {
+            self.recv.window_scale()
+        } else {
+            0
         }
     }
 

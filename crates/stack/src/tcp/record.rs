@@ -84,11 +84,7 @@ impl Connection {
             window_scaling: Some(self.agreed.window_scaling),
             ecn: Some(self.ecn.agreed),
             snd_wscale: Some(self.window.scale),
-            rcv_wscale: Some(if self.agreed.window_scaling {
-                self.recv.window_scale()
-            } else {
-                0
-            }),
+            rcv_wscale: Some(self.recv_scale()),
             snd_mss_bytes: Some(self.mss()),
             rcv_mss_bytes: Some(recv.rcv_mss),
             advmss_bytes: Some(self.agreed.advmss),
@@ -119,7 +115,6 @@ impl Connection {
             min_rtt: rtt.min_rtt(),
             rcv_rtt: recv.rtt,
             rto: Some(rtt.rto()),
-            ato: Some(recv.ato),
             since_data_sent: since(traffic.last_data_sent),
             since_data_received: since(traffic.last_data_received),
             since_ack_received: since(traffic.last_ack_received),
