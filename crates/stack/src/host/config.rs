@@ -179,6 +179,9 @@ pub struct WriteFlags {
     pub more: bool,
     /// The last byte is urgent (RFC 9293 section 3.8.5).
     pub urgent: bool,
+    /// The program does not wait: a send of Winsock beyond the quota is refused, where one that
+    /// waits is buffered and completes later.
+    pub no_wait: bool,
 }
 
 impl fmt::Display for ConnectError {

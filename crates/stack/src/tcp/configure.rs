@@ -72,9 +72,10 @@ impl Connection {
         if self.send.unacked_bytes() == 0 {
             self.recovery.before_transmit(now);
         }
+        let sizes = self.segment_sizes();
         let outcome = match self.pool_room(shared) {
-            Some(room) if room < wanted => self.send.write(&front(chunks, room), flags),
-            _ => self.send.write(chunks, flags),
+            Some(room) if room < wanted => self.send.write(&front(chunks, room), flags, &sizes),
+            _ => self.send.write(chunks, flags, &sizes),
         };
         self.wants_room = outcome.taken < wanted || !outcome.completed;
         self.report_buffers(shared);
@@ -83,6 +84,18 @@ impl Connection {
             Err(WriteError::Full)
         } else {
             Ok(outcome.taken)
+        }
+    }
+
+    /// Tells an application that waits for room when there is some.
+    pub(super) fn offer_room(&mut self, shared: &mut Shared) {
+        if !self.wants_room {
+            return;
+        }
+        let env = self.send_memory_env();
+        if self.send.check_space(&env) {
+            self.wants_room = false;
+            shared.report(self.id, Event::Writable);
         }
     }
 

@@ -290,8 +290,7 @@ impl Connection {
         self.recovery.on_established(now, rtt, syn_retransmits);
         self.recv.on_established(now, &self.agreed);
         let env = self.send_memory_env();
-        self.send
-            .on_established(mss, self.peer_mss, self.recovery.window().cwnd, &env);
+        self.send.on_established(&env);
         self.last_ack_sent = self.recv.next();
         self.pace_at = now;
         self.busy.counted_until = now;

@@ -273,13 +273,9 @@ impl Connection {
         let env = self.send_memory_env();
         let fin_acked = self.send.has_fin() && una > self.send.end();
         self.traffic.bytes_acked += bytes - u64::from(fin_acked);
-        let outcome = self.send.on_ack(una, &env);
-        if outcome.completed > 0 {
-            shared.report(self.id, Event::Completed(outcome.completed));
-        }
-        if outcome.writable && self.wants_room {
-            self.wants_room = false;
-            shared.report(self.id, Event::Writable);
+        let completed = self.send.on_ack(una, &env);
+        if completed > 0 {
+            shared.report(self.id, Event::Completed(completed));
         }
         if fin_acked {
             self.enter(now, shared, self.state.on_fin_acked());

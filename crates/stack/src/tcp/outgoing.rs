@@ -1,7 +1,7 @@
 //! Headers are written here, and it is decided what leaves: first what was lost, then what is new,
 //! then a bare acknowledgment where nothing else carried it.
 
-use base::settings::Push;
+use base::settings::{Path, Push};
 use base::tcp::{SackBlocks, TcpFlags};
 use base::{Instant, Limit, SeqNum};
 
@@ -9,7 +9,7 @@ use super::{Connection, State, Timer};
 use crate::host::Shared;
 use crate::packet::{Body, EcnMark, Packet, Segment, SegmentOptions, Timestamps};
 use crate::recv::AckWanted;
-use crate::send::{Outgoing, SendEnv};
+use crate::send::{Outgoing, SegmentSizes, SendEnv, burst_segments};
 use crate::trace::TraceEvent;
 
 /// Linux: the first segments of a connection are never spread (rule 6.8).
@@ -35,7 +35,9 @@ impl Connection {
                 Gate::Pacing => Limit::Pacing,
                 Gate::Interface => Limit::Interface,
             };
+            self.is_blocked |= limit == Limit::Interface;
             self.hold(now, limit);
+            self.offer_room(shared);
             if self.recv.ack_wanted() == AckWanted::Now {
                 self.send_ack(now, shared);
             }
@@ -46,8 +48,7 @@ impl Connection {
     /// Repeats what is lost, as far as the window lets it go.
     fn send_lost(&mut self, now: Instant, shared: &mut Shared) -> Gate {
         loop {
-            let burst_bytes = self.burst_segments().saturating_mul(self.mss());
-            let Some((start, end)) = self.recovery.poll_retransmit(burst_bytes) else {
+            let Some((start, end)) = self.recovery.poll_retransmit(self.retransmit_bytes()) else {
                 return Gate::Open;
             };
             let gate = self.gate(now, shared, true);
@@ -91,8 +92,8 @@ impl Connection {
         let limit = loop {
             let probe = self.mtu_probe_size(now);
             let env = match probe {
-                Some(mtu) => self.probe_env(mtu),
-                None => self.send_env(),
+                Some(mtu) => self.probe_env(now, mtu),
+                None => self.send_env(now),
             };
             let outgoing = match self.send.poll_segment(&env) {
                 Ok(outgoing) => outgoing,
@@ -104,7 +105,7 @@ impl Connection {
                 Gate::Interface => break Limit::Interface,
             }
             self.send_data(now, shared, &outgoing, false);
-            self.send.on_sent(&outgoing);
+            self.send.on_sent(now, &outgoing);
             let end = outgoing.end + u64::from(outgoing.fin);
             self.recovery.on_transmit(now, outgoing.start, end);
             if let Some(mtu) = probe {
@@ -122,14 +123,10 @@ impl Connection {
 
     /// Sends one segment of new data, whatever the congestion window says: a tail-loss probe.
     pub(super) fn send_one_new(&mut self, now: Instant, shared: &mut Shared) {
-        let env = SendEnv {
-            allowance: 1,
-            burst_segments: 1,
-            ..self.send_env()
-        };
-        if let Ok(outgoing) = self.send.poll_segment(&env) {
+        let sizes = self.segment_sizes();
+        if let Some(outgoing) = self.send.poll_probe(self.window.end, &sizes) {
             self.send_data(now, shared, &outgoing, false);
-            self.send.on_sent(&outgoing);
+            self.send.on_sent(now, &outgoing);
             let end = outgoing.end + u64::from(outgoing.fin);
             self.recovery.on_transmit(now, outgoing.start, end);
         }
@@ -153,7 +150,7 @@ impl Connection {
         if !shared.has_room() {
             return false;
         }
-        let packet_bytes = self.burst_segments().saturating_mul(self.mss());
+        let packet_bytes = self.retransmit_bytes();
         let rate_bytes = self.recovery.pacing_rate().bits_per_second() / 8 / 1024;
         let mut limit = u64::from(packet_bytes.saturating_mul(2)).max(rate_bytes);
         if !self.recovery.is_paced() {
@@ -165,58 +162,70 @@ impl Connection {
         u64::from(self.local_queue_bytes) < limit
     }
 
-    /// Segments of one burst (rule 6.5; Linux `tcp_tso_autosize`).
-    pub(super) fn burst_segments(&self) -> u32 {
+    /// Segments of one burst (rule 6.5).
+    fn burst_segments(&self) -> u32 {
         let path = &self.settings.path;
-        let mss = self.mss();
-        let most = (path.gso_max / mss).max(1);
-        if path.tso_min_segments == 0 || path.gso_max == 0 {
-            return most;
+        let (rate, rtt) = (self.recovery.pacing_rate(), self.recovery.rtt().min_rtt());
+        let segments = burst_segments(path, rate, rtt, self.mss());
+        match self.recovery.cc().burst_segments_min() {
+            Some(least) if segments > 0 && path.tso_min_segments > 0 => {
+                let by_rate = burst_segments(&Path { tso_min_segments: 1, ..path.clone() }, rate, rtt, self.mss());
+                by_rate.max(least)
+            }
+            _ => segments,
         }
-        let rtt_micros = self
-            .recovery
-            .rtt()
-            .min_rtt()
-            .map_or(u64::MAX, |rtt| rtt.as_micros() as u64);
-        let shift = rtt_micros >> path.tso_rtt_log;
-        let extra = if shift < 32 { path.gso_max >> shift } else { 0 };
-        let rate_bytes = self.recovery.pacing_rate().bits_per_second() / 8 / 1024;
-        let bytes = (rate_bytes + u64::from(extra)).min(path.gso_max.into()) as u32;
-        let least = self
-            .recovery
-            .cc()
-            .burst_segments_min()
-            .unwrap_or(path.tso_min_segments);
-        (bytes / mss).max(least).min(most)
     }
 
-    fn send_env(&self) -> SendEnv {
-        let sack_bytes = self.sack_option_bytes();
-        SendEnv {
-            una: self.recovery.una(),
-            next: self.recovery.next(),
-            window_end: self.window.end,
-            window_max: self.window.max,
-            allowance: self.recovery.allowance(),
-            mss: self.mss().saturating_sub(sack_bytes).max(1),
+    /// Bytes of the largest chain that is sent again at once.
+    fn retransmit_bytes(&self) -> u32 {
+        let mss = self.mss();
+        let most = (self.settings.path.gso_max / mss).max(1);
+        let segments = match self.burst_segments() {
+            0 => most,
+            segments => segments.min(most),
+        };
+        segments * mss
+    }
+
+    /// Sizes of segments and superpackets.
+    pub(super) fn segment_sizes(&self) -> SegmentSizes {
+        SegmentSizes {
+            mss: self
+                .mss()
+                .saturating_sub(self.sack_option_bytes())
+                .max(super::MSS_MIN),
             gso_max: self.settings.path.gso_max,
+            window_max: self.window.max,
+        }
+    }
+
+    fn send_env(&self, now: Instant) -> SendEnv {
+        SendEnv {
+            now,
+            window_end: self.window.end,
+            sizes: self.segment_sizes(),
+            allowance: self.recovery.allowance(),
             burst_segments: self.burst_segments(),
-            local_queue_bytes: self.local_queue_bytes,
-            in_recovery: self.is_recovering(),
-            in_flight_packets: self.recovery.in_flight(),
             cwnd: self.recovery.window().cwnd,
+            in_recovery: self.is_recovering(),
+            local_queue_bytes: self.local_queue_bytes,
+            pacing_rate: self.recovery.pacing_rate(),
+            is_paced: self.recovery.is_paced(),
             srtt: self.recovery.rtt().srtt(),
         }
     }
 
     /// One segment that fills a packet of `mtu` bytes.
-    fn probe_env(&self, mtu: u16) -> SendEnv {
+    fn probe_env(&self, now: Instant, mtu: u16) -> SendEnv {
         let larger = u32::from(mtu.saturating_sub(self.mtu.mtu()));
-        let env = self.send_env();
+        let env = self.send_env(now);
         SendEnv {
-            mss: env.mss + larger,
+            sizes: SegmentSizes {
+                mss: env.sizes.mss + larger,
+                gso_max: 0,
+                ..env.sizes
+            },
             burst_segments: 1,
-            gso_max: 0,
             ..env
         }
     }

@@ -26,10 +26,9 @@ impl Connection {
                 let interval = self.probe_interval();
                 Some(shared.tick.expiry(now, interval))
             }),
-            Limit::Cork | Limit::Nagle => self.timers.due(Timer::Probe).or_else(|| {
-                self.send
-                    .hold_deadline(self.recovery.rtt().rto(), shared.tick, now)
-            }),
+            Limit::Cork => self
+                .send
+                .hold_deadline(now, self.recovery.rtt().rto(), &shared.tick),
             _ => None,
         };
         self.timers.set(Timer::Probe, due);
@@ -57,7 +56,13 @@ impl Connection {
         }
         shared.counters.window_probes += 1;
         self.probes.window += 1;
-        self.send_probe(now, shared);
+        if self.window.end > self.recovery.next() {
+            // Less than a segment fits: silly-window avoidance has waited long enough (RFC 9293
+            // section 3.8.6.2.1).
+            self.send_one_new(now, shared);
+        } else {
+            self.send_probe(now, shared);
+        }
         self.arm_timers(now, shared);
     }
 
