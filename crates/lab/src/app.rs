@@ -24,7 +24,6 @@ use base::Instant;
 use stack::{Event, Host, SocketId};
 
 pub use costs::HostCosts;
-pub(crate) use ledger::{Account, Ends};
 pub use program::{LAB_PORT, Program, ProgramSpec};
 pub use session::Totals;
 

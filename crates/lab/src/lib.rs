@@ -24,4 +24,5 @@ pub use measure::{Measure, Yardstick};
 pub use outcome::{Caveat, LatenessMicros, LinkOutcome, Outcome, ResponseMicros};
 pub use scenario::{CELLS_MAX, Cell, Diagnostic, Expectation, Metric, Scenario};
 pub use trial::{HostSpec, PathSpec, Settings, Trial};
+pub use virtual_engine::{Virtual, VirtualProgress, VirtualRun, WARM_UP};
 pub use workload::{Amount, Completion, Direction, Workload, WriteMethod};

@@ -125,8 +125,9 @@ impl<A: App> World<A> {
 
     fn add_node(&mut self, station: Option<Box<Station<A>>>) -> NodeId {
         let node = self.nodes.len();
+        let member = self.join(Member::Node(node));
         self.nodes.push(Node {
-            member: self.join(Member::Node(node)),
+            member,
             station,
             routes: BTreeMap::new(),
             default_route: None,
@@ -335,12 +336,12 @@ impl<A: App> World<A> {
 
     /// Lets a host do what is due, and its program what it can.
     fn let_act(&mut self, node: usize) {
-        while self.station_at(node).handle_next(self.now) {
+        let now = self.now;
+        while self.station_at(node).handle_next(now) {
             self.transmit(node);
         }
         loop {
             self.transmit(node);
-            let now = self.now;
             let station = self.station_at(node);
             let heard = station.hand_out(now);
             let called = station.call(now);
@@ -349,7 +350,6 @@ impl<A: App> World<A> {
             }
             self.on_move();
         }
-        let now = self.now;
         let station = self.station_at(node);
         station.watch(now);
         let deadline = station.deadline();

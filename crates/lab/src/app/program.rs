@@ -12,7 +12,7 @@ use super::flow::Flow;
 use super::ledger::{Account, Ends, Ledger};
 use super::script;
 use super::session::{Cut, Plan, Session, Totals};
-use super::thread::{Env, Thread, Turn, said};
+use super::thread::{Env, Thread, Turn};
 use super::{App, HostCosts};
 use crate::agenda::Agenda;
 use crate::workload::{Amount, Workload};
@@ -35,6 +35,8 @@ pub struct ProgramSpec {
     pub settings: SocketSettings,
     /// `TCP_QUICKACK` is set to this before every read.
     pub quickack: Option<bool>,
+    /// The server corks the connections that it accepts.
+    pub corks_accepted: bool,
     /// Time that does not count.
     pub warmup: Duration,
     /// What its system calls take.
@@ -179,7 +181,7 @@ impl Program {
             }
             Err(error) => {
                 opening.done = true;
-                self.session.fail(format!("no connection: {error:?}"));
+                self.session.fail(format!("{}: {error}", self.spec.address));
             }
         }
     }
@@ -203,7 +205,7 @@ impl Program {
     /// Takes the next connection, and begins with it.
     fn accept_next(&mut self, now: Instant, host: &mut Host) {
         let one_by_one = self.spec.workload.redials();
-        if one_by_one && self.threads.iter().any(Option::is_some) {
+        if one_by_one && !self.session.is_idle() {
             return;
         }
         let Role::Server {
@@ -216,6 +218,9 @@ impl Program {
         let Some(id) = host.accept(now, *listener) else {
             return;
         };
+        if self.spec.corks_accepted {
+            host.configure(now, id, |settings| settings.small_writes.cork = true);
+        }
         let flow = Flow::new(id, self.spec.workload.amount(), self.spec.quickack);
         self.ready.set(MAIN, Some(now + self.spec.costs.call(0)));
         let flows = match partner.take() {
@@ -322,7 +327,7 @@ impl Program {
             (Role::Client(opening), Event::Connected) => opening.connected = true,
             (Role::Client(opening), Event::Failed(failure)) => {
                 opening.done = true;
-                let why = format!("{}: {}", self.spec.address, said(failure));
+                let why = format!("{}: {failure}", self.spec.address);
                 return self.session.fail(why);
             }
             (Role::Server { .. }, Event::Acceptable) => {}
@@ -351,7 +356,7 @@ impl App for Program {
                     self.owners.insert(id, MAIN);
                     *listener = Some(id);
                 }
-                Err(error) => self.session.fail(format!("cannot listen: {error:?}")),
+                Err(error) => self.session.fail(format!("{}: {error}", self.spec.address)),
             }
         }
         self.ready.set(MAIN, Some(now));
@@ -398,7 +403,7 @@ impl App for Program {
 
     fn is_done(&self) -> bool {
         match &self.role {
-            Role::Client(opening) => opening.done && self.threads.iter().all(Option::is_none),
+            Role::Client(opening) => opening.done && self.session.is_idle(),
             Role::Server { .. } => false,
         }
     }

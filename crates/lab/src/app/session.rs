@@ -162,8 +162,9 @@ impl Session {
         self.is_stopping() || self.planned_end().is_some_and(|end| now >= end)
     }
 
-    pub(super) const fn plan(&self) -> &Plan {
-        &self.plan
+    /// Whether no flow is under way.
+    pub(super) const fn is_idle(&self) -> bool {
+        self.open == 0
     }
 
     pub(super) fn on_received(&mut self, now: Instant, bytes: u64) {

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use base::settings::SocketSettings;
-use base::{Instant, KnobValue};
+use base::Instant;
 use bytes::Bytes;
 use stack::{Failure, Host, Payload, ReadError, SocketId, WriteError, WriteFlags};
 
@@ -257,7 +257,8 @@ impl Thread {
                 }
             }
             Order::Cork(on) => {
-                set_flag(env, id, "cork", on);
+                let cork = |settings: &mut SocketSettings| settings.small_writes.cork = on;
+                env.host.configure(env.now, id, cork);
                 returned
             }
             Order::Sleep(at) if at > env.now && !env.session.is_stopping() => Call::Sleeping(at),
@@ -285,12 +286,12 @@ impl Thread {
                     });
                     Call::Partly(Order::Dial, Part::default(), 0)
                 }
-                Err(error) => Call::Failed(format!("cannot be dialled: {error:?}")),
+                Err(error) => Call::Failed(error.to_string()),
             },
             Some(Dialling {
                 failed: Some(failure),
                 ..
-            }) => Call::Failed(said(failure)),
+            }) => Call::Failed(failure.to_string()),
             Some(Dialling {
                 socket,
                 connected: true,
@@ -328,11 +329,6 @@ fn close_flow(flow: &mut Flow, env: &mut Env<'_>) {
     }
 }
 
-fn set_flag(env: &mut Env<'_>, id: SocketId, knob: &str, on: bool) {
-    // A connection that has broken says so at the next read or write.
-    let _ = env.host.set(env.now, id, knob, &KnobValue::Flag(on));
-}
-
 /// Hands over what is left of one write; one that is cut short blocks until there is room again.
 fn write(flow: &mut Flow, id: SocketId, order: Order, part: Part, env: &mut Env<'_>) -> Call {
     let (left, piece, more) = match order {
@@ -345,7 +341,7 @@ fn write(flow: &mut Flow, id: SocketId, order: Order, part: Part, env: &mut Env<
     let piece = if part.piece > 0 { part.piece } else { piece };
     let flags = WriteFlags {
         more,
-        urgent: false,
+        ..WriteFlags::default()
     };
     let chunk = pattern::piece(flow.written, piece);
     match env.host.write_chunk(env.now, id, chunk, flags) {
@@ -369,8 +365,8 @@ fn write(flow: &mut Flow, id: SocketId, order: Order, part: Part, env: &mut Env<
 fn refused(flow: &Flow, order: Order, part: Part, error: WriteError) -> Call {
     match error {
         WriteError::Full | WriteError::NotConnected => Call::Blocked(order, part),
-        WriteError::Failed(failure) => Call::Failed(said(failure)),
-        _ => Call::Failed(flow.failed.map_or_else(|| "it was closed".into(), said)),
+        WriteError::Failed(failure) => Call::Failed(failure.to_string()),
+        _ => Call::Failed(flow.failed.map_or_else(|| "it was closed".into(), |failure| failure.to_string())),
     }
 }
 
@@ -413,14 +409,14 @@ fn read(flow: &mut Flow, id: SocketId, order: Order, part: Part, env: &mut Env<'
         _ => CHUNK_BYTES,
     };
     if let Some(on) = flow.quickack {
-        set_flag(env, id, "quickack", on);
+        env.host.set_quickack(env.now, id, u32::from(on));
     }
     let payload = match env.host.read_chunks(env.now, id, wanted as usize) {
         Ok(payload) => payload,
         Err(ReadError::Empty) => return Call::Blocked(order, part),
-        Err(ReadError::Failed(failure)) => return Call::Failed(said(failure)),
+        Err(ReadError::Failed(failure)) => return Call::Failed(failure.to_string()),
         Err(_) => {
-            return Call::Failed(flow.failed.map_or_else(|| "it was closed".into(), said));
+            return Call::Failed(flow.failed.map_or_else(|| "it was closed".into(), |failure| failure.to_string()));
         }
     };
     let got = u64::from(payload.len());
@@ -459,16 +455,5 @@ fn check(flow: &Flow, payload: &Payload) {
             chunk.len()
         );
         offset += chunk.len() as u64;
-    }
-}
-
-/// A failure in words.
-pub(super) fn said(failure: Failure) -> String {
-    match failure {
-        Failure::Reset => "closed the connection in the middle of the test".into(),
-        Failure::Refused => "refuses connections".into(),
-        Failure::TimedOut => "does not answer any more".into(),
-        Failure::Unreachable => "cannot be reached".into(),
-        other => format!("ended: {other:?}"),
     }
 }

@@ -29,7 +29,7 @@ pub fn chain<A: App>(
     mut seed: u64,
 ) -> Result<(LinkId, LinkId), SpecError> {
     assert!(!hops.is_empty(), "a chain of no links");
-    let (to_a, to_b) = (addrs(world, a), addrs(world, b));
+    let [to_a, to_b] = [a, b].map(|node| world.host(node).addrs().to_vec());
     let (mut here, mut first) = (a, None);
     for (index, (forward, reverse)) in hops.iter().enumerate() {
         let is_last = index + 1 == hops.len();
