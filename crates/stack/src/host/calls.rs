@@ -83,9 +83,8 @@ impl Host {
         remote: SocketAddr,
         settings: SocketSettings,
     ) -> Result<SocketId, ConnectError> {
-        let is_valid = remote.port() != 0
-            && !remote.ip().is_unspecified()
-            && !remote.ip().is_multicast();
+        let is_valid =
+            remote.port() != 0 && !remote.ip().is_unspecified() && !remote.ip().is_multicast();
         if !is_valid {
             return Err(ConnectError::InvalidRemote);
         }
@@ -134,12 +133,7 @@ impl Host {
     ///
     /// # Errors
     /// [`WriteError`]; with [`WriteError::Full`] an [`Event::Writable`](crate::Event) follows.
-    pub fn write(
-        &mut self,
-        now: Instant,
-        id: SocketId,
-        bytes: &[u8],
-    ) -> Result<usize, WriteError> {
+    pub fn write(&mut self, now: Instant, id: SocketId, bytes: &[u8]) -> Result<usize, WriteError> {
         let chunk = Bytes::copy_from_slice(bytes);
         self.write_chunk(now, id, chunk, WriteFlags::default())
     }
@@ -306,9 +300,7 @@ impl Host {
     /// Why a connection does not send more at this moment, and until when at the latest.
     #[must_use]
     pub fn limit(&self, now: Instant, id: SocketId) -> Option<Wait> {
-        self.sockets
-            .look(id)
-            .map(|connection| connection.wait())
+        self.sockets.look(id).map(|connection| connection.wait())
     }
 
     /// The flow record of a connection.

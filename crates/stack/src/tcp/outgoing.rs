@@ -55,9 +55,7 @@ impl Connection {
             if gate != Gate::Open {
                 return gate;
             }
-            if !self.on_mtu_loss(start) {
-                self.retransmit(now, shared, start, end);
-            }
+            self.retransmit(now, shared, start, end);
         }
     }
 
@@ -107,9 +105,12 @@ impl Connection {
             self.send_data(now, shared, &outgoing, false);
             self.send.on_sent(now, &outgoing);
             let end = outgoing.end + u64::from(outgoing.fin);
-            self.recovery.on_transmit(now, outgoing.start, end);
+            self.recovery
+                .on_transmit(now, outgoing.start, end, outgoing.fin);
             if let Some(mtu) = probe {
                 self.mtu.on_probe_sent(mtu, outgoing.start, outgoing.end);
+                let range = self.mtu.probe();
+                self.recovery.watch_mtu_probe(range);
             }
         };
         let is_window_limited = limit == Limit::Congestion;
@@ -128,7 +129,8 @@ impl Connection {
             self.send_data(now, shared, &outgoing, false);
             self.send.on_sent(now, &outgoing);
             let end = outgoing.end + u64::from(outgoing.fin);
-            self.recovery.on_transmit(now, outgoing.start, end);
+            self.recovery
+                .on_transmit(now, outgoing.start, end, outgoing.fin);
         }
     }
 
@@ -138,7 +140,8 @@ impl Connection {
             self.is_blocked = true;
             return Gate::Interface;
         }
-        let is_spread = self.recovery.is_paced() && self.pace_at > now + shared.system.pacing_horizon;
+        let is_spread =
+            self.recovery.is_paced() && self.pace_at > now + shared.system.pacing_horizon;
         if is_spread { Gate::Pacing } else { Gate::Open }
     }
 
@@ -169,7 +172,15 @@ impl Connection {
         let segments = burst_segments(path, rate, rtt, self.mss());
         match self.recovery.cc().burst_segments_min() {
             Some(least) if segments > 0 && path.tso_min_segments > 0 => {
-                let by_rate = burst_segments(&Path { tso_min_segments: 1, ..path.clone() }, rate, rtt, self.mss());
+                let by_rate = burst_segments(
+                    &Path {
+                        tso_min_segments: 1,
+                        ..path.clone()
+                    },
+                    rate,
+                    rtt,
+                    self.mss(),
+                );
                 by_rate.max(least)
             }
             _ => segments,

@@ -2,10 +2,8 @@
 
 use core::time::Duration;
 
-use base::{
-    CongestionState, FlowKey, FlowSample, Instant, Limit, Rate, Source,
-};
 use base::settings::Nagle;
+use base::{CongestionState, FlowKey, FlowSample, Instant, Limit, Rate, Source};
 
 use super::{Connection, Timer};
 use crate::cc::SSTHRESH_INFINITE;
@@ -111,7 +109,7 @@ impl Connection {
             send_queue_bytes: Some(small(self.send.unacked_bytes())),
             unread_bytes: Some(small(self.recv.unread_bytes())),
             srtt: rtt.srtt(),
-            rttvar: rtt.srtt().map(|_| rtt.variation()),
+            rttvar: rtt.variation(),
             min_rtt: rtt.min_rtt(),
             rcv_rtt: recv.rtt,
             rto: Some(rtt.rto()),
