@@ -139,3 +139,41 @@ fn c8_slow_start_is_left_by_the_ack_train() {
     let threshold = rows.last().expect("rows").window.ssthresh;
     assert!((3_700..4_400).contains(&threshold), "left at {threshold}");
 }
+
+fn bbr(path: Path) -> Pipe {
+    Pipe::new(path, Box::new(Bbr::new(Rng::new(1, "test"))))
+}
+
+/// Gains, window and bandwidth (packets per second) at the ends of round trips; lines that follow
+/// each other and are the same appear once.
+fn bbr_table(rows: &[Row]) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for row in rows {
+        let state = row.controller.expect("BBR tells its state");
+        let line = format!(
+            "{:4} {:4} {:5} {:5} {:4}ms\n",
+            state.pacing_gain,
+            state.cwnd_gain,
+            row.window.cwnd,
+            state.bandwidth.bits_per_second() / u64::from(pipe::MSS * 8),
+            state.min_rtt.as_millis(),
+        );
+        lines.push(line);
+    }
+    lines.dedup();
+    lines.concat()
+}
+
+#[test]
+fn bbr_curve() {
+    check_table(&bbr_table(&bbr(Path::thousand(1_000)).rounds(30)), "FILL");
+}
+
+#[test]
+fn bbr_probes_the_round_trip_every_ten_seconds() {
+    let mut pipe = bbr(Path::thousand(1_000));
+    let rows = pipe.run_for(Duration::from_secs(35));
+    let small: Vec<&Row> = rows.iter().filter(|row| row.window.cwnd == 4).collect();
+    check_table(&bbr_table(&rows[80..]), "FILL");
+    assert!(small.len() > 3);
+}
