@@ -146,7 +146,7 @@ mod tests {
         let paced = bandwidth.pacing_rate(1_448, UNIT).bits_per_second();
         assert_eq!(paced, 8 * 1_433_501);
         let high = bandwidth.pacing_rate(1_448, 739).bits_per_second();
-        assert_eq!(high, 8 * 4_138_055);
+        assert_eq!(high, 8 * 4_138_115);
         assert_eq!(bandwidth.packets_in(100_000), 99);
         assert_eq!(bandwidth.packets_in_at(100_000, UNIT), 100);
         assert_eq!(bandwidth.packets_in_at(100_000, 2 * UNIT), 200);
