@@ -120,9 +120,8 @@ impl Cubic {
         }
         if let Some(epoch) = &mut self.epoch {
             let ahead = epoch.reno_window(window).saturating_sub(window);
-            if ahead > 0 {
-                self.every = self.every.min(window / ahead);
-            }
+            let reno = window.checked_div(ahead).unwrap_or(u32::MAX);
+            self.every = self.every.min(reno);
         }
         // At most half of the window per round trip.
         self.every = self.every.max(2);
