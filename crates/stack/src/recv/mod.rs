@@ -248,7 +248,8 @@ impl Receiver {
         self.last_packet = now;
     }
 
-    /// Takes the data of a segment, and decides about an ACK.
+    /// Takes the data of a segment, and decides about an ACK. Segments without data or FIN have
+    /// nothing to say here.
     pub(crate) fn handle_data(
         &mut self,
         now: Instant,
@@ -259,6 +260,9 @@ impl Receiver {
         let length = data.payload.len();
         if data.segment_bytes == 0 || data.segment_bytes > length {
             data.segment_bytes = length;
+        }
+        if length == 0 && !data.fin {
+            return DataOutcome::default();
         }
         if data.ce {
             self.enter_quick(now, QUICK_AFTER_MARK);

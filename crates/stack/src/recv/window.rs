@@ -356,4 +356,18 @@ impl Window {
     pub(super) const fn first(&self) -> u32 {
         self.first
     }
+
+    #[cfg(test)]
+    pub(super) const fn set_for_test(
+        &mut self,
+        scale: u8,
+        clamp: u32,
+        threshold: u32,
+        segment: u32,
+    ) {
+        self.scale = scale;
+        self.clamp = clamp;
+        self.threshold = threshold;
+        self.segment = segment;
+    }
 }
