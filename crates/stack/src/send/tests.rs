@@ -5,6 +5,7 @@ mod properties;
 mod small;
 
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::Write as _;
 use core::time::Duration;
