@@ -118,7 +118,8 @@ pub struct BufferSize {
     pub max: u32,
     /// Most that an application may ask for (`rmem_max`, `wmem_max`).
     pub request_max: u32,
-    /// What the application asked for; `Some` ends automatic sizing.
+    /// What the application set, as the stack's rule made of it (Linux doubles it: the knobs
+    /// `sndbuf` and `rcvbuf` do that); `Some` ends automatic sizing.
     pub fixed: Option<u32>,
     /// Who sizes it where the application did not.
     pub rule: SizeRule,

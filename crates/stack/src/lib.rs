@@ -19,6 +19,7 @@ mod cookie;
 mod counters;
 mod host;
 mod isn;
+mod keyed_hash;
 mod mtu;
 mod packet;
 mod pool;
