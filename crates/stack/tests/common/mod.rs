@@ -7,11 +7,11 @@ use std::time::Duration;
 use base::{Instant, WirePacket as _};
 use bytes::Bytes;
 use link::{Link, LinkSpec};
+use stack::profile::Profile;
 use stack::{
     Event, Host, HostConfig, ListenOptions, Packet, Payload, ReadError, SocketId, WriteError,
     WriteFlags,
 };
-use stack::profile::Profile;
 
 pub const PORT: u16 = 5000;
 
@@ -75,7 +75,9 @@ impl Pair {
             settings: profile.settings.clone(),
         };
         let local = SocketAddr::new(server_ip(), PORT);
-        self.server.listen(local, options).expect("nobody else listens")
+        self.server
+            .listen(local, options)
+            .expect("nobody else listens")
     }
 
     /// An established connection: its ids at the client and at the server.
@@ -143,7 +145,9 @@ impl Pair {
 
     fn note(&mut self, side: Side, packet: &Packet) {
         let Some(log) = &mut self.log else { return };
-        let Some(segment) = packet.segment() else { return };
+        let Some(segment) = packet.segment() else {
+            return;
+        };
         let arrow = if side == Side::Client { ">" } else { "<" };
         let _ = writeln!(
             log,
@@ -246,7 +250,10 @@ impl Transfer {
             pair.host(self.from).shutdown(now, self.sender);
         }
         loop {
-            match pair.host(to).read_chunks(now, self.receiver, self.read_size) {
+            match pair
+                .host(to)
+                .read_chunks(now, self.receiver, self.read_size)
+            {
                 Ok(payload) if payload.is_empty() => return true,
                 Ok(payload) => {
                     verify(self.read, &payload);
