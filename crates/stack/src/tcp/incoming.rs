@@ -251,10 +251,6 @@ impl Connection {
             has_new_data: self.send.unsent_bytes() > 0 && self.window.end > self.recovery.next(),
         });
         self.ecn.send_cwr |= outcome.set_cwr;
-        if outcome.mtu_probe_lost {
-            self.mtu.on_probe_lost();
-            self.recovery.watch_mtu_probe(None);
-        }
         self.probes.window = 0;
         if self.window.bytes > 0 {
             self.timers.stop(Timer::Probe);

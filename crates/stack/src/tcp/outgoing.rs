@@ -55,7 +55,9 @@ impl Connection {
             if gate != Gate::Open {
                 return gate;
             }
-            self.retransmit(now, shared, start, end);
+            if !self.on_mtu_loss(start) {
+                self.retransmit(now, shared, start, end);
+            }
         }
     }
 
@@ -113,8 +115,6 @@ impl Connection {
             );
             if let Some(mtu) = probe {
                 self.mtu.on_probe_sent(mtu, outgoing.start, outgoing.end);
-                let range = self.mtu.probe();
-                self.recovery.watch_mtu_probe(range);
             }
         };
         let is_window_limited = limit == Limit::Congestion;
