@@ -198,7 +198,11 @@ pub(crate) fn slice(from: u64, bytes: usize) -> Bytes {
 pub(crate) fn verify(from: u64, payload: &Payload) {
     let mut at = from;
     for chunk in payload.chunks() {
-        assert_eq!(chunk, &slice(at, chunk.len()), "from byte {at} of the stream");
+        assert_eq!(
+            chunk,
+            &slice(at, chunk.len()),
+            "from byte {at} of the stream"
+        );
         at += chunk.len() as u64;
     }
 }
