@@ -95,7 +95,10 @@ impl Cubic {
         }
         let tick = now.as_nanos() / TICK.as_nanos() as u64;
         let (unchanged, same_tick) = match self.computed {
-            Some((at, then)) => (at == window && tick - then <= TICKS_UNCHANGED, tick == then),
+            Some((at, then)) => (
+                at == window && tick.saturating_sub(then) <= TICKS_UNCHANGED,
+                tick == then,
+            ),
             None => (false, false),
         };
         if unchanged {
