@@ -309,6 +309,10 @@ impl Receiver {
             let _behind = data.payload.split_off((edge - data.start) as u32);
             data.fin = false;
         }
+        if data.payload.is_empty() && !data.fin {
+            // One part was here before, the other lies behind a window that is shut.
+            return Err(self.refuse(DropReason::OutOfWindow));
+        }
         // A FIN in the middle of data that is here already is a lie.
         data.fin &= self.fin.is_some() || end >= self.queue.next() + self.queue.span();
         Ok(())
