@@ -1169,7 +1169,8 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => (-3000_i64..6000, 1_u32..3000, any::<bool>()).prop_map(|(a, b, c)| Step::Data(a, b, c)),
+        6 => (-3000_i64..6000, 1_u32..3000, any::<bool>())
+            .prop_map(|(distance, length, push)| Step::Data(distance, length, push)),
         6 => (1_u32..3000, any::<bool>()).prop_map(|(b, c)| Step::Data(0, b, c)),
         2 => (0_usize..20_000).prop_map(Step::Read),
         5 => Just(Step::Send),
