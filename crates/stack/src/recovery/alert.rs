@@ -90,20 +90,15 @@ impl LossRecovery {
             }
             self.add_duplicates(pass);
         }
-        if matches!(self.state, CongestionState::Open | CongestionState::Disorder) {
+        if matches!(
+            self.state,
+            CongestionState::Open | CongestionState::Disorder
+        ) {
             self.try_undo_dsack();
         }
         self.identify_losses(pass);
         if !self.is_time_to_recover() {
             self.try_to_open(pass);
-            return;
-        }
-        if let Some((start, end)) = self.mtu_probe
-            && self.state != CongestionState::Loss
-            && self.board.una() == start
-        {
-            self.mtu_probe_lost = true;
-            self.on_mtu_probe_lost(start, end);
             return;
         }
         self.enter_recovery(pass.now, pass.ece);
@@ -130,8 +125,10 @@ impl LossRecovery {
             return;
         }
         if !self.uses_sack() {
-            let is_before =
-                !matches!(self.state, CongestionState::Recovery | CongestionState::Loss);
+            let is_before = !matches!(
+                self.state,
+                CongestionState::Recovery | CongestionState::Loss
+            );
             let is_third = is_before && self.board.sacked() >= self.reordering;
             if is_third || (self.state == CongestionState::Recovery && pass.is_progress) {
                 self.board.mark_head_lost();
@@ -213,7 +210,8 @@ impl LossRecovery {
             self.undo.forget_repetitions();
         }
         let probes = u32::from(self.probe.high.is_some() && self.probe.is_repeat);
-        self.undo.begin(self.board.una(), self.board.repeated() + probes);
+        self.undo
+            .begin(self.board.una(), self.board.repeated() + probes);
         if !self.is_reducing() {
             self.prior_ssthresh = if ece { 0 } else { self.current_ssthresh() };
             self.begin_reduction(now);
@@ -225,7 +223,10 @@ impl LossRecovery {
     /// Linux `tcp_enter_cwr`.
     pub(super) fn enter_cwr(&mut self, now: Instant) {
         self.prior_ssthresh = 0;
-        if matches!(self.state, CongestionState::Open | CongestionState::Disorder) {
+        if matches!(
+            self.state,
+            CongestionState::Open | CongestionState::Disorder
+        ) {
             self.undo.end();
             self.begin_reduction(now);
             self.state = CongestionState::Cwr;

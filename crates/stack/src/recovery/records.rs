@@ -46,8 +46,6 @@ pub(super) struct Delivered<'a> {
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) packets: u32,
-    /// Nothing of the record is left.
-    pub(super) is_whole: bool,
     pub(super) record: &'a Record,
 }
 
@@ -166,12 +164,19 @@ impl Scoreboard {
 
     /// Nothing is outstanding; the first byte of data is `offset`.
     pub(super) fn start_at(&mut self, offset: u64) {
-        *self = Self { una: offset, next: offset, ..Self::default() };
+        *self = Self {
+            una: offset,
+            next: offset,
+            ..Self::default()
+        };
     }
 
     /// Without SACK, `sacked` counts the duplicate ACKs (Linux `tcp_add_reno_sack`).
     pub(super) fn set_duplicates(&mut self, count: u32) {
-        debug_assert!(self.runs.is_empty(), "duplicates are counted without SACK only");
+        debug_assert!(
+            self.runs.is_empty(),
+            "duplicates are counted without SACK only"
+        );
         self.sacked = count;
     }
 
@@ -207,7 +212,7 @@ impl Scoreboard {
         self.remember(now, start, end);
     }
 
-    /// `start..end` left again.
+    /// `start..end` left again, in segments of `segment` bytes. Returns its packets.
     pub(super) fn repeat(
         &mut self,
         now: Instant,
@@ -222,8 +227,8 @@ impl Scoreboard {
         let mut packets = 0;
         for (&start, record) in self.outstanding.range_mut(start..end) {
             let was = (record.packets, record.is_repeated);
-            record.segment = record.segment.min(segment);
-            record.packets = packets_of(start, record.end, record.segment, fin_end);
+            record.segment = segment;
+            record.packets = packets_of(start, record.end, segment, fin_end);
             self.packets_out = self.packets_out + record.packets - was.0;
             if record.is_lost {
                 self.lost = self.lost + record.packets - was.0;
@@ -264,7 +269,6 @@ impl Scoreboard {
                 start,
                 end: record.end.min(ack),
                 packets: taken,
-                is_whole: left == 0,
                 record: &record,
             });
             packets += taken;
@@ -298,7 +302,10 @@ impl Scoreboard {
                 // Which of its packets these bytes were is not known any more: take the share.
                 let share = u64::from(run.packets) * (ack - start) / (run.end - start);
                 let taken = u32::try_from(share).unwrap_or(0).min(run.packets - 1);
-                let rest = Run { end: run.end, packets: run.packets - taken };
+                let rest = Run {
+                    end: run.end,
+                    packets: run.packets - taken,
+                };
                 self.runs.insert(ack, rest);
                 taken
             };
@@ -319,7 +326,9 @@ impl Scoreboard {
         let end = end.min(self.next);
         let mut packets = 0;
         while start < end {
-            let Some((&at, record)) = self.outstanding.range(start..end).next() else { break };
+            let Some((&at, record)) = self.outstanding.range(start..end).next() else {
+                break;
+            };
             if record.end > end {
                 let whole = (end - at) / u64::from(record.segment) * u64::from(record.segment);
                 if whole == 0 {
@@ -338,7 +347,6 @@ impl Scoreboard {
                 start: at,
                 end: record.end,
                 packets: record.packets,
-                is_whole: true,
                 record: &record,
             });
         }
@@ -421,7 +429,9 @@ impl Scoreboard {
 
     /// Marks the record at `start`. Returns whether a repetition of it was lost.
     fn mark_lost(&mut self, start: u64) -> bool {
-        let Some(record) = self.outstanding.get_mut(&start) else { return false };
+        let Some(record) = self.outstanding.get_mut(&start) else {
+            return false;
+        };
         let again = record.is_lost && record.is_repeated;
         if again {
             record.is_repeated = false;
@@ -452,7 +462,11 @@ impl Scoreboard {
                 break;
             }
             // Of what left at the same time only the part below it was overtaken.
-            let end = if range.sent == rack.0 { range.end.min(rack.1) } else { range.end };
+            let end = if range.sent == rack.0 {
+                range.end.min(rack.1)
+            } else {
+                range.end
+            };
             let Some(start) = self.first_waiting(range, end) else {
                 self.drop_front(end);
                 continue;
@@ -502,7 +516,9 @@ impl Scoreboard {
 
     /// Sending time of the last range before `rack`.
     fn last_before(&self, rack: (Instant, u64)) -> Option<Instant> {
-        let after = self.by_time.partition_point(|range| (range.sent, range.start) < rack);
+        let after = self
+            .by_time
+            .partition_point(|range| (range.sent, range.start) < rack);
         Some(self.by_time.get(after.checked_sub(1)?)?.sent)
     }
 
@@ -541,7 +557,9 @@ impl Scoreboard {
 
     /// Marks the first segment, however often it was sent (Linux `tcp_newreno_mark_lost`).
     pub(super) fn mark_head_lost(&mut self) {
-        let Some((&start, record)) = self.outstanding.first_key_value() else { return };
+        let Some((&start, record)) = self.outstanding.first_key_value() else {
+            return;
+        };
         if record.is_lost {
             return;
         }
@@ -575,7 +593,11 @@ impl Scoreboard {
             if !record.waits() && (is_head || !spare(record.sent)) {
                 // A repetition that counted as not lost would never be sent again.
                 self.mark_lost(found);
-                if self.outstanding.get(&found).is_some_and(|record| record.is_repeated) {
+                if self
+                    .outstanding
+                    .get(&found)
+                    .is_some_and(|record| record.is_repeated)
+                {
                     self.mark_lost(found);
                 }
             }
@@ -610,9 +632,15 @@ impl Scoreboard {
         let mut ranges = VecDeque::new();
         for (&start, record) in &mut self.outstanding {
             record.is_lost = false;
-            ranges.push_back(SentRange { sent: record.sent, start, end: record.end });
+            ranges.push_back(SentRange {
+                sent: record.sent,
+                start,
+                end: record.end,
+            });
         }
-        ranges.make_contiguous().sort_by_key(|range| (range.sent, range.start));
+        ranges
+            .make_contiguous()
+            .sort_by_key(|range| (range.sent, range.start));
         self.by_time = ranges;
         self.to_repeat.clear();
         self.lost = 0;
@@ -681,7 +709,11 @@ impl Scoreboard {
     fn remember(&mut self, now: Instant, start: u64, end: u64) {
         match self.by_time.back_mut() {
             Some(last) if last.sent == now && last.end == start => last.end = end,
-            _ => self.by_time.push_back(SentRange { sent: now, start, end }),
+            _ => self.by_time.push_back(SentRange {
+                sent: now,
+                start,
+                end,
+            }),
         }
         if self.by_time.len() > 64 + 4 * self.outstanding.len() {
             self.forget_outdated();

@@ -57,7 +57,11 @@ pub(super) fn settings() -> SocketSettings {
             unacked_budget: None,
             notsent_lowat: None,
         },
-        recv: RecvMemory { buffer, accounting: Accounting::Payload, out_of_order_budget: None },
+        recv: RecvMemory {
+            buffer,
+            accounting: Accounting::Payload,
+            out_of_order_budget: None,
+        },
         options: Options {
             window_scaling: true,
             timestamps: true,

@@ -32,7 +32,7 @@ impl Connection {
             || settings.congestion.hystart != before.congestion.hystart
         {
             let controller = cc::make(&settings.congestion, &mut shared.rng);
-            self.recovery.set_congestion(controller);
+            self.recovery.set_congestion(now, controller);
         }
         self.challenges.set_rate(settings.acks.challenge_per_second);
         self.mtu.configure(now, &settings.path);

@@ -248,6 +248,7 @@ impl Connection {
             has_data: segment.sequence_bytes() > 0,
             is_window_update,
             ece: self.ecn.agreed && segment.flags.contains(TcpFlags::ECE),
+            has_new_data: self.send.unsent_bytes() > 0 && self.window.end > self.recovery.next(),
         });
         self.ecn.send_cwr |= outcome.set_cwr;
         self.probes.window = 0;

@@ -107,7 +107,12 @@ impl Connection {
             self.send_data(now, shared, &outgoing, false);
             self.send.on_sent(now, &outgoing);
             let end = outgoing.end + u64::from(outgoing.fin);
-            self.recovery.on_transmit(now, outgoing.start, end);
+            self.recovery.on_transmit(
+                now,
+                (outgoing.start, end),
+                outgoing.gso_size.into(),
+                outgoing.fin,
+            );
             if let Some(mtu) = probe {
                 self.mtu.on_probe_sent(mtu, outgoing.start, outgoing.end);
             }
@@ -128,7 +133,12 @@ impl Connection {
             self.send_data(now, shared, &outgoing, false);
             self.send.on_sent(now, &outgoing);
             let end = outgoing.end + u64::from(outgoing.fin);
-            self.recovery.on_transmit(now, outgoing.start, end);
+            self.recovery.on_transmit(
+                now,
+                (outgoing.start, end),
+                outgoing.gso_size.into(),
+                outgoing.fin,
+            );
         }
     }
 
