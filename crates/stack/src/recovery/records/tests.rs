@@ -246,15 +246,16 @@ fn take(step: &Step, now: Instant, board: &mut Scoreboard, model: &mut Model) {
             assert_eq!(repeated, count);
         }
         Step::Timeout { spare_after } => {
-            board.mark_all_lost(|sent| sent > at(spare_after));
-            let first = model.segments.iter().position(|s| !s.is_sacked);
-            // A record is marked as a whole: its segments left together.
-            let head = first.map(|first| model.segments[first]);
+            // The first record is never spared, nor here what left together with it.
+            let Some(head) = model.segments.iter().find(|s| !s.is_sacked) else {
+                return;
+            };
+            let head_sent = head.sent;
+            let spare = |sent| sent > at(spare_after) && sent != head_sent;
+            board.mark_all_lost(spare);
             for segment in model.segments.iter_mut().filter(|s| !s.is_sacked) {
-                let is_head = head.is_some_and(|head| head.start == segment.start);
-                if is_head || segment.sent <= at(spare_after) {
-                    segment.is_lost = true;
-                    segment.is_repeated = false;
+                if !spare(segment.sent) {
+                    Model::mark_lost(segment);
                 }
             }
         }
@@ -284,15 +285,6 @@ proptest! {
         board.start_at(1);
         let mut model = Model { next: 1, ..Model::default() };
         for (time, step) in steps.iter().enumerate() {
-            // The head of a timeout is one segment in the model: keep records apart there.
-            if matches!(step, Step::Timeout { .. }) {
-                board.mark_head_lost();
-                if let Some(segment) = model.segments.iter_mut().find(|s| !s.is_sacked)
-                    && !segment.is_lost
-                {
-                    Model::mark_lost(segment);
-                }
-            }
             take(step, at(2 * time as u64), &mut board, &mut model);
             board.assert_sound();
             prop_assert_eq!(board.packets_out(), model.segments.len() as u32);
