@@ -2,11 +2,13 @@
 
 use alloc::vec::Vec;
 use core::fmt;
-use core::net::{IpAddr, SocketAddr};
+use core::net::IpAddr;
 use core::time::Duration;
 
 use base::settings::SocketSettings;
 use base::{Instant, Limit};
+
+use crate::profile::Profile;
 
 /// What a host is made of.
 #[derive(Clone, Debug)]
@@ -21,6 +23,32 @@ pub struct HostConfig {
     pub settings: SocketSettings,
     /// What is the same for all connections.
     pub system: HostSettings,
+}
+
+impl HostConfig {
+    /// A host on Ethernet (MTU 1500) with everything else as `profile` has it.
+    #[must_use]
+    pub fn of(profile: &Profile, addr: IpAddr, seed: u64) -> Self {
+        Self {
+            addrs: alloc::vec![addr],
+            mtu: 1500,
+            seed,
+            settings: profile.settings.clone(),
+            system: profile.system.clone(),
+        }
+    }
+}
+
+impl ListenOptions {
+    /// As `profile` has it.
+    #[must_use]
+    pub fn of(profile: &Profile) -> Self {
+        Self {
+            backlog: profile.backlog,
+            syn_cookies: profile.syn_cookies,
+            settings: profile.settings.clone(),
+        }
+    }
 }
 
 /// Settings that all connections of a host share.

@@ -304,7 +304,9 @@ impl Host {
             index
         } else {
             self.register(index);
-            self.sockets.insert(|_| Kind::TimeWait(Box::new(rest))).index
+            self.sockets
+                .insert(|_| Kind::TimeWait(Box::new(rest)))
+                .index
         };
         self.flows.insert(ends, waiting);
         self.deadlines.insert((due, waiting));

@@ -248,7 +248,8 @@ impl Receiver {
         self.last_packet = now;
     }
 
-    /// Takes the data of a segment, and decides about an ACK.
+    /// Takes the data of a segment, and decides about an ACK. Segments without data or FIN have
+    /// nothing to say here.
     pub(crate) fn handle_data(
         &mut self,
         now: Instant,
@@ -256,6 +257,13 @@ impl Receiver {
         env: &Env,
     ) -> DataOutcome {
         self.last_packet = now;
+        let length = data.payload.len();
+        if data.segment_bytes == 0 || data.segment_bytes > length {
+            data.segment_bytes = length;
+        }
+        if length == 0 && !data.fin {
+            return DataOutcome::default();
+        }
         if data.ce {
             self.enter_quick(now, QUICK_AFTER_MARK);
         }
@@ -271,12 +279,12 @@ impl Receiver {
     /// Cuts a segment to what is new and inside the window; what nothing is left of is answered.
     fn check(&mut self, data: &mut DataInput) -> Result<(), DataOutcome> {
         let next = self.next();
-        let mut end = data.start + u64::from(data.payload.len());
-        if data.start == next && end <= self.window.edge() && self.fin.is_none() {
+        let end = data.start + u64::from(data.payload.len());
+        let is_in_order = data.start == next && end <= self.window.edge();
+        if is_in_order && !data.fin && self.fin.is_none() {
             return Ok(());
         }
         let end_of_stream = self.fin.unwrap_or(u64::MAX);
-        let has_fin = data.fin || end_of_stream <= end;
         if end + u64::from(data.fin) <= next {
             self.on_duplicate(data.start, end + u64::from(data.fin));
             return Err(DataOutcome {
@@ -298,14 +306,11 @@ impl Receiver {
             data.start = next;
         }
         if end > edge {
-            data.payload.split_off((edge - data.start) as u32);
-            data.fin = has_fin && edge == end_of_stream;
-            end = edge;
-        }
-        if data.fin && self.fin.is_none() && end < self.queue.next() + self.queue.span() {
-            // A FIN in the middle of data that is here already is a lie.
+            let _behind = data.payload.split_off((edge - data.start) as u32);
             data.fin = false;
         }
+        // A FIN in the middle of data that is here already is a lie.
+        data.fin &= self.fin.is_some() || end >= self.queue.next() + self.queue.span();
         Ok(())
     }
 
@@ -340,6 +345,10 @@ impl Receiver {
 
     fn take_in_order(&mut self, now: Instant, data: DataInput, env: &Env) -> DataOutcome {
         let payload_bytes = data.payload.len();
+        if data.fin {
+            self.fin
+                .get_or_insert(data.start + u64::from(payload_bytes));
+        }
         if payload_bytes > 0
             && let Err(reason) = self.make_room(&data)
         {
@@ -372,9 +381,6 @@ impl Receiver {
         }
         if had_gap {
             self.close_gap();
-        }
-        if data.fin {
-            self.fin.get_or_insert(self.queue.next());
         }
         let fin = self.reach_fin();
         DataOutcome {

@@ -180,6 +180,10 @@ impl Shared {
             flags,
             ..Segment::default()
         };
-        self.transmit(now, None, Packet::of_segment(local.ip(), remote.ip(), reply));
+        self.transmit(
+            now,
+            None,
+            Packet::of_segment(local.ip(), remote.ip(), reply),
+        );
     }
 }

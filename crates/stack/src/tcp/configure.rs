@@ -213,7 +213,7 @@ impl Connection {
         }
     }
 
-    /// `start..end` is lost; returns whether it was a probe of a larger MTU and nothing else, which
+    /// `start..` is lost; returns whether it was a probe of a larger MTU and nothing else, which
     /// says nothing about congestion (RFC 4821 section 7.6.1).
     pub(super) fn on_mtu_loss(&mut self, start: u64) -> bool {
         let Some((first, end)) = self.mtu.probe() else {
@@ -231,7 +231,8 @@ impl Connection {
     pub(super) fn mtu_probe_size(&mut self, now: Instant) -> Option<u16> {
         let (una, next) = self.sent_range();
         let conditions = ProbeConditions {
-            is_open: self.recovery.state() == CongestionState::Open && !self.recv.has_out_of_order(),
+            is_open: self.recovery.state() == CongestionState::Open
+                && !self.recv.has_out_of_order(),
             cwnd: self.recovery.window().cwnd,
             in_flight: self.recovery.in_flight(),
             reordering: self.recovery.reordering(),

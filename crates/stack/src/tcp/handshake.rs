@@ -157,7 +157,10 @@ impl Connection {
         self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the fields of one header, used twice")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the fields of one header, used twice"
+    )]
     fn syn_segment(
         &mut self,
         now: Instant,
@@ -307,7 +310,11 @@ impl Connection {
             _ => 0,
         };
         let doublings = retransmits.saturating_sub(linear).min(16);
-        let interval = self.settings.recovery.rto_initial.saturating_mul(1 << doublings);
+        let interval = self
+            .settings
+            .recovery
+            .rto_initial
+            .saturating_mul(1 << doublings);
         let interval = interval.min(self.settings.recovery.rto_max);
         self.timers
             .set(Timer::Handshake, Some(shared.tick.expiry(now, interval)));

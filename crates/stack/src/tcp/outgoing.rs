@@ -31,7 +31,12 @@ impl Connection {
         if self.state.is_synchronized() && self.state != State::TimeWait {
             let gate = self.send_lost(now, shared);
             let limit = match gate {
-                Gate::Open => self.send_new(now, shared),
+                Gate::Open => {
+                    let limit = self.send_new(now, shared);
+                    // Recovery may have waited for new data, and there was none (F-RTO).
+                    self.send_lost(now, shared);
+                    limit
+                }
                 Gate::Pacing => Limit::Pacing,
                 Gate::Interface => Limit::Interface,
             };
@@ -148,7 +153,8 @@ impl Connection {
             self.is_blocked = true;
             return Gate::Interface;
         }
-        let is_spread = self.recovery.is_paced() && self.pace_at > now + shared.system.pacing_horizon;
+        let is_spread =
+            self.recovery.is_paced() && self.pace_at > now + shared.system.pacing_horizon;
         if is_spread { Gate::Pacing } else { Gate::Open }
     }
 
@@ -179,7 +185,15 @@ impl Connection {
         let segments = burst_segments(path, rate, rtt, self.mss());
         match self.recovery.cc().burst_segments_min() {
             Some(least) if segments > 0 && path.tso_min_segments > 0 => {
-                let by_rate = burst_segments(&Path { tso_min_segments: 1, ..path.clone() }, rate, rtt, self.mss());
+                let by_rate = burst_segments(
+                    &Path {
+                        tso_min_segments: 1,
+                        ..path.clone()
+                    },
+                    rate,
+                    rtt,
+                    self.mss(),
+                );
                 by_rate.max(least)
             }
             _ => segments,

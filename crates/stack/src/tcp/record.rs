@@ -2,10 +2,8 @@
 
 use core::time::Duration;
 
-use base::{
-    CongestionState, FlowKey, FlowSample, Instant, Limit, Rate, Source,
-};
 use base::settings::Nagle;
+use base::{CongestionState, FlowKey, FlowSample, Instant, Limit, Rate, Source};
 
 use super::{Connection, Timer};
 use crate::cc::SSTHRESH_INFINITE;

@@ -127,10 +127,7 @@ impl State {
     /// Whether both have sent and acknowledged a SYN.
     #[must_use]
     pub(crate) const fn is_synchronized(self) -> bool {
-        !matches!(
-            self,
-            Self::SynSent(_) | Self::SynReceived(_) | Self::Closed
-        )
+        !matches!(self, Self::SynSent(_) | Self::SynReceived(_) | Self::Closed)
     }
 
     /// Whether the application may still write.
@@ -192,7 +189,11 @@ mod tests {
         let check = |state: State, close: State, fin: State, fin_acked: State| {
             assert_eq!(state.on_close(), close, "{state:?}, close");
             assert_eq!(state.on_fin(), fin, "{state:?}, FIN");
-            assert_eq!(state.on_fin_acked(), fin_acked, "{state:?}, FIN acknowledged");
+            assert_eq!(
+                state.on_fin_acked(),
+                fin_acked,
+                "{state:?}, FIN acknowledged"
+            );
         };
         let (fin_wait_1, fin_wait_2) = (S::FinWait1(FinWait1), S::FinWait2(FinWait2));
         let (close_wait, last_ack) = (S::CloseWait(CloseWait), S::LastAck(LastAck));
@@ -216,9 +217,6 @@ mod tests {
             State::Established(Established)
         );
         assert_eq!(syn_received(false).on_close(), syn_received(true));
-        assert_eq!(
-            syn_received(true).on_syn_acked(),
-            State::FinWait1(FinWait1)
-        );
+        assert_eq!(syn_received(true).on_syn_acked(), State::FinWait1(FinWait1));
     }
 }
