@@ -1,5 +1,5 @@
-//! What the fuzz targets check, one function for each. The corpora are replayed by an ordinary test
-//! of the crate `stack` as well.
+//! What the fuzz targets check, one function for each: `cargo +nightly fuzz run wire`, with
+//! cargo-fuzz. The corpora are replayed by an ordinary test of the crate `stack` as well.
 
 mod checks;
 
