@@ -445,3 +445,15 @@ pub struct SocketSettings {
     /// A connection's life.
     pub life: Life,
 }
+
+impl SocketSettings {
+    /// What "Nagle's algorithm on" means to the stack of these settings: Linux has Minshall's
+    /// variant, the others have the original.
+    #[must_use]
+    pub const fn usual_nagle(&self) -> Nagle {
+        match self.send.completion {
+            Completion::Linux => Nagle::Minshall,
+            Completion::Bsd | Completion::Winsock => Nagle::Rfc896,
+        }
+    }
+}

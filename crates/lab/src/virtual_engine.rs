@@ -125,7 +125,13 @@ impl Virtual {
         });
         for end in [End::Client, End::Server] {
             for (knob, value) in &spec_of(trial, end).settings {
-                set_knob(&mut machines, end, path.is_shared, (knob, value), &mut caveats);
+                set_knob(
+                    &mut machines,
+                    end,
+                    path.is_shared,
+                    (knob, value),
+                    &mut caveats,
+                );
             }
         }
         let costs = self.costs.unwrap_or(path.costs);
@@ -151,7 +157,11 @@ impl Virtual {
         world.start(b, Program::server(server));
         let client = client.program(trial, address, costs, End::Client);
         world.start(a, Program::client(client));
-        world.watch_limits(if sender(&trial.workload) == End::Client { a } else { b });
+        world.watch_limits(if sender(&trial.workload) == End::Client {
+            a
+        } else {
+            b
+        });
         VirtualRun {
             world,
             client: a,
@@ -168,7 +178,11 @@ impl VirtualRun {
     /// Shows the packets that the client sends and gets, or those of the server, to `tap`.
     pub fn add_tap(&mut self, at_client: bool, tap: fn() -> Box<dyn Tap>) {
         let (forward, reverse) = self.links;
-        let (out, back) = if at_client { (forward, reverse) } else { (reverse, forward) };
+        let (out, back) = if at_client {
+            (forward, reverse)
+        } else {
+            (reverse, forward)
+        };
         self.world.add_tap(out, Place::Entry, tap());
         self.world.add_tap(back, Place::Exit, tap());
     }
@@ -373,7 +387,13 @@ impl Machine {
     }
 
     /// `end`: an accepted socket does not inherit a cork.
-    fn program(self, trial: &Trial, address: SocketAddr, costs: HostCosts, end: End) -> ProgramSpec {
+    fn program(
+        self,
+        trial: &Trial,
+        address: SocketAddr,
+        costs: HostCosts,
+        end: End,
+    ) -> ProgramSpec {
         let mut settings = self.profile.settings;
         settings.small_writes.cork = self.corks && end == End::Client;
         let warmup = match trial.workload.amount() {

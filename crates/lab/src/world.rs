@@ -149,7 +149,8 @@ impl<A: App> World<A> {
     ) -> Result<LinkId, SpecError> {
         let link = self.hops.len();
         let member = self.members.len();
-        self.hops.push(Hop::new(spec, seed, (from.0, to.0), member)?);
+        self.hops
+            .push(Hop::new(spec, seed, (from.0, to.0), member)?);
         self.join(Member::Link(link));
         self.nodes[from.0].default_route.get_or_insert(link);
         Ok(LinkId(link))

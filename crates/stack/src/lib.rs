@@ -42,4 +42,4 @@ pub use packet::{
     Body, EcnMark, IcmpError, IcmpKind, Packet, Payload, Segment, SegmentOptions, Timestamps,
 };
 pub use pool::PoolState;
-pub use trace::{Trace, TraceEvent};
+pub use trace::{Trace, TraceEvent, TraceValue};

@@ -71,7 +71,10 @@ mod tests {
             assert!(is_at(offset, &piece));
             assert!(is_at(offset, &piece.to_vec()), "a copy");
             assert!(length < 8 || !is_at(offset + 1, &piece), "misplaced by one");
-            assert!(length < 8 || !is_at(offset + 1448, &piece), "misplaced by a segment");
+            assert!(
+                length < 8 || !is_at(offset + 1448, &piece),
+                "misplaced by a segment"
+            );
         }
         assert!(!asks_to_send(piece(0, 1)[0]));
         assert!(asks_to_send(role()[0]));

@@ -140,7 +140,11 @@ impl Program {
     }
 
     pub(crate) fn accounts(&self, host: &Host) -> BTreeMap<Ends, Account> {
-        let open = self.threads.iter().flatten().flat_map(|thread| &thread.flows);
+        let open = self
+            .threads
+            .iter()
+            .flatten()
+            .flat_map(|thread| &thread.flows);
         self.ledger.accounts(host, open)
     }
 

@@ -155,7 +155,11 @@ pub(super) fn client(workload: &Workload, index: u32, dialled_at: Instant) -> Bo
             reply,
             delayed_acks,
             ..
-        } => Box::new(AskQuotes::new((*writes, write_size.0), reply.0, *delayed_acks)),
+        } => Box::new(AskQuotes::new(
+            (*writes, write_size.0),
+            reply.0,
+            *delayed_acks,
+        )),
         Workload::Bursts {
             burst,
             idle,
@@ -205,7 +209,11 @@ pub(super) fn server(workload: &Workload, warmup: Duration) -> Box<dyn Script> {
             reply,
             delayed_acks,
             ..
-        } => Box::new(AnswerQuotes::new((*writes, write_size.0), reply.0, *delayed_acks)),
+        } => Box::new(AnswerQuotes::new(
+            (*writes, write_size.0),
+            reply.0,
+            *delayed_acks,
+        )),
         Workload::Bursts { burst, .. } => Box::new(ReceiveBursts::new(burst.0)),
     }
 }

@@ -4,8 +4,8 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use base::settings::SocketSettings;
 use base::Instant;
+use base::settings::SocketSettings;
 use bytes::Bytes;
 use stack::{Failure, Host, Payload, ReadError, SocketId, WriteError, WriteFlags};
 
@@ -44,7 +44,11 @@ enum State {
     /// The last call has returned.
     Returned(Done),
     /// In a call on the flow `on`.
-    In { on: usize, order: Order, part: Part },
+    In {
+        on: usize,
+        order: Order,
+        part: Part,
+    },
     Ended,
 }
 
@@ -135,7 +139,10 @@ impl Thread {
     /// All its connections.
     pub(super) fn sockets(&self) -> impl Iterator<Item = SocketId> + '_ {
         let dialling = self.dialling.map(|dialling| dialling.socket);
-        self.flows.iter().filter_map(|flow| flow.socket).chain(dialling)
+        self.flows
+            .iter()
+            .filter_map(|flow| flow.socket)
+            .chain(dialling)
     }
 
     /// Hears that a connection was opened.
@@ -308,8 +315,7 @@ impl Thread {
 
     fn await_data(&self, env: &Env<'_>) -> Call {
         let has_data = |flow: &Flow| {
-            flow.failed.is_some()
-                || flow.socket.is_some_and(|id| env.host.unread_bytes(id) > 0)
+            flow.failed.is_some() || flow.socket.is_some_and(|id| env.host.unread_bytes(id) > 0)
         };
         match self.flows.iter().position(has_data) {
             Some(on) => Call::Skipped(Done {
@@ -366,17 +372,14 @@ fn refused(flow: &Flow, order: Order, part: Part, error: WriteError) -> Call {
     match error {
         WriteError::Full | WriteError::NotConnected => Call::Blocked(order, part),
         WriteError::Failed(failure) => Call::Failed(failure.to_string()),
-        _ => Call::Failed(flow.failed.map_or_else(|| "it was closed".into(), |failure| failure.to_string())),
+        _ => Call::Failed(
+            flow.failed
+                .map_or_else(|| "it was closed".into(), |failure| failure.to_string()),
+        ),
     }
 }
 
-fn write_vector(
-    flow: &mut Flow,
-    id: SocketId,
-    pieces: u32,
-    bytes: u64,
-    env: &mut Env<'_>,
-) -> Call {
+fn write_vector(flow: &mut Flow, id: SocketId, pieces: u32, bytes: u64, env: &mut Env<'_>) -> Call {
     let chunks: Vec<Bytes> = (0..u64::from(pieces))
         .map(|index| pattern::piece(flow.written + index * bytes, bytes))
         .collect();
@@ -389,7 +392,12 @@ fn write_vector(
                 left => Call::Partly(Order::Write(left), Part::default(), taken as u64),
             }
         }
-        Err(error) => refused(flow, Order::WriteVector(pieces, bytes), Part::default(), error),
+        Err(error) => refused(
+            flow,
+            Order::WriteVector(pieces, bytes),
+            Part::default(),
+            error,
+        ),
     }
 }
 
@@ -416,7 +424,10 @@ fn read(flow: &mut Flow, id: SocketId, order: Order, part: Part, env: &mut Env<'
         Err(ReadError::Empty) => return Call::Blocked(order, part),
         Err(ReadError::Failed(failure)) => return Call::Failed(failure.to_string()),
         Err(_) => {
-            return Call::Failed(flow.failed.map_or_else(|| "it was closed".into(), |failure| failure.to_string()));
+            return Call::Failed(
+                flow.failed
+                    .map_or_else(|| "it was closed".into(), |failure| failure.to_string()),
+            );
         }
     };
     let got = u64::from(payload.len());
@@ -427,7 +438,10 @@ fn read(flow: &mut Flow, id: SocketId, order: Order, part: Part, env: &mut Env<'
             _ => Call::Returned(Done::default(), 0),
         };
     }
-    let first = payload.chunks().first().and_then(|chunk| chunk.first().copied());
+    let first = payload
+        .chunks()
+        .first()
+        .and_then(|chunk| chunk.first().copied());
     if flow.read == 0 && wanted == 1 && first.is_some_and(pattern::asks_to_send) {
         // No payload: the client says what this connection is for.
         return Call::Returned(Done { bytes: got, first }, got);

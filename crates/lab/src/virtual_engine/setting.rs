@@ -48,8 +48,12 @@ pub(super) fn apply(machine: &mut Machine, knob: &str, value: &KnobValue) -> Res
         ("link.txqueuelen", KnobValue::Number(packets)) => {
             machine.profile.system.txqueuelen = clamp(*packets);
         }
-        ("net.ipv4.tcp_rmem", KnobValue::Triple(sizes)) => triple(&mut settings.recv.buffer, *sizes),
-        ("net.ipv4.tcp_wmem", KnobValue::Triple(sizes)) => triple(&mut settings.send.buffer, *sizes),
+        ("net.ipv4.tcp_rmem", KnobValue::Triple(sizes)) => {
+            triple(&mut settings.recv.buffer, *sizes)
+        }
+        ("net.ipv4.tcp_wmem", KnobValue::Triple(sizes)) => {
+            triple(&mut settings.send.buffer, *sizes)
+        }
         ("net.ipv4.tcp_window_scaling", KnobValue::Flag(on)) => {
             settings.options.window_scaling = *on;
         }

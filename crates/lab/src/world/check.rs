@@ -35,8 +35,16 @@ impl<A: App> World<A> {
         );
         for station in stations() {
             let pool = station.host.pool();
-            let held: u32 = pool.by_owner.iter().map(|(_, one, other)| one + other).sum();
-            assert_eq!(pool.free + held, pool.buffers, "buffers of a pool: {pool:?}");
+            let held: u32 = pool
+                .by_owner
+                .iter()
+                .map(|(_, one, other)| one + other)
+                .sum();
+            assert_eq!(
+                pool.free + held,
+                pool.buffers,
+                "buffers of a pool: {pool:?}"
+            );
             assert!(station.backlog_segments() <= counts.received);
         }
     }
@@ -61,7 +69,10 @@ impl World<Program> {
             };
             let ends = format!("{remote} to {local} at {:?}: {peer:?}, {own:?}", self.now);
             // The byte that names a role is none of the payload.
-            assert!(own.read + own.unread <= peer.written + 1, "bytes made: {ends}");
+            assert!(
+                own.read + own.unread <= peer.written + 1,
+                "bytes made: {ends}"
+            );
             let acknowledged = peer.written.saturating_sub(peer.unacked);
             assert!(acknowledged <= own.read + own.unread, "bytes lost: {ends}");
             if own.saw_end {

@@ -37,7 +37,10 @@ impl LimitTimes {
         let times = self.times();
         let all: Duration = times.iter().map(|(_, time)| *time).sum();
         let share = |time: Duration| time.as_secs_f64() / all.as_secs_f64();
-        times.into_iter().map(|(limit, time)| (limit, share(time))).collect()
+        times
+            .into_iter()
+            .map(|(limit, time)| (limit, share(time)))
+            .collect()
     }
 }
 

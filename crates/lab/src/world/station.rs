@@ -129,11 +129,17 @@ impl<A: App> Station<A> {
     pub(super) fn deadline(&mut self) -> Option<Instant> {
         let app = self.app.as_mut().and_then(App::poll_timeout);
         let packet = self.backlog.front().map(|(at, _)| *at);
-        [self.host.poll_timeout(), app, packet].into_iter().flatten().min()
+        [self.host.poll_timeout(), app, packet]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Wire packets that wait to be taken in.
     pub(super) fn backlog_segments(&self) -> u64 {
-        self.backlog.iter().map(|(_, packet)| u64::from(packet.segments())).sum()
+        self.backlog
+            .iter()
+            .map(|(_, packet)| u64::from(packet.segments()))
+            .sum()
     }
 }

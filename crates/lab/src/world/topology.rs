@@ -36,8 +36,10 @@ pub fn chain<A: App>(
         let next = if is_last { b } else { world.add_router() };
         let there = world.add_link(here, next, forward.clone(), next_seed(&mut seed))?;
         let back = world.add_link(next, here, reverse.clone(), next_seed(&mut seed))?;
-        to_b.iter().for_each(|addr| world.add_route(here, *addr, there));
-        to_a.iter().for_each(|addr| world.add_route(next, *addr, back));
+        to_b.iter()
+            .for_each(|addr| world.add_route(here, *addr, there));
+        to_a.iter()
+            .for_each(|addr| world.add_route(next, *addr, back));
         first.get_or_insert(there);
         if is_last {
             return Ok((first.unwrap_or(there), back));
@@ -81,7 +83,9 @@ pub fn dumbbell<A: App>(
             let host = world.add_host(config, HostCosts::NONE);
             world.add_link(host, router, access.clone(), next_seed(&mut seed))?;
             let link = world.add_link(router, host, access.clone(), next_seed(&mut seed))?;
-            addrs.iter().for_each(|addr| world.add_route(router, *addr, link));
+            addrs
+                .iter()
+                .for_each(|addr| world.add_route(router, *addr, link));
             Ok(host)
         };
         configs.into_iter().map(add).collect()

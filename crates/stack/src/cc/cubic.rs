@@ -95,7 +95,10 @@ impl Cubic {
         }
         let tick = now.as_nanos() / TICK.as_nanos() as u64;
         let (unchanged, same_tick) = match self.computed {
-            Some((at, then)) => (at == window && tick - then <= TICKS_UNCHANGED, tick == then),
+            Some((at, then)) => (
+                at == window && tick.saturating_sub(then) <= TICKS_UNCHANGED,
+                tick == then,
+            ),
             None => (false, false),
         };
         if unchanged {
@@ -120,9 +123,8 @@ impl Cubic {
         }
         if let Some(epoch) = &mut self.epoch {
             let ahead = epoch.reno_window(window).saturating_sub(window);
-            if ahead > 0 {
-                self.every = self.every.min(window / ahead);
-            }
+            let reno = window.checked_div(ahead).unwrap_or(u32::MAX);
+            self.every = self.every.min(reno);
         }
         // At most half of the window per round trip.
         self.every = self.every.max(2);

@@ -6,6 +6,7 @@
 //!
 //! Reading list: RFC 5681, RFC 9438 (CUBIC), RFC 9406 (HyStart++), Linux `struct tcp_congestion_ops`.
 
+mod bbr;
 mod cubic;
 mod hystart;
 mod newreno;
@@ -20,6 +21,7 @@ use core::time::Duration;
 use base::settings::{Congestion, CongestionName};
 use base::{BbrState, CongestionState, Instant, Rate, Rng};
 
+pub use bbr::Bbr;
 pub use cubic::Cubic;
 pub use newreno::NewReno;
 pub use unlimited::Unlimited;
@@ -222,11 +224,11 @@ pub trait CongestionControl: Debug + Send {
 
 /// Makes the controller that `settings` name. `rng` decides BBR's phase, nothing else.
 #[must_use]
-pub fn make(settings: &Congestion, _rng: &mut Rng) -> Box<dyn CongestionControl> {
+pub fn make(settings: &Congestion, rng: &mut Rng) -> Box<dyn CongestionControl> {
     match settings.name {
         CongestionName::NewReno => Box::new(NewReno::new(settings.byte_counting)),
         CongestionName::Cubic => Box::new(Cubic::new(settings.hystart, settings.byte_counting)),
-        CongestionName::Bbr => unimplemented!(),
+        CongestionName::Bbr => Box::new(Bbr::new(Rng::new(rng.next_u64(), "bbr"))),
         CongestionName::None => Box::new(Unlimited),
     }
 }

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use core::net::SocketAddr;
 
 use base::settings::SocketSettings;
-use base::{FlowSample, Instant};
+use base::{FlowSample, Instant, KnobError, KnobValue, find_knob};
 use bytes::Bytes;
 
 use super::sockets::Kind;
@@ -256,6 +256,37 @@ impl Host {
         self.sockets.remove(id);
     }
 
+    /// Sets a knob of [`base::KNOBS`] on a living connection, or on a listener for the connections
+    /// to come.
+    ///
+    /// # Errors
+    /// [`KnobError`]: no such knob, none of this stack's, or a value out of its range.
+    pub fn set(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        knob: &str,
+        value: &KnobValue,
+    ) -> Result<(), KnobError> {
+        let knob = find_knob(knob)?;
+        let mut result = Ok(());
+        self.configure(now, id, |settings| {
+            result = knob.set(settings, value);
+        });
+        result
+    }
+
+    /// The value of a knob.
+    ///
+    /// # Errors
+    /// [`KnobError`]: no such knob, or none of this stack's.
+    pub fn get(&self, id: SocketId, knob: &str) -> Result<Option<KnobValue>, KnobError> {
+        let knob = find_knob(knob)?;
+        self.settings(id)
+            .map(|settings| knob.get(settings))
+            .transpose()
+    }
+
     /// All settings of a connection.
     #[must_use]
     pub fn settings(&self, id: SocketId) -> Option<&SocketSettings> {
@@ -299,7 +330,7 @@ impl Host {
 
     /// Why a connection does not send more at this moment, and until when at the latest.
     #[must_use]
-    pub fn limit(&self, now: Instant, id: SocketId) -> Option<Wait> {
+    pub fn limit(&self, _now: Instant, id: SocketId) -> Option<Wait> {
         self.sockets.look(id).map(|connection| connection.wait())
     }
 

@@ -90,7 +90,8 @@ impl LossRecovery {
             }
             return AckOutcome::default();
         }
-        self.rack.adapt(pass.sample.prior_delivered(), self.rate.delivered());
+        self.rack
+            .adapt(pass.sample.prior_delivered(), self.rate.delivered());
         self.process_probe_ack(input, &pass);
         let is_news = input.has_data || input.is_window_update || pass.acked > 0;
         let is_plain = is_news && !(pass.has_sacked || pass.ece || pass.is_dsack);
@@ -115,7 +116,6 @@ impl LossRecovery {
             is_duplicate: pass.duplicates > 0,
             may_send: pass.is_progress || delivered > 0 || lost > 0 || pass.duplicates > 0,
             set_cwr: self.reduced,
-            mtu_probe_lost: core::mem::take(&mut self.mtu_probe_lost),
         }
     }
 
@@ -176,6 +176,7 @@ impl LossRecovery {
         {
             self.on_reordering(pass.lowest_original);
         }
+        pass.lowest_original = u64::MAX;
     }
 
     fn process_sack_block(&mut self, block: (u64, u64), pass: &mut Pass) {
@@ -226,14 +227,11 @@ impl LossRecovery {
         let (now, high, min_rtt) = (pass.now, self.high, self.rtt.min_rtt());
         let uses_sack = self.uses_sack();
         let echo = pass.echo.filter(|_| self.timestamps);
-        let (rack, rate, mss) = (&mut self.rack, &mut self.rate, self.mss);
-        let mut is_short = ack - pass.prior_una < u64::from(mss);
+        let (rack, rate) = (&mut self.rack, &mut self.rate);
         let mut fresh = 0;
-        let prior_una = pass.prior_una;
         let acked = self.board.acknowledge(ack, |piece| {
             let record = piece.record;
             fresh += piece.packets;
-            is_short &= piece.is_whole && piece.start == prior_una;
             if record.was_repeated {
                 pass.repeated_acked = true;
             } else if piece.packets > 0 {
@@ -259,9 +257,6 @@ impl LossRecovery {
         } else {
             self.remove_duplicates(acked, pass.ece);
             pass.original_arrived &= !pass.repeated_acked;
-        }
-        if self.probe.high.is_none() && self.mtu_probe.is_some_and(|(_, end)| ack >= end) {
-            self.mtu_probe = None;
         }
     }
 
@@ -308,7 +303,11 @@ impl LossRecovery {
     fn update_rtt(&mut self, input: &AckInput<'_>, pass: &mut Pass) {
         let now = pass.now;
         let since = |sent: Option<Instant>| sent.map(|sent| now.since(sent));
-        let acked = if pass.repeated_acked { SentSpan::default() } else { pass.acked_sent };
+        let acked = if pass.repeated_acked {
+            SentSpan::default()
+        } else {
+            pass.acked_sent
+        };
         let mut smooth = since(acked.first);
         let mut latest = since(acked.last);
         if let Some(sacked) = pass.sacked_sent.last {
@@ -316,7 +315,9 @@ impl LossRecovery {
         }
         smooth = smooth.or(since(pass.sacked_sent.first));
         if smooth.is_none() && pass.acked > 0 {
-            smooth = input.timestamp_rtt.map(|rtt| rtt.max(Duration::from_millis(1)));
+            smooth = input
+                .timestamp_rtt
+                .map(|rtt| rtt.max(Duration::from_millis(1)));
             latest = smooth;
         }
         pass.latest_rtt = latest;
@@ -326,8 +327,10 @@ impl LossRecovery {
             && pass.prior_sacked == 0
             && !pass.has_sacked
             && self.board.una() - pass.prior_una < u64::from(self.mss);
-        self.rtt.on_min_sample(now, latest.unwrap_or(smooth), is_delayed);
-        self.rtt.on_sample(smooth, self.board.una(), self.board.next());
+        self.rtt
+            .on_min_sample(now, latest.unwrap_or(smooth), is_delayed);
+        self.rtt
+            .on_sample(smooth, self.board.una(), self.board.next());
         // What was SACKed left before the first unaccounted packet did: the timer may start anew
         // without being put off for ever.
         let sack_rtt = since(pass.sacked_sent.first);
@@ -362,16 +365,13 @@ impl LossRecovery {
 
     /// Linux `tcp_cong_control`.
     fn control_congestion(&mut self, pass: &Pass, delivered: u32, lost: u32) {
-        let rate =
-            self.rate.finish(pass.now, &pass.sample, delivered, lost, self.rtt.min_rtt());
+        let rate = self
+            .rate
+            .finish(pass.now, &pass.sample, delivered, lost, self.rtt.min_rtt());
         if delivered > 0 || pass.acked > 0 || lost > 0 {
-            let acked = match self.congestion.byte_counting {
-                true => pass.acked,
-                false => pass.acked.min(1),
-            };
             let sample = AckSample {
                 now: pass.now,
-                acked,
+                acked: pass.acked,
                 delivered,
                 delivered_total: self.rate.delivered(),
                 lost,

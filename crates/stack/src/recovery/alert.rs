@@ -10,6 +10,7 @@ use super::LossRecovery;
 use super::ack::Pass;
 use super::prr::Prr;
 use super::rack::ReorderInput;
+use super::records::Expired;
 use crate::cc::SSTHRESH_INFINITE;
 
 impl LossRecovery {
@@ -90,20 +91,15 @@ impl LossRecovery {
             }
             self.add_duplicates(pass);
         }
-        if matches!(self.state, CongestionState::Open | CongestionState::Disorder) {
+        if matches!(
+            self.state,
+            CongestionState::Open | CongestionState::Disorder
+        ) {
             self.try_undo_dsack();
         }
         self.identify_losses(pass);
         if !self.is_time_to_recover() {
             self.try_to_open(pass);
-            return;
-        }
-        if let Some((start, end)) = self.mtu_probe
-            && self.state != CongestionState::Loss
-            && self.board.una() == start
-        {
-            self.mtu_probe_lost = true;
-            self.on_mtu_probe_lost(start, end);
             return;
         }
         self.enter_recovery(pass.now, pass.ece);
@@ -130,27 +126,28 @@ impl LossRecovery {
             return;
         }
         if !self.uses_sack() {
-            let is_before =
-                !matches!(self.state, CongestionState::Recovery | CongestionState::Loss);
+            let is_before = !matches!(
+                self.state,
+                CongestionState::Recovery | CongestionState::Loss
+            );
             let is_third = is_before && self.board.sacked() >= self.reordering;
             if is_third || (self.state == CongestionState::Recovery && pass.is_progress) {
                 self.board.mark_head_lost();
             }
         } else if self.uses_rack() {
             if core::mem::take(&mut self.rack.is_advanced) {
-                pass.lost_repetition |= self.look_for_expired(pass.now);
-                if self.is_waiting_for_order() {
-                    pass.sets_timer = false;
-                }
+                let expired = self.look_for_expired(pass.now);
+                pass.lost_repetition |= expired.lost_repetition;
+                // The timer waits for what may still come.
+                pass.sets_timer &= expired.waiting.is_none();
             }
         } else {
             self.board.mark_by_count(self.reordering);
         }
     }
 
-    /// RACK: marks what is overdue, and arms the timer for what may still come. Returns whether
-    /// a repetition was lost.
-    pub(super) fn look_for_expired(&mut self, now: Instant) -> bool {
+    /// RACK: marks what is overdue, and arms the timer for what may still come.
+    pub(super) fn look_for_expired(&mut self, now: Instant) -> Expired {
         let window = self.rack.reorder_window(&ReorderInput {
             reordering_seen: self.stats.reordering_seen > 0,
             is_recovering: matches!(
@@ -170,7 +167,7 @@ impl LossRecovery {
         if let Some(sent) = expired.waiting {
             self.arm_reorder(now, (sent + patience).since(now));
         }
-        expired.lost_repetition
+        expired
     }
 
     /// Linux `tcp_time_to_recover`. With SACK the count is contained in RACK's window.
@@ -213,7 +210,8 @@ impl LossRecovery {
             self.undo.forget_repetitions();
         }
         let probes = u32::from(self.probe.high.is_some() && self.probe.is_repeat);
-        self.undo.begin(self.board.una(), self.board.repeated() + probes);
+        self.undo
+            .begin(self.board.una(), self.board.repeated() + probes);
         if !self.is_reducing() {
             self.prior_ssthresh = if ece { 0 } else { self.current_ssthresh() };
             self.begin_reduction(now);
@@ -225,7 +223,10 @@ impl LossRecovery {
     /// Linux `tcp_enter_cwr`.
     pub(super) fn enter_cwr(&mut self, now: Instant) {
         self.prior_ssthresh = 0;
-        if matches!(self.state, CongestionState::Open | CongestionState::Disorder) {
+        if matches!(
+            self.state,
+            CongestionState::Open | CongestionState::Disorder
+        ) {
             self.undo.end();
             self.begin_reduction(now);
             self.state = CongestionState::Cwr;

@@ -81,8 +81,6 @@ pub(crate) struct AckOutcome {
     /// The window was reduced: where ECN was agreed, the next data segment carries CWR (RFC 3168
     /// section 6.1.2).
     pub(crate) set_cwr: bool,
-    /// The MTU probe was lost, and only that.
-    pub(crate) mtu_probe_lost: bool,
 }
 
 /// Which of the recovery timers is due.
@@ -194,10 +192,7 @@ pub(crate) struct LossRecovery {
     forces_repetition: bool,
     reduced: bool,
     probe: TailProbe,
-    mtu_probe: Option<(u64, u64)>,
-    mtu_probe_lost: bool,
     last_sent: Option<Instant>,
-    segments_sent: u64,
     pacing_rate: Rate,
     dsacked_packets: u64,
     stats: RecoveryStats,
@@ -239,10 +234,7 @@ impl LossRecovery {
             forces_repetition: false,
             reduced: false,
             probe: TailProbe::default(),
-            mtu_probe: None,
-            mtu_probe_lost: false,
             last_sent: None,
-            segments_sent: 0,
             pacing_rate: Rate::default(),
             dsacked_packets: 0,
             stats: RecoveryStats::default(),
@@ -280,6 +272,7 @@ impl LossRecovery {
             self.window.cwnd = 1;
         }
         self.usage.reset(now);
+        self.cc.on_start(&mut self.window, now);
         self.update_pacing_rate();
     }
 
@@ -296,9 +289,10 @@ impl LossRecovery {
     }
 
     /// Another controller takes the window over as it is.
-    pub(crate) fn set_congestion(&mut self, cc: Box<dyn CongestionControl>) {
+    pub(crate) fn set_congestion(&mut self, now: Instant, cc: Box<dyn CongestionControl>) {
         self.cc = cc;
         self.window.credit = 0;
+        self.cc.on_start(&mut self.window, now);
         self.update_pacing_rate();
     }
 
@@ -308,15 +302,23 @@ impl LossRecovery {
         self.update_pacing_rate();
     }
 
-    /// `start..end` left for the first time; where `has_fin`, the last offset is the FIN's.
-    pub(crate) fn on_transmit(&mut self, now: Instant, start: u64, end: u64, has_fin: bool) {
+    /// `start..end` left for the first time, in segments of `segment` bytes (0: as one); where
+    /// `has_fin`, the last offset is the FIN's.
+    pub(crate) fn on_transmit(
+        &mut self,
+        now: Instant,
+        (start, end): (u64, u64),
+        segment: u32,
+        has_fin: bool,
+    ) {
         debug_assert_eq!(start, self.board.next(), "data leaves in order");
         let is_first = self.board.packets_out() == 0;
         let before = self.board.packets_out();
         let state = self.rate.on_sent(now, is_first);
-        self.board.transmit(now, end, self.mss, has_fin, state);
+        let whole = u32::try_from(end - start).unwrap_or(u32::MAX);
+        let segment = if segment == 0 { whole } else { segment };
+        self.board.transmit(now, end, segment, has_fin, state);
         let packets = self.board.packets_out() - before;
-        self.segments_sent += u64::from(packets);
         self.last_sent = Some(now);
         if self.is_reducing() {
             self.prr.out += u64::from(packets);
@@ -335,10 +337,11 @@ impl LossRecovery {
     pub(crate) fn on_retransmit(&mut self, now: Instant, start: u64, end: u64, timestamp: u32) {
         let state = self.rate.on_sent(now, false);
         let is_head = start <= self.board.una();
-        let packets = self.board.repeat(now, (start, end), self.mss, timestamp, state);
+        let packets = self
+            .board
+            .repeat(now, (start, end), self.mss, timestamp, state);
         self.undo.on_repeat(packets, timestamp);
         self.forces_repetition = false;
-        self.segments_sent += u64::from(packets);
         self.stats.retransmitted_packets += u64::from(packets);
         self.stats.retransmitted_bytes += end - start;
         self.last_sent = Some(now);
@@ -375,11 +378,6 @@ impl LossRecovery {
             in_flight += self.board.sacked();
         }
         self.window.cwnd.saturating_sub(in_flight)
-    }
-
-    /// An MTU probe of `start..end` is out; its loss is no sign of congestion. `None`: it ended.
-    pub(crate) fn watch_mtu_probe(&mut self, range: Option<(u64, u64)>) {
-        self.mtu_probe = range;
     }
 
     /// First unacknowledged offset.

@@ -54,7 +54,10 @@ mod tests {
 
     #[test]
     fn vectors() {
-        let mut prr = Prr { delivered: 2, out: 1 };
+        let mut prr = Prr {
+            delivered: 2,
+            out: 1,
+        };
         let input = PrrInput {
             ssthresh: 70,
             prior_cwnd: 100,
@@ -63,8 +66,16 @@ mod tests {
             is_progress: false,
         };
         assert_eq!(prr.on_ack(&input), 92, "T19");
-        let mut prr = Prr { delivered: 28, out: 28 };
-        let input = PrrInput { in_flight: 60, delivered: 2, is_progress: true, ..input };
+        let mut prr = Prr {
+            delivered: 28,
+            out: 28,
+        };
+        let input = PrrInput {
+            in_flight: 60,
+            delivered: 2,
+            is_progress: true,
+            ..input
+        };
         assert_eq!(prr.on_ack(&input), 63, "T20");
     }
 

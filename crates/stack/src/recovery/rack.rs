@@ -95,7 +95,9 @@ impl Rack {
 
     /// An ACK was processed whose sample reaches back to `prior_delivered`.
     pub(super) fn adapt(&mut self, prior_delivered: Option<u64>, delivered: u64) {
-        let Some(prior_delivered) = prior_delivered else { return };
+        let Some(prior_delivered) = prior_delivered else {
+            return;
+        };
         if prior_delivered < self.widened_at {
             // It answers what was sent before the window was widened.
             self.dsack_seen = false;
@@ -146,10 +148,20 @@ mod tests {
         let rack = Rack::default();
         assert_eq!(rack.reorder_window(&input(false, 2)), millis(10), "T16");
         assert_eq!(rack.reorder_window(&input(false, 3)), Duration::ZERO, "T17");
-        let rack = Rack { steps: 3, ..Rack::default() };
+        let rack = Rack {
+            steps: 3,
+            ..Rack::default()
+        };
         assert_eq!(rack.reorder_window(&input(true, 3)), millis(30), "T18");
-        let rack = Rack { steps: 9, ..Rack::default() };
-        assert_eq!(rack.reorder_window(&input(true, 3)), millis(44), "at most srtt");
+        let rack = Rack {
+            steps: 9,
+            ..Rack::default()
+        };
+        assert_eq!(
+            rack.reorder_window(&input(true, 3)),
+            millis(44),
+            "at most srtt"
+        );
     }
 
     #[test]

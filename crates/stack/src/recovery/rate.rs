@@ -107,7 +107,10 @@ impl RateSampler {
         losses: u32,
         min_rtt: Option<Duration>,
     ) -> Option<RateSample> {
-        if self.app_limited_until.is_some_and(|until| self.delivered > until) {
+        if self
+            .app_limited_until
+            .is_some_and(|until| self.delivered > until)
+        {
             self.app_limited_until = None;
         }
         if newly_delivered > 0 {
@@ -115,8 +118,7 @@ impl RateSampler {
         }
         let prior = pending.prior?;
         let interval = pending.send_interval.max(now.since(prior.delivered_at));
-        if interval.is_zero() || min_rtt.is_some_and(|min| interval.as_micros() < min.as_micros())
-        {
+        if interval.is_zero() || min_rtt.is_some_and(|min| interval.as_micros() < min.as_micros()) {
             return None;
         }
         let delivered = u32::try_from(self.delivered - prior.delivered).unwrap_or(u32::MAX);
@@ -167,9 +169,15 @@ mod tests {
         rate.on_delivered(&mut pending, at(4), 200, &second);
         rate.count(2, false);
         let sample = rate.finish(at(10), &pending, 2, 0, None).unwrap();
-        assert_eq!((sample.delivered, sample.interval), (2, Duration::from_millis(10)));
+        assert_eq!(
+            (sample.delivered, sample.interval),
+            (2, Duration::from_millis(10))
+        );
         // 2 x 1000 bytes in 10 ms.
-        assert_eq!(rate.rate(1000), Some((Rate::from_bytes_per_second(200_000), false)));
+        assert_eq!(
+            rate.rate(1000),
+            Some((Rate::from_bytes_per_second(200_000), false))
+        );
     }
 
     #[test]
@@ -180,8 +188,15 @@ mod tests {
         let mut pending = PendingSample::default();
         rate.on_delivered(&mut pending, at(0), 1, &state);
         rate.count(4, false);
-        assert!(rate.finish(at(10), &pending, 4, 0, None).unwrap().is_app_limited);
-        assert!(!rate.on_sent(at(11), true).is_app_limited, "the bubble is gone");
+        assert!(
+            rate.finish(at(10), &pending, 4, 0, None)
+                .unwrap()
+                .is_app_limited
+        );
+        assert!(
+            !rate.on_sent(at(11), true).is_app_limited,
+            "the bubble is gone"
+        );
     }
 
     #[test]

@@ -82,9 +82,9 @@ impl RttEstimator {
         (self.srtt_8 > 0).then(|| Duration::from_micros(self.srtt_8 / 8))
     }
 
-    /// Mean deviation (Linux `tcpi_rttvar`).
-    pub(crate) fn variation(&self) -> Option<Duration> {
-        (self.srtt_8 > 0).then(|| Duration::from_micros(self.deviation_4 / 4))
+    /// Mean deviation (Linux `tcpi_rttvar`); zero before the first sample.
+    pub(crate) fn variation(&self) -> Duration {
+        Duration::from_micros(self.deviation_4 / 4)
     }
 
     /// Least round-trip time of the last five minutes.
@@ -334,7 +334,10 @@ mod tests {
         }
         assert_eq!(rtt.rto(), Duration::from_secs(120));
         rtt.on_sample(Duration::from_millis(10), 1, 1);
-        assert_eq!((rtt.rto(), rtt.backoff()), (Duration::from_millis(207) + Duration::from_millis(3), 0));
+        assert_eq!(
+            (rtt.rto(), rtt.backoff()),
+            (Duration::from_millis(207) + Duration::from_millis(3), 0)
+        );
     }
 
     #[test]

@@ -43,8 +43,10 @@ impl LossRecovery {
     }
 
     fn enter_loss(&mut self, now: Instant) {
-        let is_new =
-            !matches!(self.state, CongestionState::Recovery | CongestionState::Loss);
+        let is_new = !matches!(
+            self.state,
+            CongestionState::Recovery | CongestionState::Loss
+        );
         self.mark_timed_out(now);
         let is_first_of_window = matches!(
             self.state,
@@ -67,9 +69,7 @@ impl LossRecovery {
             // So many duplicates and still a timeout: the degree of reordering is too high.
             self.reordering = self.reordering.min(self.settings.dupack_threshold);
         }
-        self.is_frto = self.settings.frto
-            && (is_new || self.timeouts > 0)
-            && self.mtu_probe.is_none();
+        self.is_frto = self.settings.frto && (is_new || self.timeouts > 0);
         self.state = CongestionState::Loss;
         self.high = self.board.next();
         self.reduced = true;
@@ -88,7 +88,8 @@ impl LossRecovery {
         }
         let rtt = self.rack.rtt;
         let knows_time = self.uses_rack();
-        self.board.mark_all_lost(|sent| knows_time && sent + rtt > now);
+        self.board
+            .mark_all_lost(|sent| knows_time && sent + rtt > now);
     }
 
     /// RACK's reordering window ended: what was overtaken and did not come is lost.
@@ -158,7 +159,10 @@ impl LossRecovery {
     /// The whole timeout from now on.
     pub(super) fn arm_retransmit(&mut self, now: Instant) {
         self.timer = (self.board.packets_out() > 0).then(|| {
-            (RecoveryTimer::Retransmit, self.tick.expiry(now, self.rtt.rto()))
+            (
+                RecoveryTimer::Retransmit,
+                self.tick.expiry(now, self.rtt.rto()),
+            )
         });
     }
 
@@ -182,11 +186,6 @@ impl LossRecovery {
         self.timer = Some((RecoveryTimer::Reorder, self.tick.expiry(now, wait)));
     }
 
-    /// RACK waits for its timer, which an ACK does not put off.
-    pub(super) fn is_waiting_for_order(&self) -> bool {
-        matches!(self.timer, Some((RecoveryTimer::Reorder, _)))
-    }
-
     /// The first byte that the peer misses is one that it had SACKed: soon a timeout tests
     /// whether it means it (Linux `tcp_check_sack_reneging`).
     pub(super) fn arm_for_reneging(&mut self, now: Instant) {
@@ -208,8 +207,16 @@ impl LossRecovery {
             Some(srtt) => srtt * 2 + WAIT_MIN,
             None => PROBE_WITHOUT_RTT,
         };
-        let bound = if is_ack { self.rtt.rto() } else { self.timeout_left(now) };
-        let wait = if bound.is_zero() { wait } else { wait.min(bound) };
+        let bound = if is_ack {
+            self.rtt.rto()
+        } else {
+            self.timeout_left(now)
+        };
+        let wait = if bound.is_zero() {
+            wait
+        } else {
+            wait.min(bound)
+        };
         self.timer = Some((RecoveryTimer::LossProbe, self.tick.expiry(now, wait)));
         true
     }

@@ -80,11 +80,12 @@ impl LossRecovery {
     fn was_late(&self, echo: Option<u32>) -> bool {
         // Without SACK the mark of the first repetition may have been cleared at `high`.
         let is_certain = self.uses_sack() || self.board.una() < self.high;
-        self.undo.was_late(echo.filter(|_| self.timestamps), is_certain)
+        self.undo
+            .was_late(echo.filter(|_| self.timestamps), is_certain)
     }
 
     /// Linux `tcp_undo_cwnd_reduction`.
-    fn undo_reduction(&mut self, unmark: bool) {
+    pub(super) fn undo_reduction(&mut self, unmark: bool) {
         if unmark {
             self.board.unmark_lost();
         }
@@ -225,7 +226,10 @@ mod tests {
         undo.on_repeat(2, 7);
         undo.on_duplicate(200, 1);
         undo.on_duplicate(90, 1);
-        assert!(!undo.is_all_duplicate(), "the second one is of an older time");
+        assert!(
+            !undo.is_all_duplicate(),
+            "the second one is of an older time"
+        );
         undo.on_duplicate(300, 1);
         assert!(undo.is_all_duplicate());
     }

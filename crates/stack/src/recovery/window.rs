@@ -10,8 +10,6 @@ use base::{CongestionState, Instant, Rate};
 
 use super::LossRecovery;
 
-/// Segments at the start of a connection that are never paced (Linux).
-const UNPACED_SEGMENTS: u64 = 10;
 /// How long a window that is not used stays as it is (RFC 7661 section 4.4.3).
 const UNVALIDATED_MAX: Duration = Duration::from_secs(300);
 /// Least time over which the used window is measured (RFC 7661 section 4.2).
@@ -45,7 +43,10 @@ struct Pipe {
 
 impl Usage {
     pub(super) fn reset(&mut self, now: Instant) {
-        *self = Self { limited_at: now, ..Self::default() };
+        *self = Self {
+            limited_at: now,
+            ..Self::default()
+        };
         self.pipe.round_began = now;
         self.pipe.period_began = now;
     }
@@ -83,7 +84,9 @@ impl LossRecovery {
         if self.board.packets_out() > 0 || self.usage.restarted_for == self.last_sent {
             return;
         }
-        let Some(last_sent) = self.last_sent else { return };
+        let Some(last_sent) = self.last_sent else {
+            return;
+        };
         self.usage.restarted_for = Some(last_sent);
         let idle = now.since(last_sent);
         let rto = self.rtt.rto();
@@ -117,6 +120,11 @@ impl LossRecovery {
         is_window_limited: bool,
         writer_waits: bool,
     ) {
+        if self.holds_repetitions && self.board.next() <= self.high {
+            // There was no new data after all: the test of the timeout ends.
+            self.holds_repetitions = false;
+            self.is_frto = false;
+        }
         let out = self.board.packets_out();
         let is_limited = is_window_limited || self.board.in_flight() >= self.window.cwnd;
         let is_new_round = self.board.una() >= self.usage.round_end;
@@ -205,9 +213,12 @@ impl LossRecovery {
         }
     }
 
-    /// `start..end` was an MTU probe and is lost, which is no sign of congestion.
+    /// `start..end` was an MTU probe and is lost, which is no sign of congestion: a recovery that
+    /// began with it is taken back.
     pub(crate) fn on_mtu_probe_lost(&mut self, start: u64, end: u64) {
-        self.mtu_probe = None;
+        if self.state == CongestionState::Recovery && self.undo.marker == Some(start) {
+            self.undo_reduction(false);
+        }
         let start = start.max(self.board.una());
         if start < end {
             self.board.mark_all_in(start, end);
@@ -232,7 +243,9 @@ impl LossRecovery {
 
     /// The rate at which packets are spread, or would be (rule 6.8).
     pub(crate) fn pacing_rate(&self) -> Rate {
-        self.cc.pacing_rate().map_or(self.pacing_rate, |rate| self.bounded(rate))
+        self.cc
+            .pacing_rate()
+            .map_or(self.pacing_rate, |rate| self.bounded(rate))
     }
 
     /// Whether packets of this connection are spread at that rate.
@@ -240,16 +253,6 @@ impl LossRecovery {
         self.congestion.pacing
             || self.congestion.pacing_rate_max.is_some()
             || self.cc.pacing_rate().is_some()
-    }
-
-    /// How long nothing may leave after `bytes` did; zero where it is not paced.
-    pub(crate) fn pacing_gap(&self, bytes: u64) -> Duration {
-        let rate = self.pacing_rate();
-        let is_early = self.segments_sent < UNPACED_SEGMENTS;
-        if !self.is_paced() || is_early || rate == Rate::default() {
-            return Duration::ZERO;
-        }
-        rate.serialize(bytes, 0).0
     }
 
     /// Linux `tcp_update_pacing_rate`.
@@ -268,6 +271,8 @@ impl LossRecovery {
     }
 
     fn bounded(&self, rate: Rate) -> Rate {
-        self.congestion.pacing_rate_max.map_or(rate, |max| rate.min(max))
+        self.congestion
+            .pacing_rate_max
+            .map_or(rate, |max| rate.min(max))
     }
 }

@@ -135,7 +135,7 @@ impl Buffer {
 
     /// Window that `space` bytes of memory give (Linux `tcp_win_from_space`).
     pub(super) fn window_of(&self, space: u32) -> u32 {
-        (u64::from(space) * u64::from(self.ratio) >> 8) as u32
+        ((u64::from(space) * u64::from(self.ratio)) >> 8) as u32
     }
 
     /// Memory that a window needs (Linux `tcp_space_from_win`).
@@ -228,10 +228,10 @@ impl Buffer {
         &self.settings
     }
 
-    /// Packets that may be kept whatever they are charged: a peer that sends single bytes costs
-    /// no more than a few times the buffer.
+    /// Packets that either queue may hold whatever they are charged: a peer that sends single bytes
+    /// costs no more than a few times the buffer.
     pub(super) const fn packets_max(&self) -> usize {
-        (self.bytes / 128) as usize + 64
+        (self.bytes / 256) as usize + 32
     }
 
     #[cfg(test)]

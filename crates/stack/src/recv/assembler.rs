@@ -62,6 +62,8 @@ pub(super) struct Assembler {
     range_bytes: u64,
     range_packets: usize,
     segments: u32,
+    /// Packets taken since the last collapse.
+    uncollapsed: usize,
     /// An offset in each of the ranges that changed last, the latest first.
     recent: SmallVec<[u64; RECENT_MAX]>,
 }
@@ -79,6 +81,7 @@ impl Assembler {
             range_bytes: 0,
             range_packets: 0,
             segments: 0,
+            uncollapsed: 0,
             recent: SmallVec::new(),
         }
     }
@@ -89,6 +92,7 @@ impl Assembler {
         self.next = held.end();
         self.ready_charge = self.ready_charge.saturating_add(held.charge);
         self.segments += held.segments;
+        self.uncollapsed += 1;
         self.ready.push_back(held);
     }
 
@@ -144,6 +148,7 @@ impl Assembler {
         self.range_bytes += u64::from(held.payload.len());
         self.range_packets += 1;
         self.segments += held.segments;
+        self.uncollapsed += 1;
         range.held.push_back(held);
     }
 
@@ -232,6 +237,7 @@ impl Assembler {
     /// much before, is charged. Returns how many packets fewer there are.
     pub(super) fn collapse(&mut self, charge_of: impl Fn(u32, u32) -> u32) -> u64 {
         let before = self.packets();
+        self.uncollapsed = 0;
         collapse_queue(&mut self.ready, &charge_of);
         self.ready_charge = self.ready.iter().map(|held| held.charge).sum();
         for range in self.ranges.values_mut() {
@@ -280,7 +286,7 @@ impl Assembler {
     pub(super) fn span(&self) -> u64 {
         self.ranges
             .last_key_value()
-            .map_or(0, |(_, range)| range.end - self.next)
+            .map_or(0, |(_, range)| range.end.saturating_sub(self.next))
     }
 
     pub(super) const fn ready_charge(&self) -> u32 {
@@ -295,8 +301,24 @@ impl Assembler {
         self.range_bytes
     }
 
-    pub(super) fn packets(&self) -> usize {
+    fn packets(&self) -> usize {
         self.ready.len() + self.range_packets
+    }
+
+    /// Packets that wait to be read.
+    pub(super) fn ready_packets(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Packets behind gaps.
+    pub(super) const fn range_packets(&self) -> usize {
+        self.range_packets
+    }
+
+    /// Whether enough came since the last collapse to pay for another: a full buffer must not
+    /// cost a pass over all packets for each that arrives.
+    pub(super) fn is_collapse_worthwhile(&self) -> bool {
+        self.uncollapsed > self.packets() / 8
     }
 
     pub(super) const fn segments(&self) -> u32 {

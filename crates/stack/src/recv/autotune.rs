@@ -17,6 +17,9 @@ const INTERVAL_MAX: Duration = Duration::from_secs(1);
 /// Round-trip time below which Linux 6.19 grows more slowly (`tcp_rcvbuf_low_rtt`), in us.
 const LOW_RTT_MICROS: u64 = 1000;
 
+/// Longest round-trip time that is believed, about a day.
+const MICROS_MAX: u128 = 1 << 37;
+
 /// State of automatic sizing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Autotune {
@@ -81,7 +84,7 @@ impl Autotune {
             if next < offset {
                 return;
             }
-            let micros = (now.since(since).as_nanos() / 1000) as u64;
+            let micros = now.since(since).as_micros().min(MICROS_MAX) as u64;
             self.sample_by_window(micros.max(1));
         }
         self.mark = Some((next + u64::from(offered), now));
@@ -98,7 +101,7 @@ impl Autotune {
         if self.last_echo.replace(echo) == Some(echo) {
             return;
         }
-        let micros = rtt.as_micros().min(u128::from(u64::MAX >> 4)) as u64;
+        let micros = rtt.as_micros().min(MICROS_MAX) as u64;
         if micros == 0 {
             return;
         }

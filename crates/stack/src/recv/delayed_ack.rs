@@ -151,8 +151,13 @@ impl DelayedAck {
             self.delay = self.whole_ticks(self.delay / 2) + self.whole_ticks(half);
         } else if gap < self.delay {
             let delay = self.whole_ticks(self.delay / 2) + gap;
-            self.delay = delay.min(env.rto).min(self.rules.delay_max.max(half));
+            self.delay = delay.min(env.rto).min(self.pace_max());
         }
+    }
+
+    /// Bound of the delay while it follows the pace; the timer has its own.
+    fn pace_max(&self) -> Duration {
+        self.rules.delay_max.max(self.rules.delay)
     }
 
     /// What the length of a segment says about its end (rule 8.1).
@@ -241,10 +246,8 @@ impl DelayedAck {
         } else {
             compression.merged += 1;
             if compression.until.is_none() {
-                let rtt = match (at.rtt, env.srtt) {
-                    (Some(own), Some(srtt)) => own.min(srtt),
-                    (own, srtt) => own.or(srtt).unwrap_or(Duration::ZERO),
-                };
+                let own = at.rtt.unwrap_or(Duration::ZERO);
+                let rtt = own.min(env.srtt.unwrap_or(Duration::MAX));
                 let delay = rule.delay_max.min(rtt * rule.rtt_percent / 100);
                 compression.until = Some(now + delay);
             }
@@ -321,9 +324,7 @@ impl DelayedAck {
                 self.pingpong = 0;
                 self.delay = self.rules.delay;
             } else if !self.is_fixed() {
-                // The 200 ms of Linux, whatever the bound of this socket.
-                let bound = self.rules.delay_max.max(self.rules.delay);
-                self.delay = (2 * self.delay).min(env.rto).min(bound);
+                self.delay = (2 * self.delay).min(env.rto).min(self.pace_max());
             }
         }
     }

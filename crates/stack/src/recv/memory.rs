@@ -17,7 +17,10 @@ impl Receiver {
         }
         let segments = data.payload.len().div_ceil(data.segment_bytes.max(1));
         let charge = self.buffer.charge_of(data.payload.len(), segments);
-        self.bound_packets();
+        if self.queue.ready_packets() >= self.buffer.packets_max() {
+            // Single bytes cost more memory than they are charged.
+            self.collapse();
+        }
         // The byte that everything waits for is never dropped while nothing can be read.
         if self.buffer.fits(charge) || self.queue.unread() == 0 || self.prune(data.start, charge) {
             return Ok(());
@@ -28,8 +31,7 @@ impl Receiver {
 
     /// The same for data behind a gap.
     pub(super) fn make_room_out_of_order(&mut self, data: &DataInput, charge: u32) -> bool {
-        self.bound_packets();
-        if self.queue.packets() >= self.buffer.packets_max() {
+        if self.queue.range_packets() >= self.buffer.packets_max() {
             return false;
         }
         let bytes = data.payload.len();
@@ -39,14 +41,6 @@ impl Receiver {
                 .fits_out_of_order(charge, bytes, receiver.queue.range_bytes())
         };
         fits(self) || (self.prune(data.start, charge) && fits(self))
-    }
-
-    /// Single bytes cost more memory than they are charged: from some number of packets on they
-    /// are copied together.
-    fn bound_packets(&mut self) {
-        if self.queue.packets() >= self.buffer.packets_max() {
-            self.collapse();
-        }
     }
 
     /// Linux `tcp_prune_queue`; whether a packet of `charge` at `start` fits now.
@@ -68,7 +62,9 @@ impl Receiver {
         if self.buffer.fits(charge) {
             return true;
         }
-        self.collapse();
+        if self.queue.is_collapse_worthwhile() {
+            self.collapse();
+        }
         if self.buffer.fits(charge) {
             return true;
         }

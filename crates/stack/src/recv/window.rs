@@ -247,18 +247,14 @@ impl Window {
         } else {
             (self.select_by_space(buffer), false)
         };
-        let most = self.clamp.min(self.clamp_asked);
-        let bytes = bytes.min(if buffer.is_truesize() { u32::MAX } else { most });
         // What was offered stays offered (RFC 9293 section 3.8.6).
-        let unit = 1_u32 << self.scale;
         let bytes = if bytes < left {
-            left.next_multiple_of(unit)
+            left.next_multiple_of(1 << self.scale)
         } else {
             bytes
         };
-        let bytes = bytes.min(FIELD_MAX << self.scale);
         Selected {
-            bytes: bytes >> self.scale << self.scale,
+            bytes: bytes.min(FIELD_MAX << self.scale),
             is_tight,
         }
     }
@@ -294,11 +290,11 @@ impl Window {
 
     /// Free space; a little of it is not worth a packet (FreeBSD `tcp_output`).
     fn select_by_space(&self, buffer: &Buffer) -> u32 {
-        let free = buffer.free();
+        let free = buffer.free().min(self.clamp).min(self.clamp_asked);
         if free < buffer.full() / 4 && free < self.mss {
             0
         } else {
-            free
+            (free >> self.scale) << self.scale
         }
     }
 
@@ -359,5 +355,19 @@ impl Window {
 
     pub(super) const fn first(&self) -> u32 {
         self.first
+    }
+
+    #[cfg(test)]
+    pub(super) const fn set_for_test(
+        &mut self,
+        scale: u8,
+        clamp: u32,
+        threshold: u32,
+        segment: u32,
+    ) {
+        self.scale = scale;
+        self.clamp = clamp;
+        self.threshold = threshold;
+        self.segment = segment;
     }
 }

@@ -1,8 +1,8 @@
 //! What leaves next: how long a segment or superpacket is, and why there is none.
 //!
-//! The order of the questions is that of Linux's `tcp_write_xmit`: congestion window, peer's window,
-//! small segments and deferral, size, local queue. Stacks that cut the stream when they send (BSD,
-//! Winsock) differ in how they treat a window that is smaller than a segment.
+//! The order of the questions is that of Linux's `tcp_write_xmit`: congestion window, peer's
+//! window, small segments and deferral, size, local queue. Stacks that cut the stream when they send
+//! (BSD, Winsock) differ in how they treat a window that is smaller than a segment.
 
 use core::time::Duration;
 
@@ -153,9 +153,9 @@ struct Head {
 }
 
 impl Sender {
-    /// The next segment or superpacket of new data, or FIN, or why there is none. To be called until
-    /// it refuses, after each write, ACK, timer and option change; the same segment comes again
-    /// until [`Sender::on_sent`] confirms it.
+    /// The next segment or superpacket of new data, or FIN, or why there is none. To be called
+    /// until it refuses, after each write, ACK, timer and option change; the same segment comes
+    /// again until [`Sender::on_sent`] confirms it.
     pub(crate) fn poll_segment(&mut self, env: &SendEnv) -> Result<Outgoing, Hold> {
         let was_idle = self.una == self.sent;
         self.round.was_idle.get_or_insert(was_idle);
@@ -268,7 +268,10 @@ impl Sender {
             burst_bytes: u64::from(self.segments_max(env, packets)) * mss,
         };
         self.check_window(&head, env)?;
-        self.check_deferral(&head, env)?;
+        if let Some(limit) = self.deferral(&head, env) {
+            self.stats.deferrals += 1;
+            return Err(limit);
+        }
         let bytes = self.segment_length(&head, env)?;
         self.check_local_queue(bytes, env)?;
         Ok(self.form(&head, bytes, env))
@@ -336,8 +339,8 @@ impl Sender {
         }
     }
 
-    /// What may be added to the unacknowledged data (seed: `NetBurner`, `SetSocketUnackBuffers`). One
-    /// segment may always be out, or nothing would move.
+    /// What may be added to the unacknowledged data (seed: `NetBurner`, `SetSocketUnackBuffers`).
+    /// One segment may always be out, or nothing would move.
     fn budget(&self, mss: u64) -> u64 {
         let Some(budget) = self.memory.unacked_budget.map(u64::from) else {
             return u64::MAX;
@@ -404,15 +407,14 @@ impl Sender {
         }
     }
 
-    /// Whether a superpacket waits for the next ACK, which will let a larger one go (rule 6.6, Linux
-    /// `tcp_tso_should_defer`).
-    fn check_deferral(&self, head: &Head, env: &SendEnv) -> Result<(), Limit> {
+    /// Why a superpacket waits for the next ACK, which will let a larger one go; `None`: it leaves
+    /// (rule 6.6, Linux `tcp_tso_should_defer`).
+    fn deferral(&self, head: &Head, env: &SendEnv) -> Option<Limit> {
         if !self.forms_packets() || head.bytes <= head.mss || env.in_recovery {
-            return Ok(());
+            return None;
         }
-        let (Some(oldest), Some(last_sent)) = (self.in_flight.front(), self.last_sent) else {
-            return Ok(());
-        };
+        let oldest = self.in_flight.front()?;
+        let last_sent = self.last_sent?;
         let congestion = u64::from(env.allowance) * head.mss;
         let allowed = congestion.min(head.usable);
         let window = env.window_end.saturating_sub(self.una);
@@ -420,10 +422,8 @@ impl Sender {
             0 => u64::MAX,
             divisor => window.min(u64::from(env.cwnd) * head.mss) / u64::from(divisor),
         };
-        let next_ack = env
-            .srtt
-            .map_or(Duration::ZERO, |srtt| (oldest.at + srtt).since(env.now));
-        let latest = env.srtt.map_or(DEFER_MAX, |srtt| (srtt / 2).min(DEFER_MAX));
+        let srtt = env.srtt.unwrap_or(Duration::ZERO);
+        let next_ack = (oldest.at + srtt).since(env.now);
         let full_burst = match env.burst_segments {
             0 => env.sizes.gso_max / self.segment_bytes,
             segments => segments,
@@ -432,20 +432,18 @@ impl Sender {
             || allowed >= u64::from(full_burst.max(1)) * head.mss
             || (!head.is_tail && allowed >= head.bytes)
             || allowed >= share
-            || next_ack > latest;
+            || next_ack > DEFER_MAX.min(srtt / 2);
         if leaves {
-            return Ok(());
+            return None;
         }
         if congestion < head.usable && congestion <= head.bytes {
-            return Err(Limit::Congestion);
+            Some(Limit::Congestion)
+        } else if congestion >= head.usable && head.usable <= head.bytes {
+            Some(head.usable_limit)
+        } else {
+            // More from the writer would make it larger; the end of the stream never will.
+            (!head.is_tail || self.fin == Fin::Open).then_some(Limit::Application)
         }
-        if congestion >= head.usable && head.usable <= head.bytes {
-            return Err(head.usable_limit);
-        }
-        if self.fin == Fin::Queued && head.is_tail {
-            return Ok(());
-        }
-        Err(Limit::Application)
     }
 
     /// Whether the local queue takes more (rule 6.7, Linux `tcp_small_queue_check`; rule 7.6,

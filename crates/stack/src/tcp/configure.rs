@@ -32,7 +32,7 @@ impl Connection {
             || settings.congestion.hystart != before.congestion.hystart
         {
             let controller = cc::make(&settings.congestion, &mut shared.rng);
-            self.recovery.set_congestion(controller);
+            self.recovery.set_congestion(now, controller);
         }
         self.challenges.set_rate(settings.acks.challenge_per_second);
         self.mtu.configure(now, &settings.path);
@@ -193,7 +193,6 @@ impl Connection {
     pub(super) fn on_mtu_timeouts(&mut self, now: Instant) {
         if self.mtu.probe().is_some() {
             self.mtu.on_probe_unknown();
-            self.recovery.watch_mtu_probe(None);
         }
         if self.mtu.on_timeouts(now, self.recovery.timeouts()) {
             self.on_mtu_changed(now);
@@ -209,10 +208,23 @@ impl Connection {
             && una >= end
         {
             self.mtu.on_probe_acked();
-            self.recovery.watch_mtu_probe(None);
             let mss = self.mss();
             self.recovery.set_mss(mss);
         }
+    }
+
+    /// `start..` is lost; returns whether it was a probe of a larger MTU and nothing else, which
+    /// says nothing about congestion (RFC 4821 section 7.6.1).
+    pub(super) fn on_mtu_loss(&mut self, start: u64) -> bool {
+        let Some((first, end)) = self.mtu.probe() else {
+            return false;
+        };
+        if start < first || start >= end {
+            return false;
+        }
+        self.recovery.on_mtu_probe_lost(first, end);
+        self.mtu.on_probe_lost();
+        true
     }
 
     /// The size of a probe that may leave now, as an IP packet.

@@ -248,14 +248,9 @@ impl Connection {
             has_data: segment.sequence_bytes() > 0,
             is_window_update,
             ece: self.ecn.agreed && segment.flags.contains(TcpFlags::ECE),
-            has_new_data: self.send.unsent_bytes() > 0
-                && self.window.end > self.recovery.next(),
+            has_new_data: self.send.unsent_bytes() > 0 && self.window.end > self.recovery.next(),
         });
         self.ecn.send_cwr |= outcome.set_cwr;
-        if outcome.mtu_probe_lost {
-            self.mtu.on_probe_lost();
-            self.recovery.watch_mtu_probe(None);
-        }
         self.probes.window = 0;
         if self.window.bytes > 0 {
             self.timers.stop(Timer::Probe);

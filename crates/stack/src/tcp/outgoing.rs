@@ -31,7 +31,12 @@ impl Connection {
         if self.state.is_synchronized() && self.state != State::TimeWait {
             let gate = self.send_lost(now, shared);
             let limit = match gate {
-                Gate::Open => self.send_new(now, shared),
+                Gate::Open => {
+                    let limit = self.send_new(now, shared);
+                    // Recovery may have waited for new data, and there was none (F-RTO).
+                    self.send_lost(now, shared);
+                    limit
+                }
                 Gate::Pacing => Limit::Pacing,
                 Gate::Interface => Limit::Interface,
             };
@@ -55,7 +60,9 @@ impl Connection {
             if gate != Gate::Open {
                 return gate;
             }
-            self.retransmit(now, shared, start, end);
+            if !self.on_mtu_loss(start) {
+                self.retransmit(now, shared, start, end);
+            }
         }
     }
 
@@ -105,12 +112,14 @@ impl Connection {
             self.send_data(now, shared, &outgoing, false);
             self.send.on_sent(now, &outgoing);
             let end = outgoing.end + u64::from(outgoing.fin);
-            self.recovery
-                .on_transmit(now, outgoing.start, end, outgoing.fin);
+            self.recovery.on_transmit(
+                now,
+                (outgoing.start, end),
+                outgoing.gso_size.into(),
+                outgoing.fin,
+            );
             if let Some(mtu) = probe {
                 self.mtu.on_probe_sent(mtu, outgoing.start, outgoing.end);
-                let range = self.mtu.probe();
-                self.recovery.watch_mtu_probe(range);
             }
         };
         let is_window_limited = limit == Limit::Congestion;
@@ -129,8 +138,12 @@ impl Connection {
             self.send_data(now, shared, &outgoing, false);
             self.send.on_sent(now, &outgoing);
             let end = outgoing.end + u64::from(outgoing.fin);
-            self.recovery
-                .on_transmit(now, outgoing.start, end, outgoing.fin);
+            self.recovery.on_transmit(
+                now,
+                (outgoing.start, end),
+                outgoing.gso_size.into(),
+                outgoing.fin,
+            );
         }
     }
 

@@ -109,7 +109,7 @@ impl Connection {
             send_queue_bytes: Some(small(self.send.unacked_bytes())),
             unread_bytes: Some(small(self.recv.unread_bytes())),
             srtt: rtt.srtt(),
-            rttvar: rtt.variation(),
+            rttvar: rtt.srtt().map(|_| rtt.variation()),
             min_rtt: rtt.min_rtt(),
             rcv_rtt: recv.rtt,
             rto: Some(rtt.rto()),

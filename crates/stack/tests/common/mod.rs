@@ -13,39 +13,39 @@ use stack::{
     WriteFlags,
 };
 
-pub const PORT: u16 = 5000;
+pub(crate) const PORT: u16 = 5000;
 
 /// A client and a server, with a path between them.
-pub struct Pair {
-    pub now: Instant,
-    pub client: Host,
-    pub server: Host,
-    pub forward: Link<Packet>,
-    pub reverse: Link<Packet>,
+pub(crate) struct Pair {
+    pub(crate) now: Instant,
+    pub(crate) client: Host,
+    pub(crate) server: Host,
+    pub(crate) forward: Link<Packet>,
+    pub(crate) reverse: Link<Packet>,
     /// What passed, where somebody listens.
-    pub log: Option<String>,
+    pub(crate) log: Option<String>,
 }
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub(crate) enum Side {
     Client,
     Server,
 }
 
-pub fn client_ip() -> IpAddr {
+pub(crate) fn client_ip() -> IpAddr {
     [10, 0, 0, 1].into()
 }
 
-pub fn server_ip() -> IpAddr {
+pub(crate) fn server_ip() -> IpAddr {
     [10, 0, 0, 2].into()
 }
 
-pub fn server_addr() -> SocketAddr {
+pub(crate) fn server_addr() -> SocketAddr {
     SocketAddr::new(server_ip(), PORT)
 }
 
-pub fn host(profile: &Profile, addr: IpAddr, mtu: u16, seed: u64) -> Host {
+pub(crate) fn host(profile: &Profile, addr: IpAddr, mtu: u16, seed: u64) -> Host {
     Host::new(HostConfig {
         addrs: vec![addr],
         mtu,
@@ -56,7 +56,7 @@ pub fn host(profile: &Profile, addr: IpAddr, mtu: u16, seed: u64) -> Host {
 }
 
 impl Pair {
-    pub fn new(client: &Profile, server: &Profile, spec: &LinkSpec, seed: u64) -> Self {
+    pub(crate) fn new(client: &Profile, server: &Profile, spec: &LinkSpec, seed: u64) -> Self {
         Self {
             now: Instant::from_nanos(1_000_000_000),
             client: host(client, client_ip(), 1500, seed),
@@ -68,7 +68,7 @@ impl Pair {
     }
 
     /// Listens at the server.
-    pub fn listen(&mut self, profile: &Profile) -> SocketId {
+    pub(crate) fn listen(&mut self, profile: &Profile) -> SocketId {
         let options = ListenOptions {
             backlog: 128,
             syn_cookies: false,
@@ -81,7 +81,7 @@ impl Pair {
     }
 
     /// An established connection: its ids at the client and at the server.
-    pub fn connect(&mut self, client: &Profile, server: &Profile) -> (SocketId, SocketId) {
+    pub(crate) fn connect(&mut self, client: &Profile, server: &Profile) -> (SocketId, SocketId) {
         let listener = self.listen(server);
         let id = self
             .client
@@ -96,7 +96,7 @@ impl Pair {
         panic!("the handshake does not end");
     }
 
-    pub fn host(&mut self, side: Side) -> &mut Host {
+    pub(crate) fn host(&mut self, side: Side) -> &mut Host {
         match side {
             Side::Client => &mut self.client,
             Side::Server => &mut self.server,
@@ -105,7 +105,7 @@ impl Pair {
 
     /// Moves what may move now, then lets time jump to the next deadline. False where nothing will
     /// ever happen again.
-    pub fn step(&mut self) -> bool {
+    pub(crate) fn step(&mut self) -> bool {
         self.transmit();
         let deadlines = [
             self.client.poll_timeout(),
@@ -132,7 +132,7 @@ impl Pair {
     }
 
     /// Puts everything that the hosts send on the links.
-    pub fn transmit(&mut self) {
+    pub(crate) fn transmit(&mut self) {
         while let Some(packet) = self.client.poll_transmit(self.now) {
             self.note(Side::Client, &packet);
             let _ = self.forward.handle_packet(self.now, packet);
@@ -163,7 +163,7 @@ impl Pair {
     }
 
     /// Steps until `done`, at most `limit` of time.
-    pub fn run(&mut self, limit: Duration, mut done: impl FnMut(&mut Self) -> bool) -> bool {
+    pub(crate) fn run(&mut self, limit: Duration, mut done: impl FnMut(&mut Self) -> bool) -> bool {
         let end = self.now + limit;
         while self.now < end {
             if done(self) {
@@ -177,42 +177,51 @@ impl Pair {
     }
 }
 
+const PERIOD: u64 = 65_537;
+const SLICE_MAX: u64 = 1 << 18;
+
 /// One byte of the stream that tests send: its value tells its place.
-pub fn pattern(at: u64) -> u8 {
-    (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+pub(crate) fn pattern(at: u64) -> u8 {
+    ((at % PERIOD).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
 }
 
-/// A slice of that stream.
-pub fn slice(from: u64, bytes: usize) -> Bytes {
-    (from..from + bytes as u64).map(pattern).collect()
+/// A slice of that stream, which repeats after a prime number of bytes.
+pub(crate) fn slice(from: u64, bytes: usize) -> Bytes {
+    thread_local! {
+        static STREAM: Bytes = (0..PERIOD + SLICE_MAX).map(pattern).collect();
+    }
+    let at = (from % PERIOD) as usize;
+    STREAM.with(|stream| stream.slice(at..at + bytes.min(SLICE_MAX as usize)))
 }
 
 /// Compares what arrived with the stream, from byte `from` on.
-pub fn verify(from: u64, payload: &Payload) {
+pub(crate) fn verify(from: u64, payload: &Payload) {
     let mut at = from;
     for chunk in payload.chunks() {
-        for byte in chunk {
-            assert_eq!(*byte, pattern(at), "byte {at} of the stream");
-            at += 1;
-        }
+        assert_eq!(
+            chunk,
+            &slice(at, chunk.len()),
+            "from byte {at} of the stream"
+        );
+        at += chunk.len() as u64;
     }
 }
 
 /// A transfer of `total` bytes from one side to the other, and how it goes.
-pub struct Transfer {
-    pub from: Side,
-    pub sender: SocketId,
-    pub receiver: SocketId,
-    pub total: u64,
-    pub written: u64,
-    pub read: u64,
-    pub write_size: usize,
-    pub read_size: usize,
-    pub is_finished: bool,
+pub(crate) struct Transfer {
+    pub(crate) from: Side,
+    pub(crate) sender: SocketId,
+    pub(crate) receiver: SocketId,
+    pub(crate) total: u64,
+    pub(crate) written: u64,
+    pub(crate) read: u64,
+    pub(crate) write_size: usize,
+    pub(crate) read_size: usize,
+    pub(crate) is_finished: bool,
 }
 
 impl Transfer {
-    pub fn new(from: Side, sender: SocketId, receiver: SocketId, total: u64) -> Self {
+    pub(crate) fn new(from: Side, sender: SocketId, receiver: SocketId, total: u64) -> Self {
         Self {
             from,
             sender,
@@ -227,7 +236,7 @@ impl Transfer {
     }
 
     /// Writes what fits, reads what is there; true when all is read.
-    pub fn drive(&mut self, pair: &mut Pair) -> bool {
+    pub(crate) fn drive(&mut self, pair: &mut Pair) -> bool {
         let now = pair.now;
         let to = match self.from {
             Side::Client => Side::Server,
@@ -267,6 +276,6 @@ impl Transfer {
 }
 
 /// Takes all events out of a host.
-pub fn events(host: &mut Host) -> Vec<(SocketId, Event)> {
+pub(crate) fn events(host: &mut Host) -> Vec<(SocketId, Event)> {
     std::iter::from_fn(|| host.poll_event()).collect()
 }

@@ -176,7 +176,9 @@ impl Pieces {
         let made = self.made;
         self.made += 1;
         let order = match self.method {
-            WriteMethod::Writev => (made == 0).then_some(Order::WriteVector(self.count, self.bytes)),
+            WriteMethod::Writev => {
+                (made == 0).then_some(Order::WriteVector(self.count, self.bytes))
+            }
             WriteMethod::Write | WriteMethod::CorkForever => {
                 (made < self.count).then_some(Order::Write(self.bytes))
             }

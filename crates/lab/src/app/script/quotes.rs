@@ -163,7 +163,9 @@ mod tests {
     #[test]
     fn parts_add_up() {
         let parts = |total, count| -> Vec<u64> {
-            (0..).map_while(|part| part_bytes(total, count, part)).collect()
+            (0..)
+                .map_while(|part| part_bytes(total, count, part))
+                .collect()
         };
         assert_eq!(parts(10, 3), [4, 3, 3]);
         assert_eq!(parts(2, 5), [1, 1]);

@@ -54,11 +54,10 @@ pub(super) struct Row {
     pub(super) controller: Option<base::BbrState>,
     pub(super) delivered: u64,
     pub(super) lost: u64,
-    pub(super) in_flight: u32,
 }
 
 pub(super) struct Pipe {
-    path: Path,
+    pub(super) path: Path,
     pub(super) now: Instant,
     pub(super) controller: Box<dyn CongestionControl>,
     pub(super) window: Window,
@@ -121,7 +120,6 @@ impl Pipe {
                     controller: self.controller.bbr(),
                     delivered: self.delivered,
                     lost: self.lost,
-                    in_flight: self.in_flight.len() as u32,
                 });
             }
         }
