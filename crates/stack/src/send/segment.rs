@@ -1,8 +1,8 @@
 //! What leaves next: how long a segment or superpacket is, and why there is none.
 //!
 //! The order of the questions is that of Linux's `tcp_write_xmit`: congestion window, peer's
-//! window, small segments and deferral, size, local queue. Stacks that cut the stream when they send
-//! (BSD, Winsock) differ in how they treat a window that is smaller than a segment.
+//! window, small segments and deferral, size, local queue. Stacks that cut the stream when they
+//! send (BSD, Winsock) differ in how they treat a window that is smaller than a segment.
 
 use core::time::Duration;
 
