@@ -204,7 +204,14 @@ fn take(step: &Step, now: Instant, board: &mut Scoreboard, model: &mut Model) {
             }
         }
         Step::Expire { latest, patience } => {
-            let rack = (at(latest).min(now), model.next / 2);
+            // What was delivered last ended where a segment ends.
+            let ends = model.segments.iter().map(|s| s.end);
+            let end = ends
+                .filter(|&end| end >= model.next / 2)
+                .min()
+                .unwrap_or(model.next);
+            board.cut(end);
+            let rack = (at(latest).min(now), end);
             let patience = Duration::from_millis(patience);
             let found = board.expire(now, rack, patience);
             let mut waiting = false;
@@ -277,7 +284,7 @@ fn take(step: &Step, now: Instant, board: &mut Scoreboard, model: &mut Model) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn the_scoreboard_counts_as_the_naive_one(steps in steps()) {
