@@ -172,6 +172,18 @@ impl Sender {
         })
     }
 
+    /// Whether everything that was written, and the FIN where there is one, has been sent. It ends
+    /// the round of [`Sender::poll_segment`].
+    pub(crate) fn is_drained(&mut self) -> bool {
+        let is_drained = self.unsent.is_empty() && self.fin != Fin::Queued;
+        if is_drained {
+            self.round = super::Round::default();
+            self.is_corked = false;
+            self.cork_deadline = None;
+        }
+        is_drained
+    }
+
     /// One segment in spite of congestion window, Nagle's algorithm and cork, as far as the peer's
     /// window allows: for the zero-window probe and the tail-loss probe (Linux `tcp_write_wakeup`,
     /// `tcp_send_loss_probe`).
