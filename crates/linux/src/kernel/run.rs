@@ -443,6 +443,8 @@ mod tests {
                 .to_string()
                 .starts_with("net.ipv4.tcp_sack was not set")
         );
+        let own = KnobError::NotInLinux { knob: "nagle" };
+        assert!(not_applied("nagle", own.into()).is_ok());
         assert!(not_applied("mtu", Error::Peer("gone".into())).is_err());
     }
 }

@@ -328,10 +328,7 @@ impl Scoreboard {
         let start = self.whole_segments_from(start.max(self.una));
         let end = end.min(self.next);
         let mut packets = 0;
-        while start < end {
-            let Some((&at, record)) = self.first_in(start, end) else {
-                break;
-            };
+        while let Some((&at, record)) = self.first_in(start, end) {
             if record.end > end {
                 let whole = (end - at) / u64::from(record.segment) * u64::from(record.segment);
                 if whole == 0 {
@@ -754,13 +751,6 @@ impl Scoreboard {
                 .range(from..range.end)
                 .any(|(_, record)| record.sent == range.sent && !record.waits())
         });
-    }
-
-    /// Whether a lost record touches `start..end`.
-    pub(super) fn is_lost_in(&self, start: u64, end: u64) -> bool {
-        self.outstanding
-            .range(self.record_start(start)..end.max(start))
-            .any(|(_, record)| record.is_lost)
     }
 }
 

@@ -563,6 +563,11 @@ impl Receiver {
         }
     }
 
+    /// Whether the next segment carries a SACK option.
+    pub(crate) fn has_sack_blocks(&self) -> bool {
+        self.has_sack && (self.duplicate.is_some() || self.queue.has_gap())
+    }
+
     /// The blocks of a SACK option, the one that changed last first; a duplicate leads them until a
     /// segment was sent (RFC 2018 section 4, RFC 2883 section 4).
     pub(crate) fn sack_blocks(&self, max: usize) -> SmallVec<[(u64, u64); 4]> {

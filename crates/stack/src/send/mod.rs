@@ -28,8 +28,7 @@ use base::settings::{
 };
 
 pub(crate) use memory::SendMemoryEnv;
-pub(crate) use segment::{Hold, Outgoing, SegmentSizes, SendEnv, burst_segments};
-pub(crate) use write::WriteOutcome;
+pub(crate) use segment::{Outgoing, SegmentSizes, SendEnv, burst_segments};
 
 use crate::packet::Payload;
 use crate::tick::TickClock;

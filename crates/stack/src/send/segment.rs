@@ -1,8 +1,8 @@
 //! What leaves next: how long a segment or superpacket is, and why there is none.
 //!
 //! The order of the questions is that of Linux's `tcp_write_xmit`: congestion window, peer's
-//! window, small segments and deferral, size, local queue. Stacks that cut the stream when they send
-//! (BSD, Winsock) differ in how they treat a window that is smaller than a segment.
+//! window, small segments and deferral, size, local queue. Stacks that cut the stream when they
+//! send (BSD, Winsock) differ in how they treat a window that is smaller than a segment.
 
 use core::time::Duration;
 
@@ -170,6 +170,18 @@ impl Sender {
             self.count_hold(limit);
             Hold { limit }
         })
+    }
+
+    /// Whether everything that was written, and the FIN where there is one, has been sent. It ends
+    /// the round of [`Sender::poll_segment`].
+    pub(crate) fn is_drained(&mut self) -> bool {
+        let is_drained = self.unsent.is_empty() && self.fin != Fin::Queued;
+        if is_drained {
+            self.round = super::Round::default();
+            self.is_corked = false;
+            self.cork_deadline = None;
+        }
+        is_drained
     }
 
     /// One segment in spite of congestion window, Nagle's algorithm and cork, as far as the peer's
