@@ -1,0 +1,4 @@
+//! Scripts on our own stack, in virtual time.
+/// To come.
+#[derive(Debug)]
+pub struct StackHost;
