@@ -21,6 +21,9 @@ const DEVICE: &str = "script0";
 /// How late a thread of this process may be.
 const SLACK: Duration = Duration::from_millis(3);
 
+/// How long a thread may run without waiting.
+const RUN_MICROS_MAX: u64 = 2_000_000;
+
 /// Every sysctl that a script may depend on, as Linux 6.18 has it, without `net.ipv4.`.
 const SYSCTLS: &[(&str, &str)] = &[
     ("tcp_rmem", "4096 131072 33554432"),
@@ -98,7 +101,6 @@ impl KernelHost {
     /// Takes the calling thread into a namespace of its own.
     pub(crate) fn create(setup: &Setup) -> Result<Self, String> {
         enter_new_namespace()?;
-        become_realtime();
         let tun = PlainTun::create(DEVICE).map_err(|error| error.to_string())?;
         let (host, peer, prefix): (IpAddr, IpAddr, u8) = if setup.ipv6 {
             (
@@ -138,6 +140,7 @@ impl KernelHost {
         for (name, value) in &setup.routes {
             this.set_route(name, value)?;
         }
+        become_realtime();
         Ok(this)
     }
 
@@ -296,6 +299,15 @@ fn wait_readable(tun: &PlainTun, at_most: Duration) {
 /// So that a busy machine does not pass for a late kernel. Where it is refused, scripts are tried
 /// again more often.
 fn become_realtime() {
+    // A thread that never waits would keep the machine to itself: it is ended.
+    let limit = libc::rlimit {
+        rlim_cur: RUN_MICROS_MAX,
+        rlim_max: RUN_MICROS_MAX,
+    };
+    // SAFETY: the limit outlives the call.
+    if unsafe { libc::setrlimit(libc::RLIMIT_RTTIME, &raw const limit) } != 0 {
+        return;
+    }
     let parameters = libc::sched_param { sched_priority: 20 };
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
     // SAFETY: the parameters outlive the call; 0 means the calling thread.
