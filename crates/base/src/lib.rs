@@ -47,7 +47,7 @@ mod wire_packet;
 
 pub use change::{Change, KnobValue, Live, Netns, Target};
 pub use checksum::{Checksum, update_checksum, update_partial};
-pub use knob::{KNOBS, Knob, KnobError, Scope, find_knob};
+pub use knob::{KNOBS, Knob, KnobError, Scope, StackSite, find_knob};
 pub use limit::Limit;
 pub use parse::{ParseError, ParseErrorKind};
 pub use rng::Rng;

@@ -118,7 +118,8 @@ pub struct BufferSize {
     pub max: u32,
     /// Most that an application may ask for (`rmem_max`, `wmem_max`).
     pub request_max: u32,
-    /// What the application asked for; `Some` ends automatic sizing.
+    /// What the application set, as the stack's rule made of it (Linux doubles it: the knobs
+    /// `sndbuf` and `rcvbuf` do that); `Some` ends automatic sizing.
     pub fixed: Option<u32>,
     /// Who sizes it where the application did not.
     pub rule: SizeRule,
@@ -443,4 +444,16 @@ pub struct SocketSettings {
     pub path: Path,
     /// A connection's life.
     pub life: Life,
+}
+
+impl SocketSettings {
+    /// What "Nagle's algorithm on" means to the stack of these settings: Linux has Minshall's
+    /// variant, the others have the original.
+    #[must_use]
+    pub const fn usual_nagle(&self) -> Nagle {
+        match self.send.completion {
+            Completion::Linux => Nagle::Minshall,
+            Completion::Bsd | Completion::Winsock => Nagle::Rfc896,
+        }
+    }
 }

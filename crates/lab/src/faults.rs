@@ -74,9 +74,11 @@ impl Fault {
             path: (self.path)(),
             client: HostSpec {
                 settings: settings(self.client),
+                profile: None,
             },
             server: HostSpec {
                 settings: settings(self.server),
+                profile: None,
             },
             workload: (self.workload)(),
             seed: 1,

@@ -4,6 +4,8 @@
 //! text, measurements as numbers.
 #![forbid(unsafe_code)]
 
+mod agenda;
+pub mod app;
 mod builtin;
 mod faults;
 mod measure;
@@ -13,7 +15,9 @@ mod scenario;
 pub mod stats;
 pub mod text;
 mod trial;
+mod virtual_engine;
 mod workload;
+pub mod world;
 
 pub use builtin::{BUILTIN_SCENARIOS, UnknownScenario, find_scenario};
 pub use faults::{Cure, FAULTS, Fault, find_fault};
@@ -22,4 +26,5 @@ pub use outcome::{Caveat, LatenessMicros, LinkOutcome, Outcome, ResponseMicros};
 pub use packet_script::PacketScript;
 pub use scenario::{CELLS_MAX, Cell, Diagnostic, Expectation, Metric, Scenario};
 pub use trial::{HostSpec, PathSpec, Settings, Trial};
+pub use virtual_engine::{Virtual, VirtualProgress, VirtualRun, WARM_UP};
 pub use workload::{Amount, Completion, Direction, Workload, WriteMethod};

@@ -37,6 +37,7 @@ use core::fmt;
 use std::collections::BTreeSet;
 
 use base::find_knob;
+use stack::profile::PROFILES;
 
 use crate::trial::{HostSpec, Trial};
 pub use expect::{Expectation, Metric};
@@ -329,10 +330,16 @@ fn read_trial(reader: &mut Reader<'_>) -> Trial {
     }
 }
 
-/// Every key of a host is a knob.
+/// Every key of a host is a knob, but for `profile`.
 fn read_host(reader: &mut Reader<'_>, host: &str) -> HostSpec {
+    let known = PROFILES.iter().map(|(name, _)| (*name, *name));
+    let known: Vec<(&str, &'static str)> = known.collect();
+    let profile = reader.choice(&format!("{host}.profile"), &known);
     let mut settings = HostSpec::default().settings;
     for (name, entry) in reader.take_table(host) {
+        if name == "profile" {
+            continue;
+        }
         match find_knob(&name)
             .map_err(|error| (entry.key_place, error))
             .and_then(|knob| {
@@ -345,7 +352,7 @@ fn read_host(reader: &mut Reader<'_>, host: &str) -> HostSpec {
             Err((place, error)) => reader.complain(place, format!("{host}: {error}")),
         }
     }
-    HostSpec { settings }
+    HostSpec { settings, profile }
 }
 
 /// In the order of the file, each once, not too many.

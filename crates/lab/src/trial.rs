@@ -77,6 +77,9 @@ pub(crate) const ETHERNET_MTU: u64 = 1500;
 pub struct HostSpec {
     /// By knob name.
     pub settings: Settings,
+    /// The stack that it has on engines with our own, by its name in `stack::profile`; `None`: the
+    /// engine's default.
+    pub profile: Option<&'static str>,
 }
 
 /// One experiment.

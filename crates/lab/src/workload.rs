@@ -161,3 +161,58 @@ pub enum Workload {
         amount: Amount,
     },
 }
+
+impl Workload {
+    /// When it ends.
+    #[must_use]
+    pub const fn amount(&self) -> Amount {
+        match self {
+            Self::Bulk { amount, .. }
+            | Self::RequestResponse { amount, .. }
+            | Self::ConnectRequestClose { amount, .. }
+            | Self::WriteWriteRead { amount, .. }
+            | Self::Records { amount, .. }
+            | Self::Quotes { amount, .. }
+            | Self::Bursts { amount, .. }
+            | Self::SlowReader { amount, .. }
+            | Self::Paced { amount, .. } => *amount,
+        }
+    }
+
+    /// Whether it opens a connection per operation.
+    #[must_use]
+    pub const fn redials(&self) -> bool {
+        matches!(
+            self,
+            Self::ConnectRequestClose { .. }
+                | Self::Bursts {
+                    reconnect: true,
+                    ..
+                }
+        )
+    }
+
+    /// Connections that it opens at its start.
+    #[must_use]
+    pub const fn connections(&self) -> u32 {
+        match self {
+            Self::Bulk {
+                direction: Direction::Both,
+                flows,
+                ..
+            } => 2 * *flows,
+            Self::Bulk { flows, .. } | Self::RequestResponse { flows, .. } => *flows,
+            Self::Quotes { .. } => 2,
+            _ => 1,
+        }
+    }
+
+    /// Connections that one thread of a program works on.
+    #[must_use]
+    pub const fn connections_per_thread(&self) -> usize {
+        match self {
+            Self::Quotes { .. } => 2,
+            _ => 1,
+        }
+    }
+}

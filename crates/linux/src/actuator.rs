@@ -78,7 +78,7 @@ impl Setting {
     /// open connection cannot change.
     pub fn check(change: &Change) -> Result<()> {
         let knob = find_knob(&change.knob)?;
-        knob.check(&change.to)?;
+        knob.check_for_linux(&change.to)?;
         if matches!(change.target, Target::Socket { .. }) && knob.name == "mss" {
             // do_tcp_setsockopt would take it and tcp_sync_mss would not look at it any more: the
             // segment size was agreed in the handshake.
@@ -146,7 +146,7 @@ impl Setting {
     /// # Errors
     /// As [`Setting::read`], and [`Error::Knob`] for a value that is none of this knob's.
     pub fn write(&self, value: &KnobValue) -> Result<()> {
-        self.knob.check(value)?;
+        self.knob.check_for_linux(value)?;
         match &self.site {
             Site::Socket { .. } => sockopt::write(self.socket()?.as_fd(), self.knob, value),
             Site::Route(destination) => {
@@ -314,7 +314,10 @@ impl Setting {
 
 impl Site {
     fn of(target: &Target, knob: &Knob) -> Result<Self> {
-        Ok(match (target, knob.linux) {
+        let Some(linux) = knob.linux else {
+            return Err(KnobError::NotInLinux { knob: knob.name }.into());
+        };
+        Ok(match (target, linux) {
             (Target::Socket { pid, cookie, .. }, LinuxSite::SocketOption { .. }) => Self::Socket {
                 pid: *pid,
                 cookie: *cookie,

@@ -277,7 +277,10 @@ fn set_on_host(path: &LabPath, end: End, knob: &str, value: &KnobValue) -> Resul
         End::Server => path.a_addr(),
     };
     let interface = path.interface().to_owned();
-    let target = match base::find_knob(knob)?.scope {
+    let knob = base::find_knob(knob)?;
+    // A setting of our own stack has the scope of a socket too, and is refused here.
+    knob.check_for_linux(value)?;
+    let target = match knob.scope {
         Scope::Socket => return Ok(()),
         Scope::Route => {
             let bits = if remote.is_ipv4() { 32 } else { 128 };
@@ -296,13 +299,12 @@ fn set_on_host(path: &LabPath, end: End, knob: &str, value: &KnobValue) -> Resul
         },
         Scope::Namespace => Target::Namespace { netns },
     };
-    Setting::open(&target, knob)?.write(value)
+    Setting::open(&target, knob.name)?.write(value)
 }
 
 /// What the program at one end is to do.
 fn spec_of(path: &LabPath, trial: &Trial, end: End, warmup: Duration) -> WorkerSpec {
-    let is_socket =
-        |name: &str| base::find_knob(name).is_ok_and(|knob| knob.scope == Scope::Socket);
+    let is_socket = |name: &str| base::find_knob(name).is_ok_and(base::Knob::is_socket_option);
     let sockets = settings(trial, end)
         .iter()
         .filter(|(name, _)| is_socket(name))

@@ -77,7 +77,7 @@ pub fn read(socket: BorrowedFd<'_>, knob: &Knob) -> Result<State> {
 /// lacks the option, [`Error::Permission`] where the kernel reserves the value (a congestion
 /// control that is not in `tcp_allowed_congestion_control`), [`Error::Os`] otherwise.
 pub fn write(socket: BorrowedFd<'_>, knob: &Knob, value: &KnobValue) -> Result<()> {
-    knob.check(value)?;
+    knob.check_for_linux(value)?;
     let option = SocketOption::of(knob);
     option.check(match value {
         KnobValue::Name(name) => set_tcp_congestion(socket, name).map_err(Into::into),
@@ -150,11 +150,11 @@ impl SocketOption {
     /// # Panics
     /// Where the knob is none of a socket: the caller has matched the site.
     fn of(knob: &Knob) -> Self {
-        let LinuxSite::SocketOption {
+        let Some(LinuxSite::SocketOption {
             level,
             option,
             symbol,
-        } = knob.linux
+        }) = knob.linux
         else {
             panic!("{} is no socket option", knob.name);
         };
@@ -257,7 +257,7 @@ fn set(socket: BorrowedFd<'_>, level: i32, option: i32, value: u64) -> io::Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::{Scope, find_knob};
+    use base::find_knob;
     use std::net::{TcpListener, TcpStream};
 
     fn connection() -> (TcpStream, TcpStream) {
@@ -273,7 +273,7 @@ mod tests {
         let whole = |fd: BorrowedFd<'_>| {
             base::KNOBS
                 .iter()
-                .filter(|knob| knob.scope == Scope::Socket)
+                .filter(|knob| knob.is_socket_option())
                 .map(|knob| (knob.name, read(fd, knob).unwrap()))
                 .collect::<Vec<_>>()
         };

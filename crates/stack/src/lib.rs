@@ -19,6 +19,7 @@ mod cookie;
 mod counters;
 mod host;
 mod isn;
+mod keyed_hash;
 mod mtu;
 mod packet;
 mod pool;
@@ -41,4 +42,4 @@ pub use packet::{
     Body, EcnMark, IcmpError, IcmpKind, Packet, Payload, Segment, SegmentOptions, Timestamps,
 };
 pub use pool::PoolState;
-pub use trace::{Trace, TraceEvent};
+pub use trace::{Trace, TraceEvent, TraceValue};

@@ -1,1 +1,436 @@
-//! To come.
+//! How large a packet may be on its way to the peer.
+//!
+//! Decides the path MTU of one connection from three sources: the interface and the peer's MSS;
+//! ICMP errors, after the checks of RFC 5927; and probes, packets larger than all others whose
+//! acknowledgment proves that they fit (RFC 4821, RFC 8899; Linux `tcp_mtu_probe`). Timers and
+//! sending belong to the connection. Sizes are those of IP packets.
+
+use core::time::Duration;
+
+use base::Instant;
+use base::settings::{MtuProbing, Path};
+
+const TCP_HEADER_BYTES: u16 = 20;
+const V4_HEADER_BYTES: u16 = 20;
+/// What nobody reports below without being a forger (Linux `min_pmtu`); what reports less gets
+/// packets of this size that may be fragmented.
+const V4_REPORTED_MIN: u16 = 552;
+/// Every IPv6 link carries it (RFC 8200 section 5).
+const V6_MIN: u16 = 1280;
+/// Least payload and TCP options of a packet, whatever the peer announces or a search finds: what
+/// is smaller costs us more than it brings (Linux `tcp_min_snd_mss`, `tcp_mtu_probe_floor`: 48).
+const MSS_MIN: u16 = 48;
+/// The same with both headers.
+const V4_SEARCH_MIN: u16 = MSS_MIN + V4_HEADER_BYTES + TCP_HEADER_BYTES;
+/// Sizes of common links below which a router that states none may be (RFC 1191 section 7.1).
+const PLATEAUS: [u16; 9] = [32_000, 17_914, 8166, 4352, 2002, 1492, 1006, 552, 508];
+/// Timeouts in a row from which on the path counts as a black hole. Linux `retransmits_timed_out`
+/// with `tcp_retries1` 3 and a timeout of 200 ms: the fourth, after about 4 s.
+const BLACK_HOLE_TIMEOUTS: u32 = 4;
+/// The search ends when its bounds are as close as that (Linux `tcp_probe_threshold`).
+const SEARCH_END_BYTES: u16 = 8;
+/// Time after which larger packets are tried again (RFC 1191 section 6.3: 10 minutes; Linux
+/// `tcp_probe_interval`, `mtu_expires`).
+const SEARCH_AGAIN: Duration = Duration::from_secs(600);
+/// Least congestion window for a probe: its loss must be found without a timeout (Linux).
+const PROBE_WINDOW_MIN: u32 = 11;
+/// A probe whose fate stays unknown so often counts as lost (RFC 8899 section 5.1.2).
+const PROBES_MAX: u32 = 3;
+
+/// An ICMP error about a segment of this connection, with the positions that tell forgeries apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooBig {
+    /// The MTU of the next hop; 0 where the router does not say.
+    pub(crate) mtu: u32,
+    /// Offset of the quoted segment.
+    pub(crate) quoted: u64,
+    /// First unacknowledged offset.
+    pub(crate) una: u64,
+    /// Next offset to be sent.
+    pub(crate) next: u64,
+}
+
+/// What decides whether a probe may leave now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ProbeConditions {
+    /// Nothing is lost or reordered (`CongestionState::Open`), and the peer sends in order.
+    pub(crate) is_open: bool,
+    /// Congestion window in packets.
+    pub(crate) cwnd: u32,
+    /// Packets in flight.
+    pub(crate) in_flight: u32,
+    /// Degree of reordering: so many packets must follow the probe for its loss to be seen.
+    pub(crate) reordering: u32,
+    /// Bytes written and not sent.
+    pub(crate) unsent_bytes: u64,
+    /// Bytes that the peer's window has left.
+    pub(crate) window_bytes: u64,
+    /// Payload of a full segment now.
+    pub(crate) mss: u32,
+}
+
+/// The search between a size that passes and one that may not.
+#[derive(Clone, Copy, Debug)]
+struct Search {
+    /// Known or taken to pass: the size in use.
+    low: u16,
+    /// The largest that may pass.
+    high: u16,
+    /// The probe that is under way.
+    probe: Option<Probe>,
+    /// Probes of the same size whose fate stayed unknown.
+    unknown: u32,
+    /// When the bounds were last opened.
+    since: Instant,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    mtu: u16,
+    start: u64,
+    end: u64,
+}
+
+/// What is known of the path MTU.
+#[derive(Debug)]
+pub(crate) struct MtuState {
+    /// Of the interface, and of the peer's MSS.
+    ceiling: u16,
+    ip_header: u16,
+    discovery: bool,
+    probing: MtuProbing,
+    base: u16,
+    /// What ICMP reported, and when that was.
+    reported: Option<(u16, Instant)>,
+    /// What ICMP reported below what has already passed, with the offset of the quoted segment:
+    /// believed when that segment times out (RFC 5927 section 7.2).
+    doubtful: Option<(u16, u64)>,
+    /// Packets that ICMP wants smaller than a host sends them: routers may cut them.
+    may_fragment: bool,
+    largest_acked: u16,
+    search: Option<Search>,
+}
+
+impl MtuState {
+    /// A connection behind an interface with this `mtu`; `ip_header` is 20 or 40 bytes.
+    pub(crate) fn new(now: Instant, settings: &Path, mtu: u16, ip_header: u16) -> Self {
+        let mut state = Self {
+            ceiling: mtu,
+            ip_header,
+            discovery: false,
+            probing: MtuProbing::Off,
+            base: 0,
+            reported: None,
+            doubtful: None,
+            may_fragment: false,
+            largest_acked: 0,
+            search: None,
+        };
+        state.configure(now, settings);
+        state
+    }
+
+    /// The settings changed. What ICMP or a search found stays, unless it is switched off.
+    pub(crate) fn configure(&mut self, now: Instant, settings: &Path) {
+        let Path {
+            pmtu_discovery,
+            mtu_probing,
+            mtu_base,
+            gso_max: _,
+            tso_min_segments: _,
+            tso_rtt_log: _,
+            tso_win_divisor: _,
+            local_queue_max: _,
+            hop_limit: _,
+        } = *settings;
+        self.discovery = pmtu_discovery;
+        self.probing = mtu_probing;
+        self.base = mtu_base;
+        if !pmtu_discovery {
+            self.reported = None;
+            self.doubtful = None;
+            self.may_fragment = false;
+        }
+        match mtu_probing {
+            MtuProbing::Off => self.search = None,
+            MtuProbing::BlackHole => {}
+            MtuProbing::Always if self.search.is_none() => self.begin_search(now),
+            MtuProbing::Always => {}
+        }
+    }
+
+    /// The peer takes segments of this size at most (its MSS option, without TCP options).
+    pub(crate) fn limit_by_peer(&mut self, mss: u16) {
+        let headers = self.ip_header + TCP_HEADER_BYTES;
+        let whole = mss.max(MSS_MIN).saturating_add(headers);
+        self.ceiling = self.ceiling.min(whole);
+        self.clamp_search();
+    }
+
+    /// Bytes of the largest packet to be sent.
+    pub(crate) fn mtu(&self) -> u16 {
+        let known = self.known_max();
+        self.search.map_or(known, |search| known.min(search.low))
+    }
+
+    /// Payload and TCP options of the largest packet to be sent.
+    pub(crate) fn mss_limit(&self) -> u16 {
+        self.mtu()
+            .saturating_sub(self.ip_header + TCP_HEADER_BYTES)
+            .max(MSS_MIN)
+    }
+
+    /// Whether packets forbid fragmentation (RFC 1191 section 3; IPv6 packets always do).
+    pub(crate) const fn dont_fragment(&self) -> bool {
+        self.ip_header != V4_HEADER_BYTES || self.discovery && !self.may_fragment
+    }
+
+    /// An ICMP error says that a packet of ours was too big. Returns whether the MTU is smaller
+    /// now: then what was larger must be cut and sent again.
+    pub(crate) fn on_too_big(&mut self, now: Instant, report: &TooBig) -> bool {
+        let TooBig {
+            mtu,
+            quoted,
+            una,
+            next,
+        } = *report;
+        // RFC 5927 section 4.1: only what is in flight can have been too big.
+        if !self.discovery || quoted < una || quoted >= next {
+            return false;
+        }
+        let claimed = match mtu {
+            0 => self.plateau(),
+            mtu => u16::try_from(mtu).unwrap_or(u16::MAX),
+        };
+        if claimed >= self.mtu() {
+            // Of a probe it is news nevertheless.
+            return self.reject_probe(claimed, quoted);
+        }
+        // RFC 5927 section 7.2: packets of that size have passed, so that it is a new path or a
+        // forgery; a timeout tells.
+        if claimed.max(self.reported_min()) < self.largest_acked {
+            self.doubtful = Some((claimed, quoted));
+            return false;
+        }
+        self.believe(now, claimed)
+    }
+
+    /// The peer acknowledged all up to `una`, among it a packet of `bytes`.
+    pub(crate) fn on_acked(&mut self, una: u64, bytes: u16) {
+        self.largest_acked = self.largest_acked.max(bytes);
+        if self.doubtful.is_some_and(|(_, quoted)| quoted < una) {
+            self.doubtful = None;
+        }
+    }
+
+    /// So many retransmission timeouts in a row. Returns whether the MTU is smaller now (Linux
+    /// `tcp_mtu_probing`).
+    pub(crate) fn on_timeouts(&mut self, now: Instant, timeouts: u32) -> bool {
+        let mut is_smaller = false;
+        if let Some((claimed, _)) = self.doubtful.take_if(|_| timeouts > 0) {
+            self.largest_acked = 0;
+            is_smaller = self.believe(now, claimed);
+        }
+        if self.probing == MtuProbing::Off || timeouts < BLACK_HOLE_TIMEOUTS {
+            return is_smaller;
+        }
+        let before = self.mtu();
+        let (headers, least) = (self.ip_header + TCP_HEADER_BYTES, self.search_min());
+        match &mut self.search {
+            None => self.begin_search(now),
+            Some(search) => {
+                let half = headers + search.low.saturating_sub(headers) / 2;
+                search.low = half.min(self.base).max(least).min(search.low);
+                search.probe = None;
+            }
+        }
+        self.mtu() < before
+    }
+
+    /// Bytes of the probe that may leave now, as one segment of new data; `None` where none may or
+    /// none is needed.
+    pub(crate) fn probe_size(&mut self, now: Instant, conditions: &ProbeConditions) -> Option<u16> {
+        let ProbeConditions {
+            is_open,
+            cwnd,
+            in_flight,
+            reordering,
+            unsent_bytes,
+            window_bytes,
+            mss,
+        } = *conditions;
+        let search = self.search.as_ref()?;
+        if search.probe.is_some()
+            || !is_open
+            || cwnd < PROBE_WINDOW_MIN
+            || in_flight.saturating_add(2) > cwnd
+        {
+            return None;
+        }
+        if search.high.saturating_sub(search.low) < SEARCH_END_BYTES {
+            if now >= search.since + SEARCH_AGAIN {
+                self.open_bounds(now);
+            }
+            return None;
+        }
+        let size = search.low.midpoint(search.high);
+        let following = u64::from(reordering) + 1;
+        let needed = u64::from(size) + following * u64::from(mss);
+        (needed <= unsent_bytes && needed <= window_bytes).then_some(size)
+    }
+
+    /// The probe left as the data `start..end` in a packet of `mtu` bytes.
+    pub(crate) const fn on_probe_sent(&mut self, mtu: u16, start: u64, end: u64) {
+        if let Some(search) = &mut self.search {
+            search.probe = Some(Probe { mtu, start, end });
+        }
+    }
+
+    /// The data of the probe that is under way.
+    pub(crate) fn probe(&self) -> Option<(u64, u64)> {
+        let probe = self.search?.probe?;
+        Some((probe.start, probe.end))
+    }
+
+    /// The probe arrived: packets of its size pass, and the MTU is larger now.
+    pub(crate) fn on_probe_acked(&mut self) {
+        if let Some(search) = &mut self.search
+            && let Some(probe) = search.probe.take()
+        {
+            search.low = search.low.max(probe.mtu.min(search.high));
+            search.unknown = 0;
+            self.largest_acked = self.largest_acked.max(probe.mtu);
+        }
+    }
+
+    /// The probe, and nothing else, was lost: packets of its size do not pass. It says nothing
+    /// about congestion (RFC 4821 section 7.6.1).
+    pub(crate) fn on_probe_lost(&mut self) {
+        if let Some(search) = &mut self.search
+            && let Some(probe) = search.probe.take()
+        {
+            search.high = search.high.min(probe.mtu - 1).max(search.low);
+            search.unknown = 0;
+        }
+    }
+
+    /// More than the probe was lost or sent again, so that its fate says nothing (RFC 4821 section
+    /// 7.6.2).
+    pub(crate) fn on_probe_unknown(&mut self) {
+        let Some(search) = &mut self.search else {
+            return;
+        };
+        if search.probe.is_some() {
+            search.unknown += 1;
+            if search.unknown >= PROBES_MAX {
+                self.on_probe_lost();
+            } else {
+                search.probe = None;
+            }
+        }
+    }
+
+    /// When what ICMP reported is forgotten. It needs no timer: whoever sends may ask.
+    pub(crate) fn next_search(&self) -> Option<Instant> {
+        self.reported.map(|(_, since)| since + SEARCH_AGAIN)
+    }
+
+    /// Forgets what ICMP reported long ago; returns whether the MTU is larger now.
+    pub(crate) fn on_search_due(&mut self, now: Instant) -> bool {
+        if self.next_search().is_none_or(|due| now < due) {
+            return false;
+        }
+        let before = self.mtu();
+        self.reported = None;
+        self.may_fragment = false;
+        self.open_bounds(now);
+        self.mtu() > before
+    }
+
+    /// The largest that may pass, without what probes found.
+    fn known_max(&self) -> u16 {
+        self.reported
+            .map_or(self.ceiling, |(mtu, _)| mtu.min(self.ceiling))
+    }
+
+    const fn reported_min(&self) -> u16 {
+        match self.ip_header {
+            V4_HEADER_BYTES => V4_REPORTED_MIN,
+            _ => V6_MIN,
+        }
+    }
+
+    const fn search_min(&self) -> u16 {
+        match self.ip_header {
+            V4_HEADER_BYTES => V4_SEARCH_MIN,
+            _ => V6_MIN,
+        }
+    }
+
+    /// What a router without a statement may mean by "too big".
+    fn plateau(&self) -> u16 {
+        let mtu = self.mtu();
+        PLATEAUS
+            .into_iter()
+            .find(|&plateau| plateau < mtu)
+            .unwrap_or(1)
+            .max(self.reported_min())
+    }
+
+    /// Takes `claimed` for the MTU; returns whether it is smaller now.
+    fn believe(&mut self, now: Instant, claimed: u16) -> bool {
+        let before = self.mtu();
+        let least = self.reported_min();
+        self.may_fragment |= claimed < least;
+        let mtu = claimed.max(least);
+        if mtu < self.known_max() {
+            self.reported = Some((mtu, now));
+            self.clamp_search();
+        }
+        self.mtu() < before
+    }
+
+    /// A report about the probe, which alone is larger than the MTU: it is lost. The MTU stays.
+    fn reject_probe(&mut self, claimed: u16, quoted: u64) -> bool {
+        if let Some(search) = &mut self.search
+            && let Some(probe) = search.probe
+            && probe.start == quoted
+            && claimed < probe.mtu
+        {
+            search.high = search.high.min(claimed).max(search.low);
+        }
+        false
+    }
+
+    fn begin_search(&mut self, now: Instant) {
+        let high = self.known_max();
+        self.search = Some(Search {
+            low: self.base.max(self.search_min()).min(high),
+            high,
+            probe: None,
+            unknown: 0,
+            since: now,
+        });
+    }
+
+    /// Linux `tcp_mtu_check_reprobe`: from what is in use up to what the ends allow.
+    fn open_bounds(&mut self, now: Instant) {
+        let high = self.known_max();
+        if let Some(search) = &mut self.search {
+            search.high = high;
+            search.since = now;
+            search.unknown = 0;
+        }
+    }
+
+    fn clamp_search(&mut self) {
+        let high = self.known_max();
+        if let Some(search) = &mut self.search {
+            search.high = search.high.min(high);
+            search.low = search.low.min(high);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,17 +1,24 @@
-//! One definition per knob: name, unit, range, help, citation, and its places in Linux.
+//! One definition per knob: name, unit, range, help, citation, its place in Linux and in our stack.
 //!
 //! Scenario keys, `--help`, the reference page, sweep axes, advice and the actuators all derive
-//! from [`KNOBS`]. The setting of our own stack joins each row when there is one.
+//! from [`KNOBS`].
 
+mod site;
 mod table;
+#[cfg(test)]
+mod tests;
+mod value;
 
 use alloc::string::String;
 use core::fmt;
 
-use crate::{Bytes, KnobValue, format_duration, parse_duration};
+use crate::settings::SocketSettings;
+use crate::{Bytes, KnobValue, Rate, format_duration, parse_duration};
 use core::time::Duration;
 
+pub use site::StackSite;
 pub use table::KNOBS;
+pub use value::NONE;
 
 /// What a knob's value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +35,12 @@ pub enum Kind {
     Micros,
     /// Minimum, default and maximum in bytes.
     BytesTriple,
+    /// Bits per second.
+    Rate,
     /// A name.
     Name,
+    /// One of these names.
+    Choice(&'static [&'static str]),
 }
 
 impl Kind {
@@ -42,7 +53,9 @@ impl Kind {
             Self::Packets => "a number of packets",
             Self::Micros => "a number of microseconds",
             Self::BytesTriple => "three numbers of bytes",
+            Self::Rate => "a number of bits per second",
             Self::Name => "a name",
+            Self::Choice(_) => "one of its names",
         }
     }
 }
@@ -97,7 +110,7 @@ pub enum LinuxSite {
 }
 
 /// One setting of TCP, of a link or of a host.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Knob {
     /// The name that users write; for a sysctl its own.
     pub name: &'static str,
@@ -107,14 +120,20 @@ pub struct Knob {
     pub min: u64,
     /// Largest value.
     pub max: u64,
+    /// Our stack also takes and shows [`NONE`]; the help says what it means.
+    pub or_none: bool,
     /// One sentence.
     pub help: &'static str,
     /// Where the rule is written down: RFC section, kernel function, seed.
     pub cite: &'static str,
     /// How far it reaches.
     pub scope: Scope,
-    /// Where Linux keeps it.
-    pub linux: LinuxSite,
+    /// Where Linux keeps it; `None`: it is a setting of our own stack alone.
+    pub linux: Option<LinuxSite>,
+    /// Where our stack keeps it; `None`: it is none of a connection of it.
+    pub stack: Option<StackSite>,
+    /// Other names of the same thing, those of other stacks among them.
+    pub aliases: &'static [&'static str],
 }
 
 /// Why a value does not fit a knob.
@@ -135,6 +154,16 @@ pub enum KnobError {
         /// What is wrong and what to write.
         reason: String,
     },
+    /// Linux has no place for it.
+    NotInLinux {
+        /// The knob.
+        knob: &'static str,
+    },
+    /// Our stack has no place for it in a connection's settings.
+    NotInStack {
+        /// The knob.
+        knob: &'static str,
+    },
 }
 
 impl fmt::Display for KnobError {
@@ -151,23 +180,31 @@ impl fmt::Display for KnobError {
                 nearest: None,
             } => write!(f, "unknown knob `{name}`"),
             Self::Invalid { knob, reason } => write!(f, "{knob}: {reason}"),
+            Self::NotInLinux { knob } => write!(
+                f,
+                "{knob}: it is a setting of tcptailor's own stack; it cannot be set in Linux"
+            ),
+            Self::NotInStack { knob } => write!(
+                f,
+                "{knob}: it is a setting of Linux; a connection of tcptailor's own stack has none"
+            ),
         }
     }
 }
 
 impl core::error::Error for KnobError {}
 
-/// Finds a knob by its name.
+/// Finds a knob by its name or by one of its aliases.
 ///
 /// # Errors
 /// [`KnobError::Unknown`] with the nearest name.
 pub fn find_knob(name: &str) -> Result<&'static Knob, KnobError> {
     KNOBS
         .iter()
-        .find(|knob| knob.name == name)
+        .find(|knob| knob.names().any(|known| known == name))
         .ok_or_else(|| KnobError::Unknown {
             name: name.into(),
-            nearest: nearest(name, KNOBS.iter().map(|knob| knob.name)),
+            nearest: nearest(name, KNOBS.iter().flat_map(Knob::names)),
         })
 }
 
@@ -208,17 +245,74 @@ fn distance(a: &str, b: &str) -> usize {
 }
 
 impl Knob {
+    /// Its name, then its aliases.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        core::iter::once(self.name).chain(self.aliases.iter().copied())
+    }
+
+    /// Whether Linux has it as an option of a socket. (The [`Scope`] alone does not say so: a
+    /// setting of our own stack has the scope of a socket too.)
+    #[must_use]
+    pub const fn is_socket_option(&self) -> bool {
+        matches!(self.linux, Some(LinuxSite::SocketOption { .. }))
+    }
+
+    /// Sets it in the settings of a connection of our stack, which changes nothing where it fails.
+    ///
+    /// # Errors
+    /// [`KnobError::NotInStack`], and [`KnobError::Invalid`] where the value is none of this knob or
+    /// not one that these settings allow.
+    pub fn set(&self, settings: &mut SocketSettings, value: &KnobValue) -> Result<(), KnobError> {
+        let site = self.stack_site()?;
+        self.check(value)?;
+        (site.set)(settings, value).map_err(|reason| self.invalid(reason))
+    }
+
+    /// Its value in the settings of a connection of our stack; [`NONE`] where they have none.
+    ///
+    /// # Errors
+    /// [`KnobError::NotInStack`].
+    pub fn get(&self, settings: &SocketSettings) -> Result<KnobValue, KnobError> {
+        Ok((self.stack_site()?.get)(settings))
+    }
+
+    const fn stack_site(&self) -> Result<StackSite, KnobError> {
+        match self.stack {
+            Some(site) => Ok(site),
+            None => Err(KnobError::NotInStack { knob: self.name }),
+        }
+    }
+
+    /// As [`Knob::check`], and that Linux has a place for it and for the value.
+    ///
+    /// # Errors
+    /// [`KnobError::NotInLinux`], [`KnobError::Invalid`].
+    pub fn check_for_linux(&self, value: &KnobValue) -> Result<(), KnobError> {
+        if self.linux.is_none() {
+            return Err(KnobError::NotInLinux { knob: self.name });
+        }
+        if self.or_none && value::is_none(value) {
+            return Err(self.invalid("Linux has no `none` for it; give a value".into()));
+        }
+        self.check(value)
+    }
+
+    const fn invalid(&self, reason: String) -> KnobError {
+        KnobError::Invalid {
+            knob: self.name,
+            reason,
+        }
+    }
+
     /// Reads a value as a user writes it: `on`, `64KiB`, `40ms`, `4096 131072 6291456`, `bbr`.
     ///
     /// # Errors
     /// [`KnobError::Invalid`], saying what to write instead.
     pub fn parse(&self, text: &str) -> Result<KnobValue, KnobError> {
-        let invalid = |reason: String| KnobError::Invalid {
-            knob: self.name,
-            reason,
-        };
+        let invalid = |reason: String| self.invalid(reason);
         let text = text.trim();
         let value = match self.kind {
+            _ if self.or_none && text == NONE => KnobValue::Name(NONE.into()),
             Kind::Flag => match text {
                 "on" | "1" | "true" | "yes" => KnobValue::Flag(true),
                 "off" | "0" | "false" | "no" => KnobValue::Flag(false),
@@ -246,29 +340,34 @@ impl Knob {
                     .map_err(|e| invalid(alloc::format!("{e}")))?
                     .as_micros() as u64,
             ),
-            Kind::BytesTriple => {
-                let mut parts = [0_u64; 3];
-                let words: alloc::vec::Vec<&str> = text
-                    .split([' ', '\t', ','])
-                    .filter(|word| !word.is_empty())
-                    .collect();
-                if words.len() != 3 {
-                    return Err(invalid(
-                        "write three sizes: minimum, default and maximum".into(),
-                    ));
-                }
-                for (part, word) in parts.iter_mut().zip(words) {
-                    *part = word
-                        .parse::<Bytes>()
-                        .map_err(|e| invalid(alloc::format!("{e}")))?
-                        .0;
-                }
-                KnobValue::Triple(parts)
-            }
-            Kind::Name => KnobValue::Name(text.into()),
+            Kind::Rate => KnobValue::Number(
+                text.parse::<Rate>()
+                    .map_err(|e| invalid(alloc::format!("{e}")))?
+                    .bits_per_second(),
+            ),
+            Kind::BytesTriple => self.parse_triple(text)?,
+            Kind::Name | Kind::Choice(_) => KnobValue::Name(text.into()),
         };
         self.check(&value)?;
         Ok(value)
+    }
+
+    fn parse_triple(&self, text: &str) -> Result<KnobValue, KnobError> {
+        let words: alloc::vec::Vec<&str> = text
+            .split([' ', '\t', ','])
+            .filter(|word| !word.is_empty())
+            .collect();
+        if words.len() != 3 {
+            return Err(self.invalid("write three sizes: minimum, default and maximum".into()));
+        }
+        let mut parts = [0_u64; 3];
+        for (part, word) in parts.iter_mut().zip(words) {
+            *part = word
+                .parse::<Bytes>()
+                .map_err(|e| self.invalid(alloc::format!("{e}")))?
+                .0;
+        }
+        Ok(KnobValue::Triple(parts))
     }
 
     /// Whether `value` is of this knob's kind and within its range.
@@ -276,24 +375,27 @@ impl Knob {
     /// # Errors
     /// [`KnobError::Invalid`], saying what the range is.
     pub fn check(&self, value: &KnobValue) -> Result<(), KnobError> {
-        let invalid = |reason: String| {
-            Err(KnobError::Invalid {
-                knob: self.name,
-                reason,
-            })
-        };
+        let invalid = |reason: String| Err(self.invalid(reason));
         let in_range = |number: u64| (self.min..=self.max).contains(&number);
         let range = || {
             alloc::format!(
-                "{value} is out of range; the range is {} to {}",
-                self.min,
-                self.max
+                "{} is out of range; the range is {}",
+                self.format(value),
+                self.range()
             )
         };
         match (self.kind, value) {
+            (_, value) if self.or_none && value::is_none(value) => Ok(()),
             (Kind::Flag, KnobValue::Flag(_)) => Ok(()),
+            (Kind::Choice(names), KnobValue::Name(name)) => {
+                if names.contains(&name.as_str()) {
+                    Ok(())
+                } else {
+                    invalid(value::unknown_name(name, names))
+                }
+            }
             (
-                Kind::Count | Kind::Bytes | Kind::Packets | Kind::Micros,
+                Kind::Count | Kind::Bytes | Kind::Packets | Kind::Micros | Kind::Rate,
                 KnobValue::Number(number),
             ) => {
                 if in_range(*number) {
@@ -330,82 +432,29 @@ impl Knob {
         }
     }
 
+    /// The range with its unit, such as `2ms to 200ms`.
+    #[must_use]
+    pub fn range(&self) -> String {
+        let part = |number| match self.kind {
+            Kind::BytesTriple => alloc::format!("{}", Bytes(number)),
+            _ => self.format(&KnobValue::Number(number)),
+        };
+        alloc::format!("{} to {}", part(self.min), part(self.max))
+    }
+
     /// Prints a value with this knob's unit, so that [`Knob::parse`] reads it back.
     #[must_use]
     pub fn format(&self, value: &KnobValue) -> String {
         match (self.kind, value) {
             (Kind::Bytes, KnobValue::Number(bytes)) => alloc::format!("{}", Bytes(*bytes)),
+            (Kind::Rate, KnobValue::Number(bits)) => {
+                alloc::format!("{}", Rate::from_bits_per_second(*bits))
+            }
             (Kind::Packets, KnobValue::Number(packets)) => alloc::format!("{packets}p"),
             (Kind::Micros, KnobValue::Number(micros)) => {
                 format_duration(Duration::from_micros(*micros))
             }
             _ => alloc::format!("{value}"),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_unique_and_documented() {
-        for (i, knob) in KNOBS.iter().enumerate() {
-            assert!(
-                KNOBS[..i].iter().all(|other| other.name != knob.name),
-                "{}",
-                knob.name
-            );
-            assert!(
-                knob.help.ends_with('.'),
-                "{}: help is a sentence",
-                knob.name
-            );
-            assert!(!knob.cite.is_empty(), "{}: a citation", knob.name);
-            assert!(knob.min <= knob.max, "{}: range", knob.name);
-        }
-    }
-
-    #[test]
-    fn values_are_read_checked_and_printed() {
-        let check = |name: &str, text: &str, expected: &str| {
-            let knob = find_knob(name).expect("a knob");
-            match knob.parse(text) {
-                Ok(value) => assert_eq!(knob.format(&value), expected),
-                Err(error) => {
-                    let shown = alloc::format!("{error}");
-                    assert!(shown.contains(expected), "{name} = {text}: {shown}");
-                }
-            }
-        };
-        check("nodelay", "on", "on");
-        check("nodelay", "perhaps", "neither `on` nor `off`");
-        check("sndbuf", "64KiB", "64KiB");
-        check("sndbuf", "64K", "KiB` or `kB");
-        check("delack_max", "8ms", "8ms");
-        check(
-            "net.ipv4.tcp_rmem",
-            "4096 131072 6291456",
-            "4096 131072 6291456",
-        );
-        check("net.ipv4.tcp_rmem", "4096 131072", "write three sizes");
-        check("net.ipv4.tcp_rmem", "4096 1000 500000", "must rise");
-        check("route.initcwnd", "100000000", "out of range");
-        check("congestion", "bbr", "bbr");
-        check("congestion", "../etc", "no name that the kernel accepts");
-    }
-
-    #[test]
-    fn a_misspelt_knob_is_recognised() {
-        let message = |name| alloc::format!("{}", find_knob(name).expect_err("unknown"));
-        assert_eq!(
-            message("nodlay"),
-            "unknown knob `nodlay`; did you mean `nodelay`?"
-        );
-        assert_eq!(
-            message("tcp_rmem"),
-            "unknown knob `tcp_rmem`; did you mean `net.ipv4.tcp_rmem`?"
-        );
-        assert_eq!(message("xyzzy"), "unknown knob `xyzzy`");
     }
 }

@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use base::{KnobValue, Scope, find_knob};
+use base::{KnobValue, find_knob};
 use lab::Settings;
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
@@ -45,10 +45,11 @@ impl SocketSpec {
     pub fn check(&self) -> Result<(), String> {
         for (name, value) in &self.settings {
             let knob = find_knob(name).map_err(|error| error.to_string())?;
-            if knob.scope != Scope::Socket {
+            knob.check_for_linux(value)
+                .map_err(|error| error.to_string())?;
+            if !knob.is_socket_option() {
                 return Err(format!("`{name}` is no socket option; set it on the host"));
             }
-            knob.check(value).map_err(|error| error.to_string())?;
         }
         Ok(())
     }
@@ -142,15 +143,16 @@ impl SocketSpec {
 /// has refused it.
 fn set_option(socket: &impl AsFd, name: &str, value: &KnobValue) -> Result<()> {
     match find_knob(name) {
-        Ok(knob) if knob.scope == Scope::Socket => sockopt::write(socket.as_fd(), knob, value)
-            .map_err(|error| match error {
+        Ok(knob) if knob.is_socket_option() => {
+            sockopt::write(socket.as_fd(), knob, value).map_err(|error| match error {
                 Error::NotFound { what, hint, .. } => Error::NotFound {
                     what,
                     name: value.to_string(),
                     hint,
                 },
                 other => other,
-            }),
+            })
+        }
         _ => Ok(()),
     }
 }

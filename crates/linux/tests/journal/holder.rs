@@ -144,7 +144,9 @@ impl Holder {
         for knob in KNOBS {
             let target = match knob.scope {
                 // The kernel clears it by itself.
-                Scope::Socket if knob.name != "quickack" => self.socket(),
+                Scope::Socket if knob.is_socket_option() && knob.name != "quickack" => {
+                    self.socket()
+                }
                 Scope::Namespace => Target::Namespace {
                     netns: netns.clone(),
                 },

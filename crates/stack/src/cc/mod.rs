@@ -6,12 +6,25 @@
 //!
 //! Reading list: RFC 5681, RFC 9438 (CUBIC), RFC 9406 (HyStart++), Linux `struct tcp_congestion_ops`.
 
+mod bbr;
+mod cubic;
+mod hystart;
+mod newreno;
+#[cfg(test)]
+mod testing;
+mod unlimited;
+
 use alloc::boxed::Box;
 use core::fmt::Debug;
 use core::time::Duration;
 
 use base::settings::{Congestion, CongestionName};
 use base::{BbrState, CongestionState, Instant, Rate, Rng};
+
+pub use bbr::Bbr;
+pub use cubic::Cubic;
+pub use newreno::NewReno;
+pub use unlimited::Unlimited;
 
 /// "No threshold yet": slow start goes on.
 pub const SSTHRESH_INFINITE: u32 = u32::MAX;
@@ -155,6 +168,9 @@ pub trait CongestionControl: Debug + Send {
     /// Its name, such as `cubic`.
     fn name(&self) -> &'static str;
 
+    /// The connection is established, or this controller takes over from another (Linux `init`).
+    fn on_start(&mut self, _window: &mut Window, _now: Instant) {}
+
     /// After each ACK that delivered something. In recovery it is called too; a controller that
     /// leaves the window to proportional rate reduction looks at [`AckSample::state`] (Linux calls
     /// `cong_avoid` in Open, Disorder and Loss only).
@@ -208,11 +224,36 @@ pub trait CongestionControl: Debug + Send {
 
 /// Makes the controller that `settings` name. `rng` decides BBR's phase, nothing else.
 #[must_use]
-pub fn make(settings: &Congestion, _rng: &mut Rng) -> Box<dyn CongestionControl> {
+pub fn make(settings: &Congestion, rng: &mut Rng) -> Box<dyn CongestionControl> {
     match settings.name {
-        CongestionName::NewReno
-        | CongestionName::Cubic
-        | CongestionName::Bbr
-        | CongestionName::None => unimplemented!(),
+        CongestionName::NewReno => Box::new(NewReno::new(settings.byte_counting)),
+        CongestionName::Cubic => Box::new(Cubic::new(settings.hystart, settings.byte_counting)),
+        CongestionName::Bbr => Box::new(Bbr::new(Rng::new(rng.next_u64(), "bbr"))),
+        CongestionName::None => Box::new(Unlimited),
     }
 }
+
+/// Packets that `ack` may count for where the window grows by acknowledgments: none while a
+/// reduction is in progress, or where the cumulative acknowledgment did not move (Linux
+/// `tcp_cong_control`, `tcp_may_raise_cwnd`).
+fn growth_credit(ack: &AckSample, byte_counting: bool) -> u32 {
+    let is_reducing = match ack.state {
+        CongestionState::Recovery | CongestionState::Cwr => true,
+        CongestionState::Open | CongestionState::Disorder | CongestionState::Loss => false,
+    };
+    if is_reducing || ack.acked == 0 {
+        0
+    } else if byte_counting {
+        ack.delivered
+    } else {
+        ack.delivered.min(1)
+    }
+}
+
+/// Whole microseconds of `time`.
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

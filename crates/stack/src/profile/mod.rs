@@ -1,1 +1,126 @@
-//! To come.
+//! Profiles: what a named stack sets, as data.
+//!
+//! A profile decides the values that a host and its connections start with. It holds no behaviour:
+//! everything that differs between stacks is a value of [`SocketSettings`] or [`HostSettings`].
+//! Where no source gives a value, the comment says "recalled" (from general knowledge) or "ours".
+
+mod freebsd;
+mod linux;
+mod netburner;
+pub mod preset;
+#[cfg(test)]
+mod tests;
+mod textbook;
+mod winsock;
+
+use alloc::string::String;
+use core::fmt;
+use core::time::Duration;
+
+use base::knob::nearest;
+use base::settings::{BufferSize, SizeRule, SocketSettings};
+
+use crate::HostSettings;
+
+pub use freebsd::{freebsd_14, freebsd_2006};
+pub use linux::{linux, linux_6_12, linux_6_16, linux_6_18, linux_6_19, linux_2019};
+pub use netburner::{netburner, netburner_2009};
+pub use textbook::textbook;
+pub use winsock::winsock;
+
+/// A stack by name: everything that its hosts and connections start with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// The name that users write.
+    pub name: &'static str,
+    /// Which stack it is, in a sentence.
+    pub about: &'static str,
+    /// What each connection starts with.
+    pub settings: SocketSettings,
+    /// What all connections of a host share.
+    pub system: HostSettings,
+    /// Connections that may wait at a listener to be accepted.
+    pub backlog: u32,
+    /// Whether listeners answer statelessly when the backlog is full (RFC 4987).
+    pub syn_cookies: bool,
+}
+
+/// Makes a profile.
+pub type MakeProfile = fn() -> Profile;
+
+/// Every profile, by name.
+pub const PROFILES: &[(&str, MakeProfile)] = &[
+    ("linux_6_18", linux_6_18),
+    ("linux_6_12", linux_6_12),
+    ("linux_6_16", linux_6_16),
+    ("linux_6_19", linux_6_19),
+    ("linux_2019", linux_2019),
+    ("freebsd_14", freebsd_14),
+    ("freebsd_2006", freebsd_2006),
+    ("winsock", winsock),
+    ("netburner", netburner),
+    ("netburner_2009", netburner_2009),
+    ("textbook", textbook),
+];
+
+/// No profile has that name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownProfile {
+    /// The name that was given.
+    pub name: String,
+    /// The nearest name that exists.
+    pub nearest: Option<&'static str>,
+}
+
+impl fmt::Display for UnknownProfile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown profile `{}`", self.name)?;
+        match self.nearest {
+            Some(nearest) => write!(f, "; did you mean `{nearest}`?"),
+            None => {
+                f.write_str("; there are ")?;
+                for (index, (name, _)) in PROFILES.iter().enumerate() {
+                    let comma = if index == 0 { "" } else { ", " };
+                    write!(f, "{comma}{name}")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl core::error::Error for UnknownProfile {}
+
+/// The profile of that name.
+///
+/// # Errors
+/// [`UnknownProfile`] with the nearest name.
+pub fn find(name: &str) -> Result<Profile, UnknownProfile> {
+    match PROFILES.iter().find(|(known, _)| *known == name) {
+        Some((_, profile)) => Ok(profile()),
+        None => Err(UnknownProfile {
+            name: name.into(),
+            nearest: nearest(name, PROFILES.iter().map(|(known, _)| *known)),
+        }),
+    }
+}
+
+/// A buffer that stays as it begins.
+const fn fixed_size(min: u32, initial: u32, request_max: u32) -> BufferSize {
+    BufferSize {
+        min,
+        initial,
+        max: initial,
+        request_max,
+        fixed: None,
+        rule: SizeRule::Fixed,
+    }
+}
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+const fn millis(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}

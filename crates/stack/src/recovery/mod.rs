@@ -1,1 +1,504 @@
-//! To come.
+//! Loss recovery: what is in flight, what of it is lost, and how much more may leave.
+//!
+//! Decides from ACKs and from the times at which data left. Owns the scoreboard, round-trip times,
+//! the retransmission timeout, the detection of losses, the congestion window with its controller,
+//! and the samples of the delivery rate. It sees no packets and arms no timers: the connection asks
+//! [`LossRecovery::deadline`]. The handshake and zero-window probes are the connection's.
+//!
+//! Positions are *offsets*: sequence numbers unwrapped to 64 bits. Our SYN is offset 0, the first
+//! byte of data offset 1; a FIN takes one offset behind the data.
+//!
+//! Reading list: RFC 5681, 6298, 6582, 6675, 6937, 5682, 3522, 3708, 8985; Linux
+//! `tcp_fastretrans_alert` and what it calls.
+
+mod ack;
+mod alert;
+mod prr;
+mod rack;
+mod rate;
+mod records;
+mod rtt;
+mod timers;
+mod undo;
+mod window;
+
+use alloc::boxed::Box;
+use core::time::Duration;
+
+use base::settings::{Congestion, Detection, Recovery, SocketSettings};
+use base::{CongestionState, Instant, Rate};
+
+use crate::cc::{CongestionControl, Window};
+use crate::tick::TickClock;
+
+use prr::Prr;
+use rack::Rack;
+use rate::RateSampler;
+use records::Scoreboard;
+pub(crate) use rtt::RttEstimator;
+use undo::Undo;
+use window::Usage;
+
+/// Largest degree of reordering that is learned (Linux `tcp_max_reordering`).
+const REORDERING_MAX: u32 = 300;
+
+/// What an ACK segment says to the sender, after the connection has found it acceptable.
+#[derive(Clone, Debug)]
+pub(crate) struct AckInput<'a> {
+    pub(crate) now: Instant,
+    /// Cumulative acknowledgment.
+    pub(crate) ack: u64,
+    /// SACK blocks as offsets [start, end); D-SACK still among them, first.
+    pub(crate) sack: &'a [(u64, u64)],
+    /// Round-trip time by the echoed timestamp, where one came (resolution 1 ms: zero is
+    /// possible).
+    pub(crate) timestamp_rtt: Option<Duration>,
+    /// Send time (in the timestamp clock) that the peer echoed, for Eifel (RFC 3522).
+    pub(crate) timestamp_echo: Option<u32>,
+    /// The segment carried data, or SYN or FIN.
+    pub(crate) has_data: bool,
+    /// The window field changed something.
+    pub(crate) is_window_update: bool,
+    /// ECE is set, and ECN was agreed.
+    pub(crate) ece: bool,
+    /// There is unsent data that the peer's window lets go (RFC 5682 step 2b asks).
+    pub(crate) has_new_data: bool,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AckOutcome {
+    /// Bytes newly acknowledged cumulatively (SYN and FIN counted).
+    pub(crate) acked_bytes: u64,
+    /// Packets newly delivered (acknowledged or SACKed).
+    pub(crate) delivered: u32,
+    /// Packets newly marked lost.
+    pub(crate) lost: u32,
+    /// It was a duplicate ACK.
+    pub(crate) is_duplicate: bool,
+    /// Something that was lost or limited may go now: ask `poll_retransmit` and `allowance`.
+    pub(crate) may_send: bool,
+    /// The window was reduced: where ECN was agreed, the next data segment carries CWR (RFC 3168
+    /// section 6.1.2).
+    pub(crate) set_cwr: bool,
+}
+
+/// Which of the recovery timers is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RecoveryTimer {
+    /// Retransmission timeout (RFC 6298).
+    Retransmit,
+    /// Tail-loss probe (RFC 8985 section 7.2).
+    LossProbe,
+    /// RACK's reordering window ends (RFC 8985 section 6.2).
+    Reorder,
+}
+
+/// What to send on a tail-loss probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Probe {
+    /// One segment of new data, if there is one and the peer's window allows it, whatever the
+    /// congestion window says; else this one again.
+    NewOr {
+        /// First offset of the last segment.
+        start: u64,
+        /// Behind it.
+        end: u64,
+    },
+    /// Nothing (nothing is out, or a probe is out already).
+    None,
+}
+
+/// What recovery counts since the connection began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RecoveryStats {
+    /// Fast recoveries that began.
+    pub(crate) fast_recoveries: u64,
+    /// Retransmission timeouts.
+    pub(crate) timeouts: u64,
+    /// Tail-loss probes sent.
+    pub(crate) tlps: u64,
+    /// Losses that a probe repaired (Linux `TCPLossProbeRecovery`).
+    pub(crate) tlp_recoveries: u64,
+    /// Timeouts that proved wrong (Linux `TCPSpuriousRTOs`).
+    pub(crate) spurious_timeouts: u64,
+    /// Reductions that were taken back.
+    pub(crate) undos: u64,
+    /// Duplicates that the peer reported.
+    pub(crate) dsacks: u64,
+    /// Packets sent again.
+    pub(crate) retransmitted_packets: u64,
+    /// Bytes sent again.
+    pub(crate) retransmitted_bytes: u64,
+    /// How often packets were seen to overtake each other.
+    pub(crate) reordering_seen: u64,
+    /// SACK blocks that made no sense.
+    pub(crate) sack_rejected: u64,
+    /// Repetitions that were lost again.
+    pub(crate) lost_retransmissions: u64,
+    /// The peer dropped what it had SACKed.
+    pub(crate) renegings: u64,
+    /// Reductions for ECN marks.
+    pub(crate) ecn_reductions: u64,
+    /// Reductions because the local queue was full.
+    pub(crate) local_reductions: u64,
+    /// Slow starts after idle.
+    pub(crate) restarts: u64,
+}
+
+/// Tail-loss probe in flight.
+#[derive(Clone, Copy, Debug, Default)]
+struct TailProbe {
+    /// `next` when the probe left.
+    high: Option<u64>,
+    /// It repeated the last segment.
+    is_repeat: bool,
+    /// The connection was told to send one.
+    is_due: bool,
+}
+
+/// Loss recovery of one connection.
+#[derive(Debug)]
+pub(crate) struct LossRecovery {
+    settings: Recovery,
+    congestion: Congestion,
+    gso_max: u32,
+    mss: u32,
+    sack_agreed: bool,
+    timestamps: bool,
+    cc: Box<dyn CongestionControl>,
+    window: Window,
+    state: CongestionState,
+    board: Scoreboard,
+    rtt: RttEstimator,
+    rack: Rack,
+    prr: Prr,
+    undo: Undo,
+    rate: RateSampler,
+    usage: Usage,
+    tick: TickClock,
+    timer: Option<(RecoveryTimer, Instant)>,
+    /// The recovery ends when this is acknowledged (Linux `high_seq`).
+    high: u64,
+    /// Threshold before the reduction, for undoing it; 0: it is not undone.
+    prior_ssthresh: u32,
+    reordering: u32,
+    timeouts: u32,
+    /// A timeout is being tested for being spurious (RFC 5682).
+    is_frto: bool,
+    /// F-RTO sends new data first.
+    holds_repetitions: bool,
+    /// One repetition may leave whatever the window says.
+    forces_repetition: bool,
+    reduced: bool,
+    probe: TailProbe,
+    last_sent: Option<Instant>,
+    pacing_rate: Rate,
+    dsacked_packets: u64,
+    stats: RecoveryStats,
+}
+
+impl LossRecovery {
+    /// Of a connection that is not established yet. `mss`: payload of a full segment.
+    pub(crate) fn new(
+        settings: &SocketSettings,
+        mss: u32,
+        cc: Box<dyn CongestionControl>,
+        tick: TickClock,
+    ) -> Self {
+        Self {
+            settings: settings.recovery.clone(),
+            congestion: settings.congestion.clone(),
+            gso_max: settings.path.gso_max,
+            mss: mss.max(1),
+            sack_agreed: false,
+            timestamps: false,
+            cc,
+            window: Window::new(settings.congestion.initial_window.max(1)),
+            state: CongestionState::Open,
+            board: Scoreboard::default(),
+            rtt: RttEstimator::new(&settings.recovery, tick),
+            rack: Rack::default(),
+            prr: Prr::default(),
+            undo: Undo::default(),
+            rate: RateSampler::default(),
+            usage: Usage::default(),
+            tick,
+            timer: None,
+            high: 0,
+            prior_ssthresh: 0,
+            reordering: settings.recovery.dupack_threshold,
+            timeouts: 0,
+            is_frto: false,
+            holds_repetitions: false,
+            forces_repetition: false,
+            reduced: false,
+            probe: TailProbe::default(),
+            last_sent: None,
+            pacing_rate: Rate::default(),
+            dsacked_packets: 0,
+            stats: RecoveryStats::default(),
+        }
+    }
+
+    /// What was agreed in the handshake.
+    pub(crate) fn set_options(&mut self, sack: bool, timestamps: bool) {
+        self.sack_agreed = sack;
+        self.timestamps = timestamps;
+    }
+
+    /// The handshake is over. `rtt`: the time that it took, where nothing of it was repeated;
+    /// `syn_retransmits`: how often our SYN or SYN-ACK was (rule 12.1).
+    pub(crate) fn on_established(
+        &mut self,
+        now: Instant,
+        rtt: Option<Duration>,
+        syn_retransmits: u32,
+    ) {
+        self.board.start_at(1);
+        self.high = 1;
+        // The handshake's packet counts as delivered, as in Linux.
+        self.rate.count(1, false);
+        match rtt {
+            Some(rtt) => {
+                self.rtt.on_min_sample(now, rtt, false);
+                self.rtt.on_sample(rtt, 1, 1);
+            }
+            None if syn_retransmits > 0 => self.rtt.on_lost_handshake(),
+            None => {}
+        }
+        self.window.cwnd = self.initial_window();
+        if syn_retransmits > 1 {
+            self.window.cwnd = 1;
+        }
+        self.usage.reset(now);
+        self.cc.on_start(&mut self.window, now);
+        self.update_pacing_rate();
+    }
+
+    /// The settings changed.
+    pub(crate) fn configure(&mut self, settings: &SocketSettings) {
+        if self.settings.dupack_threshold != settings.recovery.dupack_threshold {
+            self.reordering = settings.recovery.dupack_threshold;
+        }
+        self.settings = settings.recovery.clone();
+        self.congestion = settings.congestion.clone();
+        self.gso_max = settings.path.gso_max;
+        self.rtt.configure(&settings.recovery);
+        self.update_pacing_rate();
+    }
+
+    /// Another controller takes the window over as it is.
+    pub(crate) fn set_congestion(&mut self, now: Instant, cc: Box<dyn CongestionControl>) {
+        self.cc = cc;
+        self.window.credit = 0;
+        self.cc.on_start(&mut self.window, now);
+        self.update_pacing_rate();
+    }
+
+    /// Full segments carry `mss` bytes from now on.
+    pub(crate) fn set_mss(&mut self, mss: u32) {
+        self.mss = mss.max(1);
+        self.update_pacing_rate();
+    }
+
+    /// `start..end` left for the first time, in segments of `segment` bytes (0: as one); where
+    /// `has_fin`, the last offset is the FIN's.
+    pub(crate) fn on_transmit(
+        &mut self,
+        now: Instant,
+        (start, end): (u64, u64),
+        segment: u32,
+        has_fin: bool,
+    ) {
+        debug_assert_eq!(start, self.board.next(), "data leaves in order");
+        let is_first = self.board.packets_out() == 0;
+        let before = self.board.packets_out();
+        let state = self.rate.on_sent(now, is_first);
+        let whole = u32::try_from(end - start).unwrap_or(u32::MAX);
+        let segment = if segment == 0 { whole } else { segment };
+        self.board.transmit(now, end, segment, has_fin, state);
+        let packets = self.board.packets_out() - before;
+        self.last_sent = Some(now);
+        if self.is_reducing() {
+            self.prr.out += u64::from(packets);
+        }
+        if self.probe.is_due {
+            self.on_probe_sent(now, false);
+            return;
+        }
+        if is_first || matches!(self.timer, Some((RecoveryTimer::LossProbe, _)) | None) {
+            self.arm_retransmit(now);
+        }
+        self.schedule_probe(now, false);
+    }
+
+    /// `start..end` left again, with `timestamp` as our TSval.
+    pub(crate) fn on_retransmit(&mut self, now: Instant, start: u64, end: u64, timestamp: u32) {
+        let state = self.rate.on_sent(now, false);
+        let is_head = start <= self.board.una();
+        let packets = self
+            .board
+            .repeat(now, (start, end), self.mss, timestamp, state);
+        self.undo.on_repeat(packets, timestamp);
+        self.forces_repetition = false;
+        self.stats.retransmitted_packets += u64::from(packets);
+        self.stats.retransmitted_bytes += end - start;
+        self.last_sent = Some(now);
+        if self.probe.is_due {
+            self.on_probe_sent(now, true);
+            return;
+        }
+        if self.is_reducing() {
+            self.prr.out += u64::from(packets);
+        }
+        if is_head && !matches!(self.timer, Some((RecoveryTimer::Reorder, _))) {
+            self.timer = None;
+            self.arm_retransmit(now);
+        }
+    }
+
+    /// Next range to send again: at most `max_bytes`, within one record, lost and not sent again
+    /// yet, where the window lets it go.
+    pub(crate) fn poll_retransmit(&self, max_bytes: u32) -> Option<(u64, u64)> {
+        if self.holds_repetitions {
+            return None;
+        }
+        let room = self.window.cwnd.saturating_sub(self.board.in_flight());
+        if room == 0 && !self.forces_repetition {
+            return None;
+        }
+        self.board.first_to_repeat(room, max_bytes, self.mss)
+    }
+
+    /// Packets of new data that the congestion window lets go now.
+    pub(crate) fn allowance(&self) -> u32 {
+        let mut in_flight = self.board.in_flight();
+        if self.state == CongestionState::Disorder && !self.settings.limited_transmit {
+            in_flight += self.board.sacked();
+        }
+        self.window.cwnd.saturating_sub(in_flight)
+    }
+
+    /// First unacknowledged offset.
+    pub(crate) fn una(&self) -> u64 {
+        self.board.una()
+    }
+
+    /// Next offset to be sent.
+    pub(crate) fn next(&self) -> u64 {
+        self.board.next()
+    }
+
+    /// State of recovery.
+    pub(crate) fn state(&self) -> CongestionState {
+        self.state
+    }
+
+    /// The congestion window.
+    pub(crate) fn window(&self) -> &Window {
+        &self.window
+    }
+
+    /// Packets believed to be in the network.
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.board.in_flight()
+    }
+
+    /// Packets sent and not acknowledged cumulatively.
+    pub(crate) fn packets_out(&self) -> u32 {
+        self.board.packets_out()
+    }
+
+    /// Of these, packets that the peer reported (without SACK: duplicate ACKs).
+    pub(crate) fn sacked(&self) -> u32 {
+        self.board.sacked()
+    }
+
+    /// Of these, packets that count as lost.
+    pub(crate) fn lost(&self) -> u32 {
+        self.board.lost()
+    }
+
+    /// Packets of which a repetition is in flight.
+    pub(crate) fn retransmitted(&self) -> u32 {
+        self.board.repeated()
+    }
+
+    /// Degree of reordering: duplicates that do not mean a loss yet.
+    pub(crate) fn reordering(&self) -> u32 {
+        self.reordering
+    }
+
+    /// Whether anything of `start..end` counts as lost.
+    pub(crate) fn is_lost_in(&self, start: u64, end: u64) -> bool {
+        self.board.is_lost_in(start, end)
+    }
+
+    /// Round-trip times and the timeout.
+    pub(crate) fn rtt(&self) -> &RttEstimator {
+        &self.rtt
+    }
+
+    /// How often the timeout was doubled.
+    pub(crate) fn backoff(&self) -> u32 {
+        self.rtt.backoff()
+    }
+
+    /// Timeouts in a row without progress.
+    pub(crate) fn timeouts(&self) -> u32 {
+        self.timeouts
+    }
+
+    /// The last delivery rate, and whether the application limited it.
+    pub(crate) fn delivery_rate(&self) -> Option<(Rate, bool)> {
+        self.rate.rate(self.mss)
+    }
+
+    /// Packets delivered since the connection began.
+    pub(crate) fn delivered(&self) -> u64 {
+        self.rate.delivered()
+    }
+
+    /// Of these, with ACKs that carried ECE.
+    pub(crate) fn delivered_ce(&self) -> u64 {
+        self.rate.delivered_ce()
+    }
+
+    /// Counters.
+    pub(crate) fn stats(&self) -> &RecoveryStats {
+        &self.stats
+    }
+
+    /// Name of the congestion control.
+    pub(crate) fn congestion_name(&self) -> &'static str {
+        self.cc.name()
+    }
+
+    /// The congestion control.
+    pub(crate) fn cc(&self) -> &dyn CongestionControl {
+        &*self.cc
+    }
+
+    /// Whether SACK blocks are believed.
+    fn uses_sack(&self) -> bool {
+        self.sack_agreed && self.settings.detection != Detection::NewReno
+    }
+
+    /// Whether losses are found by time.
+    fn uses_rack(&self) -> bool {
+        self.uses_sack() && self.settings.detection == Detection::Rack
+    }
+
+    /// Whether the window falls to its threshold (Linux `tcp_in_cwnd_reduction`).
+    fn is_reducing(&self) -> bool {
+        matches!(self.state, CongestionState::Cwr | CongestionState::Recovery)
+    }
+
+    fn initial_window(&self) -> u32 {
+        self.congestion.initial_window.max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests;

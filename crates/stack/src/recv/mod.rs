@@ -1,1 +1,747 @@
-//! To come.
+//! The receiving half of a connection: what becomes of data that arrives, which window is offered,
+//! and when an ACK leaves.
+//!
+//! It decides from segments, reads and time; it sees no headers, arms no timers and sends nothing:
+//! the connection asks [`Receiver::ack_wanted`], [`Receiver::offer_window`] and
+//! [`Receiver::sack_blocks`] when it builds a segment. Positions are offsets: the peer's SYN is
+//! offset 0, its first byte 1. Memory is bounded by the receive buffer, one packet more for each
+//! of the two queues, and [`Buffer::packets_max`].
+
+mod accounting;
+mod assembler;
+mod autotune;
+mod delayed_ack;
+mod memory;
+#[cfg(test)]
+mod tests;
+mod window;
+
+use core::time::Duration;
+
+use base::Instant;
+use base::settings::{LinuxVersion, SocketSettings};
+use smallvec::SmallVec;
+
+use crate::packet::Payload;
+use crate::tick::TickClock;
+use accounting::Buffer;
+use assembler::{Assembler, Held};
+use autotune::{Autotune, Progress};
+use delayed_ack::{DelayedAck, Situation};
+use window::Window;
+
+/// Quick ACKs after a congestion mark (Linux `tcp_data_ecn_check`).
+const QUICK_AFTER_MARK: u32 = 2;
+
+/// What the handshake agreed on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Agreed {
+    /// SACK (RFC 2018).
+    pub(crate) sack: bool,
+    /// Timestamps (RFC 7323).
+    pub(crate) timestamps: bool,
+    /// Window scaling, both sides.
+    pub(crate) window_scaling: bool,
+    /// Largest payload that this host accepts, already less the options.
+    pub(crate) advmss: u32,
+    /// Largest payload that this host sends.
+    pub(crate) send_mss: u32,
+}
+
+/// What the rules take from the rest of the connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Env {
+    /// Smoothed round-trip time of the sending half.
+    pub(crate) srtt: Option<Duration>,
+    /// Its retransmission timeout.
+    pub(crate) rto: Duration,
+}
+
+/// The data of a segment that the connection found acceptable.
+#[derive(Clone, Debug)]
+pub(crate) struct DataInput {
+    /// Offset of the first byte.
+    pub(crate) start: u64,
+    /// The data.
+    pub(crate) payload: Payload,
+    /// Payload of each segment of a chain (`gso_size`), or the length.
+    pub(crate) segment_bytes: u32,
+    /// PSH is set.
+    pub(crate) push: bool,
+    /// A FIN follows the data.
+    pub(crate) fin: bool,
+    /// Congestion was experienced, and the sender has not answered that yet.
+    pub(crate) ce: bool,
+    /// Our timestamp that came back, and its age.
+    pub(crate) timestamp_echo: Option<u32>,
+    /// See `timestamp_echo`.
+    pub(crate) timestamp_rtt: Option<Duration>,
+}
+
+/// What became of a segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DataOutcome {
+    /// Some of it was taken.
+    pub(crate) accepted: bool,
+    /// There is more to read than before, or the end of it.
+    pub(crate) readable: bool,
+    /// The FIN has been reached, and everything before it is here.
+    pub(crate) fin: bool,
+    /// All of it was here before.
+    pub(crate) duplicate: bool,
+    /// It is kept behind a gap.
+    pub(crate) out_of_order: bool,
+    /// Why it was dropped.
+    pub(crate) dropped: Option<DropReason>,
+}
+
+/// Why data was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DropReason {
+    /// It lies behind the offered window.
+    OutOfWindow,
+    /// The offered window is 0.
+    ZeroWindow,
+    /// The receive buffer is full.
+    BufferFull,
+    /// The budget for data behind gaps is used up.
+    OutOfOrderFull,
+    /// It lies behind the peer's FIN.
+    BehindFin,
+}
+
+/// When an ACK is to leave by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AckWanted {
+    /// None is owed.
+    No,
+    /// At once.
+    Now,
+    /// At this time, unless something else carries it before.
+    At(Instant),
+}
+
+/// State of the receive memory and window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RecvMemoryState {
+    /// Memory in use.
+    pub(crate) rmem_bytes: u32,
+    /// The receive buffer.
+    pub(crate) rcvbuf_bytes: u32,
+    /// Most that is offered.
+    pub(crate) window_clamp: u32,
+    /// How far the window has grown in it.
+    pub(crate) rcv_ssthresh: u32,
+    /// Guess of the peer's segment size.
+    pub(crate) rcv_mss: u32,
+    /// Bytes that the application took in a round-trip time.
+    pub(crate) space: u32,
+    /// The receiver's estimate of the round-trip time.
+    pub(crate) rtt: Option<Duration>,
+    /// The application sized the buffer.
+    pub(crate) locked: bool,
+}
+
+/// Counters of the receiving half.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RecvStats {
+    /// Times that memory was short (Linux `PruneCalled`).
+    pub(crate) pruned: u64,
+    /// Packets that were copied into others (`TCPRcvCollapsed`).
+    pub(crate) collapsed: u64,
+    /// Packets behind gaps that were dropped for memory (`OfoPruned` counts the times).
+    pub(crate) out_of_order_pruned: u64,
+    /// Packets dropped for memory (`TCPRcvQDrop`).
+    pub(crate) queue_drops: u64,
+    /// Packets behind gaps that were dropped on arrival (`TCPOFODrop`).
+    pub(crate) out_of_order_drops: u64,
+    /// Packets dropped as the window was 0 (`TCPZeroWindowDrop`).
+    pub(crate) zero_window_drops: u64,
+    /// Packets behind the window or the peer's FIN.
+    pub(crate) out_of_window_drops: u64,
+    /// ACKs that were merged into others (`TCPAckCompressed`).
+    pub(crate) compressed_acks: u64,
+    /// ACKs that the timer sent (`DelayedACKs`).
+    pub(crate) delayed_acks: u64,
+    /// ACKs in quick-ACK mode.
+    pub(crate) quick_acks: u64,
+    /// Window updates after reads.
+    pub(crate) window_updates: u64,
+    /// Segments that were here before (`DelayedACKLost` counts a part of them).
+    pub(crate) duplicates: u64,
+    /// Packets that came out of order (`TCPOFOQueue`).
+    pub(crate) out_of_order: u64,
+    /// Bytes taken in order.
+    pub(crate) bytes: u64,
+}
+
+/// The receiving half of a connection.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    settings: SocketSettings,
+    buffer: Buffer,
+    window: Window,
+    queue: Assembler,
+    autotune: Autotune,
+    acks: DelayedAck,
+    stats: RecvStats,
+    is_established: bool,
+    has_sack: bool,
+    /// Offset of the peer's FIN, where it was seen.
+    fin: Option<u64>,
+    is_fin_reached: bool,
+    /// A stretch that came twice, to be reported once (RFC 2883).
+    duplicate: Option<(u64, u64)>,
+    /// Data was dropped for memory: the next ACK offers nothing.
+    is_out_of_memory: bool,
+    last_packet: Instant,
+}
+
+impl Receiver {
+    /// A half that has received nothing.
+    pub(crate) fn new(settings: &SocketSettings, tick: TickClock) -> Self {
+        Self {
+            settings: settings.clone(),
+            buffer: Buffer::new(&settings.recv),
+            window: Window::new(&settings.options),
+            queue: Assembler::new(),
+            autotune: Autotune::new(settings.recv.buffer.rule),
+            acks: DelayedAck::new(settings, tick),
+            stats: RecvStats::default(),
+            is_established: false,
+            has_sack: false,
+            fin: None,
+            is_fin_reached: false,
+            duplicate: None,
+            is_out_of_memory: false,
+            last_packet: Instant::ZERO,
+        }
+    }
+
+    /// The window of the SYN or SYN-ACK in bytes, which is never scaled. `mss`: the payload that is
+    /// announced, less 12 where timestamps are known to be used.
+    pub(crate) fn first_window(&mut self, mss: u32) -> u32 {
+        self.window
+            .select_first(mss, &self.buffer, &self.settings.options)
+    }
+
+    /// The shift to offer, and after the handshake the one that is used.
+    pub(crate) const fn window_scale(&self) -> u8 {
+        self.window.scale()
+    }
+
+    /// The handshake is done.
+    pub(crate) fn on_established(&mut self, now: Instant, agreed: &Agreed) {
+        let Agreed {
+            sack,
+            timestamps: _,
+            window_scaling,
+            advmss,
+            send_mss,
+        } = *agreed;
+        self.has_sack = sack;
+        self.is_established = true;
+        self.buffer.set_segment(advmss);
+        self.window
+            .establish(window_scaling, advmss, send_mss, &self.buffer);
+        self.autotune.establish(now, &self.window);
+        self.last_packet = now;
+    }
+
+    /// Takes the data of a segment, and decides about an ACK. Segments without data or FIN have
+    /// nothing to say here.
+    pub(crate) fn handle_data(
+        &mut self,
+        now: Instant,
+        mut data: DataInput,
+        env: &Env,
+    ) -> DataOutcome {
+        self.last_packet = now;
+        let length = data.payload.len();
+        if data.segment_bytes == 0 || data.segment_bytes > length {
+            data.segment_bytes = length;
+        }
+        if length == 0 && !data.fin {
+            return DataOutcome::default();
+        }
+        if data.ce {
+            self.enter_quick(now, QUICK_AFTER_MARK);
+        }
+        let outcome = match self.check(&mut data) {
+            Err(outcome) => outcome,
+            Ok(()) if data.start == self.queue.next() => self.take_in_order(now, data, env),
+            Ok(()) => self.take_out_of_order(data),
+        };
+        self.decide_ack(now, env);
+        outcome
+    }
+
+    /// Cuts a segment to what is new and inside the window; what nothing is left of is answered.
+    fn check(&mut self, data: &mut DataInput) -> Result<(), DataOutcome> {
+        let next = self.next();
+        let end = data.start + u64::from(data.payload.len());
+        let is_in_order = data.start == next && end <= self.window.edge();
+        if is_in_order && !data.fin && self.fin.is_none() {
+            return Ok(());
+        }
+        let end_of_stream = self.fin.unwrap_or(u64::MAX);
+        if end + u64::from(data.fin) <= next {
+            self.on_duplicate(data.start, end + u64::from(data.fin));
+            return Err(DataOutcome {
+                duplicate: true,
+                ..DataOutcome::default()
+            });
+        }
+        if data.start > end_of_stream || self.is_fin_reached {
+            return Err(self.refuse(DropReason::BehindFin));
+        }
+        let edge = self.window.edge().min(end_of_stream);
+        let is_bare_fin = data.payload.is_empty() && data.fin;
+        if data.start >= edge && !(is_bare_fin && data.start == edge) {
+            return Err(self.refuse(DropReason::OutOfWindow));
+        }
+        if data.start < next {
+            self.report_duplicate(data.start, next);
+            data.payload.advance((next - data.start) as u32);
+            data.start = next;
+        }
+        if end > edge {
+            let _behind = data.payload.split_off((edge - data.start) as u32);
+            data.fin = false;
+        }
+        // A FIN in the middle of data that is here already is a lie.
+        data.fin &= self.fin.is_some() || end >= self.queue.next() + self.queue.span();
+        Ok(())
+    }
+
+    fn refuse(&mut self, reason: DropReason) -> DataOutcome {
+        match reason {
+            DropReason::OutOfWindow | DropReason::BehindFin => self.stats.out_of_window_drops += 1,
+            DropReason::ZeroWindow => self.stats.zero_window_drops += 1,
+            DropReason::BufferFull => self.stats.queue_drops += 1,
+            DropReason::OutOfOrderFull => self.stats.out_of_order_drops += 1,
+        }
+        self.autotune.restart_interval();
+        if matches!(reason, DropReason::OutOfWindow | DropReason::ZeroWindow) {
+            let quick = self.quick_count();
+            self.acks.enter_quick(quick, u32::MAX);
+        }
+        self.acks.set_urgent();
+        DataOutcome {
+            dropped: Some(reason),
+            ..DataOutcome::default()
+        }
+    }
+
+    /// Everything was here before (RFC 9293 section 3.10.7.4; Linux `tcp_data_queue`).
+    fn on_duplicate(&mut self, start: u64, end: u64) {
+        self.stats.duplicates += 1;
+        self.report_duplicate(start, end);
+        self.autotune.restart_interval();
+        let quick = self.quick_count();
+        self.acks.enter_quick(quick, u32::MAX);
+        self.acks.set_urgent();
+    }
+
+    fn take_in_order(&mut self, now: Instant, data: DataInput, env: &Env) -> DataOutcome {
+        let payload_bytes = data.payload.len();
+        if data.fin {
+            self.fin
+                .get_or_insert(data.start + u64::from(payload_bytes));
+        }
+        if payload_bytes > 0
+            && let Err(reason) = self.make_room(&data)
+        {
+            return self.refuse(reason);
+        }
+        let had_gap = self.queue.has_gap();
+        if payload_bytes > 0 {
+            let segments = payload_bytes.div_ceil(data.segment_bytes.max(1));
+            let charge = self.buffer.charge_of(payload_bytes, segments);
+            self.buffer.add_in_order(charge);
+            self.stats.bytes += u64::from(payload_bytes);
+            let facts = Arrived {
+                payload_bytes,
+                segment_bytes: data.segment_bytes,
+                segments,
+                charge,
+                is_pushed: data.push,
+                echo: data.timestamp_echo.zip(data.timestamp_rtt),
+            };
+            self.queue.append(Held {
+                start: data.start,
+                payload: data.payload,
+                charge,
+                segments,
+            });
+            self.on_in_order(now, &facts, env);
+            if !had_gap {
+                self.tune_by_arrival(now, &facts, env);
+            }
+        }
+        if had_gap {
+            self.close_gap();
+        }
+        let fin = self.reach_fin();
+        DataOutcome {
+            accepted: true,
+            readable: payload_bytes > 0 || fin,
+            fin,
+            ..DataOutcome::default()
+        }
+    }
+
+    /// Data in order moves the estimates, the delay of ACKs and the window (rule 8.2; Linux
+    /// `tcp_event_data_recv`).
+    fn on_in_order(&mut self, now: Instant, facts: &Arrived, env: &Env) {
+        let next = self.queue.next();
+        let measured = self.window.measure(facts.segment_bytes, facts.is_pushed);
+        if measured.is_new_size && self.buffer.measure(facts.payload_bytes, facts.charge) {
+            self.window.follow_buffer(&self.buffer);
+            self.autotune.clamp_space(self.window.clamp());
+        }
+        if measured.is_pushed {
+            self.acks.on_pushed(measured.is_short);
+        }
+        if self.autotune.linux().is_some() {
+            self.autotune.on_in_order(now, next, self.window.offered());
+            if let Some((echo, rtt)) = facts.echo
+                && facts.segment_bytes >= self.window.segment()
+            {
+                let has_unread = self.queue.unread() > u64::from(facts.payload_bytes);
+                self.autotune.on_echo(echo, rtt, has_unread);
+            }
+        }
+        let quick = self.quick_count();
+        self.acks.on_data(now, facts.segments, quick, env);
+        let grown = self
+            .window
+            .grow(facts.payload_bytes, facts.charge, &self.buffer);
+        if grown {
+            self.acks.on_window_grown();
+        }
+    }
+
+    fn tune_by_arrival(&mut self, now: Instant, facts: &Arrived, env: &Env) {
+        let echoed_at = facts.echo.map(|(_, rtt)| now - rtt);
+        self.autotune.on_fast_path(
+            now,
+            facts.payload_bytes,
+            echoed_at,
+            env.srtt,
+            &mut self.buffer,
+        );
+    }
+
+    /// Joins what lay behind the gap (RFC 5681 section 4.2: such a segment is acknowledged at
+    /// once).
+    fn close_gap(&mut self) {
+        let before = self.queue.next();
+        let duplicate = self.queue.join_ranges();
+        if let Some((start, end)) = duplicate {
+            self.report_duplicate(start, end);
+        }
+        self.stats.bytes += self.queue.next() - before;
+        self.buffer.set_in_order(self.queue.ready_charge());
+        self.buffer.set_out_of_order(self.queue.range_charge());
+        if !self.queue.has_gap() || self.acks.rules().compress.is_none() {
+            self.acks.set_urgent();
+        }
+        self.autotune.restart_interval();
+    }
+
+    fn take_out_of_order(&mut self, data: DataInput) -> DataOutcome {
+        self.stats.out_of_order += 1;
+        self.acks.schedule();
+        let end = data.start + u64::from(data.payload.len());
+        if !data.payload.is_empty() {
+            let segments = data.payload.len().div_ceil(data.segment_bytes.max(1));
+            let payload_bytes = data.payload.len();
+            let charge = self.buffer.charge_of(payload_bytes, segments);
+            if !self.make_room_out_of_order(&data, charge) {
+                return self.refuse(DropReason::OutOfOrderFull);
+            }
+            let duplicate = self.queue.insert(Held {
+                start: data.start,
+                payload: data.payload,
+                charge,
+                segments,
+            });
+            self.buffer.set_out_of_order(self.queue.range_charge());
+            if let Some((start, end)) = duplicate {
+                self.report_duplicate(start, end);
+            }
+            let progress = self.progress();
+            self.autotune
+                .on_out_of_order(progress, &mut self.buffer, &mut self.window);
+            if self.has_sack && self.window.grow(payload_bytes, charge, &self.buffer) {
+                self.acks.on_window_grown();
+            }
+        }
+        if data.fin {
+            self.fin.get_or_insert(end);
+        }
+        DataOutcome {
+            accepted: true,
+            out_of_order: true,
+            ..DataOutcome::default()
+        }
+    }
+
+    fn reach_fin(&mut self) -> bool {
+        let is_reached = self.fin == Some(self.queue.next()) && !self.is_fin_reached;
+        if is_reached {
+            self.is_fin_reached = true;
+            self.acks.on_fin();
+        }
+        is_reached
+    }
+
+    fn decide_ack(&mut self, now: Instant, env: &Env) {
+        let unacknowledged = self.next() - self.window.acknowledged();
+        let is_much = self.acks.is_much(unacknowledged, self.window.segment());
+        let is_due = is_much
+            && (!self.acks.needs_moving_window()
+                || self.queue.unread() == 0
+                || self.select_window() >= self.window.offered());
+        let situation = Situation {
+            is_due,
+            has_gap: self.queue.has_gap(),
+            has_sack: self.has_sack,
+            next: self.queue.next(),
+            rtt: self.autotune.rtt(),
+        };
+        self.acks.decide(now, &situation, env);
+    }
+
+    /// The window that would be offered now.
+    fn select_window(&mut self) -> u32 {
+        let selected = self.window.select(self.next(), &self.buffer);
+        if selected.is_tight {
+            self.acks.clear_quick();
+        }
+        selected.bytes
+    }
+
+    /// The window in bytes for the segment that is built now; it counts as offered from here on.
+    pub(crate) fn offer_window(&mut self, _now: Instant) -> u32 {
+        let next = self.next();
+        let bytes = if core::mem::take(&mut self.is_out_of_memory) {
+            0
+        } else {
+            self.select_window()
+        };
+        self.window.on_offered(next, bytes);
+        bytes
+    }
+
+    /// What is left of the window that was offered last, in bytes.
+    pub(crate) fn current_window(&self) -> u32 {
+        self.window.left(self.next())
+    }
+
+    /// The right edge of the windows offered so far; what lies behind it is not taken.
+    pub(crate) const fn window_end(&self) -> u64 {
+        self.window.edge()
+    }
+
+    /// The next offset that is expected; the FIN counts once everything before it is here.
+    pub(crate) const fn next(&self) -> u64 {
+        self.queue.next() + self.is_fin_reached as u64
+    }
+
+    /// Takes up to `max` bytes; empty where nothing is there.
+    pub(crate) fn read(&mut self, now: Instant, max: usize, _env: &Env) -> Payload {
+        let max = u32::try_from(max).unwrap_or(u32::MAX);
+        let mut taken = Payload::default();
+        while taken.len() < max
+            && let Some(piece) = self.queue.pop(max - taken.len())
+        {
+            self.on_piece_read(now);
+            if taken.is_empty() {
+                taken = piece;
+            } else {
+                for chunk in piece.into_chunks() {
+                    taken.push(chunk);
+                }
+            }
+        }
+        if !taken.is_empty() {
+            self.buffer.set_in_order(self.queue.ready_charge());
+            self.after_read();
+        }
+        taken
+    }
+
+    fn on_piece_read(&mut self, now: Instant) {
+        let now = match self.autotune.linux() {
+            None => return,
+            Some(LinuxVersion::V6_12) => now,
+            Some(_) => self.last_packet,
+        };
+        let progress = self.progress();
+        self.autotune
+            .on_read(now, progress, &mut self.buffer, &mut self.window);
+    }
+
+    /// An ACK or a window update after a read (rule 8.5; Linux `__tcp_cleanup_rbuf`, FreeBSD
+    /// `tcp_output`).
+    fn after_read(&mut self) {
+        let unacknowledged = self.next() - self.window.acknowledged();
+        let is_much = self.acks.is_much(unacknowledged, self.window.segment());
+        let is_empty = self.buffer.charged() == 0;
+        if self.acks.is_due_at_read(is_much, is_empty) {
+            self.acks.force();
+        } else if !self.is_fin_reached && self.is_worth_update() {
+            self.stats.window_updates += 1;
+            self.acks.force();
+        }
+    }
+
+    /// Whether the window has opened enough to tell the peer.
+    fn is_worth_update(&mut self) -> bool {
+        let left = self.current_window();
+        let Some(segments) = self.acks.rules().window_update_segments else {
+            if 2 * u64::from(left) > u64::from(self.window.clamp()) {
+                return false;
+            }
+            let window = self.select_window();
+            return window > 0 && u64::from(window) >= 2 * u64::from(left);
+        };
+        let window = self.select_window();
+        let more = window.saturating_sub(left);
+        let (all, mss) = (self.buffer.full(), self.window.mss());
+        if more == 0 || window >> self.window.scale() == left >> self.window.scale() {
+            return false;
+        }
+        let is_enough = more >= segments.saturating_mul(mss)
+            && (more >= all / 4 || window <= all / 8 || all <= 8 * mss);
+        is_enough || more >= all.div_ceil(2)
+    }
+
+    /// Everything was read, and the peer sends no more.
+    pub(crate) const fn is_finished(&self) -> bool {
+        self.is_fin_reached && self.queue.unread() == 0
+    }
+
+    /// Bytes that wait to be read.
+    pub(crate) const fn unread_bytes(&self) -> u64 {
+        self.queue.unread()
+    }
+
+    /// Something is kept behind a gap.
+    pub(crate) fn has_out_of_order(&self) -> bool {
+        self.queue.has_gap()
+    }
+
+    /// When an ACK is to leave by itself.
+    pub(crate) fn ack_wanted(&self) -> AckWanted {
+        self.acks.wanted()
+    }
+
+    /// The time of [`Receiver::ack_wanted`] has come.
+    pub(crate) fn on_ack_timeout(&mut self, now: Instant, env: &Env) {
+        self.acks.on_timeout(now, env, &mut self.stats);
+    }
+
+    /// A segment left; every one carries the ACK, the window and the blocks.
+    pub(crate) fn on_segment_sent(&mut self, now: Instant, has_data: bool, _env: &Env) {
+        self.duplicate = None;
+        self.autotune.on_segment_sent(now);
+        self.acks.on_segment_sent(now, has_data, &mut self.stats);
+    }
+
+    /// An ACK is to leave at once (an unacceptable segment, a challenge).
+    pub(crate) fn force_ack(&mut self) {
+        self.acks.force();
+    }
+
+    /// The next ACK may wait for data, at most `delay` (rule 8.8: the third of the handshake).
+    pub(crate) fn delay_ack(&mut self, now: Instant, delay: Duration) {
+        self.acks.delay_by(now, delay);
+    }
+
+    /// Up to `max` ACKs leave at once (rule 8.7).
+    pub(crate) fn enter_quick(&mut self, _now: Instant, max: u32) {
+        let quick = self.quick_count();
+        self.acks.enter_quick(quick, max);
+    }
+
+    /// `TCP_QUICKACK` (rule 8.7; Linux `__tcp_sock_set_quickack`).
+    pub(crate) fn set_quickack(&mut self, _now: Instant, value: u32) {
+        self.acks.set_pingpong(value == 0);
+        if value != 0 && self.is_established && self.acks.is_scheduled() {
+            self.acks.on_pushed(false);
+            self.after_read();
+            self.acks.set_pingpong(value.is_multiple_of(2));
+        }
+    }
+
+    /// The peer's FIN was reached; [`Receiver::handle_data`] calls it by itself.
+    pub(crate) fn on_fin(&mut self) {
+        self.acks.on_fin();
+    }
+
+    /// Nothing is offered from now on until [`Receiver::release_window`] (seed: `NetBurner`, "wait
+    /// for accept").
+    pub(crate) fn hold_window(&mut self) {
+        self.window.set_held(true);
+    }
+
+    /// The application accepted the connection.
+    pub(crate) fn release_window(&mut self) {
+        if self.window.is_held() {
+            self.window.set_held(false);
+            self.acks.force();
+        }
+    }
+
+    /// The blocks of a SACK option, the one that changed last first; a duplicate leads them until a
+    /// segment was sent (RFC 2018 section 4, RFC 2883 section 4).
+    pub(crate) fn sack_blocks(&self, max: usize) -> SmallVec<[(u64, u64); 4]> {
+        let mut blocks = SmallVec::new();
+        if !self.has_sack || max == 0 {
+            return blocks;
+        }
+        blocks.extend(self.duplicate);
+        blocks.extend(self.queue.blocks(max - blocks.len()));
+        blocks
+    }
+
+    fn report_duplicate(&mut self, start: u64, end: u64) {
+        if self.has_sack && self.settings.options.dsack {
+            self.duplicate = Some(match self.duplicate {
+                Some((from, to)) if start <= to && from <= end => (from.min(start), to.max(end)),
+                Some(first) => first,
+                None => (start, end),
+            });
+        }
+    }
+
+    /// Full segments in half the window (Linux `tcp_incr_quickack`).
+    fn quick_count(&self) -> u32 {
+        match self.window.offered() / (2 * self.window.segment()) {
+            0 => 2,
+            count => count,
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        Progress {
+            read: self.queue.read(),
+            unread: self.queue.unread(),
+            span: self.queue.span(),
+        }
+    }
+}
+
+/// What the rules need to know of a segment that was taken in order.
+#[derive(Clone, Copy, Debug)]
+struct Arrived {
+    payload_bytes: u32,
+    segment_bytes: u32,
+    segments: u32,
+    charge: u32,
+    is_pushed: bool,
+    echo: Option<(u32, Duration)>,
+}

@@ -1,1 +1,418 @@
-//! To come.
+//! The sending side of a connection: the stream of written data, how much of it a writer may add,
+//! and what leaves next.
+//!
+//! Linux forms packets when data is written, so that memory is charged per packet and a later write
+//! fills up the last one; BSD and Winsock cut the stream when they send. Here the unsent data is a
+//! list of packet boundaries, which has one entry where stacks of the second kind are played.
+//!
+//! It knows no congestion control, no retransmission and no timer: windows and allowances are
+//! arguments, the connection asks [`Sender::hold_deadline`], and what was sent stays readable until
+//! it is acknowledged.
+
+mod buffer;
+mod completion;
+mod hold;
+mod memory;
+mod segment;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use alloc::collections::VecDeque;
+use core::time::Duration;
+
+use base::Instant;
+use base::settings::{
+    Accounting, Completion, Nagle, Path, Push, SendMemory, SizeRule, SmallWrites, SocketSettings,
+};
+
+pub(crate) use memory::SendMemoryEnv;
+pub(crate) use segment::{Hold, Outgoing, SegmentSizes, SendEnv, burst_segments};
+pub(crate) use write::WriteOutcome;
+
+use crate::packet::Payload;
+use crate::tick::TickClock;
+use buffer::StreamBuffer;
+use completion::Sends;
+
+/// Offset of the first byte of data; the SYN stands in front of it.
+const FIRST_BYTE: u64 = 1;
+
+/// A packet that is not sent yet: it ends here, and begins where the one in front of it ends.
+#[derive(Clone, Copy, Debug)]
+struct Unsent {
+    end: u64,
+    /// A write ended here, and its last segment carries PSH.
+    push: bool,
+    /// The writer said that more follows at once (`MSG_MORE`).
+    more: bool,
+}
+
+/// A packet that is sent and not wholly acknowledged.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    end: u64,
+    at: Instant,
+    segments: u32,
+}
+
+/// How far the end of the stream has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fin {
+    /// The application may still write.
+    Open,
+    /// FIN follows the last byte.
+    Queued,
+    /// It was sent.
+    Sent,
+}
+
+/// What happened since the connection began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SendStats {
+    /// Writes that took something.
+    pub(crate) writes: u64,
+    /// Writes that took less than was offered.
+    pub(crate) short_writes: u64,
+    /// Writes that took nothing for want of room.
+    pub(crate) refused_writes: u64,
+    /// Packets that were sent for the first time; a superpacket is one.
+    pub(crate) packets: u64,
+    /// Segments in them.
+    pub(crate) segments: u64,
+    /// Of these, segments that were smaller than the MSS.
+    pub(crate) partial_segments: u64,
+    /// Times that Nagle's algorithm held a segment.
+    pub(crate) nagle_holds: u64,
+    /// Times that a cork or the lack of a push held one.
+    pub(crate) cork_holds: u64,
+    /// Times that a superpacket waited for the next ACK to become larger.
+    pub(crate) deferrals: u64,
+    /// Times that the local queue held a packet.
+    pub(crate) interface_holds: u64,
+    /// Times that the send buffer grew.
+    pub(crate) buffer_growths: u64,
+}
+
+/// What [`Sender::memory`] reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SendMemoryState {
+    /// What the buffer is charged, by the rule of its accounting.
+    pub(crate) wmem_queued_bytes: u32,
+    /// Its size.
+    pub(crate) sndbuf_bytes: u32,
+    /// The application fixed the size.
+    pub(crate) locked: bool,
+    /// A write was refused or cut short, and there was no room since.
+    pub(crate) writer_waits: bool,
+}
+
+/// The sending side of one connection.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    small_writes: SmallWrites,
+    memory: SendMemory,
+    path: Path,
+    stream: StreamBuffer,
+    /// Everything in front of it is acknowledged (FIN not counted).
+    una: u64,
+    /// Everything in front of it was sent.
+    sent: u64,
+    unsent: VecDeque<Unsent>,
+    in_flight: VecDeque<Sent>,
+    in_flight_segments: u32,
+    fin: Fin,
+    /// Size of the send buffer.
+    size: u64,
+    memory_env: SendMemoryEnv,
+    /// `FreeBSD`'s rule has taken its step since the last ACK.
+    has_grown: bool,
+    writer_waits: bool,
+    sends: Sends,
+    /// End of the last write that carries PSH.
+    pushed: u64,
+    /// End of the last sent segment that was not full (Linux `snd_sml`).
+    small_end: u64,
+    /// Behind the last urgent byte.
+    urgent_end: Option<u64>,
+    /// A partial segment that begins in front of it leaves in any case.
+    flush_until: u64,
+    round: Round,
+    /// Payload of a full segment when the last one was formed.
+    segment_bytes: u32,
+    last_sent: Option<Instant>,
+    /// The tail is held by a cork with nothing in flight.
+    is_corked: bool,
+    cork_deadline: Option<Instant>,
+    stats: SendStats,
+}
+
+/// What holds while segments are taken out, until one is refused.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    /// Partial segments leave in any case (a write ended for want of room).
+    pushes: bool,
+    /// It follows a write, and nothing was sent since.
+    after_write: bool,
+    /// Nothing was in flight when it began; `None`: it has not begun.
+    was_idle: Option<bool>,
+}
+
+impl Sender {
+    pub(crate) fn new(settings: &SocketSettings) -> Self {
+        let memory = settings.send.clone();
+        let size = memory::fixed_bytes(&memory).unwrap_or(memory.buffer.initial.into());
+        Self {
+            small_writes: settings.small_writes.clone(),
+            memory,
+            path: settings.path.clone(),
+            stream: StreamBuffer::new(FIRST_BYTE),
+            una: FIRST_BYTE,
+            sent: FIRST_BYTE,
+            unsent: VecDeque::new(),
+            in_flight: VecDeque::new(),
+            in_flight_segments: 0,
+            fin: Fin::Open,
+            size,
+            memory_env: SendMemoryEnv::default(),
+            has_grown: false,
+            writer_waits: false,
+            sends: Sends::default(),
+            pushed: FIRST_BYTE,
+            small_end: FIRST_BYTE,
+            urgent_end: None,
+            flush_until: FIRST_BYTE,
+            round: Round::default(),
+            segment_bytes: settings.options.default_mss.into(),
+            last_sent: None,
+            is_corked: false,
+            cork_deadline: None,
+            stats: SendStats::default(),
+        }
+    }
+
+    /// Settings changed on the living connection. What an option releases leaves with the next
+    /// [`Sender::poll_segment`] (rule 7.4).
+    pub(crate) fn configure(&mut self, settings: &SocketSettings) {
+        let old = core::mem::replace(&mut self.small_writes, settings.small_writes.clone());
+        let new = &self.small_writes;
+        let nagle_ends = old.nagle != Nagle::Off && new.nagle == Nagle::Off;
+        let cork_ends = old.cork && !new.cork;
+        let push_begins = old.push == Push::Never && new.push != Push::Never;
+        // Uncorking leaves the tail to Nagle's algorithm where that is on (Linux
+        // `__tcp_sock_set_cork`).
+        if nagle_ends || push_begins || (cork_ends && new.nagle == Nagle::Off) {
+            self.release_held();
+        }
+        if cork_ends {
+            self.end_more();
+        }
+
+        let was_fixed = self.memory.buffer.fixed;
+        self.memory = settings.send.clone();
+        self.path = settings.path.clone();
+        if self.memory.buffer.fixed != was_fixed {
+            self.size = memory::fixed_bytes(&self.memory).unwrap_or(self.size);
+        }
+    }
+
+    /// The handshake ended: sizes the buffer for the first time (rule 5.1).
+    pub(crate) fn on_established(&mut self, env: &SendMemoryEnv) {
+        self.memory_env = *env;
+        self.segment_bytes = env.mss.max(1);
+        self.expand_as_linux(env);
+    }
+
+    /// Everything in front of `una` is acknowledged: releases it. Returns how many sends of Winsock
+    /// became complete. [`Sender::check_space`] follows after what may be sent was sent.
+    pub(crate) fn on_ack(&mut self, una: u64, env: &SendMemoryEnv) -> u32 {
+        self.memory_env = *env;
+        let una = una.min(self.sent);
+        if una <= self.una {
+            return 0;
+        }
+        self.una = una;
+        while let Some(front) = self.in_flight.front_mut() {
+            if front.end > una {
+                // What is left of a superpacket that is partly acknowledged.
+                let left = (front.end - una).div_ceil(u64::from(self.segment_bytes)) as u32;
+                let left = left.min(front.segments);
+                self.in_flight_segments -= front.segments - left;
+                front.segments = left;
+                break;
+            }
+            self.in_flight_segments -= front.segments;
+            self.in_flight.pop_front();
+        }
+        self.stream.release(una);
+        // What `MSG_MORE` held is pushed as ordinary data when an ACK comes.
+        self.end_more();
+        self.round.was_idle = None;
+        self.has_grown = false;
+        self.expand_as_freebsd();
+        self.sends.on_ack(una, self.size)
+    }
+
+    /// Whether a writer that was refused may write again, which is said once. To be asked after
+    /// [`Sender::on_ack`] and after what the ACK allowed has been sent, since Linux lets the buffer
+    /// grow only where the congestion window is not used up then (`tcp_check_space`).
+    pub(crate) fn check_space(&mut self, env: &SendMemoryEnv) -> bool {
+        if !self.writer_waits {
+            return false;
+        }
+        self.memory_env = *env;
+        if env.in_flight < env.cwnd {
+            self.expand_as_linux(env);
+        }
+        let is_writable = self.is_writable();
+        self.writer_waits = !is_writable;
+        is_writable
+    }
+
+    /// No more data follows; FIN ends the stream.
+    pub(crate) fn close(&mut self) {
+        if self.fin == Fin::Open {
+            self.fin = Fin::Queued;
+        }
+    }
+
+    /// What Nagle's algorithm or a cork holds leaves with the next [`Sender::poll_segment`].
+    pub(crate) fn release_held(&mut self) {
+        self.flush_until = self.end();
+    }
+
+    /// When the connection is to call [`Sender::release_held`], because a cork holds the tail and no
+    /// ACK will come (rule 7.5; Linux does it with the zero-window probe). Stays the same until
+    /// something is sent.
+    pub(crate) fn hold_deadline(
+        &mut self,
+        now: Instant,
+        rto: Duration,
+        tick: &TickClock,
+    ) -> Option<Instant> {
+        let delay = self.hold_delay(rto)?;
+        Some(
+            *self
+                .cork_deadline
+                .get_or_insert_with(|| tick.expiry(now, delay)),
+        )
+    }
+
+    /// How long a corked tail waits while nothing is in flight.
+    fn hold_delay(&self, rto: Duration) -> Option<Duration> {
+        let ceiling = self.small_writes.cork_ceiling?;
+        (self.is_corked && self.una == self.sent).then(|| rto.max(ceiling))
+    }
+
+    /// The bytes `start..end`, for the first time or again.
+    ///
+    /// # Panics
+    /// Where some of them are acknowledged or were never written.
+    pub(crate) fn payload(&mut self, start: u64, end: u64) -> Payload {
+        self.stream.payload(start, end)
+    }
+
+    /// Offset behind the last written byte.
+    pub(crate) const fn end(&self) -> u64 {
+        self.stream.end()
+    }
+
+    /// Bytes that were written and not sent.
+    pub(crate) const fn unsent_bytes(&self) -> u64 {
+        self.stream.end() - self.sent
+    }
+
+    /// Bytes that were sent and not acknowledged.
+    pub(crate) const fn unacked_bytes(&self) -> u64 {
+        self.sent - self.una
+    }
+
+    /// Whether the application has closed its side.
+    pub(crate) fn has_fin(&self) -> bool {
+        self.fin != Fin::Open
+    }
+
+    /// Whether FIN was sent.
+    pub(crate) fn is_fin_sent(&self) -> bool {
+        self.fin == Fin::Sent
+    }
+
+    /// The state of the buffer.
+    pub(crate) fn memory(&self) -> SendMemoryState {
+        let clamp = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
+        SendMemoryState {
+            wmem_queued_bytes: clamp(self.queued_bytes()),
+            sndbuf_bytes: clamp(self.size),
+            locked: self.memory.buffer.fixed.is_some(),
+            writer_waits: self.writer_waits,
+        }
+    }
+
+    /// Buffers of a shared pool that the data takes: one per sent segment, the rest packed.
+    pub(crate) fn buffers_held(&self, buffer_bytes: u32) -> u32 {
+        let buffers = |bytes: u64| bytes.div_ceil(u64::from(buffer_bytes.max(1))) as u32;
+        let in_flight = buffers(self.unacked_bytes()).max(self.in_flight_segments);
+        in_flight + buffers(self.unsent_bytes())
+    }
+
+    pub(crate) const fn stats(&self) -> &SendStats {
+        &self.stats
+    }
+
+    /// Packets are formed when data is written, not when it is sent.
+    fn forms_packets(&self) -> bool {
+        self.memory.completion == Completion::Linux
+    }
+
+    /// What the buffer is charged (rule 5.2).
+    fn queued_bytes(&self) -> u64 {
+        match self.memory.accounting {
+            Accounting::Payload => self.end() - self.una,
+            Accounting::Truesize { ratio: _ } => {
+                let packets = (self.in_flight.len() + self.unsent.len()) as u64;
+                self.end() - self.una + packets * memory::PACKET_OVERHEAD_BYTES
+            }
+            // Seed: NetBurner; what was sent is on a list with a budget of its own.
+            Accounting::Buffers { payload_bytes } => {
+                let payload_bytes = u64::from(payload_bytes.max(1));
+                self.unsent_bytes().div_ceil(payload_bytes) * payload_bytes
+            }
+        }
+    }
+
+    fn end_more(&mut self) {
+        if let Some(tail) = self.unsent.back_mut() {
+            tail.more = false;
+        }
+    }
+
+    fn resize(&mut self, size: u64) {
+        if size > self.size {
+            self.size = size;
+            self.stats.buffer_growths += 1;
+        }
+    }
+
+    fn expand_as_linux(&mut self, env: &SendMemoryEnv) {
+        let buffer = &self.memory.buffer;
+        if buffer.fixed.is_none() && matches!(buffer.rule, SizeRule::Linux(_)) {
+            self.resize(memory::linux_bytes(env).min(buffer.max.into()));
+        }
+    }
+
+    /// At most one step per ACK, as often as data is written or acknowledged.
+    fn expand_as_freebsd(&mut self) {
+        if self.memory.buffer.fixed.is_some() || self.has_grown {
+            return;
+        }
+        let fill = memory::Fill {
+            size: self.size,
+            used: self.end() - self.una,
+            unsent: self.unsent_bytes(),
+        };
+        let size = memory::freebsd_bytes(&self.memory, fill, &self.memory_env);
+        self.has_grown = size > self.size;
+        self.resize(size);
+    }
+}

@@ -1,1 +1,307 @@
-//! To come.
+//! One connection: where its halves meet.
+//!
+//! The sending half ([`Sender`]), the receiving half ([`Receiver`]) and loss recovery
+//! ([`LossRecovery`]) know nothing of each other and nothing of headers. A [`Connection`] reads
+//! headers ([`incoming`]), tells the halves what came, asks them what is to leave, and writes
+//! headers ([`outgoing`]). Sequence numbers become offsets here and nowhere else.
+
+mod closing;
+mod configure;
+mod handshake;
+mod incoming;
+mod outgoing;
+mod probe;
+mod record;
+mod sequence;
+mod state;
+mod timer;
+mod timers;
+
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use base::settings::SocketSettings;
+use base::{Instant, Limit, SeqNum};
+
+use crate::cc;
+use crate::host::{Failure, Shared, SocketId};
+use crate::mtu::MtuState;
+use crate::recovery::LossRecovery;
+use crate::recv::{Agreed, Env, Receiver};
+use crate::send::{SendMemoryEnv, Sender};
+pub(crate) use record::Flow;
+pub(crate) use sequence::{RecvSequence, SendSequence};
+pub(crate) use state::{State, SynReceived, SynSent};
+pub(crate) use timer::{Timer, TimerTable};
+
+/// Why something is not sent, and since when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    pub(crate) limit: Limit,
+    pub(crate) since: Instant,
+}
+
+/// Time that a connection spent waiting, by what it waited for (Linux `tcp_chrono`).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Busy {
+    pub(crate) busy: Duration,
+    pub(crate) by_peer_window: Duration,
+    pub(crate) by_send_buffer: Duration,
+    pub(crate) counted_until: Instant,
+}
+
+/// What the peer told us of its window (RFC 9293 section 3.10.7.4).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PeerWindow {
+    /// In bytes.
+    pub(crate) bytes: u32,
+    /// Its right edge as an offset of our stream.
+    pub(crate) end: u64,
+    /// Largest that it ever offered.
+    pub(crate) max: u32,
+    /// Offset of the peer's segment that it came with (`SND.WL1`).
+    pub(crate) from_seq: i64,
+    /// Shift of the window field.
+    pub(crate) scale: u8,
+}
+
+/// What timestamps tell (RFC 7323).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Clocks {
+    /// Added to our clock, so that it does not tell how long the host is up.
+    pub(crate) offset: u32,
+    /// The value to echo (`TS.Recent`).
+    pub(crate) recent: u32,
+    /// When it was taken; `None` where none came.
+    pub(crate) recent_at: Option<Instant>,
+}
+
+/// ECN on this connection (RFC 3168).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct EcnState {
+    pub(crate) agreed: bool,
+    /// A marked packet came: ACKs carry ECE until the peer says CWR.
+    pub(crate) echo: bool,
+    /// The next data segment carries CWR.
+    pub(crate) send_cwr: bool,
+}
+
+/// Unanswered probes of both kinds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Probes {
+    /// Zero-window probes in a row; also the exponent of their interval.
+    pub(crate) window: u32,
+    /// Keepalive probes in a row.
+    pub(crate) keepalive: u32,
+}
+
+/// Counters of one connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Traffic {
+    pub(crate) segments_in: u64,
+    pub(crate) segments_out: u64,
+    pub(crate) data_segments_in: u64,
+    pub(crate) data_segments_out: u64,
+    pub(crate) bytes_sent: u64,
+    pub(crate) bytes_acked: u64,
+    pub(crate) bytes_received: u64,
+    pub(crate) last_data_sent: Option<Instant>,
+    pub(crate) last_data_received: Option<Instant>,
+    pub(crate) last_ack_received: Option<Instant>,
+}
+
+/// One TCP connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) id: SocketId,
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: SocketAddr,
+    pub(crate) settings: SocketSettings,
+    pub(crate) state: State,
+    pub(crate) send: Sender,
+    pub(crate) recv: Receiver,
+    pub(crate) recovery: LossRecovery,
+    pub(crate) timers: TimerTable,
+    pub(crate) mtu: MtuState,
+    /// Our sequence numbers, and the peer's.
+    iss: SendSequence,
+    irs: RecvSequence,
+    agreed: Agreed,
+    window: PeerWindow,
+    clocks: Clocks,
+    ecn: EcnState,
+    probes: Probes,
+    traffic: Traffic,
+    held: Held,
+    busy: Busy,
+    /// Payload of a segment that the peer accepts (its MSS option).
+    peer_mss: u32,
+    /// Offset that the last segment we sent acknowledged (`Last.ACK.sent`, RFC 7323 section 4.3).
+    last_ack_sent: u64,
+    /// When the next paced packet may leave.
+    pace_at: Instant,
+    /// Challenge ACKs and answers to out-of-window segments.
+    challenges: crate::host::RateLimit,
+    /// When repeated timeouts without progress began.
+    stalled_since: Option<Instant>,
+    /// The application waits for room.
+    pub(crate) wants_room: bool,
+    /// The application has been told that there is something to read and has not read since.
+    pub(crate) told_readable: bool,
+    /// The listener that it came to.
+    pub(crate) parent: Option<SocketId>,
+    /// That listener counts it as half open.
+    pub(crate) is_half_open: bool,
+    /// No application has taken it from its listener yet.
+    pub(crate) is_unaccepted: bool,
+    /// The application has let go of it: nobody reads any more.
+    pub(crate) is_orphan: bool,
+    /// Why it broke.
+    pub(crate) failure: Option<Failure>,
+    /// An ICMP error that is told where the attempt fails for want of an answer.
+    soft_error: Option<Failure>,
+    /// Bytes of it in the local queue.
+    pub(crate) local_queue_bytes: u32,
+    /// It waits for the local queue to have room.
+    pub(crate) is_blocked: bool,
+    /// The deadline that the host's queue of timers knows.
+    pub(crate) registered: Option<Instant>,
+}
+
+/// What a new connection needs to know.
+#[derive(Debug)]
+pub(crate) struct Opening<'a> {
+    pub(crate) id: SocketId,
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: SocketAddr,
+    pub(crate) iss: SeqNum,
+    pub(crate) timestamp_offset: u32,
+    pub(crate) settings: &'a SocketSettings,
+}
+
+impl Connection {
+    fn new(now: Instant, shared: &mut Shared, opening: &Opening<'_>, state: State) -> Self {
+        let Opening {
+            id,
+            local,
+            remote,
+            iss,
+            timestamp_offset,
+            settings,
+        } = *opening;
+        let ip_header = if remote.is_ipv4() { 20 } else { 40 };
+        let mtu = MtuState::new(now, &settings.path, shared.mtu, ip_header);
+        let controller = cc::make(&settings.congestion, &mut shared.rng);
+        let mss = u32::from(settings.options.default_mss);
+        Self {
+            id,
+            local,
+            remote,
+            state,
+            send: Sender::new(settings),
+            recv: Receiver::new(settings, shared.tick),
+            recovery: LossRecovery::new(settings, mss, controller, shared.tick),
+            timers: TimerTable::new(),
+            mtu,
+            iss: SendSequence::new(iss),
+            irs: RecvSequence::default(),
+            agreed: Agreed {
+                sack: false,
+                timestamps: false,
+                window_scaling: false,
+                advmss: mss,
+                send_mss: mss,
+            },
+            window: PeerWindow::default(),
+            clocks: Clocks {
+                offset: timestamp_offset,
+                ..Clocks::default()
+            },
+            ecn: EcnState::default(),
+            probes: Probes::default(),
+            traffic: Traffic::default(),
+            held: Held {
+                limit: Limit::Handshake,
+                since: now,
+            },
+            busy: Busy {
+                counted_until: now,
+                ..Busy::default()
+            },
+            peer_mss: mss,
+            last_ack_sent: 0,
+            pace_at: Instant::ZERO,
+            challenges: crate::host::RateLimit::new(settings.acks.challenge_per_second),
+            stalled_since: None,
+            wants_room: false,
+            told_readable: false,
+            parent: None,
+            is_half_open: false,
+            is_unaccepted: false,
+            is_orphan: false,
+            failure: None,
+            soft_error: None,
+            local_queue_bytes: 0,
+            is_blocked: false,
+            registered: None,
+            settings: settings.clone(),
+        }
+    }
+
+    /// What the receiving half needs to know of the sending one.
+    fn recv_env(&self) -> Env {
+        let rtt = self.recovery.rtt();
+        Env {
+            srtt: rtt.srtt(),
+            rto: rtt.rto(),
+        }
+    }
+
+    /// What the sizing of the send buffer needs to know.
+    fn send_memory_env(&self) -> SendMemoryEnv {
+        SendMemoryEnv {
+            cwnd: self.recovery.window().cwnd,
+            reordering: self.recovery.reordering(),
+            in_flight: self.recovery.in_flight(),
+            mss: self.mss(),
+            peer_mss: self.peer_mss,
+            window: self.window.bytes,
+            cc_windows: self.recovery.cc().send_buffer_windows(),
+        }
+    }
+
+    /// Milliseconds of our timestamp clock (rule 10.2: it ticks every millisecond).
+    fn timestamp(&self, now: Instant) -> u32 {
+        ((now.as_nanos() / 1_000_000) as u32).wrapping_add(self.clocks.offset)
+    }
+
+    /// Bytes that options take in every data segment, SACK apart.
+    fn option_bytes(&self) -> u32 {
+        if self.agreed.timestamps { 12 } else { 0 }
+    }
+
+    /// Payload of a full segment that we send now: path, peer and options allow no more.
+    pub(crate) fn mss(&self) -> u32 {
+        let path = u32::from(self.mtu.mss_limit()).min(self.peer_mss);
+        let wanted = self
+            .settings
+            .options
+            .mss
+            .map_or(path, |mss| path.min(mss.into()));
+        wanted.saturating_sub(self.option_bytes()).max(MSS_MIN)
+    }
+
+    /// Bytes that the peer may send in one segment: what our MTU takes (RFC 6691).
+    fn announced_mss(&self, shared: &Shared) -> u32 {
+        let headers = if self.remote.is_ipv4() { 40 } else { 60 };
+        let most = u32::from(shared.mtu).saturating_sub(headers).max(MSS_MIN);
+        self.settings
+            .options
+            .mss
+            .map_or(most, |mss| most.min(mss.into()))
+    }
+}
+
+/// Less payload in a full segment is taken as so much: a peer that announces an MSS of 1 costs
+/// 40 bytes of headers per byte otherwise (Linux `tcp_min_snd_mss`: 48 less its options).
+const MSS_MIN: u32 = 36;

@@ -3,18 +3,21 @@
 use std::fmt::Write;
 
 use base::knob::{Kind, LinuxSite};
-use base::{KNOBS, Knob, Scope};
+use base::{KNOBS, Knob, KnobValue, Scope};
 use serde::Serialize;
+use stack::profile::{self, PROFILES, Profile};
 
-use crate::exit::Exit;
+use crate::exit::{Exit, Problem};
 use crate::output::{self, Output};
 
-/// List the settings that tcptailor knows: unit, range, where Linux keeps them.
+/// List the settings that tcptailor knows: unit, range, where Linux keeps them, and what each
+/// profile of tcptailor's own stack sets them to.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tcptailor knobs                        all of them
   tcptailor knobs net.ipv4.tcp_rmem      one of them, in full
+  tcptailor knobs --profile netburner    with the values of that profile
   tcptailor knobs --markdown             the reference page docs/knobs.md")]
 pub(crate) struct Args {
     /// Show this one in full.
@@ -23,10 +26,14 @@ pub(crate) struct Args {
     /// Print the reference page.
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
+    /// Show the values that this profile of tcptailor's own stack has.
+    #[arg(long, value_name = "NAME", default_value = "linux_6_18")]
+    profile: String,
 }
 
 #[derive(Serialize)]
 struct Report {
+    profile: &'static str,
     knobs: Vec<Row>,
 }
 
@@ -37,7 +44,11 @@ struct Row {
     unit: &'static str,
     min: Option<u64>,
     max: Option<u64>,
-    linux: String,
+    /// `None`: a setting of tcptailor's own stack alone.
+    linux: Option<String>,
+    /// What the profile sets it to; `None`: no setting of a connection of that stack.
+    value: Option<KnobValue>,
+    aliases: &'static [&'static str],
     help: String,
     cite: &'static str,
 }
@@ -51,25 +62,31 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         Some(name) => vec![base::find_knob(name)?],
         None => KNOBS.iter().collect(),
     };
+    let profile = profile::find(&args.profile).map_err(|error| {
+        Problem::usage(error).hint("docs/knobs.md lists what each profile sets.")
+    })?;
     let report = Report {
-        knobs: knobs.iter().map(|knob| row(knob)).collect(),
+        profile: profile.name,
+        knobs: knobs.iter().map(|knob| row(knob, &profile)).collect(),
     };
-    output.report("knobs", &report, || match &args.name {
-        Some(_) => in_full(&report.knobs[0]),
-        None => overview(&report.knobs),
+    output.report("knobs", &report, || match knobs.as_slice() {
+        [knob] => in_full(knob, &report.knobs[0]),
+        knobs => overview(knobs, &report.knobs, profile.name),
     })?;
     Ok(Exit::Done)
 }
 
-fn row(knob: &Knob) -> Row {
-    let is_number = !matches!(knob.kind, Kind::Flag | Kind::Name);
+fn row(knob: &Knob, profile: &Profile) -> Row {
+    let is_number = !matches!(knob.kind, Kind::Flag | Kind::Name | Kind::Choice(_));
     Row {
         name: knob.name,
         scope: knob.scope,
         unit: unit(knob.kind),
         min: is_number.then_some(knob.min),
         max: is_number.then_some(knob.max),
-        linux: place(&knob.linux),
+        linux: knob.linux.as_ref().map(place),
+        value: knob.get(&profile.settings).ok(),
+        aliases: knob.aliases,
         help: knob.help.into(),
         cite: knob.cite,
     }
@@ -83,7 +100,9 @@ const fn unit(kind: Kind) -> &'static str {
         Kind::Packets => "packets",
         Kind::Micros => "us",
         Kind::BytesTriple => "3 x bytes",
+        Kind::Rate => "bit/s",
         Kind::Name => "name",
+        Kind::Choice(_) => "choice",
     }
 }
 
@@ -108,30 +127,72 @@ fn place(site: &LinuxSite) -> String {
     }
 }
 
-fn range(row: &Row) -> String {
-    match (row.min, row.max) {
-        (Some(min), Some(max)) => format!("{min} to {max}"),
-        _ => String::new(),
+/// The values that it takes; nothing where the unit says it.
+fn range(knob: &Knob) -> String {
+    let range = match knob.kind {
+        Kind::Flag | Kind::Name => return String::new(),
+        Kind::Choice(names) => names.join(", "),
+        _ => knob.range(),
+    };
+    if knob.or_none {
+        format!("{range}, none")
+    } else {
+        range
     }
 }
 
-fn overview(rows: &[Row]) -> String {
-    let mut table = output::table(&["KNOB", "SCOPE", "UNIT", "WHAT IT DOES"]);
-    for row in rows {
-        table.add_row([row.name, scope_name(row.scope), row.unit, &row.help]);
+fn overview(knobs: &[&Knob], rows: &[Row], profile: &str) -> String {
+    let mut table = output::table(&["KNOB", "SCOPE", "UNIT", profile, "WHAT IT DOES"]);
+    for (knob, row) in knobs.iter().zip(rows) {
+        let value = shown(knob, row.value.as_ref());
+        let (scope, unit) = (scope_name(row.scope), row.unit);
+        table.add_row([row.name, scope, unit, &value, &row.help]);
     }
     output::render(&table)
 }
 
-fn in_full(row: &Row) -> String {
+fn shown(knob: &Knob, value: Option<&KnobValue>) -> String {
+    value.map_or_else(|| "-".into(), |value| knob.format(value))
+}
+
+fn in_full(knob: &Knob, row: &Row) -> String {
     let mut table = output::table(&["KNOB", row.name]);
     table.add_row(["scope", scope_name(row.scope)]);
     table.add_row(["unit", row.unit]);
-    table.add_row(["range", &range(row)]);
-    table.add_row(["in Linux", &row.linux]);
+    table.add_row(["range", &range(knob)]);
+    table.add_row(["in Linux", row.linux.as_deref().unwrap_or(OWN_STACK)]);
+    table.add_row(["in profiles", &by_value(knob)]);
+    if !row.aliases.is_empty() {
+        table.add_row(["also called", &row.aliases.join(", ")]);
+    }
     table.add_row(["what it does", &row.help]);
     table.add_row(["source", row.cite]);
     output::render(&table)
+}
+
+const OWN_STACK: &str = "nowhere; a setting of tcptailor's own stack";
+
+/// `off (netburner, winsock); 200ms (linux_6_18)`: the profiles by the value that they have.
+fn by_value(knob: &Knob) -> String {
+    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+    for (name, profile) in PROFILES {
+        let Ok(value) = knob.get(&profile().settings) else {
+            return "-".into();
+        };
+        let value = knob.format(&value);
+        match groups.iter_mut().find(|(known, _)| *known == value) {
+            Some((_, names)) => names.push(name),
+            None => groups.push((value, vec![name])),
+        }
+    }
+    match groups.as_slice() {
+        [(value, _)] => format!("{value} (all)"),
+        groups => groups
+            .iter()
+            .map(|(value, names)| format!("{value} ({})", names.join(", ")))
+            .collect::<Vec<_>>()
+            .join("; "),
+    }
 }
 
 /// The page docs/knobs.md.
@@ -140,28 +201,43 @@ fn markdown() -> String {
         "# Knobs\n\n\
          <!-- Generated by `tcptailor knobs --markdown > docs/knobs.md`; a test compares. -->\n\n\
          Every setting that tcptailor reads, proposes or changes, smallest scope first. A scope\n\
-         says how far a change reaches: one socket, all connections of a route, an interface, its\n\
-         queue, or a whole network namespace. Values are written with their unit (`64KiB`, `40ms`,\n\
-         `1000p`, `on`).\n",
+         says how far a change reaches in Linux: one socket, all connections of a route, an\n\
+         interface, its queue, or a whole network namespace. In tcptailor's own stack each is a\n\
+         setting of one connection. Values are written with their unit (`64KiB`, `40ms`, `1000p`,\n\
+         `on`).\n",
     );
+    page += "\n## Profiles\n\n";
+    for (name, profile) in PROFILES {
+        writeln!(page, "- `{name}`: {}", profile().about).expect("a String grows");
+    }
     let mut scope = None;
-    for row in KNOBS.iter().map(row) {
-        if scope != Some(row.scope) {
-            scope = Some(row.scope);
-            write!(page, "\n## Scope: {}\n", scope_name(row.scope)).expect("a String grows");
+    for knob in KNOBS {
+        if scope != Some(knob.scope) {
+            scope = Some(knob.scope);
+            write!(page, "\n## Scope: {}\n", scope_name(knob.scope)).expect("a String grows");
         }
-        let range = match range(&row) {
-            range if range.is_empty() => range,
-            range => format!(", {range}"),
-        };
-        write!(
-            page,
-            "\n### `{}`\n\n{}\n\n- Unit: {}{range}\n- In Linux: {}\n- Source: {}\n",
-            row.name, row.help, row.unit, row.linux, row.cite
-        )
-        .expect("a String grows");
+        paragraph(&mut page, knob).expect("a String grows");
     }
     page
+}
+
+fn paragraph(page: &mut String, knob: &Knob) -> std::fmt::Result {
+    write!(page, "\n### `{}`\n\n{}\n\n- Unit: ", knob.name, knob.help)?;
+    match range(knob) {
+        range if range.is_empty() => writeln!(page, "{}", unit(knob.kind))?,
+        range => writeln!(page, "{}, {range}", unit(knob.kind))?,
+    }
+    match &knob.linux {
+        Some(site) => writeln!(page, "- In Linux: {}", place(site))?,
+        None => writeln!(page, "- In Linux: {OWN_STACK}")?,
+    }
+    if knob.stack.is_some() {
+        writeln!(page, "- In profiles: {}", by_value(knob))?;
+    }
+    if !knob.aliases.is_empty() {
+        writeln!(page, "- Also called: `{}`", knob.aliases.join("`, `"))?;
+    }
+    writeln!(page, "- Source: {}", knob.cite)
 }
 
 #[cfg(test)]
@@ -170,8 +246,11 @@ mod tests {
 
     #[test]
     fn the_overview_fits_100_columns_and_names_every_knob() {
-        let rows: Vec<Row> = KNOBS.iter().map(row).collect();
-        let text = anstream::adapter::strip_str(&overview(&rows)).to_string();
+        let profile = profile::linux_6_18();
+        let knobs: Vec<&Knob> = KNOBS.iter().collect();
+        let rows: Vec<Row> = KNOBS.iter().map(|knob| row(knob, &profile)).collect();
+        let text = overview(&knobs, &rows, profile.name);
+        let text = anstream::adapter::strip_str(&text).to_string();
         for line in text.lines() {
             assert!(line.chars().count() <= 100, "{line}");
         }

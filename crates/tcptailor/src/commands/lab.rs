@@ -38,7 +38,8 @@ impl Args {
     /// Whether a lab path is laid, for which an ordinary user needs a user namespace.
     pub(crate) const fn lays_path(&self) -> bool {
         match self.command {
-            Command::Run(_) | Command::Faults(_) => true,
+            Command::Run(ref args) => args.lays_path(),
+            Command::Faults(_) => true,
             Command::List => false,
         }
     }

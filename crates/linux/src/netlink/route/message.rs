@@ -272,7 +272,7 @@ impl TryFrom<String> for Route {
 /// Where the knob is none of a route: the caller has matched the site.
 fn metric_of(knob: &Knob) -> u16 {
     match knob.linux {
-        LinuxSite::RouteMetric { metric, .. } => metric,
+        Some(LinuxSite::RouteMetric { metric, .. }) => metric,
         _ => panic!("{} is no attribute of a route", knob.name),
     }
 }

@@ -257,7 +257,7 @@ const CONGESTION: u16 = 16;
 /// The name of a metric in `ip route`.
 fn metric_name(kind: u16) -> Option<&'static str> {
     let of_a_knob = base::KNOBS.iter().find_map(|knob| match knob.linux {
-        LinuxSite::RouteMetric { metric, name } if metric == kind => Some(name),
+        Some(LinuxSite::RouteMetric { metric, name }) if metric == kind => Some(name),
         _ => None,
     });
     of_a_knob.or(match kind {

@@ -4,7 +4,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use base::{Bytes, KnobValue, Rate, Scope, find_knob};
+use base::{Bytes, KnobError, KnobValue, Rate, find_knob};
 use clap::ValueEnum;
 use lab::{Amount, Completion, Direction, Settings, Workload, WriteMethod};
 use linux::workload::{RunSpec, SocketSpec};
@@ -505,11 +505,16 @@ fn knob_of(key: &str, value: &str) -> Result<(Option<Side>, &'static str, KnobVa
     };
     let knob = find_knob(name)
         .map_err(|error| Problem::usage(error).hint("`tcptailor knobs` lists them."))?;
-    if knob.scope != Scope::Socket {
+    if knob.linux.is_none() {
+        return Err(Problem::usage(KnobError::NotInLinux { knob: knob.name })
+            .hint("`tcptailor knobs` says where each setting is kept."));
+    }
+    if !knob.is_socket_option() {
         return Err(Problem::usage(format!("`{name}` is no socket option"))
             .hint("Set it on the machine that it is to act on, then measure again."));
     }
     let value = knob.parse(value).map_err(Problem::usage)?;
+    knob.check_for_linux(&value).map_err(Problem::usage)?;
     Ok((side, knob.name, value))
 }
 

@@ -1,6 +1,7 @@
-//! Scenarios on the real kernel: every cell, several times, with what is claimed of them.
+//! Scenarios on an engine: every cell, several times, with what is claimed of them.
 
 mod document;
+mod engine;
 mod screen;
 
 use std::fs::File;
@@ -8,12 +9,12 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::Context;
-use clap::ValueEnum;
-use lab::{Caveat, Cell, Diagnostic, Outcome, Scenario};
-use linux::kernel::RunProgress;
-use serde::Serialize;
+use clap::builder::PossibleValuesParser;
+use lab::{Cell, Diagnostic, Outcome, Scenario};
+use stack::profile::PROFILES;
 
 use self::document::{Document, OutcomeRow};
+use self::engine::{Engine, Runner};
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
 use crate::output::Output;
@@ -43,7 +44,8 @@ pub(crate) struct Args {
     /// A built-in scenario, or a file.
     #[arg(value_name = "SCENARIO")]
     scenario: String,
-    /// What runs it: `kernel` is the TCP of this machine between two namespaces.
+    /// What runs it: `kernel` is the TCP of this machine between two namespaces, `virtual` our own
+    /// in virtual time.
     #[arg(long, value_name = "ENGINE", default_value = "kernel")]
     engine: Engine,
     /// Override one setting of all cells, such as `path.rtt=80ms` or `client.nodelay=on`.
@@ -55,17 +57,13 @@ pub(crate) struct Args {
     /// Seed of everything random on the path.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// The stack of hosts whose scenario names none (`client.profile`).
+    #[arg(long, value_name = "NAME")]
+    #[arg(value_parser = PossibleValuesParser::new(PROFILES.iter().map(|(name, _)| *name)))]
+    profile: Option<String>,
     /// Print a line of JSON for each run as soon as it is over.
     #[arg(long, conflicts_with = "json")]
     jsonl: bool,
-}
-
-/// What makes TCP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
-enum Engine {
-    /// The Linux kernel.
-    Kernel,
 }
 
 /// One run of one cell.
@@ -79,12 +77,19 @@ struct Ran {
     outcome: Outcome,
 }
 
+impl Args {
+    /// Whether it needs a path of this machine.
+    pub(crate) const fn lays_path(&self) -> bool {
+        matches!(self.engine, Engine::Kernel)
+    }
+}
+
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let mut scenario = load(&args.scenario)?;
     override_settings(&mut scenario, args)?;
-    linux::cleanup::remove_leftovers()?;
+    let runner = Runner::new(args.engine, args.profile.as_deref())?;
     let cells = scenario.trials();
-    let ran = run_all(&scenario, &cells, args, output)?;
+    let ran = run_all(&scenario, &cells, &runner, args, output)?;
     let document = Document::new(&scenario, &cells, &ran, args.engine);
     if args.jsonl {
         for why in document.failed_claims() {
@@ -166,6 +171,7 @@ fn mistakes(diagnostics: &[Diagnostic]) -> Problem {
 fn run_all(
     scenario: &Scenario,
     cells: &[Cell],
+    runner: &Runner,
     args: &Args,
     output: &Output,
 ) -> anyhow::Result<Vec<Ran>> {
@@ -174,7 +180,6 @@ fn run_all(
     let shown = (!args.jsonl).then_some(output);
     let bar =
         shown.map(|output| Progress::bar(output, scenario.name.clone(), total * STEPS_PER_RUN));
-    let exe = linux::own_program()?;
     let mut ran: Vec<Ran> = Vec::new();
     let order = (0..scenario.runs).flat_map(|run| (0..cells.len()).map(move |cell| (run, cell)));
     for ((run, index), done) in order.zip(0_u64..) {
@@ -186,18 +191,12 @@ fn run_all(
         if let Some(bar) = &bar {
             bar.label(format!("run {} of {}: {}", run + 1, scenario.runs, cell.id));
         }
-        let mut show = |progress: RunProgress| {
+        let mut show = |share: Option<f64>| {
             if let Some(bar) = &bar {
-                bar.set(done * STEPS_PER_RUN + step(progress));
+                bar.set(done * STEPS_PER_RUN + step(share));
             }
         };
-        let result = linux::kernel::run(&exe, &trial, interrupt::stop_flag(), &mut show);
-        let outcome = match result {
-            Ok(outcome) => outcome,
-            Err(error) if error.is_missing_privilege() => return Err(error.into()),
-            // One cell that cannot be run is no reason to lose the others.
-            Err(error) => failed(error.to_string()),
-        };
+        let outcome = runner.run(&trial, &mut show)?;
         if interrupt::stopped() && outcome.duration_s <= 0.0 {
             break;
         }
@@ -216,19 +215,8 @@ fn run_all(
     Ok(ran)
 }
 
-fn step(progress: RunProgress) -> u64 {
-    let Some(expected) = progress.expected else {
-        return STEPS_PER_RUN / 2;
-    };
-    let share = progress.elapsed.as_secs_f64() / expected.as_secs_f64();
-    (share.min(1.0) * STEPS_PER_RUN as f64) as u64
-}
-
-fn failed(why: String) -> Outcome {
-    Outcome {
-        caveats: vec![Caveat::EndedEarly { why }],
-        ..Outcome::default()
-    }
+fn step(share: Option<f64>) -> u64 {
+    (share.unwrap_or(0.5).min(1.0) * STEPS_PER_RUN as f64) as u64
 }
 
 #[cfg(test)]

@@ -1,0 +1,78 @@
+//! Payload: slices of one fixed pattern, so that nothing is copied and misplaced bytes are noticed.
+
+use std::sync::LazyLock;
+
+use base::Rng;
+use bytes::Bytes;
+
+/// After so many bytes the pattern repeats: a prime, so that no segment or buffer size divides it.
+const PERIOD_BYTES: u64 = 1_048_573;
+/// Longest piece that is handed over at once.
+pub(super) const PIECE_BYTES_MAX: u64 = 1 << 20;
+/// Never the first byte of a stream of payload; see [`role`].
+const ROLE: u8 = 1;
+
+/// The pattern, and so much of its repetition that a piece may begin anywhere.
+static PATTERN: LazyLock<Bytes> = LazyLock::new(|| {
+    let mut rng = Rng::new(0, "pattern");
+    let words = core::iter::repeat_with(|| rng.next_u64().to_le_bytes());
+    let mut bytes: Vec<u8> = words.flatten().take(PERIOD_BYTES as usize).collect();
+    if bytes[0] == ROLE {
+        bytes[0] += 1;
+    }
+    bytes.extend_from_within(..PIECE_BYTES_MAX as usize);
+    bytes.into()
+});
+
+/// What stands at `offset` of every stream, `length` bytes of it.
+///
+/// # Panics
+/// Where `length` exceeds [`PIECE_BYTES_MAX`].
+pub(super) fn piece(offset: u64, length: u64) -> Bytes {
+    assert!(length <= PIECE_BYTES_MAX, "a piece of {length} bytes");
+    let start = (offset % PERIOD_BYTES) as usize;
+    PATTERN.slice(start..start + length as usize)
+}
+
+/// Whether `chunk` is what stands at `offset` of every stream.
+pub(super) fn is_at(offset: u64, chunk: &[u8]) -> bool {
+    let mut offset = offset;
+    chunk.chunks(PIECE_BYTES_MAX as usize).all(|part| {
+        let start = (offset % PERIOD_BYTES) as usize;
+        let expected = &PATTERN[start..start + part.len()];
+        offset += part.len() as u64;
+        // The very slice that was written needs no look at its bytes.
+        core::ptr::eq(expected.as_ptr(), part.as_ptr()) || expected == part
+    })
+}
+
+/// The byte that asks the server to send.
+pub(super) const fn role() -> Bytes {
+    Bytes::from_static(&[ROLE])
+}
+
+/// Whether a stream that begins with this byte asks the server to send.
+pub(super) const fn asks_to_send(first: u8) -> bool {
+    first == ROLE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_is_known_by_its_place() {
+        for (offset, length) in [(0, 1), (7, 1448), (PERIOD_BYTES - 3, 65_536), (1 << 40, 9)] {
+            let piece = piece(offset, length);
+            assert!(is_at(offset, &piece));
+            assert!(is_at(offset, &piece.to_vec()), "a copy");
+            assert!(length < 8 || !is_at(offset + 1, &piece), "misplaced by one");
+            assert!(
+                length < 8 || !is_at(offset + 1448, &piece),
+                "misplaced by a segment"
+            );
+        }
+        assert!(!asks_to_send(piece(0, 1)[0]));
+        assert!(asks_to_send(role()[0]));
+    }
+}

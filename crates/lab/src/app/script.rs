@@ -1,0 +1,219 @@
+//! What threads do, one script per side of a workload. A script says which call comes next and is
+//! asked again when that call has returned.
+
+mod bursts;
+mod exchange;
+mod quotes;
+mod records;
+mod stream;
+
+use core::fmt::Debug;
+use core::time::Duration;
+
+use base::Instant;
+
+use super::flow::Flow;
+use super::session::Session;
+use crate::workload::{Direction, Workload};
+use bursts::{ReceiveBursts, SendBursts};
+use exchange::{Answer, Ask, AskAnew, AskInPieces, Exchange, Pieces};
+use quotes::{AnswerQuotes, AskQuotes};
+use records::SendRecords;
+use stream::{GiveRole, Receive, ReceiveSlowly, Send, SendPaced, TakeRole};
+
+/// A call, or several of one kind in a row. What is left of it stays in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Hands over so many bytes, at most the flow's piece per call.
+    Write(u64),
+    /// Hands over one piece and says that more follows at once.
+    WriteMore(u64),
+    /// Hands over so many pieces of so many bytes in one call.
+    WriteVector(u32, u64),
+    /// Writes the byte that asks the server to send.
+    WriteRole,
+    /// Reads a message of so many bytes, or the end of the stream in front of it.
+    Receive(u64),
+    /// Reads once, at most so much.
+    Read(u64),
+    /// Reads to the end of the stream.
+    Drain,
+    /// Waits until one of the flows has something to read.
+    AwaitData,
+    /// Waits until all that was written is acknowledged.
+    AwaitAcknowledged,
+    /// Corks or uncorks.
+    Cork(bool),
+    /// Waits until then, or until the session ends.
+    Sleep(Instant),
+    /// Says that nothing more comes.
+    Shutdown,
+    /// Opens another connection in place of this one, which is then closed.
+    Dial,
+}
+
+/// What a call returned.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Done {
+    /// Read bytes: 0 at the end of the stream. For [`Order::AwaitData`] the number of the flow.
+    pub(super) bytes: u64,
+    /// The first byte of what was read.
+    pub(super) first: Option<u8>,
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Next {
+    /// A call on the flow of this number.
+    Do(usize, Order),
+    /// Says that nothing more comes and waits until the peer has finished too.
+    Finish,
+    /// Nothing: the connections are closed.
+    End,
+    /// The peer finished where it must not.
+    Broken,
+}
+
+/// What one thread does.
+pub(super) trait Script: Debug {
+    /// The next call, after the one before has returned; the first time with nothing.
+    fn resume(&mut self, done: Done, scene: &mut Scene<'_>) -> Next;
+}
+
+/// What a script sees.
+pub(super) struct Scene<'s> {
+    pub(super) now: Instant,
+    pub(super) flows: &'s mut [Flow],
+    pub(super) session: &'s mut Session,
+}
+
+impl Scene<'_> {
+    fn more(&self) -> bool {
+        self.flows[0].more(self.now, self.session)
+    }
+
+    fn on_done(&mut self, bytes: u64) {
+        self.flows[0].on_done(self.now, self.session, bytes);
+    }
+
+    /// Counts an operation of the first flow with its response time.
+    fn on_response(&mut self, since: Instant, bytes: u64) {
+        self.session.on_response(self.now, self.now.since(since));
+        self.on_done(bytes);
+    }
+
+    /// Counts an operation that is not timed at this end.
+    fn on_operation(&mut self, bytes: u64) {
+        self.session.on_operation(self.now);
+        self.on_done(bytes);
+    }
+}
+
+/// What the client's flow number `index` does.
+pub(super) fn client(workload: &Workload, index: u32, dialled_at: Instant) -> Box<dyn Script> {
+    match workload {
+        Workload::Bulk {
+            direction,
+            flows,
+            write_size,
+            ..
+        } => match direction {
+            Direction::Up => Box::new(Send::new(write_size.0, None)),
+            Direction::Down => Box::new(Receive),
+            Direction::Both if index < *flows => Box::new(Send::new(write_size.0, None)),
+            Direction::Both => Box::<GiveRole>::default(),
+        },
+        Workload::SlowReader { .. } => Box::new(Send::new(super::flow::CHUNK_BYTES, None)),
+        Workload::Paced {
+            rate, write_size, ..
+        } => Box::new(SendPaced::new(write_size.0, *rate)),
+        Workload::RequestResponse {
+            request, response, ..
+        } => Box::new(Ask::new(Exchange(request.0, response.0))),
+        Workload::ConnectRequestClose {
+            request, response, ..
+        } => Box::new(AskAnew::new(Exchange(request.0, response.0), dialled_at)),
+        Workload::WriteWriteRead {
+            writes,
+            write_size,
+            reply,
+            method,
+            ..
+        } => {
+            let pieces = Pieces::new(*writes, write_size.0, *method);
+            Box::new(AskInPieces::new(pieces, reply.0))
+        }
+        Workload::Records {
+            record,
+            per_second,
+            completion,
+            ..
+        } => Box::new(SendRecords::new(record.0, *per_second, *completion)),
+        Workload::Quotes {
+            writes,
+            write_size,
+            reply,
+            delayed_acks,
+            ..
+        } => Box::new(AskQuotes::new(
+            (*writes, write_size.0),
+            reply.0,
+            *delayed_acks,
+        )),
+        Workload::Bursts {
+            burst,
+            idle,
+            reconnect,
+            ..
+        } => {
+            let dialled_at = reconnect.then_some(dialled_at);
+            Box::new(SendBursts::new(burst.0, *idle, dialled_at))
+        }
+    }
+}
+
+/// What the server does with a connection; with two of them for [`Workload::Quotes`].
+pub(super) fn server(workload: &Workload, warmup: Duration) -> Box<dyn Script> {
+    match workload {
+        Workload::Bulk {
+            direction,
+            write_size,
+            ..
+        } => match direction {
+            Direction::Up => Box::new(Receive),
+            Direction::Down => Box::new(Send::new(write_size.0, Some(warmup))),
+            Direction::Both => Box::new(TakeRole::new(write_size.0, warmup)),
+        },
+        Workload::SlowReader {
+            read_size, every, ..
+        } => Box::new(ReceiveSlowly::new(read_size.0, *every)),
+        Workload::Paced { .. } | Workload::Records { .. } => Box::new(Receive),
+        Workload::RequestResponse {
+            request, response, ..
+        } => Box::new(Answer::new(Exchange(request.0, response.0), false)),
+        Workload::ConnectRequestClose {
+            request, response, ..
+        } => Box::new(Answer::new(Exchange(request.0, response.0), true)),
+        Workload::WriteWriteRead {
+            writes,
+            write_size,
+            reply,
+            ..
+        } => {
+            let request = u64::from(*writes) * write_size.0;
+            Box::new(Answer::new(Exchange(request, reply.0), false))
+        }
+        Workload::Quotes {
+            writes,
+            write_size,
+            reply,
+            delayed_acks,
+            ..
+        } => Box::new(AnswerQuotes::new(
+            (*writes, write_size.0),
+            reply.0,
+            *delayed_acks,
+        )),
+        Workload::Bursts { burst, .. } => Box::new(ReceiveBursts::new(burst.0)),
+    }
+}

@@ -1,0 +1,273 @@
+//! One end of one run: when it counts, when it ends, and what it counted.
+
+use core::time::Duration;
+
+use base::Instant;
+use hdrhistogram::Histogram;
+
+use crate::outcome::ResponseMicros;
+
+/// Time that flows have after the end to finish what is under way; then they are cut off.
+const GRACE: Duration = Duration::from_secs(1);
+/// Response times are kept to three digits up to this value; longer ones count as this long.
+const LONGEST_RESPONSE_NS: u64 = 600_000_000_000;
+
+/// How the time of one end is cut.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    /// Time that does not count.
+    pub(super) warmup: Duration,
+    /// Time that counts; `None`: up to the end of the last flow.
+    pub(super) time: Option<Duration>,
+    /// Whether flows are stopped when the measured time is over.
+    pub(super) stop_at_end: bool,
+}
+
+/// What one end counted in the measured time.
+#[derive(Clone, Debug)]
+pub struct Totals {
+    /// How long that was.
+    pub duration: Duration,
+    /// Payload that this end read.
+    pub received_bytes: u64,
+    /// Operations that were completed.
+    pub operations: u64,
+    /// Their response times in nanoseconds.
+    responses: Histogram<u64>,
+}
+
+impl Totals {
+    fn new() -> Self {
+        let mut responses = Histogram::new(3).expect("three digits are allowed");
+        responses.auto(true);
+        Self {
+            duration: Duration::ZERO,
+            received_bytes: 0,
+            operations: 0,
+            responses,
+        }
+    }
+
+    /// The usual percentiles; `None` where nothing was timed.
+    #[must_use]
+    pub fn response_us(&self) -> Option<ResponseMicros> {
+        let micros = |nanos: u64| (nanos + 500) / 1_000;
+        let at = |quantile| micros(self.responses.value_at_quantile(quantile));
+        (!self.responses.is_empty()).then(|| ResponseMicros {
+            n: self.responses.len(),
+            p50: at(0.50),
+            p90: at(0.90),
+            p99: at(0.99),
+            max: micros(self.responses.max()),
+        })
+    }
+}
+
+/// What is due at a time that the plan cuts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// The time that counts begins.
+    Measure,
+    /// It ends.
+    End,
+    /// The grace after it ends: what is still open is cut off.
+    Abort,
+}
+
+/// One end of one run.
+#[derive(Debug)]
+pub(super) struct Session {
+    plan: Plan,
+    /// Of the first flow.
+    started: Option<Instant>,
+    /// Flows under way.
+    open: usize,
+    /// When the last flow ended.
+    idle_since: Option<Instant>,
+    stopped: Option<Instant>,
+    /// The next cut of the plan, where time matters.
+    cut: Option<(Instant, Cut)>,
+    failure: Option<String>,
+    totals: Totals,
+}
+
+impl Session {
+    pub(super) fn new(plan: Plan) -> Self {
+        Self {
+            plan,
+            started: None,
+            open: 0,
+            idle_since: None,
+            stopped: None,
+            cut: None,
+            failure: None,
+            totals: Totals::new(),
+        }
+    }
+
+    /// A flow begins. The clock of this end runs from its first one on.
+    pub(super) fn enter(&mut self, now: Instant) {
+        self.open += 1;
+        if self.started.is_none() {
+            self.started = Some(now);
+            self.cut = Some((now + self.plan.warmup, Cut::Measure));
+        }
+    }
+
+    /// A flow has ended.
+    pub(super) fn leave(&mut self, now: Instant) {
+        self.open -= 1;
+        if self.open == 0 {
+            self.idle_since = Some(now);
+        }
+    }
+
+    /// The next cut of time.
+    pub(super) fn next_cut(&self) -> Option<Instant> {
+        self.cut.map(|(at, _)| at)
+    }
+
+    /// The cut that is due by `now`.
+    pub(super) fn take_cut(&mut self, now: Instant) -> Option<Cut> {
+        let (at, cut) = self.cut.filter(|(at, _)| *at <= now)?;
+        self.cut = match (cut, self.plan.time) {
+            (Cut::Measure, Some(time)) => Some((at + time, Cut::End)),
+            (Cut::End, _) if self.plan.stop_at_end => {
+                self.stopped = Some(at);
+                Some((at + GRACE, Cut::Abort))
+            }
+            _ => None,
+        };
+        Some(cut)
+    }
+
+    /// Whether the end was reached.
+    pub(super) const fn is_stopping(&self) -> bool {
+        self.stopped.is_some()
+    }
+
+    /// Whether the warm-up is over.
+    pub(super) fn is_measuring(&self, now: Instant) -> bool {
+        let begin = self.started.map(|started| started + self.plan.warmup);
+        self.plan.warmup.is_zero() || begin.is_some_and(|begin| now >= begin)
+    }
+
+    /// Whether what happens now counts.
+    pub(super) fn counts(&self, now: Instant) -> bool {
+        self.is_measuring(now) && self.planned_end().is_none_or(|end| now < end)
+    }
+
+    /// Whether a connection that breaks now is no failure.
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        self.is_stopping() || self.planned_end().is_some_and(|end| now >= end)
+    }
+
+    /// Whether no flow is under way.
+    pub(super) const fn is_idle(&self) -> bool {
+        self.open == 0
+    }
+
+    pub(super) fn on_received(&mut self, now: Instant, bytes: u64) {
+        if self.counts(now) {
+            self.totals.received_bytes += bytes;
+        }
+    }
+
+    pub(super) fn on_operation(&mut self, now: Instant) {
+        if self.counts(now) {
+            self.totals.operations += 1;
+        }
+    }
+
+    pub(super) fn on_response(&mut self, now: Instant, time: Duration) {
+        self.on_operation(now);
+        if self.counts(now) {
+            let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+            self.totals
+                .responses
+                .record(nanos.clamp(1, LONGEST_RESPONSE_NS))
+                .expect("an automatic histogram takes every value up to its bound");
+        }
+    }
+
+    /// Remembers the first reason why a flow broke.
+    pub(super) fn fail(&mut self, why: String) {
+        self.failure.get_or_insert(why);
+    }
+
+    pub(super) fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// What was counted; up to `now` where it has not ended.
+    pub(super) fn totals(&self, now: Instant) -> Totals {
+        let Some(started) = self.started else {
+            return self.totals.clone();
+        };
+        let idle = self.idle_since.filter(|_| self.open == 0);
+        let end = [self.planned_end(), self.stopped, idle]
+            .into_iter()
+            .flatten()
+            .fold(now, Instant::min);
+        Totals {
+            duration: end.since(started + self.plan.warmup),
+            ..self.totals.clone()
+        }
+    }
+
+    fn planned_end(&self) -> Option<Instant> {
+        Some(self.started? + self.plan.warmup + self.plan.time?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    fn session(warmup_ms: u64, time_ms: Option<u64>) -> Session {
+        Session::new(Plan {
+            warmup: Duration::from_millis(warmup_ms),
+            time: time_ms.map(Duration::from_millis),
+            stop_at_end: true,
+        })
+    }
+
+    #[test]
+    fn time_is_cut_at_its_ends() {
+        let mut session = session(100, Some(400));
+        session.enter(at(10));
+        assert_eq!(session.next_cut(), Some(at(110)));
+        session.on_received(at(109), 1);
+        assert_eq!(session.take_cut(at(109)), None);
+        assert_eq!(session.take_cut(at(110)), Some(Cut::Measure));
+        session.on_received(at(110), 10);
+        session.on_response(at(509), Duration::from_micros(70));
+        assert_eq!(session.take_cut(at(510)), Some(Cut::End));
+        session.on_received(at(510), 100);
+        assert!(session.is_stopping() && session.is_over(at(510)));
+        assert_eq!(session.take_cut(at(1510)), Some(Cut::Abort));
+        let totals = session.totals(at(600));
+        assert_eq!((totals.received_bytes, totals.operations), (10, 1));
+        assert_eq!(totals.duration, Duration::from_millis(400));
+        assert_eq!(totals.response_us().expect("one").p50, 70);
+    }
+
+    #[test]
+    fn an_amount_counts_from_the_first_byte_to_the_last_flow() {
+        let mut session = session(0, None);
+        session.enter(at(5));
+        session.enter(at(5));
+        session.on_received(at(5), 7);
+        session.leave(at(20));
+        session.leave(at(25));
+        let totals = session.totals(at(99));
+        assert_eq!(totals.received_bytes, 7);
+        assert_eq!(totals.duration, Duration::from_millis(20));
+        assert_eq!(session.take_cut(at(99)), Some(Cut::Measure));
+        assert_eq!(session.take_cut(at(99)), None);
+    }
+}

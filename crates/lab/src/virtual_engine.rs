@@ -1,0 +1,435 @@
+//! The virtual engine: a [`Trial`] on two hosts with our stack, in virtual time.
+//!
+//! What it returns means the same as what the kernel engine returns, but for two things: the limits
+//! are true, not inferred, and a link is never late. The same trial gives the same outcome.
+
+mod setting;
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+
+use base::{Bytes, Instant, KnobValue, Rate, Rng, Scope, find_knob};
+use link::{LinkSpec, LinkStats};
+use stack::HostConfig;
+use stack::profile::{self, MakeProfile, Profile};
+
+use crate::app::{App, HostCosts, LAB_PORT, Program, ProgramSpec, Totals};
+use crate::outcome::{Caveat, LinkOutcome, Outcome};
+use crate::trial::{HostSpec, PathSpec, Trial};
+use crate::workload::{Amount, Direction, Workload};
+use crate::world::{LinkId, NodeId, Place, Tap, World, chain};
+
+/// Time at the start of a workload that is bounded by time which does not count: slow start, and
+/// the growth of automatic buffers. Workloads of an amount count from their first byte on.
+pub const WARM_UP: Duration = Duration::from_secs(1);
+
+/// Virtual time after its planned end that a workload has to finish what is under way.
+const OVERTIME: Duration = Duration::from_secs(5);
+/// Virtual time after which a workload of an amount is given up.
+const TIME_MAX: Duration = Duration::from_secs(24 * 3600);
+/// Steps from look to look whether the run is to be stopped, and of the reports of progress.
+const LOOK_STEPS: u32 = 10_000;
+/// At what rate a host hands packets to an emulated path, as the emulator of the kernel engine has
+/// it.
+const HOST_RATE: Rate = Rate::from_bits_per_second(20_000_000_000);
+/// From host to host where nothing is emulated; the rest is the work of the hosts.
+const WIRE_DELAY: Duration = Duration::from_micros(1);
+/// Linux's loopback interface has 65536, one more than an IPv4 packet may have.
+const LOOPBACK_MTU: Bytes = Bytes(65_535);
+
+/// How trials are run.
+#[derive(Debug)]
+pub struct Virtual {
+    /// The stack of hosts that name none.
+    pub profile: MakeProfile,
+    /// What the work of both hosts takes; `None`: nothing on emulated paths, and that of a Linux
+    /// host where nothing is emulated, since it is then all that there is.
+    pub costs: Option<HostCosts>,
+    /// Check every packet; see [`World::audit`].
+    pub audit: bool,
+}
+
+impl Default for Virtual {
+    /// Linux 6.18 at both ends, as the kernel engine's hosts are.
+    fn default() -> Self {
+        Self {
+            profile: profile::linux_6_18,
+            costs: None,
+            audit: false,
+        }
+    }
+}
+
+/// How far a run is, in virtual time.
+#[derive(Clone, Copy, Debug)]
+pub struct VirtualProgress {
+    /// Since its start.
+    pub elapsed: Duration,
+    /// What it will take in all; `None` where that depends on the path.
+    pub expected: Option<Duration>,
+}
+
+/// Which end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Client,
+    Server,
+}
+
+/// A trial that is set up.
+#[derive(Debug)]
+pub struct VirtualRun {
+    world: World<Program>,
+    client: NodeId,
+    server: NodeId,
+    /// First links of the client and of the server.
+    links: (LinkId, LinkId),
+    workload: Workload,
+    is_emulated: bool,
+    caveats: Vec<Caveat>,
+}
+
+impl Virtual {
+    /// Runs a trial to its end. `stop` ends it early; what was measured until then is returned,
+    /// with a caveat. A setting that our stack does not have is a caveat too.
+    ///
+    /// # Panics
+    /// Where bytes, packets or buffers were made or lost on the way: a bug of the stack, after
+    /// which no number can be believed.
+    pub fn run(
+        &self,
+        trial: &Trial,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(VirtualProgress),
+    ) -> Outcome {
+        let mut run = self.prepare(trial);
+        run.run(stop, progress);
+        run.finish(stop)
+    }
+
+    /// Sets a trial up; nothing has happened yet.
+    ///
+    /// # Panics
+    /// Where the trial makes no sense: scenarios check theirs.
+    #[must_use]
+    pub fn prepare(&self, trial: &Trial) -> VirtualRun {
+        let mut caveats = Vec::new();
+        let path = Path::of(&trial.path);
+        let mut machines = [End::Client, End::Server].map(|end| {
+            let profile = match spec_of(trial, end).profile {
+                Some(name) => profile::find(name).expect("scenarios name known profiles"),
+                None => (self.profile)(),
+            };
+            Machine::new(profile, path.mtu)
+        });
+        for end in [End::Client, End::Server] {
+            for (knob, value) in &spec_of(trial, end).settings {
+                set_knob(
+                    &mut machines,
+                    end,
+                    path.is_shared,
+                    (knob, value),
+                    &mut caveats,
+                );
+            }
+        }
+        let costs = self.costs.unwrap_or(path.costs);
+        let [client, server] = machines;
+        let mut world = World::new();
+        if self.audit {
+            world.audit();
+        }
+        let seed = |name| Rng::new(trial.seed, name).next_u64();
+        let configs = [
+            client.host_config(path.addresses[0], seed("client host")),
+            server.host_config(path.addresses[1], seed("server host")),
+        ];
+        let [a, b] = configs.map(|config| world.add_host(config, costs));
+        let links = chain(&mut world, (a, b), &[path.links], trial.seed)
+            .expect("scenarios check their links");
+        if path.is_emulated {
+            world.set_interface_rate(links.0, HOST_RATE);
+            world.set_interface_rate(links.1, HOST_RATE);
+        }
+        let address = SocketAddr::new(path.addresses[1], LAB_PORT);
+        let server = server.program(trial, address, costs, End::Server);
+        world.start(b, Program::server(server));
+        let client = client.program(trial, address, costs, End::Client);
+        world.start(a, Program::client(client));
+        world.watch_limits(if sender(&trial.workload) == End::Client {
+            a
+        } else {
+            b
+        });
+        VirtualRun {
+            world,
+            client: a,
+            server: b,
+            links,
+            workload: trial.workload.clone(),
+            is_emulated: path.is_emulated,
+            caveats,
+        }
+    }
+}
+
+impl VirtualRun {
+    /// Shows the packets that the client sends and gets, or those of the server, to `tap`.
+    pub fn add_tap(&mut self, at_client: bool, tap: fn() -> Box<dyn Tap>) {
+        let (forward, reverse) = self.links;
+        let (out, back) = if at_client {
+            (forward, reverse)
+        } else {
+            (reverse, forward)
+        };
+        self.world.add_tap(out, Place::Entry, tap());
+        self.world.add_tap(back, Place::Exit, tap());
+    }
+
+    /// Runs it to its end.
+    pub fn run(&mut self, stop: &AtomicBool, progress: &mut dyn FnMut(VirtualProgress)) {
+        let expected = match self.workload.amount() {
+            Amount::Time(time) => Some(WARM_UP + time),
+            Amount::Bytes(_) | Amount::Operations(_) => None,
+        };
+        let until = Instant::ZERO + expected.map_or(TIME_MAX, |expected| expected + OVERTIME);
+        let mut steps = 0;
+        while !self.has_ended() && self.world.step(until) {
+            steps += 1;
+            if steps == LOOK_STEPS {
+                steps = 0;
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                let elapsed = self.world.now().since(Instant::ZERO);
+                progress(VirtualProgress { elapsed, expected });
+            }
+        }
+    }
+
+    /// The programs and their hosts.
+    #[must_use]
+    pub const fn world(&self) -> &World<Program> {
+        &self.world
+    }
+
+    /// What came out.
+    ///
+    /// # Panics
+    /// See [`Virtual::run`].
+    #[must_use]
+    pub fn finish(mut self, stop: &AtomicBool) -> Outcome {
+        self.world.check();
+        let now = self.world.now();
+        let [client, server] = [self.client, self.server].map(|node| self.program(node));
+        let early = client.failure().or(server.failure()).map(str::to_owned);
+        let early = early.or_else(|| match client.is_done() {
+            true => None,
+            false if stop.load(Ordering::Relaxed) => Some("it was stopped".to_owned()),
+            false => Some("it does not come to an end".to_owned()),
+        });
+        let (client, server) = (client.totals(now), server.totals(now));
+        let sender = match sender(&self.workload) {
+            End::Client => self.client,
+            End::Server => self.server,
+        };
+        let mut caveats = self.caveats;
+        caveats.extend(early.map(|why| Caveat::EndedEarly { why }));
+        let link = |stats: LinkStats| match self.is_emulated {
+            true => link_outcome(&stats),
+            false => LinkOutcome::default(),
+        };
+        Outcome {
+            goodput_bps: goodput_bps(&self.workload, &client, &server),
+            duration_s: client.duration.as_secs_f64(),
+            response_us: client.response_us(),
+            limits: self.world.limit_times(sender).shares(),
+            forward: link(self.world.link_stats(self.links.0)),
+            reverse: link(self.world.link_stats(self.links.1)),
+            caveats,
+        }
+    }
+
+    fn program(&self, node: NodeId) -> &Program {
+        self.world.app(node).expect("both hosts have a program")
+    }
+
+    fn has_ended(&self) -> bool {
+        let [client, server] = [self.client, self.server].map(|node| self.program(node));
+        client.is_done() || client.failure().is_some() || server.failure().is_some()
+    }
+}
+
+const fn spec_of(trial: &Trial, end: End) -> &HostSpec {
+    match end {
+        End::Client => &trial.client,
+        End::Server => &trial.server,
+    }
+}
+
+/// Which end sends what is measured.
+const fn sender(workload: &Workload) -> End {
+    match workload {
+        Workload::Bulk {
+            direction: Direction::Down,
+            ..
+        } => End::Server,
+        _ => End::Client,
+    }
+}
+
+/// Payload per second in the main direction; in a workload both ways, of both together.
+fn goodput_bps(workload: &Workload, client: &Totals, server: &Totals) -> u64 {
+    let bytes = match workload {
+        Workload::Bulk {
+            direction: Direction::Both,
+            ..
+        } => client.received_bytes + server.received_bytes,
+        // The payload of a workload goes one way; what comes back are answers.
+        _ => client.received_bytes.max(server.received_bytes),
+    };
+    Rate::of(bytes, client.duration).bits_per_second()
+}
+
+const fn link_outcome(stats: &LinkStats) -> LinkOutcome {
+    LinkOutcome {
+        sent: stats.sent,
+        delivered: stats.delivered,
+        dropped_segments: stats.dropped(),
+        queue_dropped_segments: stats.queue_dropped,
+        queue_bytes_max: stats.queue_bytes_max,
+        lateness_us: None,
+    }
+}
+
+/// What lies between the hosts, and what they are there.
+struct Path {
+    links: (LinkSpec, LinkSpec),
+    addresses: [IpAddr; 2],
+    mtu: Bytes,
+    costs: HostCosts,
+    is_emulated: bool,
+    /// Both programs run on one host.
+    is_shared: bool,
+}
+
+impl Path {
+    fn of(spec: &PathSpec) -> Self {
+        let wire = LinkSpec {
+            delay: WIRE_DELAY,
+            ..LinkSpec::ideal()
+        };
+        let plain = |addresses, mtu, is_shared| Self {
+            links: (wire.clone(), wire.clone()),
+            addresses,
+            mtu,
+            costs: HostCosts::linux(),
+            is_emulated: false,
+            is_shared,
+        };
+        let local = |host| IpAddr::V4(Ipv4Addr::new(127, 0, 0, host));
+        match spec {
+            PathSpec::Loopback => plain([local(1), local(2)], LOOPBACK_MTU, true),
+            PathSpec::Veth { mtu } => plain(addresses(false), *mtu, false),
+            PathSpec::Emulated {
+                mtu,
+                forward,
+                reverse,
+                ipv6,
+            } => Self {
+                links: (forward.clone(), reverse.clone()),
+                addresses: addresses(*ipv6),
+                mtu: *mtu,
+                costs: HostCosts::NONE,
+                is_emulated: true,
+                is_shared: false,
+            },
+        }
+    }
+}
+
+/// Those of the kernel engine.
+fn addresses(ipv6: bool) -> [IpAddr; 2] {
+    [1, 2].map(|host: u8| match ipv6 {
+        true => IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, host.into())),
+        false => IpAddr::V4(Ipv4Addr::new(10, 77, 0, host)),
+    })
+}
+
+/// A host to be: what knobs change of its profile.
+#[derive(Clone, Debug)]
+struct Machine {
+    profile: Profile,
+    mtu: Bytes,
+    quickack: Option<bool>,
+    corks: bool,
+}
+
+impl Machine {
+    const fn new(profile: Profile, mtu: Bytes) -> Self {
+        Self {
+            profile,
+            mtu,
+            quickack: None,
+            corks: false,
+        }
+    }
+
+    fn host_config(&self, addr: IpAddr, seed: u64) -> HostConfig {
+        HostConfig {
+            addrs: vec![addr],
+            mtu: u16::try_from(self.mtu.0).unwrap_or(u16::MAX),
+            seed,
+            settings: self.profile.settings.clone(),
+            system: self.profile.system.clone(),
+        }
+    }
+
+    /// `end`: an accepted socket does not inherit a cork.
+    fn program(
+        self,
+        trial: &Trial,
+        address: SocketAddr,
+        costs: HostCosts,
+        end: End,
+    ) -> ProgramSpec {
+        let mut settings = self.profile.settings;
+        settings.small_writes.cork = self.corks && end == End::Client;
+        let warmup = match trial.workload.amount() {
+            Amount::Time(_) => WARM_UP,
+            Amount::Bytes(_) | Amount::Operations(_) => Duration::ZERO,
+        };
+        ProgramSpec {
+            workload: trial.workload.clone(),
+            address,
+            settings,
+            quickack: self.quickack,
+            corks_accepted: self.corks && end == End::Server,
+            warmup,
+            costs,
+        }
+    }
+}
+
+/// Sets a knob at one end; one that is wider than sockets at both, where they are one host.
+fn set_knob(
+    machines: &mut [Machine; 2],
+    end: End,
+    is_shared: bool,
+    (knob, value): (&'static str, &KnobValue),
+    caveats: &mut Vec<Caveat>,
+) {
+    let is_wide = find_knob(knob).is_ok_and(|knob| knob.scope != Scope::Socket);
+    for (machine, of) in machines.iter_mut().zip([End::Client, End::Server]) {
+        if of != end && !(is_shared && is_wide) {
+            continue;
+        }
+        if let (Err(why), true) = (setting::apply(machine, knob, value), of == end) {
+            caveats.push(Caveat::SettingNotApplied {
+                knob: knob.to_owned(),
+                why,
+            });
+        }
+    }
+}

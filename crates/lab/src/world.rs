@@ -1,0 +1,406 @@
+//! Many hosts, their programs and the links between them, under one clock that jumps.
+//!
+//! A step moves the clock to the next deadline of all and lets everything happen that is due then:
+//! links deliver, hosts answer, events reach programs, programs make system calls, and what hosts
+//! send goes into links, until nothing moves. A packet that a host sends in answer to a packet or
+//! in a system call leaves before its program goes on, as it does in a kernel.
+//!
+//! The same world with the same seeds does the same in every run: deadlines at the same time come
+//! in the order in which they were set, and nothing is decided by floating point.
+
+mod audit;
+mod check;
+mod hop;
+mod limits;
+mod station;
+mod tap;
+#[cfg(test)]
+mod tests;
+mod topology;
+
+use core::net::IpAddr;
+use std::collections::{BTreeMap, VecDeque};
+
+use base::{Instant, Rate, WirePacket};
+use link::{LinkSpec, LinkStats, SpecError};
+use stack::{Host, HostConfig, Packet};
+
+use crate::agenda::Agenda;
+use crate::app::{App, HostCosts};
+use audit::Audit;
+use hop::{Hop, too_big_reply};
+pub use limits::LimitTimes;
+use station::{Arrival, Station};
+pub use tap::{Place, Tap};
+pub use topology::{Dumbbell, chain, dumbbell};
+
+/// Most things that happen without time moving on; more are a path that takes no time at all.
+const MOVES_MAX: u64 = 50_000_000;
+
+/// A host or a router.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeId(usize);
+
+/// One direction of one hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LinkId(usize);
+
+/// Hosts with programs of the kind `A`, routers, links, and their clock.
+#[derive(Debug)]
+pub struct World<A> {
+    now: Instant,
+    /// Things that happened since time moved on.
+    moves: u64,
+    agenda: Agenda,
+    members: Vec<Member>,
+    nodes: Vec<Node<A>>,
+    hops: Vec<Hop>,
+    /// ICMP errors on their way back to the host that sent what was too big.
+    returned: VecDeque<(usize, Packet)>,
+    audit: Option<Audit>,
+    counts: Counts,
+}
+
+/// Who has a deadline.
+#[derive(Clone, Copy, Debug)]
+enum Member {
+    Node(usize),
+    Link(usize),
+}
+
+#[derive(Debug)]
+struct Node<A> {
+    member: usize,
+    /// `None` for a router.
+    station: Option<Box<Station<A>>>,
+    routes: BTreeMap<IpAddr, usize>,
+    default_route: Option<usize>,
+}
+
+/// Wire packets, outside of links.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    /// Left a host.
+    sent: u64,
+    /// Reports that something was too big.
+    reported: u64,
+    /// Reached a host.
+    received: u64,
+    /// Had no way to go, or took too many hops.
+    lost: u64,
+}
+
+impl<A: App> World<A> {
+    /// An empty world at time zero.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            now: Instant::ZERO,
+            moves: 0,
+            agenda: Agenda::default(),
+            members: Vec::new(),
+            nodes: Vec::new(),
+            hops: Vec::new(),
+            returned: VecDeque::new(),
+            audit: cfg!(debug_assertions).then(Audit::default),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Looks at every packet that a host sends, whether it keeps its promises; costs time. It is
+    /// the default of debug builds.
+    pub fn audit(&mut self) {
+        self.audit = Some(Audit::default());
+    }
+
+    /// A host more; what its work takes is `costs`.
+    pub fn add_host(&mut self, config: HostConfig, costs: HostCosts) -> NodeId {
+        self.add_node(Some(Box::new(Station::new(Host::new(config), costs))))
+    }
+
+    /// A router more: it forwards at once.
+    pub fn add_router(&mut self) -> NodeId {
+        self.add_node(None)
+    }
+
+    fn add_node(&mut self, station: Option<Box<Station<A>>>) -> NodeId {
+        let node = self.nodes.len();
+        let member = self.join(Member::Node(node));
+        self.nodes.push(Node {
+            member,
+            station,
+            routes: BTreeMap::new(),
+            default_route: None,
+        });
+        NodeId(node)
+    }
+
+    /// A link from one node to another. It is the default route of its first node, unless that has
+    /// one.
+    ///
+    /// # Errors
+    /// Where the link makes no sense.
+    pub fn add_link(
+        &mut self,
+        from: NodeId,
+        to: NodeId,
+        spec: LinkSpec,
+        seed: u64,
+    ) -> Result<LinkId, SpecError> {
+        let link = self.hops.len();
+        let member = self.members.len();
+        self.hops
+            .push(Hop::new(spec, seed, (from.0, to.0), member)?);
+        self.join(Member::Link(link));
+        self.nodes[from.0].default_route.get_or_insert(link);
+        Ok(LinkId(link))
+    }
+
+    /// Sends what goes to `destination` over `link` from `node` on.
+    pub fn add_route(&mut self, node: NodeId, destination: IpAddr, link: LinkId) {
+        self.nodes[node.0].routes.insert(destination, link.0);
+    }
+
+    /// Lets the interface in front of `link` take packets at this rate: they enter the link one
+    /// after the other.
+    pub fn set_interface_rate(&mut self, link: LinkId, rate: Rate) {
+        self.hops[link.0].interface_rate = Some(rate);
+    }
+
+    /// Shows every packet that passes this place to `tap`.
+    pub fn add_tap(&mut self, link: LinkId, place: Place, tap: Box<dyn Tap>) {
+        self.hops[link.0].taps.push((place, tap));
+    }
+
+    /// Starts a program on a host, at the present time.
+    ///
+    /// # Panics
+    /// Where `node` is a router.
+    pub fn start(&mut self, node: NodeId, mut app: A) {
+        let now = self.now;
+        let station = self.station_mut(node);
+        app.start(now, &mut station.host);
+        station.app = Some(app);
+        let member = self.nodes[node.0].member;
+        self.agenda.set(member, Some(now));
+    }
+
+    /// The time.
+    #[must_use]
+    pub const fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// A host.
+    ///
+    /// # Panics
+    /// Where `node` is a router.
+    #[must_use]
+    pub fn host(&self, node: NodeId) -> &Host {
+        &self.station(node).host
+    }
+
+    /// The program of a host.
+    ///
+    /// # Panics
+    /// Where `node` is a router.
+    #[must_use]
+    pub fn app(&self, node: NodeId) -> Option<&A> {
+        self.station(node).app.as_ref()
+    }
+
+    /// How long each limit held the connection that the program of this host names.
+    ///
+    /// # Panics
+    /// Where `node` is a router.
+    #[must_use]
+    pub fn limit_times(&self, node: NodeId) -> &LimitTimes {
+        &self.station(node).limits
+    }
+
+    /// Records the limits of the connection that the program of this host names, from now on.
+    ///
+    /// # Panics
+    /// Where `node` is a router.
+    pub fn watch_limits(&mut self, node: NodeId) {
+        self.station_mut(node).is_watched = true;
+    }
+
+    /// What a link counted up to now.
+    pub fn link_stats(&mut self, link: LinkId) -> LinkStats {
+        let hop = &mut self.hops[link.0];
+        hop.link.advance(self.now);
+        hop.link.stats()
+    }
+
+    /// Moves on to the next deadline and lets all happen that is due then. False, and nothing
+    /// happens, where that is after `until` or nothing is due ever.
+    ///
+    /// # Panics
+    /// Where time would go back or does not move on at all: a bug of a host, a link or a program,
+    /// or a path that takes no time.
+    pub fn step(&mut self, until: Instant) -> bool {
+        let Some(at) = self.agenda.next_at().filter(|at| *at <= until) else {
+            return false;
+        };
+        assert!(at >= self.now, "{at:?} is before {:?}", self.now);
+        if at > self.now {
+            self.moves = 0;
+        }
+        self.now = at;
+        while let Some(member) = self.agenda.pop_due(self.now) {
+            self.on_move();
+            match self.members[member] {
+                Member::Link(link) => self.deliver(link),
+                Member::Node(node) => self.let_act(node),
+            }
+            while let Some((node, packet)) = self.returned.pop_front() {
+                self.arrive(node, packet);
+            }
+        }
+        true
+    }
+
+    /// Runs until `until`, or until nothing is due any more.
+    pub fn run(&mut self, until: Instant) {
+        while self.step(until) {}
+    }
+
+    fn on_move(&mut self) {
+        self.moves += 1;
+        assert!(
+            self.moves < MOVES_MAX,
+            "time stands still at {:?}: a path without rate and delay needs hosts whose work takes \
+             time",
+            self.now
+        );
+    }
+
+    fn join(&mut self, member: Member) -> usize {
+        self.members.push(member);
+        self.agenda.join()
+    }
+
+    fn station(&self, node: NodeId) -> &Station<A> {
+        let station = self.nodes[node.0].station.as_ref();
+        station.expect("the caller names a host, no router")
+    }
+
+    fn station_mut(&mut self, node: NodeId) -> &mut Station<A> {
+        let station = self.nodes[node.0].station.as_mut();
+        station.expect("the caller names a host, no router")
+    }
+
+    /// Takes what has arrived out of a link.
+    fn deliver(&mut self, link: usize) {
+        while let Some(packet) = self.hops[link].poll_deliver(self.now) {
+            self.arrive(self.hops[link].to, packet);
+        }
+        let hop = &self.hops[link];
+        self.agenda.set(hop.member, hop.link.poll_timeout());
+    }
+
+    /// A packet reaches a node.
+    fn arrive(&mut self, node: usize, packet: Packet) {
+        let Node {
+            member, station, ..
+        } = &mut self.nodes[node];
+        let member = *member;
+        let Some(station) = station else {
+            return self.forward(node, packet);
+        };
+        self.counts.received += u64::from(packet.segments());
+        match station.take_in(self.now, packet) {
+            Arrival::Handled => {
+                self.transmit(node);
+                // Its program hears of it when everybody has delivered what is due now.
+                self.agenda.set(member, Some(self.now));
+            }
+            Arrival::Waits(until) => {
+                let deadline = self.agenda.deadline(member);
+                let first = deadline.map_or(until, |deadline| deadline.min(until));
+                self.agenda.set(member, Some(first));
+            }
+        }
+    }
+
+    /// A router sends a packet on.
+    fn forward(&mut self, node: usize, mut packet: Packet) {
+        match packet.hop_limit.checked_sub(1).filter(|left| *left > 0) {
+            Some(left) => {
+                packet.hop_limit = left;
+                self.send(node, self.now, packet);
+            }
+            None => self.counts.lost += u64::from(packet.segments()),
+        }
+    }
+
+    /// Lets a host do what is due, and its program what it can.
+    fn let_act(&mut self, node: usize) {
+        let now = self.now;
+        while self.station_at(node).handle_next(now) {
+            self.transmit(node);
+        }
+        loop {
+            self.transmit(node);
+            let station = self.station_at(node);
+            let heard = station.hand_out(now);
+            let called = station.call(now);
+            if !heard && !called {
+                break;
+            }
+            self.on_move();
+        }
+        let station = self.station_at(node);
+        station.watch(now);
+        let deadline = station.deadline();
+        self.agenda.set(self.nodes[node].member, deadline);
+    }
+
+    fn station_at(&mut self, node: usize) -> &mut Station<A> {
+        self.station_mut(NodeId(node))
+    }
+
+    /// Sends all that a host has to send now.
+    fn transmit(&mut self, node: usize) {
+        loop {
+            let now = self.now;
+            let Some((at, packet)) = self.station_at(node).poll_transmit(now) else {
+                return;
+            };
+            if let Some(audit) = &mut self.audit {
+                audit.on_sent(&packet);
+            }
+            self.counts.sent += u64::from(packet.segments());
+            self.send(node, at, packet);
+        }
+    }
+
+    /// Puts a packet into the link that leads to its destination, at the present time or, where
+    /// the host is still busy with it, later.
+    fn send(&mut self, node: usize, at: Instant, packet: Packet) {
+        let from = &self.nodes[node];
+        let route = from.routes.get(&packet.destination).copied();
+        let Some(link) = route.or(from.default_route) else {
+            self.counts.lost += u64::from(packet.segments());
+            return;
+        };
+        let hop = &mut self.hops[link];
+        let too_big = hop.handle_packet(at, packet);
+        self.agenda.set(hop.member, hop.link.poll_timeout());
+        if let Some(reply) = too_big.and_then(|packet| too_big_reply(&packet, hop.link.spec())) {
+            self.counts.reported += 1;
+            if self.nodes[node].station.is_some() {
+                self.returned.push_back((node, reply));
+            } else {
+                self.send(node, at, reply);
+            }
+        }
+    }
+}
+
+impl<A: App> Default for World<A> {
+    fn default() -> Self {
+        Self::new()
+    }
+}

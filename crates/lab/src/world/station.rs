@@ -1,0 +1,145 @@
+//! A host with its program, and the time that its own work takes.
+
+use std::collections::VecDeque;
+
+use base::{Instant, WirePacket};
+use stack::{Host, Packet};
+
+use super::limits::LimitTimes;
+use crate::app::{App, HostCosts};
+
+/// Packets that may wait for a host that is busy (Linux `netdev_max_backlog`).
+const BACKLOG_MAX: usize = 1000;
+
+/// A host and its program.
+#[derive(Debug)]
+pub(super) struct Station<A> {
+    pub(super) host: Host,
+    pub(super) app: Option<A>,
+    pub(super) limits: LimitTimes,
+    pub(super) is_watched: bool,
+    costs: HostCosts,
+    /// What has arrived and is not taken in yet, and when it will be.
+    backlog: VecDeque<(Instant, Packet)>,
+    /// When the host is done with what it takes in and sends.
+    receive_free: Instant,
+    send_free: Instant,
+    /// Wire packets that found the backlog full.
+    pub(super) backlog_dropped: u64,
+}
+
+/// What became of a packet that has arrived.
+pub(super) enum Arrival {
+    /// The host knows it.
+    Handled,
+    /// It waits until then for its turn.
+    Waits(Instant),
+}
+
+impl<A: App> Station<A> {
+    pub(super) fn new(host: Host, costs: HostCosts) -> Self {
+        Self {
+            host,
+            app: None,
+            limits: LimitTimes::default(),
+            is_watched: false,
+            costs,
+            backlog: VecDeque::new(),
+            receive_free: Instant::ZERO,
+            send_free: Instant::ZERO,
+            backlog_dropped: 0,
+        }
+    }
+
+    /// A packet has arrived.
+    pub(super) fn take_in(&mut self, now: Instant, packet: Packet) -> Arrival {
+        let cost = self.costs.receive(packet.segments());
+        if cost.is_zero() {
+            self.host.handle_packet(now, packet);
+            return Arrival::Handled;
+        }
+        if self.backlog.len() >= BACKLOG_MAX {
+            self.backlog_dropped += u64::from(packet.segments());
+            return Arrival::Waits(self.receive_free);
+        }
+        self.receive_free = self.receive_free.max(now) + cost;
+        self.backlog.push_back((self.receive_free, packet));
+        Arrival::Waits(self.receive_free)
+    }
+
+    /// Does the next thing that is due by `now`: a packet whose turn it is, or a timer.
+    pub(super) fn handle_next(&mut self, now: Instant) -> bool {
+        if self.backlog.front().is_some_and(|(at, _)| *at <= now)
+            && let Some((_, packet)) = self.backlog.pop_front()
+        {
+            self.host.handle_packet(now, packet);
+            return true;
+        }
+        if self.host.poll_timeout().is_some_and(|at| at <= now) {
+            self.host.handle_timeout(now);
+            let next = self.host.poll_timeout();
+            assert!(
+                next.is_none_or(|at| at > now),
+                "a host has a deadline at {next:?}, which has passed at {now:?}"
+            );
+            return true;
+        }
+        false
+    }
+
+    /// The next packet to send, and when it has left the host.
+    pub(super) fn poll_transmit(&mut self, now: Instant) -> Option<(Instant, Packet)> {
+        let packet = self.host.poll_transmit(now)?;
+        self.send_free = self.send_free.max(now) + self.costs.send_packet;
+        Some((self.send_free, packet))
+    }
+
+    /// Tells the program what happened; whether there was anything.
+    pub(super) fn hand_out(&mut self, now: Instant) -> bool {
+        let mut heard = false;
+        while let Some((id, event)) = self.host.poll_event() {
+            heard = true;
+            if let Some(app) = &mut self.app {
+                app.handle_event(now, id, event);
+            }
+        }
+        heard
+    }
+
+    /// Lets the program make a system call; false where it waits.
+    pub(super) fn call(&mut self, now: Instant) -> bool {
+        let Self { host, app, .. } = self;
+        app.as_mut().is_some_and(|app| app.call(now, host))
+    }
+
+    /// Notes the limit of the connection that the program names.
+    pub(super) fn watch(&mut self, now: Instant) {
+        if !self.is_watched {
+            return;
+        }
+        let watched = self.app.as_ref().and_then(|app| app.watched(now));
+        let limit = match watched {
+            Some((id, true)) => self.host.limit(now, id).map(|wait| wait.limit),
+            _ => None,
+        };
+        self.limits.set(now, limit);
+    }
+
+    /// When there is something to do again.
+    pub(super) fn deadline(&mut self) -> Option<Instant> {
+        let app = self.app.as_mut().and_then(App::poll_timeout);
+        let packet = self.backlog.front().map(|(at, _)| *at);
+        [self.host.poll_timeout(), app, packet]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Wire packets that wait to be taken in.
+    pub(super) fn backlog_segments(&self) -> u64 {
+        self.backlog
+            .iter()
+            .map(|(_, packet)| u64::from(packet.segments()))
+            .sum()
+    }
+}

@@ -1,0 +1,385 @@
+//! What applications ask of a host.
+
+use alloc::boxed::Box;
+use core::net::SocketAddr;
+
+use base::settings::SocketSettings;
+use base::{FlowSample, Instant, KnobError, KnobValue, find_knob};
+use bytes::Bytes;
+
+use super::sockets::Kind;
+use super::{
+    ConnectError, Host, ListenError, ListenOptions, Listener, ReadError, SocketId, Wait,
+    WriteError, WriteFlags,
+};
+use crate::packet::Payload;
+use crate::tcp::{Connection, Opening, State};
+
+impl Host {
+    /// Listens at `local`; an unspecified address stands for all addresses of its family.
+    ///
+    /// # Errors
+    /// [`ListenError`]: port 0, an address of somebody else, or a listener there already.
+    pub fn listen(
+        &mut self,
+        local: SocketAddr,
+        options: ListenOptions,
+    ) -> Result<SocketId, ListenError> {
+        if local.port() == 0 {
+            return Err(ListenError::InvalidPort);
+        }
+        if !local.ip().is_unspecified() && !self.addrs.contains(&local.ip()) {
+            return Err(ListenError::NoAddress);
+        }
+        if self.listeners.contains_key(&local) {
+            return Err(ListenError::InUse);
+        }
+        let listener = Kind::Listener(Box::new(Listener::new(local, options)));
+        let id = self.sockets.insert(|_| listener);
+        self.listeners.insert(local, id.index);
+        Ok(id)
+    }
+
+    /// Opens a connection from an address of this host and an ephemeral port; the SYN is ready to
+    /// be sent.
+    ///
+    /// # Errors
+    /// [`ConnectError`]: no address of that family, no free port, too many connections.
+    pub fn connect(
+        &mut self,
+        now: Instant,
+        remote: SocketAddr,
+        settings: SocketSettings,
+    ) -> Result<SocketId, ConnectError> {
+        let ip = self
+            .addrs
+            .iter()
+            .copied()
+            .find(|ip| ip.is_ipv4() == remote.is_ipv4())
+            .ok_or(ConnectError::NoAddress)?;
+        let flows = &self.flows;
+        let range = self.shared.system.ports;
+        let port = self
+            .ports
+            .pick(range, ip, remote, |port| {
+                !flows.contains_key(&(remote, SocketAddr::new(ip, port)))
+            })
+            .ok_or(ConnectError::NoPort)?;
+        self.connect_from(now, SocketAddr::new(ip, port), remote, settings)
+    }
+
+    /// Opens a connection from `local`.
+    ///
+    /// # Errors
+    /// As [`Host::connect`]; [`ConnectError::NoPort`] where that pair of ends is in use.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a caller has no use for the settings of one connection"
+    )]
+    pub fn connect_from(
+        &mut self,
+        now: Instant,
+        local: SocketAddr,
+        remote: SocketAddr,
+        settings: SocketSettings,
+    ) -> Result<SocketId, ConnectError> {
+        let is_valid =
+            remote.port() != 0 && !remote.ip().is_unspecified() && !remote.ip().is_multicast();
+        if !is_valid {
+            return Err(ConnectError::InvalidRemote);
+        }
+        if !self.addrs.contains(&local.ip()) || local.is_ipv4() != remote.is_ipv4() {
+            return Err(ConnectError::NoAddress);
+        }
+        if self.flows.contains_key(&(remote, local)) {
+            return Err(ConnectError::NoPort);
+        }
+        if !self.has_room() {
+            return Err(ConnectError::TooManyConnections);
+        }
+        let iss = self.isn.next(now, local, remote);
+        let timestamp_offset = self.isn.timestamp_offset(local.ip(), remote.ip());
+        let shared = &mut self.shared;
+        let id = self.sockets.insert(|id| {
+            let opening = Opening {
+                id,
+                local,
+                remote,
+                iss,
+                timestamp_offset,
+                settings: &settings,
+            };
+            Kind::Connection(Box::new(Connection::connect(now, shared, &opening)))
+        });
+        self.flows.insert((remote, local), id.index);
+        self.settle(now, id.index);
+        Ok(id)
+    }
+
+    /// The next established connection of a listener.
+    pub fn accept(&mut self, now: Instant, listener: SocketId) -> Option<SocketId> {
+        loop {
+            let id = self.sockets.listener(listener)?.accept_queue.pop_front()?;
+            let Some(connection) = self.sockets.connection(id) else {
+                continue;
+            };
+            connection.on_accept(now, &mut self.shared);
+            self.settle(now, id.index);
+            return Some(id);
+        }
+    }
+
+    /// Takes data; returns how many bytes, which is less than all where the buffer is full then.
+    ///
+    /// # Errors
+    /// [`WriteError`]; with [`WriteError::Full`] an [`Event::Writable`](crate::Event) follows.
+    pub fn write(&mut self, now: Instant, id: SocketId, bytes: &[u8]) -> Result<usize, WriteError> {
+        let chunk = Bytes::copy_from_slice(bytes);
+        self.write_chunk(now, id, chunk, WriteFlags::default())
+    }
+
+    /// As [`Host::write`], without copying: takes what fits from the front of `chunk`.
+    ///
+    /// # Errors
+    /// [`WriteError`].
+    pub fn write_chunk(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        chunk: Bytes,
+        flags: WriteFlags,
+    ) -> Result<usize, WriteError> {
+        self.write_vectored(now, id, &[chunk], flags)
+    }
+
+    /// Several slices in one write, as `writev` does.
+    ///
+    /// # Errors
+    /// [`WriteError`].
+    pub fn write_vectored(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        chunks: &[Bytes],
+        flags: WriteFlags,
+    ) -> Result<usize, WriteError> {
+        let connection = self.sockets.connection(id).ok_or(WriteError::Closed)?;
+        let result = connection.write(now, &mut self.shared, chunks, flags);
+        if connection.wants_room && self.shared.pool.is_limited() {
+            self.pool_waiters.push_back(id);
+        }
+        self.settle(now, id.index);
+        result
+    }
+
+    /// Reads into `into`; 0 means that the peer has closed.
+    ///
+    /// # Errors
+    /// [`ReadError`]; with [`ReadError::Empty`] an [`Event::Readable`](crate::Event) follows.
+    pub fn read(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        into: &mut [u8],
+    ) -> Result<usize, ReadError> {
+        let payload = self.read_chunks(now, id, into.len())?;
+        let mut at = 0;
+        for chunk in payload.chunks() {
+            into[at..at + chunk.len()].copy_from_slice(chunk);
+            at += chunk.len();
+        }
+        Ok(at)
+    }
+
+    /// Reads up to `max` bytes without copying; an empty payload means that the peer has closed.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn read_chunks(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        max: usize,
+    ) -> Result<Payload, ReadError> {
+        let connection = self.sockets.connection(id).ok_or(ReadError::Closed)?;
+        let result = connection.read(now, &mut self.shared, max);
+        self.settle(now, id.index);
+        result
+    }
+
+    /// No more data from us; reading goes on (RFC 9293 section 3.9.1.4).
+    pub fn shutdown(&mut self, now: Instant, id: SocketId) {
+        if let Some(connection) = self.sockets.connection(id) {
+            connection.shutdown(now, &mut self.shared);
+            self.settle(now, id.index);
+        }
+    }
+
+    /// Lets go of a connection or a listener: `id` is not known afterwards, and what was written
+    /// is still delivered. Data that arrived and was not read makes it a reset (RFC 2525 section
+    /// 2.17).
+    pub fn close(&mut self, now: Instant, id: SocketId) {
+        if self.sockets.listener(id).is_some() {
+            self.close_listener(now, id);
+        } else if let Some(connection) = self.sockets.connection(id) {
+            connection.close(now, &mut self.shared);
+            self.settle(now, id.index);
+        }
+    }
+
+    /// Breaks a connection: the peer is told so, and nothing more is delivered.
+    pub fn abort(&mut self, now: Instant, id: SocketId) {
+        if let Some(connection) = self.sockets.connection(id) {
+            connection.is_orphan = true;
+            connection.abort(now, &mut self.shared);
+            self.settle(now, id.index);
+        }
+    }
+
+    fn close_listener(&mut self, now: Instant, id: SocketId) {
+        if let Some(listener) = self.sockets.listener(id) {
+            let local = listener.local;
+            self.listeners.remove(&local);
+        }
+        let children: alloc::vec::Vec<SocketId> = self
+            .sockets
+            .ids()
+            .filter(|child| {
+                self.sockets.look(*child).is_some_and(|connection| {
+                    connection.parent == Some(id) && connection.is_unaccepted
+                })
+            })
+            .collect();
+        for child in children {
+            self.abort(now, child);
+        }
+        self.sockets.remove(id);
+    }
+
+    /// Sets a knob of [`base::KNOBS`] on a living connection, or on a listener for the connections
+    /// to come.
+    ///
+    /// # Errors
+    /// [`KnobError`]: no such knob, none of this stack's, or a value out of its range.
+    pub fn set(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        knob: &str,
+        value: &KnobValue,
+    ) -> Result<(), KnobError> {
+        let knob = find_knob(knob)?;
+        let mut result = Ok(());
+        self.configure(now, id, |settings| {
+            result = knob.set(settings, value);
+        });
+        result
+    }
+
+    /// The value of a knob.
+    ///
+    /// # Errors
+    /// [`KnobError`]: no such knob, or none of this stack's.
+    pub fn get(&self, id: SocketId, knob: &str) -> Result<Option<KnobValue>, KnobError> {
+        let knob = find_knob(knob)?;
+        self.settings(id)
+            .map(|settings| knob.get(settings))
+            .transpose()
+    }
+
+    /// All settings of a connection.
+    #[must_use]
+    pub fn settings(&self, id: SocketId) -> Option<&SocketSettings> {
+        self.sockets.look(id).map(|connection| &connection.settings)
+    }
+
+    /// Changes settings of a living connection, or of a listener for the connections to come. What
+    /// acts only in the handshake has no effect on a connection any more.
+    pub fn configure(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        change: impl FnOnce(&mut SocketSettings),
+    ) {
+        if let Some(listener) = self.sockets.listener(id) {
+            change(&mut listener.options.settings);
+        } else if let Some(connection) = self.sockets.connection(id) {
+            connection.configure(now, &mut self.shared, change);
+            self.settle(now, id.index);
+        }
+    }
+
+    /// The next ACKs are immediate, or no longer so (Linux `TCP_QUICKACK`; rule 8.7).
+    pub fn set_quickack(&mut self, now: Instant, id: SocketId, value: u32) {
+        if let Some(connection) = self.sockets.connection(id) {
+            connection.set_quickack(now, &mut self.shared, value);
+            self.settle(now, id.index);
+        }
+    }
+
+    /// Sends a keepalive probe now (seed: `NetBurner` `TcpSendKeepAlive`).
+    pub fn send_keepalive(&mut self, now: Instant, id: SocketId) {
+        if let Some(connection) = self.sockets.connection(id)
+            && connection.state.is_synchronized()
+            && connection.state != State::Closed
+        {
+            connection.send_keepalive(now, &mut self.shared);
+            self.settle(now, id.index);
+        }
+    }
+
+    /// Why a connection does not send more at this moment, and until when at the latest.
+    #[must_use]
+    pub fn limit(&self, _now: Instant, id: SocketId) -> Option<Wait> {
+        self.sockets.look(id).map(|connection| connection.wait())
+    }
+
+    /// The flow record of a connection.
+    #[must_use]
+    pub fn sample(&self, now: Instant, id: SocketId) -> Option<FlowSample> {
+        self.sockets
+            .look(id)
+            .map(|connection| connection.sample(now))
+    }
+
+    /// Bytes received in order and not read.
+    #[must_use]
+    pub fn unread_bytes(&self, id: SocketId) -> u64 {
+        self.sockets
+            .look(id)
+            .map_or(0, |connection| connection.recv.unread_bytes())
+    }
+
+    /// Bytes written and not acknowledged (`SIOCOUTQ`).
+    #[must_use]
+    pub fn unacked_bytes(&self, id: SocketId) -> u64 {
+        self.sockets
+            .look(id)
+            .map_or(0, |connection| connection.send.unacked_bytes())
+    }
+
+    /// Bytes written and not sent (`SIOCOUTQNSD`).
+    #[must_use]
+    pub fn unsent_bytes(&self, id: SocketId) -> u64 {
+        self.sockets
+            .look(id)
+            .map_or(0, |connection| connection.send.unsent_bytes())
+    }
+
+    /// Our end of a connection.
+    #[must_use]
+    pub fn local_addr(&self, id: SocketId) -> Option<SocketAddr> {
+        self.sockets.look(id).map(|connection| connection.local)
+    }
+
+    /// The other end of a connection.
+    #[must_use]
+    pub fn remote_addr(&self, id: SocketId) -> Option<SocketAddr> {
+        self.sockets.look(id).map(|connection| connection.remote)
+    }
+
+    /// All listeners and connections.
+    pub fn sockets(&self) -> impl Iterator<Item = SocketId> + '_ {
+        self.sockets.ids()
+    }
+}

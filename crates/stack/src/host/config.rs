@@ -1,0 +1,275 @@
+//! What a host is made of, what it reports, and what goes wrong for its applications.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::IpAddr;
+use core::time::Duration;
+
+use base::settings::SocketSettings;
+use base::{Instant, Limit};
+
+use crate::profile::Profile;
+
+/// What a host is made of.
+#[derive(Clone, Debug)]
+pub struct HostConfig {
+    /// Its addresses; packets to others are counted and ignored.
+    pub addrs: Vec<IpAddr>,
+    /// MTU of its interface in bytes.
+    pub mtu: u16,
+    /// Decides everything random: initial sequence numbers, ports, timestamp offsets, tick phase.
+    pub seed: u64,
+    /// Settings of connections that name none.
+    pub settings: SocketSettings,
+    /// What is the same for all connections.
+    pub system: HostSettings,
+}
+
+impl HostConfig {
+    /// A host on Ethernet (MTU 1500) with everything else as `profile` has it.
+    #[must_use]
+    pub fn of(profile: &Profile, addr: IpAddr, seed: u64) -> Self {
+        Self {
+            addrs: alloc::vec![addr],
+            mtu: 1500,
+            seed,
+            settings: profile.settings.clone(),
+            system: profile.system.clone(),
+        }
+    }
+}
+
+impl ListenOptions {
+    /// As `profile` has it.
+    #[must_use]
+    pub fn of(profile: &Profile) -> Self {
+        Self {
+            backlog: profile.backlog,
+            syn_cookies: profile.syn_cookies,
+            settings: profile.settings.clone(),
+        }
+    }
+}
+
+/// Settings that all connections of a host share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostSettings {
+    /// Ticks per second of the timers (Linux `HZ`); 0: timers are exact.
+    pub hz: u32,
+    /// Ticks of one level of the timer wheel beyond which timers get coarser by 8 (Linux: 63); 0:
+    /// all timers are one tick exact.
+    pub coarse_above_ticks: u32,
+    /// Shared packet buffers; `None`: memory is bounded by the connections' buffers alone.
+    pub pool: Option<PoolSize>,
+    /// Ephemeral ports, first and last (RFC 6056).
+    pub ports: (u16, u16),
+    /// Most packets in the local queue (`txqueuelen`).
+    pub txqueuelen: u32,
+    /// How far ahead of its time a paced packet may be handed out with
+    /// [`Packet::not_before`](crate::Packet::not_before) set; zero: the stack itself waits.
+    pub pacing_horizon: Duration,
+    /// Most connections, those in TIME-WAIT included.
+    pub connections_max: u32,
+    /// Most resets and challenge ACKs per second of the whole host, apart from the limit per
+    /// connection (RFC 5961 section 7).
+    pub answers_per_second: u32,
+}
+
+/// A pool of packet buffers (seed: `NetBurner`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolSize {
+    /// How many.
+    pub buffers: u32,
+    /// Bytes of each.
+    pub buffer_bytes: u32,
+    /// Of these, kept for other uses (serial ports).
+    pub reserved: u32,
+}
+
+/// A connection or a listener of one host; never reused while the host lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SocketId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+/// How a listener listens.
+#[derive(Clone, Debug)]
+pub struct ListenOptions {
+    /// Connections that may wait to be accepted.
+    pub backlog: u32,
+    /// Answer statelessly when the backlog of half-open connections is full (RFC 4987).
+    pub syn_cookies: bool,
+    /// Settings of its connections.
+    pub settings: SocketSettings,
+}
+
+/// Something that the application should know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A connection that this host opened is established.
+    Connected,
+    /// At a listener: [`Host::accept`](crate::Host::accept) has a connection.
+    Acceptable,
+    /// There is data to read, or the end of it. Reported once until something was read.
+    Readable,
+    /// A write was refused or cut short, and there is room again.
+    Writable,
+    /// A write of Winsock semantics is complete, in order: so many since the last event.
+    Completed(u32),
+    /// The connection ended in order: both sides closed.
+    Closed,
+    /// The connection broke.
+    Failed(Failure),
+}
+
+/// Why a connection broke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Failure {
+    /// The peer reset it.
+    Reset,
+    /// The peer refused it (RST in answer to SYN, or a hard ICMP error).
+    Refused,
+    /// No answer within the retries or the user timeout.
+    TimedOut,
+    /// The network or host could not be reached, and the time for it ran out.
+    Unreachable,
+    /// We aborted it.
+    Aborted,
+}
+
+/// Why a connection cannot be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The host has no address of the remote's family.
+    NoAddress,
+    /// All ephemeral ports towards this remote are in use.
+    NoPort,
+    /// The host has as many connections as it may have.
+    TooManyConnections,
+    /// Port or address 0.
+    InvalidRemote,
+}
+
+/// Why nobody can listen there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ListenError {
+    /// Somebody does already.
+    InUse,
+    /// The host does not have that address.
+    NoAddress,
+    /// Port 0.
+    InvalidPort,
+}
+
+/// Why nothing was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The buffer is full; [`Event::Writable`] tells when to try again.
+    Full,
+    /// The connection is not established yet.
+    NotConnected,
+    /// This side has closed, or there is no such connection.
+    Closed,
+    /// It broke.
+    Failed(Failure),
+}
+
+/// Why nothing was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// Nothing is there yet; [`Event::Readable`] tells when.
+    Empty,
+    /// There is no such connection.
+    Closed,
+    /// It broke.
+    Failed(Failure),
+}
+
+/// Why it does not send, and until when where that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The reason.
+    pub limit: Limit,
+    /// The latest end of it, where a timer is set.
+    pub until: Option<Instant>,
+}
+
+/// How a write is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteFlags {
+    /// More follows at once: a partial segment waits (`MSG_MORE`).
+    pub more: bool,
+    /// The last byte is urgent (RFC 9293 section 3.8.5).
+    pub urgent: bool,
+    /// The program does not wait: a send of Winsock beyond the quota is refused, where one that
+    /// waits is buffered and completes later.
+    pub no_wait: bool,
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoAddress => "the host has no address of that family",
+            Self::NoPort => "all ports towards this destination are in use",
+            Self::TooManyConnections => "the host has as many connections as it may have",
+            Self::InvalidRemote => "the destination has no port or no address",
+        })
+    }
+}
+
+impl core::error::Error for ConnectError {}
+
+impl fmt::Display for ListenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::InUse => "somebody listens there already",
+            Self::NoAddress => "the host does not have that address",
+            Self::InvalidPort => "port 0 cannot be listened on",
+        })
+    }
+}
+
+impl core::error::Error for ListenError {}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Reset => "the peer reset the connection",
+            Self::Refused => "the peer refused the connection",
+            Self::TimedOut => "no answer came in time",
+            Self::Unreachable => "the peer cannot be reached",
+            Self::Aborted => "the connection was aborted here",
+        })
+    }
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full => f.write_str("the send buffer is full"),
+            Self::NotConnected => f.write_str("the connection is not established yet"),
+            Self::Closed => f.write_str("this side of the connection is closed"),
+            Self::Failed(failure) => failure.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for WriteError {}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("nothing is there yet"),
+            Self::Closed => f.write_str("there is no such connection"),
+            Self::Failed(failure) => failure.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for ReadError {}

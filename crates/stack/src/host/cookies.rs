@@ -1,0 +1,172 @@
+//! Connections that begin without memory (RFC 4987 section 3.6): everything that the SYN said is
+//! in the number and in the timestamp of the answer.
+
+use alloc::boxed::Box;
+use core::net::SocketAddr;
+
+use base::Instant;
+use base::settings::Ecn;
+use base::tcp::TcpFlags;
+
+use super::sockets::Kind;
+use super::{Host, SocketId};
+use crate::cookie::{CookieOptions, decode_options, encode_options};
+use crate::packet::{EcnMark, Packet, Segment, SegmentOptions, Timestamps};
+use crate::recv::Receiver;
+use crate::tcp::{Connection, Opening};
+
+impl Host {
+    /// Answers a SYN and keeps nothing.
+    pub(super) fn send_cookie(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        local: SocketAddr,
+        remote: SocketAddr,
+        syn: &Segment,
+    ) {
+        let Some(listener) = self.sockets.listener(id) else {
+            return;
+        };
+        let settings = &listener.options.settings;
+        let own = &settings.options;
+        let headers = if local.is_ipv4() { 40 } else { 60 };
+        let mss = self.shared.mtu.saturating_sub(headers);
+        let mss = own.mss.map_or(mss, |wanted| wanted.min(mss));
+        let timestamps = syn.options.timestamps.filter(|_| own.timestamps);
+        let options = CookieOptions {
+            window_scale: syn.options.window_scale.filter(|_| own.window_scaling),
+            sack: own.sack && syn.options.sack_permitted,
+            ecn: own.ecn != Ecn::Off
+                && syn.flags.contains(TcpFlags::ECE)
+                && syn.flags.contains(TcpFlags::CWR),
+        };
+        let mut receiver = Receiver::new(settings, self.shared.tick);
+        let window = receiver.first_window(mss.into()).min(u32::from(u16::MAX)) as u16;
+        let peer_mss = syn.options.mss.unwrap_or(own.default_mss);
+        let offset = self.isn.timestamp_offset(local.ip(), remote.ip());
+        let clock = (now.as_nanos() / 1_000_000) as u32;
+        let mut flags = TcpFlags::SYN | TcpFlags::ACK;
+        // Without timestamps nothing but the MSS is remembered, so nothing else is agreed.
+        let agreed = timestamps.map(|_| options).unwrap_or_default();
+        if agreed.ecn {
+            flags |= TcpFlags::ECE;
+        }
+        let answer = Segment {
+            source_port: local.port(),
+            destination_port: remote.port(),
+            seq: self.cookies.make(now, local, remote, syn.seq, peer_mss),
+            ack: syn.seq + 1,
+            flags,
+            window,
+            options: SegmentOptions {
+                mss: Some(mss),
+                window_scale: agreed.window_scale.map(|_| receiver.window_scale()),
+                sack_permitted: agreed.sack,
+                timestamps: timestamps.map(|peer| Timestamps {
+                    value: encode_options(clock, options).wrapping_add(offset),
+                    echo: peer.value,
+                }),
+                sack: None,
+            },
+            ..Segment::default()
+        };
+        self.shared.counters.cookies_sent += 1;
+        let packet = Packet::of_segment(local.ip(), remote.ip(), answer);
+        self.shared.transmit(now, None, packet);
+    }
+
+    /// An ACK for a listener: the answer to a cookie, or nothing that we know of.
+    pub(super) fn handle_cookie(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        local: SocketAddr,
+        remote: SocketAddr,
+        segment: &Segment,
+    ) {
+        let Some(listener) = self.sockets.listener(id) else {
+            return;
+        };
+        let is_wanted = listener.options.syn_cookies && !listener.is_accept_queue_full();
+        let mss = is_wanted
+            .then(|| {
+                let (peer_isn, ack) = (segment.seq - 1, segment.ack);
+                self.cookies.check(now, local, remote, peer_isn, ack)
+            })
+            .flatten();
+        let Some(mss) = mss.filter(|_| self.has_room()) else {
+            self.shared.counters.cookies_failed += u64::from(is_wanted);
+            self.shared.reset_in_reply(now, local, remote, segment);
+            return;
+        };
+        self.shared.counters.cookies_accepted += 1;
+        let syn = self.remembered_syn(local, remote, segment, mss);
+        self.open_from_cookie(now, id, local, remote, segment, &syn);
+        self.handle_segment(now, local, remote, segment.clone(), EcnMark::NotEct);
+    }
+
+    /// The SYN as far as cookie and timestamp remember it.
+    fn remembered_syn(
+        &self,
+        local: SocketAddr,
+        remote: SocketAddr,
+        segment: &Segment,
+        mss: u16,
+    ) -> Segment {
+        let offset = self.isn.timestamp_offset(local.ip(), remote.ip());
+        let timestamps = segment.options.timestamps;
+        let options = timestamps
+            .map(|stamps| decode_options(stamps.echo.wrapping_sub(offset)))
+            .unwrap_or_default();
+        let mut flags = TcpFlags::SYN;
+        if options.ecn {
+            flags |= TcpFlags::ECE | TcpFlags::CWR;
+        }
+        Segment {
+            seq: segment.seq - 1,
+            flags,
+            window: segment.window,
+            options: SegmentOptions {
+                mss: Some(mss),
+                window_scale: options.window_scale,
+                sack_permitted: options.sack,
+                timestamps,
+                sack: None,
+            },
+            ..Segment::default()
+        }
+    }
+
+    fn open_from_cookie(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        local: SocketAddr,
+        remote: SocketAddr,
+        segment: &Segment,
+        syn: &Segment,
+    ) {
+        let Some(listener) = self.sockets.listener(id) else {
+            return;
+        };
+        listener.half_open += 1;
+        let settings = listener.options.settings.clone();
+        let timestamp_offset = self.isn.timestamp_offset(local.ip(), remote.ip());
+        let shared = &mut self.shared;
+        let socket = self.sockets.insert(|socket| {
+            let opening = Opening {
+                id: socket,
+                local,
+                remote,
+                iss: segment.ack - 1,
+                timestamp_offset,
+                settings: &settings,
+            };
+            let connection = Connection::accept_cookie(now, shared, &opening, id, syn);
+            Kind::Connection(Box::new(connection))
+        });
+        self.flows.insert((remote, local), socket.index);
+        self.settle(now, socket.index);
+    }
+}

@@ -1,0 +1,203 @@
+//! Which socket a segment is for, and what happens where there is none.
+
+use alloc::boxed::Box;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use base::tcp::TcpFlags;
+use base::{Instant, SeqNum};
+
+use super::listener::SynDisposition;
+use super::sockets::Kind;
+use super::time_wait::TimeWaitDisposition;
+use super::{Host, SocketId};
+use crate::packet::{EcnMark, Packet, Segment};
+use crate::tcp::{Connection, Opening, State};
+
+/// The next initial number lies so far above the last number of the old connection (RFC 1122
+/// section 4.2.2.13; Linux `tcp_timewait_state_process`).
+const REUSE_DISTANCE: u32 = 65_535 + 2;
+
+impl Host {
+    pub(super) fn handle_segment(
+        &mut self,
+        now: Instant,
+        local: SocketAddr,
+        remote: SocketAddr,
+        segment: Segment,
+        mark: EcnMark,
+    ) {
+        let Some(&index) = self.flows.get(&(remote, local)) else {
+            self.handle_unknown(now, local, remote, &segment, None);
+            return;
+        };
+        match self.sockets.kind_at(index) {
+            Kind::TimeWait(_) => self.handle_in_time_wait(now, index, &segment),
+            Kind::Connection(connection) => {
+                if is_last_ack_of_handshake(connection, &segment) && self.is_overflowing(index) {
+                    self.shared.counters.accept_overflows += 1;
+                    return;
+                }
+                if let Some(connection) = self.sockets.connection_at(index) {
+                    connection.handle_segment(now, &mut self.shared, segment, mark);
+                    self.settle(now, index);
+                }
+            }
+            Kind::Listener(_) | Kind::Free => unreachable!("flows lead to connections"),
+        }
+    }
+
+    /// Whether the listener of this half-open connection has no room for it.
+    fn is_overflowing(&mut self, index: u32) -> bool {
+        let parent = self
+            .sockets
+            .connection_at(index)
+            .and_then(|connection| connection.parent);
+        parent
+            .and_then(|parent| self.sockets.listener(parent))
+            .is_some_and(|listener| listener.is_accept_queue_full())
+    }
+
+    /// A segment of no connection: for a listener, or for nobody (RFC 9293 sections 3.10.7.1 and
+    /// 3.10.7.2).
+    fn handle_unknown(
+        &mut self,
+        now: Instant,
+        local: SocketAddr,
+        remote: SocketAddr,
+        segment: &Segment,
+        first: Option<SeqNum>,
+    ) {
+        let flags = segment.flags;
+        let is_valid = remote.port() != 0 && !is_many(remote.ip()) && !is_many(local.ip());
+        let listener = self.listener_of(local).filter(|_| is_valid);
+        match listener {
+            Some(_) if flags.contains(TcpFlags::RST) => {}
+            Some(id) if flags.contains(TcpFlags::ACK) => {
+                self.handle_cookie(now, id, local, remote, segment);
+            }
+            Some(id) if flags.contains(TcpFlags::SYN) => {
+                self.handle_syn(now, id, local, remote, segment, first);
+            }
+            Some(_) => {}
+            None => {
+                self.shared.counters.no_socket += 1;
+                if is_valid {
+                    self.shared.reset_in_reply(now, local, remote, segment);
+                }
+            }
+        }
+    }
+
+    fn listener_of(&self, local: SocketAddr) -> Option<SocketId> {
+        let any: IpAddr = match local {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let index = self
+            .listeners
+            .get(&local)
+            .or_else(|| self.listeners.get(&SocketAddr::new(any, local.port())))?;
+        Some(self.sockets.id_at(*index))
+    }
+
+    fn handle_syn(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        local: SocketAddr,
+        remote: SocketAddr,
+        syn: &Segment,
+        first: Option<SeqNum>,
+    ) {
+        let Some(listener) = self.sockets.listener(id) else {
+            return;
+        };
+        match listener.judge_syn() {
+            SynDisposition::DropHalfOpen => self.shared.counters.syn_backlog_drops += 1,
+            SynDisposition::DropUnaccepted => self.shared.counters.accept_overflows += 1,
+            SynDisposition::Cookie => self.send_cookie(now, id, local, remote, syn),
+            SynDisposition::Open if !self.has_room() => {
+                self.shared.counters.too_many_connections += 1;
+            }
+            SynDisposition::Open => {
+                let Some(listener) = self.sockets.listener(id) else {
+                    return;
+                };
+                listener.half_open += 1;
+                let settings = listener.options.settings.clone();
+                let iss = first.unwrap_or_else(|| self.isn.next(now, local, remote));
+                let timestamp_offset = self.isn.timestamp_offset(local.ip(), remote.ip());
+                let shared = &mut self.shared;
+                let socket = self.sockets.insert(|socket| {
+                    let opening = Opening {
+                        id: socket,
+                        local,
+                        remote,
+                        iss,
+                        timestamp_offset,
+                        settings: &settings,
+                    };
+                    let connection = Connection::accept_syn(now, shared, &opening, id, syn);
+                    Kind::Connection(Box::new(connection))
+                });
+                self.flows.insert((remote, local), socket.index);
+                self.settle(now, socket.index);
+            }
+        }
+    }
+
+    fn handle_in_time_wait(&mut self, now: Instant, index: u32, segment: &Segment) {
+        let Kind::TimeWait(rest) = self.sockets.kind_at(index) else {
+            return;
+        };
+        let (local, remote) = (rest.local, rest.remote);
+        match rest.judge(segment) {
+            TimeWaitDisposition::Ignore => {}
+            TimeWaitDisposition::End => self.end_time_wait(index),
+            TimeWaitDisposition::Ack => self.answer_from_time_wait(now, index),
+            TimeWaitDisposition::AckAndRestart => {
+                let old = rest.due;
+                rest.due = self.shared.tick.expiry(now, rest.lasts);
+                let due = rest.due;
+                self.deadlines.remove(&(old, index));
+                self.deadlines.insert((due, index));
+                self.answer_from_time_wait(now, index);
+            }
+            TimeWaitDisposition::Reuse => {
+                let first = rest.next + REUSE_DISTANCE;
+                self.end_time_wait(index);
+                self.shared.counters.time_wait_reused += 1;
+                self.handle_unknown(now, local, remote, segment, Some(first));
+            }
+        }
+    }
+
+    fn answer_from_time_wait(&mut self, now: Instant, index: u32) {
+        if !self.shared.may_answer(now) {
+            return;
+        }
+        if let Kind::TimeWait(rest) = self.sockets.kind_at(index) {
+            let ack = rest.ack(now);
+            let mut packet = Packet::of_segment(rest.local.ip(), rest.remote.ip(), ack);
+            packet.hop_limit = rest.hop_limit;
+            self.shared.transmit(now, None, packet);
+        }
+    }
+
+    /// Whether another connection may begin.
+    pub(super) fn has_room(&self) -> bool {
+        self.sockets.len() < self.shared.system.connections_max as usize
+    }
+}
+
+/// An ACK that would move the connection out of SYN-RECEIVED.
+fn is_last_ack_of_handshake(connection: &Connection, segment: &Segment) -> bool {
+    matches!(connection.state, State::SynReceived(_))
+        && segment.flags.contains(TcpFlags::ACK)
+        && !segment.flags.contains(TcpFlags::RST)
+}
+
+/// Multicast and broadcast take no part in TCP (RFC 1122 section 4.2.3.10).
+fn is_many(address: IpAddr) -> bool {
+    address.is_multicast() || address.is_unspecified() || address == IpAddr::V4(Ipv4Addr::BROADCAST)
+}

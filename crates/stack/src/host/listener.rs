@@ -1,0 +1,60 @@
+//! Somebody who waits for connections, and what a SYN does there.
+
+use alloc::collections::VecDeque;
+use core::net::SocketAddr;
+
+use super::config::{ListenOptions, SocketId};
+
+/// RFC 9293's LISTEN state.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    pub(crate) local: SocketAddr,
+    pub(crate) options: ListenOptions,
+    /// Connections in SYN-RECEIVED.
+    pub(crate) half_open: u32,
+    /// Established connections that nobody has taken yet.
+    pub(crate) accept_queue: VecDeque<SocketId>,
+}
+
+/// What becomes of a SYN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SynDisposition {
+    /// A connection in SYN-RECEIVED begins.
+    Open,
+    /// Answered without keeping anything (RFC 4987 section 3.6).
+    Cookie,
+    /// Dropped: too many are half open.
+    DropHalfOpen,
+    /// Dropped: nobody accepts.
+    DropUnaccepted,
+}
+
+impl Listener {
+    pub(crate) const fn new(local: SocketAddr, options: ListenOptions) -> Self {
+        Self {
+            local,
+            options,
+            half_open: 0,
+            accept_queue: VecDeque::new(),
+        }
+    }
+
+    /// Linux `sk_acceptq_is_full`: one more than the backlog may wait.
+    pub(crate) fn is_accept_queue_full(&self) -> bool {
+        self.accept_queue.len() > self.options.backlog as usize
+    }
+
+    /// Linux `tcp_conn_request`.
+    pub(crate) fn judge_syn(&self) -> SynDisposition {
+        let is_full = self.half_open >= self.options.backlog;
+        if self.is_accept_queue_full() {
+            SynDisposition::DropUnaccepted
+        } else if is_full && self.options.syn_cookies {
+            SynDisposition::Cookie
+        } else if is_full {
+            SynDisposition::DropHalfOpen
+        } else {
+            SynDisposition::Open
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! One host: its addresses, listeners and connections, and the way of a packet to them.
+
+mod calls;
+mod config;
+mod cookies;
+mod incoming;
+mod listener;
+mod shared;
+mod sockets;
+mod time_wait;
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
+
+use base::settings::SocketSettings;
+use base::{Instant, Rng, WirePacket as _};
+
+use crate::cookie::Cookies;
+use crate::counters::Counters;
+use crate::isn::InitialSequence;
+use crate::packet::{Body, Packet};
+use crate::pool::PoolState;
+use crate::ports::EphemeralPorts;
+use crate::tick::TickClock;
+use crate::trace::Trace;
+pub use config::{
+    ConnectError, Event, Failure, HostConfig, HostSettings, ListenError, ListenOptions, PoolSize,
+    ReadError, SocketId, Wait, WriteError, WriteFlags,
+};
+pub(crate) use listener::Listener;
+pub(crate) use shared::{RateLimit, Shared};
+use sockets::{Kind, Sockets};
+pub(crate) use time_wait::TimeWait;
+
+/// One host.
+///
+/// A driver hands packets to [`handle_packet`](Self::handle_packet), calls
+/// [`handle_timeout`](Self::handle_timeout) when [`poll_timeout`](Self::poll_timeout) says so, and
+/// after each of these and after each call of the application takes out what
+/// [`poll_transmit`](Self::poll_transmit) and [`poll_event`](Self::poll_event) have, until there is
+/// nothing. Time never goes backwards; a call that comes late only makes the host late.
+#[derive(Debug)]
+pub struct Host {
+    addrs: Vec<IpAddr>,
+    settings: SocketSettings,
+    isn: InitialSequence,
+    ports: EphemeralPorts,
+    cookies: Cookies,
+    sockets: Sockets,
+    /// Connections by remote and local end; also those in TIME-WAIT.
+    flows: BTreeMap<(SocketAddr, SocketAddr), u32>,
+    listeners: BTreeMap<SocketAddr, u32>,
+    /// When each socket has something to do.
+    deadlines: BTreeSet<(Instant, u32)>,
+    /// Connections that wait for room in the local queue.
+    blocked: VecDeque<SocketId>,
+    /// Connections that wait for buffers of the pool.
+    pool_waiters: VecDeque<SocketId>,
+    shared: Shared,
+}
+
+impl Host {
+    /// A host without connections.
+    #[must_use]
+    pub fn new(config: HostConfig) -> Self {
+        let HostConfig {
+            addrs,
+            mtu,
+            seed,
+            settings,
+            system,
+        } = config;
+        let mut rng = Rng::new(seed, "host");
+        let tick = TickClock::new(system.hz, system.coarse_above_ticks, rng.next_u64());
+        Self {
+            addrs,
+            settings,
+            isn: InitialSequence::new(rng.next_u64()),
+            ports: EphemeralPorts::new(rng.next_u64()),
+            cookies: Cookies::new(rng.next_u64()),
+            sockets: Sockets::default(),
+            flows: BTreeMap::new(),
+            listeners: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            blocked: VecDeque::new(),
+            pool_waiters: VecDeque::new(),
+            shared: Shared::new(mtu, system, rng, tick),
+        }
+    }
+
+    /// Its addresses.
+    #[must_use]
+    pub fn addrs(&self) -> &[IpAddr] {
+        &self.addrs
+    }
+
+    /// Settings of connections that name none.
+    #[must_use]
+    pub const fn default_settings(&self) -> &SocketSettings {
+        &self.settings
+    }
+
+    /// A packet came in. What is wrong with it is counted and answered, never returned.
+    pub fn handle_packet(&mut self, now: Instant, packet: Packet) {
+        let ours = self.addrs.contains(&packet.destination);
+        if !ours {
+            self.shared.counters.not_for_us += 1;
+            return;
+        }
+        match packet.body {
+            Body::Tcp(segment) => {
+                self.shared.counters.segments_in += u64::from(segment.segments());
+                let local = SocketAddr::new(packet.destination, segment.destination_port);
+                let remote = SocketAddr::new(packet.source, segment.source_port);
+                self.handle_segment(now, local, remote, segment, packet.ecn);
+            }
+            Body::Icmp(error) => {
+                let Some(&index) = self.flows.get(&(error.remote, error.local)) else {
+                    self.shared.counters.icmp_ignored += 1;
+                    return;
+                };
+                if let Some(connection) = self.sockets.connection_at(index) {
+                    connection.handle_icmp(now, &mut self.shared, error);
+                    self.settle(now, index);
+                }
+            }
+        }
+    }
+
+    /// The next packet to send. Call it after every other call that takes `now`, until it returns
+    /// `None`.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Packet> {
+        if self.shared.outbox.is_empty() {
+            self.unblock(now);
+        }
+        let (socket, packet) = self.shared.outbox.pop_front()?;
+        if let Some(id) = socket
+            && let Some(connection) = self.sockets.connection(id)
+        {
+            connection.on_dequeued(&packet);
+        }
+        self.unblock(now);
+        Some(packet)
+    }
+
+    /// Lets one connection go on that waited for the local queue.
+    fn unblock(&mut self, now: Instant) {
+        let Some(id) = self.blocked.pop_front() else {
+            return;
+        };
+        if let Some(connection) = self.sockets.connection(id) {
+            connection.output(now, &mut self.shared);
+            self.settle(now, id.index);
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) has something to do; `None`: never.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(due, _)| *due)
+    }
+
+    /// Serves everything that is due by `now`.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        let due: Vec<u32> = self
+            .deadlines
+            .range(..=(now, u32::MAX))
+            .map(|(_, index)| *index)
+            .collect();
+        for index in due {
+            match self.sockets.kind_at(index) {
+                Kind::Connection(connection) => {
+                    connection.handle_timeout(now, &mut self.shared);
+                    self.settle(now, index);
+                }
+                Kind::TimeWait(_) => self.end_time_wait(index),
+                Kind::Listener(_) | Kind::Free => {}
+            }
+        }
+    }
+
+    /// The next thing that an application should know.
+    pub fn poll_event(&mut self) -> Option<(SocketId, Event)> {
+        loop {
+            let (id, event) = self.shared.events.pop_front()?;
+            // Its application may have let go of it since.
+            if self.sockets.is_known(id) {
+                return Some((id, event));
+            }
+        }
+    }
+
+    /// All counters.
+    #[must_use]
+    pub const fn counters(&self) -> &Counters {
+        &self.shared.counters
+    }
+
+    /// The shared pool of buffers: how many are free, and who holds the others.
+    #[must_use]
+    pub fn pool(&self) -> PoolState {
+        self.shared.pool.state()
+    }
+
+    /// Tells `trace` from now on what happens.
+    pub fn set_trace(&mut self, trace: Box<dyn Trace>) {
+        self.shared.trace = Some(trace);
+    }
+
+    /// Bytes in the local queue.
+    #[must_use]
+    pub fn local_queue_bytes(&self) -> u64 {
+        self.shared
+            .outbox
+            .iter()
+            .map(|(_, packet)| packet.wire_bytes())
+            .sum()
+    }
+
+    /// Draws the consequences of whatever a connection has just done.
+    fn settle(&mut self, now: Instant, index: u32) {
+        use crate::tcp::State;
+
+        let Some(connection) = self.sockets.connection_at(index) else {
+            return;
+        };
+        let id = connection.id;
+        if connection.is_blocked {
+            self.blocked.push_back(id);
+        }
+        if connection.is_half_open && !matches!(connection.state, State::SynReceived(_)) {
+            connection.is_half_open = false;
+            let is_alive = connection.state != State::Closed;
+            self.on_half_open_done(id, is_alive);
+        }
+        self.wake_pool_waiter();
+        let Some(connection) = self.sockets.connection_at(index) else {
+            return;
+        };
+        match connection.state {
+            State::TimeWait => self.begin_time_wait(now, index),
+            State::Closed => self.bury(index),
+            _ => self.register(index),
+        }
+    }
+
+    /// Keeps the queue of deadlines in step with a connection's timers.
+    fn register(&mut self, index: u32) {
+        let Some(connection) = self.sockets.connection_at(index) else {
+            return;
+        };
+        let next = connection.timers.next();
+        if next == connection.registered {
+            return;
+        }
+        if let Some(old) = core::mem::replace(&mut connection.registered, next) {
+            self.deadlines.remove(&(old, index));
+        }
+        if let Some(next) = next {
+            self.deadlines.insert((next, index));
+        }
+    }
+
+    /// A connection has ended: its ports are free, and its memory is, once nobody asks for it.
+    fn bury(&mut self, index: u32) {
+        self.register(index);
+        let Some(connection) = self.sockets.connection_at(index) else {
+            return;
+        };
+        let (id, ends) = (connection.id, (connection.remote, connection.local));
+        let is_wanted = !connection.is_orphan && !connection.is_half_open;
+        if self.flows.get(&ends) == Some(&index) {
+            self.flows.remove(&ends);
+        }
+        if !is_wanted {
+            self.free(id);
+        }
+    }
+
+    /// Gives the slot of a connection back.
+    fn free(&mut self, id: SocketId) {
+        self.shared.pool.release(id);
+        self.sockets.remove(id);
+    }
+
+    /// Both sides have closed: a few words remain of the connection, and the whole of it only
+    /// while its application has not let go.
+    fn begin_time_wait(&mut self, now: Instant, index: u32) {
+        let Some(connection) = self.sockets.connection_at(index) else {
+            return;
+        };
+        let rest = connection.time_wait(now, &self.shared);
+        let ends = (rest.remote, rest.local);
+        connection.state = crate::tcp::State::Closed;
+        let is_orphan = connection.is_orphan;
+        let id = connection.id;
+        let due = rest.due;
+        let waiting = if is_orphan {
+            self.register(index);
+            self.shared.pool.release(id);
+            self.sockets.replace(index, Kind::TimeWait(Box::new(rest)));
+            index
+        } else {
+            self.register(index);
+            self.sockets
+                .insert(|_| Kind::TimeWait(Box::new(rest)))
+                .index
+        };
+        self.flows.insert(ends, waiting);
+        self.deadlines.insert((due, waiting));
+    }
+
+    /// The port pair is free again.
+    fn end_time_wait(&mut self, index: u32) {
+        let Kind::TimeWait(rest) = self.sockets.kind_at(index) else {
+            return;
+        };
+        let (ends, due) = ((rest.remote, rest.local), rest.due);
+        self.deadlines.remove(&(due, index));
+        if self.flows.get(&ends) == Some(&index) {
+            self.flows.remove(&ends);
+        }
+        self.sockets.remove_at(index);
+    }
+
+    /// A connection of a listener is established, or its attempt has ended.
+    fn on_half_open_done(&mut self, id: SocketId, is_alive: bool) {
+        let Some(parent) = self
+            .sockets
+            .connection(id)
+            .and_then(|connection| connection.parent)
+        else {
+            return;
+        };
+        let Some(listener) = self.sockets.listener(parent) else {
+            return;
+        };
+        listener.half_open -= 1;
+        if is_alive {
+            listener.accept_queue.push_back(id);
+            self.shared.report(parent, Event::Acceptable);
+        } else if let Some(connection) = self.sockets.connection(id) {
+            connection.is_orphan = true;
+        }
+    }
+
+    /// Buffers are free again: one application that waits for them may write.
+    fn wake_pool_waiter(&mut self) {
+        if self.pool_waiters.is_empty() || self.shared.pool.free() == 0 {
+            return;
+        }
+        if let Some(id) = self.pool_waiters.pop_front()
+            && let Some(connection) = self.sockets.connection(id)
+            && core::mem::take(&mut connection.wants_room)
+        {
+            self.shared.report(id, Event::Writable);
+        }
+    }
+}

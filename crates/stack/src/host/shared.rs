@@ -1,0 +1,140 @@
+//! What the connections of a host share while they work.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+
+use base::{Instant, Rng};
+
+use super::config::{Event, HostSettings, SocketId};
+use crate::counters::Counters;
+use crate::packet::Packet;
+use crate::pool::Pool;
+use crate::tick::TickClock;
+use crate::trace::{Trace, TraceEvent};
+
+/// Everything of a host except its sockets.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) mtu: u16,
+    pub(crate) system: HostSettings,
+    pub(crate) tick: TickClock,
+    pub(crate) rng: Rng,
+    pub(crate) counters: Counters,
+    pub(crate) pool: Pool,
+    /// The local queue: packets that wait for the driver, each with its socket.
+    pub(crate) outbox: VecDeque<(Option<SocketId>, Packet)>,
+    pub(crate) events: VecDeque<(SocketId, Event)>,
+    pub(crate) trace: Option<Box<dyn Trace>>,
+    answers: RateLimit,
+}
+
+impl Shared {
+    pub(crate) fn new(mtu: u16, system: HostSettings, rng: Rng, tick: TickClock) -> Self {
+        Self {
+            mtu,
+            tick,
+            rng,
+            counters: Counters::default(),
+            pool: Pool::new(system.pool),
+            outbox: VecDeque::new(),
+            events: VecDeque::new(),
+            trace: None,
+            answers: RateLimit::new(system.answers_per_second),
+            system,
+        }
+    }
+
+    /// Queues a packet for the driver. A packet that belongs to no connection is dropped where the
+    /// local queue is full; connections ask [`Shared::has_room`] before.
+    pub(crate) fn transmit(&mut self, now: Instant, socket: Option<SocketId>, packet: Packet) {
+        if socket.is_none() && !self.has_room() {
+            self.counters.local_queue_drops += 1;
+            return;
+        }
+        if let Some(segment) = packet.segment() {
+            self.counters.segments_out += u64::from(segment.segments());
+        }
+        self.tell(now, socket, || TraceEvent::Sent(&packet));
+        self.outbox.push_back((socket, packet));
+    }
+
+    /// Whether the local queue takes another packet.
+    pub(crate) fn has_room(&self) -> bool {
+        self.outbox.len() < self.system.txqueuelen as usize
+    }
+
+    pub(crate) fn report(&mut self, socket: SocketId, event: Event) {
+        self.events.push_back((socket, event));
+    }
+
+    /// Whether the host may send another reset or challenge ACK now (RFC 5961 section 7).
+    pub(crate) fn may_answer(&mut self, now: Instant) -> bool {
+        let may = self.answers.take(now);
+        if !may {
+            self.counters.answers_suppressed += 1;
+        }
+        may
+    }
+
+    /// Tells the trace, where there is one; the event is only made for it.
+    pub(crate) fn tell<'a>(
+        &mut self,
+        now: Instant,
+        socket: Option<SocketId>,
+        event: impl FnOnce() -> TraceEvent<'a>,
+    ) {
+        if let Some(trace) = &mut self.trace {
+            trace.on_event(now, socket, &event());
+        }
+    }
+}
+
+/// At most so many per second, counted in whole seconds of the host's time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RateLimit {
+    per_second: u32,
+    second: u64,
+    used: u32,
+}
+
+impl RateLimit {
+    pub(crate) const fn new(per_second: u32) -> Self {
+        Self {
+            per_second,
+            second: 0,
+            used: 0,
+        }
+    }
+
+    pub(crate) const fn set_rate(&mut self, per_second: u32) {
+        self.per_second = per_second;
+    }
+
+    /// Whether there is one more; it is used then.
+    pub(crate) const fn take(&mut self, now: Instant) -> bool {
+        let second = now.as_nanos() / 1_000_000_000;
+        if second != self.second {
+            self.second = second;
+            self.used = 0;
+        }
+        let may = self.used < self.per_second;
+        self.used += may as u32;
+        may
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_has_so_many_answers() {
+        let mut limit = RateLimit::new(2);
+        let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+        let taken: alloc::vec::Vec<bool> = [0, 10, 20, 999, 1000, 1001, 1002]
+            .into_iter()
+            .map(|millis| limit.take(at(millis)))
+            .collect();
+        assert_eq!(taken, [true, true, false, false, true, true, false]);
+    }
+}

@@ -1,0 +1,140 @@
+//! The sockets of a host, by number. A number names its socket for ever: a slot that is used again
+//! has another generation.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::config::SocketId;
+use super::{Listener, TimeWait};
+use crate::tcp::Connection;
+
+/// What is in a slot.
+#[derive(Debug)]
+pub(super) enum Kind {
+    Free,
+    Listener(Box<Listener>),
+    Connection(Box<Connection>),
+    TimeWait(Box<TimeWait>),
+}
+
+#[derive(Debug)]
+struct Slot {
+    generation: u32,
+    kind: Kind,
+}
+
+/// All sockets.
+#[derive(Debug, Default)]
+pub(super) struct Sockets {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+impl Sockets {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Puts in what `make` makes of its id.
+    pub(super) fn insert(&mut self, make: impl FnOnce(SocketId) -> Kind) -> SocketId {
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None => {
+                self.slots.push(Slot {
+                    generation: 0,
+                    kind: Kind::Free,
+                });
+                (self.slots.len() - 1) as u32
+            }
+        };
+        let slot = &mut self.slots[index as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        let id = SocketId {
+            index,
+            generation: slot.generation,
+        };
+        slot.kind = make(id);
+        id
+    }
+
+    /// Puts something else into a slot, whose old id is not known any more.
+    pub(super) fn replace(&mut self, index: u32, kind: Kind) {
+        let slot = &mut self.slots[index as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.kind = kind;
+    }
+
+    pub(super) fn remove(&mut self, id: SocketId) {
+        if self.slot(id).is_some() {
+            self.remove_at(id.index);
+        }
+    }
+
+    pub(super) fn remove_at(&mut self, index: u32) {
+        self.slots[index as usize].kind = Kind::Free;
+        self.free.push(index);
+    }
+
+    /// The id of what is in a slot now.
+    pub(super) fn id_at(&self, index: u32) -> SocketId {
+        SocketId {
+            index,
+            generation: self.slots[index as usize].generation,
+        }
+    }
+
+    fn slot(&self, id: SocketId) -> Option<&Slot> {
+        self.slots
+            .get(id.index as usize)
+            .filter(|slot| slot.generation == id.generation && !matches!(slot.kind, Kind::Free))
+    }
+
+    pub(super) fn is_known(&self, id: SocketId) -> bool {
+        self.slot(id).is_some()
+    }
+
+    pub(super) fn kind_at(&mut self, index: u32) -> &mut Kind {
+        &mut self.slots[index as usize].kind
+    }
+
+    pub(super) fn connection_at(&mut self, index: u32) -> Option<&mut Connection> {
+        match &mut self.slots.get_mut(index as usize)?.kind {
+            Kind::Connection(connection) => Some(connection),
+            _ => None,
+        }
+    }
+
+    pub(super) fn connection(&mut self, id: SocketId) -> Option<&mut Connection> {
+        self.slot(id)?;
+        self.connection_at(id.index)
+    }
+
+    /// A connection to be looked at.
+    pub(super) fn look(&self, id: SocketId) -> Option<&Connection> {
+        match &self.slot(id)?.kind {
+            Kind::Connection(connection) => Some(connection),
+            _ => None,
+        }
+    }
+
+    pub(super) fn listener(&mut self, id: SocketId) -> Option<&mut Listener> {
+        self.slot(id)?;
+        match &mut self.slots[id.index as usize].kind {
+            Kind::Listener(listener) => Some(listener),
+            _ => None,
+        }
+    }
+
+    /// The ids of all listeners and connections, in the order of their slots.
+    pub(super) fn ids(&self) -> impl Iterator<Item = SocketId> + '_ {
+        self.slots
+            .iter()
+            .zip(0_u32..)
+            .filter(|(slot, _)| matches!(slot.kind, Kind::Listener(_) | Kind::Connection(_)))
+            .map(|(slot, index)| SocketId {
+                index,
+                generation: slot.generation,
+            })
+    }
+}

@@ -1,0 +1,420 @@
+//! What one ACK does: marks what arrived, measures, and hands the rest to the state machine.
+//!
+//! The order of the steps is Linux's `tcp_ack`: SACK blocks first, then the cumulative
+//! acknowledgment, then probes, then losses and the state, and the window last.
+
+use core::time::Duration;
+
+use base::{CongestionState, Instant};
+
+use super::prr::PrrInput;
+use super::rate::PendingSample;
+use super::records::Delivered;
+use super::undo::is_before;
+use super::{AckInput, AckOutcome, LossRecovery, REORDERING_MAX};
+use crate::cc::AckSample;
+
+/// What is known of the ACK that is being processed.
+#[derive(Debug)]
+pub(super) struct Pass {
+    pub(super) now: Instant,
+    pub(super) echo: Option<u32>,
+    pub(super) ece: bool,
+    pub(super) has_new_data: bool,
+    pub(super) prior_una: u64,
+    prior_highest: u64,
+    prior_sacked: u32,
+    prior_in_flight: u32,
+    /// The cumulative acknowledgment moved.
+    pub(super) is_progress: bool,
+    /// Duplicate ACKs that this one is (0 or 1).
+    pub(super) duplicates: u32,
+    /// Packets acknowledged cumulatively.
+    pub(super) acked: u32,
+    /// Data that was sent again was acknowledged.
+    repeated_acked: bool,
+    /// Data from before the recovery that was sent once only arrived.
+    pub(super) original_arrived: bool,
+    /// Something was newly SACKed.
+    pub(super) has_sacked: bool,
+    /// A duplicate was reported.
+    pub(super) is_dsack: bool,
+    /// The duplicate is the tail-loss probe.
+    is_dsack_of_probe: bool,
+    /// The timer is to be set anew.
+    pub(super) sets_timer: bool,
+    /// A repetition was found lost.
+    pub(super) lost_repetition: bool,
+    acked_sent: SentSpan,
+    sacked_sent: SentSpan,
+    /// Lowest offset of what arrived without having been repeated.
+    lowest_original: u64,
+    /// Round-trip time of the latest packet that arrived.
+    latest_rtt: Option<Duration>,
+    sample: PendingSample,
+}
+
+/// First and last sending time of what was delivered.
+#[derive(Clone, Copy, Debug, Default)]
+struct SentSpan {
+    first: Option<Instant>,
+    last: Option<Instant>,
+}
+
+impl SentSpan {
+    fn add(&mut self, sent: Instant) {
+        self.first.get_or_insert(sent);
+        self.last = Some(sent);
+    }
+}
+
+impl LossRecovery {
+    /// An ACK came.
+    pub(crate) fn on_ack(&mut self, input: &AckInput<'_>) -> AckOutcome {
+        self.probe.is_due = false;
+        self.reduced = false;
+        self.holds_repetitions = false;
+        let mut pass = self.begin_pass(input);
+        let una_before = self.board.una();
+        let (delivered_before, lost_before) = (self.rate.delivered(), self.board.lost_total());
+        let was_empty = self.board.packets_out() == 0;
+        self.process_sack(input, &mut pass);
+        if pass.is_progress {
+            self.timeouts = 0;
+            self.process_cumulative(input.ack.min(self.board.next()), &mut pass);
+        }
+        self.update_rtt(input, &mut pass);
+        if was_empty {
+            if pass.is_dsack {
+                self.alert(&mut pass);
+            }
+            return AckOutcome::default();
+        }
+        self.rack
+            .adapt(pass.sample.prior_delivered(), self.rate.delivered());
+        self.process_probe_ack(input, &pass);
+        let is_news = input.has_data || input.is_window_update || pass.acked > 0;
+        let is_plain = is_news && !(pass.has_sacked || pass.ece || pass.is_dsack);
+        if !is_plain || self.state != CongestionState::Open {
+            if !is_news && !pass.is_progress && !pass.is_dsack {
+                pass.duplicates = u32::from(input.ack == una_before);
+            }
+            self.alert(&mut pass);
+        }
+        if pass.sets_timer {
+            self.set_timer(pass.now);
+        }
+        let delivered = self.rate.delivered() - delivered_before;
+        let lost = self.board.lost_total().saturating_sub(lost_before);
+        let delivered = u32::try_from(delivered).unwrap_or(u32::MAX);
+        let lost = u32::try_from(lost).unwrap_or(u32::MAX);
+        self.control_congestion(&pass, delivered, lost);
+        AckOutcome {
+            acked_bytes: self.board.una() - una_before,
+            delivered,
+            lost,
+            is_duplicate: pass.duplicates > 0,
+            may_send: pass.is_progress || delivered > 0 || lost > 0 || pass.duplicates > 0,
+            set_cwr: self.reduced,
+        }
+    }
+
+    fn begin_pass(&self, input: &AckInput<'_>) -> Pass {
+        Pass {
+            now: input.now,
+            echo: input.timestamp_echo,
+            ece: input.ece,
+            has_new_data: input.has_new_data,
+            prior_una: self.board.una(),
+            prior_highest: self.board.highest_sack(),
+            prior_sacked: self.board.sacked(),
+            prior_in_flight: self.board.in_flight(),
+            is_progress: input.ack > self.board.una() && input.ack <= self.board.next(),
+            duplicates: 0,
+            acked: 0,
+            repeated_acked: false,
+            original_arrived: false,
+            has_sacked: false,
+            is_dsack: false,
+            is_dsack_of_probe: false,
+            sets_timer: false,
+            lost_repetition: false,
+            acked_sent: SentSpan::default(),
+            sacked_sent: SentSpan::default(),
+            lowest_original: u64::MAX,
+            latest_rtt: None,
+            sample: PendingSample::default(),
+        }
+    }
+
+    /// Linux `tcp_sacktag_write_queue`.
+    fn process_sack(&mut self, input: &AckInput<'_>, pass: &mut Pass) {
+        if !self.uses_sack() || input.sack.is_empty() {
+            return;
+        }
+        let mut blocks = input.sack;
+        if let Some((&first, rest)) = blocks.split_first()
+            && is_dsack(first, rest.first().copied(), input.ack)
+        {
+            self.process_dsack(first, pass);
+            blocks = rest;
+        }
+        for &(start, end) in blocks {
+            if start >= end || end > self.board.next() {
+                self.stats.sack_rejected += 1;
+                continue;
+            }
+            let start = start.max(input.ack);
+            if start < end {
+                self.process_sack_block((start, end), pass);
+            }
+        }
+        // In Loss the marks say nothing of order, unless the timeout may still be undone.
+        if pass.lowest_original < u64::MAX
+            && (self.state != CongestionState::Loss || self.undo.marker.is_some())
+            && pass.lowest_original < pass.prior_highest
+        {
+            self.on_reordering(pass.lowest_original);
+        }
+    }
+
+    fn process_sack_block(&mut self, block: (u64, u64), pass: &mut Pass) {
+        let (now, high, min_rtt) = (pass.now, self.high, self.rtt.min_rtt());
+        let (rack, rate) = (&mut self.rack, &mut self.rate);
+        let packets = self.board.sack(block, |piece| {
+            let record = piece.record;
+            rack.on_delivered(now, record.sent, piece.end, record.was_repeated, min_rtt);
+            rate.on_delivered(&mut pass.sample, record.sent, piece.end, &record.state);
+            if record.was_repeated {
+                return;
+            }
+            pass.original_arrived |= piece.end <= high;
+            pass.sacked_sent.add(record.sent);
+            pass.lowest_original = pass.lowest_original.min(piece.start);
+        });
+        self.rate.count(packets, pass.ece);
+        pass.has_sacked |= packets > 0;
+    }
+
+    /// The peer reports what it got twice (Linux `tcp_dsack_seen`).
+    fn process_dsack(&mut self, (start, end): (u64, u64), pass: &mut Pass) {
+        if start >= end || end > self.board.next() {
+            self.stats.sack_rejected += 1;
+            return;
+        }
+        let packets = (end - start).div_ceil(u64::from(self.mss));
+        self.dsacked_packets += packets;
+        self.stats.dsacks += packets;
+        if packets == 1 && self.probe.high == Some(end) {
+            pass.is_dsack_of_probe = true;
+        }
+        if self.dsacked_packets > self.stats.retransmitted_packets {
+            // We never sent so much twice: the network doubled it, or the peer lies.
+            return;
+        }
+        let packets = u32::try_from(packets).unwrap_or(u32::MAX);
+        if self.stats.reordering_seen > 0 && !pass.is_dsack_of_probe {
+            self.rack.on_dsack();
+        }
+        pass.is_dsack = true;
+        self.rate.count(packets, pass.ece);
+        self.undo.on_duplicate(end, packets);
+    }
+
+    /// Linux `tcp_clean_rtx_queue`.
+    fn process_cumulative(&mut self, ack: u64, pass: &mut Pass) {
+        let (now, high, min_rtt) = (pass.now, self.high, self.rtt.min_rtt());
+        let uses_sack = self.uses_sack();
+        let echo = pass.echo.filter(|_| self.timestamps);
+        let (rack, rate) = (&mut self.rack, &mut self.rate);
+        let mut fresh = 0;
+        let acked = self.board.acknowledge(ack, |piece| {
+            let record = piece.record;
+            fresh += piece.packets;
+            if record.was_repeated {
+                pass.repeated_acked = true;
+            } else if piece.packets > 0 {
+                pass.acked_sent.add(record.sent);
+                pass.original_arrived |= piece.end <= high;
+                pass.lowest_original = pass.lowest_original.min(piece.start);
+            }
+            if uses_sack && piece.packets > 0 && !is_spurious(piece, echo) {
+                rack.on_delivered(now, record.sent, piece.end, record.was_repeated, min_rtt);
+            }
+            if piece.packets > 0 {
+                rate.on_delivered(&mut pass.sample, record.sent, piece.end, &record.state);
+            }
+        });
+        pass.acked = acked;
+        pass.sets_timer |= acked > 0;
+        if uses_sack {
+            self.rate.count(fresh, pass.ece);
+            // A hole that was never repeated got filled: packets overtook each other.
+            if pass.lowest_original < pass.prior_highest {
+                self.on_reordering(pass.lowest_original);
+            }
+        } else {
+            self.remove_duplicates(acked, pass.ece);
+            pass.original_arrived &= !pass.repeated_acked;
+        }
+    }
+
+    /// Without SACK: one ACK filled a hole, the rest eats duplicates (Linux
+    /// `tcp_remove_reno_sacks`).
+    fn remove_duplicates(&mut self, acked: u32, ece: bool) {
+        if acked == 0 {
+            return;
+        }
+        let sacked = self.board.sacked();
+        self.rate.count(acked.saturating_sub(sacked).max(1), ece);
+        self.board.set_duplicates(sacked.saturating_sub(acked - 1));
+        self.limit_duplicates(acked);
+    }
+
+    /// More duplicates than packets that can have caused them mean reordering (Linux
+    /// `tcp_check_reno_reordering`).
+    pub(super) fn limit_duplicates(&mut self, added: u32) {
+        let out = self.board.packets_out();
+        let holes = self.board.lost().max(1).min(out);
+        if self.board.sacked() + holes > out {
+            self.board.set_duplicates(out - holes);
+            self.reordering = (out + added).min(REORDERING_MAX).max(self.reordering);
+            self.stats.reordering_seen += 1;
+        }
+    }
+
+    /// A packet at `low` arrived after ones far above it (Linux `tcp_check_sack_reordering`).
+    pub(super) fn on_reordering(&mut self, low: u64) {
+        let highest = self.board.highest_sack();
+        if low >= highest {
+            return;
+        }
+        let mss = u64::from(self.mss);
+        let distance = highest - low;
+        if distance > u64::from(self.reordering) * mss {
+            let degree = u32::try_from(distance.div_ceil(mss)).unwrap_or(REORDERING_MAX);
+            self.reordering = degree.min(REORDERING_MAX);
+        }
+        self.stats.reordering_seen += 1;
+    }
+
+    /// Linux `tcp_ack_update_rtt`.
+    fn update_rtt(&mut self, input: &AckInput<'_>, pass: &mut Pass) {
+        let now = pass.now;
+        let since = |sent: Option<Instant>| sent.map(|sent| now.since(sent));
+        let acked = if pass.repeated_acked {
+            SentSpan::default()
+        } else {
+            pass.acked_sent
+        };
+        let mut smooth = since(acked.first);
+        let mut latest = since(acked.last);
+        if let Some(sacked) = pass.sacked_sent.last {
+            latest = Some(now.since(sacked));
+        }
+        smooth = smooth.or(since(pass.sacked_sent.first));
+        if smooth.is_none() && pass.acked > 0 {
+            smooth = input
+                .timestamp_rtt
+                .map(|rtt| rtt.max(Duration::from_millis(1)));
+            latest = smooth;
+        }
+        pass.latest_rtt = latest;
+        let Some(smooth) = smooth else { return };
+        // A lone short packet may have waited for a delayed ACK.
+        let is_delayed = pass.acked == 1
+            && pass.prior_sacked == 0
+            && !pass.has_sacked
+            && self.board.una() - pass.prior_una < u64::from(self.mss);
+        self.rtt
+            .on_min_sample(now, latest.unwrap_or(smooth), is_delayed);
+        self.rtt
+            .on_sample(smooth, self.board.una(), self.board.next());
+        // What was SACKed left before the first unaccounted packet did: the timer may start anew
+        // without being put off for ever.
+        let sack_rtt = since(pass.sacked_sent.first);
+        let head = self.board.head_sent().map(|sent| now.since(sent));
+        pass.sets_timer |= sack_rtt.zip(head).is_some_and(|(sack, head)| sack > head);
+    }
+
+    /// Linux `tcp_process_tlp_ack`.
+    fn process_probe_ack(&mut self, input: &AckInput<'_>, pass: &Pass) {
+        let Some(high) = self.probe.high else { return };
+        if input.ack < high {
+            return;
+        }
+        if !self.probe.is_repeat || pass.is_dsack_of_probe {
+            self.probe.high = None;
+        } else if input.ack > high {
+            // It moved on and nobody reported a duplicate: the probe repaired a loss.
+            self.stats.tlp_recoveries += 1;
+            self.begin_reduction(pass.now);
+            self.state = CongestionState::Cwr;
+            self.end_reduction();
+            self.keep_open();
+        } else if !(pass.is_progress
+            || pass.has_sacked
+            || input.has_data
+            || input.is_window_update
+            || pass.acked > 0)
+        {
+            self.probe.high = None;
+        }
+    }
+
+    /// Linux `tcp_cong_control`.
+    fn control_congestion(&mut self, pass: &Pass, delivered: u32, lost: u32) {
+        let rate = self
+            .rate
+            .finish(pass.now, &pass.sample, delivered, lost, self.rtt.min_rtt());
+        if delivered > 0 || pass.acked > 0 || lost > 0 {
+            let sample = AckSample {
+                now: pass.now,
+                acked: pass.acked,
+                delivered,
+                delivered_total: self.rate.delivered(),
+                lost,
+                prior_in_flight: pass.prior_in_flight,
+                in_flight: self.board.in_flight(),
+                rtt: pass.latest_rtt,
+                srtt: self.rtt.srtt(),
+                min_rtt: self.rtt.min_rtt(),
+                rate,
+                una: self.board.una(),
+                next: self.board.next(),
+                state: self.state,
+                ece: pass.ece,
+                mss: self.mss,
+                gso_max: self.gso_max,
+                pacing_rate: self.pacing_rate,
+                is_paced: self.is_paced(),
+            };
+            self.cc.on_ack(&mut self.window, &sample);
+            self.usage.on_ack(pass.now, pass.acked, self.rtt.srtt());
+        }
+        let reduces = self.is_reducing() && !self.cc.is_in_charge() && self.settings.prr;
+        if reduces && delivered > 0 && self.window.prior_cwnd > 0 {
+            self.window.cwnd = self.prr.on_ack(&PrrInput {
+                ssthresh: self.window.ssthresh,
+                prior_cwnd: self.window.prior_cwnd,
+                in_flight: self.board.in_flight(),
+                delivered,
+                is_progress: pass.is_progress && lost == 0,
+            });
+        }
+        self.window.cwnd = self.window.cwnd.min(self.window.clamp).max(1);
+        self.update_pacing_rate();
+    }
+}
+
+/// Whether `first` reports a duplicate: it lies below the acknowledgment or inside the second
+/// block (RFC 2883 section 4).
+fn is_dsack(first: (u64, u64), second: Option<(u64, u64)>, ack: u64) -> bool {
+    first.0 < ack || second.is_some_and(|second| first.1 <= second.1 && first.0 >= second.0)
+}
+
+/// Whether the ACK answers the original and not the repetition (Linux
+/// `tcp_skb_spurious_retrans`).
+fn is_spurious(piece: &Delivered<'_>, echo: Option<u32>) -> bool {
+    piece.record.was_repeated && echo.is_some_and(|echo| is_before(echo, piece.record.timestamp))
+}

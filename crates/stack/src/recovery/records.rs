@@ -1,0 +1,750 @@
+//! What is in flight: the scoreboard.
+//!
+//! A [`Record`] is a chain of segments that left together and shares one fate; SACK and
+//! retransmission cut it, always between segments. What was SACKed is taken out and kept as runs,
+//! so that whatever is left in `outstanding` is unaccounted for and no ACK walks over what an
+//! earlier one reported. There are never more records and runs than packets out.
+//!
+//! It decides nothing: who is lost is decided by RACK or by counting, which come from outside.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use base::Instant;
+
+use super::rate::SentState;
+
+/// A chain of segments that left together and is not delivered yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    /// Behind its last byte.
+    pub(super) end: u64,
+    /// Bytes of each segment but the last.
+    pub(super) segment: u32,
+    pub(super) packets: u32,
+    /// When it left last.
+    pub(super) sent: Instant,
+    pub(super) state: SentState,
+    /// Our timestamp in the last repetition.
+    pub(super) timestamp: u32,
+    pub(super) is_lost: bool,
+    /// A repetition of it is in flight.
+    pub(super) is_repeated: bool,
+    /// It was repeated at some time.
+    pub(super) was_repeated: bool,
+}
+
+impl Record {
+    /// Whether it waits to be sent again.
+    fn waits(&self) -> bool {
+        self.is_lost && !self.is_repeated
+    }
+}
+
+/// A piece of a record that an ACK delivers.
+#[derive(Debug)]
+pub(super) struct Delivered<'a> {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) packets: u32,
+    pub(super) record: &'a Record,
+}
+
+/// Neighbouring packets that were SACKed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    end: u64,
+    packets: u32,
+}
+
+/// A range that left at one time; what is left of it in `outstanding` with that time counts.
+#[derive(Clone, Copy, Debug)]
+struct SentRange {
+    sent: Instant,
+    start: u64,
+    end: u64,
+}
+
+/// What the search for expired records found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Expired {
+    /// A repetition was lost again.
+    pub(super) lost_repetition: bool,
+    /// Sending time of the last record that only waits for its time.
+    pub(super) waiting: Option<Instant>,
+}
+
+/// The scoreboard of one connection.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scoreboard {
+    una: u64,
+    next: u64,
+    outstanding: BTreeMap<u64, Record>,
+    runs: BTreeMap<u64, Run>,
+    /// Starts of the lost records that were not sent again yet.
+    to_repeat: BTreeSet<u64>,
+    /// In the order of sending; entries may be outdated.
+    by_time: VecDeque<SentRange>,
+    /// Start of the highest SACKed record.
+    highest_sack: u64,
+    /// Counting duplicates found everything below lost already.
+    counted_below: u64,
+    /// Behind the FIN, where it was sent: it takes an offset and no packet of its own.
+    fin_end: Option<u64>,
+    packets_out: u32,
+    sacked: u32,
+    lost: u32,
+    repeated: u32,
+    /// Packets marked lost since the connection began.
+    lost_total: u64,
+}
+
+impl Scoreboard {
+    pub(super) fn una(&self) -> u64 {
+        self.una
+    }
+
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    pub(super) fn packets_out(&self) -> u32 {
+        self.packets_out
+    }
+
+    pub(super) fn sacked(&self) -> u32 {
+        self.sacked
+    }
+
+    pub(super) fn lost(&self) -> u32 {
+        self.lost
+    }
+
+    pub(super) fn repeated(&self) -> u32 {
+        self.repeated
+    }
+
+    pub(super) fn lost_total(&self) -> u64 {
+        self.lost_total
+    }
+
+    /// Packets that are believed to be in the network (RFC 6675 "pipe").
+    pub(super) fn in_flight(&self) -> u32 {
+        (self.packets_out + self.repeated).saturating_sub(self.sacked + self.lost)
+    }
+
+    /// Whether a record that was sent again is still outstanding (Linux `tcp_any_retrans_done`).
+    pub(super) fn is_any_repeated(&self) -> bool {
+        self.repeated > 0
+            || self
+                .outstanding
+                .first_key_value()
+                .is_some_and(|(_, record)| record.was_repeated)
+    }
+
+    /// The highest start that was SACKed, or what is acknowledged where nothing is.
+    pub(super) fn highest_sack(&self) -> u64 {
+        if self.sacked == 0 {
+            self.una
+        } else {
+            self.highest_sack.max(self.una)
+        }
+    }
+
+    /// The peer took back what it SACKed: the first byte that it misses is one of them.
+    pub(super) fn is_reneged(&self) -> bool {
+        self.runs
+            .first_key_value()
+            .is_some_and(|(&start, _)| start <= self.una)
+    }
+
+    /// When the first unaccounted record left last.
+    pub(super) fn head_sent(&self) -> Option<Instant> {
+        Some(self.outstanding.first_key_value()?.1.sent)
+    }
+
+    /// Nothing is outstanding; the first byte of data is `offset`.
+    pub(super) fn start_at(&mut self, offset: u64) {
+        *self = Self {
+            una: offset,
+            next: offset,
+            ..Self::default()
+        };
+    }
+
+    /// Without SACK, `sacked` counts the duplicate ACKs (Linux `tcp_add_reno_sack`).
+    pub(super) fn set_duplicates(&mut self, count: u32) {
+        debug_assert!(
+            self.runs.is_empty(),
+            "duplicates are counted without SACK only"
+        );
+        self.sacked = count;
+    }
+
+    /// `next..end` left for the first time.
+    pub(super) fn transmit(
+        &mut self,
+        now: Instant,
+        end: u64,
+        segment: u32,
+        has_fin: bool,
+        state: SentState,
+    ) {
+        let start = self.next;
+        debug_assert!(end > start, "an empty segment is no business of recovery");
+        if has_fin {
+            self.fin_end = Some(end);
+        }
+        let packets = self.packets_of(start, end, segment);
+        let record = Record {
+            end,
+            segment,
+            packets,
+            sent: now,
+            state,
+            timestamp: 0,
+            is_lost: false,
+            is_repeated: false,
+            was_repeated: false,
+        };
+        self.outstanding.insert(start, record);
+        self.packets_out += packets;
+        self.next = end;
+        self.remember(now, start, end);
+    }
+
+    /// `start..end` left again, in segments of `segment` bytes. Returns its packets.
+    pub(super) fn repeat(
+        &mut self,
+        now: Instant,
+        (start, end): (u64, u64),
+        segment: u32,
+        timestamp: u32,
+        state: SentState,
+    ) -> u32 {
+        self.cut(start);
+        self.cut(end);
+        let fin_end = self.fin_end;
+        let mut packets = 0;
+        for (&start, record) in self.outstanding.range_mut(start..end) {
+            let was = (record.packets, record.is_repeated);
+            record.segment = segment;
+            record.packets = packets_of(start, record.end, segment, fin_end);
+            self.packets_out = self.packets_out + record.packets - was.0;
+            if record.is_lost {
+                self.lost = self.lost + record.packets - was.0;
+            }
+            self.repeated = self.repeated + record.packets - if was.1 { was.0 } else { 0 };
+            if record.waits() {
+                self.to_repeat.remove(&start);
+            }
+            record.is_repeated = true;
+            record.was_repeated = true;
+            record.timestamp = timestamp;
+            record.sent = now;
+            record.state = state;
+            packets += record.packets;
+        }
+        self.remember(now, start, end);
+        packets
+    }
+
+    /// Everything below `ack` arrived. Returns the packets acknowledged, the ones SACKed before
+    /// included; `visit` hears of the others.
+    pub(super) fn acknowledge(&mut self, ack: u64, mut visit: impl FnMut(&Delivered<'_>)) -> u32 {
+        let mut packets = 0;
+        while let Some(entry) = self.outstanding.first_entry() {
+            let start = *entry.key();
+            if start >= ack {
+                break;
+            }
+            let mut record = entry.remove();
+            let left = if record.end > ack {
+                packets_of(ack, record.end, record.segment, self.fin_end).min(record.packets)
+            } else {
+                0
+            };
+            let taken = record.packets - left;
+            self.release(&record, start, taken);
+            visit(&Delivered {
+                start,
+                end: record.end.min(ack),
+                packets: taken,
+                record: &record,
+            });
+            packets += taken;
+            if left > 0 {
+                record.packets = left;
+                if record.waits() {
+                    self.to_repeat.insert(ack);
+                }
+                self.outstanding.insert(ack, record);
+            }
+        }
+        packets += self.acknowledge_runs(ack);
+        self.una = ack;
+        while self.by_time.front().is_some_and(|range| range.end <= ack) {
+            self.by_time.pop_front();
+        }
+        packets
+    }
+
+    fn acknowledge_runs(&mut self, ack: u64) -> u32 {
+        let mut packets = 0;
+        while let Some(entry) = self.runs.first_entry() {
+            let start = *entry.key();
+            if start >= ack {
+                break;
+            }
+            let run = entry.remove();
+            let taken = if run.end <= ack {
+                run.packets
+            } else {
+                // Which of its packets these bytes were is not known any more: take the share.
+                let share = u64::from(run.packets) * (ack - start) / (run.end - start);
+                let taken = u32::try_from(share).unwrap_or(0).min(run.packets - 1);
+                let rest = Run {
+                    end: run.end,
+                    packets: run.packets - taken,
+                };
+                self.runs.insert(ack, rest);
+                taken
+            };
+            packets += taken;
+            self.sacked -= taken;
+            self.packets_out -= taken;
+        }
+        packets
+    }
+
+    /// The peer holds `start..end`. `visit` hears of what is newly SACKed; returns its packets.
+    pub(super) fn sack(
+        &mut self,
+        (start, end): (u64, u64),
+        mut visit: impl FnMut(&Delivered<'_>),
+    ) -> u32 {
+        let start = self.whole_segments_from(start.max(self.una));
+        let end = end.min(self.next);
+        let mut packets = 0;
+        while start < end {
+            let Some((&at, record)) = self.outstanding.range(start..end).next() else {
+                break;
+            };
+            if record.end > end {
+                let whole = (end - at) / u64::from(record.segment) * u64::from(record.segment);
+                if whole == 0 {
+                    break;
+                }
+                self.cut(at + whole);
+            }
+            let record = self.outstanding.remove(&at).expect("it was found above");
+            self.release(&record, at, record.packets);
+            self.packets_out += record.packets;
+            self.sacked += record.packets;
+            self.highest_sack = self.highest_sack.max(at);
+            self.add_run(at, record.end, record.packets);
+            packets += record.packets;
+            visit(&Delivered {
+                start: at,
+                end: record.end,
+                packets: record.packets,
+                record: &record,
+            });
+        }
+        packets
+    }
+
+    /// The start of the first whole segment at or above `offset`; cuts its record there.
+    fn whole_segments_from(&mut self, offset: u64) -> u64 {
+        let Some((&at, record)) = self.outstanding.range(..offset).next_back() else {
+            return offset;
+        };
+        if record.end <= offset {
+            return offset;
+        }
+        let segment = u64::from(record.segment);
+        let from = (at + (offset - at).div_ceil(segment) * segment).min(record.end);
+        self.cut(from);
+        from
+    }
+
+    fn add_run(&mut self, mut start: u64, mut end: u64, mut packets: u32) {
+        if let Some((&before, run)) = self.runs.range(..start).next_back()
+            && run.end == start
+        {
+            packets += run.packets;
+            start = before;
+        }
+        if let Some(after) = self.runs.remove(&end) {
+            packets += after.packets;
+            end = after.end;
+        }
+        self.runs.insert(start, Run { end, packets });
+    }
+
+    /// `packets` of a record that leaves `outstanding` are not in flight any more.
+    fn release(&mut self, record: &Record, start: u64, packets: u32) {
+        self.packets_out -= packets;
+        if record.is_lost {
+            self.lost -= packets;
+        }
+        if record.is_repeated {
+            self.repeated -= packets;
+        }
+        if record.waits() {
+            self.to_repeat.remove(&start);
+        }
+    }
+
+    /// Cuts the record that `offset` lies inside, if any.
+    fn cut(&mut self, offset: u64) {
+        let fin_end = self.fin_end;
+        let Some((&start, record)) = self.outstanding.range_mut(..offset).next_back() else {
+            return;
+        };
+        if record.end <= offset {
+            return;
+        }
+        let mut tail = record.clone();
+        let before = record.packets;
+        record.end = offset;
+        record.packets = packets_of(start, offset, record.segment, fin_end);
+        tail.packets = packets_of(offset, tail.end, tail.segment, fin_end);
+        let after = record.packets + tail.packets;
+        self.packets_out = self.packets_out + after - before;
+        if tail.is_lost {
+            self.lost = self.lost + after - before;
+        }
+        if tail.is_repeated {
+            self.repeated = self.repeated + after - before;
+        }
+        if tail.waits() {
+            self.to_repeat.insert(offset);
+        }
+        self.outstanding.insert(offset, tail);
+    }
+
+    fn packets_of(&self, start: u64, end: u64, segment: u32) -> u32 {
+        packets_of(start, end, segment, self.fin_end)
+    }
+
+    /// Marks the record at `start`. Returns whether a repetition of it was lost.
+    fn mark_lost(&mut self, start: u64) -> bool {
+        let Some(record) = self.outstanding.get_mut(&start) else {
+            return false;
+        };
+        let again = record.is_lost && record.is_repeated;
+        if again {
+            record.is_repeated = false;
+            self.repeated -= record.packets;
+            self.to_repeat.insert(start);
+        } else if !record.is_lost {
+            record.is_lost = true;
+            self.lost += record.packets;
+            if record.waits() {
+                self.to_repeat.insert(start);
+            }
+        }
+        self.lost_total += u64::from(record.packets);
+        again
+    }
+
+    /// RACK: marks what left before the record (`rack.0`, `rack.1`: sent, end) and whose time,
+    /// `patience` since it left, is over (Linux `tcp_rack_detect_loss`).
+    pub(super) fn expire(
+        &mut self,
+        now: Instant,
+        rack: (Instant, u64),
+        patience: core::time::Duration,
+    ) -> Expired {
+        let mut found = Expired::default();
+        while let Some(&range) = self.by_time.front() {
+            if (range.sent, range.start) >= rack {
+                break;
+            }
+            // Of what left at the same time only the part below it was overtaken.
+            let end = if range.sent == rack.0 {
+                range.end.min(rack.1)
+            } else {
+                range.end
+            };
+            let Some(start) = self.first_waiting(range, end) else {
+                self.drop_front(end);
+                continue;
+            };
+            if range.sent + patience > now {
+                found.waiting = Some(self.last_before(rack).unwrap_or(range.sent));
+                break;
+            }
+            found.lost_repetition |= self.mark_range_lost(start, end, range.sent);
+            self.drop_front(end);
+        }
+        found
+    }
+
+    /// The first record of a range that still stands as it was sent then.
+    fn first_waiting(&mut self, range: SentRange, end: u64) -> Option<u64> {
+        let from = self.record_start(range.start);
+        let found = self
+            .outstanding
+            .range(from..end)
+            .find(|(_, record)| record.sent == range.sent && !record.waits())
+            .map(|(&start, _)| start)?;
+        // What was looked at in vain is not looked at again.
+        if let Some(front) = self.by_time.front_mut() {
+            front.start = front.start.max(found);
+        }
+        Some(found)
+    }
+
+    /// The start of the record that holds `offset`, or `offset`.
+    fn record_start(&self, offset: u64) -> u64 {
+        match self.outstanding.range(..=offset).next_back() {
+            Some((&start, record)) if record.end > offset => start,
+            _ => offset,
+        }
+    }
+
+    /// Forgets the first range up to `end`.
+    fn drop_front(&mut self, end: u64) {
+        match self.by_time.front_mut() {
+            Some(range) if range.end > end => range.start = end,
+            _ => {
+                self.by_time.pop_front();
+            }
+        }
+    }
+
+    /// Sending time of the last range before `rack`.
+    fn last_before(&self, rack: (Instant, u64)) -> Option<Instant> {
+        let after = self
+            .by_time
+            .partition_point(|range| (range.sent, range.start) < rack);
+        Some(self.by_time.get(after.checked_sub(1)?)?.sent)
+    }
+
+    fn mark_range_lost(&mut self, start: u64, end: u64, sent: Instant) -> bool {
+        let (mut at, mut again) = (start, false);
+        while let Some((&found, record)) = self.outstanding.range(at..end).next() {
+            at = record.end;
+            if record.sent == sent && !record.waits() {
+                again |= self.mark_lost(found);
+            }
+        }
+        again
+    }
+
+    /// RFC 6675: marks the records with at least `threshold` packets SACKed above them.
+    pub(super) fn mark_by_count(&mut self, threshold: u32) {
+        let mut above = 0;
+        let mut border = None;
+        for (&start, run) in self.runs.iter().rev() {
+            above += run.packets;
+            if above >= threshold {
+                border = Some(start);
+                break;
+            }
+        }
+        let Some(border) = border else { return };
+        let mut at = self.record_start(self.counted_below.max(self.una));
+        while let Some((&found, record)) = self.outstanding.range(at..border).next() {
+            at = record.end;
+            if !record.is_lost {
+                self.mark_lost(found);
+            }
+        }
+        self.counted_below = self.counted_below.max(border);
+    }
+
+    /// Marks the first segment, however often it was sent (Linux `tcp_newreno_mark_lost`).
+    pub(super) fn mark_head_lost(&mut self) {
+        let Some((&start, record)) = self.outstanding.first_key_value() else {
+            return;
+        };
+        if record.is_lost {
+            return;
+        }
+        let segment = u64::from(record.segment);
+        if record.packets > 1 && record.end > start + segment {
+            self.cut(start + segment);
+        }
+        self.mark_lost(start);
+    }
+
+    /// Marks everything in `start..end`.
+    pub(super) fn mark_all_in(&mut self, start: u64, end: u64) {
+        self.cut(start);
+        self.cut(end);
+        let mut at = start;
+        while let Some((&found, record)) = self.outstanding.range(at..end).next() {
+            at = record.end;
+            if !record.waits() {
+                self.mark_lost(found);
+            }
+        }
+    }
+
+    /// After a timeout: everything unaccounted is lost, except what `spare` says left too
+    /// recently; the first record never is.
+    pub(super) fn mark_all_lost(&mut self, spare: impl Fn(Instant) -> bool) {
+        let mut at = self.una;
+        let mut is_head = true;
+        while let Some((&found, record)) = self.outstanding.range(at..).next() {
+            at = record.end;
+            if !record.waits() && (is_head || !spare(record.sent)) {
+                // A repetition that counted as not lost would never be sent again.
+                self.mark_lost(found);
+                if self
+                    .outstanding
+                    .get(&found)
+                    .is_some_and(|record| record.is_repeated)
+                {
+                    self.mark_lost(found);
+                }
+            }
+            is_head = false;
+        }
+    }
+
+    /// The peer reneged: what it SACKed counts as unaccounted for again (RFC 2018 section 8).
+    pub(super) fn forget_sacks(&mut self, now: Instant, segment: u32, state: SentState) {
+        while let Some((start, run)) = self.runs.pop_first() {
+            let packets = self.packets_of(start, run.end, segment);
+            self.sacked -= run.packets;
+            self.packets_out = self.packets_out - run.packets + packets;
+            let record = Record {
+                end: run.end,
+                segment,
+                packets,
+                sent: now,
+                state,
+                timestamp: 0,
+                is_lost: false,
+                is_repeated: false,
+                was_repeated: true,
+            };
+            self.outstanding.insert(start, record);
+        }
+        self.counted_below = self.una;
+    }
+
+    /// No loss after all: nothing counts as lost any more.
+    pub(super) fn unmark_lost(&mut self) {
+        let mut ranges = VecDeque::new();
+        for (&start, record) in &mut self.outstanding {
+            record.is_lost = false;
+            ranges.push_back(SentRange {
+                sent: record.sent,
+                start,
+                end: record.end,
+            });
+        }
+        ranges
+            .make_contiguous()
+            .sort_by_key(|range| (range.sent, range.start));
+        self.by_time = ranges;
+        self.to_repeat.clear();
+        self.lost = 0;
+        self.counted_below = self.una;
+    }
+
+    /// Segments are at most `segment` bytes from now on: records of larger ones count anew and
+    /// are lost. Returns whether there were any.
+    pub(super) fn resegment(&mut self, segment: u32) -> bool {
+        let fin_end = self.fin_end;
+        let lost_before = self.lost_total;
+        let mut at = self.una;
+        while let Some((&start, record)) = self.outstanding.range_mut(at..).next() {
+            at = record.end;
+            if record.segment <= segment || u64::from(segment) >= record.end - start {
+                record.segment = record.segment.min(segment);
+                continue;
+            }
+            let before = record.packets;
+            record.segment = segment;
+            record.packets = packets_of(start, record.end, segment, fin_end);
+            let more = record.packets - before.min(record.packets);
+            self.packets_out += more;
+            self.lost += if record.is_lost { more } else { 0 };
+            self.repeated += if record.is_repeated { more } else { 0 };
+            if !record.waits() {
+                self.mark_lost(start);
+            }
+        }
+        self.lost_total > lost_before
+    }
+
+    /// The first range that waits to be sent again: whole segments of at most `segment` bytes, at
+    /// most `packets` and `bytes` of them, at least one.
+    pub(super) fn first_to_repeat(
+        &self,
+        packets: u32,
+        bytes: u32,
+        segment: u32,
+    ) -> Option<(u64, u64)> {
+        let &start = self.to_repeat.first()?;
+        let record = self.outstanding.get(&start)?;
+        let segment = record.segment.min(segment).max(1);
+        let packets = packets.min(bytes / segment).max(1);
+        let most = u64::from(packets) * u64::from(segment);
+        // A FIN rides on the segment before it.
+        let end = match record.end - start {
+            length if self.fin_end == Some(record.end) && length == most + 1 => record.end,
+            length => start + length.min(most),
+        };
+        Some((start, end))
+    }
+
+    /// The last segment, for a tail-loss probe.
+    pub(super) fn last_segment(&self, segment: u32) -> Option<(u64, u64)> {
+        let (&start, record) = self.outstanding.last_key_value()?;
+        let segment = u64::from(record.segment.min(segment).max(1));
+        let data_end = match self.fin_end {
+            Some(end) if end == record.end => end - 1,
+            _ => record.end,
+        };
+        let before = data_end.saturating_sub(start + 1) / segment * segment;
+        Some((start + before, record.end))
+    }
+
+    fn remember(&mut self, now: Instant, start: u64, end: u64) {
+        match self.by_time.back_mut() {
+            Some(last) if last.sent == now && last.end == start => last.end = end,
+            _ => self.by_time.push_back(SentRange {
+                sent: now,
+                start,
+                end,
+            }),
+        }
+        if self.by_time.len() > 64 + 4 * self.outstanding.len() {
+            self.forget_outdated();
+        }
+    }
+
+    /// Drops the ranges of which nothing stands any more; each costs what its sending cost.
+    fn forget_outdated(&mut self) {
+        let outstanding = &self.outstanding;
+        self.by_time.retain(|range| {
+            let from = match outstanding.range(..=range.start).next_back() {
+                Some((&start, record)) if record.end > range.start => start,
+                _ => range.start,
+            };
+            outstanding
+                .range(from..range.end)
+                .any(|(_, record)| record.sent == range.sent && !record.waits())
+        });
+    }
+
+    /// Whether a lost record touches `start..end`.
+    pub(super) fn is_lost_in(&self, start: u64, end: u64) -> bool {
+        self.outstanding
+            .range(self.record_start(start)..end)
+            .any(|(_, record)| record.is_lost)
+    }
+}
+
+/// Packets of `start..end`; a FIN takes an offset and no packet of its own, unless it is alone.
+fn packets_of(start: u64, end: u64, segment: u32, fin_end: Option<u64>) -> u32 {
+    let bytes = end - start - u64::from(fin_end == Some(end));
+    let packets = bytes.div_ceil(u64::from(segment.max(1))).max(1);
+    u32::try_from(packets).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,228 @@
+//! The one timer of recovery: retransmission, tail-loss probe, or RACK's reordering window.
+//!
+//! Decides what it waits for and when it is due (Linux `tcp_rearm_rto`, `tcp_schedule_loss_probe`,
+//! `tcp_rack_reo_timeout`), and what happens then. Deadlines lie on the ticks of the host.
+
+use core::time::Duration;
+
+use base::{CongestionState, Instant};
+
+use super::prr::PrrInput;
+use super::{LossRecovery, Probe, RecoveryTimer};
+
+/// Added to waits that a peer's timer granularity may stretch (Linux `TCP_TIMEOUT_MIN_US`).
+const WAIT_MIN: Duration = Duration::from_millis(2);
+/// Wait for a probe before any round-trip time is known.
+const PROBE_WITHOUT_RTT: Duration = Duration::from_secs(1);
+/// Least time that a peer that reneged gets to take it back.
+const RENEGING_WAIT_MIN: Duration = Duration::from_millis(10);
+
+impl LossRecovery {
+    /// The deadline and what is due then; `None` where nothing is outstanding.
+    pub(crate) fn deadline(&self) -> Option<(Instant, RecoveryTimer)> {
+        self.timer.map(|(timer, at)| (at, timer))
+    }
+
+    /// The retransmission timeout expired: everything outstanding counts as lost, the window is
+    /// one packet (Linux `tcp_retransmit_timer`, `tcp_enter_loss`). Afterwards
+    /// [`Self::poll_retransmit`] has the first segment.
+    pub(crate) fn on_retransmit_timeout(&mut self, now: Instant) {
+        self.timer = None;
+        if self.board.packets_out() == 0 {
+            return;
+        }
+        self.stats.timeouts += 1;
+        self.probe.high = None;
+        self.probe.is_due = false;
+        self.holds_repetitions = false;
+        self.enter_loss(now);
+        self.forces_repetition = true;
+        self.timeouts = self.timeouts.saturating_add(1);
+        self.rtt.back_off();
+        self.arm_retransmit(now);
+    }
+
+    fn enter_loss(&mut self, now: Instant) {
+        let is_new = !matches!(
+            self.state,
+            CongestionState::Recovery | CongestionState::Loss
+        );
+        self.mark_timed_out(now);
+        let is_first_of_window = matches!(
+            self.state,
+            CongestionState::Open | CongestionState::Disorder
+        ) || self.high <= self.board.una()
+            || (self.state == CongestionState::Loss && self.timeouts == 0);
+        if is_first_of_window {
+            self.prior_ssthresh = self.current_ssthresh();
+            self.window.prior_cwnd = self.window.cwnd;
+            self.window.ssthresh = self.cc.on_congestion(&self.window, now);
+            self.undo.begin(self.board.una(), self.board.repeated());
+        }
+        self.window.cwnd = self.board.in_flight() + 1;
+        self.window.credit = 0;
+        self.cc.on_timeout(&mut self.window, now);
+        if is_new
+            && self.state != CongestionState::Cwr
+            && self.board.sacked() >= self.settings.dupack_threshold
+        {
+            // So many duplicates and still a timeout: the degree of reordering is too high.
+            self.reordering = self.reordering.min(self.settings.dupack_threshold);
+        }
+        self.is_frto = self.settings.frto && (is_new || self.timeouts > 0);
+        self.state = CongestionState::Loss;
+        self.high = self.board.next();
+        self.reduced = true;
+    }
+
+    /// Linux `tcp_timeout_mark_lost`.
+    fn mark_timed_out(&mut self, now: Instant) {
+        if !self.uses_sack() {
+            self.board.set_duplicates(0);
+        } else if self.board.is_reneged() {
+            self.stats.renegings += 1;
+            let state = self.rate.on_sent(now, false);
+            self.board.forget_sacks(now, self.mss, state);
+            self.board.mark_all_lost(|_| false);
+            return;
+        }
+        let rtt = self.rack.rtt;
+        let knows_time = self.uses_rack();
+        self.board
+            .mark_all_lost(|sent| knows_time && sent + rtt > now);
+    }
+
+    /// RACK's reordering window ended: what was overtaken and did not come is lost.
+    pub(crate) fn on_reorder_timeout(&mut self, now: Instant) {
+        self.timer = None;
+        if self.board.packets_out() == 0 {
+            return;
+        }
+        let before = (self.board.in_flight(), self.board.lost_total());
+        self.look_for_expired(now);
+        if self.board.in_flight() != before.0 && self.state != CongestionState::Recovery {
+            self.enter_recovery(now, false);
+            if !self.cc.is_in_charge() && self.settings.prr {
+                self.window.cwnd = self.prr.on_ack(&PrrInput {
+                    ssthresh: self.window.ssthresh,
+                    prior_cwnd: self.window.prior_cwnd,
+                    in_flight: self.board.in_flight(),
+                    delivered: 1,
+                    is_progress: false,
+                });
+            }
+        }
+        if self.timer.is_none() {
+            self.arm_retransmit_for_head(now);
+        }
+    }
+
+    /// A tail-loss probe is due (Linux `tcp_send_loss_probe`). What the connection then sends
+    /// counts as the probe.
+    pub(crate) fn on_probe_timeout(&mut self, now: Instant) -> Probe {
+        self.timer = None;
+        self.arm_retransmit_for_head(now);
+        if self.probe.high.is_some() {
+            return Probe::None;
+        }
+        let Some((start, end)) = self.board.last_segment(self.mss) else {
+            return Probe::None;
+        };
+        self.probe.is_due = true;
+        Probe::NewOr { start, end }
+    }
+
+    /// The probe left: the full timeout begins anew.
+    pub(super) fn on_probe_sent(&mut self, now: Instant, is_repeat: bool) {
+        self.probe.is_due = false;
+        self.probe.high = Some(self.board.next());
+        self.probe.is_repeat = is_repeat;
+        self.stats.tlps += 1;
+        self.timer = None;
+        self.arm_retransmit(now);
+    }
+
+    /// An ACK moved on (Linux `tcp_set_xmit_timer`).
+    pub(super) fn set_timer(&mut self, now: Instant) {
+        if self.schedule_probe(now, true) {
+            return;
+        }
+        match self.timer {
+            // The time since the last segment left counts: these timers took its place.
+            Some((RecoveryTimer::Reorder | RecoveryTimer::LossProbe, _)) => {
+                self.arm_retransmit_for_head(now);
+            }
+            Some((RecoveryTimer::Retransmit, _)) | None => self.arm_retransmit(now),
+        }
+    }
+
+    /// The whole timeout from now on.
+    pub(super) fn arm_retransmit(&mut self, now: Instant) {
+        self.timer = (self.board.packets_out() > 0).then(|| {
+            (
+                RecoveryTimer::Retransmit,
+                self.tick.expiry(now, self.rtt.rto()),
+            )
+        });
+    }
+
+    /// The timeout from the time on at which the first unacknowledged segment left.
+    fn arm_retransmit_for_head(&mut self, now: Instant) {
+        let left = self.timeout_left(now).max(Duration::from_micros(1));
+        self.timer = (self.board.packets_out() > 0)
+            .then(|| (RecoveryTimer::Retransmit, self.tick.expiry(now, left)));
+    }
+
+    /// Linux `tcp_rto_delta_us`.
+    fn timeout_left(&self, now: Instant) -> Duration {
+        match self.board.head_sent() {
+            Some(sent) => (sent + self.rtt.rto()).since(now),
+            None => self.rtt.rto(),
+        }
+    }
+
+    pub(super) fn arm_reorder(&mut self, now: Instant, wait: Duration) {
+        let wait = wait + WAIT_MIN;
+        self.timer = Some((RecoveryTimer::Reorder, self.tick.expiry(now, wait)));
+    }
+
+    /// RACK waits for its timer, which an ACK does not put off.
+    pub(super) fn is_waiting_for_order(&self) -> bool {
+        matches!(self.timer, Some((RecoveryTimer::Reorder, _)))
+    }
+
+    /// The first byte that the peer misses is one that it had SACKed: soon a timeout tests
+    /// whether it means it (Linux `tcp_check_sack_reneging`).
+    pub(super) fn arm_for_reneging(&mut self, now: Instant) {
+        let wait = (self.rtt.srtt().unwrap_or_default() / 2).max(RENEGING_WAIT_MIN);
+        self.timer = Some((RecoveryTimer::Retransmit, self.tick.expiry(now, wait)));
+    }
+
+    /// Arms a tail-loss probe where one is allowed (Linux `tcp_schedule_loss_probe`, rule 11.3).
+    /// `is_ack`: an ACK came, so that the timeout counts from now.
+    pub(super) fn schedule_probe(&mut self, now: Instant, is_ack: bool) -> bool {
+        let is_calm = matches!(self.state, CongestionState::Open | CongestionState::Cwr);
+        let is_wanted = self.settings.tail_loss_probe && self.uses_rack() && is_calm;
+        if !is_wanted || self.board.packets_out() == 0 {
+            return false;
+        }
+        let wait = match self.rtt.srtt() {
+            // A lone packet's ACK may be delayed.
+            Some(srtt) if self.board.packets_out() == 1 => srtt * 2 + self.rtt.rto_min(),
+            Some(srtt) => srtt * 2 + WAIT_MIN,
+            None => PROBE_WITHOUT_RTT,
+        };
+        let bound = if is_ack {
+            self.rtt.rto()
+        } else {
+            self.timeout_left(now)
+        };
+        let wait = if bound.is_zero() {
+            wait
+        } else {
+            wait.min(bound)
+        };
+        self.timer = Some((RecoveryTimer::LossProbe, self.tick.expiry(now, wait)));
+        true
+    }
+}

@@ -1,0 +1,246 @@
+//! Whether the last reduction was wrong.
+//!
+//! Remembers what a recovery sent again. It was superfluous when the ACKs that end it echo a time
+//! before the first repetition (Eifel, RFC 3522), or when every repetition was reported as a
+//! duplicate (D-SACK, RFC 3708). Linux `tcp_may_undo`, `tcp_packet_delayed`.
+//!
+//! A timeout is tested by new data besides (F-RTO, RFC 5682; Linux `tcp_process_loss`).
+
+use base::CongestionState;
+
+use super::LossRecovery;
+use super::ack::Pass;
+
+/// What is remembered of the present recovery.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Undo {
+    /// What was acknowledged when the recovery began; `None`: nothing to undo.
+    pub(super) marker: Option<u64>,
+    /// Repetitions not reported as duplicates yet; `None`: nothing was repeated.
+    pending: Option<u32>,
+    /// Our timestamp in the first repetition.
+    first_repetition: Option<u32>,
+}
+
+impl Undo {
+    /// A recovery begins at `una` with `repeated` repetitions in flight already.
+    pub(super) fn begin(&mut self, una: u64, repeated: u32) {
+        self.marker = Some(una);
+        self.pending = (repeated > 0).then_some(repeated);
+    }
+
+    /// There is nothing to undo any more.
+    pub(super) fn end(&mut self) {
+        self.marker = None;
+    }
+
+    /// Nothing that was repeated is outstanding.
+    pub(super) fn forget_repetitions(&mut self) {
+        self.first_repetition = None;
+    }
+
+    pub(super) fn on_repeat(&mut self, packets: u32, timestamp: u32) {
+        self.first_repetition.get_or_insert(timestamp);
+        self.pending = Some(self.pending.unwrap_or(0).saturating_add(packets));
+    }
+
+    /// `packets` of the data up to `end` arrived twice.
+    pub(super) fn on_duplicate(&mut self, end: u64, packets: u32) {
+        if self.marker.is_some_and(|marker| end > marker)
+            && let Some(pending) = &mut self.pending
+        {
+            *pending = pending.saturating_sub(packets);
+        }
+    }
+
+    /// Every repetition was superfluous.
+    pub(super) fn is_all_duplicate(&self) -> bool {
+        self.marker.is_some() && self.pending == Some(0)
+    }
+
+    /// Whether the ACK that moved on answers a packet that had only been late. `echo`: the
+    /// timestamp that it echoes; `is_certain`: that nothing was repeated is known for sure.
+    pub(super) fn was_late(&self, echo: Option<u32>, is_certain: bool) -> bool {
+        match self.first_repetition {
+            Some(first) => echo.is_some_and(|echo| is_before(echo, first)),
+            None => is_certain,
+        }
+    }
+}
+
+impl LossRecovery {
+    /// Linux `tcp_may_undo`.
+    fn may_undo(&self, echo: Option<u32>) -> bool {
+        self.settings.undo
+            && self.undo.marker.is_some()
+            && (self.undo.is_all_duplicate() || self.was_late(echo))
+    }
+
+    /// Linux `tcp_packet_delayed`.
+    fn was_late(&self, echo: Option<u32>) -> bool {
+        // Without SACK the mark of the first repetition may have been cleared at `high`.
+        let is_certain = self.uses_sack() || self.board.una() < self.high;
+        self.undo
+            .was_late(echo.filter(|_| self.timestamps), is_certain)
+    }
+
+    /// Linux `tcp_undo_cwnd_reduction`.
+    pub(super) fn undo_reduction(&mut self, unmark: bool) {
+        if unmark {
+            self.board.unmark_lost();
+        }
+        if self.prior_ssthresh > 0 {
+            self.window.cwnd = self.cc.undo(&self.window).min(self.window.clamp).max(1);
+            self.window.ssthresh = self.window.ssthresh.max(self.prior_ssthresh);
+        }
+        self.undo.end();
+        self.rack.is_advanced = true;
+        self.stats.undos += 1;
+    }
+
+    /// Everything below `high` is acknowledged (Linux `tcp_try_undo_recovery`). True: without
+    /// SACK the state stays until something above it is, so that late duplicates start nothing
+    /// (RFC 6582 section 5).
+    pub(super) fn try_undo_recovery(&mut self, echo: Option<u32>) -> bool {
+        if self.may_undo(echo) {
+            self.undo_reduction(false);
+        }
+        if self.stays_without_sack() {
+            return true;
+        }
+        self.state = CongestionState::Open;
+        false
+    }
+
+    /// Linux `tcp_is_non_sack_preventing_reopen`.
+    fn stays_without_sack(&mut self) -> bool {
+        let stays = !self.uses_sack() && self.board.una() == self.high;
+        if stays && !self.board.is_any_repeated() {
+            self.undo.forget_repetitions();
+        }
+        stays
+    }
+
+    /// A partial ACK in Recovery (Linux `tcp_try_undo_partial`). True: nothing more is marked.
+    pub(super) fn try_undo_partial(&mut self, pass: &Pass) -> bool {
+        let may_undo = self.settings.undo && self.undo.marker.is_some();
+        if !may_undo || !self.was_late(pass.echo) {
+            return false;
+        }
+        // The hole was filled by the original: the order was wrong, nothing was lost.
+        self.on_reordering(pass.prior_una);
+        if self.board.repeated() > 0 {
+            return true;
+        }
+        if !self.board.is_any_repeated() {
+            self.undo.forget_repetitions();
+        }
+        self.undo_reduction(true);
+        self.keep_open();
+        false
+    }
+
+    /// All repetitions were duplicates (Linux `tcp_try_undo_dsack`).
+    pub(super) fn try_undo_dsack(&mut self) -> bool {
+        if !self.settings.undo || !self.undo.is_all_duplicate() {
+            return false;
+        }
+        self.rack.on_undo();
+        self.undo_reduction(false);
+        true
+    }
+
+    /// Linux `tcp_try_undo_loss`.
+    fn try_undo_loss(&mut self, echo: Option<u32>, by_frto: bool) -> bool {
+        if !by_frto && !self.may_undo(echo) {
+            return false;
+        }
+        self.undo_reduction(true);
+        self.stats.spurious_timeouts += 1;
+        self.timeouts = 0;
+        self.is_frto = false;
+        if !self.stays_without_sack() && (by_frto || self.uses_sack()) {
+            self.state = CongestionState::Open;
+        }
+        true
+    }
+
+    /// An ACK in Loss (Linux `tcp_process_loss`).
+    pub(super) fn process_loss(&mut self, pass: &Pass) {
+        let is_recovered = self.board.una() >= self.high;
+        if pass.is_progress && self.try_undo_loss(pass.echo, false) {
+            return;
+        }
+        if self.is_frto && self.test_timeout(pass, is_recovered) {
+            return;
+        }
+        if is_recovered {
+            self.try_undo_recovery(pass.echo);
+            return;
+        }
+        if self.uses_sack() {
+            return;
+        }
+        // Duplicates below `high` are echoes of what was sent twice; above it they count.
+        if self.board.next() > self.high && pass.duplicates > 0 {
+            self.add_duplicates(pass);
+        } else if pass.is_progress {
+            self.board.set_duplicates(0);
+        }
+    }
+
+    /// F-RTO (RFC 5682 section 2.1 and 3.1). True: the ACK needs no more treatment.
+    fn test_timeout(&mut self, pass: &Pass, is_recovered: bool) -> bool {
+        // Step 3b: what was sent once only arrived, so not everything was lost.
+        if pass.original_arrived && self.try_undo_loss(pass.echo, true) {
+            return true;
+        }
+        if self.board.next() > self.high {
+            // Step 3a: the new data arrived, and the hole is still there.
+            self.is_frto &= !(pass.has_sacked || pass.duplicates > 0);
+        } else if pass.is_progress && !is_recovered {
+            // Step 2b: new data instead of repetitions, if there is any.
+            self.high = self.board.next();
+            self.is_frto = pass.has_new_data;
+            self.holds_repetitions = pass.has_new_data;
+            return pass.has_new_data;
+        }
+        false
+    }
+}
+
+/// Whether timestamp `a` is older than `b` (RFC 7323 section 5.2).
+pub(super) fn is_before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn duplicates_of_all_repetitions_prove_it_wrong() {
+        let mut undo = Undo::default();
+        undo.begin(100, 0);
+        assert!(!undo.is_all_duplicate(), "nothing was repeated");
+        undo.on_repeat(2, 7);
+        undo.on_duplicate(200, 1);
+        undo.on_duplicate(90, 1);
+        assert!(
+            !undo.is_all_duplicate(),
+            "the second one is of an older time"
+        );
+        undo.on_duplicate(300, 1);
+        assert!(undo.is_all_duplicate());
+    }
+
+    #[test]
+    fn an_older_echo_proves_it_wrong() {
+        let mut undo = Undo::default();
+        undo.begin(100, 0);
+        assert!(undo.was_late(None, true));
+        undo.on_repeat(1, 5);
+        assert!(undo.was_late(Some(4), true) && undo.was_late(Some(u32::MAX), true));
+        assert!(!undo.was_late(Some(5), true) && !undo.was_late(None, true));
+    }
+}

@@ -1,0 +1,273 @@
+//! When the congestion window changes without an ACK: idle times, unused windows, local drops.
+//!
+//! Rules 12.2, 12.6, 12.7 and 6.9; RFC 5681 section 4.1, RFC 2861, RFC 7661; Linux
+//! `tcp_cwnd_validate`, `tcp_slow_start_after_idle_check`, `tcp_update_pacing_rate`.
+
+use core::time::Duration;
+
+use base::settings::Validation;
+use base::{CongestionState, Instant, Rate};
+
+use super::LossRecovery;
+
+/// How long a window that is not used stays as it is (RFC 7661 section 4.4.3).
+const UNVALIDATED_MAX: Duration = Duration::from_secs(300);
+/// Least time over which the used window is measured (RFC 7661 section 4.2).
+const MEASUREMENT_MIN: Duration = Duration::from_secs(1);
+
+/// How much of the window is used.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Usage {
+    /// The round ends when this is acknowledged.
+    round_end: u64,
+    /// Most packets out since the window was last the limit.
+    used: u32,
+    /// When it was last the limit, or last reduced for not being so.
+    limited_at: Instant,
+    /// The idle time since this sending was dealt with.
+    restarted_for: Option<Instant>,
+    pipe: Pipe,
+}
+
+/// RFC 7661's pipeACK: most packets acknowledged in one round-trip time, of late.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pipe {
+    round_began: Instant,
+    acked: u32,
+    /// Most of this measurement period and of the one before; none before the first round.
+    most: Option<[u32; 2]>,
+    period_began: Instant,
+    /// When the window stopped being used.
+    unvalidated_since: Option<Instant>,
+}
+
+impl Usage {
+    pub(super) fn reset(&mut self, now: Instant) {
+        *self = Self {
+            limited_at: now,
+            ..Self::default()
+        };
+        self.pipe.round_began = now;
+        self.pipe.period_began = now;
+    }
+
+    /// `acked` packets were acknowledged.
+    pub(super) fn on_ack(&mut self, now: Instant, acked: u32, srtt: Option<Duration>) {
+        let pipe = &mut self.pipe;
+        pipe.acked = pipe.acked.saturating_add(acked);
+        let Some(srtt) = srtt else { return };
+        if now.since(pipe.round_began) < srtt {
+            return;
+        }
+        let [current, before] = pipe.most.unwrap_or_default();
+        pipe.most = Some([current.max(pipe.acked), before]);
+        pipe.acked = 0;
+        pipe.round_began = now;
+        if now.since(pipe.period_began) >= (srtt * 3).max(MEASUREMENT_MIN) {
+            pipe.most = pipe.most.map(|[current, _]| [0, current]);
+            pipe.period_began = now;
+        }
+    }
+
+    /// The used window, where it is less than half of `cwnd` (RFC 7661 section 4.3).
+    pub(super) fn unvalidated(&self, cwnd: u32) -> Option<u32> {
+        let [current, before] = self.pipe.most?;
+        let used = current.max(before);
+        (used < cwnd / 2).then_some(used)
+    }
+}
+
+impl LossRecovery {
+    /// Data is about to leave. After an idle time longer than the timeout the window shrinks,
+    /// once per idle time (rule 12.6).
+    pub(crate) fn before_transmit(&mut self, now: Instant) {
+        if self.board.packets_out() > 0 || self.usage.restarted_for == self.last_sent {
+            return;
+        }
+        let Some(last_sent) = self.last_sent else {
+            return;
+        };
+        self.usage.restarted_for = Some(last_sent);
+        let idle = now.since(last_sent);
+        let rto = self.rtt.rto();
+        let is_wanted = self.congestion.slow_start_after_idle && self.cc.wants_validation();
+        if is_wanted && idle > rto {
+            self.restart(now, idle, rto);
+        }
+        self.cc.on_restart(&mut self.window, now, idle);
+    }
+
+    /// Linux `tcp_cwnd_restart`.
+    fn restart(&mut self, now: Instant, idle: Duration, rto: Duration) {
+        let least = self.initial_window().min(self.window.cwnd);
+        self.window.ssthresh = self.current_ssthresh();
+        let mut left = idle.saturating_sub(rto);
+        while !left.is_zero() && self.window.cwnd > least {
+            self.window.cwnd >>= 1;
+            left = left.saturating_sub(rto);
+        }
+        self.window.cwnd = self.window.cwnd.max(least);
+        self.usage.limited_at = now;
+        self.usage.used = 0;
+        self.stats.restarts += 1;
+    }
+
+    /// A round of sending is over. `is_window_limited`: there was more to send and the congestion
+    /// window forbade it; `writer_waits`: a writer waits for room in the send buffer.
+    pub(crate) fn after_transmit(
+        &mut self,
+        now: Instant,
+        is_window_limited: bool,
+        writer_waits: bool,
+    ) {
+        let out = self.board.packets_out();
+        let is_limited = is_window_limited || self.board.in_flight() >= self.window.cwnd;
+        let is_new_round = self.board.una() >= self.usage.round_end;
+        if is_new_round
+            || is_limited
+            || (!self.window.is_limited && out > self.window.max_packets_out)
+        {
+            self.window.is_limited = is_limited;
+            self.window.max_packets_out = out;
+            self.usage.round_end = self.board.next();
+        }
+        match self.congestion.validation {
+            Validation::Off => self.window.is_limited = true,
+            Validation::Linux => self.validate(now, out, writer_waits),
+            Validation::Rfc7661 => self.validate_by_pipe(now),
+        }
+    }
+
+    /// Rule 12.7 (Linux `tcp_cwnd_application_limited`).
+    fn validate(&mut self, now: Instant, out: u32, writer_waits: bool) {
+        if self.window.may_grow() {
+            self.usage.used = 0;
+            self.usage.limited_at = now;
+            return;
+        }
+        self.usage.used = self.usage.used.max(out);
+        // Linux has one switch for this and for idle times.
+        let is_wanted = self.congestion.slow_start_after_idle && self.cc.wants_validation();
+        if !is_wanted || now.since(self.usage.limited_at) < self.rtt.rto() {
+            return;
+        }
+        if self.state == CongestionState::Open && !writer_waits {
+            let used = self.usage.used.max(self.initial_window());
+            if used < self.window.cwnd {
+                self.window.ssthresh = self.current_ssthresh();
+                self.window.cwnd = u32::midpoint(self.window.cwnd, used);
+            }
+            self.usage.used = 0;
+        }
+        self.usage.limited_at = now;
+    }
+
+    /// RFC 7661 sections 4.3 and 4.4.3: an unused window does not grow, and shrinks after long.
+    fn validate_by_pipe(&mut self, now: Instant) {
+        let unvalidated = self.usage.unvalidated(self.window.cwnd);
+        self.window.is_limited = unvalidated.is_none();
+        if unvalidated.is_none() {
+            self.usage.pipe.unvalidated_since = None;
+            return;
+        }
+        let since = *self.usage.pipe.unvalidated_since.get_or_insert(now);
+        if now.since(since) < UNVALIDATED_MAX || !self.cc.wants_validation() {
+            return;
+        }
+        let cwnd = self.window.cwnd;
+        self.window.ssthresh = self.window.ssthresh.max(cwnd / 4 * 3);
+        self.window.cwnd = (cwnd / 2).max(self.initial_window().min(cwnd));
+        self.usage.pipe.unvalidated_since = Some(now);
+    }
+
+    /// The application has nothing more to send, and nothing waits in the local queue: rate
+    /// samples say so until this is delivered (Linux `tcp_rate_check_app_limited`).
+    pub(crate) fn mark_app_limited(&mut self) {
+        let in_flight = self.board.in_flight();
+        if in_flight < self.window.cwnd && self.board.lost() <= self.board.repeated() {
+            self.rate.mark_app_limited(in_flight);
+        }
+    }
+
+    /// The local queue refused a packet, which counts as not sent (rule 6.9).
+    pub(crate) fn on_local_drop(&mut self, now: Instant) {
+        let before = self.state;
+        self.enter_cwr(now);
+        self.stats.local_reductions += u64::from(before != self.state);
+    }
+
+    /// The path takes segments of `mss` bytes only: larger ones in flight are lost, which is no
+    /// sign of congestion (Linux `tcp_simple_retransmit`). The window keeps its packets, so that
+    /// it holds fewer bytes. Larger segments change nothing in flight.
+    pub(crate) fn on_mtu_change(&mut self, now: Instant, mss: u32) {
+        let is_smaller = mss < self.mss;
+        self.set_mss(mss);
+        if is_smaller && self.board.resegment(self.mss) {
+            self.repeat_without_reduction();
+            self.arm_retransmit(now);
+        }
+    }
+
+    /// `start..end` was an MTU probe and is lost, which is no sign of congestion: a recovery that
+    /// began with it is taken back.
+    pub(crate) fn on_mtu_probe_lost(&mut self, start: u64, end: u64) {
+        if self.state == CongestionState::Recovery && self.undo.marker == Some(start) {
+            self.undo_reduction(false);
+        }
+        let start = start.max(self.board.una());
+        if start < end {
+            self.board.mark_all_in(start, end);
+            self.repeat_without_reduction();
+        }
+    }
+
+    fn repeat_without_reduction(&mut self) {
+        if !self.uses_sack() {
+            self.limit_duplicates(0);
+        }
+        if self.state != CongestionState::Loss {
+            self.high = self.board.next();
+            self.window.ssthresh = self.current_ssthresh();
+            self.prior_ssthresh = 0;
+            self.undo.end();
+            self.is_frto = false;
+            self.state = CongestionState::Loss;
+        }
+        self.forces_repetition = true;
+    }
+
+    /// The rate at which packets are spread, or would be (rule 6.8).
+    pub(crate) fn pacing_rate(&self) -> Rate {
+        self.cc
+            .pacing_rate()
+            .map_or(self.pacing_rate, |rate| self.bounded(rate))
+    }
+
+    /// Whether packets of this connection are spread at that rate.
+    pub(crate) fn is_paced(&self) -> bool {
+        self.congestion.pacing
+            || self.congestion.pacing_rate_max.is_some()
+            || self.cc.pacing_rate().is_some()
+    }
+
+    /// Linux `tcp_update_pacing_rate`.
+    pub(super) fn update_pacing_rate(&mut self) {
+        let window = &self.window;
+        let percent = match window.cwnd < window.ssthresh / 2 {
+            true => self.congestion.pacing_ss_percent,
+            false => self.congestion.pacing_ca_percent,
+        };
+        let packets = u64::from(window.cwnd.max(self.board.packets_out()));
+        let bytes = u128::from(packets * u64::from(self.mss)) * u128::from(percent) / 100;
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        // Before the first sample Linux divides by one microsecond.
+        let srtt = self.rtt.srtt().unwrap_or(Duration::from_micros(1));
+        self.pacing_rate = self.bounded(Rate::of(bytes, srtt));
+    }
+
+    fn bounded(&self, rate: Rate) -> Rate {
+        self.congestion
+            .pacing_rate_max
+            .map_or(rate, |max| rate.min(max))
+    }
+}

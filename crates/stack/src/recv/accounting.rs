@@ -1,0 +1,248 @@
+//! What received data costs: the size of the receive buffer, what each packet charges to it, and
+//! how memory becomes window.
+//!
+//! Decides from the settings of the receive memory and the segment size. When the buffer grows is
+//! the business of `autotune`.
+
+use base::settings::{Accounting, RecvMemory};
+
+/// Least size of a buffer that an application asked for (Linux `SOCK_MIN_RCVBUF`).
+const TRUESIZE_BUFFER_MIN: u32 = 2304;
+/// Descriptor and shared information of a packet in Linux: what a packet takes beside its data.
+const DESCRIPTOR_BYTES: u32 = 576;
+/// What the smallest packet takes: descriptor and one cache line.
+const TRUESIZE_MIN: u32 = DESCRIPTOR_BYTES + 64;
+/// Window of memory before a full segment was measured (Linux `TCP_DEFAULT_SCALING_RATIO`).
+const RATIO_INITIAL: u32 = 128;
+/// Window is memory.
+const RATIO_ONE: u32 = 256;
+
+/// The receive buffer.
+#[derive(Clone, Debug)]
+pub(super) struct Buffer {
+    settings: RecvMemory,
+    bytes: u32,
+    is_locked: bool,
+    /// Memory of data that waits to be read.
+    in_order: u32,
+    /// Memory of data behind a gap.
+    out_of_order: u32,
+    /// Window over memory in 1/256.
+    ratio: u32,
+    /// Memory of a full segment beyond its payload.
+    segment_overhead: u32,
+}
+
+impl Buffer {
+    pub(super) fn new(settings: &RecvMemory) -> Self {
+        let mut buffer = Self {
+            settings: settings.clone(),
+            bytes: 0,
+            is_locked: false,
+            in_order: 0,
+            out_of_order: 0,
+            ratio: match settings.accounting {
+                Accounting::Truesize { .. } => RATIO_INITIAL,
+                Accounting::Payload | Accounting::Buffers { .. } => RATIO_ONE,
+            },
+            segment_overhead: 0,
+        };
+        buffer.resize();
+        buffer
+    }
+
+    /// Takes new settings; the size changes where the application asks for another.
+    pub(super) fn configure(&mut self, settings: &RecvMemory, is_established: bool) {
+        let resizes = self.settings.buffer.fixed != settings.buffer.fixed || !is_established;
+        let recounts = self.settings.accounting != settings.accounting;
+        self.settings = settings.clone();
+        if recounts {
+            self.ratio = match settings.accounting {
+                Accounting::Truesize { .. } => RATIO_INITIAL,
+                Accounting::Payload | Accounting::Buffers { .. } => RATIO_ONE,
+            };
+        }
+        if resizes {
+            self.resize();
+        }
+    }
+
+    /// The size that the settings give, without what automatic sizing added unless it goes on.
+    fn resize(&mut self) {
+        let size = &self.settings.buffer;
+        self.is_locked = size.fixed.is_some();
+        self.bytes = match (size.fixed, self.settings.accounting) {
+            // Linux sock_setsockopt doubles the request, as half is thought to be overhead.
+            (Some(asked), Accounting::Truesize { .. }) => asked
+                .min(size.request_max)
+                .saturating_mul(2)
+                .max(TRUESIZE_BUFFER_MIN),
+            (Some(asked), _) => asked.min(size.request_max).max(size.min),
+            (None, _) => self.bytes.max(size.initial),
+        };
+        if let Accounting::Buffers { payload_bytes } = self.settings.accounting {
+            let buffer = payload_bytes.max(1);
+            self.bytes = (self.bytes / buffer).max(1) * buffer;
+        }
+    }
+
+    /// Payload of a full segment, from which the overhead follows.
+    pub(super) fn set_segment(&mut self, mss: u32) {
+        self.segment_overhead = match self.settings.accounting {
+            Accounting::Truesize { ratio } => {
+                let whole = u64::from(mss) * 256 / u64::from(ratio.max(1));
+                (whole as u32).saturating_sub(mss)
+            }
+            Accounting::Payload | Accounting::Buffers { .. } => 0,
+        };
+    }
+
+    /// Memory of a packet of `segments` with `payload` bytes in all.
+    pub(super) fn charge_of(&self, payload: u32, segments: u32) -> u32 {
+        match self.settings.accounting {
+            Accounting::Payload => payload,
+            Accounting::Truesize { .. } => self
+                .segment_overhead
+                .saturating_mul(segments)
+                .saturating_add(payload)
+                .max(TRUESIZE_MIN),
+            Accounting::Buffers { payload_bytes } => {
+                let buffer = payload_bytes.max(1);
+                buffer.saturating_mul(segments.max(payload.div_ceil(buffer)))
+            }
+        }
+    }
+
+    /// Memory after `payload` bytes that were charged `charged` have been copied together.
+    pub(super) fn charge_of_copy(&self, payload: u32, charged: u32) -> u32 {
+        match self.settings.accounting {
+            Accounting::Truesize { .. } => payload.saturating_add(DESCRIPTOR_BYTES).min(charged),
+            Accounting::Payload | Accounting::Buffers { .. } => charged,
+        }
+    }
+
+    /// Measures the ratio on a packet (Linux `tcp_measure_rcv_mss`); whether it changed.
+    pub(super) fn measure(&mut self, payload: u32, charge: u32) -> bool {
+        if !self.is_truesize() {
+            return false;
+        }
+        let ratio = u64::from(payload) * 256 / u64::from(charge.max(1));
+        let ratio = (ratio as u32).clamp(1, 255);
+        let changed = ratio != self.ratio;
+        self.ratio = ratio;
+        changed
+    }
+
+    /// Window that `space` bytes of memory give (Linux `tcp_win_from_space`).
+    pub(super) fn window_of(&self, space: u32) -> u32 {
+        ((u64::from(space) * u64::from(self.ratio)) >> 8) as u32
+    }
+
+    /// Memory that a window needs (Linux `tcp_space_from_win`).
+    pub(super) fn space_of(&self, window: u64) -> u64 {
+        (window << 8) / u64::from(self.ratio)
+    }
+
+    /// The whole buffer as window.
+    pub(super) fn full(&self) -> u32 {
+        self.window_of(self.bytes)
+    }
+
+    /// The free part of it as window. Memory behind a gap counts where memory is what counts; BSD
+    /// and `NetBurner` keep it beside the buffer.
+    pub(super) fn free(&self) -> u32 {
+        self.window_of(self.bytes.saturating_sub(self.counted()))
+    }
+
+    fn counted(&self) -> u32 {
+        if self.is_truesize() {
+            self.in_order.saturating_add(self.out_of_order)
+        } else {
+            self.in_order
+        }
+    }
+
+    /// Whether a packet of `charge` may be added in order. Linux and BSD overshoot by one packet,
+    /// whole buffers are there or not.
+    pub(super) fn fits(&self, charge: u32) -> bool {
+        match self.settings.accounting {
+            Accounting::Buffers { .. } => self.counted().saturating_add(charge) <= self.bytes,
+            Accounting::Payload | Accounting::Truesize { .. } => self.counted() <= self.bytes,
+        }
+    }
+
+    /// Whether a packet of `charge` may be added behind a gap, where `kept` bytes of payload are.
+    pub(super) fn fits_out_of_order(&self, charge: u32, payload: u32, kept: u64) -> bool {
+        match (self.settings.accounting, self.settings.out_of_order_budget) {
+            (Accounting::Truesize { .. }, budget) => {
+                budget.is_none_or(|budget| kept + u64::from(payload) <= budget.into())
+                    && self.fits(charge)
+            }
+            (Accounting::Payload | Accounting::Buffers { .. }, budget) => {
+                self.out_of_order.saturating_add(charge) <= budget.unwrap_or(self.bytes)
+            }
+        }
+    }
+
+    pub(super) fn add_in_order(&mut self, charge: u32) {
+        self.in_order = self.in_order.saturating_add(charge);
+    }
+
+    pub(super) fn set_out_of_order(&mut self, charge: u32) {
+        self.out_of_order = charge;
+    }
+
+    pub(super) fn set_in_order(&mut self, charge: u32) {
+        self.in_order = charge;
+    }
+
+    /// Grows to `bytes`, at most to the maximum; whether it did.
+    pub(super) fn grow_to(&mut self, bytes: u64) -> bool {
+        let bytes = bytes.min(self.settings.buffer.max.into()) as u32;
+        let grows = bytes > self.bytes;
+        if grows {
+            self.bytes = bytes;
+        }
+        grows
+    }
+
+    /// Whether memory is counted as Linux does, with a window that follows measurements.
+    pub(super) const fn is_truesize(&self) -> bool {
+        matches!(self.settings.accounting, Accounting::Truesize { .. })
+    }
+
+    pub(super) const fn is_locked(&self) -> bool {
+        self.is_locked
+    }
+
+    pub(super) const fn bytes(&self) -> u32 {
+        self.bytes
+    }
+
+    /// Memory in use, in order and behind gaps.
+    pub(super) const fn charged(&self) -> u32 {
+        self.in_order.saturating_add(self.out_of_order)
+    }
+
+    pub(super) const fn settings(&self) -> &RecvMemory {
+        &self.settings
+    }
+
+    /// Packets that either queue may hold whatever they are charged: a peer that sends single bytes
+    /// costs no more than a few times the buffer.
+    pub(super) const fn packets_max(&self) -> usize {
+        (self.bytes / 256) as usize + 32
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_for_test(&mut self, bytes: u32, ratio: u32, in_order: u32) {
+        self.bytes = bytes;
+        self.ratio = ratio;
+        self.in_order = in_order;
+    }
+
+    #[cfg(test)]
+    pub(super) const fn ratio(&self) -> u32 {
+        self.ratio
+    }
+}

@@ -1,0 +1,399 @@
+//! Puts received data in order.
+//!
+//! Data in order waits in one queue of slices, data behind a gap in ranges by offset. Nothing is
+//! copied except by [`Assembler::collapse`]. What may be kept at all is decided by the caller.
+
+use alloc::collections::{BTreeMap, VecDeque};
+
+use bytes::{Bytes, BytesMut};
+use smallvec::SmallVec;
+
+use crate::packet::Payload;
+
+/// Most bytes that one copy of small packets gets, about a page.
+const COPY_BYTES_MAX: u32 = 3776;
+/// Ranges that are remembered for SACK blocks, as many as fit into the options.
+const RECENT_MAX: usize = 4;
+
+/// A received packet, or what is left of it.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub(super) start: u64,
+    pub(super) payload: Payload,
+    /// Memory that it is charged; released when the last byte is read.
+    pub(super) charge: u32,
+    /// Segments that it came in.
+    pub(super) segments: u32,
+}
+
+impl Held {
+    fn end(&self) -> u64 {
+        self.start + u64::from(self.payload.len())
+    }
+
+    /// Drops what lies in front of `offset`.
+    fn trim_front(&mut self, offset: u64) {
+        if offset > self.start {
+            self.payload.advance((offset - self.start) as u32);
+            self.start = offset;
+        }
+    }
+}
+
+/// Data without a gap that waits behind one.
+#[derive(Debug, Default)]
+struct Range {
+    end: u64,
+    held: VecDeque<Held>,
+}
+
+/// Received data in order and out of order.
+#[derive(Debug)]
+pub(super) struct Assembler {
+    /// The next byte that is missing.
+    next: u64,
+    /// The next byte that is to be read.
+    read: u64,
+    ready: VecDeque<Held>,
+    ready_charge: u32,
+    /// By start; ranges neither overlap nor touch, and all start behind `next`.
+    ranges: BTreeMap<u64, Range>,
+    range_charge: u32,
+    range_bytes: u64,
+    range_packets: usize,
+    segments: u32,
+    /// Packets taken since the last collapse.
+    uncollapsed: usize,
+    /// An offset in each of the ranges that changed last, the latest first.
+    recent: SmallVec<[u64; RECENT_MAX]>,
+}
+
+impl Assembler {
+    /// Nothing received; the first byte has offset 1.
+    pub(super) fn new() -> Self {
+        Self {
+            next: 1,
+            read: 1,
+            ready: VecDeque::new(),
+            ready_charge: 0,
+            ranges: BTreeMap::new(),
+            range_charge: 0,
+            range_bytes: 0,
+            range_packets: 0,
+            segments: 0,
+            uncollapsed: 0,
+            recent: SmallVec::new(),
+        }
+    }
+
+    /// Appends the data that was expected next.
+    pub(super) fn append(&mut self, held: Held) {
+        debug_assert_eq!(held.start, self.next, "not the next byte");
+        self.next = held.end();
+        self.ready_charge = self.ready_charge.saturating_add(held.charge);
+        self.segments += held.segments;
+        self.uncollapsed += 1;
+        self.ready.push_back(held);
+    }
+
+    /// Keeps data behind a gap; returns the first stretch of it that was there already.
+    pub(super) fn insert(&mut self, mut held: Held) -> Option<(u64, u64)> {
+        debug_assert!(held.start > self.next, "no gap in front");
+        let (start, end) = (held.start, held.end());
+        let mut duplicate = None;
+        let mut range = Range::default();
+        let mut range_start = start;
+        if let Some((&before, found)) = self.ranges.range(..=start).next_back()
+            && found.end >= start
+        {
+            if found.end > start {
+                duplicate = Some((start, found.end.min(end)));
+            }
+            if found.end >= end {
+                self.note_recent(before, found.end, start);
+                return duplicate;
+            }
+            held.trim_front(found.end);
+            range_start = before;
+            range = self.ranges.remove(&before).expect("just found");
+        }
+        while let Some((&after, _)) = self.ranges.range(range_start..=end).next() {
+            let behind = self.ranges.remove(&after).expect("just found");
+            if after < end {
+                duplicate = duplicate.or(Some((after, behind.end.min(end))));
+            }
+            let rest = cut_behind(&mut held, after, behind.end);
+            self.keep(&mut range, held);
+            join(&mut range, behind);
+            held = rest;
+            if held.payload.is_empty() {
+                break;
+            }
+        }
+        if !held.payload.is_empty() {
+            self.keep(&mut range, held);
+        }
+        self.note_recent(range_start, range.end, start);
+        self.ranges.insert(range_start, range);
+        duplicate
+    }
+
+    /// Adds a piece to the end of a range.
+    fn keep(&mut self, range: &mut Range, held: Held) {
+        if held.payload.is_empty() {
+            return;
+        }
+        range.end = held.end();
+        self.range_charge = self.range_charge.saturating_add(held.charge);
+        self.range_bytes += u64::from(held.payload.len());
+        self.range_packets += 1;
+        self.segments += held.segments;
+        self.uncollapsed += 1;
+        range.held.push_back(held);
+    }
+
+    /// Takes a packet of a range out of the books.
+    fn forget(&mut self, held: &Held) {
+        self.range_charge -= held.charge;
+        self.range_bytes -= u64::from(held.payload.len());
+        self.range_packets -= 1;
+        self.segments -= held.segments;
+    }
+
+    fn note_recent(&mut self, start: u64, end: u64, offset: u64) {
+        self.recent.retain(|other| !(start..end).contains(other));
+        self.recent.truncate(RECENT_MAX - 1);
+        self.recent.insert(0, offset);
+    }
+
+    /// Moves the ranges that are in order now; returns the first stretch that was there twice.
+    pub(super) fn join_ranges(&mut self) -> Option<(u64, u64)> {
+        let mut duplicate = None;
+        while let Some(entry) = self.ranges.first_entry()
+            && *entry.key() <= self.next
+        {
+            let (start, range) = entry.remove_entry();
+            if start < self.next {
+                duplicate = duplicate.or(Some((start, self.next.min(range.end))));
+            }
+            for mut held in range.held {
+                self.forget(&held);
+                if held.end() > self.next {
+                    held.trim_front(self.next);
+                    self.append(held);
+                }
+            }
+        }
+        let next = self.next;
+        self.recent.retain(|offset| *offset >= next);
+        duplicate
+    }
+
+    /// Takes up to `max` bytes out of the first packet that waits to be read.
+    pub(super) fn pop(&mut self, max: u32) -> Option<Payload> {
+        let first = self.ready.front_mut()?;
+        if first.payload.len() > max {
+            let rest = first.payload.split_off(max);
+            first.start += u64::from(max);
+            self.read += u64::from(max);
+            return Some(core::mem::replace(&mut first.payload, rest));
+        }
+        let held = self.ready.pop_front().expect("just seen");
+        self.ready_charge -= held.charge;
+        self.segments -= held.segments;
+        self.read += u64::from(held.payload.len());
+        Some(held.payload)
+    }
+
+    /// Drops packets behind gaps, from the highest down to `above`, until `is_enough` of the memory
+    /// that is left (Linux `tcp_prune_ofo_queue`); returns how many.
+    pub(super) fn prune(&mut self, above: u64, is_enough: impl Fn(u32) -> bool) -> u64 {
+        let mut dropped = 0;
+        while let Some(mut last) = self.ranges.last_entry() {
+            if is_enough(self.range_charge) {
+                break;
+            }
+            let range = last.get_mut();
+            let highest = range.held.back().map_or(0, |held| held.start);
+            if highest <= above {
+                break;
+            }
+            let held = range.held.pop_back().expect("ranges are never empty");
+            range.end = held.start;
+            if range.held.is_empty() {
+                last.remove();
+            }
+            self.forget(&held);
+            dropped += 1;
+        }
+        if dropped > 0 {
+            // What was promised is forgotten, so nothing is promised any more (RFC 2018 section 8).
+            self.recent.clear();
+        }
+        dropped
+    }
+
+    /// Copies small neighbours together; `charge_of` says what a copy of so many bytes, charged so
+    /// much before, is charged. Returns how many packets fewer there are.
+    pub(super) fn collapse(&mut self, charge_of: impl Fn(u32, u32) -> u32) -> u64 {
+        let before = self.packets();
+        self.uncollapsed = 0;
+        collapse_queue(&mut self.ready, &charge_of);
+        self.ready_charge = self.ready.iter().map(|held| held.charge).sum();
+        for range in self.ranges.values_mut() {
+            collapse_queue(&mut range.held, &charge_of);
+        }
+        let ranges = self.ranges.values();
+        self.range_packets = ranges.clone().map(|range| range.held.len()).sum();
+        self.range_charge = ranges
+            .flat_map(|range| range.held.iter().map(|held| held.charge))
+            .sum();
+        (before - self.packets()) as u64
+    }
+
+    /// The ranges behind gaps as blocks, the one that changed last first (RFC 2018 section 4).
+    pub(super) fn blocks(&self, max: usize) -> SmallVec<[(u64, u64); 4]> {
+        self.recent
+            .iter()
+            .filter_map(|offset| self.range_around(*offset))
+            .take(max)
+            .collect()
+    }
+
+    /// The range in which `offset` lies.
+    pub(super) fn range_around(&self, offset: u64) -> Option<(u64, u64)> {
+        let (&start, range) = self.ranges.range(..=offset).next_back()?;
+        (offset < range.end).then_some((start, range.end))
+    }
+
+    pub(super) const fn next(&self) -> u64 {
+        self.next
+    }
+
+    pub(super) const fn read(&self) -> u64 {
+        self.read
+    }
+
+    pub(super) const fn unread(&self) -> u64 {
+        self.next - self.read
+    }
+
+    pub(super) fn has_gap(&self) -> bool {
+        !self.ranges.is_empty()
+    }
+
+    /// Bytes from the next missing one to the end of what is kept.
+    pub(super) fn span(&self) -> u64 {
+        self.ranges
+            .last_key_value()
+            .map_or(0, |(_, range)| range.end.saturating_sub(self.next))
+    }
+
+    pub(super) const fn ready_charge(&self) -> u32 {
+        self.ready_charge
+    }
+
+    pub(super) const fn range_charge(&self) -> u32 {
+        self.range_charge
+    }
+
+    pub(super) const fn range_bytes(&self) -> u64 {
+        self.range_bytes
+    }
+
+    fn packets(&self) -> usize {
+        self.ready.len() + self.range_packets
+    }
+
+    /// Packets that wait to be read.
+    pub(super) fn ready_packets(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Packets behind gaps.
+    pub(super) const fn range_packets(&self) -> usize {
+        self.range_packets
+    }
+
+    /// Whether enough came since the last collapse to pay for another: a full buffer must not
+    /// cost a pass over all packets for each that arrives.
+    pub(super) fn is_collapse_worthwhile(&self) -> bool {
+        self.uncollapsed > self.packets() / 8
+    }
+
+    pub(super) const fn segments(&self) -> u32 {
+        self.segments
+    }
+}
+
+/// Leaves in `held` what lies in front of `from`; returns what lies behind `to`.
+fn cut_behind(held: &mut Held, from: u64, to: u64) -> Held {
+    let mut rest = Held {
+        start: from,
+        payload: held.payload.split_off((from - held.start) as u32),
+        charge: 0,
+        segments: 0,
+    };
+    let inside = (to - from).min(u64::from(rest.payload.len()));
+    rest.trim_front(from + inside);
+    if held.payload.is_empty() {
+        // Nothing stays in front: the packet is charged to what lies behind.
+        rest.charge = core::mem::take(&mut held.charge);
+        rest.segments = core::mem::take(&mut held.segments);
+    }
+    rest
+}
+
+/// Appends `behind` to `range`; the shorter one moves.
+fn join(range: &mut Range, mut behind: Range) {
+    range.end = behind.end;
+    if range.held.len() >= behind.held.len() {
+        range.held.append(&mut behind.held);
+    } else {
+        while let Some(held) = range.held.pop_back() {
+            behind.held.push_front(held);
+        }
+        range.held = behind.held;
+    }
+}
+
+fn collapse_queue(queue: &mut VecDeque<Held>, charge_of: &impl Fn(u32, u32) -> u32) {
+    let mut copied = VecDeque::new();
+    let mut group: SmallVec<[Held; 8]> = SmallVec::new();
+    let mut group_bytes = 0;
+    for held in queue.drain(..) {
+        let bytes = held.payload.len();
+        if group_bytes + bytes > COPY_BYTES_MAX {
+            copied.extend(copy_together(&mut group, group_bytes, charge_of));
+            group_bytes = 0;
+        }
+        group_bytes += bytes;
+        group.push(held);
+    }
+    copied.extend(copy_together(&mut group, group_bytes, charge_of));
+    *queue = copied;
+}
+
+fn copy_together(
+    group: &mut SmallVec<[Held; 8]>,
+    bytes: u32,
+    charge_of: &impl Fn(u32, u32) -> u32,
+) -> Option<Held> {
+    if group.len() <= 1 {
+        return group.pop();
+    }
+    let mut copy = BytesMut::with_capacity(bytes as usize);
+    for chunk in group.iter().flat_map(|held| held.payload.chunks()) {
+        copy.extend_from_slice(chunk);
+    }
+    let copy: Bytes = copy.freeze();
+    let charged = group.iter().map(|held| held.charge).sum();
+    let whole = Held {
+        start: group[0].start,
+        payload: Payload::from(copy),
+        charge: charge_of(bytes, charged),
+        segments: group.iter().map(|held| held.segments).sum(),
+    };
+    group.clear();
+    Some(whole)
+}

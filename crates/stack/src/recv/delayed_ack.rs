@@ -1,0 +1,451 @@
+//! When received data is acknowledged.
+//!
+//! One state machine for all stacks, with the differences as data ([`Acks`]): how much data is
+//! acknowledged at once, quick ACKs at the start, request-and-response mode, a timer that follows
+//! the sender's pace or is fixed, and the merging of duplicate ACKs. It decides from the data that
+//! arrived and the time; whether the window opens is told by the caller.
+
+use core::time::Duration;
+
+use base::Instant;
+use base::settings::{AckEvery, Acks, SackCompression, SocketSettings};
+
+use super::{AckWanted, Env, RecvStats};
+use crate::tick::TickClock;
+
+/// Duplicate ACKs that are never merged, as the sender counts them (Linux
+/// `TCP_FASTRETRANS_THRESH`).
+const DUPLICATES_UNMERGED: u32 = 3;
+
+/// A running timer of a delayed ACK.
+#[derive(Clone, Copy, Debug)]
+struct Timer {
+    /// When it was meant to end, in whole ticks.
+    nominal: Instant,
+    /// When it fires.
+    fires: Instant,
+}
+
+/// Merging of duplicate ACKs (rule 8.3.3; Linux `__tcp_ack_snd_check`).
+#[derive(Clone, Copy, Debug, Default)]
+struct Compression {
+    until: Option<Instant>,
+    /// Duplicate ACKs that were not sent since the last one.
+    merged: u32,
+    /// Duplicate ACKs sent for the byte at `hole`.
+    sent: u32,
+    hole: u64,
+}
+
+/// What the decision about one segment looks at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Situation {
+    /// More than the allowed data is unacknowledged, and the ACK would move the window.
+    pub(super) is_due: bool,
+    /// Something is kept behind a gap.
+    pub(super) has_gap: bool,
+    /// SACK was agreed.
+    pub(super) has_sack: bool,
+    /// The next missing byte.
+    pub(super) next: u64,
+    /// The receiver's own estimate of the round-trip time.
+    pub(super) rtt: Option<Duration>,
+}
+
+/// State of the acknowledgments of one connection.
+#[derive(Clone, Debug)]
+pub(super) struct DelayedAck {
+    rules: Acks,
+    tick: TickClock,
+    /// Longest delay: the settings', and below the least retransmission timeout.
+    delay_max: Duration,
+    /// Something is unacknowledged.
+    is_scheduled: bool,
+    /// An ACK is to leave at once.
+    is_now: bool,
+    /// An ACK is to leave with the next decision (a hole was filled, memory ran out).
+    is_urgent: bool,
+    is_pushed: bool,
+    is_pushed_twice: bool,
+    timer: Option<Timer>,
+    quick: u32,
+    pingpong: u32,
+    /// The delay that follows the pace of data (Linux `ato`).
+    delay: Duration,
+    /// When data arrived last.
+    last_data: Option<Instant>,
+    /// Data segments since the last ACK.
+    packets: u32,
+    compression: Compression,
+}
+
+impl DelayedAck {
+    pub(super) fn new(settings: &SocketSettings, tick: TickClock) -> Self {
+        let mut acks = Self {
+            rules: settings.acks.clone(),
+            tick,
+            delay_max: Duration::ZERO,
+            is_scheduled: false,
+            is_now: false,
+            is_urgent: false,
+            is_pushed: false,
+            is_pushed_twice: false,
+            timer: None,
+            quick: 0,
+            pingpong: 0,
+            delay: settings.acks.delay,
+            last_data: None,
+            packets: 0,
+            compression: Compression::default(),
+        };
+        acks.configure(settings);
+        acks
+    }
+
+    /// Takes new settings; they act from the next segment on.
+    pub(super) fn configure(&mut self, settings: &SocketSettings) {
+        self.rules = settings.acks.clone();
+        self.delay_max = if self.is_fixed() {
+            self.rules.delay_max
+        } else {
+            // An ACK that waits as long as the peer's least timeout would cause it (rule 8.1).
+            let below = self.tick.round_up(settings.recovery.rto_min);
+            self.rules
+                .delay_max
+                .min(below.saturating_sub(self.tick.tick()))
+        };
+        if self.last_data.is_none() || self.is_fixed() {
+            self.delay = self.rules.delay;
+        }
+    }
+
+    fn is_fixed(&self) -> bool {
+        self.rules.delay_min == self.rules.delay_max
+    }
+
+    /// Data arrived in order (rule 8.2; Linux `tcp_event_data_recv`). `first_quick`: how many full
+    /// segments half the window holds.
+    pub(super) fn on_data(&mut self, now: Instant, segments: u32, first_quick: u32, env: &Env) {
+        self.is_scheduled = true;
+        self.packets = self.packets.saturating_add(segments);
+        match self.last_data.replace(now) {
+            None => {
+                self.refill_quick(first_quick, self.rules.quick_max);
+                self.delay = self.rules.delay;
+            }
+            Some(before) => self.follow_pace(now, before, first_quick, env),
+        }
+    }
+
+    fn follow_pace(&mut self, now: Instant, before: Instant, first_quick: u32, env: &Env) {
+        let half = self.rules.delay_min / 2;
+        if now.since(before) + self.tick.tick() <= half && self.delay == self.rules.delay_min {
+            return;
+        }
+        let gap = self.edge(now).since(self.edge(before));
+        if gap > env.rto {
+            self.refill_quick(first_quick, self.rules.quick_max);
+        } else if self.is_fixed() {
+            // A fixed timer does not follow.
+        } else if gap <= half {
+            self.delay = self.whole_ticks(self.delay / 2) + self.whole_ticks(half);
+        } else if gap < self.delay {
+            let delay = self.whole_ticks(self.delay / 2) + gap;
+            self.delay = delay.min(env.rto).min(self.pace_max());
+        }
+    }
+
+    /// Bound of the delay while it follows the pace; the timer has its own.
+    fn pace_max(&self) -> Duration {
+        self.rules.delay_max.max(self.rules.delay)
+    }
+
+    /// What the length of a segment says about its end (rule 8.1).
+    pub(super) fn on_pushed(&mut self, is_short: bool) {
+        self.is_pushed_twice |= is_short && self.is_pushed;
+        self.is_pushed = true;
+    }
+
+    /// An ACK is owed for something else than data in order.
+    pub(super) fn schedule(&mut self) {
+        self.is_scheduled = true;
+    }
+
+    /// The next decision is to acknowledge.
+    pub(super) fn set_urgent(&mut self) {
+        self.is_scheduled = true;
+        self.is_urgent = true;
+    }
+
+    /// An ACK leaves whatever the rules say.
+    pub(super) fn force(&mut self) {
+        self.is_scheduled = true;
+        self.is_now = true;
+    }
+
+    /// The peer sends no more: it hardly waits for an ACK alone, where anybody answers at all.
+    pub(super) fn on_fin(&mut self) {
+        if self.rules.pingpong_threshold > 0 {
+            self.is_scheduled = true;
+            self.pingpong = self.rules.pingpong_threshold;
+        } else {
+            self.set_urgent();
+        }
+    }
+
+    /// Whether so much unacknowledged data is acknowledged at once.
+    pub(super) fn is_much(&self, unacknowledged: u64, segment: u32) -> bool {
+        match self.rules.every {
+            AckEvery::MoreThanSegments(count) => {
+                unacknowledged > u64::from(count) * u64::from(segment)
+            }
+            AckEvery::Packets(count) => self.packets >= count.max(1),
+        }
+    }
+
+    /// Whether [`DelayedAck::is_much`] also needs a window that moves: Linux does not acknowledge
+    /// data that nobody has read if that opens nothing.
+    pub(super) const fn needs_moving_window(&self) -> bool {
+        matches!(self.rules.every, AckEvery::MoreThanSegments(_))
+    }
+
+    /// Decides about an ACK after a segment (rule 8.3; Linux `__tcp_ack_snd_check`).
+    pub(super) fn decide(&mut self, now: Instant, situation: &Situation, env: &Env) {
+        if !self.is_scheduled {
+            return;
+        }
+        let is_quick = self.quick > 0 && !self.is_pingpong();
+        if situation.is_due
+            || is_quick
+            || self.is_urgent
+            || self.rules.always_quick
+            || self.rules.delay.is_zero()
+        {
+            self.is_now = true;
+        } else if !situation.has_gap {
+            self.start_timer(now, env);
+        } else {
+            match self.rules.compress {
+                Some(rule) if situation.has_sack => self.compress(now, rule, situation, env),
+                _ => self.is_now = true,
+            }
+        }
+    }
+
+    fn compress(&mut self, now: Instant, rule: SackCompression, at: &Situation, env: &Env) {
+        let compression = &mut self.compression;
+        if compression.hole != at.next {
+            compression.hole = at.next;
+            compression.sent = 0;
+        }
+        if compression.merged >= rule.count_max {
+            self.is_now = true;
+        } else if compression.sent < DUPLICATES_UNMERGED {
+            compression.sent += 1;
+            self.is_now = true;
+        } else {
+            compression.merged += 1;
+            if compression.until.is_none() {
+                let own = at.rtt.unwrap_or(Duration::ZERO);
+                let rtt = own.min(env.srtt.unwrap_or(Duration::MAX));
+                let delay = rule.delay_max.min(rtt * rule.rtt_percent / 100);
+                compression.until = Some(now + delay);
+            }
+        }
+    }
+
+    /// Starts or keeps the timer (rule 8.4; Linux `tcp_send_delayed_ack`).
+    fn start_timer(&mut self, now: Instant, env: &Env) {
+        if !self.rules.timer_tick.is_zero() {
+            if self.timer.is_none() {
+                let fires = self.coarse_expiry(now);
+                self.timer = Some(Timer {
+                    nominal: fires,
+                    fires,
+                });
+            }
+            return;
+        }
+        let mut delay = self.delay;
+        if delay > self.rules.delay_min
+            && let Some(srtt) = env.srtt
+        {
+            delay = delay.min(self.tick.round_up(srtt).max(self.rules.delay_min));
+        }
+        let delay = self.tick.round_up(delay.min(self.delay_max));
+        let edge = self.edge(now);
+        if let Some(timer) = self.timer {
+            // It would end soon anyway; and it is never moved to a later time.
+            if !self.is_fixed() && timer.nominal <= edge + self.whole_ticks(delay / 4) {
+                self.is_now = true;
+                return;
+            }
+            if timer.nominal <= edge + delay {
+                return;
+            }
+        }
+        self.timer = Some(Timer {
+            nominal: edge + delay,
+            fires: self.tick.expiry(now, delay),
+        });
+    }
+
+    /// A timer that counts ticks of its own: it fires at the n-th tick from now (BSD's fast
+    /// timer, Microsoft's `TcpDelAckTicks`).
+    fn coarse_expiry(&self, now: Instant) -> Instant {
+        let tick = (self.rules.timer_tick.as_nanos() as u64).max(1);
+        let count = (self.rules.delay.as_nanos() as u64).div_ceil(tick).max(1);
+        let passed = now.as_nanos() / tick;
+        Instant::from_nanos((passed.saturating_add(count)).saturating_mul(tick))
+    }
+
+    /// When the next ACK leaves by itself.
+    pub(super) fn wanted(&self) -> AckWanted {
+        if self.is_now {
+            return AckWanted::Now;
+        }
+        match (self.timer.map(|timer| timer.fires), self.compression.until) {
+            (Some(timer), Some(merged)) => AckWanted::At(timer.min(merged)),
+            (Some(at), None) | (None, Some(at)) => AckWanted::At(at),
+            (None, None) => AckWanted::No,
+        }
+    }
+
+    /// The time of [`DelayedAck::wanted`] has come (rule 8.4; Linux `tcp_delack_timer_handler`).
+    pub(super) fn on_timeout(&mut self, now: Instant, env: &Env, stats: &mut RecvStats) {
+        if self.compression.until.is_some_and(|until| until <= now) {
+            self.is_now = true;
+        }
+        if self.timer.is_some_and(|timer| timer.fires <= now) {
+            self.timer = None;
+            self.is_now = true;
+            stats.delayed_acks += 1;
+            if self.is_pingpong() {
+                self.pingpong = 0;
+                self.delay = self.rules.delay;
+            } else if !self.is_fixed() {
+                self.delay = (2 * self.delay).min(env.rto).min(self.pace_max());
+            }
+        }
+    }
+
+    /// A segment left, and with it the ACK (rule 8.6; Linux `tcp_event_ack_sent`,
+    /// `tcp_event_data_sent`).
+    pub(super) fn on_segment_sent(&mut self, now: Instant, has_data: bool, stats: &mut RecvStats) {
+        let merged = core::mem::take(&mut self.compression.merged);
+        self.compression.until = None;
+        // The one that left stands for itself.
+        stats.compressed_acks += u64::from(merged.saturating_sub(1));
+        if self.is_scheduled && self.quick > 0 {
+            self.quick -= 1;
+            stats.quick_acks += 1;
+            if self.quick == 0 {
+                self.delay = self.rules.delay;
+            }
+        }
+        if has_data
+            && self.rules.pingpong_threshold > 0
+            && let Some(last) = self.last_data
+            && self.edge(now).since(self.edge(last)) < self.delay
+        {
+            self.pingpong = self.pingpong.saturating_add(1);
+        }
+        self.is_scheduled = false;
+        self.is_now = false;
+        self.is_urgent = false;
+        self.is_pushed = false;
+        self.is_pushed_twice = false;
+        self.timer = None;
+        self.packets = 0;
+    }
+
+    /// A read left the buffer empty or not (rule 8.5); whether that alone is reason for an ACK.
+    pub(super) fn is_due_at_read(&self, is_much: bool, is_empty: bool) -> bool {
+        self.rules.on_read
+            && self.is_scheduled
+            && (is_much
+                || (is_empty && (self.is_pushed_twice || (self.is_pushed && !self.is_pingpong()))))
+    }
+
+    /// Quick ACKs again (rule 8.7; Linux `tcp_enter_quickack_mode`).
+    pub(super) fn enter_quick(&mut self, first_quick: u32, max: u32) {
+        self.refill_quick(first_quick, max.min(self.rules.quick_max));
+        self.pingpong = 0;
+        self.delay = self.rules.delay;
+    }
+
+    fn refill_quick(&mut self, first_quick: u32, max: u32) {
+        self.quick = self.quick.max(first_quick.min(max));
+    }
+
+    /// The window opened: at least one ACK tells it at once (rule 3.3).
+    pub(super) fn on_window_grown(&mut self) {
+        if self.rules.quick_max > 0 {
+            self.quick |= 1;
+        }
+    }
+
+    /// Memory is short: ACKs need not hurry.
+    pub(super) const fn clear_quick(&mut self) {
+        self.quick = 0;
+    }
+
+    /// Enters or leaves request-and-response mode (rule 8.7).
+    pub(super) const fn set_pingpong(&mut self, is_on: bool) {
+        self.pingpong = if is_on {
+            self.rules.pingpong_threshold
+        } else {
+            0
+        };
+    }
+
+    pub(super) const fn is_pingpong(&self) -> bool {
+        self.rules.pingpong_threshold > 0 && self.pingpong >= self.rules.pingpong_threshold
+    }
+
+    /// Waits for data to ride on, at most `delay` (rule 8.8).
+    pub(super) fn delay_by(&mut self, now: Instant, delay: Duration) {
+        self.is_scheduled = true;
+        self.timer = Some(Timer {
+            nominal: self.edge(now) + delay,
+            fires: self.tick.expiry(now, delay),
+        });
+    }
+
+    pub(super) const fn is_scheduled(&self) -> bool {
+        self.is_scheduled
+    }
+
+    pub(super) const fn rules(&self) -> &Acks {
+        &self.rules
+    }
+
+    /// The tick that follows, by which kernels count time.
+    fn edge(&self, at: Instant) -> Instant {
+        if self.tick.tick().is_zero() {
+            at
+        } else {
+            self.tick.expiry(at, Duration::ZERO)
+        }
+    }
+
+    /// `duration` in whole ticks, rounded down.
+    fn whole_ticks(&self, duration: Duration) -> Duration {
+        let tick = self.tick.tick().as_nanos() as u64;
+        if tick == 0 {
+            return duration;
+        }
+        let nanos = duration.as_nanos() as u64;
+        Duration::from_nanos(nanos - nanos % tick)
+    }
+
+    #[cfg(test)]
+    pub(super) const fn quick(&self) -> u32 {
+        self.quick
+    }
+
+    #[cfg(test)]
+    pub(super) const fn delay(&self) -> Duration {
+        self.delay
+    }
+}

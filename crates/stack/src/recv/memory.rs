@@ -1,0 +1,129 @@
+//! What happens when the receive buffer is full, and how settings change on a living connection.
+//!
+//! The order of remedies is Linux's (rule 3.5); where memory is not what counts, only the last one
+//! is left: the segment is dropped.
+
+use base::Instant;
+use base::settings::SocketSettings;
+
+use super::{DataInput, DropReason, Receiver, RecvMemoryState, RecvStats};
+
+impl Receiver {
+    /// Whether data in order can be taken, after making room where that is allowed (Linux
+    /// `tcp_data_queue`, `tcp_try_rmem_schedule`).
+    pub(super) fn make_room(&mut self, data: &DataInput) -> Result<(), DropReason> {
+        if self.current_window() == 0 {
+            return Err(DropReason::ZeroWindow);
+        }
+        let segments = data.payload.len().div_ceil(data.segment_bytes.max(1));
+        let charge = self.buffer.charge_of(data.payload.len(), segments);
+        if self.queue.ready_packets() >= self.buffer.packets_max() {
+            // Single bytes cost more memory than they are charged.
+            self.collapse();
+        }
+        // The byte that everything waits for is never dropped while nothing can be read.
+        if self.buffer.fits(charge) || self.queue.unread() == 0 || self.prune(data.start, charge) {
+            return Ok(());
+        }
+        self.is_out_of_memory = true;
+        Err(DropReason::BufferFull)
+    }
+
+    /// The same for data behind a gap.
+    pub(super) fn make_room_out_of_order(&mut self, data: &DataInput, charge: u32) -> bool {
+        if self.queue.range_packets() >= self.buffer.packets_max() {
+            return false;
+        }
+        let bytes = data.payload.len();
+        let fits = |receiver: &Self| {
+            receiver
+                .buffer
+                .fits_out_of_order(charge, bytes, receiver.queue.range_bytes())
+        };
+        fits(self) || (self.prune(data.start, charge) && fits(self))
+    }
+
+    /// Linux `tcp_prune_queue`; whether a packet of `charge` at `start` fits now.
+    fn prune(&mut self, start: u64, charge: u32) -> bool {
+        if !self.buffer.is_truesize() {
+            return false;
+        }
+        self.stats.pruned += 1;
+        let charged = self.buffer.charged();
+        if charged >= self.buffer.bytes() {
+            self.acks.clear_quick();
+            if !self.buffer.is_locked() {
+                self.buffer.grow_to(charged.into());
+            }
+            if charged > self.buffer.bytes() {
+                self.window.shrink_threshold();
+            }
+        }
+        if self.buffer.fits(charge) {
+            return true;
+        }
+        if self.queue.is_collapse_worthwhile() {
+            self.collapse();
+        }
+        if self.buffer.fits(charge) {
+            return true;
+        }
+        let (limit, in_order) = (self.buffer.bytes(), self.queue.ready_charge());
+        // In steps of an eighth of the buffer, so that not every packet has to prune.
+        let goal = self.queue.range_charge().saturating_sub(limit / 8);
+        self.stats.out_of_order_pruned += self.queue.prune(start, |left| {
+            left <= goal && in_order.saturating_add(left) <= limit
+        });
+        self.buffer.set_out_of_order(self.queue.range_charge());
+        self.buffer.fits(charge)
+    }
+
+    fn collapse(&mut self) {
+        let buffer = &self.buffer;
+        let fewer = self
+            .queue
+            .collapse(|payload, charged| buffer.charge_of_copy(payload, charged));
+        self.stats.collapsed += fewer;
+        self.buffer.set_in_order(self.queue.ready_charge());
+        self.buffer.set_out_of_order(self.queue.range_charge());
+    }
+
+    /// Takes new settings. What only acts in the handshake is ignored after it.
+    pub(crate) fn configure(&mut self, _now: Instant, settings: &SocketSettings) {
+        self.buffer.configure(&settings.recv, self.is_established);
+        if self.is_established {
+            self.buffer.set_segment(self.window.mss());
+            self.window.follow_settings(&self.buffer);
+        }
+        self.window.set_clamp_asked(settings.options.window_clamp);
+        self.autotune.set_rule(settings.recv.buffer.rule);
+        self.acks.configure(settings);
+        self.settings = settings.clone();
+    }
+
+    /// State of memory and window.
+    pub(crate) fn memory(&self) -> RecvMemoryState {
+        RecvMemoryState {
+            rmem_bytes: self.buffer.charged(),
+            rcvbuf_bytes: self.buffer.bytes(),
+            window_clamp: self.window.clamp(),
+            rcv_ssthresh: self.window.threshold(),
+            rcv_mss: self.window.segment(),
+            space: self.autotune.space(),
+            rtt: self.autotune.rtt(),
+            locked: self.buffer.is_locked(),
+        }
+    }
+
+    /// Whole buffers of `buffer_bytes` that received data occupies: at least one per segment.
+    pub(crate) fn buffers_held(&self, buffer_bytes: u32) -> u32 {
+        let bytes = self.queue.unread() + self.queue.range_bytes();
+        let buffers = bytes.div_ceil(u64::from(buffer_bytes.max(1)));
+        self.queue.segments().max(buffers as u32)
+    }
+
+    /// The counters.
+    pub(crate) const fn stats(&self) -> &RecvStats {
+        &self.stats
+    }
+}

@@ -1,0 +1,373 @@
+//! The window that is offered: how large at first, how it grows inside the buffer, and what goes
+//! into the next packet.
+//!
+//! Decides from the buffer ([`Buffer`]) and the segments seen. Where the buffer counts memory as
+//! Linux does, the window follows Linux (`rcv_ssthresh`, rounding up); elsewhere it is the free
+//! space (BSD, `NetBurner`), with the avoidance of silly windows of RFC 9293 section 3.8.6.2.2.
+
+use base::settings::Options;
+
+use super::accounting::Buffer;
+
+/// Largest window without scaling.
+const FIELD_MAX: u32 = 65_535;
+/// Largest shift (RFC 7323 section 2.3).
+const SCALE_MAX: u32 = 14;
+/// Least size of a peer's segments that is believed (Linux `TCP_MIN_MSS`).
+const SEGMENT_MIN: u32 = 88;
+/// Largest first guess of a peer's segments (Linux `TCP_MSS_DEFAULT`).
+const SEGMENT_GUESS: u32 = 536;
+/// Payload from which on a packet opens the window (Linux `tcp_event_data_recv`).
+const GROWING_BYTES: u32 = 128;
+
+/// What a segment's length tells about an ACK (Linux `tcp_measure_rcv_mss`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Measured {
+    /// Larger segments than before: the ratio of window and memory may be measured on it.
+    pub(super) is_new_size: bool,
+    /// The end of a write, as far as one can tell.
+    pub(super) is_pushed: bool,
+    /// It is shorter than a full segment.
+    pub(super) is_short: bool,
+}
+
+/// A window to offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Selected {
+    pub(super) bytes: u32,
+    /// Less than half of it is free: ACKs need not hurry (Linux `__tcp_select_window`).
+    pub(super) is_tight: bool,
+}
+
+/// The receive window.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    scale: u8,
+    /// Most that is ever offered.
+    clamp: u32,
+    /// The bound that was asked for (`TCP_WINDOW_CLAMP`).
+    clamp_asked: u32,
+    /// How far the window has grown inside the buffer (`rcv_ssthresh`).
+    threshold: u32,
+    /// Payload of a segment with agreed options (`advmss`).
+    mss: u32,
+    /// Guess of the peer's segment size (`rcv_mss`).
+    segment: u32,
+    /// Length of the last short segment; 0 where it says nothing.
+    short_before: u32,
+    /// What was offered last, and the offset it counts from.
+    offered: u32,
+    offered_at: u64,
+    /// The farthest right edge ever offered.
+    edge: u64,
+    /// The first window, before the header field limits it.
+    first: u32,
+    /// Nothing is offered until the application accepts the connection.
+    is_held: bool,
+}
+
+impl Window {
+    pub(super) fn new(options: &Options) -> Self {
+        Self {
+            scale: 0,
+            clamp: 0,
+            clamp_asked: options.window_clamp.unwrap_or(u32::MAX),
+            threshold: 0,
+            mss: 0,
+            segment: SEGMENT_MIN,
+            short_before: 0,
+            offered: 0,
+            offered_at: 1,
+            edge: 1,
+            first: 0,
+            is_held: false,
+        }
+    }
+
+    /// The first window and the shift (rule 3.2; Linux `tcp_select_initial_window`).
+    pub(super) fn select_first(&mut self, mss: u32, buffer: &Buffer, options: &Options) -> u32 {
+        let full = buffer.full();
+        let size = &buffer.settings().buffer;
+        let clamp = match options.window_clamp {
+            Some(asked) => asked,
+            None => FIELD_MAX << SCALE_MAX,
+        };
+        let clamp = if buffer.is_locked() {
+            clamp.min(full)
+        } else {
+            clamp
+        };
+        let mut space = full.min(clamp);
+        if buffer.is_truesize() && space > mss && mss > 0 {
+            space -= space % mss;
+        }
+        self.scale = if options.window_scaling {
+            let largest = space.max(size.max).max(size.request_max).min(clamp);
+            largest.max(1).ilog2().saturating_sub(15).min(SCALE_MAX) as u8
+        } else {
+            0
+        };
+        if let Some(segments) = options.initial_window_segments {
+            space = space.min(segments.saturating_mul(mss));
+        }
+        self.mss = mss;
+        self.clamp = clamp.min(FIELD_MAX << self.scale);
+        self.threshold = space;
+        self.first = space;
+        // A window in a SYN is not scaled (RFC 7323 section 2.2).
+        self.offered = if self.is_held {
+            0
+        } else {
+            space.min(FIELD_MAX)
+        };
+        self.offered_at = 1;
+        self.edge = 1 + u64::from(self.offered);
+        self.offered
+    }
+
+    /// The handshake is done (Linux `tcp_init_buffer_space`, `tcp_initialize_rcv_mss`).
+    pub(super) fn establish(&mut self, is_scaled: bool, mss: u32, send_mss: u32, buffer: &Buffer) {
+        self.mss = mss;
+        if !is_scaled {
+            self.scale = 0;
+        }
+        self.clamp = self.clamp.min(FIELD_MAX << self.scale);
+        let full = buffer.full();
+        if buffer.is_truesize() {
+            self.clamp = self.clamp.min(full);
+            if self.clamp > 2 * mss && self.clamp.saturating_add(mss) > full {
+                self.clamp = (2 * mss).max(full.saturating_sub(mss));
+            }
+        }
+        self.threshold = self.threshold.min(self.clamp);
+        self.segment = mss
+            .min(send_mss)
+            .min(self.first / 2)
+            .clamp(SEGMENT_MIN, SEGMENT_GUESS);
+    }
+
+    /// Another bound is asked for.
+    pub(super) fn set_clamp_asked(&mut self, clamp: Option<u32>) {
+        self.clamp_asked = clamp.unwrap_or(u32::MAX);
+    }
+
+    /// The buffer or its ratio changed: the whole of it may be offered.
+    pub(super) fn follow_buffer(&mut self, buffer: &Buffer) {
+        self.clamp = buffer.full().min(FIELD_MAX << self.scale);
+    }
+
+    /// Settings changed. Where memory counts, the clamp stays as Linux leaves it until the buffer
+    /// grows by itself; elsewhere the free space is what is offered.
+    pub(super) fn follow_settings(&mut self, buffer: &Buffer) {
+        if !buffer.is_truesize() {
+            self.clamp = FIELD_MAX << self.scale;
+        }
+    }
+
+    /// Learns from a segment's length (rule 8.1; Linux `tcp_measure_rcv_mss`). A short one is
+    /// believed to be a whole one when the next has the same length.
+    pub(super) fn measure(&mut self, length: u32, is_pushed: bool) -> Measured {
+        let short_before = core::mem::take(&mut self.short_before);
+        if length >= self.segment {
+            let is_new_size = length != self.segment;
+            self.segment = length.min(self.mss).max(1);
+            return Measured {
+                is_new_size,
+                is_pushed,
+                is_short: false,
+            };
+        }
+        if length >= SEGMENT_GUESS || (length >= SEGMENT_MIN && !is_pushed) {
+            self.short_before = length;
+            if length == short_before {
+                self.segment = length;
+                return Measured::default();
+            }
+        }
+        Measured {
+            is_new_size: false,
+            is_pushed: true,
+            is_short: true,
+        }
+    }
+
+    /// Grows inside the buffer with a packet (rule 3.3; Linux `tcp_grow_window`); whether it did.
+    pub(super) fn grow(&mut self, payload: u32, charge: u32, buffer: &Buffer) -> bool {
+        if payload < GROWING_BYTES || !buffer.is_truesize() {
+            return false;
+        }
+        let room = self.clamp.min(buffer.free()).saturating_sub(self.threshold);
+        if room == 0 {
+            return false;
+        }
+        let window = buffer.window_of(charge);
+        let increment = if window <= payload {
+            2 * self.mss
+        } else {
+            self.small_packet_increment(payload, window, buffer)
+        };
+        if increment == 0 {
+            return false;
+        }
+        self.threshold += room.min(increment.max(payload.saturating_mul(2)));
+        true
+    }
+
+    /// The worse a packet uses its memory, the smaller the share of the largest buffer up to which
+    /// it still opens the window (Linux `__tcp_grow_window`).
+    fn small_packet_increment(&self, payload: u32, window: u32, buffer: &Buffer) -> u32 {
+        let mut packet = window >> 1;
+        let mut share = buffer.window_of(buffer.settings().buffer.max) >> 1;
+        while self.threshold <= share {
+            if packet <= payload {
+                return 2 * self.segment;
+            }
+            packet >>= 1;
+            share >>= 1;
+        }
+        0
+    }
+
+    /// The buffer is full (Linux `tcp_clamp_window`).
+    pub(super) fn shrink_threshold(&mut self) {
+        self.threshold = self.clamp.min(2 * self.mss);
+    }
+
+    /// The window to offer now (rule 3.4; Linux `__tcp_select_window`).
+    pub(super) fn select(&self, next: u64, buffer: &Buffer) -> Selected {
+        let left = self.left(next);
+        if self.is_held {
+            return Selected {
+                bytes: left,
+                is_tight: false,
+            };
+        }
+        let (bytes, is_tight) = if buffer.is_truesize() {
+            self.select_by_memory(left, buffer)
+        } else {
+            (self.select_by_space(buffer), false)
+        };
+        // What was offered stays offered (RFC 9293 section 3.8.6).
+        let bytes = if bytes < left {
+            left.next_multiple_of(1 << self.scale)
+        } else {
+            bytes
+        };
+        Selected {
+            bytes: bytes.min(FIELD_MAX << self.scale),
+            is_tight,
+        }
+    }
+
+    fn select_by_memory(&self, left: u32, buffer: &Buffer) -> (u32, bool) {
+        let unit = 1_u32 << self.scale;
+        let all = buffer.full();
+        let full = self.clamp.min(self.clamp_asked).min(all);
+        let segment = self.segment.min(full);
+        if segment == 0 {
+            return (0, false);
+        }
+        let mut free = buffer.free();
+        let is_tight = free < full / 2;
+        if is_tight {
+            free -= free % unit;
+            if free < all / 16 || free < segment {
+                return (0, true);
+            }
+        }
+        free = free.min(self.threshold).min(self.clamp_asked);
+        let bytes = if self.scale > 0 {
+            free.next_multiple_of(unit)
+        } else if left <= free.saturating_sub(segment) || left > free {
+            free - free % segment
+        } else if segment == full && free > left + full / 2 {
+            free
+        } else {
+            left
+        };
+        (bytes, is_tight)
+    }
+
+    /// Free space; a little of it is not worth a packet (FreeBSD `tcp_output`).
+    fn select_by_space(&self, buffer: &Buffer) -> u32 {
+        let free = buffer.free().min(self.clamp).min(self.clamp_asked);
+        if free < buffer.full() / 4 && free < self.mss {
+            0
+        } else {
+            (free >> self.scale) << self.scale
+        }
+    }
+
+    /// Notes that `bytes` are offered from `next` on.
+    pub(super) fn on_offered(&mut self, next: u64, bytes: u32) {
+        self.offered = bytes;
+        self.offered_at = next;
+        self.edge = self.edge.max(next + u64::from(bytes));
+    }
+
+    /// What is left of the last offer (Linux `tcp_receive_window`).
+    pub(super) fn left(&self, next: u64) -> u32 {
+        let end = self.offered_at + u64::from(self.offered);
+        end.saturating_sub(next) as u32
+    }
+
+    pub(super) fn set_held(&mut self, is_held: bool) {
+        self.is_held = is_held;
+    }
+
+    pub(super) const fn is_held(&self) -> bool {
+        self.is_held
+    }
+
+    /// The window as it was offered last, whatever came since.
+    pub(super) const fn offered(&self) -> u32 {
+        self.offered
+    }
+
+    /// The byte that was expected when a window was offered last: all below is acknowledged.
+    pub(super) const fn acknowledged(&self) -> u64 {
+        self.offered_at
+    }
+
+    pub(super) const fn edge(&self) -> u64 {
+        self.edge
+    }
+
+    pub(super) const fn scale(&self) -> u8 {
+        self.scale
+    }
+
+    pub(super) const fn clamp(&self) -> u32 {
+        self.clamp
+    }
+
+    pub(super) const fn threshold(&self) -> u32 {
+        self.threshold
+    }
+
+    pub(super) const fn mss(&self) -> u32 {
+        self.mss
+    }
+
+    pub(super) const fn segment(&self) -> u32 {
+        self.segment
+    }
+
+    pub(super) const fn first(&self) -> u32 {
+        self.first
+    }
+
+    #[cfg(test)]
+    pub(super) const fn set_for_test(
+        &mut self,
+        scale: u8,
+        clamp: u32,
+        threshold: u32,
+        segment: u32,
+    ) {
+        self.scale = scale;
+        self.clamp = clamp;
+        self.threshold = threshold;
+        self.segment = segment;
+    }
+}

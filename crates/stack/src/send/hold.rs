@@ -1,0 +1,54 @@
+//! Whether a segment that is not full waits: Nagle's algorithm in its variants, cork, and stacks
+//! told not to push.
+
+use base::Limit;
+use base::settings::{Completion, Nagle, Push};
+
+use super::segment::SendEnv;
+use super::{Fin, Sender};
+
+impl Sender {
+    /// Why the last `bytes` of the stream, less than a full segment, wait; `None`: they leave.
+    /// `follows`: full segments leave in front of them in the same packet.
+    pub(super) fn tail_hold(&self, bytes: u64, follows: bool, env: &SendEnv) -> Option<Limit> {
+        let is_released =
+            self.round.pushes || self.sent < self.flush_until || self.fin != Fin::Open;
+        if is_released || self.is_urgent() {
+            return None;
+        }
+        // RFC 9293 section 3.8.6.2.1, in FreeBSD's `tcp_output` also against TCP_NOPUSH.
+        let window_max = u64::from(env.sizes.window_max);
+        if self.small_writes.half_window && window_max > 0 && 2 * bytes >= window_max {
+            return None;
+        }
+        let more = self.unsent.back().is_some_and(|tail| tail.more);
+        let is_held = self.small_writes.cork || more || self.small_writes.push == Push::Never;
+        if is_held && !self.is_stuck() {
+            return Some(Limit::Cork);
+        }
+        self.nagle_hold(follows)
+    }
+
+    /// Nagle's test alone.
+    pub(super) fn nagle_hold(&self, follows: bool) -> Option<Limit> {
+        let is_out = self.una < self.sent;
+        let waits = match self.small_writes.nagle {
+            Nagle::Off => false,
+            // BSD decides once per call of `tcp_output` whether the connection is idle, and then
+            // lets all of a write go.
+            Nagle::Rfc896 => (is_out || follows) && !self.started_idle(),
+            Nagle::Minshall => is_out && self.small_end > self.una,
+        };
+        waits.then_some(Limit::Nagle)
+    }
+
+    fn started_idle(&self) -> bool {
+        self.memory.completion == Completion::Bsd && self.round.was_idle == Some(true)
+    }
+
+    /// Whether nobody could ever release the tail: nothing is out, the writer waits for room, and
+    /// no timer is set ("until the buffer is full", `FreeBSD` tcp(4), `TCP_NOPUSH`).
+    fn is_stuck(&self) -> bool {
+        self.writer_waits && self.una == self.sent && self.small_writes.cork_ceiling.is_none()
+    }
+}

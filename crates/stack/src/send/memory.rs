@@ -1,0 +1,92 @@
+//! How large the send buffer is: what the application asked for, or a rule of automatic sizing.
+
+use base::settings::{Completion, SendMemory, SizeRule};
+
+/// Linux charges each packet in memory so much beside its payload (rule 5.2: descriptor and header
+/// reserve of a kernel without tunnels).
+pub(super) const PACKET_OVERHEAD_BYTES: u64 = 832;
+/// Header reserve and shared info in Linux's figure of memory per segment (rule 5.1).
+const SEGMENT_HEADROOM_BYTES: u64 = 256 + 320;
+/// Descriptor in the same figure.
+const SEGMENT_DESCRIPTOR_BYTES: u64 = 256;
+/// Least send buffer of Linux (`SOCK_MIN_SNDBUF`, vector B2).
+const LINUX_MIN_BYTES: u64 = 4608;
+/// Least window for which Linux sizes a buffer, in segments (`TCP_INIT_CWND`).
+const LINUX_MIN_SEGMENTS: u32 = 10;
+
+/// What automatic sizing depends on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SendMemoryEnv {
+    /// Congestion window in packets.
+    pub(crate) cwnd: u32,
+    /// Degree of reordering in packets.
+    pub(crate) reordering: u32,
+    /// Packets in flight.
+    pub(crate) in_flight: u32,
+    /// Payload of a segment.
+    pub(crate) mss: u32,
+    /// The peer's MSS option.
+    pub(crate) peer_mss: u32,
+    /// Window that the peer offers now, in bytes.
+    pub(crate) window: u32,
+    /// Windows that the congestion control wants room for (Linux: 2, BBR 3).
+    pub(crate) cc_windows: u32,
+}
+
+/// The size that the application fixed, if it did (rule 5.3).
+pub(super) fn fixed_bytes(memory: &SendMemory) -> Option<u64> {
+    let buffer = &memory.buffer;
+    let asked = u64::from(buffer.fixed?.min(buffer.request_max));
+    Some(match memory.completion {
+        // The buffer counts memory, of which about half is payload.
+        Completion::Linux => (2 * asked).max(LINUX_MIN_BYTES),
+        Completion::Bsd | Completion::Winsock => asked,
+    })
+}
+
+/// Memory that Linux reckons for a segment (`tcp_sndbuf_expand`).
+pub(super) fn linux_segment_bytes(mss: u32) -> u64 {
+    (u64::from(mss) + SEGMENT_HEADROOM_BYTES).next_power_of_two() + SEGMENT_DESCRIPTOR_BYTES
+}
+
+/// The size that Linux's rule wants (`tcp_sndbuf_expand`), before its upper bound.
+pub(super) fn linux_bytes(env: &SendMemoryEnv) -> u64 {
+    let segments = env
+        .cwnd
+        .max(LINUX_MIN_SEGMENTS)
+        .max(env.reordering.saturating_add(1));
+    let segment_bytes = linux_segment_bytes(env.mss.max(env.peer_mss));
+    u64::from(env.cc_windows) * u64::from(segments) * segment_bytes
+}
+
+/// What a buffer holds, for the rule of `FreeBSD`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fill {
+    /// Its size.
+    pub(super) size: u64,
+    /// Unsent and unacknowledged bytes.
+    pub(super) used: u64,
+    /// Unsent bytes.
+    pub(super) unsent: u64,
+}
+
+/// The size after `tcp_output` of `FreeBSD` looked at it: one step more where the window could carry
+/// more than a nearly full buffer gives (seed: `FreeBSD`, automatic socket buffer sizing).
+pub(super) fn freebsd_bytes(memory: &SendMemory, fill: Fill, env: &SendMemoryEnv) -> u64 {
+    let step = match memory.buffer.rule {
+        SizeRule::FreeBsd2006 { step } | SizeRule::FreeBsd14 { step } => u64::from(step),
+        SizeRule::Fixed | SizeRule::Linux(_) => return fill.size,
+    };
+    let max = u64::from(memory.buffer.max);
+    let window = u64::from(env.window);
+    let cwnd_bytes = u64::from(env.cwnd) * u64::from(env.mss);
+    let grows = window / 4 * 5 >= fill.size
+        && fill.used >= fill.size / 8 * 7
+        && fill.used < max
+        && window.min(cwnd_bytes) >= fill.unsent;
+    if grows {
+        (fill.size + step).min(max).max(fill.size)
+    } else {
+        fill.size
+    }
+}

@@ -1,0 +1,506 @@
+//! What leaves next: how long a segment or superpacket is, and why there is none.
+//!
+//! The order of the questions is that of Linux's `tcp_write_xmit`: congestion window, peer's window,
+//! small segments and deferral, size, local queue. Stacks that cut the stream when they send (BSD,
+//! Winsock) differ in how they treat a window that is smaller than a segment.
+
+use core::time::Duration;
+
+use base::settings::{Accounting, Path, Push};
+use base::{Instant, Limit, Rate};
+
+use super::memory::PACKET_OVERHEAD_BYTES;
+use super::{Fin, Sender, Sent};
+
+/// Largest window up to which Linux fits its segments to the whole window, not to half of it
+/// (`tcp_bound_to_half_wnd`).
+const SMALL_WINDOW_BYTES: u32 = 536;
+/// Least segment that Linux makes for a small window: 68 bytes of IP packet (RFC 791) less the TCP
+/// header with timestamps.
+const SEGMENT_BYTES_MIN: u32 = 36;
+/// Data of about one millisecond (`sk_pacing_shift`): a rate in bytes per second over this.
+const RATE_PER_BURST: u64 = 1024;
+/// How long after the last packet a superpacket no longer waits for company, and the latest next
+/// ACK for which it does (`tcp_tso_should_defer`).
+const DEFER_MAX: Duration = Duration::from_millis(1);
+
+/// What decides how large a segment and a superpacket may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentSizes {
+    /// Payload of a segment by MTU, the peer's option and our options.
+    pub(crate) mss: u32,
+    /// Bytes of the largest superpacket; 0: each segment by itself.
+    pub(crate) gso_max: u32,
+    /// Largest window that the peer ever offered.
+    pub(crate) window_max: u32,
+}
+
+impl SegmentSizes {
+    /// Payload of a segment such that two fit into the largest window (rule 6.2).
+    pub(crate) fn bound_mss(&self) -> u32 {
+        self.bound_to_half_window(self.mss).max(1)
+    }
+
+    /// Bytes up to which Linux fills a packet in memory (rule 6.1, `tcp_xmit_size_goal`).
+    pub(crate) fn size_goal(&self) -> u32 {
+        let mss = self.bound_mss();
+        let goal = self.bound_to_half_window(self.gso_max);
+        (goal / mss * mss).max(mss)
+    }
+
+    fn bound_to_half_window(&self, bytes: u32) -> u32 {
+        let cutoff = match self.window_max {
+            0 => return bytes,
+            small @ ..=SMALL_WINDOW_BYTES => small,
+            large => large / 2,
+        };
+        if bytes > cutoff {
+            cutoff.max(SEGMENT_BYTES_MIN).min(bytes)
+        } else {
+            bytes
+        }
+    }
+}
+
+/// Segments per burst by the pacing rate and the distance of the peer (rule 6.5,
+/// `tcp_tso_autosize`); 0: no limit.
+pub(crate) fn burst_segments(path: &Path, rate: Rate, min_rtt: Option<Duration>, mss: u32) -> u32 {
+    let least = path.tso_min_segments;
+    if least == 0 {
+        return 0;
+    }
+    let gso_max = u64::from(path.gso_max);
+    let mut bytes = rate.bits_per_second() / 8 / RATE_PER_BURST;
+    if let Some(rtt) = min_rtt.filter(|_| path.tso_rtt_log > 0) {
+        let halvings = u32::try_from(rtt.as_micros())
+            .unwrap_or(u32::MAX)
+            .checked_shr(path.tso_rtt_log)
+            .unwrap_or(0);
+        if halvings < u32::BITS {
+            bytes += gso_max >> halvings;
+        }
+    }
+    let segments = bytes.min(gso_max) / u64::from(mss.max(1));
+    (segments as u32).max(least)
+}
+
+/// What the decision about the next segment depends on beside the stream itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SendEnv {
+    /// The time.
+    pub(crate) now: Instant,
+    /// The peer's right window edge, as offset.
+    pub(crate) window_end: u64,
+    /// Sizes of segments and superpackets.
+    pub(crate) sizes: SegmentSizes,
+    /// Packets that congestion control lets go now.
+    pub(crate) allowance: u32,
+    /// Segments per burst ([`burst_segments`]); 0: no limit.
+    pub(crate) burst_segments: u32,
+    /// Congestion window in packets.
+    pub(crate) cwnd: u32,
+    /// In recovery, or after a timeout.
+    pub(crate) in_recovery: bool,
+    /// Bytes of this connection in the local queue.
+    pub(crate) local_queue_bytes: u32,
+    /// Pacing rate.
+    pub(crate) pacing_rate: Rate,
+    /// Packets are spread by that rate.
+    pub(crate) is_paced: bool,
+    /// Smoothed round-trip time.
+    pub(crate) srtt: Option<Duration>,
+}
+
+/// A segment or superpacket that is to leave; [`Sender::on_sent`] confirms it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Outgoing {
+    /// Offset of its first byte.
+    pub(crate) start: u64,
+    /// Offset behind its last byte; FIN is not counted.
+    pub(crate) end: u64,
+    /// Payload of each segment but the last; 0: it is one segment.
+    pub(crate) gso_size: u16,
+    /// PSH is set on the last segment.
+    pub(crate) push: bool,
+    /// FIN is set on the last segment.
+    pub(crate) fin: bool,
+    /// Offset behind the last urgent byte, while that is ahead.
+    pub(crate) urgent: Option<u64>,
+}
+
+/// Nothing leaves, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hold {
+    /// The reason.
+    pub(crate) limit: Limit,
+}
+
+/// The first unsent packet, and how much of it may go.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    start: u64,
+    /// Bytes in it.
+    bytes: u64,
+    /// Nothing was written behind it.
+    is_tail: bool,
+    mss: u64,
+    /// Bytes that the peer's window and the budget let go.
+    usable: u64,
+    /// Which of the two is the smaller.
+    usable_limit: Limit,
+    /// Bytes that fit into the largest superpacket allowed now; whole segments.
+    burst_bytes: u64,
+}
+
+impl Sender {
+    /// The next segment or superpacket of new data, or FIN, or why there is none. To be called until
+    /// it refuses, after each write, ACK, timer and option change; the same segment comes again
+    /// until [`Sender::on_sent`] confirms it.
+    pub(crate) fn poll_segment(&mut self, env: &SendEnv) -> Result<Outgoing, Hold> {
+        let was_idle = self.una == self.sent;
+        self.round.was_idle.get_or_insert(was_idle);
+        let segment = self.next_segment(env);
+        let is_corked = matches!(segment, Err(Limit::Cork)) && was_idle;
+        if !is_corked {
+            self.cork_deadline = None;
+        }
+        self.is_corked = is_corked;
+        segment.map_err(|limit| {
+            self.round = super::Round::default();
+            self.count_hold(limit);
+            Hold { limit }
+        })
+    }
+
+    /// One segment in spite of congestion window, Nagle's algorithm and cork, as far as the peer's
+    /// window allows: for the zero-window probe and the tail-loss probe (Linux `tcp_write_wakeup`,
+    /// `tcp_send_loss_probe`).
+    pub(crate) fn poll_probe(&mut self, window_end: u64, sizes: &SegmentSizes) -> Option<Outgoing> {
+        let mss = u64::from(self.fit_segment_bytes(sizes));
+        let room = window_end.saturating_sub(self.sent);
+        let bytes = match self.unsent.front() {
+            Some(head) => (head.end - self.sent).min(mss),
+            None if self.fin == Fin::Queued => 0,
+            None => return None,
+        };
+        let bytes = bytes.min(room);
+        if room == 0 {
+            return None;
+        }
+        let end = self.sent + bytes;
+        Some(Outgoing {
+            start: self.sent,
+            end,
+            gso_size: 0,
+            push: bytes > 0 && self.small_writes.push != Push::Never,
+            fin: self.fin == Fin::Queued && end == self.end() && bytes < room,
+            urgent: self.urgent_end.filter(|&urgent| urgent > self.sent),
+        })
+    }
+
+    /// A segment left for the first time.
+    ///
+    /// # Panics
+    /// Where it does not begin where the one before it ended.
+    pub(crate) fn on_sent(&mut self, now: Instant, outgoing: &Outgoing) {
+        assert_eq!(outgoing.start, self.sent, "new data leaves in order");
+        let bytes = outgoing.end - outgoing.start;
+        if outgoing.fin {
+            self.fin = Fin::Sent;
+        }
+        if bytes == 0 {
+            return;
+        }
+        let mss = u64::from(self.segment_bytes);
+        let segments = bytes.div_ceil(mss) as u32;
+        self.sent = outgoing.end;
+        while self
+            .unsent
+            .front()
+            .is_some_and(|head| head.end <= outgoing.end)
+        {
+            self.unsent.pop_front();
+        }
+        self.in_flight.push_back(Sent {
+            end: outgoing.end,
+            at: now,
+            segments,
+        });
+        self.in_flight_segments += segments;
+        self.last_sent = Some(now);
+        self.round.after_write = false;
+        self.cork_deadline = None;
+        self.stats.packets += 1;
+        self.stats.segments += u64::from(segments);
+        // Linux `tcp_minshall_update`.
+        if !bytes.is_multiple_of(mss) {
+            self.small_end = outgoing.end;
+            self.stats.partial_segments += 1;
+        }
+    }
+
+    /// Payload of a full segment now. Only stacks that form packets when data is written fit it to
+    /// small windows; the others avoid silly windows when they send.
+    fn fit_segment_bytes(&mut self, sizes: &SegmentSizes) -> u32 {
+        self.segment_bytes = if self.forms_packets() {
+            sizes.bound_mss()
+        } else {
+            sizes.mss.max(1)
+        };
+        self.segment_bytes
+    }
+
+    fn next_segment(&mut self, env: &SendEnv) -> Result<Outgoing, Limit> {
+        let mss = u64::from(self.fit_segment_bytes(&env.sizes));
+        let Some(front) = self.unsent.front() else {
+            return self.next_fin(env);
+        };
+        let bytes = front.end - self.sent;
+        let packets = self.packets_allowed(env)?;
+        let (usable, usable_limit) = self.usable(env, mss);
+        let head = Head {
+            start: self.sent,
+            bytes,
+            is_tail: self.unsent.len() == 1,
+            mss,
+            usable,
+            usable_limit,
+            burst_bytes: u64::from(self.segments_max(env, packets)) * mss,
+        };
+        self.check_window(&head, env)?;
+        if let Some(limit) = self.deferral(&head, env) {
+            self.stats.deferrals += 1;
+            return Err(limit);
+        }
+        let bytes = self.segment_length(&head, env)?;
+        self.check_local_queue(bytes, env)?;
+        Ok(self.form(&head, bytes, env))
+    }
+
+    /// FIN by itself, once all data was sent.
+    fn next_fin(&self, env: &SendEnv) -> Result<Outgoing, Limit> {
+        if self.fin != Fin::Queued {
+            let is_waited_for = self.writer_waits || self.sends.pending() > 0;
+            return Err(if is_waited_for {
+                Limit::SendBuffer
+            } else {
+                Limit::Application
+            });
+        }
+        if self.forms_packets() && env.window_end <= self.sent {
+            return Err(Limit::PeerWindow);
+        }
+        Ok(Outgoing {
+            start: self.sent,
+            end: self.sent,
+            gso_size: 0,
+            push: false,
+            fin: true,
+            urgent: None,
+        })
+    }
+
+    /// Packets that the congestion window lets go in one superpacket: Linux keeps half of it for
+    /// later ones, so that ACKs come in between (`tcp_cwnd_test`).
+    fn packets_allowed(&self, env: &SendEnv) -> Result<u32, Limit> {
+        match env.allowance {
+            0 if env.in_recovery => Err(Limit::Recovery),
+            0 => Err(Limit::Congestion),
+            allowance if self.forms_packets() => Ok(allowance.min((env.cwnd / 2).max(1))),
+            allowance => Ok(allowance),
+        }
+    }
+
+    fn segments_max(&self, env: &SendEnv, packets: u32) -> u32 {
+        // A superpacket cannot say in which of its segments urgent data end.
+        if self.is_urgent() {
+            return 1;
+        }
+        let burst = match env.burst_segments {
+            0 => u32::MAX,
+            segments => segments,
+        };
+        let gso = env.sizes.gso_max / self.segment_bytes;
+        packets.min(burst).min(gso).max(1)
+    }
+
+    pub(super) fn is_urgent(&self) -> bool {
+        self.urgent_end.is_some_and(|urgent| urgent > self.una)
+    }
+
+    /// How much the peer's window and the budget on unacknowledged data let go.
+    fn usable(&self, env: &SendEnv, mss: u64) -> (u64, Limit) {
+        let window = env.window_end.saturating_sub(self.sent);
+        let budget = self.budget(mss);
+        if budget < window {
+            (budget, Limit::UnackedBudget)
+        } else {
+            (window, Limit::PeerWindow)
+        }
+    }
+
+    /// What may be added to the unacknowledged data (seed: `NetBurner`, `SetSocketUnackBuffers`). One
+    /// segment may always be out, or nothing would move.
+    fn budget(&self, mss: u64) -> u64 {
+        let Some(budget) = self.memory.unacked_budget.map(u64::from) else {
+            return u64::MAX;
+        };
+        let left = match self.memory.accounting {
+            Accounting::Payload | Accounting::Truesize { ratio: _ } => {
+                budget.saturating_sub(self.unacked_bytes())
+            }
+            // Each segment takes a buffer, however small it is.
+            Accounting::Buffers { payload_bytes } => {
+                let buffers = budget / u64::from(payload_bytes.max(1));
+                buffers.saturating_sub(self.in_flight_segments.into()) * mss
+            }
+        };
+        if self.una == self.sent {
+            left.max(mss)
+        } else {
+            left
+        }
+    }
+
+    /// Whether the next segment fits into the window and the budget.
+    fn check_window(&self, head: &Head, env: &SendEnv) -> Result<(), Limit> {
+        let segment = head.bytes.min(head.mss);
+        if head.usable >= segment {
+            return Ok(());
+        }
+        // RFC 9293 section 3.8.6.2.1: a part of a segment fills the window only where that is at
+        // least half of the largest window ever. Linux leaves it to the probe timer.
+        let is_large = head.usable > 0 && 2 * head.usable >= u64::from(env.sizes.window_max);
+        if is_large && !self.forms_packets() && head.usable_limit == Limit::PeerWindow {
+            return Ok(());
+        }
+        Err(head.usable_limit)
+    }
+
+    /// How many bytes leave: whole segments, and what is left behind them where nothing holds it
+    /// (rules 7.1 and 7.2, Linux `tcp_mss_split_point`).
+    fn segment_length(&self, head: &Head, env: &SendEnv) -> Result<u64, Limit> {
+        let fitting = head.bytes.min(head.usable);
+        if head.burst_bytes <= fitting {
+            return Ok(head.burst_bytes);
+        }
+        let partial = fitting % head.mss;
+        let whole = fitting - partial;
+        if partial == 0 {
+            return Ok(fitting);
+        }
+        let hold = if fitting == head.bytes {
+            // Only the last packet can still grow.
+            head.is_tail
+                .then(|| self.tail_hold(partial, whole > 0, env))
+                .flatten()
+        } else if self.forms_packets() {
+            self.nagle_hold(whole > 0)
+        } else {
+            // The window cuts the segment; it may only do so where it is small as a whole.
+            (whole > 0).then_some(head.usable_limit)
+        };
+        match hold {
+            Some(limit) if whole == 0 => Err(limit),
+            Some(_) => Ok(whole),
+            None => Ok(fitting),
+        }
+    }
+
+    /// Why a superpacket waits for the next ACK, which will let a larger one go; `None`: it leaves
+    /// (rule 6.6, Linux `tcp_tso_should_defer`).
+    fn deferral(&self, head: &Head, env: &SendEnv) -> Option<Limit> {
+        if !self.forms_packets() || head.bytes <= head.mss || env.in_recovery {
+            return None;
+        }
+        let oldest = self.in_flight.front()?;
+        let last_sent = self.last_sent?;
+        let congestion = u64::from(env.allowance) * head.mss;
+        let allowed = congestion.min(head.usable);
+        let window = env.window_end.saturating_sub(self.una);
+        let share = match self.path.tso_win_divisor {
+            0 => u64::MAX,
+            divisor => window.min(u64::from(env.cwnd) * head.mss) / u64::from(divisor),
+        };
+        let srtt = env.srtt.unwrap_or(Duration::ZERO);
+        let next_ack = (oldest.at + srtt).since(env.now);
+        let full_burst = match env.burst_segments {
+            0 => env.sizes.gso_max / self.segment_bytes,
+            segments => segments,
+        };
+        let leaves = env.now.since(last_sent) > DEFER_MAX
+            || allowed >= u64::from(full_burst.max(1)) * head.mss
+            || (!head.is_tail && allowed >= head.bytes)
+            || allowed >= share
+            || next_ack > DEFER_MAX.min(srtt / 2);
+        if leaves {
+            return None;
+        }
+        if congestion < head.usable && congestion <= head.bytes {
+            Some(Limit::Congestion)
+        } else if congestion >= head.usable && head.usable <= head.bytes {
+            Some(head.usable_limit)
+        } else {
+            // More from the writer would make it larger; the end of the stream never will.
+            (!head.is_tail || self.fin == Fin::Open).then_some(Limit::Application)
+        }
+    }
+
+    /// Whether the local queue takes more (rule 6.7, Linux `tcp_small_queue_check`; rule 7.6,
+    /// `tcp_should_autocork`).
+    fn check_local_queue(&self, bytes: u64, env: &SendEnv) -> Result<(), Limit> {
+        let queued = u64::from(env.local_queue_bytes);
+        let has_more_out = self.in_flight.len() > 1;
+        let most = u64::from(self.path.local_queue_max);
+        let limit = if self.forms_packets() {
+            let by_rate = env.pacing_rate.bits_per_second() / 8 / RATE_PER_BURST;
+            let limit = by_rate.max(2 * (bytes + PACKET_OVERHEAD_BYTES));
+            if env.is_paced { limit } else { limit.min(most) }
+        } else {
+            most
+        };
+        let is_autocorked = self.small_writes.autocork
+            && self.round.after_write
+            && !self.round.pushes
+            && !self.in_flight.is_empty()
+            && self.tail_bytes() < u64::from(env.sizes.size_goal())
+            && queued > self.tail_bytes() + PACKET_OVERHEAD_BYTES;
+        if (queued > limit && has_more_out) || is_autocorked {
+            return Err(Limit::Interface);
+        }
+        Ok(())
+    }
+
+    /// The first `bytes` of the head as a packet (rule 6.4).
+    fn form(&self, head: &Head, bytes: u64, env: &SendEnv) -> Outgoing {
+        let end = head.start + bytes;
+        let segments = bytes.div_ceil(head.mss);
+        let is_written_end = self
+            .unsent
+            .front()
+            .is_some_and(|front| front.push && front.end == end);
+        let is_last = end == self.end();
+        let room_for_fin = !self.forms_packets() || env.window_end > end;
+        Outgoing {
+            start: head.start,
+            end,
+            gso_size: if segments > 1 { head.mss as u16 } else { 0 },
+            push: match self.small_writes.push {
+                Push::EachWrite => is_written_end || (segments > 1 && self.forms_packets()),
+                Push::BufferEmpty => is_last,
+                Push::Never => false,
+            },
+            fin: self.fin == Fin::Queued && is_last && room_for_fin,
+            urgent: self.urgent_end.filter(|&urgent| urgent > head.start),
+        }
+    }
+
+    fn count_hold(&mut self, limit: Limit) {
+        match limit {
+            Limit::Nagle => self.stats.nagle_holds += 1,
+            Limit::Cork => self.stats.cork_holds += 1,
+            Limit::Interface => self.stats.interface_holds += 1,
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Whatever is written, acknowledged and changed: nothing is lost, no limit is passed, and nothing
+//! stays for ever.
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Write {
+        bytes: usize,
+        more: bool,
+    },
+    /// Acknowledges so many 1/16 of what is out.
+    Ack {
+        part: u64,
+    },
+    Window {
+        bytes: u32,
+    },
+    Cwnd {
+        packets: u32,
+    },
+    Nagle {
+        nagle: Nagle,
+    },
+    Cork {
+        cork: bool,
+    },
+    Push {
+        push: Push,
+    },
+    Mss {
+        mss: u32,
+    },
+    Probe,
+    Wait {
+        micros: u64,
+    },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let nagle = prop_oneof![Just(Nagle::Off), Just(Nagle::Rfc896), Just(Nagle::Minshall)];
+    let push = prop_oneof![
+        Just(Push::EachWrite),
+        Just(Push::BufferEmpty),
+        Just(Push::Never)
+    ];
+    prop_oneof![
+        4 => (0_usize..3000, any::<bool>()).prop_map(|(bytes, more)| Step::Write { bytes, more }),
+        2 => (3000_usize..30_000).prop_map(|bytes| Step::Write { bytes, more: false }),
+        4 => (0_u64..=16).prop_map(|part| Step::Ack { part }),
+        1 => (0_u32..100_000).prop_map(|bytes| Step::Window { bytes }),
+        1 => (0_u32..100).prop_map(|packets| Step::Cwnd { packets }),
+        1 => nagle.prop_map(|nagle| Step::Nagle { nagle }),
+        1 => any::<bool>().prop_map(|cork| Step::Cork { cork }),
+        1 => push.prop_map(|push| Step::Push { push }),
+        1 => (300_u32..9000).prop_map(|mss| Step::Mss { mss }),
+        1 => Just(Step::Probe),
+        1 => (0_u64..3000).prop_map(|micros| Step::Wait { micros }),
+    ]
+}
+
+fn profile() -> impl Strategy<Value = SocketSettings> {
+    let buffers = |mut settings: SocketSettings| {
+        settings.send.accounting = Accounting::Buffers {
+            payload_bytes: 1460,
+        };
+        settings.send.buffer.fixed = Some(5 * 1460);
+        settings.send.unacked_budget = Some(5 * 1460);
+        settings
+    };
+    let small = |mut settings: SocketSettings| {
+        settings.send.buffer.fixed = Some(3000);
+        settings
+    };
+    prop_oneof![
+        Just(linux()),
+        Just(small(linux())),
+        Just(bsd()),
+        Just(small(bsd())),
+        Just(buffers(bsd())),
+        Just(winsock(8192)),
+        Just(winsock(0)),
+    ]
+}
+
+/// Checks one packet against the windows and the stream, and says how long it is.
+fn check_packet(bench: &mut Bench, outgoing: &Outgoing, env: &SendEnv) {
+    let Outgoing {
+        start,
+        end,
+        gso_size,
+        ..
+    } = *outgoing;
+    let bytes = end - start;
+    assert!(end <= env.window_end, "{end} beyond {}", env.window_end);
+    assert!(bytes > 0 || outgoing.fin);
+    let size = u64::from(gso_size);
+    assert!(size <= u64::from(env.sizes.mss));
+    let segments = if size == 0 { 1 } else { bytes.div_ceil(size) };
+    assert!(size > 0 || bytes <= u64::from(env.sizes.mss));
+    assert!(size == 0 || segments > 1);
+    assert!(bytes == 0 || segments <= u64::from(env.allowance));
+    assert!(bytes <= u64::from(env.sizes.gso_max.max(env.sizes.mss)));
+    let payload = bench.sender.payload(start, end).to_vec();
+    assert!(
+        payload
+            .iter()
+            .zip(start - 1..)
+            .all(|(&byte, at)| byte == byte_at(at))
+    );
+    assert_eq!(payload.len() as u64, bytes);
+}
+
+fn send_checked(bench: &mut Bench) {
+    loop {
+        let env = bench.env();
+        match bench.sender.poll_segment(&env) {
+            Ok(outgoing) => {
+                assert_eq!(bench.sender.poll_segment(&env), Ok(outgoing), "asked twice");
+                check_packet(bench, &outgoing, &env);
+                bench.sender.on_sent(bench.now, &outgoing);
+            }
+            Err(_) => break,
+        }
+    }
+    check_accounts(bench);
+}
+
+/// What is counted as it changes equals what is counted anew.
+fn check_accounts(bench: &Bench) {
+    let sender = &bench.sender;
+    assert_eq!(sender.end(), 1 + bench.written);
+    assert_eq!(
+        sender.unacked_bytes() + sender.unsent_bytes(),
+        sender.end() - bench.una
+    );
+    let segments = sender
+        .in_flight
+        .iter()
+        .map(|packet| packet.segments)
+        .sum::<u32>();
+    assert_eq!(sender.in_flight_segments, segments);
+    let ends = sender.in_flight.iter().map(|packet| packet.end);
+    let ends: Vec<u64> = ends
+        .chain(sender.unsent.iter().map(|packet| packet.end))
+        .collect();
+    assert!(ends.is_sorted_by(|a, b| a < b));
+    assert_eq!(ends.last().copied().unwrap_or(bench.una), sender.end());
+    let hard_limit = match sender.memory.completion {
+        Completion::Bsd => sender.size,
+        Completion::Linux | Completion::Winsock => u64::MAX,
+    };
+    assert!(sender.queued_bytes() <= hard_limit);
+}
+
+fn acknowledge(bench: &mut Bench, part: u64) {
+    let out = bench.sender.unacked_bytes();
+    bench.una += out * part / 16;
+    let env = bench.memory_env();
+    bench.sender.on_ack(bench.una, &env);
+}
+
+fn apply(bench: &mut Bench, step: Step) {
+    match step {
+        Step::Write { bytes, more } => {
+            let flags = WriteFlags {
+                more,
+                ..WriteFlags::default()
+            };
+            bench.offer(bytes, flags);
+        }
+        Step::Ack { part } => acknowledge(bench, part),
+        Step::Window { bytes } => {
+            bench.window = bytes;
+            bench.window_max = bench.window_max.max(bytes);
+        }
+        Step::Cwnd { packets } => bench.cwnd = packets,
+        Step::Nagle { nagle } => bench.settings.small_writes.nagle = nagle,
+        Step::Cork { cork } => bench.settings.small_writes.cork = cork,
+        Step::Push { push } => bench.settings.small_writes.push = push,
+        Step::Mss { mss } => bench.mss = mss,
+        Step::Probe => {
+            let (env, sizes) = (bench.env(), bench.sizes());
+            if let Some(probe) = bench.sender.poll_probe(env.window_end, &sizes) {
+                assert!(probe.end <= env.window_end);
+                bench.sender.on_sent(bench.now, &probe);
+            }
+        }
+        Step::Wait { micros } => bench.wait(Duration::from_micros(micros)),
+    }
+    bench.sender.configure(&bench.settings);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+    #[test]
+    fn every_byte_leaves_once_and_within_the_limits(
+        settings in profile(),
+        burst in 0_u32..50,
+        steps in proptest::collection::vec(step(), 1..40),
+    ) {
+        let mut bench = Bench::new(settings);
+        bench.burst = burst;
+        for step in steps {
+            apply(&mut bench, step);
+            send_checked(&mut bench);
+            bench.is_woken();
+        }
+        // With an open path, no cork and everything acknowledged, all of it leaves.
+        bench.settings.small_writes.cork = false;
+        bench.settings.small_writes.push = Push::EachWrite;
+        bench.sender.configure(&bench.settings);
+        bench.window = 1 << 20;
+        bench.window_max = 1 << 20;
+        bench.cwnd = 100;
+        // Each round sends at least one segment.
+        for _ in 0..bench.sender.end() {
+            if bench.una == bench.sender.end() {
+                break;
+            }
+            bench.wait(WAIT);
+            acknowledge(&mut bench, 16);
+            // What `MSG_MORE` holds is released by the timer.
+            bench.sender.release_held();
+            send_checked(&mut bench);
+        }
+        acknowledge(&mut bench, 16);
+        prop_assert_eq!(bench.sender.unsent_bytes(), 0);
+        prop_assert_eq!(bench.sender.memory().wmem_queued_bytes, 0);
+        prop_assert!(bench.is_woken() || !bench.sender.memory().writer_waits);
+        bench.sender.close();
+        prop_assert_eq!(bench.send(), "0F");
+    }
+}

@@ -1,0 +1,236 @@
+//! How much of a write is taken, and when there is room again: the three semantics of
+//! [`base::settings::Completion`].
+
+use base::settings::{Accounting, Completion};
+use bytes::Bytes;
+
+use super::segment::SegmentSizes;
+use super::{Fin, Sender, Unsent};
+use crate::host::WriteFlags;
+
+/// Room below which BSD does not take a part of a write (`so_snd.sb_lowat`): the program would be
+/// woken for every acknowledged segment otherwise.
+const BSD_LOW_WATER_BYTES: u64 = 2048;
+
+/// What became of a write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WriteOutcome {
+    /// Bytes that were taken, from the front.
+    pub(crate) taken: usize,
+    /// The write is done; otherwise it was cut short, or completes later (Winsock).
+    pub(crate) completed: bool,
+}
+
+/// What of a write was not taken yet.
+struct Source<'a> {
+    chunks: &'a [Bytes],
+    /// Bytes of the first chunk that were taken.
+    offset: usize,
+}
+
+impl Sender {
+    /// Takes data from the front of `chunks`; segments are to be polled afterwards. Refused after
+    /// [`Sender::close`].
+    pub(crate) fn write(
+        &mut self,
+        chunks: &[Bytes],
+        flags: WriteFlags,
+        sizes: &SegmentSizes,
+    ) -> WriteOutcome {
+        let total = chunks.iter().map(|chunk| chunk.len() as u64).sum();
+        if self.fin != Fin::Open {
+            return WriteOutcome::default();
+        }
+        if total == 0 {
+            return WriteOutcome {
+                taken: 0,
+                completed: true,
+            };
+        }
+        let source = Source { chunks, offset: 0 };
+        let taken = match self.memory.completion {
+            Completion::Linux => self.write_packets(source, total, sizes),
+            Completion::Bsd => self.write_stream(source, total.min(self.room(total))),
+            Completion::Winsock if self.refuses_send(flags) => 0,
+            Completion::Winsock => self.write_stream(source, total),
+        };
+        self.writer_waits |= taken < total;
+        if taken > 0 {
+            self.end_write(taken, total, flags);
+        } else {
+            self.stats.refused_writes += 1;
+        }
+        let completed = match self.memory.completion {
+            Completion::Linux | Completion::Bsd => taken == total,
+            Completion::Winsock => taken > 0 && self.sends.push(self.end(), total, self.size),
+        };
+        self.expand_as_freebsd();
+        WriteOutcome {
+            taken: taken as usize,
+            completed,
+        }
+    }
+
+    /// Marks what a write left behind (Linux `tcp_push`).
+    fn end_write(&mut self, taken: u64, total: u64, flags: WriteFlags) {
+        let WriteFlags {
+            more,
+            urgent,
+            no_wait: _,
+        } = flags;
+        // A write that ends for want of room does not wait for the rest of itself.
+        let is_short = taken < total;
+        let more = more && !is_short;
+        let end = self.end();
+        let tail = self.unsent.back_mut().expect("the bytes just taken");
+        tail.push |= !more;
+        tail.more = more;
+        if !more {
+            self.pushed = end;
+        }
+        if urgent && !is_short {
+            self.urgent_end = Some(end);
+        }
+        self.round.after_write = true;
+        self.round.was_idle = None;
+        self.round.pushes |= is_short && self.forms_packets();
+        self.stats.writes += 1;
+        self.stats.short_writes += u64::from(is_short);
+    }
+
+    /// Fills up the last packet and starts new ones while there is memory (Linux
+    /// `tcp_sendmsg_locked`, rules 5.2 and 6.1).
+    fn write_packets(&mut self, mut source: Source<'_>, total: u64, sizes: &SegmentSizes) -> u64 {
+        let goal = u64::from(sizes.size_goal());
+        let half_window = u64::from(sizes.window_max / 2);
+        let mut left = total;
+        while left > 0 {
+            let mut room = goal.saturating_sub(self.tail_bytes());
+            if self.unsent.is_empty() || room == 0 {
+                if !self.may_start_packet() {
+                    break;
+                }
+                self.unsent.push_back(Unsent {
+                    end: self.end(),
+                    push: false,
+                    more: false,
+                });
+                room = goal;
+            }
+            let bytes = room.min(left);
+            self.take(&mut source, bytes);
+            left -= bytes;
+            let end = self.end();
+            let is_pushed = bytes == room && end - self.pushed > half_window;
+            if is_pushed {
+                self.pushed = end;
+            }
+            let tail = self.unsent.back_mut().expect("the packet just filled");
+            tail.end = end;
+            tail.push = is_pushed;
+        }
+        total - left
+    }
+
+    /// Whether Linux lets a writer start a packet (`sk_stream_memory_free`).
+    fn may_start_packet(&self) -> bool {
+        self.queued_bytes() < self.size && self.is_below_lowat(1)
+    }
+
+    /// Whether `factor` times the unsent bytes are below the low-water mark.
+    fn is_below_lowat(&self, factor: u64) -> bool {
+        let lowat = self.memory.notsent_lowat;
+        lowat.is_none_or(|lowat| self.unsent_bytes() * factor < u64::from(lowat))
+    }
+
+    /// Appends `bytes` to a stream that is cut when it is sent.
+    fn write_stream(&mut self, mut source: Source<'_>, bytes: u64) -> u64 {
+        if bytes > 0 {
+            self.take(&mut source, bytes);
+            let end = self.end();
+            match self.unsent.back_mut() {
+                Some(tail) => {
+                    tail.end = end;
+                    tail.push = false;
+                }
+                None => self.unsent.push_back(Unsent {
+                    end,
+                    push: false,
+                    more: false,
+                }),
+            }
+        }
+        bytes
+    }
+
+    /// Room for a write of `total` bytes where the buffer is a hard limit (BSD `sosend`).
+    fn room(&self, total: u64) -> u64 {
+        let room = match self.memory.accounting {
+            Accounting::Payload | Accounting::Truesize { ratio: _ } => {
+                self.size.saturating_sub(self.queued_bytes())
+            }
+            // The last buffer may have room left.
+            Accounting::Buffers { payload_bytes } => {
+                let payload_bytes = u64::from(payload_bytes.max(1));
+                let whole = self.size / payload_bytes * payload_bytes;
+                whole.saturating_sub(self.unsent_bytes())
+            }
+        };
+        let is_refused = (room < total && room < self.low_water()) || !self.is_below_lowat(1);
+        if is_refused { 0 } else { room }
+    }
+
+    fn low_water(&self) -> u64 {
+        match self.memory.accounting {
+            Accounting::Payload | Accounting::Truesize { ratio: _ } => {
+                BSD_LOW_WATER_BYTES.min(self.size)
+            }
+            Accounting::Buffers { payload_bytes: _ } => 1,
+        }
+    }
+
+    /// A program that does not wait is refused beyond the quota; one that waits may have a bounded
+    /// number of sends outstanding.
+    fn refuses_send(&self, flags: WriteFlags) -> bool {
+        (flags.no_wait && !self.sends.is_within(self.size)) || self.sends.is_full()
+    }
+
+    /// Whether a program that waits for room is to be woken (rule 5.2, vectors B14 and B15).
+    pub(super) fn is_writable(&self) -> bool {
+        match self.memory.completion {
+            Completion::Linux => {
+                let queued = self.queued_bytes();
+                let free = self.size.saturating_sub(queued);
+                free >= queued / 2 && queued < self.size && self.is_below_lowat(2)
+            }
+            Completion::Bsd => self.room(u64::MAX) > 0,
+            Completion::Winsock => self.sends.is_within(self.size) && !self.sends.is_full(),
+        }
+    }
+
+    /// Moves the next `bytes` of a write into the stream.
+    fn take(&mut self, source: &mut Source<'_>, mut bytes: u64) {
+        while bytes > 0 {
+            let (chunk, rest) = source.chunks.split_first().expect("as many bytes as taken");
+            let left = chunk.len() - source.offset;
+            let part = left.min(usize::try_from(bytes).unwrap_or(usize::MAX));
+            self.stream
+                .push(chunk.slice(source.offset..source.offset + part));
+            bytes -= part as u64;
+            source.offset += part;
+            if part == left {
+                *source = Source {
+                    chunks: rest,
+                    offset: 0,
+                };
+            }
+        }
+    }
+
+    /// Bytes in the last unsent packet.
+    pub(super) fn tail_bytes(&self) -> u64 {
+        let in_front = self.unsent.len().checked_sub(2);
+        let start = in_front.map_or(self.sent, |index| self.unsent[index].end);
+        self.end() - start
+    }
+}

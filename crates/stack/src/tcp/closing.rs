@@ -1,0 +1,189 @@
+//! How a connection ends: in order, broken, or let go by its application.
+
+use base::tcp::TcpFlags;
+use base::{Instant, SeqNum};
+
+use super::{Connection, State, Timer};
+use crate::host::{Event, Failure, Shared, TimeWait};
+use crate::packet::{IcmpError, IcmpKind, Packet, Segment};
+use crate::trace::TraceEvent;
+
+impl Connection {
+    /// Goes to another state, with what belongs to it.
+    pub(super) fn enter(&mut self, now: Instant, shared: &mut Shared, state: State) {
+        if state == self.state {
+            return;
+        }
+        self.state = state;
+        let name = state.name();
+        shared.tell(now, Some(self.id), || TraceEvent::State(name));
+        match state {
+            State::FinWait2(_) => self.arm_fin_wait(now, shared),
+            State::TimeWait => {
+                // The peer's FIN still has to be acknowledged; the timer is the host's then.
+                self.recv.force_ack();
+                self.send_ack(now, shared);
+                self.end(shared);
+            }
+            State::Closed => self.end(shared),
+            _ => {}
+        }
+    }
+
+    /// Nobody waits for ever for a peer that never closes, once the application has let go (Linux
+    /// `tcp_fin_timeout`).
+    fn arm_fin_wait(&mut self, now: Instant, shared: &Shared) {
+        if self.is_orphan {
+            let due = shared.tick.expiry(now, self.settings.life.fin_timeout);
+            self.timers.set(Timer::FinWait, Some(due));
+        }
+    }
+
+    fn end(&mut self, shared: &mut Shared) {
+        self.timers.stop_all();
+        if !self.is_orphan {
+            shared.report(self.id, Event::Closed);
+        }
+    }
+
+    /// The connection breaks: what waits is forgotten, and the application hears why.
+    pub(crate) fn fail(&mut self, now: Instant, shared: &mut Shared, failure: Failure) {
+        if self.state == State::Closed {
+            return;
+        }
+        if !self.state.is_synchronized() {
+            shared.counters.attempt_fails += 1;
+        }
+        if failure == Failure::TimedOut {
+            shared.counters.timed_out += 1;
+        }
+        self.state = State::Closed;
+        self.failure = Some(failure);
+        self.timers.stop_all();
+        shared.tell(now, Some(self.id), || TraceEvent::Failed(failure));
+        if !self.is_orphan && !self.is_unaccepted {
+            shared.report(self.id, Event::Failed(failure));
+        }
+    }
+
+    /// The application sends no more (RFC 9293 section 3.10.4); reading goes on.
+    pub(crate) fn shutdown(&mut self, now: Instant, shared: &mut Shared) {
+        let next = self.state.on_close();
+        if next == self.state {
+            return;
+        }
+        if !matches!(self.state, State::SynSent(_)) {
+            self.send.close();
+        }
+        self.enter(now, shared, next);
+        self.output(now, shared);
+    }
+
+    /// The application lets go of the connection. Data that it has not read makes this a reset
+    /// (RFC 9293 section 3.10.4; RFC 2525 section 2.17).
+    pub(crate) fn close(&mut self, now: Instant, shared: &mut Shared) {
+        self.is_orphan = true;
+        if self.recv.unread_bytes() > 0 {
+            self.abort(now, shared);
+            return;
+        }
+        if matches!(self.state, State::FinWait2(_)) {
+            self.arm_fin_wait(now, shared);
+        }
+        self.shutdown(now, shared);
+    }
+
+    /// The application breaks the connection (RFC 9293 section 3.10.5).
+    pub(crate) fn abort(&mut self, now: Instant, shared: &mut Shared) {
+        let tells = match self.state {
+            State::SynSent(_) | State::TimeWait | State::Closed => false,
+            State::SynReceived(_)
+            | State::Established(_)
+            | State::FinWait1(_)
+            | State::FinWait2(_)
+            | State::Closing(_)
+            | State::CloseWait(_)
+            | State::LastAck(_) => true,
+        };
+        if tells {
+            self.send_reset(now, shared);
+        }
+        self.fail(now, shared, Failure::Aborted);
+    }
+
+    /// An ICMP error about one of our segments. Only a connection that is not yet established
+    /// breaks by it (RFC 5927 section 5; RFC 9293 section 3.9.2.2).
+    pub(crate) fn handle_icmp(&mut self, now: Instant, shared: &mut Shared, error: IcmpError) {
+        shared.counters.icmp_errors += 1;
+        let is_open = self.state.is_synchronized();
+        let (una, next) = self.sent_range();
+        let seq = self.iss.offset(error.seq, next);
+        if seq < una as i64 || seq >= next as i64 {
+            shared.counters.icmp_ignored += 1;
+            return;
+        }
+        match error.kind {
+            IcmpKind::TooBig { mtu } => self.on_too_big(now, shared, mtu, seq as u64),
+            IcmpKind::Refused if !is_open => self.fail(now, shared, Failure::Refused),
+            IcmpKind::Refused | IcmpKind::Unreachable => {
+                self.soft_error = Some(Failure::Unreachable);
+            }
+        }
+    }
+
+    /// What remains of it in TIME-WAIT.
+    pub(crate) fn time_wait(&self, now: Instant, shared: &Shared) -> TimeWait {
+        let scale = self.recv_scale();
+        TimeWait {
+            id: self.id,
+            local: self.local,
+            remote: self.remote,
+            next: self.iss.number(self.recovery.next()),
+            expected: self.irs.number(self.recv.next()),
+            window: (self.recv.current_window() >> scale).min(u32::from(u16::MAX)) as u16,
+            timestamps: self
+                .agreed
+                .timestamps
+                .then_some((self.clocks.offset, self.clocks.recent)),
+            may_reuse: self.settings.life.time_wait_reuse,
+            lasts: self.settings.life.time_wait,
+            due: shared.tick.expiry(now, self.settings.life.time_wait),
+            hop_limit: self.settings.path.hop_limit,
+        }
+    }
+}
+
+impl Shared {
+    /// Answers a segment that belongs to no connection (RFC 9293 section 3.5.2).
+    pub(crate) fn reset_in_reply(
+        &mut self,
+        now: Instant,
+        local: core::net::SocketAddr,
+        remote: core::net::SocketAddr,
+        segment: &Segment,
+    ) {
+        if segment.flags.contains(TcpFlags::RST) || !self.may_answer(now) {
+            return;
+        }
+        let (seq, ack, flags) = if segment.flags.contains(TcpFlags::ACK) {
+            (segment.ack, SeqNum::default(), TcpFlags::RST)
+        } else {
+            let ack = segment.seq + segment.sequence_bytes();
+            (SeqNum::default(), ack, TcpFlags::RST | TcpFlags::ACK)
+        };
+        self.counters.resets_sent += 1;
+        let reply = Segment {
+            source_port: local.port(),
+            destination_port: remote.port(),
+            seq,
+            ack,
+            flags,
+            ..Segment::default()
+        };
+        self.transmit(
+            now,
+            None,
+            Packet::of_segment(local.ip(), remote.ip(), reply),
+        );
+    }
+}

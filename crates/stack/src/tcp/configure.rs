@@ -1,0 +1,285 @@
+//! Settings that change while the connection runs, the application's reads and writes, the path
+//! MTU, and the pool of buffers.
+
+use base::settings::SocketSettings;
+use base::{CongestionState, Instant};
+use bytes::Bytes;
+
+use super::{Connection, State, Timer};
+use crate::cc;
+use crate::host::{Event, ReadError, Shared, WriteError, WriteFlags};
+use crate::mtu::{ProbeConditions, TooBig};
+use crate::packet::Payload;
+
+impl Connection {
+    /// Changes settings. What acts only in the handshake has no effect any more.
+    pub(crate) fn configure(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        change: impl FnOnce(&mut SocketSettings),
+    ) {
+        let before = self.settings.clone();
+        change(&mut self.settings);
+        if self.settings == before {
+            return;
+        }
+        let settings = &self.settings;
+        self.send.configure(settings);
+        self.recv.configure(now, settings);
+        self.recovery.configure(settings);
+        if settings.congestion.name != before.congestion.name
+            || settings.congestion.hystart != before.congestion.hystart
+        {
+            let controller = cc::make(&settings.congestion, &mut shared.rng);
+            self.recovery.set_congestion(now, controller);
+        }
+        self.challenges.set_rate(settings.acks.challenge_per_second);
+        self.mtu.configure(now, &settings.path);
+        if before.options.mss != settings.options.mss {
+            let mss = self.mss();
+            self.recovery.set_mss(mss);
+        }
+        if before.life.keepalive != self.settings.life.keepalive {
+            self.arm_keepalive(now, shared);
+        }
+        if self.state != State::Closed {
+            self.output(now, shared);
+        }
+    }
+
+    /// Takes data from the application.
+    pub(crate) fn write(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        chunks: &[Bytes],
+        flags: WriteFlags,
+    ) -> Result<usize, WriteError> {
+        if let Some(failure) = self.failure {
+            return Err(WriteError::Failed(failure));
+        }
+        if !self.state.is_synchronized() && self.state != State::Closed {
+            return Err(WriteError::NotConnected);
+        }
+        if !self.state.may_write() {
+            return Err(WriteError::Closed);
+        }
+        let wanted: usize = chunks.iter().map(Bytes::len).sum();
+        if wanted == 0 {
+            return Ok(0);
+        }
+        if self.send.unacked_bytes() == 0 {
+            self.recovery.before_transmit(now);
+        }
+        let sizes = self.segment_sizes();
+        let outcome = match self.pool_room(shared) {
+            Some(room) if room < wanted => self.send.write(&front(chunks, room), flags, &sizes),
+            _ => self.send.write(chunks, flags, &sizes),
+        };
+        self.wants_room = outcome.taken < wanted || !outcome.completed;
+        self.report_buffers(shared);
+        self.output(now, shared);
+        if outcome.taken == 0 {
+            Err(WriteError::Full)
+        } else {
+            Ok(outcome.taken)
+        }
+    }
+
+    /// Tells an application that waits for room when there is some.
+    pub(super) fn offer_room(&mut self, shared: &mut Shared) {
+        if !self.wants_room {
+            return;
+        }
+        let env = self.send_memory_env();
+        if self.send.check_space(&env) {
+            self.wants_room = false;
+            shared.report(self.id, Event::Writable);
+        }
+    }
+
+    /// Gives data to the application; an empty payload means that the peer has closed.
+    pub(crate) fn read(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        max: usize,
+    ) -> Result<Payload, ReadError> {
+        let env = self.recv_env();
+        let payload = self.recv.read(now, max, &env);
+        if payload.is_empty() {
+            if self.recv.is_finished() {
+                return Ok(payload);
+            }
+            self.told_readable = false;
+            return Err(match self.failure {
+                Some(failure) => ReadError::Failed(failure),
+                None => ReadError::Empty,
+            });
+        }
+        self.told_readable = self.recv.unread_bytes() > 0;
+        self.report_buffers(shared);
+        if self.state != State::Closed {
+            self.output(now, shared);
+        }
+        Ok(payload)
+    }
+
+    /// Whether there is something to tell an application that takes the connection over.
+    pub(crate) fn on_accept(&mut self, now: Instant, shared: &mut Shared) {
+        self.is_unaccepted = false;
+        if self.recv.unread_bytes() > 0 || self.recv.is_finished() {
+            self.told_readable = true;
+            shared.report(self.id, Event::Readable);
+        }
+        if let Some(failure) = self.failure {
+            shared.report(self.id, Event::Failed(failure));
+        }
+        self.recv.release_window();
+        if self.state != State::Closed {
+            self.output(now, shared);
+        }
+    }
+
+    /// Bytes that the pool lets the application write; `None` where there is no pool.
+    fn pool_room(&self, shared: &Shared) -> Option<usize> {
+        let bytes = self.mss() as usize;
+        shared
+            .pool
+            .is_limited()
+            .then(|| shared.pool.free() as usize * bytes)
+    }
+
+    /// Whether the pool has buffers for segments that came in. Bare ACKs need none: they are what
+    /// frees the buffers of the sending side.
+    pub(super) fn take_buffers(&self, shared: &mut Shared, segments: u32, bytes: u32) -> bool {
+        bytes == 0 || shared.pool.can_take(segments)
+    }
+
+    /// Tells the pool how many buffers it holds.
+    pub(super) fn report_buffers(&self, shared: &mut Shared) {
+        if shared.pool.is_limited() {
+            let buffer_bytes = self.mss();
+            let received = self.recv.buffers_held(buffer_bytes);
+            let sent = self.send.buffers_held(buffer_bytes);
+            shared.pool.set_held(self.id, received, sent);
+        }
+    }
+
+    /// A router says that our packets exceed `mtu` (RFC 1191, RFC 8201).
+    pub(super) fn on_too_big(&mut self, now: Instant, shared: &mut Shared, mtu: u32, quoted: u64) {
+        shared.counters.too_big += 1;
+        let (una, next) = self.sent_range();
+        let report = TooBig {
+            mtu,
+            quoted,
+            una,
+            next,
+        };
+        if self.mtu.on_too_big(now, &report) && self.state.is_synchronized() {
+            self.on_mtu_changed(now);
+            self.output(now, shared);
+        }
+    }
+
+    /// Everything that is out is resent in smaller segments.
+    fn on_mtu_changed(&mut self, now: Instant) {
+        let mss = self.mss();
+        self.recovery.on_mtu_change(now, mss);
+    }
+
+    /// Repeated timeouts may mean that the path swallows large packets (RFC 4821 section 7.7).
+    pub(super) fn on_mtu_timeouts(&mut self, now: Instant) {
+        if self.mtu.probe().is_some() {
+            self.mtu.on_probe_unknown();
+        }
+        if self.mtu.on_timeouts(now, self.recovery.timeouts()) {
+            self.on_mtu_changed(now);
+        }
+    }
+
+    /// Everything up to `una` arrived: perhaps a probe of a larger MTU with it (RFC 4821 section
+    /// 7.6).
+    pub(super) fn on_mtu_acked(&mut self, una: u64) {
+        let largest = self.mtu.mtu();
+        self.mtu.on_acked(una, largest);
+        if let Some((_, end)) = self.mtu.probe()
+            && una >= end
+        {
+            self.mtu.on_probe_acked();
+            let mss = self.mss();
+            self.recovery.set_mss(mss);
+        }
+    }
+
+    /// `start..` is lost; returns whether it was a probe of a larger MTU and nothing else, which
+    /// says nothing about congestion (RFC 4821 section 7.6.1).
+    pub(super) fn on_mtu_loss(&mut self, start: u64) -> bool {
+        let Some((first, end)) = self.mtu.probe() else {
+            return false;
+        };
+        if start < first || start >= end {
+            return false;
+        }
+        self.recovery.on_mtu_probe_lost(first, end);
+        self.mtu.on_probe_lost();
+        true
+    }
+
+    /// The size of a probe that may leave now, as an IP packet.
+    pub(super) fn mtu_probe_size(&mut self, now: Instant) -> Option<u16> {
+        let (una, next) = self.sent_range();
+        let conditions = ProbeConditions {
+            is_open: self.recovery.state() == CongestionState::Open
+                && !self.recv.has_out_of_order(),
+            cwnd: self.recovery.window().cwnd,
+            in_flight: self.recovery.in_flight(),
+            reordering: self.recovery.reordering(),
+            unsent_bytes: self.send.unsent_bytes(),
+            window_bytes: self.window.end.saturating_sub(next.max(una)),
+            mss: self.mss(),
+        };
+        self.mtu.probe_size(now, &conditions)
+    }
+
+    /// Offsets of what is sent and not acknowledged; before the connection is established that is
+    /// our SYN.
+    pub(super) fn sent_range(&self) -> (u64, u64) {
+        match self.state {
+            State::SynSent(_) | State::SynReceived(_) => (0, 1),
+            _ => (self.recovery.una(), self.recovery.next()),
+        }
+    }
+
+    /// What ICMP said of the path long ago is forgotten.
+    pub(super) fn on_mtu_timeout(&mut self, now: Instant, shared: &mut Shared) {
+        if self.mtu.on_search_due(now) {
+            let mss = self.mss();
+            self.recovery.set_mss(mss);
+        }
+        self.output(now, shared);
+    }
+
+    /// The application asks for immediate ACKs, or no longer (rule 8.7).
+    pub(crate) fn set_quickack(&mut self, now: Instant, shared: &mut Shared, value: u32) {
+        self.recv.set_quickack(now, value);
+        if self.state != State::Closed {
+            self.output(now, shared);
+        }
+    }
+}
+
+/// The first `bytes` of `chunks`.
+fn front(chunks: &[Bytes], bytes: usize) -> smallvec::SmallVec<[Bytes; 4]> {
+    let mut room = bytes;
+    let mut taken = smallvec::SmallVec::new();
+    for chunk in chunks {
+        let part = chunk.len().min(room);
+        if part > 0 {
+            taken.push(chunk.slice(..part));
+            room -= part;
+        }
+    }
+    taken
+}

@@ -1,0 +1,350 @@
+//! How a connection begins: active, passive, and both at once (RFC 9293 section 3.5).
+
+use core::time::Duration;
+
+use base::settings::{Ecn, SocketSettings};
+use base::tcp::TcpFlags;
+use base::{Instant, SeqNum};
+
+use super::{Connection, MSS_MIN, Opening, RecvSequence, State, SynReceived, SynSent, Timer};
+use crate::host::{Event, Failure, Shared, SocketId};
+use crate::packet::{EcnMark, Segment, SegmentOptions, Timestamps};
+use crate::recv::Agreed;
+use crate::trace::TraceEvent;
+
+/// Largest shift of a window (RFC 7323 section 2.3).
+const WINDOW_SCALE_MAX: u8 = 14;
+
+impl Connection {
+    /// Opens a connection: the SYN leaves.
+    pub(crate) fn connect(now: Instant, shared: &mut Shared, opening: &Opening<'_>) -> Self {
+        let state = State::SynSent(SynSent {
+            since: now,
+            retransmits: 0,
+        });
+        let mut connection = Self::new(now, shared, opening, state);
+        shared.counters.active_opens += 1;
+        connection.send_syn(now, shared);
+        connection.arm_handshake(now, shared, 0);
+        connection
+    }
+
+    /// Answers a SYN that came to a listener.
+    pub(crate) fn accept_syn(
+        now: Instant,
+        shared: &mut Shared,
+        opening: &Opening<'_>,
+        listener: SocketId,
+        syn: &Segment,
+    ) -> Self {
+        let state = State::SynReceived(SynReceived {
+            since: now,
+            retransmits: 0,
+            listener: Some(listener),
+            closing: false,
+        });
+        let mut connection = Self::new(now, shared, opening, state);
+        connection.parent = Some(listener);
+        connection.is_half_open = true;
+        connection.is_unaccepted = true;
+        if opening.settings.options.accept_window_zero {
+            connection.recv.hold_window();
+        }
+        connection.take_syn(now, shared, syn);
+        connection.send_syn_ack(now, shared);
+        connection.arm_handshake(now, shared, 0);
+        connection
+    }
+
+    /// Rebuilds a connection from the ACK of a SYN cookie (RFC 4987 section 3.6). `syn` is the SYN
+    /// as far as the cookie remembers it.
+    pub(crate) fn accept_cookie(
+        now: Instant,
+        shared: &mut Shared,
+        opening: &Opening<'_>,
+        listener: SocketId,
+        syn: &Segment,
+    ) -> Self {
+        let state = SynReceived {
+            since: now,
+            // What the path needed for the handshake is forgotten: no round-trip sample.
+            retransmits: 1,
+            listener: Some(listener),
+            closing: false,
+        };
+        let mut connection = Self::new(now, shared, opening, State::SynReceived(state));
+        connection.parent = Some(listener);
+        connection.is_half_open = true;
+        connection.is_unaccepted = true;
+        if opening.settings.options.accept_window_zero {
+            connection.recv.hold_window();
+        }
+        connection.take_syn(now, shared, syn);
+        connection.recv.first_window(connection.agreed.advmss);
+        connection
+    }
+
+    /// What the peer's SYN says (RFC 9293 section 3.10.7.3).
+    fn take_syn(&mut self, now: Instant, shared: &Shared, syn: &Segment) {
+        let SocketSettings { options, .. } = &self.settings;
+        let SegmentOptions {
+            mss,
+            window_scale,
+            sack_permitted,
+            timestamps,
+            sack: _,
+        } = syn.options;
+        let agreed_timestamps = options.timestamps && timestamps.is_some();
+        self.irs = RecvSequence::new(syn.seq);
+        let peer_mss = mss.unwrap_or(options.default_mss);
+        self.peer_mss = u32::from(peer_mss).max(MSS_MIN);
+        self.mtu.limit_by_peer(peer_mss);
+        self.agreed = Agreed {
+            sack: options.sack && sack_permitted,
+            timestamps: agreed_timestamps,
+            window_scaling: options.window_scaling && window_scale.is_some(),
+            advmss: 0,
+            send_mss: 0,
+        };
+        self.agreed.advmss = self.announced_mss(shared) - self.option_bytes();
+        self.agreed.send_mss = self.mss();
+        self.window.scale = match (self.agreed.window_scaling, window_scale) {
+            (true, Some(scale)) => scale.min(WINDOW_SCALE_MAX),
+            _ => 0,
+        };
+        if let Some(timestamps) = timestamps.filter(|_| agreed_timestamps) {
+            self.clocks.recent = timestamps.value;
+            self.clocks.recent_at = Some(now);
+        }
+        let wants_ecn = syn.flags.contains(TcpFlags::ECE)
+            && syn.flags.contains(TcpFlags::CWR) != syn.flags.contains(TcpFlags::ACK);
+        self.ecn.agreed = wants_ecn && self.settings.options.ecn != Ecn::Off;
+        // The window of a SYN is not scaled.
+        self.window.bytes = syn.window.into();
+        self.window.max = syn.window.into();
+        self.window.end = 1 + u64::from(syn.window);
+        self.window.from_seq = 0;
+    }
+
+    fn send_syn(&mut self, now: Instant, shared: &mut Shared) {
+        let mut flags = TcpFlags::SYN;
+        if self.settings.options.ecn == Ecn::Request {
+            flags |= TcpFlags::ECE | TcpFlags::CWR;
+        }
+        let mss = self.announced_mss(shared);
+        let options = &self.settings.options;
+        let (scaling, timestamps, sack) =
+            (options.window_scaling, options.timestamps, options.sack);
+        let segment = self.syn_segment(now, mss, flags, scaling, timestamps, sack, mss);
+        self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
+    }
+
+    /// Answers the peer's SYN, for the first time or again.
+    pub(super) fn send_syn_ack(&mut self, now: Instant, shared: &mut Shared) {
+        let mut flags = TcpFlags::SYN | TcpFlags::ACK;
+        if self.ecn.agreed {
+            flags |= TcpFlags::ECE;
+        }
+        let mss = self.announced_mss(shared);
+        let Agreed {
+            sack,
+            timestamps,
+            window_scaling,
+            advmss,
+            send_mss: _,
+        } = self.agreed;
+        let segment = self.syn_segment(now, mss, flags, window_scaling, timestamps, sack, advmss);
+        self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the fields of one header, used twice"
+    )]
+    fn syn_segment(
+        &mut self,
+        now: Instant,
+        mss: u32,
+        flags: TcpFlags,
+        scaling: bool,
+        timestamps: bool,
+        sack: bool,
+        window_mss: u32,
+    ) -> Segment {
+        let window = self.recv.first_window(window_mss);
+        let is_answer = flags.contains(TcpFlags::ACK);
+        Segment {
+            source_port: self.local.port(),
+            destination_port: self.remote.port(),
+            seq: self.iss.number(0),
+            ack: if is_answer {
+                self.irs.number(1)
+            } else {
+                SeqNum::default()
+            },
+            flags,
+            window: window.min(u32::from(u16::MAX)) as u16,
+            options: SegmentOptions {
+                mss: Some(mss.min(u32::from(u16::MAX)) as u16),
+                window_scale: scaling.then(|| self.recv.window_scale()),
+                sack_permitted: sack,
+                timestamps: timestamps.then(|| Timestamps {
+                    value: self.timestamp(now),
+                    echo: self.clocks.recent,
+                }),
+                sack: None,
+            },
+            ..Segment::default()
+        }
+    }
+
+    /// RFC 9293 section 3.10.7.3.
+    pub(super) fn handle_in_syn_sent(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        state: SynSent,
+        segment: &Segment,
+    ) {
+        let flags = segment.flags;
+        let has_ack = flags.contains(TcpFlags::ACK);
+        let acks_syn = has_ack && self.iss.offset(segment.ack, 1) == 1;
+        if has_ack && !acks_syn {
+            if !flags.contains(TcpFlags::RST) {
+                shared.reset_in_reply(now, self.local, self.remote, segment);
+            }
+            return;
+        }
+        if flags.contains(TcpFlags::RST) {
+            if acks_syn {
+                self.fail(now, shared, Failure::Refused);
+            }
+            return;
+        }
+        if !flags.contains(TcpFlags::SYN) {
+            return;
+        }
+        self.take_syn(now, shared, segment);
+        if !has_ack {
+            self.state = State::SynReceived(SynReceived {
+                since: state.since,
+                retransmits: state.retransmits,
+                listener: None,
+                closing: false,
+            });
+            self.send_syn_ack(now, shared);
+            self.arm_handshake(now, shared, state.retransmits);
+            return;
+        }
+        let rtt = self.handshake_rtt(now, state.since, state.retransmits, segment);
+        self.establish(now, shared, rtt, state.retransmits);
+        shared.report(self.id, Event::Connected);
+        // Rule 8.8: nothing waits to be sent yet, so the third ACK does not wait either.
+        self.recv.force_ack();
+        self.output(now, shared);
+    }
+
+    /// The ACK of our SYN-ACK arrived.
+    pub(super) fn finish_passive(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        state: SynReceived,
+        segment: &Segment,
+    ) {
+        let rtt = self.handshake_rtt(now, state.since, state.retransmits, segment);
+        self.establish(now, shared, rtt, state.retransmits);
+        if state.listener.is_none() {
+            shared.report(self.id, Event::Connected);
+        } else {
+            shared.counters.passive_opens += 1;
+        }
+    }
+
+    /// Karn's rule (RFC 6298 section 3): what was sent twice gives no sample, unless timestamps
+    /// tell which one was answered.
+    fn handshake_rtt(
+        &self,
+        now: Instant,
+        since: Instant,
+        retransmits: u32,
+        segment: &Segment,
+    ) -> Option<Duration> {
+        if retransmits == 0 {
+            return Some(now.since(since));
+        }
+        let echo = segment.options.timestamps?.echo;
+        self.echoed_rtt(now, echo)
+    }
+
+    fn establish(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        rtt: Option<Duration>,
+        syn_retransmits: u32,
+    ) {
+        self.timers.stop(Timer::Handshake);
+        self.state = self.state.on_syn_acked();
+        let mss = self.mss();
+        self.recovery
+            .set_options(self.agreed.sack, self.agreed.timestamps);
+        self.recovery.set_mss(mss);
+        self.recovery.on_established(now, rtt, syn_retransmits);
+        self.recv.on_established(now, &self.agreed);
+        let env = self.send_memory_env();
+        self.send.on_established(&env);
+        self.last_ack_sent = self.recv.next();
+        self.pace_at = now;
+        self.busy.counted_until = now;
+        self.arm_keepalive(now, shared);
+        let state = self.state.name();
+        shared.tell(now, Some(self.id), || TraceEvent::State(state));
+    }
+
+    fn arm_handshake(&mut self, now: Instant, shared: &Shared, retransmits: u32) {
+        let life = &self.settings.life;
+        // Rule 11.2: the first SYNs are repeated in constant intervals, then these double.
+        let linear = match self.state {
+            State::SynSent(_) => life.syn_linear_timeouts,
+            _ => 0,
+        };
+        let doublings = retransmits.saturating_sub(linear).min(16);
+        let interval = self
+            .settings
+            .recovery
+            .rto_initial
+            .saturating_mul(1 << doublings);
+        let interval = interval.min(self.settings.recovery.rto_max);
+        self.timers
+            .set(Timer::Handshake, Some(shared.tick.expiry(now, interval)));
+    }
+
+    /// SYN or SYN-ACK was not answered.
+    pub(super) fn on_handshake_timeout(&mut self, now: Instant, shared: &mut Shared) {
+        let life = &self.settings.life;
+        let retransmits = match &mut self.state {
+            State::SynSent(state) if state.retransmits < life.syn_retries => {
+                state.retransmits += 1;
+                state.retransmits
+            }
+            State::SynReceived(state) if state.retransmits < life.synack_retries => {
+                state.retransmits += 1;
+                state.retransmits
+            }
+            State::SynSent(_) | State::SynReceived(_) => {
+                shared.counters.timed_out += 1;
+                let failure = self.soft_error.unwrap_or(Failure::TimedOut);
+                self.fail(now, shared, failure);
+                return;
+            }
+            _ => return,
+        };
+        if matches!(self.state, State::SynSent(_)) {
+            self.send_syn(now, shared);
+        } else {
+            self.send_syn_ack(now, shared);
+        }
+        self.arm_handshake(now, shared, retransmits);
+    }
+}

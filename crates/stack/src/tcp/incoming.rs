@@ -1,0 +1,501 @@
+//! Headers are read here: what is acceptable, what is an attack, and which half hears of it.
+//!
+//! The order of the checks is that of RFC 9293 section 3.10.7.4, with the answers of RFC 5961.
+
+use core::time::Duration;
+
+use base::settings::Detection;
+use base::tcp::TcpFlags;
+use base::{Instant, SeqNum};
+use smallvec::SmallVec;
+
+use super::{Connection, State, Timer};
+use crate::host::{Event, Failure, Shared};
+use crate::packet::{EcnMark, Segment};
+use crate::recovery::AckInput;
+use crate::recv::{DataInput, DropReason};
+use crate::trace::TraceEvent;
+
+/// Timestamps older than this may have wrapped (RFC 7323 section 5.5).
+const TIMESTAMP_AGE_MAX: Duration = Duration::from_secs(24 * 24 * 3600);
+
+/// A segment with its numbers as offsets.
+#[derive(Debug)]
+struct Placed<'a> {
+    segment: &'a Segment,
+    /// Offset of its first byte; negative where it lies before the peer's SYN.
+    start: i64,
+    /// Offset behind its last byte, FIN counted.
+    end: i64,
+}
+
+/// What the checks say of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// It may be processed.
+    Acceptable,
+    /// It is dropped without a word.
+    Drop,
+    /// It is dropped, and the peer hears where we are, at a limited rate (RFC 5961).
+    Challenge,
+    /// It is old: the peer hears where we are, with D-SACK where it carried data.
+    Duplicate,
+    /// The connection is reset by the peer.
+    Reset,
+}
+
+impl Connection {
+    /// A segment for this connection, in whatever state.
+    pub(crate) fn handle_segment(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        segment: Segment,
+        mark: EcnMark,
+    ) {
+        self.traffic.segments_in += u64::from(segment.segments());
+        if let State::SynSent(state) = self.state {
+            self.handle_in_syn_sent(now, shared, state, &segment);
+            return;
+        }
+        let start = self.irs.offset(segment.seq, self.recv.next());
+        let placed = Placed {
+            start,
+            end: start + i64::from(segment.sequence_bytes()),
+            segment: &segment,
+        };
+        match self.judge(now, shared, &placed) {
+            Verdict::Acceptable => self.accept_segment(now, shared, segment, mark, start),
+            Verdict::Drop => {}
+            Verdict::Challenge => self.challenge(now, shared),
+            Verdict::Duplicate => self.answer_duplicate(now, shared, &placed),
+            Verdict::Reset => self.on_reset(now, shared),
+        }
+    }
+
+    /// The checks in front of everything else.
+    fn judge(&mut self, now: Instant, shared: &mut Shared, placed: &Placed<'_>) -> Verdict {
+        let flags = placed.segment.flags;
+        let is_reset = flags.contains(TcpFlags::RST);
+        if self.is_paws_rejected(now, placed.segment) {
+            shared.counters.paws_rejected += 1;
+            return if is_reset {
+                Verdict::Drop
+            } else {
+                Verdict::Duplicate
+            };
+        }
+        if !self.is_in_window(placed) {
+            shared.counters.out_of_window += 1;
+            return match (is_reset, flags.contains(TcpFlags::SYN)) {
+                (true, _) => Verdict::Drop,
+                (false, true) => self.judge_syn(shared, placed),
+                (false, false) => Verdict::Duplicate,
+            };
+        }
+        if is_reset {
+            //= https://www.rfc-editor.org/rfc/rfc5961#section-3.2
+            //# If the RST bit is set and the sequence number exactly matches the
+            //# next expected sequence number (RCV.NXT), then TCP MUST reset the
+            //# connection.
+            return if placed.start == self.recv.next() as i64 {
+                Verdict::Reset
+            } else {
+                Verdict::Challenge
+            };
+        }
+        if flags.contains(TcpFlags::SYN) {
+            return self.judge_syn(shared, placed);
+        }
+        if !flags.contains(TcpFlags::ACK) {
+            shared.counters.without_ack += 1;
+            return Verdict::Drop;
+        }
+        self.judge_ack(shared, placed.segment)
+    }
+
+    /// A SYN on a connection that has one already (RFC 5961 section 4). In SYN-RECEIVED the peer
+    /// repeats its own: the answer is ours again.
+    fn judge_syn(&self, shared: &mut Shared, placed: &Placed<'_>) -> Verdict {
+        if matches!(self.state, State::SynReceived(_)) && placed.start == 0 {
+            // A SYN-ACK of a simultaneous open also carries the ACK that we wait for.
+            return if placed.segment.flags.contains(TcpFlags::ACK) {
+                Verdict::Acceptable
+            } else {
+                Verdict::Duplicate
+            };
+        }
+        shared.counters.syn_challenges += 1;
+        Verdict::Challenge
+    }
+
+    /// RFC 5961 section 5: an ACK counts from the largest window behind what is acknowledged up to
+    /// what was sent.
+    fn judge_ack(&self, shared: &mut Shared, segment: &Segment) -> Verdict {
+        let (una, next) = self.sent_range();
+        let ack = self.iss.offset(segment.ack, next);
+        if ack > next as i64 {
+            shared.counters.ack_of_unsent += 1;
+            return Verdict::Challenge;
+        }
+        if ack < una as i64 - i64::from(self.window.max) {
+            shared.counters.ack_too_old += 1;
+            return Verdict::Challenge;
+        }
+        Verdict::Acceptable
+    }
+
+    /// RFC 7323 section 5.3, with its exceptions: a timestamp that is 24 days old says nothing,
+    /// and a bare ACK that was merely overtaken is no attack (Linux `tcp_disordered_ack`).
+    fn is_paws_rejected(&self, now: Instant, segment: &Segment) -> bool {
+        let (Some(timestamps), Some(recent_at)) =
+            (segment.options.timestamps, self.clocks.recent_at)
+        else {
+            return false;
+        };
+        if !self.agreed.timestamps || now.since(recent_at) > TIMESTAMP_AGE_MAX {
+            return false;
+        }
+        let age = self.clocks.recent.wrapping_sub(timestamps.value) as i32;
+        if age <= 0 {
+            return false;
+        }
+        let is_disordered_ack = segment.sequence_bytes() == 0
+            && segment.seq == self.irs.number(self.recv.next())
+            && segment.ack == self.iss.number(self.sent_range().0)
+            && u128::from(age as u32) <= self.recovery.rtt().rto().as_millis();
+        !is_disordered_ack
+    }
+
+    /// RFC 9293 section 3.4: some of it lies in the window, or it is empty and at its edge.
+    fn is_in_window(&self, placed: &Placed<'_>) -> bool {
+        let left = self.last_ack_sent as i64;
+        let right = (self.recv.window_end() as i64).max(self.recv.next() as i64);
+        placed.end >= left && placed.start <= right
+    }
+
+    /// Everything is as it should be: the halves hear of it.
+    fn accept_segment(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        segment: Segment,
+        mark: EcnMark,
+        start: i64,
+    ) {
+        if let State::SynReceived(state) = self.state {
+            if self.iss.offset(segment.ack, 1) != 1 {
+                return;
+            }
+            self.finish_passive(now, shared, state, &segment);
+        }
+        self.note_timestamp(now, &segment, start);
+        self.note_ecn(&segment, mark);
+        self.handle_ack(now, shared, &segment, start);
+        if self.state == State::Closed {
+            return;
+        }
+        self.handle_data(now, shared, segment, mark, start);
+        if self.state != State::Closed {
+            self.probes.keepalive = 0;
+            self.output(now, shared);
+        }
+    }
+
+    /// RFC 7323 section 4.3: the timestamp of the segment that covers the last ACK is echoed.
+    fn note_timestamp(&mut self, now: Instant, segment: &Segment, start: i64) {
+        let Some(timestamps) = segment.options.timestamps else {
+            return;
+        };
+        let is_newer = self.clocks.recent_at.is_none()
+            || timestamps.value.wrapping_sub(self.clocks.recent) as i32 >= 0;
+        if self.agreed.timestamps && is_newer && start <= self.last_ack_sent as i64 {
+            self.clocks.recent = timestamps.value;
+            self.clocks.recent_at = Some(now);
+        }
+    }
+
+    /// RFC 3168 section 6.1.3: a mark is echoed until the sender says that it has reacted.
+    fn note_ecn(&mut self, segment: &Segment, mark: EcnMark) {
+        if !self.ecn.agreed {
+            return;
+        }
+        if segment.flags.contains(TcpFlags::CWR) {
+            self.ecn.echo = false;
+        }
+        if mark == EcnMark::Ce {
+            self.ecn.echo = true;
+        }
+    }
+
+    /// The sending half hears of the acknowledgment and of the window.
+    fn handle_ack(&mut self, now: Instant, shared: &mut Shared, segment: &Segment, start: i64) {
+        let una = self.recovery.una();
+        let ack = self.iss.offset(segment.ack, self.recovery.next());
+        self.traffic.last_ack_received = Some(now);
+        let is_window_update = self.update_window(segment, ack, start);
+        if ack < una as i64 {
+            return;
+        }
+        let blocks = self.sack_offsets(segment);
+        let echo = segment.options.timestamps.map(|t| t.echo);
+        let outcome = self.recovery.on_ack(&AckInput {
+            now,
+            ack: ack as u64,
+            sack: &blocks,
+            timestamp_rtt: echo.and_then(|echo| self.echoed_rtt(now, echo)),
+            timestamp_echo: echo.filter(|_| self.agreed.timestamps),
+            has_data: segment.sequence_bytes() > 0,
+            is_window_update,
+            ece: self.ecn.agreed && segment.flags.contains(TcpFlags::ECE),
+            has_new_data: self.send.unsent_bytes() > 0 && self.window.end > self.recovery.next(),
+        });
+        self.ecn.send_cwr |= outcome.set_cwr;
+        self.probes.window = 0;
+        if self.window.bytes > 0 {
+            self.timers.stop(Timer::Probe);
+        }
+        if outcome.lost > 0 {
+            shared.tell(now, Some(self.id), || TraceEvent::Lost {
+                packets: outcome.lost,
+            });
+        }
+        if outcome.acked_bytes > 0 {
+            self.stalled_since = None;
+            self.timers.stop(Timer::User);
+            self.on_acked(now, shared, outcome.acked_bytes);
+        }
+        self.on_mtu_acked(self.recovery.una());
+    }
+
+    /// Data was acknowledged: memory is free, and perhaps our FIN has arrived.
+    fn on_acked(&mut self, now: Instant, shared: &mut Shared, bytes: u64) {
+        let una = self.recovery.una();
+        let env = self.send_memory_env();
+        let fin_acked = self.send.has_fin() && una > self.send.end();
+        self.traffic.bytes_acked += bytes - u64::from(fin_acked);
+        let completed = self.send.on_ack(una, &env);
+        if completed > 0 {
+            shared.report(self.id, Event::Completed(completed));
+        }
+        if fin_acked {
+            self.enter(now, shared, self.state.on_fin_acked());
+        }
+    }
+
+    /// RFC 9293 section 3.10.7.4: the window of the newest segment counts. Returns whether it
+    /// changed.
+    fn update_window(&mut self, segment: &Segment, ack: i64, start: i64) -> bool {
+        let bytes = u32::from(segment.window) << self.window.scale;
+        let una = self.recovery.una() as i64;
+        let window = &mut self.window;
+        let is_newer = ack > una
+            || start > window.from_seq
+            || start == window.from_seq && (bytes > window.bytes || bytes == 0);
+        if ack < una || !is_newer {
+            return false;
+        }
+        let has_changed = bytes != window.bytes;
+        window.from_seq = start;
+        window.bytes = bytes;
+        window.max = window.max.max(bytes);
+        window.end = ack as u64 + u64::from(bytes);
+        has_changed
+    }
+
+    fn sack_offsets(&self, segment: &Segment) -> SmallVec<[(u64, u64); 4]> {
+        let Some(blocks) = segment.options.sack.filter(|_| self.agreed.sack) else {
+            return SmallVec::new();
+        };
+        if self.settings.recovery.detection == Detection::NewReno {
+            return SmallVec::new();
+        }
+        let next = self.recovery.next();
+        let offset = |number: SeqNum| u64::try_from(self.iss.offset(number, next)).ok();
+        blocks
+            .iter()
+            .filter_map(|(start, end)| Some((offset(start)?, offset(end)?)))
+            .filter(|(start, end)| start < end)
+            .collect()
+    }
+
+    /// Time since we sent the timestamp that came back; nothing where it makes no sense.
+    pub(super) fn echoed_rtt(&self, now: Instant, echo: u32) -> Option<Duration> {
+        if !self.agreed.timestamps || echo == 0 {
+            return None;
+        }
+        let millis = self.timestamp(now).wrapping_sub(echo);
+        (millis < 1 << 31).then(|| Duration::from_millis(millis.into()))
+    }
+
+    /// The receiving half hears of data and of FIN.
+    fn handle_data(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        segment: Segment,
+        mark: EcnMark,
+        start: i64,
+    ) {
+        if segment.sequence_bytes() == 0 {
+            return;
+        }
+        if !self.state.may_receive() {
+            // The peer has said that it is done; whatever follows its FIN is not from it.
+            self.recv.enter_quick(now, 2);
+            return;
+        }
+        if self.is_orphan && !segment.payload.is_empty() {
+            let end = start + i64::from(segment.payload.len());
+            if end > self.recv.next() as i64 {
+                //= https://www.rfc-editor.org/rfc/rfc9293#section-3.10.7.4
+                // Linux tcp_rcv_state_process: data that nobody will read resets the connection.
+                shared.counters.data_after_close += 1;
+                self.send_reset(now, shared);
+                self.fail(now, shared, Failure::Aborted);
+                return;
+            }
+        }
+        let segments = u64::from(segment.segments());
+        let bytes = segment.payload.len();
+        if !self.take_buffers(shared, segments as u32, bytes) {
+            shared.counters.pool_drops += 1;
+            return;
+        }
+        self.traffic.data_segments_in += if bytes > 0 { segments } else { 0 };
+        self.traffic.last_data_received = Some(now);
+        let echo = segment.options.timestamps.map(|t| t.echo);
+        let (segment_bytes, push, fin) = (
+            if segment.gso_size > 0 {
+                u32::from(segment.gso_size)
+            } else {
+                bytes
+            },
+            segment.flags.contains(TcpFlags::PSH),
+            segment.flags.contains(TcpFlags::FIN),
+        );
+        let (start, payload) = self.cut_old(start, segment);
+        let before = self.recv.next();
+        let env = self.recv_env();
+        let outcome = self.recv.handle_data(
+            now,
+            DataInput {
+                start,
+                payload,
+                segment_bytes,
+                push,
+                fin,
+                ce: mark == EcnMark::Ce,
+                timestamp_echo: echo,
+                timestamp_rtt: echo.and_then(|echo| self.echoed_rtt(now, echo)),
+            },
+            &env,
+        );
+        self.traffic.bytes_received += self.recv.next() - before - u64::from(outcome.fin);
+        if let Some(reason) = outcome.dropped {
+            shared.tell(now, Some(self.id), || TraceEvent::Dropped {
+                reason: drop_name(reason),
+            });
+        }
+        if outcome.fin {
+            self.on_fin(now, shared);
+        }
+        if outcome.readable && !self.told_readable && !self.is_unaccepted && !self.is_orphan {
+            self.told_readable = true;
+            shared.report(self.id, Event::Readable);
+        }
+        self.report_buffers(shared);
+    }
+
+    /// Drops what lies before the peer's first byte, which no offset can name.
+    fn cut_old(&self, start: i64, segment: Segment) -> (u64, crate::packet::Payload) {
+        let mut payload = segment.payload;
+        if start < 1 {
+            let old = (1 - start).min(payload.len().into()) as u32;
+            payload.advance(old);
+            return (1, payload);
+        }
+        (start as u64, payload)
+    }
+
+    /// The peer's data is complete (RFC 9293 section 3.10.7.4, eighth step).
+    fn on_fin(&mut self, now: Instant, shared: &mut Shared) {
+        self.enter(now, shared, self.state.on_fin());
+        if self.is_orphan {
+            return;
+        }
+        if !self.told_readable && !self.is_unaccepted {
+            self.told_readable = true;
+            shared.report(self.id, Event::Readable);
+        }
+    }
+
+    /// The peer hears where we are (RFC 5961 section 7: at a limited rate).
+    pub(super) fn challenge(&mut self, now: Instant, shared: &mut Shared) {
+        if !self.challenges.take(now) {
+            shared.counters.answers_suppressed += 1;
+            return;
+        }
+        if shared.may_answer(now) {
+            shared.counters.challenge_acks += 1;
+            self.send_ack(now, shared);
+            self.arm_timers(now, shared);
+        }
+    }
+
+    /// An old segment: the peer may have missed our ACK, so it hears it again.
+    fn answer_duplicate(&mut self, now: Instant, shared: &mut Shared, placed: &Placed<'_>) {
+        if let State::SynReceived(_) = self.state {
+            if placed.segment.flags.contains(TcpFlags::SYN) && self.challenges.take(now) {
+                self.send_syn_ack(now, shared);
+            }
+            return;
+        }
+        if placed.segment.sequence_bytes() == 0 {
+            // A bare ACK out of window is answered as a challenge is: two confused ends must not
+            // keep each other busy (Linux `tcp_send_dupack`, out-of-window rate limit).
+            self.challenge(now, shared);
+            return;
+        }
+        let env = self.recv_env();
+        let (start, payload) = self.cut_old(placed.start, placed.segment.clone());
+        let data = DataInput {
+            start,
+            segment_bytes: payload.len(),
+            payload,
+            push: false,
+            fin: placed.segment.flags.contains(TcpFlags::FIN),
+            ce: false,
+            timestamp_echo: None,
+            timestamp_rtt: None,
+        };
+        if placed.end <= self.recv.next() as i64 {
+            self.recv.handle_data(now, data, &env);
+        }
+        self.recv.force_ack();
+        self.output(now, shared);
+    }
+
+    /// A reset that counts (RFC 9293 section 3.10.7.4, second step).
+    fn on_reset(&mut self, now: Instant, shared: &mut Shared) {
+        let failure = match self.state {
+            State::SynReceived(_) => Failure::Refused,
+            _ => Failure::Reset,
+        };
+        if self.state.is_synchronized() {
+            shared.counters.established_resets += 1;
+        }
+        self.fail(now, shared, failure);
+    }
+}
+
+/// A drop in words, for the trace.
+const fn drop_name(reason: DropReason) -> &'static str {
+    match reason {
+        DropReason::OutOfWindow => "out of window",
+        DropReason::ZeroWindow => "the offered window is 0",
+        DropReason::BufferFull => "the receive buffer is full",
+        DropReason::OutOfOrderFull => "the out-of-order budget is used up",
+        DropReason::BehindFin => "behind the FIN",
+    }
+}

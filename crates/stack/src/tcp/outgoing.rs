@@ -1,0 +1,450 @@
+//! Headers are written here, and it is decided what leaves: first what was lost, then what is new,
+//! then a bare acknowledgment where nothing else carried it.
+
+use base::settings::{Path, Push};
+use base::tcp::{SackBlocks, TcpFlags};
+use base::{Instant, Limit, SeqNum};
+
+use super::{Connection, State, Timer};
+use crate::host::Shared;
+use crate::packet::{Body, EcnMark, Packet, Segment, SegmentOptions, Timestamps};
+use crate::recv::AckWanted;
+use crate::send::{Outgoing, SegmentSizes, SendEnv, burst_segments};
+use crate::trace::TraceEvent;
+
+/// Linux: the first segments of a connection are never spread (rule 6.8).
+const UNPACED_SEGMENTS: u64 = 10;
+
+/// Why nothing more leaves at this moment, apart from what the halves say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gate {
+    Open,
+    Pacing,
+    Interface,
+}
+
+impl Connection {
+    /// Sends everything that may leave now. Called after every event that could have changed that:
+    /// a segment, a timer, a write, a read, a change of settings, room in the local queue.
+    pub(crate) fn output(&mut self, now: Instant, shared: &mut Shared) {
+        self.is_blocked = false;
+        if self.state.is_synchronized() && self.state != State::TimeWait {
+            let gate = self.send_lost(now, shared);
+            let limit = match gate {
+                Gate::Open => self.send_new(now, shared),
+                Gate::Pacing => Limit::Pacing,
+                Gate::Interface => Limit::Interface,
+            };
+            self.is_blocked |= limit == Limit::Interface;
+            self.hold(now, limit);
+            self.offer_room(shared);
+            if self.recv.ack_wanted() == AckWanted::Now {
+                self.send_ack(now, shared);
+            }
+        }
+        self.arm_timers(now, shared);
+    }
+
+    /// Repeats what is lost, as far as the window lets it go.
+    fn send_lost(&mut self, now: Instant, shared: &mut Shared) -> Gate {
+        loop {
+            let Some((start, end)) = self.recovery.poll_retransmit(self.retransmit_bytes()) else {
+                return Gate::Open;
+            };
+            let gate = self.gate(now, shared, true);
+            if gate != Gate::Open {
+                return gate;
+            }
+            if !self.on_mtu_loss(start) {
+                self.retransmit(now, shared, start, end);
+            }
+        }
+    }
+
+    /// Repeats `start..end`, a FIN behind the data included.
+    pub(super) fn retransmit(&mut self, now: Instant, shared: &mut Shared, start: u64, end: u64) {
+        let data_end = end.min(self.send.end());
+        let fin = end > self.send.end();
+        let mss = self.mss();
+        let outgoing = Outgoing {
+            start,
+            end: data_end,
+            gso_size: if data_end - start > u64::from(mss) {
+                mss as u16
+            } else {
+                0
+            },
+            push: self.settings.small_writes.push != Push::Never,
+            fin,
+            urgent: None,
+        };
+        shared.tell(now, Some(self.id), || TraceEvent::Retransmitted {
+            start,
+            end,
+        });
+        self.send_data(now, shared, &outgoing, true);
+        let timestamp = self.timestamp(now);
+        self.recovery.on_retransmit(now, start, end, timestamp);
+    }
+
+    /// Sends new data, and says why it stopped.
+    fn send_new(&mut self, now: Instant, shared: &mut Shared) -> Limit {
+        let limit = loop {
+            let probe = self.mtu_probe_size(now);
+            let env = match probe {
+                Some(mtu) => self.probe_env(now, mtu),
+                None => self.send_env(now),
+            };
+            let outgoing = match self.send.poll_segment(&env) {
+                Ok(outgoing) => outgoing,
+                Err(hold) => break hold.limit,
+            };
+            match self.gate(now, shared, false) {
+                Gate::Open => {}
+                Gate::Pacing => break Limit::Pacing,
+                Gate::Interface => break Limit::Interface,
+            }
+            self.send_data(now, shared, &outgoing, false);
+            self.send.on_sent(now, &outgoing);
+            let end = outgoing.end + u64::from(outgoing.fin);
+            self.recovery.on_transmit(
+                now,
+                (outgoing.start, end),
+                outgoing.gso_size.into(),
+                outgoing.fin,
+            );
+            if let Some(mtu) = probe {
+                self.mtu.on_probe_sent(mtu, outgoing.start, outgoing.end);
+            }
+        };
+        let is_window_limited = limit == Limit::Congestion;
+        if limit == Limit::Application {
+            self.recovery.mark_app_limited();
+        }
+        self.recovery
+            .after_transmit(now, is_window_limited, self.send.memory().writer_waits);
+        limit
+    }
+
+    /// Sends one segment of new data, whatever the congestion window says: a tail-loss probe.
+    pub(super) fn send_one_new(&mut self, now: Instant, shared: &mut Shared) {
+        let sizes = self.segment_sizes();
+        if let Some(outgoing) = self.send.poll_probe(self.window.end, &sizes) {
+            self.send_data(now, shared, &outgoing, false);
+            self.send.on_sent(now, &outgoing);
+            let end = outgoing.end + u64::from(outgoing.fin);
+            self.recovery.on_transmit(
+                now,
+                (outgoing.start, end),
+                outgoing.gso_size.into(),
+                outgoing.fin,
+            );
+        }
+    }
+
+    /// Whether pacing and the local queue let another packet go.
+    fn gate(&mut self, now: Instant, shared: &Shared, is_retransmission: bool) -> Gate {
+        if !self.local_queue_has_room(shared, is_retransmission) {
+            self.is_blocked = true;
+            return Gate::Interface;
+        }
+        let is_spread =
+            self.recovery.is_paced() && self.pace_at > now + shared.system.pacing_horizon;
+        if is_spread { Gate::Pacing } else { Gate::Open }
+    }
+
+    /// Linux `tcp_small_queue_check` (rule 6.7): about a millisecond of data may wait locally.
+    fn local_queue_has_room(&self, shared: &Shared, is_retransmission: bool) -> bool {
+        if self.local_queue_bytes == 0 {
+            return true;
+        }
+        if !shared.has_room() {
+            return false;
+        }
+        let packet_bytes = self.retransmit_bytes();
+        let rate_bytes = self.recovery.pacing_rate().bits_per_second() / 8 / 1024;
+        let mut limit = u64::from(packet_bytes.saturating_mul(2)).max(rate_bytes);
+        if !self.recovery.is_paced() {
+            limit = limit.min(self.settings.path.local_queue_max.into());
+        }
+        if is_retransmission {
+            limit *= 2;
+        }
+        u64::from(self.local_queue_bytes) < limit
+    }
+
+    /// Segments of one burst (rule 6.5).
+    fn burst_segments(&self) -> u32 {
+        let path = &self.settings.path;
+        let (rate, rtt) = (self.recovery.pacing_rate(), self.recovery.rtt().min_rtt());
+        let segments = burst_segments(path, rate, rtt, self.mss());
+        match self.recovery.cc().burst_segments_min() {
+            Some(least) if segments > 0 && path.tso_min_segments > 0 => {
+                let by_rate = burst_segments(
+                    &Path {
+                        tso_min_segments: 1,
+                        ..path.clone()
+                    },
+                    rate,
+                    rtt,
+                    self.mss(),
+                );
+                by_rate.max(least)
+            }
+            _ => segments,
+        }
+    }
+
+    /// Bytes of the largest chain that is sent again at once.
+    fn retransmit_bytes(&self) -> u32 {
+        let mss = self.mss();
+        let most = (self.settings.path.gso_max / mss).max(1);
+        let segments = match self.burst_segments() {
+            0 => most,
+            segments => segments.min(most),
+        };
+        segments * mss
+    }
+
+    /// Sizes of segments and superpackets.
+    pub(super) fn segment_sizes(&self) -> SegmentSizes {
+        SegmentSizes {
+            mss: self
+                .mss()
+                .saturating_sub(self.sack_option_bytes())
+                .max(super::MSS_MIN),
+            gso_max: self.settings.path.gso_max,
+            window_max: self.window.max,
+        }
+    }
+
+    fn send_env(&self, now: Instant) -> SendEnv {
+        SendEnv {
+            now,
+            window_end: self.window.end,
+            sizes: self.segment_sizes(),
+            allowance: self.recovery.allowance(),
+            burst_segments: self.burst_segments(),
+            cwnd: self.recovery.window().cwnd,
+            in_recovery: self.is_recovering(),
+            local_queue_bytes: self.local_queue_bytes,
+            pacing_rate: self.recovery.pacing_rate(),
+            is_paced: self.recovery.is_paced(),
+            srtt: self.recovery.rtt().srtt(),
+        }
+    }
+
+    /// One segment that fills a packet of `mtu` bytes.
+    fn probe_env(&self, now: Instant, mtu: u16) -> SendEnv {
+        let larger = u32::from(mtu.saturating_sub(self.mtu.mtu()));
+        let env = self.send_env(now);
+        SendEnv {
+            sizes: SegmentSizes {
+                mss: env.sizes.mss + larger,
+                gso_max: 0,
+                ..env.sizes
+            },
+            burst_segments: 1,
+            ..env
+        }
+    }
+
+    /// SACK blocks reduce the room of data segments (rule 10.1).
+    fn sack_option_bytes(&self) -> u32 {
+        let blocks = self.recv.sack_blocks(self.sack_blocks_max()).len() as u32;
+        if blocks == 0 { 0 } else { 4 + 8 * blocks }
+    }
+
+    /// Four blocks fit beside nothing else, three beside timestamps (RFC 2018 section 3).
+    fn sack_blocks_max(&self) -> usize {
+        match (self.agreed.sack, self.agreed.timestamps) {
+            (false, _) => 0,
+            (true, true) => 3,
+            (true, false) => SackBlocks::MAX,
+        }
+    }
+
+    /// Sends one chain of segments with data, or a bare FIN.
+    fn send_data(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        outgoing: &Outgoing,
+        is_retransmission: bool,
+    ) {
+        let &Outgoing {
+            start,
+            end,
+            gso_size,
+            push,
+            fin,
+            urgent,
+        } = outgoing;
+        let mut segment = self.segment(now, start, TcpFlags::ACK);
+        segment.payload = self.send.payload(start, end);
+        segment.gso_size = gso_size;
+        if push {
+            segment.flags |= TcpFlags::PSH;
+        }
+        if fin {
+            segment.flags |= TcpFlags::FIN;
+        }
+        if let Some(urgent) = urgent.filter(|urgent| *urgent > start) {
+            segment.flags |= TcpFlags::URG;
+            segment.urgent = (urgent - start).min(u64::from(u16::MAX)) as u16;
+        }
+        if !is_retransmission && core::mem::take(&mut self.ecn.send_cwr) {
+            segment.flags |= TcpFlags::CWR;
+        }
+        // A retransmission is not ECN-capable (RFC 3168 section 6.1.5).
+        let mark = if self.ecn.agreed && !is_retransmission {
+            EcnMark::Ect0
+        } else {
+            EcnMark::NotEct
+        };
+        let segments = u64::from(segment.segments());
+        let bytes = segment.payload.len();
+        self.traffic.data_segments_out += segments;
+        self.traffic.bytes_sent += u64::from(bytes);
+        self.traffic.last_data_sent = Some(now);
+        let not_before = self.pace(now, bytes + segments as u32 * segment.header_bytes());
+        self.emit(now, shared, segment, mark, not_before);
+    }
+
+    /// Notes that so many bytes leave, and returns when they are to leave (Linux
+    /// `tcp_update_skb_after_send`: time that was not used counts up to half a packet).
+    fn pace(&mut self, now: Instant, bytes: u32) -> Instant {
+        if !self.recovery.is_paced() || self.traffic.data_segments_out <= UNPACED_SEGMENTS {
+            self.pace_at = self.pace_at.max(now);
+            return Instant::ZERO;
+        }
+        let (mut time, _) = self.recovery.pacing_rate().serialize(bytes.into(), 0);
+        let leaves = self.pace_at.max(now);
+        let unused = now.since(self.pace_at);
+        time -= unused.min(time / 2);
+        self.pace_at = leaves + time;
+        if leaves > now { leaves } else { Instant::ZERO }
+    }
+
+    /// Sends a segment without data that acknowledges everything.
+    pub(super) fn send_ack(&mut self, now: Instant, shared: &mut Shared) {
+        let segment = self.segment(now, self.recovery.next(), TcpFlags::ACK);
+        self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
+    }
+
+    /// Sends an empty segment with a number that the peer has seen, which it must answer: zero-window
+    /// and keepalive probes (RFC 9293 section 3.8.4; Linux `tcp_xmit_probe_skb`).
+    pub(super) fn send_probe(&mut self, now: Instant, shared: &mut Shared) {
+        let una = self.recovery.una();
+        let mut segment = self.segment(now, una, TcpFlags::ACK);
+        segment.seq = self.iss.number(una) - 1;
+        self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
+    }
+
+    /// Resets the connection (RFC 9293 section 3.10.5).
+    pub(super) fn send_reset(&mut self, now: Instant, shared: &mut Shared) {
+        shared.counters.resets_sent += 1;
+        let segment = self.segment(now, self.recovery.next(), TcpFlags::RST | TcpFlags::ACK);
+        self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
+    }
+
+    /// A header with everything that each segment of a synchronized connection carries.
+    fn segment(&mut self, now: Instant, start: u64, mut flags: TcpFlags) -> Segment {
+        if self.ecn.echo {
+            flags |= TcpFlags::ECE;
+        }
+        let scale = self.recv_scale();
+        let window = (self.recv.offer_window(now) >> scale).min(u32::from(u16::MAX)) as u16;
+        let blocks = self.recv.sack_blocks(self.sack_blocks_max());
+        let sack = (!blocks.is_empty()).then(|| {
+            let numbers: smallvec::SmallVec<[(SeqNum, SeqNum); 4]> = blocks
+                .iter()
+                .map(|&(start, end)| (self.irs.number(start), self.irs.number(end)))
+                .collect();
+            SackBlocks::new(&numbers)
+        });
+        Segment {
+            source_port: self.local.port(),
+            destination_port: self.remote.port(),
+            seq: self.iss.number(start),
+            ack: self.irs.number(self.recv.next()),
+            flags,
+            window,
+            options: SegmentOptions {
+                timestamps: self.agreed.timestamps.then(|| Timestamps {
+                    value: self.timestamp(now),
+                    echo: self.clocks.recent,
+                }),
+                sack,
+                ..SegmentOptions::default()
+            },
+            ..Segment::default()
+        }
+    }
+
+    /// Shift of the windows that we offer.
+    pub(super) const fn recv_scale(&self) -> u8 {
+        if self.agreed.window_scaling {
+            self.recv.window_scale()
+        } else {
+            0
+        }
+    }
+
+    /// Hands a segment to the local queue, and tells everybody whom it concerns.
+    pub(super) fn emit(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        segment: Segment,
+        ecn: EcnMark,
+        not_before: Instant,
+    ) {
+        self.traffic.segments_out += u64::from(segment.segments());
+        if self.state.is_synchronized() {
+            self.last_ack_sent = self.recv.next();
+            let env = self.recv_env();
+            self.recv
+                .on_segment_sent(now, !segment.payload.is_empty(), &env);
+        }
+        let packet = Packet {
+            source: self.local.ip(),
+            destination: self.remote.ip(),
+            ecn,
+            dont_fragment: self.mtu.dont_fragment(),
+            hop_limit: self.settings.path.hop_limit,
+            not_before,
+            body: Body::Tcp(segment),
+        };
+        self.local_queue_bytes += queue_bytes(&packet);
+        shared.transmit(now, Some(self.id), packet);
+    }
+
+    /// A packet of this connection left the local queue.
+    pub(crate) fn on_dequeued(&mut self, packet: &Packet) {
+        self.local_queue_bytes = self.local_queue_bytes.saturating_sub(queue_bytes(packet));
+    }
+
+    /// Sets the timers that follow from what is held and what is out.
+    pub(super) fn arm_timers(&mut self, now: Instant, shared: &Shared) {
+        self.timers
+            .set(Timer::Recovery, self.recovery.deadline().map(|(at, _)| at));
+        let ack_at = match self.recv.ack_wanted() {
+            AckWanted::At(at) => Some(at),
+            AckWanted::No | AckWanted::Now => None,
+        };
+        self.timers.set(Timer::Ack, ack_at);
+        let pacing = self.held.limit == Limit::Pacing;
+        self.timers.set(
+            Timer::Pacing,
+            pacing.then(|| self.pace_at - shared.system.pacing_horizon),
+        );
+        self.timers.set(Timer::Mtu, self.mtu.next_search());
+        self.arm_probe(now, shared);
+    }
+}
+
+/// What a packet counts in the local queue: its bytes.
+fn queue_bytes(packet: &Packet) -> u32 {
+    base::WirePacket::wire_bytes(packet).min(u64::from(u32::MAX)) as u32
+}

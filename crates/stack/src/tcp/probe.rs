@@ -1,0 +1,123 @@
+//! Probes that keep a silent connection alive: into a closed window, and keepalives. The end of a
+//! cork belongs here too, because Linux ends it with the same timer (rule 7.5).
+
+use core::time::Duration;
+
+use base::{Instant, Limit};
+
+use super::{Connection, State, Timer};
+use crate::host::{Failure, Shared};
+
+/// Linux `TCP_RTO_MAX`; also the bound of probes.
+const PROBE_INTERVAL_MAX: Duration = Duration::from_secs(120);
+/// Linux: a probe waits at least this long, whatever the timeout (rule 11.9).
+const PROBE_INTERVAL_MIN: Duration = Duration::from_millis(200);
+
+impl Connection {
+    /// Sets the timer for what is held while nothing is in flight: then no ACK will release it.
+    pub(super) fn arm_probe(&mut self, now: Instant, shared: &Shared) {
+        let is_silent = self.recovery.packets_out() == 0;
+        if !is_silent || self.send.unsent_bytes() == 0 && !self.send.has_fin() {
+            self.timers.stop(Timer::Probe);
+            return;
+        }
+        let due = match self.held.limit {
+            Limit::PeerWindow => self.timers.due(Timer::Probe).or_else(|| {
+                let interval = self.probe_interval();
+                Some(shared.tick.expiry(now, interval))
+            }),
+            Limit::Cork => self
+                .send
+                .hold_deadline(now, self.recovery.rtt().rto(), &shared.tick),
+            _ => None,
+        };
+        self.timers.set(Timer::Probe, due);
+    }
+
+    /// Time to the next zero-window probe: the retransmission timeout, doubled by each (RFC 9293
+    /// section 3.8.6.1).
+    fn probe_interval(&self) -> Duration {
+        let first = self.recovery.rtt().rto().max(PROBE_INTERVAL_MIN);
+        let doubled = first.saturating_mul(1 << self.probes.window.min(16));
+        doubled.min(PROBE_INTERVAL_MAX)
+    }
+
+    /// The probe timer fired.
+    pub(super) fn on_probe_timeout(&mut self, now: Instant, shared: &mut Shared) {
+        if self.held.limit != Limit::PeerWindow {
+            self.send.release_held();
+            self.output(now, shared);
+            return;
+        }
+        if self.is_orphan && self.probes.window >= self.settings.life.retries {
+            // Nobody is left who could decide to wait longer.
+            self.fail(now, shared, Failure::TimedOut);
+            return;
+        }
+        shared.counters.window_probes += 1;
+        self.probes.window += 1;
+        if self.window.end > self.recovery.next() {
+            // Less than a segment fits: silly-window avoidance has waited long enough (RFC 9293
+            // section 3.8.6.2.1).
+            self.send_one_new(now, shared);
+        } else {
+            self.send_probe(now, shared);
+        }
+        self.arm_timers(now, shared);
+    }
+
+    /// Starts or stops the keepalive timer after traffic or a change of settings.
+    pub(super) fn arm_keepalive(&mut self, now: Instant, shared: &Shared) {
+        let is_open = self.state.is_synchronized() && self.state != State::TimeWait;
+        let due = self
+            .settings
+            .life
+            .keepalive
+            .filter(|_| is_open)
+            .map(|idle| shared.tick.expiry(now, idle));
+        self.timers.set(Timer::Keepalive, due);
+    }
+
+    /// The keepalive timer fired (RFC 9293 section 3.8.4; Linux `tcp_keepalive_timer`).
+    pub(super) fn on_keepalive_timeout(&mut self, now: Instant, shared: &mut Shared) {
+        let life = &self.settings.life;
+        let Some(idle) = life.keepalive else { return };
+        if self.recovery.packets_out() > 0 || self.send.unsent_bytes() > 0 {
+            // Data is on the way, whose own timers watch over the connection.
+            self.timers
+                .set(Timer::Keepalive, Some(shared.tick.expiry(now, idle)));
+            return;
+        }
+        let heard = self
+            .traffic
+            .last_ack_received
+            .max(self.traffic.last_data_received);
+        let quiet = heard.map_or(Duration::MAX, |at| now.since(at));
+        if quiet < idle {
+            let rest = idle - quiet;
+            self.timers
+                .set(Timer::Keepalive, Some(shared.tick.expiry(now, rest)));
+            return;
+        }
+        let is_over = match life.user_timeout {
+            Some(timeout) => self.probes.keepalive > 0 && quiet >= timeout,
+            None => self.probes.keepalive >= life.keepalive_probes,
+        };
+        if is_over {
+            self.send_reset(now, shared);
+            self.fail(now, shared, Failure::TimedOut);
+            return;
+        }
+        let interval = life.keepalive_interval;
+        self.send_keepalive(now, shared);
+        self.timers
+            .set(Timer::Keepalive, Some(shared.tick.expiry(now, interval)));
+    }
+
+    /// Sends one keepalive probe now (seed: `NetBurner` `TcpSendKeepAlive`).
+    pub(crate) fn send_keepalive(&mut self, now: Instant, shared: &mut Shared) {
+        shared.counters.keepalive_probes += 1;
+        self.probes.keepalive += 1;
+        self.send_probe(now, shared);
+    }
+}

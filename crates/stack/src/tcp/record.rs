@@ -1,0 +1,162 @@
+//! What a connection tells of itself: the flow record, and why it waits.
+
+use core::time::Duration;
+
+use base::settings::Nagle;
+use base::{CongestionState, FlowKey, FlowSample, Instant, Limit, Rate, Source};
+
+use super::{Connection, Timer};
+use crate::cc::SSTHRESH_INFINITE;
+use crate::host::Wait;
+
+/// What a listing of connections shows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flow {
+    pub(crate) key: FlowKey,
+}
+
+impl Connection {
+    pub(crate) const fn flow(&self) -> Flow {
+        Flow {
+            key: FlowKey {
+                local: self.local,
+                remote: self.remote,
+            },
+        }
+    }
+
+    /// Why it does not send more at this moment, and until when at the latest.
+    pub(crate) fn wait(&self) -> Wait {
+        if !self.state.is_synchronized() {
+            return Wait {
+                limit: Limit::Handshake,
+                until: self.timers.due(Timer::Handshake),
+            };
+        }
+        let limit = match self.held.limit {
+            Limit::Congestion if self.is_recovering() => Limit::Recovery,
+            Limit::Application if self.recovery.lost() > 0 => Limit::Recovery,
+            Limit::Application if self.wants_room => Limit::SendBuffer,
+            limit => limit,
+        };
+        let timer = match limit {
+            Limit::Pacing => Timer::Pacing,
+            Limit::PeerWindow | Limit::Cork | Limit::Nagle => Timer::Probe,
+            _ => Timer::Recovery,
+        };
+        Wait {
+            limit,
+            until: self
+                .timers
+                .due(timer)
+                .or_else(|| self.timers.due(Timer::Recovery)),
+        }
+    }
+
+    /// Whether loss recovery decides what is sent.
+    pub(super) fn is_recovering(&self) -> bool {
+        matches!(
+            self.recovery.state(),
+            CongestionState::Recovery | CongestionState::Loss
+        )
+    }
+
+    /// The whole flow record.
+    // tidy: long because each of the fields is named once
+    pub(crate) fn sample(&self, now: Instant) -> FlowSample {
+        let recovery = &self.recovery;
+        let (rtt, window, stats) = (recovery.rtt(), recovery.window(), recovery.stats());
+        let (send, recv, recv_stats) = (self.send.memory(), self.recv.memory(), self.recv.stats());
+        let traffic = &self.traffic;
+        let since = |at: Option<Instant>| at.map(|at| now.since(at));
+        let (delivery_rate, delivery_app_limited) = recovery.delivery_rate().unzip();
+        let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+        FlowSample {
+            source: Source::Stack,
+            state: Some(self.state.name()),
+            congestion_state: Some(recovery.state()),
+            congestion: Some(recovery.congestion_name().into()),
+            bbr: recovery.cc().bbr(),
+            timestamps: Some(self.agreed.timestamps),
+            sack: Some(self.agreed.sack),
+            window_scaling: Some(self.agreed.window_scaling),
+            ecn: Some(self.ecn.agreed),
+            snd_wscale: Some(self.window.scale),
+            rcv_wscale: Some(self.recv_scale()),
+            snd_mss_bytes: Some(self.mss()),
+            rcv_mss_bytes: Some(recv.rcv_mss),
+            advmss_bytes: Some(self.agreed.advmss),
+            pmtu_bytes: Some(u32::from(self.mtu.mtu())),
+            unacked_pkts: Some(recovery.packets_out()),
+            sacked_pkts: Some(recovery.sacked()),
+            lost_pkts: Some(recovery.lost()),
+            retrans_pkts: Some(recovery.retransmitted()),
+            timeouts: Some(recovery.timeouts().min(255) as u8),
+            probes: Some(self.probes.window.min(255) as u8),
+            backoff: Some(recovery.backoff().min(255) as u8),
+            cwnd_pkts: Some(window.cwnd),
+            ssthresh_pkts: Some(if window.ssthresh == SSTHRESH_INFINITE {
+                u32::MAX
+            } else {
+                window.ssthresh
+            }),
+            reordering_pkts: Some(recovery.reordering()),
+            snd_wnd_bytes: Some(self.window.bytes),
+            rcv_wnd_bytes: Some(self.recv.current_window()),
+            rcv_ssthresh_bytes: Some(recv.rcv_ssthresh),
+            rcv_space_bytes: Some(recv.space),
+            notsent_bytes: Some(small(self.send.unsent_bytes())),
+            send_queue_bytes: Some(small(self.send.unacked_bytes())),
+            unread_bytes: Some(small(self.recv.unread_bytes())),
+            srtt: rtt.srtt(),
+            rttvar: rtt.srtt().map(|_| rtt.variation()),
+            min_rtt: rtt.min_rtt(),
+            rcv_rtt: recv.rtt,
+            rto: Some(rtt.rto()),
+            since_data_sent: since(traffic.last_data_sent),
+            since_data_received: since(traffic.last_data_received),
+            since_ack_received: since(traffic.last_ack_received),
+            bytes_sent: Some(traffic.bytes_sent),
+            bytes_retrans: Some(stats.retransmitted_bytes),
+            bytes_acked: Some(traffic.bytes_acked),
+            bytes_received: Some(traffic.bytes_received),
+            segs_out: Some(traffic.segments_out),
+            segs_in: Some(traffic.segments_in),
+            data_segs_out: Some(traffic.data_segments_out),
+            data_segs_in: Some(traffic.data_segments_in),
+            delivered_pkts: Some(recovery.delivered()),
+            delivered_ce_pkts: Some(recovery.delivered_ce()),
+            retrans_total_pkts: Some(stats.retransmitted_packets),
+            dsack_dups: Some(stats.dsacks),
+            reord_seen: Some(stats.reordering_seen),
+            out_of_order_pkts: Some(recv_stats.out_of_order),
+            rto_total: Some(stats.timeouts),
+            busy_time: Some(self.busy.busy),
+            rwnd_limited_time: Some(self.busy.by_peer_window),
+            sndbuf_limited_time: Some(self.busy.by_send_buffer),
+            delivery_rate,
+            delivery_app_limited,
+            pacing_rate: Some(recovery.pacing_rate()).filter(|rate| *rate != Rate::default()),
+            max_pacing_rate: self.settings.congestion.pacing_rate_max,
+            rmem_bytes: Some(recv.rmem_bytes),
+            rcvbuf_bytes: Some(recv.rcvbuf_bytes),
+            wmem_queued_bytes: Some(send.wmem_queued_bytes),
+            sndbuf_bytes: Some(send.sndbuf_bytes),
+            local_queue_bytes: Some(self.local_queue_bytes),
+            backlog_bytes: Some(0),
+            socket_drops: Some(recv_stats.queue_drops),
+            nodelay: Some(self.settings.small_writes.nagle == Nagle::Off),
+            cork: Some(self.settings.small_writes.cork),
+            sndbuf_locked: Some(send.locked),
+            rcvbuf_locked: Some(recv.locked),
+            notsent_lowat_bytes: self.settings.send.notsent_lowat,
+            limit: Some(self.wait().limit),
+            ..FlowSample::empty(now, self.flow().key)
+        }
+    }
+
+    /// Since when it waits for what it waits for now.
+    pub(crate) fn waited(&self, now: Instant) -> Duration {
+        now.since(self.held.since)
+    }
+}
