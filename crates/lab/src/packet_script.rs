@@ -36,7 +36,9 @@ mod on_stack;
 mod packet_words;
 mod read;
 mod run;
+mod sample;
 mod settings;
+mod wire;
 mod words;
 
 pub use connection::{HOST_PORT, PEER_PORT_ACTIVE, PEER_PORT_PASSIVE};
