@@ -6,10 +6,11 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::process::Command;
 use std::time::Duration;
 
-use base::Instant;
+use base::{Instant, find_knob};
 use lab::packet_script::{
     Call, CallResult, Engine, HOST_PORT, Icmp, ScriptHost, Setting, Setup, Value, Wire, pattern,
 };
+use linux::netlink::route::{self, Destination};
 use linux::{Clock, sysctl};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
@@ -145,10 +146,18 @@ impl KernelHost {
     }
 
     fn set_route(&self, name: &str, value: &str) -> Result<(), String> {
+        let told = |error: &dyn std::fmt::Display| error.to_string();
+        let Ok(knob) = find_knob(&format!("route.{name}")) else {
+            return self.replace_route(name, value);
+        };
+        let parsed = knob.parse(value).map_err(|error| told(&error))?;
+        let destination = Destination::of_host(self.peer);
+        route::set_metric(destination, knob, &parsed).map_err(|error| told(&error))
+    }
+
+    /// What is no knob: `plain` forgets all attributes.
+    fn replace_route(&self, name: &str, value: &str) -> Result<(), String> {
         let mut command = Command::new("ip");
-        if self.peer.is_ipv6() {
-            command.arg("-6");
-        }
         command.args(["route", "replace", &self.peer.to_string(), "dev", DEVICE]);
         if name != "plain" {
             command.arg(name).args(value.split(' '));
