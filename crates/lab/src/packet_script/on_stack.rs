@@ -168,10 +168,6 @@ impl StackHost {
             Err(WriteError::Closed) => broken(),
             Err(WriteError::Failed(failure)) if self.told.insert(id) => failed(failure),
             Err(WriteError::Failed(_)) => broken(),
-            #[expect(
-                unreachable_patterns,
-                reason = "a new error is a failed script, not a panic"
-            )]
             Err(other) => return Err(format!("{other:?}")),
         })
     }
