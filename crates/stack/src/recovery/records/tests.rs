@@ -140,7 +140,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => (0..100_u64).prop_map(|share| Step::Ack { share }),
         6 => (0..3000_u64, 1..900_u64).prop_map(|(from, length)| Step::Sack { from, length }),
         2 => (1..5_u32).prop_map(|threshold| Step::ByCount { threshold }),
-        3 => (0..200_u64, 0..40_u64).prop_map(|(latest, patience)| Step::Expire { latest, patience }),
+        3 => (0..200_u64, 0..40_u64)
+            .prop_map(|(latest, patience)| Step::Expire { latest, patience }),
         5 => (1..6_u32).prop_map(|packets| Step::Repeat { packets }),
         1 => (0..200_u64).prop_map(|spare_after| Step::Timeout { spare_after }),
         1 => Just(Step::Undo),
@@ -149,136 +150,156 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-/// One step of both.
-fn take(step: &Step, now: Instant, board: &mut Scoreboard, model: &mut Model) {
-    match *step {
-        Step::Transmit { segments, rest } => {
-            let end = model.next + segments * u64::from(SEGMENT) + rest;
-            board.transmit(now, end, SEGMENT, false, state());
-            model.transmit(now, end);
+impl Model {
+    /// One step of both.
+    fn take(&mut self, board: &mut Scoreboard, now: Instant, step: &Step) {
+        match *step {
+            Step::Transmit { segments, rest } => self.transmit_both(board, now, segments, rest),
+            Step::Ack { share } => self.ack(board, share),
+            Step::Sack { from, length } => self.sack(board, from, length),
+            Step::ByCount { threshold } => self.lose_by_count(board, threshold),
+            Step::Expire { latest, patience } => self.expire(board, now, latest, patience),
+            Step::Repeat { packets } => self.repeat(board, now, packets),
+            Step::Timeout { spare_after } => self.time_out(board, spare_after),
+            Step::Undo => self.undo(board),
+            Step::Head => self.lose_head(board),
         }
-        Step::Ack { share } => {
-            let mut upto = model.segments.len() as u64 * share / 100;
-            // A peer acknowledges all that it holds in a row.
-            while model
-                .segments
-                .get(upto as usize)
-                .is_some_and(|s| s.is_sacked)
-            {
-                upto += 1;
-            }
-            let Some(last) = model.segments[..upto as usize].last().copied() else {
-                return;
-            };
-            let acked = board.acknowledge(last.end, |_| {});
-            assert_eq!(u64::from(acked), upto);
-            model.segments.drain(..upto as usize);
+    }
+
+    fn transmit_both(&mut self, board: &mut Scoreboard, now: Instant, segments: u64, rest: u64) {
+        let end = self.next + segments * u64::from(SEGMENT) + rest;
+        board.transmit(now, end, SEGMENT, false, state());
+        self.transmit(now, end);
+    }
+
+    fn ack(&mut self, board: &mut Scoreboard, share: u64) {
+        let mut upto = self.segments.len() as u64 * share / 100;
+        // A peer acknowledges all that it holds in a row.
+        while self
+            .segments
+            .get(upto as usize)
+            .is_some_and(|s| s.is_sacked)
+        {
+            upto += 1;
         }
-        Step::Sack { from, length } => {
-            let start = board.una() + from;
-            let end = start + length;
-            let mut seen = Vec::new();
-            let packets = board.sack((start, end), |piece| seen.push((piece.start, piece.end)));
-            assert!(seen.is_sorted());
-            let mut newly = 0;
-            for segment in &mut model.segments {
-                if segment.start >= start && segment.end <= end && !segment.is_sacked {
-                    segment.is_sacked = true;
-                    newly += 1;
-                    assert!(
-                        seen.iter()
-                            .any(|s| s.0 <= segment.start && segment.end <= s.1)
-                    );
-                }
-            }
-            assert_eq!(packets, newly);
-        }
-        Step::ByCount { threshold } => {
-            board.mark_by_count(threshold);
-            let mut above = 0;
-            for segment in model.segments.iter_mut().rev() {
-                above += u32::from(segment.is_sacked);
-                if !segment.is_sacked && above >= threshold && !segment.is_lost {
-                    Model::mark_lost(segment);
-                }
-            }
-        }
-        Step::Expire { latest, patience } => {
-            // What was delivered last ended where a segment ends.
-            let ends = model.segments.iter().map(|s| s.end);
-            let end = ends
-                .filter(|&end| end >= model.next / 2)
-                .min()
-                .unwrap_or(model.next);
-            board.cut(end);
-            let rack = (at(latest).min(now), end);
-            let patience = Duration::from_millis(patience);
-            let found = board.expire(now, rack, patience);
-            let mut waiting = false;
-            for segment in model
-                .segments
-                .iter_mut()
-                .filter(|s| !s.is_sacked && !s.waits())
-            {
-                if (segment.sent, segment.start) < rack {
-                    match segment.sent + patience <= now {
-                        true => Model::mark_lost(segment),
-                        false => waiting = true,
-                    }
-                }
-            }
-            assert_eq!(found.waiting.is_some(), waiting);
-        }
-        Step::Repeat { packets } => {
-            let first = model.segments.iter().position(Segment::waits);
-            let range = board.first_to_repeat(packets, u32::MAX, SEGMENT);
-            assert_eq!(range.is_some(), first.is_some());
-            let (Some((start, end)), Some(first)) = (range, first) else {
-                return;
-            };
-            assert_eq!(start, model.segments[first].start);
-            let repeated = board.repeat(now, (start, end), SEGMENT, 0, state());
-            assert!(repeated <= packets);
-            let mut count = 0;
-            for segment in model
-                .segments
-                .iter_mut()
-                .filter(|s| start <= s.start && s.end <= end)
-            {
-                assert!(segment.waits());
-                segment.is_repeated = true;
-                segment.sent = now;
-                count += 1;
-            }
-            assert_eq!(repeated, count);
-        }
-        Step::Timeout { spare_after } => {
-            // The first record is never spared, nor here what left together with it.
-            let Some(head) = model.segments.iter().find(|s| !s.is_sacked) else {
-                return;
-            };
-            let head_sent = head.sent;
-            let spare = |sent| sent > at(spare_after) && sent != head_sent;
-            board.mark_all_lost(spare);
-            for segment in model.segments.iter_mut().filter(|s| !s.is_sacked) {
-                if !spare(segment.sent) {
-                    Model::mark_lost(segment);
-                }
+        let Some(last) = self.segments[..upto as usize].last().copied() else {
+            return;
+        };
+        let acked = board.acknowledge(last.end, |_| {});
+        assert_eq!(u64::from(acked), upto);
+        self.segments.drain(..upto as usize);
+    }
+
+    fn sack(&mut self, board: &mut Scoreboard, from: u64, length: u64) {
+        let start = board.una() + from;
+        let end = start + length;
+        let mut seen = Vec::new();
+        let packets = board.sack((start, end), |piece| seen.push((piece.start, piece.end)));
+        assert!(seen.is_sorted());
+        let mut newly = 0;
+        for segment in &mut self.segments {
+            if segment.start >= start && segment.end <= end && !segment.is_sacked {
+                segment.is_sacked = true;
+                newly += 1;
+                assert!(
+                    seen.iter()
+                        .any(|s| s.0 <= segment.start && segment.end <= s.1)
+                );
             }
         }
-        Step::Undo => {
-            board.unmark_lost();
-            for segment in &mut model.segments {
-                segment.is_lost = false;
-            }
-        }
-        Step::Head => {
-            board.mark_head_lost();
-            if let Some(segment) = model.segments.iter_mut().find(|s| !s.is_sacked)
-                && !segment.is_lost
-            {
+        assert_eq!(packets, newly);
+    }
+
+    fn lose_by_count(&mut self, board: &mut Scoreboard, threshold: u32) {
+        board.mark_by_count(threshold);
+        let mut above = 0;
+        for segment in self.segments.iter_mut().rev() {
+            above += u32::from(segment.is_sacked);
+            if !segment.is_sacked && above >= threshold && !segment.is_lost {
                 Model::mark_lost(segment);
             }
+        }
+    }
+
+    fn expire(&mut self, board: &mut Scoreboard, now: Instant, latest: u64, patience: u64) {
+        // What was delivered last ended where a segment ends.
+        let ends = self.segments.iter().map(|s| s.end);
+        let end = ends
+            .filter(|&end| end >= self.next / 2)
+            .min()
+            .unwrap_or(self.next);
+        board.cut(end);
+        let rack = (at(latest).min(now), end);
+        let patience = Duration::from_millis(patience);
+        let found = board.expire(now, rack, patience);
+        let mut waiting = false;
+        for segment in self
+            .segments
+            .iter_mut()
+            .filter(|s| !s.is_sacked && !s.waits())
+        {
+            if (segment.sent, segment.start) < rack {
+                match segment.sent + patience <= now {
+                    true => Model::mark_lost(segment),
+                    false => waiting = true,
+                }
+            }
+        }
+        assert_eq!(found.waiting.is_some(), waiting);
+    }
+
+    fn repeat(&mut self, board: &mut Scoreboard, now: Instant, packets: u32) {
+        let first = self.segments.iter().position(Segment::waits);
+        let range = board.first_to_repeat(packets, u32::MAX, SEGMENT);
+        assert_eq!(range.is_some(), first.is_some());
+        let (Some((start, end)), Some(first)) = (range, first) else {
+            return;
+        };
+        assert_eq!(start, self.segments[first].start);
+        let repeated = board.repeat(now, (start, end), SEGMENT, 0, state());
+        assert!(repeated <= packets);
+        let mut count = 0;
+        for segment in self
+            .segments
+            .iter_mut()
+            .filter(|s| start <= s.start && s.end <= end)
+        {
+            assert!(segment.waits());
+            segment.is_repeated = true;
+            segment.sent = now;
+            count += 1;
+        }
+        assert_eq!(repeated, count);
+    }
+
+    fn time_out(&mut self, board: &mut Scoreboard, spare_after: u64) {
+        // The first record is never spared, nor here what left together with it.
+        let Some(head) = self.segments.iter().find(|s| !s.is_sacked) else {
+            return;
+        };
+        let head_sent = head.sent;
+        let spare = |sent| sent > at(spare_after) && sent != head_sent;
+        board.mark_all_lost(spare);
+        for segment in self.segments.iter_mut().filter(|s| !s.is_sacked) {
+            if !spare(segment.sent) {
+                Model::mark_lost(segment);
+            }
+        }
+    }
+
+    fn undo(&mut self, board: &mut Scoreboard) {
+        board.unmark_lost();
+        for segment in &mut self.segments {
+            segment.is_lost = false;
+        }
+    }
+
+    fn lose_head(&mut self, board: &mut Scoreboard) {
+        board.mark_head_lost();
+        if let Some(segment) = self.segments.iter_mut().find(|s| !s.is_sacked)
+            && !segment.is_lost
+        {
+            Model::mark_lost(segment);
         }
     }
 }
@@ -292,7 +313,7 @@ proptest! {
         board.start_at(1);
         let mut model = Model { next: 1, ..Model::default() };
         for (time, step) in steps.iter().enumerate() {
-            take(step, at(2 * time as u64), &mut board, &mut model);
+            model.take(&mut board, at(2 * time as u64), step);
             board.assert_sound();
             prop_assert_eq!(board.packets_out(), model.segments.len() as u32);
             prop_assert_eq!(board.sacked(), model.count(|s| s.is_sacked));
