@@ -22,6 +22,8 @@ const DEVICE: &str = "script0";
 /// How late a thread of this process may be.
 const SLACK: Duration = Duration::from_millis(3);
 
+/// The kernel that the scripts are about.
+const RELEASE: &str = "6.18.";
 /// How long a thread may run without waiting.
 const RUN_MICROS_MAX: u64 = 2_000_000;
 
@@ -71,6 +73,12 @@ const SYSCTLS: &[(&str, &str)] = &[
 
 /// Whether scripts can run here; otherwise why not.
 pub(crate) fn may_run() -> Result<(), String> {
+    let release = sysctl::read("kernel.osrelease").map_err(|error| error.to_string())?;
+    if !release.starts_with(RELEASE) {
+        return Err(format!(
+            "the scripts say what Linux {RELEASE} does, and this is {release}"
+        ));
+    }
     std::thread::spawn(|| {
         enter_new_namespace()?;
         PlainTun::create(DEVICE)
