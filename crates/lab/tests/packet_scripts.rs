@@ -98,6 +98,40 @@ fn scripts_hold_on_the_stack() {
 }
 
 #[test]
+fn what_the_host_does_otherwise_is_told() {
+    fn check(step: &str, expected: &str) {
+        let text = format!("about x\n+0 established passive rtt 10ms\n+0 write 100\n{step}\n");
+        let script = PacketScript::parse("s", &text).expect("a valid script");
+        let mut host = StackHost::new(&script.setup).expect("plain settings");
+        let failure = run(&script, &mut host).expect_err(step);
+        assert_eq!((failure.line, failure.message.as_str()), (4, expected));
+        assert!(failure.story.contains("data 1..101 PSH ack 1"));
+    }
+    let packet = "@a data 1..101 PSH ack 1 win 65536 ts 881347863 echo 100010";
+    let of = |what: &str| format!("{what} in {packet}");
+    check("+0 out data 1..101 ack 1", &of("flags P., not .,"));
+    check("+0 out data 1..100 PSH ack 1", &of("100 bytes, not 99,"));
+    check("+0 out data 2..102 PSH ack 1", &of("seq 1, not 2,"));
+    check("+0 out data 1..101 PSH ack 2", &of("ack 1, not 2,"));
+    check(
+        "+0 out data 1..101 PSH ack 1 win 9",
+        &of("window 65536, not 9..9,"),
+    );
+    check(
+        "+0 out data 1..101 PSH ack 1 sack 1..2",
+        &of("sack [], not Blocks([(1, 2)]),"),
+    );
+    check(
+        "+5ms out data 1..101 PSH ack 1",
+        &format!("it came after 0ns: {packet}"),
+    );
+    check(
+        "+0 none",
+        &format!("a packet that no line asks for: {packet}"),
+    );
+}
+
+#[test]
 fn every_excuse_is_a_listed_behaviour() {
     let list = fs::read_to_string(root().join("../../../docs/behaviours.md")).expect("the list");
     let headings = list.lines().filter_map(|line| line.strip_prefix("### "));

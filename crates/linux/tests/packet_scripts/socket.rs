@@ -311,7 +311,7 @@ impl KernelSocket {
         let mut bytes: libc::c_int = 0;
         // SAFETY: these requests write one `c_int`, which outlives the call.
         let done = unsafe { libc::ioctl(self.raw(), request, &raw mut bytes) };
-        (done == 0).then(|| Value::Number(bytes as u64))
+        (done == 0).then_some(Value::Number(bytes as u64))
     }
 
     pub(crate) fn sample(&self, field: &str) -> Option<Value> {
