@@ -96,6 +96,11 @@ mod tests {
         check(&sysctl("net.ipv4.tcp_mtu_probing", "7"), "change 1: ");
         check(&sysctl("nodelay", "true"), "it is a setting of a socket");
         check(
+            &sysctl("nagle", r#""off""#),
+            "change 1: nagle: it is a setting of tcptailor's own stack; it cannot be set in Linux",
+        );
+        check(&sysctl("sndbuf", r#""none""#), "Linux has no `none`");
+        check(
             &plan(
                 r#"{"target":{"scope":"route","netns":"own","destination":"here"},"knob":"route.mtu","to":1400}"#,
             ),

@@ -257,11 +257,11 @@ impl Knob {
         matches!(self.linux, Some(LinuxSite::SocketOption { .. }))
     }
 
-    /// Sets it in the settings of a connection of our stack, which changes nothing where it fails.
+    /// Sets it in the settings of a connection of our stack; a failure changes nothing.
     ///
     /// # Errors
-    /// [`KnobError::NotInStack`], and [`KnobError::Invalid`] where the value is none of this knob or
-    /// not one that these settings allow.
+    /// [`KnobError::NotInStack`], and [`KnobError::Invalid`] where the value is none of this knob
+    /// or not one that these settings allow.
     pub fn set(&self, settings: &mut SocketSettings, value: &KnobValue) -> Result<(), KnobError> {
         let site = self.stack_site()?;
         self.check(value)?;

@@ -101,11 +101,37 @@ const fn choice(
     }
 }
 
+/// What a number counts, and its range.
+struct Range {
+    kind: Kind,
+    min: u64,
+    max: u64,
+}
+
+const fn count(min: u64, max: u64) -> Range {
+    let kind = Kind::Count;
+    Range { kind, min, max }
+}
+
+const fn bytes(min: u64, max: u64) -> Range {
+    let kind = Kind::Bytes;
+    Range { kind, min, max }
+}
+
+const fn micros(min: u64, max: u64) -> Range {
+    let kind = Kind::Micros;
+    Range { kind, min, max }
+}
+
+const fn rate(min: u64, max: u64) -> Range {
+    let kind = Kind::Rate;
+    Range { kind, min, max }
+}
+
 /// A row of our stack alone, a number.
 const fn number(
     name: &'static str,
-    kind: Kind,
-    (min, max): (u64, u64),
+    Range { kind, min, max }: Range,
     stack: Option<StackSite>,
     help: &'static str,
     cite: &'static str,

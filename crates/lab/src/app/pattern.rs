@@ -20,7 +20,11 @@ static PATTERN: LazyLock<Bytes> = LazyLock::new(|| {
     if bytes[0] == ROLE {
         bytes[0] += 1;
     }
-    bytes.extend_from_within(..PIECE_BYTES_MAX as usize);
+    // The longest piece may be a little longer than the period.
+    while bytes.len() < (PERIOD_BYTES + PIECE_BYTES_MAX) as usize {
+        let missing = (PERIOD_BYTES + PIECE_BYTES_MAX) as usize - bytes.len();
+        bytes.extend_from_within(..missing.min(PERIOD_BYTES as usize));
+    }
     bytes.into()
 });
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use base::{KnobValue, Limit, Rate};
+use base::{KnobError, KnobValue, Limit, Rate};
 use flow::{HostTimeline, Observation, Timeline, Verdict};
 use lab::{Amount, Caveat, Direction, Outcome, Trial, Workload};
 
@@ -233,15 +233,16 @@ fn goodput_bps(workload: &Workload, client: &Totals, server: &Totals) -> u64 {
     Rate::of(bytes, time).bits_per_second()
 }
 
-/// A setting of a host that this kernel lacks; other errors end the run.
+/// A setting that this kernel, or Linux, lacks; other errors end the run.
 fn not_applied(knob: &'static str, error: Error) -> Result<Caveat> {
     match error {
-        Error::Unsupported { .. } | Error::NotFound { .. } | Error::Refused { .. } => {
-            Ok(Caveat::SettingNotApplied {
-                knob: knob.into(),
-                why: error.to_string(),
-            })
-        }
+        Error::Unsupported { .. }
+        | Error::NotFound { .. }
+        | Error::Refused { .. }
+        | Error::Knob(KnobError::NotInLinux { .. }) => Ok(Caveat::SettingNotApplied {
+            knob: knob.into(),
+            why: error.to_string(),
+        }),
         other => Err(other),
     }
 }
@@ -442,6 +443,8 @@ mod tests {
                 .to_string()
                 .starts_with("net.ipv4.tcp_sack was not set")
         );
+        let own = KnobError::NotInLinux { knob: "nagle" };
+        assert!(not_applied("nagle", own.into()).is_ok());
         assert!(not_applied("mtu", Error::Peer("gone".into())).is_err());
     }
 }

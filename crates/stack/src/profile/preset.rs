@@ -3,7 +3,7 @@
 //! Each acts on settings of whatever profile, and on a living connection through
 //! [`Host::configure`](crate::Host::configure).
 
-use base::settings::{Accounting, Completion, Nagle, Push, SocketSettings};
+use base::settings::{Accounting, Nagle, Push, SocketSettings};
 
 /// Payload of a buffer where the profile does not count in buffers: the MSS of Ethernet.
 const PAYLOAD_BYTES: u32 = 1460;
@@ -31,8 +31,9 @@ pub const fn interactive(settings: &mut SocketSettings) {
 }
 
 /// `buffers` packet buffers each for receiving, for data not yet sent and for data not yet
-/// acknowledged, and as many as there are by default out of order; on a lossy network all but one of
-/// the receive buffers (NB18 to NB23, NB64). Limited to what the profile allows (5 to 43).
+/// acknowledged; on a lossy network all but one of the receive buffers may hold data out of order,
+/// otherwise as many as the profile says (NB18 to NB23, NB64). Limited to what the profile allows
+/// (5 to 43).
 pub fn netburner(settings: &mut SocketSettings, buffers: u32, lossy: bool) {
     let payload_bytes = match settings.recv.accounting {
         Accounting::Buffers { payload_bytes } => payload_bytes,
@@ -54,10 +55,7 @@ pub fn netburner(settings: &mut SocketSettings, buffers: u32, lossy: bool) {
 /// The variant of Nagle's algorithm that the settings' stack has.
 const fn nagle_on(settings: &mut SocketSettings) {
     if matches!(settings.small_writes.nagle, Nagle::Off) {
-        settings.small_writes.nagle = match settings.send.completion {
-            Completion::Linux => Nagle::Minshall,
-            Completion::Bsd | Completion::Winsock => Nagle::Rfc896,
-        };
+        settings.small_writes.nagle = settings.usual_nagle();
     }
 }
 

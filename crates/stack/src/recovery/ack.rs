@@ -176,6 +176,7 @@ impl LossRecovery {
         {
             self.on_reordering(pass.lowest_original);
         }
+        pass.lowest_original = u64::MAX;
     }
 
     fn process_sack_block(&mut self, block: (u64, u64), pass: &mut Pass) {

@@ -10,6 +10,7 @@ use super::LossRecovery;
 use super::ack::Pass;
 use super::prr::Prr;
 use super::rack::ReorderInput;
+use super::records::Expired;
 use crate::cc::SSTHRESH_INFINITE;
 
 impl LossRecovery {
@@ -135,19 +136,18 @@ impl LossRecovery {
             }
         } else if self.uses_rack() {
             if core::mem::take(&mut self.rack.is_advanced) {
-                pass.lost_repetition |= self.look_for_expired(pass.now);
-                if self.is_waiting_for_order() {
-                    pass.sets_timer = false;
-                }
+                let expired = self.look_for_expired(pass.now);
+                pass.lost_repetition |= expired.lost_repetition;
+                // The timer waits for what may still come.
+                pass.sets_timer &= expired.waiting.is_none();
             }
         } else {
             self.board.mark_by_count(self.reordering);
         }
     }
 
-    /// RACK: marks what is overdue, and arms the timer for what may still come. Returns whether
-    /// a repetition was lost.
-    pub(super) fn look_for_expired(&mut self, now: Instant) -> bool {
+    /// RACK: marks what is overdue, and arms the timer for what may still come.
+    pub(super) fn look_for_expired(&mut self, now: Instant) -> Expired {
         let window = self.rack.reorder_window(&ReorderInput {
             reordering_seen: self.stats.reordering_seen > 0,
             is_recovering: matches!(
@@ -167,7 +167,7 @@ impl LossRecovery {
         if let Some(sent) = expired.waiting {
             self.arm_reorder(now, (sent + patience).since(now));
         }
-        expired.lost_repetition
+        expired
     }
 
     /// Linux `tcp_time_to_recover`. With SACK the count is contained in RACK's window.

@@ -430,11 +430,6 @@ impl LossRecovery {
         self.reordering
     }
 
-    /// Whether anything of `start..end` counts as lost.
-    pub(crate) fn is_lost_in(&self, start: u64, end: u64) -> bool {
-        self.board.is_lost_in(start, end)
-    }
-
     /// Round-trip times and the timeout.
     pub(crate) fn rtt(&self) -> &RttEstimator {
         &self.rtt

@@ -13,6 +13,9 @@ use base::Instant;
 
 use super::rate::SentState;
 
+/// How far back the end of a wait is looked for.
+const LOOK_BACK_MAX: usize = 32;
+
 /// A chain of segments that left together and is not delivered yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
@@ -325,10 +328,7 @@ impl Scoreboard {
         let start = self.whole_segments_from(start.max(self.una));
         let end = end.min(self.next);
         let mut packets = 0;
-        while start < end {
-            let Some((&at, record)) = self.outstanding.range(start..end).next() else {
-                break;
-            };
+        while let Some((&at, record)) = self.first_in(start, end) {
             if record.end > end {
                 let whole = (end - at) / u64::from(record.segment) * u64::from(record.segment);
                 if whole == 0 {
@@ -427,25 +427,23 @@ impl Scoreboard {
         packets_of(start, end, segment, self.fin_end)
     }
 
-    /// Marks the record at `start`. Returns whether a repetition of it was lost.
+    /// The record at `start`, as it was sent last, is lost. Returns whether that was a repetition.
     fn mark_lost(&mut self, start: u64) -> bool {
         let Some(record) = self.outstanding.get_mut(&start) else {
             return false;
         };
-        let again = record.is_lost && record.is_repeated;
-        if again {
+        let was_repeated = record.is_repeated;
+        if was_repeated {
             record.is_repeated = false;
             self.repeated -= record.packets;
-            self.to_repeat.insert(start);
-        } else if !record.is_lost {
+        }
+        if !record.is_lost {
             record.is_lost = true;
             self.lost += record.packets;
-            if record.waits() {
-                self.to_repeat.insert(start);
-            }
         }
         self.lost_total += u64::from(record.packets);
-        again
+        self.to_repeat.insert(start);
+        was_repeated
     }
 
     /// RACK: marks what left before the record (`rack.0`, `rack.1`: sent, end) and whose time,
@@ -496,6 +494,12 @@ impl Scoreboard {
         Some(found)
     }
 
+    /// The first record that begins in `start..end`.
+    fn first_in(&self, start: u64, end: u64) -> Option<(&u64, &Record)> {
+        // A map refuses ranges that end before they begin.
+        self.outstanding.range(start..end.max(start)).next()
+    }
+
     /// The start of the record that holds `offset`, or `offset`.
     fn record_start(&self, offset: u64) -> u64 {
         match self.outstanding.range(..=offset).next_back() {
@@ -514,17 +518,30 @@ impl Scoreboard {
         }
     }
 
-    /// Sending time of the last range before `rack`.
+    /// Sending time of the last range before `rack` of which something stands; a little later
+    /// where that takes long to find.
     fn last_before(&self, rack: (Instant, u64)) -> Option<Instant> {
         let after = self
             .by_time
             .partition_point(|range| (range.sent, range.start) < rack);
-        Some(self.by_time.get(after.checked_sub(1)?)?.sent)
+        let mut last = None;
+        for range in self.by_time.range(..after).rev().take(LOOK_BACK_MAX) {
+            last = Some(range.sent);
+            let stands = |record: &Record| record.sent == range.sent && !record.waits();
+            let records = self
+                .outstanding
+                .range(self.record_start(range.start)..range.end)
+                .take(LOOK_BACK_MAX);
+            if records.into_iter().any(|(_, record)| stands(record)) {
+                break;
+            }
+        }
+        last
     }
 
     fn mark_range_lost(&mut self, start: u64, end: u64, sent: Instant) -> bool {
         let (mut at, mut again) = (start, false);
-        while let Some((&found, record)) = self.outstanding.range(at..end).next() {
+        while let Some((&found, record)) = self.first_in(at, end) {
             at = record.end;
             if record.sent == sent && !record.waits() {
                 again |= self.mark_lost(found);
@@ -546,7 +563,7 @@ impl Scoreboard {
         }
         let Some(border) = border else { return };
         let mut at = self.record_start(self.counted_below.max(self.una));
-        while let Some((&found, record)) = self.outstanding.range(at..border).next() {
+        while let Some((&found, record)) = self.first_in(at, border) {
             at = record.end;
             if !record.is_lost {
                 self.mark_lost(found);
@@ -575,7 +592,7 @@ impl Scoreboard {
         self.cut(start);
         self.cut(end);
         let mut at = start;
-        while let Some((&found, record)) = self.outstanding.range(at..end).next() {
+        while let Some((&found, record)) = self.first_in(at, end) {
             at = record.end;
             if !record.waits() {
                 self.mark_lost(found);
@@ -591,15 +608,7 @@ impl Scoreboard {
         while let Some((&found, record)) = self.outstanding.range(at..).next() {
             at = record.end;
             if !record.waits() && (is_head || !spare(record.sent)) {
-                // A repetition that counted as not lost would never be sent again.
                 self.mark_lost(found);
-                if self
-                    .outstanding
-                    .get(&found)
-                    .is_some_and(|record| record.is_repeated)
-                {
-                    self.mark_lost(found);
-                }
             }
             is_head = false;
         }
@@ -709,11 +718,21 @@ impl Scoreboard {
     fn remember(&mut self, now: Instant, start: u64, end: u64) {
         match self.by_time.back_mut() {
             Some(last) if last.sent == now && last.end == start => last.end = end,
-            _ => self.by_time.push_back(SentRange {
-                sent: now,
-                start,
-                end,
-            }),
+            _ => {
+                let is_after = |range: &SentRange| (range.sent, range.start) > (now, start);
+                let later = self
+                    .by_time
+                    .iter()
+                    .rev()
+                    .take_while(|range| is_after(range));
+                let at = self.by_time.len() - later.count();
+                let range = SentRange {
+                    sent: now,
+                    start,
+                    end,
+                };
+                self.by_time.insert(at, range);
+            }
         }
         if self.by_time.len() > 64 + 4 * self.outstanding.len() {
             self.forget_outdated();
@@ -733,13 +752,6 @@ impl Scoreboard {
                 .any(|(_, record)| record.sent == range.sent && !record.waits())
         });
     }
-
-    /// Whether a lost record touches `start..end`.
-    pub(super) fn is_lost_in(&self, start: u64, end: u64) -> bool {
-        self.outstanding
-            .range(self.record_start(start)..end)
-            .any(|(_, record)| record.is_lost)
-    }
 }
 
 /// Packets of `start..end`; a FIN takes an offset and no packet of its own, unless it is alone.
@@ -748,3 +760,6 @@ fn packets_of(start: u64, end: u64, segment: u32, fin_end: Option<u64>) -> u32 {
     let packets = bytes.div_ceil(u64::from(segment.max(1))).max(1);
     u32::try_from(packets).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests;

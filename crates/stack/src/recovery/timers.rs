@@ -186,11 +186,6 @@ impl LossRecovery {
         self.timer = Some((RecoveryTimer::Reorder, self.tick.expiry(now, wait)));
     }
 
-    /// RACK waits for its timer, which an ACK does not put off.
-    pub(super) fn is_waiting_for_order(&self) -> bool {
-        matches!(self.timer, Some((RecoveryTimer::Reorder, _)))
-    }
-
     /// The first byte that the peer misses is one that it had SACKed: soon a timeout tests
     /// whether it means it (Linux `tcp_check_sack_reneging`).
     pub(super) fn arm_for_reneging(&mut self, now: Instant) {

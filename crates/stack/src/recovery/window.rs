@@ -120,6 +120,11 @@ impl LossRecovery {
         is_window_limited: bool,
         writer_waits: bool,
     ) {
+        if self.holds_repetitions && self.board.next() <= self.high {
+            // There was no new data after all: the test of the timeout ends.
+            self.holds_repetitions = false;
+            self.is_frto = false;
+        }
         let out = self.board.packets_out();
         let is_limited = is_window_limited || self.board.in_flight() >= self.window.cwnd;
         let is_new_round = self.board.una() >= self.usage.round_end;

@@ -70,8 +70,8 @@ pub(super) struct Fill {
     pub(super) unsent: u64,
 }
 
-/// The size after `tcp_output` of `FreeBSD` looked at it: one step more where the window could carry
-/// more than a nearly full buffer gives (seed: `FreeBSD`, automatic socket buffer sizing).
+/// The size after `tcp_output` of `FreeBSD` looked at it: one step more where the window could
+/// carry more than a nearly full buffer gives (seed: `FreeBSD`, automatic socket buffer sizing).
 pub(super) fn freebsd_bytes(memory: &SendMemory, fill: Fill, env: &SendMemoryEnv) -> u64 {
     let step = match memory.buffer.rule {
         SizeRule::FreeBsd2006 { step } | SizeRule::FreeBsd14 { step } => u64::from(step),

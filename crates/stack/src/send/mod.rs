@@ -28,8 +28,7 @@ use base::settings::{
 };
 
 pub(crate) use memory::SendMemoryEnv;
-pub(crate) use segment::{Hold, Outgoing, SegmentSizes, SendEnv, burst_segments};
-pub(crate) use write::WriteOutcome;
+pub(crate) use segment::{Outgoing, SegmentSizes, SendEnv, burst_segments};
 
 use crate::packet::Payload;
 use crate::tick::TickClock;
@@ -270,6 +269,12 @@ impl Sender {
         is_writable
     }
 
+    /// Somebody else than the send buffer refused a write or cut it short (the shared pool): the
+    /// writer waits all the same.
+    pub(crate) const fn on_write_refused(&mut self) {
+        self.writer_waits = true;
+    }
+
     /// No more data follows; FIN ends the stream.
     pub(crate) fn close(&mut self) {
         if self.fin == Fin::Open {
@@ -282,8 +287,8 @@ impl Sender {
         self.flush_until = self.end();
     }
 
-    /// When the connection is to call [`Sender::release_held`], because a cork holds the tail and no
-    /// ACK will come (rule 7.5; Linux does it with the zero-window probe). Stays the same until
+    /// When the connection is to call [`Sender::release_held`], because a cork holds the tail and
+    /// no ACK will come (rule 7.5; Linux does it with the zero-window probe). Stays the same until
     /// something is sent.
     pub(crate) fn hold_deadline(
         &mut self,

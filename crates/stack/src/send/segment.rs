@@ -1,8 +1,8 @@
 //! What leaves next: how long a segment or superpacket is, and why there is none.
 //!
-//! The order of the questions is that of Linux's `tcp_write_xmit`: congestion window, peer's window,
-//! small segments and deferral, size, local queue. Stacks that cut the stream when they send (BSD,
-//! Winsock) differ in how they treat a window that is smaller than a segment.
+//! The order of the questions is that of Linux's `tcp_write_xmit`: congestion window, peer's
+//! window, small segments and deferral, size, local queue. Stacks that cut the stream when they
+//! send (BSD, Winsock) differ in how they treat a window that is smaller than a segment.
 
 use core::time::Duration;
 
@@ -153,9 +153,9 @@ struct Head {
 }
 
 impl Sender {
-    /// The next segment or superpacket of new data, or FIN, or why there is none. To be called until
-    /// it refuses, after each write, ACK, timer and option change; the same segment comes again
-    /// until [`Sender::on_sent`] confirms it.
+    /// The next segment or superpacket of new data, or FIN, or why there is none. To be called
+    /// until it refuses, after each write, ACK, timer and option change; the same segment comes
+    /// again until [`Sender::on_sent`] confirms it.
     pub(crate) fn poll_segment(&mut self, env: &SendEnv) -> Result<Outgoing, Hold> {
         let was_idle = self.una == self.sent;
         self.round.was_idle.get_or_insert(was_idle);
@@ -339,8 +339,8 @@ impl Sender {
         }
     }
 
-    /// What may be added to the unacknowledged data (seed: `NetBurner`, `SetSocketUnackBuffers`). One
-    /// segment may always be out, or nothing would move.
+    /// What may be added to the unacknowledged data (seed: `NetBurner`, `SetSocketUnackBuffers`).
+    /// One segment may always be out, or nothing would move.
     fn budget(&self, mss: u64) -> u64 {
         let Some(budget) = self.memory.unacked_budget.map(u64::from) else {
             return u64::MAX;

@@ -14,6 +14,8 @@ use base::settings::*;
 use base::{Instant, Limit, Rate};
 use bytes::Bytes;
 
+use super::segment::Hold;
+use super::write::WriteOutcome;
 use super::*;
 use crate::host::WriteFlags;
 

@@ -31,7 +31,12 @@ impl Connection {
         if self.state.is_synchronized() && self.state != State::TimeWait {
             let gate = self.send_lost(now, shared);
             let limit = match gate {
-                Gate::Open => self.send_new(now, shared),
+                Gate::Open => {
+                    let limit = self.send_new(now, shared);
+                    // Recovery may have waited for new data, and there was none (F-RTO).
+                    self.send_lost(now, shared);
+                    limit
+                }
                 Gate::Pacing => Limit::Pacing,
                 Gate::Interface => Limit::Interface,
             };

@@ -203,8 +203,8 @@ fn markdown() -> String {
          Every setting that tcptailor reads, proposes or changes, smallest scope first. A scope\n\
          says how far a change reaches in Linux: one socket, all connections of a route, an\n\
          interface, its queue, or a whole network namespace. In tcptailor's own stack each is a\n\
-         setting of one connection. Values are written with their unit (`64KiB`, `40ms`, `1000p`,\n\
-         `on`).\n",
+         setting of one connection, which may also be `none` where the line says so; Linux has no\n\
+         `none`. Values are written with their unit (`64KiB`, `40ms`, `1000p`, `on`).\n",
     );
     page += "\n## Profiles\n\n";
     for (name, profile) in PROFILES {

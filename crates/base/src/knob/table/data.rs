@@ -1,6 +1,7 @@
 //! Small writes, acknowledgments and memory of our stack, where no row of Linux sets them.
 
-use super::{INT_MAX, SECOND, choice, flag, number};
+use super::{INT_MAX, SECOND, bytes, choice, count, flag, micros, number};
+use crate::knob::Knob;
 use crate::knob::site::{
     ACCOUNTINGS, ACK_COUNTS, ACK_DELAY, ACK_DELAY_MIN, ACK_EVERY, ACK_UNITS, COMPRESS_COUNT,
     COMPRESS_DELAY, COMPRESS_PERCENT, NOPUSH, OUT_OF_ORDER_BUFFERS, RECV_ACCOUNTING, RECV_INITIAL,
@@ -8,7 +9,6 @@ use crate::knob::site::{
     SEND_INITIAL, SEND_MAX, SEND_PAYLOAD, SEND_RATIO, SEND_RULE, SEND_STEP_SITE, SIZE_RULES,
     SNDBUF_AUTO, TX_BUFFERS, UNACK_BUFFERS, field, names,
 };
-use crate::knob::{Kind, Knob};
 use crate::settings::{Completion, Nagle, Push};
 
 /// Most buffers of a socket: a window without scaling ends at 44 of 1460 bytes, but one may ask for
@@ -48,8 +48,7 @@ pub(super) const ROWS: &[Knob] = &[
     .alias(&["SO_NOPUSH", "TCP_NOPUSH"]),
     number(
         "cork_ceiling",
-        Kind::Micros,
-        (0, 60 * SECOND),
+        micros(0, 60 * SECOND),
         field!(small_writes.cork_ceiling),
         "Longest time that a corked segment is held with nothing in flight, if above the \
          retransmission timeout; none: for ever.",
@@ -58,8 +57,7 @@ pub(super) const ROWS: &[Knob] = &[
     .or_none(),
     number(
         "delayed_ack_every",
-        Kind::Count,
-        (0, 255),
+        count(0, 255),
         ACK_EVERY,
         "How much unacknowledged data is acknowledged at once: more than so many full segments, or \
          so many packets (delayed_ack_counts).",
@@ -75,8 +73,7 @@ pub(super) const ROWS: &[Knob] = &[
     ),
     number(
         "delayed_ack_timer",
-        Kind::Micros,
-        (0, 10 * SECOND),
+        micros(0, 10 * SECOND),
         ACK_DELAY,
         "How long an ACK waits at the start; a fixed timer moves as a whole. 0: every ACK is \
          immediate.",
@@ -85,8 +82,7 @@ pub(super) const ROWS: &[Knob] = &[
     .alias(&["net.inet.tcp.delacktime"]),
     number(
         "delayed_ack_min",
-        Kind::Micros,
-        (0, 10 * SECOND),
+        micros(0, 10 * SECOND),
         ACK_DELAY_MIN,
         "Least delay of an ACK while the delay follows the gaps between segments; delack_max is \
          the largest.",
@@ -94,8 +90,7 @@ pub(super) const ROWS: &[Knob] = &[
     ),
     number(
         "delayed_ack_tick",
-        Kind::Micros,
-        (0, SECOND),
+        micros(0, SECOND),
         field!(acks.timer_tick),
         "Granularity of the delayed-ACK timer where it is coarser than the host's tick; 0: the \
          host's.",
@@ -103,16 +98,14 @@ pub(super) const ROWS: &[Knob] = &[
     ),
     number(
         "quick_acks",
-        Kind::Count,
-        (0, 65_535),
+        count(0, 65_535),
         field!(acks.quick_max),
         "Immediate ACKs at the start of a connection and after an irregularity.",
         "tcp_incr_quickack; tcp_enter_quickack_mode",
     ),
     number(
         "pingpong_threshold",
-        Kind::Count,
-        (0, 255),
+        count(0, 255),
         field!(acks.pingpong_threshold),
         "Answers shortly after data from which on ACKs wait for an answer to ride on; 0: never.",
         "tcp_event_data_sent; ip-sysctl, tcp_pingpong_thresh",
@@ -125,8 +118,7 @@ pub(super) const ROWS: &[Knob] = &[
     ),
     number(
         "sack_compress_delay",
-        Kind::Micros,
-        (0, SECOND),
+        micros(0, SECOND),
         COMPRESS_DELAY,
         "Longest wait of the merged duplicate ACKs of a hole; none: each leaves.",
         "RFC 5681 section 4.2; ip-sysctl, tcp_comp_sack_delay_ns",
@@ -134,8 +126,7 @@ pub(super) const ROWS: &[Knob] = &[
     .or_none(),
     number(
         "sack_compress_percent",
-        Kind::Count,
-        (0, 100),
+        count(0, 100),
         COMPRESS_PERCENT,
         "That wait in percent of the round-trip time; none: each leaves.",
         "ip-sysctl, tcp_comp_sack_rtt_percent",
@@ -143,8 +134,7 @@ pub(super) const ROWS: &[Knob] = &[
     .or_none(),
     number(
         "sack_compress_count",
-        Kind::Count,
-        (0, 255),
+        count(0, 255),
         COMPRESS_COUNT,
         "Most duplicate ACKs that one stands for; none: each leaves.",
         "ip-sysctl, tcp_comp_sack_nr",
@@ -152,8 +142,7 @@ pub(super) const ROWS: &[Knob] = &[
     .or_none(),
     number(
         "window_update_segments",
-        Kind::Count,
-        (1, 65_535),
+        count(1, 65_535),
         field!(acks.window_update_segments),
         "A window update leaves when the window can open by so many segments and a quarter of the \
          buffer; none: when it doubles.",
@@ -162,16 +151,14 @@ pub(super) const ROWS: &[Knob] = &[
     .or_none(),
     number(
         "challenge_acks",
-        Kind::Count,
-        (0, 1_000_000),
+        count(0, 1_000_000),
         field!(acks.challenge_per_second),
         "Most challenge ACKs and answers to out-of-window segments per second.",
         "RFC 5961 section 7; tcp_oow_rate_limited",
     ),
     number(
         "send_buffer",
-        Kind::Bytes,
-        (0, INT_MAX),
+        bytes(0, INT_MAX),
         field!(send.buffer.fixed),
         "Send buffer in exactly so many bytes of its accounting, without Linux's doubling; none: \
          it sizes itself.",
@@ -180,8 +167,7 @@ pub(super) const ROWS: &[Knob] = &[
     .or_none(),
     number(
         "send_buffer_initial",
-        Kind::Bytes,
-        (0, INT_MAX),
+        bytes(0, INT_MAX),
         SEND_INITIAL,
         "Send buffer at the start.",
         "tcp(4), sendspace; ip-sysctl, tcp_wmem",
@@ -189,8 +175,7 @@ pub(super) const ROWS: &[Knob] = &[
     .alias(&["net.inet.tcp.sendspace"]),
     number(
         "send_buffer_max",
-        Kind::Bytes,
-        (0, INT_MAX),
+        bytes(0, INT_MAX),
         SEND_MAX,
         "The most that automatic sizing gives the send buffer.",
         "seed: FreeBSD automatic buffer sizing, sendbuf_max; ip-sysctl, tcp_wmem",
@@ -198,8 +183,7 @@ pub(super) const ROWS: &[Knob] = &[
     .alias(&["net.inet.tcp.sendbuf_max"]),
     number(
         "send_buffer_request_max",
-        Kind::Bytes,
-        (0, INT_MAX),
+        bytes(0, INT_MAX),
         field!(send.buffer.request_max),
         "The most that an application may ask for as its send buffer.",
         "socket(7), wmem_max; seed: datacenter paths",
@@ -220,8 +204,7 @@ pub(super) const ROWS: &[Knob] = &[
     ),
     number(
         "send_buffer_step",
-        Kind::Bytes,
-        (1, INT_MAX),
+        bytes(1, INT_MAX),
         SEND_STEP_SITE,
         "By how much FreeBSD's rule enlarges the send buffer.",
         "seed: FreeBSD automatic buffer sizing, sendbuf_inc",
@@ -237,16 +220,14 @@ pub(super) const ROWS: &[Knob] = &[
     ),
     number(
         "send_truesize_ratio",
-        Kind::Count,
-        (1, 255),
+        count(1, 255),
         SEND_RATIO,
         "Payload over memory of a packet to send, in 1/256.",
         "sk_wmem_queued_add",
     ),
     number(
         "send_buffer_payload",
-        Kind::Bytes,
-        (1, 65_535),
+        bytes(1, 65_535),
         SEND_PAYLOAD,
         "Payload that one packet buffer holds when sending.",
         "seed: NetBurner, buffers",
@@ -261,8 +242,7 @@ pub(super) const ROWS: &[Knob] = &[
     ),
     number(
         "unacked_budget",
-        Kind::Bytes,
-        (1, INT_MAX),
+        bytes(1, INT_MAX),
         field!(send.unacked_budget),
         "Most payload that is sent and not acknowledged; none: no such limit.",
         "seed: NetBurner, SetSocketUnackBuffers",
@@ -270,8 +250,7 @@ pub(super) const ROWS: &[Knob] = &[
     .or_none(),
     number(
         "tx_buffers",
-        Kind::Count,
-        (1, BUFFERS_MAX),
+        count(1, BUFFERS_MAX),
         TX_BUFFERS,
         "Send buffer in packet buffers; none: it sizes itself.",
         "seed: NetBurner, SetSocketTxBuffers",
@@ -280,8 +259,7 @@ pub(super) const ROWS: &[Knob] = &[
     .alias(&["SetSocketTxBuffers"]),
     number(
         "unack_buffers",
-        Kind::Count,
-        (1, BUFFERS_MAX),
+        count(1, BUFFERS_MAX),
         UNACK_BUFFERS,
         "Most packet buffers that are sent and not acknowledged; none: no such limit.",
         "seed: NetBurner, SetSocketUnackBuffers; NetBurner tcp.h, setsocketackbuffers",
@@ -290,8 +268,7 @@ pub(super) const ROWS: &[Knob] = &[
     .alias(&["SetSocketUnackBuffers", "setsocketackbuffers"]),
     number(
         "recv_buffer",
-        Kind::Bytes,
-        (0, INT_MAX),
+        bytes(0, INT_MAX),
         field!(recv.buffer.fixed),
         "Receive buffer in exactly so many bytes of its accounting, without Linux's doubling; \
          none: it sizes itself.",
@@ -300,8 +277,7 @@ pub(super) const ROWS: &[Knob] = &[
     .or_none(),
     number(
         "recv_buffer_initial",
-        Kind::Bytes,
-        (0, INT_MAX),
+        bytes(0, INT_MAX),
         RECV_INITIAL,
         "Receive buffer at the start.",
         "tcp(4), recvspace; ip-sysctl, tcp_rmem",
@@ -309,8 +285,7 @@ pub(super) const ROWS: &[Knob] = &[
     .alias(&["net.inet.tcp.recvspace"]),
     number(
         "recv_buffer_max",
-        Kind::Bytes,
-        (0, INT_MAX),
+        bytes(0, INT_MAX),
         RECV_MAX,
         "The most that automatic sizing gives the receive buffer.",
         "seed: FreeBSD automatic buffer sizing, recvbuf_max; ip-sysctl, tcp_rmem",
@@ -318,8 +293,7 @@ pub(super) const ROWS: &[Knob] = &[
     .alias(&["net.inet.tcp.recvbuf_max"]),
     number(
         "recv_buffer_request_max",
-        Kind::Bytes,
-        (0, INT_MAX),
+        bytes(0, INT_MAX),
         field!(recv.buffer.request_max),
         "The most that an application may ask for as its receive buffer.",
         "socket(7), rmem_max; seed: datacenter paths",
@@ -333,8 +307,7 @@ pub(super) const ROWS: &[Knob] = &[
     ),
     number(
         "recv_buffer_step",
-        Kind::Bytes,
-        (1, INT_MAX),
+        bytes(1, INT_MAX),
         RECV_STEP_SITE,
         "By how much FreeBSD's rule of 2006 enlarges the receive buffer.",
         "seed: FreeBSD automatic buffer sizing, recvbuf_inc",
@@ -350,24 +323,21 @@ pub(super) const ROWS: &[Knob] = &[
     ),
     number(
         "recv_truesize_ratio",
-        Kind::Count,
-        (1, 255),
+        count(1, 255),
         RECV_RATIO,
         "Payload over memory of a full segment received, in 1/256; on a TUN at MTU 1500 it is 170.",
         "tcp_measure_rcv_mss, scaling_ratio",
     ),
     number(
         "recv_buffer_payload",
-        Kind::Bytes,
-        (1, 65_535),
+        bytes(1, 65_535),
         RECV_PAYLOAD,
         "Payload that one packet buffer holds when receiving.",
         "seed: NetBurner, buffers",
     ),
     number(
         "out_of_order_budget",
-        Kind::Bytes,
-        (0, INT_MAX),
+        bytes(0, INT_MAX),
         field!(recv.out_of_order_budget),
         "Most payload that is kept behind a gap; none: as much as the buffer holds.",
         "seed: NetBurner, SetOutOfOrderBuffers",
@@ -375,8 +345,7 @@ pub(super) const ROWS: &[Knob] = &[
     .or_none(),
     number(
         "rx_buffers",
-        Kind::Count,
-        (1, BUFFERS_MAX),
+        count(1, BUFFERS_MAX),
         RX_BUFFERS,
         "Receive buffer in packet buffers; none: it sizes itself.",
         "seed: NetBurner, SetSocketRxBuffers",
@@ -385,8 +354,7 @@ pub(super) const ROWS: &[Knob] = &[
     .alias(&["SetSocketRxBuffers"]),
     number(
         "out_of_order_buffers",
-        Kind::Count,
-        (0, BUFFERS_MAX),
+        count(0, BUFFERS_MAX),
         OUT_OF_ORDER_BUFFERS,
         "Most packet buffers that are kept behind a gap; none: as many as there are.",
         "seed: NetBurner, SetOutOfOrderBuffers",

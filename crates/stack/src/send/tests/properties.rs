@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Step {
     Write {
         bytes: usize,

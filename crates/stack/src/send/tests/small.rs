@@ -77,6 +77,41 @@ fn s7_s8_s9_a_cork_gives_way_to_a_timer() {
 }
 
 #[test]
+fn s7_s8_s8a_the_timer_fires_on_a_tick_and_is_set_once() {
+    let ms = Duration::from_millis;
+    let check = |seed: u64, rto: u64, least: u64, most: u64| {
+        let tick = TickClock::new(250, 63, seed);
+        let mut settings = linux();
+        settings.small_writes.cork = true;
+        let mut bench = Bench::new(settings);
+        assert_eq!(bench.sender.hold_deadline(bench.now, ms(rto), &tick), None);
+        bench.write(10);
+        let armed = bench.now;
+        let deadline = bench.sender.hold_deadline(armed, ms(rto), &tick).unwrap();
+        let delay = deadline.since(armed);
+        assert!(
+            ms(least) < delay && delay <= ms(most),
+            "{delay:?} for an RTO of {rto} ms"
+        );
+        // More data, and asking again, do not set it anew.
+        bench.wait(ms(100));
+        bench.write(10);
+        assert_eq!(
+            bench.sender.hold_deadline(bench.now, ms(rto), &tick),
+            Some(deadline)
+        );
+        bench.sender.release_held();
+        assert_eq!(bench.send(), "20P");
+        assert_eq!(bench.sender.hold_deadline(bench.now, ms(rto), &tick), None);
+    };
+    for seed in 0..50 {
+        check(seed, 244, 244, 248);
+        check(seed, 204, 204, 208);
+        check(seed, 10, 200, 204);
+    }
+}
+
+#[test]
 fn s10_s11_options_release_what_is_held() {
     let mut settings = linux();
     settings.small_writes.nagle = Nagle::Off;

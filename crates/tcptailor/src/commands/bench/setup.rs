@@ -589,6 +589,8 @@ mod tests {
         check("--mode crr -P 2", "-P cannot be used with --mode crr");
         check("--set nodlay=on", "did you mean `nodelay`");
         check("--set net.ipv4.tcp_sack=off", "is no socket option");
+        check("--set nagle=off", "setting of tcptailor's own stack");
+        check("--set rcvbuf=none", "Linux has no `none`");
         check("-M 20", "out of range");
         check("-P 1000", "flows 1000: the range is 1 to 128");
         check("--set nodelay", "write KNOB=VALUE");

@@ -1,0 +1,402 @@
+//! The scoreboard against a naive model that keeps every segment by itself.
+
+use core::time::Duration;
+use std::vec::Vec;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::recovery::rate::RateSampler;
+
+const SEGMENT: u32 = 100;
+
+fn state() -> SentState {
+    RateSampler::default().on_sent(Instant::ZERO, true)
+}
+
+fn at(millis: u64) -> Instant {
+    Instant::from_nanos(millis * 1_000_000)
+}
+
+impl Scoreboard {
+    /// Everything that must hold whatever came.
+    fn assert_sound(&self) {
+        let sum = |of: fn(&Record) -> bool| -> u32 {
+            self.outstanding
+                .values()
+                .filter(|&r| of(r))
+                .map(|r| r.packets)
+                .sum()
+        };
+        assert_eq!(self.lost, sum(|r| r.is_lost));
+        assert_eq!(self.repeated, sum(|r| r.is_repeated));
+        let in_runs: u32 = self.runs.values().map(|run| run.packets).sum();
+        if !self.runs.is_empty() {
+            assert_eq!(self.sacked, in_runs);
+        }
+        assert_eq!(self.packets_out, sum(|_| true) + in_runs);
+        let waiting: Vec<u64> = self
+            .outstanding
+            .iter()
+            .filter(|(_, r)| r.waits())
+            .map(|(&s, _)| s)
+            .collect();
+        assert!(self.to_repeat.iter().copied().eq(waiting));
+        // Records and runs together are exactly what is out.
+        let mut pieces: Vec<(u64, u64)> = self
+            .outstanding
+            .iter()
+            .map(|(&s, r)| (s, r.end))
+            .chain(self.runs.iter().map(|(&s, run)| (s, run.end)))
+            .collect();
+        pieces.sort_unstable();
+        let mut reached = self.una;
+        for (start, end) in pieces {
+            assert_eq!(start, reached);
+            assert!(end > start);
+            reached = end;
+        }
+        assert_eq!(reached, self.next);
+        let count = self.outstanding.len() + self.runs.len();
+        assert!(count <= self.packets_out as usize, "{count} records");
+        assert!(self.by_time.iter().map(|r| (r.sent, r.start)).is_sorted());
+        // RACK can find every record that is neither lost nor delivered.
+        for (&start, record) in self.outstanding.iter().filter(|(_, r)| !r.is_lost) {
+            assert!(
+                self.by_time
+                    .iter()
+                    .any(|r| { r.sent == record.sent && r.start <= start && record.end <= r.end }),
+                "{start} is forgotten"
+            );
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    start: u64,
+    end: u64,
+    sent: Instant,
+    is_sacked: bool,
+    is_lost: bool,
+    is_repeated: bool,
+}
+
+impl Segment {
+    fn waits(&self) -> bool {
+        self.is_lost && !self.is_repeated && !self.is_sacked
+    }
+}
+
+/// One segment after the other.
+#[derive(Debug, Default)]
+struct Model {
+    segments: Vec<Segment>,
+    next: u64,
+}
+
+impl Model {
+    fn transmit(&mut self, now: Instant, end: u64) {
+        while self.next < end {
+            let stop = (self.next + u64::from(SEGMENT)).min(end);
+            self.segments.push(Segment {
+                start: self.next,
+                end: stop,
+                sent: now,
+                is_sacked: false,
+                is_lost: false,
+                is_repeated: false,
+            });
+            self.next = stop;
+        }
+    }
+
+    fn mark_lost(segment: &mut Segment) {
+        segment.is_repeated = false;
+        segment.is_lost = true;
+    }
+
+    fn count(&self, of: impl Fn(&Segment) -> bool) -> u32 {
+        self.segments.iter().filter(|segment| of(segment)).count() as u32
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Transmit { segments: u64, rest: u64 },
+    Ack { share: u64 },
+    Sack { from: u64, length: u64 },
+    ByCount { threshold: u32 },
+    Expire { latest: u64, patience: u64 },
+    Repeat { packets: u32 },
+    Timeout { spare_after: u64 },
+    Undo,
+    Head,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (0..8_u64, 1..=100_u64).prop_map(|(segments, rest)| Step::Transmit { segments, rest }),
+        3 => (0..100_u64).prop_map(|share| Step::Ack { share }),
+        6 => (0..3000_u64, 1..900_u64).prop_map(|(from, length)| Step::Sack { from, length }),
+        2 => (1..5_u32).prop_map(|threshold| Step::ByCount { threshold }),
+        3 => (0..200_u64, 0..40_u64).prop_map(|(latest, patience)| Step::Expire { latest, patience }),
+        5 => (1..6_u32).prop_map(|packets| Step::Repeat { packets }),
+        1 => (0..200_u64).prop_map(|spare_after| Step::Timeout { spare_after }),
+        1 => Just(Step::Undo),
+        1 => Just(Step::Head),
+    ];
+    prop::collection::vec(step, 1..80)
+}
+
+/// One step of both.
+fn take(step: &Step, now: Instant, board: &mut Scoreboard, model: &mut Model) {
+    match *step {
+        Step::Transmit { segments, rest } => {
+            let end = model.next + segments * u64::from(SEGMENT) + rest;
+            board.transmit(now, end, SEGMENT, false, state());
+            model.transmit(now, end);
+        }
+        Step::Ack { share } => {
+            let mut upto = model.segments.len() as u64 * share / 100;
+            // A peer acknowledges all that it holds in a row.
+            while model
+                .segments
+                .get(upto as usize)
+                .is_some_and(|s| s.is_sacked)
+            {
+                upto += 1;
+            }
+            let Some(last) = model.segments[..upto as usize].last().copied() else {
+                return;
+            };
+            let acked = board.acknowledge(last.end, |_| {});
+            assert_eq!(u64::from(acked), upto);
+            model.segments.drain(..upto as usize);
+        }
+        Step::Sack { from, length } => {
+            let start = board.una() + from;
+            let end = start + length;
+            let mut seen = Vec::new();
+            let packets = board.sack((start, end), |piece| seen.push((piece.start, piece.end)));
+            assert!(seen.is_sorted());
+            let mut newly = 0;
+            for segment in &mut model.segments {
+                if segment.start >= start && segment.end <= end && !segment.is_sacked {
+                    segment.is_sacked = true;
+                    newly += 1;
+                    assert!(
+                        seen.iter()
+                            .any(|s| s.0 <= segment.start && segment.end <= s.1)
+                    );
+                }
+            }
+            assert_eq!(packets, newly);
+        }
+        Step::ByCount { threshold } => {
+            board.mark_by_count(threshold);
+            let mut above = 0;
+            for segment in model.segments.iter_mut().rev() {
+                above += u32::from(segment.is_sacked);
+                if !segment.is_sacked && above >= threshold && !segment.is_lost {
+                    Model::mark_lost(segment);
+                }
+            }
+        }
+        Step::Expire { latest, patience } => {
+            // What was delivered last ended where a segment ends.
+            let ends = model.segments.iter().map(|s| s.end);
+            let end = ends
+                .filter(|&end| end >= model.next / 2)
+                .min()
+                .unwrap_or(model.next);
+            board.cut(end);
+            let rack = (at(latest).min(now), end);
+            let patience = Duration::from_millis(patience);
+            let found = board.expire(now, rack, patience);
+            let mut waiting = false;
+            for segment in model
+                .segments
+                .iter_mut()
+                .filter(|s| !s.is_sacked && !s.waits())
+            {
+                if (segment.sent, segment.start) < rack {
+                    match segment.sent + patience <= now {
+                        true => Model::mark_lost(segment),
+                        false => waiting = true,
+                    }
+                }
+            }
+            assert_eq!(found.waiting.is_some(), waiting);
+        }
+        Step::Repeat { packets } => {
+            let first = model.segments.iter().position(Segment::waits);
+            let range = board.first_to_repeat(packets, u32::MAX, SEGMENT);
+            assert_eq!(range.is_some(), first.is_some());
+            let (Some((start, end)), Some(first)) = (range, first) else {
+                return;
+            };
+            assert_eq!(start, model.segments[first].start);
+            let repeated = board.repeat(now, (start, end), SEGMENT, 0, state());
+            assert!(repeated <= packets);
+            let mut count = 0;
+            for segment in model
+                .segments
+                .iter_mut()
+                .filter(|s| start <= s.start && s.end <= end)
+            {
+                assert!(segment.waits());
+                segment.is_repeated = true;
+                segment.sent = now;
+                count += 1;
+            }
+            assert_eq!(repeated, count);
+        }
+        Step::Timeout { spare_after } => {
+            // The first record is never spared, nor here what left together with it.
+            let Some(head) = model.segments.iter().find(|s| !s.is_sacked) else {
+                return;
+            };
+            let head_sent = head.sent;
+            let spare = |sent| sent > at(spare_after) && sent != head_sent;
+            board.mark_all_lost(spare);
+            for segment in model.segments.iter_mut().filter(|s| !s.is_sacked) {
+                if !spare(segment.sent) {
+                    Model::mark_lost(segment);
+                }
+            }
+        }
+        Step::Undo => {
+            board.unmark_lost();
+            for segment in &mut model.segments {
+                segment.is_lost = false;
+            }
+        }
+        Step::Head => {
+            board.mark_head_lost();
+            if let Some(segment) = model.segments.iter_mut().find(|s| !s.is_sacked)
+                && !segment.is_lost
+            {
+                Model::mark_lost(segment);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn the_scoreboard_counts_as_the_naive_one(steps in steps()) {
+        let mut board = Scoreboard::default();
+        board.start_at(1);
+        let mut model = Model { next: 1, ..Model::default() };
+        for (time, step) in steps.iter().enumerate() {
+            take(step, at(2 * time as u64), &mut board, &mut model);
+            board.assert_sound();
+            prop_assert_eq!(board.packets_out(), model.segments.len() as u32);
+            prop_assert_eq!(board.sacked(), model.count(|s| s.is_sacked));
+            prop_assert_eq!(board.lost(), model.count(|s| s.is_lost && !s.is_sacked));
+            prop_assert_eq!(board.repeated(), model.count(|s| s.is_repeated && !s.is_sacked));
+        }
+    }
+
+    #[test]
+    fn nothing_that_a_peer_says_breaks_the_scoreboard(
+        acks in prop::collection::vec((0..5000_u64, 0..5000_u64, 0..5000_u64, 1..4_u32), 1..60),
+    ) {
+        let mut board = Scoreboard::default();
+        board.start_at(1);
+        for (time, (ack, start, end, packets)) in acks.into_iter().enumerate() {
+            let now = at(time as u64);
+            if board.packets_out() < 60 {
+                let fin = time % 7 == 6;
+                let end = board.next() + 2 * u64::from(SEGMENT) + 33;
+                board.transmit(now, end, SEGMENT, fin, state());
+            }
+            if ack > board.una() && ack <= board.next() {
+                board.acknowledge(ack, |_| {});
+            }
+            board.sack((start, end), |_| {});
+            board.mark_by_count(packets);
+            if let Some(range) = board.first_to_repeat(packets, u32::MAX, SEGMENT - 7) {
+                board.repeat(now, range, SEGMENT - 7, 0, state());
+            }
+            board.assert_sound();
+            if time % 11 == 10 {
+                if board.is_reneged() {
+                    board.forget_sacks(now, SEGMENT, state());
+                }
+                board.mark_all_lost(|_| false);
+                prop_assert_eq!(board.in_flight(), 0);
+            }
+            if time % 13 == 12 {
+                board.resegment(SEGMENT - time as u32);
+            }
+            if !(time % 11 == 10 || time % 13 == 12) {
+                board.assert_sound();
+            }
+        }
+    }
+}
+
+/// A board with `segments` segments that left as one chain.
+fn chain(segments: u64) -> Scoreboard {
+    let mut board = Scoreboard::default();
+    board.start_at(1);
+    board.transmit(
+        at(0),
+        1 + segments * u64::from(SEGMENT),
+        SEGMENT,
+        false,
+        state(),
+    );
+    board
+}
+
+#[test]
+fn sack_takes_whole_segments_only() {
+    let mut board = chain(10);
+    assert_eq!(board.sack((150, 450), |_| {}), 2);
+    assert_eq!(board.runs.keys().copied().collect::<Vec<_>>(), [201]);
+    assert_eq!(board.sack((401, 501), |_| {}), 1);
+    assert_eq!(board.runs.len(), 1, "neighbours are one run");
+    assert_eq!(board.in_flight(), 7);
+}
+
+#[test]
+fn a_fin_takes_no_packet_of_its_own() {
+    let mut board = Scoreboard::default();
+    board.start_at(1);
+    board.transmit(at(0), 302, SEGMENT, true, state());
+    assert_eq!(board.packets_out(), 3);
+    assert_eq!(board.last_segment(SEGMENT), Some((201, 302)));
+    board.mark_all_lost(|_| false);
+    assert_eq!(board.first_to_repeat(3, u32::MAX, SEGMENT), Some((1, 302)));
+    assert_eq!(board.first_to_repeat(2, u32::MAX, SEGMENT), Some((1, 201)));
+    board.acknowledge(301, |_| {});
+    assert_eq!(
+        (board.packets_out(), board.last_segment(SEGMENT)),
+        (1, Some((301, 302)))
+    );
+}
+
+#[test]
+fn smaller_segments_are_counted_anew_and_lost() {
+    let mut board = chain(4);
+    assert!(board.resegment(50));
+    assert_eq!((board.packets_out(), board.lost()), (8, 8));
+    assert_eq!(board.first_to_repeat(1, u32::MAX, 50), Some((1, 51)));
+    assert!(!chain(1).resegment(100));
+}
+
+#[test]
+fn a_long_history_of_repetitions_is_forgotten() {
+    let mut board = chain(1);
+    for time in 1..10_000 {
+        board.mark_all_lost(|_| false);
+        let range = board.first_to_repeat(1, u32::MAX, SEGMENT).unwrap();
+        board.repeat(at(time), range, SEGMENT, 0, state());
+        assert!(board.by_time.len() <= 70, "{}", board.by_time.len());
+    }
+}

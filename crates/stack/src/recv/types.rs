@@ -1,0 +1,149 @@
+//! What goes into the receiving half and comes out of it.
+
+use core::time::Duration;
+
+use base::Instant;
+
+use crate::packet::Payload;
+
+/// What the handshake agreed on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Agreed {
+    /// SACK (RFC 2018).
+    pub(crate) sack: bool,
+    /// Timestamps (RFC 7323).
+    pub(crate) timestamps: bool,
+    /// Window scaling, both sides.
+    pub(crate) window_scaling: bool,
+    /// Largest payload that this host accepts, already less the options.
+    pub(crate) advmss: u32,
+    /// Largest payload that this host sends.
+    pub(crate) send_mss: u32,
+}
+
+/// What the rules take from the rest of the connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Env {
+    /// Smoothed round-trip time of the sending half.
+    pub(crate) srtt: Option<Duration>,
+    /// Its retransmission timeout.
+    pub(crate) rto: Duration,
+}
+
+/// The data of a segment that the connection found acceptable.
+#[derive(Clone, Debug)]
+pub(crate) struct DataInput {
+    /// Offset of the first byte.
+    pub(crate) start: u64,
+    /// The data.
+    pub(crate) payload: Payload,
+    /// Payload of each segment of a chain (`gso_size`), or the length.
+    pub(crate) segment_bytes: u32,
+    /// PSH is set.
+    pub(crate) push: bool,
+    /// A FIN follows the data.
+    pub(crate) fin: bool,
+    /// Congestion was experienced, and the sender has not answered that yet.
+    pub(crate) ce: bool,
+    /// Our timestamp that came back, and its age.
+    pub(crate) timestamp_echo: Option<u32>,
+    /// See `timestamp_echo`.
+    pub(crate) timestamp_rtt: Option<Duration>,
+}
+
+/// What became of a segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DataOutcome {
+    /// Some of it was taken.
+    pub(crate) accepted: bool,
+    /// There is more to read than before, or the end of it.
+    pub(crate) readable: bool,
+    /// The FIN has been reached, and everything before it is here.
+    pub(crate) fin: bool,
+    /// All of it was here before.
+    pub(crate) duplicate: bool,
+    /// It is kept behind a gap.
+    pub(crate) out_of_order: bool,
+    /// Why it was dropped.
+    pub(crate) dropped: Option<DropReason>,
+}
+
+/// Why data was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DropReason {
+    /// It lies behind the offered window.
+    OutOfWindow,
+    /// The offered window is 0.
+    ZeroWindow,
+    /// The receive buffer is full.
+    BufferFull,
+    /// The budget for data behind gaps is used up.
+    OutOfOrderFull,
+    /// It lies behind the peer's FIN.
+    BehindFin,
+}
+
+/// When an ACK is to leave by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AckWanted {
+    /// None is owed.
+    No,
+    /// At once.
+    Now,
+    /// At this time, unless something else carries it before.
+    At(Instant),
+}
+
+/// State of the receive memory and window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RecvMemoryState {
+    /// Memory in use.
+    pub(crate) rmem_bytes: u32,
+    /// The receive buffer.
+    pub(crate) rcvbuf_bytes: u32,
+    /// Most that is offered.
+    pub(crate) window_clamp: u32,
+    /// How far the window has grown in it.
+    pub(crate) rcv_ssthresh: u32,
+    /// Guess of the peer's segment size.
+    pub(crate) rcv_mss: u32,
+    /// Bytes that the application took in a round-trip time.
+    pub(crate) space: u32,
+    /// The receiver's estimate of the round-trip time.
+    pub(crate) rtt: Option<Duration>,
+    /// The application sized the buffer.
+    pub(crate) locked: bool,
+}
+
+/// Counters of the receiving half.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RecvStats {
+    /// Times that memory was short (Linux `PruneCalled`).
+    pub(crate) pruned: u64,
+    /// Packets that were copied into others (`TCPRcvCollapsed`).
+    pub(crate) collapsed: u64,
+    /// Packets behind gaps that were dropped for memory (`OfoPruned` counts the times).
+    pub(crate) out_of_order_pruned: u64,
+    /// Packets dropped for memory (`TCPRcvQDrop`).
+    pub(crate) queue_drops: u64,
+    /// Packets behind gaps that were dropped on arrival (`TCPOFODrop`).
+    pub(crate) out_of_order_drops: u64,
+    /// Packets dropped as the window was 0 (`TCPZeroWindowDrop`).
+    pub(crate) zero_window_drops: u64,
+    /// Packets behind the window or the peer's FIN.
+    pub(crate) out_of_window_drops: u64,
+    /// ACKs that were merged into others (`TCPAckCompressed`).
+    pub(crate) compressed_acks: u64,
+    /// ACKs that the timer sent (`DelayedACKs`).
+    pub(crate) delayed_acks: u64,
+    /// ACKs in quick-ACK mode.
+    pub(crate) quick_acks: u64,
+    /// Window updates after reads.
+    pub(crate) window_updates: u64,
+    /// Segments that were here before (`DelayedACKLost` counts a part of them).
+    pub(crate) duplicates: u64,
+    /// Packets that came out of order (`TCPOFOQueue`).
+    pub(crate) out_of_order: u64,
+    /// Bytes taken in order.
+    pub(crate) bytes: u64,
+}

@@ -1,0 +1,5 @@
+//! Each check takes arbitrary bytes and panics where something is wrong.
+
+pub(crate) mod host;
+pub(crate) mod options;
+pub(crate) mod wire;
