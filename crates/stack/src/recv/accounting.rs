@@ -74,6 +74,8 @@ impl Buffer {
         self.bytes = match (size.fixed, self.settings.accounting) {
             // Linux sock_setsockopt doubles the request, as half is thought to be overhead.
             (Some(asked), Accounting::Truesize { .. }) => asked
+                .min(size.request_max)
+                .saturating_mul(2)
                 .max(TRUESIZE_BUFFER_MIN),
             (Some(asked), _) => asked.min(size.request_max).max(size.min),
             (None, _) => self.bytes.max(size.initial),

@@ -36,10 +36,10 @@ pub(crate) struct SendMemoryEnv {
 /// The size that the application fixed, if it did (rule 5.3).
 pub(super) fn fixed_bytes(memory: &SendMemory) -> Option<u64> {
     let buffer = &memory.buffer;
-    let asked = u64::from(buffer.fixed?);
+    let asked = u64::from(buffer.fixed?.min(buffer.request_max));
     Some(match memory.completion {
         // The buffer counts memory, of which about half is payload.
-        Completion::Linux => asked.max(LINUX_MIN_BYTES),
+        Completion::Linux => (2 * asked).max(LINUX_MIN_BYTES),
         Completion::Bsd | Completion::Winsock => asked,
     })
 }

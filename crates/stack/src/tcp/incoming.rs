@@ -254,8 +254,8 @@ impl Connection {
             has_new_data: self.send.unsent_bytes() > 0 && self.window.end > self.recovery.next(),
         });
         self.ecn.send_cwr |= outcome.set_cwr && self.ecn.agreed;
-        self.probes.window = 0;
         if self.window.bytes > 0 {
+            self.probes.window = 0;
             self.timers.stop(Timer::Probe);
         }
         if outcome.lost > 0 {
@@ -268,7 +268,9 @@ impl Connection {
             self.timers.stop(Timer::User);
             self.on_acked(now, shared, outcome.acked_bytes);
         }
-        self.on_mtu_acked(self.recovery.una());
+        if outcome.acked_bytes >= u64::from(self.mss()) {
+            self.on_mtu_acked(self.recovery.una());
+        }
     }
 
     /// Data was acknowledged: memory is free, and perhaps our FIN has arrived.
@@ -428,7 +430,7 @@ impl Connection {
 
     /// The peer's data is complete (RFC 9293 section 3.10.7.4, eighth step).
     fn on_fin(&mut self, now: Instant, shared: &mut Shared) {
-        if matches!(self.state, State::FinWait1(_) | State::FinWait2(_)) {
+        if matches!(self.state, State::FinWait1(_)) {
             // Linux tcp_fin: there is no answer of the application that could carry it.
             self.recv.force_ack();
         }
