@@ -9,7 +9,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 
-use base::{Bytes, Instant, KnobValue, Rate, Rng, Scope, find_knob};
+use base::{Bytes, Instant, KnobValue, Rate, Rng};
 use link::{LinkSpec, LinkStats};
 use stack::HostConfig;
 use stack::profile::{self, MakeProfile, Profile};
@@ -77,6 +77,8 @@ enum End {
     Server,
 }
 
+const BOTH: [End; 2] = [End::Client, End::Server];
+
 /// A trial that is set up.
 #[derive(Debug)]
 pub struct VirtualRun {
@@ -114,26 +116,8 @@ impl Virtual {
     /// Where the trial makes no sense: scenarios check theirs.
     #[must_use]
     pub fn prepare(&self, trial: &Trial) -> VirtualRun {
-        let mut caveats = Vec::new();
         let path = Path::of(&trial.path);
-        let mut machines = [End::Client, End::Server].map(|end| {
-            let profile = match spec_of(trial, end).profile {
-                Some(name) => profile::find(name).expect("scenarios name known profiles"),
-                None => (self.profile)(),
-            };
-            Machine::new(profile, path.mtu)
-        });
-        for end in [End::Client, End::Server] {
-            for (knob, value) in &spec_of(trial, end).settings {
-                set_knob(
-                    &mut machines,
-                    end,
-                    path.is_shared,
-                    (knob, value),
-                    &mut caveats,
-                );
-            }
-        }
+        let (machines, caveats) = self.machines(trial, &path);
         let costs = self.costs.unwrap_or(path.costs);
         let [client, server] = machines;
         let mut world = World::new();
@@ -171,6 +155,32 @@ impl Virtual {
             is_emulated: path.is_emulated,
             caveats,
         }
+    }
+
+    /// Both hosts to be, with their knobs set, and what could not be set.
+    fn machines(&self, trial: &Trial, path: &Path) -> ([Machine; 2], Vec<Caveat>) {
+        let mut machines = BOTH.map(|end| {
+            let profile = match spec_of(trial, end).profile {
+                Some(name) => profile::find(name).expect("scenarios name known profiles"),
+                None => (self.profile)(),
+            };
+            Machine::new(profile, path.mtu)
+        });
+        let mut caveats = Vec::new();
+        // What a program asks of its socket wins over what its host gives all of them.
+        for (is_wide, end) in [true, false].into_iter().flat_map(|wide| BOTH.map(|end| (wide, end)))
+        {
+            let settings = spec_of(trial, end).settings.iter();
+            for (knob, value) in settings.filter(|(knob, _)| setting::is_wide(knob) == is_wide) {
+                let ends = if path.is_shared && is_wide { &BOTH[..] } else { &[end] };
+                let refused = set_knob(&mut machines, ends, knob, value).err();
+                caveats.extend(refused.map(|why| Caveat::SettingNotApplied {
+                    knob: (*knob).to_owned(),
+                    why,
+                }));
+            }
+        }
+        (machines, caveats)
     }
 }
 
@@ -412,24 +422,13 @@ impl Machine {
     }
 }
 
-/// Sets a knob at one end; one that is wider than sockets at both, where they are one host.
+/// Sets a knob at these ends.
 fn set_knob(
     machines: &mut [Machine; 2],
-    end: End,
-    is_shared: bool,
-    (knob, value): (&'static str, &KnobValue),
-    caveats: &mut Vec<Caveat>,
-) {
-    let is_wide = find_knob(knob).is_ok_and(|knob| knob.scope != Scope::Socket);
-    for (machine, of) in machines.iter_mut().zip([End::Client, End::Server]) {
-        if of != end && !(is_shared && is_wide) {
-            continue;
-        }
-        if let (Err(why), true) = (setting::apply(machine, knob, value), of == end) {
-            caveats.push(Caveat::SettingNotApplied {
-                knob: knob.to_owned(),
-                why,
-            });
-        }
-    }
+    ends: &[End],
+    knob: &str,
+    value: &KnobValue,
+) -> Result<(), String> {
+    let ends = ends.iter().map(|end| usize::from(*end == End::Server));
+    ends.map(|at| setting::apply(&mut machines[at], knob, value)).collect()
 }
