@@ -72,6 +72,8 @@ impl Host {
         let listener = self.listener_of(local).filter(|_| is_valid);
         match listener {
             Some(_) if flags.contains(TcpFlags::RST) => {}
+            // Linux tcp_rcv_state_process: nobody opens and closes at once.
+            Some(_) if flags.contains(TcpFlags::SYN | TcpFlags::FIN) => {}
             Some(id) if flags.contains(TcpFlags::ACK) => {
                 self.handle_cookie(now, id, local, remote, segment);
             }

@@ -89,20 +89,18 @@ impl Shared {
     }
 }
 
-/// At most so many per second, counted in whole seconds of the host's time.
+/// At most so many per second, evenly spread where they are few.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RateLimit {
     per_second: u32,
-    second: u64,
-    used: u32,
+    last: Option<Instant>,
 }
 
 impl RateLimit {
     pub(crate) const fn new(per_second: u32) -> Self {
         Self {
             per_second,
-            second: 0,
-            used: 0,
+            last: None,
         }
     }
 
@@ -111,14 +109,14 @@ impl RateLimit {
     }
 
     /// Whether there is one more; it is used then.
-    pub(crate) const fn take(&mut self, now: Instant) -> bool {
-        let second = now.as_nanos() / 1_000_000_000;
-        if second != self.second {
-            self.second = second;
-            self.used = 0;
+    pub(crate) fn take(&mut self, now: Instant) -> bool {
+        let Some(spacing) = core::time::Duration::from_secs(1).checked_div(self.per_second) else {
+            return false;
+        };
+        let may = self.last.is_none_or(|last| now.since(last) >= spacing);
+        if may {
+            self.last = Some(now);
         }
-        let may = self.used < self.per_second;
-        self.used += may as u32;
         may
     }
 }
@@ -128,13 +126,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_has_so_many_answers() {
+    fn answers_are_spread_evenly() {
         let mut limit = RateLimit::new(2);
         let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
         let taken: alloc::vec::Vec<bool> = [0, 10, 20, 999, 1000, 1001, 1002]
             .into_iter()
             .map(|millis| limit.take(at(millis)))
             .collect();
-        assert_eq!(taken, [true, true, false, false, true, true, false]);
+        assert_eq!(taken, [true, false, false, true, false, false, false]);
     }
 }

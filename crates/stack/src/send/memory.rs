@@ -33,14 +33,13 @@ pub(crate) struct SendMemoryEnv {
     pub(crate) cc_windows: u32,
 }
 
-/// The size that the application fixed, if it did (rule 5.3).
+/// The size that the application fixed, if it did (rule 5.3): the setting is what the stack's rule
+/// made of the request.
 pub(super) fn fixed_bytes(memory: &SendMemory) -> Option<u64> {
-    let buffer = &memory.buffer;
-    let asked = u64::from(buffer.fixed?.min(buffer.request_max));
+    let bytes = u64::from(memory.buffer.fixed?);
     Some(match memory.completion {
-        // The buffer counts memory, of which about half is payload.
-        Completion::Linux => (2 * asked).max(LINUX_MIN_BYTES),
-        Completion::Bsd | Completion::Winsock => asked,
+        Completion::Linux => bytes.max(LINUX_MIN_BYTES),
+        Completion::Bsd | Completion::Winsock => bytes,
     })
 }
 

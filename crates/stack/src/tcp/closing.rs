@@ -14,6 +14,7 @@ impl Connection {
         if state == self.state {
             return;
         }
+        let has_acked_fin = matches!(self.state, State::Closing(_));
         self.state = state;
         let name = state.name();
         shared.tell(now, Some(self.id), || TraceEvent::State(name));
@@ -21,8 +22,10 @@ impl Connection {
             State::FinWait2(_) => self.arm_fin_wait(now, shared),
             State::TimeWait => {
                 // The peer's FIN still has to be acknowledged; the timer is the host's then.
-                self.recv.force_ack();
-                self.send_ack(now, shared);
+                if !has_acked_fin {
+                    self.recv.force_ack();
+                    self.send_ack(now, shared);
+                }
                 self.end(shared);
             }
             State::Closed => self.end(shared),

@@ -128,7 +128,8 @@ impl Connection {
 
     fn send_syn(&mut self, now: Instant, shared: &mut Shared) {
         let mut flags = TcpFlags::SYN;
-        if self.settings.options.ecn == Ecn::Request {
+        let is_first = matches!(self.state, State::SynSent(state) if state.retransmits == 0);
+        if self.settings.options.ecn == Ecn::Request && is_first {
             flags |= TcpFlags::ECE | TcpFlags::CWR;
         }
         let mss = self.announced_mss(shared);
@@ -324,7 +325,9 @@ impl Connection {
     pub(super) fn on_handshake_timeout(&mut self, now: Instant, shared: &mut Shared) {
         let life = &self.settings.life;
         let retransmits = match &mut self.state {
-            State::SynSent(state) if state.retransmits < life.syn_retries => {
+            State::SynSent(state)
+                if state.retransmits < life.syn_retries + life.syn_linear_timeouts =>
+            {
                 state.retransmits += 1;
                 state.retransmits
             }

@@ -42,6 +42,8 @@ enum Verdict {
     Duplicate,
     /// The connection is reset by the peer.
     Reset,
+    /// It is of another connection, which is reset (RFC 9293 section 3.10.7.4, SYN-RECEIVED).
+    ResetInReply,
 }
 
 impl Connection {
@@ -70,6 +72,9 @@ impl Connection {
             Verdict::Challenge => self.challenge(now, shared),
             Verdict::Duplicate => self.answer_duplicate(now, shared, &placed),
             Verdict::Reset => self.on_reset(now, shared),
+            Verdict::ResetInReply => {
+                shared.reset_in_reply(now, self.local, self.remote, &segment);
+            }
         }
     }
 
@@ -77,13 +82,10 @@ impl Connection {
     fn judge(&mut self, now: Instant, shared: &mut Shared, placed: &Placed<'_>) -> Verdict {
         let flags = placed.segment.flags;
         let is_reset = flags.contains(TcpFlags::RST);
-        if self.is_paws_rejected(now, placed.segment) {
+        // RFC 7323 section 5.2: resets are not subject to it.
+        if !is_reset && self.is_paws_rejected(now, placed.segment) {
             shared.counters.paws_rejected += 1;
-            return if is_reset {
-                Verdict::Drop
-            } else {
-                Verdict::Duplicate
-            };
+            return Verdict::Duplicate;
         }
         if !self.is_in_window(placed) {
             shared.counters.out_of_window += 1;
@@ -134,6 +136,10 @@ impl Connection {
     fn judge_ack(&self, shared: &mut Shared, segment: &Segment) -> Verdict {
         let (una, next) = self.sent_range();
         let ack = self.iss.offset(segment.ack, next);
+        if matches!(self.state, State::SynReceived(_)) && ack != 1 {
+            shared.counters.ack_of_unsent += 1;
+            return Verdict::ResetInReply;
+        }
         if ack > next as i64 {
             shared.counters.ack_of_unsent += 1;
             return Verdict::Challenge;
@@ -184,9 +190,6 @@ impl Connection {
         start: i64,
     ) {
         if let State::SynReceived(state) = self.state {
-            if self.iss.offset(segment.ack, 1) != 1 {
-                return;
-            }
             self.finish_passive(now, shared, state, &segment);
         }
         self.note_timestamp(now, &segment, start);
@@ -250,9 +253,9 @@ impl Connection {
             ece: self.ecn.agreed && segment.flags.contains(TcpFlags::ECE),
             has_new_data: self.send.unsent_bytes() > 0 && self.window.end > self.recovery.next(),
         });
-        self.ecn.send_cwr |= outcome.set_cwr;
-        self.probes.window = 0;
+        self.ecn.send_cwr |= outcome.set_cwr && self.ecn.agreed;
         if self.window.bytes > 0 {
+            self.probes.window = 0;
             self.timers.stop(Timer::Probe);
         }
         if outcome.lost > 0 {
@@ -265,7 +268,9 @@ impl Connection {
             self.timers.stop(Timer::User);
             self.on_acked(now, shared, outcome.acked_bytes);
         }
-        self.on_mtu_acked(self.recovery.una());
+        if outcome.acked_bytes >= u64::from(self.mss()) {
+            self.on_mtu_acked(self.recovery.una());
+        }
     }
 
     /// Data was acknowledged: memory is free, and perhaps our FIN has arrived.
@@ -351,7 +356,7 @@ impl Connection {
                 //= https://www.rfc-editor.org/rfc/rfc9293#section-3.10.7.4
                 // Linux tcp_rcv_state_process: data that nobody will read resets the connection.
                 shared.counters.data_after_close += 1;
-                self.send_reset(now, shared);
+                shared.reset_in_reply(now, self.local, self.remote, &segment);
                 self.fail(now, shared, Failure::Aborted);
                 return;
             }
@@ -374,6 +379,11 @@ impl Connection {
             segment.flags.contains(TcpFlags::PSH),
             segment.flags.contains(TcpFlags::FIN),
         );
+        if !fin && start + i64::from(bytes) <= 1 {
+            // All of it lies before the first byte: a keepalive probe with a byte, for instance.
+            self.recv.force_ack();
+            return;
+        }
         let (start, payload) = self.cut_old(start, segment);
         let before = self.recv.next();
         let env = self.recv_env();
@@ -420,6 +430,10 @@ impl Connection {
 
     /// The peer's data is complete (RFC 9293 section 3.10.7.4, eighth step).
     fn on_fin(&mut self, now: Instant, shared: &mut Shared) {
+        if matches!(self.state, State::FinWait1(_)) {
+            // Linux tcp_fin: there is no answer of the application that could carry it.
+            self.recv.force_ack();
+        }
         self.enter(now, shared, self.state.on_fin());
         if self.is_orphan {
             return;

@@ -82,7 +82,9 @@ impl Connection {
             } else {
                 0
             },
-            push: self.settings.small_writes.push != Push::Never,
+            push: self.settings.small_writes.push != Push::Never
+                && data_end > start
+                && data_end == self.send.end(),
             fin,
             urgent: None,
         };
