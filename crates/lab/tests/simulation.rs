@@ -265,8 +265,8 @@ duration = "1s"
     assert_ne!(outcome(1), outcome(2));
 }
 
-/// Every built-in scenario keeps its claims in virtual time too, where it does not ask for a gigabit
-/// and more: those are for release builds.
+/// Every built-in scenario keeps its claims in virtual time too, where it does not ask for a
+/// gigabit and more: those are for release builds.
 #[test]
 fn builtin_scenarios_keep_their_claims() {
     for (name, _) in lab::BUILTIN_SCENARIOS {

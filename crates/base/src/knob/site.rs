@@ -239,13 +239,14 @@ fn set_max(buffer: &mut BufferSize, value: &KnobValue) -> Result<(), String> {
     Ok(())
 }
 
-/// What an application asks for. The stack limits the request, and where it is Linux's doubles it
-/// (`sock_setsockopt`, rule 5.3); the others refuse what is out of range, and who counts buffers
-/// rounds down to whole ones.
-fn request(
+/// What an application that asks for `asked` bytes gets. Linux (`sock_setsockopt`, rule 5.3) limits
+/// the request, doubles it, and gives at least `floor`; the others refuse what is out of range, and
+/// who counts buffers rounds down to whole ones.
+fn granted(
     buffer: &BufferSize,
     accounting: Accounting,
     is_linux: bool,
+    floor: u32,
     asked: &KnobValue,
 ) -> Result<Option<u32>, String> {
     if is_none(asked) {
@@ -253,7 +254,8 @@ fn request(
     }
     let asked = number_of(asked)?;
     if is_linux {
-        return Ok(Some(asked.min(buffer.request_max.into()) as u32));
+        let allowed = asked.min(buffer.request_max.into()) as u32;
+        return Ok(Some(allowed.saturating_mul(2).max(floor)));
     }
     let bytes = within(asked, buffer.min..=buffer.request_max, "bytes")?;
     Ok(Some(match accounting {
@@ -261,6 +263,17 @@ fn request(
         Accounting::Payload | Accounting::Truesize { .. } => bytes,
     }))
 }
+
+/// As it was asked for: what Linux doubled is halved.
+fn asked(fixed: Option<u32>, is_linux: bool) -> KnobValue {
+    fixed
+        .map(|bytes| if is_linux { bytes / 2 } else { bytes })
+        .show()
+}
+
+/// `SOCK_MIN_SNDBUF` and `SOCK_MIN_RCVBUF` as rule 5.3 gives them.
+const LINUX_SNDBUF_MIN: u32 = 4608;
+const LINUX_RCVBUF_MIN: u32 = 2304;
 
 fn sends_as_linux(s: &SocketSettings) -> bool {
     s.send.completion == Completion::Linux
@@ -271,19 +284,21 @@ const fn receives_as_linux(s: &SocketSettings) -> bool {
 }
 
 pub(super) const SNDBUF: Site = site(
-    |s| s.send.buffer.fixed.show(),
+    |s| asked(s.send.buffer.fixed, sends_as_linux(s)),
     |s, value| {
         let (buffer, accounting) = (&s.send.buffer, s.send.accounting);
-        s.send.buffer.fixed = request(buffer, accounting, sends_as_linux(s), value)?;
+        let is_linux = sends_as_linux(s);
+        s.send.buffer.fixed = granted(buffer, accounting, is_linux, LINUX_SNDBUF_MIN, value)?;
         Ok(())
     },
 );
 
 pub(super) const RCVBUF: Site = site(
-    |s| s.recv.buffer.fixed.show(),
+    |s| asked(s.recv.buffer.fixed, receives_as_linux(s)),
     |s, value| {
         let (buffer, accounting) = (&s.recv.buffer, s.recv.accounting);
-        s.recv.buffer.fixed = request(buffer, accounting, receives_as_linux(s), value)?;
+        let is_linux = receives_as_linux(s);
+        s.recv.buffer.fixed = granted(buffer, accounting, is_linux, LINUX_RCVBUF_MIN, value)?;
         Ok(())
     },
 );
@@ -297,12 +312,8 @@ pub(super) const BUF_LOCK: Site = site(
     },
     |s, value| {
         let bits = number_of(value)?;
-        let (sends, receives) = (sends_as_linux(s), receives_as_linux(s));
-        let buffers = [(&mut s.send.buffer, 1, sends), (&mut s.recv.buffer, 2, receives)];
-        for (buffer, bit, is_linux) in buffers {
-            // A request that Linux doubles.
-            let initial = if is_linux { buffer.initial / 2 } else { buffer.initial };
-            let fixed = buffer.fixed.unwrap_or(initial);
+        for (buffer, bit) in [(&mut s.send.buffer, 1), (&mut s.recv.buffer, 2)] {
+            let fixed = buffer.fixed.unwrap_or(buffer.initial);
             buffer.fixed = (bits & bit != 0).then_some(fixed);
         }
         Ok(())

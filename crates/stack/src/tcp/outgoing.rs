@@ -356,8 +356,9 @@ impl Connection {
         self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
     }
 
-    /// Sends an empty segment with a number that the peer has seen, which it must answer: zero-window
-    /// and keepalive probes (RFC 9293 section 3.8.4; Linux `tcp_xmit_probe_skb`).
+    /// Sends an empty segment with a number that the peer has seen, which it must answer: probes of
+    /// a zero window and of an idle connection (RFC 9293 section 3.8.4; Linux
+    /// `tcp_xmit_probe_skb`).
     pub(super) fn send_probe(&mut self, now: Instant, shared: &mut Shared) {
         let una = self.recovery.una();
         let mut segment = self.segment(now, una, TcpFlags::ACK);
