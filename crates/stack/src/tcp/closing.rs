@@ -60,6 +60,7 @@ impl Connection {
         self.state = State::Closed;
         self.failure = Some(failure);
         self.timers.stop_all();
+        self.give_back_buffers(shared);
         shared.tell(now, Some(self.id), || TraceEvent::Failed(failure));
         if !self.is_orphan && !self.is_unaccepted {
             shared.report(self.id, Event::Failed(failure));

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::{Connection, State, Timer};
 use crate::host::{Event, Failure, Shared};
-use crate::packet::{EcnMark, Segment};
+use crate::packet::{EcnMark, Payload, Segment};
 use crate::recovery::AckInput;
 use crate::recv::{DataInput, DropReason};
 use crate::trace::TraceEvent;
@@ -42,6 +42,8 @@ enum Verdict {
     Duplicate,
     /// The connection is reset by the peer.
     Reset,
+    /// The peer acknowledges a SYN that we did not send: its connection is none of ours.
+    Foreign,
 }
 
 impl Connection {
@@ -70,6 +72,7 @@ impl Connection {
             Verdict::Challenge => self.challenge(now, shared),
             Verdict::Duplicate => self.answer_duplicate(now, shared, &placed),
             Verdict::Reset => self.on_reset(now, shared),
+            Verdict::Foreign => shared.reset_in_reply(now, self.local, self.remote, &segment),
         }
     }
 
@@ -77,10 +80,11 @@ impl Connection {
     fn judge(&mut self, now: Instant, shared: &mut Shared, placed: &Placed<'_>) -> Verdict {
         let flags = placed.segment.flags;
         let is_reset = flags.contains(TcpFlags::RST);
-        if self.is_paws_rejected(now, placed.segment) {
+        // A reset counts whatever its timestamp says (RFC 7323 section 5.2).
+        if !is_reset && self.is_paws_rejected(now, placed.segment) {
             shared.counters.paws_rejected += 1;
-            return if is_reset {
-                Verdict::Drop
+            return if flags.contains(TcpFlags::SYN) {
+                self.judge_syn(shared, placed)
             } else {
                 Verdict::Duplicate
             };
@@ -120,7 +124,7 @@ impl Connection {
         if matches!(self.state, State::SynReceived(_)) && placed.start == 0 {
             // A SYN-ACK of a simultaneous open also carries the ACK that we wait for.
             return if placed.segment.flags.contains(TcpFlags::ACK) {
-                Verdict::Acceptable
+                self.judge_ack(shared, placed.segment)
             } else {
                 Verdict::Duplicate
             };
@@ -130,10 +134,14 @@ impl Connection {
     }
 
     /// RFC 5961 section 5: an ACK counts from the largest window behind what is acknowledged up to
-    /// what was sent.
+    /// what was sent. In SYN-RECEIVED it acknowledges our SYN or nothing of ours.
     fn judge_ack(&self, shared: &mut Shared, segment: &Segment) -> Verdict {
         let (una, next) = self.sent_range();
         let ack = self.iss.offset(segment.ack, next);
+        if matches!(self.state, State::SynReceived(_)) && ack != next as i64 {
+            shared.counters.ack_of_unsent += 1;
+            return Verdict::Foreign;
+        }
         if ack > next as i64 {
             shared.counters.ack_of_unsent += 1;
             return Verdict::Challenge;
@@ -184,9 +192,6 @@ impl Connection {
         start: i64,
     ) {
         if let State::SynReceived(state) = self.state {
-            if self.iss.offset(segment.ack, 1) != 1 {
-                return;
-            }
             self.finish_passive(now, shared, state, &segment);
         }
         self.note_timestamp(now, &segment, start);
@@ -252,9 +257,6 @@ impl Connection {
         });
         self.ecn.send_cwr |= outcome.set_cwr;
         self.probes.window = 0;
-        if self.window.bytes > 0 {
-            self.timers.stop(Timer::Probe);
-        }
         if outcome.lost > 0 {
             shared.tell(now, Some(self.id), || TraceEvent::Lost {
                 packets: outcome.lost,
@@ -275,6 +277,7 @@ impl Connection {
         let fin_acked = self.send.has_fin() && una > self.send.end();
         self.traffic.bytes_acked += bytes - u64::from(fin_acked);
         let completed = self.send.on_ack(una, &env);
+        self.report_buffers(shared);
         if completed > 0 {
             shared.report(self.id, Event::Completed(completed));
         }
@@ -286,7 +289,13 @@ impl Connection {
     /// RFC 9293 section 3.10.7.4: the window of the newest segment counts. Returns whether it
     /// changed.
     fn update_window(&mut self, segment: &Segment, ack: i64, start: i64) -> bool {
-        let bytes = u32::from(segment.window) << self.window.scale;
+        // The window of a SYN is never scaled (RFC 7323 section 2.2).
+        let scale = if segment.flags.contains(TcpFlags::SYN) {
+            0
+        } else {
+            self.window.scale
+        };
+        let bytes = u32::from(segment.window) << scale;
         let una = self.recovery.una() as i64;
         let window = &mut self.window;
         let is_newer = ack > una
@@ -337,14 +346,20 @@ impl Connection {
         mark: EcnMark,
         start: i64,
     ) {
-        if segment.sequence_bytes() == 0 {
+        let sequence_bytes = i64::from(segment.sequence_bytes());
+        if sequence_bytes == 0 {
             return;
         }
         if !self.state.may_receive() {
-            // The peer has said that it is done; whatever follows its FIN is not from it.
-            self.recv.enter_quick(now, 2);
+            // The peer has said that it is done; whatever follows its FIN is not from it. What came
+            // before may be a repetition, because our ACK was lost.
+            if start + sequence_bytes <= self.recv.next() as i64 {
+                self.recv.force_ack();
+            }
             return;
         }
+        // Data stands behind a SYN.
+        let start = start + i64::from(segment.flags.contains(TcpFlags::SYN));
         if self.is_orphan && !segment.payload.is_empty() {
             let end = start + i64::from(segment.payload.len());
             if end > self.recv.next() as i64 {
@@ -360,21 +375,18 @@ impl Connection {
         let bytes = segment.payload.len();
         if !self.take_buffers(shared, segments as u32, bytes) {
             shared.counters.pool_drops += 1;
+            shared.pool.on_refused();
             return;
         }
         self.traffic.data_segments_in += if bytes > 0 { segments } else { 0 };
         self.traffic.last_data_received = Some(now);
         let echo = segment.options.timestamps.map(|t| t.echo);
-        let (segment_bytes, push, fin) = (
-            if segment.gso_size > 0 {
-                u32::from(segment.gso_size)
-            } else {
-                bytes
-            },
-            segment.flags.contains(TcpFlags::PSH),
-            segment.flags.contains(TcpFlags::FIN),
-        );
-        let (start, payload) = self.cut_old(start, segment);
+        let segment_bytes = match segment.gso_size {
+            0 => bytes,
+            size => size.into(),
+        };
+        let push = segment.flags.contains(TcpFlags::PSH);
+        let (start, payload, fin) = cut_old(start, segment);
         let before = self.recv.next();
         let env = self.recv_env();
         let outcome = self.recv.handle_data(
@@ -407,17 +419,6 @@ impl Connection {
         self.report_buffers(shared);
     }
 
-    /// Drops what lies before the peer's first byte, which no offset can name.
-    fn cut_old(&self, start: i64, segment: Segment) -> (u64, crate::packet::Payload) {
-        let mut payload = segment.payload;
-        if start < 1 {
-            let old = (1 - start).min(payload.len().into()) as u32;
-            payload.advance(old);
-            return (1, payload);
-        }
-        (start as u64, payload)
-    }
-
     /// The peer's data is complete (RFC 9293 section 3.10.7.4, eighth step).
     fn on_fin(&mut self, now: Instant, shared: &mut Shared) {
         self.enter(now, shared, self.state.on_fin());
@@ -438,8 +439,13 @@ impl Connection {
         }
         if shared.may_answer(now) {
             shared.counters.challenge_acks += 1;
-            self.send_ack(now, shared);
-            self.arm_timers(now, shared);
+            if matches!(self.state, State::SynReceived(_)) {
+                // Where we are is where our SYN is.
+                self.send_syn_ack(now, shared);
+            } else {
+                self.send_ack(now, shared);
+                self.arm_timers(now, shared);
+            }
         }
     }
 
@@ -457,19 +463,21 @@ impl Connection {
             self.challenge(now, shared);
             return;
         }
-        let env = self.recv_env();
-        let (start, payload) = self.cut_old(placed.start, placed.segment.clone());
-        let data = DataInput {
-            start,
-            segment_bytes: payload.len(),
-            payload,
-            push: false,
-            fin: placed.segment.flags.contains(TcpFlags::FIN),
-            ce: false,
-            timestamp_echo: None,
-            timestamp_rtt: None,
-        };
-        if placed.end <= self.recv.next() as i64 {
+        let (start, payload, fin) = cut_old(placed.start, placed.segment.clone());
+        let end = start + u64::from(payload.len()) + u64::from(fin);
+        if start < end && end <= self.recv.next() {
+            let env = self.recv_env();
+            let data = DataInput {
+                start,
+                segment_bytes: payload.len(),
+                payload,
+                push: false,
+                fin,
+                ce: false,
+                timestamp_echo: None,
+                timestamp_rtt: None,
+            };
+            // It reports the duplicate, and can take nothing of it.
             self.recv.handle_data(now, data, &env);
         }
         self.recv.force_ack();
@@ -487,6 +495,20 @@ impl Connection {
         }
         self.fail(now, shared, failure);
     }
+}
+
+/// Where the data of a segment begins, the data, and whether a FIN follows it; without what lies
+/// before the peer's first byte, which no offset can name.
+fn cut_old(start: i64, segment: Segment) -> (u64, Payload, bool) {
+    let fin = segment.flags.contains(TcpFlags::FIN);
+    let mut payload = segment.payload;
+    if start >= 1 {
+        return (start as u64, payload, fin);
+    }
+    let end = start + i64::from(payload.len());
+    let old = (1 - start).min(payload.len().into()) as u32;
+    payload.advance(old);
+    (1, payload, fin && end >= 1)
 }
 
 /// A drop in words, for the trace.
