@@ -19,6 +19,8 @@ impl Connection {
         shared.tell(now, Some(self.id), || TraceEvent::State(name));
         match state {
             State::FinWait2(_) => self.arm_fin_wait(now, shared),
+            // Linux `tcp_fin`: whoever has closed already does not wait with its answer.
+            State::Closing(_) => self.recv.force_ack(),
             State::TimeWait => {
                 // The peer's FIN still has to be acknowledged; the timer is the host's then.
                 self.recv.force_ack();

@@ -51,7 +51,11 @@ impl Connection {
                 if self.gives_up(now, shared) {
                     return;
                 }
+                let is_only_shut = self.is_only_shut(now);
                 self.recovery.on_retransmit_timeout(now);
+                if is_only_shut {
+                    self.recovery.forgive_timeout();
+                }
                 self.on_mtu_timeouts(now);
             }
         }
