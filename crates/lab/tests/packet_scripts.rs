@@ -15,13 +15,10 @@ use lab::packet_script::{Engine, StackHost, run};
 const NOT_YET: &[&str] = &[
     "blind_attack/syn_in_syn_received",
     "close/fin_out_of_order",
-    "congestion/idle_without_restart",
-    "congestion/unused_window",
     "cork/msg_more_ceiling",
     "handshake/wrong_ack_in_syn_sent",
     "icmp/host_unreachable_in_syn_sent",
     "icmp/unreachable_reverts_backoff",
-    "options/rcvbuf_100000_client",
     "reset/at_sack_edge",
     "rto/gives_up",
     "user_timeout/data",
