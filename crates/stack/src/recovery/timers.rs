@@ -65,6 +65,7 @@ impl LossRecovery {
             self.undo.begin(self.board.una(), self.board.repeated());
         }
         self.window.cwnd = self.board.in_flight() + 1;
+        self.usage.on_window_set(now);
         self.window.credit = 0;
         self.cc.on_timeout(&mut self.window, now);
         if is_new
