@@ -42,6 +42,11 @@ impl LossRecovery {
         self.arm_retransmit(now);
     }
 
+    /// The last timeout does not count against the peer, which answers from behind a shut window.
+    pub(crate) fn forgive_timeout(&mut self) {
+        self.timeouts = self.timeouts.saturating_sub(1);
+    }
+
     fn enter_loss(&mut self, now: Instant) {
         let is_new = !matches!(
             self.state,
@@ -60,6 +65,7 @@ impl LossRecovery {
             self.undo.begin(self.board.una(), self.board.repeated());
         }
         self.window.cwnd = self.board.in_flight() + 1;
+        self.usage.on_window_set(now);
         self.window.credit = 0;
         self.cc.on_timeout(&mut self.window, now);
         if is_new

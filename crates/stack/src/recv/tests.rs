@@ -367,7 +367,8 @@ fn window_with(scale: u8, threshold: u32, full: u32, segment: u32) -> (Window, B
 #[test]
 fn w16_scaled_windows_round_up() {
     let check = |free, expected| {
-        let (window, buffer) = window_with(10, free, 4_000_000, 1448);
+        let (mut window, buffer) = window_with(10, free, 4_000_000, 1448);
+        window.on_offered(1, 0);
         assert_eq!(window.select(1, &buffer).bytes, expected);
     };
     check(84_150, 84_992);

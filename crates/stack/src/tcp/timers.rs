@@ -51,7 +51,11 @@ impl Connection {
                 if self.gives_up(now, shared) {
                     return;
                 }
+                let is_only_shut = self.is_only_shut(now);
                 self.recovery.on_retransmit_timeout(now);
+                if is_only_shut {
+                    self.recovery.forgive_timeout();
+                }
                 self.on_mtu_timeouts(now);
             }
         }
@@ -60,14 +64,12 @@ impl Connection {
 
     /// RFC 9293 section 3.8.3: after so many repetitions, or so long, the peer counts as gone.
     fn gives_up(&mut self, now: Instant, shared: &mut Shared) -> bool {
-        let since = *self.stalled_since.get_or_insert(now);
+        let sent = self.traffic.last_data_sent.unwrap_or(now);
+        let since = *self.stalled_since.get_or_insert(sent);
         let life = &self.settings.life;
         let is_over = match life.user_timeout {
-            Some(timeout) => {
-                let sent = self.traffic.last_data_sent.unwrap_or(since).min(since);
-                now.since(sent) >= timeout
-            }
-            None => self.recovery.timeouts() >= life.retries,
+            Some(timeout) => now.since(since) >= timeout,
+            None => self.recovery.timeouts() >= life.retries && !self.is_only_shut(now),
         };
         if !is_over {
             return false;
@@ -75,6 +77,16 @@ impl Connection {
         let failure = self.soft_error.unwrap_or(Failure::TimedOut);
         self.fail(now, shared, failure);
         true
+    }
+
+    /// Whether the peer took its window back and answers nevertheless: what is repeated then are
+    /// probes, and the connection lives as long as they are answered (Linux
+    /// `tcp_retransmit_timer`).
+    fn is_only_shut(&self, now: Instant) -> bool {
+        let heard = self.traffic.last_ack_received;
+        self.window.bytes == 0
+            && !self.is_orphan
+            && heard.is_some_and(|at| now.since(at) <= 2 * self.settings.recovery.rto_max)
     }
 
     /// RFC 8985 section 7.3: one segment of new data, or the last one again.
