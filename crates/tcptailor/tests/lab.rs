@@ -223,7 +223,7 @@ fn nonsense_is_refused_with_all_that_is_wrong() {
     );
     check(&["wan-bulk", "--set", "path.rtt"], &["KEY=VALUE"]);
     check(&["wan-bulk", "--runs", "0"], &["runs:"]);
-    check(&["wan-bulk", "--engine", "virtual"], &["kernel"]);
+    check(&["wan-bulk", "--engine", "quantum"], &["kernel"]);
 }
 
 #[test]
