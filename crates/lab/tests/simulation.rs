@@ -23,7 +23,9 @@ fn run(scenario: &Scenario) -> Vec<(String, Outcome)> {
     };
     let stop = AtomicBool::new(false);
     let cells = scenario.trials().into_iter();
-    cells.map(|cell| (cell.id, engine.run(&cell.trial, &stop, &mut |_| ()))).collect()
+    cells
+        .map(|cell| (cell.id, engine.run(&cell.trial, &stop, &mut |_| ())))
+        .collect()
 }
 
 fn scenario(text: &str) -> Scenario {
@@ -37,9 +39,17 @@ fn table(text: &str, show: impl Fn(&Outcome) -> u64) -> String {
     let mut header = Vec::new();
     let outcomes = run(&scenario);
     let cells = scenario.trials();
-    let columns = cells.iter().take_while(|cell| cell.axes[0] == cells[0].axes[0]).count();
+    let columns = cells
+        .iter()
+        .take_while(|cell| cell.axes[0] == cells[0].axes[0])
+        .count();
     for (index, (cell, (_, outcome))) in cells.iter().zip(&outcomes).enumerate() {
-        assert!(outcome.caveats.is_empty(), "{}: {:?}", cell.id, outcome.caveats);
+        assert!(
+            outcome.caveats.is_empty(),
+            "{}: {:?}",
+            cell.id,
+            outcome.caveats
+        );
         if index < columns {
             header.push(cell.axes[1].1.clone());
         }
@@ -48,14 +58,17 @@ fn table(text: &str, show: impl Fn(&Outcome) -> u64) -> String {
         row.1.push(show(outcome).to_string());
     }
     let mut text = format!("{:>12}", "");
-    let mut line = |text: &mut String, first: &str, rest: &[String]| {
+    let line = |text: &mut String, first: &str, rest: &[String]| {
         if !first.is_empty() {
             let _ = write!(text, "\n{first:>12}");
         }
-        rest.iter().for_each(|word| drop(write!(text, " {word:>9}")));
+        for word in rest {
+            let _ = write!(text, " {word:>9}");
+        }
     };
     line(&mut text, "", &header);
-    rows.values().for_each(|(name, values)| line(&mut text, name, values));
+    rows.values()
+        .for_each(|(name, values)| line(&mut text, name, values));
     text
 }
 
@@ -149,7 +162,13 @@ fn shares(pairs: u16, congestion: CongestionName) -> Vec<u64> {
     let sides = [1..=pairs, 1001..=1000 + pairs];
     let [left, right] = sides.map(|hosts| hosts.map(config).collect());
     let mut world = World::new();
-    let bell = dumbbell(&mut world, (left, right), &link("1gbit", 1, 1000), shared, 5);
+    let bell = dumbbell(
+        &mut world,
+        (left, right),
+        &link("1gbit", 1, 1000),
+        shared,
+        5,
+    );
     let bell = bell.expect("links that make sense");
     let program = |server| ProgramSpec {
         workload: Workload::Bulk {
@@ -199,7 +218,11 @@ fn flows_get_fair_shares() {
         "flows", "control", "all", "least", "most", "jain"
     );
     for pairs in [2, 5, 20] {
-        for congestion in [CongestionName::NewReno, CongestionName::Cubic, CongestionName::Bbr] {
+        for congestion in [
+            CongestionName::NewReno,
+            CongestionName::Cubic,
+            CongestionName::Bbr,
+        ] {
             let shares = shares(pairs, congestion);
             let name = format!("{congestion:?}");
             let _ = write!(
