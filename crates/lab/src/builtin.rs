@@ -4,6 +4,7 @@ use core::fmt;
 
 use base::knob::nearest;
 
+use crate::agreement::AGREEMENT_SCENARIOS;
 use crate::scenario::Scenario;
 
 /// Every built-in scenario: its name and its file.
@@ -76,14 +77,13 @@ impl fmt::Display for UnknownScenario {
 
 impl core::error::Error for UnknownScenario {}
 
-/// The built-in scenario of this name.
+/// The built-in scenario of this name, one of those for agreement among them.
 ///
 /// # Errors
 /// [`UnknownScenario`] with the nearest name.
 pub fn find_scenario(name: &str) -> Result<Scenario, UnknownScenario> {
-    let found = BUILTIN_SCENARIOS
-        .iter()
-        .find(|(builtin, _)| *builtin == name);
+    let mut all = BUILTIN_SCENARIOS.iter().chain(AGREEMENT_SCENARIOS);
+    let found = all.find(|(builtin, _)| *builtin == name);
     let Some((builtin, text)) = found else {
         let short = name.get(..60).unwrap_or(name);
         let names = BUILTIN_SCENARIOS.iter().map(|(builtin, _)| *builtin);
@@ -97,8 +97,12 @@ pub fn find_scenario(name: &str) -> Result<Scenario, UnknownScenario> {
             nearest,
         });
     };
-    Ok(Scenario::parse(&format!("{builtin}.toml"), text)
-        .expect("a test reads every built-in scenario"))
+    Ok(parse_builtin(builtin, text))
+}
+
+/// A scenario that is part of the program.
+pub(crate) fn parse_builtin(name: &str, text: &str) -> Scenario {
+    Scenario::parse(&format!("{name}.toml"), text).expect("a test reads every built-in scenario")
 }
 
 #[cfg(test)]

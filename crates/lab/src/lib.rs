@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod agenda;
+mod agreement;
 pub mod app;
 mod builtin;
 mod faults;
@@ -19,6 +20,10 @@ mod virtual_engine;
 mod workload;
 pub mod world;
 
+pub use agreement::{
+    AGREEMENT_SCENARIOS, Agreement, ERROR_MEDIAN_MAX, ERROR_P90_MAX, ERROR_TO_EXPLAIN,
+    agreement_label, agreement_scenarios, compared_metrics, error_percentile, known_cause,
+};
 pub use builtin::{BUILTIN_SCENARIOS, UnknownScenario, find_scenario};
 pub use faults::{Cure, FAULTS, Fault, find_fault};
 pub use measure::{Measure, Yardstick};
