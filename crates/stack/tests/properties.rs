@@ -464,6 +464,8 @@ fn any_path(rng: &mut Rng) -> LinkSpec {
 
 fn any_profile(rng: &mut Rng) -> Profile {
     let mut profile = PROFILES[rng.below(PROFILES.len() as u64) as usize].1();
+    // Some give up after a few losses in a row, which bursts of loss bring about.
+    profile.settings.life.retries = 15;
     for change in CHANGES {
         if rng.below(6) == 0 {
             change(&mut profile.settings, rng);
