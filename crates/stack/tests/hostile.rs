@@ -3,6 +3,7 @@
 //!
 //! Work is counted in what a trace hears: packets, timers, repetitions, changes of state.
 
+#[expect(dead_code, reason = "other tests use the rest")]
 mod hand;
 
 use std::sync::Arc;
@@ -31,7 +32,6 @@ impl Trace for Work {
 /// A connection under attack, and what that has cost so far.
 struct Scene {
     bench: Bench,
-    listener: SocketId,
     /// The honest end.
     peer: Peer,
     id: SocketId,
@@ -62,7 +62,6 @@ impl Scene {
         bench.host.set_trace(Box::new(Work(Arc::clone(&work))));
         Self {
             bench,
-            listener,
             peer,
             id,
             work,
@@ -120,7 +119,7 @@ impl Scene {
         peer.window = 65_535;
         bench.read(id);
         let sample = bench.host.sample(bench.now, id).expect("it is there");
-        let received = sample.bytes_received.unwrap() as u32;
+        let received = sample.bytes_received.expect("a connection knows it") as u32;
         peer.seq = SeqNum::new(1_000_001) + received;
         // Everything that is out arrives; more is written, and arrives too.
         let mut wanted = None;
@@ -279,8 +278,13 @@ const ATTACKS: &[(&str, Attack)] = &[
         for _ in 0..3000 {
             let segment = scene.peer.segment(ACK, b"x");
             scene.send(segment);
-            let sample = scene.bench.host.sample(scene.bench.now, scene.id).unwrap();
-            scene.peer.seq = SeqNum::new(1_000_001) + sample.bytes_received.unwrap() as u32;
+            let sample = scene
+                .bench
+                .host
+                .sample(scene.bench.now, scene.id)
+                .expect("a connection knows it");
+            scene.peer.seq = SeqNum::new(1_000_001)
+                + sample.bytes_received.expect("a connection knows it") as u32;
         }
         Bound {
             answers: 20_000,
@@ -323,7 +327,7 @@ const ATTACKS: &[(&str, Attack)] = &[
             .bench
             .host
             .sample(scene.bench.now, scene.id)
-            .unwrap()
+            .expect("a connection knows it")
             .cwnd_pkts;
         for step in 1..3000 {
             let segment = scene.peer.segment(ACK, b"");
@@ -336,7 +340,7 @@ const ATTACKS: &[(&str, Attack)] = &[
             .bench
             .host
             .sample(scene.bench.now, scene.id)
-            .unwrap()
+            .expect("a connection knows it")
             .cwnd_pkts;
         assert_eq!(after, before);
         Bound {
@@ -347,16 +351,25 @@ const ATTACKS: &[(&str, Attack)] = &[
     }),
     ("an ACK for every byte (ACK division)", |scene| {
         scene.write(5000);
-        let sample = |scene: &Scene| scene.bench.host.sample(scene.bench.now, scene.id).unwrap();
-        let before = sample(scene).cwnd_pkts.unwrap();
-        let (first, out) = (scene.peer.ack, sample(scene).unacked_pkts.unwrap());
+        let sample = |scene: &Scene| {
+            scene
+                .bench
+                .host
+                .sample(scene.bench.now, scene.id)
+                .expect("a connection knows it")
+        };
+        let before = sample(scene).cwnd_pkts.expect("a connection knows it");
+        let (first, out) = (
+            scene.peer.ack,
+            sample(scene).unacked_pkts.expect("a connection knows it"),
+        );
         for step in 1..=1460 {
             scene.peer.ack = first + step;
             let segment = scene.peer.segment(ACK, b"");
             scene.send(segment);
         }
         // At most one packet for each that was out, not one for each ACK.
-        let after = sample(scene).cwnd_pkts.unwrap();
+        let after = sample(scene).cwnd_pkts.expect("a connection knows it");
         assert!(after <= before + out, "{before} to {after}");
         Bound {
             answers: 10,
@@ -506,9 +519,9 @@ const ATTACKS: &[(&str, Attack)] = &[
             .bench
             .host
             .sample(scene.bench.now, scene.id)
-            .unwrap()
+            .expect("a connection knows it")
             .snd_mss_bytes;
-        assert!(mss.unwrap() >= 500, "{mss:?}");
+        assert!(mss.expect("a connection knows it") >= 500, "{mss:?}");
         Bound {
             answers: 60,
             work_per_packet: 4,
@@ -647,7 +660,7 @@ fn cookies_let_an_honest_peer_through_a_flood() {
         syn_cookies: true,
         settings: profile.settings.clone(),
     });
-    let mut flood = |bench: &mut Bench, from: u32| {
+    let flood = |bench: &mut Bench, from: u32| {
         for step in from..from + 5000 {
             let mut peer = Peer::new(10_000 + step as u16 % 50_000);
             peer.seq = SeqNum::new(step.wrapping_mul(0x9e37_79b9));

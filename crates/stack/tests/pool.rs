@@ -1,5 +1,6 @@
 //! A `NetBurner` and its shared pool of buffers (seed: `NetBurner`, NB7 to NB9, N6).
 
+#[expect(dead_code, reason = "other tests use the rest")]
 mod hand;
 
 use base::Limit;

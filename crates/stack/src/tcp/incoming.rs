@@ -257,6 +257,8 @@ impl Connection {
         });
         self.ecn.send_cwr |= outcome.set_cwr;
         self.probes.window = 0;
+        // Whoever was not to be reached is now (Linux `tcp_ack`).
+        self.soft_error = None;
         if outcome.lost > 0 {
             shared.tell(now, Some(self.id), || TraceEvent::Lost {
                 packets: outcome.lost,
