@@ -511,7 +511,7 @@ const CHANGES: &[Change] = &[
                 AckEvery::MoreThanSegments(1),
                 AckEvery::MoreThanSegments(4),
             ],
-        )
+        );
     },
     |s, rng| s.acks.quick_max = any_size(rng, 5) as u32,
     |s, rng| s.acks.pingpong_threshold = any_size(rng, 3) as u32,
@@ -531,7 +531,7 @@ const CHANGES: &[Change] = &[
         s.options.ecn = pick(
             rng,
             &[base::settings::Ecn::Off, base::settings::Ecn::Request],
-        )
+        );
     },
     |s, rng| s.options.mss = Some(48 + any_size(rng, 11) as u16),
     |s, rng| s.options.window_clamp = Some(1 + any_size(rng, 17) as u32),
@@ -541,7 +541,7 @@ const CHANGES: &[Change] = &[
         s.recovery.detection = pick(
             rng,
             &[Detection::Rack, Detection::DupSack, Detection::NewReno],
-        )
+        );
     },
     |s, _| s.recovery.tail_loss_probe ^= true,
     |s, _| s.recovery.prr ^= true,
@@ -558,7 +558,7 @@ const CHANGES: &[Change] = &[
                 CongestionName::Bbr,
                 CongestionName::None,
             ],
-        )
+        );
     },
     |s, rng| s.congestion.hystart = pick(rng, &[HyStart::Off, HyStart::Classic, HyStart::PlusPlus]),
     |s, rng| s.congestion.initial_window = 1 + any_size(rng, 6) as u32,
@@ -566,7 +566,7 @@ const CHANGES: &[Change] = &[
         s.congestion.validation = pick(
             rng,
             &[Validation::Off, Validation::Linux, Validation::Rfc7661],
-        )
+        );
     },
     |s, _| s.congestion.pacing ^= true,
     |s, _| s.congestion.byte_counting ^= true,
@@ -577,7 +577,7 @@ const CHANGES: &[Change] = &[
         s.path.mtu_probing = pick(
             rng,
             &[MtuProbing::Off, MtuProbing::BlackHole, MtuProbing::Always],
-        )
+        );
     },
 ];
 
