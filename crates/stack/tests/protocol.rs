@@ -24,7 +24,7 @@ fn connecting(profile: &Profile) -> (Bench, Peer, SocketId, Segment) {
     let id = bench
         .host
         .connect(bench.now, remote, profile.settings.clone())
-        .unwrap();
+        .expect("a connection knows it");
     let syn = bench.drain().remove(0);
     let mut peer = Peer::new(4000);
     peer.host_port = syn.source_port;
@@ -452,7 +452,7 @@ fn both_close_at_once() {
     assert_eq!(bench.read(id), b"last");
     peer.take(&sent);
     peer.seq += 5;
-    bench.send(peer.segment(ACK, b""));
+    assert!(bench.send(peer.segment(ACK, b"")).is_empty());
     assert!(bench.events(id).contains(&Event::Closed));
     // TIME-WAIT remains.
     assert_eq!(flags(&bench.send(peer.at(-1, ACK | FIN, b""))), [ACK]);
@@ -793,7 +793,7 @@ struct Names(Arc<Mutex<Vec<String>>>);
 impl Trace for Names {
     fn on_event(&mut self, _: Instant, socket: Option<SocketId>, event: &TraceEvent<'_>) {
         let line = format!("{} {}", event.name(), socket.is_some());
-        self.0.lock().unwrap().push(line);
+        self.0.lock().expect("a connection knows it").push(line);
     }
 }
 

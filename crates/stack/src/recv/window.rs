@@ -267,7 +267,8 @@ impl Window {
         let unit = 1_u32 << self.scale;
         let all = buffer.full();
         let full = self.clamp.min(self.clamp_asked).min(all);
-        let segment = self.segment.min(full);
+        // A window that never held a whole segment would be rounded down to nothing for ever.
+        let segment = self.segment.min(full).min(self.threshold);
         if segment == 0 {
             return (0, false);
         }

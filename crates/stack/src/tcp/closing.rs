@@ -14,8 +14,7 @@ impl Connection {
         if state == self.state {
             return;
         }
-        let has_acked_fin = matches!(self.state, State::Closing(_));
-        self.state = state;
+        let before = core::mem::replace(&mut self.state, state);
         let name = state.name();
         shared.tell(now, Some(self.id), || TraceEvent::State(name));
         match state {
@@ -23,8 +22,9 @@ impl Connection {
             // Linux `tcp_fin`: whoever has closed already does not wait with its answer.
             State::Closing(_) => self.recv.force_ack(),
             State::TimeWait => {
-                // The peer's FIN still has to be acknowledged; the timer is the host's then.
-                if !has_acked_fin {
+                // The peer's FIN still has to be acknowledged where it came last; the timer is the
+                // host's then.
+                if matches!(before, State::FinWait2(_)) {
                     self.recv.force_ack();
                     self.send_ack(now, shared);
                 }
@@ -141,7 +141,6 @@ impl Connection {
     pub(crate) fn time_wait(&self, now: Instant, shared: &Shared) -> TimeWait {
         let scale = self.recv_scale();
         TimeWait {
-            id: self.id,
             local: self.local,
             remote: self.remote,
             next: self.iss.number(self.recovery.next()),

@@ -259,6 +259,8 @@ impl Connection {
         if self.window.bytes > 0 {
             self.probes.window = 0;
         }
+        // Whoever was not to be reached is now (Linux `tcp_ack`).
+        self.soft_error = None;
         if outcome.lost > 0 {
             shared.tell(now, Some(self.id), || TraceEvent::Lost {
                 packets: outcome.lost,

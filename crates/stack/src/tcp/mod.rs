@@ -30,17 +30,9 @@ use crate::mtu::MtuState;
 use crate::recovery::LossRecovery;
 use crate::recv::{Agreed, Env, Receiver};
 use crate::send::{SendMemoryEnv, Sender};
-pub(crate) use record::Flow;
 pub(crate) use sequence::{RecvSequence, SendSequence};
 pub(crate) use state::{State, SynReceived, SynSent};
 pub(crate) use timer::{Timer, TimerTable};
-
-/// Why something is not sent, and since when.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Held {
-    pub(crate) limit: Limit,
-    pub(crate) since: Instant,
-}
 
 /// Time that a connection spent waiting, by what it waited for (Linux `tcp_chrono`).
 #[derive(Clone, Copy, Debug, Default)]
@@ -136,7 +128,8 @@ pub(crate) struct Connection {
     ecn: EcnState,
     probes: Probes,
     traffic: Traffic,
-    held: Held,
+    /// Why nothing more is sent.
+    held: Limit,
     busy: Busy,
     /// Payload of a segment that the peer accepts (its MSS option).
     peer_mss: u32,
@@ -234,10 +227,7 @@ impl Connection {
             ecn: EcnState::default(),
             probes: Probes::default(),
             traffic: Traffic::default(),
-            held: Held {
-                limit: Limit::Handshake,
-                since: now,
-            },
+            held: Limit::Handshake,
             busy: Busy {
                 counted_until: now,
                 ..Busy::default()

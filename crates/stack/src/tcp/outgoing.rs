@@ -3,7 +3,7 @@
 
 use base::settings::{Path, Push};
 use base::tcp::{SackBlocks, TcpFlags};
-use base::{Instant, Limit, SeqNum};
+use base::{Instant, Limit, Rate, SeqNum};
 
 use super::{Connection, State, Timer};
 use crate::host::Shared;
@@ -133,6 +133,9 @@ impl Connection {
                 Gate::Interface => break Limit::Interface,
                 Gate::PeerWindow => break Limit::PeerWindow,
             }
+            // Packets that were formed when data was written, or half the peer's window, may have
+            // made it too short for a probe.
+            let probe = probe.filter(|_| outgoing.end - outgoing.start >= env.sizes.mss.into());
             self.note_full_segment(&outgoing, probe);
             self.send_data(now, shared, &outgoing, false);
             self.send.on_sent(now, &outgoing);
@@ -363,11 +366,14 @@ impl Connection {
     /// Notes that so many bytes leave, and returns when they are to leave (Linux
     /// `tcp_update_skb_after_send`: time that was not used counts up to half a packet).
     fn pace(&mut self, now: Instant, bytes: u32) -> Instant {
-        if !self.recovery.is_paced() || self.traffic.data_segments_out <= UNPACED_SEGMENTS {
+        let rate = self.recovery.pacing_rate();
+        let is_first = self.traffic.data_segments_out <= UNPACED_SEGMENTS;
+        // Without any rate there is nothing to pace by.
+        if !self.recovery.is_paced() || is_first || rate == Rate::default() {
             self.pace_at = self.pace_at.max(now);
             return Instant::ZERO;
         }
-        let (mut time, _) = self.recovery.pacing_rate().serialize(bytes.into(), 0);
+        let (mut time, _) = rate.serialize(bytes.into(), 0);
         let leaves = self.pace_at.max(now);
         let unused = now.since(self.pace_at);
         time -= unused.min(time / 2);
@@ -491,7 +497,7 @@ impl Connection {
             AckWanted::No | AckWanted::Now => None,
         };
         self.timers.set(Timer::Ack, ack_at);
-        let pacing = self.held.limit == Limit::Pacing;
+        let pacing = self.held == Limit::Pacing;
         self.timers.set(
             Timer::Pacing,
             pacing.then(|| self.pace_at - shared.system.pacing_horizon),

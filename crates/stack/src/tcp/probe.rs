@@ -22,10 +22,10 @@ impl Connection {
             self.probes.backoff = 0;
             return;
         }
-        if self.held.limit != Limit::PeerWindow {
+        if self.held != Limit::PeerWindow {
             self.probes.backoff = 0;
         }
-        let due = match self.held.limit {
+        let due = match self.held {
             Limit::PeerWindow => self.timers.due(Timer::Probe).or_else(|| {
                 let interval = self.probe_interval();
                 Some(shared.tick.expiry(now, interval))
@@ -48,7 +48,7 @@ impl Connection {
 
     /// The probe timer fired.
     pub(super) fn on_probe_timeout(&mut self, now: Instant, shared: &mut Shared) {
-        if self.held.limit != Limit::PeerWindow {
+        if self.held != Limit::PeerWindow {
             self.send.release_held();
             self.output(now, shared);
             return;

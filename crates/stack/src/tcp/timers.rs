@@ -114,9 +114,7 @@ impl Connection {
     /// Notes why nothing more is sent, and counts the time of the wait that ends.
     pub(super) fn hold(&mut self, now: Instant, limit: Limit) {
         self.count_time(now);
-        if self.held.limit != limit {
-            self.held = super::Held { limit, since: now };
-        }
+        self.held = limit;
     }
 
     /// Counts the time up to `now` (Linux `tcp_chrono_*`): busy while something is unsent or
@@ -128,7 +126,7 @@ impl Connection {
             return;
         }
         self.busy.busy += time;
-        match self.held.limit {
+        match self.held {
             Limit::PeerWindow => self.busy.by_peer_window += time,
             Limit::SendBuffer => self.busy.by_send_buffer += time,
             _ => {}

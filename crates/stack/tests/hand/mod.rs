@@ -240,10 +240,14 @@ impl Peer {
         self.seq += 1;
         let sent = bench.send(self.segment(ACK, b""));
         self.take(&sent);
-        bench
+        let id = bench
             .host
             .accept(bench.now, listener)
-            .expect("it is established")
+            .expect("it is established");
+        // Some open their window only now.
+        let sent = bench.drain();
+        self.take(&sent);
+        id
     }
 }
 
