@@ -168,11 +168,17 @@ impl Virtual {
         });
         let mut caveats = Vec::new();
         // What a program asks of its socket wins over what its host gives all of them.
-        for (is_wide, end) in [true, false].into_iter().flat_map(|wide| BOTH.map(|end| (wide, end)))
+        for (is_wide, end) in [true, false]
+            .into_iter()
+            .flat_map(|wide| BOTH.map(|end| (wide, end)))
         {
             let settings = spec_of(trial, end).settings.iter();
             for (knob, value) in settings.filter(|(knob, _)| setting::is_wide(knob) == is_wide) {
-                let ends = if path.is_shared && is_wide { &BOTH[..] } else { &[end] };
+                let ends = if path.is_shared && is_wide {
+                    &BOTH[..]
+                } else {
+                    &[end]
+                };
                 let refused = set_knob(&mut machines, ends, knob, value).err();
                 caveats.extend(refused.map(|why| Caveat::SettingNotApplied {
                     knob: (*knob).to_owned(),
@@ -430,5 +436,6 @@ fn set_knob(
     value: &KnobValue,
 ) -> Result<(), String> {
     let ends = ends.iter().map(|end| usize::from(*end == End::Server));
-    ends.map(|at| setting::apply(&mut machines[at], knob, value)).collect()
+    ends.map(|at| setting::apply(&mut machines[at], knob, value))
+        .collect()
 }

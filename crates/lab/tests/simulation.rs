@@ -14,7 +14,9 @@ fn run(scenario: &Scenario) -> Vec<(String, Outcome)> {
     };
     let stop = AtomicBool::new(false);
     let cells = scenario.trials().into_iter();
-    cells.map(|cell| (cell.id, engine.run(&cell.trial, &stop, &mut |_| ()))).collect()
+    cells
+        .map(|cell| (cell.id, engine.run(&cell.trial, &stop, &mut |_| ())))
+        .collect()
 }
 
 fn scenario(text: &str) -> Scenario {
@@ -28,9 +30,17 @@ fn table(text: &str, show: impl Fn(&Outcome) -> u64) -> String {
     let mut header = Vec::new();
     let outcomes = run(&scenario);
     let cells = scenario.trials();
-    let columns = cells.iter().take_while(|cell| cell.axes[0] == cells[0].axes[0]).count();
+    let columns = cells
+        .iter()
+        .take_while(|cell| cell.axes[0] == cells[0].axes[0])
+        .count();
     for (index, (cell, (_, outcome))) in cells.iter().zip(&outcomes).enumerate() {
-        assert!(outcome.caveats.is_empty(), "{}: {:?}", cell.id, outcome.caveats);
+        assert!(
+            outcome.caveats.is_empty(),
+            "{}: {:?}",
+            cell.id,
+            outcome.caveats
+        );
         if index < columns {
             header.push(cell.axes[1].1.clone());
         }
@@ -43,10 +53,12 @@ fn table(text: &str, show: impl Fn(&Outcome) -> u64) -> String {
         if !first.is_empty() {
             let _ = write!(text, "\n{first:>12}");
         }
-        rest.iter().for_each(|word| drop(write!(text, " {word:>9}")));
+        rest.iter()
+            .for_each(|word| drop(write!(text, " {word:>9}")));
     };
     line(&mut text, "", &header);
-    rows.values().for_each(|(name, values)| line(&mut text, name, values));
+    rows.values()
+        .for_each(|(name, values)| line(&mut text, name, values));
     text
 }
 

@@ -88,7 +88,18 @@ fn run_to_end(world: &mut World<Program>, client: NodeId) -> Instant {
 
 #[test]
 fn the_delays_of_a_chain_add_up() {
-    let hop = || (LinkSpec { rate: None, ..link("1gbit", 3) }, LinkSpec { rate: None, ..link("1gbit", 4) });
+    let hop = || {
+        (
+            LinkSpec {
+                rate: None,
+                ..link("1gbit", 3)
+            },
+            LinkSpec {
+                rate: None,
+                ..link("1gbit", 4)
+            },
+        )
+    };
     for hops in 1..=3 {
         let chain: Vec<_> = (0..hops).map(|_| hop()).collect();
         let (mut world, a, _) = pair(&chain, &requests(10));
@@ -98,7 +109,10 @@ fn the_delays_of_a_chain_add_up() {
         let expected = 7_000 * hops as u64;
         // Kept to three digits.
         assert!(response.n == 10 && response.max.abs_diff(expected) <= expected / 1000);
-        assert!(response.p50.abs_diff(expected) <= expected / 1000, "{response:?}");
+        assert!(
+            response.p50.abs_diff(expected) <= expected / 1000,
+            "{response:?}"
+        );
     }
 }
 
@@ -119,7 +133,11 @@ fn all_that_is_written_arrives_whatever_the_path_does() {
     let workload = bulk(Amount::Bytes(Bytes(3_000_000)));
     let (mut world, a, b) = pair(&[(bad.clone(), bad)], &workload);
     run_to_end(&mut world, a);
-    let received = world.app(b).expect("it was started").totals(world.now()).received_bytes;
+    let received = world
+        .app(b)
+        .expect("it was started")
+        .totals(world.now())
+        .received_bytes;
     assert_eq!(received, 3_000_000);
 }
 
@@ -134,10 +152,17 @@ fn a_smaller_hop_in_the_middle_is_found_by_its_errors() {
     let workload = bulk(Amount::Bytes(Bytes(1_000_000)));
     let (mut world, a, b) = pair(&hops, &workload);
     let end = run_to_end(&mut world, a);
-    let received = world.app(b).expect("it was started").totals(end).received_bytes;
+    let received = world
+        .app(b)
+        .expect("it was started")
+        .totals(end)
+        .received_bytes;
     assert_eq!(received, 1_000_000);
     assert!(world.counts.reported > 0, "a router said so");
-    assert!(end < Instant::ZERO + Duration::from_secs(1), "{end:?}: without waiting for timers");
+    assert!(
+        end < Instant::ZERO + Duration::from_secs(1),
+        "{end:?}: without waiting for timers"
+    );
 }
 
 #[test]
@@ -157,10 +182,16 @@ fn many_hosts_share_one_link() {
     let bell = dumbbell(&mut world, hosts, &link("1gbit", 1), shared, 3).expect("valid links");
     let time = Duration::from_secs(2);
     for (index, server) in (1001..).zip(&bell.right) {
-        world.start(*server, Program::server(spec(bulk(Amount::Time(time)), index)));
+        world.start(
+            *server,
+            Program::server(spec(bulk(Amount::Time(time)), index)),
+        );
     }
     for (index, client) in (1001..).zip(&bell.left) {
-        world.start(*client, Program::client(spec(bulk(Amount::Time(time)), index)));
+        world.start(
+            *client,
+            Program::client(spec(bulk(Amount::Time(time)), index)),
+        );
     }
     world.run(Instant::ZERO + time);
     world.check();
@@ -171,10 +202,19 @@ fn many_hosts_share_one_link() {
     let bytes: Vec<u64> = bell.right.iter().map(received).collect();
     let all: u64 = bytes.iter().sum();
     let possible = 100_000_000 / 8 * 2;
-    assert!(all < possible && all > possible * 85 / 100, "{all} of {possible} bytes");
-    assert!(bytes.iter().all(|bytes| *bytes > 0), "nobody starves: {bytes:?}");
+    assert!(
+        all < possible && all > possible * 85 / 100,
+        "{all} of {possible} bytes"
+    );
+    assert!(
+        bytes.iter().all(|bytes| *bytes > 0),
+        "nobody starves: {bytes:?}"
+    );
     let stats = world.link_stats(bell.forward);
-    assert!(stats.queue_packets_max <= 500 && stats.queue_dropped > 0, "{stats:?}");
+    assert!(
+        stats.queue_packets_max <= 500 && stats.queue_dropped > 0,
+        "{stats:?}"
+    );
 }
 
 #[derive(Debug)]

@@ -39,7 +39,7 @@ impl Shared {
             outbox: VecDeque::new(),
             events: VecDeque::new(),
             trace: None,
-            answers: RateLimit::new(system.answers_per_second),
+            answers: RateLimit::shared(system.answers_per_second),
             system,
         }
     }
@@ -67,7 +67,7 @@ impl Shared {
         self.events.push_back((socket, event));
     }
 
-    /// Whether the host may send another reset or challenge ACK now (RFC 5961 section 7).
+    /// Whether the host may answer another segment that belongs to no living connection.
     pub(crate) fn may_answer(&mut self, now: Instant) -> bool {
         let may = self.answers.take(now);
         if !may {
@@ -89,18 +89,33 @@ impl Shared {
     }
 }
 
-/// At most so many per second, evenly spread where they are few.
+/// A host's burst is what it may answer in such a part of a second.
+const BURSTS_PER_SECOND: u32 = 10;
+
+/// At most so many per second, evenly spread but for bursts (the generic cell rate algorithm).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RateLimit {
     per_second: u32,
-    last: Option<Instant>,
+    /// So many may come at once.
+    burst: u32,
+    /// When the next one is due where they are evenly spread.
+    next: Instant,
 }
 
 impl RateLimit {
     pub(crate) const fn new(per_second: u32) -> Self {
         Self {
             per_second,
-            last: None,
+            burst: 1,
+            next: Instant::ZERO,
+        }
+    }
+
+    /// The same for a host, where what many peers cause may come at once.
+    pub(crate) const fn shared(per_second: u32) -> Self {
+        Self {
+            burst: 1 + per_second / BURSTS_PER_SECOND,
+            ..Self::new(per_second)
         }
     }
 
@@ -113,9 +128,10 @@ impl RateLimit {
         let Some(spacing) = core::time::Duration::from_secs(1).checked_div(self.per_second) else {
             return false;
         };
-        let may = self.last.is_none_or(|last| now.since(last) >= spacing);
+        let due = self.next.max(now);
+        let may = due.since(now) <= spacing * (self.burst - 1);
         if may {
-            self.last = Some(now);
+            self.next = due + spacing;
         }
         may
     }
@@ -134,5 +150,15 @@ mod tests {
             .map(|millis| limit.take(at(millis)))
             .collect();
         assert_eq!(taken, [true, false, false, true, false, false, false]);
+    }
+
+    #[test]
+    fn a_host_answers_some_at_once() {
+        let mut limit = RateLimit::shared(20);
+        let mut taken = |millis: u64| {
+            let now = Instant::from_nanos(millis * 1_000_000);
+            (0..9).filter(|_| limit.take(now)).count()
+        };
+        assert_eq!([taken(0), taken(49), taken(50), taken(2000)], [3, 0, 1, 3]);
     }
 }

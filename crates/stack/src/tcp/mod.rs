@@ -91,6 +91,8 @@ pub(crate) struct EcnState {
 pub(crate) struct Probes {
     /// Zero-window probes in a row; also the exponent of their interval.
     pub(crate) window: u32,
+    /// Those of them since the peer was heard last.
+    pub(crate) unanswered: u32,
     /// Keepalive probes in a row.
     pub(crate) keepalive: u32,
 }

@@ -471,6 +471,7 @@ impl Connection {
         );
         self.timers.set(Timer::Mtu, self.mtu.next_search());
         self.arm_probe(now, shared);
+        self.arm_user(shared);
     }
 }
 

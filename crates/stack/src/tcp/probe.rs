@@ -54,8 +54,17 @@ impl Connection {
             self.fail(now, shared, Failure::TimedOut);
             return;
         }
+        if self.probes.unanswered >= self.settings.life.retries {
+            //= https://www.rfc-editor.org/rfc/rfc9293#section-3.8.6.1
+            //# As long as the receiving TCP peer continues to send acknowledgments in response to
+            //# the probe segments, the sending TCP peer MUST allow the connection to stay open
+            self.give_up(now, shared);
+            return;
+        }
         shared.counters.window_probes += 1;
+        self.stalled_since.get_or_insert(now);
         self.probes.window += 1;
+        self.probes.unanswered += 1;
         if self.window.end > self.recovery.next() {
             // Less than a segment fits: silly-window avoidance has waited long enough (RFC 9293
             // section 3.8.6.2.1).
