@@ -3,9 +3,18 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-use lab::{Outcome, Scenario, Virtual};
+use base::settings::CongestionName;
+use base::{Bytes, Instant, QueueLimit};
+use lab::app::{HostCosts, LAB_PORT, Program, ProgramSpec};
+use lab::world::{World, dumbbell};
+use lab::{Amount, Direction, Outcome, Scenario, Virtual, Workload};
+use link::LinkSpec;
+use stack::HostConfig;
+use stack::profile::linux_6_18;
 
 fn run(scenario: &Scenario) -> Vec<(String, Outcome)> {
     let engine = Virtual {
@@ -130,6 +139,94 @@ duration = "3s"
     insta::assert_snapshot!(table(text, kbps));
 }
 
+/// Bulk from `pairs` hosts to as many others over one link; what each got in the last four of five
+/// seconds, in kbit/s, ordered.
+fn shares(pairs: u16, congestion: CongestionName) -> Vec<u64> {
+    let mut profile = linux_6_18();
+    profile.settings.congestion.name = congestion;
+    let config = |host: u16| HostConfig {
+        addrs: vec![address(host)],
+        mtu: 1500,
+        seed: host.into(),
+        settings: profile.settings.clone(),
+        system: profile.system.clone(),
+    };
+    let link = |rate: &str, millis, queue| LinkSpec {
+        rate: Some(rate.parse().expect("a rate")),
+        delay: Duration::from_millis(millis),
+        queue: QueueLimit::Packets(queue),
+        ..LinkSpec::ideal()
+    };
+    let shared = (link("40mbit", 8, 130), link("40mbit", 8, 130));
+    let sides = [1..=pairs, 1001..=1000 + pairs];
+    let [left, right] = sides.map(|hosts| hosts.map(config).collect());
+    let mut world = World::new();
+    let bell = dumbbell(&mut world, (left, right), &link("1gbit", 1, 1000), shared, 5);
+    let bell = bell.expect("links that make sense");
+    let program = |server| ProgramSpec {
+        workload: Workload::Bulk {
+            direction: Direction::Up,
+            flows: 1,
+            write_size: Bytes(65_536),
+            amount: Amount::Time(Duration::from_secs(4)),
+        },
+        address: SocketAddr::new(address(server), LAB_PORT),
+        settings: profile.settings.clone(),
+        quickack: None,
+        corks_accepted: false,
+        warmup: Duration::from_secs(1),
+        costs: HostCosts::NONE,
+    };
+    for ((server, client), host) in bell.right.iter().zip(&bell.left).zip(1001..) {
+        world.start(*server, Program::server(program(host)));
+        world.start(*client, Program::client(program(host)));
+    }
+    world.run(Instant::ZERO + Duration::from_secs(6));
+    world.check();
+    let got = bell.right.iter().map(|server| {
+        let program = world.app(*server).expect("it was started");
+        program.totals(world.now()).received_bytes * 8 / 4 / 1000
+    });
+    let mut got: Vec<u64> = got.collect();
+    got.sort_unstable();
+    got
+}
+
+fn address(host: u16) -> IpAddr {
+    let [high, low] = host.to_be_bytes();
+    Ipv4Addr::new(10, 0, high, low).into()
+}
+
+/// Jain's index in thousandths: 1000 where all have the same.
+fn fairness(shares: &[u64]) -> u64 {
+    let sum: u64 = shares.iter().sum();
+    let squares: u64 = shares.iter().map(|share| share * share).sum();
+    1000 * sum * sum / (shares.len() as u64 * squares)
+}
+
+#[test]
+fn flows_get_fair_shares() {
+    let mut text = format!(
+        "{:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
+        "flows", "control", "all", "least", "most", "jain"
+    );
+    for pairs in [2, 5, 20] {
+        for congestion in [CongestionName::NewReno, CongestionName::Cubic, CongestionName::Bbr] {
+            let shares = shares(pairs, congestion);
+            let name = format!("{congestion:?}");
+            let _ = write!(
+                text,
+                "\n{pairs:>8} {name:>8} {:>8} {:>8} {:>8} {:>8}",
+                shares.iter().sum::<u64>(),
+                shares[0],
+                shares[shares.len() - 1],
+                fairness(&shares)
+            );
+        }
+    }
+    insta::assert_snapshot!(text);
+}
+
 #[test]
 fn small_writes_wait_for_what_they_are_told_to() {
     let text = r#"
@@ -180,8 +277,8 @@ duration = "1s"
     assert_ne!(outcome(1), outcome(2));
 }
 
-/// Every built-in scenario keeps its claims in virtual time too, where it does not ask for a gigabit
-/// and more: those are for release builds.
+/// Every built-in scenario keeps its claims in virtual time too, where it does not ask for a
+/// gigabit and more: those are for release builds.
 #[test]
 fn builtin_scenarios_keep_their_claims() {
     for (name, _) in lab::BUILTIN_SCENARIOS {

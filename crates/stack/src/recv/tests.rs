@@ -30,6 +30,7 @@ const ENV: Env = Env {
 };
 
 /// The profile of the reference machine, as far as receiving goes.
+// tidy: long because every setting is named
 fn linux() -> SocketSettings {
     let buffer = |initial, max| BufferSize {
         min: 4096,

@@ -75,6 +75,7 @@ fn winsock(quota: u32) -> SocketSettings {
 }
 
 /// Settings of which the sender uses only the path.
+// tidy: long because every setting is named
 fn anything() -> SocketSettings {
     let buffer = BufferSize {
         min: 4096,

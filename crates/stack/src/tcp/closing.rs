@@ -20,6 +20,8 @@ impl Connection {
         shared.tell(now, Some(self.id), || TraceEvent::State(name));
         match state {
             State::FinWait2(_) => self.arm_fin_wait(now, shared),
+            // Linux `tcp_fin`: whoever has closed already does not wait with its answer.
+            State::Closing(_) => self.recv.force_ack(),
             State::TimeWait => {
                 // The peer's FIN still has to be acknowledged; the timer is the host's then.
                 if !has_acked_fin {
@@ -63,6 +65,7 @@ impl Connection {
         self.state = State::Closed;
         self.failure = Some(failure);
         self.timers.stop_all();
+        self.give_back_buffers(shared);
         shared.tell(now, Some(self.id), || TraceEvent::Failed(failure));
         if !self.is_orphan && !self.is_unaccepted {
             shared.report(self.id, Event::Failed(failure));

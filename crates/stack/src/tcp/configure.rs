@@ -73,11 +73,17 @@ impl Connection {
             self.recovery.before_transmit(now);
         }
         let sizes = self.segment_sizes();
-        let outcome = match self.pool_room(shared) {
+        let room = self.pool_room(shared);
+        let outcome = match room {
             Some(room) if room < wanted => self.send.write(&front(chunks, room), flags, &sizes),
             _ => self.send.write(chunks, flags, &sizes),
         };
         self.wants_room = outcome.taken < wanted || !outcome.completed;
+        self.waits_for_pool = outcome.taken < wanted && room.is_some_and(|room| room < wanted);
+        if self.waits_for_pool {
+            self.send.on_write_refused();
+            shared.pool.on_refused();
+        }
         self.report_buffers(shared);
         self.output(now, shared);
         if outcome.taken == 0 {
@@ -87,13 +93,20 @@ impl Connection {
         }
     }
 
-    /// Tells an application that waits for room when there is some.
-    pub(super) fn offer_room(&mut self, shared: &mut Shared) {
+    /// Tells an application that waits for room when there is some, in its own buffer and in the
+    /// shared pool. Where the pool is empty the host asks again.
+    pub(crate) fn offer_room(&mut self, shared: &mut Shared) {
         if !self.wants_room {
             return;
         }
         let env = self.send_memory_env();
-        if self.send.check_space(&env) {
+        if !self.send.check_space(&env) {
+            return;
+        }
+        self.waits_for_pool = self.pool_room(shared) == Some(0);
+        if self.waits_for_pool {
+            self.send.on_write_refused();
+        } else {
             self.wants_room = false;
             shared.report(self.id, Event::Writable);
         }
@@ -167,6 +180,14 @@ impl Connection {
         }
     }
 
+    /// Nothing is sent any more: what waits to be read is all that it holds.
+    pub(super) fn give_back_buffers(&self, shared: &mut Shared) {
+        if shared.pool.is_limited() {
+            let received = self.recv.buffers_held(self.mss());
+            shared.pool.set_held(self.id, received, 0);
+        }
+    }
+
     /// A router says that our packets exceed `mtu` (RFC 1191, RFC 8201).
     pub(super) fn on_too_big(&mut self, now: Instant, shared: &mut Shared, mtu: u32, quoted: u64) {
         shared.counters.too_big += 1;
@@ -185,6 +206,7 @@ impl Connection {
 
     /// Everything that is out is resent in smaller segments.
     fn on_mtu_changed(&mut self, now: Instant) {
+        self.full_segment = None;
         let mss = self.mss();
         self.recovery.on_mtu_change(now, mss);
     }
@@ -202,8 +224,8 @@ impl Connection {
     /// Everything up to `una` arrived: perhaps a probe of a larger MTU with it (RFC 4821 section
     /// 7.6).
     pub(super) fn on_mtu_acked(&mut self, una: u64) {
-        let largest = self.mtu.mtu();
-        self.mtu.on_acked(una, largest);
+        let passed = self.full_segment.take_if(|(end, _)| *end <= una);
+        self.mtu.on_acked(una, passed.map_or(0, |(_, mtu)| mtu));
         if let Some((_, end)) = self.mtu.probe()
             && una >= end
         {

@@ -84,6 +84,7 @@ impl Connection {
         }
         connection.take_syn(now, shared, syn);
         connection.recv.first_window(connection.agreed.advmss);
+        connection.arm_handshake(now, shared, 0);
         connection
     }
 
@@ -99,7 +100,8 @@ impl Connection {
         } = syn.options;
         let agreed_timestamps = options.timestamps && timestamps.is_some();
         self.irs = RecvSequence::new(syn.seq);
-        let peer_mss = mss.unwrap_or(options.default_mss);
+        // An MSS of 0 says nothing (Linux `tcp_parse_options`).
+        let peer_mss = mss.filter(|mss| *mss > 0).unwrap_or(options.default_mss);
         self.peer_mss = u32::from(peer_mss).max(MSS_MIN);
         self.mtu.limit_by_peer(peer_mss);
         self.agreed = Agreed {
@@ -119,9 +121,18 @@ impl Connection {
             self.clocks.recent = timestamps.value;
             self.clocks.recent_at = Some(now);
         }
-        let wants_ecn = syn.flags.contains(TcpFlags::ECE)
-            && syn.flags.contains(TcpFlags::CWR) != syn.flags.contains(TcpFlags::ACK);
-        self.ecn.agreed = wants_ecn && self.settings.options.ecn != Ecn::Off;
+        // RFC 3168 section 6.1.1: a SYN asks with both flags, and a SYN-ACK answers with one, to
+        // whoever asked.
+        let (ece, cwr) = (
+            syn.flags.contains(TcpFlags::ECE),
+            syn.flags.contains(TcpFlags::CWR),
+        );
+        let is_answer = syn.flags.contains(TcpFlags::ACK);
+        let ecn = self.settings.options.ecn;
+        self.ecn.agreed = match is_answer {
+            true => ece && !cwr && ecn == Ecn::Request,
+            false => ece && cwr && ecn != Ecn::Off,
+        };
         // The window of a SYN is not scaled.
         self.window.bytes = syn.window.into();
         self.window.max = syn.window.into();

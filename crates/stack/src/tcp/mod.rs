@@ -14,6 +14,7 @@ mod probe;
 mod record;
 mod sequence;
 mod state;
+mod tell;
 mod timer;
 mod timers;
 
@@ -86,13 +87,14 @@ pub(crate) struct EcnState {
     pub(crate) send_cwr: bool,
 }
 
-/// Unanswered probes of both kinds.
+/// Probes of both kinds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Probes {
-    /// Zero-window probes in a row; also the exponent of their interval.
+    /// Unanswered zero-window probes in a row.
     pub(crate) window: u32,
-    /// Those of them since the peer was heard last.
-    pub(crate) unanswered: u32,
+    /// Zero-window probes since the window was last open, answered or not: the exponent of their
+    /// interval.
+    pub(crate) backoff: u32,
     /// Keepalive probes in a row.
     pub(crate) keepalive: u32,
 }
@@ -146,8 +148,16 @@ pub(crate) struct Connection {
     challenges: crate::host::RateLimit,
     /// When repeated timeouts without progress began.
     stalled_since: Option<Instant>,
+    /// The first segment of full size that is out, by its end, and the MTU that it shows to pass.
+    full_segment: Option<(u64, u16)>,
+    /// What a trace has heard last.
+    told: tell::Told,
     /// The application waits for room.
     pub(crate) wants_room: bool,
+    /// There is room in its own buffer, but the shared pool is empty.
+    pub(crate) waits_for_pool: bool,
+    /// The host knows that it waits for the pool.
+    pub(crate) is_pool_waiter: bool,
     /// The application has been told that there is something to read and has not read since.
     pub(crate) told_readable: bool,
     /// The listener that it came to.
@@ -166,6 +176,8 @@ pub(crate) struct Connection {
     pub(crate) local_queue_bytes: u32,
     /// It waits for the local queue to have room.
     pub(crate) is_blocked: bool,
+    /// The host knows that it waits for the local queue.
+    pub(crate) is_queue_waiter: bool,
     /// The deadline that the host's queue of timers knows.
     pub(crate) registered: Option<Instant>,
 }
@@ -235,7 +247,11 @@ impl Connection {
             pace_at: Instant::ZERO,
             challenges: crate::host::RateLimit::new(settings.acks.challenge_per_second),
             stalled_since: None,
+            full_segment: None,
+            told: tell::Told::default(),
             wants_room: false,
+            waits_for_pool: false,
+            is_pool_waiter: false,
             told_readable: false,
             parent: None,
             is_half_open: false,
@@ -245,6 +261,7 @@ impl Connection {
             soft_error: None,
             local_queue_bytes: 0,
             is_blocked: false,
+            is_queue_waiter: false,
             registered: None,
             settings: settings.clone(),
         }

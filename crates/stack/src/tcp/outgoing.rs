@@ -21,6 +21,7 @@ enum Gate {
     Open,
     Pacing,
     Interface,
+    PeerWindow,
 }
 
 impl Connection {
@@ -39,15 +40,20 @@ impl Connection {
                 }
                 Gate::Pacing => Limit::Pacing,
                 Gate::Interface => Limit::Interface,
+                Gate::PeerWindow => Limit::PeerWindow,
             };
             self.is_blocked |= limit == Limit::Interface;
             self.hold(now, limit);
+            self.report_buffers(shared);
             self.offer_room(shared);
             if self.recv.ack_wanted() == AckWanted::Now {
                 self.send_ack(now, shared);
             }
+            self.tell_changes(now, shared);
         }
-        self.arm_timers(now, shared);
+        if !matches!(self.state, State::TimeWait | State::Closed) {
+            self.arm_timers(now, shared);
+        }
     }
 
     /// Repeats what is lost, as far as the window lets it go.
@@ -59,6 +65,11 @@ impl Connection {
             let Some((start, end)) = self.recovery.poll_retransmit(self.retransmit_bytes()) else {
                 return Gate::Open;
             };
+            // A window that was taken back is kept to, but for the first byte, which asks for
+            // another (RFC 9293 section 3.8.6; Linux `tcp_retransmit_skb`).
+            if start >= self.window.end && start != self.recovery.una() {
+                return Gate::PeerWindow;
+            }
             let gate = self.gate(now, shared, true);
             if gate != Gate::Open {
                 return gate;
@@ -120,7 +131,9 @@ impl Connection {
                 Gate::Open => {}
                 Gate::Pacing => break Limit::Pacing,
                 Gate::Interface => break Limit::Interface,
+                Gate::PeerWindow => break Limit::PeerWindow,
             }
+            self.note_full_segment(&outgoing, probe);
             self.send_data(now, shared, &outgoing, false);
             self.send.on_sent(now, &outgoing);
             let end = outgoing.end + u64::from(outgoing.fin);
@@ -140,7 +153,7 @@ impl Connection {
     /// Tells recovery how a round of sending ended.
     fn end_send(&mut self, now: Instant, limit: Limit) -> Limit {
         let is_window_limited = limit == Limit::Congestion;
-        if limit == Limit::Application {
+        if self.send.unsent_bytes() < self.mss().into() {
             self.recovery.mark_app_limited();
         }
         self.recovery
@@ -164,9 +177,23 @@ impl Connection {
         }
     }
 
-    /// Whether pacing and the local queue let another packet go.
+    /// Notes a segment of full size: its acknowledgment shows that packets of this size pass.
+    fn note_full_segment(&mut self, outgoing: &Outgoing, probe: Option<u16>) {
+        let mss = u64::from(self.mss());
+        if probe.is_none() && self.full_segment.is_none() && outgoing.end - outgoing.start >= mss {
+            self.full_segment = Some((outgoing.start + mss, self.mtu.mtu()));
+        }
+    }
+
+    /// Whether pacing and the local queue let another packet go. The sending half has asked for new
+    /// data whether the connection's share of the local queue is used up.
     fn gate(&mut self, now: Instant, shared: &Shared, is_retransmission: bool) -> Gate {
-        if !self.local_queue_has_room(shared, is_retransmission) {
+        let has_room = if is_retransmission {
+            self.local_queue_takes_retransmission(shared)
+        } else {
+            self.local_queue_bytes == 0 || shared.has_room()
+        };
+        if !has_room {
             self.is_blocked = true;
             return Gate::Interface;
         }
@@ -176,7 +203,8 @@ impl Connection {
     }
 
     /// Linux `tcp_small_queue_check` (rule 6.7): about a millisecond of data may wait locally.
-    fn local_queue_has_room(&self, shared: &Shared, is_retransmission: bool) -> bool {
+    /// Twice as much where data leaves again.
+    fn local_queue_takes_retransmission(&self, shared: &Shared) -> bool {
         if self.local_queue_bytes == 0 {
             return true;
         }
@@ -189,10 +217,7 @@ impl Connection {
         if !self.recovery.is_paced() {
             limit = limit.min(self.settings.path.local_queue_max.into());
         }
-        if is_retransmission {
-            limit *= 2;
-        }
-        u64::from(self.local_queue_bytes) < limit
+        u64::from(self.local_queue_bytes) < 2 * limit
     }
 
     /// Segments of one burst (rule 6.5).
@@ -356,8 +381,9 @@ impl Connection {
         self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
     }
 
-    /// Sends an empty segment with a number that the peer has seen, which it must answer: zero-window
-    /// and keepalive probes (RFC 9293 section 3.8.4; Linux `tcp_xmit_probe_skb`).
+    /// Sends an empty segment with a number that the peer has seen, which it must answer: probes of
+    /// a zero window and of an idle connection (RFC 9293 section 3.8.4; Linux
+    /// `tcp_xmit_probe_skb`).
     pub(super) fn send_probe(&mut self, now: Instant, shared: &mut Shared) {
         let una = self.recovery.una();
         let mut segment = self.segment(now, una, TcpFlags::ACK);
@@ -368,7 +394,8 @@ impl Connection {
     /// Resets the connection (RFC 9293 section 3.10.5).
     pub(super) fn send_reset(&mut self, now: Instant, shared: &mut Shared) {
         shared.counters.resets_sent += 1;
-        let segment = self.segment(now, self.recovery.next(), TcpFlags::RST | TcpFlags::ACK);
+        let (_, next) = self.sent_range();
+        let segment = self.segment(now, next, TcpFlags::RST | TcpFlags::ACK);
         self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
     }
 

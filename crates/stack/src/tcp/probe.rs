@@ -19,7 +19,11 @@ impl Connection {
         let is_silent = self.recovery.packets_out() == 0;
         if !is_silent || self.send.unsent_bytes() == 0 && !self.send.has_fin() {
             self.timers.stop(Timer::Probe);
+            self.probes.backoff = 0;
             return;
+        }
+        if self.held.limit != Limit::PeerWindow {
+            self.probes.backoff = 0;
         }
         let due = match self.held.limit {
             Limit::PeerWindow => self.timers.due(Timer::Probe).or_else(|| {
@@ -38,7 +42,7 @@ impl Connection {
     /// section 3.8.6.1).
     fn probe_interval(&self) -> Duration {
         let first = self.recovery.rtt().rto().max(PROBE_INTERVAL_MIN);
-        let doubled = first.saturating_mul(1 << self.probes.window.min(16));
+        let doubled = first.saturating_mul(1 << self.probes.backoff.min(16));
         doubled.min(PROBE_INTERVAL_MAX)
     }
 
@@ -49,22 +53,13 @@ impl Connection {
             self.output(now, shared);
             return;
         }
-        if self.is_orphan && self.probes.window >= self.settings.life.retries {
-            // Nobody is left who could decide to wait longer.
-            self.fail(now, shared, Failure::TimedOut);
-            return;
-        }
-        if self.probes.unanswered >= self.settings.life.retries {
-            //= https://www.rfc-editor.org/rfc/rfc9293#section-3.8.6.1
-            //# As long as the receiving TCP peer continues to send acknowledgments in response to
-            //# the probe segments, the sending TCP peer MUST allow the connection to stay open
+        if self.gives_up_probing(now) {
             self.give_up(now, shared);
             return;
         }
         shared.counters.window_probes += 1;
-        self.stalled_since.get_or_insert(now);
         self.probes.window += 1;
-        self.probes.unanswered += 1;
+        self.probes.backoff += 1;
         if self.window.end > self.recovery.next() {
             // Less than a segment fits: silly-window avoidance has waited long enough (RFC 9293
             // section 3.8.6.2.1).
@@ -73,6 +68,20 @@ impl Connection {
             self.send_probe(now, shared);
         }
         self.arm_timers(now, shared);
+    }
+
+    /// A peer that answers may keep its window shut for as long as the application waits (RFC 9293
+    /// section 3.8.6.1). One that does not answer is gone; and where the application has let go,
+    /// nobody is left who could decide to wait longer (Linux `tcp_probe_timer`).
+    fn gives_up_probing(&mut self, now: Instant) -> bool {
+        let life = &self.settings.life;
+        let since = *self.stalled_since.get_or_insert(now);
+        let is_too_long = life
+            .user_timeout
+            .is_some_and(|timeout| now.since(since) >= timeout);
+        is_too_long
+            || self.probes.window >= life.retries
+            || self.is_orphan && self.probes.backoff >= life.retries
     }
 
     /// Starts or stops the keepalive timer after traffic or a change of settings.

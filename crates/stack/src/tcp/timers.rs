@@ -53,7 +53,15 @@ impl Connection {
                 if self.gives_up(now, shared) {
                     return;
                 }
+                let is_only_shut = self.is_only_shut(now);
                 self.recovery.on_retransmit_timeout(now);
+                if is_only_shut {
+                    self.recovery.forgive_timeout();
+                    // The application's patience counts all the same (RFC 5482).
+                    if self.settings.life.user_timeout.is_none() {
+                        self.stalled_since = None;
+                    }
+                }
                 self.on_mtu_timeouts(now);
             }
         }
@@ -66,6 +74,7 @@ impl Connection {
         let life = &self.settings.life;
         let is_over = match (life.user_timeout, life.retries_timeout) {
             (Some(timeout), _) => stalled >= timeout,
+            (None, _) if self.is_only_shut(now) => false,
             (None, Some(first)) => {
                 stalled >= time_of_timeouts(life.retries, first, self.settings.recovery.rto_max)
             }
@@ -90,6 +99,16 @@ impl Connection {
             .zip(self.settings.life.user_timeout)
             .map(|(since, timeout)| shared.tick.expiry(since, timeout));
         self.timers.set(Timer::User, due);
+    }
+
+    /// Whether the peer took its window back and answers nevertheless: what is repeated then are
+    /// probes, and the connection lives as long as they are answered (Linux
+    /// `tcp_retransmit_timer`).
+    fn is_only_shut(&self, now: Instant) -> bool {
+        let heard = self.traffic.last_ack_received;
+        self.window.bytes == 0
+            && !self.is_orphan
+            && heard.is_some_and(|at| now.since(at) <= 2 * self.settings.recovery.rto_max)
     }
 
     /// RFC 8985 section 7.3: one segment of new data, or the last one again.
