@@ -54,6 +54,7 @@ struct Sent {
     end: u64,
     at: Instant,
     segments: u32,
+    push: bool,
 }
 
 /// How far the end of the stream has come.

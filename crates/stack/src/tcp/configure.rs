@@ -5,7 +5,7 @@ use base::settings::SocketSettings;
 use base::{CongestionState, Instant};
 use bytes::Bytes;
 
-use super::{Connection, State, Timer};
+use super::{Connection, State};
 use crate::cc;
 use crate::host::{Event, ReadError, Shared, WriteError, WriteFlags};
 use crate::mtu::{ProbeConditions, TooBig};

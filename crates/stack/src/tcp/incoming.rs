@@ -9,7 +9,7 @@ use base::tcp::TcpFlags;
 use base::{Instant, SeqNum};
 use smallvec::SmallVec;
 
-use super::{Connection, State, Timer};
+use super::{Connection, State};
 use crate::host::{Event, Failure, Shared};
 use crate::packet::{EcnMark, Payload, Segment};
 use crate::recovery::AckInput;

@@ -1,7 +1,7 @@
 //! Headers are written here, and it is decided what leaves: first what was lost, then what is new,
 //! then a bare acknowledgment where nothing else carried it.
 
-use base::settings::{Path, Push};
+use base::settings::Path;
 use base::tcp::{SackBlocks, TcpFlags};
 use base::{Instant, Limit, SeqNum};
 
@@ -93,9 +93,7 @@ impl Connection {
             } else {
                 0
             },
-            push: self.settings.small_writes.push != Push::Never
-                && data_end > start
-                && data_end == self.send.end(),
+            push: data_end > start && self.send.repeats_push(data_end),
             fin,
             urgent: None,
         };
