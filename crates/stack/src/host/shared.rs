@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use core::time::Duration;
 
 use base::{Instant, Rng};
 
@@ -39,7 +40,7 @@ impl Shared {
             outbox: VecDeque::new(),
             events: VecDeque::new(),
             trace: None,
-            answers: RateLimit::shared(system.answers_per_second),
+            answers: RateLimit::bursting(system.answers_per_second),
             system,
         }
     }
@@ -89,33 +90,31 @@ impl Shared {
     }
 }
 
-/// A host's burst is what it may answer in such a part of a second.
-const BURSTS_PER_SECOND: u32 = 10;
-
-/// At most so many per second, evenly spread but for bursts (the generic cell rate algorithm).
+/// At most so many per second: one after the other, or some at once where there were few before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RateLimit {
     per_second: u32,
-    /// So many may come at once.
+    /// How many may come at once.
     burst: u32,
-    /// When the next one is due where they are evenly spread.
-    next: Instant,
+    /// When all that was taken would have been spread evenly.
+    spread_until: Instant,
 }
 
 impl RateLimit {
-    pub(crate) const fn new(per_second: u32) -> Self {
+    /// Evenly spread.
+    pub(crate) const fn spaced(per_second: u32) -> Self {
         Self {
             per_second,
             burst: 1,
-            next: Instant::ZERO,
+            spread_until: Instant::ZERO,
         }
     }
 
-    /// The same for a host, where what many peers cause may come at once.
-    pub(crate) const fn shared(per_second: u32) -> Self {
+    /// All of a second at once where there were none in the second before.
+    pub(crate) const fn bursting(per_second: u32) -> Self {
         Self {
-            burst: 1 + per_second / BURSTS_PER_SECOND,
-            ..Self::new(per_second)
+            burst: per_second,
+            ..Self::spaced(per_second)
         }
     }
 
@@ -125,13 +124,13 @@ impl RateLimit {
 
     /// Whether there is one more; it is used then.
     pub(crate) fn take(&mut self, now: Instant) -> bool {
-        let Some(spacing) = core::time::Duration::from_secs(1).checked_div(self.per_second) else {
+        let Some(spacing) = Duration::from_secs(1).checked_div(self.per_second) else {
             return false;
         };
-        let due = self.next.max(now);
-        let may = due.since(now) <= spacing * (self.burst - 1);
+        let ahead = spacing.saturating_mul(self.burst.saturating_sub(1));
+        let may = self.spread_until.since(now) <= ahead;
         if may {
-            self.next = due + spacing;
+            self.spread_until = self.spread_until.max(now) + spacing;
         }
         may
     }
@@ -142,23 +141,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_spread_evenly() {
-        let mut limit = RateLimit::new(2);
-        let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
-        let taken: alloc::vec::Vec<bool> = [0, 10, 20, 999, 1000, 1001, 1002]
-            .into_iter()
-            .map(|millis| limit.take(at(millis)))
-            .collect();
-        assert_eq!(taken, [true, false, false, true, false, false, false]);
-    }
-
-    #[test]
-    fn a_host_answers_some_at_once() {
-        let mut limit = RateLimit::shared(20);
-        let mut taken = |millis: u64| {
-            let now = Instant::from_nanos(millis * 1_000_000);
-            (0..9).filter(|_| limit.take(now)).count()
+    fn answers_are_limited_by_the_second() {
+        let check = |mut limit: RateLimit, millis: &[u64], expected: &[bool]| {
+            let taken: alloc::vec::Vec<bool> = millis
+                .iter()
+                .map(|millis| limit.take(Instant::from_nanos(millis * 1_000_000)))
+                .collect();
+            assert_eq!(taken, expected);
         };
-        assert_eq!([taken(0), taken(49), taken(50), taken(2000)], [3, 0, 1, 3]);
+        let times = [0, 10, 20, 999, 1000, 1001, 1600];
+        let spaced = [true, false, false, true, false, false, true];
+        check(RateLimit::spaced(2), &times, &spaced);
+        let bursting = [true, true, false, true, true, false, true];
+        check(RateLimit::bursting(2), &times, &bursting);
+        check(RateLimit::spaced(0), &[0, 5000], &[false, false]);
     }
 }

@@ -284,6 +284,7 @@ impl Connection {
         }
         if outcome.acked_bytes > 0 {
             self.stalled_since = None;
+            self.probes.backoff = 0;
             self.on_acked(now, shared, outcome.acked_bytes);
         }
         if outcome.acked_bytes >= u64::from(self.mss()) {
