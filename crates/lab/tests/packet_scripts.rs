@@ -1,7 +1,6 @@
 //! The packet scripts on our own stack in virtual time, and their excuses.
 //!
-//! `PACKET_SCRIPT=nagle/` runs those with that in their path, those that fail included;
-//! `PACKET_SCRIPT=/` runs all.
+//! `PACKET_SCRIPT=nagle/` runs those with that in their path.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,21 +9,6 @@ use std::path::{Path, PathBuf};
 
 use lab::PacketScript;
 use lab::packet_script::{Engine, StackHost, run};
-
-/// Scripts that the stack does not pass yet. Whoever makes one pass takes it out.
-const NOT_YET: &[&str] = &[
-    "blind_attack/syn_in_syn_received",
-    "close/fin_out_of_order",
-    "cork/msg_more_ceiling",
-    "handshake/wrong_ack_in_syn_sent",
-    "icmp/host_unreachable_in_syn_sent",
-    "icmp/unreachable_reverts_backoff",
-    "reset/at_sack_edge",
-    "rto/gives_up",
-    "user_timeout/data",
-    "user_timeout/syn",
-    "user_timeout/zero_window",
-];
 
 #[test]
 fn scripts_hold_on_the_stack() {
@@ -42,11 +26,8 @@ fn scripts_hold_on_the_stack() {
         };
         let outcome = catch_unwind(AssertUnwindSafe(play));
         let outcome = outcome.unwrap_or_else(|_| Err("it panicked".into()));
-        let is_chosen = !wanted.is_empty();
-        match (outcome, NOT_YET.contains(&name.trim_end_matches(".script"))) {
-            (Err(why), known) if is_chosen || !known => failures.push(format!("{name}:{why}")),
-            (Ok(()), true) => failures.push(format!("{name}: it passes; take it out of NOT_YET")),
-            _ => {}
+        if let Err(why) = outcome {
+            failures.push(format!("{name}:{why}"));
         }
     }
     let failed = failures.len();

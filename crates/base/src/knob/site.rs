@@ -12,7 +12,7 @@ use super::value::{Choice, NONE, Value, is_none, name_of, number_of, unknown_nam
 use crate::KnobValue;
 use crate::settings::{
     Accounting, AckEvery, Acks, BufferSize, Completion, LinuxVersion, MtuProbing, Nagle, Push,
-    SackCompression, SizeRule, SocketSettings, Validation,
+    SackCompression, SizeRule, SocketSettings,
 };
 
 /// How a knob reads and writes the settings of a connection of our stack.

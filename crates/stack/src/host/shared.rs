@@ -68,7 +68,7 @@ impl Shared {
         self.events.push_back((socket, event));
     }
 
-    /// Whether the host may send another reset or challenge ACK now (RFC 5961 section 7).
+    /// Whether the host may answer another segment that belongs to no living connection.
     pub(crate) fn may_answer(&mut self, now: Instant) -> bool {
         let may = self.answers.take(now);
         if !may {

@@ -237,6 +237,7 @@ impl Sender {
             end: outgoing.end,
             at: now,
             segments,
+            push: outgoing.push,
         });
         self.in_flight_segments += segments;
         self.last_sent = Some(now);
@@ -248,6 +249,20 @@ impl Sender {
         if !bytes.is_multiple_of(mss) {
             self.small_end = outgoing.end;
             self.stats.partial_segments += 1;
+        }
+    }
+
+    /// Whether a repetition that ends at `end` is pushed: BSD decides anew, others repeat what left.
+    pub(crate) fn repeats_push(&self, end: u64) -> bool {
+        match self.small_writes.push {
+            Push::Never => false,
+            Push::BufferEmpty => end == self.end(),
+            Push::EachWrite => {
+                let at = self.in_flight.partition_point(|sent| sent.end < end);
+                self.in_flight
+                    .get(at)
+                    .is_some_and(|sent| sent.end == end && sent.push)
+            }
         }
     }
 

@@ -173,6 +173,7 @@ fn anything() -> SocketSettings {
             syn_linear_timeouts: 4,
             synack_retries: 5,
             retries: 15,
+            retries_timeout: None,
             user_timeout: None,
             keepalive: None,
             keepalive_interval: Duration::from_secs(75),
@@ -180,6 +181,7 @@ fn anything() -> SocketSettings {
             fin_timeout: Duration::from_secs(60),
             time_wait: Duration::from_secs(60),
             time_wait_reuse: true,
+            unreachable_ends_opening: false,
         },
     }
 }

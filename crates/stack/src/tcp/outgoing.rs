@@ -1,7 +1,7 @@
 //! Headers are written here, and it is decided what leaves: first what was lost, then what is new,
 //! then a bare acknowledgment where nothing else carried it.
 
-use base::settings::{Path, Push};
+use base::settings::Path;
 use base::tcp::{SackBlocks, TcpFlags};
 use base::{Instant, Limit, Rate, SeqNum};
 
@@ -93,9 +93,7 @@ impl Connection {
             } else {
                 0
             },
-            push: self.settings.small_writes.push != Push::Never
-                && data_end > start
-                && data_end == self.send.end(),
+            push: data_end > start && self.send.repeats_push(data_end),
             fin,
             urgent: None,
         };
@@ -504,6 +502,7 @@ impl Connection {
         );
         self.timers.set(Timer::Mtu, self.mtu.next_search());
         self.arm_probe(now, shared);
+        self.arm_user(shared);
     }
 }
 
