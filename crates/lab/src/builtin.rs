@@ -29,6 +29,10 @@ pub const BUILTIN_SCENARIOS: &[(&str, &str)] = &[
     ),
     ("lan-wwr", include_str!("../../../scenarios/lan-wwr.toml")),
     (
+        "lossy-100m",
+        include_str!("../../../scenarios/lossy-100m.toml"),
+    ),
+    (
         "lossy-wan",
         include_str!("../../../scenarios/lossy-wan.toml"),
     ),

@@ -260,6 +260,7 @@ impl VirtualRun {
             goodput_bps: goodput_bps(&self.workload, &client, &server),
             duration_s: client.duration.as_secs_f64(),
             response_us: client.response_us(),
+            stall_max_us: Some(stall_max_us(&client, &server)),
             limits: self.world.limit_times(sender).shares(),
             forward: link(self.world.link_stats(self.links.0)),
             reverse: link(self.world.link_stats(self.links.1)),
@@ -306,6 +307,16 @@ fn goodput_bps(workload: &Workload, client: &Totals, server: &Totals) -> u64 {
         _ => client.received_bytes.max(server.received_bytes),
     };
     Rate::of(bytes, client.duration).bits_per_second()
+}
+
+/// Longest wait for payload of the end that reads most.
+fn stall_max_us(client: &Totals, server: &Totals) -> u64 {
+    let reader = if client.received_bytes > server.received_bytes {
+        client
+    } else {
+        server
+    };
+    u64::try_from(reader.silence_max.as_micros()).unwrap_or(u64::MAX)
 }
 
 const fn link_outcome(stats: &LinkStats) -> LinkOutcome {

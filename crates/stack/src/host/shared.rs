@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use core::time::Duration;
 
 use base::{Instant, Rng};
 
@@ -39,7 +40,7 @@ impl Shared {
             outbox: VecDeque::new(),
             events: VecDeque::new(),
             trace: None,
-            answers: RateLimit::new(system.answers_per_second),
+            answers: RateLimit::bursting(system.answers_per_second),
             system,
         }
     }
@@ -89,18 +90,31 @@ impl Shared {
     }
 }
 
-/// At most so many per second, evenly spread where they are few.
+/// At most so many per second: one after the other, or some at once where there were few before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RateLimit {
     per_second: u32,
-    last: Option<Instant>,
+    /// How many may come at once.
+    burst: u32,
+    /// When all that was taken would have been spread evenly.
+    spread_until: Instant,
 }
 
 impl RateLimit {
-    pub(crate) const fn new(per_second: u32) -> Self {
+    /// Evenly spread.
+    pub(crate) const fn spaced(per_second: u32) -> Self {
         Self {
             per_second,
-            last: None,
+            burst: 1,
+            spread_until: Instant::ZERO,
+        }
+    }
+
+    /// All of a second at once where there were none in the second before.
+    pub(crate) const fn bursting(per_second: u32) -> Self {
+        Self {
+            burst: per_second,
+            ..Self::spaced(per_second)
         }
     }
 
@@ -110,12 +124,13 @@ impl RateLimit {
 
     /// Whether there is one more; it is used then.
     pub(crate) fn take(&mut self, now: Instant) -> bool {
-        let Some(spacing) = core::time::Duration::from_secs(1).checked_div(self.per_second) else {
+        let Some(spacing) = Duration::from_secs(1).checked_div(self.per_second) else {
             return false;
         };
-        let may = self.last.is_none_or(|last| now.since(last) >= spacing);
+        let ahead = spacing.saturating_mul(self.burst.saturating_sub(1));
+        let may = self.spread_until.since(now) <= ahead;
         if may {
-            self.last = Some(now);
+            self.spread_until = self.spread_until.max(now) + spacing;
         }
         may
     }
@@ -126,13 +141,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_spread_evenly() {
-        let mut limit = RateLimit::new(2);
-        let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
-        let taken: alloc::vec::Vec<bool> = [0, 10, 20, 999, 1000, 1001, 1002]
-            .into_iter()
-            .map(|millis| limit.take(at(millis)))
-            .collect();
-        assert_eq!(taken, [true, false, false, true, false, false, false]);
+    fn answers_are_limited_by_the_second() {
+        let check = |mut limit: RateLimit, millis: &[u64], expected: &[bool]| {
+            let taken: alloc::vec::Vec<bool> = millis
+                .iter()
+                .map(|millis| limit.take(Instant::from_nanos(millis * 1_000_000)))
+                .collect();
+            assert_eq!(taken, expected);
+        };
+        let times = [0, 10, 20, 999, 1000, 1001, 1600];
+        let spaced = [true, false, false, true, false, false, true];
+        check(RateLimit::spaced(2), &times, &spaced);
+        let bursting = [true, true, false, true, true, false, true];
+        check(RateLimit::bursting(2), &times, &bursting);
+        check(RateLimit::spaced(0), &[0, 5000], &[false, false]);
     }
 }

@@ -294,12 +294,13 @@ impl Window {
 
     /// Free space; a little of it is not worth a packet (FreeBSD `tcp_output`).
     fn select_by_space(&self, buffer: &Buffer) -> u32 {
-        let free = buffer.free().min(self.clamp).min(self.clamp_asked);
+        let free = buffer.free();
         if free < buffer.full() / 4 && free < self.mss {
-            0
-        } else {
-            (free >> self.scale) << self.scale
+            return 0;
         }
+        // A bound that is smaller than a segment is no lack of space.
+        let offered = free.min(self.clamp).min(self.clamp_asked);
+        (offered >> self.scale) << self.scale
     }
 
     /// Notes that `bytes` are offered from `next` on.

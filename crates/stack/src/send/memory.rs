@@ -1,6 +1,6 @@
 //! How large the send buffer is: what the application asked for, or a rule of automatic sizing.
 
-use base::settings::{Completion, SendMemory, SizeRule};
+use base::settings::{Accounting, Completion, SendMemory, SizeRule};
 
 /// Linux charges each packet in memory so much beside its payload (rule 5.2: descriptor and header
 /// reserve of a kernel without tunnels).
@@ -37,9 +37,15 @@ pub(crate) struct SendMemoryEnv {
 /// made of the request.
 pub(super) fn fixed_bytes(memory: &SendMemory) -> Option<u64> {
     let bytes = u64::from(memory.buffer.fixed?);
+    // Less than one buffer would be nothing at all.
+    let one = match memory.accounting {
+        Accounting::Buffers { payload_bytes } => payload_bytes.into(),
+        Accounting::Payload | Accounting::Truesize { ratio: _ } => 1,
+    };
     Some(match memory.completion {
         Completion::Linux => bytes.max(LINUX_MIN_BYTES),
-        Completion::Bsd | Completion::Winsock => bytes,
+        Completion::Bsd => bytes.max(one),
+        Completion::Winsock => bytes,
     })
 }
 

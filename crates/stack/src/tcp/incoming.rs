@@ -266,6 +266,7 @@ impl Connection {
         }
         if outcome.acked_bytes > 0 {
             self.stalled_since = None;
+            self.probes.backoff = 0;
             self.timers.stop(Timer::User);
             self.on_acked(now, shared, outcome.acked_bytes);
         }

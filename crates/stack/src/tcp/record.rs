@@ -36,6 +36,7 @@ impl Connection {
         let limit = match self.held.limit {
             Limit::Congestion if self.is_recovering() => Limit::Recovery,
             Limit::Application if self.recovery.lost() > 0 => Limit::Recovery,
+            Limit::Application | Limit::SendBuffer if self.waits_for_pool => Limit::BufferPool,
             Limit::Application if self.wants_room => Limit::SendBuffer,
             limit => limit,
         };
