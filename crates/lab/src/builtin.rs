@@ -10,6 +10,10 @@ use crate::scenario::Scenario;
 /// Every built-in scenario: its name and its file.
 pub const BUILTIN_SCENARIOS: &[(&str, &str)] = &[
     ("bursts", include_str!("../../../scenarios/bursts.toml")),
+    (
+        "datacenter-10g",
+        include_str!("../../../scenarios/datacenter-10g.toml"),
+    ),
     ("dc-10g", include_str!("../../../scenarios/dc-10g.toml")),
     (
         "dc-10g-jumbo",
@@ -25,6 +29,10 @@ pub const BUILTIN_SCENARIOS: &[(&str, &str)] = &[
         include_str!("../../../scenarios/lan-request.toml"),
     ),
     ("lan-wwr", include_str!("../../../scenarios/lan-wwr.toml")),
+    (
+        "lossy-100m",
+        include_str!("../../../scenarios/lossy-100m.toml"),
+    ),
     (
         "lossy-wan",
         include_str!("../../../scenarios/lossy-wan.toml"),
@@ -127,7 +135,7 @@ mod tests {
         };
         check("wan-bulk", "wan-bulk");
         check("wan-blk", "did you mean `wan-bulk`?");
-        check("zzzzzzzzz", "there are bursts, dc-10g, ");
+        check("zzzzzzzzz", "there are bursts, datacenter-10g, dc-10g, ");
         check(&"x".repeat(1_000_000), "there are bursts");
     }
 }

@@ -9,7 +9,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 
-use base::{Bytes, Instant, KnobValue, Rate, Rng, Scope, find_knob};
+use base::{Bytes, Instant, KnobValue, Rate, Rng};
 use link::{LinkSpec, LinkStats};
 use stack::HostConfig;
 use stack::profile::{self, MakeProfile, Profile};
@@ -84,6 +84,8 @@ enum End {
     Server,
 }
 
+const BOTH: [End; 2] = [End::Client, End::Server];
+
 /// A trial that is set up.
 #[derive(Debug)]
 pub struct VirtualRun {
@@ -132,30 +134,12 @@ impl Virtual {
     /// Where the trial makes no sense: scenarios check theirs.
     #[must_use]
     pub fn prepare(&self, trial: &Trial) -> VirtualRun {
-        let mut caveats = Vec::new();
         let mut path = Path::of(&trial.path);
         if path.is_emulated {
             path.links.0.delay += self.emulator_delay;
             path.links.1.delay += self.emulator_delay;
         }
-        let mut machines = [End::Client, End::Server].map(|end| {
-            let profile = match spec_of(trial, end).profile {
-                Some(name) => profile::find(name).expect("scenarios name known profiles"),
-                None => (self.profile)(),
-            };
-            Machine::new(profile, path.mtu)
-        });
-        for end in [End::Client, End::Server] {
-            for (knob, value) in &spec_of(trial, end).settings {
-                set_knob(
-                    &mut machines,
-                    end,
-                    path.is_shared,
-                    (knob, value),
-                    &mut caveats,
-                );
-            }
-        }
+        let (machines, caveats) = self.machines(trial, &path);
         let costs = self.costs.unwrap_or(path.costs);
         let [client, server] = machines;
         let mut world = World::new();
@@ -193,6 +177,38 @@ impl Virtual {
             is_emulated: path.is_emulated,
             caveats,
         }
+    }
+
+    /// Both hosts to be, with their knobs set, and what could not be set.
+    fn machines(&self, trial: &Trial, path: &Path) -> ([Machine; 2], Vec<Caveat>) {
+        let mut machines = BOTH.map(|end| {
+            let profile = match spec_of(trial, end).profile {
+                Some(name) => profile::find(name).expect("scenarios name known profiles"),
+                None => (self.profile)(),
+            };
+            Machine::new(profile, path.mtu)
+        });
+        let mut caveats = Vec::new();
+        // What a program asks of its socket wins over what its host gives all of them.
+        for (is_wide, end) in [true, false]
+            .into_iter()
+            .flat_map(|wide| BOTH.map(|end| (wide, end)))
+        {
+            let settings = spec_of(trial, end).settings.iter();
+            for (knob, value) in settings.filter(|(knob, _)| setting::is_wide(knob) == is_wide) {
+                let ends = if path.is_shared && is_wide {
+                    &BOTH[..]
+                } else {
+                    &[end]
+                };
+                let refused = set_knob(&mut machines, ends, knob, value).err();
+                caveats.extend(refused.map(|why| Caveat::SettingNotApplied {
+                    knob: (*knob).to_owned(),
+                    why,
+                }));
+            }
+        }
+        (machines, caveats)
     }
 }
 
@@ -266,6 +282,7 @@ impl VirtualRun {
             goodput_bps: goodput_bps(&self.workload, &client, &server),
             duration_s: client.duration.as_secs_f64(),
             response_us: client.response_us(),
+            stall_max_us: Some(stall_max_us(&client, &server)),
             limits: self.world.limit_times(sender).shares(),
             forward: link(self.world.link_stats(self.links.0)),
             reverse: link(self.world.link_stats(self.links.1)),
@@ -312,6 +329,16 @@ fn goodput_bps(workload: &Workload, client: &Totals, server: &Totals) -> u64 {
         _ => client.received_bytes.max(server.received_bytes),
     };
     Rate::of(bytes, client.duration).bits_per_second()
+}
+
+/// Longest wait for payload of the end that reads most.
+fn stall_max_us(client: &Totals, server: &Totals) -> u64 {
+    let reader = if client.received_bytes > server.received_bytes {
+        client
+    } else {
+        server
+    };
+    u64::try_from(reader.silence_max.as_micros()).unwrap_or(u64::MAX)
 }
 
 const fn link_outcome(stats: &LinkStats) -> LinkOutcome {
@@ -434,24 +461,15 @@ impl Machine {
     }
 }
 
-/// Sets a knob at one end; one that is wider than sockets at both, where they are one host.
+/// Sets a knob at these ends.
 fn set_knob(
     machines: &mut [Machine; 2],
-    end: End,
-    is_shared: bool,
-    (knob, value): (&'static str, &KnobValue),
-    caveats: &mut Vec<Caveat>,
-) {
-    let is_wide = find_knob(knob).is_ok_and(|knob| knob.scope != Scope::Socket);
-    for (machine, of) in machines.iter_mut().zip([End::Client, End::Server]) {
-        if of != end && !(is_shared && is_wide) {
-            continue;
-        }
-        if let (Err(why), true) = (setting::apply(machine, knob, value), of == end) {
-            caveats.push(Caveat::SettingNotApplied {
-                knob: knob.to_owned(),
-                why,
-            });
-        }
-    }
+    ends: &[End],
+    knob: &str,
+    value: &KnobValue,
+) -> Result<(), String> {
+    ends.iter().try_for_each(|end| {
+        let at = usize::from(*end == End::Server);
+        setting::apply(&mut machines[at], knob, value)
+    })
 }

@@ -44,7 +44,6 @@ pub struct Packet {
 
 /// What a packet carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "nearly all packets are segments")]
 pub enum Body {
     /// TCP.
     Tcp(Segment),

@@ -83,8 +83,10 @@ impl Host {
         remote: SocketAddr,
         settings: SocketSettings,
     ) -> Result<SocketId, ConnectError> {
-        let is_valid =
-            remote.port() != 0 && !remote.ip().is_unspecified() && !remote.ip().is_multicast();
+        let is_valid = local.port() != 0
+            && remote.port() != 0
+            && !remote.ip().is_unspecified()
+            && !remote.ip().is_multicast();
         if !is_valid {
             return Err(ConnectError::InvalidRemote);
         }
@@ -165,9 +167,6 @@ impl Host {
     ) -> Result<usize, WriteError> {
         let connection = self.sockets.connection(id).ok_or(WriteError::Closed)?;
         let result = connection.write(now, &mut self.shared, chunks, flags);
-        if connection.wants_room && self.shared.pool.is_limited() {
-            self.pool_waiters.push_back(id);
-        }
         self.settle(now, id.index);
         result
     }
@@ -269,11 +268,39 @@ impl Host {
         value: &KnobValue,
     ) -> Result<(), KnobError> {
         let knob = find_knob(knob)?;
+        match (knob.name, value) {
+            ("quickack", _) => {
+                knob.check(value)?;
+                self.set_quickack(now, id, u32::from(*value == KnobValue::Flag(true)));
+                return Ok(());
+            }
+            ("buf_lock", KnobValue::Number(bits)) => {
+                knob.check(value)?;
+                self.keep_buffer_sizes(now, id, *bits);
+            }
+            _ => {}
+        }
         let mut result = Ok(());
         self.configure(now, id, |settings| {
             result = knob.set(settings, value);
         });
         result
+    }
+
+    /// A lock that is closed keeps the size that the buffer has now (Linux `SO_BUF_LOCK`).
+    fn keep_buffer_sizes(&mut self, now: Instant, id: SocketId, bits: u64) {
+        let Some(connection) = self.sockets.connection(id) else {
+            return;
+        };
+        let (send, recv) = (connection.send.memory(), connection.recv.memory());
+        self.configure(now, id, |settings| {
+            if bits & 1 != 0 {
+                settings.send.buffer.fixed.get_or_insert(send.sndbuf_bytes);
+            }
+            if bits & 2 != 0 {
+                settings.recv.buffer.fixed.get_or_insert(recv.rcvbuf_bytes);
+            }
+        });
     }
 
     /// The value of a knob.

@@ -70,8 +70,8 @@ pub struct HostSettings {
     pub pacing_horizon: Duration,
     /// Most connections, those in TIME-WAIT included.
     pub connections_max: u32,
-    /// Most resets and challenge ACKs per second of the whole host, apart from the limit per
-    /// connection (RFC 5961 section 7).
+    /// Most answers per second of the whole host to what belongs to no living connection. Challenge
+    /// ACKs have a limit per connection (RFC 5961 section 7).
     pub answers_per_second: u32,
 }
 
@@ -210,6 +210,13 @@ pub struct WriteFlags {
     /// The program does not wait: a send of Winsock beyond the quota is refused, where one that
     /// waits is buffered and completes later.
     pub no_wait: bool,
+}
+
+/// `3.1`: the slot, and how often it was used.
+impl fmt::Display for SocketId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.index, self.generation)
+    }
 }
 
 impl fmt::Display for ConnectError {

@@ -28,6 +28,7 @@ impl Host {
         let Some(listener) = self.sockets.listener(id) else {
             return;
         };
+        listener.cookie_sent = Some(now);
         let settings = &listener.options.settings;
         let own = &settings.options;
         let headers = if local.is_ipv4() { 40 } else { 60 };
@@ -88,7 +89,8 @@ impl Host {
         let Some(listener) = self.sockets.listener(id) else {
             return;
         };
-        let is_wanted = listener.options.syn_cookies && !listener.is_accept_queue_full();
+        let is_wanted = listener.expects_cookie(now);
+        let is_full = listener.is_accept_queue_full();
         let mss = is_wanted
             .then(|| {
                 let (peer_isn, ack) = (segment.seq - 1, segment.ack);
@@ -100,6 +102,11 @@ impl Host {
             self.shared.reset_in_reply(now, local, remote, segment);
             return;
         };
+        if is_full {
+            // The peer asks again with its data, and by then somebody may have accepted.
+            self.shared.counters.accept_overflows += 1;
+            return;
+        }
         self.shared.counters.cookies_accepted += 1;
         let syn = self.remembered_syn(local, remote, segment, mss);
         self.open_from_cookie(now, id, local, remote, segment, &syn);

@@ -72,6 +72,11 @@ impl Host {
         let listener = self.listener_of(local).filter(|_| is_valid);
         match listener {
             Some(_) if flags.contains(TcpFlags::RST) => {}
+            // Linux: a SYN with a FIN is nothing that anybody sends.
+            Some(_) if flags.contains(TcpFlags::SYN | TcpFlags::FIN) => {}
+            Some(_) if flags.contains(TcpFlags::SYN | TcpFlags::ACK) => {
+                self.shared.reset_in_reply(now, local, remote, segment);
+            }
             Some(id) if flags.contains(TcpFlags::ACK) => {
                 self.handle_cookie(now, id, local, remote, segment);
             }
@@ -151,7 +156,12 @@ impl Host {
             return;
         };
         let (local, remote) = (rest.local, rest.remote);
-        match rest.judge(segment) {
+        let disposition = rest.judge(segment);
+        let is_listening = self.listener_of(local).is_some();
+        let Kind::TimeWait(rest) = self.sockets.kind_at(index) else {
+            return;
+        };
+        match disposition {
             TimeWaitDisposition::Ignore => {}
             TimeWaitDisposition::End => self.end_time_wait(index),
             TimeWaitDisposition::Ack => self.answer_from_time_wait(now, index),
@@ -161,6 +171,10 @@ impl Host {
                 let due = rest.due;
                 self.deadlines.remove(&(old, index));
                 self.deadlines.insert((due, index));
+                self.answer_from_time_wait(now, index);
+            }
+            // Where nobody listens, there is nobody to take over.
+            TimeWaitDisposition::Reuse if !is_listening => {
                 self.answer_from_time_wait(now, index);
             }
             TimeWaitDisposition::Reuse => {

@@ -2,14 +2,22 @@
 
 use alloc::collections::VecDeque;
 use core::net::SocketAddr;
+use core::time::Duration;
+
+use base::Instant;
 
 use super::config::{ListenOptions, SocketId};
+
+/// As long as the answer to a cookie may take, and more.
+const COOKIE_AGE_MAX: Duration = Duration::from_secs(128);
 
 /// RFC 9293's LISTEN state.
 #[derive(Debug)]
 pub(crate) struct Listener {
     pub(crate) local: SocketAddr,
     pub(crate) options: ListenOptions,
+    /// When a cookie was sent last.
+    pub(crate) cookie_sent: Option<Instant>,
     /// Connections in SYN-RECEIVED.
     pub(crate) half_open: u32,
     /// Established connections that nobody has taken yet.
@@ -34,6 +42,7 @@ impl Listener {
         Self {
             local,
             options,
+            cookie_sent: None,
             half_open: 0,
             accept_queue: VecDeque::new(),
         }
@@ -42,6 +51,15 @@ impl Listener {
     /// Linux `sk_acceptq_is_full`: one more than the backlog may wait.
     pub(crate) fn is_accept_queue_full(&self) -> bool {
         self.accept_queue.len() > self.options.backlog as usize
+    }
+
+    /// Whether a cookie may come back: who has sent none for as long as one is valid believes none
+    /// (Linux `tcp_synq_no_recent_overflow`).
+    pub(crate) fn expects_cookie(&self, now: Instant) -> bool {
+        self.options.syn_cookies
+            && self
+                .cookie_sent
+                .is_some_and(|at| now.since(at) <= COOKIE_AGE_MAX)
     }
 
     /// Linux `tcp_conn_request`.

@@ -24,7 +24,7 @@ use crate::packet::{Body, Packet};
 use crate::pool::PoolState;
 use crate::ports::EphemeralPorts;
 use crate::tick::TickClock;
-use crate::trace::Trace;
+use crate::trace::{Trace, TraceEvent};
 pub use config::{
     ConnectError, Event, Failure, HostConfig, HostSettings, ListenError, ListenOptions, PoolSize,
     ReadError, SocketId, Wait, WriteError, WriteFlags,
@@ -109,6 +109,11 @@ impl Host {
             self.shared.counters.not_for_us += 1;
             return;
         }
+        if self.shared.trace.is_some() {
+            let socket = self.socket_of(&packet);
+            self.shared
+                .tell(now, socket, || TraceEvent::Received(&packet));
+        }
         match packet.body {
             Body::Tcp(segment) => {
                 self.shared.counters.segments_in += u64::from(segment.segments());
@@ -129,12 +134,24 @@ impl Host {
         }
     }
 
+    /// The connection that a packet is for.
+    fn socket_of(&self, packet: &Packet) -> Option<SocketId> {
+        let ends = match &packet.body {
+            Body::Tcp(segment) => (
+                SocketAddr::new(packet.source, segment.source_port),
+                SocketAddr::new(packet.destination, segment.destination_port),
+            ),
+            Body::Icmp(error) => (error.remote, error.local),
+        };
+        let index = self.flows.get(&ends)?;
+        Some(self.sockets.id_at(*index))
+    }
+
     /// The next packet to send. Call it after every other call that takes `now`, until it returns
     /// `None`.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Packet> {
-        if self.shared.outbox.is_empty() {
-            self.unblock(now);
-        }
+        // A connection that has nothing to send any more must not hold up the next.
+        while self.shared.outbox.is_empty() && self.unblock(now) {}
         let (socket, packet) = self.shared.outbox.pop_front()?;
         if let Some(id) = socket
             && let Some(connection) = self.sockets.connection(id)
@@ -145,15 +162,17 @@ impl Host {
         Some(packet)
     }
 
-    /// Lets one connection go on that waited for the local queue.
-    fn unblock(&mut self, now: Instant) {
+    /// Lets one connection go on that waited for the local queue; false where none does.
+    fn unblock(&mut self, now: Instant) -> bool {
         let Some(id) = self.blocked.pop_front() else {
-            return;
+            return false;
         };
         if let Some(connection) = self.sockets.connection(id) {
+            connection.is_queue_waiter = false;
             connection.output(now, &mut self.shared);
             self.settle(now, id.index);
         }
+        true
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) has something to do; `None`: never.
@@ -175,7 +194,8 @@ impl Host {
                     connection.handle_timeout(now, &mut self.shared);
                     self.settle(now, index);
                 }
-                Kind::TimeWait(_) => self.end_time_wait(index),
+                Kind::TimeWait(rest) if rest.due <= now => self.end_time_wait(index),
+                Kind::TimeWait(_) => {}
                 Kind::Listener(_) | Kind::Free => {}
             }
         }
@@ -227,15 +247,17 @@ impl Host {
             return;
         };
         let id = connection.id;
-        if connection.is_blocked {
+        if connection.is_blocked && !core::mem::replace(&mut connection.is_queue_waiter, true) {
             self.blocked.push_back(id);
+        }
+        if connection.waits_for_pool && !core::mem::replace(&mut connection.is_pool_waiter, true) {
+            self.pool_waiters.push_back(id);
         }
         if connection.is_half_open && !matches!(connection.state, State::SynReceived(_)) {
             connection.is_half_open = false;
             let is_alive = connection.state != State::Closed;
             self.on_half_open_done(id, is_alive);
         }
-        self.wake_pool_waiter();
         let Some(connection) = self.sockets.connection_at(index) else {
             return;
         };
@@ -244,6 +266,7 @@ impl Host {
             State::Closed => self.bury(index),
             _ => self.register(index),
         }
+        self.wake_pool_waiters();
     }
 
     /// Keeps the queue of deadlines in step with a connection's timers.
@@ -346,16 +369,19 @@ impl Host {
         }
     }
 
-    /// Buffers are free again: one application that waits for them may write.
-    fn wake_pool_waiter(&mut self) {
-        if self.pool_waiters.is_empty() || self.shared.pool.free() == 0 {
-            return;
-        }
-        if let Some(id) = self.pool_waiters.pop_front()
-            && let Some(connection) = self.sockets.connection(id)
-            && core::mem::take(&mut connection.wants_room)
-        {
-            self.shared.report(id, Event::Writable);
+    /// Buffers are free again: as many applications as there are of them may write, those first
+    /// that have waited longest.
+    fn wake_pool_waiters(&mut self) {
+        let free = self.shared.pool.free() as usize;
+        for _ in 0..free.min(self.pool_waiters.len()) {
+            let Some(id) = self.pool_waiters.pop_front() else {
+                return;
+            };
+            if let Some(connection) = self.sockets.connection(id) {
+                connection.is_pool_waiter = false;
+                connection.waits_for_pool = false;
+                connection.offer_room(&mut self.shared);
+            }
         }
     }
 }

@@ -6,13 +6,11 @@ use core::time::Duration;
 use base::tcp::TcpFlags;
 use base::{Instant, SeqNum};
 
-use super::config::SocketId;
 use crate::packet::{Segment, SegmentOptions, Timestamps};
 
 /// A port pair that stays used, so that old segments do not reach a new connection.
 #[derive(Debug)]
 pub(crate) struct TimeWait {
-    pub(crate) id: SocketId,
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
     /// Our next number.
@@ -118,10 +116,6 @@ mod tests {
 
     fn waiting(may_reuse: bool) -> TimeWait {
         TimeWait {
-            id: SocketId {
-                index: 0,
-                generation: 0,
-            },
             local: "10.0.0.1:80".parse().unwrap(),
             remote: "10.0.0.2:4000".parse().unwrap(),
             next: SeqNum::new(100),

@@ -41,6 +41,9 @@ pub(crate) struct RttEstimator {
     /// Timeout with backoff.
     rto: Duration,
     backoff: u32,
+    samples: u64,
+    /// The last sample, microseconds.
+    latest: u64,
 }
 
 impl RttEstimator {
@@ -59,6 +62,8 @@ impl RttEstimator {
             min_rtt: WindowedMin::default(),
             rto: tick.round_up(settings.rto_initial),
             backoff: 0,
+            samples: 0,
+            latest: 0,
         }
     }
 
@@ -102,6 +107,16 @@ impl RttEstimator {
         self.backoff
     }
 
+    /// How many round-trip times were measured.
+    pub(crate) fn samples(&self) -> u64 {
+        self.samples
+    }
+
+    /// The last of them.
+    pub(crate) fn latest(&self) -> Duration {
+        Duration::from_micros(self.latest)
+    }
+
     /// The least timeout.
     pub(super) fn rto_min(&self) -> Duration {
         self.rto_min
@@ -111,6 +126,8 @@ impl RttEstimator {
     /// by now.
     pub(super) fn on_sample(&mut self, sample: Duration, una: u64, next: u64) {
         let sample = micros(sample);
+        self.samples += 1;
+        self.latest = sample;
         match self.rule {
             RtoRule::Linux => self.sample_linux(sample, una, next),
             RtoRule::Rfc6298 => self.sample_rfc6298(sample),
@@ -133,6 +150,17 @@ impl RttEstimator {
     pub(super) fn back_off(&mut self) {
         self.backoff = self.backoff.saturating_add(1);
         self.rto = self.tick.round_up((self.rto * 2).min(self.rto_max));
+    }
+
+    /// Takes the last doubling back; whether there was one.
+    pub(super) fn revert_back_off(&mut self) -> bool {
+        let Some(backoff) = self.backoff.checked_sub(1) else {
+            return false;
+        };
+        self.backoff = backoff;
+        let rto = self.base_rto().saturating_mul(1 << backoff.min(30));
+        self.rto = self.tick.round_up(rto.min(self.rto_max));
+        true
     }
 
     /// The handshake gave no sample, its packets having been repeated.

@@ -6,7 +6,7 @@
 
 use base::settings::{Accounting, RecvMemory};
 
-/// Least size of a buffer that an application asked for (Linux `SOCK_MIN_RCVBUF`).
+/// Least size of a buffer (Linux `SOCK_MIN_RCVBUF`).
 const TRUESIZE_BUFFER_MIN: u32 = 2304;
 /// Descriptor and shared information of a packet in Linux: what a packet takes beside its data.
 const DESCRIPTOR_BYTES: u32 = 576;
@@ -71,13 +71,10 @@ impl Buffer {
     fn resize(&mut self) {
         let size = &self.settings.buffer;
         self.is_locked = size.fixed.is_some();
+        // What the application asked for has gone through the stack's rule already.
         self.bytes = match (size.fixed, self.settings.accounting) {
-            // Linux sock_setsockopt doubles the request, as half is thought to be overhead.
-            (Some(asked), Accounting::Truesize { .. }) => asked
-                .min(size.request_max)
-                .saturating_mul(2)
-                .max(TRUESIZE_BUFFER_MIN),
-            (Some(asked), _) => asked.min(size.request_max).max(size.min),
+            (Some(bytes), Accounting::Truesize { .. }) => bytes.max(TRUESIZE_BUFFER_MIN),
+            (Some(bytes), _) => bytes.max(size.min),
             (None, _) => self.bytes.max(size.initial),
         };
         if let Accounting::Buffers { payload_bytes } = self.settings.accounting {

@@ -115,14 +115,18 @@ impl Window {
         self.threshold = space;
         self.first = space;
         // A window in a SYN is not scaled (RFC 7323 section 2.2).
-        self.offered = if self.is_held {
+        let told = if self.is_held {
             0
         } else {
             space.min(FIELD_MAX)
         };
+        // Linux takes all of it as offered, also what the field cannot say, so that the next
+        // window does not end before it.
+        let is_kept = buffer.is_truesize() && !self.is_held;
+        self.offered = if is_kept { space } else { told };
         self.offered_at = 1;
         self.edge = 1 + u64::from(self.offered);
-        self.offered
+        told
     }
 
     /// The handshake is done (Linux `tcp_init_buffer_space`, `tcp_initialize_rcv_mss`).
@@ -263,7 +267,8 @@ impl Window {
         let unit = 1_u32 << self.scale;
         let all = buffer.full();
         let full = self.clamp.min(self.clamp_asked).min(all);
-        let segment = self.segment.min(full);
+        // A window that never held a whole segment would be rounded down to nothing for ever.
+        let segment = self.segment.min(full).min(self.threshold);
         if segment == 0 {
             return (0, false);
         }
@@ -290,12 +295,13 @@ impl Window {
 
     /// Free space; a little of it is not worth a packet (FreeBSD `tcp_output`).
     fn select_by_space(&self, buffer: &Buffer) -> u32 {
-        let free = buffer.free().min(self.clamp).min(self.clamp_asked);
+        let free = buffer.free();
         if free < buffer.full() / 4 && free < self.mss {
-            0
-        } else {
-            (free >> self.scale) << self.scale
+            return 0;
         }
+        // A bound that is smaller than a segment is no lack of space.
+        let offered = free.min(self.clamp).min(self.clamp_asked);
+        (offered >> self.scale) << self.scale
     }
 
     /// Notes that `bytes` are offered from `next` on.

@@ -1,6 +1,6 @@
 //! How large the send buffer is: what the application asked for, or a rule of automatic sizing.
 
-use base::settings::{Completion, SendMemory, SizeRule};
+use base::settings::{Accounting, Completion, SendMemory, SizeRule};
 
 /// Linux charges each packet in memory so much beside its payload (rule 5.2: descriptor and header
 /// reserve of a kernel without tunnels).
@@ -33,14 +33,19 @@ pub(crate) struct SendMemoryEnv {
     pub(crate) cc_windows: u32,
 }
 
-/// The size that the application fixed, if it did (rule 5.3).
+/// The size that the application fixed, if it did (rule 5.3): the setting is what the stack's rule
+/// made of the request.
 pub(super) fn fixed_bytes(memory: &SendMemory) -> Option<u64> {
-    let buffer = &memory.buffer;
-    let asked = u64::from(buffer.fixed?.min(buffer.request_max));
+    let bytes = u64::from(memory.buffer.fixed?);
+    // Less than one buffer would be nothing at all.
+    let one = match memory.accounting {
+        Accounting::Buffers { payload_bytes } => payload_bytes.into(),
+        Accounting::Payload | Accounting::Truesize { ratio: _ } => 1,
+    };
     Some(match memory.completion {
-        // The buffer counts memory, of which about half is payload.
-        Completion::Linux => (2 * asked).max(LINUX_MIN_BYTES),
-        Completion::Bsd | Completion::Winsock => asked,
+        Completion::Linux => bytes.max(LINUX_MIN_BYTES),
+        Completion::Bsd => bytes.max(one),
+        Completion::Winsock => bytes,
     })
 }
 

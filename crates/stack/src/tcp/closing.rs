@@ -14,15 +14,20 @@ impl Connection {
         if state == self.state {
             return;
         }
-        self.state = state;
+        let before = core::mem::replace(&mut self.state, state);
         let name = state.name();
         shared.tell(now, Some(self.id), || TraceEvent::State(name));
         match state {
             State::FinWait2(_) => self.arm_fin_wait(now, shared),
+            // Linux `tcp_fin`: whoever has closed already does not wait with its answer.
+            State::Closing(_) => self.recv.force_ack(),
             State::TimeWait => {
-                // The peer's FIN still has to be acknowledged; the timer is the host's then.
-                self.recv.force_ack();
-                self.send_ack(now, shared);
+                // The peer's FIN still has to be acknowledged where it came last; the timer is the
+                // host's then.
+                if matches!(before, State::FinWait2(_)) {
+                    self.recv.force_ack();
+                    self.send_ack(now, shared);
+                }
                 self.end(shared);
             }
             State::Closed => self.end(shared),
@@ -60,6 +65,7 @@ impl Connection {
         self.state = State::Closed;
         self.failure = Some(failure);
         self.timers.stop_all();
+        self.give_back_buffers(shared);
         shared.tell(now, Some(self.id), || TraceEvent::Failed(failure));
         if !self.is_orphan && !self.is_unaccepted {
             shared.report(self.id, Event::Failed(failure));
@@ -125,8 +131,15 @@ impl Connection {
         match error.kind {
             IcmpKind::TooBig { mtu } => self.on_too_big(now, shared, mtu, seq as u64),
             IcmpKind::Refused if !is_open => self.fail(now, shared, Failure::Refused),
+            IcmpKind::Unreachable if !is_open && self.settings.life.unreachable_ends_opening => {
+                self.fail(now, shared, Failure::Unreachable);
+            }
             IcmpKind::Refused | IcmpKind::Unreachable => {
                 self.soft_error = Some(Failure::Unreachable);
+                if is_open && error.kind == IcmpKind::Unreachable && seq == una as i64 {
+                    self.recovery.on_unreachable(now);
+                    self.arm_timers(now, shared);
+                }
             }
         }
     }
@@ -135,7 +148,6 @@ impl Connection {
     pub(crate) fn time_wait(&self, now: Instant, shared: &Shared) -> TimeWait {
         let scale = self.recv_scale();
         TimeWait {
-            id: self.id,
             local: self.local,
             remote: self.remote,
             next: self.iss.number(self.recovery.next()),

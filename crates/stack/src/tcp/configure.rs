@@ -5,7 +5,7 @@ use base::settings::SocketSettings;
 use base::{CongestionState, Instant};
 use bytes::Bytes;
 
-use super::{Connection, State, Timer};
+use super::{Connection, State};
 use crate::cc;
 use crate::host::{Event, ReadError, Shared, WriteError, WriteFlags};
 use crate::mtu::{ProbeConditions, TooBig};
@@ -77,6 +77,11 @@ impl Connection {
         let (taken, completed) =
             self.write_in_parts(now, shared, part.as_deref().unwrap_or(chunks), flags);
         self.wants_room = taken < wanted || !completed;
+        self.waits_for_pool = taken < wanted && room.is_some();
+        if self.waits_for_pool {
+            self.send.on_write_refused();
+            shared.pool.on_refused();
+        }
         self.report_buffers(shared);
         self.output(now, shared);
         if taken == 0 {
@@ -107,13 +112,20 @@ impl Connection {
         (taken, outcome.completed)
     }
 
-    /// Tells an application that waits for room when there is some.
-    pub(super) fn offer_room(&mut self, shared: &mut Shared) {
+    /// Tells an application that waits for room when there is some, in its own buffer and in the
+    /// shared pool. Where the pool is empty the host asks again.
+    pub(crate) fn offer_room(&mut self, shared: &mut Shared) {
         if !self.wants_room {
             return;
         }
         let env = self.send_memory_env();
-        if self.send.check_space(&env) {
+        if !self.send.check_space(&env) {
+            return;
+        }
+        self.waits_for_pool = self.pool_room(shared) == Some(0);
+        if self.waits_for_pool {
+            self.send.on_write_refused();
+        } else {
             self.wants_room = false;
             shared.report(self.id, Event::Writable);
         }
@@ -187,6 +199,14 @@ impl Connection {
         }
     }
 
+    /// Nothing is sent any more: what waits to be read is all that it holds.
+    pub(super) fn give_back_buffers(&self, shared: &mut Shared) {
+        if shared.pool.is_limited() {
+            let received = self.recv.buffers_held(self.mss());
+            shared.pool.set_held(self.id, received, 0);
+        }
+    }
+
     /// A router says that our packets exceed `mtu` (RFC 1191, RFC 8201).
     pub(super) fn on_too_big(&mut self, now: Instant, shared: &mut Shared, mtu: u32, quoted: u64) {
         shared.counters.too_big += 1;
@@ -205,6 +225,7 @@ impl Connection {
 
     /// Everything that is out is resent in smaller segments.
     fn on_mtu_changed(&mut self, now: Instant) {
+        self.full_segment = None;
         let mss = self.mss();
         self.recovery.on_mtu_change(now, mss);
     }
@@ -222,8 +243,8 @@ impl Connection {
     /// Everything up to `una` arrived: perhaps a probe of a larger MTU with it (RFC 4821 section
     /// 7.6).
     pub(super) fn on_mtu_acked(&mut self, una: u64) {
-        let largest = self.mtu.mtu();
-        self.mtu.on_acked(una, largest);
+        let passed = self.full_segment.take_if(|(end, _)| *end <= una);
+        self.mtu.on_acked(una, passed.map_or(0, |(_, mtu)| mtu));
         if let Some((_, end)) = self.mtu.probe()
             && una >= end
         {
@@ -249,6 +270,9 @@ impl Connection {
 
     /// The size of a probe that may leave now, as an IP packet.
     pub(super) fn mtu_probe_size(&mut self, now: Instant) -> Option<u16> {
+        if !self.mtu.is_searching() {
+            return None;
+        }
         let (una, next) = self.sent_range();
         let conditions = ProbeConditions {
             is_open: self.recovery.state() == CongestionState::Open

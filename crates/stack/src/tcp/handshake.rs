@@ -12,6 +12,9 @@ use crate::packet::{EcnMark, Segment, SegmentOptions, Timestamps};
 use crate::recv::Agreed;
 use crate::trace::TraceEvent;
 
+/// Where timers have no ticks, two of these of Linux at HZ 1000.
+const SYN_AGAIN_MIN: Duration = Duration::from_millis(2);
+
 /// Largest shift of a window (RFC 7323 section 2.3).
 const WINDOW_SCALE_MAX: u8 = 14;
 
@@ -81,6 +84,7 @@ impl Connection {
         }
         connection.take_syn(now, shared, syn);
         connection.recv.first_window(connection.agreed.advmss);
+        connection.arm_handshake(now, shared, 0);
         connection
     }
 
@@ -96,7 +100,8 @@ impl Connection {
         } = syn.options;
         let agreed_timestamps = options.timestamps && timestamps.is_some();
         self.irs = RecvSequence::new(syn.seq);
-        let peer_mss = mss.unwrap_or(options.default_mss);
+        // An MSS of 0 says nothing (Linux `tcp_parse_options`).
+        let peer_mss = mss.filter(|mss| *mss > 0).unwrap_or(options.default_mss);
         self.peer_mss = u32::from(peer_mss).max(MSS_MIN);
         self.mtu.limit_by_peer(peer_mss);
         self.agreed = Agreed {
@@ -116,9 +121,18 @@ impl Connection {
             self.clocks.recent = timestamps.value;
             self.clocks.recent_at = Some(now);
         }
-        let wants_ecn = syn.flags.contains(TcpFlags::ECE)
-            && syn.flags.contains(TcpFlags::CWR) != syn.flags.contains(TcpFlags::ACK);
-        self.ecn.agreed = wants_ecn && self.settings.options.ecn != Ecn::Off;
+        // RFC 3168 section 6.1.1: a SYN asks with both flags, and a SYN-ACK answers with one, to
+        // whoever asked.
+        let (ece, cwr) = (
+            syn.flags.contains(TcpFlags::ECE),
+            syn.flags.contains(TcpFlags::CWR),
+        );
+        let is_answer = syn.flags.contains(TcpFlags::ACK);
+        let ecn = self.settings.options.ecn;
+        self.ecn.agreed = match is_answer {
+            true => ece && !cwr && ecn == Ecn::Request,
+            false => ece && cwr && ecn != Ecn::Off,
+        };
         // The window of a SYN is not scaled.
         self.window.bytes = syn.window.into();
         self.window.max = syn.window.into();
@@ -128,7 +142,8 @@ impl Connection {
 
     fn send_syn(&mut self, now: Instant, shared: &mut Shared) {
         let mut flags = TcpFlags::SYN;
-        if self.settings.options.ecn == Ecn::Request {
+        let is_first = matches!(self.state, State::SynSent(state) if state.retransmits == 0);
+        if self.settings.options.ecn == Ecn::Request && is_first {
             flags |= TcpFlags::ECE | TcpFlags::CWR;
         }
         let mss = self.announced_mss(shared);
@@ -212,6 +227,13 @@ impl Connection {
         if has_ack && !acks_syn {
             if !flags.contains(TcpFlags::RST) {
                 shared.reset_in_reply(now, self.local, self.remote, segment);
+                if state.retransmits == 0 {
+                    // Linux tcp_rcv_synsent_state_process: the peer's old connection is gone now,
+                    // so the SYN goes again, once.
+                    let soon = (shared.tick.tick() * 2).max(SYN_AGAIN_MIN);
+                    let due = shared.tick.expiry(now, soon);
+                    self.timers.set(Timer::Handshake, Some(due));
+                }
             }
             return;
         }
@@ -285,6 +307,8 @@ impl Connection {
         syn_retransmits: u32,
     ) {
         self.timers.stop(Timer::Handshake);
+        self.timers.stop(Timer::User);
+        self.stalled_since = None;
         self.state = self.state.on_syn_acked();
         let mss = self.mss();
         self.recovery
@@ -318,13 +342,25 @@ impl Connection {
         let interval = interval.min(self.settings.recovery.rto_max);
         self.timers
             .set(Timer::Handshake, Some(shared.tick.expiry(now, interval)));
+        if let State::SynSent(state) = self.state
+            && retransmits > 0
+        {
+            // It counts from the SYN on, but the first timeout is awaited (Linux
+            // `retransmits_timed_out`).
+            self.stalled_since = Some(state.since);
+            self.arm_user(shared);
+        }
     }
 
     /// SYN or SYN-ACK was not answered.
     pub(super) fn on_handshake_timeout(&mut self, now: Instant, shared: &mut Shared) {
         let life = &self.settings.life;
+        let user_timeout = life.user_timeout.unwrap_or(Duration::MAX);
         let retransmits = match &mut self.state {
-            State::SynSent(state) if state.retransmits < life.syn_retries => {
+            State::SynSent(state)
+                if state.retransmits < life.syn_retries + life.syn_linear_timeouts
+                    && now.since(state.since) < user_timeout =>
+            {
                 state.retransmits += 1;
                 state.retransmits
             }

@@ -9,9 +9,9 @@ use base::tcp::TcpFlags;
 use base::{Instant, SeqNum};
 use smallvec::SmallVec;
 
-use super::{Connection, State, Timer};
+use super::{Connection, State};
 use crate::host::{Event, Failure, Shared};
-use crate::packet::{EcnMark, Segment};
+use crate::packet::{EcnMark, Payload, Segment};
 use crate::recovery::AckInput;
 use crate::recv::{DataInput, DropReason};
 use crate::trace::TraceEvent;
@@ -42,6 +42,11 @@ enum Verdict {
     Duplicate,
     /// The connection is reset by the peer.
     Reset,
+    /// The peer acknowledges a SYN that we did not send: its connection is none of ours.
+    Foreign,
+    /// The peer begins another connection while this one is half open: both end (RFC 9293 section
+    /// 3.10.7.4, fourth step; Linux `tcp_check_req`).
+    Replaced,
 }
 
 impl Connection {
@@ -70,6 +75,11 @@ impl Connection {
             Verdict::Challenge => self.challenge(now, shared),
             Verdict::Duplicate => self.answer_duplicate(now, shared, &placed),
             Verdict::Reset => self.on_reset(now, shared),
+            Verdict::Foreign => shared.reset_in_reply(now, self.local, self.remote, &segment),
+            Verdict::Replaced => {
+                shared.reset_in_reply(now, self.local, self.remote, &segment);
+                self.fail(now, shared, Failure::Refused);
+            }
         }
     }
 
@@ -77,10 +87,11 @@ impl Connection {
     fn judge(&mut self, now: Instant, shared: &mut Shared, placed: &Placed<'_>) -> Verdict {
         let flags = placed.segment.flags;
         let is_reset = flags.contains(TcpFlags::RST);
-        if self.is_paws_rejected(now, placed.segment) {
+        // A reset counts whatever its timestamp says (RFC 7323 section 5.2).
+        if !is_reset && self.is_paws_rejected(now, placed.segment) {
             shared.counters.paws_rejected += 1;
-            return if is_reset {
-                Verdict::Drop
+            return if flags.contains(TcpFlags::SYN) {
+                self.judge_syn(shared, placed)
             } else {
                 Verdict::Duplicate
             };
@@ -98,14 +109,24 @@ impl Connection {
             //# If the RST bit is set and the sequence number exactly matches the
             //# next expected sequence number (RCV.NXT), then TCP MUST reset the
             //# connection.
-            return if placed.start == self.recv.next() as i64 {
+            // Linux tcp_validate_incoming: with a hole, the peer's last number is the end of what
+            // we SACKed.
+            let edge = self.recv.sack_edge().map(|edge| edge as i64);
+            let is_exact = placed.start == self.recv.next() as i64 || Some(placed.start) == edge;
+            return if is_exact {
                 Verdict::Reset
             } else {
                 Verdict::Challenge
             };
         }
         if flags.contains(TcpFlags::SYN) {
-            return self.judge_syn(shared, placed);
+            let is_passive =
+                matches!(self.state, State::SynReceived(state) if state.listener.is_some());
+            return if is_passive && placed.start != 0 {
+                Verdict::Replaced
+            } else {
+                self.judge_syn(shared, placed)
+            };
         }
         if !flags.contains(TcpFlags::ACK) {
             shared.counters.without_ack += 1;
@@ -120,7 +141,7 @@ impl Connection {
         if matches!(self.state, State::SynReceived(_)) && placed.start == 0 {
             // A SYN-ACK of a simultaneous open also carries the ACK that we wait for.
             return if placed.segment.flags.contains(TcpFlags::ACK) {
-                Verdict::Acceptable
+                self.judge_ack(shared, placed.segment)
             } else {
                 Verdict::Duplicate
             };
@@ -130,10 +151,14 @@ impl Connection {
     }
 
     /// RFC 5961 section 5: an ACK counts from the largest window behind what is acknowledged up to
-    /// what was sent.
+    /// what was sent. In SYN-RECEIVED it acknowledges our SYN or nothing of ours.
     fn judge_ack(&self, shared: &mut Shared, segment: &Segment) -> Verdict {
         let (una, next) = self.sent_range();
         let ack = self.iss.offset(segment.ack, next);
+        if matches!(self.state, State::SynReceived(_)) && ack != next as i64 {
+            shared.counters.ack_of_unsent += 1;
+            return Verdict::Foreign;
+        }
         if ack > next as i64 {
             shared.counters.ack_of_unsent += 1;
             return Verdict::Challenge;
@@ -184,9 +209,6 @@ impl Connection {
         start: i64,
     ) {
         if let State::SynReceived(state) = self.state {
-            if self.iss.offset(segment.ack, 1) != 1 {
-                return;
-            }
             self.finish_passive(now, shared, state, &segment);
         }
         self.note_timestamp(now, &segment, start);
@@ -250,11 +272,13 @@ impl Connection {
             ece: self.ecn.agreed && segment.flags.contains(TcpFlags::ECE),
             has_new_data: self.send.unsent_bytes() > 0 && self.window.end > self.recovery.next(),
         });
-        self.ecn.send_cwr |= outcome.set_cwr;
+        self.ecn.send_cwr |= outcome.set_cwr && self.ecn.agreed;
         self.probes.window = 0;
-        if self.window.bytes > 0 {
-            self.timers.stop(Timer::Probe);
+        if self.window.bytes > 0 && self.recovery.packets_out() == 0 {
+            self.stalled_since = None;
         }
+        // Whoever was not to be reached is now (Linux `tcp_ack`).
+        self.soft_error = None;
         if outcome.lost > 0 {
             shared.tell(now, Some(self.id), || TraceEvent::Lost {
                 packets: outcome.lost,
@@ -262,10 +286,12 @@ impl Connection {
         }
         if outcome.acked_bytes > 0 {
             self.stalled_since = None;
-            self.timers.stop(Timer::User);
+            self.probes.backoff = 0;
             self.on_acked(now, shared, outcome.acked_bytes);
         }
-        self.on_mtu_acked(self.recovery.una());
+        if outcome.acked_bytes >= u64::from(self.mss()) {
+            self.on_mtu_acked(self.recovery.una());
+        }
     }
 
     /// Data was acknowledged: memory is free, and perhaps our FIN has arrived.
@@ -275,6 +301,7 @@ impl Connection {
         let fin_acked = self.send.has_fin() && una > self.send.end();
         self.traffic.bytes_acked += bytes - u64::from(fin_acked);
         let completed = self.send.on_ack(una, &env);
+        self.report_buffers(shared);
         if completed > 0 {
             shared.report(self.id, Event::Completed(completed));
         }
@@ -286,7 +313,13 @@ impl Connection {
     /// RFC 9293 section 3.10.7.4: the window of the newest segment counts. Returns whether it
     /// changed.
     fn update_window(&mut self, segment: &Segment, ack: i64, start: i64) -> bool {
-        let bytes = u32::from(segment.window) << self.window.scale;
+        // The window of a SYN is never scaled (RFC 7323 section 2.2).
+        let scale = if segment.flags.contains(TcpFlags::SYN) {
+            0
+        } else {
+            self.window.scale
+        };
+        let bytes = u32::from(segment.window) << scale;
         let una = self.recovery.una() as i64;
         let window = &mut self.window;
         let is_newer = ack > una
@@ -337,21 +370,27 @@ impl Connection {
         mark: EcnMark,
         start: i64,
     ) {
-        if segment.sequence_bytes() == 0 {
+        let sequence_bytes = i64::from(segment.sequence_bytes());
+        if sequence_bytes == 0 {
             return;
         }
         if !self.state.may_receive() {
-            // The peer has said that it is done; whatever follows its FIN is not from it.
-            self.recv.enter_quick(now, 2);
+            // The peer has said that it is done; whatever follows its FIN is not from it. What came
+            // before may be a repetition, because our ACK was lost.
+            if start + sequence_bytes <= self.recv.next() as i64 {
+                self.recv.force_ack();
+            }
             return;
         }
+        // Data stands behind a SYN.
+        let start = start + i64::from(segment.flags.contains(TcpFlags::SYN));
         if self.is_orphan && !segment.payload.is_empty() {
             let end = start + i64::from(segment.payload.len());
             if end > self.recv.next() as i64 {
                 //= https://www.rfc-editor.org/rfc/rfc9293#section-3.10.7.4
                 // Linux tcp_rcv_state_process: data that nobody will read resets the connection.
                 shared.counters.data_after_close += 1;
-                self.send_reset(now, shared);
+                shared.reset_in_reply(now, self.local, self.remote, &segment);
                 self.fail(now, shared, Failure::Aborted);
                 return;
             }
@@ -360,21 +399,23 @@ impl Connection {
         let bytes = segment.payload.len();
         if !self.take_buffers(shared, segments as u32, bytes) {
             shared.counters.pool_drops += 1;
+            shared.pool.on_refused();
             return;
         }
         self.traffic.data_segments_in += if bytes > 0 { segments } else { 0 };
         self.traffic.last_data_received = Some(now);
         let echo = segment.options.timestamps.map(|t| t.echo);
-        let (segment_bytes, push, fin) = (
-            if segment.gso_size > 0 {
-                u32::from(segment.gso_size)
-            } else {
-                bytes
-            },
-            segment.flags.contains(TcpFlags::PSH),
-            segment.flags.contains(TcpFlags::FIN),
-        );
-        let (start, payload) = self.cut_old(start, segment);
+        let segment_bytes = match segment.gso_size {
+            0 => bytes,
+            size => size.into(),
+        };
+        if !segment.flags.contains(TcpFlags::FIN) && start + i64::from(bytes) <= 1 {
+            // All of it lies before the first byte: a keepalive probe with a byte, for instance.
+            self.recv.force_ack();
+            return;
+        }
+        let push = segment.flags.contains(TcpFlags::PSH);
+        let (start, payload, fin) = cut_old(start, segment);
         let before = self.recv.next();
         let env = self.recv_env();
         let outcome = self.recv.handle_data(
@@ -407,19 +448,12 @@ impl Connection {
         self.report_buffers(shared);
     }
 
-    /// Drops what lies before the peer's first byte, which no offset can name.
-    fn cut_old(&self, start: i64, segment: Segment) -> (u64, crate::packet::Payload) {
-        let mut payload = segment.payload;
-        if start < 1 {
-            let old = (1 - start).min(payload.len().into()) as u32;
-            payload.advance(old);
-            return (1, payload);
-        }
-        (start as u64, payload)
-    }
-
     /// The peer's data is complete (RFC 9293 section 3.10.7.4, eighth step).
     fn on_fin(&mut self, now: Instant, shared: &mut Shared) {
+        if matches!(self.state, State::FinWait1(_)) {
+            // Linux tcp_fin: there is no answer of the application that could carry it.
+            self.recv.force_ack();
+        }
         self.enter(now, shared, self.state.on_fin());
         if self.is_orphan {
             return;
@@ -436,8 +470,13 @@ impl Connection {
             shared.counters.answers_suppressed += 1;
             return;
         }
-        if shared.may_answer(now) {
-            shared.counters.challenge_acks += 1;
+        // No limit of the host counts here: what one connection uses of it would tell an attacker
+        // who shares it with another one (CVE-2016-5696).
+        shared.counters.challenge_acks += 1;
+        if matches!(self.state, State::SynReceived(_)) {
+            // Where we are is where our SYN is.
+            self.send_syn_ack(now, shared);
+        } else {
             self.send_ack(now, shared);
             self.arm_timers(now, shared);
         }
@@ -457,19 +496,21 @@ impl Connection {
             self.challenge(now, shared);
             return;
         }
-        let env = self.recv_env();
-        let (start, payload) = self.cut_old(placed.start, placed.segment.clone());
-        let data = DataInput {
-            start,
-            segment_bytes: payload.len(),
-            payload,
-            push: false,
-            fin: placed.segment.flags.contains(TcpFlags::FIN),
-            ce: false,
-            timestamp_echo: None,
-            timestamp_rtt: None,
-        };
-        if placed.end <= self.recv.next() as i64 {
+        let (start, payload, fin) = cut_old(placed.start, placed.segment.clone());
+        let end = start + u64::from(payload.len()) + u64::from(fin);
+        if start < end && end <= self.recv.next() {
+            let env = self.recv_env();
+            let data = DataInput {
+                start,
+                segment_bytes: payload.len(),
+                payload,
+                push: false,
+                fin,
+                ce: false,
+                timestamp_echo: None,
+                timestamp_rtt: None,
+            };
+            // It reports the duplicate, and can take nothing of it.
             self.recv.handle_data(now, data, &env);
         }
         self.recv.force_ack();
@@ -487,6 +528,20 @@ impl Connection {
         }
         self.fail(now, shared, failure);
     }
+}
+
+/// Where the data of a segment begins, the data, and whether a FIN follows it; without what lies
+/// before the peer's first byte, which no offset can name.
+fn cut_old(start: i64, segment: Segment) -> (u64, Payload, bool) {
+    let fin = segment.flags.contains(TcpFlags::FIN);
+    let mut payload = segment.payload;
+    if start >= 1 {
+        return (start as u64, payload, fin);
+    }
+    let end = start + i64::from(payload.len());
+    let old = (1 - start).min(payload.len().into()) as u32;
+    payload.advance(old);
+    (1, payload, fin && end >= 1)
 }
 
 /// A drop in words, for the trace.

@@ -14,6 +14,7 @@ mod probe;
 mod record;
 mod sequence;
 mod state;
+mod tell;
 mod timer;
 mod timers;
 
@@ -29,17 +30,9 @@ use crate::mtu::MtuState;
 use crate::recovery::LossRecovery;
 use crate::recv::{Agreed, Env, Receiver};
 use crate::send::{SendMemoryEnv, Sender};
-pub(crate) use record::Flow;
 pub(crate) use sequence::{RecvSequence, SendSequence};
 pub(crate) use state::{State, SynReceived, SynSent};
 pub(crate) use timer::{Timer, TimerTable};
-
-/// Why something is not sent, and since when.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Held {
-    pub(crate) limit: Limit,
-    pub(crate) since: Instant,
-}
 
 /// Time that a connection spent waiting, by what it waited for (Linux `tcp_chrono`).
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,11 +79,14 @@ pub(crate) struct EcnState {
     pub(crate) send_cwr: bool,
 }
 
-/// Unanswered probes of both kinds.
+/// Probes of both kinds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Probes {
-    /// Zero-window probes in a row; also the exponent of their interval.
+    /// Unanswered zero-window probes in a row.
     pub(crate) window: u32,
+    /// Zero-window probes since the window was last open, answered or not: the exponent of their
+    /// interval.
+    pub(crate) backoff: u32,
     /// Keepalive probes in a row.
     pub(crate) keepalive: u32,
 }
@@ -132,7 +128,8 @@ pub(crate) struct Connection {
     ecn: EcnState,
     probes: Probes,
     traffic: Traffic,
-    held: Held,
+    /// Why nothing more is sent.
+    held: Limit,
     busy: Busy,
     /// Payload of a segment that the peer accepts (its MSS option).
     peer_mss: u32,
@@ -144,8 +141,16 @@ pub(crate) struct Connection {
     challenges: crate::host::RateLimit,
     /// When repeated timeouts without progress began.
     stalled_since: Option<Instant>,
+    /// The first segment of full size that is out, by its end, and the MTU that it shows to pass.
+    full_segment: Option<(u64, u16)>,
+    /// What a trace has heard last.
+    told: tell::Told,
     /// The application waits for room.
     pub(crate) wants_room: bool,
+    /// There is room in its own buffer, but the shared pool is empty.
+    pub(crate) waits_for_pool: bool,
+    /// The host knows that it waits for the pool.
+    pub(crate) is_pool_waiter: bool,
     /// The application has been told that there is something to read and has not read since.
     pub(crate) told_readable: bool,
     /// The listener that it came to.
@@ -164,6 +169,8 @@ pub(crate) struct Connection {
     pub(crate) local_queue_bytes: u32,
     /// It waits for the local queue to have room.
     pub(crate) is_blocked: bool,
+    /// The host knows that it waits for the local queue.
+    pub(crate) is_queue_waiter: bool,
     /// The deadline that the host's queue of timers knows.
     pub(crate) registered: Option<Instant>,
 }
@@ -220,10 +227,7 @@ impl Connection {
             ecn: EcnState::default(),
             probes: Probes::default(),
             traffic: Traffic::default(),
-            held: Held {
-                limit: Limit::Handshake,
-                since: now,
-            },
+            held: Limit::Handshake,
             busy: Busy {
                 counted_until: now,
                 ..Busy::default()
@@ -231,9 +235,13 @@ impl Connection {
             peer_mss: mss,
             last_ack_sent: 0,
             pace_at: Instant::ZERO,
-            challenges: crate::host::RateLimit::new(settings.acks.challenge_per_second),
+            challenges: crate::host::RateLimit::spaced(settings.acks.challenge_per_second),
             stalled_since: None,
+            full_segment: None,
+            told: tell::Told::default(),
             wants_room: false,
+            waits_for_pool: false,
+            is_pool_waiter: false,
             told_readable: false,
             parent: None,
             is_half_open: false,
@@ -243,6 +251,7 @@ impl Connection {
             soft_error: None,
             local_queue_bytes: 0,
             is_blocked: false,
+            is_queue_waiter: false,
             registered: None,
             settings: settings.clone(),
         }

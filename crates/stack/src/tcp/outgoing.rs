@@ -1,9 +1,9 @@
 //! Headers are written here, and it is decided what leaves: first what was lost, then what is new,
 //! then a bare acknowledgment where nothing else carried it.
 
-use base::settings::{Path, Push};
+use base::settings::Path;
 use base::tcp::{SackBlocks, TcpFlags};
-use base::{Instant, Limit, SeqNum};
+use base::{Instant, Limit, Rate, SeqNum};
 
 use super::{Connection, State, Timer};
 use crate::host::Shared;
@@ -21,6 +21,7 @@ enum Gate {
     Open,
     Pacing,
     Interface,
+    PeerWindow,
 }
 
 impl Connection {
@@ -39,23 +40,36 @@ impl Connection {
                 }
                 Gate::Pacing => Limit::Pacing,
                 Gate::Interface => Limit::Interface,
+                Gate::PeerWindow => Limit::PeerWindow,
             };
             self.is_blocked |= limit == Limit::Interface;
             self.hold(now, limit);
+            self.report_buffers(shared);
             self.offer_room(shared);
             if self.recv.ack_wanted() == AckWanted::Now {
                 self.send_ack(now, shared);
             }
+            self.tell_changes(now, shared);
         }
-        self.arm_timers(now, shared);
+        if !matches!(self.state, State::TimeWait | State::Closed) {
+            self.arm_timers(now, shared);
+        }
     }
 
     /// Repeats what is lost, as far as the window lets it go.
     fn send_lost(&mut self, now: Instant, shared: &mut Shared) -> Gate {
+        if self.recovery.lost() == 0 {
+            return Gate::Open;
+        }
         loop {
             let Some((start, end)) = self.recovery.poll_retransmit(self.retransmit_bytes()) else {
                 return Gate::Open;
             };
+            // A window that was taken back is kept to, but for the first byte, which asks for
+            // another (RFC 9293 section 3.8.6; Linux `tcp_retransmit_skb`).
+            if start >= self.window.end && start != self.recovery.una() {
+                return Gate::PeerWindow;
+            }
             let gate = self.gate(now, shared, true);
             if gate != Gate::Open {
                 return gate;
@@ -79,7 +93,7 @@ impl Connection {
             } else {
                 0
             },
-            push: self.settings.small_writes.push != Push::Never,
+            push: data_end > start && self.send.repeats_push(data_end),
             fin,
             urgent: None,
         };
@@ -94,22 +108,30 @@ impl Connection {
 
     /// Sends new data, and says why it stopped.
     fn send_new(&mut self, now: Instant, shared: &mut Shared) -> Limit {
+        if self.send.is_drained() {
+            return self.end_send(now, Limit::Application);
+        }
+        // What cannot change while segments leave is computed once.
+        let mut env = self.send_env(now);
         let limit = loop {
             let probe = self.mtu_probe_size(now);
+            env.allowance = self.recovery.allowance();
+            env.local_queue_bytes = self.local_queue_bytes;
             let env = match probe {
-                Some(mtu) => self.probe_env(now, mtu),
-                None => self.send_env(now),
+                Some(mtu) => &self.probe_env(&env, mtu),
+                None => &env,
             };
-            let outgoing = match self.send_next(now, shared, &env) {
-                Ok(outgoing) => outgoing,
-                Err(limit) => break limit,
-            };
-            if let Some(mtu) = probe {
-                self.mtu.on_probe_sent(mtu, outgoing.start, outgoing.end);
+            if let Err(limit) = self.send_next(now, shared, env, probe) {
+                break limit;
             }
         };
+        self.end_send(now, limit)
+    }
+
+    /// Tells recovery how a round of sending ended.
+    fn end_send(&mut self, now: Instant, limit: Limit) -> Limit {
         let is_window_limited = limit == Limit::Congestion;
-        if limit == Limit::Application {
+        if self.send.unsent_bytes() < self.mss().into() {
             self.recovery.mark_app_limited();
         }
         self.recovery
@@ -117,19 +139,26 @@ impl Connection {
         limit
     }
 
-    /// Sends the next segment or superpacket of new data, or says why it stays.
+    /// Sends the next segment or superpacket of new data, or says why it stays. `probe`: it tries
+    /// this MTU.
     fn send_next(
         &mut self,
         now: Instant,
         shared: &mut Shared,
         env: &SendEnv,
-    ) -> Result<Outgoing, Limit> {
+        probe: Option<u16>,
+    ) -> Result<(), Limit> {
         let outgoing = self.send.poll_segment(env).map_err(|hold| hold.limit)?;
         match self.gate(now, shared, false) {
             Gate::Open => {}
             Gate::Pacing => return Err(Limit::Pacing),
             Gate::Interface => return Err(Limit::Interface),
+            Gate::PeerWindow => return Err(Limit::PeerWindow),
         }
+        // Packets that were formed when data was written, or half the peer's window, may have made
+        // it too short for a probe.
+        let probe = probe.filter(|_| outgoing.end - outgoing.start >= env.sizes.mss.into());
+        self.note_full_segment(&outgoing, probe);
         self.send_data(now, shared, &outgoing, false);
         self.send.on_sent(now, &outgoing);
         let end = outgoing.end + u64::from(outgoing.fin);
@@ -139,7 +168,10 @@ impl Connection {
             outgoing.gso_size.into(),
             outgoing.fin,
         );
-        Ok(outgoing)
+        if let Some(mtu) = probe {
+            self.mtu.on_probe_sent(mtu, outgoing.start, outgoing.end);
+        }
+        Ok(())
     }
 
     /// Sends what leaves in the middle of a write.
@@ -150,7 +182,7 @@ impl Connection {
         };
         // What holds the rest is looked at again at the end of the write.
         let _ = match pause {
-            Pause::One => self.send_next(now, shared, &env).err(),
+            Pause::One => self.send_next(now, shared, &env, None).err(),
             Pause::All => Some(self.send_new(now, shared)),
         };
     }
@@ -171,9 +203,23 @@ impl Connection {
         }
     }
 
-    /// Whether pacing and the local queue let another packet go.
+    /// Notes a segment of full size: its acknowledgment shows that packets of this size pass.
+    fn note_full_segment(&mut self, outgoing: &Outgoing, probe: Option<u16>) {
+        let mss = u64::from(self.mss());
+        if probe.is_none() && self.full_segment.is_none() && outgoing.end - outgoing.start >= mss {
+            self.full_segment = Some((outgoing.start + mss, self.mtu.mtu()));
+        }
+    }
+
+    /// Whether pacing and the local queue let another packet go. The sending half has asked for new
+    /// data whether the connection's share of the local queue is used up.
     fn gate(&mut self, now: Instant, shared: &Shared, is_retransmission: bool) -> Gate {
-        if !self.local_queue_has_room(shared, is_retransmission) {
+        let has_room = if is_retransmission {
+            self.local_queue_takes_retransmission(shared)
+        } else {
+            self.local_queue_bytes == 0 || shared.has_room()
+        };
+        if !has_room {
             self.is_blocked = true;
             return Gate::Interface;
         }
@@ -183,7 +229,8 @@ impl Connection {
     }
 
     /// Linux `tcp_small_queue_check` (rule 6.7): about a millisecond of data may wait locally.
-    fn local_queue_has_room(&self, shared: &Shared, is_retransmission: bool) -> bool {
+    /// Twice as much where data leaves again.
+    fn local_queue_takes_retransmission(&self, shared: &Shared) -> bool {
         if self.local_queue_bytes == 0 {
             return true;
         }
@@ -196,10 +243,7 @@ impl Connection {
         if !self.recovery.is_paced() {
             limit = limit.min(self.settings.path.local_queue_max.into());
         }
-        if is_retransmission {
-            limit *= 2;
-        }
-        u64::from(self.local_queue_bytes) < limit
+        u64::from(self.local_queue_bytes) < 2 * limit
     }
 
     /// Segments of one burst (rule 6.5).
@@ -265,9 +309,8 @@ impl Connection {
     }
 
     /// One segment that fills a packet of `mtu` bytes.
-    fn probe_env(&self, now: Instant, mtu: u16) -> SendEnv {
+    fn probe_env(&self, env: &SendEnv, mtu: u16) -> SendEnv {
         let larger = u32::from(mtu.saturating_sub(self.mtu.mtu()));
-        let env = self.send_env(now);
         SendEnv {
             sizes: SegmentSizes {
                 mss: env.sizes.mss + larger,
@@ -275,12 +318,15 @@ impl Connection {
                 ..env.sizes
             },
             burst_segments: 1,
-            ..env
+            ..*env
         }
     }
 
     /// SACK blocks reduce the room of data segments (rule 10.1).
     fn sack_option_bytes(&self) -> u32 {
+        if !self.recv.has_sack_blocks() {
+            return 0;
+        }
         let blocks = self.recv.sack_blocks(self.sack_blocks_max()).len() as u32;
         if blocks == 0 { 0 } else { 4 + 8 * blocks }
     }
@@ -344,11 +390,14 @@ impl Connection {
     /// Notes that so many bytes leave, and returns when they are to leave (Linux
     /// `tcp_update_skb_after_send`: time that was not used counts up to half a packet).
     fn pace(&mut self, now: Instant, bytes: u32) -> Instant {
-        if !self.recovery.is_paced() || self.traffic.data_segments_out <= UNPACED_SEGMENTS {
+        let rate = self.recovery.pacing_rate();
+        let is_first = self.traffic.data_segments_out <= UNPACED_SEGMENTS;
+        // Without any rate there is nothing to pace by.
+        if !self.recovery.is_paced() || is_first || rate == Rate::default() {
             self.pace_at = self.pace_at.max(now);
             return Instant::ZERO;
         }
-        let (mut time, _) = self.recovery.pacing_rate().serialize(bytes.into(), 0);
+        let (mut time, _) = rate.serialize(bytes.into(), 0);
         let leaves = self.pace_at.max(now);
         let unused = now.since(self.pace_at);
         time -= unused.min(time / 2);
@@ -362,8 +411,9 @@ impl Connection {
         self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
     }
 
-    /// Sends an empty segment with a number that the peer has seen, which it must answer: zero-window
-    /// and keepalive probes (RFC 9293 section 3.8.4; Linux `tcp_xmit_probe_skb`).
+    /// Sends an empty segment with a number that the peer has seen, which it must answer: probes of
+    /// a zero window and of an idle connection (RFC 9293 section 3.8.4; Linux
+    /// `tcp_xmit_probe_skb`).
     pub(super) fn send_probe(&mut self, now: Instant, shared: &mut Shared) {
         let una = self.recovery.una();
         let mut segment = self.segment(now, una, TcpFlags::ACK);
@@ -374,7 +424,8 @@ impl Connection {
     /// Resets the connection (RFC 9293 section 3.10.5).
     pub(super) fn send_reset(&mut self, now: Instant, shared: &mut Shared) {
         shared.counters.resets_sent += 1;
-        let segment = self.segment(now, self.recovery.next(), TcpFlags::RST | TcpFlags::ACK);
+        let (_, next) = self.sent_range();
+        let segment = self.segment(now, next, TcpFlags::RST | TcpFlags::ACK);
         self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
     }
 
@@ -385,14 +436,7 @@ impl Connection {
         }
         let scale = self.recv_scale();
         let window = (self.recv.offer_window(now) >> scale).min(u32::from(u16::MAX)) as u16;
-        let blocks = self.recv.sack_blocks(self.sack_blocks_max());
-        let sack = (!blocks.is_empty()).then(|| {
-            let numbers: smallvec::SmallVec<[(SeqNum, SeqNum); 4]> = blocks
-                .iter()
-                .map(|&(start, end)| (self.irs.number(start), self.irs.number(end)))
-                .collect();
-            SackBlocks::new(&numbers)
-        });
+        let sack = self.sack_option();
         Segment {
             source_port: self.local.port(),
             destination_port: self.remote.port(),
@@ -410,6 +454,19 @@ impl Connection {
             },
             ..Segment::default()
         }
+    }
+
+    /// What lies behind a gap, or came twice.
+    fn sack_option(&self) -> Option<SackBlocks> {
+        if !self.recv.has_sack_blocks() {
+            return None;
+        }
+        let blocks = self.recv.sack_blocks(self.sack_blocks_max());
+        let numbers: smallvec::SmallVec<[(SeqNum, SeqNum); 4]> = blocks
+            .iter()
+            .map(|&(start, end)| (self.irs.number(start), self.irs.number(end)))
+            .collect();
+        (!numbers.is_empty()).then(|| SackBlocks::new(&numbers))
     }
 
     /// Shift of the windows that we offer.
@@ -464,13 +521,14 @@ impl Connection {
             AckWanted::No | AckWanted::Now => None,
         };
         self.timers.set(Timer::Ack, ack_at);
-        let pacing = self.held.limit == Limit::Pacing;
+        let pacing = self.held == Limit::Pacing;
         self.timers.set(
             Timer::Pacing,
             pacing.then(|| self.pace_at - shared.system.pacing_horizon),
         );
         self.timers.set(Timer::Mtu, self.mtu.next_search());
         self.arm_probe(now, shared);
+        self.arm_user(shared);
     }
 }
 

@@ -19,9 +19,13 @@ impl Connection {
         let is_silent = self.recovery.packets_out() == 0;
         if !is_silent || self.send.unsent_bytes() == 0 && !self.send.has_fin() {
             self.timers.stop(Timer::Probe);
+            self.probes.backoff = 0;
             return;
         }
-        let due = match self.held.limit {
+        if self.held != Limit::PeerWindow {
+            self.probes.backoff = 0;
+        }
+        let due = match self.held {
             Limit::PeerWindow => self.timers.due(Timer::Probe).or_else(|| {
                 let interval = self.probe_interval();
                 Some(shared.tick.expiry(now, interval))
@@ -38,24 +42,24 @@ impl Connection {
     /// section 3.8.6.1).
     fn probe_interval(&self) -> Duration {
         let first = self.recovery.rtt().rto().max(PROBE_INTERVAL_MIN);
-        let doubled = first.saturating_mul(1 << self.probes.window.min(16));
+        let doubled = first.saturating_mul(1 << self.probes.backoff.min(16));
         doubled.min(PROBE_INTERVAL_MAX)
     }
 
     /// The probe timer fired.
     pub(super) fn on_probe_timeout(&mut self, now: Instant, shared: &mut Shared) {
-        if self.held.limit != Limit::PeerWindow {
+        if self.held != Limit::PeerWindow {
             self.send.release_held();
             self.output(now, shared);
             return;
         }
-        if self.is_orphan && self.probes.window >= self.settings.life.retries {
-            // Nobody is left who could decide to wait longer.
-            self.fail(now, shared, Failure::TimedOut);
+        if self.gives_up_probing(now) {
+            self.give_up(now, shared);
             return;
         }
         shared.counters.window_probes += 1;
         self.probes.window += 1;
+        self.probes.backoff += 1;
         if self.window.end > self.recovery.next() {
             // Less than a segment fits: silly-window avoidance has waited long enough (RFC 9293
             // section 3.8.6.2.1).
@@ -64,6 +68,20 @@ impl Connection {
             self.send_probe(now, shared);
         }
         self.arm_timers(now, shared);
+    }
+
+    /// A peer that answers may keep its window shut for as long as the application waits (RFC 9293
+    /// section 3.8.6.1). One that does not answer is gone; and where the application has let go,
+    /// nobody is left who could decide to wait longer (Linux `tcp_probe_timer`).
+    fn gives_up_probing(&mut self, now: Instant) -> bool {
+        let life = &self.settings.life;
+        let since = *self.stalled_since.get_or_insert(now);
+        let is_too_long = life
+            .user_timeout
+            .is_some_and(|timeout| now.since(since) >= timeout);
+        is_too_long
+            || self.probes.window >= life.retries
+            || self.is_orphan && self.probes.backoff >= life.retries
     }
 
     /// Starts or stops the keepalive timer after traffic or a change of settings.

@@ -1,7 +1,5 @@
 //! What a connection tells of itself: the flow record, and why it waits.
 
-use core::time::Duration;
-
 use base::settings::Nagle;
 use base::{CongestionState, FlowKey, FlowSample, Instant, Limit, Rate, Source};
 
@@ -33,9 +31,10 @@ impl Connection {
                 until: self.timers.due(Timer::Handshake),
             };
         }
-        let limit = match self.held.limit {
+        let limit = match self.held {
             Limit::Congestion if self.is_recovering() => Limit::Recovery,
             Limit::Application if self.recovery.lost() > 0 => Limit::Recovery,
+            Limit::Application | Limit::SendBuffer if self.waits_for_pool => Limit::BufferPool,
             Limit::Application if self.wants_room => Limit::SendBuffer,
             limit => limit,
         };
@@ -153,10 +152,5 @@ impl Connection {
             limit: Some(self.wait().limit),
             ..FlowSample::empty(now, self.flow().key)
         }
-    }
-
-    /// Since when it waits for what it waits for now.
-    pub(crate) fn waited(&self, now: Instant) -> Duration {
-        now.since(self.held.since)
     }
 }

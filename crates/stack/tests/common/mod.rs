@@ -24,7 +24,11 @@ pub(crate) struct Pair {
     pub(crate) reverse: Link<Packet>,
     /// What passed, where somebody listens.
     pub(crate) log: Option<String>,
+    /// Sees every packet before its link does.
+    pub(crate) watch: Option<Watch>,
 }
+
+pub(crate) type Watch = Box<dyn FnMut(Side, &Packet)>;
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +68,7 @@ impl Pair {
             forward: Link::new(spec.clone(), seed + 2).expect("a valid link"),
             reverse: Link::new(spec.clone(), seed + 3).expect("a valid link"),
             log: None,
+            watch: None,
         }
     }
 
@@ -107,13 +112,7 @@ impl Pair {
     /// ever happen again.
     pub(crate) fn step(&mut self) -> bool {
         self.transmit();
-        let deadlines = [
-            self.client.poll_timeout(),
-            self.server.poll_timeout(),
-            self.forward.poll_timeout(),
-            self.reverse.poll_timeout(),
-        ];
-        let Some(next) = deadlines.into_iter().flatten().min() else {
+        let Some(next) = self.next_deadline() else {
             return false;
         };
         self.now = self.now.max(next);
@@ -131,6 +130,17 @@ impl Pair {
         true
     }
 
+    /// When something happens next.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        let deadlines = [
+            self.client.poll_timeout(),
+            self.server.poll_timeout(),
+            self.forward.poll_timeout(),
+            self.reverse.poll_timeout(),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
     /// Puts everything that the hosts send on the links.
     pub(crate) fn transmit(&mut self) {
         while let Some(packet) = self.client.poll_transmit(self.now) {
@@ -144,6 +154,9 @@ impl Pair {
     }
 
     fn note(&mut self, side: Side, packet: &Packet) {
+        if let Some(watch) = &mut self.watch {
+            watch(side, packet);
+        }
         let Some(log) = &mut self.log else { return };
         let Some(segment) = packet.segment() else {
             return;

@@ -1,0 +1,201 @@
+//! A `NetBurner` and its shared pool of buffers (seed: `NetBurner`, NB7 to NB9, N6).
+
+#[expect(dead_code, reason = "other tests use the rest")]
+mod hand;
+
+use base::Limit;
+use hand::{ACK, Bench, FIN, Peer, millis, secs, with_mss};
+use stack::profile;
+use stack::{Event, PoolSize, SocketId, WriteError};
+
+/// A host with so few buffers that a few connections use them up.
+fn host(buffers: u32) -> (Bench, SocketId) {
+    let mut profile = profile::netburner();
+    let size = profile.system.pool.expect("it has a pool");
+    profile.system.pool = Some(PoolSize {
+        buffers,
+        reserved: 0,
+        ..size
+    });
+    let mut bench = Bench::new(&profile);
+    let listener = bench.listen(&profile);
+    (bench, listener)
+}
+
+fn open(bench: &mut Bench, listener: SocketId, port: u16) -> (Peer, SocketId) {
+    let mut peer = Peer::new(port);
+    let id = peer.open(bench, listener, with_mss(1460));
+    (peer, id)
+}
+
+/// Writes until nothing more is taken; returns how much was.
+fn fill(bench: &mut Bench, id: SocketId) -> usize {
+    let mut taken = 0;
+    loop {
+        match bench.host.write(bench.now, id, &[5; 1460]) {
+            Ok(bytes) => taken += bytes,
+            Err(WriteError::Full) => return taken,
+            Err(error) => panic!("{error}"),
+        }
+        assert!(taken < 1 << 20, "a write without end");
+    }
+}
+
+#[test]
+fn hung_peers_use_up_the_pool_and_give_it_back() {
+    let (mut bench, listener) = host(32);
+    // Peers that never acknowledge anything.
+    let mut hung = Vec::new();
+    for port in 4000.. {
+        let (peer, id) = open(&mut bench, listener, port);
+        let taken = fill(&mut bench, id);
+        bench.drain();
+        if taken == 0 {
+            bench.host.abort(bench.now, id);
+            bench.drain();
+            break;
+        }
+        hung.push((peer, id));
+    }
+    assert!(
+        hung.len() >= 3,
+        "one alone does not use it up: {}",
+        hung.len()
+    );
+    let pool = bench.host.pool();
+    assert_eq!((pool.free, pool.low_watermark), (0, 0));
+    assert!(pool.refused > 0);
+    let held: u32 = pool
+        .by_owner
+        .iter()
+        .map(|(_, received, sent)| received + sent)
+        .sum();
+    assert_eq!(held, 32);
+    // Nobody else may write, and is told why; segments that come in are dropped.
+    let (mut live, id) = open(&mut bench, listener, 6000);
+    assert_eq!(bench.host.write(bench.now, id, b"x"), Err(WriteError::Full));
+    assert_eq!(
+        bench.host.limit(bench.now, id).unwrap().limit,
+        Limit::BufferPool
+    );
+    let refused = bench.host.pool().refused;
+    bench.send(live.segment(ACK, b"request"));
+    assert_eq!(bench.host.counters().pool_drops, 1);
+    assert_eq!(bench.host.pool().refused, refused + 1);
+    let _ = bench.events(id);
+    // One of the hung ones answers: its buffers are free with its ACK, and whoever waits hears it.
+    let (mut first, first_id) = hung.remove(0);
+    first.ack += 5 * 1460;
+    bench.send(first.segment(ACK, b""));
+    assert!(bench.host.pool().free > 0);
+    assert!(bench.events(id).contains(&Event::Writable));
+    assert_eq!(bench.host.write(bench.now, id, b"x"), Ok(1));
+    let sent = bench.drain();
+    live.take(&sent);
+    bench.send(live.segment(ACK, b"request"));
+    assert_eq!(bench.read(id), b"request");
+    // The hung ones are given up, and everything is free again once all have let go.
+    bench.pass(secs(4 * 3600));
+    for (_, id) in &hung {
+        assert!(matches!(
+            bench.host.write(bench.now, *id, b"x"),
+            Err(WriteError::Failed(_))
+        ));
+    }
+    let pool = bench.host.pool();
+    assert!(
+        pool.by_owner
+            .iter()
+            .all(|(owner, _, _)| *owner == id || *owner == first_id),
+        "{pool:?}"
+    );
+    for (_, id) in hung {
+        bench.host.close(bench.now, id);
+    }
+    bench.host.abort(bench.now, id);
+    bench.host.abort(bench.now, first_id);
+    assert_eq!(
+        (bench.host.pool().free, bench.host.pool().by_owner),
+        (32, vec![])
+    );
+}
+
+#[test]
+fn every_waiting_writer_is_woken() {
+    let (mut bench, listener) = host(16);
+    let (mut hog, hog_id) = open(&mut bench, listener, 4000);
+    let (_second, second_id) = open(&mut bench, listener, 4001);
+    let (_third, third_id) = open(&mut bench, listener, 4002);
+    let taken = [hog_id, second_id, third_id].map(|id| fill(&mut bench, id));
+    let sent = bench.drain();
+    assert!(taken[0] > 0 && bench.host.pool().free == 0, "{taken:?}");
+    let waiting: Vec<(Peer, SocketId)> = (0..6)
+        .map(|index| open(&mut bench, listener, 5000 + index))
+        .collect();
+    for (_, id) in &waiting {
+        assert_eq!(
+            bench.host.write(bench.now, *id, b"x"),
+            Err(WriteError::Full)
+        );
+        // Asking again does not queue twice.
+        assert_eq!(
+            bench.host.write(bench.now, *id, b"x"),
+            Err(WriteError::Full)
+        );
+    }
+    while bench.host.poll_event().is_some() {}
+    for segment in sent
+        .iter()
+        .filter(|segment| segment.destination_port == 4000)
+    {
+        hog.take(std::slice::from_ref(segment));
+    }
+    let mut woken = Vec::new();
+    for _ in 0..20 {
+        let sent = bench.send(hog.segment(ACK, b""));
+        let sent: Vec<_> = sent
+            .into_iter()
+            .filter(|sent| sent.destination_port == 4000)
+            .collect();
+        hog.take(&sent);
+        while let Some((id, event)) = bench.host.poll_event() {
+            if event == Event::Writable && id != hog_id {
+                woken.push(id);
+            }
+        }
+        bench.pass(millis(300));
+    }
+    for (_, id) in &waiting {
+        assert_eq!(
+            woken.iter().filter(|woken| *woken == id).count(),
+            1,
+            "{woken:?}"
+        );
+    }
+    assert!(bench.host.pool().free > 0);
+}
+
+/// Neither unread data nor data behind a gap is kept for whoever is gone.
+#[test]
+fn received_data_holds_buffers_until_it_is_read() {
+    let (mut bench, listener) = host(16);
+    let (mut peer, id) = open(&mut bench, listener, 4000);
+    bench.send(peer.segment(ACK, &[1; 1000]));
+    peer.seq += 1000;
+    bench.send(peer.at(1000, ACK | FIN, &[1; 1000]));
+    assert_eq!(bench.host.pool().by_owner, [(id, 2, 0)]);
+    assert_eq!(bench.read(id).len(), 1000);
+    assert_eq!(bench.host.pool().by_owner, [(id, 1, 0)]);
+    bench.send(peer.segment(ACK, &[1; 1000]));
+    assert_eq!(bench.read(id).len(), 2000);
+    bench.host.close(bench.now, id);
+    let sent = bench.drain();
+    peer.take(&sent);
+    peer.seq += 2001;
+    bench.send(peer.segment(ACK, b""));
+    bench.pass(secs(300));
+    assert_eq!(
+        (bench.host.pool().free, bench.host.sockets().count()),
+        (16, 1)
+    );
+}

@@ -1,0 +1,602 @@
+//! Any path, any two stacks, any settings, any sizes of writes and reads: every byte arrives once
+//! and in order, windows keep their word and buffers their size.
+//!
+//! `SIM_RUNS=1000` runs more cases, `SIM_SEED=17` one of them.
+
+#[expect(dead_code, reason = "whole transfers use the rest")]
+mod common;
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use base::settings::{
+    AckEvery, Completion, CongestionName, Detection, HyStart, MtuProbing, Nagle, Push, RtoRule,
+    SocketSettings, Validation,
+};
+use base::tcp::TcpFlags;
+use base::{Fraction, Instant, Limit, QueueLimit, Rate, Rng, SeqNum};
+use common::{PORT, Pair, Side, server_ip, slice, verify};
+use link::{LinkSpec, Loss, Reorder};
+use stack::profile::{PROFILES, Profile};
+use stack::{Event, Packet, ReadError, SocketId, WriteError, WriteFlags};
+
+/// So much virtual time must do for every transfer.
+const TIME_MAX: Duration = Duration::from_secs(1800);
+
+/// A transfer that is not done by then must have moved lately.
+const STANDSTILL_MAX: Duration = Duration::from_secs(400);
+
+/// Longest time between two calls of an application that has something to do.
+const SLOWNESS: Duration = Duration::from_millis(100);
+
+#[test]
+fn every_byte_arrives_whatever_the_path_and_the_settings() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let seeds = match number("SIM_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("SIM_RUNS").unwrap_or(64),
+    };
+    for seed in seeds {
+        let _replay = Replay(seed);
+        Case::new(seed).run();
+    }
+}
+
+/// Tells how a case that failed is run again.
+struct Replay(u64);
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("run it again with SIM_SEED={}", self.0);
+        }
+    }
+}
+
+/// Everything that is drawn for one case.
+struct Case {
+    seed: u64,
+    rng: Rng,
+    client: Profile,
+    server: Profile,
+    spec: LinkSpec,
+    from: Side,
+    total: u64,
+    write_size: usize,
+    read_size: usize,
+}
+
+impl Case {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng::new(seed, "property");
+        let client = any_profile(&mut rng);
+        let server = any_profile(&mut rng);
+        let spec = any_path(&mut rng);
+        let rate = spec.rate.map_or(1 << 30, Rate::bits_per_second);
+        let from = if rng.below(2) == 0 {
+            Side::Client
+        } else {
+            Side::Server
+        };
+        let write_size = 1 + any_size(&mut rng, 16) as usize;
+        let read_size = 1 + any_size(&mut rng, 20) as usize;
+        // About a minute at most, and not too many calls.
+        let most = (rate / 8 * 20).min(1_500_000).min(write_size as u64 * 4000);
+        let total = 1 + rng.below(most);
+        Self {
+            seed,
+            rng,
+            client,
+            server,
+            spec,
+            from,
+            total,
+            write_size,
+            read_size,
+        }
+    }
+
+    fn run(&mut self) {
+        let mut pair = Pair::new(&self.client, &self.server, &self.spec, self.seed);
+        let edges = Rc::new(RefCell::new(Edges::default()));
+        let watched = Rc::clone(&edges);
+        pair.watch = Some(Box::new(move |side, packet| {
+            watched.borrow_mut().see(side, packet);
+        }));
+        let (client, server) = self.connect(&mut pair);
+        let (sender, receiver) = match self.from {
+            Side::Client => (client, server),
+            Side::Server => (server, client),
+        };
+        let mut ends = Ends {
+            sender,
+            receiver,
+            written: 0,
+            read: 0,
+            read_at: pair.now,
+            may_write: true,
+            may_read: true,
+            is_finished: false,
+        };
+        let end = pair.now + TIME_MAX;
+        while !self.act(&mut pair, &mut ends) {
+            // Applications that are slow are not slow by hours.
+            let is_near = pair
+                .next_deadline()
+                .is_some_and(|next| next < pair.now + SLOWNESS);
+            let is_busy = ends.may_read || ends.may_write;
+            let moves = (is_near || !is_busy) && pair.step();
+            let largest = edges.borrow().largest;
+            self.check_memory(&mut pair, &ends, largest);
+            if (moves || ends.may_read || ends.may_write) && pair.now < end {
+                continue;
+            }
+            let now = pair.now;
+            let limit = pair.host(self.from).limit(now, sender);
+            let is_known = limit.is_some_and(|wait| wait.limit != Limit::Application);
+            if is_known && now.since(ends.read_at) < STANDSTILL_MAX {
+                // Without congestion control every burst overruns a short queue: it moves, slowly.
+                return;
+            }
+            panic!(
+                "{} of {} bytes arrived, {} written ({} {}): {limit:?}\n{}",
+                ends.read,
+                self.total,
+                ends.written,
+                ends.may_write,
+                ends.may_read,
+                self.describe()
+            );
+        }
+        let retracted = edges.borrow().retracted;
+        self.check_end(&mut pair, &ends, retracted);
+    }
+
+    /// A handshake may fail on a bad path; whoever wants the connection tries again.
+    fn connect(&self, pair: &mut Pair) -> (SocketId, SocketId) {
+        let listener = pair.listen(&self.server);
+        for _ in 0..20 {
+            let remote = SocketAddr::new(server_ip(), PORT);
+            let settings = self.client.settings.clone();
+            let id = pair
+                .client
+                .connect(pair.now, remote, settings)
+                .expect("ports are free");
+            for _ in 0..10_000 {
+                if let Some(accepted) = pair.server.accept(pair.now, listener)
+                    && pair.server.remote_addr(accepted) == pair.client.local_addr(id)
+                {
+                    return (id, accepted);
+                }
+                if !pair.step() {
+                    break;
+                }
+            }
+            pair.client.close(pair.now, id);
+        }
+        panic!("no handshake succeeds\n{}", self.describe());
+    }
+
+    /// Applications that do nothing before an event says that they may. True when all is read.
+    fn act(&mut self, pair: &mut Pair, ends: &mut Ends) -> bool {
+        let now = pair.now;
+        for side in [Side::Client, Side::Server] {
+            for (id, event) in common::events(pair.host(side)) {
+                match event {
+                    Event::Writable if id == ends.sender => ends.may_write = true,
+                    Event::Readable if id == ends.receiver => ends.may_read = true,
+                    Event::Failed(failure) => {
+                        panic!(
+                            "{failure} after {} of {} bytes\n{}",
+                            ends.read,
+                            self.total,
+                            self.describe()
+                        )
+                    }
+                    _ => {}
+                }
+            }
+        }
+        for _ in 0..1 + self.rng.below(20) {
+            if !ends.may_write || ends.written == self.total {
+                break;
+            }
+            let left = (self.total - ends.written) as usize;
+            let bytes = (1 + self.rng.below(self.write_size as u64) as usize).min(left);
+            let chunk = slice(ends.written, bytes);
+            let bytes = chunk.len();
+            let host = pair.host(self.from);
+            match host.write_chunk(now, ends.sender, chunk, WriteFlags::default()) {
+                Ok(taken) => {
+                    ends.written += taken as u64;
+                    ends.may_write = taken == bytes;
+                }
+                Err(WriteError::Full) => ends.may_write = false,
+                // The handshake ends at the other side first.
+                Err(WriteError::NotConnected) => break,
+                Err(error) => panic!("write: {error}"),
+            }
+        }
+        if ends.written == self.total && !ends.is_finished {
+            ends.is_finished = true;
+            ends.may_write = false;
+            pair.host(self.from).shutdown(now, ends.sender);
+        }
+        let reader = other(self.from);
+        for _ in 0..1 + self.rng.below(4) {
+            if !ends.may_read {
+                break;
+            }
+            match pair
+                .host(reader)
+                .read_chunks(now, ends.receiver, self.read_size)
+            {
+                Ok(payload) if payload.is_empty() => return true,
+                Ok(payload) => {
+                    verify(ends.read, &payload);
+                    ends.read += u64::from(payload.len());
+                    ends.read_at = now;
+                }
+                Err(ReadError::Empty) => ends.may_read = false,
+                Err(error) => panic!("read: {error}"),
+            }
+        }
+        false
+    }
+
+    fn check_memory(&self, pair: &mut Pair, ends: &Ends, largest: u32) {
+        let now = pair.now;
+        // What one packet is charged at most: payload, as much again, and a page for each segment.
+        let packet = largest.saturating_mul(4) + 8192;
+        let receiver = pair
+            .host(other(self.from))
+            .sample(now, ends.receiver)
+            .expect("it is there");
+        let (used, size) = (
+            receiver.rmem_bytes.expect("a connection knows it"),
+            receiver.rcvbuf_bytes.expect("a connection knows it"),
+        );
+        assert!(
+            used <= size.saturating_add(2 * packet),
+            "rmem {used} of {size}\n{}",
+            self.describe()
+        );
+        let sender = pair
+            .host(self.from)
+            .sample(now, ends.sender)
+            .expect("it is there");
+        let (used, size) = (
+            sender.wmem_queued_bytes.expect("a connection knows it"),
+            sender.sndbuf_bytes.expect("a connection knows it"),
+        );
+        let settings = &pair
+            .host(self.from)
+            .settings(ends.sender)
+            .expect("it is there")
+            .send;
+        let nagle_is_off = sender.nodelay == Some(true);
+        let is_bounded = match settings.completion {
+            Completion::Bsd => true,
+            // Behind Nagle's algorithm Linux lets a writer go on (vector B16).
+            Completion::Linux => nagle_is_off,
+            Completion::Winsock => false,
+        };
+        let bound = size
+            .saturating_add(65_536 + 4096)
+            .saturating_add(self.write_size as u32);
+        assert!(
+            !is_bounded || used <= bound,
+            "wmem {used} of {size}\n{}",
+            self.describe()
+        );
+    }
+
+    fn check_end(&self, pair: &mut Pair, ends: &Ends, retracted: u64) {
+        assert_eq!(ends.read, self.total);
+        let now = pair.now;
+        let receiver = pair
+            .host(other(self.from))
+            .sample(now, ends.receiver)
+            .expect("a connection knows it");
+        assert_eq!(receiver.bytes_received, Some(self.total));
+        assert_eq!(
+            (receiver.unread_bytes, receiver.rmem_bytes),
+            (Some(0), Some(0))
+        );
+        let has_dropped = receiver.socket_drops > Some(0);
+        assert!(
+            has_dropped || retracted == 0,
+            "{} offers taken back\n{}",
+            retracted,
+            self.describe()
+        );
+        // The other side closes too, and everything ends by itself.
+        let now = pair.now;
+        pair.host(other(self.from)).close(now, ends.receiver);
+        let sender = ends.sender;
+        let from = self.from;
+        pair.run(TIME_MAX, |pair| {
+            let now = pair.now;
+            let sample = pair
+                .host(from)
+                .sample(now, sender)
+                .expect("a connection knows it");
+            sample.state == Some(base::TcpState::Closed)
+        });
+        let now = pair.now;
+        assert_eq!(
+            pair.host(from).unacked_bytes(sender),
+            0,
+            "{}",
+            self.describe()
+        );
+        let acked = pair
+            .host(from)
+            .sample(now, sender)
+            .expect("a connection knows it")
+            .bytes_acked;
+        assert_eq!(acked, Some(self.total), "{}", self.describe());
+        pair.host(from).close(now, sender);
+        while pair.step() {
+            assert!(
+                pair.now < now + TIME_MAX,
+                "something never ends\n{}",
+                self.describe()
+            );
+        }
+        for side in [Side::Client, Side::Server] {
+            let host = pair.host(side);
+            let pool = host.pool();
+            assert_eq!(pool.by_owner, [], "{}", self.describe());
+            assert!(host.sockets().count() <= 1, "{}", self.describe());
+            assert_eq!((host.poll_timeout(), host.local_queue_bytes()), (None, 0));
+        }
+    }
+
+    fn describe(&self) -> String {
+        format!(
+            "{} bytes, {:?} sends, writes {}, reads {}\nclient {}: {:?}\nserver {}: {:?}\n{:?}",
+            self.total,
+            self.from,
+            self.write_size,
+            self.read_size,
+            self.client.name,
+            self.client.settings,
+            self.server.name,
+            self.server.settings,
+            self.spec
+        )
+    }
+}
+
+/// Both applications.
+struct Ends {
+    sender: SocketId,
+    receiver: SocketId,
+    written: u64,
+    read: u64,
+    read_at: Instant,
+    may_write: bool,
+    may_read: bool,
+    is_finished: bool,
+}
+
+/// The right edges that were offered, as packets show them.
+#[derive(Default)]
+struct Edges {
+    /// Shift of each side's windows, from its SYN.
+    scales: [Option<u8>; 2],
+    edges: [Option<SeqNum>; 2],
+    retracted: u64,
+    /// Bytes of the largest packet.
+    largest: u32,
+}
+
+impl Edges {
+    fn see(&mut self, side: Side, packet: &Packet) {
+        let Some(segment) = packet.segment() else {
+            return;
+        };
+        let side = usize::from(side == Side::Server);
+        self.largest = self
+            .largest
+            .max(segment.payload.len() + 1024 * segment.segments());
+        if segment.flags.contains(TcpFlags::RST) {
+            return;
+        }
+        if segment.flags.contains(TcpFlags::SYN) {
+            self.scales[side] = segment.options.window_scale;
+            self.edges[side] = None;
+            if !segment.flags.contains(TcpFlags::ACK) {
+                return;
+            }
+        }
+        let shift = match (self.scales, segment.flags.contains(TcpFlags::SYN)) {
+            ([Some(client), Some(server)], false) => [client, server][side],
+            _ => 0,
+        };
+        let edge = segment.ack + (u32::from(segment.window) << shift);
+        match self.edges[side] {
+            Some(before) if before.after(edge) => self.retracted += 1,
+            _ => self.edges[side] = Some(edge),
+        }
+    }
+}
+
+const fn other(side: Side) -> Side {
+    match side {
+        Side::Client => Side::Server,
+        Side::Server => Side::Client,
+    }
+}
+
+/// Evenly by orders of magnitude, below 2^`bits`.
+fn any_size(rng: &mut Rng, bits: u64) -> u64 {
+    let bits = rng.below(bits + 1);
+    rng.below(1 << bits)
+}
+
+fn any_path(rng: &mut Rng) -> LinkSpec {
+    let share = |rng: &mut Rng, most: u64| Fraction::from_parts(rng.below(most) as u32);
+    let delay = Duration::from_micros(any_size(rng, 18));
+    LinkSpec {
+        rate: (rng.below(8) > 0).then(|| Rate::from_bits_per_second(64_000 + any_size(rng, 30))),
+        delay,
+        jitter: if rng.below(4) == 0 {
+            delay / 4
+        } else {
+            Duration::ZERO
+        },
+        loss: match rng.below(3) {
+            0 => Loss::Never,
+            1 => Loss::Random(share(rng, 50_000_000)),
+            _ => Loss::GilbertElliott {
+                good_to_bad: share(rng, 20_000_000),
+                bad_to_good: Fraction::from_parts(300_000_000),
+                loss_good: Fraction::ZERO,
+                loss_bad: share(rng, 800_000_000),
+            },
+        },
+        reorder: (rng.below(3) == 0).then(|| Reorder {
+            share: share(rng, 100_000_000),
+            hold: Duration::from_micros(1 + any_size(rng, 17)),
+        }),
+        duplicate: if rng.below(3) == 0 {
+            share(rng, 50_000_000)
+        } else {
+            Fraction::ZERO
+        },
+        queue: QueueLimit::Packets(2 + any_size(rng, 9)),
+        ..LinkSpec::ideal()
+    }
+}
+
+fn any_profile(rng: &mut Rng) -> Profile {
+    let mut profile = PROFILES[rng.below(PROFILES.len() as u64) as usize].1();
+    // Some give up after a few losses in a row, which bursts of loss bring about.
+    profile.settings.life.retries = 15;
+    for change in CHANGES {
+        if rng.below(6) == 0 {
+            change(&mut profile.settings, rng);
+        }
+    }
+    profile
+}
+
+fn pick<T: Copy>(rng: &mut Rng, choices: &[T]) -> T {
+    choices[rng.below(choices.len() as u64) as usize]
+}
+
+type Change = fn(&mut SocketSettings, &mut Rng);
+
+/// What may be set to something else, one by one.
+const CHANGES: &[Change] = &[
+    |s, rng| s.small_writes.nagle = pick(rng, &[Nagle::Off, Nagle::Rfc896, Nagle::Minshall]),
+    |s, rng| s.small_writes.push = pick(rng, &[Push::EachWrite, Push::BufferEmpty, Push::Never]),
+    |s, _| s.small_writes.half_window ^= true,
+    |s, _| s.small_writes.autocork ^= true,
+    |s, _| {
+        s.small_writes.cork = true;
+        s.small_writes.cork_ceiling = Some(Duration::from_millis(200));
+    },
+    |s, rng| {
+        s.acks.every = pick(
+            rng,
+            &[
+                AckEvery::Packets(1),
+                AckEvery::Packets(2),
+                AckEvery::Packets(8),
+                AckEvery::MoreThanSegments(1),
+                AckEvery::MoreThanSegments(4),
+            ],
+        );
+    },
+    |s, rng| s.acks.quick_max = any_size(rng, 5) as u32,
+    |s, rng| s.acks.pingpong_threshold = any_size(rng, 3) as u32,
+    |s, _| s.acks.compress = None,
+    |s, _| s.acks.on_read ^= true,
+    |s, rng| s.acks.window_update_segments = pick(rng, &[None, Some(1), Some(2), Some(10)]),
+    |s, rng| s.send.buffer.fixed = Some(1 + any_size(rng, 20) as u32),
+    |s, rng| s.recv.buffer.fixed = Some(1 + any_size(rng, 20) as u32),
+    |s, rng| s.send.notsent_lowat = Some(1 + any_size(rng, 17) as u32),
+    |s, rng| s.send.unacked_budget = Some(1 + any_size(rng, 16) as u32),
+    |s, rng| s.recv.out_of_order_budget = Some(any_size(rng, 16) as u32),
+    |s, _| s.options.window_scaling ^= true,
+    |s, _| s.options.timestamps ^= true,
+    |s, _| s.options.sack ^= true,
+    |s, _| s.options.dsack ^= true,
+    |s, rng| {
+        s.options.ecn = pick(
+            rng,
+            &[base::settings::Ecn::Off, base::settings::Ecn::Request],
+        );
+    },
+    |s, rng| s.options.mss = Some(48 + any_size(rng, 11) as u16),
+    |s, rng| s.options.window_clamp = Some(1 + any_size(rng, 17) as u32),
+    |s, rng| s.options.initial_window_segments = Some(1 + any_size(rng, 4) as u32),
+    |s, _| s.options.accept_window_zero ^= true,
+    |s, rng| {
+        s.recovery.detection = pick(
+            rng,
+            &[Detection::Rack, Detection::DupSack, Detection::NewReno],
+        );
+    },
+    |s, _| s.recovery.tail_loss_probe ^= true,
+    |s, _| s.recovery.prr ^= true,
+    |s, _| s.recovery.frto ^= true,
+    |s, _| s.recovery.undo ^= true,
+    |s, _| s.recovery.limited_transmit ^= true,
+    |s, rng| s.recovery.rto_rule = pick(rng, &[RtoRule::Linux, RtoRule::Rfc6298]),
+    |s, rng| {
+        s.congestion.name = pick(
+            rng,
+            &[
+                CongestionName::NewReno,
+                CongestionName::Cubic,
+                CongestionName::Bbr,
+                CongestionName::None,
+            ],
+        );
+    },
+    |s, rng| s.congestion.hystart = pick(rng, &[HyStart::Off, HyStart::Classic, HyStart::PlusPlus]),
+    |s, rng| s.congestion.initial_window = 1 + any_size(rng, 6) as u32,
+    |s, rng| {
+        s.congestion.validation = pick(
+            rng,
+            &[Validation::Off, Validation::Linux, Validation::Rfc7661],
+        );
+    },
+    |s, _| s.congestion.pacing ^= true,
+    |s, _| s.congestion.byte_counting ^= true,
+    |s, rng| s.path.gso_max = pick(rng, &[0, 3000, 16_384, 65_536]),
+    |s, rng| s.path.tso_min_segments = any_size(rng, 3) as u32,
+    |s, rng| s.path.local_queue_max = 1 + any_size(rng, 20) as u32,
+    |s, rng| {
+        s.path.mtu_probing = pick(
+            rng,
+            &[MtuProbing::Off, MtuProbing::BlackHole, MtuProbing::Always],
+        );
+    },
+];
+
+#[test]
+fn what_is_watched_would_be_seen() {
+    // A window that goes back is counted, so the property can fail.
+    let mut edges = Edges::default();
+    let mut packet = |window| {
+        let mut host = common::host(&PROFILES[0].1(), common::client_ip(), 1500, 1);
+        let now = base::Instant::from_nanos(1);
+        host.connect(now, common::server_addr(), PROFILES[0].1().settings)
+            .expect("a connection knows it");
+        let mut packet = host.poll_transmit(now).expect("the SYN");
+        if let stack::Body::Tcp(segment) = &mut packet.body {
+            segment.flags = TcpFlags::ACK;
+            segment.window = window;
+        }
+        edges.see(Side::Client, &packet);
+        edges.retracted
+    };
+    assert_eq!([packet(1000), packet(1000), packet(999)], [0, 0, 1]);
+}
