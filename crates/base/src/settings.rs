@@ -406,6 +406,10 @@ pub struct Life {
     pub synack_retries: u32,
     /// Repetitions of data before the connection ends (Linux `tcp_retries2`, 15).
     pub retries: u32,
+    /// What that number means: the time that so many timeouts take of which the first has this
+    /// length and each of the others twice that of the one before (Linux: 200 ms), or, where it is
+    /// `None`, the number itself.
+    pub retries_timeout: Option<Duration>,
     /// Time without progress after which the connection ends (RFC 5482); `None`: by retries.
     pub user_timeout: Option<Duration>,
     /// Idle time before keepalive probes; `None`: none are sent.
@@ -421,6 +425,9 @@ pub struct Life {
     /// A new SYN may reuse a connection in TIME-WAIT where its timestamp or sequence number is
     /// above the old ones (RFC 6191, RFC 1122 section 4.2.2.13).
     pub time_wait_reuse: bool,
+    /// ICMP "host unreachable" ends a connection that is not established yet. RFC 1122 section
+    /// 4.2.3.9 forbids it, Linux does it (RFC 5461 section 4.1).
+    pub unreachable_ends_opening: bool,
 }
 
 /// Everything that can be set on one connection.

@@ -104,7 +104,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_agrees_with_a_scan(changes in prop::collection::vec((0..7_usize, 0..40_u64), 1..300)) {
+        fn it_agrees_with_a_scan(
+            changes in prop::collection::vec((0..7_usize, 0..40_u64), 1..300),
+        ) {
             let mut agenda = Agenda::default();
             let mut naive: Vec<Option<Instant>> = vec![None; 7];
             for _ in 0..7 {
@@ -117,7 +119,8 @@ mod tests {
                 if nanos % 7 == 0 {
                     let due = agenda.pop_due(at(nanos));
                     let earliest = naive.iter().flatten().min().copied();
-                    prop_assert_eq!(due.is_some(), earliest.is_some_and(|first| first <= at(nanos)));
+                    let is_due = earliest.is_some_and(|first| first <= at(nanos));
+                    prop_assert_eq!(due.is_some(), is_due);
                     if let Some(due) = due {
                         prop_assert_eq!(naive[due].take(), earliest);
                     }

@@ -4,11 +4,16 @@ use core::fmt;
 
 use base::knob::nearest;
 
+use crate::agreement::AGREEMENT_SCENARIOS;
 use crate::scenario::Scenario;
 
 /// Every built-in scenario: its name and its file.
 pub const BUILTIN_SCENARIOS: &[(&str, &str)] = &[
     ("bursts", include_str!("../../../scenarios/bursts.toml")),
+    (
+        "datacenter-10g",
+        include_str!("../../../scenarios/datacenter-10g.toml"),
+    ),
     ("dc-10g", include_str!("../../../scenarios/dc-10g.toml")),
     (
         "dc-10g-jumbo",
@@ -24,6 +29,10 @@ pub const BUILTIN_SCENARIOS: &[(&str, &str)] = &[
         include_str!("../../../scenarios/lan-request.toml"),
     ),
     ("lan-wwr", include_str!("../../../scenarios/lan-wwr.toml")),
+    (
+        "lossy-100m",
+        include_str!("../../../scenarios/lossy-100m.toml"),
+    ),
     (
         "lossy-wan",
         include_str!("../../../scenarios/lossy-wan.toml"),
@@ -68,14 +77,13 @@ impl fmt::Display for UnknownScenario {
 
 impl core::error::Error for UnknownScenario {}
 
-/// The built-in scenario of this name.
+/// The built-in scenario of this name, one of those for agreement among them.
 ///
 /// # Errors
 /// [`UnknownScenario`] with the nearest name.
 pub fn find_scenario(name: &str) -> Result<Scenario, UnknownScenario> {
-    let found = BUILTIN_SCENARIOS
-        .iter()
-        .find(|(builtin, _)| *builtin == name);
+    let mut all = BUILTIN_SCENARIOS.iter().chain(AGREEMENT_SCENARIOS);
+    let found = all.find(|(builtin, _)| *builtin == name);
     let Some((builtin, text)) = found else {
         let short = name.get(..60).unwrap_or(name);
         let names = BUILTIN_SCENARIOS.iter().map(|(builtin, _)| *builtin);
@@ -89,8 +97,12 @@ pub fn find_scenario(name: &str) -> Result<Scenario, UnknownScenario> {
             nearest,
         });
     };
-    Ok(Scenario::parse(&format!("{builtin}.toml"), text)
-        .expect("a test reads every built-in scenario"))
+    Ok(parse_builtin(builtin, text))
+}
+
+/// A scenario that is part of the program.
+pub(crate) fn parse_builtin(name: &str, text: &str) -> Scenario {
+    Scenario::parse(&format!("{name}.toml"), text).expect("a test reads every built-in scenario")
 }
 
 #[cfg(test)]
@@ -123,7 +135,7 @@ mod tests {
         };
         check("wan-bulk", "wan-bulk");
         check("wan-blk", "did you mean `wan-bulk`?");
-        check("zzzzzzzzz", "there are bursts, dc-10g, ");
+        check("zzzzzzzzz", "there are bursts, datacenter-10g, dc-10g, ");
         check(&"x".repeat(1_000_000), "there are bursts");
     }
 }

@@ -5,11 +5,13 @@
 #![forbid(unsafe_code)]
 
 mod agenda;
+mod agreement;
 pub mod app;
 mod builtin;
 mod faults;
 mod measure;
 mod outcome;
+pub mod packet_script;
 mod scenario;
 pub mod stats;
 pub mod text;
@@ -18,10 +20,15 @@ mod virtual_engine;
 mod workload;
 pub mod world;
 
+pub use agreement::{
+    AGREEMENT_SCENARIOS, Agreement, ERROR_MEDIAN_MAX, ERROR_P90_MAX, ERROR_TO_EXPLAIN,
+    agreement_label, agreement_scenarios, compared_metrics, error_percentile, known_cause,
+};
 pub use builtin::{BUILTIN_SCENARIOS, UnknownScenario, find_scenario};
 pub use faults::{Cure, FAULTS, Fault, find_fault};
 pub use measure::{Measure, Yardstick};
 pub use outcome::{Caveat, LatenessMicros, LinkOutcome, Outcome, ResponseMicros};
+pub use packet_script::PacketScript;
 pub use scenario::{CELLS_MAX, Cell, Diagnostic, Expectation, Metric, Scenario};
 pub use trial::{HostSpec, PathSpec, Settings, Trial};
 pub use virtual_engine::{Virtual, VirtualProgress, VirtualRun, WARM_UP};

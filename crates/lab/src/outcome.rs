@@ -136,6 +136,10 @@ pub struct Outcome {
     pub duration_s: f64,
     /// Response times, for workloads that have them.
     pub response_us: Option<ResponseMicros>,
+    /// Longest time between two arrivals of payload at its reader, where the engine sees each; for
+    /// a bulk transfer the worst stall.
+    #[serde(default)]
+    pub stall_max_us: Option<u64>,
     /// Limits and the share of time of each, most first. An engine that does not know them infers
     /// them from what can be observed, and is as wrong as that inference.
     pub limits: Vec<(Limit, f64)>,

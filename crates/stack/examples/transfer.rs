@@ -1,22 +1,20 @@
-//! Sends a file over a lossy link in virtual time, and prints why the sender waits, and for how
-//! long: `cargo run --example transfer -- FILE`.
+//! Sends a file over a lossy link in virtual time, and prints each wait of the sender and why.
 
-use base::{Instant, Limit, WirePacket as _};
+use base::{Instant, Limit};
 use bytes::Bytes;
+use core::time::Duration;
 use link::{Link, LinkSpec, Loss};
 use stack::{Host, HostConfig, ListenOptions, WriteFlags, profile};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let name = std::env::args().nth(1).unwrap_or("Cargo.toml".into());
+    let name = std::env::args().nth(1).unwrap_or("Cargo.lock".into());
     let file = Bytes::from(std::fs::read(&name)?);
     let (mut unsent, mut arrived, mut now) = (file.clone(), Vec::new(), Instant::ZERO);
     let profile = profile::linux_6_18();
     let mut a = Host::new(HostConfig::of(&profile, [10, 0, 0, 1].into(), 1));
     let mut b = Host::new(HostConfig::of(&profile, [10, 0, 0, 2].into(), 2));
-    let mut spec = LinkSpec::ideal();
-    spec.rate = Some("25mbit".parse()?);
-    spec.delay = base::parse_duration("20ms")?;
-    spec.loss = Loss::Random("2%".parse()?);
+    let (mut spec, loss) = (LinkSpec::ideal(), Loss::Random("2%".parse()?));
+    (spec.rate, spec.delay, spec.loss) = (Some("25mbit".parse()?), Duration::from_millis(20), loss);
     let (mut forward, mut reverse) = (Link::new(spec.clone(), 1)?, Link::new(spec, 2)?);
     let here = ([10, 0, 0, 2], 80).into();
     let listener = b.listen(here, ListenOptions::of(&profile))?;
@@ -43,12 +41,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             waited = (limit, now);
         }
         // The time: jumps to whatever is next.
-        let links = forward
-            .poll_timeout()
-            .into_iter()
-            .chain(reverse.poll_timeout());
-        let hosts = a.poll_timeout().into_iter().chain(b.poll_timeout());
-        now = now.max(links.chain(hosts).min().ok_or("nothing happens any more")?);
+        let links = [forward.poll_timeout(), reverse.poll_timeout()];
+        let hosts = [a.poll_timeout(), b.poll_timeout()];
+        let next = links.into_iter().chain(hosts).flatten().min();
+        now = now.max(next.ok_or("nothing happens any more")?);
         while let Some(packet) = forward.poll_deliver(now) {
             b.handle_packet(now, packet);
         }
@@ -57,10 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         (a.handle_timeout(now), b.handle_timeout(now));
     }
-    println!(
-        "{name} in {:?}, intact: {}",
-        now.since(Instant::ZERO),
-        arrived == file
-    );
+    let took = now.since(Instant::ZERO);
+    println!("{name} in {took:?}, intact: {}", arrived == file);
     Ok(())
 }

@@ -247,6 +247,11 @@ impl MtuState {
         self.mtu() < before
     }
 
+    /// Whether a larger size is looked for by probes.
+    pub(crate) const fn is_searching(&self) -> bool {
+        self.search.is_some()
+    }
+
     /// Bytes of the probe that may leave now, as one segment of new data; `None` where none may or
     /// none is needed.
     pub(crate) fn probe_size(&mut self, now: Instant, conditions: &ProbeConditions) -> Option<u16> {

@@ -98,6 +98,7 @@ const TRIED: &[(&str, &str)] = &[
     ("syn_linear_timeouts", "7"),
     ("synack_retries", "77"),
     ("retries", "77"),
+    ("retries_timeout", "30s"),
     ("user_timeout", "30s"),
     ("keepalive", "30s"),
     ("keepalive_interval", "30s"),
@@ -105,6 +106,7 @@ const TRIED: &[(&str, &str)] = &[
     ("fin_timeout", "30s"),
     ("time_wait", "30s"),
     ("time_wait_reuse", "other"),
+    ("unreachable_ends_opening", "other"),
     ("route.quickack", "on"),
     ("route.initcwnd", "77"),
     ("route.initrwnd", "77"),
@@ -339,7 +341,9 @@ fn values_that_belong_together_move_together() {
     assert_eq!(set(&mut settings, "delayed_ack_every", "2"), "2");
 
     set(&mut settings, "net.ipv4.tcp_slow_start_after_idle", "off");
-    assert_eq!(settings.congestion.validation, Validation::Off);
+    assert!(!settings.congestion.slow_start_after_idle);
+    // An unused window still does not grow.
+    assert_eq!(settings.congestion.validation, Validation::Linux);
 
     set(&mut settings, "recv_buffer_max", "64KiB");
     assert_eq!(settings.recv.buffer.initial, 65_536);

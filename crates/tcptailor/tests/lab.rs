@@ -12,6 +12,22 @@ use serde_json::Value;
 /// Exit code for a missing permission or kernel feature.
 const MISSING: i32 = 4;
 
+const OUTCOME_KEYS: &[&str] = &[
+    "engine",
+    "scenario",
+    "variant",
+    "axes",
+    "run",
+    "seed",
+    "usable",
+    "goodput_bps",
+    "duration_s",
+    "response_us",
+    "limits",
+    "link",
+    "caveats",
+];
+
 fn lab(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tcptailor"));
     command.arg("lab").args(args);
@@ -77,24 +93,7 @@ fn a_run_on_the_kernel_is_a_document_and_leaves_nothing() {
     assert_eq!(document["schema"], "tcptailor/lab-run/1");
     assert_eq!(namespaces(pid), [""; 0]);
     let outcome = &document["outcomes"][0];
-    check_keys(
-        outcome,
-        &[
-            "engine",
-            "scenario",
-            "variant",
-            "axes",
-            "run",
-            "seed",
-            "usable",
-            "goodput_bps",
-            "duration_s",
-            "response_us",
-            "limits",
-            "link",
-            "caveats",
-        ],
-    );
+    check_keys(outcome, OUTCOME_KEYS);
     assert_eq!(outcome["engine"], "kernel");
     assert_eq!(outcome["scenario"], "lan-request");
     assert!(outcome["goodput_bps"].as_u64() > Some(0), "{outcome:#}");
@@ -109,6 +108,42 @@ fn a_run_on_the_kernel_is_a_document_and_leaves_nothing() {
     }
     assert_eq!(document["claims"][0]["metric"], "response_p50_us");
     assert!(document["claims"][0]["holds"].is_boolean() || outcome["usable"] == false);
+}
+
+#[test]
+fn a_run_in_virtual_time_is_the_same_document() {
+    let args = ["run", "lan-request", "--engine", "virtual", "--json"];
+    let output = run(&args);
+    assert_eq!(output.status.code(), Some(0));
+    let first = document(&output);
+    assert_eq!(first["schema"], "tcptailor/lab-run/1");
+    let outcome = &first["outcomes"][0];
+    check_keys(outcome, OUTCOME_KEYS);
+    assert_eq!(outcome["engine"], "virtual");
+    assert_eq!(outcome["caveats"], serde_json::json!([]));
+    assert!(outcome["link"]["forward"]["lateness_us"].is_null());
+    let median = outcome["response_us"]["p50"].as_u64();
+    assert!(median >= Some(200) && median <= Some(220), "{outcome:#}");
+    assert_eq!(first["claims"][0]["holds"], true);
+    let again = document(&run(&args));
+    assert_eq!(first["outcomes"], again["outcomes"], "the same seed");
+}
+
+#[test]
+fn hosts_may_have_other_stacks_in_virtual_time() {
+    let duration = "workload.duration=1s";
+    let args = ["run", "wan-bulk", "--json", "--set", duration];
+    let goodput = |more: &[&str]| {
+        let output = run(&[&args[..], &["--engine", "virtual"], more].concat());
+        document(&output)["outcomes"][0]["goodput_bps"].as_u64()
+    };
+    let linux = goodput(&[]);
+    assert_ne!(linux, goodput(&["--profile", "freebsd_2006"]));
+    assert_eq!(linux, goodput(&["--set", "client.profile=linux_6_18"]));
+    let refused = run(&["run", "wan-bulk", "--profile", "textbook"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(message.contains("--engine virtual"), "{message}");
 }
 
 #[test]
@@ -188,7 +223,7 @@ fn nonsense_is_refused_with_all_that_is_wrong() {
     );
     check(&["wan-bulk", "--set", "path.rtt"], &["KEY=VALUE"]);
     check(&["wan-bulk", "--runs", "0"], &["runs:"]);
-    check(&["wan-bulk", "--engine", "virtual"], &["kernel"]);
+    check(&["wan-bulk", "--engine", "quantum"], &["kernel"]);
 }
 
 #[test]

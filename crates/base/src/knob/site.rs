@@ -12,7 +12,7 @@ use super::value::{Choice, NONE, Value, is_none, name_of, number_of, unknown_nam
 use crate::KnobValue;
 use crate::settings::{
     Accounting, AckEvery, Acks, BufferSize, Completion, LinuxVersion, MtuProbing, Nagle, Push,
-    SackCompression, SizeRule, SocketSettings, Validation,
+    SackCompression, SizeRule, SocketSettings,
 };
 
 /// How a knob reads and writes the settings of a connection of our stack.
@@ -613,17 +613,12 @@ pub(super) const RTO_MAX: Site = site(
     },
 );
 
-/// In Linux the same sysctl governs what becomes of an unused window (rule 12.7).
+/// In Linux the same sysctl says whether an unused window shrinks (rule 12.7), which is a part of
+/// `Validation::Linux`: that it does not grow is not switched off.
 pub(super) const AFTER_IDLE: Site = site(
     |s| s.congestion.slow_start_after_idle.show(),
     |s, value| {
-        let on = bool::read(value)?;
-        s.congestion.slow_start_after_idle = on;
-        s.congestion.validation = match (on, s.congestion.validation) {
-            (false, Validation::Linux) => Validation::Off,
-            (true, Validation::Off) if sends_as_linux(s) => Validation::Linux,
-            (_, validation) => validation,
-        };
+        s.congestion.slow_start_after_idle = bool::read(value)?;
         Ok(())
     },
 );

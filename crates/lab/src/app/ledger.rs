@@ -17,7 +17,7 @@ pub(crate) struct Account {
     pub(crate) written: u64,
     /// Payload that this end read.
     pub(crate) read: u64,
-    /// Of what was handed over, the bytes that are not acknowledged.
+    /// Of what was handed over, the bytes that are not acknowledged, sent or not.
     pub(crate) unacked: u64,
     /// Arrived and not read.
     pub(crate) unread: u64,
@@ -58,7 +58,7 @@ fn account(host: &Host, id: SocketId, flow: &Flow) -> Option<(Ends, Account)> {
     let account = Account {
         written: flow.written,
         read: flow.read,
-        unacked: host.unacked_bytes(id),
+        unacked: host.unacked_bytes(id) + host.unsent_bytes(id),
         unread: host.unread_bytes(id),
         saw_end: flow.saw_end,
     };

@@ -69,7 +69,8 @@ mod tests {
         for (offset, length) in [(0, 1), (7, 1448), (PERIOD_BYTES - 3, 65_536), (1 << 40, 9)] {
             let piece = piece(offset, length);
             assert!(is_at(offset, &piece));
-            assert!(is_at(offset, &piece.to_vec()), "a copy");
+            let copy = Bytes::copy_from_slice(&piece);
+            assert!(is_at(offset, &copy), "a copy");
             assert!(length < 8 || !is_at(offset + 1, &piece), "misplaced by one");
             assert!(
                 length < 8 || !is_at(offset + 1448, &piece),

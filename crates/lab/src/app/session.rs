@@ -30,6 +30,8 @@ pub struct Totals {
     pub duration: Duration,
     /// Payload that this end read.
     pub received_bytes: u64,
+    /// Longest time in which nothing arrived, between two arrivals.
+    pub silence_max: Duration,
     /// Operations that were completed.
     pub operations: u64,
     /// Their response times in nanoseconds.
@@ -43,6 +45,7 @@ impl Totals {
         Self {
             duration: Duration::ZERO,
             received_bytes: 0,
+            silence_max: Duration::ZERO,
             operations: 0,
             responses,
         }
@@ -88,6 +91,8 @@ pub(super) struct Session {
     /// The next cut of the plan, where time matters.
     cut: Option<(Instant, Cut)>,
     failure: Option<String>,
+    /// Something arrived last, in time that counts.
+    last_received: Option<Instant>,
     totals: Totals,
 }
 
@@ -101,6 +106,7 @@ impl Session {
             stopped: None,
             cut: None,
             failure: None,
+            last_received: None,
             totals: Totals::new(),
         }
     }
@@ -170,6 +176,9 @@ impl Session {
     pub(super) fn on_received(&mut self, now: Instant, bytes: u64) {
         if self.counts(now) {
             self.totals.received_bytes += bytes;
+            if let Some(last) = self.last_received.replace(now) {
+                self.totals.silence_max = self.totals.silence_max.max(now.since(last));
+            }
         }
     }
 

@@ -19,6 +19,8 @@ pub enum Metric {
     ResponseP99Us,
     /// Worst response time, in microseconds.
     ResponseMaxUs,
+    /// Longest time between two arrivals of payload, in microseconds; only in virtual time.
+    StallMaxUs,
     /// Wire packets that were lost or dropped from client to server.
     ForwardDroppedSegments,
     /// Wire packets that were lost or dropped from server to client.
@@ -38,6 +40,7 @@ impl Metric {
         ("response_p90_us", Self::ResponseP90Us),
         ("response_p99_us", Self::ResponseP99Us),
         ("response_max_us", Self::ResponseMaxUs),
+        ("stall_max_us", Self::StallMaxUs),
         ("forward_dropped_segments", Self::ForwardDroppedSegments),
         ("reverse_dropped_segments", Self::ReverseDroppedSegments),
         ("forward_queue_bytes_max", Self::ForwardQueueBytesMax),
@@ -64,6 +67,7 @@ impl Metric {
             Self::ResponseP90Us => response.map(|response| response.p90),
             Self::ResponseP99Us => response.map(|response| response.p99),
             Self::ResponseMaxUs => response.map(|response| response.max),
+            Self::StallMaxUs => outcome.stall_max_us,
             Self::ForwardDroppedSegments => Some(outcome.forward.dropped_segments),
             Self::ReverseDroppedSegments => Some(outcome.reverse.dropped_segments),
             Self::ForwardQueueBytesMax => Some(outcome.forward.queue_bytes_max),
@@ -82,7 +86,8 @@ impl Metric {
             Self::ResponseP50Us
             | Self::ResponseP90Us
             | Self::ResponseP99Us
-            | Self::ResponseMaxUs => parse_duration(text)
+            | Self::ResponseMaxUs
+            | Self::StallMaxUs => parse_duration(text)
                 .map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
                 .map_err(show),
             Self::ForwardQueueBytesMax | Self::ReverseQueueBytesMax => {

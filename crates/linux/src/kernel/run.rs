@@ -95,6 +95,7 @@ pub fn run(
         goodput_bps: goodput_bps(&trial.workload, &client.measured, &server.measured),
         duration_s,
         response_us: client.measured.response_us(),
+        stall_max_us: None,
         limits: seen.look.as_ref().map_or_else(Vec::new, limits),
         forward: links.0,
         reverse: links.1,

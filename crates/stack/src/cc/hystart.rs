@@ -70,9 +70,7 @@ impl Detector {
     ) {
         let is_over = match self {
             Self::Off => false,
-            Self::Classic(classic) => {
-                window.cwnd >= LOW_WINDOW && classic.on_delay(ack, delay, delay_min)
-            }
+            Self::Classic(classic) => classic.on_delay(window.cwnd, ack, delay, delay_min),
             Self::PlusPlus(plus_plus) => {
                 // Only before the first reduction (RFC 9406 section 4.2).
                 window.ssthresh == SSTHRESH_INFINITE && plus_plus.on_delay(ack, delay)
@@ -125,14 +123,20 @@ pub(super) struct Classic {
 
 impl Classic {
     /// Whether slow start is to end.
-    fn on_delay(&mut self, ack: &AckSample, delay: u64, delay_min: u64) -> bool {
+    fn on_delay(&mut self, cwnd: u32, ack: &AckSample, delay: u64, delay_min: u64) -> bool {
         if self.found {
             return false;
         }
         if self.round.as_ref().is_some_and(|round| ack.una > round.end) {
             self.round = None;
         }
+        // Rounds are counted from the first ACK on, so that each begins with a flight: one that
+        // began in the middle of a flight would take the queue that the flight itself made for
+        // delay.
         let round = self.round.get_or_insert_with(|| Round::new(ack));
+        if cwnd < LOW_WINDOW {
+            return false;
+        }
         if ack.now.since(round.last_ack).as_micros() <= u128::from(TRAIN_GAP_US) {
             round.last_ack = ack.now;
             let length = ack.now.since(round.start).as_micros();
@@ -305,6 +309,26 @@ mod tests {
         check(100, [30, 2_001, 45_000], false);
         check(100, [8, 3_000, 45_001], false);
         check(100, [9, 3_000, 45_001], true);
+    }
+
+    #[test]
+    fn rounds_begin_with_flights_in_low_windows_too() {
+        let mut detector = Detector::new(HyStart::Classic);
+        let mut window = limited(10, SSTHRESH_INFINITE);
+        // Flights of 10, 20 and 40, each of whose packets queue up behind each other; each ACK lets
+        // two packets go.
+        for (first, last) in [(1, 10), (11, 30), (31, 70)] {
+            for una in first..=last {
+                let delay = 40_000 + 500 * (una - first);
+                let mut sample = ack(1);
+                sample.now = Instant::from_nanos(una * 3_000_000);
+                (sample.una, sample.next) = (una, 10 + 2 * (una - 1));
+                detector.on_delay(&mut window, &sample, delay, 40_000);
+                window.cwnd += 1;
+            }
+        }
+        let never = SSTHRESH_INFINITE;
+        assert_eq!(window.ssthresh, never, "the first packets met no queue");
     }
 
     #[test]

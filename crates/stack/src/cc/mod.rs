@@ -4,7 +4,7 @@
 //! [`AckSample`] or in the [`Window`]. Windows are counted in packets of one MSS, in integers, as
 //! Linux does, so that a run repeats on every machine.
 //!
-//! Reading list: RFC 5681, RFC 9438 (CUBIC), RFC 9406 (HyStart++), Linux `struct tcp_congestion_ops`.
+//! Reading list: RFC 5681, RFC 9438 (CUBIC), RFC 9406 (HyStart++), Linux's `tcp_congestion_ops`.
 
 mod bbr;
 mod cubic;

@@ -70,8 +70,8 @@ pub struct HostSettings {
     pub pacing_horizon: Duration,
     /// Most connections, those in TIME-WAIT included.
     pub connections_max: u32,
-    /// Most resets and challenge ACKs per second of the whole host, apart from the limit per
-    /// connection (RFC 5961 section 7).
+    /// Most answers per second of the whole host to what belongs to no living connection. Challenge
+    /// ACKs have a limit per connection (RFC 5961 section 7).
     pub answers_per_second: u32,
 }
 

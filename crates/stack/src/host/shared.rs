@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use core::time::Duration;
 
 use base::{Instant, Rng};
 
@@ -39,7 +40,7 @@ impl Shared {
             outbox: VecDeque::new(),
             events: VecDeque::new(),
             trace: None,
-            answers: RateLimit::new(system.answers_per_second),
+            answers: RateLimit::bursting(system.answers_per_second),
             system,
         }
     }
@@ -67,7 +68,7 @@ impl Shared {
         self.events.push_back((socket, event));
     }
 
-    /// Whether the host may send another reset or challenge ACK now (RFC 5961 section 7).
+    /// Whether the host may answer another segment that belongs to no living connection.
     pub(crate) fn may_answer(&mut self, now: Instant) -> bool {
         let may = self.answers.take(now);
         if !may {
@@ -89,20 +90,31 @@ impl Shared {
     }
 }
 
-/// At most so many per second, counted in whole seconds of the host's time.
+/// At most so many per second: one after the other, or some at once where there were few before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RateLimit {
     per_second: u32,
-    second: u64,
-    used: u32,
+    /// How many may come at once.
+    burst: u32,
+    /// When all that was taken would have been spread evenly.
+    spread_until: Instant,
 }
 
 impl RateLimit {
-    pub(crate) const fn new(per_second: u32) -> Self {
+    /// Evenly spread.
+    pub(crate) const fn spaced(per_second: u32) -> Self {
         Self {
             per_second,
-            second: 0,
-            used: 0,
+            burst: 1,
+            spread_until: Instant::ZERO,
+        }
+    }
+
+    /// All of a second at once where there were none in the second before.
+    pub(crate) const fn bursting(per_second: u32) -> Self {
+        Self {
+            burst: per_second,
+            ..Self::spaced(per_second)
         }
     }
 
@@ -111,14 +123,15 @@ impl RateLimit {
     }
 
     /// Whether there is one more; it is used then.
-    pub(crate) const fn take(&mut self, now: Instant) -> bool {
-        let second = now.as_nanos() / 1_000_000_000;
-        if second != self.second {
-            self.second = second;
-            self.used = 0;
+    pub(crate) fn take(&mut self, now: Instant) -> bool {
+        let Some(spacing) = Duration::from_secs(1).checked_div(self.per_second) else {
+            return false;
+        };
+        let ahead = spacing.saturating_mul(self.burst.saturating_sub(1));
+        let may = self.spread_until.since(now) <= ahead;
+        if may {
+            self.spread_until = self.spread_until.max(now) + spacing;
         }
-        let may = self.used < self.per_second;
-        self.used += may as u32;
         may
     }
 }
@@ -128,13 +141,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_has_so_many_answers() {
-        let mut limit = RateLimit::new(2);
-        let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
-        let taken: alloc::vec::Vec<bool> = [0, 10, 20, 999, 1000, 1001, 1002]
-            .into_iter()
-            .map(|millis| limit.take(at(millis)))
-            .collect();
-        assert_eq!(taken, [true, true, false, false, true, true, false]);
+    fn answers_are_limited_by_the_second() {
+        let check = |mut limit: RateLimit, millis: &[u64], expected: &[bool]| {
+            let taken: alloc::vec::Vec<bool> = millis
+                .iter()
+                .map(|millis| limit.take(Instant::from_nanos(millis * 1_000_000)))
+                .collect();
+            assert_eq!(taken, expected);
+        };
+        let times = [0, 10, 20, 999, 1000, 1001, 1600];
+        let spaced = [true, false, false, true, false, false, true];
+        check(RateLimit::spaced(2), &times, &spaced);
+        let bursting = [true, true, false, true, true, false, true];
+        check(RateLimit::bursting(2), &times, &bursting);
+        check(RateLimit::spaced(0), &[0, 5000], &[false, false]);
     }
 }

@@ -213,6 +213,7 @@ const fn life() -> Life {
         syn_linear_timeouts: 4, // tcp_syn_backoff 1 1 1 1 1 2 4 (recalled)
         synack_retries: 3,      // net.inet.tcp.syncache.rexmtlimit (recalled)
         retries: 12,            // TCP_MAXRXTSHIFT (recalled)
+        retries_timeout: None,  // tcp_timer_rexmt counts
         user_timeout: None,
         keepalive: Some(secs(7200)), // net.inet.tcp.always_keepalive 1, keepidle (recalled)
         keepalive_interval: secs(75), // net.inet.tcp.keepintvl (recalled)
@@ -220,6 +221,7 @@ const fn life() -> Life {
         fin_timeout: secs(60),       // net.inet.tcp.finwait2_timeout (recalled)
         time_wait: secs(60),         // twice net.inet.tcp.msl (recalled)
         time_wait_reuse: true,
+        unreachable_ends_opening: false, // tcp_notify (recalled)
     }
 }
 

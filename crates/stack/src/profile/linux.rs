@@ -249,17 +249,19 @@ const fn path(version: LinuxVersion) -> Path {
 
 const fn life() -> Life {
     Life {
-        syn_retries: 6,         // net.ipv4.tcp_syn_retries
-        syn_linear_timeouts: 4, // net.ipv4.tcp_syn_linear_timeouts (rule 11.2)
-        synack_retries: 5,      // net.ipv4.tcp_synack_retries (recalled)
-        retries: 15,            // net.ipv4.tcp_retries2 (recalled)
+        syn_retries: 6,                     // net.ipv4.tcp_syn_retries
+        syn_linear_timeouts: 4,             // net.ipv4.tcp_syn_linear_timeouts (rule 11.2)
+        synack_retries: 5,                  // net.ipv4.tcp_synack_retries (recalled)
+        retries: 15,                        // net.ipv4.tcp_retries2 (recalled)
+        retries_timeout: Some(millis(200)), // TCP_RTO_MIN (recalled)
         user_timeout: None,
-        keepalive: None,              // SO_KEEPALIVE off
-        keepalive_interval: secs(75), // net.ipv4.tcp_keepalive_intvl (recalled)
-        keepalive_probes: 9,          // net.ipv4.tcp_keepalive_probes (recalled)
-        fin_timeout: secs(60),        // net.ipv4.tcp_fin_timeout (recalled)
-        time_wait: secs(60),          // TCP_TIMEWAIT_LEN (recalled)
-        time_wait_reuse: true,        // tcp_timewait_state_process (recalled)
+        keepalive: None,                // SO_KEEPALIVE off
+        keepalive_interval: secs(75),   // net.ipv4.tcp_keepalive_intvl (recalled)
+        keepalive_probes: 9,            // net.ipv4.tcp_keepalive_probes (recalled)
+        fin_timeout: secs(60),          // net.ipv4.tcp_fin_timeout (recalled)
+        time_wait: secs(60),            // TCP_TIMEWAIT_LEN (recalled)
+        time_wait_reuse: true,          // tcp_timewait_state_process (recalled)
+        unreachable_ends_opening: true, // tcp_v4_err (recalled)
     }
 }
 

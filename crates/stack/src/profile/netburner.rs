@@ -177,6 +177,7 @@ const fn life() -> Life {
         syn_linear_timeouts: 0,
         synack_retries: 4,
         retries: 12, // NB58
+        retries_timeout: None,
         user_timeout: None,
         keepalive: None, // NB51: the program builds its own
         keepalive_interval: secs(75),
@@ -184,6 +185,7 @@ const fn life() -> Life {
         fin_timeout: secs(60),
         time_wait: secs(60), // NB58
         time_wait_reuse: false,
+        unreachable_ends_opening: false,
     }
 }
 

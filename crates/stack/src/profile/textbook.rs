@@ -146,13 +146,15 @@ const fn life() -> Life {
         syn_linear_timeouts: 0,
         synack_retries: 7,
         retries: 7, // RFC 9293 section 3.8.3: at least 100 s
+        retries_timeout: None,
         user_timeout: None,
-        keepalive: None,              // RFC 9293 section 3.8.4: off
-        keepalive_interval: secs(75), // ours
-        keepalive_probes: 9,          // ours
-        fin_timeout: secs(240),       // ours: as long as TIME-WAIT
-        time_wait: secs(240),         // RFC 9293 section 3.4.2: twice 2 minutes
-        time_wait_reuse: true,        // RFC 6191
+        keepalive: None,                 // RFC 9293 section 3.8.4: off
+        keepalive_interval: secs(75),    // ours
+        keepalive_probes: 9,             // ours
+        fin_timeout: secs(240),          // ours: as long as TIME-WAIT
+        time_wait: secs(240),            // RFC 9293 section 3.4.2: twice 2 minutes
+        time_wait_reuse: true,           // RFC 6191
+        unreachable_ends_opening: false, // RFC 1122 section 4.2.3.9
     }
 }
 

@@ -138,6 +138,7 @@ const fn life() -> Life {
         syn_linear_timeouts: 0,
         synack_retries: 2, // TcpMaxConnectResponseRetransmissions (recalled)
         retries: 5,        // TcpMaxDataRetransmissions (recalled)
+        retries_timeout: None,
         user_timeout: None,
         keepalive: None, // KeepAliveTime 2 h, but off unless asked for (recalled)
         keepalive_interval: secs(1), // KeepAliveInterval (recalled)
@@ -145,6 +146,7 @@ const fn life() -> Life {
         fin_timeout: secs(240), // recalled
         time_wait: secs(240), // TcpTimedWaitDelay (recalled)
         time_wait_reuse: true,
+        unreachable_ends_opening: false,
     }
 }
 

@@ -392,6 +392,12 @@ impl LossRecovery {
             };
             self.cc.on_ack(&mut self.window, &sample);
             self.usage.on_ack(pass.now, pass.acked, self.rtt.srtt());
+            // Linux tcp_may_raise_cwnd, tcp_cong_avoid.
+            let is_strange = self.reordering > self.settings.dupack_threshold;
+            let counted = if is_strange { delivered } else { pass.acked };
+            if counted > 0 && !self.is_reducing() && !self.cc.is_in_charge() {
+                self.usage.on_window_set(pass.now);
+            }
         }
         let reduces = self.is_reducing() && !self.cc.is_in_charge() && self.settings.prr;
         if reduces && delivered > 0 && self.window.prior_cwnd > 0 {

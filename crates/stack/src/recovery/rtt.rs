@@ -152,6 +152,17 @@ impl RttEstimator {
         self.rto = self.tick.round_up((self.rto * 2).min(self.rto_max));
     }
 
+    /// Takes the last doubling back; whether there was one.
+    pub(super) fn revert_back_off(&mut self) -> bool {
+        let Some(backoff) = self.backoff.checked_sub(1) else {
+            return false;
+        };
+        self.backoff = backoff;
+        let rto = self.base_rto().saturating_mul(1 << backoff.min(30));
+        self.rto = self.tick.round_up(rto.min(self.rto_max));
+        true
+    }
+
     /// The handshake gave no sample, its packets having been repeated.
     pub(super) fn on_lost_handshake(&mut self) {
         if self.srtt_8 == 0 {

@@ -259,6 +259,8 @@ fn an_unused_window_shrinks_after_a_timeout() {
     sender.send(4).after_transmit(false);
     sender.wait(ms(40)).ack(4, &[]);
     sender.send(4).wait(ms(201)).after_transmit(false);
+    assert_eq!(sender.cwnd(), 40, "the ACK began the time anew");
+    sender.wait(ms(40)).after_transmit(false);
     assert_eq!(sender.cwnd(), 25, "C14");
     assert_eq!(sender.recovery.window().ssthresh, 40);
 

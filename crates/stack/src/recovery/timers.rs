@@ -42,6 +42,16 @@ impl LossRecovery {
         self.arm_retransmit(now);
     }
 
+    /// The network says that it cannot reach the peer, about the segment that is repeated: it was
+    /// no congestion that the timeout saw, so that one doubling is taken back (RFC 6069 section
+    /// 4.2; Linux `tcp_ld_RTO_revert`).
+    pub(crate) fn on_unreachable(&mut self, now: Instant) {
+        let waits = matches!(self.timer, Some((RecoveryTimer::Retransmit, _)));
+        if waits && self.timeouts > 0 && self.rtt.revert_back_off() {
+            self.arm_retransmit_for_head(now);
+        }
+    }
+
     /// The last timeout does not count against the peer, which answers from behind a shut window.
     pub(crate) fn forgive_timeout(&mut self) {
         self.timeouts = self.timeouts.saturating_sub(1);
@@ -65,6 +75,7 @@ impl LossRecovery {
             self.undo.begin(self.board.una(), self.board.repeated());
         }
         self.window.cwnd = self.board.in_flight() + 1;
+        self.usage.on_window_set(now);
         self.window.credit = 0;
         self.cc.on_timeout(&mut self.window, now);
         if is_new

@@ -51,6 +51,12 @@ impl Usage {
         self.pipe.period_began = now;
     }
 
+    /// The controller had its say about the window, or a loss had: what is unused is measured anew
+    /// (Linux `snd_cwnd_stamp`).
+    pub(super) const fn on_window_set(&mut self, now: Instant) {
+        self.limited_at = now;
+    }
+
     /// `acked` packets were acknowledged.
     pub(super) fn on_ack(&mut self, now: Instant, acked: u32, srtt: Option<Duration>) {
         let pipe = &mut self.pipe;

@@ -93,7 +93,7 @@ impl DelayedAck {
             timer: None,
             quick: 0,
             pingpong: 0,
-            delay: settings.acks.delay,
+            delay: Duration::ZERO,
             last_data: None,
             packets: 0,
             compression: Compression::default(),
@@ -114,8 +114,10 @@ impl DelayedAck {
                 .delay_max
                 .min(below.saturating_sub(self.tick.tick()))
         };
-        if self.last_data.is_none() || self.is_fixed() {
-            self.delay = self.rules.delay;
+        if self.last_data.is_some() || self.is_fixed() {
+            if self.is_fixed() {
+                self.delay = self.rules.delay;
+            }
         }
     }
 

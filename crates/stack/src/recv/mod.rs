@@ -212,6 +212,7 @@ impl Receiver {
 
     fn take_in_order(&mut self, now: Instant, data: DataInput, env: &Env) -> DataOutcome {
         let payload_bytes = data.payload.len();
+        let fin_waits = self.early_fin().is_some();
         if data.fin {
             self.fin
                 .get_or_insert(data.start + u64::from(payload_bytes));
@@ -250,6 +251,9 @@ impl Receiver {
             self.close_gap();
         }
         let fin = self.reach_fin();
+        if fin && fin_waits {
+            self.acks.set_urgent();
+        }
         DataOutcome {
             accepted: true,
             readable: payload_bytes > 0 || fin,
@@ -373,7 +377,7 @@ impl Receiver {
                 || self.select_window() >= self.window.offered());
         let situation = Situation {
             is_due,
-            has_gap: self.queue.has_gap(),
+            has_gap: self.has_out_of_order(),
             has_sack: self.has_sack,
             next: self.queue.next(),
             rtt: self.autotune.rtt(),
@@ -498,7 +502,19 @@ impl Receiver {
 
     /// Something is kept behind a gap.
     pub(crate) fn has_out_of_order(&self) -> bool {
-        self.queue.has_gap()
+        self.queue.has_gap() || self.early_fin().is_some()
+    }
+
+    /// Offset of a FIN that came before what lies in front of it.
+    fn early_fin(&self) -> Option<u64> {
+        self.fin.filter(|_| !self.is_fin_reached)
+    }
+
+    /// End of the highest block that was SACKed, where there is a hole.
+    pub(crate) fn sack_edge(&self) -> Option<u64> {
+        let is_told = self.has_sack && self.has_out_of_order();
+        let behind = self.queue.next() + self.queue.span();
+        is_told.then(|| self.early_fin().map_or(behind, |fin| fin + 1))
     }
 
     /// When an ACK is to leave by itself.
@@ -563,6 +579,11 @@ impl Receiver {
         }
     }
 
+    /// Whether the next segment carries a SACK option.
+    pub(crate) fn has_sack_blocks(&self) -> bool {
+        self.has_sack && (self.duplicate.is_some() || self.has_out_of_order())
+    }
+
     /// The blocks of a SACK option, the one that changed last first; a duplicate leads them until a
     /// segment was sent (RFC 2018 section 4, RFC 2883 section 4).
     pub(crate) fn sack_blocks(&self, max: usize) -> SmallVec<[(u64, u64); 4]> {
@@ -572,6 +593,16 @@ impl Receiver {
         }
         blocks.extend(self.duplicate);
         blocks.extend(self.queue.blocks(max - blocks.len()));
+        let Some(fin) = self.early_fin() else {
+            return blocks;
+        };
+        // A FIN is a byte of the block that it ends, or a block of its own.
+        let first = usize::from(self.duplicate.is_some());
+        if let Some(block) = blocks.iter_mut().skip(first).find(|block| block.1 == fin) {
+            block.1 += 1;
+        } else if blocks.len() < max {
+            blocks.push((fin, fin + 1));
+        }
         blocks
     }
 

@@ -30,6 +30,7 @@ const ENV: Env = Env {
 };
 
 /// The profile of the reference machine, as far as receiving goes.
+// tidy: long because every setting is named
 fn linux() -> SocketSettings {
     let buffer = |initial, max| BufferSize {
         min: 4096,
@@ -131,6 +132,7 @@ fn linux() -> SocketSettings {
             syn_linear_timeouts: 4,
             synack_retries: 5,
             retries: 15,
+            retries_timeout: None,
             user_timeout: None,
             keepalive: None,
             keepalive_interval: Duration::from_secs(75),
@@ -138,6 +140,7 @@ fn linux() -> SocketSettings {
             fin_timeout: Duration::from_secs(60),
             time_wait: Duration::from_secs(60),
             time_wait_reuse: true,
+            unreachable_ends_opening: false,
         },
     }
 }
@@ -366,7 +369,8 @@ fn window_with(scale: u8, threshold: u32, full: u32, segment: u32) -> (Window, B
 #[test]
 fn w16_scaled_windows_round_up() {
     let check = |free, expected| {
-        let (window, buffer) = window_with(10, free, 4_000_000, 1448);
+        let (mut window, buffer) = window_with(10, free, 4_000_000, 1448);
+        window.on_offered(1, 0);
         assert_eq!(window.select(1, &buffer).bytes, expected);
     };
     check(84_150, 84_992);

@@ -115,14 +115,18 @@ impl Window {
         self.threshold = space;
         self.first = space;
         // A window in a SYN is not scaled (RFC 7323 section 2.2).
-        self.offered = if self.is_held {
+        let told = if self.is_held {
             0
         } else {
             space.min(FIELD_MAX)
         };
+        // Linux takes all of it as offered, also what the field cannot say, so that the next
+        // window does not end before it.
+        let is_kept = buffer.is_truesize() && !self.is_held;
+        self.offered = if is_kept { space } else { told };
         self.offered_at = 1;
         self.edge = 1 + u64::from(self.offered);
-        self.offered
+        told
     }
 
     /// The handshake is done (Linux `tcp_init_buffer_space`, `tcp_initialize_rcv_mss`).

@@ -54,6 +54,7 @@ struct Sent {
     end: u64,
     at: Instant,
     segments: u32,
+    push: bool,
 }
 
 /// How far the end of the stream has come.
@@ -202,7 +203,7 @@ impl Sender {
         // Uncorking leaves the tail to Nagle's algorithm where that is on (Linux
         // `__tcp_sock_set_cork`).
         if nagle_ends || push_begins || (cork_ends && new.nagle == Nagle::Off) {
-            self.release_held();
+            self.flush();
         }
         if cork_ends {
             self.end_more();
@@ -282,8 +283,17 @@ impl Sender {
         }
     }
 
-    /// What Nagle's algorithm or a cork holds leaves with the next [`Sender::poll_segment`].
+    /// What a cork holds has waited long enough: it leaves with the next
+    /// [`Sender::poll_segment`], as the end of a write (Linux `tcp_write_wakeup`).
     pub(crate) fn release_held(&mut self) {
+        if let Some(tail) = self.unsent.back_mut() {
+            tail.push = true;
+        }
+        self.flush();
+    }
+
+    /// What Nagle's algorithm or a cork holds leaves with the next [`Sender::poll_segment`].
+    fn flush(&mut self) {
         self.flush_until = self.end();
     }
 

@@ -172,6 +172,18 @@ impl Sender {
         })
     }
 
+    /// Whether everything that was written, and the FIN where there is one, has been sent. It ends
+    /// the round of [`Sender::poll_segment`].
+    pub(crate) fn is_drained(&mut self) -> bool {
+        let is_drained = self.unsent.is_empty() && self.fin != Fin::Queued;
+        if is_drained {
+            self.round = super::Round::default();
+            self.is_corked = false;
+            self.cork_deadline = None;
+        }
+        is_drained
+    }
+
     /// One segment in spite of congestion window, Nagle's algorithm and cork, as far as the peer's
     /// window allows: for the zero-window probe and the tail-loss probe (Linux `tcp_write_wakeup`,
     /// `tcp_send_loss_probe`).
@@ -225,6 +237,7 @@ impl Sender {
             end: outgoing.end,
             at: now,
             segments,
+            push: outgoing.push,
         });
         self.in_flight_segments += segments;
         self.last_sent = Some(now);
@@ -236,6 +249,20 @@ impl Sender {
         if !bytes.is_multiple_of(mss) {
             self.small_end = outgoing.end;
             self.stats.partial_segments += 1;
+        }
+    }
+
+    /// Whether a repetition that ends at `end` is pushed: BSD decides anew, others repeat what left.
+    pub(crate) fn repeats_push(&self, end: u64) -> bool {
+        match self.small_writes.push {
+            Push::Never => false,
+            Push::BufferEmpty => end == self.end(),
+            Push::EachWrite => {
+                let at = self.in_flight.partition_point(|sent| sent.end < end);
+                self.in_flight
+                    .get(at)
+                    .is_some_and(|sent| sent.end == end && sent.push)
+            }
         }
     }
 

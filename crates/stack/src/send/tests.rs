@@ -75,6 +75,7 @@ fn winsock(quota: u32) -> SocketSettings {
 }
 
 /// Settings of which the sender uses only the path.
+// tidy: long because every setting is named
 fn anything() -> SocketSettings {
     let buffer = BufferSize {
         min: 4096,
@@ -172,6 +173,7 @@ fn anything() -> SocketSettings {
             syn_linear_timeouts: 4,
             synack_retries: 5,
             retries: 15,
+            retries_timeout: None,
             user_timeout: None,
             keepalive: None,
             keepalive_interval: Duration::from_secs(75),
@@ -179,6 +181,7 @@ fn anything() -> SocketSettings {
             fin_timeout: Duration::from_secs(60),
             time_wait: Duration::from_secs(60),
             time_wait_reuse: true,
+            unreachable_ends_opening: false,
         },
     }
 }

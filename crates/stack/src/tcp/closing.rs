@@ -134,8 +134,15 @@ impl Connection {
         match error.kind {
             IcmpKind::TooBig { mtu } => self.on_too_big(now, shared, mtu, seq as u64),
             IcmpKind::Refused if !is_open => self.fail(now, shared, Failure::Refused),
+            IcmpKind::Unreachable if !is_open && self.settings.life.unreachable_ends_opening => {
+                self.fail(now, shared, Failure::Unreachable);
+            }
             IcmpKind::Refused | IcmpKind::Unreachable => {
                 self.soft_error = Some(Failure::Unreachable);
+                if is_open && error.kind == IcmpKind::Unreachable && seq == una as i64 {
+                    self.recovery.on_unreachable(now);
+                    self.arm_timers(now, shared);
+                }
             }
         }
     }

@@ -251,6 +251,9 @@ impl Connection {
 
     /// The size of a probe that may leave now, as an IP packet.
     pub(super) fn mtu_probe_size(&mut self, now: Instant) -> Option<u16> {
+        if !self.mtu.is_searching() {
+            return None;
+        }
         let (una, next) = self.sent_range();
         let conditions = ProbeConditions {
             is_open: self.recovery.state() == CongestionState::Open

@@ -12,6 +12,9 @@ use crate::packet::{EcnMark, Segment, SegmentOptions, Timestamps};
 use crate::recv::Agreed;
 use crate::trace::TraceEvent;
 
+/// Where timers have no ticks, two of these of Linux at HZ 1000.
+const SYN_AGAIN_MIN: Duration = Duration::from_millis(2);
+
 /// Largest shift of a window (RFC 7323 section 2.3).
 const WINDOW_SCALE_MAX: u8 = 14;
 
@@ -139,7 +142,8 @@ impl Connection {
 
     fn send_syn(&mut self, now: Instant, shared: &mut Shared) {
         let mut flags = TcpFlags::SYN;
-        if self.settings.options.ecn == Ecn::Request {
+        let is_first = matches!(self.state, State::SynSent(state) if state.retransmits == 0);
+        if self.settings.options.ecn == Ecn::Request && is_first {
             flags |= TcpFlags::ECE | TcpFlags::CWR;
         }
         let mss = self.announced_mss(shared);
@@ -223,6 +227,13 @@ impl Connection {
         if has_ack && !acks_syn {
             if !flags.contains(TcpFlags::RST) {
                 shared.reset_in_reply(now, self.local, self.remote, segment);
+                if state.retransmits == 0 {
+                    // Linux tcp_rcv_synsent_state_process: the peer's old connection is gone now,
+                    // so the SYN goes again, once.
+                    let soon = (shared.tick.tick() * 2).max(SYN_AGAIN_MIN);
+                    let due = shared.tick.expiry(now, soon);
+                    self.timers.set(Timer::Handshake, Some(due));
+                }
             }
             return;
         }
@@ -296,6 +307,8 @@ impl Connection {
         syn_retransmits: u32,
     ) {
         self.timers.stop(Timer::Handshake);
+        self.timers.stop(Timer::User);
+        self.stalled_since = None;
         self.state = self.state.on_syn_acked();
         let mss = self.mss();
         self.recovery
@@ -329,13 +342,25 @@ impl Connection {
         let interval = interval.min(self.settings.recovery.rto_max);
         self.timers
             .set(Timer::Handshake, Some(shared.tick.expiry(now, interval)));
+        if let State::SynSent(state) = self.state
+            && retransmits > 0
+        {
+            // It counts from the SYN on, but the first timeout is awaited (Linux
+            // `retransmits_timed_out`).
+            self.stalled_since = Some(state.since);
+            self.arm_user(shared);
+        }
     }
 
     /// SYN or SYN-ACK was not answered.
     pub(super) fn on_handshake_timeout(&mut self, now: Instant, shared: &mut Shared) {
         let life = &self.settings.life;
+        let user_timeout = life.user_timeout.unwrap_or(Duration::MAX);
         let retransmits = match &mut self.state {
-            State::SynSent(state) if state.retransmits < life.syn_retries => {
+            State::SynSent(state)
+                if state.retransmits < life.syn_retries + life.syn_linear_timeouts
+                    && now.since(state.since) < user_timeout =>
+            {
                 state.retransmits += 1;
                 state.retransmits
             }

@@ -9,7 +9,7 @@ use base::tcp::TcpFlags;
 use base::{Instant, SeqNum};
 use smallvec::SmallVec;
 
-use super::{Connection, State, Timer};
+use super::{Connection, State};
 use crate::host::{Event, Failure, Shared};
 use crate::packet::{EcnMark, Payload, Segment};
 use crate::recovery::AckInput;
@@ -44,6 +44,9 @@ enum Verdict {
     Reset,
     /// The peer acknowledges a SYN that we did not send: its connection is none of ours.
     Foreign,
+    /// The peer begins another connection while this one is half open: both end (RFC 9293 section
+    /// 3.10.7.4, fourth step; Linux `tcp_check_req`).
+    Replaced,
 }
 
 impl Connection {
@@ -73,6 +76,10 @@ impl Connection {
             Verdict::Duplicate => self.answer_duplicate(now, shared, &placed),
             Verdict::Reset => self.on_reset(now, shared),
             Verdict::Foreign => shared.reset_in_reply(now, self.local, self.remote, &segment),
+            Verdict::Replaced => {
+                shared.reset_in_reply(now, self.local, self.remote, &segment);
+                self.fail(now, shared, Failure::Refused);
+            }
         }
     }
 
@@ -102,14 +109,24 @@ impl Connection {
             //# If the RST bit is set and the sequence number exactly matches the
             //# next expected sequence number (RCV.NXT), then TCP MUST reset the
             //# connection.
-            return if placed.start == self.recv.next() as i64 {
+            // Linux tcp_validate_incoming: with a hole, the peer's last number is the end of what
+            // we SACKed.
+            let edge = self.recv.sack_edge().map(|edge| edge as i64);
+            let is_exact = placed.start == self.recv.next() as i64 || Some(placed.start) == edge;
+            return if is_exact {
                 Verdict::Reset
             } else {
                 Verdict::Challenge
             };
         }
         if flags.contains(TcpFlags::SYN) {
-            return self.judge_syn(shared, placed);
+            let is_passive =
+                matches!(self.state, State::SynReceived(state) if state.listener.is_some());
+            return if is_passive && placed.start != 0 {
+                Verdict::Replaced
+            } else {
+                self.judge_syn(shared, placed)
+            };
         }
         if !flags.contains(TcpFlags::ACK) {
             shared.counters.without_ack += 1;
@@ -255,8 +272,11 @@ impl Connection {
             ece: self.ecn.agreed && segment.flags.contains(TcpFlags::ECE),
             has_new_data: self.send.unsent_bytes() > 0 && self.window.end > self.recovery.next(),
         });
-        self.ecn.send_cwr |= outcome.set_cwr;
+        self.ecn.send_cwr |= outcome.set_cwr && self.ecn.agreed;
         self.probes.window = 0;
+        if self.window.bytes > 0 && self.recovery.packets_out() == 0 {
+            self.stalled_since = None;
+        }
         // Whoever was not to be reached is now (Linux `tcp_ack`).
         self.soft_error = None;
         if outcome.lost > 0 {
@@ -267,10 +287,11 @@ impl Connection {
         if outcome.acked_bytes > 0 {
             self.stalled_since = None;
             self.probes.backoff = 0;
-            self.timers.stop(Timer::User);
             self.on_acked(now, shared, outcome.acked_bytes);
         }
-        self.on_mtu_acked(self.recovery.una());
+        if outcome.acked_bytes >= u64::from(self.mss()) {
+            self.on_mtu_acked(self.recovery.una());
+        }
     }
 
     /// Data was acknowledged: memory is free, and perhaps our FIN has arrived.
@@ -369,7 +390,7 @@ impl Connection {
                 //= https://www.rfc-editor.org/rfc/rfc9293#section-3.10.7.4
                 // Linux tcp_rcv_state_process: data that nobody will read resets the connection.
                 shared.counters.data_after_close += 1;
-                self.send_reset(now, shared);
+                shared.reset_in_reply(now, self.local, self.remote, &segment);
                 self.fail(now, shared, Failure::Aborted);
                 return;
             }
@@ -388,6 +409,11 @@ impl Connection {
             0 => bytes,
             size => size.into(),
         };
+        if !segment.flags.contains(TcpFlags::FIN) && start + i64::from(bytes) <= 1 {
+            // All of it lies before the first byte: a keepalive probe with a byte, for instance.
+            self.recv.force_ack();
+            return;
+        }
         let push = segment.flags.contains(TcpFlags::PSH);
         let (start, payload, fin) = cut_old(start, segment);
         let before = self.recv.next();
@@ -424,6 +450,10 @@ impl Connection {
 
     /// The peer's data is complete (RFC 9293 section 3.10.7.4, eighth step).
     fn on_fin(&mut self, now: Instant, shared: &mut Shared) {
+        if matches!(self.state, State::FinWait1(_)) {
+            // Linux tcp_fin: there is no answer of the application that could carry it.
+            self.recv.force_ack();
+        }
         self.enter(now, shared, self.state.on_fin());
         if self.is_orphan {
             return;
@@ -440,15 +470,15 @@ impl Connection {
             shared.counters.answers_suppressed += 1;
             return;
         }
-        if shared.may_answer(now) {
-            shared.counters.challenge_acks += 1;
-            if matches!(self.state, State::SynReceived(_)) {
-                // Where we are is where our SYN is.
-                self.send_syn_ack(now, shared);
-            } else {
-                self.send_ack(now, shared);
-                self.arm_timers(now, shared);
-            }
+        // No limit of the host counts here: what one connection uses of it would tell an attacker
+        // who shares it with another one (CVE-2016-5696).
+        shared.counters.challenge_acks += 1;
+        if matches!(self.state, State::SynReceived(_)) {
+            // Where we are is where our SYN is.
+            self.send_syn_ack(now, shared);
+        } else {
+            self.send_ack(now, shared);
+            self.arm_timers(now, shared);
         }
     }
 

@@ -235,7 +235,7 @@ impl Connection {
             peer_mss: mss,
             last_ack_sent: 0,
             pace_at: Instant::ZERO,
-            challenges: crate::host::RateLimit::new(settings.acks.challenge_per_second),
+            challenges: crate::host::RateLimit::spaced(settings.acks.challenge_per_second),
             stalled_since: None,
             full_segment: None,
             told: tell::Told::default(),

@@ -1,7 +1,7 @@
 //! Headers are written here, and it is decided what leaves: first what was lost, then what is new,
 //! then a bare acknowledgment where nothing else carried it.
 
-use base::settings::{Path, Push};
+use base::settings::Path;
 use base::tcp::{SackBlocks, TcpFlags};
 use base::{Instant, Limit, Rate, SeqNum};
 
@@ -58,6 +58,9 @@ impl Connection {
 
     /// Repeats what is lost, as far as the window lets it go.
     fn send_lost(&mut self, now: Instant, shared: &mut Shared) -> Gate {
+        if self.recovery.lost() == 0 {
+            return Gate::Open;
+        }
         loop {
             let Some((start, end)) = self.recovery.poll_retransmit(self.retransmit_bytes()) else {
                 return Gate::Open;
@@ -94,7 +97,7 @@ impl Connection {
             } else {
                 0
             },
-            push: self.settings.small_writes.push != Push::Never,
+            push: data_end > start && self.send.repeats_push(data_end),
             fin,
             urgent: None,
         };
@@ -109,13 +112,20 @@ impl Connection {
 
     /// Sends new data, and says why it stopped.
     fn send_new(&mut self, now: Instant, shared: &mut Shared) -> Limit {
+        if self.send.is_drained() {
+            return self.end_send(now, Limit::Application);
+        }
+        // What cannot change while segments leave is computed once.
+        let mut env = self.send_env(now);
         let limit = loop {
             let probe = self.mtu_probe_size(now);
+            env.allowance = self.recovery.allowance();
+            env.local_queue_bytes = self.local_queue_bytes;
             let env = match probe {
-                Some(mtu) => self.probe_env(now, mtu),
-                None => self.send_env(now),
+                Some(mtu) => &self.probe_env(&env, mtu),
+                None => &env,
             };
-            let outgoing = match self.send.poll_segment(&env) {
+            let outgoing = match self.send.poll_segment(env) {
                 Ok(outgoing) => outgoing,
                 Err(hold) => break hold.limit,
             };
@@ -142,6 +152,11 @@ impl Connection {
                 self.mtu.on_probe_sent(mtu, outgoing.start, outgoing.end);
             }
         };
+        self.end_send(now, limit)
+    }
+
+    /// Tells recovery how a round of sending ended.
+    fn end_send(&mut self, now: Instant, limit: Limit) -> Limit {
         let is_window_limited = limit == Limit::Congestion;
         if self.send.unsent_bytes() < self.mss().into() {
             self.recovery.mark_app_limited();
@@ -272,9 +287,8 @@ impl Connection {
     }
 
     /// One segment that fills a packet of `mtu` bytes.
-    fn probe_env(&self, now: Instant, mtu: u16) -> SendEnv {
+    fn probe_env(&self, env: &SendEnv, mtu: u16) -> SendEnv {
         let larger = u32::from(mtu.saturating_sub(self.mtu.mtu()));
-        let env = self.send_env(now);
         SendEnv {
             sizes: SegmentSizes {
                 mss: env.sizes.mss + larger,
@@ -282,12 +296,15 @@ impl Connection {
                 ..env.sizes
             },
             burst_segments: 1,
-            ..env
+            ..*env
         }
     }
 
     /// SACK blocks reduce the room of data segments (rule 10.1).
     fn sack_option_bytes(&self) -> u32 {
+        if !self.recv.has_sack_blocks() {
+            return 0;
+        }
         let blocks = self.recv.sack_blocks(self.sack_blocks_max()).len() as u32;
         if blocks == 0 { 0 } else { 4 + 8 * blocks }
     }
@@ -372,8 +389,9 @@ impl Connection {
         self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
     }
 
-    /// Sends an empty segment with a number that the peer has seen, which it must answer: zero-window
-    /// and keepalive probes (RFC 9293 section 3.8.4; Linux `tcp_xmit_probe_skb`).
+    /// Sends an empty segment with a number that the peer has seen, which it must answer: probes of
+    /// a zero window and of an idle connection (RFC 9293 section 3.8.4; Linux
+    /// `tcp_xmit_probe_skb`).
     pub(super) fn send_probe(&mut self, now: Instant, shared: &mut Shared) {
         let una = self.recovery.una();
         let mut segment = self.segment(now, una, TcpFlags::ACK);
@@ -396,14 +414,7 @@ impl Connection {
         }
         let scale = self.recv_scale();
         let window = (self.recv.offer_window(now) >> scale).min(u32::from(u16::MAX)) as u16;
-        let blocks = self.recv.sack_blocks(self.sack_blocks_max());
-        let sack = (!blocks.is_empty()).then(|| {
-            let numbers: smallvec::SmallVec<[(SeqNum, SeqNum); 4]> = blocks
-                .iter()
-                .map(|&(start, end)| (self.irs.number(start), self.irs.number(end)))
-                .collect();
-            SackBlocks::new(&numbers)
-        });
+        let sack = self.sack_option();
         Segment {
             source_port: self.local.port(),
             destination_port: self.remote.port(),
@@ -421,6 +432,19 @@ impl Connection {
             },
             ..Segment::default()
         }
+    }
+
+    /// What lies behind a gap, or came twice.
+    fn sack_option(&self) -> Option<SackBlocks> {
+        if !self.recv.has_sack_blocks() {
+            return None;
+        }
+        let blocks = self.recv.sack_blocks(self.sack_blocks_max());
+        let numbers: smallvec::SmallVec<[(SeqNum, SeqNum); 4]> = blocks
+            .iter()
+            .map(|&(start, end)| (self.irs.number(start), self.irs.number(end)))
+            .collect();
+        (!numbers.is_empty()).then(|| SackBlocks::new(&numbers))
     }
 
     /// Shift of the windows that we offer.
@@ -482,6 +506,7 @@ impl Connection {
         );
         self.timers.set(Timer::Mtu, self.mtu.next_search());
         self.arm_probe(now, shared);
+        self.arm_user(shared);
     }
 }
 

@@ -54,8 +54,7 @@ impl Connection {
             return;
         }
         if self.gives_up_probing(now) {
-            let failure = self.soft_error.unwrap_or(Failure::TimedOut);
-            self.fail(now, shared, failure);
+            self.give_up(now, shared);
             return;
         }
         shared.counters.window_probes += 1;

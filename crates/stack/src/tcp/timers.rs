@@ -1,5 +1,7 @@
 //! What happens when a timer of a connection fires.
 
+use core::time::Duration;
+
 use base::{Instant, Limit};
 
 use super::{Connection, State, Timer};
@@ -23,7 +25,7 @@ impl Connection {
                 Timer::Ack => self.on_ack_timeout(now, shared),
                 Timer::Pacing => self.output(now, shared),
                 Timer::Keepalive => self.on_keepalive_timeout(now, shared),
-                Timer::User => self.fail(now, shared, Failure::TimedOut),
+                Timer::User => self.give_up(now, shared),
                 Timer::FinWait => self.on_fin_wait_timeout(now, shared),
                 Timer::Mtu => self.on_mtu_timeout(now, shared),
             }
@@ -55,6 +57,10 @@ impl Connection {
                 self.recovery.on_retransmit_timeout(now);
                 if is_only_shut {
                     self.recovery.forgive_timeout();
+                    // The application's patience counts all the same (RFC 5482).
+                    if self.settings.life.user_timeout.is_none() {
+                        self.stalled_since = None;
+                    }
                 }
                 self.on_mtu_timeouts(now);
             }
@@ -64,19 +70,35 @@ impl Connection {
 
     /// RFC 9293 section 3.8.3: after so many repetitions, or so long, the peer counts as gone.
     fn gives_up(&mut self, now: Instant, shared: &mut Shared) -> bool {
-        let sent = self.traffic.last_data_sent.unwrap_or(now);
-        let since = *self.stalled_since.get_or_insert(sent);
+        let stalled = now.since(*self.stalled_since.get_or_insert(now));
         let life = &self.settings.life;
-        let is_over = match life.user_timeout {
-            Some(timeout) => now.since(since) >= timeout,
-            None => self.recovery.timeouts() >= life.retries && !self.is_only_shut(now),
+        let is_over = match (life.user_timeout, life.retries_timeout) {
+            (Some(timeout), _) => stalled >= timeout,
+            (None, _) if self.is_only_shut(now) => false,
+            (None, Some(first)) => {
+                stalled >= time_of_timeouts(life.retries, first, self.settings.recovery.rto_max)
+            }
+            (None, None) => self.recovery.timeouts() >= life.retries,
         };
-        if !is_over {
-            return false;
+        if is_over {
+            self.give_up(now, shared);
         }
+        is_over
+    }
+
+    /// The peer does not answer, or the application waits no longer.
+    pub(super) fn give_up(&mut self, now: Instant, shared: &mut Shared) {
         let failure = self.soft_error.unwrap_or(Failure::TimedOut);
         self.fail(now, shared, failure);
-        true
+    }
+
+    /// RFC 5482: the time without progress counts from the first timeout or zero-window probe on.
+    pub(super) fn arm_user(&mut self, shared: &Shared) {
+        let due = self
+            .stalled_since
+            .zip(self.settings.life.user_timeout)
+            .map(|(since, timeout)| shared.tick.expiry(since, timeout));
+        self.timers.set(Timer::User, due);
     }
 
     /// Whether the peer took its window back and answers nevertheless: what is repeated then are
@@ -133,5 +155,33 @@ impl Connection {
             Limit::SendBuffer => self.busy.by_send_buffer += time,
             _ => {}
         }
+    }
+}
+
+/// Time from the first of `count` repetitions to the timeout of the last one: the first timeout
+/// takes `first`, each of the others twice as long as the one before, at most `max` (Linux
+/// `tcp_model_timeout`).
+fn time_of_timeouts(count: u32, first: Duration, max: Duration) -> Duration {
+    let times = max.as_nanos() / first.as_nanos().max(1);
+    let doublings = count.min(times.max(1).ilog2());
+    let doubled = first.saturating_mul((2_u32 << doublings.min(30)).saturating_sub(1));
+    doubled.saturating_add(max.saturating_mul(count - doublings))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repetitions_stand_for_a_time() {
+        let check = |count, max: u64, expected: u64| {
+            let (first, max) = (Duration::from_millis(200), Duration::from_secs(max));
+            let expected = Duration::from_millis(expected);
+            assert_eq!(time_of_timeouts(count, first, max), expected, "{count}");
+        };
+        check(0, 120, 200);
+        check(2, 120, 1400);
+        // What ip-sysctl says of tcp_retries2: 924.6 s.
+        check(15, 120, 924_600);
     }
 }

@@ -1,5 +1,6 @@
 //! Lab paths on this machine.
 
+mod agree;
 mod faults;
 mod list;
 mod run;
@@ -20,7 +21,8 @@ Examples:
   tcptailor lab list                       the built-in scenarios
   tcptailor lab run lan-wwr                one of them
   tcptailor lab run mine.toml --set path.rtt=80ms
-  tcptailor lab faults                     every fault that the doctor knows, provoked and cured")]
+  tcptailor lab faults                     every fault that the doctor knows, provoked and cured
+  tcptailor lab agree                      how far our own TCP agrees with the kernel's")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -32,6 +34,7 @@ enum Command {
     /// List the built-in scenarios.
     List,
     Faults(faults::Args),
+    Agree(agree::Args),
 }
 
 impl Args {
@@ -39,7 +42,7 @@ impl Args {
     pub(crate) const fn lays_path(&self) -> bool {
         match self.command {
             Command::Run(ref args) => args.lays_path(),
-            Command::Faults(_) => true,
+            Command::Faults(_) | Command::Agree(_) => true,
             Command::List => false,
         }
     }
@@ -50,6 +53,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         Command::Run(args) => run::run(args, output),
         Command::List => list::run(output),
         Command::Faults(args) => faults::run(args, output),
+        Command::Agree(args) => agree::run(args, output),
     }
 }
 

@@ -241,6 +241,15 @@ pub(super) const ROWS: &[Knob] = &[
         "RFC 9293 section 3.8.3; ip-sysctl, tcp_retries2; seed: NetBurner",
     ),
     number(
+        "retries_timeout",
+        micros(1_000, HOUR),
+        field!(life.retries_timeout),
+        "First of the timeouts, each twice as long as the one before, whose sum retries stands for; \
+         none: retries are counted.",
+        "ip-sysctl, tcp_retries2; Linux retransmits_timed_out",
+    )
+    .or_none(),
+    number(
         "user_timeout",
         micros(1_000, 24 * HOUR),
         field!(life.user_timeout),
@@ -289,5 +298,11 @@ pub(super) const ROWS: &[Knob] = &[
         field!(life.time_wait_reuse),
         "A new SYN may take over a pair of ports that waits.",
         "RFC 6191; tcp_timewait_state_process",
+    ),
+    flag(
+        "unreachable_ends_opening",
+        field!(life.unreachable_ends_opening),
+        "ICMP host unreachable ends a connection that is not established yet.",
+        "RFC 1122 section 4.2.3.9; RFC 5461 section 4.1",
     ),
 ];

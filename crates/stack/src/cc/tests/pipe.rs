@@ -1,5 +1,6 @@
 //! One flow over one queue, packet by packet, without loss recovery: what is lost is known as soon
-//! as a later packet is acknowledged, and the next new packet takes its place. In recovery one packet leaves per ACK.
+//! as a later packet is acknowledged, and the next new packet takes its place. In recovery one
+//! packet leaves per ACK.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;

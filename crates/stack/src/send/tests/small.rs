@@ -65,8 +65,8 @@ fn s7_s8_s9_a_cork_gives_way_to_a_timer() {
         assert_eq!(bench.hold, Some(Limit::Cork));
         assert_eq!(bench.sender.hold_delay(ms(rto)), Some(ms(delay)));
         bench.sender.release_held();
-        // Only a write without more to come is pushed.
-        assert_eq!(bench.send(), "10");
+        // What was to follow did not come: it is pushed as the end of a write.
+        assert_eq!(bench.send(), "10P");
         assert_eq!(bench.sender.hold_delay(ms(rto)), None);
     };
     for corked in [true, false] {

@@ -14,7 +14,7 @@ use lab::{Cell, Diagnostic, Outcome, Scenario};
 use stack::profile::PROFILES;
 
 use self::document::{Document, OutcomeRow};
-use self::engine::{Engine, Runner};
+pub(super) use self::engine::{Engine, Runner};
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
 use crate::output::Output;

@@ -14,7 +14,7 @@ use crate::interrupt;
 /// What makes TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Engine {
+pub(in crate::commands::lab) enum Engine {
     /// The Linux kernel.
     Kernel,
     /// Our stack, in virtual time.
@@ -23,14 +23,17 @@ pub(super) enum Engine {
 
 /// An engine that is ready to run.
 #[derive(Debug)]
-pub(super) enum Runner {
+pub(in crate::commands::lab) enum Runner {
     Kernel { exe: PathBuf },
     Virtual(Virtual),
 }
 
 impl Runner {
     /// `profile` names the stack of hosts that name none.
-    pub(super) fn new(engine: Engine, profile: Option<&str>) -> anyhow::Result<Self> {
+    pub(in crate::commands::lab) fn new(
+        engine: Engine,
+        profile: Option<&str>,
+    ) -> anyhow::Result<Self> {
         match (engine, profile) {
             (Engine::Kernel, Some(_)) => Err(Problem::usage(
                 "--profile: the kernel has its own TCP; add `--engine virtual`",
@@ -53,7 +56,7 @@ impl Runner {
     }
 
     /// Runs a trial; `progress` hears of the share of the time that has passed, where it is known.
-    pub(super) fn run(
+    pub(in crate::commands::lab) fn run(
         &self,
         trial: &Trial,
         progress: &mut dyn FnMut(Option<f64>),

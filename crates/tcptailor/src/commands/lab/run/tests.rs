@@ -1,5 +1,6 @@
-use lab::{LatenessMicros, LinkOutcome, ResponseMicros};
+use lab::{Caveat, LatenessMicros, LinkOutcome, ResponseMicros};
 
+use super::engine::failed;
 use super::*;
 
 const SCENARIO: &str = r#"

@@ -1,0 +1,188 @@
+//! What is compared to learn how far the virtual engine agrees with the kernel.
+//!
+//! Data: scenarios, which number of each is compared, how large the errors may be, and what is known
+//! of those that are large. Running both engines is the program's.
+
+use crate::builtin::parse_builtin;
+use crate::outcome::Outcome;
+use crate::scenario::{Cell, Metric, Scenario};
+use crate::stats;
+use crate::workload::Workload;
+
+/// The scenarios, with CUBIC at both ends: every path has what it needs to differ from the others.
+pub const AGREEMENT_SCENARIOS: &[(&str, &str)] = &[
+    (
+        "agree-bulk",
+        include_str!("../../../scenarios/agree-bulk.toml"),
+    ),
+    (
+        "agree-buffers",
+        include_str!("../../../scenarios/agree-buffers.toml"),
+    ),
+    (
+        "agree-loss",
+        include_str!("../../../scenarios/agree-loss.toml"),
+    ),
+    (
+        "agree-queue",
+        include_str!("../../../scenarios/agree-queue.toml"),
+    ),
+    (
+        "agree-request",
+        include_str!("../../../scenarios/agree-request.toml"),
+    ),
+    (
+        "agree-wwr",
+        include_str!("../../../scenarios/agree-wwr.toml"),
+    ),
+    (
+        "agree-bursts",
+        include_str!("../../../scenarios/agree-bursts.toml"),
+    ),
+];
+
+/// Largest median of the errors.
+pub const ERROR_MEDIAN_MAX: f64 = 0.05;
+/// Largest 90th percentile of the errors.
+pub const ERROR_P90_MAX: f64 = 0.15;
+/// Above this, an error wants a cause.
+pub const ERROR_TO_EXPLAIN: f64 = 0.1;
+
+/// Causes of errors above [`ERROR_TO_EXPLAIN`] that are known: the cell without `agree-`, the
+/// metric, and the cause.
+const CAUSES: &[(&str, Metric, &str)] = &[];
+
+/// All scenarios.
+///
+/// # Panics
+/// Never: a test reads every one.
+#[must_use]
+pub fn agreement_scenarios() -> Vec<Scenario> {
+    AGREEMENT_SCENARIOS
+        .iter()
+        .map(|(name, text)| parse_builtin(name, text))
+        .collect()
+}
+
+/// The name of a cell in a table of agreement: `bulk/long`.
+#[must_use]
+pub fn agreement_label(cell: &Cell) -> &str {
+    cell.id.strip_prefix("agree-").unwrap_or(&cell.id)
+}
+
+/// What of this workload is compared: how much comes through, or how long an answer takes.
+#[must_use]
+pub const fn compared_metrics(workload: &Workload) -> &'static [Metric] {
+    match workload {
+        Workload::Bulk { .. } => &[Metric::GoodputBps],
+        _ => &[Metric::ResponseP50Us, Metric::ResponseP99Us],
+    }
+}
+
+/// Why a large error of this metric is there, where it is known.
+#[must_use]
+pub fn known_cause(label: &str, metric: Metric) -> Option<&'static str> {
+    CAUSES
+        .iter()
+        .find(|(cell, of, _)| *cell == label && *of == metric)
+        .map(|(_, _, cause)| *cause)
+}
+
+/// Runs of one cell on both engines, by one metric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Agreement {
+    /// Median on the virtual engine.
+    pub virtual_median: f64,
+    /// Median on the kernel engine.
+    pub kernel_median: f64,
+    /// By how much the first is off, as a share of the second.
+    pub error: f64,
+    /// Distance of the kernel's smallest and largest run, as a share of their median.
+    pub kernel_spread: f64,
+}
+
+impl Agreement {
+    /// `None` where one engine has no usable run, or the kernel's median is 0.
+    #[must_use]
+    pub fn of(metric: Metric, virtual_runs: &[Outcome], kernel_runs: &[Outcome]) -> Option<Self> {
+        let values = |runs: &[Outcome]| -> Vec<f64> {
+            let usable = runs.iter().filter(|outcome| outcome.is_usable());
+            usable
+                .filter_map(|outcome| Some(metric.of(outcome)? as f64))
+                .collect()
+        };
+        let kernel = values(kernel_runs);
+        let virtual_median = stats::median(&values(virtual_runs))?;
+        let kernel_median = stats::median(&kernel).filter(|median| *median > 0.0)?;
+        let largest = kernel.iter().copied().fold(f64::MIN, f64::max);
+        let smallest = kernel.iter().copied().fold(f64::MAX, f64::min);
+        Some(Self {
+            virtual_median,
+            kernel_median,
+            error: (virtual_median - kernel_median).abs() / kernel_median,
+            kernel_spread: (largest - smallest) / kernel_median,
+        })
+    }
+}
+
+/// The value that `share` of the errors do not exceed (nearest rank); `None` of none.
+#[must_use]
+pub fn error_percentile(errors: &[f64], share: f64) -> Option<f64> {
+    let mut sorted = errors.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.max(1) - 1).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Caveat;
+
+    #[test]
+    fn every_scenario_is_valid_and_names_its_congestion_control() {
+        let scenarios = agreement_scenarios();
+        assert!(scenarios.len() == AGREEMENT_SCENARIOS.len());
+        let cells: Vec<Cell> = scenarios.iter().flat_map(Scenario::trials).collect();
+        assert!(cells.len() >= 10);
+        for cell in &cells {
+            for host in [&cell.trial.client, &cell.trial.server] {
+                let congestion = host.settings.get("congestion");
+                assert!(congestion.is_some(), "{}: the host's default", cell.id);
+            }
+        }
+        for (label, metric, _) in CAUSES {
+            let cell = cells.iter().find(|cell| agreement_label(cell) == *label);
+            let compared = compared_metrics(&cell.expect(label).trial.workload);
+            assert!(compared.contains(metric), "{label}");
+        }
+    }
+
+    #[test]
+    fn errors_are_shares_of_the_kernels_median() {
+        let run = |goodput_bps| Outcome {
+            goodput_bps,
+            ..Outcome::default()
+        };
+        let mut late = run(1);
+        late.caveats.push(Caveat::EndedEarly { why: "x".into() });
+        let kernel = [run(100), run(90), run(130), late.clone()];
+        let of = |kernel: &[Outcome]| Agreement::of(Metric::GoodputBps, &[run(110)], kernel);
+        let found = of(&kernel).expect("usable runs");
+        assert!((found.error - 0.1).abs() < 1e-9 && (found.kernel_spread - 0.4).abs() < 1e-9);
+        assert_eq!(of(&[late]), None);
+        assert_eq!(of(&[run(0)]), None, "an error of what share?");
+    }
+
+    #[test]
+    fn percentiles_are_errors_that_occurred() {
+        let check = |errors: &[f64], share: f64, expected: Option<f64>| {
+            assert_eq!(error_percentile(errors, share), expected, "{share}");
+        };
+        let ten: Vec<f64> = (1..=10).rev().map(f64::from).collect();
+        check(&ten, 0.5, Some(5.0));
+        check(&ten, 0.9, Some(9.0));
+        check(&[0.3], 0.9, Some(0.3));
+        check(&[], 0.5, None);
+    }
+}
