@@ -291,7 +291,9 @@ impl Case {
         };
         let bound = size
             .saturating_add(65_536 + 4096)
-            .saturating_add(self.write_size as u32);
+            .saturating_add(self.write_size as u32)
+            // What was written as one packet is charged anew for each that it was sent in.
+            .saturating_add(832 * sender.unacked_pkts.unwrap_or(0));
         assert!(
             !is_bounded || used <= bound,
             "wmem {used} of {size}\n{}",
