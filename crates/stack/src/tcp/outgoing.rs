@@ -65,9 +65,7 @@ impl Connection {
             let Some((start, end)) = self.recovery.poll_retransmit(self.retransmit_bytes()) else {
                 return Gate::Open;
             };
-            // A window that was taken back is kept to, but for the first byte, which asks for
-            // another (RFC 9293 section 3.8.6; Linux `tcp_retransmit_skb`).
-            if start >= self.window.end && start != self.recovery.una() {
+            if !self.may_repeat(start) {
                 return Gate::PeerWindow;
             }
             let gate = self.gate(now, shared, true);
@@ -78,6 +76,12 @@ impl Connection {
                 self.retransmit(now, shared, start, end);
             }
         }
+    }
+
+    /// A window that was taken back is kept to, but for the first byte, which asks for another (RFC
+    /// 9293 section 3.8.6; Linux `tcp_retransmit_skb`).
+    pub(super) fn may_repeat(&self, start: u64) -> bool {
+        start < self.window.end || start == self.recovery.una()
     }
 
     /// Repeats `start..end`, a FIN behind the data included.
