@@ -8,7 +8,9 @@ use std::sync::atomic::AtomicBool;
 use lab::{Virtual, find_scenario};
 
 fn main() {
-    let chosen: Vec<u32> = std::env::args().filter_map(|arg| arg.parse().ok()).collect();
+    let chosen: Vec<u32> = std::env::args()
+        .filter_map(|arg| arg.parse().ok())
+        .collect();
     let flows = if chosen.is_empty() {
         vec![1, 10, 100, 1000, 10_000]
     } else {

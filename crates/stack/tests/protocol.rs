@@ -641,8 +641,24 @@ fn nobody_probes_for_ever() {
 /// and keeps the connection while it answers.
 #[test]
 fn a_window_that_shrinks_is_kept_to() {
-    let (mut bench, mut peer, id) = established(&profile::linux_6_18());
-    bench.host.write(bench.now, id, &[7; 14_600]).unwrap();
+    shrink(with_mss(1460));
+    // With tail-loss probes.
+    shrink(SegmentOptions {
+        sack_permitted: true,
+        ..with_mss(1460)
+    });
+}
+
+fn shrink(options: SegmentOptions) {
+    let profile = profile::linux_6_18();
+    let mut bench = Bench::new(&profile);
+    let listener = bench.listen(&profile);
+    let mut peer = Peer::new(4000);
+    let id = peer.open(&mut bench, listener, options);
+    bench
+        .host
+        .write(bench.now, id, &[7; 14_600])
+        .expect("there is room");
     let sent: u32 = bench.drain().iter().map(|sent| sent.payload.len()).sum();
     assert_eq!(sent, 14_600);
     peer.window = 0;
@@ -851,4 +867,83 @@ fn a_trace_hears_all_that_it_is_promised() {
             .map_or(PORT, |addr| addr.port())
     );
     assert_eq!(bench.host.addrs(), [HOST]);
+}
+
+/// RFC 9293 section 3.10.5: who is told that a connection is broken off.
+#[test]
+fn an_abort_is_told_to_whom_it_concerns() {
+    let check = |peer_closes: bool, we_close: bool, expected: &[TcpFlags]| {
+        let (mut bench, mut peer, id) = established(&profile::linux_6_18());
+        if peer_closes {
+            bench.send(peer.segment(ACK | FIN, b""));
+            peer.seq += 1;
+        }
+        if we_close {
+            bench.host.shutdown(bench.now, id);
+        }
+        bench.drain();
+        bench.host.abort(bench.now, id);
+        let sent = bench.drain();
+        assert_eq!(flags(&sent), expected, "{peer_closes} {we_close}");
+        assert_eq!(bench.host.sockets().count(), 1);
+        assert!(bench.send(peer.segment(RST, b"")).is_empty());
+    };
+    check(false, false, &[RST | ACK]);
+    check(false, true, &[RST | ACK]);
+    check(true, false, &[RST | ACK]);
+    check(true, true, &[]);
+    // Before the handshake is over: a peer that has our SYN-ACK hears it, one that has no SYN not.
+    let profile = profile::linux_6_18();
+    let (mut bench, _, id, _) = connecting(&profile);
+    bench.host.abort(bench.now, id);
+    assert!(bench.drain().is_empty());
+    let mut bench = Bench::new(&profile);
+    let listener = bench.listen(&profile);
+    let mut peer = Peer::new(4000);
+    let sent = bench.send(peer.syn(with_mss(1460)));
+    peer.take(&sent);
+    bench.host.close(bench.now, listener);
+    let sent = bench.drain();
+    assert_eq!((flags(&sent), sent[0].seq), (vec![RST | ACK], peer.ack));
+    assert_eq!(bench.host.sockets().count(), 0);
+}
+
+/// RFC 4987: who has sent no cookie lately believes none, and who has no room says nothing.
+#[test]
+fn a_cookie_counts_for_a_while_and_where_there_is_room() {
+    let profile = profile::linux_6_18();
+    let check = |wait: u64, unaccepted: u32, expected: &[TcpFlags]| {
+        let mut bench = Bench::new(&profile);
+        let listener = bench.listen_with(ListenOptions {
+            backlog: 0,
+            syn_cookies: true,
+            settings: profile.settings.clone(),
+        });
+        let open = |bench: &mut Bench, port: u16| {
+            let mut peer = Peer::new(port);
+            let sent = bench.send(peer.syn(with_mss(1460)));
+            peer.take(&sent);
+            peer.seq += 1;
+            peer
+        };
+        let peer = open(&mut bench, 4000);
+        for index in 0..unaccepted {
+            let other = open(&mut bench, 5000 + index as u16);
+            bench.send(other.segment(ACK, b""));
+        }
+        bench.pass(secs(wait));
+        let sent = bench.send(peer.segment(ACK, b""));
+        assert_eq!(
+            flags(&sent),
+            expected,
+            "after {wait} s, {unaccepted} unaccepted"
+        );
+        let accepted = std::iter::from_fn(|| bench.host.accept(bench.now, listener)).count();
+        let is_new = wait < 60 && unaccepted == 0;
+        assert_eq!(accepted, unaccepted as usize + usize::from(is_new));
+    };
+    check(0, 0, &[]);
+    check(30, 0, &[]);
+    check(0, 1, &[]);
+    check(300, 0, &[RST]);
 }

@@ -1,5 +1,6 @@
 //! Whole transfers between two hosts.
 
+#[expect(dead_code, reason = "other tests use the rest")]
 mod common;
 
 use std::time::Duration;

@@ -475,7 +475,7 @@ fn single_mistakes() {
         "[[expect]]\nmetric = 'goodput'\nmin = '5mbit'",
         "test.toml:4:10: metric: unknown `goodput`; did you mean `goodput_bps`? There are \
          goodput_bps, operations, response_p50_us, response_p90_us, response_p99_us, \
-         response_max_us, forward_dropped_segments, reverse_dropped_segments, \
+         response_max_us, stall_max_us, forward_dropped_segments, reverse_dropped_segments, \
          forward_queue_bytes_max, reverse_queue_bytes_max",
     );
     assert_eq!(

@@ -44,7 +44,8 @@ impl Host {
         };
         let mut receiver = Receiver::new(settings, self.shared.tick);
         let window = receiver.first_window(mss.into()).min(u32::from(u16::MAX)) as u16;
-        let peer_mss = syn.options.mss.unwrap_or(own.default_mss);
+        let peer_mss = syn.options.mss.filter(|mss| *mss > 0);
+        let peer_mss = peer_mss.unwrap_or(own.default_mss);
         let offset = self.isn.timestamp_offset(local.ip(), remote.ip());
         let clock = (now.as_nanos() / 1_000_000) as u32;
         let mut flags = TcpFlags::SYN | TcpFlags::ACK;

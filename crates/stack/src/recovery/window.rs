@@ -272,7 +272,8 @@ impl LossRecovery {
         let bytes = u128::from(packets * u64::from(self.mss)) * u128::from(percent) / 100;
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         // Before the first sample Linux divides by one microsecond.
-        let srtt = self.rtt.srtt().unwrap_or(Duration::from_micros(1));
+        let least = Duration::from_micros(1);
+        let srtt = self.rtt.srtt().unwrap_or(least).max(least);
         self.pacing_rate = self.bounded(Rate::of(bytes, srtt));
     }
 

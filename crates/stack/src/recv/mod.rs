@@ -397,7 +397,9 @@ impl Receiver {
     /// The window in bytes for the segment that is built now; it counts as offered from here on.
     pub(crate) fn offer_window(&mut self, _now: Instant) -> u32 {
         let next = self.next();
-        let bytes = if core::mem::take(&mut self.is_out_of_memory) {
+        // Linux alone takes its offer back then (rule 3.4.7).
+        let is_shut = core::mem::take(&mut self.is_out_of_memory) && self.buffer.is_truesize();
+        let bytes = if is_shut {
             0
         } else {
             self.select_window()

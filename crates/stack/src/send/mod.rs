@@ -29,6 +29,7 @@ use base::settings::{
 
 pub(crate) use memory::SendMemoryEnv;
 pub(crate) use segment::{Outgoing, SegmentSizes, SendEnv, burst_segments};
+pub(crate) use write::Pause;
 
 use crate::packet::Payload;
 use crate::tick::TickClock;
@@ -129,6 +130,8 @@ pub(crate) struct Sender {
     /// `FreeBSD`'s rule has taken its step since the last ACK.
     has_grown: bool,
     writer_waits: bool,
+    /// Bytes that were taken of the write that has paused.
+    paused_bytes: u64,
     sends: Sends,
     /// End of the last write that carries PSH.
     pushed: u64,
@@ -178,6 +181,7 @@ impl Sender {
             memory_env: SendMemoryEnv::default(),
             has_grown: false,
             writer_waits: false,
+            paused_bytes: 0,
             sends: Sends::default(),
             pushed: FIRST_BYTE,
             small_end: FIRST_BYTE,

@@ -109,6 +109,8 @@ pub(crate) struct SendEnv {
     pub(crate) is_paced: bool,
     /// Smoothed round-trip time.
     pub(crate) srtt: Option<Duration>,
+    /// One burst in the middle of a write: it waits for no company.
+    pub(crate) is_within_write: bool,
 }
 
 /// A segment or superpacket that is to leave; [`Sender::on_sent`] confirms it.
@@ -437,7 +439,8 @@ impl Sender {
     /// Why a superpacket waits for the next ACK, which will let a larger one go; `None`: it leaves
     /// (rule 6.6, Linux `tcp_tso_should_defer`).
     fn deferral(&self, head: &Head, env: &SendEnv) -> Option<Limit> {
-        if !self.forms_packets() || head.bytes <= head.mss || env.in_recovery {
+        let waits = self.forms_packets() && !env.is_within_write && !env.in_recovery;
+        if !waits || head.bytes <= head.mss {
             return None;
         }
         let oldest = self.in_flight.front()?;

@@ -15,7 +15,7 @@ use base::{Instant, Limit, Rate};
 use bytes::Bytes;
 
 use super::segment::Hold;
-use super::write::WriteOutcome;
+use super::write::{Pause, WriteOutcome};
 use super::*;
 use crate::host::WriteFlags;
 
@@ -202,6 +202,8 @@ struct Bench {
     una: u64,
     written: u64,
     hold: Option<Limit>,
+    /// What left in the middle of a write, until it is shown.
+    early: Vec<Outgoing>,
 }
 
 impl Bench {
@@ -220,6 +222,7 @@ impl Bench {
             una: 1,
             written: 0,
             hold: None,
+            early: Vec::new(),
         };
         bench.sender.on_established(&bench.memory_env());
         bench
@@ -262,6 +265,7 @@ impl Bench {
             pacing_rate: Rate::from_bits_per_second(5_727_808),
             is_paced: false,
             srtt: Some(Duration::from_millis(40)),
+            is_within_write: false,
         }
     }
 
@@ -269,15 +273,36 @@ impl Bench {
         self.now += time;
     }
 
-    /// Writes without sending.
+    /// Writes without sending, apart from what leaves in the middle of a write.
     fn offer(&mut self, bytes: usize, flags: WriteFlags) -> WriteOutcome {
         let chunk: Vec<u8> = (0..bytes as u64)
             .map(|i| byte_at(self.written + i))
             .collect();
         let sizes = self.sizes();
-        let outcome = self.sender.write(&[Bytes::from(chunk)], flags, &sizes);
-        self.written += outcome.taken as u64;
-        outcome
+        let chunk = Bytes::from(chunk);
+        let mut taken = 0;
+        loop {
+            let rest = chunk.slice(taken..);
+            let outcome = self.sender.write(&[rest], flags, &sizes);
+            taken += outcome.taken;
+            self.written += outcome.taken as u64;
+            match outcome.pause {
+                None => return WriteOutcome { taken, ..outcome },
+                Some(Pause::All) => self.early = self.send_packets(),
+                Some(Pause::One) => self.send_one_within_write(),
+            }
+        }
+    }
+
+    fn send_one_within_write(&mut self) {
+        let env = SendEnv {
+            is_within_write: true,
+            ..self.env()
+        };
+        if let Ok(outgoing) = self.sender.poll_segment(&env) {
+            self.sender.on_sent(self.now, &outgoing);
+            self.early.push(outgoing);
+        }
     }
 
     /// Writes and sends what may go: the lengths of the segments, with `P` for PSH and `F` for FIN.
@@ -310,7 +335,7 @@ impl Bench {
     }
 
     fn send_packets(&mut self) -> Vec<Outgoing> {
-        let mut packets = Vec::new();
+        let mut packets = core::mem::take(&mut self.early);
         loop {
             match self.sender.poll_segment(&self.env()) {
                 Ok(outgoing) => {

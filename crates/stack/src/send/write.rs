@@ -19,6 +19,18 @@ pub(crate) struct WriteOutcome {
     pub(crate) taken: usize,
     /// The write is done; otherwise it was cut short, or completes later (Winsock).
     pub(crate) completed: bool,
+    /// What leaves before the rest of the write is handed over; see [`Sender::write`].
+    pub(crate) pause: Option<Pause>,
+}
+
+/// What is to be sent in the middle of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pause {
+    /// One burst: the packet that became full is the first unsent one (Linux `tcp_push_one`).
+    One,
+    /// All that may leave: half of the largest window was written since the last PSH (Linux
+    /// `forced_push`).
+    All,
 }
 
 /// What of a write was not taken yet.
@@ -31,6 +43,11 @@ struct Source<'a> {
 impl Sender {
     /// Takes data from the front of `chunks`; segments are to be polled afterwards. Refused after
     /// [`Sender::close`].
+    ///
+    /// Linux sends in the middle of a write: as soon as the first unsent packet is full, a part of
+    /// it leaves (`tcp_push_one`), and what is left of it takes more of the write without a look at
+    /// the buffer's size. So a write may pause; the caller sends one burst and writes the rest.
+    /// This is why `SO_SNDBUF` does not bound what is in flight on paths with small bursts.
     pub(crate) fn write(
         &mut self,
         chunks: &[Bytes],
@@ -43,20 +60,29 @@ impl Sender {
         }
         if total == 0 {
             return WriteOutcome {
-                taken: 0,
                 completed: true,
+                ..WriteOutcome::default()
             };
         }
         let source = Source { chunks, offset: 0 };
-        let taken = match self.memory.completion {
+        let (taken, pause) = match self.memory.completion {
             Completion::Linux => self.write_packets(source, total, sizes),
-            Completion::Bsd => self.write_stream(source, total.min(self.room(total))),
-            Completion::Winsock if self.refuses_send(flags) => 0,
-            Completion::Winsock => self.write_stream(source, total),
+            Completion::Bsd => (self.write_stream(source, total.min(self.room(total))), None),
+            Completion::Winsock if self.refuses_send(flags) => (0, None),
+            Completion::Winsock => (self.write_stream(source, total), None),
         };
+        if pause.is_some() {
+            self.paused_bytes += taken;
+            return WriteOutcome {
+                taken: taken as usize,
+                completed: false,
+                pause,
+            };
+        }
         self.writer_waits |= taken < total;
-        if taken > 0 {
-            self.end_write(taken, total, flags);
+        let before = core::mem::take(&mut self.paused_bytes);
+        if before + taken > 0 {
+            self.end_write(taken < total, flags);
         } else {
             self.stats.refused_writes += 1;
         }
@@ -68,25 +94,27 @@ impl Sender {
         WriteOutcome {
             taken: taken as usize,
             completed,
+            pause: None,
         }
     }
 
     /// Marks what a write left behind (Linux `tcp_push`).
-    fn end_write(&mut self, taken: u64, total: u64, flags: WriteFlags) {
+    fn end_write(&mut self, is_short: bool, flags: WriteFlags) {
         let WriteFlags {
             more,
             urgent,
             no_wait: _,
         } = flags;
         // A write that ends for want of room does not wait for the rest of itself.
-        let is_short = taken < total;
         let more = more && !is_short;
         let end = self.end();
-        let tail = self.unsent.back_mut().expect("the bytes just taken");
-        tail.push |= !more;
-        tail.more = more;
-        if !more {
-            self.pushed = end;
+        // All of it may have left while it was being written.
+        if let Some(tail) = self.unsent.back_mut() {
+            tail.push |= !more;
+            tail.more = more;
+            if !more {
+                self.pushed = end;
+            }
         }
         if urgent && !is_short {
             self.urgent_end = Some(end);
@@ -100,7 +128,12 @@ impl Sender {
 
     /// Fills up the last packet and starts new ones while there is memory (Linux
     /// `tcp_sendmsg_locked`, rules 5.2 and 6.1).
-    fn write_packets(&mut self, mut source: Source<'_>, total: u64, sizes: &SegmentSizes) -> u64 {
+    fn write_packets(
+        &mut self,
+        mut source: Source<'_>,
+        total: u64,
+        sizes: &SegmentSizes,
+    ) -> (u64, Option<Pause>) {
         let goal = u64::from(sizes.size_goal());
         let half_window = u64::from(sizes.window_max / 2);
         let mut left = total;
@@ -128,8 +161,16 @@ impl Sender {
             let tail = self.unsent.back_mut().expect("the packet just filled");
             tail.end = end;
             tail.push = is_pushed;
+            let pause = match bytes == room {
+                true if is_pushed => Some(Pause::All),
+                true if self.unsent.len() == 1 => Some(Pause::One),
+                _ => None,
+            };
+            if left > 0 && pause.is_some() {
+                return (total - left, pause);
+            }
         }
-        total - left
+        (total - left, None)
     }
 
     /// Whether Linux lets a writer start a packet (`sk_stream_memory_free`).

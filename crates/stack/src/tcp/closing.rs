@@ -102,14 +102,17 @@ impl Connection {
     /// The application breaks the connection (RFC 9293 section 3.10.5).
     pub(crate) fn abort(&mut self, now: Instant, shared: &mut Shared) {
         let tells = match self.state {
-            State::SynSent(_) | State::TimeWait | State::Closed => false,
+            // Both have closed already, or the peer knows of nothing.
+            State::SynSent(_)
+            | State::Closing(_)
+            | State::LastAck(_)
+            | State::TimeWait
+            | State::Closed => false,
             State::SynReceived(_)
             | State::Established(_)
             | State::FinWait1(_)
             | State::FinWait2(_)
-            | State::Closing(_)
-            | State::CloseWait(_)
-            | State::LastAck(_) => true,
+            | State::CloseWait(_) => true,
         };
         if tells {
             self.send_reset(now, shared);

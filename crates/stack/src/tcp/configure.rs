@@ -72,25 +72,44 @@ impl Connection {
         if self.send.unacked_bytes() == 0 {
             self.recovery.before_transmit(now);
         }
-        let sizes = self.segment_sizes();
-        let room = self.pool_room(shared);
-        let outcome = match room {
-            Some(room) if room < wanted => self.send.write(&front(chunks, room), flags, &sizes),
-            _ => self.send.write(chunks, flags, &sizes),
-        };
-        self.wants_room = outcome.taken < wanted || !outcome.completed;
-        self.waits_for_pool = outcome.taken < wanted && room.is_some_and(|room| room < wanted);
+        let room = self.pool_room(shared).filter(|room| *room < wanted);
+        let part = room.map(|room| part_of(chunks, 0, room));
+        let (taken, completed) =
+            self.write_in_parts(now, shared, part.as_deref().unwrap_or(chunks), flags);
+        self.wants_room = taken < wanted || !completed;
+        self.waits_for_pool = taken < wanted && room.is_some();
         if self.waits_for_pool {
             self.send.on_write_refused();
             shared.pool.on_refused();
         }
         self.report_buffers(shared);
         self.output(now, shared);
-        if outcome.taken == 0 {
+        if taken == 0 {
             Err(WriteError::Full)
         } else {
-            Ok(outcome.taken)
+            Ok(taken)
         }
+    }
+
+    /// Hands a write over, and sends in the middle of it where the stack does.
+    fn write_in_parts(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        chunks: &[Bytes],
+        flags: WriteFlags,
+    ) -> (usize, bool) {
+        let sizes = self.segment_sizes();
+        let mut outcome = self.send.write(chunks, flags, &sizes);
+        let mut taken = outcome.taken;
+        while let Some(pause) = outcome.pause {
+            self.send_within_write(now, shared, pause);
+            outcome = self
+                .send
+                .write(&part_of(chunks, taken, usize::MAX), flags, &sizes);
+            taken += outcome.taken;
+        }
+        (taken, outcome.completed)
     }
 
     /// Tells an application that waits for room when there is some, in its own buffer and in the
@@ -295,16 +314,18 @@ impl Connection {
     }
 }
 
-/// The first `bytes` of `chunks`.
-fn front(chunks: &[Bytes], bytes: usize) -> smallvec::SmallVec<[Bytes; 4]> {
-    let mut room = bytes;
-    let mut taken = smallvec::SmallVec::new();
+/// At most `bytes` of `chunks`, from the byte `from` on.
+fn part_of(chunks: &[Bytes], from: usize, bytes: usize) -> smallvec::SmallVec<[Bytes; 4]> {
+    let (mut skip, mut room) = (from, bytes);
+    let mut part = smallvec::SmallVec::new();
     for chunk in chunks {
-        let part = chunk.len().min(room);
-        if part > 0 {
-            taken.push(chunk.slice(..part));
-            room -= part;
+        let start = chunk.len().min(skip);
+        let end = chunk.len().min(start.saturating_add(room));
+        if start < end {
+            part.push(chunk.slice(start..end));
         }
+        skip -= start;
+        room -= end - start;
     }
-    taken
+    part
 }

@@ -9,7 +9,7 @@ use super::{Connection, State, Timer};
 use crate::host::Shared;
 use crate::packet::{Body, EcnMark, Packet, Segment, SegmentOptions, Timestamps};
 use crate::recv::AckWanted;
-use crate::send::{Outgoing, SegmentSizes, SendEnv, burst_segments};
+use crate::send::{Outgoing, Pause, SegmentSizes, SendEnv, burst_segments};
 use crate::trace::TraceEvent;
 
 /// Linux: the first segments of a connection are never spread (rule 6.8).
@@ -65,9 +65,7 @@ impl Connection {
             let Some((start, end)) = self.recovery.poll_retransmit(self.retransmit_bytes()) else {
                 return Gate::Open;
             };
-            // A window that was taken back is kept to, but for the first byte, which asks for
-            // another (RFC 9293 section 3.8.6; Linux `tcp_retransmit_skb`).
-            if start >= self.window.end && start != self.recovery.una() {
+            if !self.may_repeat(start) {
                 return Gate::PeerWindow;
             }
             let gate = self.gate(now, shared, true);
@@ -78,6 +76,12 @@ impl Connection {
                 self.retransmit(now, shared, start, end);
             }
         }
+    }
+
+    /// A window that was taken back is kept to, but for the first byte, which asks for another (RFC
+    /// 9293 section 3.8.6; Linux `tcp_retransmit_skb`).
+    pub(super) fn may_repeat(&self, start: u64) -> bool {
+        start < self.window.end || start == self.recovery.una()
     }
 
     /// Repeats `start..end`, a FIN behind the data included.
@@ -121,31 +125,8 @@ impl Connection {
                 Some(mtu) => &self.probe_env(&env, mtu),
                 None => &env,
             };
-            let outgoing = match self.send.poll_segment(env) {
-                Ok(outgoing) => outgoing,
-                Err(hold) => break hold.limit,
-            };
-            match self.gate(now, shared, false) {
-                Gate::Open => {}
-                Gate::Pacing => break Limit::Pacing,
-                Gate::Interface => break Limit::Interface,
-                Gate::PeerWindow => break Limit::PeerWindow,
-            }
-            // Packets that were formed when data was written, or half the peer's window, may have
-            // made it too short for a probe.
-            let probe = probe.filter(|_| outgoing.end - outgoing.start >= env.sizes.mss.into());
-            self.note_full_segment(&outgoing, probe);
-            self.send_data(now, shared, &outgoing, false);
-            self.send.on_sent(now, &outgoing);
-            let end = outgoing.end + u64::from(outgoing.fin);
-            self.recovery.on_transmit(
-                now,
-                (outgoing.start, end),
-                outgoing.gso_size.into(),
-                outgoing.fin,
-            );
-            if let Some(mtu) = probe {
-                self.mtu.on_probe_sent(mtu, outgoing.start, outgoing.end);
+            if let Err(limit) = self.send_next(now, shared, env, probe) {
+                break limit;
             }
         };
         self.end_send(now, limit)
@@ -160,6 +141,54 @@ impl Connection {
         self.recovery
             .after_transmit(now, is_window_limited, self.send.memory().writer_waits);
         limit
+    }
+
+    /// Sends the next segment or superpacket of new data, or says why it stays. `probe`: it tries
+    /// this MTU.
+    fn send_next(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        env: &SendEnv,
+        probe: Option<u16>,
+    ) -> Result<(), Limit> {
+        let outgoing = self.send.poll_segment(env).map_err(|hold| hold.limit)?;
+        match self.gate(now, shared, false) {
+            Gate::Open => {}
+            Gate::Pacing => return Err(Limit::Pacing),
+            Gate::Interface => return Err(Limit::Interface),
+            Gate::PeerWindow => return Err(Limit::PeerWindow),
+        }
+        // Packets that were formed when data was written, or half the peer's window, may have made
+        // it too short for a probe.
+        let probe = probe.filter(|_| outgoing.end - outgoing.start >= env.sizes.mss.into());
+        self.note_full_segment(&outgoing, probe);
+        self.send_data(now, shared, &outgoing, false);
+        self.send.on_sent(now, &outgoing);
+        let end = outgoing.end + u64::from(outgoing.fin);
+        self.recovery.on_transmit(
+            now,
+            (outgoing.start, end),
+            outgoing.gso_size.into(),
+            outgoing.fin,
+        );
+        if let Some(mtu) = probe {
+            self.mtu.on_probe_sent(mtu, outgoing.start, outgoing.end);
+        }
+        Ok(())
+    }
+
+    /// Sends what leaves in the middle of a write.
+    pub(super) fn send_within_write(&mut self, now: Instant, shared: &mut Shared, pause: Pause) {
+        let env = SendEnv {
+            is_within_write: true,
+            ..self.send_env(now)
+        };
+        // What holds the rest is looked at again at the end of the write.
+        let _ = match pause {
+            Pause::One => self.send_next(now, shared, &env, None).err(),
+            Pause::All => Some(self.send_new(now, shared)),
+        };
     }
 
     /// Sends one segment of new data, whatever the congestion window says: a tail-loss probe.
@@ -279,6 +308,7 @@ impl Connection {
             pacing_rate: self.recovery.pacing_rate(),
             is_paced: self.recovery.is_paced(),
             srtt: self.recovery.rtt().srtt(),
+            is_within_write: false,
         }
     }
 

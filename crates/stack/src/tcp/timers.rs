@@ -124,7 +124,9 @@ impl Connection {
                 return;
             }
         }
-        self.retransmit(now, shared, start, end);
+        if self.may_repeat(start) {
+            self.retransmit(now, shared, start, end);
+        }
     }
 
     fn on_fin_wait_timeout(&mut self, now: Instant, shared: &mut Shared) {

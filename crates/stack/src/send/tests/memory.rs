@@ -160,9 +160,28 @@ fn b16_b17_nagle_lets_writes_overshoot() {
 fn b18_one_large_write_into_the_smallest_buffer() {
     let mut bench = Bench::new(fixed(linux(), 0));
     bench.window_max = 1 << 20;
-    // As many whole segments as the largest superpacket holds; what follows needs a new packet.
+    (bench.cwnd, bench.window) = (100, 1 << 20);
+    // A part of the first packet leaves while it is written, and makes room for the rest.
     let outcome = bench.offer(65_536, WriteFlags::default());
-    assert_eq!((outcome.taken, outcome.completed), (65_160, false));
+    assert_eq!((outcome.taken, outcome.completed), (65_536, true));
+    bench.send();
+    assert_eq!(bench.queued(), 84_672);
+}
+
+#[test]
+fn a_full_window_makes_the_size_count() {
+    let mut bench = Bench::new(fixed(linux(), 0));
+    bench.window_max = 1 << 20;
+    bench.cwnd = 10;
+    // Five bursts of two leave; nothing makes room for more.
+    let mut taken = 0;
+    while bench.offer(65_536, WriteFlags::default()).taken == 65_536 {
+        taken += 65_536;
+        bench.send();
+    }
+    assert!(taken <= 65_536 && bench.sender.unacked_bytes() == 10 * 1448);
+    assert!(bench.sender.unsent_bytes() <= 65_160);
+    assert_eq!(bench.offer(1448, WriteFlags::default()).taken, 0);
 }
 
 #[test]

@@ -170,6 +170,10 @@ fn apply(bench: &mut Bench, step: Step) {
                 ..WriteFlags::default()
             };
             bench.offer(bytes, flags);
+            let window_end = bench.env().window_end;
+            for outgoing in core::mem::take(&mut bench.early) {
+                assert!(outgoing.end <= window_end, "sent in the middle of a write");
+            }
         }
         Step::Ack { part } => acknowledge(bench, part),
         Step::Window { bytes } => {
