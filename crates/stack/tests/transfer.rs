@@ -11,12 +11,12 @@ use stack::profile;
 
 fn path(rate: &str, rtt: &str, queue: &str, loss: &str) -> LinkSpec {
     LinkSpec {
-        rate: Some(rate.parse().unwrap()),
-        delay: base::parse_duration(rtt).unwrap() / 2,
-        queue: queue.parse().unwrap(),
+        rate: Some(rate.parse().expect("a valid path")),
+        delay: base::parse_duration(rtt).expect("a valid path") / 2,
+        queue: queue.parse().expect("a valid path"),
         loss: match loss {
             "0" => Loss::Never,
-            loss => Loss::Random(loss.parse().unwrap()),
+            loss => Loss::Random(loss.parse().expect("a valid path")),
         },
         ..LinkSpec::ideal()
     }

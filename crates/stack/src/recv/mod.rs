@@ -399,11 +399,7 @@ impl Receiver {
         let next = self.next();
         // Linux alone takes its offer back then (rule 3.4.7).
         let is_shut = core::mem::take(&mut self.is_out_of_memory) && self.buffer.is_truesize();
-        let bytes = if is_shut {
-            0
-        } else {
-            self.select_window()
-        };
+        let bytes = if is_shut { 0 } else { self.select_window() };
         self.window.on_offered(next, bytes);
         bytes
     }
