@@ -254,7 +254,7 @@ impl Sender {
         }
     }
 
-    /// Whether a repetition that ends at `end` is pushed: BSD decides anew, others repeat what left.
+    /// Whether a repetition up to `end` is pushed: BSD decides anew, others repeat what left.
     pub(crate) fn repeats_push(&self, end: u64) -> bool {
         match self.small_writes.push {
             Push::Never => false,
