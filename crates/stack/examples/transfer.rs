@@ -51,7 +51,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         while let Some(packet) = reverse.poll_deliver(now) {
             a.handle_packet(now, packet);
         }
-        (a.handle_timeout(now), b.handle_timeout(now));
+        a.handle_timeout(now);
+        b.handle_timeout(now);
     }
     let took = now.since(Instant::ZERO);
     println!("{name} in {took:?}, intact: {}", arrived == file);

@@ -11,12 +11,12 @@ use stack::profile;
 
 fn path(rate: &str, rtt: &str, queue: &str, loss: &str) -> LinkSpec {
     LinkSpec {
-        rate: Some(rate.parse().expect("a valid path")),
-        delay: base::parse_duration(rtt).expect("a valid path") / 2,
-        queue: queue.parse().expect("a valid path"),
+        rate: Some(rate.parse().expect("a rate")),
+        delay: base::parse_duration(rtt).expect("a time") / 2,
+        queue: queue.parse().expect("a queue"),
         loss: match loss {
             "0" => Loss::Never,
-            loss => Loss::Random(loss.parse().expect("a valid path")),
+            loss => Loss::Random(loss.parse().expect("a share")),
         },
         ..LinkSpec::ideal()
     }
@@ -52,5 +52,9 @@ fn loss_costs_time_and_no_byte() {
             transfer.total,
             pair.client.limit(pair.now, sender),
         );
+        let counters = pair.client.connection_counters(sender);
+        let count = |name| counters.iter().find(|(known, _)| *known == name);
+        let repeated = count("recovery.retransmitted_packets").expect("counted").1;
+        assert!(repeated >= 1, "seed {seed}: 690 packets, and none was lost");
     }
 }

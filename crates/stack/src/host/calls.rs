@@ -369,6 +369,13 @@ impl Host {
             .map(|connection| connection.sample(now))
     }
 
+    /// Everything that a connection counted, drops and special events included, by name.
+    #[must_use]
+    pub fn connection_counters(&self, id: SocketId) -> alloc::vec::Vec<(&'static str, u64)> {
+        let connection = self.sockets.look(id);
+        connection.map_or_else(alloc::vec::Vec::new, Connection::counters)
+    }
+
     /// Bytes received in order and not read.
     #[must_use]
     pub fn unread_bytes(&self, id: SocketId) -> u64 {

@@ -140,8 +140,6 @@ pub(crate) struct RecoveryStats {
     pub(crate) renegings: u64,
     /// Reductions for ECN marks.
     pub(crate) ecn_reductions: u64,
-    /// Reductions because the local queue was full.
-    pub(crate) local_reductions: u64,
     /// Slow starts after idle.
     pub(crate) restarts: u64,
 }

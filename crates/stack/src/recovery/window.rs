@@ -200,13 +200,6 @@ impl LossRecovery {
         }
     }
 
-    /// The local queue refused a packet, which counts as not sent (rule 6.9).
-    pub(crate) fn on_local_drop(&mut self, now: Instant) {
-        let before = self.state;
-        self.enter_cwr(now);
-        self.stats.local_reductions += u64::from(before != self.state);
-    }
-
     /// The path takes segments of `mss` bytes only: larger ones in flight are lost, which is no
     /// sign of congestion (Linux `tcp_simple_retransmit`). The window keeps its packets, so that
     /// it holds fewer bytes. Larger segments change nothing in flight.

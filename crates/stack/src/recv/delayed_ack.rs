@@ -114,10 +114,8 @@ impl DelayedAck {
                 .delay_max
                 .min(below.saturating_sub(self.tick.tick()))
         };
-        if self.last_data.is_some() || self.is_fixed() {
-            if self.is_fixed() {
-                self.delay = self.rules.delay;
-            }
+        if self.is_fixed() {
+            self.delay = self.rules.delay;
         }
     }
 
@@ -403,15 +401,6 @@ impl DelayedAck {
 
     pub(super) const fn is_pingpong(&self) -> bool {
         self.rules.pingpong_threshold > 0 && self.pingpong >= self.rules.pingpong_threshold
-    }
-
-    /// Waits for data to ride on, at most `delay` (rule 8.8).
-    pub(super) fn delay_by(&mut self, now: Instant, delay: Duration) {
-        self.is_scheduled = true;
-        self.timer = Some(Timer {
-            nominal: self.edge(now) + delay,
-            fires: self.tick.expiry(now, delay),
-        });
     }
 
     pub(super) const fn is_scheduled(&self) -> bool {

@@ -537,11 +537,6 @@ impl Receiver {
         self.acks.force();
     }
 
-    /// The next ACK may wait for data, at most `delay` (rule 8.8: the third of the handshake).
-    pub(crate) fn delay_ack(&mut self, now: Instant, delay: Duration) {
-        self.acks.delay_by(now, delay);
-    }
-
     /// Up to `max` ACKs leave at once (rule 8.7).
     pub(crate) fn enter_quick(&mut self, _now: Instant, max: u32) {
         let quick = self.quick_count();
@@ -556,11 +551,6 @@ impl Receiver {
             self.after_read();
             self.acks.set_pingpong(value.is_multiple_of(2));
         }
-    }
-
-    /// The peer's FIN was reached; [`Receiver::handle_data`] calls it by itself.
-    pub(crate) fn on_fin(&mut self) {
-        self.acks.on_fin();
     }
 
     /// Nothing is offered from now on until [`Receiver::release_window`] (seed: `NetBurner`, "wait

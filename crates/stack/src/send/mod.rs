@@ -352,11 +352,6 @@ impl Sender {
         self.fin != Fin::Open
     }
 
-    /// Whether FIN was sent.
-    pub(crate) fn is_fin_sent(&self) -> bool {
-        self.fin == Fin::Sent
-    }
-
     /// The state of the buffer.
     pub(crate) fn memory(&self) -> SendMemoryState {
         let clamp = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);

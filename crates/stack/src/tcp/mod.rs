@@ -7,6 +7,7 @@
 
 mod closing;
 mod configure;
+mod counters;
 mod handshake;
 mod incoming;
 mod outgoing;

@@ -327,7 +327,7 @@ fn fin_releases_the_tail_and_takes_its_place_behind_it() {
     assert_eq!(bench.write(2000), "1448");
     bench.sender.close();
     assert_eq!(bench.send(), "552PF");
-    assert!(bench.sender.is_fin_sent());
+    assert!(bench.sender.is_drained());
     assert_eq!(
         bench.offer(1, WriteFlags::default()),
         WriteOutcome::default()
