@@ -1,19 +1,17 @@
 //! Connections that begin without memory (RFC 4987 section 3.6): everything that the SYN said is
 //! in the number and in the timestamp of the answer.
 
-use alloc::boxed::Box;
 use core::net::SocketAddr;
 
 use base::Instant;
 use base::settings::Ecn;
 use base::tcp::TcpFlags;
 
-use super::sockets::Kind;
 use super::{Host, SocketId};
 use crate::cookie::{CookieOptions, decode_options, encode_options};
 use crate::packet::{EcnMark, Packet, Segment, SegmentOptions, Timestamps};
 use crate::recv::Receiver;
-use crate::tcp::{Connection, Opening};
+use crate::tcp::Connection;
 
 impl Host {
     /// Answers a SYN and keeps nothing.
@@ -110,7 +108,14 @@ impl Host {
         }
         self.shared.counters.cookies_accepted += 1;
         let syn = self.remembered_syn(local, remote, segment, mss);
-        self.open_from_cookie(now, id, local, remote, segment, &syn);
+        let iss = segment.ack - 1;
+        self.open_half(
+            now,
+            id,
+            (local, remote, iss),
+            &syn,
+            Connection::accept_cookie,
+        );
         self.handle_segment(now, local, remote, segment.clone(), EcnMark::NotEct);
     }
 
@@ -144,37 +149,5 @@ impl Host {
             },
             ..Segment::default()
         }
-    }
-
-    fn open_from_cookie(
-        &mut self,
-        now: Instant,
-        id: SocketId,
-        local: SocketAddr,
-        remote: SocketAddr,
-        segment: &Segment,
-        syn: &Segment,
-    ) {
-        let Some(listener) = self.sockets.listener(id) else {
-            return;
-        };
-        listener.half_open += 1;
-        let settings = listener.options.settings.clone();
-        let timestamp_offset = self.isn.timestamp_offset(local.ip(), remote.ip());
-        let shared = &mut self.shared;
-        let socket = self.sockets.insert(|socket| {
-            let opening = Opening {
-                id: socket,
-                local,
-                remote,
-                iss: segment.ack - 1,
-                timestamp_offset,
-                settings: &settings,
-            };
-            let connection = Connection::accept_cookie(now, shared, &opening, id, syn);
-            Kind::Connection(Box::new(connection))
-        });
-        self.flows.insert((remote, local), socket.index);
-        self.settle(now, socket.index);
     }
 }

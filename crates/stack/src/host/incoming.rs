@@ -9,7 +9,7 @@ use base::{Instant, SeqNum};
 use super::listener::SynDisposition;
 use super::sockets::Kind;
 use super::time_wait::TimeWaitDisposition;
-use super::{Host, SocketId};
+use super::{Host, Shared, SocketId};
 use crate::packet::{EcnMark, Packet, Segment};
 use crate::tcp::{Connection, Opening, State};
 
@@ -81,7 +81,8 @@ impl Host {
                 self.handle_cookie(now, id, local, remote, segment);
             }
             Some(id) if flags.contains(TcpFlags::SYN) => {
-                self.handle_syn(now, id, local, remote, segment, first);
+                let iss = first.unwrap_or_else(|| self.isn.next(now, local, remote));
+                self.handle_syn(now, id, (local, remote, iss), segment);
             }
             Some(_) => {}
             None => {
@@ -109,10 +110,8 @@ impl Host {
         &mut self,
         now: Instant,
         id: SocketId,
-        local: SocketAddr,
-        remote: SocketAddr,
+        (local, remote, iss): (SocketAddr, SocketAddr, SeqNum),
         syn: &Segment,
-        first: Option<SeqNum>,
     ) {
         let Some(listener) = self.sockets.listener(id) else {
             return;
@@ -125,30 +124,41 @@ impl Host {
                 self.shared.counters.too_many_connections += 1;
             }
             SynDisposition::Open => {
-                let Some(listener) = self.sockets.listener(id) else {
-                    return;
-                };
-                listener.half_open += 1;
-                let settings = listener.options.settings.clone();
-                let iss = first.unwrap_or_else(|| self.isn.next(now, local, remote));
-                let timestamp_offset = self.isn.timestamp_offset(local.ip(), remote.ip());
-                let shared = &mut self.shared;
-                let socket = self.sockets.insert(|socket| {
-                    let opening = Opening {
-                        id: socket,
-                        local,
-                        remote,
-                        iss,
-                        timestamp_offset,
-                        settings: &settings,
-                    };
-                    let connection = Connection::accept_syn(now, shared, &opening, id, syn);
-                    Kind::Connection(Box::new(connection))
-                });
-                self.flows.insert((remote, local), socket.index);
-                self.settle(now, socket.index);
+                self.open_half(now, id, (local, remote, iss), syn, Connection::accept_syn);
             }
         }
+    }
+
+    /// Begins a connection of a listener, half open: by its SYN, or by what a cookie remembers.
+    pub(super) fn open_half(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        (local, remote, iss): (SocketAddr, SocketAddr, SeqNum),
+        syn: &Segment,
+        accept: fn(Instant, &mut Shared, &Opening<'_>, SocketId, &Segment) -> Connection,
+    ) {
+        let Some(listener) = self.sockets.listener(id) else {
+            return;
+        };
+        listener.half_open += 1;
+        let settings = listener.options.settings.clone();
+        let timestamp_offset = self.isn.timestamp_offset(local.ip(), remote.ip());
+        let shared = &mut self.shared;
+        let socket = self.sockets.insert(|socket| {
+            let opening = Opening {
+                id: socket,
+                local,
+                remote,
+                iss,
+                timestamp_offset,
+                settings: &settings,
+            };
+            let connection = accept(now, shared, &opening, id, syn);
+            Kind::Connection(Box::new(connection))
+        });
+        self.flows.insert((remote, local), socket.index);
+        self.settle(now, socket.index);
     }
 
     fn handle_in_time_wait(&mut self, now: Instant, index: u32, segment: &Segment) {

@@ -148,9 +148,14 @@ impl Connection {
         }
         let mss = self.announced_mss(shared);
         let options = &self.settings.options;
-        let (scaling, timestamps, sack) =
-            (options.window_scaling, options.timestamps, options.sack);
-        let segment = self.syn_segment(now, mss, flags, scaling, timestamps, sack, mss);
+        let offer = Agreed {
+            sack: options.sack,
+            timestamps: options.timestamps,
+            window_scaling: options.window_scaling,
+            advmss: mss,
+            send_mss: mss,
+        };
+        let segment = self.syn_segment(now, flags, mss, &offer);
         self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
     }
 
@@ -161,32 +166,21 @@ impl Connection {
             flags |= TcpFlags::ECE;
         }
         let mss = self.announced_mss(shared);
+        let agreed = self.agreed;
+        let segment = self.syn_segment(now, flags, mss, &agreed);
+        self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
+    }
+
+    /// A SYN or SYN-ACK that announces `mss` and names the options of `offer`.
+    fn syn_segment(&mut self, now: Instant, flags: TcpFlags, mss: u32, offer: &Agreed) -> Segment {
         let Agreed {
             sack,
             timestamps,
             window_scaling,
             advmss,
             send_mss: _,
-        } = self.agreed;
-        let segment = self.syn_segment(now, mss, flags, window_scaling, timestamps, sack, advmss);
-        self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
-    }
-
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the fields of one header, used twice"
-    )]
-    fn syn_segment(
-        &mut self,
-        now: Instant,
-        mss: u32,
-        flags: TcpFlags,
-        scaling: bool,
-        timestamps: bool,
-        sack: bool,
-        window_mss: u32,
-    ) -> Segment {
-        let window = self.recv.first_window(window_mss);
+        } = *offer;
+        let window = self.recv.first_window(advmss);
         let is_answer = flags.contains(TcpFlags::ACK);
         Segment {
             source_port: self.local.port(),
@@ -201,7 +195,7 @@ impl Connection {
             window: window.min(u32::from(u16::MAX)) as u16,
             options: SegmentOptions {
                 mss: Some(mss.min(u32::from(u16::MAX)) as u16),
-                window_scale: scaling.then(|| self.recv.window_scale()),
+                window_scale: window_scaling.then(|| self.recv.window_scale()),
                 sack_permitted: sack,
                 timestamps: timestamps.then(|| Timestamps {
                     value: self.timestamp(now),

@@ -13,7 +13,7 @@ use super::{Connection, State};
 use crate::host::{Event, Failure, Shared};
 use crate::packet::{EcnMark, Payload, Segment};
 use crate::recovery::AckInput;
-use crate::recv::{DataInput, DropReason};
+use crate::recv::{DataInput, DataOutcome, DropReason};
 use crate::trace::TraceEvent;
 
 /// Timestamps older than this may have wrapped (RFC 7323 section 5.5).
@@ -370,31 +370,12 @@ impl Connection {
         mark: EcnMark,
         start: i64,
     ) {
-        let sequence_bytes = i64::from(segment.sequence_bytes());
-        if sequence_bytes == 0 {
-            return;
-        }
-        if !self.state.may_receive() {
-            // The peer has said that it is done; whatever follows its FIN is not from it. What came
-            // before may be a repetition, because our ACK was lost.
-            if start + sequence_bytes <= self.recv.next() as i64 {
-                self.recv.force_ack();
-            }
-            return;
-        }
         // Data stands behind a SYN.
-        let start = start + i64::from(segment.flags.contains(TcpFlags::SYN));
-        if self.is_orphan && !segment.payload.is_empty() {
-            let end = start + i64::from(segment.payload.len());
-            if end > self.recv.next() as i64 {
-                //= https://www.rfc-editor.org/rfc/rfc9293#section-3.10.7.4
-                // Linux tcp_rcv_state_process: data that nobody will read resets the connection.
-                shared.counters.data_after_close += 1;
-                shared.reset_in_reply(now, self.local, self.remote, &segment);
-                self.fail(now, shared, Failure::Aborted);
-                return;
-            }
+        let data_start = start + i64::from(segment.flags.contains(TcpFlags::SYN));
+        if !self.wants_data(now, shared, &segment, (start, data_start)) {
+            return;
         }
+        let start = data_start;
         let segments = u64::from(segment.segments());
         let bytes = segment.payload.len();
         if !self.take_buffers(shared, segments as u32, bytes) {
@@ -433,6 +414,44 @@ impl Connection {
             &env,
         );
         self.traffic.bytes_received += self.recv.next() - before - u64::from(outcome.fin);
+        self.on_data(now, shared, outcome);
+    }
+
+    /// Whether data and FIN of a segment are still welcome; otherwise the peer hears so.
+    fn wants_data(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        segment: &Segment,
+        (start, data_start): (i64, i64),
+    ) -> bool {
+        let sequence_bytes = i64::from(segment.sequence_bytes());
+        if sequence_bytes == 0 {
+            return false;
+        }
+        if !self.state.may_receive() {
+            // The peer has said that it is done; whatever follows its FIN is not from it. What came
+            // before may be a repetition, because our ACK was lost.
+            if start + sequence_bytes <= self.recv.next() as i64 {
+                self.recv.force_ack();
+            }
+            return false;
+        }
+        let end = data_start + i64::from(segment.payload.len());
+        let is_new = !segment.payload.is_empty() && end > self.recv.next() as i64;
+        if self.is_orphan && is_new {
+            //= https://www.rfc-editor.org/rfc/rfc9293#section-3.10.7.4
+            // Linux tcp_rcv_state_process: data that nobody will read resets the connection.
+            shared.counters.data_after_close += 1;
+            shared.reset_in_reply(now, self.local, self.remote, segment);
+            self.fail(now, shared, Failure::Aborted);
+            return false;
+        }
+        true
+    }
+
+    /// The receiving half has taken or refused data.
+    fn on_data(&mut self, now: Instant, shared: &mut Shared, outcome: DataOutcome) {
         if let Some(reason) = outcome.dropped {
             shared.tell(now, Some(self.id), || TraceEvent::Dropped {
                 reason: drop_name(reason),
