@@ -1,7 +1,7 @@
 //! What is compared to learn how far the virtual engine agrees with the kernel.
 //!
-//! Data: scenarios, which number of each is compared, how large the errors may be, and what is known
-//! of those that are large. Running both engines is the program's.
+//! Data: scenarios, which number of each is compared, how large the errors may be, and what is
+//! known of those that are large. Running both engines is the program's.
 
 use crate::builtin::parse_builtin;
 use crate::outcome::Outcome;
@@ -48,8 +48,8 @@ pub const ERROR_P90_MAX: f64 = 0.15;
 /// Above this, an error wants a cause.
 pub const ERROR_TO_EXPLAIN: f64 = 0.1;
 
-/// Causes of errors above [`ERROR_TO_EXPLAIN`] that are known: the cell without `agree-` (empty: any
-/// other), the metric, and the cause.
+/// Causes of errors above [`ERROR_TO_EXPLAIN`] that are known: the cell without `agree-` (empty:
+/// any other), the metric, and the cause.
 const CAUSES: &[(&str, Metric, &str)] = &[
     (
         "bulk/dc-10g",
