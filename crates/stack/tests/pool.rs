@@ -42,6 +42,7 @@ fn fill(bench: &mut Bench, id: SocketId) -> usize {
 }
 
 #[test]
+// tidy: long because it tells one story in its order
 fn hung_peers_use_up_the_pool_and_give_it_back() {
     let (mut bench, listener) = host(32);
     // Peers that never acknowledge anything.
