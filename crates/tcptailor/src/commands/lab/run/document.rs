@@ -40,6 +40,8 @@ pub(super) struct OutcomeRow {
     goodput_bps: u64,
     duration_s: f64,
     response_us: Option<ResponseMicros>,
+    /// Longest time between two arrivals of payload; null where the engine does not see each.
+    stall_max_us: Option<u64>,
     limits: Vec<LimitRow>,
     link: LinkRow,
     caveats: Vec<Caveat>,
@@ -121,6 +123,7 @@ impl OutcomeRow {
             goodput_bps: outcome.goodput_bps,
             duration_s: outcome.duration_s,
             response_us: outcome.response_us,
+            stall_max_us: outcome.stall_max_us,
             limits: outcome.limits.iter().map(limit).collect(),
             link: LinkRow {
                 forward: outcome.forward,
