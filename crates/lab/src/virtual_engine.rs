@@ -213,16 +213,14 @@ impl Virtual {
 }
 
 impl VirtualRun {
-    /// Shows the packets that the client sends and gets, or those of the server, to `tap`.
-    pub fn add_tap(&mut self, at_client: bool, tap: fn() -> Box<dyn Tap>) {
+    /// Shows the packets that the client sends and gets to two taps that `tap` makes, and those of
+    /// the server to two others; `tap` hears 0 for the client and 1 for the server.
+    pub fn add_taps(&mut self, tap: impl Fn(u32) -> Box<dyn Tap>) {
         let (forward, reverse) = self.links;
-        let (out, back) = if at_client {
-            (forward, reverse)
-        } else {
-            (reverse, forward)
-        };
-        self.world.add_tap(out, Place::Entry, tap());
-        self.world.add_tap(back, Place::Exit, tap());
+        for (out, back, end) in [(forward, reverse, 0), (reverse, forward, 1)] {
+            self.world.add_tap(out, Place::Entry, tap(end));
+            self.world.add_tap(back, Place::Exit, tap(end));
+        }
     }
 
     /// Runs it to its end.

@@ -9,6 +9,7 @@
 //! in the order in which they were set, and nothing is decided by floating point.
 
 mod audit;
+mod capture;
 mod check;
 mod hop;
 mod limits;
@@ -28,6 +29,7 @@ use stack::{Host, HostConfig, Packet};
 use crate::agenda::Agenda;
 use crate::app::{App, HostCosts};
 use audit::Audit;
+pub use capture::Capture;
 use hop::{Hop, too_big_reply};
 pub use limits::LimitTimes;
 use station::{Arrival, Station};

@@ -23,6 +23,7 @@ const OUTCOME_KEYS: &[&str] = &[
     "goodput_bps",
     "duration_s",
     "response_us",
+    "stall_max_us",
     "limits",
     "link",
     "caveats",
@@ -127,6 +128,29 @@ fn a_run_in_virtual_time_is_the_same_document() {
     assert_eq!(first["claims"][0]["holds"], true);
     let again = document(&run(&args));
     assert_eq!(first["outcomes"], again["outcomes"], "the same seed");
+}
+
+#[test]
+fn the_packets_of_a_run_in_virtual_time_are_a_capture() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("wwr.pcapng");
+    let file = path.to_str().expect("a plain name");
+    let output = run(&["run", "lan-wwr", "--engine", "virtual", "--pcap", file]);
+    assert_eq!(output.status.code(), Some(0));
+    let bytes = std::fs::read(&path).expect("a capture");
+    let mut reader = base::pcap::Reader::new(&bytes[..]).expect("a capture file");
+    let mut packets = 0;
+    while let Some(packet) = reader.next_packet() {
+        let packet = packet.expect("a whole packet");
+        let ip = base::ip::IpPacket::parse(packet.ip().expect("IP")).expect("valid IP");
+        let segment = base::tcp::TcpSegment::parse(ip.payload()).expect("valid TCP");
+        assert!(segment.checksum_is_right((ip.source(), ip.destination())));
+        packets += 1;
+    }
+    // Some 88 operations of four packets and more, each seen at both ends.
+    assert!(packets > 500, "{packets}");
+    let refused = run(&["run", "lan-wwr", "--pcap", file]);
+    assert_eq!(refused.status.code(), Some(2));
 }
 
 #[test]

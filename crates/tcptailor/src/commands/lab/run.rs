@@ -6,7 +6,7 @@ mod screen;
 
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::builder::PossibleValuesParser;
@@ -37,6 +37,7 @@ Examples:
   tcptailor lab run wan-bulk                                one of them
   tcptailor lab run lan-wwr --runs 5                        medians with their range
   tcptailor lab run wan-bulk --set path.rtt=80ms --json     on another path, as data
+  tcptailor lab run lan-wwr --engine virtual --pcap a.pcapng  in virtual time, with its packets
   tcptailor lab run ./mine.toml --jsonl                     a file; a line of JSON per run
 
 Exit code 3 if a claim of the scenario does not hold, 1 if a cell has no usable run.")]
@@ -61,6 +62,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     #[arg(value_parser = PossibleValuesParser::new(PROFILES.iter().map(|(name, _)| *name)))]
     profile: Option<String>,
+    /// Write the packets of the first run of the first cell, at both ends, to a pcapng file; only
+    /// in virtual time.
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
     /// Print a line of JSON for each run as soon as it is over.
     #[arg(long, conflicts_with = "json")]
     jsonl: bool,
@@ -196,7 +201,10 @@ fn run_all(
                 bar.set(done * STEPS_PER_RUN + step(share));
             }
         };
-        let outcome = runner.run(&trial, &mut show)?;
+        let outcome = match args.pcap.as_deref().filter(|_| done == 0) {
+            Some(file) => runner.capture(&trial, file)?,
+            None => runner.run(&trial, &mut show)?,
+        };
         if interrupt::stopped() && outcome.duration_s <= 0.0 {
             break;
         }

@@ -1,9 +1,12 @@
 //! What runs a trial.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::ValueEnum;
+use lab::world::Capture;
 use lab::{Caveat, HostSpec, Outcome, Trial, Virtual};
 use serde::Serialize;
 use stack::profile;
@@ -84,6 +87,32 @@ impl Runner {
                 progress(share(seen.elapsed, seen.expected));
             })),
         }
+    }
+
+    /// Runs a trial and writes the packets at both ends to `file`.
+    pub(in crate::commands::lab) fn capture(
+        &self,
+        trial: &Trial,
+        file: &Path,
+    ) -> anyhow::Result<Outcome> {
+        let Self::Virtual(engine) = self else {
+            return Err(Problem::usage(
+                "--pcap: only `--engine virtual` writes packets; capture the kernel's with tcpdump",
+            )
+            .into());
+        };
+        let name = file.display();
+        let output = File::create(file).with_context(|| format!("creating {name}"))?;
+        let failed = |error: base::pcap::PcapError| anyhow::anyhow!("writing {name}: {error}");
+        let capture =
+            Capture::new(BufWriter::new(output), &["client", "server"]).map_err(failed)?;
+        let mut run = engine.prepare(trial);
+        run.add_taps(|end| capture.tap(end));
+        let stop = interrupt::stop_flag();
+        run.run(stop, &mut |_| ());
+        let outcome = run.finish(stop);
+        capture.finish().map_err(failed)?;
+        Ok(outcome)
     }
 }
 
