@@ -4,7 +4,7 @@
 //! known of those that are large. Running both engines is the program's.
 
 use crate::builtin::parse_builtin;
-use crate::outcome::Outcome;
+use crate::outcome::{Caveat, Outcome};
 use crate::scenario::{Cell, Metric, Scenario};
 use crate::stats;
 use crate::workload::Workload;
@@ -137,17 +137,22 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    /// `None` where one engine has no usable run, or the kernel's median is 0.
+    /// `None` where one engine has no usable run, or the kernel's median is 0. Of the kernel's runs
+    /// those count that nothing disturbed; where there are none, all that are usable.
     #[must_use]
     pub fn of(metric: Metric, virtual_runs: &[Outcome], kernel_runs: &[Outcome]) -> Option<Self> {
-        let values = |runs: &[Outcome]| -> Vec<f64> {
-            let usable = runs.iter().filter(|outcome| outcome.is_usable());
-            usable
+        let values = |runs: &[Outcome], counts: fn(&Outcome) -> bool| -> Vec<f64> {
+            let counted = runs.iter().filter(|outcome| counts(outcome));
+            counted
                 .filter_map(|outcome| Some(metric.of(outcome)? as f64))
                 .collect()
         };
-        let kernel = values(kernel_runs);
-        let virtual_median = stats::median(&values(virtual_runs))?;
+        let undisturbed = values(kernel_runs, is_undisturbed);
+        let kernel = match undisturbed.is_empty() {
+            true => values(kernel_runs, Outcome::is_usable),
+            false => undisturbed,
+        };
+        let virtual_median = stats::median(&values(virtual_runs, Outcome::is_usable))?;
         let kernel_median = stats::median(&kernel).filter(|median| *median > 0.0)?;
         let largest = kernel.iter().copied().fold(f64::MIN, f64::max);
         let smallest = kernel.iter().copied().fold(f64::MAX, f64::min);
@@ -158,6 +163,17 @@ impl Agreement {
             kernel_spread: (largest - smallest) / kernel_median,
         })
     }
+}
+
+/// Whether the machine did nothing else meanwhile, and the emulator was in time.
+fn is_undisturbed(outcome: &Outcome) -> bool {
+    let disturbs = |caveat: &Caveat| {
+        matches!(
+            caveat,
+            Caveat::HostBusy { .. } | Caveat::EmulatorLate { .. }
+        )
+    };
+    outcome.is_usable() && !outcome.caveats.iter().any(disturbs)
 }
 
 /// The value that `share` of the errors do not exceed (nearest rank); `None` of none.
@@ -172,7 +188,6 @@ pub fn error_percentile(errors: &[f64], share: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Caveat;
 
     #[test]
     fn every_scenario_is_valid_and_names_its_congestion_control() {
@@ -206,6 +221,14 @@ mod tests {
         let found = of(&kernel).expect("usable runs");
         assert!((found.error - 0.1).abs() < 1e-9 && (found.kernel_spread - 0.4).abs() < 1e-9);
         assert_eq!(of(&[late]), None);
+        let mut busy = run(50);
+        busy.caveats.push(Caveat::HostBusy { percent: 40 });
+        assert_eq!(
+            of(&[busy.clone(), run(100)]),
+            of(&[run(100)]),
+            "it was disturbed"
+        );
+        assert!(of(&[busy]).is_some(), "better than nothing");
         assert_eq!(of(&[run(0)]), None, "an error of what share?");
     }
 

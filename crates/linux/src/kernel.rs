@@ -26,7 +26,7 @@ use crate::sock_diag::{ScanRequest, SockDiag};
 use crate::watch::{WatchProgress, WatchRequest, Watched, watch};
 use crate::worker::{Role, Worker, WorkerSpec};
 use crate::workload::{RunSpec, SocketSpec, Totals};
-pub use run::{RunProgress, WARM_UP, run};
+pub use run::{RunProgress, WARM_UP, run, run_unwatched};
 
 /// Port on which the servers of labs listen.
 pub const LAB_PORT: u16 = 5201;

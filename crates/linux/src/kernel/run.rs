@@ -61,8 +61,35 @@ pub fn run(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(RunProgress),
 ) -> Result<Outcome> {
+    run_watched(exe, trial, stop, true, progress)
+}
+
+/// As [`run`], without limits: nobody watches, which takes a processor from the hosts now and then
+/// and shows in the slowest responses.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_unwatched(
+    exe: &Path,
+    trial: &Trial,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(RunProgress),
+) -> Result<Outcome> {
+    run_watched(exe, trial, stop, false, progress)
+}
+
+fn run_watched(
+    exe: &Path,
+    trial: &Trial,
+    stop: &AtomicBool,
+    is_watched: bool,
+    progress: &mut dyn FnMut(RunProgress),
+) -> Result<Outcome> {
     let mut caveats = Vec::new();
-    let course = Course::of(&trial.workload, stop);
+    let course = Course {
+        is_watched,
+        ..Course::of(&trial.workload, stop)
+    };
     let session = Session::launch(exe, trial, course.warmup, &mut |knob, error| {
         caveats.push(not_applied(knob, error)?);
         Ok(())
@@ -109,6 +136,8 @@ struct Course<'s> {
     /// The measured time, where the workload is bounded by it.
     time: Option<Duration>,
     stop: &'s AtomicBool,
+    /// Whether the connections are watched for what limits them.
+    is_watched: bool,
 }
 
 impl<'s> Course<'s> {
@@ -117,7 +146,12 @@ impl<'s> Course<'s> {
             Amount::Time(time) => (WARM_UP, Some(time)),
             Amount::Bytes(_) | Amount::Operations(_) => (Duration::ZERO, None),
         };
-        Self { warmup, time, stop }
+        Self {
+            warmup,
+            time,
+            stop,
+            is_watched: true,
+        }
     }
 
     fn expected(&self) -> Option<Duration> {
@@ -159,14 +193,18 @@ fn watch_measured(session: &Session, course: &Course<'_>, over: &AtomicBool) -> 
     }
     let pids = [End::Client, End::Server].map(|end| session.worker(end).pid());
     let before = Load::read(&pids);
-    let look = session.look(course.time.unwrap_or(WATCH_MAX), over, &mut |_| ())?;
+    let look = if course.is_watched {
+        Some(session.look(course.time.unwrap_or(WATCH_MAX), over, &mut |_| ())?)
+    } else {
+        while !over.load(Ordering::Relaxed) {
+            thread::sleep(STOP_CHECK);
+        }
+        None
+    };
     let load = before
         .zip(Load::read(&pids))
         .and_then(|(before, after)| before.caveat(&after));
-    Ok(Seen {
-        look: Some(look),
-        load,
-    })
+    Ok(Seen { look, load })
 }
 
 fn await_end(session: &Session, course: &Course<'_>, progress: &mut dyn FnMut(RunProgress)) {

@@ -27,7 +27,11 @@ pub(in crate::commands::lab) enum Engine {
 /// An engine that is ready to run.
 #[derive(Debug)]
 pub(in crate::commands::lab) enum Runner {
-    Kernel { exe: PathBuf },
+    Kernel {
+        exe: PathBuf,
+        /// Whether it says what limits a connection.
+        is_watched: bool,
+    },
     Virtual(Virtual),
 }
 
@@ -45,7 +49,10 @@ impl Runner {
             (Engine::Kernel, None) => {
                 linux::cleanup::remove_leftovers()?;
                 let exe = linux::own_program()?;
-                Ok(Self::Kernel { exe })
+                Ok(Self::Kernel {
+                    exe,
+                    is_watched: true,
+                })
             }
             (Engine::Virtual, name) => {
                 let mut engine = Virtual::default();
@@ -69,8 +76,12 @@ impl Runner {
             expected.map(|expected| elapsed.as_secs_f64() / expected.as_secs_f64())
         };
         match self {
-            Self::Kernel { exe } => {
-                let outcome = linux::kernel::run(exe, trial, stop, &mut |seen| {
+            Self::Kernel { exe, is_watched } => {
+                let run = match is_watched {
+                    true => linux::kernel::run,
+                    false => linux::kernel::run_unwatched,
+                };
+                let outcome = run(exe, trial, stop, &mut |seen| {
                     progress(share(seen.elapsed, seen.expected));
                 });
                 match outcome {
