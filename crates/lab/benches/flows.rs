@@ -28,7 +28,8 @@ fn row(superpackets: bool, flows: u32) {
     let mut scenario = find_scenario("dc-10g").expect("built in");
     let mut set = |key: &str, value: &str| scenario.set(key, value).expect("a valid setting");
     set("workload.flows", &flows.to_string());
-    set("workload.duration", "1s");
+    // Connections are opened one after the other, each in a round trip.
+    set("workload.duration", &format!("{}ms", 1000 + flows * 8 / 5));
     if !superpackets {
         set("client.gso_max", "0");
     }
