@@ -3,8 +3,8 @@
 //!
 //! A program here does what the kernel engine's programs do (crate `linux`, module `workload`): who
 //! writes first, framing, warm-up, when a response time starts and ends. Its flows are *threads*
-//! that make one blocking system call after the other. What a thread does is a [`script`]; what a
-//! call means to the host is in [`thread`](self::thread); [`Program`] knows whose turn it is.
+//! that make one blocking system call after the other. What a thread does is a `script`; what a
+//! call means to the host is in `thread`; [`Program`] knows whose turn it is.
 //!
 //! Whoever drives a host drives its program too: after each [`App::call`] the host may have packets
 //! to send, and they leave before the next call, as they do inside a system call.

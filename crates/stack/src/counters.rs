@@ -4,33 +4,33 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Segments that came in, those of superpackets one by one [`TcpInSegs`].
+    /// Segments that came in, those of superpackets one by one (`TcpInSegs`).
     pub segments_in: u64,
-    /// Segments that went out [`TcpOutSegs`].
+    /// Segments that went out (`TcpOutSegs`).
     pub segments_out: u64,
     /// Packets for an address that is not ours.
     pub not_for_us: u64,
     /// Packets dropped because the local queue was full.
     pub local_queue_drops: u64,
-    /// Connections opened by us [`TcpActiveOpens`].
+    /// Connections opened by us (`TcpActiveOpens`).
     pub active_opens: u64,
-    /// Connections opened by others [`TcpPassiveOpens`].
+    /// Connections opened by others (`TcpPassiveOpens`).
     pub passive_opens: u64,
-    /// Attempts that failed [`TcpAttemptFails`].
+    /// Attempts that failed (`TcpAttemptFails`).
     pub attempt_fails: u64,
-    /// Established connections that were reset [`TcpEstabResets`].
+    /// Established connections that were reset (`TcpEstabResets`).
     pub established_resets: u64,
-    /// Resets that we sent [`TcpOutRsts`].
+    /// Resets that we sent (`TcpOutRsts`).
     pub resets_sent: u64,
     /// Segments to ports where nobody listens.
     pub no_socket: u64,
-    /// Answers (resets, challenge ACKs) that the rate limit held back [`TcpExtTCPACKSkipped*`].
+    /// Answers (resets, challenge ACKs) that the rate limit held back (`TcpExtTCPACKSkipped*`).
     pub answers_suppressed: u64,
-    /// Challenge ACKs (RFC 5961) [`TcpExtTCPChallengeACK`].
+    /// Challenge ACKs (RFC 5961) (`TcpExtTCPChallengeACK`).
     pub challenge_acks: u64,
-    /// SYN inside the window of a connection [`TcpExtTCPSYNChallenge`].
+    /// SYN inside the window of a connection (`TcpExtTCPSYNChallenge`).
     pub syn_challenges: u64,
-    /// Segments with an old timestamp (RFC 7323 section 5) [`TcpExtPAWSEstab`].
+    /// Segments with an old timestamp (RFC 7323 section 5) (`TcpExtPAWSEstab`).
     pub paws_rejected: u64,
     /// Segments outside the window.
     pub out_of_window: u64,
@@ -40,17 +40,17 @@ pub struct Counters {
     pub ack_of_unsent: u64,
     /// ACKs older than the largest window (RFC 5961 section 5).
     pub ack_too_old: u64,
-    /// Data that arrived after the application had closed [`TcpExtTCPAbortOnData`].
+    /// Data that arrived after the application had closed (`TcpExtTCPAbortOnData`).
     pub data_after_close: u64,
     /// SYNs dropped because too many connections were half open.
     pub syn_backlog_drops: u64,
-    /// SYNs or handshake ACKs dropped because nobody accepted [`TcpExtListenOverflows`].
+    /// SYNs or handshake ACKs dropped because nobody accepted (`TcpExtListenOverflows`).
     pub accept_overflows: u64,
-    /// SYN cookies sent [`TcpExtSyncookiesSent`].
+    /// SYN cookies sent (`TcpExtSyncookiesSent`).
     pub cookies_sent: u64,
-    /// SYN cookies that came back right [`TcpExtSyncookiesRecv`].
+    /// SYN cookies that came back right (`TcpExtSyncookiesRecv`).
     pub cookies_accepted: u64,
-    /// SYN cookies that came back wrong [`TcpExtSyncookiesFailed`].
+    /// SYN cookies that came back wrong (`TcpExtSyncookiesFailed`).
     pub cookies_failed: u64,
     /// Connections in TIME-WAIT that a new SYN replaced.
     pub time_wait_reused: u64,
@@ -58,11 +58,11 @@ pub struct Counters {
     pub too_many_connections: u64,
     /// Segments dropped because the pool of buffers was empty.
     pub pool_drops: u64,
-    /// Zero-window probes sent [`TcpExtTCPWinProbe`].
+    /// Zero-window probes sent (`TcpExtTCPWinProbe`).
     pub window_probes: u64,
-    /// Keepalive probes sent [`TcpExtTCPKeepAlive`].
+    /// Keepalive probes sent (`TcpExtTCPKeepAlive`).
     pub keepalive_probes: u64,
-    /// Connections that ended because nothing was answered [`TcpExtTCPAbortOnTimeout`].
+    /// Connections that ended because nothing was answered (`TcpExtTCPAbortOnTimeout`).
     pub timed_out: u64,
     /// ICMP errors about our connections.
     pub icmp_errors: u64,

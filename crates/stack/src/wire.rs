@@ -1,10 +1,10 @@
 //! Packets as bytes: for TUN devices and capture files.
 //!
-//! Translates between [`Packet`] and the packets of the wire, whole IP packets with or without the
+//! Translates between `Packet` and the packets of the wire, whole IP packets with or without the
 //! virtio header of a TUN device in front. It knows no connection and decides nothing about
 //! addresses: what is well-formed is decoded, and the host looks whether it concerns it.
 //!
-//! What a [`Packet`] has no field for is lost: DSCP, flow label, IP options, extension headers, TCP
+//! What a `Packet` has no field for is lost: DSCP, flow label, IP options, extension headers, TCP
 //! options unknown here.
 //!
 //! ```
