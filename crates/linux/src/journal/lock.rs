@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 
 /// The exclusive right to change settings. The kernel takes it back when the process ends.
 pub(super) struct Lock {
-    _file: File,
+    file: File,
 }
 
 impl Lock {
@@ -48,6 +48,14 @@ impl Lock {
             .and_then(|()| file.rewind())
             .and_then(|()| file.write_all(pid.as_bytes()))
             .ok();
-        Ok(Self { _file: file })
+        Ok(Self { file })
+    }
+}
+
+impl Drop for Lock {
+    /// Closing the file is not enough: a process that another thread is just starting shares it
+    /// until it runs its program, and would hold the lock so long.
+    fn drop(&mut self) {
+        flock(&self.file, FlockOperation::Unlock).ok();
     }
 }
