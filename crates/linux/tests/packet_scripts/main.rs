@@ -20,7 +20,7 @@ use host::KernelHost;
 /// Scripts that run at once; they wait most of the time.
 const THREADS: usize = 48;
 /// The machine is shared: a script that fails is tried again, for what fails each time is wrong.
-const ATTEMPTS: usize = 4;
+const ATTEMPTS: usize = 8;
 /// Names those that are to run, by a part of their path.
 const CHOSEN: &str = "PACKET_SCRIPT";
 
