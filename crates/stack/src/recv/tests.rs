@@ -1,5 +1,5 @@
-//! The receiving half: the vectors of the Linux rules, the rules of the other stacks, and properties
-//! against a naive model.
+//! The receiving half: the vectors of the Linux rules, the rules of other stacks, and a naive model
+//! that any input is compared with.
 
 mod acks;
 mod autotune;

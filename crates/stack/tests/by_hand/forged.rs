@@ -1,4 +1,5 @@
-//! What is believed of a segment or a report that may be forged or old (RFC 5961, RFC 7323, RFC 5927).
+//! What is believed of a segment or a report that may be forged or old (RFC 5961, RFC 7323,
+//! RFC 5927).
 
 use base::TcpState;
 use stack::profile;

@@ -1,5 +1,5 @@
-//! One host against a peer that is made by hand, segment by segment: how connections begin, end, wait
-//! and defend themselves.
+//! One host against a peer that is made by hand, segment by segment: how connections begin, end,
+//! wait and defend themselves.
 
 mod hand;
 
