@@ -57,12 +57,14 @@ impl Host {
             .copied()
             .find(|ip| ip.is_ipv4() == remote.is_ipv4())
             .ok_or(ConnectError::NoAddress)?;
-        let flows = &self.flows;
+        let (flows, sockets) = (&self.flows, &self.sockets);
         let range = self.shared.system.ports;
         let port = self
             .ports
             .pick(range, ip, remote, |port| {
-                !flows.contains_key(&(remote, SocketAddr::new(ip, port)))
+                let ends = (remote, SocketAddr::new(ip, port));
+                let is_its = |index| sockets.has_ends(index, &ends);
+                flows.find(&ends, is_its).is_none()
             })
             .ok_or(ConnectError::NoPort)?;
         self.connect_from(now, SocketAddr::new(ip, port), remote, settings)
@@ -93,7 +95,7 @@ impl Host {
         if !self.addrs.contains(&local.ip()) || local.is_ipv4() != remote.is_ipv4() {
             return Err(ConnectError::NoAddress);
         }
-        if self.flows.contains_key(&(remote, local)) {
+        if self.flow(remote, local).is_some() {
             return Err(ConnectError::NoPort);
         }
         if !self.has_room() {
@@ -113,7 +115,7 @@ impl Host {
             };
             Kind::Connection(Box::new(Connection::connect(now, shared, &opening)))
         });
-        self.flows.insert((remote, local), id.index);
+        self.lead_to(&(remote, local), id.index);
         self.settle(now, id.index);
         Ok(id)
     }

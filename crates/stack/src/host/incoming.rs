@@ -23,17 +23,17 @@ impl Host {
         now: Instant,
         local: SocketAddr,
         remote: SocketAddr,
-        segment: Segment,
+        segment: &mut Segment,
         mark: EcnMark,
     ) {
-        let Some(&index) = self.flows.get(&(remote, local)) else {
-            self.handle_unknown(now, local, remote, &segment, None);
+        let Some(index) = self.flow(remote, local) else {
+            self.handle_unknown(now, local, remote, segment, None);
             return;
         };
         match self.sockets.kind_at(index) {
-            Kind::TimeWait(_) => self.handle_in_time_wait(now, index, &segment),
+            Kind::TimeWait(_) => self.handle_in_time_wait(now, index, segment),
             Kind::Connection(connection) => {
-                if is_last_ack_of_handshake(connection, &segment) && self.is_overflowing(index) {
+                if is_last_ack_of_handshake(connection, segment) && self.is_overflowing(index) {
                     self.shared.counters.accept_overflows += 1;
                     return;
                 }
@@ -157,7 +157,7 @@ impl Host {
             let connection = accept(now, shared, &opening, id, syn);
             Kind::Connection(Box::new(connection))
         });
-        self.flows.insert((remote, local), socket.index);
+        self.lead_to(&(remote, local), socket.index);
         self.settle(now, socket.index);
     }
 
@@ -176,11 +176,8 @@ impl Host {
             TimeWaitDisposition::End => self.end_time_wait(index),
             TimeWaitDisposition::Ack => self.answer_from_time_wait(now, index),
             TimeWaitDisposition::AckAndRestart => {
-                let old = rest.due;
                 rest.due = self.shared.tick.expiry(now, rest.lasts);
-                let due = rest.due;
-                self.deadlines.remove(&(old, index));
-                self.deadlines.insert((due, index));
+                self.deadlines.set(index, Some(rest.due));
                 self.answer_from_time_wait(now, index);
             }
             // Where nobody listens, there is nobody to take over.

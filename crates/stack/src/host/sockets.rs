@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::config::SocketId;
+use super::flows::Ends;
 use super::{Listener, TimeWait};
 use crate::tcp::Connection;
 
@@ -103,6 +104,16 @@ impl Sockets {
             Kind::Connection(connection) => Some(connection),
             _ => None,
         }
+    }
+
+    /// Whether those are the ends, the remote one first, of what is in a slot.
+    pub(super) fn has_ends(&self, index: u32, (remote, local): &Ends) -> bool {
+        let (its_remote, its_local) = match self.slots.get(index as usize).map(|slot| &slot.kind) {
+            Some(Kind::Connection(connection)) => (&connection.remote, &connection.local),
+            Some(Kind::TimeWait(rest)) => (&rest.remote, &rest.local),
+            Some(Kind::Listener(_) | Kind::Free) | None => return false,
+        };
+        its_remote == remote && its_local == local
     }
 
     pub(super) fn connection(&mut self, id: SocketId) -> Option<&mut Connection> {

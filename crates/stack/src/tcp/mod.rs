@@ -172,8 +172,6 @@ pub(crate) struct Connection {
     pub(crate) is_blocked: bool,
     /// The host knows that it waits for the local queue.
     pub(crate) is_queue_waiter: bool,
-    /// The deadline that the host's queue of timers knows.
-    pub(crate) registered: Option<Instant>,
 }
 
 /// What a new connection needs to know.
@@ -253,7 +251,6 @@ impl Connection {
             local_queue_bytes: 0,
             is_blocked: false,
             is_queue_waiter: false,
-            registered: None,
             settings: settings.clone(),
         }
     }

@@ -507,13 +507,12 @@ impl Connection {
             not_before,
             body: Body::Tcp(segment),
         };
-        self.local_queue_bytes += queue_bytes(&packet);
-        shared.transmit(now, Some(self.id), packet);
+        self.local_queue_bytes += shared.transmit(now, Some(self.id), packet);
     }
 
     /// A packet of this connection left the local queue.
-    pub(crate) fn on_dequeued(&mut self, packet: &Packet) {
-        self.local_queue_bytes = self.local_queue_bytes.saturating_sub(queue_bytes(packet));
+    pub(crate) const fn on_dequeued(&mut self, bytes: u32) {
+        self.local_queue_bytes = self.local_queue_bytes.saturating_sub(bytes);
     }
 
     /// Sets the timers that follow from what is held and what is out.
@@ -534,9 +533,4 @@ impl Connection {
         self.arm_probe(now, shared);
         self.arm_user(shared);
     }
-}
-
-/// What a packet counts in the local queue: its bytes.
-fn queue_bytes(packet: &Packet) -> u32 {
-    base::WirePacket::wire_bytes(packet).min(u64::from(u32::MAX)) as u32
 }
