@@ -11,8 +11,8 @@ use core::time::Duration;
 
 use base::{Bytes, Instant, KnobValue, Rate, Rng};
 use link::{LinkSpec, LinkStats};
-use stack::HostConfig;
 use stack::profile::{self, MakeProfile, Profile};
+use stack::{HostConfig, Trace};
 
 use crate::app::{App, HostCosts, LAB_PORT, Program, ProgramSpec, Totals};
 use crate::outcome::{Caveat, LinkOutcome, Outcome};
@@ -221,6 +221,13 @@ impl VirtualRun {
             self.world.add_tap(out, Place::Entry, tap(end));
             self.world.add_tap(back, Place::Exit, tap(end));
         }
+    }
+
+    /// Tells what happens inside the client to a trace that `trace` makes for 0, and what happens
+    /// inside the server to another for 1.
+    pub fn set_traces(&mut self, trace: impl Fn(u32) -> Box<dyn Trace>) {
+        self.world.set_trace(self.client, trace(0));
+        self.world.set_trace(self.server, trace(1));
     }
 
     /// Runs it to its end.

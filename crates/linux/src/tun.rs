@@ -1,11 +1,17 @@
 //! TUN devices that carry superpackets: each packet is preceded by a virtio-net header, so that
 //! segmentation and checksums are left to whoever needs them.
 
+mod buffers;
+mod port;
+
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
+
+pub use port::{PortCounters, Received, Sent, TunPort};
 
 use crate::error::{Error, Result};
 
@@ -30,26 +36,88 @@ pub fn device_path() -> PathBuf {
     std::env::var_os(DEVICE_VARIABLE).map_or_else(|| PathBuf::from("/dev/net/tun"), PathBuf::from)
 }
 
+/// What is left to the device, and by it to the host behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offloads {
+    /// Each packet has a virtio-net header. Without it nothing else here is possible: every packet
+    /// is a whole IP packet no longer than the MTU, with its checksums.
+    pub vnet_header: bool,
+    /// Flags of `TUNSETOFFLOAD` (`TUN_F_*`): what the host may leave undone in what it sends us.
+    /// What we send may be superpackets with open checksums whenever there is a header.
+    flags: u32,
+}
+
+const CHECKSUM: u32 = libc::TUN_F_CSUM;
+const TSO: u32 = libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
+const TSO_ECN: u32 = libc::TUN_F_TSO_ECN;
+const USO: u32 = libc::TUN_F_USO4 | libc::TUN_F_USO6;
+
+impl Offloads {
+    /// Everything that this kernel offers.
+    pub const ALL: Self = Self {
+        vnet_header: true,
+        flags: CHECKSUM | TSO | TSO_ECN | USO,
+    };
+
+    /// Nothing: plain IP packets.
+    pub const NONE: Self = Self {
+        vnet_header: false,
+        flags: 0,
+    };
+
+    /// Whether the host sends TCP superpackets of both IP versions.
+    #[must_use]
+    pub const fn has_tso(self) -> bool {
+        self.flags & TSO == TSO
+    }
+
+    /// The same with less: what to ask a kernel for that refuses it.
+    const fn lesser(self) -> Option<Self> {
+        let flags = if self.flags & USO != 0 {
+            self.flags & !USO
+        } else if self.flags & TSO_ECN != 0 {
+            self.flags & !TSO_ECN
+        } else if self.flags & TSO != 0 {
+            self.flags & !TSO
+        } else if self.flags != 0 {
+            0
+        } else {
+            return None;
+        };
+        Some(Self { flags, ..self })
+    }
+}
+
 /// An open TUN device. It vanishes when this is dropped.
 #[derive(Debug)]
 pub struct Tun {
     file: File,
     name: String,
+    offloads: Offloads,
 }
 
 impl Tun {
-    /// Makes the device `name` in the namespace of the calling thread. Reads and writes do not
-    /// block.
+    /// Makes the device `name` in the namespace of the calling thread, with all offloads that the
+    /// kernel has. Reads and writes do not block.
     ///
     /// # Errors
     /// [`Error::Permission`] where the node may not be opened or `CAP_NET_ADMIN` is missing,
     /// [`Error::Unsupported`] where the kernel has no TUN driver.
     pub fn create(name: &str) -> Result<Self> {
+        Self::create_with(name, Offloads::ALL)
+    }
+
+    /// As [`Tun::create`], with `wanted` offloads at most; [`Tun::offloads`] tells which it has.
+    ///
+    /// # Errors
+    /// Those of [`Tun::create`].
+    pub fn create_with(name: &str, wanted: Offloads) -> Result<Self> {
         let file = open_node()?;
-        configure(&file, name)?;
+        let offloads = configure(&file, name, wanted)?;
         Ok(Self {
             file,
             name: name.to_owned(),
+            offloads,
         })
     }
 
@@ -59,17 +127,28 @@ impl Tun {
         &self.name
     }
 
+    /// What it leaves to its reader and writer.
+    #[must_use]
+    pub const fn offloads(&self) -> Offloads {
+        self.offloads
+    }
+
     /// Reads one packet with its header into `buffer`, which should have [`READ_BYTES`], and
     /// returns its length; `None` where no packet waits.
     ///
     /// # Errors
     /// Where the device is gone or switched off.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        match rustix::io::read(&self.file, buffer) {
-            Ok(length) => Ok(Some(length)),
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(None),
-            Err(errno) => Err(errno.into()),
-        }
+        waiting(rustix::io::read(&self.file, buffer))
+    }
+
+    /// As [`Tun::read`], into memory that need not be initialised: the first bytes, as many as are
+    /// returned, are afterwards.
+    ///
+    /// # Errors
+    /// Those of [`Tun::read`].
+    pub fn read_uninit(&self, buffer: &mut [MaybeUninit<u8>]) -> io::Result<Option<usize>> {
+        waiting(rustix::io::read(&self.file, buffer).map(|(packet, _)| packet.len()))
     }
 
     /// Hands one packet with its header to the host behind the device.
@@ -79,6 +158,24 @@ impl Tun {
     pub fn write(&self, packet: &[u8]) -> io::Result<()> {
         rustix::io::write(&self.file, packet)?;
         Ok(())
+    }
+
+    /// As [`Tun::write`], of a packet in pieces (at most 1024, `IOV_MAX`), which are not copied
+    /// together before.
+    ///
+    /// # Errors
+    /// Those of [`Tun::write`].
+    pub fn write_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<()> {
+        rustix::io::writev(&self.file, pieces)?;
+        Ok(())
+    }
+}
+
+fn waiting(outcome: rustix::io::Result<usize>) -> io::Result<Option<usize>> {
+    match outcome {
+        Ok(length) => Ok(Some(length)),
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(None),
+        Err(errno) => Err(errno.into()),
     }
 }
 
@@ -121,7 +218,64 @@ fn open_node() -> Result<File> {
 
 /// Linux 6.18 drivers/net/tun.c: names the device, then header length, then what the host may
 /// leave undone.
-fn configure(file: &File, name: &str) -> Result<()> {
+fn configure(file: &File, name: &str, wanted: Offloads) -> Result<Offloads> {
+    let with_header = wanted.vnet_header && has_vnet_header(file)?;
+    create_interface(file, name, with_header)?;
+    if !with_header {
+        return Ok(Offloads::NONE);
+    }
+    let header_bytes = libc::c_int::try_from(VNET_HEADER_BYTES).expect("10 fits");
+    // SAFETY: the argument points to a `c_int` that outlives the call.
+    let sized = unsafe {
+        libc::ioctl(
+            file.as_raw_fd(),
+            libc::TUNSETVNETHDRSZ,
+            &raw const header_bytes,
+        )
+    };
+    if sized < 0 {
+        return Err(Error::Os {
+            op: format!("set the header length of TUN device {name}"),
+            source: io::Error::last_os_error(),
+        });
+    }
+    let mut offloads = wanted;
+    while !set_offloads(file, offloads.flags) {
+        // A device that refuses to have none has none.
+        let Some(lesser) = offloads.lesser() else {
+            break;
+        };
+        offloads = lesser;
+    }
+    Ok(offloads)
+}
+
+/// Kernels before 2.6.27 have no header, nor have some emulations of the driver.
+fn has_vnet_header(file: &File) -> Result<bool> {
+    let mut features: libc::c_uint = 0;
+    // SAFETY: the argument points to an `unsigned int` that outlives the call.
+    let told = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNGETFEATURES, &raw mut features) };
+    if told < 0 {
+        return Err(Error::Os {
+            op: "ask the TUN driver for its features".into(),
+            source: io::Error::last_os_error(),
+        });
+    }
+    Ok(features & libc::IFF_VNET_HDR.cast_unsigned() != 0)
+}
+
+fn set_offloads(file: &File, flags: u32) -> bool {
+    // SAFETY: this request takes its argument by value.
+    unsafe {
+        libc::ioctl(
+            file.as_raw_fd(),
+            libc::TUNSETOFFLOAD,
+            libc::c_ulong::from(flags),
+        ) >= 0
+    }
+}
+
+fn create_interface(file: &File, name: &str, with_header: bool) -> Result<()> {
     // SAFETY: all-zero bytes are a valid `ifreq`.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if name.is_empty() || name.len() >= request.ifr_name.len() {
@@ -134,7 +288,8 @@ fn configure(file: &File, name: &str) -> Result<()> {
     for (slot, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *slot = byte.cast_signed();
     }
-    let flags = libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR | libc::IFF_TUN_EXCL;
+    let header = if with_header { libc::IFF_VNET_HDR } else { 0 };
+    let flags = libc::IFF_TUN | libc::IFF_NO_PI | header | libc::IFF_TUN_EXCL;
     // IFF_TUN_EXCL is the sign bit of the 16-bit field.
     #[expect(
         clippy::cast_possible_truncation,
@@ -144,48 +299,25 @@ fn configure(file: &File, name: &str) -> Result<()> {
     request.ifr_ifru.ifru_flags = flags;
     // SAFETY: `request` is a valid `ifreq` that outlives the call.
     let named = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
-    if named < 0 {
-        let source = io::Error::last_os_error();
-        return Err(match source.raw_os_error() {
-            Some(libc::EPERM) => Error::Permission {
-                what: format!("making the TUN device {name}"),
-                needs: "CAP_NET_ADMIN in its network namespace",
-                hint: "run as root".into(),
-            },
-            _ => Error::Os {
-                op: format!("make TUN device {name}"),
-                source,
-            },
-        });
+    if named >= 0 {
+        return Ok(());
     }
-    let header_bytes = libc::c_int::try_from(VNET_HEADER_BYTES).expect("10 fits");
-    // SAFETY: the argument points to a `c_int` that outlives the call.
-    let sized = unsafe {
-        libc::ioctl(
-            file.as_raw_fd(),
-            libc::TUNSETVNETHDRSZ,
-            &raw const header_bytes,
-        )
-    };
-    checked(sized, name, "set the header length")?;
-    let offloads = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
-    // SAFETY: this request takes its argument by value.
-    let offloaded = unsafe {
-        libc::ioctl(
-            file.as_raw_fd(),
-            libc::TUNSETOFFLOAD,
-            libc::c_ulong::from(offloads),
-        )
-    };
-    checked(offloaded, name, "set the offloads")
-}
-
-fn checked(outcome: libc::c_int, name: &str, what: &str) -> Result<()> {
-    if outcome < 0 {
-        return Err(Error::Os {
-            op: format!("{what} of TUN device {name}"),
-            source: io::Error::last_os_error(),
-        });
-    }
-    Ok(())
+    let source = io::Error::last_os_error();
+    Err(match source.raw_os_error() {
+        Some(libc::EPERM) => Error::Permission {
+            what: format!("making the TUN device {name}"),
+            needs: "CAP_NET_ADMIN in its network namespace",
+            hint: "run as root".into(),
+        },
+        Some(libc::EBUSY | libc::EINVAL) => Error::Refused {
+            what: format!("making the TUN device {name}"),
+            reason: "an interface of that name is there already; take another name, or remove it \
+                     with `ip link del`"
+                .into(),
+        },
+        _ => Error::Os {
+            op: format!("make TUN device {name}"),
+            source,
+        },
+    })
 }

@@ -69,6 +69,7 @@ pub(crate) enum Command {
     Diagnose(commands::diagnose::Args),
     Bench(Box<commands::bench::Args>),
     Serve(commands::serve::Args),
+    Stack(commands::stack::Args),
     Apply(commands::apply::Args),
     Status(commands::apply::StatusArgs),
     Rollback(commands::apply::RollbackArgs),

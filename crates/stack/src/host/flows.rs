@@ -1,36 +1,31 @@
 //! Which socket the packets between two ends are for.
 //!
-//! A table of slots by a keyed hash of the ends, so that nobody can choose ports that meet in it;
+//! A table by a keyed hash of the ends, so that nobody can choose ports that meet in it;
 //! what is compared in the end is the ends themselves, which the sockets know. Nothing iterates
 //! over it.
 
-use alloc::vec::Vec;
 use core::hash::Hasher as _;
 use core::net::{IpAddr, SocketAddr};
 
 use base::Rng;
+use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
-
-/// Slots of the smallest table.
-const SLOTS_MIN: usize = 16;
 
 /// The two ends of a connection: the remote one first.
 pub(super) type Ends = (SocketAddr, SocketAddr);
 
-/// A slot that is in use.
+/// A socket and the hash of its ends, which a table that grows needs again.
 #[derive(Clone, Copy, Debug)]
 struct Used {
-    hash: u32,
+    hash: u64,
     socket: u32,
 }
 
-/// The table: linear probing, at most three quarters full.
+/// The table.
 #[derive(Debug)]
 pub(super) struct Flows {
     key: SipHasher13,
-    /// As many as a power of two, or none.
-    slots: Vec<Option<Used>>,
-    used: usize,
+    sockets: HashTable<Used>,
 }
 
 impl Flows {
@@ -39,14 +34,14 @@ impl Flows {
         let mut rng = Rng::new(seed, "flows");
         Self {
             key: SipHasher13::new_with_keys(rng.next_u64(), rng.next_u64()),
-            slots: Vec::new(),
-            used: 0,
+            sockets: HashTable::new(),
         }
     }
 
     /// The socket of `ends`; `has_ends` says whether they are those of a socket.
     pub(super) fn find(&self, ends: &Ends, has_ends: impl Fn(u32) -> bool) -> Option<u32> {
-        let (_, found) = self.search(self.hash(ends), has_ends)?;
+        let is_it = |used: &Used| has_ends(used.socket);
+        let found = self.sockets.find(self.hash(ends), is_it)?;
         Some(found.socket)
     }
 
@@ -54,71 +49,25 @@ impl Flows {
     pub(super) fn insert(&mut self, ends: &Ends, socket: u32, has_ends: impl Fn(u32) -> bool) {
         let hash = self.hash(ends);
         let used = Used { hash, socket };
-        if let Some((at, _)) = self.search(hash, has_ends) {
-            self.slots[at] = Some(used);
-            return;
-        }
-        if 4 * (self.used + 1) > 3 * self.slots.len() {
-            self.grow();
-        }
-        self.place(used);
-        self.used += 1;
+        let is_it = |used: &Used| has_ends(used.socket);
+        self.sockets
+            .entry(hash, is_it, |used| used.hash)
+            .and_modify(|there| *there = used)
+            .or_insert(used);
     }
 
     /// `ends` are nobody's any more, where they were those of `socket`.
     pub(super) fn remove(&mut self, ends: &Ends, socket: u32) {
-        let Some((mut hole, _)) = self.search(self.hash(ends), |other| other == socket) else {
-            return;
-        };
-        self.slots[hole] = None;
-        self.used -= 1;
-        // What was put behind its place because of this slot moves up.
-        let mask = self.slots.len() - 1;
-        let mut at = hole;
-        loop {
-            at = (at + 1) & mask;
-            let Some(used) = self.slots[at] else { return };
-            let way = at.wrapping_sub(used.hash as usize) & mask;
-            if way >= at.wrapping_sub(hole) & mask {
-                self.slots[hole] = self.slots[at].take();
-                hole = at;
-            }
+        let is_it = |used: &Used| used.socket == socket;
+        if let Ok(found) = self.sockets.find_entry(self.hash(ends), is_it) {
+            found.remove();
         }
-    }
-
-    fn search(&self, hash: u32, is_it: impl Fn(u32) -> bool) -> Option<(usize, Used)> {
-        let mask = self.slots.len().checked_sub(1)?;
-        let mut at = hash as usize & mask;
-        while let Some(used) = self.slots[at] {
-            if used.hash == hash && is_it(used.socket) {
-                return Some((at, used));
-            }
-            at = (at + 1) & mask;
-        }
-        None
-    }
-
-    fn grow(&mut self) {
-        let slots = (2 * self.slots.len()).max(SLOTS_MIN);
-        let before = core::mem::replace(&mut self.slots, alloc::vec![None; slots]);
-        for used in before.into_iter().flatten() {
-            self.place(used);
-        }
-    }
-
-    fn place(&mut self, used: Used) {
-        let mask = self.slots.len() - 1;
-        let mut at = used.hash as usize & mask;
-        while self.slots[at].is_some() {
-            at = (at + 1) & mask;
-        }
-        self.slots[at] = Some(used);
     }
 
     /// The versions of IP differ in the length of what is hashed.
-    fn hash(&self, (remote, local): &Ends) -> u32 {
+    fn hash(&self, (remote, local): &Ends) -> u64 {
         let ports = u32::from(remote.port()) << 16 | u32::from(local.port());
-        let hash = match (remote.ip(), local.ip()) {
+        match (remote.ip(), local.ip()) {
             (IpAddr::V4(remote), IpAddr::V4(local)) => {
                 let mut bytes = [0; 12];
                 bytes[..4].copy_from_slice(&remote.octets());
@@ -137,8 +86,7 @@ impl Flows {
                 hasher.write(&ports.to_le_bytes());
                 hasher.finish()
             }
-        };
-        hash as u32
+        }
     }
 }
 
@@ -146,6 +94,7 @@ impl Flows {
 mod tests {
     use super::*;
     use alloc::collections::BTreeMap;
+    use alloc::vec::Vec;
     use proptest::prelude::*;
 
     /// Ends that a small number names: both versions of IP, few of each.

@@ -8,6 +8,7 @@ pub(crate) mod fit;
 pub(crate) mod knobs;
 pub(crate) mod lab;
 pub(crate) mod serve;
+pub(crate) mod stack;
 pub(crate) mod worker;
 
 use linux::privilege;
@@ -37,6 +38,7 @@ pub(crate) fn run(command: Command, output: &Output) -> anyhow::Result<Exit> {
         Command::Diagnose(args) => diagnose::run(&args, output),
         Command::Bench(args) => bench::run(&args, output),
         Command::Serve(args) => serve::run(&args, output),
+        Command::Stack(args) => stack::run(&args, output),
         Command::Apply(args) => apply::run(&args, output),
         Command::Status(args) => apply::status(&args, output),
         Command::Rollback(args) => apply::rollback(&args, output),

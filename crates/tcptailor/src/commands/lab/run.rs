@@ -2,6 +2,8 @@
 
 mod document;
 mod engine;
+mod events;
+mod record;
 mod screen;
 
 use std::fs::File;
@@ -15,6 +17,7 @@ use stack::profile::PROFILES;
 
 use self::document::{Document, OutcomeRow};
 pub(super) use self::engine::{Engine, Runner};
+use self::record::Records;
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
 use crate::output::Output;
@@ -38,6 +41,7 @@ Examples:
   tcptailor lab run lan-wwr --runs 5                        medians with their range
   tcptailor lab run wan-bulk --set path.rtt=80ms --json     on another path, as data
   tcptailor lab run lan-wwr --engine virtual --pcap a.pcapng  in virtual time, with its packets
+  tcptailor lab run lossy-100m --engine virtual --events a.jsonl  with what happens in the hosts
   tcptailor lab run ./mine.toml --jsonl                     a file; a line of JSON per run
 
 Exit code 3 if a claim of the scenario does not hold, 1 if a cell has no usable run.")]
@@ -66,6 +70,11 @@ pub(crate) struct Args {
     /// in virtual time.
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
+    /// Write what happens inside both hosts in the first run of the first cell to a file, a line of
+    /// JSON for each packet, timer, state, window, round-trip time and limit; only in virtual time.
+    /// A second of a fast path may make 100 MB.
+    #[arg(long, value_name = "FILE")]
+    events: Option<PathBuf>,
     /// Print a line of JSON for each run as soon as it is over.
     #[arg(long, conflicts_with = "json")]
     jsonl: bool,
@@ -86,6 +95,13 @@ impl Args {
     /// Whether it needs a path of this machine.
     pub(crate) const fn lays_path(&self) -> bool {
         matches!(self.engine, Engine::Kernel)
+    }
+
+    fn records(&self) -> Records<'_> {
+        Records {
+            pcap: self.pcap.as_deref(),
+            events: self.events.as_deref(),
+        }
     }
 }
 
@@ -201,9 +217,11 @@ fn run_all(
                 bar.set(done * STEPS_PER_RUN + step(share));
             }
         };
-        let outcome = match args.pcap.as_deref().filter(|_| done == 0) {
-            Some(file) => runner.capture(&trial, file)?,
-            None => runner.run(&trial, &mut show)?,
+        let records = args.records();
+        let outcome = if done == 0 && !records.is_empty() {
+            runner.record(cell, &trial, records)?
+        } else {
+            runner.run(&trial, &mut show)?
         };
         if interrupt::stopped() && outcome.duration_s <= 0.0 {
             break;

@@ -1,16 +1,14 @@
 //! What runs a trial.
 
-use std::fs::File;
-use std::io::BufWriter;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use lab::world::Capture;
-use lab::{Caveat, HostSpec, Outcome, Trial, Virtual};
+use lab::{Caveat, Cell, HostSpec, Outcome, Trial, Virtual};
 use serde::Serialize;
 use stack::profile;
 
+use super::record::{Recording, Records};
 use crate::exit::Problem;
 use crate::interrupt;
 
@@ -100,29 +98,22 @@ impl Runner {
         }
     }
 
-    /// Runs a trial and writes the packets at both ends to `file`.
-    pub(in crate::commands::lab) fn capture(
+    /// Runs a trial of a cell and writes down what is asked for.
+    pub(super) fn record(
         &self,
+        cell: &Cell,
         trial: &Trial,
-        file: &Path,
+        records: Records<'_>,
     ) -> anyhow::Result<Outcome> {
         let Self::Virtual(engine) = self else {
-            return Err(Problem::usage(
-                "--pcap: only `--engine virtual` writes packets; capture the kernel's with tcpdump",
-            )
-            .into());
+            return Err(records.refusal().into());
         };
-        let name = file.display();
-        let output = File::create(file).with_context(|| format!("creating {name}"))?;
-        let failed = |error: base::pcap::PcapError| anyhow::anyhow!("writing {name}: {error}");
-        let capture =
-            Capture::new(BufWriter::new(output), &["client", "server"]).map_err(failed)?;
         let mut run = engine.prepare(trial);
-        run.add_taps(|end| capture.tap(end));
+        let recording = Recording::start(records, cell, trial, &mut run)?;
         let stop = interrupt::stop_flag();
         run.run(stop, &mut |_| ());
         let outcome = run.finish(stop);
-        capture.finish().map_err(failed)?;
+        recording.finish()?;
         Ok(outcome)
     }
 }

@@ -1,0 +1,190 @@
+//! A TUN device as the packets of a host of ours.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use base::WirePacket as _;
+use smallvec::SmallVec;
+use stack::{Body, Packet, wire};
+
+use super::buffers::Buffers;
+use super::{Offloads, Tun};
+
+/// Pieces of one packet that are written without copying; `IOV_MAX` is 1024.
+const PIECES_MAX: usize = 1000;
+
+/// What came of an attempt to receive.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it lives on the stack for a moment, once per packet"
+)]
+#[derive(Debug)]
+pub enum Received {
+    /// A packet for the host.
+    Packet(Packet),
+    /// Something that is none of TCP's business, or malformed; counted.
+    Ignored,
+    /// No packet waits.
+    Nothing,
+}
+
+/// What came of an attempt to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// The kernel took it.
+    Whole,
+    /// The kernel did not take it, as a link may lose any packet; counted.
+    Lost,
+}
+
+/// What went through a port. A superpacket counts once in `reads` and `writes`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortCounters {
+    /// Packets that were read.
+    pub reads: u64,
+    /// Of these, packets that no TCP is in or that are malformed.
+    pub ignored: u64,
+    /// Times that there was nothing to read.
+    pub empty_reads: u64,
+    /// Packets that were written.
+    pub writes: u64,
+    /// Packets that the kernel refused or that have no form on the wire.
+    pub lost: u64,
+}
+
+/// A TUN device with the translation between its bytes and packets.
+#[derive(Debug)]
+pub struct TunPort {
+    tun: Tun,
+    buffers: Buffers,
+    /// Of the packet that is being sent.
+    headers: Vec<u8>,
+    counters: PortCounters,
+}
+
+impl TunPort {
+    /// Over an open device.
+    #[must_use]
+    pub fn new(tun: Tun) -> Self {
+        Self {
+            tun,
+            buffers: Buffers::default(),
+            headers: Vec::new(),
+            counters: PortCounters::default(),
+        }
+    }
+
+    /// The device.
+    #[must_use]
+    pub const fn tun(&self) -> &Tun {
+        &self.tun
+    }
+
+    /// What went through so far.
+    #[must_use]
+    pub const fn counters(&self) -> PortCounters {
+        self.counters
+    }
+
+    /// The next packet, if one waits. Its payload is not copied.
+    ///
+    /// # Errors
+    /// Where the device is gone or switched off.
+    pub fn receive(&mut self) -> io::Result<Received> {
+        let Some(bytes) = self.buffers.read(&self.tun)? else {
+            self.counters.empty_reads += 1;
+            return Ok(Received::Nothing);
+        };
+        self.counters.reads += 1;
+        let packet = match self.tun.offloads() {
+            Offloads {
+                vnet_header: true, ..
+            } => wire::decode_tun(&bytes),
+            _ => wire::decode(&bytes, None),
+        };
+        match packet {
+            Ok(packet) => Ok(Received::Packet(packet)),
+            // Neighbour discovery and the like: every host hears what is not for it.
+            Err(_) => {
+                self.counters.ignored += 1;
+                Ok(Received::Ignored)
+            }
+        }
+    }
+
+    /// Sends a packet, whose payload is not copied. Without offloads a superpacket leaves as the
+    /// segments that it stands for.
+    ///
+    /// # Errors
+    /// Where the device is gone for ever.
+    pub fn send(&mut self, packet: Packet) -> io::Result<Sent> {
+        if self.tun.offloads().vnet_header {
+            return self.send_whole(&packet);
+        }
+        let mut rest = packet;
+        loop {
+            let next = (rest.segments() > 1).then(|| rest.split_off(1));
+            let sent = self.send_segment(&rest)?;
+            match next {
+                Some(next) => rest = next,
+                None => return Ok(sent),
+            }
+        }
+    }
+
+    fn send_whole(&mut self, packet: &Packet) -> io::Result<Sent> {
+        self.headers.clear();
+        if wire::encode_tun_headers(packet, &mut self.headers).is_err() {
+            self.counters.lost += 1;
+            return Ok(Sent::Lost);
+        }
+        let chunks = match &packet.body {
+            Body::Tcp(segment) => segment.payload.chunks(),
+            Body::Icmp(_) => &[],
+        };
+        let written = if chunks.len() <= PIECES_MAX {
+            let payload = chunks.iter().map(|chunk| IoSlice::new(chunk));
+            let pieces: SmallVec<[IoSlice<'_>; 8]> = core::iter::once(IoSlice::new(&self.headers))
+                .chain(payload)
+                .collect();
+            self.tun.write_vectored(&pieces)
+        } else {
+            chunks
+                .iter()
+                .for_each(|chunk| self.headers.extend_from_slice(chunk));
+            self.tun.write(&self.headers)
+        };
+        self.count(written)
+    }
+
+    fn send_segment(&mut self, packet: &Packet) -> io::Result<Sent> {
+        self.headers.clear();
+        if wire::encode(packet, &mut self.headers).is_err() {
+            self.counters.lost += 1;
+            return Ok(Sent::Lost);
+        }
+        let written = self.tun.write(&self.headers);
+        self.count(written)
+    }
+
+    fn count(&mut self, written: io::Result<()>) -> io::Result<Sent> {
+        match written {
+            Ok(()) => {
+                self.counters.writes += 1;
+                Ok(Sent::Whole)
+            }
+            // Somebody deleted the device.
+            Err(error) if error.raw_os_error() == Some(libc::EBADFD) => Err(error),
+            Err(_) => {
+                self.counters.lost += 1;
+                Ok(Sent::Lost)
+            }
+        }
+    }
+}
+
+impl AsFd for TunPort {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.tun.as_fd()
+    }
+}

@@ -1,0 +1,27 @@
+//! Our own TCP on a TUN device of this machine.
+
+mod ports;
+mod serve;
+
+use clap::Subcommand;
+
+use crate::exit::Exit;
+use crate::output::Output;
+
+/// Run our own TCP on a TUN device.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(serve::Args),
+}
+
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
+    match &args.command {
+        Command::Serve(args) => serve::run(args, output),
+    }
+}
