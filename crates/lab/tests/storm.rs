@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use base::{Bytes, Fraction, Limit, QueueLimit, Rate, Rng, find_knob};
+use base::{Bytes, Fraction, KnobValue, Limit, QueueLimit, Rate, Rng, find_knob};
 use lab::{
     Amount, Caveat, Completion, Direction, HostSpec, PathSpec, Trial, Virtual, VirtualRun,
     Workload, WriteMethod,
@@ -102,12 +102,22 @@ impl Draw {
 
     fn trial(&mut self, seed: u64) -> Trial {
         let path = self.path();
-        let rates = rates(&path);
+        let workload = self.workload(rates(&path));
+        let mut hosts = [self.host(), self.host()];
+        if has_loss(&path) {
+            // Some stacks give up after two SYNs.
+            for (knob, times) in [("syn_retries", 7), ("synack_retries", 7), ("retries", 15)] {
+                for host in &mut hosts {
+                    host.settings.insert(knob, KnobValue::Number(times));
+                }
+            }
+        }
+        let [client, server] = hosts;
         Trial {
             path,
-            client: self.host(),
-            server: self.host(),
-            workload: self.workload(rates),
+            client,
+            server,
+            workload,
             seed,
         }
     }
@@ -259,6 +269,15 @@ impl Draw {
                 amount: either(self, bytes),
             },
         }
+    }
+}
+
+fn has_loss(path: &PathSpec) -> bool {
+    match path {
+        PathSpec::Loopback | PathSpec::Veth { .. } => false,
+        PathSpec::Emulated {
+            forward, reverse, ..
+        } => forward.loss != Loss::Never || reverse.loss != Loss::Never,
     }
 }
 
