@@ -12,7 +12,7 @@ use core::time::Duration;
 use base::{Bytes, Instant, KnobValue, Rate, Rng};
 use link::{LinkSpec, LinkStats};
 use stack::profile::{self, MakeProfile, Profile};
-use stack::{HostConfig, Trace};
+use stack::{Host, HostConfig, Trace};
 
 use crate::app::{App, HostCosts, LAB_PORT, Program, ProgramSpec, Totals};
 use crate::outcome::{Caveat, LinkOutcome, Outcome};
@@ -255,6 +255,12 @@ impl VirtualRun {
     #[must_use]
     pub const fn world(&self) -> &World<Program> {
         &self.world
+    }
+
+    /// The hosts of the client and of the server.
+    #[must_use]
+    pub fn hosts(&self) -> [&Host; 2] {
+        [self.client, self.server].map(|node| self.world.host(node))
     }
 
     /// What came out.
