@@ -12,6 +12,8 @@ pub struct Counters {
     pub not_for_us: u64,
     /// Packets dropped because the local queue was full.
     pub local_queue_drops: u64,
+    /// Bare ACKs that a newer one replaced before the driver took them.
+    pub acks_superseded: u64,
     /// Connections opened by us (`TcpActiveOpens`).
     pub active_opens: u64,
     /// Connections opened by others (`TcpPassiveOpens`).

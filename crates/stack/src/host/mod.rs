@@ -37,7 +37,7 @@ use deadlines::Deadlines;
 use flows::{Ends, Flows};
 pub(crate) use listener::Listener;
 use shared::Queued;
-pub(crate) use shared::{RateLimit, Shared};
+pub(crate) use shared::{RateLimit, Shared, WaitingAck};
 use sockets::{Kind, Sockets};
 pub(crate) use time_wait::TimeWait;
 
@@ -178,6 +178,7 @@ impl Host {
     /// The next packet to send. Call it after every other call that takes `now`, until it returns
     /// `None`.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Packet> {
+        self.shared.batch += 1;
         // A connection that has nothing to send any more must not hold up the next.
         while self.shared.outbox.is_empty() && self.unblock(now) {}
         let Queued {

@@ -5,8 +5,10 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
 use base::Instant;
+use base::tcp::TcpFlags;
 
 use super::*;
+use crate::packet::Segment;
 use crate::profile::{Profile, linux_6_18};
 
 const CLIENT: IpAddr = IpAddr::V4(core::net::Ipv4Addr::new(10, 0, 0, 1));
@@ -66,6 +68,95 @@ fn drain(host: &mut Host, now: Instant) -> Vec<Packet> {
 
 fn end(text: &str) -> SocketAddr {
     text.parse().unwrap()
+}
+
+fn segment(packet: &Packet) -> &Segment {
+    packet.segment().unwrap()
+}
+
+/// A server with a connection, whose client has so many superpackets on the way.
+fn with_superpackets(count: usize) -> (Two, SocketId, Vec<Packet>) {
+    let profile = linux_6_18();
+    let mut two = Two::new(&profile);
+    let listener = two
+        .server
+        .listen(end("10.0.0.2:80"), ListenOptions::of(&profile))
+        .unwrap();
+    let client = two.connect(end("10.0.0.2:80"));
+    let server = two.server.accept(two.now, listener).unwrap();
+    two.client.set_quickack(two.now, client, 1);
+    let data = [7; 65_536];
+    for _ in 0..100 {
+        two.now += Duration::from_millis(1);
+        while two.client.write(two.now, client, &data).is_ok() {}
+        let mut packets = drain(&mut two.client, two.now);
+        let is_large = |packet: &Packet| segment(packet).segments() > 1;
+        if packets.len() >= count && packets[..count].iter().all(is_large) {
+            packets.truncate(count);
+            return (two, server, packets);
+        }
+        for packet in packets.drain(..) {
+            two.server.handle_packet(two.now, packet);
+        }
+        let _ = two.server.read_chunks(two.now, server, usize::MAX);
+        for packet in drain(&mut two.server, two.now) {
+            two.client.handle_packet(two.now, packet);
+        }
+    }
+    panic!("the window does not open");
+}
+
+#[test]
+fn a_batch_of_superpackets_is_acknowledged_once() {
+    let (mut two, server, packets) = with_superpackets(3);
+    let last = segment(packets.last().unwrap()).clone();
+    let sent_before = two.server.counters().segments_out;
+    for packet in packets {
+        two.server.handle_packet(two.now, packet);
+        let _ = two.server.read_chunks(two.now, server, usize::MAX);
+    }
+    let acks = drain(&mut two.server, two.now);
+    assert_eq!(acks.len(), 1);
+    let ack = segment(&acks[0]);
+    assert_eq!(ack.flags, TcpFlags::ACK);
+    assert_eq!(ack.ack, last.seq + last.payload.len());
+    let counters = two.server.counters();
+    assert!(counters.acks_superseded >= 2);
+    assert_eq!(counters.segments_out, sent_before + 1);
+    assert_eq!(two.server.local_queue_bytes(), 0);
+}
+
+#[test]
+fn each_superpacket_is_acknowledged_where_the_driver_asks_in_between() {
+    let (mut two, server, packets) = with_superpackets(3);
+    let before = two.server.counters().acks_superseded;
+    for packet in packets {
+        let end = segment(&packet).seq + segment(&packet).payload.len();
+        two.server.handle_packet(two.now, packet);
+        let acks = drain(&mut two.server, two.now);
+        assert_eq!(segment(&acks[0]).ack, end);
+        let _ = two.server.read_chunks(two.now, server, usize::MAX);
+        drain(&mut two.server, two.now);
+    }
+    assert_eq!(two.server.counters().acks_superseded, before);
+}
+
+#[test]
+fn duplicate_acks_are_never_merged() {
+    let (mut two, _, mut packets) = with_superpackets(3);
+    let missing = packets.remove(0);
+    let hole = segment(&missing).seq;
+    let before = two.server.counters().acks_superseded;
+    for packet in packets {
+        two.server.handle_packet(two.now, packet);
+    }
+    // Each superpacket behind the gap is answered, and so is the one that fills it.
+    two.server.handle_packet(two.now, missing);
+    let acks = drain(&mut two.server, two.now);
+    let duplicates = acks.iter().filter(|ack| segment(ack).ack == hole);
+    assert_eq!(duplicates.count(), 2);
+    assert!(acks.len() >= 3, "{acks:?}");
+    assert_eq!(two.server.counters().acks_superseded, before);
 }
 
 #[test]
