@@ -11,7 +11,7 @@ use bytes::Bytes;
 use tcptailor_tokio::base::{KnobValue, Limit};
 use tcptailor_tokio::stack::{HostConfig, profile};
 use tcptailor_tokio::{Net, TcpListener, TcpSocket, TcpStream};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest, ReadBuf};
 use tokio::time::{sleep, timeout};
 
 const A: &str = "10.0.0.1";
@@ -230,7 +230,10 @@ fn peeking_takes_nothing() {
         assert_eq!(&read, b"abcdef");
         drop(client);
         assert_eq!(server.peek(&mut seen).await?, 0);
-        Ok(())
+        let mut into = ReadBuf::new(&mut seen);
+        assert_eq!(poll_fn(|cx| server.poll_peek(cx, &mut into)).await?, 0);
+        poll_fn(|cx| server.poll_read_ready(cx)).await?;
+        poll_fn(|cx| server.poll_write_ready(cx)).await
     });
 }
 
@@ -371,6 +374,23 @@ fn what_was_written_is_delivered_after_the_drop() {
         assert!(received == sent);
         drop(server);
         nets[0].wait_idle().await
+    });
+}
+
+#[test]
+fn a_host_of_any_address_stands_for_all_others() {
+    run(async {
+        let mut all = host(B, B6);
+        all.system.any_address = true;
+        let [a, b] = Net::pair([host(A, "fd00::1"), all]);
+        let listener = TcpListener::bind(&b, "0.0.0.0:0").await?;
+        for addr in ["198.51.100.7:80", "203.0.113.9:443"] {
+            let client = TcpStream::connect(&a, addr).await?;
+            let (server, _) = listener.accept().await?;
+            assert_eq!(server.local_addr()?, client.peer_addr()?);
+            assert_eq!(server.local_addr()?.to_string(), addr);
+        }
+        Ok(())
     });
 }
 
