@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Without `--listen` and `--to` it is transparent: whatever is routed into the device goes on to
-//! where it was meant to go.
+//! where it was meant to go. Its own connections must not be routed there; move the device to a
+//! network namespace of the clients (`ip link set proxy0 netns NAME`).
 //!
 //! It makes the device, switches it on, and gives the machine the first address of that network
 //! (the second where the first is the proxy's own). The device goes when the program ends.
@@ -108,7 +109,11 @@ fn machine_address(ip: IpAddr, prefix: u8) -> IpAddr {
 /// Both directions of one connection, each until its end. Where one breaks, so does the other.
 async fn forward(ours: TcpStream, to: SocketAddr) -> io::Result<()> {
     ours.set_nodelay(true)?;
-    let kernels = tokio::net::TcpStream::connect(to).await?;
+    let connected = tokio::net::TcpStream::connect(to).await;
+    if connected.is_err() {
+        ours.set_zero_linger()?;
+    }
+    let kernels = connected?;
     kernels.set_nodelay(true)?;
     let (reads, mut writes) = ours.into_split();
     let (mut kernel_reads, mut kernel_writes) = kernels.into_split();

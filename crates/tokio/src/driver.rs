@@ -31,8 +31,8 @@ pub(crate) struct Driver<L> {
     sleep: Pin<Box<Sleep>>,
     /// When `sleep` ends, if anybody waits for it.
     armed: Option<Instant>,
-    /// Nobody can call the host any more.
-    is_released: bool,
+    /// Nobody can call the host any more, or it cannot answer.
+    is_over: bool,
 }
 
 impl<L: Link> Driver<L> {
@@ -42,7 +42,7 @@ impl<L: Link> Driver<L> {
             link,
             sleep: Box::pin(tokio::time::sleep(std::time::Duration::ZERO)),
             armed: None,
-            is_released: false,
+            is_over: false,
         }
     }
 
@@ -67,9 +67,9 @@ impl<L: Link> Driver<L> {
             now,
             next,
             served,
-            is_released,
+            is_over,
         } = timers;
-        self.is_released = is_released;
+        self.is_over = is_over;
         if served {
             return Poll::Ready(());
         }
@@ -98,14 +98,14 @@ impl<L: Link> Future for Driver<L> {
         let this = self.get_mut();
         this.shared.register_driver(cx.waker());
         // What the last calls left to send has its chance in one more turn.
-        let is_last = this.is_released;
+        let is_last = this.is_over;
         match this.poll_turn(cx) {
             Poll::Ready(Err(error)) => {
                 this.shared.fail(&error);
                 Poll::Ready(())
             }
             _ if is_last => Poll::Ready(()),
-            Poll::Pending if !this.is_released => Poll::Pending,
+            Poll::Pending if !this.is_over => Poll::Pending,
             _ => {
                 // First those whom this turn woke: they make room for what comes next.
                 cx.waker().wake_by_ref();

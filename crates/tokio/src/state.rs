@@ -71,8 +71,8 @@ pub(crate) struct Timers {
     pub(crate) next: Option<Instant>,
     /// Something was due.
     pub(crate) served: bool,
-    /// Nobody holds the net or a socket of it any more.
-    pub(crate) is_released: bool,
+    /// Nobody holds the net or a socket of it any more, or packets cannot move any more.
+    pub(crate) is_over: bool,
 }
 
 impl Shared {
@@ -169,13 +169,13 @@ impl Shared {
         }
         let next = state.due();
         state.armed = [armed, next].into_iter().flatten().min();
-        let is_released = state.is_released;
+        let is_over = state.is_released || state.failure.is_some();
         Self::unlock(state);
         Timers {
             now,
             next,
             served,
-            is_released,
+            is_over,
         }
     }
 
@@ -254,7 +254,8 @@ impl State {
     /// `port`; where it is 0 all that may be taken, beginning with another one each time.
     pub(crate) fn ports(&mut self, port: u16) -> impl Iterator<Item = u16> + use<> {
         let (first, last) = if port == 0 { self.ports } else { (port, port) };
-        let asked = self.ports_asked % (last - first + 1);
+        let count = u32::from(last.saturating_sub(first)) + 1;
+        let asked = (u32::from(self.ports_asked) % count) as u16;
         self.ports_asked = self.ports_asked.wrapping_add(1);
         (first + asked..=last).chain(first..first + asked)
     }
@@ -284,7 +285,10 @@ impl State {
 
     /// When there is something to do.
     fn due(&self) -> Option<Instant> {
-        let paced = self.paced.keys().next().map(|(at, _)| *at);
+        // What cannot leave is not due: the driver hears when it can.
+        let is_stuck = matches!(self.exit, Exit::Driver { is_stuck: true });
+        let paced = self.paced.keys().next().filter(|_| !is_stuck);
+        let paced = paced.map(|(at, _)| *at);
         [self.host.poll_timeout(), paced]
             .into_iter()
             .flatten()
@@ -304,7 +308,7 @@ impl State {
         }
         let due = self.due();
         let must_wake_earlier = due.is_some_and(|due| self.armed.is_none_or(|armed| due < armed));
-        must_wake_earlier || self.needs_transmit()
+        must_wake_earlier || self.needs_transmit() || self.failure.is_some()
     }
 
     fn needs_transmit(&self) -> bool {

@@ -8,8 +8,10 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_channel::mpsc;
+use futures_util::{SinkExt as _, StreamExt as _};
 use tcptailor_tokio::base::{KnobValue, Limit};
-use tcptailor_tokio::stack::{HostConfig, profile};
+use tcptailor_tokio::stack::{HostConfig, Packet, profile};
 use tcptailor_tokio::{Net, TcpListener, TcpSocket, TcpStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest, ReadBuf};
 use tokio::time::{sleep, timeout};
@@ -425,6 +427,47 @@ fn sockets_fail_where_nothing_moves_their_packets() {
     let connect = second.block_on(TcpStream::connect(server.net(), (A, 80)));
     assert_eq!(kind(connect), Some(ErrorKind::NetworkDown));
     drop((client, server));
+}
+
+#[test]
+fn a_sink_that_is_full_holds_packets_back() {
+    run(async {
+        // A packet each 3 ms from A to B, whatever A would like to send.
+        let (to_path, mut from_a) = mpsc::channel(1);
+        let (mut to_b, at_b) = mpsc::channel(1);
+        let (to_a, from_b) = mpsc::channel(100);
+        let path = tokio::spawn(async move {
+            while let Some(packet) = from_a.next().await {
+                sleep(Duration::from_millis(3)).await;
+                if to_b.send(packet).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let net = |config, outgoing: mpsc::Sender<Packet>, incoming: mpsc::Receiver<Packet>| {
+            let outgoing = outgoing.sink_map_err(io::Error::other);
+            Net::over_packets(config, incoming.map(Ok), outgoing)
+        };
+        let a = net(host(A, "fd00::1"), to_path, from_b);
+        let nets = [a, net(host(B, B6), to_a, at_b)];
+        let (mut client, mut server) = connected(&nets).await?;
+        client.set_knob("pacing_rate_max", &KnobValue::Number(1_000_000_000))?;
+        let sent = vec![5; 400_000];
+        let mut received = Vec::new();
+        let (written, read) = tokio::join!(
+            async {
+                client.write_all(&sent).await?;
+                client.shutdown().await
+            },
+            server.read_to_end(&mut received)
+        );
+        written?;
+        read?;
+        assert!(received == sent);
+        drop((client, server, nets));
+        path.await?;
+        Ok(())
+    });
 }
 
 #[test]
