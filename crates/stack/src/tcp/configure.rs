@@ -12,6 +12,7 @@ use crate::cc;
 use crate::host::{Event, ReadError, Shared, WriteError, WriteFlags};
 use crate::mtu::{ProbeConditions, TooBig};
 use crate::packet::Payload;
+use crate::recv::AckWanted;
 
 impl Connection {
     /// Changes settings. What acts only in the handshake has no effect any more.
@@ -155,7 +156,8 @@ impl Connection {
         }
         self.told_readable = self.recv.unread_bytes() > 0;
         self.report_buffers(shared);
-        if self.state != State::Closed {
+        // Reading lets nothing else leave than an ACK (Linux `tcp_cleanup_rbuf`).
+        if self.state != State::Closed && self.recv.ack_wanted() == AckWanted::Now {
             self.output(now, shared);
         }
         Ok(payload)
