@@ -199,6 +199,7 @@ impl Draw {
         let most = (slower.bits_per_second() / 8).clamp(10_000, 500_000);
         let may_take_time = faster.bits_per_second() <= 20_000_000;
         let size = |draw: &mut Self, most| Bytes(draw.between(1, most));
+        // Some stacks have 32 sockets in all, and TIME-WAIT keeps one for a minute or more.
         let operations = Amount::Operations(1 + self.0.below(30));
         let bytes = Amount::Bytes(size(self, most));
         let time = Amount::Time(self.micros(10_000, 1_000_000));
