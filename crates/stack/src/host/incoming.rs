@@ -68,7 +68,10 @@ impl Host {
         first: Option<SeqNum>,
     ) {
         let flags = segment.flags;
-        let is_valid = remote.port() != 0 && !is_many(remote.ip()) && !is_many(local.ip());
+        let is_valid = remote.port() != 0
+            && local.port() != 0
+            && !is_many(remote.ip())
+            && !is_many(local.ip());
         let listener = self.listener_of(local).filter(|_| is_valid);
         match listener {
             Some(_) if flags.contains(TcpFlags::RST) => {}
@@ -102,7 +105,8 @@ impl Host {
         let index = self
             .listeners
             .get(&local)
-            .or_else(|| self.listeners.get(&SocketAddr::new(any, local.port())))?;
+            .or_else(|| self.listeners.get(&SocketAddr::new(any, local.port())))
+            .or_else(|| self.listeners.get(&SocketAddr::new(any, 0)))?;
         Some(self.sockets.id_at(*index))
     }
 
@@ -207,7 +211,8 @@ impl Host {
 
     /// Whether another connection may begin.
     pub(super) fn has_room(&self) -> bool {
-        self.sockets.len() < self.shared.system.connections_max as usize
+        let others = self.sockets.len() - self.sockets.time_waits() as usize;
+        others < self.shared.system.connections_max as usize
     }
 }
 

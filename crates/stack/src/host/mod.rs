@@ -9,6 +9,8 @@ mod incoming;
 mod listener;
 mod shared;
 mod sockets;
+#[cfg(test)]
+mod tests;
 mod time_wait;
 
 use alloc::boxed::Box;
@@ -35,7 +37,7 @@ use deadlines::Deadlines;
 use flows::{Ends, Flows};
 pub(crate) use listener::Listener;
 use shared::Queued;
-pub(crate) use shared::{RateLimit, Shared};
+pub(crate) use shared::{RateLimit, Shared, WaitingAck};
 use sockets::{Kind, Sockets};
 pub(crate) use time_wait::TimeWait;
 
@@ -104,6 +106,11 @@ impl Host {
         &self.addrs
     }
 
+    /// Whether packets to `address` are for this host.
+    fn has_address(&self, address: IpAddr) -> bool {
+        self.shared.system.any_address || self.addrs.contains(&address)
+    }
+
     /// Settings of connections that name none.
     #[must_use]
     pub const fn default_settings(&self) -> &SocketSettings {
@@ -112,8 +119,7 @@ impl Host {
 
     /// A packet came in. What is wrong with it is counted and answered, never returned.
     pub fn handle_packet(&mut self, now: Instant, mut packet: Packet) {
-        let ours = self.addrs.contains(&packet.destination);
-        if !ours {
+        if !self.has_address(packet.destination) {
             self.shared.counters.not_for_us += 1;
             return;
         }
@@ -172,6 +178,7 @@ impl Host {
     /// The next packet to send. Call it after every other call that takes `now`, until it returns
     /// `None`.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Packet> {
+        self.shared.batch += 1;
         // A connection that has nothing to send any more must not hold up the next.
         while self.shared.outbox.is_empty() && self.unblock(now) {}
         let Queued {
@@ -320,11 +327,19 @@ impl Host {
     }
 
     /// Both sides have closed: a few words remain of the connection, and the whole of it only
-    /// while its application has not let go.
+    /// while its application has not let go. Where too many wait already, nothing remains (Linux
+    /// `tcp_time_wait`).
     fn begin_time_wait(&mut self, now: Instant, index: u32) {
+        let is_full = self.sockets.time_waits() >= self.shared.system.time_wait_max;
         let Some(connection) = self.sockets.connection_at(index) else {
             return;
         };
+        if is_full {
+            self.shared.counters.time_wait_overflows += 1;
+            connection.state = crate::tcp::State::Closed;
+            self.bury(index);
+            return;
+        }
         let rest = connection.time_wait(now, &self.shared);
         let ends = (rest.remote, rest.local);
         connection.state = crate::tcp::State::Closed;

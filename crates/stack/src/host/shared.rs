@@ -23,6 +23,13 @@ pub(super) struct Queued {
     pub(super) packet: Packet,
 }
 
+/// Where a bare ACK waits in the local queue, until the driver asks for packets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WaitingAck {
+    batch: u64,
+    place: usize,
+}
+
 /// Everything of a host except its sockets.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -36,6 +43,8 @@ pub(crate) struct Shared {
     pub(super) outbox: VecDeque<Queued>,
     /// Bytes in it.
     pub(super) outbox_bytes: u64,
+    /// How often the driver has asked for packets: what lies between two times is one batch.
+    pub(super) batch: u64,
     pub(crate) events: VecDeque<(SocketId, Event)>,
     pub(crate) trace: Option<Box<dyn Trace>>,
     answers: RateLimit,
@@ -51,6 +60,7 @@ impl Shared {
             pool: Pool::new(system.pool),
             outbox: VecDeque::new(),
             outbox_bytes: 0,
+            batch: 0,
             events: VecDeque::new(),
             trace: None,
             answers: RateLimit::bursting(system.answers_per_second),
@@ -83,6 +93,34 @@ impl Shared {
             packet,
         });
         bytes
+    }
+
+    /// Where the packet that was queued last waits.
+    pub(crate) fn last_place(&self) -> WaitingAck {
+        WaitingAck {
+            batch: self.batch,
+            place: self.outbox.len().saturating_sub(1),
+        }
+    }
+
+    /// Puts `ack` in the place of an older one that the driver has had no chance to take yet: what
+    /// came in one batch is acknowledged at once, as Linux does it after GRO. False: that one has
+    /// left.
+    pub(crate) fn supersede(&mut self, now: Instant, waiting: WaitingAck, ack: &Packet) -> bool {
+        let queued = self.outbox.get_mut(waiting.place);
+        let Some(queued) = queued.filter(|_| waiting.batch == self.batch) else {
+            return false;
+        };
+        debug_assert_eq!(
+            queued.packet.wire_bytes(),
+            ack.wire_bytes(),
+            "the same options"
+        );
+        queued.packet.clone_from(ack);
+        let socket = queued.socket;
+        self.counters.acks_superseded += 1;
+        self.tell(now, socket, || TraceEvent::Sent(ack));
+        true
     }
 
     /// Whether the local queue takes another packet.

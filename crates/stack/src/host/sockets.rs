@@ -29,12 +29,19 @@ struct Slot {
 pub(super) struct Sockets {
     slots: Vec<Slot>,
     free: Vec<u32>,
+    /// Slots that are in TIME-WAIT.
+    time_waits: u32,
 }
 
 impl Sockets {
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+
+    /// How many of them are in TIME-WAIT.
+    pub(super) const fn time_waits(&self) -> u32 {
+        self.time_waits
     }
 
     /// Puts in what `make` makes of its id.
@@ -56,6 +63,7 @@ impl Sockets {
             generation: slot.generation,
         };
         slot.kind = make(id);
+        self.time_waits += u32::from(matches!(slot.kind, Kind::TimeWait(_)));
         id
     }
 
@@ -63,7 +71,9 @@ impl Sockets {
     pub(super) fn replace(&mut self, index: u32, kind: Kind) {
         let slot = &mut self.slots[index as usize];
         slot.generation = slot.generation.wrapping_add(1);
-        slot.kind = kind;
+        let before = core::mem::replace(&mut slot.kind, kind);
+        self.time_waits += u32::from(matches!(slot.kind, Kind::TimeWait(_)));
+        self.time_waits -= u32::from(matches!(before, Kind::TimeWait(_)));
     }
 
     pub(super) fn remove(&mut self, id: SocketId) {
@@ -73,7 +83,8 @@ impl Sockets {
     }
 
     pub(super) fn remove_at(&mut self, index: u32) {
-        self.slots[index as usize].kind = Kind::Free;
+        let kind = core::mem::replace(&mut self.slots[index as usize].kind, Kind::Free);
+        self.time_waits -= u32::from(matches!(kind, Kind::TimeWait(_)));
         self.free.push(index);
     }
 

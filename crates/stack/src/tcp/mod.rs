@@ -26,7 +26,7 @@ use base::settings::SocketSettings;
 use base::{Instant, Limit, SeqNum};
 
 use crate::cc;
-use crate::host::{Failure, Shared, SocketId};
+use crate::host::{Failure, Shared, SocketId, WaitingAck};
 use crate::mtu::MtuState;
 use crate::recovery::LossRecovery;
 use crate::recv::{Agreed, Env, Receiver};
@@ -166,6 +166,8 @@ pub(crate) struct Connection {
     pub(crate) failure: Option<Failure>,
     /// An ICMP error that is told where the attempt fails for want of an answer.
     soft_error: Option<Failure>,
+    /// The last packet that left, where that is a bare ACK which a newer one makes superfluous.
+    waiting_ack: Option<WaitingAck>,
     /// Bytes of it in the local queue.
     pub(crate) local_queue_bytes: u32,
     /// It waits for the local queue to have room.
@@ -248,6 +250,7 @@ impl Connection {
             is_orphan: false,
             failure: None,
             soft_error: None,
+            waiting_ack: None,
             local_queue_bytes: 0,
             is_blocked: false,
             is_queue_waiter: false,

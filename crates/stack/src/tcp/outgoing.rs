@@ -491,7 +491,8 @@ impl Connection {
         ecn: EcnMark,
         not_before: Instant,
     ) {
-        self.traffic.segments_out += u64::from(segment.segments());
+        let is_replaceable = self.is_replaceable(&segment);
+        let segments = u64::from(segment.segments());
         if self.state.is_synchronized() {
             self.last_ack_sent = self.recv.next();
             let env = self.recv_env();
@@ -507,7 +508,25 @@ impl Connection {
             not_before,
             body: Body::Tcp(segment),
         };
+        if let Some(waiting) = self.waiting_ack.filter(|_| is_replaceable)
+            && shared.supersede(now, waiting, &packet)
+        {
+            return;
+        }
+        self.traffic.segments_out += segments;
         self.local_queue_bytes += shared.transmit(now, Some(self.id), packet);
+        self.waiting_ack = is_replaceable.then(|| shared.last_place());
+    }
+
+    /// Whether a newer segment of its kind says all that this one says: a bare ACK that moves on,
+    /// without news of gaps, duplicates or congestion. Never a duplicate ACK, since the peer counts
+    /// those (RFC 5681 section 3.2), and never a probe, which asks for an answer.
+    fn is_replaceable(&self, segment: &Segment) -> bool {
+        segment.flags == TcpFlags::ACK
+            && segment.payload.is_empty()
+            && segment.options.sack.is_none()
+            && self.recv.next() > self.last_ack_sent
+            && segment.seq == self.iss.number(self.recovery.next())
     }
 
     /// A packet of this connection left the local queue.

@@ -40,6 +40,7 @@ Examples:
   tcptailor lab run wan-bulk                                one of them
   tcptailor lab run lan-wwr --runs 5                        medians with their range
   tcptailor lab run wan-bulk --set path.rtt=80ms --json     on another path, as data
+  tcptailor lab run wan-bulk --engine tun                   our TCP sends to the kernel's
   tcptailor lab run lan-wwr --engine virtual --pcap a.pcapng  in virtual time, with its packets
   tcptailor lab run lossy-100m --engine virtual --events a.jsonl  with what happens in the hosts
   tcptailor lab run ./mine.toml --jsonl                     a file; a line of JSON per run
@@ -50,7 +51,8 @@ pub(crate) struct Args {
     #[arg(value_name = "SCENARIO")]
     scenario: String,
     /// What runs it: `kernel` is the TCP of this machine between two namespaces, `virtual` our own
-    /// in virtual time.
+    /// in virtual time, `tun` our own on real packets at the end that sends, with this machine's at
+    /// the other, and `tun-receiver` the other way round.
     #[arg(long, value_name = "ENGINE", default_value = "kernel")]
     engine: Engine,
     /// Override one setting of all cells, such as `path.rtt=80ms` or `client.nodelay=on`.
@@ -94,7 +96,7 @@ struct Ran {
 impl Args {
     /// Whether it needs a path of this machine.
     pub(crate) const fn lays_path(&self) -> bool {
-        matches!(self.engine, Engine::Kernel)
+        !matches!(self.engine, Engine::Virtual)
     }
 
     fn records(&self) -> Records<'_> {

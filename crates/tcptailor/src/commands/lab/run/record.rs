@@ -32,7 +32,7 @@ impl Records<'_> {
     pub(super) fn refusal(self) -> Problem {
         Problem::usage(match self.pcap {
             Some(_) => {
-                "--pcap: only `--engine virtual` writes packets; capture the kernel's with tcpdump"
+                "--pcap: only `--engine virtual` writes packets; capture the others' with tcpdump"
             }
             None => {
                 "--events: only the hosts of `--engine virtual` tell what happens inside them; \
