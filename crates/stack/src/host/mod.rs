@@ -15,6 +15,7 @@ mod time_wait;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
@@ -52,6 +53,8 @@ pub(crate) use time_wait::TimeWait;
 pub struct Host {
     addrs: Vec<IpAddr>,
     settings: SocketSettings,
+    /// Settings of the connection that was opened last; the next one that has the same shares them.
+    settings_of_last: Arc<SocketSettings>,
     isn: InitialSequence,
     ports: EphemeralPorts,
     cookies: Cookies,
@@ -85,6 +88,7 @@ impl Host {
         let tick = TickClock::new(system.hz, system.coarse_above_ticks, rng.next_u64());
         Self {
             addrs,
+            settings_of_last: Arc::new(settings.clone()),
             settings,
             isn: InitialSequence::new(rng.next_u64()),
             ports: EphemeralPorts::new(rng.next_u64()),

@@ -1,6 +1,8 @@
 //! Settings that change while the connection runs, the application's reads and writes, the path
 //! MTU, and the pool of buffers.
 
+use alloc::sync::Arc;
+
 use base::settings::SocketSettings;
 use base::{CongestionState, Instant};
 use bytes::Bytes;
@@ -19,9 +21,10 @@ impl Connection {
         shared: &mut Shared,
         change: impl FnOnce(&mut SocketSettings),
     ) {
-        let before = self.settings.clone();
-        change(&mut self.settings);
+        let before = Arc::clone(&self.settings);
+        change(Arc::make_mut(&mut self.settings));
         if self.settings == before {
+            self.settings = before;
             return;
         }
         let settings = &self.settings;
