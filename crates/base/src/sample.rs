@@ -70,6 +70,26 @@ pub enum TcpState {
     Closing,
 }
 
+impl TcpState {
+    /// As RFC 9293 section 3.3.2 writes it, in small letters.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Established => "established",
+            Self::SynSent => "syn-sent",
+            Self::SynReceived => "syn-received",
+            Self::FinWait1 => "fin-wait-1",
+            Self::FinWait2 => "fin-wait-2",
+            Self::TimeWait => "time-wait",
+            Self::Closed => "closed",
+            Self::CloseWait => "close-wait",
+            Self::LastAck => "last-ack",
+            Self::Listen => "listen",
+            Self::Closing => "closing",
+        }
+    }
+}
+
 /// The sender's state of congestion control (Linux `tcp_ca_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CongestionState {
@@ -83,6 +103,20 @@ pub enum CongestionState {
     Recovery,
     /// After a retransmission timeout.
     Loss,
+}
+
+impl CongestionState {
+    /// The kernel's name, in small letters.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Disorder => "disorder",
+            Self::Cwr => "cwr",
+            Self::Recovery => "recovery",
+            Self::Loss => "loss",
+        }
+    }
 }
 
 /// What BBR knows of the path (Linux `struct tcp_bbr_info`).

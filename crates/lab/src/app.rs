@@ -12,6 +12,7 @@
 mod costs;
 mod flow;
 mod ledger;
+mod machine;
 mod pattern;
 mod program;
 mod script;
@@ -24,8 +25,9 @@ use base::Instant;
 use stack::{Event, Host, SocketId};
 
 pub use costs::HostCosts;
+pub use machine::{Machine, WARM_UP};
 pub use program::{LAB_PORT, Program, ProgramSpec};
-pub use session::Totals;
+pub use session::{Counts, Totals};
 
 /// One program, driven by events, the same on every engine that has our stack under it.
 pub trait App: Debug {

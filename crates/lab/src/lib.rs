@@ -24,12 +24,13 @@ pub use agreement::{
     AGREEMENT_SCENARIOS, Agreement, ERROR_MEDIAN_MAX, ERROR_P90_MAX, ERROR_TO_EXPLAIN,
     agreement_label, agreement_scenarios, compared_metrics, error_percentile, known_cause,
 };
+pub use app::WARM_UP;
 pub use builtin::{BUILTIN_SCENARIOS, UnknownScenario, find_scenario};
 pub use faults::{Cure, FAULTS, Fault, find_fault};
 pub use measure::{Measure, Yardstick};
 pub use outcome::{Caveat, LatenessMicros, LinkOutcome, Outcome, ResponseMicros};
 pub use packet_script::PacketScript;
 pub use scenario::{CELLS_MAX, Cell, Diagnostic, Expectation, Metric, Scenario};
-pub use trial::{HostSpec, PathSpec, Settings, Trial};
-pub use virtual_engine::{Virtual, VirtualProgress, VirtualRun, WARM_UP};
+pub use trial::{End, HostSpec, PathSpec, Settings, Trial};
+pub use virtual_engine::{Virtual, VirtualProgress, VirtualRun};
 pub use workload::{Amount, Completion, Direction, Workload, WriteMethod};

@@ -76,6 +76,17 @@ pub enum Caveat {
         /// How many.
         packets: u64,
     },
+    /// The process that ran our stack took so much of a processor that it may have been the limit.
+    StackBusy {
+        /// Of one processor.
+        percent: u64,
+    },
+    /// The device of our stack dropped packets, since its process came too late to read them, or
+    /// the kernel refused what it sent.
+    StackDropped {
+        /// How many, superpackets counted once.
+        packets: u64,
+    },
     /// The real-time priority for the emulator was refused.
     NoRealtimePriority,
     /// The processors were busy with other work.
@@ -116,6 +127,14 @@ impl fmt::Display for Caveat {
             Self::HostBusy { percent } => {
                 write!(f, "other work took {percent} % of the processors' time")
             }
+            Self::StackBusy { percent } => write!(
+                f,
+                "our stack took {percent} % of a processor, which may have been the limit"
+            ),
+            Self::StackDropped { packets } => write!(
+                f,
+                "the device of our stack dropped {packets} packets; its process came too late"
+            ),
             Self::EndedEarly { why } => write!(f, "ended early: {why}"),
             Self::DeviceDropped { host, packets } => {
                 write!(

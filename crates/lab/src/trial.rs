@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use base::{Bytes, KnobValue, QueueLimit, Rate};
 use link::LinkSpec;
+use serde::{Deserialize, Serialize};
 
 use crate::workload::Workload;
 
@@ -82,6 +83,36 @@ pub struct HostSpec {
     pub profile: Option<&'static str>,
 }
 
+/// Which end of the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// Host A, which opens connections.
+    Client,
+    /// Host B.
+    Server,
+}
+
+impl End {
+    /// As it is written.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
+
+    /// The end that it talks to.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+}
+
 /// One experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
@@ -95,4 +126,15 @@ pub struct Trial {
     pub workload: Workload,
     /// Of everything random.
     pub seed: u64,
+}
+
+impl Trial {
+    /// The host at one end.
+    #[must_use]
+    pub const fn host(&self, end: End) -> &HostSpec {
+        match end {
+            End::Client => &self.client,
+            End::Server => &self.server,
+        }
+    }
 }

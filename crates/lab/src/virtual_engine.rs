@@ -3,26 +3,20 @@
 //! What it returns means the same as what the kernel engine returns, but for two things: the limits
 //! are true, not inferred, and a link is never late. The same trial gives the same outcome.
 
-mod setting;
-
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 
 use base::{Bytes, Instant, KnobValue, Rate, Rng};
 use link::{LinkSpec, LinkStats};
-use stack::HostConfig;
-use stack::profile::{self, MakeProfile, Profile};
+use stack::profile::{self, MakeProfile};
+use stack::{Host, Trace};
 
-use crate::app::{App, HostCosts, LAB_PORT, Program, ProgramSpec, Totals};
+use crate::app::{App, HostCosts, LAB_PORT, Machine, Program, ProgramSpec, Totals, WARM_UP};
 use crate::outcome::{Caveat, LinkOutcome, Outcome};
-use crate::trial::{HostSpec, PathSpec, Trial};
+use crate::trial::{End, PathSpec, Trial};
 use crate::workload::{Amount, Direction, Workload};
 use crate::world::{LinkId, NodeId, Place, Tap, World, chain};
-
-/// Time at the start of a workload that is bounded by time which does not count: slow start, and
-/// the growth of automatic buffers. Workloads of an amount count from their first byte on.
-pub const WARM_UP: Duration = Duration::from_secs(1);
 
 /// Virtual time after its planned end that a workload has to finish what is under way.
 const OVERTIME: Duration = Duration::from_secs(5);
@@ -75,13 +69,6 @@ pub struct VirtualProgress {
     pub elapsed: Duration,
     /// What it will take in all; `None` where that depends on the path.
     pub expected: Option<Duration>,
-}
-
-/// Which end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    Client,
-    Server,
 }
 
 const BOTH: [End; 2] = [End::Client, End::Server];
@@ -159,14 +146,13 @@ impl Virtual {
             world.set_interface_rate(links.1, HOST_RATE);
         }
         let address = SocketAddr::new(path.addresses[1], LAB_PORT);
-        let server = server.program(trial, address, costs, End::Server);
-        world.start(b, Program::server(server));
-        let client = client.program(trial, address, costs, End::Client);
-        world.start(a, Program::client(client));
-        world.watch_limits(if sender(&trial.workload) == End::Client {
-            a
-        } else {
-            b
+        let server = server.program(End::Server, &trial.workload, address);
+        world.start(b, Program::server(ProgramSpec { costs, ..server }));
+        let client = client.program(End::Client, &trial.workload, address);
+        world.start(a, Program::client(ProgramSpec { costs, ..client }));
+        world.watch_limits(match trial.workload.sender() {
+            End::Client => a,
+            End::Server => b,
         });
         VirtualRun {
             world,
@@ -182,7 +168,7 @@ impl Virtual {
     /// Both hosts to be, with their knobs set, and what could not be set.
     fn machines(&self, trial: &Trial, path: &Path) -> ([Machine; 2], Vec<Caveat>) {
         let mut machines = BOTH.map(|end| {
-            let profile = match spec_of(trial, end).profile {
+            let profile = match trial.host(end).profile {
                 Some(name) => profile::find(name).expect("scenarios name known profiles"),
                 None => (self.profile)(),
             };
@@ -194,8 +180,8 @@ impl Virtual {
             .into_iter()
             .flat_map(|wide| BOTH.map(|end| (wide, end)))
         {
-            let settings = spec_of(trial, end).settings.iter();
-            for (knob, value) in settings.filter(|(knob, _)| setting::is_wide(knob) == is_wide) {
+            let settings = trial.host(end).settings.iter();
+            for (knob, value) in settings.filter(|(knob, _)| Machine::is_wide(knob) == is_wide) {
                 let ends = if path.is_shared && is_wide {
                     &BOTH[..]
                 } else {
@@ -221,6 +207,13 @@ impl VirtualRun {
             self.world.add_tap(out, Place::Entry, tap(end));
             self.world.add_tap(back, Place::Exit, tap(end));
         }
+    }
+
+    /// Tells what happens inside the client to a trace that `trace` makes for 0, and what happens
+    /// inside the server to another for 1.
+    pub fn set_traces(&mut self, trace: impl Fn(u32) -> Box<dyn Trace>) {
+        self.world.set_trace(self.client, trace(0));
+        self.world.set_trace(self.server, trace(1));
     }
 
     /// Runs it to its end.
@@ -250,6 +243,12 @@ impl VirtualRun {
         &self.world
     }
 
+    /// The hosts of the client and of the server.
+    #[must_use]
+    pub fn hosts(&self) -> [&Host; 2] {
+        [self.client, self.server].map(|node| self.world.host(node))
+    }
+
     /// What came out.
     ///
     /// # Panics
@@ -266,7 +265,7 @@ impl VirtualRun {
             false => Some("it does not come to an end".to_owned()),
         });
         let (client, server) = (client.totals(now), server.totals(now));
-        let sender = match sender(&self.workload) {
+        let sender = match self.workload.sender() {
             End::Client => self.client,
             End::Server => self.server,
         };
@@ -295,24 +294,6 @@ impl VirtualRun {
     fn has_ended(&self) -> bool {
         let [client, server] = [self.client, self.server].map(|node| self.program(node));
         client.is_done() || client.failure().is_some() || server.failure().is_some()
-    }
-}
-
-const fn spec_of(trial: &Trial, end: End) -> &HostSpec {
-    match end {
-        End::Client => &trial.client,
-        End::Server => &trial.server,
-    }
-}
-
-/// Which end sends what is measured.
-const fn sender(workload: &Workload) -> End {
-    match workload {
-        Workload::Bulk {
-            direction: Direction::Down,
-            ..
-        } => End::Server,
-        _ => End::Client,
     }
 }
 
@@ -404,61 +385,6 @@ fn addresses(ipv6: bool) -> [IpAddr; 2] {
     })
 }
 
-/// A host to be: what knobs change of its profile.
-#[derive(Clone, Debug)]
-struct Machine {
-    profile: Profile,
-    mtu: Bytes,
-    quickack: Option<bool>,
-    corks: bool,
-}
-
-impl Machine {
-    const fn new(profile: Profile, mtu: Bytes) -> Self {
-        Self {
-            profile,
-            mtu,
-            quickack: None,
-            corks: false,
-        }
-    }
-
-    fn host_config(&self, addr: IpAddr, seed: u64) -> HostConfig {
-        HostConfig {
-            addrs: vec![addr],
-            mtu: u16::try_from(self.mtu.0).unwrap_or(u16::MAX),
-            seed,
-            settings: self.profile.settings.clone(),
-            system: self.profile.system.clone(),
-        }
-    }
-
-    /// `end`: an accepted socket does not inherit a cork.
-    fn program(
-        self,
-        trial: &Trial,
-        address: SocketAddr,
-        costs: HostCosts,
-        end: End,
-    ) -> ProgramSpec {
-        let mut settings = self.profile.settings;
-        settings.small_writes.cork = self.corks && end == End::Client;
-        let warmup = match trial.workload.amount() {
-            Amount::Time(_) => WARM_UP,
-            Amount::Bytes(_) | Amount::Operations(_) => Duration::ZERO,
-        };
-        ProgramSpec {
-            workload: trial.workload.clone(),
-            address,
-            settings,
-            quickack: self.quickack,
-            corks_accepted: self.corks && end == End::Server,
-            warmup,
-            costs,
-        }
-    }
-}
-
 /// Sets a knob at these ends.
 fn set_knob(
     machines: &mut [Machine; 2],
@@ -468,6 +394,6 @@ fn set_knob(
 ) -> Result<(), String> {
     ends.iter().try_for_each(|end| {
         let at = usize::from(*end == End::Server);
-        setting::apply(&mut machines[at], knob, value)
+        machines[at].set(knob, value)
     })
 }

@@ -6,6 +6,7 @@ use base::{Bytes, Rate};
 use serde::{Deserialize, Serialize};
 
 use crate::text::duration;
+use crate::trial::End;
 
 /// Which way the payload goes. The client opens the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -176,6 +177,19 @@ impl Workload {
             | Self::Bursts { amount, .. }
             | Self::SlowReader { amount, .. }
             | Self::Paced { amount, .. } => *amount,
+        }
+    }
+
+    /// Which end sends what is measured: bulk goes where it is told to, everything else begins at
+    /// the client. Of two directions at once, the client's.
+    #[must_use]
+    pub const fn sender(&self) -> End {
+        match self {
+            Self::Bulk {
+                direction: Direction::Down,
+                ..
+            } => End::Server,
+            _ => End::Client,
         }
     }
 

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use base::{Instant, Rate, WirePacket};
 use link::{LinkSpec, LinkStats, SpecError};
-use stack::{Host, HostConfig, Packet};
+use stack::{Host, HostConfig, Packet, Trace};
 
 use crate::agenda::Agenda;
 use crate::app::{App, HostCosts};
@@ -172,6 +172,14 @@ impl<A: App> World<A> {
     /// Shows every packet that passes this place to `tap`.
     pub fn add_tap(&mut self, link: LinkId, place: Place, tap: Box<dyn Tap>) {
         self.hops[link.0].taps.push((place, tap));
+    }
+
+    /// Tells `trace` from now on what happens inside a host.
+    ///
+    /// # Panics
+    /// Where `node` is a router.
+    pub fn set_trace(&mut self, node: NodeId, trace: Box<dyn Trace>) {
+        self.station_mut(node).host.set_trace(trace);
     }
 
     /// Starts a program on a host, at the present time.

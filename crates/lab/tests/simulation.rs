@@ -183,6 +183,7 @@ fn shares(pairs: u16, congestion: CongestionName) -> Vec<u64> {
         corks_accepted: false,
         warmup: Duration::from_secs(1),
         costs: HostCosts::NONE,
+        checks_payload: true,
     };
     for ((server, client), host) in bell.right.iter().zip(&bell.left).zip(1001..) {
         world.start(*server, Program::server(program(host)));

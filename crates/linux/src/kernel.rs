@@ -1,8 +1,8 @@
-//! The kernel engine: real Linux TCP at both ends of a lab path, with programs that know nothing
-//! of the doctor.
+//! The engines in real time: Linux TCP at both ends of a lab path, or at one of them with our stack
+//! at the other; programs that know nothing of the doctor.
 //!
 //! A [`Session`] keeps a trial running so that somebody can look at it, change it and look again;
-//! [`run`] runs one to its end.
+//! [`RealTime`] runs one to its end.
 
 mod load;
 mod run;
@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use base::{FlowSample, Instant, KNOBS, KnobValue, Netns, Rng, Scope, Target, TcpState};
-use lab::{Caveat, Measure, Settings, Trial};
+use lab::{Caveat, Measure, Trial};
 
 use crate::actuator::Setting;
 use crate::clock::Clock;
@@ -23,10 +23,13 @@ use crate::filter::Filter;
 use crate::netns::NetnsHandle;
 use crate::path::LabPath;
 use crate::sock_diag::{ScanRequest, SockDiag};
+use crate::tun::Tun;
+use crate::tun_engine::{self, StackEnd};
 use crate::watch::{WatchProgress, WatchRequest, Watched, watch};
 use crate::worker::{Role, Worker, WorkerSpec};
 use crate::workload::{RunSpec, SocketSpec, Totals};
-pub use run::{RunProgress, WARM_UP, run, run_unwatched};
+pub use lab::{End, WARM_UP};
+pub use run::{RealTime, RunProgress};
 
 /// Port on which the servers of labs listen.
 pub const LAB_PORT: u16 = 5201;
@@ -35,15 +38,6 @@ pub const LAB_PORT: u16 = 5201;
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time from report to report of the programs; a measurement is exact to one of them at each end.
 const REPORT_INTERVAL: Duration = Duration::from_millis(50);
-
-/// Which end of the path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// Host A, which opens connections.
-    Client,
-    /// Host B.
-    Server,
-}
 
 /// A trial that is running.
 #[derive(Debug)]
@@ -54,6 +48,8 @@ pub struct Session {
     path: LabPath,
     trial: Trial,
     exe: PathBuf,
+    /// The end that has our stack.
+    stack: Option<End>,
 }
 
 /// What was seen at both ends over the same time.
@@ -83,25 +79,38 @@ impl Session {
     /// # Errors
     /// Those of [`LabPath::create`]; [`Error::Peer`] where a program does not start.
     pub fn start(exe: &Path, trial: &Trial) -> Result<Self> {
-        Self::launch(exe, trial, Duration::ZERO, &mut |_, error| Err(error))
+        let hosts = Hosts {
+            trial,
+            warmup: Duration::ZERO,
+            stack: None,
+        };
+        Self::launch(exe, &hosts, &mut |_, error| Err(error))
     }
 
-    /// As [`Session::start`], with programs that do not count their first `warmup`. `on_refused`
-    /// decides whether a setting of a host that cannot be made ends the start.
+    /// As [`Session::start`] for these hosts. `on_refused` decides whether a setting of a host that
+    /// cannot be made ends the start.
     fn launch(
         exe: &Path,
-        trial: &Trial,
-        warmup: Duration,
+        hosts: &Hosts<'_>,
         on_refused: &mut dyn FnMut(&'static str, Error) -> Result<()>,
     ) -> Result<Self> {
-        let path = LabPath::create(&trial.path, trial.seed)?;
+        let trial = hosts.trial;
+        let stack = hosts.stack.map(|stack| stack.end(trial));
+        let path = match stack {
+            None => LabPath::create(&trial.path, trial.seed)?,
+            Some(end) => LabPath::create_with_router(&trial.path, trial.seed, end)?,
+        };
         for end in [End::Client, End::Server] {
-            for (&knob, value) in settings(trial, end) {
+            if stack == Some(end) {
+                // What the worker would be refused is told here, where it keeps its kind.
+                handle(&path, end).run(|| Tun::create(tun_engine::DEVICE))??;
+                continue;
+            }
+            for (&knob, value) in &trial.host(end).settings {
                 set_on_host(&path, end, knob, value).or_else(|error| on_refused(knob, error))?;
             }
         }
-        let program =
-            |end| start_worker(exe, handle(&path, end), &spec_of(&path, trial, end, warmup));
+        let program = |end| start_worker(exe, handle(&path, end), &hosts.spec(&path, end));
         let server = program(End::Server)?;
         let client = program(End::Client)?;
         Ok(Self {
@@ -110,6 +119,7 @@ impl Session {
             path,
             trial: trial.clone(),
             exe: exe.to_owned(),
+            stack,
         })
     }
 
@@ -214,7 +224,12 @@ impl Session {
     /// Where it does not start.
     pub fn reconnect(&mut self) -> Result<()> {
         drop(self.client.take());
-        let spec = spec_of(&self.path, &self.trial, End::Client, Duration::ZERO);
+        let hosts = Hosts {
+            trial: &self.trial,
+            warmup: Duration::ZERO,
+            stack: None,
+        };
+        let spec = hosts.spec(&self.path, End::Client);
         self.client = Some(start_worker(&self.exe, self.path.a(), &spec)?);
         Ok(())
     }
@@ -245,26 +260,10 @@ impl Session {
     }
 }
 
-impl End {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Server => "server",
-        }
-    }
-}
-
 fn handle(path: &LabPath, end: End) -> &NetnsHandle {
     match end {
         End::Client => path.a(),
         End::Server => path.b(),
-    }
-}
-
-const fn settings(trial: &Trial, end: End) -> &Settings {
-    match end {
-        End::Client => &trial.client.settings,
-        End::Server => &trial.server.settings,
     }
 }
 
@@ -302,29 +301,48 @@ fn set_on_host(path: &LabPath, end: End, knob: &str, value: &KnobValue) -> Resul
     Setting::open(&target, knob.name)?.write(value)
 }
 
-/// What the program at one end is to do.
-fn spec_of(path: &LabPath, trial: &Trial, end: End, warmup: Duration) -> WorkerSpec {
-    let is_socket = |name: &str| base::find_knob(name).is_ok_and(base::Knob::is_socket_option);
-    let sockets = settings(trial, end)
-        .iter()
-        .filter(|(name, _)| is_socket(name))
-        .map(|(name, value)| (*name, value.clone()))
-        .collect();
-    WorkerSpec {
-        role: match end {
-            End::Client => Role::Client,
-            End::Server => Role::Server,
-        },
-        address: SocketAddr::new(path.b_addr(), LAB_PORT),
-        run: RunSpec {
-            workload: trial.workload.clone(),
-            sockets: SocketSpec {
-                settings: sockets,
-                ..SocketSpec::default()
+/// Both hosts to be.
+#[derive(Clone, Copy, Debug)]
+struct Hosts<'t> {
+    trial: &'t Trial,
+    /// Time that the programs do not count.
+    warmup: Duration,
+    /// The end that has our stack.
+    stack: Option<StackEnd>,
+}
+
+impl Hosts<'_> {
+    /// What the program at one end is to do.
+    fn spec(&self, path: &LabPath, end: End) -> WorkerSpec {
+        let trial = self.trial;
+        let stack = self.stack.filter(|stack| stack.end(trial) == end);
+        let is_socket = |name: &str| base::find_knob(name).is_ok_and(base::Knob::is_socket_option);
+        let settings = &trial.host(end).settings;
+        let sockets = match stack {
+            None => settings
+                .iter()
+                .filter(|(name, _)| is_socket(name))
+                .map(|(name, value)| (*name, value.clone()))
+                .collect(),
+            Some(_) => lab::Settings::new(),
+        };
+        WorkerSpec {
+            role: match end {
+                End::Client => Role::Client,
+                End::Server => Role::Server,
             },
-            warmup,
-            interval: REPORT_INTERVAL,
-        },
+            address: SocketAddr::new(path.b_addr(), LAB_PORT),
+            run: RunSpec {
+                workload: trial.workload.clone(),
+                sockets: SocketSpec {
+                    settings: sockets,
+                    ..SocketSpec::default()
+                },
+                warmup: self.warmup,
+                interval: REPORT_INTERVAL,
+            },
+            stack: stack.map(|stack| stack.spec(trial, path.address(end))),
+        }
     }
 }
 

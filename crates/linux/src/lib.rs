@@ -29,6 +29,7 @@ mod state;
 pub mod sysctl;
 mod tcp_info;
 pub mod tun;
+mod tun_engine;
 mod wakefulness;
 mod watch;
 mod worker;
@@ -54,6 +55,7 @@ pub use process::{
 pub use remote_socket::{OwnerProcess, RemoteSocket};
 pub use sock_diag::{ScanRequest, SockDiag};
 pub use state::State;
+pub use tun_engine::{Side, StackEnd, StackSpec, StackSummary};
 pub use watch::{WatchProgress, WatchRequest, Watched, WatchedFlow, watch};
 pub use worker::{
     Role, Worker, WorkerReport, WorkerSpec, own_program, run_worker, run_worker_process,

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
 
 use base::Bytes;
-use lab::{Caveat, LinkOutcome, PathSpec};
+use lab::{Caveat, End, LinkOutcome, PathSpec};
 use link::LinkSpec;
 
 use crate::emulator::{Emulator, EmulatorSpec};
@@ -18,6 +18,9 @@ use crate::tun::{RING_PACKETS, Tun};
 
 /// Name of the interface that leads to the other host, on paths that have one.
 pub const INTERFACE: &str = "lab0";
+
+/// The largest MTU of a TUN device.
+const MTU_MAX: Bytes = Bytes(65_535);
 
 /// A path between the client (host A) and the server (host B). It is gone when this is dropped.
 #[derive(Debug)]
@@ -46,18 +49,45 @@ impl LabPath {
     /// [`Error::Permission`] or [`Error::Unsupported`] where this machine does not let us, with
     /// what to do about it.
     pub fn create(spec: &PathSpec, seed: u64) -> Result<Self> {
-        match spec {
-            PathSpec::Loopback => Self::loopback(),
-            PathSpec::Veth { mtu } => Self::veth(*mtu),
-            PathSpec::Emulated {
-                mtu,
-                forward,
-                reverse,
-                ipv6,
-            } => {
+        Self::lay(spec, seed, None)
+    }
+
+    /// As [`LabPath::create`], but the namespace of one end is no host: it has a router that
+    /// forwards between the path and a device of our stack, which some process there makes and
+    /// which has the address of that end. Two stacks are two hosts, so a pair of veth devices with
+    /// the MTU of the loopback interface stands for that.
+    ///
+    /// # Errors
+    /// Those of [`LabPath::create`].
+    pub(crate) fn create_with_router(spec: &PathSpec, seed: u64, router: End) -> Result<Self> {
+        Self::lay(spec, seed, Some(router))
+    }
+
+    fn lay(spec: &PathSpec, seed: u64, router: Option<End>) -> Result<Self> {
+        match (spec, router) {
+            (PathSpec::Loopback, None) => Self::loopback(),
+            (PathSpec::Loopback, Some(_)) => Self::veth(MTU_MAX, router),
+            (PathSpec::Veth { mtu }, _) => Self::veth(*mtu, router),
+            (
+                PathSpec::Emulated {
+                    mtu,
+                    forward,
+                    reverse,
+                    ipv6,
+                },
+                _,
+            ) => {
                 let links = [forward.clone(), reverse.clone()];
-                Self::emulated(links, *mtu, *ipv6, seed)
+                Self::emulated(links, *mtu, seed, roles(addresses(*ipv6), router))
             }
+        }
+    }
+
+    /// The address of the host at one end.
+    pub(crate) const fn address(&self, end: End) -> IpAddr {
+        match end {
+            End::Client => self.a_addr(),
+            End::Server => self.b_addr(),
         }
     }
 
@@ -160,44 +190,43 @@ impl LabPath {
         })
     }
 
-    fn veth(mtu: Bytes) -> Result<Self> {
+    fn veth(mtu: Bytes, router: Option<End>) -> Result<Self> {
         let mtu = device_mtu(mtu)?;
-        let addresses = addresses(false);
+        let roles = roles(addresses(false), router);
         let [a, b] = LabNetns::create(["a", "b"])?;
         let peer = b.handle().as_fd();
         a.handle()
             .run(|| interfaces::create_veth(INTERFACE, INTERFACE, peer))??;
-        for (netns, address) in [(&a, addresses[0]), (&b, addresses[1])] {
+        for (netns, role) in [&a, &b].into_iter().zip(roles) {
             netns.handle().run(|| {
-                prepare_host(Some(address))?;
-                configure_interface(address, mtu)
+                prepare(role)?;
+                configure_interface(role, mtu)
             })??;
         }
         Ok(Self {
             emulated: None,
             a,
             b: Some(b),
-            addresses,
+            addresses: roles.map(Role::address),
             interface: INTERFACE,
         })
     }
 
-    fn emulated(specs: [LinkSpec; 2], mtu: Bytes, ipv6: bool, seed: u64) -> Result<Self> {
+    fn emulated(specs: [LinkSpec; 2], mtu: Bytes, seed: u64, roles: [Role; 2]) -> Result<Self> {
         let mtu = device_mtu(mtu)?;
-        let addresses = addresses(ipv6);
         let [a, b] = LabNetns::create(["a", "b"])?;
-        let device = |netns: &LabNetns, address: IpAddr| {
+        let device = |netns: &LabNetns, role: Role| {
             netns.handle().run(|| {
-                prepare_host(Some(address))?;
+                prepare(role)?;
                 let tun = Tun::create(INTERFACE)?;
                 interfaces::set_txqueuelen(INTERFACE, RING_PACKETS)?;
-                configure_interface(address, mtu)?;
+                configure_interface(role, mtu)?;
                 let dropped = interfaces::read(INTERFACE)?.send_dropped;
                 Ok::<_, Error>((tun, dropped))
             })?
         };
-        let (tun_a, dropped_a) = device(&a, addresses[0])?;
-        let (tun_b, dropped_b) = device(&b, addresses[1])?;
+        let (tun_a, dropped_a) = device(&a, roles[0])?;
+        let (tun_b, dropped_b) = device(&b, roles[1])?;
         let emulator = Emulator::start(EmulatorSpec {
             tuns: [tun_a, tun_b],
             links: specs.clone(),
@@ -211,7 +240,7 @@ impl LabPath {
             }),
             a,
             b: Some(b),
-            addresses,
+            addresses: roles.map(Role::address),
             interface: INTERFACE,
         })
     }
@@ -247,6 +276,52 @@ fn addresses(ipv6: bool) -> [IpAddr; 2] {
     })
 }
 
+/// What one end is.
+#[derive(Clone, Copy, Debug)]
+enum Role {
+    /// Its namespace is a host with this address.
+    Host(IpAddr),
+    /// Its namespace is a router on the way from the host with this address to the remote one.
+    Router { address: IpAddr, remote: IpAddr },
+}
+
+impl Role {
+    /// Of the host.
+    const fn address(self) -> IpAddr {
+        match self {
+            Self::Host(address) | Self::Router { address, .. } => address,
+        }
+    }
+}
+
+/// Those of both ends.
+fn roles(addresses: [IpAddr; 2], router: Option<End>) -> [Role; 2] {
+    let [a, b] = addresses;
+    let behind = |address, remote| Role::Router { address, remote };
+    match router {
+        None => [Role::Host(a), Role::Host(b)],
+        Some(End::Client) => [behind(a, b), Role::Host(b)],
+        Some(End::Server) => [Role::Host(a), behind(b, a)],
+    }
+}
+
+/// An address of a router, which none of its packets has: number 1 towards the path, 2 towards the
+/// host behind it.
+fn router_address(ipv6: bool, number: u8) -> IpAddr {
+    match ipv6 {
+        true => IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 1, 0, 0, 0, number.into())),
+        false => IpAddr::V4(Ipv4Addr::new(10, 77, 1, number)),
+    }
+}
+
+fn prepare(role: Role) -> Result<()> {
+    prepare_host(Some(role.address()))?;
+    match role {
+        Role::Host(_) => Ok(()),
+        Role::Router { address, .. } => prepare_router(address.is_ipv6()),
+    }
+}
+
 /// Makes a fresh namespace a host: loopback up, and nothing remembered from connection to
 /// connection.
 fn prepare_host(address: Option<IpAddr>) -> Result<()> {
@@ -260,19 +335,58 @@ fn prepare_host(address: Option<IpAddr>) -> Result<()> {
     Ok(())
 }
 
-fn configure_interface(address: IpAddr, mtu: u32) -> Result<()> {
+/// Lets packets through, whichever way they come and however far they have come.
+fn prepare_router(ipv6: bool) -> Result<()> {
+    if ipv6 {
+        return write_sysctl("ipv6/conf/all/forwarding", "1");
+    }
+    write_sysctl("ipv4/ip_forward", "1")?;
+    // The larger of "all" and the interface's own value holds, and these are inherited from the
+    // machine (Linux 6.18 include/linux/inetdevice.h, IN_DEV_RPFILTER).
+    write_sysctl("ipv4/conf/all/rp_filter", "0")?;
+    write_sysctl("ipv4/conf/default/rp_filter", "0")
+}
+
+fn configure_interface(role: Role, mtu: u32) -> Result<()> {
     interfaces::set_mtu(INTERFACE, mtu)?;
-    let prefix_length = match address {
-        IpAddr::V4(_) => 24,
-        IpAddr::V6(_) => {
-            for quiet in ["accept_dad", "router_solicitations"] {
-                write_sysctl(&format!("ipv6/conf/{INTERFACE}/{quiet}"), "0")?;
-            }
-            64
-        }
-    };
+    let ipv6 = role.address().is_ipv6();
+    if ipv6 {
+        keep_quiet(INTERFACE)?;
+    }
     interfaces::set_up(INTERFACE)?;
-    addr::add(INTERFACE, address, prefix_length)
+    match role {
+        Role::Host(address) => addr::add(INTERFACE, address, if ipv6 { 64 } else { 24 }),
+        Role::Router { remote, .. } => {
+            if !ipv6 {
+                // On a veth device the other host asks who has the address of ours; at once, since
+                // the kernel's answers for others wait up to 0.8 s by default.
+                write_sysctl(&format!("ipv4/conf/{INTERFACE}/rp_filter"), "0")?;
+                write_sysctl(&format!("ipv4/conf/{INTERFACE}/proxy_arp"), "1")?;
+                write_sysctl(&format!("ipv4/neigh/{INTERFACE}/proxy_delay"), "0")?;
+            }
+            addr::add_point_to_point(INTERFACE, router_address(ipv6, 1), remote)
+        }
+    }
+}
+
+/// Leads from the router, in whose namespace the calling thread is, to the host with this address
+/// behind the TUN device `name`.
+pub(crate) fn configure_stack_device(name: &str, mtu: u32, address: IpAddr) -> Result<()> {
+    let ipv6 = address.is_ipv6();
+    interfaces::set_txqueuelen(name, RING_PACKETS)?;
+    interfaces::set_mtu(name, mtu)?;
+    if ipv6 {
+        keep_quiet(name)?;
+    }
+    interfaces::set_up(name)?;
+    addr::add_point_to_point(name, router_address(ipv6, 2), address)
+}
+
+/// No neighbour discovery for addresses that nobody else can have.
+fn keep_quiet(interface: &str) -> Result<()> {
+    ["accept_dad", "router_solicitations"]
+        .iter()
+        .try_for_each(|what| write_sysctl(&format!("ipv6/conf/{interface}/{what}"), "0"))
 }
 
 /// Linux 6.18 net/core/dev.c: interfaces take 68 to 65535 bytes; IPv6 wants 1280.

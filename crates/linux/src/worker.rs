@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::netns::NetnsHandle;
+use crate::tun_engine::{StackRun, StackSpec};
 use crate::workload::{
     Interval, Remote, RunSpec, Session, Source, Summary, Totals, run_client, run_server,
 };
@@ -57,6 +58,9 @@ pub struct WorkerSpec {
     pub address: SocketAddr,
     /// The traffic and the sockets.
     pub run: RunSpec,
+    /// The stack of this end, where it is ours; the sockets of `run` do not matter then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack: Option<StackSpec>,
 }
 
 /// A line that a worker writes.
@@ -97,9 +101,17 @@ pub fn run_worker(
 ) -> Result<()> {
     let mut input = BufReader::new(input);
     let outcome = read_spec(&mut input).and_then(|spec| {
+        if let Some(stack) = &spec.stack {
+            let run = StackRun::new(&spec, stack)?;
+            let stopper = run.stopper();
+            std::thread::spawn(move || obey(input, || stopper.stop(), on_orphan));
+            let port = spec.address.port();
+            write_line(&mut output, &WorkerReport::Ready { port })?;
+            return run.run();
+        }
         let session = Arc::new(Session::new());
         let ours = Arc::clone(&session);
-        std::thread::spawn(move || obey(input, &ours, on_orphan));
+        std::thread::spawn(move || obey(input, || ours.stop(), on_orphan));
         work(spec, &session, &mut output)
     });
     let report = match &outcome {
@@ -158,13 +170,13 @@ fn read_spec(input: &mut impl BufRead) -> Result<WorkerSpec> {
 }
 
 /// Waits for the order to stop, and for the end of the input.
-fn obey(mut input: impl BufRead, session: &Session, on_orphan: impl FnOnce()) {
+fn obey(mut input: impl BufRead, stop: impl Fn(), on_orphan: impl FnOnce()) {
     while let Ok(Some(line)) = read_line(&mut input) {
         if serde_json::from_str::<Order>(&line).is_ok_and(|order| order.stop) {
-            session.stop();
+            stop();
         }
     }
-    session.stop();
+    stop();
     on_orphan();
 }
 
@@ -447,6 +459,7 @@ mod tests {
                 warmup: Duration::ZERO,
                 interval: Duration::from_millis(10),
             },
+            stack: None,
         }
     }
 

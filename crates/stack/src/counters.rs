@@ -8,10 +8,12 @@ pub struct Counters {
     pub segments_in: u64,
     /// Segments that went out (`TcpOutSegs`).
     pub segments_out: u64,
-    /// Packets for an address that is not ours.
+    /// Packets for an address that is not the host's.
     pub not_for_us: u64,
     /// Packets dropped because the local queue was full.
     pub local_queue_drops: u64,
+    /// Bare ACKs that a newer one replaced before the driver took them.
+    pub acks_superseded: u64,
     /// Connections opened by us (`TcpActiveOpens`).
     pub active_opens: u64,
     /// Connections opened by others (`TcpPassiveOpens`).
@@ -54,6 +56,9 @@ pub struct Counters {
     pub cookies_failed: u64,
     /// Connections in TIME-WAIT that a new SYN replaced.
     pub time_wait_reused: u64,
+    /// Connections that were closed without TIME-WAIT, because too many were in it
+    /// (`TcpExtTCPTimeWaitOverflow`).
+    pub time_wait_overflows: u64,
     /// Connections refused because the host has as many as it may have.
     pub too_many_connections: u64,
     /// Segments dropped because the pool of buffers was empty.

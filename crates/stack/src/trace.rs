@@ -125,7 +125,7 @@ impl TraceEvent<'_> {
         let number = |value: u32| TraceValue::Number(value.into());
         match *self {
             Self::Sent(packet) | Self::Received(packet) => visit_packet(packet, visitor),
-            Self::State(state) => visitor("state", TraceValue::Text(&state_name(state))),
+            Self::State(state) => visitor("state", TraceValue::Text(&state.name())),
             Self::Failed(failure) => visitor("failure", TraceValue::Text(&failure_name(failure))),
             Self::Timer(timer) => visitor("timer", TraceValue::Text(&timer)),
             Self::Retransmitted { start, end } => {
@@ -134,9 +134,7 @@ impl TraceEvent<'_> {
             }
             Self::Lost { packets } => visitor("packets", number(packets)),
             Self::Dropped { reason } => visitor("reason", TraceValue::Text(&reason)),
-            Self::Congestion(state) => {
-                visitor("state", TraceValue::Text(&congestion_name(state)));
-            }
+            Self::Congestion(state) => visitor("state", TraceValue::Text(&state.name())),
             Self::Window {
                 cwnd,
                 ssthresh,
@@ -234,33 +232,6 @@ fn visit_segment(segment: &Segment, visitor: &mut Visitor<'_>) {
     if let Some(blocks) = blocks {
         let count = blocks.iter().count() as u32;
         visitor("sack_blocks", number(count));
-    }
-}
-
-/// As RFC 9293 section 3.3.2 writes them.
-const fn state_name(state: TcpState) -> &'static str {
-    match state {
-        TcpState::Established => "established",
-        TcpState::SynSent => "syn-sent",
-        TcpState::SynReceived => "syn-received",
-        TcpState::FinWait1 => "fin-wait-1",
-        TcpState::FinWait2 => "fin-wait-2",
-        TcpState::TimeWait => "time-wait",
-        TcpState::Closed => "closed",
-        TcpState::CloseWait => "close-wait",
-        TcpState::LastAck => "last-ack",
-        TcpState::Listen => "listen",
-        TcpState::Closing => "closing",
-    }
-}
-
-const fn congestion_name(state: CongestionState) -> &'static str {
-    match state {
-        CongestionState::Open => "open",
-        CongestionState::Disorder => "disorder",
-        CongestionState::Cwr => "cwr",
-        CongestionState::Recovery => "recovery",
-        CongestionState::Loss => "loss",
     }
 }
 

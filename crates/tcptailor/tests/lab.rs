@@ -1,8 +1,9 @@
 //! `lab run` and `lab list` as a user meets them. The run on the kernel needs what lab paths need;
 //! without it the test says that it was skipped, and fails instead where `REQUIRE_KERNEL` is set.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -151,6 +152,90 @@ fn the_packets_of_a_run_in_virtual_time_are_a_capture() {
     assert!(packets > 500, "{packets}");
     let refused = run(&["run", "lan-wwr", "--pcap", file]);
     assert_eq!(refused.status.code(), Some(2));
+}
+
+/// Packets by place, of a capture.
+fn captured(file: &Path) -> BTreeMap<u32, usize> {
+    let bytes = fs::read(file).expect("a capture");
+    let mut reader = base::pcap::Reader::new(&bytes[..]).expect("a capture file");
+    let mut counts = BTreeMap::new();
+    while let Some(packet) = reader.next_packet() {
+        let interface = packet.expect("a whole packet").interface;
+        *counts.entry(interface).or_default() += 1;
+    }
+    counts
+}
+
+/// A log as lines of JSON.
+fn events(file: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(file).expect("a log");
+    let lines = text.lines().map(serde_json::from_str::<Value>);
+    lines.map(|line| line.expect("a line of JSON")).collect()
+}
+
+#[test]
+fn the_events_of_a_run_in_virtual_time_are_those_of_its_packets() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [pcap, log, again] =
+        ["a.pcapng", "a.jsonl", "b.jsonl"].map(|name| folder.path().join(name));
+    let name = |path: &Path| path.to_str().expect("a plain name").to_owned();
+    let args = [
+        "run",
+        "wan-bulk",
+        "--engine",
+        "virtual",
+        "--set",
+        "path.loss=1%",
+    ];
+    let record = |more: &[&str]| {
+        let args = [&args[..], &["--set", "workload.duration=1s"], more].concat();
+        let output = run(&args);
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{output:?}");
+    };
+    record(&["--pcap", &name(&pcap), "--events", &name(&log)]);
+    let lines = events(&log);
+    check_keys(&lines[0], &["schema", "version", "trial", "seed"]);
+    assert_eq!(lines[0]["schema"], "tcptailor/events/1");
+    let of = |host: &str, kinds: &[&str]| {
+        let is_one =
+            |line: &&Value| line["host"] == host && kinds.iter().any(|kind| line["kind"] == *kind);
+        lines[1..].iter().filter(is_one).count()
+    };
+    let packets = ["packet-sent", "packet-received"];
+    let told = BTreeMap::from([(0, of("client", &packets)), (1, of("server", &packets))]);
+    assert_eq!(told, captured(&pcap));
+    assert!(of("client", &["lost"]) > 0 && of("client", &["retransmitted"]) > 0);
+    assert!(of("client", &["limit"]) > 0 && of("server", &["timer-fired"]) > 0);
+    let time = |line: &Value| line["time_us"].as_f64().expect("a time");
+    assert!(lines[1..].is_sorted_by_key(time));
+    let document = include_str!("../../../docs/events.md");
+    for line in &lines[1..] {
+        check_keys(line, &["time_us", "host", "connection", "kind", "fields"]);
+        for name in keys(&line["fields"])
+            .into_iter()
+            .chain(line["kind"].as_str())
+        {
+            assert!(document.contains(&format!("`{name}`")), "{name}");
+        }
+    }
+    record(&["--events", &name(&again)]);
+    assert_eq!(fs::read(&log).ok(), fs::read(&again).ok(), "the same seed");
+}
+
+#[test]
+fn an_event_log_that_cannot_be_written_is_an_error() {
+    let check = |args: &[&str], code: i32, expected: &str| {
+        let output = run(&[&["run", "lan-wwr"], args].concat());
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{message}");
+        assert!(message.contains(expected), "{message}");
+    };
+    let engine = ["--engine", "virtual", "--events"];
+    let full = [&engine[..], &["/dev/full"]].concat();
+    check(&full, 1, "writing /dev/full: No space left");
+    let nowhere = [&engine[..], &["/nowhere/a.jsonl"]].concat();
+    check(&nowhere, 1, "creating /nowhere/a.jsonl: No such file");
+    check(&["--events", "/dev/null"], 2, "`--engine virtual`");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use stack::{Event, Host, ListenOptions, SocketId};
 use super::flow::Flow;
 use super::ledger::{Account, Ends, Ledger};
 use super::script;
-use super::session::{Cut, Plan, Session, Totals};
+use super::session::{Counts, Cut, Plan, Session, Totals};
 use super::thread::{Env, Thread, Turn};
 use super::{App, HostCosts};
 use crate::agenda::Agenda;
@@ -41,6 +41,8 @@ pub struct ProgramSpec {
     pub warmup: Duration,
     /// What its system calls take.
     pub costs: HostCosts,
+    /// The other end is a [`Program`] too, so what arrives must be what it wrote.
+    pub checks_payload: bool,
 }
 
 /// The client or the server of a workload.
@@ -125,6 +127,12 @@ impl Program {
     #[must_use]
     pub fn totals(&self, now: Instant) -> Totals {
         self.session.totals(now)
+    }
+
+    /// What was counted, the time that does not count included.
+    #[must_use]
+    pub const fn counts(&self) -> Counts {
+        self.session.all()
     }
 
     /// Why a connection broke before the end, where one did.
@@ -268,6 +276,7 @@ impl Program {
             ledger: &mut self.ledger,
             remote: self.spec.address,
             settings: &self.spec.settings,
+            checks_payload: self.spec.checks_payload,
             own,
         };
         let at = match thread.turn(&mut env) {

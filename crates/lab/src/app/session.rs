@@ -23,6 +23,17 @@ pub(super) struct Plan {
     pub(super) stop_at_end: bool,
 }
 
+/// What one end counted in its whole life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Payload that this end read.
+    pub received_bytes: u64,
+    /// Payload that this end handed over.
+    pub sent_bytes: u64,
+    /// Operations that were completed.
+    pub operations: u64,
+}
+
 /// What one end counted in the measured time.
 #[derive(Clone, Debug)]
 pub struct Totals {
@@ -30,6 +41,8 @@ pub struct Totals {
     pub duration: Duration,
     /// Payload that this end read.
     pub received_bytes: u64,
+    /// Payload that this end handed over.
+    pub sent_bytes: u64,
     /// Longest time in which nothing arrived, between two arrivals.
     pub silence_max: Duration,
     /// Operations that were completed.
@@ -45,10 +58,18 @@ impl Totals {
         Self {
             duration: Duration::ZERO,
             received_bytes: 0,
+            sent_bytes: 0,
             silence_max: Duration::ZERO,
             operations: 0,
             responses,
         }
+    }
+
+    /// The response times in nanoseconds, to three digits, with how often each occurred.
+    pub fn responses_ns(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.responses
+            .iter_recorded()
+            .map(|value| (value.value_iterated_to(), value.count_at_value()))
     }
 
     /// The usual percentiles; `None` where nothing was timed.
@@ -94,6 +115,7 @@ pub(super) struct Session {
     /// Something arrived last, in time that counts.
     last_received: Option<Instant>,
     totals: Totals,
+    counts: Counts,
 }
 
 impl Session {
@@ -108,6 +130,7 @@ impl Session {
             failure: None,
             last_received: None,
             totals: Totals::new(),
+            counts: Counts::default(),
         }
     }
 
@@ -173,7 +196,15 @@ impl Session {
         self.open == 0
     }
 
+    pub(super) fn on_sent(&mut self, now: Instant, bytes: u64) {
+        self.counts.sent_bytes += bytes;
+        if self.counts(now) {
+            self.totals.sent_bytes += bytes;
+        }
+    }
+
     pub(super) fn on_received(&mut self, now: Instant, bytes: u64) {
+        self.counts.received_bytes += bytes;
         if self.counts(now) {
             self.totals.received_bytes += bytes;
             if let Some(last) = self.last_received.replace(now) {
@@ -183,6 +214,7 @@ impl Session {
     }
 
     pub(super) fn on_operation(&mut self, now: Instant) {
+        self.counts.operations += 1;
         if self.counts(now) {
             self.totals.operations += 1;
         }
@@ -206,6 +238,11 @@ impl Session {
 
     pub(super) fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
+    }
+
+    /// What was counted, the time that does not count included.
+    pub(super) const fn all(&self) -> Counts {
+        self.counts
     }
 
     /// What was counted; up to `now` where it has not ended.
@@ -262,6 +299,8 @@ mod tests {
         let totals = session.totals(at(600));
         assert_eq!((totals.received_bytes, totals.operations), (10, 1));
         assert_eq!(totals.duration, Duration::from_millis(400));
+        let all = session.all();
+        assert_eq!((all.received_bytes, all.operations), (111, 1));
         assert_eq!(totals.response_us().expect("one").p50, 70);
     }
 

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use base::{CongestionState, FlowSample, TcpState};
+use base::FlowSample;
 
 use super::run::Value;
 
@@ -10,8 +10,8 @@ use super::run::Value;
 pub(super) fn of(sample: &FlowSample, field: &str) -> Option<Value> {
     let name = |name: &str| Some(Value::Name(name.into()));
     match field {
-        "state" => name(state(sample.state?)),
-        "congestion_state" => name(congestion_state(sample.congestion_state?)),
+        "state" => name(sample.state?.name()),
+        "congestion_state" => name(sample.congestion_state?.name()),
         _ => flag(sample, field)
             .map(u64::from)
             .or_else(|| time(sample, field).map(|time| time.as_micros() as u64))
@@ -83,31 +83,5 @@ fn count(sample: &FlowSample, field: &str) -> Option<u64> {
         "reord_seen" => sample.reord_seen,
         "total_retrans" => sample.retrans_total_pkts,
         _ => None,
-    }
-}
-
-const fn state(state: TcpState) -> &'static str {
-    match state {
-        TcpState::Established => "established",
-        TcpState::SynSent => "syn-sent",
-        TcpState::SynReceived => "syn-received",
-        TcpState::FinWait1 => "fin-wait-1",
-        TcpState::FinWait2 => "fin-wait-2",
-        TcpState::TimeWait => "time-wait",
-        TcpState::Closed => "closed",
-        TcpState::CloseWait => "close-wait",
-        TcpState::LastAck => "last-ack",
-        TcpState::Listen => "listen",
-        TcpState::Closing => "closing",
-    }
-}
-
-const fn congestion_state(state: CongestionState) -> &'static str {
-    match state {
-        CongestionState::Open => "open",
-        CongestionState::Disorder => "disorder",
-        CongestionState::Cwr => "cwr",
-        CongestionState::Recovery => "recovery",
-        CongestionState::Loss => "loss",
     }
 }

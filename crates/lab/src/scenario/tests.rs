@@ -1,6 +1,6 @@
 use core::time::Duration;
 
-use base::{Bytes, Fraction, KnobValue, QueueLimit};
+use base::{Bytes, Fraction, KnobValue, QueueLimit, Rate};
 use link::{Loss, Reorder, TooBig};
 use proptest::prelude::*;
 
@@ -163,94 +163,98 @@ fn other_paths() {
     assert_eq!(simple.rtt(), Duration::from_millis(5));
 }
 
-#[test]
-// tidy: long because it is a table.
-fn each_kind_of_workload_is_read() {
-    let check = |text: &str, expected: Workload| {
-        assert_eq!(only(&format!("[workload]\n{text}")).workload, expected);
-    };
-    let (second, b) = (Amount::Time(Duration::from_secs(1)), Bytes);
-    let ms = Duration::from_millis;
-    check(
+const SECOND: Amount = Amount::Time(Duration::from_secs(1));
+
+/// A table of a workload, and what it means.
+const WORKLOADS: &[(&str, Workload)] = &[
+    (
         "kind='bulk'\ndirection='both'\nflows=4\nwrite_size='1kB'\nbytes='1MiB'",
         Workload::Bulk {
             direction: Direction::Both,
             flows: 4,
-            write_size: b(1000),
-            amount: Amount::Bytes(b(1 << 20)),
+            write_size: Bytes(1000),
+            amount: Amount::Bytes(Bytes(1 << 20)),
         },
-    );
-    check(
+    ),
+    (
         "kind='request-response'\nrequest='1B'\nresponse=200\noperations=9",
         Workload::RequestResponse {
-            request: b(1),
-            response: b(200),
+            request: Bytes(1),
+            response: Bytes(200),
             flows: 1,
             amount: Amount::Operations(9),
         },
-    );
-    check(
+    ),
+    (
         "kind='connect-request-close'\nrequest='1B'\nresponse='2B'\nduration='1s'",
         Workload::ConnectRequestClose {
-            request: b(1),
-            response: b(2),
-            amount: second,
+            request: Bytes(1),
+            response: Bytes(2),
+            amount: SECOND,
         },
-    );
-    check(
+    ),
+    (
         "kind='write-write-read'\nwrite_size='100B'\nreply='2B'\nmethod='msg-more'\nduration='1s'",
         Workload::WriteWriteRead {
             writes: 2,
-            write_size: b(100),
-            reply: b(2),
+            write_size: Bytes(100),
+            reply: Bytes(2),
             method: WriteMethod::MsgMore,
-            amount: second,
+            amount: SECOND,
         },
-    );
-    check(
+    ),
+    (
         "kind='records'\nrecord='100B'\nper_second=5\ncompletion='acknowledged'\nduration='1s'",
         Workload::Records {
-            record: b(100),
+            record: Bytes(100),
             per_second: Some(5),
             completion: Completion::Acknowledged,
-            amount: second,
+            amount: SECOND,
         },
-    );
-    check(
+    ),
+    (
         "kind='quotes'\nwrites=3\nwrite_size='1B'\nreply='2B'\ndelayed_acks=true\nduration='1s'",
         Workload::Quotes {
             writes: 3,
-            write_size: b(1),
-            reply: b(2),
+            write_size: Bytes(1),
+            reply: Bytes(2),
             delayed_acks: true,
-            amount: second,
+            amount: SECOND,
         },
-    );
-    check(
+    ),
+    (
         "kind='bursts'\nburst='1MB'\nidle='500ms'\nreconnect='on'\noperations=3",
         Workload::Bursts {
-            burst: b(1_000_000),
-            idle: ms(500),
+            burst: Bytes(1_000_000),
+            idle: Duration::from_millis(500),
             reconnect: true,
             amount: Amount::Operations(3),
         },
-    );
-    check(
+    ),
+    (
         "kind='slow-reader'\nread_size='4KiB'\nevery='10ms'\nduration='1s'",
         Workload::SlowReader {
-            read_size: b(4096),
-            every: ms(10),
-            amount: second,
+            read_size: Bytes(4096),
+            every: Duration::from_millis(10),
+            amount: SECOND,
         },
-    );
-    check(
+    ),
+    (
         "kind='paced'\nrate='5mbit'\nduration='1s'",
         Workload::Paced {
-            rate: "5mbit".parse().unwrap(),
-            write_size: b(65_536),
-            amount: second,
+            rate: Rate::from_bits_per_second(5_000_000),
+            write_size: Bytes(65_536),
+            amount: SECOND,
         },
-    );
+    ),
+];
+
+#[test]
+fn each_kind_of_workload_is_read() {
+    for (text, expected) in WORKLOADS {
+        let found = only(&format!("[workload]\n{text}")).workload;
+        assert_eq!(found, *expected, "{text}");
+    }
 }
 
 #[test]
@@ -396,87 +400,98 @@ fn claims_are_read() {
     assert_eq!(scenario.expectations[1].max, Some(2_000));
 }
 
-#[test]
-// tidy: long because it is a table.
-fn single_mistakes() {
-    let check = |text: &str, expected: &str| assert_eq!(shown(parse(text)), expected, "{text}");
-    check(
+/// A text with one mistake, and what is said about it.
+const MISTAKES: &[(&str, &str)] = &[
+    (
         "runs = 0",
         "test.toml:3:8: runs: 0 is out of range; the range is 1 to 1000",
-    );
-    check(
+    ),
+    (
         "variant = 3",
         "test.toml:3:1: variant: write tables headed `[[variant]]`",
-    );
-    check(
+    ),
+    (
         "sweep = 3",
         "test.toml:3:1: sweep: write a table headed `[sweep]`",
-    );
-    check(
+    ),
+    (
         "[path]\nkind = 'emulated'\nrate = 5",
         "test.toml:5:8: path.rate: `5` has no unit; write for example `25mbit`",
-    );
-    check(
+    ),
+    (
         "[path]\nkind = 'emulated'\nrtt = '4ms'\ndelay = '2ms'",
         "test.toml:6:9: path.delay: path.rtt is given too; write one of them",
-    );
-    check(
+    ),
+    (
         "[path]\nkind = 'emulated'\nqueue = '2bdp'",
         "test.toml:5:9: path.queue: `2bdp` needs a rate and a round-trip time; write for example \
          `1000p`",
-    );
-    check(
+    ),
+    (
         "[path]\nkind = 'emulated'\nipv6 = true\nmtu = '1279'",
         "test.toml:6:7: path.mtu: 1279B is out of range; the range is 1280B to 65535B",
-    );
-    check(
+    ),
+    (
         "[path]\nkind = 'emulated'\njitter = '2h'",
         "test.toml:3:2: path: a jitter of 7200s is longer than the limit of 3600s",
-    );
-    check(
+    ),
+    (
         "[path]\nkind = 'veth'\nrate = '5mbit'",
         "test.toml:5:1: unknown key in [path] of kind `veth`: `rate`",
-    );
-    check(
+    ),
+    (
         "[workload]\nkind = 'bulk'\nduration = '1s'\nbytes = '1MB'",
         "test.toml:6:9: workload.bytes: workload.duration is given too; write one of them",
-    );
-    check(
+    ),
+    (
         "[workload]\nkind = 'bulk'\noperations = 4",
         "test.toml:5:14: workload.operations: this kind has no operations; write `duration` or \
          `bytes`",
-    );
-    check(
+    ),
+    (
         "[workload]\nkind = 'bulk'",
         "test.toml:3:2: workload.duration is missing; write for example `duration = \"5s\"`",
-    );
-    check(
+    ),
+    (
         "client.net.ipv4.tcp_sack = 1\nclient.'net.ipv4'.tcp_sack = 1",
         "test.toml:4:19: client.net.ipv4.tcp_sack is given twice",
-    );
-    check(
+    ),
+    (
         "[sweep]\npath.rtt = '1ms'",
         "test.toml:4:12: path.rtt: write a list such as `[\"1ms\", \"10ms\"]`",
-    );
-    check(
+    ),
+    (
         "[sweep]\nseed = [1]\n'seed' = [2]",
         "test.toml:5:1: duplicate key",
-    );
-    let many = vec!["1"; 101].join(",");
-    check(
-        &format!("[sweep]\nseed = [{many}]\nclient.nodelay = [{many}]"),
-        "test.toml:4:9: the sweep makes more than 10000 trials, or very long ones; split it",
-    );
-    check(
+    ),
+    (
         "[[variant]]\nname = 'a'\n[[variant]]\nname = 'a'",
         "test.toml:1:1: two variants are named `a`",
-    );
-    check(
+    ),
+    (
         "[[expect]]\nmetric = 'goodput'\nmin = '5mbit'",
         "test.toml:4:10: metric: unknown `goodput`; did you mean `goodput_bps`? There are \
          goodput_bps, operations, response_p50_us, response_p90_us, response_p99_us, \
          response_max_us, stall_max_us, forward_dropped_segments, reverse_dropped_segments, \
          forward_queue_bytes_max, reverse_queue_bytes_max",
+    ),
+];
+
+#[test]
+fn single_mistakes() {
+    for (text, expected) in MISTAKES {
+        assert_eq!(shown(parse(text)), *expected, "{text}");
+    }
+}
+
+#[test]
+fn what_is_too_large_is_refused() {
+    let many = vec!["1"; 101].join(",");
+    assert_eq!(
+        shown(parse(&format!(
+            "[sweep]\nseed = [{many}]\nclient.nodelay = [{many}]"
+        ))),
+        "test.toml:4:9: the sweep makes more than 10000 trials, or very long ones; split it",
     );
     assert_eq!(
         shown(Scenario::parse("x.toml", &" ".repeat(300_000))),

@@ -15,7 +15,7 @@ pub struct LimitTimes {
 
 impl LimitTimes {
     /// From `now` on this limit holds; `None`: the time that follows does not count.
-    pub(super) fn set(&mut self, now: Instant, limit: Option<Limit>) {
+    pub fn set(&mut self, now: Instant, limit: Option<Limit>) {
         if let Some((since, limit)) = self.current {
             *self.times.entry(limit).or_default() += now.since(since);
         }

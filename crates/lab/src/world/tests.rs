@@ -44,6 +44,7 @@ fn spec(workload: Workload, server: u16) -> ProgramSpec {
         corks_accepted: false,
         warmup: Duration::ZERO,
         costs: HostCosts::NONE,
+        checks_payload: true,
     }
 }
 

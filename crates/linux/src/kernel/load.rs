@@ -3,12 +3,16 @@
 use std::fs;
 use std::time::Duration;
 
+use base::Instant;
 use lab::Caveat;
 
+use crate::clock::Clock;
 use crate::process::process_cpu_time;
 
 /// Share of the processors' time from which other work is worth a caveat.
 const WORTH_TELLING: f64 = 0.1;
+/// Share of a processor from which our stack, which has one thread, may be the limit.
+const BUSY: f64 = 0.9;
 /// Unit of `/proc/stat`: Linux 6.18 include/asm-generic/param.h, `USER_HZ`, which is 100 wherever
 /// this program runs.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -18,6 +22,38 @@ const TICKS_PER_SECOND: f64 = 100.0;
 pub(super) struct Load {
     processors: Processors,
     ours: Duration,
+}
+
+/// What our stack's process used of its processor until then.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StackLoad {
+    pid: u32,
+    at: Instant,
+    used: Duration,
+}
+
+impl StackLoad {
+    /// Now; `None` where the process is gone.
+    pub(super) fn read(pid: u32) -> Option<Self> {
+        Some(Self {
+            pid,
+            at: Clock.now(),
+            used: process_cpu_time(pid)?,
+        })
+    }
+
+    /// The doubt about what was measured from then until now, if there is one.
+    pub(super) fn caveat(&self) -> Option<Caveat> {
+        let now = Self::read(self.pid)?;
+        let used = now.used.saturating_sub(self.used).as_secs_f64();
+        too_busy(used / now.at.since(self.at).as_secs_f64())
+    }
+}
+
+fn too_busy(share: f64) -> Option<Caveat> {
+    (share >= BUSY).then(|| Caveat::StackBusy {
+        percent: (share * 100.0).round() as u64,
+    })
 }
 
 /// The line `cpu` of `/proc/stat` (proc(5)), in clock ticks.
@@ -102,6 +138,16 @@ mod tests {
         check(at("cpu  100 0 100 800 0 0 0 0 0 0", 1_000), None);
         assert_eq!(Processors::parse("cpu  1 2 3\n"), None);
         assert_eq!(Processors::parse(""), None);
+    }
+
+    #[test]
+    fn a_stack_that_leaves_its_processor_no_rest_is_a_doubt() {
+        assert_eq!(too_busy(0.89), None);
+        let percent = 97;
+        assert_eq!(too_busy(0.966), Some(Caveat::StackBusy { percent }));
+        assert_eq!(too_busy(f64::NAN), None, "over no time");
+        let own = StackLoad::read(std::process::id()).expect("it runs");
+        assert!(own.used > Duration::ZERO);
     }
 
     #[test]

@@ -1,25 +1,22 @@
 //! A trial from its start to its end.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use base::{KnobError, KnobValue, Limit, Rate};
 use flow::{HostTimeline, Observation, Timeline, Verdict};
-use lab::{Amount, Caveat, Direction, Outcome, Trial, Workload};
+use lab::{Amount, Caveat, Direction, LinkOutcome, Outcome, Trial, WARM_UP, Workload};
 
-use super::load::Load;
-use super::{End, LAB_PORT, Look, Session};
+use super::load::{Load, StackLoad};
+use super::{End, Hosts, LAB_PORT, Look, Session};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
+use crate::tun_engine::{Side, StackEnd, StackSummary};
 use crate::watch::{Watched, WatchedFlow};
 use crate::worker::{DEFAULT_CONGESTION, Worker};
-use crate::workload::{Ended, Phase, Totals, amount_of};
-
-/// Time at the start of a workload that is bounded by time which does not count: slow start, and
-/// the growth of automatic buffers. Workloads of an amount count from their first byte on.
-pub const WARM_UP: Duration = Duration::from_secs(1);
+use crate::workload::{self, Phase, Totals, amount_of};
 
 /// Time from look to look whether the run is over, and of the reports of progress.
 const STOP_CHECK: Duration = Duration::from_millis(50);
@@ -40,94 +37,71 @@ pub struct RunProgress {
     pub expected: Option<Duration>,
 }
 
-/// Runs a trial to its end: real Linux TCP at both ends, programs that know nothing of us.
+/// How trials are run in real time.
 ///
 /// A workload of a certain time runs for [`WARM_UP`] longer, and that does not count. Goodput is
 /// taken where payload arrives; the counts and the lateness of the links are those of the whole
-/// run. The limits are inferred: the doctor watches the main connection (the one that carried most)
-/// at both ends while it runs, and each of its verdicts is a limit with its share of the time. Runs
-/// that are too short for a verdict have none.
-///
-/// `stop` ends the run early; what was measured until then is returned, with a caveat. A setting of
-/// a host that this kernel lacks is a caveat too. `exe` is the program whose hidden command
-/// `worker` runs one side of a workload.
-///
-/// # Errors
-/// Where the path cannot be made or the programs do not start; [`Error::Peer`] where a program
-/// ended before anything was measured, with what it said.
-pub fn run(
-    exe: &Path,
-    trial: &Trial,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(RunProgress),
-) -> Result<Outcome> {
-    run_watched(exe, trial, stop, true, progress)
+/// run. Limits are those of the sender: true ones where it has our stack; otherwise they are
+/// inferred: the doctor watches the main connection (the one that carried most) while it runs, and
+/// each of its verdicts is a limit with its share of the time. Runs that are too short for a
+/// verdict have none.
+#[derive(Clone, Debug)]
+pub struct RealTime {
+    /// The program whose hidden command `worker` runs one side of a workload.
+    pub exe: PathBuf,
+    /// Whether limits are inferred. Watching takes a processor from the hosts now and then and
+    /// shows in the slowest responses.
+    pub is_watched: bool,
+    /// The end that has our stack; `None`: the kernel's at both.
+    pub stack: Option<StackEnd>,
 }
 
-/// As [`run`], without limits: nobody watches, which takes a processor from the hosts now and then
-/// and shows in the slowest responses.
-///
-/// # Errors
-/// Those of [`run`].
-pub fn run_unwatched(
-    exe: &Path,
-    trial: &Trial,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(RunProgress),
-) -> Result<Outcome> {
-    run_watched(exe, trial, stop, false, progress)
-}
-
-fn run_watched(
-    exe: &Path,
-    trial: &Trial,
-    stop: &AtomicBool,
-    is_watched: bool,
-    progress: &mut dyn FnMut(RunProgress),
-) -> Result<Outcome> {
-    let mut caveats = Vec::new();
-    let course = Course {
-        is_watched,
-        ..Course::of(&trial.workload, stop)
-    };
-    let session = Session::launch(exe, trial, course.warmup, &mut |knob, error| {
-        caveats.push(not_applied(knob, error)?);
-        Ok(())
-    })?;
-    let seen = observe(&session, &course, progress)?;
-    let links = session.path.outcome();
-    let path_caveats = session.path.caveats()?;
-    let Session {
-        path,
-        server,
-        client,
-        ..
-    } = session;
-    let client = Side::end(client.expect("absent only inside `reconnect`"), true);
-    let server = Side::end(server, false);
-    drop(path);
-    if client.measured.duration_s <= 0.0 && !stop.load(Ordering::Relaxed) {
-        let why = client.early.or(server.early);
-        return Err(Error::Peer(
-            why.unwrap_or_else(|| "the workload measured nothing".into()),
-        ));
+impl RealTime {
+    /// Runs a trial to its end. `stop` ends it early; what was measured until then is returned,
+    /// with a caveat. A setting of a host that its stack lacks is a caveat too.
+    ///
+    /// # Errors
+    /// Where the path cannot be made or the programs do not start; [`Error::Peer`] where a program
+    /// ended before anything was measured, with what it said.
+    pub fn run(
+        &self,
+        trial: &Trial,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(RunProgress),
+    ) -> Result<Outcome> {
+        let knows_limits = self.stack.is_some_and(|stack| stack.side == Side::Sender);
+        let course = Course {
+            is_watched: self.is_watched && !knows_limits,
+            ..Course::of(&trial.workload, stop)
+        };
+        let hosts = Hosts {
+            trial,
+            warmup: course.warmup,
+            stack: self.stack,
+        };
+        let mut caveats = Vec::new();
+        let session = Session::launch(&self.exe, &hosts, &mut |knob, error| {
+            caveats.push(not_applied(knob, error)?);
+            Ok(())
+        })?;
+        if let Some(stack) = self.stack {
+            let spec = stack.spec(trial, session.path.address(stack.end(trial)));
+            caveats.extend(spec.refused()?);
+        }
+        let seen = observe(&session, &course, progress)?;
+        caveats.extend(session.path.caveats()?);
+        caveats.extend(seen.load);
+        caveats.extend(seen.busy);
+        let end = Ended::of(session);
+        if end.client.measured.duration_s <= 0.0 && !stop.load(Ordering::Relaxed) {
+            let why = end.client.early.or(end.server.early);
+            return Err(Error::Peer(
+                why.unwrap_or_else(|| "the workload measured nothing".into()),
+            ));
+        }
+        caveats.extend(other_congestion(trial, &end.client.congestion));
+        Ok(end.outcome(trial, seen.look, caveats))
     }
-    caveats.extend(path_caveats);
-    caveats.extend(seen.load);
-    caveats.extend(other_congestion(trial, &client.congestion));
-    let why = client.early.or(server.early);
-    caveats.extend(why.map(|why| Caveat::EndedEarly { why }));
-    let duration_s = client.measured.duration_s;
-    Ok(Outcome {
-        goodput_bps: goodput_bps(&trial.workload, &client.measured, &server.measured),
-        duration_s,
-        response_us: client.measured.response_us(),
-        stall_max_us: None,
-        limits: seen.look.as_ref().map_or_else(Vec::new, limits),
-        forward: links.0,
-        reverse: links.1,
-        caveats,
-    })
 }
 
 /// When a run ends.
@@ -164,6 +138,8 @@ impl<'s> Course<'s> {
 struct Seen {
     look: Option<Look>,
     load: Option<Caveat>,
+    /// What our stack took of a processor, where that was too much.
+    busy: Option<Caveat>,
 }
 
 /// Waits for the end of the client, and watches the measured time meanwhile.
@@ -193,6 +169,9 @@ fn watch_measured(session: &Session, course: &Course<'_>, over: &AtomicBool) -> 
     }
     let pids = [End::Client, End::Server].map(|end| session.worker(end).pid());
     let before = Load::read(&pids);
+    let stack = session
+        .stack
+        .and_then(|end| StackLoad::read(session.worker(end).pid()));
     let look = if course.is_watched {
         Some(session.look(course.time.unwrap_or(WATCH_MAX), over, &mut |_| ())?)
     } else {
@@ -204,7 +183,8 @@ fn watch_measured(session: &Session, course: &Course<'_>, over: &AtomicBool) -> 
     let load = before
         .zip(Load::read(&pids))
         .and_then(|(before, after)| before.caveat(&after));
-    Ok(Seen { look, load })
+    let busy = stack.and_then(|before| before.caveat());
+    Ok(Seen { look, load, busy })
 }
 
 fn await_end(session: &Session, course: &Course<'_>, progress: &mut dyn FnMut(RunProgress)) {
@@ -224,24 +204,91 @@ fn await_end(session: &Session, course: &Course<'_>, progress: &mut dyn FnMut(Ru
     }
 }
 
+/// What was left when both programs had ended.
+struct Ended {
+    client: Part,
+    server: Part,
+    /// The end that has our stack.
+    stack: Option<End>,
+    links: (LinkOutcome, LinkOutcome),
+}
+
+impl Ended {
+    fn of(session: Session) -> Self {
+        let links = session.path.outcome();
+        let Session {
+            path,
+            server,
+            client,
+            stack,
+            ..
+        } = session;
+        let client = Part::end(client.expect("absent only inside `reconnect`"), true);
+        let server = Part::end(server, false);
+        drop(path);
+        Self {
+            client,
+            server,
+            stack,
+            links,
+        }
+    }
+
+    fn outcome(self, trial: &Trial, look: Option<Look>, mut caveats: Vec<Caveat>) -> Outcome {
+        let Self {
+            client,
+            server,
+            stack,
+            links,
+        } = self;
+        let goodput_bps = goodput_bps(&trial.workload, &client.measured, &server.measured);
+        let own = client.stack.or(server.stack);
+        let receives = stack.is_some_and(|end| end != trial.workload.sender());
+        let dropped = own.as_ref().map_or(0, |own| own.dropped_packets);
+        caveats.extend((dropped > 0).then_some(Caveat::StackDropped { packets: dropped }));
+        let why = client.early.or(server.early);
+        caveats.extend(why.map(|why| Caveat::EndedEarly { why }));
+        let kernel = stack.map_or(End::Client, End::other);
+        let inferred = look.map(|look| limits(&look, kernel));
+        let stall_max_us = own
+            .as_ref()
+            .filter(|_| receives)
+            .map(|own| own.silence_max_us);
+        let known = own.filter(|_| !receives).map(|own| own.limits);
+        Outcome {
+            goodput_bps,
+            duration_s: client.measured.duration_s,
+            response_us: client.measured.response_us(),
+            stall_max_us,
+            limits: known.or(inferred).unwrap_or_default(),
+            forward: links.0,
+            reverse: links.1,
+            caveats,
+        }
+    }
+}
+
 /// What the program at one end measured.
-struct Side {
+struct Part {
     measured: Totals,
     congestion: String,
+    /// What our stack said, where it has that.
+    stack: Option<StackSummary>,
     /// Why it ended before its time, where it did.
     early: Option<String>,
 }
 
-impl Side {
+impl Part {
     /// Ends the program. One that `decides` ends by itself; if not, that is early.
     fn end(worker: Worker, decides: bool) -> Self {
         let intervals = worker.intervals();
         match worker.stop() {
             Ok(summary) => Self {
-                early: (decides && summary.ended != Ended::Complete)
+                early: (decides && summary.ended != workload::Ended::Complete)
                     .then(|| "it was stopped".to_owned()),
                 measured: summary.measured,
                 congestion: summary.congestion,
+                stack: summary.stack,
             },
             Err(error) => {
                 let mut measured = Totals::default();
@@ -250,6 +297,7 @@ impl Side {
                 Self {
                     measured,
                     congestion: String::new(),
+                    stack: None,
                     early: Some(error.to_string()),
                 }
             }
@@ -303,14 +351,21 @@ fn other_congestion(trial: &Trial, got: &str) -> Option<Caveat> {
     })
 }
 
-/// What limited the main connection, by the doctor's verdicts; the longest share first.
-fn limits(look: &Look) -> Vec<(Limit, f64)> {
-    let flows = look
-        .client
-        .flows
-        .iter()
-        .filter(|flow| flow.key.remote.port() == LAB_PORT);
-    let mut flows: Vec<&WatchedFlow> = flows.collect();
+/// What limited the main connection, by the doctor's verdicts on the view from one end; the longest
+/// share first.
+fn limits(look: &Look, end: End) -> Vec<(Limit, f64)> {
+    let (local, remote) = match end {
+        End::Client => (&look.client, &look.server),
+        End::Server => (&look.server, &look.client),
+    };
+    let is_main = |flow: &&WatchedFlow| {
+        let server = match end {
+            End::Client => flow.key.remote,
+            End::Server => flow.key.local,
+        };
+        server.port() == LAB_PORT
+    };
+    let mut flows: Vec<&WatchedFlow> = local.flows.iter().filter(is_main).collect();
     flows.sort_by_key(|flow| std::cmp::Reverse(moved(flow)));
     let timelines: Vec<Timeline> = flows
         .iter()
@@ -321,15 +376,16 @@ fn limits(look: &Look) -> Vec<(Limit, f64)> {
         return Vec::new();
     };
     let other_end = flows[0].key.reversed();
-    let remote = look.server.flows.iter().find(|flow| flow.key == other_end);
-    let remote = remote.map(timeline);
-    let hosts = [&look.client, &look.server].map(host_timeline);
+    let other = remote.flows.iter().find(|flow| flow.key == other_end);
+    let other = other.map(timeline);
+    let hosts = [local, remote].map(host_timeline);
     let report = flow::diagnose(&Observation {
         local: main,
-        remote: remote.as_ref(),
+        remote: other.as_ref(),
         siblings: &siblings.iter().collect::<Vec<_>>(),
         host: Some(&hosts[0]),
-        remote_host: Some(&hosts[1]),
+        // A router is no host.
+        remote_host: other.is_some().then_some(&hosts[1]),
     });
     shares(&report.verdicts)
 }

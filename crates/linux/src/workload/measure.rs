@@ -13,6 +13,8 @@ use hdrhistogram::Histogram;
 use lab::ResponseMicros;
 use serde::{Deserialize, Serialize};
 
+use crate::tun_engine::StackSummary;
+
 /// Response times are kept to three digits up to this value; longer ones count as this long.
 const LONGEST_RESPONSE_NS: u64 = 600_000_000_000;
 
@@ -80,7 +82,7 @@ impl Responses {
         })
     }
 
-    fn record_many(&mut self, nanos: u64, count: u64) {
+    pub(crate) fn record_many(&mut self, nanos: u64, count: u64) {
         self.0
             .record_n(nanos.clamp(1, LONGEST_RESPONSE_NS), count)
             .expect("an automatic histogram takes every value up to its bound");
@@ -270,6 +272,9 @@ pub struct Summary {
     pub congestion: String,
     /// Why it ended.
     pub ended: Ended,
+    /// What only our own stack can say, at an end that has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack: Option<StackSummary>,
 }
 
 impl Summary {

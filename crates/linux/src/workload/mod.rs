@@ -30,6 +30,7 @@ pub use measure::{Ended, Interval, Phase, ResponseCounts, Responses, Summary, To
 pub use server::{Gate, OPENING_BYTES, Source, Token, run_server};
 pub use session::Session;
 pub use socket::SocketSpec;
+pub(crate) use socket::settings;
 
 use session::Plan;
 

@@ -253,18 +253,18 @@ fn is_buffer(name: &str) -> bool {
 }
 
 /// Settings as a map from knob names to values; an unknown knob is refused with the nearest name.
-mod settings {
+pub(crate) mod settings {
     use std::collections::BTreeMap;
 
     use base::{KnobValue, find_knob};
     use lab::Settings;
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
-    pub(super) fn serialize<S: Serializer>(s: &Settings, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(s: &Settings, serializer: S) -> Result<S::Ok, S::Error> {
         s.serialize(serializer)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Settings, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Settings, D::Error> {
         BTreeMap::<String, KnobValue>::deserialize(d)?
             .into_iter()
             .map(|(name, value)| {

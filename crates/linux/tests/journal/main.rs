@@ -278,8 +278,8 @@ fn every_change_arrives_and_is_undone() {
         // Everything that the route had is still there.
         "10.50.0.0/16 via 10.99.1.2 dev v0 table main proto 201 scope global metric 50 \
          mtu lock 1300 window 30000 initcwnd 32 features ecn",
-        "10.99.1.0/24 dev v0 table main proto kernel scope link src 10.99.1.1 rto_min 10ms",
-        "10.99.1.77 dev v0 table main proto static scope link src 10.99.1.1 rto_min 10ms \
+        "10.99.1.0/24 dev v0 table main proto kernel scope link src 10.99.1.1 rto_min lock 10ms",
+        "10.99.1.77 dev v0 table main proto static scope link src 10.99.1.1 rto_min lock 10ms \
          quickack 1 congctl reno",
         "mtu 1400",
         "qlen 77",

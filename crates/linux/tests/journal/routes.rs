@@ -1,8 +1,12 @@
 //! Routes of every shape: one metric changes, everything else stays, and undoing brings back what
 //! `ip route` showed.
 
-use base::{Change, Netns, Target, find_knob};
-use linux::Journal;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use base::{Change, FlowKey, KnobValue, Netns, Target, find_knob};
+use linux::{Clock, Journal, NetnsHandle, SockDiag};
 
 use crate::assert_same;
 use crate::holder::Holder;
@@ -57,6 +61,21 @@ const WITH_A_RULE: &[Row] = &[
         "1300",
         "10.53.0.0/16 via 10.99.1.2 dev v0 table main proto boot scope global metric 10 mtu 1300",
     ),
+    // The least timeout is obeyed only where it is locked; locks of others stay.
+    (
+        "10.53.0.0/16",
+        "route.rto_min",
+        "10ms",
+        "10.53.0.0/16 via 10.99.1.2 dev v0 table main proto boot scope global metric 10 \
+         rto_min lock 10ms",
+    ),
+    (
+        "10.50.0.0/16",
+        "route.rto_min",
+        "10ms",
+        "mtu lock 1300 window 30000 features ecn rto_min lock 10ms",
+    ),
+    ("fd50::/32", "route.rto_min", "10ms", "rto_min lock 10ms"),
     // A type of service.
     (
         "10.54.0.0/16",
@@ -128,6 +147,58 @@ fn routes_of_every_shape_come_back_as_they_were() {
     for row in WITH_A_RULE.iter().chain(REFUSED) {
         check(&holder, *row);
     }
+}
+
+/// The timeout of a connection of the holder's namespace to `address`.
+fn timeout_towards(holder: &Holder, address: &str) -> Duration {
+    let exchange = || {
+        let listener = TcpListener::bind((address, 0)).unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        let mut byte = [0];
+        // Some round trips, that the variation of the first ones is forgotten.
+        for _ in 0..20 {
+            client.write_all(&byte).unwrap();
+            server.read_exact(&mut byte).unwrap();
+            server.write_all(&byte).unwrap();
+            client.read_exact(&mut byte).unwrap();
+        }
+        let key = FlowKey {
+            local: client.local_addr().unwrap(),
+            remote: client.peer_addr().unwrap(),
+        };
+        let sample = SockDiag::open().unwrap().sample_one(Clock.now(), key, None);
+        sample.unwrap().and_then(|sample| sample.rto).unwrap()
+    };
+    let netns = Netns::OfProcess(holder.pid());
+    NetnsHandle::open(&netns).unwrap().run(exchange).unwrap()
+}
+
+/// Linux 6.18 net/ipv4/tcp_output.c, tcp_rto_min: a metric that is not locked would change nothing.
+#[test]
+fn the_kernel_obeys_the_least_timeout_of_a_route() {
+    const ADDRESS: &str = "127.0.0.9";
+    let Some(holder) = Holder::start() else {
+        return;
+    };
+    let least = Duration::from_millis(200);
+    assert!(timeout_towards(&holder, ADDRESS) >= least);
+    let directory = tempfile::tempdir().unwrap();
+    let change = Change {
+        target: Target::Route {
+            netns: Netns::OfProcess(holder.pid()),
+            destination: ADDRESS.into(),
+        },
+        knob: "route.rto_min".into(),
+        to: KnobValue::Number(20_000),
+    };
+    let mut journal = Journal::open(directory.path()).unwrap();
+    let mut transaction = journal.begin("a least timeout").unwrap();
+    transaction.apply(&change).unwrap();
+    let timeout = timeout_towards(&holder, ADDRESS);
+    assert!(timeout < least / 2, "{timeout:?}");
+    transaction.roll_back();
+    assert!(timeout_towards(&holder, ADDRESS) >= least);
 }
 
 #[track_caller]

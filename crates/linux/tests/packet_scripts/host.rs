@@ -155,10 +155,8 @@ impl KernelHost {
 
     fn set_route(&self, name: &str, value: &str) -> Result<(), String> {
         let told = |error: &dyn std::fmt::Display| error.to_string();
-        let knob = match find_knob(&format!("route.{name}")) {
-            // Linux obeys a locked one only (tcp_rto_min), and the lock is no knob.
-            Ok(knob) if name != "rto_min" => knob,
-            _ => return self.replace_route(name, value),
+        let Ok(knob) = find_knob(&format!("route.{name}")) else {
+            return self.replace_route(name, value);
         };
         let parsed = knob.parse(value).map_err(|error| told(&error))?;
         let destination = Destination::of_host(self.peer);

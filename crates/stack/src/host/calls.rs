@@ -16,7 +16,8 @@ use crate::packet::Payload;
 use crate::tcp::{Connection, Opening, State};
 
 impl Host {
-    /// Listens at `local`; an unspecified address stands for all addresses of its family.
+    /// Listens at `local`; an unspecified address stands for all addresses of its family, and with
+    /// it on a host of any address port 0 for all ports that nobody else listens on.
     ///
     /// # Errors
     /// [`ListenError`]: port 0, an address of somebody else, or a listener there already.
@@ -25,10 +26,11 @@ impl Host {
         local: SocketAddr,
         options: ListenOptions,
     ) -> Result<SocketId, ListenError> {
-        if local.port() == 0 {
+        let takes_all = self.shared.system.any_address && local.ip().is_unspecified();
+        if local.port() == 0 && !takes_all {
             return Err(ListenError::InvalidPort);
         }
-        if !local.ip().is_unspecified() && !self.addrs.contains(&local.ip()) {
+        if !local.ip().is_unspecified() && !self.has_address(local.ip()) {
             return Err(ListenError::NoAddress);
         }
         if self.listeners.contains_key(&local) {
@@ -57,12 +59,14 @@ impl Host {
             .copied()
             .find(|ip| ip.is_ipv4() == remote.is_ipv4())
             .ok_or(ConnectError::NoAddress)?;
-        let flows = &self.flows;
+        let (flows, sockets) = (&self.flows, &self.sockets);
         let range = self.shared.system.ports;
         let port = self
             .ports
             .pick(range, ip, remote, |port| {
-                !flows.contains_key(&(remote, SocketAddr::new(ip, port)))
+                let ends = (remote, SocketAddr::new(ip, port));
+                let is_its = |index| sockets.has_ends(index, &ends);
+                flows.find(&ends, is_its).is_none()
             })
             .ok_or(ConnectError::NoPort)?;
         self.connect_from(now, SocketAddr::new(ip, port), remote, settings)
@@ -90,10 +94,10 @@ impl Host {
         if !is_valid {
             return Err(ConnectError::InvalidRemote);
         }
-        if !self.addrs.contains(&local.ip()) || local.is_ipv4() != remote.is_ipv4() {
+        if !self.has_address(local.ip()) || local.is_ipv4() != remote.is_ipv4() {
             return Err(ConnectError::NoAddress);
         }
-        if self.flows.contains_key(&(remote, local)) {
+        if self.flow(remote, local).is_some() {
             return Err(ConnectError::NoPort);
         }
         if !self.has_room() {
@@ -113,7 +117,7 @@ impl Host {
             };
             Kind::Connection(Box::new(Connection::connect(now, shared, &opening)))
         });
-        self.flows.insert((remote, local), id.index);
+        self.lead_to(&(remote, local), id.index);
         self.settle(now, id.index);
         Ok(id)
     }
@@ -400,7 +404,7 @@ impl Host {
             .map_or(0, |connection| connection.send.unsent_bytes())
     }
 
-    /// Our end of a connection.
+    /// Our end of a connection; on a host of any address, where its peer wanted to go.
     #[must_use]
     pub fn local_addr(&self, id: SocketId) -> Option<SocketAddr> {
         self.sockets.look(id).map(|connection| connection.local)

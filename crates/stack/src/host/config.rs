@@ -13,7 +13,8 @@ use crate::profile::Profile;
 /// What a host is made of.
 #[derive(Clone, Debug)]
 pub struct HostConfig {
-    /// Its addresses; packets to others are counted and ignored.
+    /// Its addresses; packets to others are counted and ignored, unless
+    /// [`HostSettings::any_address`] says otherwise.
     pub addrs: Vec<IpAddr>,
     /// MTU of its interface in bytes.
     pub mtu: u16,
@@ -68,8 +69,16 @@ pub struct HostSettings {
     /// How far ahead of its time a paced packet may be handed out with
     /// [`Packet::not_before`](crate::Packet::not_before) set; zero: the stack itself waits.
     pub pacing_horizon: Duration,
-    /// Most connections, those in TIME-WAIT included.
+    /// Most connections and listeners; connections in TIME-WAIT have a bound of their own.
     pub connections_max: u32,
+    /// Most connections in TIME-WAIT; one more is closed at once, and its ports may be used again
+    /// (Linux `net.ipv4.tcp_max_tw_buckets`).
+    pub time_wait_max: u32,
+    /// Every address is taken for one of the host's, as a transparent proxy needs it (Linux
+    /// `IP_TRANSPARENT`): a listener on the unspecified address takes connections to all, one on
+    /// its port 0 those to all ports as well, and [`Host::local_addr`](crate::Host::local_addr) of
+    /// a connection says where its peer wanted to go.
+    pub any_address: bool,
     /// Most answers per second of the whole host to what belongs to no living connection. Challenge
     /// ACKs have a limit per connection (RFC 5961 section 7).
     pub answers_per_second: u32,
@@ -161,7 +170,7 @@ pub enum ListenError {
     InUse,
     /// The host does not have that address.
     NoAddress,
-    /// Port 0.
+    /// Port 0, which only a host of any address listens on, and there on the unspecified address.
     InvalidPort,
 }
 

@@ -116,7 +116,7 @@ impl Host {
             &syn,
             Connection::accept_cookie,
         );
-        self.handle_segment(now, local, remote, segment.clone(), EcnMark::NotEct);
+        self.handle_segment(now, local, remote, &mut segment.clone(), EcnMark::NotEct);
     }
 
     /// The SYN as far as cookie and timestamp remember it.

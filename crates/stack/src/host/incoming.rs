@@ -23,17 +23,17 @@ impl Host {
         now: Instant,
         local: SocketAddr,
         remote: SocketAddr,
-        segment: Segment,
+        segment: &mut Segment,
         mark: EcnMark,
     ) {
-        let Some(&index) = self.flows.get(&(remote, local)) else {
-            self.handle_unknown(now, local, remote, &segment, None);
+        let Some(index) = self.flow(remote, local) else {
+            self.handle_unknown(now, local, remote, segment, None);
             return;
         };
         match self.sockets.kind_at(index) {
-            Kind::TimeWait(_) => self.handle_in_time_wait(now, index, &segment),
+            Kind::TimeWait(_) => self.handle_in_time_wait(now, index, segment),
             Kind::Connection(connection) => {
-                if is_last_ack_of_handshake(connection, &segment) && self.is_overflowing(index) {
+                if is_last_ack_of_handshake(connection, segment) && self.is_overflowing(index) {
                     self.shared.counters.accept_overflows += 1;
                     return;
                 }
@@ -68,7 +68,10 @@ impl Host {
         first: Option<SeqNum>,
     ) {
         let flags = segment.flags;
-        let is_valid = remote.port() != 0 && !is_many(remote.ip()) && !is_many(local.ip());
+        let is_valid = remote.port() != 0
+            && local.port() != 0
+            && !is_many(remote.ip())
+            && !is_many(local.ip());
         let listener = self.listener_of(local).filter(|_| is_valid);
         match listener {
             Some(_) if flags.contains(TcpFlags::RST) => {}
@@ -102,7 +105,8 @@ impl Host {
         let index = self
             .listeners
             .get(&local)
-            .or_else(|| self.listeners.get(&SocketAddr::new(any, local.port())))?;
+            .or_else(|| self.listeners.get(&SocketAddr::new(any, local.port())))
+            .or_else(|| self.listeners.get(&SocketAddr::new(any, 0)))?;
         Some(self.sockets.id_at(*index))
     }
 
@@ -157,7 +161,7 @@ impl Host {
             let connection = accept(now, shared, &opening, id, syn);
             Kind::Connection(Box::new(connection))
         });
-        self.flows.insert((remote, local), socket.index);
+        self.lead_to(&(remote, local), socket.index);
         self.settle(now, socket.index);
     }
 
@@ -176,11 +180,8 @@ impl Host {
             TimeWaitDisposition::End => self.end_time_wait(index),
             TimeWaitDisposition::Ack => self.answer_from_time_wait(now, index),
             TimeWaitDisposition::AckAndRestart => {
-                let old = rest.due;
                 rest.due = self.shared.tick.expiry(now, rest.lasts);
-                let due = rest.due;
-                self.deadlines.remove(&(old, index));
-                self.deadlines.insert((due, index));
+                self.deadlines.set(index, Some(rest.due));
                 self.answer_from_time_wait(now, index);
             }
             // Where nobody listens, there is nobody to take over.
@@ -210,7 +211,8 @@ impl Host {
 
     /// Whether another connection may begin.
     pub(super) fn has_room(&self) -> bool {
-        self.sockets.len() < self.shared.system.connections_max as usize
+        let others = self.sockets.len() - self.sockets.time_waits() as usize;
+        others < self.shared.system.connections_max as usize
     }
 }
 

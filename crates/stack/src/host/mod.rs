@@ -3,19 +3,23 @@
 mod calls;
 mod config;
 mod cookies;
+mod deadlines;
+mod flows;
 mod incoming;
 mod listener;
 mod shared;
 mod sockets;
+#[cfg(test)]
+mod tests;
 mod time_wait;
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
 use base::settings::SocketSettings;
-use base::{Instant, Rng, WirePacket as _};
+use base::{Instant, Rng};
 
 use crate::cookie::Cookies;
 use crate::counters::Counters;
@@ -29,8 +33,11 @@ pub use config::{
     ConnectError, Event, Failure, HostConfig, HostSettings, ListenError, ListenOptions, PoolSize,
     ReadError, SocketId, Wait, WriteError, WriteFlags,
 };
+use deadlines::Deadlines;
+use flows::{Ends, Flows};
 pub(crate) use listener::Listener;
-pub(crate) use shared::{RateLimit, Shared};
+use shared::Queued;
+pub(crate) use shared::{RateLimit, Shared, WaitingAck};
 use sockets::{Kind, Sockets};
 pub(crate) use time_wait::TimeWait;
 
@@ -49,11 +56,13 @@ pub struct Host {
     ports: EphemeralPorts,
     cookies: Cookies,
     sockets: Sockets,
-    /// Connections by remote and local end; also those in TIME-WAIT.
-    flows: BTreeMap<(SocketAddr, SocketAddr), u32>,
+    /// Connections by their ends; also those in TIME-WAIT.
+    flows: Flows,
     listeners: BTreeMap<SocketAddr, u32>,
     /// When each socket has something to do.
-    deadlines: BTreeSet<(Instant, u32)>,
+    deadlines: Deadlines,
+    /// Sockets whose time has come; empty between calls.
+    due: Vec<u32>,
     /// Connections that wait for room in the local queue.
     blocked: VecDeque<SocketId>,
     /// Connections that wait for buffers of the pool.
@@ -81,9 +90,10 @@ impl Host {
             ports: EphemeralPorts::new(rng.next_u64()),
             cookies: Cookies::new(rng.next_u64()),
             sockets: Sockets::default(),
-            flows: BTreeMap::new(),
+            flows: Flows::new(seed),
             listeners: BTreeMap::new(),
-            deadlines: BTreeSet::new(),
+            deadlines: Deadlines::default(),
+            due: Vec::new(),
             blocked: VecDeque::new(),
             pool_waiters: VecDeque::new(),
             shared: Shared::new(mtu, system, rng, tick),
@@ -94,6 +104,11 @@ impl Host {
     #[must_use]
     pub fn addrs(&self) -> &[IpAddr] {
         &self.addrs
+    }
+
+    /// Whether packets to `address` are for this host.
+    fn has_address(&self, address: IpAddr) -> bool {
+        self.shared.system.any_address || self.addrs.contains(&address)
     }
 
     /// Settings of connections that name none.
@@ -116,9 +131,8 @@ impl Host {
     }
 
     /// A packet came in. What is wrong with it is counted and answered, never returned.
-    pub fn handle_packet(&mut self, now: Instant, packet: Packet) {
-        let ours = self.addrs.contains(&packet.destination);
-        if !ours {
+    pub fn handle_packet(&mut self, now: Instant, mut packet: Packet) {
+        if !self.has_address(packet.destination) {
             self.shared.counters.not_for_us += 1;
             return;
         }
@@ -127,7 +141,7 @@ impl Host {
             self.shared
                 .tell(now, socket, || TraceEvent::Received(&packet));
         }
-        match packet.body {
+        match &mut packet.body {
             Body::Tcp(segment) => {
                 self.shared.counters.segments_in += u64::from(segment.segments());
                 let local = SocketAddr::new(packet.destination, segment.destination_port);
@@ -135,12 +149,12 @@ impl Host {
                 self.handle_segment(now, local, remote, segment, packet.ecn);
             }
             Body::Icmp(error) => {
-                let Some(&index) = self.flows.get(&(error.remote, error.local)) else {
+                let Some(index) = self.flow(error.remote, error.local) else {
                     self.shared.counters.icmp_ignored += 1;
                     return;
                 };
                 if let Some(connection) = self.sockets.connection_at(index) {
-                    connection.handle_icmp(now, &mut self.shared, error);
+                    connection.handle_icmp(now, &mut self.shared, *error);
                     self.settle(now, index);
                 }
             }
@@ -149,27 +163,47 @@ impl Host {
 
     /// The connection that a packet is for.
     fn socket_of(&self, packet: &Packet) -> Option<SocketId> {
-        let ends = match &packet.body {
+        let (remote, local) = match &packet.body {
             Body::Tcp(segment) => (
                 SocketAddr::new(packet.source, segment.source_port),
                 SocketAddr::new(packet.destination, segment.destination_port),
             ),
             Body::Icmp(error) => (error.remote, error.local),
         };
-        let index = self.flows.get(&ends)?;
-        Some(self.sockets.id_at(*index))
+        let index = self.flow(remote, local)?;
+        Some(self.sockets.id_at(index))
+    }
+
+    /// The slot of the connection between two ends.
+    fn flow(&self, remote: SocketAddr, local: SocketAddr) -> Option<u32> {
+        let ends = (remote, local);
+        self.flows
+            .find(&ends, |index| self.sockets.has_ends(index, &ends))
+    }
+
+    /// From now on packets between these ends are for the socket in that slot.
+    fn lead_to(&mut self, ends: &Ends, index: u32) {
+        let sockets = &self.sockets;
+        let has_ends = |index| sockets.has_ends(index, ends);
+        self.flows.insert(ends, index, has_ends);
     }
 
     /// The next packet to send. Call it after every other call that takes `now`, until it returns
     /// `None`.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Packet> {
+        self.shared.batch += 1;
         // A connection that has nothing to send any more must not hold up the next.
         while self.shared.outbox.is_empty() && self.unblock(now) {}
-        let (socket, packet) = self.shared.outbox.pop_front()?;
+        let Queued {
+            socket,
+            bytes,
+            packet,
+        } = self.shared.outbox.pop_front()?;
+        self.shared.outbox_bytes -= u64::from(bytes);
         if let Some(id) = socket
             && let Some(connection) = self.sockets.connection(id)
         {
-            connection.on_dequeued(&packet);
+            connection.on_dequeued(bytes);
         }
         self.unblock(now);
         Some(packet)
@@ -191,27 +225,25 @@ impl Host {
     /// When [`handle_timeout`](Self::handle_timeout) has something to do; `None`: never.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.deadlines.first().map(|(due, _)| *due)
+        self.deadlines.first()
     }
 
     /// Serves everything that is due by `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
-        let due: Vec<u32> = self
-            .deadlines
-            .range(..=(now, u32::MAX))
-            .map(|(_, index)| *index)
-            .collect();
-        for index in due {
+        // Each socket is served once, even where its next deadline is due at once.
+        let mut due = core::mem::take(&mut self.due);
+        due.extend(core::iter::from_fn(|| self.deadlines.take_due(now)));
+        for index in due.drain(..) {
             match self.sockets.kind_at(index) {
                 Kind::Connection(connection) => {
                     connection.handle_timeout(now, &mut self.shared);
                     self.settle(now, index);
                 }
-                Kind::TimeWait(rest) if rest.due <= now => self.end_time_wait(index),
-                Kind::TimeWait(_) => {}
+                Kind::TimeWait(_) => self.end_time_wait(index),
                 Kind::Listener(_) | Kind::Free => {}
             }
         }
+        self.due = due;
     }
 
     /// The next thing that an application should know.
@@ -245,11 +277,7 @@ impl Host {
     /// Bytes in the local queue.
     #[must_use]
     pub fn local_queue_bytes(&self) -> u64 {
-        self.shared
-            .outbox
-            .iter()
-            .map(|(_, packet)| packet.wire_bytes())
-            .sum()
+        self.shared.outbox_bytes
     }
 
     /// Draws the consequences of whatever a connection has just done.
@@ -288,15 +316,7 @@ impl Host {
             return;
         };
         let next = connection.timers.next();
-        if next == connection.registered {
-            return;
-        }
-        if let Some(old) = core::mem::replace(&mut connection.registered, next) {
-            self.deadlines.remove(&(old, index));
-        }
-        if let Some(next) = next {
-            self.deadlines.insert((next, index));
-        }
+        self.deadlines.set(index, next);
     }
 
     /// A connection has ended: its ports are free, and its memory is, once nobody asks for it.
@@ -307,9 +327,7 @@ impl Host {
         };
         let (id, ends) = (connection.id, (connection.remote, connection.local));
         let is_wanted = !connection.is_orphan && !connection.is_half_open;
-        if self.flows.get(&ends) == Some(&index) {
-            self.flows.remove(&ends);
-        }
+        self.flows.remove(&ends, index);
         if !is_wanted {
             self.free(id);
         }
@@ -322,11 +340,19 @@ impl Host {
     }
 
     /// Both sides have closed: a few words remain of the connection, and the whole of it only
-    /// while its application has not let go.
+    /// while its application has not let go. Where too many wait already, nothing remains (Linux
+    /// `tcp_time_wait`).
     fn begin_time_wait(&mut self, now: Instant, index: u32) {
+        let is_full = self.sockets.time_waits() >= self.shared.system.time_wait_max;
         let Some(connection) = self.sockets.connection_at(index) else {
             return;
         };
+        if is_full {
+            self.shared.counters.time_wait_overflows += 1;
+            connection.state = crate::tcp::State::Closed;
+            self.bury(index);
+            return;
+        }
         let rest = connection.time_wait(now, &self.shared);
         let ends = (rest.remote, rest.local);
         connection.state = crate::tcp::State::Closed;
@@ -344,8 +370,8 @@ impl Host {
                 .insert(|_| Kind::TimeWait(Box::new(rest)))
                 .index
         };
-        self.flows.insert(ends, waiting);
-        self.deadlines.insert((due, waiting));
+        self.lead_to(&ends, waiting);
+        self.deadlines.set(waiting, Some(due));
     }
 
     /// The port pair is free again.
@@ -353,11 +379,9 @@ impl Host {
         let Kind::TimeWait(rest) = self.sockets.kind_at(index) else {
             return;
         };
-        let (ends, due) = ((rest.remote, rest.local), rest.due);
-        self.deadlines.remove(&(due, index));
-        if self.flows.get(&ends) == Some(&index) {
-            self.flows.remove(&ends);
-        }
+        let ends = (rest.remote, rest.local);
+        self.deadlines.set(index, None);
+        self.flows.remove(&ends, index);
         self.sockets.remove_at(index);
     }
 

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
-use base::{Instant, Rng};
+use base::{Instant, Rng, WirePacket as _};
 
 use super::config::{Event, HostSettings, SocketId};
 use crate::counters::Counters;
@@ -12,6 +12,23 @@ use crate::packet::Packet;
 use crate::pool::Pool;
 use crate::tick::TickClock;
 use crate::trace::{Trace, TraceEvent};
+
+/// A packet in the local queue.
+#[derive(Debug)]
+pub(super) struct Queued {
+    /// Whose it is; `None`: it belongs to no connection.
+    pub(super) socket: Option<SocketId>,
+    /// What it counts there.
+    pub(super) bytes: u32,
+    pub(super) packet: Packet,
+}
+
+/// Where a bare ACK waits in the local queue, until the driver asks for packets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WaitingAck {
+    batch: u64,
+    place: usize,
+}
 
 /// Everything of a host except its sockets.
 #[derive(Debug)]
@@ -22,8 +39,12 @@ pub(crate) struct Shared {
     pub(crate) rng: Rng,
     pub(crate) counters: Counters,
     pub(crate) pool: Pool,
-    /// The local queue: packets that wait for the driver, each with its socket.
-    pub(crate) outbox: VecDeque<(Option<SocketId>, Packet)>,
+    /// The local queue: packets that wait for the driver.
+    pub(super) outbox: VecDeque<Queued>,
+    /// Bytes in it.
+    pub(super) outbox_bytes: u64,
+    /// How often the driver has asked for packets: what lies between two times is one batch.
+    pub(super) batch: u64,
     pub(crate) events: VecDeque<(SocketId, Event)>,
     pub(crate) trace: Option<Box<dyn Trace>>,
     answers: RateLimit,
@@ -38,6 +59,8 @@ impl Shared {
             counters: Counters::default(),
             pool: Pool::new(system.pool),
             outbox: VecDeque::new(),
+            outbox_bytes: 0,
+            batch: 0,
             events: VecDeque::new(),
             trace: None,
             answers: RateLimit::bursting(system.answers_per_second),
@@ -45,18 +68,59 @@ impl Shared {
         }
     }
 
-    /// Queues a packet for the driver. A packet that belongs to no connection is dropped where the
-    /// local queue is full; connections ask [`Shared::has_room`] before.
-    pub(crate) fn transmit(&mut self, now: Instant, socket: Option<SocketId>, packet: Packet) {
+    /// Queues a packet for the driver, and returns what it counts there. A packet that belongs to
+    /// no connection is dropped where the local queue is full; connections ask
+    /// [`Shared::has_room`] before.
+    pub(crate) fn transmit(
+        &mut self,
+        now: Instant,
+        socket: Option<SocketId>,
+        packet: Packet,
+    ) -> u32 {
         if socket.is_none() && !self.has_room() {
             self.counters.local_queue_drops += 1;
-            return;
+            return 0;
         }
         if let Some(segment) = packet.segment() {
             self.counters.segments_out += u64::from(segment.segments());
         }
         self.tell(now, socket, || TraceEvent::Sent(&packet));
-        self.outbox.push_back((socket, packet));
+        let bytes = u32::try_from(packet.wire_bytes()).unwrap_or(u32::MAX);
+        self.outbox_bytes += u64::from(bytes);
+        self.outbox.push_back(Queued {
+            socket,
+            bytes,
+            packet,
+        });
+        bytes
+    }
+
+    /// Where the packet that was queued last waits.
+    pub(crate) fn last_place(&self) -> WaitingAck {
+        WaitingAck {
+            batch: self.batch,
+            place: self.outbox.len().saturating_sub(1),
+        }
+    }
+
+    /// Puts `ack` in the place of an older one that the driver has had no chance to take yet: what
+    /// came in one batch is acknowledged at once, as Linux does it after GRO. False: that one has
+    /// left.
+    pub(crate) fn supersede(&mut self, now: Instant, waiting: WaitingAck, ack: &Packet) -> bool {
+        let queued = self.outbox.get_mut(waiting.place);
+        let Some(queued) = queued.filter(|_| waiting.batch == self.batch) else {
+            return false;
+        };
+        debug_assert_eq!(
+            queued.packet.wire_bytes(),
+            ack.wire_bytes(),
+            "the same options"
+        );
+        queued.packet.clone_from(ack);
+        let socket = queued.socket;
+        self.counters.acks_superseded += 1;
+        self.tell(now, socket, || TraceEvent::Sent(ack));
+        true
     }
 
     /// Whether the local queue takes another packet.

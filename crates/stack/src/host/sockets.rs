@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::config::SocketId;
+use super::flows::Ends;
 use super::{Listener, TimeWait};
 use crate::tcp::Connection;
 
@@ -28,12 +29,19 @@ struct Slot {
 pub(super) struct Sockets {
     slots: Vec<Slot>,
     free: Vec<u32>,
+    /// Slots that are in TIME-WAIT.
+    time_waits: u32,
 }
 
 impl Sockets {
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+
+    /// How many of them are in TIME-WAIT.
+    pub(super) const fn time_waits(&self) -> u32 {
+        self.time_waits
     }
 
     /// Puts in what `make` makes of its id.
@@ -55,6 +63,7 @@ impl Sockets {
             generation: slot.generation,
         };
         slot.kind = make(id);
+        self.time_waits += u32::from(matches!(slot.kind, Kind::TimeWait(_)));
         id
     }
 
@@ -62,7 +71,9 @@ impl Sockets {
     pub(super) fn replace(&mut self, index: u32, kind: Kind) {
         let slot = &mut self.slots[index as usize];
         slot.generation = slot.generation.wrapping_add(1);
-        slot.kind = kind;
+        let before = core::mem::replace(&mut slot.kind, kind);
+        self.time_waits += u32::from(matches!(slot.kind, Kind::TimeWait(_)));
+        self.time_waits -= u32::from(matches!(before, Kind::TimeWait(_)));
     }
 
     pub(super) fn remove(&mut self, id: SocketId) {
@@ -72,7 +83,8 @@ impl Sockets {
     }
 
     pub(super) fn remove_at(&mut self, index: u32) {
-        self.slots[index as usize].kind = Kind::Free;
+        let kind = core::mem::replace(&mut self.slots[index as usize].kind, Kind::Free);
+        self.time_waits -= u32::from(matches!(kind, Kind::TimeWait(_)));
         self.free.push(index);
     }
 
@@ -103,6 +115,16 @@ impl Sockets {
             Kind::Connection(connection) => Some(connection),
             _ => None,
         }
+    }
+
+    /// Whether those are the ends, the remote one first, of what is in a slot.
+    pub(super) fn has_ends(&self, index: u32, (remote, local): &Ends) -> bool {
+        let (its_remote, its_local) = match self.slots.get(index as usize).map(|slot| &slot.kind) {
+            Some(Kind::Connection(connection)) => (&connection.remote, &connection.local),
+            Some(Kind::TimeWait(rest)) => (&rest.remote, &rest.local),
+            Some(Kind::Listener(_) | Kind::Free) | None => return false,
+        };
+        its_remote == remote && its_local == local
     }
 
     pub(super) fn connection(&mut self, id: SocketId) -> Option<&mut Connection> {

@@ -234,6 +234,8 @@ const fn system() -> HostSettings {
         txqueuelen: 50,          // net.link.ifqmaxlen (recalled)
         pacing_horizon: Duration::ZERO,
         connections_max: 65_536, // ours; kern.ipc.maxsockets follows memory
+        time_wait_max: 13_107,   // net.inet.tcp.maxtcptw: a fifth of the sockets (recalled)
+        any_address: false,
         answers_per_second: 200, // net.inet.icmp.icmplim (recalled)
     }
 }

@@ -202,6 +202,8 @@ const fn system(connections_max: u32) -> HostSettings {
         txqueuelen: 256,         // as many as there are buffers
         pacing_horizon: Duration::ZERO,
         connections_max,
+        time_wait_max: connections_max, // ours
+        any_address: false,
         answers_per_second: 20, // ours: one per tick
     }
 }

@@ -158,7 +158,9 @@ const fn system() -> HostSettings {
         ports: (1025, 5000), // MaxUserPort (recalled)
         txqueuelen: 1000,    // ours
         pacing_horizon: Duration::ZERO,
-        connections_max: 65_536,  // ours
+        connections_max: 65_536, // ours
+        time_wait_max: 65_536,   // ours
+        any_address: false,
         answers_per_second: 1000, // ours
     }
 }

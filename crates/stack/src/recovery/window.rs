@@ -262,8 +262,8 @@ impl LossRecovery {
             false => self.congestion.pacing_ca_percent,
         };
         let packets = u64::from(window.cwnd.max(self.board.packets_out()));
-        let bytes = u128::from(packets * u64::from(self.mss)) * u128::from(percent) / 100;
-        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let bytes = packets * u64::from(self.mss);
+        let bytes = bytes.saturating_mul(percent.into()) / 100;
         // Before the first sample Linux divides by one microsecond.
         let least = Duration::from_micros(1);
         let srtt = self.rtt.srtt().unwrap_or(least).max(least);

@@ -18,36 +18,15 @@ use super::segment::Hold;
 use super::write::{Pause, WriteOutcome};
 use super::*;
 use crate::host::WriteFlags;
+use crate::profile;
 
 const MSS: u32 = 1448;
 
-/// Linux 6.18 as the vectors assume it.
+/// Linux 6.18 as the vectors assume it: on a device that charges 256/170 of the payload.
 fn linux() -> SocketSettings {
-    SocketSettings {
-        small_writes: SmallWrites {
-            nagle: Nagle::Minshall,
-            half_window: false,
-            push: Push::EachWrite,
-            cork: false,
-            cork_ceiling: Some(Duration::from_millis(200)),
-            autocork: true,
-        },
-        send: SendMemory {
-            buffer: BufferSize {
-                min: 4096,
-                initial: 16_384,
-                max: 4_194_304,
-                request_max: 4_194_304,
-                fixed: None,
-                rule: SizeRule::Linux(LinuxVersion::V6_18),
-            },
-            accounting: Accounting::Truesize { ratio: 170 },
-            completion: Completion::Linux,
-            unacked_budget: None,
-            notsent_lowat: None,
-        },
-        ..anything()
-    }
+    let mut settings = profile::linux_6_18().settings;
+    settings.send.accounting = Accounting::Truesize { ratio: 170 };
+    settings
 }
 
 /// A stack in the manner of 4.4BSD.
@@ -72,118 +51,6 @@ fn winsock(quota: u32) -> SocketSettings {
     settings.send.completion = Completion::Winsock;
     settings.send.buffer.fixed = Some(quota);
     settings
-}
-
-/// Settings of which the sender uses only the path.
-// tidy: long because every setting is named
-fn anything() -> SocketSettings {
-    let buffer = BufferSize {
-        min: 4096,
-        initial: 131_072,
-        max: 33_554_432,
-        request_max: 4_194_304,
-        fixed: None,
-        rule: SizeRule::Fixed,
-    };
-    SocketSettings {
-        small_writes: SmallWrites {
-            nagle: Nagle::Off,
-            half_window: false,
-            push: Push::BufferEmpty,
-            cork: false,
-            cork_ceiling: None,
-            autocork: false,
-        },
-        acks: Acks {
-            every: AckEvery::Packets(2),
-            delay: Duration::ZERO,
-            delay_min: Duration::ZERO,
-            delay_max: Duration::ZERO,
-            timer_tick: Duration::ZERO,
-            quick_max: 0,
-            pingpong_threshold: 0,
-            on_read: false,
-            always_quick: false,
-            compress: None,
-            window_update_segments: None,
-            challenge_per_second: 2,
-        },
-        send: SendMemory {
-            buffer: buffer.clone(),
-            accounting: Accounting::Payload,
-            completion: Completion::Bsd,
-            unacked_budget: None,
-            notsent_lowat: None,
-        },
-        recv: RecvMemory {
-            buffer,
-            accounting: Accounting::Payload,
-            out_of_order_budget: None,
-        },
-        options: Options {
-            window_scaling: true,
-            timestamps: true,
-            sack: true,
-            dsack: true,
-            ecn: Ecn::Off,
-            mss: None,
-            default_mss: 536,
-            initial_window_segments: None,
-            window_clamp: None,
-            accept_window_zero: false,
-        },
-        recovery: Recovery {
-            detection: Detection::Rack,
-            dupack_threshold: 3,
-            tail_loss_probe: true,
-            prr: true,
-            frto: true,
-            undo: true,
-            limited_transmit: true,
-            rto_initial: Duration::from_secs(1),
-            rto_min: Duration::from_millis(200),
-            rto_max: Duration::from_secs(120),
-            rto_rule: RtoRule::Linux,
-        },
-        congestion: Congestion {
-            name: CongestionName::None,
-            hystart: HyStart::Off,
-            initial_window: 10,
-            slow_start_after_idle: true,
-            validation: Validation::Off,
-            pacing: false,
-            pacing_rate_max: None,
-            pacing_ss_percent: 200,
-            pacing_ca_percent: 120,
-            byte_counting: true,
-        },
-        path: Path {
-            pmtu_discovery: true,
-            mtu_probing: MtuProbing::Off,
-            mtu_base: 1064,
-            gso_max: 65_536,
-            tso_min_segments: 2,
-            tso_rtt_log: 9,
-            tso_win_divisor: 3,
-            local_queue_max: 4_194_304,
-            hop_limit: 64,
-        },
-        life: Life {
-            syn_retries: 6,
-            syn_linear_timeouts: 4,
-            synack_retries: 5,
-            retries: 15,
-            retries_timeout: None,
-            user_timeout: None,
-            keepalive: None,
-            keepalive_interval: Duration::from_secs(75),
-            keepalive_probes: 9,
-            fin_timeout: Duration::from_secs(60),
-            time_wait: Duration::from_secs(60),
-            time_wait_reuse: true,
-            unreachable_ends_opening: false,
-        },
-    }
 }
 
 /// A sender with the rest of its connection: windows, time, and what left.

@@ -50,24 +50,25 @@ enum Verdict {
 }
 
 impl Connection {
-    /// A segment for this connection, in whatever state.
+    /// A segment for this connection, in whatever state. Its payload is taken out where it is
+    /// welcome.
     pub(crate) fn handle_segment(
         &mut self,
         now: Instant,
         shared: &mut Shared,
-        segment: Segment,
+        segment: &mut Segment,
         mark: EcnMark,
     ) {
         self.traffic.segments_in += u64::from(segment.segments());
         if let State::SynSent(state) = self.state {
-            self.handle_in_syn_sent(now, shared, state, &segment);
+            self.handle_in_syn_sent(now, shared, state, segment);
             return;
         }
         let start = self.irs.offset(segment.seq, self.recv.next());
         let placed = Placed {
             start,
             end: start + i64::from(segment.sequence_bytes()),
-            segment: &segment,
+            segment,
         };
         match self.judge(now, shared, &placed) {
             Verdict::Acceptable => self.accept_segment(now, shared, segment, mark, start),
@@ -75,9 +76,9 @@ impl Connection {
             Verdict::Challenge => self.challenge(now, shared),
             Verdict::Duplicate => self.answer_duplicate(now, shared, &placed),
             Verdict::Reset => self.on_reset(now, shared),
-            Verdict::Foreign => shared.reset_in_reply(now, self.local, self.remote, &segment),
+            Verdict::Foreign => shared.reset_in_reply(now, self.local, self.remote, segment),
             Verdict::Replaced => {
-                shared.reset_in_reply(now, self.local, self.remote, &segment);
+                shared.reset_in_reply(now, self.local, self.remote, segment);
                 self.fail(now, shared, Failure::Refused);
             }
         }
@@ -204,16 +205,16 @@ impl Connection {
         &mut self,
         now: Instant,
         shared: &mut Shared,
-        segment: Segment,
+        segment: &mut Segment,
         mark: EcnMark,
         start: i64,
     ) {
         if let State::SynReceived(state) = self.state {
-            self.finish_passive(now, shared, state, &segment);
+            self.finish_passive(now, shared, state, segment);
         }
-        self.note_timestamp(now, &segment, start);
-        self.note_ecn(&segment, mark);
-        self.handle_ack(now, shared, &segment, start);
+        self.note_timestamp(now, segment, start);
+        self.note_ecn(segment, mark);
+        self.handle_ack(now, shared, segment, start);
         if self.state == State::Closed {
             return;
         }
@@ -366,13 +367,13 @@ impl Connection {
         &mut self,
         now: Instant,
         shared: &mut Shared,
-        segment: Segment,
+        segment: &mut Segment,
         mark: EcnMark,
         start: i64,
     ) {
         // Data stands behind a SYN.
         let data_start = start + i64::from(segment.flags.contains(TcpFlags::SYN));
-        if !self.wants_data(now, shared, &segment, (start, data_start)) {
+        if !self.wants_data(now, shared, segment, (start, data_start)) {
             return;
         }
         let start = data_start;
@@ -515,7 +516,7 @@ impl Connection {
             self.challenge(now, shared);
             return;
         }
-        let (start, payload, fin) = cut_old(placed.start, placed.segment.clone());
+        let (start, payload, fin) = cut_old(placed.start, &mut placed.segment.clone());
         let end = start + u64::from(payload.len()) + u64::from(fin);
         if start < end && end <= self.recv.next() {
             let env = self.recv_env();
@@ -549,11 +550,11 @@ impl Connection {
     }
 }
 
-/// Where the data of a segment begins, the data, and whether a FIN follows it; without what lies
-/// before the peer's first byte, which no offset can name.
-fn cut_old(start: i64, segment: Segment) -> (u64, Payload, bool) {
+/// Where the data of a segment begins, the data, which is taken out, and whether a FIN follows it;
+/// without what lies before the peer's first byte, which no offset can name.
+fn cut_old(start: i64, segment: &mut Segment) -> (u64, Payload, bool) {
     let fin = segment.flags.contains(TcpFlags::FIN);
-    let mut payload = segment.payload;
+    let mut payload = core::mem::take(&mut segment.payload);
     if start >= 1 {
         return (start as u64, payload, fin);
     }

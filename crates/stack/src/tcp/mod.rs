@@ -26,7 +26,7 @@ use base::settings::SocketSettings;
 use base::{Instant, Limit, SeqNum};
 
 use crate::cc;
-use crate::host::{Failure, Shared, SocketId};
+use crate::host::{Failure, Shared, SocketId, WaitingAck};
 use crate::mtu::MtuState;
 use crate::recovery::LossRecovery;
 use crate::recv::{Agreed, Env, Receiver};
@@ -166,14 +166,14 @@ pub(crate) struct Connection {
     pub(crate) failure: Option<Failure>,
     /// An ICMP error that is told where the attempt fails for want of an answer.
     soft_error: Option<Failure>,
+    /// The last packet that left, where that is a bare ACK which a newer one makes superfluous.
+    waiting_ack: Option<WaitingAck>,
     /// Bytes of it in the local queue.
     pub(crate) local_queue_bytes: u32,
     /// It waits for the local queue to have room.
     pub(crate) is_blocked: bool,
     /// The host knows that it waits for the local queue.
     pub(crate) is_queue_waiter: bool,
-    /// The deadline that the host's queue of timers knows.
-    pub(crate) registered: Option<Instant>,
 }
 
 /// What a new connection needs to know.
@@ -250,10 +250,10 @@ impl Connection {
             is_orphan: false,
             failure: None,
             soft_error: None,
+            waiting_ack: None,
             local_queue_bytes: 0,
             is_blocked: false,
             is_queue_waiter: false,
-            registered: None,
             settings: settings.clone(),
         }
     }

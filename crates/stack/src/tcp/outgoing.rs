@@ -491,7 +491,8 @@ impl Connection {
         ecn: EcnMark,
         not_before: Instant,
     ) {
-        self.traffic.segments_out += u64::from(segment.segments());
+        let is_replaceable = self.is_replaceable(&segment);
+        let segments = u64::from(segment.segments());
         if self.state.is_synchronized() {
             self.last_ack_sent = self.recv.next();
             let env = self.recv_env();
@@ -507,13 +508,30 @@ impl Connection {
             not_before,
             body: Body::Tcp(segment),
         };
-        self.local_queue_bytes += queue_bytes(&packet);
-        shared.transmit(now, Some(self.id), packet);
+        if let Some(waiting) = self.waiting_ack.filter(|_| is_replaceable)
+            && shared.supersede(now, waiting, &packet)
+        {
+            return;
+        }
+        self.traffic.segments_out += segments;
+        self.local_queue_bytes += shared.transmit(now, Some(self.id), packet);
+        self.waiting_ack = is_replaceable.then(|| shared.last_place());
+    }
+
+    /// Whether a newer segment of its kind says all that this one says: a bare ACK that moves on,
+    /// without news of gaps, duplicates or congestion. Never a duplicate ACK, since the peer counts
+    /// those (RFC 5681 section 3.2), and never a probe, which asks for an answer.
+    fn is_replaceable(&self, segment: &Segment) -> bool {
+        segment.flags == TcpFlags::ACK
+            && segment.payload.is_empty()
+            && segment.options.sack.is_none()
+            && self.recv.next() > self.last_ack_sent
+            && segment.seq == self.iss.number(self.recovery.next())
     }
 
     /// A packet of this connection left the local queue.
-    pub(crate) fn on_dequeued(&mut self, packet: &Packet) {
-        self.local_queue_bytes = self.local_queue_bytes.saturating_sub(queue_bytes(packet));
+    pub(crate) const fn on_dequeued(&mut self, bytes: u32) {
+        self.local_queue_bytes = self.local_queue_bytes.saturating_sub(bytes);
     }
 
     /// Sets the timers that follow from what is held and what is out.
@@ -534,9 +552,4 @@ impl Connection {
         self.arm_probe(now, shared);
         self.arm_user(shared);
     }
-}
-
-/// What a packet counts in the local queue: its bytes.
-fn queue_bytes(packet: &Packet) -> u32 {
-    base::WirePacket::wire_bytes(packet).min(u64::from(u32::MAX)) as u32
 }

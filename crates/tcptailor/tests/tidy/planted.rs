@@ -68,6 +68,9 @@ fn edges() {
         "may not know `lab`",
     );
     check(flow, "[features]\nlink = []", "");
+    let runtime = "[dependencies]\ntokio = \"1\"";
+    check(flow, runtime, "may not know `tokio`");
+    check("crates/tokio/Cargo.toml", runtime, "");
     check(
         "crates/daemon/Cargo.toml",
         "[package]",

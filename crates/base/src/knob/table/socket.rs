@@ -2,7 +2,7 @@
 
 use crate::knob::site::{BUF_LOCK, DELACK_MAX, NODELAY, NOTSENT_LOWAT, RCVBUF, SNDBUF, field};
 use crate::knob::table::{INT_MAX, ROW};
-use crate::knob::{Kind, Knob, LinuxSite, Scope};
+use crate::knob::{Kind, Knob, LinuxSite};
 
 const SOL_SOCKET: i32 = 1;
 const IPPROTO_TCP: i32 = 6;
@@ -18,13 +18,9 @@ const fn socket(level: i32, option: i32, symbol: &'static str) -> LinuxSite {
 pub(super) const ROWS: &[Knob] = &[
     Knob {
         name: "nodelay",
-        kind: Kind::Flag,
-        min: 0,
-        max: 1,
         help: "Send small segments at once instead of waiting for earlier ones to be acknowledged \
                (Nagle's algorithm off).",
         cite: "RFC 896; RFC 9293 section 3.7.4; tcp_nagle_check; seed: Red Hat, TCP_NODELAY",
-        scope: Scope::Socket,
         linux: Some(socket(IPPROTO_TCP, 1, "TCP_NODELAY")),
         aliases: &["SO_NONAGLE"],
         stack: NODELAY,
@@ -32,24 +28,16 @@ pub(super) const ROWS: &[Knob] = &[
     },
     Knob {
         name: "cork",
-        kind: Kind::Flag,
-        min: 0,
-        max: 1,
         help: "Hold partial segments until uncorked, at most 200 ms.",
         cite: "tcp(7); tcp_nagle_check; seed: Red Hat, TCP_CORK",
-        scope: Scope::Socket,
         linux: Some(socket(IPPROTO_TCP, 3, "TCP_CORK")),
         stack: field!(small_writes.cork),
         ..ROW
     },
     Knob {
         name: "quickack",
-        kind: Kind::Flag,
-        min: 0,
-        max: 1,
         help: "Acknowledge at once instead of delaying; the kernel clears it by itself.",
         cite: "RFC 1122 section 4.2.3.2; tcp(7); tcp_enter_quickack_mode",
-        scope: Scope::Socket,
         linux: Some(socket(IPPROTO_TCP, 12, "TCP_QUICKACK")),
         ..ROW
     },
@@ -60,7 +48,6 @@ pub(super) const ROWS: &[Knob] = &[
         max: 0,
         help: "Congestion control of the connection, such as cubic or bbr.",
         cite: "RFC 9438 (CUBIC); tcp(7), TCP_CONGESTION",
-        scope: Scope::Socket,
         linux: Some(socket(IPPROTO_TCP, 13, "TCP_CONGESTION")),
         stack: field!(congestion.name),
         ..ROW
@@ -73,7 +60,6 @@ pub(super) const ROWS: &[Knob] = &[
         help: "Send buffer as asked for; the kernel doubles it, limits it to wmem_max and stops \
                its own sizing.",
         cite: "socket(7), SO_SNDBUF; sock_setsockopt; seed: Winsock, send buffers",
-        scope: Scope::Socket,
         linux: Some(socket(SOL_SOCKET, 7, "SO_SNDBUF")),
         or_none: true,
         stack: SNDBUF,
@@ -87,7 +73,6 @@ pub(super) const ROWS: &[Knob] = &[
         help: "Receive buffer as asked for; the kernel doubles it, limits it to rmem_max and stops \
                its own sizing.",
         cite: "socket(7), SO_RCVBUF; seed: FreeBSD automatic buffer sizing",
-        scope: Scope::Socket,
         linux: Some(socket(SOL_SOCKET, 8, "SO_RCVBUF")),
         or_none: true,
         stack: RCVBUF,
@@ -100,7 +85,6 @@ pub(super) const ROWS: &[Knob] = &[
         max: 3,
         help: "Which buffers are fixed: 1 send, 2 receive, 3 both, 0 none (the kernel sizes them).",
         cite: "sock_setsockopt, SO_BUF_LOCK; tcp_sndbuf_expand; tcp_rcv_space_adjust",
-        scope: Scope::Socket,
         linux: Some(socket(SOL_SOCKET, 72, "SO_BUF_LOCK")),
         stack: BUF_LOCK,
         ..ROW
@@ -112,7 +96,6 @@ pub(super) const ROWS: &[Knob] = &[
         max: u32::MAX as u64,
         help: "Unsent data above which the program is not asked for more.",
         cite: "tcp(7), TCP_NOTSENT_LOWAT; sk_stream_memory_free",
-        scope: Scope::Socket,
         linux: Some(socket(IPPROTO_TCP, 25, "TCP_NOTSENT_LOWAT")),
         stack: NOTSENT_LOWAT,
         ..ROW
@@ -124,7 +107,6 @@ pub(super) const ROWS: &[Knob] = &[
         max: 200_000,
         help: "Longest time that an ACK is delayed; at least two kernel ticks.",
         cite: "RFC 1122 section 4.2.3.2; do_tcp_setsockopt, TCP_DELACK_MAX_US",
-        scope: Scope::Socket,
         linux: Some(socket(IPPROTO_TCP, 46, "TCP_DELACK_MAX_US")),
         stack: DELACK_MAX,
         ..ROW
@@ -136,7 +118,6 @@ pub(super) const ROWS: &[Knob] = &[
         max: 32_767,
         help: "Largest segment that a connection sends and announces; only before it is opened.",
         cite: "RFC 9293 section 3.7.1; tcp(7), TCP_MAXSEG; do_tcp_setsockopt",
-        scope: Scope::Socket,
         linux: Some(socket(IPPROTO_TCP, 2, "TCP_MAXSEG")),
         or_none: true,
         stack: field!(options.mss),

@@ -27,6 +27,7 @@ const RTA_ENCAP_TYPE: u16 = 21;
 const RTA_ENCAP: u16 = 22;
 const RTA_NH_ID: u16 = 30;
 pub(super) const RTAX_LOCK: u16 = 1;
+pub(super) const RTAX_RTO_MIN: u16 = 13;
 
 /// `struct rtmsg`.
 const HEADER_BYTES: usize = 12;
@@ -134,7 +135,7 @@ impl Route {
         self
     }
 
-    /// Sets the metric of a knob.
+    /// Sets the metric of a knob, and locks it where the kernel obeys only a locked one.
     pub(super) fn set_metric(&mut self, knob: &Knob, value: &KnobValue) -> Result<()> {
         let invalid = |reason: String| KnobError::Invalid {
             knob: knob.name,
@@ -158,15 +159,40 @@ impl Route {
         };
         let number =
             u32::try_from(number).map_err(|_| invalid(format!("{number} is too large")))?;
-        self.metrics
-            .insert(metric_of(knob), number.to_ne_bytes().to_vec());
+        let metric = metric_of(knob);
+        self.metrics.insert(metric, number.to_ne_bytes().to_vec());
+        if is_obeyed_locked_only(metric) {
+            self.lock(metric);
+        }
         Ok(())
     }
 
-    /// The metric of a knob, where the route has it.
+    fn lock(&mut self, metric: u16) {
+        let locks = self.locks() | 1 << metric;
+        self.metrics.insert(RTAX_LOCK, locks.to_ne_bytes().to_vec());
+    }
+
+    /// A bit for each locked metric.
+    fn locks(&self) -> u32 {
+        let data = self.metrics.get(&RTAX_LOCK);
+        data.and_then(|data| u32_at(data, 0)).unwrap_or(0)
+    }
+
+    /// Whether the kernel leaves this metric as it is.
+    pub(super) fn is_locked(&self, metric: u16) -> bool {
+        1_u32
+            .checked_shl(metric.into())
+            .is_some_and(|bit| self.locks() & bit != 0)
+    }
+
+    /// The metric of a knob, where the route has it and the kernel obeys it.
     #[must_use]
     pub fn metric(&self, knob: &Knob) -> Option<KnobValue> {
-        let data = self.metrics.get(&metric_of(knob))?;
+        let metric = metric_of(knob);
+        let data = self.metrics.get(&metric)?;
+        if is_obeyed_locked_only(metric) && !self.is_locked(metric) {
+            return None;
+        }
         Some(match knob.kind {
             Kind::Name => KnobValue::Name(text(data)),
             Kind::Flag => KnobValue::Flag(u32_at(data, 0)? != 0),
@@ -175,15 +201,21 @@ impl Route {
         })
     }
 
-    /// Whether `self` is `before` with nothing but this knob's metric changed.
+    /// Whether `self` is `before` with nothing but this knob's metric changed, and its lock set
+    /// where it needs one.
     #[must_use]
     pub fn differs_only_in(&self, before: &Self, knob: &Knob) -> bool {
+        let metric = metric_of(knob);
         let without = |route: &Self| {
             let mut route = route.clone();
-            route.metrics.remove(&metric_of(knob));
+            route.metrics.remove(&metric);
             route
         };
-        without(self) == without(before)
+        let mut expected = without(before);
+        if is_obeyed_locked_only(metric) {
+            expected.lock(metric);
+        }
+        without(self) == expected
     }
 
     /// Where it leads.
@@ -277,6 +309,12 @@ fn metric_of(knob: &Knob) -> u16 {
     }
 }
 
+/// Linux 6.18 net/ipv4/tcp_output.c, tcp_rto_min: it asks for the lock before it looks at the
+/// metric. `ip route` sets that lock by itself.
+const fn is_obeyed_locked_only(metric: u16) -> bool {
+    metric == RTAX_RTO_MIN
+}
+
 /// Takes the passing state of links out of the hops of a multipath route (`struct rtnexthop`:
 /// length, flags, weight, interface; then attributes).
 fn clean_hops(hops: &mut [u8]) {
@@ -333,6 +371,37 @@ mod tests {
             assert_eq!(reread.metrics[&99], 1_u32.to_ne_bytes());
             assert_eq!(reread.attributes[&77], b"unheard of");
         }
+    }
+
+    #[test]
+    fn the_least_timeout_is_locked_and_nothing_else() {
+        let knob = find_knob("route.rto_min").unwrap();
+        let before = Route::from_bytes(&example()).unwrap();
+        assert_eq!(before.locks(), 1 << 2, "the MTU");
+        let mut after = before.clone();
+        after.set_metric(knob, &KnobValue::Number(10_000)).unwrap();
+        assert_eq!(after.locks(), 1 << 2 | 1 << 13);
+        assert!(
+            after.to_string().ends_with("rto_min 10ms unknown 1"),
+            "{after}"
+        );
+        // Whoever takes the lock away has changed the route.
+        let mut unlocked = after.clone();
+        unlocked
+            .metrics
+            .insert(RTAX_LOCK, 4_u32.to_ne_bytes().to_vec());
+        assert_eq!(unlocked.metric(knob), None);
+        assert!(!unlocked.differs_only_in(&before, knob));
+        assert!(unlocked.to_string().contains("rto_min 10ms (not locked)"));
+        assert_eq!(unlocked.command_words(|_| Some("v0".into())), None);
+        unlocked
+            .set_metric(knob, &KnobValue::Number(10_000))
+            .unwrap();
+        assert_eq!(unlocked, after);
+        // The rest of what is set needs no lock.
+        let knob = find_knob("route.initcwnd").unwrap();
+        after.set_metric(knob, &KnobValue::Number(20)).unwrap();
+        assert_eq!(after.locks(), 1 << 2 | 1 << 13);
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::str::FromStr;
 use base::knob::LinuxSite;
 
 use super::message::{
-    RTA_DST, RTA_GATEWAY, RTA_OIF, RTA_PREFSRC, RTA_PRIORITY, RTA_TABLE, RTAX_LOCK, Route, Table,
+    RTA_DST, RTA_GATEWAY, RTA_OIF, RTA_PREFSRC, RTA_PRIORITY, RTA_TABLE, RTAX_LOCK, RTAX_RTO_MIN,
+    Route, Table,
 };
 use crate::error::Error;
 use crate::netlink_dump::{text, u32_at};
@@ -180,7 +181,8 @@ impl Route {
             /* RTA_PREF of IPv6, whose default is not printed */ 20,
         ];
         let whole = self.attribute_kinds().all(|kind| PRINTED.contains(&kind))
-            && self.metrics().all(|(kind, _)| metric_name(kind).is_some());
+            && self.metrics().all(|(kind, _)| metric_name(kind).is_some())
+            && !self.has_unlocked_timeout();
         let name = match self.number(RTA_OIF) {
             Some(index) => name_of(index)?,
             None => String::new(),
@@ -232,26 +234,29 @@ impl Route {
     }
 
     fn write_metrics(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let locks = self.metrics().find(|(kind, _)| *kind == RTAX_LOCK);
-        let locks = locks.and_then(|(_, data)| u32_at(data, 0)).unwrap_or(0);
         for (kind, data) in self.metrics().filter(|(kind, _)| *kind != RTAX_LOCK) {
             let name = metric_name(kind).unwrap_or("unknown");
-            let lock = match 1_u32.checked_shl(kind.into()) {
-                Some(bit) if locks & bit != 0 => "lock ",
-                _ => "",
-            };
+            let lock = if self.is_locked(kind) { "lock " } else { "" };
             match (kind, u32_at(data, 0)) {
                 (CONGESTION, _) => write!(f, " {name} {lock}{}", text(data))?,
-                (RTO_MIN, Some(number)) => write!(f, " {name} {lock}{number}ms")?,
+                // `ip route` locks it unasked, and does not know the word here.
+                (RTAX_RTO_MIN, Some(number)) => write!(f, " {name} {number}ms")?,
                 (_, Some(number)) => write!(f, " {name} {lock}{number}")?,
                 (_, None) => write!(f, " {name} ?")?,
+            }
+            if kind == RTAX_RTO_MIN && !self.is_locked(kind) {
+                f.write_str(" (not locked)")?;
             }
         }
         Ok(())
     }
+
+    /// Whether it has a least timeout that the kernel does not obey; `ip route` cannot make such.
+    fn has_unlocked_timeout(&self) -> bool {
+        self.metrics().any(|(kind, _)| kind == RTAX_RTO_MIN) && !self.is_locked(RTAX_RTO_MIN)
+    }
 }
 
-const RTO_MIN: u16 = 13;
 const CONGESTION: u16 = 16;
 
 /// The name of a metric in `ip route`.

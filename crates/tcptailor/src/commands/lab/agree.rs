@@ -153,8 +153,8 @@ fn is_meant(name: &str, cell: &Cell) -> bool {
 /// Runs all cells once on both engines, then all of them again.
 fn run_all(cells: &[Cell], runs: u32, output: &Output) -> anyhow::Result<Vec<Both>> {
     let mut kernel = Runner::new(Engine::Kernel, None)?;
-    if let Runner::Kernel { is_watched, .. } = &mut kernel {
-        *is_watched = false;
+    if let Runner::RealTime(engine) = &mut kernel {
+        engine.is_watched = false;
     }
     let own = Runner::Virtual(lab::Virtual::with_machine_costs());
     let total = u64::from(runs) * cells.len() as u64;

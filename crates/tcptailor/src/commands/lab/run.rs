@@ -2,6 +2,8 @@
 
 mod document;
 mod engine;
+mod events;
+mod record;
 mod screen;
 
 use std::fs::File;
@@ -15,6 +17,7 @@ use stack::profile::PROFILES;
 
 use self::document::{Document, OutcomeRow};
 pub(super) use self::engine::{Engine, Runner};
+use self::record::Records;
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
 use crate::output::Output;
@@ -37,7 +40,9 @@ Examples:
   tcptailor lab run wan-bulk                                one of them
   tcptailor lab run lan-wwr --runs 5                        medians with their range
   tcptailor lab run wan-bulk --set path.rtt=80ms --json     on another path, as data
+  tcptailor lab run wan-bulk --engine tun                   our TCP sends to the kernel's
   tcptailor lab run lan-wwr --engine virtual --pcap a.pcapng  in virtual time, with its packets
+  tcptailor lab run lossy-100m --engine virtual --events a.jsonl  with what happens in the hosts
   tcptailor lab run ./mine.toml --jsonl                     a file; a line of JSON per run
 
 Exit code 3 if a claim of the scenario does not hold, 1 if a cell has no usable run.")]
@@ -46,7 +51,8 @@ pub(crate) struct Args {
     #[arg(value_name = "SCENARIO")]
     scenario: String,
     /// What runs it: `kernel` is the TCP of this machine between two namespaces, `virtual` our own
-    /// in virtual time.
+    /// in virtual time, `tun` our own on real packets at the end that sends, with this machine's at
+    /// the other, and `tun-receiver` the other way round.
     #[arg(long, value_name = "ENGINE", default_value = "kernel")]
     engine: Engine,
     /// Override one setting of all cells, such as `path.rtt=80ms` or `client.nodelay=on`.
@@ -66,6 +72,11 @@ pub(crate) struct Args {
     /// in virtual time.
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
+    /// Write what happens inside both hosts in the first run of the first cell to a file, a line of
+    /// JSON for each packet, timer, state, window, round-trip time and limit; only in virtual time.
+    /// A second of a fast path may make 100 MB.
+    #[arg(long, value_name = "FILE")]
+    events: Option<PathBuf>,
     /// Print a line of JSON for each run as soon as it is over.
     #[arg(long, conflicts_with = "json")]
     jsonl: bool,
@@ -85,7 +96,14 @@ struct Ran {
 impl Args {
     /// Whether it needs a path of this machine.
     pub(crate) const fn lays_path(&self) -> bool {
-        matches!(self.engine, Engine::Kernel)
+        !matches!(self.engine, Engine::Virtual)
+    }
+
+    fn records(&self) -> Records<'_> {
+        Records {
+            pcap: self.pcap.as_deref(),
+            events: self.events.as_deref(),
+        }
     }
 }
 
@@ -201,9 +219,11 @@ fn run_all(
                 bar.set(done * STEPS_PER_RUN + step(share));
             }
         };
-        let outcome = match args.pcap.as_deref().filter(|_| done == 0) {
-            Some(file) => runner.capture(&trial, file)?,
-            None => runner.run(&trial, &mut show)?,
+        let records = args.records();
+        let outcome = if done == 0 && !records.is_empty() {
+            runner.record(cell, &trial, records)?
+        } else {
+            runner.run(&trial, &mut show)?
         };
         if interrupt::stopped() && outcome.duration_s <= 0.0 {
             break;

@@ -1,38 +1,50 @@
 //! What runs a trial.
 
-use std::fs::File;
-use std::io::BufWriter;
-use std::path::{Path, PathBuf};
-
 use anyhow::Context;
 use clap::ValueEnum;
-use lab::world::Capture;
-use lab::{Caveat, HostSpec, Outcome, Trial, Virtual};
+use lab::{Caveat, Cell, End, Outcome, Trial, Virtual};
+use linux::kernel::RealTime;
+use linux::{Side, StackEnd};
 use serde::Serialize;
 use stack::profile;
 
+use super::record::{Recording, Records};
 use crate::exit::Problem;
 use crate::interrupt;
 
+/// The stack of our hosts without `--profile`: what the kernel of the other end is nearest to.
+const DEFAULT_PROFILE: &str = "linux_6_18";
+
 /// What makes TCP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::commands::lab) enum Engine {
-    /// The Linux kernel.
+    /// The Linux kernel at both ends.
     Kernel,
-    /// Our stack, in virtual time.
+    /// Our stack at both ends, in virtual time.
     Virtual,
+    /// Our stack at the end that sends, on real packets; the kernel at the other.
+    Tun,
+    /// Our stack at the end that receives, on real packets; the kernel at the other.
+    TunReceiver,
 }
 
 /// An engine that is ready to run.
 #[derive(Debug)]
 pub(in crate::commands::lab) enum Runner {
-    Kernel {
-        exe: PathBuf,
-        /// Whether it says what limits a connection.
-        is_watched: bool,
-    },
+    RealTime(RealTime),
     Virtual(Virtual),
+}
+
+impl Engine {
+    /// The end that has our stack on real packets.
+    const fn stack_side(self) -> Option<Side> {
+        match self {
+            Self::Tun => Some(Side::Sender),
+            Self::TunReceiver => Some(Side::Receiver),
+            Self::Kernel | Self::Virtual => None,
+        }
+    }
 }
 
 impl Runner {
@@ -41,26 +53,33 @@ impl Runner {
         engine: Engine,
         profile: Option<&str>,
     ) -> anyhow::Result<Self> {
+        let known = |name| profile::PROFILES.iter().find(|(known, _)| *known == name);
+        let profile = match profile {
+            Some(name) => Some(known(name).context("the command line takes known profiles")?),
+            None => None,
+        };
         match (engine, profile) {
             (Engine::Kernel, Some(_)) => Err(Problem::usage(
-                "--profile: the kernel has its own TCP; add `--engine virtual`",
+                "--profile: the kernel has its own TCP; add `--engine virtual` or `--engine tun`",
             )
             .into()),
-            (Engine::Kernel, None) => {
-                linux::cleanup::remove_leftovers()?;
-                let exe = linux::own_program()?;
-                Ok(Self::Kernel {
-                    exe,
-                    is_watched: true,
-                })
-            }
-            (Engine::Virtual, name) => {
+            (Engine::Virtual, _) => {
                 let mut engine = Virtual::default();
-                if let Some(name) = name {
-                    let known = profile::PROFILES.iter().find(|(known, _)| *known == name);
-                    engine.profile = known.context("the command line takes known profiles")?.1;
+                if let Some((_, make)) = profile {
+                    engine.profile = *make;
                 }
                 Ok(Self::Virtual(engine))
+            }
+            (Engine::Kernel | Engine::Tun | Engine::TunReceiver, _) => {
+                linux::cleanup::remove_leftovers()?;
+                Ok(Self::RealTime(RealTime {
+                    exe: linux::own_program()?,
+                    is_watched: true,
+                    stack: engine.stack_side().map(|side| StackEnd {
+                        side,
+                        profile: profile.map_or(DEFAULT_PROFILE, |(name, _)| *name),
+                    }),
+                }))
             }
         }
     }
@@ -76,17 +95,14 @@ impl Runner {
             expected.map(|expected| elapsed.as_secs_f64() / expected.as_secs_f64())
         };
         match self {
-            Self::Kernel { exe, is_watched } => {
-                let run = match is_watched {
-                    true => linux::kernel::run,
-                    false => linux::kernel::run_unwatched,
-                };
-                let outcome = run(exe, trial, stop, &mut |seen| {
+            Self::RealTime(engine) => {
+                let outcome = engine.run(trial, stop, &mut |seen| {
                     progress(share(seen.elapsed, seen.expected));
                 });
                 match outcome {
                     Ok(mut outcome) => {
-                        outcome.caveats.extend(other_stacks(trial));
+                        let ours = engine.stack.map(|stack| stack.end(trial));
+                        outcome.caveats.extend(other_stacks(trial, ours));
                         Ok(outcome)
                     }
                     Err(error) if error.is_missing_privilege() => Err(error.into()),
@@ -100,37 +116,32 @@ impl Runner {
         }
     }
 
-    /// Runs a trial and writes the packets at both ends to `file`.
-    pub(in crate::commands::lab) fn capture(
+    /// Runs a trial of a cell and writes down what is asked for.
+    pub(super) fn record(
         &self,
+        cell: &Cell,
         trial: &Trial,
-        file: &Path,
+        records: Records<'_>,
     ) -> anyhow::Result<Outcome> {
         let Self::Virtual(engine) = self else {
-            return Err(Problem::usage(
-                "--pcap: only `--engine virtual` writes packets; capture the kernel's with tcpdump",
-            )
-            .into());
+            return Err(records.refusal().into());
         };
-        let name = file.display();
-        let output = File::create(file).with_context(|| format!("creating {name}"))?;
-        let failed = |error: base::pcap::PcapError| anyhow::anyhow!("writing {name}: {error}");
-        let capture =
-            Capture::new(BufWriter::new(output), &["client", "server"]).map_err(failed)?;
         let mut run = engine.prepare(trial);
-        run.add_taps(|end| capture.tap(end));
+        let recording = Recording::start(records, cell, trial, &mut run)?;
         let stop = interrupt::stop_flag();
         run.run(stop, &mut |_| ());
         let outcome = run.finish(stop);
-        capture.finish().map_err(failed)?;
+        recording.finish()?;
         Ok(outcome)
     }
 }
 
-/// The kernel is the stack of both hosts, whatever a scenario says.
-fn other_stacks(trial: &Trial) -> Option<Caveat> {
-    let named = |host: &HostSpec| host.profile;
-    let name = named(&trial.client).or(named(&trial.server))?;
+/// The kernel is the stack of hosts that have not ours, whatever a scenario says.
+fn other_stacks(trial: &Trial, ours: Option<End>) -> Option<Caveat> {
+    let kernels = [End::Client, End::Server].into_iter();
+    let name = kernels
+        .filter(|end| Some(*end) != ours)
+        .find_map(|end| trial.host(end).profile)?;
     Some(Caveat::SettingNotApplied {
         knob: "profile".into(),
         why: format!("the kernel is no `{name}`; `--engine virtual` has it"),

@@ -306,8 +306,8 @@ fn is_same_doubt(a: &Caveat, b: &Caveat) -> bool {
 const fn severity(caveat: &Caveat) -> u64 {
     match caveat {
         Caveat::EmulatorLate { p99_us, .. } => *p99_us,
-        Caveat::DeviceDropped { packets, .. } => *packets,
-        Caveat::HostBusy { percent } => *percent,
+        Caveat::DeviceDropped { packets, .. } | Caveat::StackDropped { packets } => *packets,
+        Caveat::HostBusy { percent } | Caveat::StackBusy { percent } => *percent,
         Caveat::SettingNotApplied { .. }
         | Caveat::NoRealtimePriority
         | Caveat::EndedEarly { .. } => 0,

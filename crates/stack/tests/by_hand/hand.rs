@@ -4,12 +4,12 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use base::tcp::TcpFlags;
-use base::{Instant, SeqNum};
+use base::{FlowSample, Instant, Limit, SeqNum, TcpState};
 use bytes::Bytes;
 use stack::profile::Profile;
 use stack::{
     Body, EcnMark, Event, Host, HostConfig, IcmpError, IcmpKind, ListenOptions, Packet, Segment,
-    SegmentOptions, SocketId, Timestamps,
+    SegmentOptions, SocketId, Timestamps, WriteError,
 };
 
 pub(crate) const HOST: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
@@ -39,15 +39,21 @@ impl Bench {
     }
 
     pub(crate) fn listen(&mut self, profile: &Profile) -> SocketId {
-        self.listen_with(ListenOptions {
-            backlog: 128,
-            syn_cookies: false,
-            settings: profile.settings.clone(),
-        })
+        self.listen_with(profile, 128, false)
     }
 
-    pub(crate) fn listen_with(&mut self, options: ListenOptions) -> SocketId {
+    pub(crate) fn listen_with(
+        &mut self,
+        profile: &Profile,
+        backlog: u32,
+        syn_cookies: bool,
+    ) -> SocketId {
         let local = SocketAddr::new(HOST, PORT);
+        let options = ListenOptions {
+            backlog,
+            syn_cookies,
+            settings: profile.settings.clone(),
+        };
         self.host.listen(local, options).expect("nobody listens")
     }
 
@@ -103,6 +109,27 @@ impl Bench {
         }
         self.now = end;
         sent
+    }
+
+    /// What the connection says of itself.
+    pub(crate) fn sample(&self, id: SocketId) -> FlowSample {
+        let sample = self.host.sample(self.now, id);
+        sample.expect("the connection is there")
+    }
+
+    pub(crate) fn state(&self, id: SocketId) -> Option<TcpState> {
+        self.sample(id).state
+    }
+
+    /// Why it does not send.
+    pub(crate) fn limit(&self, id: SocketId) -> Limit {
+        let now = self.host.limit(self.now, id);
+        now.expect("the connection is there").limit
+    }
+
+    /// The application writes; nothing leaves yet.
+    pub(crate) fn write(&mut self, id: SocketId, bytes: &[u8]) -> Result<usize, WriteError> {
+        self.host.write(self.now, id, bytes)
     }
 
     /// Events of one socket since the last call.
@@ -167,6 +194,14 @@ impl Peer {
         }
     }
 
+    /// The same, with a clock that shows `value`.
+    pub(crate) fn with_clock(port: u16, value: u32) -> Self {
+        Self {
+            timestamps: Some(Timestamps { value, echo: 0 }),
+            ..Self::new(port)
+        }
+    }
+
     /// A segment from where the peer is; it does not move by it.
     pub(crate) fn segment(&self, flags: TcpFlags, payload: &[u8]) -> Segment {
         Segment {
@@ -226,6 +261,14 @@ impl Peer {
         }
     }
 
+    /// Sends the SYN and takes the SYN-ACK: only the ACK is missing.
+    pub(crate) fn half_open(&mut self, bench: &mut Bench, options: SegmentOptions) {
+        let answer = bench.send(self.syn(options));
+        assert_eq!(flags(&answer), [SYN | ACK]);
+        self.take(&answer);
+        self.seq += 1;
+    }
+
     /// Opens a connection to the listener, and lets the application accept it.
     pub(crate) fn open(
         &mut self,
@@ -233,11 +276,7 @@ impl Peer {
         listener: SocketId,
         options: SegmentOptions,
     ) -> SocketId {
-        let answer = bench.send(self.syn(options));
-        assert_eq!(answer.len(), 1, "{answer:?}");
-        assert!(answer[0].flags.contains(SYN | ACK));
-        self.take(&answer);
-        self.seq += 1;
+        self.half_open(bench, options);
         let sent = bench.send(self.segment(ACK, b""));
         self.take(&sent);
         let id = bench
@@ -253,12 +292,44 @@ impl Peer {
 
 /// A bench with an established connection without options, except for the MSS.
 pub(crate) fn established(profile: &Profile) -> (Bench, Peer, SocketId) {
+    established_with(profile, Peer::new(4000), with_mss(1460))
+}
+
+/// The same with that peer, and with options.
+pub(crate) fn established_with(
+    profile: &Profile,
+    mut peer: Peer,
+    options: SegmentOptions,
+) -> (Bench, Peer, SocketId) {
     let mut bench = Bench::new(profile);
     let listener = bench.listen(profile);
-    let mut peer = Peer::new(4000);
-    let id = peer.open(&mut bench, listener, with_mss(1460));
+    let id = peer.open(&mut bench, listener, options);
     let _ = bench.events(id);
     (bench, peer, id)
+}
+
+/// A host that has sent a SYN to the peer.
+pub(crate) fn connecting(profile: &Profile) -> (Bench, Peer, SocketId, Segment) {
+    let mut bench = Bench::new(profile);
+    let remote = SocketAddr::new(PEER, 4000);
+    let id = bench
+        .host
+        .connect(bench.now, remote, profile.settings.clone())
+        .expect("the host has ports");
+    let syn = bench.drain().remove(0);
+    let mut peer = Peer::new(4000);
+    peer.host_port = syn.source_port;
+    peer.take(std::slice::from_ref(&syn));
+    (bench, peer, id, syn)
+}
+
+pub(crate) fn flags(sent: &[Segment]) -> Vec<TcpFlags> {
+    sent.iter().map(|segment| segment.flags).collect()
+}
+
+/// Bytes of payload in all.
+pub(crate) fn payload_bytes(sent: &[Segment]) -> u32 {
+    sent.iter().map(|segment| segment.payload.len()).sum()
 }
 
 pub(crate) fn with_mss(mss: u16) -> SegmentOptions {

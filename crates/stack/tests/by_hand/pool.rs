@@ -1,12 +1,10 @@
 //! A `NetBurner` and its shared pool of buffers (seed: `NetBurner`, NB7 to NB9, N6).
 
-#[expect(dead_code, reason = "other tests use the rest")]
-mod hand;
-
 use base::Limit;
-use hand::{ACK, Bench, FIN, Peer, millis, secs, with_mss};
 use stack::profile;
 use stack::{Event, PoolSize, SocketId, WriteError};
+
+use crate::hand::{ACK, Bench, FIN, Peer, millis, secs, with_mss};
 
 /// A host with so few buffers that a few connections use them up.
 fn host(buffers: u32) -> (Bench, SocketId) {
@@ -32,7 +30,7 @@ fn open(bench: &mut Bench, listener: SocketId, port: u16) -> (Peer, SocketId) {
 fn fill(bench: &mut Bench, id: SocketId) -> usize {
     let mut taken = 0;
     loop {
-        match bench.host.write(bench.now, id, &[5; 1460]) {
+        match bench.write(id, &[5; 1460]) {
             Ok(bytes) => taken += bytes,
             Err(WriteError::Full) => return taken,
             Err(error) => panic!("{error}"),
@@ -41,15 +39,12 @@ fn fill(bench: &mut Bench, id: SocketId) -> usize {
     }
 }
 
-#[test]
-// tidy: long because it tells one story in its order
-fn hung_peers_use_up_the_pool_and_give_it_back() {
-    let (mut bench, listener) = host(32);
-    // Peers that never acknowledge anything.
+/// Connections whose peers never acknowledge anything, until not one buffer is left.
+fn hang(bench: &mut Bench, listener: SocketId) -> Vec<(Peer, SocketId)> {
     let mut hung = Vec::new();
     for port in 4000.. {
-        let (peer, id) = open(&mut bench, listener, port);
-        let taken = fill(&mut bench, id);
+        let (peer, id) = open(bench, listener, port);
+        let taken = fill(bench, id);
         bench.drain();
         if taken == 0 {
             bench.host.abort(bench.now, id);
@@ -58,67 +53,62 @@ fn hung_peers_use_up_the_pool_and_give_it_back() {
         }
         hung.push((peer, id));
     }
-    assert!(
-        hung.len() >= 3,
-        "one alone does not use it up: {}",
-        hung.len()
-    );
+    assert!(hung.len() >= 3, "one alone does not use it up: {hung:?}");
+    hung
+}
+
+#[test]
+fn hung_peers_use_up_the_pool() {
+    let (mut bench, listener) = host(32);
+    let mut hung = hang(&mut bench, listener);
     let pool = bench.host.pool();
     assert_eq!((pool.free, pool.low_watermark), (0, 0));
     assert!(pool.refused > 0);
-    let held: u32 = pool
-        .by_owner
-        .iter()
-        .map(|(_, received, sent)| received + sent)
-        .sum();
-    assert_eq!(held, 32);
+    let held = |(_, received, sent): &(SocketId, u32, u32)| received + sent;
+    assert_eq!(pool.by_owner.iter().map(held).sum::<u32>(), 32);
     // Nobody else may write, and is told why; segments that come in are dropped.
     let (mut live, id) = open(&mut bench, listener, 6000);
-    assert_eq!(bench.host.write(bench.now, id, b"x"), Err(WriteError::Full));
-    assert_eq!(
-        bench.host.limit(bench.now, id).unwrap().limit,
-        Limit::BufferPool
-    );
+    assert_eq!(bench.write(id, b"x"), Err(WriteError::Full));
+    assert_eq!(bench.limit(id), Limit::BufferPool);
     let refused = bench.host.pool().refused;
     bench.send(live.segment(ACK, b"request"));
     assert_eq!(bench.host.counters().pool_drops, 1);
     assert_eq!(bench.host.pool().refused, refused + 1);
     let _ = bench.events(id);
     // One of the hung ones answers: its buffers are free with its ACK, and whoever waits hears it.
-    let (mut first, first_id) = hung.remove(0);
+    let (mut first, _) = hung.remove(0);
     first.ack += 5 * 1460;
     bench.send(first.segment(ACK, b""));
     assert!(bench.host.pool().free > 0);
     assert!(bench.events(id).contains(&Event::Writable));
-    assert_eq!(bench.host.write(bench.now, id, b"x"), Ok(1));
+    assert_eq!(bench.write(id, b"x"), Ok(1));
     let sent = bench.drain();
     live.take(&sent);
     bench.send(live.segment(ACK, b"request"));
     assert_eq!(bench.read(id), b"request");
-    // The hung ones are given up, and everything is free again once all have let go.
+}
+
+#[test]
+fn hung_peers_are_given_up_and_give_the_pool_back() {
+    let (mut bench, listener) = host(32);
+    let hung = hang(&mut bench, listener);
+    let (_, live) = open(&mut bench, listener, 6000);
     bench.pass(secs(4 * 3600));
     for (_, id) in &hung {
-        assert!(matches!(
-            bench.host.write(bench.now, *id, b"x"),
-            Err(WriteError::Failed(_))
-        ));
+        let refused = bench.write(*id, b"x");
+        assert!(matches!(refused, Err(WriteError::Failed(_))), "{refused:?}");
     }
-    let pool = bench.host.pool();
-    assert!(
-        pool.by_owner
-            .iter()
-            .all(|(owner, _, _)| *owner == id || *owner == first_id),
-        "{pool:?}"
+    assert_eq!(
+        bench.write(live, b"x"),
+        Ok(1),
+        "its peer was not asked for anything"
     );
     for (_, id) in hung {
         bench.host.close(bench.now, id);
     }
-    bench.host.abort(bench.now, id);
-    bench.host.abort(bench.now, first_id);
-    assert_eq!(
-        (bench.host.pool().free, bench.host.pool().by_owner),
-        (32, vec![])
-    );
+    bench.host.abort(bench.now, live);
+    let pool = bench.host.pool();
+    assert_eq!((pool.free, pool.by_owner), (32, vec![]));
 }
 
 #[test]
@@ -134,15 +124,9 @@ fn every_waiting_writer_is_woken() {
         .map(|index| open(&mut bench, listener, 5000 + index))
         .collect();
     for (_, id) in &waiting {
-        assert_eq!(
-            bench.host.write(bench.now, *id, b"x"),
-            Err(WriteError::Full)
-        );
+        assert_eq!(bench.write(*id, b"x"), Err(WriteError::Full));
         // Asking again does not queue twice.
-        assert_eq!(
-            bench.host.write(bench.now, *id, b"x"),
-            Err(WriteError::Full)
-        );
+        assert_eq!(bench.write(*id, b"x"), Err(WriteError::Full));
     }
     while bench.host.poll_event().is_some() {}
     for segment in sent

@@ -1,0 +1,176 @@
+//! A host with our stack to be, on every engine that has one: what the knobs of a trial make of its
+//! profile, and of the program that runs on it.
+
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+
+use base::{Bytes, KnobValue, Scope, find_knob};
+use stack::HostConfig;
+use stack::profile::Profile;
+
+use super::{HostCosts, ProgramSpec};
+use crate::outcome::Caveat;
+use crate::trial::{End, Settings};
+use crate::workload::{Amount, Workload};
+
+/// Time at the start of a workload that is bounded by time which does not count: slow start, and
+/// the growth of automatic buffers. Workloads of an amount count from their first byte on.
+pub const WARM_UP: Duration = Duration::from_secs(1);
+
+/// A host to be: what knobs change of its profile.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    profile: Profile,
+    mtu: Bytes,
+    quickack: Option<bool>,
+    corks: bool,
+}
+
+impl Machine {
+    /// With everything as `profile` has it, on an interface of this MTU.
+    #[must_use]
+    pub const fn new(profile: Profile, mtu: Bytes) -> Self {
+        Self {
+            profile,
+            mtu,
+            quickack: None,
+            corks: false,
+        }
+    }
+
+    /// Whether a knob acts on more than single sockets.
+    #[must_use]
+    pub fn is_wide(knob: &str) -> bool {
+        find_knob(knob).is_ok_and(|knob| knob.scope != Scope::Socket)
+    }
+
+    /// Sets a knob of any scope.
+    ///
+    /// # Errors
+    /// Why it has no meaning here.
+    pub fn set(&mut self, knob: &str, value: &KnobValue) -> Result<(), String> {
+        match (knob, value) {
+            // Accepted connections do not inherit it.
+            ("cork", KnobValue::Flag(on)) => self.corks = *on,
+            // The kernel clears it by itself, so programs set it before each read.
+            ("quickack", KnobValue::Flag(on)) => self.quickack = Some(*on),
+            ("link.mtu" | "route.mtu", KnobValue::Number(bytes)) => self.mtu = Bytes(*bytes),
+            ("link.txqueuelen", KnobValue::Number(packets)) => {
+                self.profile.system.txqueuelen = u32::try_from(*packets).unwrap_or(u32::MAX);
+            }
+            // No connection here knows of an earlier one.
+            ("net.ipv4.tcp_no_metrics_save", _) => {}
+            _ => {
+                let settings = &mut self.profile.settings;
+                return find_knob(knob)
+                    .and_then(|knob| knob.set(settings, value))
+                    .map_err(|error| error.to_string());
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets all knobs: what a program asks of its socket wins over what its host gives all of them.
+    ///
+    /// # Returns
+    /// What could not be set.
+    pub fn set_all(&mut self, settings: &Settings) -> Vec<Caveat> {
+        let (wide, narrow): (Vec<_>, Vec<_>) =
+            settings.iter().partition(|(knob, _)| Self::is_wide(knob));
+        let refused = wide.into_iter().chain(narrow).filter_map(|(knob, value)| {
+            let why = self.set(knob, value).err()?;
+            Some(Caveat::SettingNotApplied {
+                knob: (*knob).to_owned(),
+                why,
+            })
+        });
+        refused.collect()
+    }
+
+    /// The host at this address; `seed` decides everything random.
+    #[must_use]
+    pub fn host_config(&self, addr: IpAddr, seed: u64) -> HostConfig {
+        HostConfig {
+            addrs: vec![addr],
+            mtu: u16::try_from(self.mtu.0).unwrap_or(u16::MAX),
+            seed,
+            settings: self.profile.settings.clone(),
+            system: self.profile.system.clone(),
+        }
+    }
+
+    /// The program at one end, with a server at `address`. Its calls take no time, and it looks at
+    /// all payload.
+    #[must_use]
+    pub fn program(self, end: End, workload: &Workload, address: SocketAddr) -> ProgramSpec {
+        let mut settings = self.profile.settings;
+        // An accepted socket does not inherit a cork.
+        settings.small_writes.cork = self.corks && end == End::Client;
+        let warmup = match workload.amount() {
+            Amount::Time(_) => WARM_UP,
+            Amount::Bytes(_) | Amount::Operations(_) => Duration::ZERO,
+        };
+        ProgramSpec {
+            workload: workload.clone(),
+            address,
+            settings,
+            quickack: self.quickack,
+            corks_accepted: self.corks && end == End::Server,
+            warmup,
+            costs: HostCosts::NONE,
+            checks_payload: true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stack::profile;
+
+    use super::*;
+
+    #[test]
+    fn what_a_program_asks_of_its_socket_wins_over_its_host() {
+        let set = |pairs: &[(&str, &str)]| -> (Machine, Vec<String>) {
+            let settings = pairs.iter().map(|(name, text)| {
+                let knob = find_knob(name).expect("a knob");
+                (knob.name, knob.parse(text).expect("a value"))
+            });
+            let mut machine = Machine::new(profile::linux_6_18(), Bytes(1500));
+            let refused = machine.set_all(&settings.collect());
+            (machine, refused.iter().map(ToString::to_string).collect())
+        };
+        let congestion = |machine: &Machine| machine.profile.settings.congestion.clone();
+        let (wanted, _) = set(&[("congestion", "reno")]);
+        let (both, refused) = set(&[
+            ("congestion", "reno"),
+            ("route.congctl", "bbr"),
+            ("link.mtu", "1400"),
+        ]);
+        assert_eq!(refused, [""; 0]);
+        assert_eq!(congestion(&both), congestion(&wanted));
+        let address = IpAddr::from([10, 77, 0, 1]);
+        assert_eq!(both.host_config(address, 1).mtu, 1400);
+
+        let (_, refused) = set(&[("qdisc.limit", "5")]);
+        assert_eq!(refused.len(), 1, "{refused:?}");
+        assert!(refused[0].starts_with("qdisc.limit was not set"));
+    }
+
+    #[test]
+    fn a_cork_acts_where_linux_has_it() {
+        let mut machine = Machine::new(profile::linux_6_18(), Bytes(1500));
+        machine.set("cork", &KnobValue::Flag(true)).expect("a flag");
+        let workload = Workload::Bulk {
+            direction: crate::workload::Direction::Up,
+            flows: 1,
+            write_size: Bytes(1),
+            amount: Amount::Operations(1),
+        };
+        let address = SocketAddr::from(([10, 77, 0, 2], 1));
+        let of = |end| machine.clone().program(end, &workload, address);
+        let corks = |spec: ProgramSpec| (spec.settings.small_writes.cork, spec.corks_accepted);
+        assert_eq!(corks(of(End::Client)), (true, false));
+        assert_eq!(corks(of(End::Server)), (false, true));
+    }
+}

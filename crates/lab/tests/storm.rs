@@ -1,0 +1,377 @@
+//! Random trials: whatever paths, stacks, knobs and traffic meet, no byte is lost or misplaced,
+//! nothing panics, and every trial comes to its end, unless a program has corked it for ever.
+//!
+//! `STORM=1147` runs one seed and tells what it drew, `STORM=0..5000` many.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use base::{Bytes, Fraction, KnobValue, Limit, QueueLimit, Rate, Rng, find_knob};
+use lab::{
+    Amount, Caveat, Completion, Direction, HostSpec, PathSpec, Trial, Virtual, VirtualRun,
+    Workload, WriteMethod,
+};
+use link::{LinkSpec, Loss, Reorder};
+use stack::profile::PROFILES;
+
+/// Seeds of an ordinary run.
+const SEEDS: Range<u64> = 0..64;
+
+/// Knobs and what they are set to. What is left out would rightly end or halt a connection: a
+/// buffer of nothing, timeouts that are over before an ACK has passed a queue, segments that are
+/// never pushed.
+const KNOBS: &[(&str, &[&str])] = &[
+    ("nodelay", &["on", "off"]),
+    ("quickack", &["on", "off"]),
+    ("congestion", &["reno", "cubic", "bbr"]),
+    ("sndbuf", &["4KiB", "16KiB", "64KiB", "1MiB"]),
+    ("rcvbuf", &["4KiB", "16KiB", "64KiB", "1MiB"]),
+    ("notsent_lowat", &["1B", "1KiB", "16KiB"]),
+    ("delack_max", &["4ms", "40ms", "200ms"]),
+    ("mss", &["88B", "536B", "1200B"]),
+    ("nagle", &["off", "rfc896", "minshall"]),
+    ("half_window", &["on", "off"]),
+    ("push", &["each_write", "buffer_empty"]),
+    ("delayed_ack_every", &["0", "1", "2", "8"]),
+    ("delayed_ack_counts", &["segments", "packets"]),
+    ("ack_on_read", &["on", "off"]),
+    ("window_update_segments", &["1", "2", "none"]),
+    ("send_completion", &["bsd", "linux", "winsock"]),
+    ("unacked_budget", &["2KiB", "16KiB", "none"]),
+    ("out_of_order_budget", &["0B", "2KiB", "16KiB", "none"]),
+    ("dsack", &["on", "off"]),
+    ("ecn", &["off", "accept", "request"]),
+    ("window_clamp", &["1000B", "20KiB", "none"]),
+    ("accept_window_zero", &["on", "off"]),
+    ("loss_detection", &["rack", "dupsack", "newreno"]),
+    ("dupack_threshold", &["1", "3", "10"]),
+    ("tail_loss_probe", &["on", "off"]),
+    ("prr", &["on", "off"]),
+    ("frto", &["on", "off"]),
+    ("undo", &["on", "off"]),
+    ("limited_transmit", &["on", "off"]),
+    ("rto_rule", &["rfc6298", "linux"]),
+    ("hystart", &["off", "classic", "plusplus"]),
+    ("cwnd_validation", &["off", "linux", "rfc7661"]),
+    ("pacing", &["on", "off"]),
+    ("byte_counting", &["on", "off"]),
+    ("gso_max", &["0B", "9000B", "64KiB"]),
+    ("local_queue_max", &["4KiB", "64KiB", "1MiB"]),
+    ("time_wait_reuse", &["on", "off"]),
+    ("route.quickack", &["on", "off"]),
+    ("route.initcwnd", &["1", "10", "100"]),
+    ("route.rto_min", &["200ms", "1s"]),
+    ("net.ipv4.tcp_window_scaling", &["on", "off"]),
+    ("net.ipv4.tcp_sack", &["on", "off"]),
+    ("net.ipv4.tcp_timestamps", &["0", "1"]),
+    ("net.ipv4.tcp_slow_start_after_idle", &["on", "off"]),
+    ("net.ipv4.tcp_moderate_rcvbuf", &["on", "off"]),
+    ("net.ipv4.tcp_autocorking", &["on", "off"]),
+];
+
+/// What is drawn of one trial, drop by drop.
+struct Draw(Rng);
+
+impl Draw {
+    /// Whether something happens that happens to one of so many.
+    fn one_of(&mut self, many: u64) -> bool {
+        self.0.below(many) == 0
+    }
+
+    fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.0.below(choices.len() as u64) as usize]
+    }
+
+    /// Every magnitude equally often.
+    fn between(&mut self, least: u64, most: u64) -> u64 {
+        let doublings = (most / least).ilog2() + 1;
+        let low = least << self.0.below(doublings.into());
+        (low + self.0.below(low)).min(most)
+    }
+
+    fn percent(&mut self, most: u64) -> Fraction {
+        Fraction::from_parts(self.between(100_000, most * 10_000_000) as u32)
+    }
+
+    fn micros(&mut self, least: u64, most: u64) -> Duration {
+        Duration::from_micros(self.between(least, most))
+    }
+
+    fn trial(&mut self, seed: u64) -> Trial {
+        let path = self.path();
+        let workload = self.workload(rates(&path));
+        let mut hosts = [self.host(), self.host()];
+        if has_loss(&path) {
+            // Some stacks give up after two SYNs.
+            for (knob, times) in [("syn_retries", 7), ("synack_retries", 7), ("retries", 15)] {
+                for host in &mut hosts {
+                    host.settings.insert(knob, KnobValue::Number(times));
+                }
+            }
+        }
+        let [client, server] = hosts;
+        Trial {
+            path,
+            client,
+            server,
+            workload,
+            seed,
+        }
+    }
+
+    fn path(&mut self) -> PathSpec {
+        match self.0.below(10) {
+            0 => PathSpec::Loopback,
+            1 => PathSpec::Veth {
+                mtu: Bytes(self.pick(&[576, 1500, 9000])),
+            },
+            _ => PathSpec::Emulated {
+                mtu: Bytes(self.pick(&[1280, 1500, 1500, 1500, 9000])),
+                forward: self.link(),
+                reverse: self.link(),
+                ipv6: self.one_of(4),
+            },
+        }
+    }
+
+    fn link(&mut self) -> LinkSpec {
+        let rate = Rate::from_bits_per_second(self.between(256_000, 1_000_000_000));
+        // Some stacks give up after five timeouts: a full queue is emptied in two seconds.
+        let queue_max = (rate.bits_per_second() / 8 * 2 / 9000).min(1000);
+        let delay = self.micros(10, 300_000);
+        let loss = match self.0.below(6) {
+            0 => Loss::Random(self.percent(5)),
+            1 => Loss::GilbertElliott {
+                good_to_bad: self.percent(1),
+                bad_to_good: Fraction::from_parts(300_000_000),
+                loss_good: Fraction::ZERO,
+                loss_bad: Fraction::from_parts(500_000_000),
+            },
+            _ => Loss::Never,
+        };
+        let reorder = self.one_of(6).then(|| Reorder {
+            share: self.percent(5),
+            hold: self.micros(100, 20_000),
+        });
+        LinkSpec {
+            rate: Some(rate),
+            delay,
+            jitter: if self.one_of(4) {
+                delay / 4
+            } else {
+                Duration::ZERO
+            },
+            loss,
+            reorder,
+            duplicate: if self.one_of(8) {
+                self.percent(1)
+            } else {
+                Fraction::ZERO
+            },
+            queue: QueueLimit::Packets(self.between(4, queue_max)),
+            overhead_bytes: 14,
+            ..LinkSpec::ideal()
+        }
+    }
+
+    fn host(&mut self) -> HostSpec {
+        let mut host = HostSpec {
+            profile: Some(self.pick(PROFILES).0),
+            ..HostSpec::default()
+        };
+        if self.one_of(2) {
+            for _ in 0..1 + self.0.below(4) {
+                let (name, values) = self.pick(KNOBS);
+                let knob = find_knob(name).expect("a knob");
+                let value = knob.parse(self.pick(values)).expect("a value of it");
+                host.settings.insert(knob.name, value);
+            }
+        }
+        host
+    }
+
+    /// Traffic that the slower direction carries in seconds, and of which the faster one does not
+    /// carry too much in the second that does not count.
+    fn workload(&mut self, (slower, faster): (Rate, Rate)) -> Workload {
+        let most = (slower.bits_per_second() / 8).clamp(10_000, 500_000);
+        let may_take_time = faster.bits_per_second() <= 20_000_000;
+        let size = |draw: &mut Self, most| Bytes(draw.between(1, most));
+        let operations = Amount::Operations(1 + self.0.below(30));
+        let bytes = Amount::Bytes(size(self, most));
+        let time = Amount::Time(self.micros(10_000, 1_000_000));
+        let either = |draw: &mut Self, amount| {
+            if may_take_time && draw.one_of(3) {
+                time
+            } else {
+                amount
+            }
+        };
+        match self.0.below(9) {
+            0 => Workload::Bulk {
+                direction: self.pick(&[Direction::Up, Direction::Down, Direction::Both]),
+                flows: 1 + self.0.below(4) as u32,
+                write_size: size(self, 65_536),
+                amount: either(self, bytes),
+            },
+            1 => Workload::RequestResponse {
+                request: size(self, most / 30),
+                response: size(self, most / 30),
+                flows: 1 + self.0.below(3) as u32,
+                amount: either(self, operations),
+            },
+            2 => Workload::ConnectRequestClose {
+                request: size(self, most / 30),
+                response: size(self, most / 30),
+                amount: either(self, operations),
+            },
+            3 => Workload::WriteWriteRead {
+                writes: 1 + self.0.below(4) as u32,
+                write_size: size(self, 1000),
+                reply: size(self, 2000),
+                method: self.pick(&[
+                    WriteMethod::Write,
+                    WriteMethod::Writev,
+                    WriteMethod::MsgMore,
+                    WriteMethod::Cork,
+                ]),
+                amount: either(self, operations),
+            },
+            4 => Workload::Records {
+                record: size(self, 2000),
+                per_second: self.pick(&[None, Some(10), Some(1000)]),
+                completion: self.pick(&[Completion::Written, Completion::Acknowledged]),
+                amount: either(self, operations),
+            },
+            5 => Workload::Quotes {
+                writes: 1 + self.0.below(4) as u32,
+                write_size: size(self, 1000),
+                reply: size(self, 2000),
+                delayed_acks: self.one_of(2),
+                amount: either(self, operations),
+            },
+            6 => Workload::Bursts {
+                burst: size(self, most / 30),
+                idle: self.micros(1000, 2_000_000),
+                reconnect: self.one_of(2),
+                amount: either(self, operations),
+            },
+            7 => Workload::SlowReader {
+                read_size: Bytes(self.between(most / 200, most)),
+                every: self.micros(1000, 100_000),
+                amount: either(self, bytes),
+            },
+            _ => Workload::Paced {
+                rate: Rate::from_bits_per_second(self.between(100_000, 10_000_000)),
+                write_size: Bytes(self.between(100, 65_536)),
+                amount: either(self, bytes),
+            },
+        }
+    }
+}
+
+fn has_loss(path: &PathSpec) -> bool {
+    match path {
+        PathSpec::Loopback | PathSpec::Veth { .. } => false,
+        PathSpec::Emulated {
+            forward, reverse, ..
+        } => forward.loss != Loss::Never || reverse.loss != Loss::Never,
+    }
+}
+
+/// Of the slower and of the faster direction.
+fn rates(path: &PathSpec) -> (Rate, Rate) {
+    let PathSpec::Emulated {
+        forward, reverse, ..
+    } = path
+    else {
+        let wire = Rate::from_bits_per_second(1_000_000_000);
+        return (wire, wire);
+    };
+    let [one, other] = [forward, reverse].map(|link| link.rate.expect("every link is drawn one"));
+    (one.min(other), one.max(other))
+}
+
+/// A trial that stands still: what every connection waits for.
+#[derive(Debug, Default)]
+struct Standstill {
+    text: String,
+    /// Whether one waits for a program to uncork: a cork without a ceiling holds what is less than
+    /// a segment, and where the buffer is smaller than that, the program waits for ever too.
+    is_corked: bool,
+}
+
+impl Standstill {
+    fn of(run: &VirtualRun) -> Self {
+        let now = run.world().now();
+        let mut this = Self {
+            text: format!("at {now:?}"),
+            is_corked: false,
+        };
+        for (name, host) in ["client", "server"].into_iter().zip(run.hosts()) {
+            let _ = write!(this.text, "\n  {name}: timer {:?}", host.poll_timeout());
+            for id in host.sockets() {
+                let wait = host.limit(now, id);
+                this.is_corked |= wait.is_some_and(|wait| wait.limit == Limit::Cork);
+                if let Some(sample) = host.sample(now, id) {
+                    let _ = write!(this.text, "\n    {id}: {wait:?}, {sample:?}");
+                }
+            }
+        }
+        this
+    }
+}
+
+/// Runs one trial; what is wrong with it.
+fn storm(seed: u64, is_told: bool) -> Result<(), String> {
+    let trial = Draw(Rng::new(seed, "storm")).trial(seed);
+    if is_told {
+        println!("{trial:#?}");
+    }
+    let engine = Virtual {
+        audit: true,
+        ..Virtual::default()
+    };
+    let stop = AtomicBool::new(false);
+    let run = || {
+        let mut run = engine.prepare(&trial);
+        run.run(&stop, &mut |_| ());
+        let standstill = Standstill::of(&run);
+        let outcome = run.finish(&stop);
+        let early = outcome.caveats.iter().find_map(|caveat| match caveat {
+            Caveat::EndedEarly { why } => Some(why.clone()),
+            _ => None,
+        });
+        match early {
+            Some(why) if !standstill.is_corked => Err(format!("{why}; {}", standstill.text)),
+            _ => Ok(()),
+        }
+    };
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err("a panic".into()))
+}
+
+fn wanted() -> Range<u64> {
+    let Ok(text) = std::env::var("STORM") else {
+        return SEEDS;
+    };
+    let number = |text: &str| text.parse::<u64>().expect("STORM=7 or STORM=0..5000");
+    match text.split_once("..") {
+        Some((first, end)) => number(first)..number(end),
+        None => number(&text)..number(&text) + 1,
+    }
+}
+
+#[test]
+fn every_trial_comes_to_its_end() {
+    let seeds = wanted();
+    let is_told = seeds.end - seeds.start == 1;
+    let failed: Vec<String> = seeds
+        .filter_map(|seed| {
+            let why = storm(seed, is_told).err()?;
+            Some(format!("STORM={seed}: {why}"))
+        })
+        .collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}

@@ -1,0 +1,232 @@
+//! Our stack as one end of a trial, with the kernel at the other: the worker process of that end.
+//!
+//! Its namespace is a router. The process makes a TUN device there with its own host behind it, and
+//! the kernel forwards between that device and the path: superpackets pass whole, the emulator sees
+//! what it sees of the kernel's hosts, and what our stack costs is what the process costs.
+
+use std::net::IpAddr;
+
+use base::{Bytes, Instant, Limit};
+use lab::app::{App, Machine, Program, ProgramSpec};
+use lab::world::LimitTimes;
+use lab::{Caveat, End, Settings, Trial};
+use serde::{Deserialize, Serialize};
+use stack::{Event, Host, SocketId, profile};
+
+use crate::clock::Clock;
+use crate::driver::{Driver, DriverStopper};
+use crate::error::{Error, Result};
+use crate::netlink::link as interfaces;
+use crate::path::{INTERFACE, configure_stack_device};
+use crate::tun::{Tun, TunPort};
+use crate::worker::{Role, WorkerSpec};
+use crate::workload::{Ended, Responses, Summary, Totals};
+
+/// The device behind which our host is.
+pub(crate) const DEVICE: &str = "stack0";
+
+/// Which end of a trial has our stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StackEnd {
+    /// The end.
+    pub side: Side,
+    /// Its stack where the trial names none, by its name in [`stack::profile`].
+    pub profile: &'static str,
+}
+
+/// An end by what it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The end that sends what is measured: [`lab::Workload::sender`].
+    Sender,
+    /// The other one.
+    Receiver,
+}
+
+impl StackEnd {
+    /// The end of this trial.
+    #[must_use]
+    pub const fn end(&self, trial: &Trial) -> End {
+        let sender = trial.workload.sender();
+        match self.side {
+            Side::Sender => sender,
+            Side::Receiver => sender.other(),
+        }
+    }
+
+    /// What the process of that end is told; `address` is its host's.
+    pub(crate) fn spec(&self, trial: &Trial, address: IpAddr) -> StackSpec {
+        let end = self.end(trial);
+        let host = trial.host(end);
+        let seed = format!("{} host", end.name());
+        StackSpec {
+            profile: host.profile.unwrap_or(self.profile).to_owned(),
+            settings: host.settings.clone(),
+            address,
+            seed: base::Rng::new(trial.seed, &seed).next_u64(),
+        }
+    }
+}
+
+/// What a worker process must know of its stack.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StackSpec {
+    /// By its name in [`stack::profile`].
+    pub profile: String,
+    /// Knobs of any scope; those that our stack does not have are left out.
+    #[serde(with = "crate::workload::settings")]
+    pub settings: Settings,
+    /// Of the host.
+    pub address: IpAddr,
+    /// Of everything random on the host.
+    pub seed: u64,
+}
+
+impl StackSpec {
+    /// The settings that our stack does not have.
+    pub(crate) fn refused(&self) -> Result<Vec<Caveat>> {
+        self.machine(Bytes(1500)).map(|(_, refused)| refused)
+    }
+
+    fn machine(&self, mtu: Bytes) -> Result<(Machine, Vec<Caveat>)> {
+        let profile =
+            profile::find(&self.profile).map_err(|error| Error::Peer(error.to_string()))?;
+        let mut machine = Machine::new(profile, mtu);
+        let refused = machine.set_all(&self.settings);
+        Ok((machine, refused))
+    }
+}
+
+/// What only our own stack can say of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StackSummary {
+    /// What limited the main connection, with the share of the measured time, most first.
+    pub limits: Vec<(Limit, f64)>,
+    /// Longest time between two reads of payload.
+    pub silence_max_us: u64,
+    /// Packets that its device dropped, either way.
+    pub dropped_packets: u64,
+}
+
+/// One run of one end.
+#[derive(Debug)]
+pub(crate) struct StackRun {
+    driver: Driver<Watched>,
+}
+
+impl StackRun {
+    /// Makes the device and the host behind it; nothing has happened yet.
+    ///
+    /// # Errors
+    /// Where the device cannot be made, or there is no such profile.
+    pub(crate) fn new(spec: &WorkerSpec, stack: &StackSpec) -> Result<Self> {
+        let mtu = interfaces::read(INTERFACE)?.mtu;
+        let tun = Tun::create(DEVICE)?;
+        configure_stack_device(DEVICE, mtu, stack.address)?;
+        let (machine, _) = stack.machine(Bytes(mtu.into()))?;
+        let host = Host::new(machine.host_config(stack.address, stack.seed));
+        let end = match spec.role {
+            Role::Client => End::Client,
+            Role::Server => End::Server,
+        };
+        let program = ProgramSpec {
+            warmup: spec.run.warmup,
+            // The kernel's programs write other bytes.
+            checks_payload: false,
+            ..machine.program(end, &spec.run.workload, spec.address)
+        };
+        let app = Watched {
+            program: match end {
+                End::Client => Program::client(program),
+                End::Server => Program::server(program),
+            },
+            limits: LimitTimes::default(),
+        };
+        let driver = Driver::new(host, app, TunPort::new(tun))?;
+        Ok(Self { driver })
+    }
+
+    /// What ends it.
+    pub(crate) fn stopper(&self) -> DriverStopper {
+        self.driver.stopper()
+    }
+
+    /// Runs until the program has ended, or is told to.
+    ///
+    /// # Errors
+    /// Where a connection broke, or the device was taken away.
+    pub(crate) fn run(mut self) -> Result<Summary> {
+        self.driver.run()?;
+        let now = Clock.now();
+        let dropped_packets = interfaces::read(DEVICE)?.send_dropped;
+        let Watched { program, limits } = self.driver.app();
+        if let Some(why) = program.failure() {
+            return Err(Error::Peer(why.to_owned()));
+        }
+        let mut limits = limits.clone();
+        limits.set(now, None);
+        let (measured, all) = (program.totals(now), program.counts());
+        let mut responses_ns = Responses::default();
+        for (nanos, count) in measured.responses_ns() {
+            responses_ns.record_many(nanos, count);
+        }
+        let silence_max_us = u64::try_from(measured.silence_max.as_micros());
+        Ok(Summary {
+            measured: Totals {
+                duration_s: measured.duration.as_secs_f64(),
+                received_bytes: measured.received_bytes,
+                sent_bytes: measured.sent_bytes,
+                operations: measured.operations,
+                responses_ns,
+            },
+            all_received_bytes: all.received_bytes,
+            all_sent_bytes: all.sent_bytes,
+            all_operations: all.operations,
+            congestion: String::new(),
+            ended: match program.is_done() {
+                true => Ended::Complete,
+                false => Ended::Stopped,
+            },
+            stack: Some(StackSummary {
+                limits: limits.shares(),
+                silence_max_us: silence_max_us.unwrap_or(u64::MAX),
+                dropped_packets: dropped_packets + self.driver.stats().port.lost,
+            }),
+        })
+    }
+}
+
+/// The program, with the limits of its main connection written down.
+#[derive(Debug)]
+struct Watched {
+    program: Program,
+    limits: LimitTimes,
+}
+
+impl App for Watched {
+    fn start(&mut self, now: Instant, host: &mut Host) {
+        self.program.start(now, host);
+    }
+
+    fn handle_event(&mut self, now: Instant, id: SocketId, event: Event) {
+        self.program.handle_event(now, id, event);
+    }
+
+    fn call(&mut self, now: Instant, host: &mut Host) -> bool {
+        let called = self.program.call(now, host);
+        let limit = match self.program.watched(now) {
+            Some((id, true)) => host.limit(now, id).map(|wait| wait.limit),
+            _ => None,
+        };
+        self.limits.set(now, limit);
+        called
+    }
+
+    fn poll_timeout(&mut self) -> Option<Instant> {
+        self.program.poll_timeout()
+    }
+
+    fn is_done(&self) -> bool {
+        self.program.is_done() || self.program.failure().is_some()
+    }
+}

@@ -1,0 +1,114 @@
+//! The one task of a [`Net`](crate::Net): it receives packets, serves timers, and sends what the
+//! sockets' own calls did not send.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use base::Instant;
+use tokio::time::Sleep;
+
+use crate::state::Shared;
+
+/// Packets that are moved in a row while nobody else gets the lock.
+pub(crate) const BATCH_PACKETS: usize = 16;
+
+/// Turns in a row before other tasks of the runtime get theirs.
+const TURNS: usize = 16;
+
+/// Where packets come from and go to.
+pub(crate) trait Link: Send + Unpin + 'static {
+    /// Hands packets to the host, up to a batch. Ready: there may be more.
+    fn poll_receive(&mut self, cx: &mut Context<'_>, shared: &Shared) -> Poll<io::Result<()>>;
+
+    /// Takes packets from the host, up to a batch. Ready: there may be more.
+    fn poll_send(&mut self, cx: &mut Context<'_>, shared: &Shared) -> Poll<io::Result<()>>;
+}
+
+/// The task.
+pub(crate) struct Driver<L> {
+    shared: Arc<Shared>,
+    link: L,
+    sleep: Pin<Box<Sleep>>,
+    /// When `sleep` ends, if anybody waits for it.
+    armed: Option<Instant>,
+}
+
+impl<L: Link> Driver<L> {
+    pub(crate) fn new(shared: Arc<Shared>, link: L) -> Self {
+        Self {
+            shared,
+            link,
+            sleep: Box::pin(tokio::time::sleep(std::time::Duration::ZERO)),
+            armed: None,
+        }
+    }
+
+    /// Ready: there may be more to do at once.
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let received = self.link.poll_receive(cx, &self.shared)?;
+        let timer = self.poll_timers(cx);
+        let sent = self.link.poll_send(cx, &self.shared)?;
+        if received.is_ready() || timer.is_ready() || sent.is_ready() {
+            return Poll::Ready(Ok(()));
+        }
+        Poll::Pending
+    }
+
+    /// Serves what is due, and sees to it that this task is woken for what is due next. A deadline
+    /// that moves away, as those of retransmissions do with every ACK, leaves the runtime's timer
+    /// where it is: to look at a deadline in vain now and then is cheaper than to move it.
+    fn poll_timers(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let (now, due) = self.shared.serve_timers(self.armed);
+        let Some(due) = due else {
+            self.armed = None;
+            return Poll::Pending;
+        };
+        if self.armed.is_none_or(|armed| due < armed) {
+            let wake_up = self.shared.clock().wake_up(now, due);
+            self.sleep.as_mut().reset(wake_up);
+            self.armed = Some(due);
+        }
+        let slept = self.sleep.as_mut().poll(cx);
+        if slept.is_ready() {
+            self.armed = None;
+        }
+        slept
+    }
+}
+
+impl<L: Link> Future for Driver<L> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        this.shared.register_driver(cx.waker());
+        for _ in 0..TURNS {
+            let is_released = this.shared.is_released();
+            let turn = this.poll_turn(cx);
+            if let Poll::Ready(Err(error)) = turn {
+                this.shared.fail(&error);
+                return Poll::Ready(());
+            }
+            // Whatever the last calls left to send has had its chance.
+            if is_released {
+                return Poll::Ready(());
+            }
+            if turn.is_pending() {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl<L> Drop for Driver<L> {
+    fn drop(&mut self) {
+        let gone = "the task that moves the packets of this host has ended, with its runtime";
+        self.shared
+            .fail(&io::Error::new(io::ErrorKind::NetworkDown, gone));
+    }
+}

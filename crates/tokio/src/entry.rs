@@ -1,0 +1,297 @@
+//! What a socket needs beside the host: who waits for it, and what it was told.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+
+use base::Instant;
+use bytes::Bytes;
+use stack::{Event, Failure, ReadError, SocketId, WriteError, WriteFlags};
+
+use crate::error;
+use crate::state::State;
+use crate::waiters::{Waiters, Woken};
+
+/// Where a connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The handshake is not done.
+    Opening,
+    Open,
+    /// It ended in order.
+    Closed,
+    Failed {
+        failure: Failure,
+        /// A call has said so already.
+        is_told: bool,
+    },
+}
+
+/// One socket. Of a listener only `readers` and `is_acceptable` are used.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) readers: Waiters,
+    pub(crate) writers: Waiters,
+    phase: Phase,
+    /// A write would take something.
+    has_room: bool,
+    /// The listener has connections.
+    is_acceptable: bool,
+    /// Taken out of the host to be looked at, and not read yet.
+    held: VecDeque<Bytes>,
+    /// Dropping the socket breaks the connection.
+    pub(crate) zero_linger: bool,
+}
+
+impl Entry {
+    fn in_phase(phase: Phase) -> Self {
+        Self {
+            readers: Waiters::default(),
+            writers: Waiters::default(),
+            phase,
+            has_room: phase == Phase::Open,
+            is_acceptable: false,
+            held: VecDeque::new(),
+            zero_linger: false,
+        }
+    }
+
+    /// A connection that we open.
+    pub(crate) fn opening() -> Self {
+        Self::in_phase(Phase::Opening)
+    }
+
+    /// A connection that was accepted, or a listener.
+    pub(crate) fn open() -> Self {
+        Self::in_phase(Phase::Open)
+    }
+
+    pub(crate) fn on_event(&mut self, event: Event, woken: &mut Woken) {
+        match event {
+            Event::Connected => {
+                self.phase = Phase::Open;
+                self.has_room = true;
+                self.writers.take(woken);
+            }
+            Event::Acceptable => {
+                self.is_acceptable = true;
+                self.readers.take(woken);
+            }
+            Event::Readable => self.readers.take(woken),
+            Event::Writable => {
+                self.has_room = true;
+                self.writers.take(woken);
+            }
+            // Of no interest to who writes without waiting.
+            Event::Completed(_) => {}
+            Event::Closed | Event::Failed(_) => {
+                self.phase = match event {
+                    Event::Failed(failure) => Phase::Failed {
+                        failure,
+                        is_told: false,
+                    },
+                    _ => Phase::Closed,
+                };
+                self.readers.take(woken);
+                self.writers.take(woken);
+            }
+        }
+    }
+
+    /// A write returns at once, if only with an error.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.has_room || matches!(self.phase, Phase::Closed | Phase::Failed { .. })
+    }
+
+    /// The failure that no call has told yet.
+    pub(crate) fn take_failure(&mut self) -> Option<io::Error> {
+        let Phase::Failed { failure, is_told } = &mut self.phase else {
+            return None;
+        };
+        let is_news = !std::mem::replace(is_told, true);
+        is_news.then(|| error::of_failure(*failure))
+    }
+
+    pub(crate) fn is_broken_at_close(&self) -> bool {
+        self.zero_linger || !self.held.is_empty()
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.held.iter().map(Bytes::len).sum()
+    }
+}
+
+/// Calls of one socket. What cannot be done yet is [`io::ErrorKind::WouldBlock`].
+impl State {
+    fn entry(&mut self, id: SocketId) -> io::Result<&mut Entry> {
+        self.sockets.get_mut(&id).ok_or_else(error::not_connected)
+    }
+
+    /// Whether the handshake is done.
+    pub(crate) fn finish_connect(&mut self, id: SocketId) -> io::Result<()> {
+        self.check()?;
+        let entry = self.entry(id)?;
+        match entry.phase {
+            Phase::Opening => Err(error::would_block()),
+            Phase::Open | Phase::Closed => Ok(()),
+            Phase::Failed { failure, .. } => Err(error::of_failure(failure)),
+        }
+    }
+
+    /// Hands slices of what was received to `take`, up to `max` bytes; returns how many bytes, 0
+    /// at the end of the stream.
+    pub(crate) fn read(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        max: usize,
+        take: impl FnMut(Bytes),
+    ) -> io::Result<usize> {
+        let entry = self.entry(id)?;
+        if let Some(mut first) = entry.held.pop_front() {
+            if first.len() > max {
+                entry.held.push_front(first.split_off(max));
+            }
+            let bytes = first.len();
+            std::iter::once(first).for_each(take);
+            return Ok(bytes);
+        }
+        match self.host.read_chunks(now, id, max) {
+            Ok(payload) => {
+                let bytes = payload.len() as usize;
+                payload.into_chunks().into_iter().for_each(take);
+                Ok(bytes)
+            }
+            Err(ReadError::Empty) => {
+                self.check()?;
+                Err(error::would_block())
+            }
+            Err(ReadError::Failed(failure)) => {
+                self.entry(id)?.take_failure();
+                Err(error::of_failure(failure))
+            }
+            Err(_) => Err(error::not_connected()),
+        }
+    }
+
+    /// As [`State::read`] of at most one slice; what else came out of the host waits for the next
+    /// call.
+    pub(crate) fn read_chunk(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        max: usize,
+    ) -> io::Result<Bytes> {
+        let mut chunks = VecDeque::new();
+        self.read(now, id, max, |chunk| chunks.push_back(chunk))?;
+        let first = chunks.pop_front().unwrap_or_default();
+        self.entry(id)?.held.append(&mut chunks);
+        Ok(first)
+    }
+
+    /// Copies what the next reads return, up to the length of `into`.
+    pub(crate) fn peek(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        into: &mut [u8],
+    ) -> io::Result<usize> {
+        let held = self.entry(id)?.held_bytes();
+        if held < into.len() {
+            let more = self.host.read_chunks(now, id, into.len() - held);
+            match more {
+                Ok(payload) => self.entry(id)?.held.extend(payload.into_chunks()),
+                Err(_) if held > 0 => {}
+                // Nothing is there to look at: say why.
+                Err(_) => return self.read(now, id, 0, drop),
+            }
+        }
+        let mut at = 0;
+        for chunk in &self.entry(id)?.held {
+            let bytes = chunk.len().min(into.len() - at);
+            into[at..at + bytes].copy_from_slice(&chunk[..bytes]);
+            at += bytes;
+        }
+        Ok(at)
+    }
+
+    /// A read returns at once, if only with an error.
+    pub(crate) fn is_readable(&mut self, now: Instant, id: SocketId) -> bool {
+        match self.sockets.get(&id) {
+            Some(entry) if entry.held.is_empty() && !entry.is_acceptable => {}
+            _ => return true,
+        }
+        self.check().is_err()
+            || self.host.unread_bytes(id) > 0
+            || self.host.remote_addr(id).is_some()
+                && !matches!(self.host.read_chunks(now, id, 0), Err(ReadError::Empty))
+    }
+
+    /// Whether a write may be tried; without looking at the host.
+    pub(crate) fn may_write(&mut self, id: SocketId) -> io::Result<()> {
+        self.check()?;
+        if self.entry(id)?.is_writable() {
+            Ok(())
+        } else {
+            Err(error::would_block())
+        }
+    }
+
+    /// Takes what fits from the front of `chunk`.
+    pub(crate) fn write(&mut self, now: Instant, id: SocketId, chunk: Bytes) -> io::Result<usize> {
+        self.may_write(id)?;
+        let wanted = chunk.len();
+        // A program that waits is woken by `Event::Writable`, not by the host's own queue of
+        // waiting writes.
+        let flags = WriteFlags {
+            no_wait: true,
+            ..WriteFlags::default()
+        };
+        let written = self.host.write_chunk(now, id, chunk, flags);
+        let entry = self.entry(id)?;
+        match written {
+            Ok(bytes) => {
+                entry.has_room = bytes == wanted;
+                Ok(bytes)
+            }
+            Err(WriteError::Full) => {
+                entry.has_room = false;
+                Err(error::would_block())
+            }
+            Err(WriteError::NotConnected) => Err(error::not_connected()),
+            // As the kernel does: the first call hears why, those after it that it is so.
+            Err(WriteError::Failed(_)) => {
+                Err(entry.take_failure().unwrap_or_else(error::broken_pipe))
+            }
+            Err(_) => Err(error::broken_pipe()),
+        }
+    }
+
+    /// No more data from us.
+    pub(crate) fn shutdown(&mut self, now: Instant, id: SocketId) -> io::Result<()> {
+        self.check()?;
+        match self.entry(id)?.phase {
+            Phase::Open => {
+                self.host.shutdown(now, id);
+                Ok(())
+            }
+            Phase::Opening | Phase::Closed | Phase::Failed { .. } => Err(error::not_connected()),
+        }
+    }
+
+    /// The next connection of a listener, with an entry of its own.
+    pub(crate) fn accept(
+        &mut self,
+        now: Instant,
+        listener: SocketId,
+    ) -> io::Result<(SocketId, SocketAddr)> {
+        self.check()?;
+        let Some(id) = self.host.accept(now, listener) else {
+            self.entry(listener)?.is_acceptable = false;
+            return Err(error::would_block());
+        };
+        let peer = self.host.remote_addr(id);
+        self.sockets.insert(id, Entry::open());
+        Ok((id, peer.ok_or_else(error::not_connected)?))
+    }
+}

@@ -1,0 +1,61 @@
+//! What goes wrong, as the kernel's sockets say it.
+
+use std::io::{self, ErrorKind};
+
+use stack::{ConnectError, Failure, ListenError};
+
+/// Why a connection broke.
+pub(crate) fn of_failure(failure: Failure) -> io::Error {
+    let kind = match failure {
+        Failure::Reset => ErrorKind::ConnectionReset,
+        Failure::Refused => ErrorKind::ConnectionRefused,
+        Failure::TimedOut => ErrorKind::TimedOut,
+        Failure::Unreachable => ErrorKind::HostUnreachable,
+        Failure::Aborted => ErrorKind::ConnectionAborted,
+        _ => ErrorKind::Other,
+    };
+    io::Error::new(kind, failure.to_string())
+}
+
+/// Why a connection cannot be opened.
+pub(crate) fn of_connect(error: ConnectError) -> io::Error {
+    let kind = match error {
+        ConnectError::NoAddress => ErrorKind::NetworkUnreachable,
+        ConnectError::NoPort => ErrorKind::AddrNotAvailable,
+        ConnectError::TooManyConnections => ErrorKind::QuotaExceeded,
+        _ => ErrorKind::InvalidInput,
+    };
+    io::Error::new(kind, error)
+}
+
+/// Why nobody can listen there.
+pub(crate) fn of_listen(error: ListenError) -> io::Error {
+    let kind = match error {
+        ListenError::InUse => ErrorKind::AddrInUse,
+        ListenError::NoAddress => ErrorKind::AddrNotAvailable,
+        _ => ErrorKind::InvalidInput,
+    };
+    io::Error::new(kind, error)
+}
+
+/// Nothing can be done now; an event tells when.
+pub(crate) fn would_block() -> io::Error {
+    ErrorKind::WouldBlock.into()
+}
+
+/// This side sends no more, or nobody is there to receive it.
+pub(crate) fn broken_pipe() -> io::Error {
+    io::Error::new(
+        ErrorKind::BrokenPipe,
+        "this side of the connection is closed",
+    )
+}
+
+/// There is no connection (any more).
+pub(crate) fn not_connected() -> io::Error {
+    io::Error::new(ErrorKind::NotConnected, "the connection is not open")
+}
+
+pub(crate) fn is_would_block<T>(result: &io::Result<T>) -> bool {
+    matches!(result, Err(error) if error.kind() == ErrorKind::WouldBlock)
+}

@@ -1,0 +1,190 @@
+//! One host of ours, and where its packets come from and go to.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use base::Instant;
+use base::settings::SocketSettings;
+use bytes::Bytes;
+use futures_channel::mpsc;
+use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _};
+use linux::tun::{Tun, TunPort};
+use stack::{Host, HostConfig, Packet};
+
+use crate::driver::{Driver, Link};
+use crate::packets::{PacketLink, decoded, encoding};
+use crate::state::Shared;
+use crate::time::Clock;
+use crate::tun::TunReadiness;
+use crate::waiters::WaiterKey;
+
+/// The runtime's timers are exact to a millisecond. A paced packet is handed out so much before its
+/// time, so that a timer that is late delays no packet.
+const PACING_HORIZON: Duration = Duration::from_millis(2);
+
+/// Packets that the cable of [`Net::pair`] holds in each direction.
+const CABLE_PACKETS: usize = 1000;
+
+/// A host with a TCP of its own, to which sockets belong.
+///
+/// Clones are the same host. One task per net moves its packets; it ends when the last clone and
+/// the last socket are dropped, and what was not delivered by then never is:
+/// [`Net::wait_idle`] waits for that.
+#[derive(Clone)]
+pub struct Net(Arc<Handle>);
+
+/// What all clones and sockets hold, and the driver does not.
+struct Handle(Arc<Shared>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+impl Net {
+    /// A host behind a TUN device. The host has the addresses of `config`, and the machine sees
+    /// them through the device: somebody has to switch it on and give the machine an address or a
+    /// route there. The MTU of `config` should be that of the device.
+    ///
+    /// # Errors
+    /// Where no further descriptor can be had.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with I/O and time enabled.
+    pub fn over_tun(config: HostConfig, tun: Tun) -> io::Result<Self> {
+        let port = TunPort::new(tun);
+        let link = TunReadiness::of(&port)?;
+        // Times of samples compare with those of other programs.
+        let clock = Clock::starting_at(linux::Clock.now());
+        Ok(Self::start(config, clock, Some(port), link))
+    }
+
+    /// A host that sends and receives whole IP packets, such as the inside of a VPN. What of
+    /// `incoming` is no TCP for this host is ignored. The net fails when `incoming` ends, or either
+    /// has an error.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with time enabled.
+    pub fn over_bytes(
+        config: HostConfig,
+        incoming: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
+        outgoing: impl Sink<Bytes, Error = io::Error> + Send + 'static,
+    ) -> Self {
+        Self::over_packets(config, decoded(incoming), encoding(outgoing))
+    }
+
+    /// As [`Net::over_bytes`], with packets as the host has them: headers in fields, payload in
+    /// shared slices, and up to 64 KiB under one header.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with time enabled.
+    pub fn over_packets(
+        config: HostConfig,
+        incoming: impl Stream<Item = io::Result<Packet>> + Send + 'static,
+        outgoing: impl Sink<Packet, Error = io::Error> + Send + 'static,
+    ) -> Self {
+        // The same at every run: where the runtime's clock is paused, all of a test repeats.
+        let clock = Clock::starting_at(Instant::ZERO);
+        Self::start(config, clock, None, PacketLink::new(incoming, outgoing))
+    }
+
+    /// Two hosts and a cable between them, in memory, without delay or loss: for tests of programs.
+    /// With `tokio::time::pause` they run in virtual time.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with time enabled.
+    #[must_use]
+    pub fn pair(configs: [HostConfig; 2]) -> [Self; 2] {
+        let [a, b] = configs;
+        let (to_b, from_a) = mpsc::channel(CABLE_PACKETS);
+        let (to_a, from_b) = mpsc::channel(CABLE_PACKETS);
+        let host = |config, sender: mpsc::Sender<Packet>, receiver: mpsc::Receiver<Packet>| {
+            let outgoing = sender.sink_map_err(io::Error::other);
+            Self::over_packets(config, receiver.map(Ok), outgoing)
+        };
+        [host(a, to_b, from_b), host(b, to_a, from_a)]
+    }
+
+    fn start(mut config: HostConfig, clock: Clock, port: Option<TunPort>, link: impl Link) -> Self {
+        let horizon = &mut config.system.pacing_horizon;
+        *horizon = PACING_HORIZON.max(*horizon);
+        let shared = Arc::new(Shared::new(config, port, clock));
+        tokio::spawn(Driver::new(Arc::clone(&shared), link));
+        Self(Arc::new(Handle(shared)))
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.0.0
+    }
+
+    /// Looks at the host: counters, sockets, buffers. Nothing else happens meanwhile, so keep it
+    /// short.
+    pub fn host<R>(&self, look: impl FnOnce(&Host) -> R) -> R {
+        look(&self.shared().lock().host)
+    }
+
+    pub(crate) fn default_settings(&self) -> SocketSettings {
+        self.host(|host| host.default_settings().clone())
+    }
+
+    /// Waits until no connection is left: all streams are dropped, and what they wrote was
+    /// delivered or given up. Listeners do not count.
+    ///
+    /// # Cancel safety
+    /// Dropping it changes nothing.
+    ///
+    /// # Errors
+    /// Where packets cannot move any more.
+    pub async fn wait_idle(&self) -> io::Result<()> {
+        Idle {
+            net: self,
+            key: None,
+        }
+        .await
+    }
+}
+
+/// Waits until no connection is left.
+struct Idle<'n> {
+    net: &'n Net,
+    /// Under which it waits already.
+    key: Option<WaiterKey>,
+}
+
+impl Future for Idle<'_> {
+    type Output = io::Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut state = self.net.shared().lock();
+        if state.is_idle() {
+            return Poll::Ready(Ok(()));
+        }
+        state.check()?;
+        let key = self.key.unwrap_or_else(|| state.next_key());
+        state.idle.insert(key, cx.waker());
+        drop(state);
+        self.key = Some(key);
+        Poll::Pending
+    }
+}
+
+impl Drop for Idle<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.net.shared().lock().idle.remove(key);
+        }
+    }
+}
+
+impl fmt::Debug for Net {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let addrs = self.host(|host| host.addrs().to_vec());
+        f.debug_struct("Net").field("addrs", &addrs).finish()
+    }
+}

@@ -1,0 +1,357 @@
+//! What the sockets of a [`Net`](crate::Net) and its driver share: the host behind a lock.
+//!
+//! The lock is held for one call of the host and for what that makes it send over a TUN device,
+//! never across an await. Who is to be woken is collected under it and woken after it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use base::Instant;
+use futures_util::task::AtomicWaker;
+use linux::tun::{Received, TunPort};
+use stack::{Host, HostConfig, Packet, SocketId};
+
+use crate::driver::BATCH_PACKETS;
+use crate::entry::Entry;
+use crate::time::Clock;
+use crate::waiters::{WaiterKey, Waiters, Woken};
+
+/// The host, for everybody.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    driver: AtomicWaker,
+    clock: Clock,
+}
+
+/// The host, for whoever has the lock.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) host: Host,
+    pub(crate) sockets: BTreeMap<SocketId, Entry>,
+    /// Who waits until no connection is left.
+    pub(crate) idle: Waiters,
+    exit: Exit,
+    /// Packets that are not to leave yet (pacing), by time and order.
+    paced: BTreeMap<(Instant, u64), Packet>,
+    paced_count: u64,
+    /// When the driver wakes by itself.
+    armed: Option<Instant>,
+    /// The latest time that the host was told.
+    now: Instant,
+    /// Why no packet will ever move again.
+    failure: Option<(io::ErrorKind, String)>,
+    /// Nobody holds the net or a socket of it any more.
+    is_released: bool,
+    woken: Woken,
+    keys: u64,
+    /// Ports for those who do not care which, first and last.
+    ports: (u16, u16),
+    ports_asked: u16,
+}
+
+/// How packets leave.
+#[derive(Debug)]
+enum Exit {
+    /// At once, in the call that made them.
+    Tun(Box<TunPort>),
+    /// Through the driver; `is_stuck` while what is behind it takes nothing.
+    Driver { is_stuck: bool },
+}
+
+impl Shared {
+    pub(crate) fn new(config: HostConfig, port: Option<TunPort>, clock: Clock) -> Self {
+        let ports = config.system.ports;
+        let exit = match port {
+            Some(port) => Exit::Tun(Box::new(port)),
+            None => Exit::Driver { is_stuck: false },
+        };
+        let state = State {
+            host: Host::new(config),
+            sockets: BTreeMap::new(),
+            idle: Waiters::default(),
+            exit,
+            paced: BTreeMap::new(),
+            paced_count: 0,
+            armed: None,
+            now: clock.now(),
+            failure: None,
+            is_released: false,
+            woken: Woken::new(),
+            keys: 0,
+            ports,
+            ports_asked: 0,
+        };
+        Self {
+            state: Mutex::new(state),
+            driver: AtomicWaker::new(),
+            clock,
+        }
+    }
+
+    pub(crate) const fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// The state, to be looked at, or to wait for a change of it.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| {
+            let mut state = PoisonError::into_inner(poisoned);
+            // Whatever the host was doing then is half done.
+            state.fail(&io::Error::other("the host panicked in an earlier call"));
+            state
+        })
+    }
+
+    /// A call of a socket: what the host has to send and to say after it is sent and said.
+    pub(crate) fn call<R>(&self, work: impl FnOnce(&mut State, Instant) -> R) -> R {
+        let mut state = self.lock();
+        let now = state.advance(&self.clock);
+        let result = work(&mut state, now);
+        let needs_driver = state.settle(now);
+        Self::unlock(state);
+        if needs_driver {
+            self.driver.wake();
+        }
+        result
+    }
+
+    /// Wakes who is to be woken, without the lock.
+    fn unlock(mut state: MutexGuard<'_, State>) {
+        let woken = std::mem::take(&mut state.woken);
+        drop(state);
+        woken.into_iter().for_each(Waker::wake);
+    }
+
+    pub(crate) fn register_driver(&self, waker: &Waker) {
+        self.driver.register(waker);
+    }
+
+    /// Nobody is left who could call the host.
+    pub(crate) fn release(&self) {
+        self.lock().is_released = true;
+        self.driver.wake();
+    }
+
+    pub(crate) fn is_released(&self) -> bool {
+        self.lock().is_released
+    }
+
+    /// No packet will ever move again; everybody who waits hears of it.
+    pub(crate) fn fail(&self, error: &io::Error) {
+        let mut state = self.lock();
+        state.fail(error);
+        Self::unlock(state);
+    }
+
+    /// Serves what is due. Returns the time and when there is more; the driver wakes then, or at
+    /// `armed` where that is earlier.
+    pub(crate) fn serve_timers(&self, armed: Option<Instant>) -> (Instant, Option<Instant>) {
+        let mut state = self.lock();
+        let now = state.advance(&self.clock);
+        if state.due().is_some_and(|due| due <= now) {
+            state.host.handle_timeout(now);
+            state.settle(now);
+        }
+        let due = state.due();
+        state.armed = due.map(|due| armed.map_or(due, |armed| armed.min(due)));
+        Self::unlock(state);
+        (now, due)
+    }
+
+    /// Reads a batch from the TUN device; false where it had less.
+    pub(crate) fn receive_from_tun(&self) -> io::Result<bool> {
+        let mut state = self.lock();
+        let now = state.advance(&self.clock);
+        let State { host, exit, .. } = &mut *state;
+        let Exit::Tun(port) = exit else {
+            return Ok(false);
+        };
+        let mut count = 0;
+        while count < BATCH_PACKETS {
+            match port.receive()? {
+                Received::Packet(packet) => host.handle_packet(now, packet),
+                Received::Ignored => {}
+                Received::Nothing => break,
+            }
+            count += 1;
+        }
+        if count > 0 {
+            state.settle(now);
+        }
+        Self::unlock(state);
+        Ok(count == BATCH_PACKETS)
+    }
+
+    /// Hands packets over that came by another way.
+    pub(crate) fn receive(&self, packets: &mut Vec<Packet>) {
+        let mut state = self.lock();
+        let now = state.advance(&self.clock);
+        for packet in packets.drain(..) {
+            state.host.handle_packet(now, packet);
+        }
+        state.settle(now);
+        Self::unlock(state);
+    }
+
+    /// Takes a batch of packets out that are to be sent; false where there were less.
+    pub(crate) fn transmit(&self, packets: &mut impl Extend<Packet>) -> bool {
+        let mut state = self.lock();
+        let now = state.advance(&self.clock);
+        state.set_stuck(false);
+        let mut count = 0;
+        while count < BATCH_PACKETS
+            && let Some(packet) = state.next_packet(now)
+        {
+            packets.extend([packet]);
+            count += 1;
+        }
+        if count > 0 {
+            state.settle(now);
+        }
+        Self::unlock(state);
+        count == BATCH_PACKETS
+    }
+
+    /// What is behind the driver takes no packet now, and tells the driver when it does.
+    pub(crate) fn set_stuck(&self) {
+        self.lock().set_stuck(true);
+    }
+}
+
+impl State {
+    /// The time; never earlier than what the host was told last, whoever asks.
+    fn advance(&mut self, clock: &Clock) -> Instant {
+        self.now = self.now.max(clock.now());
+        self.now
+    }
+
+    pub(crate) fn next_key(&mut self) -> WaiterKey {
+        self.keys += 1;
+        WaiterKey(self.keys)
+    }
+
+    /// `port`; where it is 0 all that may be taken, beginning with another one each time.
+    pub(crate) fn ports(&mut self, port: u16) -> impl Iterator<Item = u16> + use<> {
+        let (first, last) = if port == 0 { self.ports } else { (port, port) };
+        let asked = self.ports_asked % (last - first + 1);
+        self.ports_asked = self.ports_asked.wrapping_add(1);
+        (first + asked..=last).chain(first..first + asked)
+    }
+
+    /// Whether packets can still move.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        match &self.failure {
+            Some((kind, text)) => Err(io::Error::new(*kind, text.clone())),
+            None => Ok(()),
+        }
+    }
+
+    fn fail(&mut self, error: &io::Error) {
+        if self.failure.is_some() {
+            return;
+        }
+        self.failure = Some((error.kind(), error.to_string()));
+        for entry in self.sockets.values_mut() {
+            entry.readers.take(&mut self.woken);
+            entry.writers.take(&mut self.woken);
+        }
+        self.idle.take(&mut self.woken);
+    }
+
+    /// When there is something to do.
+    fn due(&self) -> Option<Instant> {
+        let paced = self.paced.keys().next().map(|(at, _)| *at);
+        [self.host.poll_timeout(), paced]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Draws the consequences of a call of the host; true where the driver has something to do.
+    fn settle(&mut self, now: Instant) -> bool {
+        self.send_to_tun(now);
+        while let Some((id, event)) = self.host.poll_event() {
+            if let Some(entry) = self.sockets.get_mut(&id) {
+                entry.on_event(event, &mut self.woken);
+            }
+        }
+        if !self.idle.is_empty() && self.is_idle() {
+            self.idle.take(&mut self.woken);
+        }
+        let due = self.due();
+        let must_wake_earlier = due.is_some_and(|due| self.armed.is_none_or(|armed| due < armed));
+        must_wake_earlier || self.needs_transmit()
+    }
+
+    fn needs_transmit(&self) -> bool {
+        match self.exit {
+            Exit::Tun(_) | Exit::Driver { is_stuck: true } => false,
+            Exit::Driver { is_stuck: false } => self.host.local_queue_bytes() > 0,
+        }
+    }
+
+    fn set_stuck(&mut self, stuck: bool) {
+        if let Exit::Driver { is_stuck } = &mut self.exit {
+            *is_stuck = stuck;
+        }
+    }
+
+    fn send_to_tun(&mut self, now: Instant) {
+        if !matches!(self.exit, Exit::Tun(_)) || self.failure.is_some() {
+            return;
+        }
+        while let Some(packet) = self.next_packet(now) {
+            let Exit::Tun(port) = &mut self.exit else {
+                return;
+            };
+            if let Err(error) = port.send(packet) {
+                self.fail(&error);
+                return;
+            }
+        }
+    }
+
+    /// The next packet that may leave now.
+    fn next_packet(&mut self, now: Instant) -> Option<Packet> {
+        if let Some(entry) = self.paced.first_entry()
+            && entry.key().0 <= now
+        {
+            return Some(entry.remove());
+        }
+        loop {
+            let packet = self.host.poll_transmit(now)?;
+            if packet.not_before <= now {
+                return Some(packet);
+            }
+            self.paced_count += 1;
+            self.paced
+                .insert((packet.not_before, self.paced_count), packet);
+        }
+    }
+
+    /// Whether no connection is left that has anything to deliver. Listeners do not count, nor does
+    /// what rests in TIME-WAIT.
+    pub(crate) fn is_idle(&self) -> bool {
+        let mut sockets = self.host.sockets();
+        sockets.all(|id| self.host.remote_addr(id).is_none())
+    }
+
+    /// Lets go of a socket.
+    pub(crate) fn close(&mut self, now: Instant, id: SocketId) {
+        let Some(entry) = self.sockets.remove(&id) else {
+            return;
+        };
+        // What was taken out of the host and not read is unread data too.
+        if entry.is_broken_at_close() {
+            self.host.abort(now, id);
+        } else {
+            self.host.close(now, id);
+        }
+    }
+}

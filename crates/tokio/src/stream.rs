@@ -1,0 +1,377 @@
+//! Connections.
+
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use base::{FlowSample, KnobValue};
+use bytes::{Buf as _, Bytes};
+use stack::Wait;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
+use tokio::net::{ToSocketAddrs, lookup_host};
+
+use crate::error;
+use crate::net::Net;
+use crate::options::TcpSocket;
+use crate::socket::{Side, Socket};
+use crate::split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
+
+/// Most bytes that [`TcpStream::read_chunk`] takes out of the receive buffer at once.
+const CHUNK_BYTES_MAX: usize = 256 << 10;
+
+/// A connection between a socket of ours and its peer; the counterpart of `tokio::net::TcpStream`.
+///
+/// Dropping it closes the connection: what was written is still delivered, by the task of its
+/// [`Net`], unless there is data that arrived and was not read; then the peer sees a reset, as with
+/// the kernel's sockets.
+///
+/// # Cancel safety
+/// Each method here does its work at once or not at all: a future that is dropped before it is
+/// ready has read, written and changed nothing.
+pub struct TcpStream {
+    pub(crate) socket: Socket,
+}
+
+impl TcpStream {
+    pub(crate) const fn of(socket: Socket) -> Self {
+        Self { socket }
+    }
+
+    /// Opens a connection from `net` to `addr`, an address, or a name that the resolver of this
+    /// machine knows; the first of its addresses that answers. A future that is dropped gives the
+    /// attempt up.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::ConnectionRefused`], [`io::ErrorKind::TimedOut`],
+    /// [`io::ErrorKind::HostUnreachable`]; [`io::ErrorKind::NetworkUnreachable`] where the host has
+    /// no address of that IP version; what the resolver says.
+    pub async fn connect(net: &Net, addr: impl ToSocketAddrs) -> io::Result<Self> {
+        let mut last = None;
+        for addr in lookup_host(addr).await? {
+            match TcpSocket::new(net).connect(addr).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "no address was given, or found",
+            )
+        }))
+    }
+
+    /// The net that it belongs to.
+    #[must_use]
+    pub const fn net(&self) -> &Net {
+        self.socket.net()
+    }
+
+    /// Our end.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotConnected`] after the end of the connection.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket
+            .look(|state, _, id| state.host.local_addr(id))
+            .ok_or_else(error::not_connected)
+    }
+
+    /// The other end.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotConnected`] after the end of the connection.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.socket
+            .look(|state, _, id| state.host.remote_addr(id))
+            .ok_or_else(error::not_connected)
+    }
+
+    /// Why the connection broke, if it did and no call has said so.
+    ///
+    /// # Errors
+    /// None.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        Ok(self.socket.call(|state, _, id| {
+            let entry = state.sockets.get_mut(&id)?;
+            entry.take_failure()
+        }))
+    }
+
+    /// Waits until it may be read from, written to, or both, as `interest` asks. What it says may
+    /// have changed by the time of the call.
+    ///
+    /// # Errors
+    /// None; those of the connection come from the call that follows.
+    pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+        Ok(self.socket.ready(interest).await)
+    }
+
+    /// Waits until [`TcpStream::try_read`] has something to say.
+    ///
+    /// # Errors
+    /// None.
+    pub async fn readable(&self) -> io::Result<()> {
+        self.ready(Interest::READABLE).await.map(drop)
+    }
+
+    /// Waits until [`TcpStream::try_write`] has something to say.
+    ///
+    /// # Errors
+    /// None.
+    pub async fn writable(&self) -> io::Result<()> {
+        self.ready(Interest::WRITABLE).await.map(drop)
+    }
+
+    /// Reads what is there; 0 at the end of the stream.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] where nothing is there yet; what broke the connection.
+    pub fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
+        if into.is_empty() {
+            return Ok(0);
+        }
+        self.socket.call(|state, now, id| {
+            let mut at = 0;
+            state.read(now, id, into.len(), |chunk| {
+                into[at..at + chunk.len()].copy_from_slice(&chunk);
+                at += chunk.len();
+            })
+        })
+    }
+
+    /// Writes what fits; returns how many bytes.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] where nothing fits; [`io::ErrorKind::BrokenPipe`] after a
+    /// shutdown; what broke the connection.
+    pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.try_write(&[IoSlice::new(bytes)])
+    }
+
+    /// As [`TcpStream::try_write`], of several slices in one write.
+    ///
+    /// # Errors
+    /// Those of [`TcpStream::try_write`].
+    pub fn try_write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.socket.try_write(slices)
+    }
+
+    /// Copies what the next reads will return, without taking it; 0 at the end of the stream.
+    ///
+    /// # Errors
+    /// What broke the connection.
+    pub async fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
+        if into.is_empty() {
+            return Ok(0);
+        }
+        let interest = Interest::READABLE;
+        self.socket
+            .wait(interest, |state, now, id| state.peek(now, id, into))
+            .await
+    }
+
+    /// Reads without copying: a slice of what arrived, as it arrived, of at most `max` bytes. An
+    /// empty one is the end of the stream.
+    ///
+    /// # Errors
+    /// What broke the connection.
+    ///
+    /// # Panics
+    /// Where `max` is 0.
+    pub async fn read_chunk(&self, max: usize) -> io::Result<Bytes> {
+        assert!(
+            max > 0,
+            "a chunk of no bytes would be the end of the stream"
+        );
+        let max = max.min(CHUNK_BYTES_MAX);
+        let interest = Interest::READABLE;
+        self.socket
+            .wait(interest, |state, now, id| state.read_chunk(now, id, max))
+            .await
+    }
+
+    /// Writes without copying: waits until some of `chunk` fits, cuts that off its front, and
+    /// returns how many bytes. The peer gets slices of the same memory.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::BrokenPipe`] after a shutdown; what broke the connection.
+    pub async fn write_chunk(&self, chunk: &mut Bytes) -> io::Result<usize> {
+        if chunk.is_empty() {
+            return Ok(0);
+        }
+        let interest = Interest::WRITABLE;
+        let written = self
+            .socket
+            .wait(interest, |state, now, id| {
+                state.write(now, id, chunk.clone())
+            })
+            .await?;
+        chunk.advance(written);
+        Ok(written)
+    }
+
+    /// Whether small writes leave at once (`TCP_NODELAY`).
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotConnected`] after the end of the connection.
+    pub fn nodelay(&self) -> io::Result<bool> {
+        Ok(self.knob("nodelay")? == KnobValue::Flag(true))
+    }
+
+    /// Makes small writes leave at once, or no longer so.
+    ///
+    /// # Errors
+    /// None but those of [`TcpStream::set_knob`].
+    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
+        self.set_knob("nodelay", &KnobValue::Flag(nodelay))
+    }
+
+    /// Makes the next ACKs immediate, or no longer so (`TCP_QUICKACK`).
+    ///
+    /// # Errors
+    /// None but those of [`TcpStream::set_knob`].
+    pub fn set_quickack(&self, quickack: bool) -> io::Result<()> {
+        self.set_knob("quickack", &KnobValue::Flag(quickack))
+    }
+
+    /// Hop limit of what it sends (`IP_TTL`).
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotConnected`] after the end of the connection.
+    pub fn ttl(&self) -> io::Result<u32> {
+        match self.knob("hop_limit")? {
+            KnobValue::Number(hops) => Ok(u32::try_from(hops).unwrap_or(u32::MAX)),
+            _ => Err(error::not_connected()),
+        }
+    }
+
+    /// Sets the hop limit.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] outside 1 to 255.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        self.set_knob("hop_limit", &KnobValue::Number(ttl.into()))
+    }
+
+    /// Makes dropping the stream break the connection: the peer sees a reset, and what was not
+    /// delivered never is (`SO_LINGER` of 0).
+    ///
+    /// # Errors
+    /// None.
+    pub fn set_zero_linger(&self) -> io::Result<()> {
+        self.socket.call(|state, _, id| {
+            if let Some(entry) = state.sockets.get_mut(&id) {
+                entry.zero_linger = true;
+            }
+        });
+        Ok(())
+    }
+
+    /// The value of a knob of [`base::KNOBS`].
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`]: no such knob, or none of this stack's;
+    /// [`io::ErrorKind::NotConnected`] after the end of the connection.
+    pub fn knob(&self, name: &str) -> io::Result<KnobValue> {
+        self.socket.knob(name)
+    }
+
+    /// Turns a knob of [`base::KNOBS`], on the open connection. What acts only in the handshake has
+    /// no effect any more; see [`TcpSocket::set_knob`] for that.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`]: no such knob, none of this stack's, or a value out of its
+    /// range.
+    pub fn set_knob(&self, name: &str, value: &KnobValue) -> io::Result<()> {
+        self.socket.set_knob(name, value)
+    }
+
+    /// Why it does not send more at this moment, and until when at the latest; `None` after the end
+    /// of the connection.
+    #[must_use]
+    pub fn limit(&self) -> Option<Wait> {
+        self.socket.look(|state, now, id| state.host.limit(now, id))
+    }
+
+    /// The flow record: window, round-trip time, losses and what else `tcp_info` has; `None` after
+    /// the end of the connection.
+    #[must_use]
+    pub fn sample(&self) -> Option<FlowSample> {
+        self.socket
+            .look(|state, now, id| state.host.sample(now, id))
+    }
+
+    /// Two halves that are used at the same time, by one task.
+    pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
+        (ReadHalf::new(self), WriteHalf::new(self))
+    }
+
+    /// Two halves for two tasks. The connection is closed when both are dropped.
+    #[must_use]
+    pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
+        let stream = Arc::new(self);
+        (
+            OwnedReadHalf::new(Arc::clone(&stream)),
+            OwnedWriteHalf::new(stream),
+        )
+    }
+
+    pub(crate) fn poll_connected(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.socket
+            .poll(cx, Side::Write, |state, _, id| state.finish_connect(id))
+    }
+}
+
+impl AsyncRead for TcpStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.socket.poll_read(cx, into)
+    }
+}
+
+impl AsyncWrite for TcpStream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.socket.poll_write(cx, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.socket.poll_write(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    /// Nothing waits here: what was written is the host's.
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.socket.shutdown())
+    }
+}
+
+impl fmt::Debug for TcpStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpStream")
+            .field("local", &self.local_addr().ok())
+            .field("peer", &self.peer_addr().ok())
+            .finish()
+    }
+}

@@ -1,0 +1,44 @@
+//! A TUN device as the driver sees it: when there is something to read. Packets are written by
+//! whoever made the host send them.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::task::{Context, Poll, ready};
+
+use linux::tun::TunPort;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use crate::driver::Link;
+use crate::state::Shared;
+
+/// A second descriptor of the device, for the runtime.
+#[derive(Debug)]
+pub(crate) struct TunReadiness(AsyncFd<OwnedFd>);
+
+impl TunReadiness {
+    pub(crate) fn of(port: &TunPort) -> io::Result<Self> {
+        let descriptor = port.as_fd().try_clone_to_owned()?;
+        #[expect(
+            deprecated,
+            reason = "its successor is unsafe, for types that change their descriptor; this one \
+                      owns its own"
+        )]
+        AsyncFd::with_interest(descriptor, Interest::READABLE).map(Self)
+    }
+}
+
+impl Link for TunReadiness {
+    fn poll_receive(&mut self, cx: &mut Context<'_>, shared: &Shared) -> Poll<io::Result<()>> {
+        let mut readable = ready!(self.0.poll_read_ready(cx))?;
+        if !shared.receive_from_tun()? {
+            // The runtime tells when there is more: the next turn asks to be told.
+            readable.clear_ready();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_send(&mut self, _cx: &mut Context<'_>, _shared: &Shared) -> Poll<io::Result<()>> {
+        Poll::Pending
+    }
+}

@@ -1,0 +1,53 @@
+//! Who waits for something.
+
+use std::task::Waker;
+
+use smallvec::SmallVec;
+
+/// Tasks that are to be woken when nobody holds the lock any more.
+pub(crate) type Woken = SmallVec<[Waker; 4]>;
+
+/// Tasks that wait for one thing: the task that polled last, as traits like `AsyncRead` have it,
+/// and any number of futures, each of which takes its waker back when it is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Waiters {
+    task: Option<Waker>,
+    futures: Vec<(WaiterKey, Waker)>,
+}
+
+/// Names one waiting future.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WaiterKey(pub(crate) u64);
+
+impl Waiters {
+    /// The task that is woken next, instead of the one before.
+    pub(crate) fn set_task(&mut self, waker: &Waker) {
+        match &mut self.task {
+            Some(task) => task.clone_from(waker),
+            None => self.task = Some(waker.clone()),
+        }
+    }
+
+    /// Another future waits, or the same with another waker.
+    pub(crate) fn insert(&mut self, key: WaiterKey, waker: &Waker) {
+        match self.futures.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, known)) => known.clone_from(waker),
+            None => self.futures.push((key, waker.clone())),
+        }
+    }
+
+    /// A future waits no more.
+    pub(crate) fn remove(&mut self, key: WaiterKey) {
+        self.futures.retain(|(known, _)| *known != key);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.task.is_none() && self.futures.is_empty()
+    }
+
+    /// Takes all of them out, to be woken.
+    pub(crate) fn take(&mut self, woken: &mut Woken) {
+        woken.extend(self.task.take());
+        woken.extend(self.futures.drain(..).map(|(_, waker)| waker));
+    }
+}

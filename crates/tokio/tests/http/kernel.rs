@@ -1,0 +1,139 @@
+//! A host of ours on a TUN device, in a namespace of its own; the kernel's TCP at the other end.
+//! Without what that needs each test says that it was skipped, and fails instead where
+//! `REQUIRE_KERNEL` is set.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::process::{Command, Output};
+
+use hyper::Version;
+use linux::netlink::{addr, link};
+use linux::{Error, LabNetns};
+use tcptailor_tokio::stack::{HostConfig, profile};
+use tcptailor_tokio::{Net, TcpListener, TcpStream, Tun};
+
+use crate::{body_of, check, serve};
+
+const TUN: &str = "tokio0";
+const MTU: u16 = 1500;
+const KERNEL: [&str; 2] = ["10.77.0.1", "fd77::1"];
+const OURS: [&str; 2] = ["10.77.0.2", "fd77::2"];
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+/// A namespace with a device in it.
+fn namespace() -> Option<(LabNetns, Tun)> {
+    let made = LabNetns::create(["tokio"]).and_then(|[namespace]| {
+        let tun = namespace.handle().run(|| {
+            let tun = Tun::create(TUN)?;
+            link::set_mtu(TUN, MTU.into())?;
+            link::set_up("lo")?;
+            link::set_up(TUN)?;
+            addr::add(TUN, ip(KERNEL[0]), 24)?;
+            addr::add(TUN, ip(KERNEL[1]), 64)?;
+            Ok::<_, Error>(tun)
+        })??;
+        Ok((namespace, tun))
+    });
+    match made {
+        Ok(made) => Some(made),
+        Err(error @ (Error::Permission { .. } | Error::Unsupported { .. }))
+            if std::env::var_os("REQUIRE_KERNEL").is_none() =>
+        {
+            println!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("no device: {error}"),
+    }
+}
+
+fn net(tun: Tun) -> io::Result<Net> {
+    let mut config = HostConfig::of(&profile::linux_6_18(), ip(OURS[0]), 1);
+    config.addrs.push(ip(OURS[1]));
+    config.mtu = MTU;
+    Net::over_tun(config, tun)
+}
+
+#[tokio::test]
+async fn our_client_talks_to_a_server_on_kernel_sockets() -> io::Result<()> {
+    let Some((namespace, tun)) = namespace() else {
+        return Ok(());
+    };
+    let net = net(tun)?;
+    for kernel in KERNEL {
+        let at = SocketAddr::new(ip(kernel), 0);
+        let listener = namespace
+            .handle()
+            .run(|| std::net::TcpListener::bind(at))
+            .expect("ours")?;
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let at = listener.local_addr()?;
+        let server = tokio::spawn(async move {
+            for _ in 0..2 {
+                serve(listener.accept().await?.0).await?;
+            }
+            Ok::<_, io::Error>(())
+        });
+        for version in [Version::HTTP_11, Version::HTTP_2] {
+            let connection = TcpStream::connect(&net, at).await?;
+            check(connection, version).await.map_err(io::Error::other)?;
+        }
+        server.await??;
+    }
+    net.wait_idle().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn curl_talks_to_our_server() -> io::Result<()> {
+    let Some((namespace, tun)) = namespace() else {
+        return Ok(());
+    };
+    if Command::new("curl").arg("--version").output().is_err() {
+        println!("skipped: no curl");
+        return Ok(());
+    }
+    let net = net(tun)?;
+    let mut servers = tokio::task::JoinSet::new();
+    for at in ["10.77.0.2:80", "[fd77::2]:80"] {
+        let listener = TcpListener::bind(&net, at).await?;
+        servers.spawn(async move {
+            loop {
+                let Ok((connection, _)) = listener.accept().await else {
+                    return;
+                };
+                tokio::spawn(serve(connection));
+            }
+        });
+    }
+    let body = body_of(5_000_000);
+    let folder = tempfile::tempdir()?;
+    let upload = folder.path().join("upload");
+    std::fs::write(&upload, &body)?;
+    let upload = format!("@{}", upload.display());
+    for host in ["10.77.0.2", "[fd77::2]"] {
+        for version in ["--http1.1", "--http2-prior-knowledge"] {
+            let get = format!("http://{host}/{}", body.len());
+            let downloaded = curl(&namespace, &[version, &get]).await?;
+            assert!(downloaded.stdout == body, "{}", downloaded.stdout.len());
+            let post = format!("http://{host}/");
+            let echoed = curl(&namespace, &[version, "--data-binary", &upload, &post]).await?;
+            assert!(echoed.stdout == body, "{}", echoed.stdout.len());
+            let refused = curl(&namespace, &[version, &format!("http://{host}:81/")]).await?;
+            // CURLE_COULDNT_CONNECT
+            assert_eq!(refused.status.code(), Some(7));
+        }
+    }
+    servers.shutdown().await;
+    Ok(())
+}
+
+/// Runs curl inside the namespace, without holding a thread of the runtime.
+async fn curl(namespace: &LabNetns, arguments: &[&str]) -> io::Result<Output> {
+    let mut command = Command::new("curl");
+    command.args(["--silent", "--max-time", "60", "--globoff"]);
+    command.args(arguments);
+    tokio::task::block_in_place(|| namespace.handle().run(|| command.output()).expect("ours"))
+}
