@@ -60,7 +60,7 @@ impl LabPath {
     ///
     /// # Errors
     /// Those of [`LabPath::create`].
-    pub(crate) fn create_with_router(spec: &PathSpec, seed: u64, router: End) -> Result<Self> {
+    pub fn create_with_router(spec: &PathSpec, seed: u64, router: End) -> Result<Self> {
         Self::lay(spec, seed, Some(router))
     }
 
