@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use base::Instant;
 use tokio::time::Sleep;
 
-use crate::state::Shared;
+use crate::state::{Shared, Timers};
 
 /// Packets that are moved in a row while nobody else gets the lock.
 pub(crate) const BATCH_PACKETS: usize = 16;
@@ -46,23 +46,27 @@ impl<L: Link> Driver<L> {
         }
     }
 
-    /// Ready: there may be more to do at once.
+    /// Ready: there may be more to do at once. Timers come last, since all else moves them.
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let received = self.link.poll_receive(cx, &self.shared)?;
-        let timer = self.poll_timers(cx);
         let sent = self.link.poll_send(cx, &self.shared)?;
-        if received.is_ready() || timer.is_ready() || sent.is_ready() {
+        let served = self.poll_timers(cx);
+        if received.is_ready() || sent.is_ready() || served.is_ready() {
             return Poll::Ready(Ok(()));
         }
         Poll::Pending
     }
 
-    /// Serves what is due, and sees to it that this task is woken for what is due next. A deadline
-    /// that moves away, as those of retransmissions do with every ACK, leaves the runtime's timer
-    /// where it is: to look at a deadline in vain now and then is cheaper than to move it.
+    /// Serves what is due, and sees to it that this task is woken for what is due next. Ready:
+    /// something was due. A deadline that moves away, as those of retransmissions do with every
+    /// ACK, leaves the runtime's timer where it is: to look at a deadline in vain now and then is
+    /// cheaper than to move it.
     fn poll_timers(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let (now, due) = self.shared.serve_timers(self.armed);
-        let Some(due) = due else {
+        let Timers { now, next, served } = self.shared.serve_timers(self.armed);
+        if served {
+            return Poll::Ready(());
+        }
+        let Some(due) = next else {
             self.armed = None;
             return Poll::Pending;
         };

@@ -61,6 +61,16 @@ enum Exit {
     Driver { is_stuck: bool },
 }
 
+/// What came of a look at the timers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timers {
+    pub(crate) now: Instant,
+    /// When something is due next.
+    pub(crate) next: Option<Instant>,
+    /// Something was due.
+    pub(crate) served: bool,
+}
+
 impl Shared {
     pub(crate) fn new(config: HostConfig, port: Option<TunPort>, clock: Clock) -> Self {
         let ports = config.system.ports;
@@ -146,19 +156,20 @@ impl Shared {
         Self::unlock(state);
     }
 
-    /// Serves what is due. Returns the time and when there is more; the driver wakes then, or at
-    /// `armed` where that is earlier.
-    pub(crate) fn serve_timers(&self, armed: Option<Instant>) -> (Instant, Option<Instant>) {
+    /// Serves what is due. Whoever moves the next deadline to before `armed`, or to before it where
+    /// nothing is armed, wakes the driver from now on.
+    pub(crate) fn serve_timers(&self, armed: Option<Instant>) -> Timers {
         let mut state = self.lock();
         let now = state.advance(&self.clock);
-        if state.due().is_some_and(|due| due <= now) {
+        let served = state.due().is_some_and(|due| due <= now);
+        if served {
             state.host.handle_timeout(now);
             state.settle(now);
         }
-        let due = state.due();
-        state.armed = due.map(|due| armed.map_or(due, |armed| armed.min(due)));
+        let next = state.due();
+        state.armed = next.map(|next| armed.map_or(next, |armed| armed.min(next)));
         Self::unlock(state);
-        (now, due)
+        Timers { now, next, served }
     }
 
     /// Reads a batch from the TUN device; false where it had less.
@@ -171,7 +182,7 @@ impl Shared {
         };
         let mut count = 0;
         while count < BATCH_PACKETS {
-            match port.receive()? {
+            match port.receive().map_err(|error| gone(port, &error))? {
                 Received::Packet(packet) => host.handle_packet(now, packet),
                 Received::Ignored => {}
                 Received::Nothing => break,
@@ -311,6 +322,7 @@ impl State {
                 return;
             };
             if let Err(error) = port.send(packet) {
+                let error = gone(port, &error);
                 self.fail(&error);
                 return;
             }
@@ -354,4 +366,10 @@ impl State {
             self.host.close(now, id);
         }
     }
+}
+
+/// Somebody took the device away.
+fn gone(port: &TunPort, error: &io::Error) -> io::Error {
+    let text = format!("TUN device {} is gone: {error}", port.tun().name());
+    io::Error::new(io::ErrorKind::NetworkDown, text)
 }

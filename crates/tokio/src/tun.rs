@@ -24,12 +24,20 @@ impl TunReadiness {
             reason = "its successor is unsafe, for types that change their descriptor; this one \
                       owns its own"
         )]
-        AsyncFd::with_interest(descriptor, Interest::READABLE).map(Self)
+        AsyncFd::with_interest(descriptor, Interest::READABLE | Interest::WRITABLE).map(Self)
     }
 }
 
 impl Link for TunReadiness {
     fn poll_receive(&mut self, cx: &mut Context<'_>, shared: &Shared) -> Poll<io::Result<()>> {
+        // Of a device that is deleted, the runtime only says that it cannot be written to.
+        if let Poll::Ready(writable) = self.0.poll_write_ready(cx) {
+            let mut writable = writable?;
+            if writable.ready().is_write_closed() {
+                shared.receive_from_tun()?;
+            }
+            writable.clear_ready();
+        }
         let mut readable = ready!(self.0.poll_read_ready(cx))?;
         if !shared.receive_from_tun()? {
             // The runtime tells when there is more: the next turn asks to be told.

@@ -121,6 +121,19 @@ impl Host {
         &self.settings
     }
 
+    /// The interface has another MTU from now on. Connections that send larger packets send smaller
+    /// ones; larger ones are for connections to come.
+    pub fn set_mtu(&mut self, now: Instant, mtu: u16) {
+        self.shared.mtu = mtu;
+        let sockets: Vec<SocketId> = self.sockets.ids().collect();
+        for id in sockets {
+            if let Some(connection) = self.sockets.connection(id) {
+                connection.on_interface_mtu(now, &mut self.shared);
+                self.settle(now, id.index);
+            }
+        }
+    }
+
     /// A packet came in. What is wrong with it is counted and answered, never returned.
     pub fn handle_packet(&mut self, now: Instant, mut packet: Packet) {
         if !self.has_address(packet.destination) {

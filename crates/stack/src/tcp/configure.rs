@@ -228,6 +228,14 @@ impl Connection {
         }
     }
 
+    /// The interface has another MTU.
+    pub(crate) fn on_interface_mtu(&mut self, now: Instant, shared: &mut Shared) {
+        if self.mtu.limit_by_interface(shared.mtu) && self.state.is_synchronized() {
+            self.on_mtu_changed(now);
+            self.output(now, shared);
+        }
+    }
+
     /// Everything that is out is resent in smaller segments.
     fn on_mtu_changed(&mut self, now: Instant) {
         self.full_segment = None;

@@ -1,60 +1,15 @@
-//! A host of ours on a TUN device, in a namespace of its own; the kernel's TCP at the other end.
-//! Without what that needs each test says that it was skipped, and fails instead where
-//! `REQUIRE_KERNEL` is set.
+//! A host of ours on a TUN device, and the kernel's TCP at the other end.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::process::{Command, Output};
 
 use hyper::Version;
-use linux::netlink::{addr, link};
-use linux::{Error, LabNetns};
-use tcptailor_tokio::stack::{HostConfig, profile};
-use tcptailor_tokio::{Net, TcpListener, TcpStream, Tun};
+use linux::LabNetns;
+use tcptailor_tokio::{TcpListener, TcpStream};
 
+use crate::namespace::{KERNEL, ip, namespace, net};
 use crate::{body_of, check, serve};
-
-const TUN: &str = "tokio0";
-const MTU: u16 = 1500;
-const KERNEL: [&str; 2] = ["10.77.0.1", "fd77::1"];
-const OURS: [&str; 2] = ["10.77.0.2", "fd77::2"];
-
-fn ip(text: &str) -> IpAddr {
-    text.parse().expect("an address")
-}
-
-/// A namespace with a device in it.
-fn namespace() -> Option<(LabNetns, Tun)> {
-    let made = LabNetns::create(["tokio"]).and_then(|[namespace]| {
-        let tun = namespace.handle().run(|| {
-            let tun = Tun::create(TUN)?;
-            link::set_mtu(TUN, MTU.into())?;
-            link::set_up("lo")?;
-            link::set_up(TUN)?;
-            addr::add(TUN, ip(KERNEL[0]), 24)?;
-            addr::add(TUN, ip(KERNEL[1]), 64)?;
-            Ok::<_, Error>(tun)
-        })??;
-        Ok((namespace, tun))
-    });
-    match made {
-        Ok(made) => Some(made),
-        Err(error @ (Error::Permission { .. } | Error::Unsupported { .. }))
-            if std::env::var_os("REQUIRE_KERNEL").is_none() =>
-        {
-            println!("skipped: {error}");
-            None
-        }
-        Err(error) => panic!("no device: {error}"),
-    }
-}
-
-fn net(tun: Tun) -> io::Result<Net> {
-    let mut config = HostConfig::of(&profile::linux_6_18(), ip(OURS[0]), 1);
-    config.addrs.push(ip(OURS[1]));
-    config.mtu = MTU;
-    Net::over_tun(config, tun)
-}
 
 #[tokio::test]
 async fn our_client_talks_to_a_server_on_kernel_sockets() -> io::Result<()> {

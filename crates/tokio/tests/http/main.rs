@@ -3,6 +3,8 @@
 
 mod kernel;
 mod memory;
+#[path = "../namespace/mod.rs"]
+mod namespace;
 
 use std::convert::Infallible;
 use std::io;

@@ -1,0 +1,47 @@
+//! What becomes of sockets whose TUN device is taken away.
+
+mod namespace;
+
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use linux::netlink::link;
+use tcptailor_tokio::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+use namespace::{KERNEL, TUN, ip};
+
+#[tokio::test]
+async fn sockets_fail_whose_device_is_taken_away() -> io::Result<()> {
+    let Some((namespace, tun)) = namespace::namespace() else {
+        return Ok(());
+    };
+    let net = namespace::net(tun)?;
+    let inside = namespace.handle();
+    let kernel = inside
+        .run(|| std::net::TcpListener::bind(SocketAddr::new(ip(KERNEL[0]), 0)))
+        .expect("ours")?;
+    let stream = TcpStream::connect(&net, kernel.local_addr()?).await?;
+    let listener = TcpListener::bind(&net, "0.0.0.0:80").await?;
+    let deleted = async {
+        tokio::task::yield_now().await;
+        inside
+            .run(|| link::delete(TUN))
+            .expect("ours")
+            .expect("it is there");
+    };
+    let hear = async { tokio::join!(stream.read_chunk(1), listener.accept(), deleted) };
+    let (read, accepted, ()) = timeout(Duration::from_secs(30), hear)
+        .await
+        .expect("they hear of it");
+    let error = read.expect_err("nothing was sent");
+    assert_eq!(error.kind(), ErrorKind::NetworkDown);
+    assert!(error.to_string().contains(TUN), "{error}");
+    let error = accepted.expect_err("nobody connected");
+    assert_eq!(error.kind(), ErrorKind::NetworkDown);
+    let again = TcpStream::connect(&net, "10.77.0.1:80").await;
+    let error = again.expect_err("nothing moves packets");
+    assert_eq!(error.kind(), ErrorKind::NetworkDown);
+    Ok(())
+}
