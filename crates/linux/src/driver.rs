@@ -2,7 +2,8 @@
 //! program, writes, and sleeps until there is more to do.
 //!
 //! Nobody waits for anybody: a turn reads a few packets, makes a few calls and writes a few
-//! packets, so that neither a flood of packets nor a program that never pauses keeps the others out.
+//! packets, so that neither a flood of packets nor a program that never pauses keeps the others
+//! out.
 
 use std::collections::BTreeMap;
 use std::io;
