@@ -1,8 +1,8 @@
 //! The loop that runs a host of ours on a TUN device: one thread that reads, serves timers and the
 //! program, writes, and sleeps until there is more to do.
 //!
-//! Nobody waits for anybody: a turn reads a few packets, makes a few calls and writes a few packets,
-//! so that neither a flood of packets nor a program that never pauses keeps the others out.
+//! Nobody waits for anybody: a turn reads a few packets, makes a few calls and writes a few
+//! packets, so that neither a flood of packets nor a program that never pauses keeps the others out.
 
 use std::collections::BTreeMap;
 use std::io;
