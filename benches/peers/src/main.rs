@@ -4,6 +4,7 @@
 mod child;
 mod kernel;
 mod memory;
+mod plan;
 mod programs;
 mod race;
 mod results;
@@ -28,13 +29,10 @@ use regex_lite::Regex;
 
 use child::{Interrupt, Interrupted};
 use kernel::Load;
-use race::{Method, What, measure};
+use plan::Cell;
+use race::{Method, measure};
 use results::{Measurement, Results};
 use rows::Row;
-use stage::{Direction, Ground};
-
-/// Connections that are busy at once.
-const ACTIVE: usize = 1000;
 
 /// Races our TCP on a TUN device against other TCPs in user space, with the kernel at the far end.
 #[derive(Parser)]
@@ -134,16 +132,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// One thing that is measured of each row.
-struct Cell {
-    /// Its name in JSON, and what stands above its columns.
-    what: String,
-    head: String,
-    ground: fn(Fraction, u64) -> Ground,
-    loss: Fraction,
-    measured: What,
-}
-
 /// Runs the race. False where the stack that it is about failed.
 fn race(arguments: &Arguments) -> anyhow::Result<bool> {
     check(arguments)?;
@@ -157,7 +145,11 @@ fn race(arguments: &Arguments) -> anyhow::Result<bool> {
     };
     let mut rows = chosen_rows(arguments, rows::rows(race, mtus, &arguments.label))?;
     let skipped = programs::build(&mut rows)?;
-    let cells = cells(arguments);
+    let cells = match (arguments.path, arguments.many) {
+        (true, _) => plan::path(&arguments.loss),
+        (_, Some(connections)) => plan::crowd(connections),
+        _ => plan::device(),
+    };
     let method = Method {
         warm_up: Duration::from_millis(if arguments.path { 1500 } else { 400 }),
         time: Duration::from_secs_f64(seconds(arguments)),
@@ -244,69 +236,13 @@ fn chosen_rows(arguments: &Arguments, rows: Vec<Row>) -> anyhow::Result<Vec<Row>
     Ok(chosen)
 }
 
-fn cells(arguments: &Arguments) -> Vec<Cell> {
-    let connections = arguments.many.map_or(1, |many| many.min(ACTIVE));
-    let flows = |load| What::Flows { load, connections };
-    let cell = |what: &str, measured| Cell {
-        what: what.into(),
-        head: String::new(),
-        ground: |_, _| Ground::Device,
-        loss: Fraction::ZERO,
-        measured,
-    };
-    let mut cells = vec![
-        cell("kernel_to_stack", flows(Load::Send)),
-        cell("stack_to_kernel", flows(Load::Receive)),
-    ];
-    if let Some(connections) = arguments.many {
-        let load = Load::Idle;
-        cells.insert(0, cell("idle", What::Flows { load, connections }));
-    } else if arguments.path {
-        cells = arguments
-            .loss
-            .iter()
-            .flat_map(|&loss| path_cells(loss))
-            .collect();
-    } else {
-        cells.push(cell("ping", What::Ping));
-    }
-    cells
-}
-
-fn path_cells(loss: Fraction) -> [Cell; 2] {
-    let cell = |(what, head): (&str, &str), load, ground| Cell {
-        what: format!("{what} {loss}"),
-        head: format!("{head} {loss}"),
-        ground,
-        loss,
-        measured: What::Flows {
-            load,
-            connections: 1,
-        },
-    };
-    let to_stack = |loss, seed| Ground::Path {
-        loss,
-        seed,
-        data: Direction::ToStack,
-    };
-    let from_stack = |loss, seed| Ground::Path {
-        loss,
-        seed,
-        data: Direction::FromStack,
-    };
-    [
-        cell(("kernel_to_stack", "to stack"), Load::Send, to_stack),
-        cell(("stack_to_kernel", "from it"), Load::Receive, from_stack),
-    ]
-}
-
 fn measure_once(
     row: &Row,
     cell: &Cell,
     repetition: u32,
     method: &Method,
 ) -> Result<Measurement, Interrupted> {
-    let ground = (cell.ground)(cell.loss, repetition.into());
+    let ground = cell.ground(repetition.into());
     let (figures, error, caveats) = match measure(row, &ground, cell.measured, method) {
         Ok((figures, caveats)) => (figures, None, caveats),
         Err(error) => {

@@ -33,6 +33,9 @@ const FIRST: SeqNum = SeqNum::new(1);
 /// Packets read, and packets of data sent, before the other direction has its turn.
 const READS: usize = 256;
 const WRITES: usize = 64;
+/// Kernels offer windows of many megabytes; data that wait in such a queue have left the caches by
+/// the time they are read.
+const IN_FLIGHT_MAX: u32 = 4 << 20;
 const TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The least TCP there can be, on a TUN device.
@@ -259,7 +262,8 @@ impl Connection {
         let mss = u32::from(self.mss);
         let longest = wire.longest_payload(mss);
         for _ in 0..WRITES {
-            let length = longest.min(self.window.saturating_sub(self.in_flight()));
+            let window = self.window.min(IN_FLIGHT_MAX);
+            let length = longest.min(window.saturating_sub(self.in_flight()));
             // A small segment only where nothing else would open the window.
             if length == 0 || (length < mss && self.in_flight() > 0) {
                 return;

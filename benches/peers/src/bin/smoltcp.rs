@@ -75,15 +75,11 @@ fn main() -> anyhow::Result<()> {
     let mut services = [5001, 5002, 5003].map(|port| Service::new(port, &arguments));
     let mut sockets = SocketSet::new(Vec::new());
     let mut events = Events::with_capacity(1);
-    let mut is_ready = false;
+    for service in &mut services {
+        service.serve(&mut sockets);
+    }
+    writeln!(io::stdout(), "ready")?;
     loop {
-        for service in &mut services {
-            service.serve(&mut sockets);
-        }
-        if !is_ready {
-            writeln!(io::stdout(), "ready")?;
-            is_ready = true;
-        }
         interface.poll(now(), &mut device, &mut sockets);
         for service in &mut services {
             service.serve(&mut sockets);
