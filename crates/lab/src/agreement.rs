@@ -1,7 +1,7 @@
-//! What is compared to learn how far the virtual engine agrees with the kernel.
+//! What is compared to learn how far engines with our stack agree with the kernel.
 //!
 //! Data: scenarios, which number of each is compared, how large the errors may be, and what is
-//! known of those that are large. Running both engines is the program's.
+//! known of those that are large. Running the engines is the program's.
 
 use crate::builtin::parse_builtin;
 use crate::outcome::{Caveat, Outcome};
@@ -123,45 +123,54 @@ pub fn known_cause(label: &str, metric: Metric) -> Option<&'static str> {
         .map(|(_, _, cause)| *cause)
 }
 
-/// Runs of one cell on both engines, by one metric.
+/// Runs of one cell on an engine and on the kernel's, by one metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Agreement {
-    /// Median on the virtual engine.
-    pub virtual_median: f64,
-    /// Median on the kernel engine.
+    /// Median on the engine.
+    pub median: f64,
+    /// Median on the kernel's.
     pub kernel_median: f64,
     /// By how much the first is off, as a share of the second.
     pub error: f64,
-    /// Distance of the kernel's smallest and largest run, as a share of their median.
-    pub kernel_spread: f64,
 }
 
 impl Agreement {
-    /// `None` where one engine has no usable run, or the kernel's median is 0. Of the kernel's runs
+    /// `None` where one engine has no usable run, or the kernel's median is 0. Of the runs of each
     /// those count that nothing disturbed; where there are none, all that are usable.
     #[must_use]
-    pub fn of(metric: Metric, virtual_runs: &[Outcome], kernel_runs: &[Outcome]) -> Option<Self> {
-        let values = |runs: &[Outcome], counts: fn(&Outcome) -> bool| -> Vec<f64> {
-            let counted = runs.iter().filter(|outcome| counts(outcome));
-            counted
-                .filter_map(|outcome| Some(metric.of(outcome)? as f64))
-                .collect()
-        };
-        let undisturbed = values(kernel_runs, is_undisturbed);
-        let kernel = match undisturbed.is_empty() {
-            true => values(kernel_runs, Outcome::is_usable),
-            false => undisturbed,
-        };
-        let virtual_median = stats::median(&values(virtual_runs, Outcome::is_usable))?;
-        let kernel_median = stats::median(&kernel).filter(|median| *median > 0.0)?;
-        let largest = kernel.iter().copied().fold(f64::MIN, f64::max);
-        let smallest = kernel.iter().copied().fold(f64::MAX, f64::min);
-        Some(Self {
-            virtual_median,
+    pub fn of(metric: Metric, runs: &[Outcome], kernel_runs: &[Outcome]) -> Option<Self> {
+        let median = stats::median(&counted(metric, runs))?;
+        let kernel_median = stats::median(&counted(metric, kernel_runs))?;
+        (kernel_median > 0.0).then(|| Self {
+            median,
             kernel_median,
-            error: (virtual_median - kernel_median).abs() / kernel_median,
-            kernel_spread: (largest - smallest) / kernel_median,
+            error: (median - kernel_median).abs() / kernel_median,
         })
+    }
+}
+
+/// Median of the runs that count, as for [`Agreement::of`], and the distance of the smallest and
+/// the largest as a share of it; `None` where none counts.
+#[must_use]
+pub fn median_and_spread(metric: Metric, runs: &[Outcome]) -> Option<(f64, f64)> {
+    let values = counted(metric, runs);
+    let median = stats::median(&values)?;
+    let largest = values.iter().copied().fold(f64::MIN, f64::max);
+    let smallest = values.iter().copied().fold(f64::MAX, f64::min);
+    Some((median, (largest - smallest) / median.max(f64::MIN_POSITIVE)))
+}
+
+/// The values of the runs that nothing disturbed; where there are none, of those that are usable.
+fn counted(metric: Metric, runs: &[Outcome]) -> Vec<f64> {
+    let values = |counts: fn(&Outcome) -> bool| -> Vec<f64> {
+        let runs = runs.iter().filter(|outcome| counts(outcome));
+        runs.filter_map(|outcome| Some(metric.of(outcome)? as f64))
+            .collect()
+    };
+    let undisturbed = values(is_undisturbed);
+    match undisturbed.is_empty() {
+        true => values(Outcome::is_usable),
+        false => undisturbed,
     }
 }
 
@@ -170,7 +179,7 @@ fn is_undisturbed(outcome: &Outcome) -> bool {
     let disturbs = |caveat: &Caveat| {
         matches!(
             caveat,
-            Caveat::HostBusy { .. } | Caveat::EmulatorLate { .. }
+            Caveat::HostBusy { .. } | Caveat::EmulatorLate { .. } | Caveat::StackDropped { .. }
         )
     };
     outcome.is_usable() && !outcome.caveats.iter().any(disturbs)
@@ -219,7 +228,9 @@ mod tests {
         let kernel = [run(100), run(90), run(130), late.clone()];
         let of = |kernel: &[Outcome]| Agreement::of(Metric::GoodputBps, &[run(110)], kernel);
         let found = of(&kernel).expect("usable runs");
-        assert!((found.error - 0.1).abs() < 1e-9 && (found.kernel_spread - 0.4).abs() < 1e-9);
+        assert!((found.error - 0.1).abs() < 1e-9, "{found:?}");
+        let (median, spread) = median_and_spread(Metric::GoodputBps, &kernel).expect("runs");
+        assert!((median - 100.0).abs() < 1e-9 && (spread - 0.4).abs() < 1e-9);
         assert_eq!(of(&[late]), None);
         let mut busy = run(50);
         busy.caveats.push(Caveat::HostBusy { percent: 40 });

@@ -12,6 +12,7 @@ use link::LinkSpec;
 use crate::emulator::{Emulator, EmulatorSpec};
 use crate::error::{Error, Result};
 use crate::lab_netns::LabNetns;
+use crate::netlink::route::{self, Destination};
 use crate::netlink::{addr, link as interfaces};
 use crate::netns::NetnsHandle;
 use crate::tun::{RING_PACKETS, Tun};
@@ -59,7 +60,7 @@ impl LabPath {
     ///
     /// # Errors
     /// Those of [`LabPath::create`].
-    pub(crate) fn create_with_router(spec: &PathSpec, seed: u64, router: End) -> Result<Self> {
+    pub fn create_with_router(spec: &PathSpec, seed: u64, router: End) -> Result<Self> {
         Self::lay(spec, seed, Some(router))
     }
 
@@ -364,7 +365,7 @@ fn configure_interface(role: Role, mtu: u32) -> Result<()> {
                 write_sysctl(&format!("ipv4/conf/{INTERFACE}/proxy_arp"), "1")?;
                 write_sysctl(&format!("ipv4/neigh/{INTERFACE}/proxy_delay"), "0")?;
             }
-            addr::add_point_to_point(INTERFACE, router_address(ipv6, 1), remote)
+            lead_to(INTERFACE, router_address(ipv6, 1), remote)
         }
     }
 }
@@ -379,7 +380,14 @@ pub(crate) fn configure_stack_device(name: &str, mtu: u32, address: IpAddr) -> R
         keep_quiet(name)?;
     }
     interfaces::set_up(name)?;
-    addr::add_point_to_point(name, router_address(ipv6, 2), address)
+    lead_to(name, router_address(ipv6, 2), address)
+}
+
+/// Gives an interface of a router an address, and one host behind it. (The kernel makes a route to
+/// the peer of an address by itself, but for IPv6 some time later.)
+fn lead_to(interface: &str, router: IpAddr, host: IpAddr) -> Result<()> {
+    addr::add(interface, router, if router.is_ipv4() { 32 } else { 128 })?;
+    route::add_on_link(Destination::of_host(host), interface)
 }
 
 /// No neighbour discovery for addresses that nobody else can have.

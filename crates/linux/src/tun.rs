@@ -7,11 +7,13 @@ mod port;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
 pub use port::{PortCounters, Received, Sent, TunPort};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use crate::error::{Error, Result};
 
@@ -34,6 +36,22 @@ pub const RING_PACKETS: u32 = 10_000;
 #[must_use]
 pub fn device_path() -> PathBuf {
     std::env::var_os(DEVICE_VARIABLE).map_or_else(|| PathBuf::from("/dev/net/tun"), PathBuf::from)
+}
+
+/// Whether an interface may have this name.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_name(name: &str) -> Result<(), &'static str> {
+    // Linux 6.18 `dev_valid_name`; what has a `%` in it is a pattern (`dev_alloc_name`).
+    let is_odd = |c: char| !c.is_ascii_graphic() || matches!(c, '/' | ':' | '%');
+    if name.is_empty() || name.len() >= libc::IFNAMSIZ {
+        Err("names of interfaces have 1 to 15 characters")
+    } else if name == "." || name == ".." || name.contains(is_odd) {
+        Err("names of interfaces have letters, digits, `-`, `_` and `.`")
+    } else {
+        Ok(())
+    }
 }
 
 /// What is left to the device, and by it to the host behind it.
@@ -59,6 +77,12 @@ impl Offloads {
         flags: CHECKSUM | TSO | TSO_ECN | USO,
     };
 
+    /// Open checksums, but no superpackets from the host.
+    pub const CHECKSUMS: Self = Self {
+        vnet_header: true,
+        flags: CHECKSUM,
+    };
+
     /// Nothing: plain IP packets.
     pub const NONE: Self = Self {
         vnet_header: false,
@@ -69,6 +93,12 @@ impl Offloads {
     #[must_use]
     pub const fn has_tso(self) -> bool {
         self.flags & TSO == TSO
+    }
+
+    /// Whether the host sends UDP superpackets of both IP versions (Linux 6.2).
+    #[must_use]
+    pub const fn has_uso(self) -> bool {
+        self.flags & USO == USO
     }
 
     /// The same with less: what to ask a kernel for that refuses it.
@@ -92,6 +122,8 @@ impl Offloads {
 #[derive(Debug)]
 pub struct Tun {
     file: File,
+    /// Any socket of its namespace, which interfaces are asked through.
+    inquiry: OwnedFd,
     name: String,
     offloads: Offloads,
 }
@@ -114,8 +146,12 @@ impl Tun {
     pub fn create_with(name: &str, wanted: Offloads) -> Result<Self> {
         let file = open_node()?;
         let offloads = configure(&file, name, wanted)?;
+        let kind = (AddressFamily::UNIX, SocketType::DGRAM);
+        let inquiry = socket_with(kind.0, kind.1, SocketFlags::CLOEXEC, None)
+            .map_err(Error::errno("make a socket"))?;
         Ok(Self {
             file,
+            inquiry,
             name: name.to_owned(),
             offloads,
         })
@@ -131,6 +167,36 @@ impl Tun {
     #[must_use]
     pub const fn offloads(&self) -> Offloads {
         self.offloads
+    }
+
+    /// The MTU that the interface has now, which others may change at any time, as they may its
+    /// name.
+    ///
+    /// # Errors
+    /// Where the device was deleted.
+    pub fn mtu(&self) -> io::Result<u16> {
+        // SAFETY: all-zero bytes are a valid `ifreq`.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        // SAFETY: `request` is a valid `ifreq` that outlives the call.
+        let named =
+            unsafe { libc::ioctl(self.file.as_raw_fd(), libc::TUNGETIFF, &raw mut request) };
+        if named < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: as above; the kernel reads the name and writes the MTU.
+        let told = unsafe {
+            libc::ioctl(
+                self.inquiry.as_raw_fd(),
+                libc::SIOCGIFMTU as _,
+                &raw mut request,
+            )
+        };
+        if told < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a successful `SIOCGIFMTU` has filled this field of the union.
+        let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+        Ok(u16::try_from(mtu).unwrap_or(u16::MAX))
     }
 
     /// Reads one packet with its header into `buffer`, which should have [`READ_BYTES`], and
@@ -276,15 +342,12 @@ fn set_offloads(file: &File, flags: u32) -> bool {
 }
 
 fn create_interface(file: &File, name: &str, with_header: bool) -> Result<()> {
+    check_name(name).map_err(|reason| Error::Refused {
+        what: format!("making a TUN device named `{name}`"),
+        reason: reason.into(),
+    })?;
     // SAFETY: all-zero bytes are a valid `ifreq`.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    if name.is_empty() || name.len() >= request.ifr_name.len() {
-        return Err(Error::NotFound {
-            what: "network interface",
-            name: name.to_owned(),
-            hint: "; names have 1 to 15 bytes".into(),
-        });
-    }
     for (slot, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *slot = byte.cast_signed();
     }
@@ -309,7 +372,7 @@ fn create_interface(file: &File, name: &str, with_header: bool) -> Result<()> {
             needs: "CAP_NET_ADMIN in its network namespace",
             hint: "run as root".into(),
         },
-        Some(libc::EBUSY | libc::EINVAL) => Error::Refused {
+        Some(libc::EBUSY | libc::EEXIST) => Error::Refused {
             what: format!("making the TUN device {name}"),
             reason: "an interface of that name is there already; take another name, or remove it \
                      with `ip link del`"

@@ -158,6 +158,8 @@ impl StackRun {
     pub(crate) fn run(mut self) -> Result<Summary> {
         self.driver.run()?;
         let now = Clock.now();
+        // Whoever is still connected would wait for a host that is gone.
+        self.driver.abort_all()?;
         let dropped_packets = interfaces::read(DEVICE)?.send_dropped;
         let Watched { program, limits } = self.driver.app();
         if let Some(why) = program.failure() {
@@ -228,5 +230,204 @@ impl App for Watched {
 
     fn is_done(&self) -> bool {
         self.program.is_done() || self.program.failure().is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, BufRead, BufReader, Write};
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use base::Rate;
+    use lab::{Amount, Direction, HostSpec, PathSpec, Workload};
+
+    use super::*;
+    use crate::kernel::LAB_PORT;
+    use crate::path::LabPath;
+    use crate::worker::{WorkerReport, run_worker};
+    use crate::workload::RunSpec;
+
+    /// More than a hundred of the largest packets, in segments of 1448 bytes.
+    const BYTES: u64 = 10_000_000;
+
+    fn trial(direction: Direction, path: PathSpec) -> Trial {
+        Trial {
+            path,
+            client: HostSpec::default(),
+            server: HostSpec::default(),
+            workload: Workload::Bulk {
+                direction,
+                flows: 1,
+                write_size: Bytes(1 << 16),
+                amount: Amount::Bytes(Bytes(BYTES)),
+            },
+            seed: 1,
+        }
+    }
+
+    fn emulated(ipv6: bool) -> PathSpec {
+        let rate = Rate::from_bits_per_second(1_000_000_000);
+        let queue = "1000p".parse().expect("a queue");
+        let mut path = PathSpec::emulated(rate, Duration::from_millis(1), queue);
+        if let PathSpec::Emulated { ipv6: is_set, .. } = &mut path {
+            *is_set = ipv6;
+        }
+        path
+    }
+
+    fn stack_at(side: Side) -> StackEnd {
+        StackEnd {
+            side,
+            profile: "linux_6_18",
+        }
+    }
+
+    #[test]
+    fn the_side_is_an_end_of_the_workload() {
+        let check = |side, direction, expected| {
+            let trial = trial(direction, PathSpec::Loopback);
+            assert_eq!(
+                stack_at(side).end(&trial),
+                expected,
+                "{side:?} {direction:?}"
+            );
+        };
+        check(Side::Sender, Direction::Up, End::Client);
+        check(Side::Receiver, Direction::Up, End::Server);
+        check(Side::Sender, Direction::Down, End::Server);
+        check(Side::Receiver, Direction::Down, End::Client);
+        check(Side::Sender, Direction::Both, End::Client);
+    }
+
+    #[test]
+    fn a_trial_says_what_the_stack_of_its_end_is() {
+        let mut trial = trial(Direction::Up, PathSpec::Loopback);
+        let address = IpAddr::from([10, 77, 0, 1]);
+        let told = |trial: &Trial| stack_at(Side::Sender).spec(trial, address);
+        assert_eq!(told(&trial).profile, "linux_6_18");
+        trial.client.profile = Some("winsock");
+        let knob = |name: &str, text: &str| {
+            let knob = base::find_knob(name).expect("a knob");
+            (knob.name, knob.parse(text).expect("a value"))
+        };
+        trial
+            .client
+            .settings
+            .extend([knob("net.ipv4.tcp_sack", "off"), knob("qdisc.limit", "5")]);
+        let spec = told(&trial);
+        assert_eq!(spec.profile, "winsock");
+        let refused = spec.refused().expect("a profile");
+        assert!(
+            matches!(&refused[..], [Caveat::SettingNotApplied { knob, .. }] if knob == "qdisc.limit"),
+            "{refused:?}"
+        );
+        let text = serde_json::to_string(&spec).expect("plain data");
+        let back: StackSpec = serde_json::from_str(&text).expect("what was written");
+        assert_eq!(back, spec);
+        trial.seed += 1;
+        assert_ne!(told(&trial).seed, spec.seed);
+    }
+
+    /// Runs both workers in threads inside the namespaces, and returns what they said at their end.
+    fn run(path: &LabPath, trial: &Trial, stack: StackEnd) -> [Summary; 2] {
+        let spec = |end: End| WorkerSpec {
+            role: match end {
+                End::Client => Role::Client,
+                End::Server => Role::Server,
+            },
+            address: SocketAddr::new(path.b_addr(), LAB_PORT),
+            run: RunSpec {
+                workload: trial.workload.clone(),
+                sockets: crate::workload::SocketSpec::default(),
+                warmup: Duration::ZERO,
+                interval: Duration::from_millis(50),
+            },
+            stack: (stack.end(trial) == end).then(|| stack.spec(trial, path.address(end))),
+        };
+        std::thread::scope(|scope| {
+            let start = |netns, end| {
+                let (input, mut orders) = io::pipe().expect("pipe");
+                let (reports, output) = io::pipe().expect("pipe");
+                serde_json::to_writer(&mut orders, &spec(end)).expect("room in the pipe");
+                orders.write_all(b"\n").expect("room in the pipe");
+                let netns: &crate::netns::NetnsHandle = netns;
+                scope.spawn(move || netns.run(|| run_worker(input, output, || ())));
+                let mut lines = BufReader::new(reports).lines();
+                let next = move || -> WorkerReport {
+                    let line = lines.next().expect("a report").expect("readable");
+                    serde_json::from_str(&line).expect("a report")
+                };
+                (orders, next)
+            };
+            let end_of = |mut next: Box<dyn FnMut() -> WorkerReport>| loop {
+                match next() {
+                    WorkerReport::Done(summary) => return summary,
+                    WorkerReport::Error { message } => panic!("{message}"),
+                    WorkerReport::Interval(_) | WorkerReport::Ready { .. } => {}
+                }
+            };
+            let (mut server_orders, mut server) = start(path.b(), End::Server);
+            assert!(matches!(server(), WorkerReport::Ready { port: LAB_PORT }));
+            let (client_orders, client) = start(path.a(), End::Client);
+            let client = end_of(Box::new(client));
+            server_orders
+                .write_all(b"{\"stop\":true}\n")
+                .expect("room in the pipe");
+            let server = end_of(Box::new(server));
+            drop((client_orders, server_orders));
+            [client, server]
+        })
+    }
+
+    #[test]
+    fn superpackets_pass_the_router_whole_and_every_byte_arrives() {
+        for (side, direction, ipv6) in [
+            (Side::Sender, Direction::Up, false),
+            (Side::Receiver, Direction::Up, true),
+            (Side::Sender, Direction::Down, true),
+            (Side::Receiver, Direction::Down, false),
+        ] {
+            let trial = trial(direction, emulated(ipv6));
+            let stack = stack_at(side);
+            let end = stack.end(&trial);
+            let path = match LabPath::create_with_router(&trial.path, 1, end) {
+                Ok(path) => path,
+                Err(error) if error.is_missing_privilege() => {
+                    assert!(std::env::var_os("REQUIRE_KERNEL").is_none(), "{error}");
+                    println!("skipped: {error}");
+                    return;
+                }
+                Err(error) => panic!("{error}"),
+            };
+            let [client, server] = run(&path, &trial, stack);
+            let (sends, reads) = match direction {
+                Direction::Down => (server, client),
+                _ => (client, server),
+            };
+            assert_eq!(sends.all_sent_bytes, BYTES, "{side:?} {direction:?}");
+            assert_eq!(reads.all_received_bytes, BYTES, "{side:?} {direction:?}");
+            let own = sends.stack.or(reads.stack).expect("one end has our stack");
+            assert_eq!(own.dropped_packets, 0, "{side:?} {direction:?}");
+            assert!(!own.limits.is_empty(), "{side:?} {direction:?}");
+            // What the device handed over, superpackets counted once, beside wire packets.
+            let (forward, reverse) = path.outcome();
+            let router = match end {
+                End::Client => path.a(),
+                End::Server => path.b(),
+            };
+            let link = router.run(|| interfaces::read(INTERFACE));
+            let link = link.expect("ours").expect("it is there");
+            let (packets, wire) = match (end, direction) {
+                (End::Client, Direction::Down) => (link.received_packets, reverse.delivered),
+                (End::Client, _) => (link.sent_packets, forward.sent),
+                (End::Server, Direction::Down) => (link.sent_packets, reverse.sent),
+                (End::Server, _) => (link.received_packets, forward.delivered),
+            };
+            assert!(
+                packets * 3 < wire,
+                "{packets} packets for {wire} on the wire"
+            );
+        }
     }
 }

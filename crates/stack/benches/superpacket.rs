@@ -149,18 +149,20 @@ fn cpu_nanos() -> u64 {
 /// Two hosts that talk until so many superpackets were read.
 fn transfer(superpackets: usize) -> (Side, Side) {
     let (mut sender, mut receiver) = (Side::sender(), Side::receiver());
-    let mut now = Instant::ZERO;
+    let (mut now, mut acks) = (Instant::ZERO, Vec::new());
     while receiver.superpackets < superpackets {
         now += ROUND;
         sender.wake(now);
         receiver.wake(now);
         sender.ask(Call::Write(now));
-        for packet in sender.poll(now) {
+        let data = sender.poll(now);
+        // ACKs come a round later, so that something is always in flight.
+        for packet in std::mem::replace(&mut acks, receiver.poll(now)) {
+            sender.ask(Call::Handle(now, packet));
+        }
+        for packet in data {
             receiver.ask(Call::Handle(now, packet));
             receiver.ask(Call::Read(now));
-        }
-        for packet in receiver.poll(now) {
-            sender.ask(Call::Handle(now, packet));
         }
     }
     (sender, receiver)

@@ -167,6 +167,15 @@ impl MtuState {
         self.clamp_search();
     }
 
+    /// The interface carries packets of this size at most from now on. Returns whether the MTU is
+    /// smaller now.
+    pub(crate) fn limit_by_interface(&mut self, mtu: u16) -> bool {
+        let before = self.mtu();
+        self.ceiling = self.ceiling.min(mtu);
+        self.clamp_search();
+        self.mtu() < before
+    }
+
     /// Bytes of the largest packet to be sent.
     pub(crate) fn mtu(&self) -> u16 {
         let known = self.known_max();

@@ -30,7 +30,7 @@ mod decode;
 mod encode;
 mod icmp;
 
-pub use decode::{WireError, decode, decode_tun};
+pub use decode::{WireError, decode, decode_tun, decode_with};
 pub use encode::{EncodeError, encode, encode_tun, encode_tun_headers};
 
 #[cfg(test)]

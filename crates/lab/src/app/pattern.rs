@@ -28,6 +28,11 @@ static PATTERN: LazyLock<Bytes> = LazyLock::new(|| {
     bytes.into()
 });
 
+/// Makes the pattern now, which takes a millisecond that would count later.
+pub(super) fn prepare() {
+    LazyLock::force(&PATTERN);
+}
+
 /// What stands at `offset` of every stream, `length` bytes of it.
 ///
 /// # Panics

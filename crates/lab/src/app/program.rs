@@ -10,10 +10,9 @@ use stack::{Event, Host, ListenOptions, SocketId};
 
 use super::flow::Flow;
 use super::ledger::{Account, Ends, Ledger};
-use super::script;
 use super::session::{Counts, Cut, Plan, Session, Totals};
 use super::thread::{Env, Thread, Turn};
-use super::{App, HostCosts};
+use super::{App, HostCosts, pattern, script};
 use crate::agenda::Agenda;
 use crate::workload::{Amount, Workload};
 
@@ -104,6 +103,7 @@ impl Program {
             Amount::Time(time) => Some(time),
             Amount::Bytes(_) | Amount::Operations(_) => None,
         };
+        pattern::prepare();
         let mut ready = Agenda::default();
         assert_eq!(ready.join(), MAIN);
         Self {

@@ -11,30 +11,12 @@ use crate::error::Result;
 /// `IFA_F_NODAD`: the address is usable at once; nobody else can have it on a path of ours.
 const FLAG_NO_DUPLICATE_DETECTION: u8 = 0x02;
 
-/// Gives an interface an address in a network of this prefix, without duplicate address detection.
+/// Gives an interface an address, without duplicate address detection.
 ///
 /// # Errors
 /// [`crate::Error::NotFound`] where there is no such interface; the kernel's error otherwise.
 pub fn add(interface: &str, address: IpAddr, prefix_length: u8) -> Result<()> {
-    add_with_peer(interface, address, (address, prefix_length))
-}
-
-/// Gives an interface the address `local`, with `peer` alone behind it: the kernel makes a route to
-/// `peer`.
-///
-/// # Errors
-/// Those of [`add`].
-pub fn add_point_to_point(interface: &str, local: IpAddr, peer: IpAddr) -> Result<()> {
-    add_with_peer(
-        interface,
-        local,
-        (peer, if peer.is_ipv4() { 32 } else { 128 }),
-    )
-}
-
-fn add_with_peer(interface: &str, local: IpAddr, peer: (IpAddr, u8)) -> Result<()> {
-    let (peer, prefix_length) = peer;
-    let (family, flags) = match local {
+    let (family, flags) = match address {
         IpAddr::V4(_) => (libc::AF_INET, 0),
         IpAddr::V6(_) => (libc::AF_INET6, FLAG_NO_DUPLICATE_DETECTION),
     };
@@ -49,9 +31,9 @@ fn add_with_peer(interface: &str, local: IpAddr, peer: (IpAddr, u8)) -> Result<(
         .set_create()
         .set_excl()
         .op_newaddr_do(&header);
-    request.encode().push_local(local).push_address(peer);
+    request.encode().push_local(address).push_address(address);
     acknowledged(
-        &format!("adding {peer}/{prefix_length} to {interface}"),
+        &format!("adding {address}/{prefix_length} to {interface}"),
         &request,
     )
 }

@@ -11,6 +11,7 @@ use std::net::IpAddr;
 
 use base::{Knob, KnobValue};
 
+use super::link;
 use super::raw::{CREATE, EXCLUSIVE, REPLACE, ask, change, push_attribute};
 use crate::error::{Error, Result};
 use crate::netlink_dump::Ask;
@@ -86,6 +87,16 @@ pub fn find_exact(destination: Destination) -> Result<Option<Route>> {
 pub fn set_metric(destination: Destination, knob: &Knob, value: &KnobValue) -> Result<()> {
     let (route, flags) = planned(destination, knob, value)?;
     send(&route, RTM_NEWROUTE, flags, "set")
+}
+
+/// Makes a route: the destination is on the link behind this interface.
+///
+/// # Errors
+/// [`Error::NotFound`] where there is no such interface; [`Error::Os`] where there is such a route.
+pub fn add_on_link(destination: Destination, interface: &str) -> Result<()> {
+    let index = link::read(interface)?.index;
+    let route = Route::on_link(destination, index);
+    send(&route, RTM_NEWROUTE, CREATE | EXCLUSIVE, "make")
 }
 
 /// What [`set_metric`] will send, for a dry run.

@@ -3,15 +3,18 @@
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use base::WirePacket as _;
+use base::{VirtioHeader, WirePacket as _};
+use bytes::Bytes;
 use smallvec::SmallVec;
-use stack::{Body, Packet, wire};
+use stack::wire::{self, WireError};
+use stack::{Body, Packet, Payload};
 
-use super::buffers::Buffers;
-use super::{Offloads, Tun};
+use super::Tun;
+use super::buffers::{Buffers, Raw};
 
-/// Pieces of one packet that are written without copying; `IOV_MAX` is 1024.
-const PIECES_MAX: usize = 1000;
+/// Payload in pieces up to this length on average is copied behind its headers, which costs less
+/// than handing the pieces over. So there are never more than 128 of them (`IOV_MAX` is 1024).
+const COPY_BYTES_MAX: usize = 512;
 
 /// What came of an attempt to receive.
 #[expect(
@@ -86,23 +89,19 @@ impl TunPort {
         self.counters
     }
 
-    /// The next packet, if one waits. Its payload is not copied.
+    /// The next packet, if one waits. Its payload stays where the kernel put it, unless it is
+    /// small.
     ///
     /// # Errors
-    /// Where the device is gone or switched off.
+    /// Where the device was deleted.
     pub fn receive(&mut self) -> io::Result<Received> {
-        let Some(bytes) = self.buffers.read(&self.tun)? else {
+        let has_header = self.tun.offloads().vnet_header;
+        let Some(raw) = self.buffers.read(&self.tun)? else {
             self.counters.empty_reads += 1;
             return Ok(Received::Nothing);
         };
         self.counters.reads += 1;
-        let packet = match self.tun.offloads() {
-            Offloads {
-                vnet_header: true, ..
-            } => wire::decode_tun(&bytes),
-            _ => wire::decode(&bytes, None),
-        };
-        match packet {
+        match decode(&raw, has_header) {
             Ok(packet) => Ok(Received::Packet(packet)),
             // Neighbour discovery and the like: every host hears what is not for it.
             Err(_) => {
@@ -138,21 +137,22 @@ impl TunPort {
             self.counters.lost += 1;
             return Ok(Sent::Lost);
         }
-        let chunks = match &packet.body {
-            Body::Tcp(segment) => segment.payload.chunks(),
-            Body::Icmp(_) => &[],
+        let payload = match &packet.body {
+            Body::Tcp(segment) => &segment.payload,
+            Body::Icmp(_) => &Payload::default(),
         };
-        let written = if chunks.len() <= PIECES_MAX {
-            let payload = chunks.iter().map(|chunk| IoSlice::new(chunk));
-            let pieces: SmallVec<[IoSlice<'_>; 8]> = core::iter::once(IoSlice::new(&self.headers))
-                .chain(payload)
+        let chunks = payload.chunks();
+        let written = if payload.len() as usize <= COPY_BYTES_MAX * chunks.len() {
+            for chunk in chunks {
+                self.headers.extend_from_slice(chunk);
+            }
+            self.tun.write(&self.headers)
+        } else {
+            let pieces: SmallVec<[IoSlice<'_>; 8]> = core::iter::once(&self.headers[..])
+                .chain(chunks.iter().map(AsRef::as_ref))
+                .map(IoSlice::new)
                 .collect();
             self.tun.write_vectored(&pieces)
-        } else {
-            chunks
-                .iter()
-                .for_each(|chunk| self.headers.extend_from_slice(chunk));
-            self.tun.write(&self.headers)
         };
         self.count(written)
     }
@@ -181,6 +181,24 @@ impl TunPort {
             }
         }
     }
+}
+
+fn decode(raw: &Raw<'_>, has_header: bool) -> Result<Packet, WireError> {
+    let bytes: &[u8] = match raw {
+        Raw::Shared(bytes) => bytes,
+        Raw::Borrowed(bytes) => bytes,
+    };
+    let (vnet, at) = match has_header {
+        true => (Some(VirtioHeader::parse(bytes)?), VirtioHeader::BYTES),
+        false => (None, 0),
+    };
+    wire::decode_with(&bytes[at..], vnet, |payload| {
+        let range = at + payload.start..at + payload.end;
+        match raw {
+            Raw::Shared(bytes) => bytes.slice(range),
+            Raw::Borrowed(bytes) => Bytes::copy_from_slice(&bytes[range]),
+        }
+    })
 }
 
 impl AsFd for TunPort {

@@ -6,11 +6,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use base::settings::{HyStart, Validation};
+use base::settings::HyStart;
 use proptest::prelude::{Strategy, any, prop, prop_assert, proptest};
 
 use super::testing::limited;
 use super::*;
+use crate::profile;
 use pipe::{Path, Pipe, Row};
 
 /// Windows at the ends of round trips, ten in a line.
@@ -421,14 +422,7 @@ fn settings(name: CongestionName, hystart: HyStart) -> Congestion {
     Congestion {
         name,
         hystart,
-        initial_window: 10,
-        slow_start_after_idle: true,
-        validation: Validation::Linux,
-        pacing: false,
-        pacing_rate_max: None,
-        pacing_ss_percent: 200,
-        pacing_ca_percent: 120,
-        byte_counting: true,
+        ..profile::linux_6_18().settings.congestion
     }
 }
 

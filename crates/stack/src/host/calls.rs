@@ -1,6 +1,7 @@
 //! What applications ask of a host.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::net::SocketAddr;
 
 use base::settings::SocketSettings;
@@ -76,10 +77,6 @@ impl Host {
     ///
     /// # Errors
     /// As [`Host::connect`]; [`ConnectError::NoPort`] where that pair of ends is in use.
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "a caller has no use for the settings of one connection"
-    )]
     pub fn connect_from(
         &mut self,
         now: Instant,
@@ -103,6 +100,9 @@ impl Host {
         if !self.has_room() {
             return Err(ConnectError::TooManyConnections);
         }
+        if *self.settings_of_last != settings {
+            self.settings_of_last = Arc::new(settings);
+        }
         let iss = self.isn.next(now, local, remote);
         let timestamp_offset = self.isn.timestamp_offset(local.ip(), remote.ip());
         let shared = &mut self.shared;
@@ -113,7 +113,7 @@ impl Host {
                 remote,
                 iss,
                 timestamp_offset,
-                settings: &settings,
+                settings: &self.settings_of_last,
             };
             Kind::Connection(Box::new(Connection::connect(now, shared, &opening)))
         });
@@ -321,7 +321,9 @@ impl Host {
     /// All settings of a connection.
     #[must_use]
     pub fn settings(&self, id: SocketId) -> Option<&SocketSettings> {
-        self.sockets.look(id).map(|connection| &connection.settings)
+        self.sockets
+            .look(id)
+            .map(|connection| &*connection.settings)
     }
 
     /// Changes settings of a living connection, or of a listener for the connections to come. What
@@ -333,7 +335,7 @@ impl Host {
         change: impl FnOnce(&mut SocketSettings),
     ) {
         if let Some(listener) = self.sockets.listener(id) {
-            change(&mut listener.options.settings);
+            change(Arc::make_mut(&mut listener.settings));
         } else if let Some(connection) = self.sockets.connection(id) {
             connection.configure(now, &mut self.shared, change);
             self.settle(now, id.index);

@@ -1,6 +1,7 @@
 //! Connections that begin without memory (RFC 4987 section 3.6): everything that the SYN said is
 //! in the number and in the timestamp of the answer.
 
+use alloc::sync::Arc;
 use core::net::SocketAddr;
 
 use base::Instant;
@@ -27,7 +28,7 @@ impl Host {
             return;
         };
         listener.cookie_sent = Some(now);
-        let settings = &listener.options.settings;
+        let settings = Arc::clone(&listener.settings);
         let own = &settings.options;
         let headers = if local.is_ipv4() { 40 } else { 60 };
         let mss = self.shared.mtu.saturating_sub(headers);
@@ -40,7 +41,7 @@ impl Host {
                 && syn.flags.contains(TcpFlags::ECE)
                 && syn.flags.contains(TcpFlags::CWR),
         };
-        let mut receiver = Receiver::new(settings, self.shared.tick);
+        let mut receiver = Receiver::new(&settings, self.shared.tick);
         let window = receiver.first_window(mss.into()).min(u32::from(u16::MAX)) as u16;
         let peer_mss = syn.options.mss.filter(|mss| *mss > 0);
         let peer_mss = peer_mss.unwrap_or(own.default_mss);

@@ -1,6 +1,7 @@
 //! Which socket a segment is for, and what happens where there is none.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use base::tcp::TcpFlags;
@@ -146,7 +147,7 @@ impl Host {
             return;
         };
         listener.half_open += 1;
-        let settings = listener.options.settings.clone();
+        let settings = Arc::clone(&listener.settings);
         let timestamp_offset = self.isn.timestamp_offset(local.ip(), remote.ip());
         let shared = &mut self.shared;
         let socket = self.sockets.insert(|socket| {

@@ -1,10 +1,12 @@
 //! Somebody who waits for connections, and what a SYN does there.
 
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use core::net::SocketAddr;
 use core::time::Duration;
 
 use base::Instant;
+use base::settings::SocketSettings;
 
 use super::config::{ListenOptions, SocketId};
 
@@ -15,7 +17,10 @@ const COOKIE_AGE_MAX: Duration = Duration::from_secs(128);
 #[derive(Debug)]
 pub(crate) struct Listener {
     pub(crate) local: SocketAddr,
-    pub(crate) options: ListenOptions,
+    backlog: u32,
+    syn_cookies: bool,
+    /// Settings of its connections, which share them.
+    pub(crate) settings: Arc<SocketSettings>,
     /// When a cookie was sent last.
     pub(crate) cookie_sent: Option<Instant>,
     /// Connections in SYN-RECEIVED.
@@ -38,10 +43,17 @@ pub(crate) enum SynDisposition {
 }
 
 impl Listener {
-    pub(crate) const fn new(local: SocketAddr, options: ListenOptions) -> Self {
+    pub(crate) fn new(local: SocketAddr, options: ListenOptions) -> Self {
+        let ListenOptions {
+            backlog,
+            syn_cookies,
+            settings,
+        } = options;
         Self {
             local,
-            options,
+            backlog,
+            syn_cookies,
+            settings: Arc::new(settings),
             cookie_sent: None,
             half_open: 0,
             accept_queue: VecDeque::new(),
@@ -50,13 +62,13 @@ impl Listener {
 
     /// Linux `sk_acceptq_is_full`: one more than the backlog may wait.
     pub(crate) fn is_accept_queue_full(&self) -> bool {
-        self.accept_queue.len() > self.options.backlog as usize
+        self.accept_queue.len() > self.backlog as usize
     }
 
     /// Whether a cookie may come back: who has sent none for as long as one is valid believes none
     /// (Linux `tcp_synq_no_recent_overflow`).
     pub(crate) fn expects_cookie(&self, now: Instant) -> bool {
-        self.options.syn_cookies
+        self.syn_cookies
             && self
                 .cookie_sent
                 .is_some_and(|at| now.since(at) <= COOKIE_AGE_MAX)
@@ -64,10 +76,10 @@ impl Listener {
 
     /// Linux `tcp_conn_request`.
     pub(crate) fn judge_syn(&self) -> SynDisposition {
-        let is_full = self.half_open >= self.options.backlog;
+        let is_full = self.half_open >= self.backlog;
         if self.is_accept_queue_full() {
             SynDisposition::DropUnaccepted
-        } else if is_full && self.options.syn_cookies {
+        } else if is_full && self.syn_cookies {
             SynDisposition::Cookie
         } else if is_full {
             SynDisposition::DropHalfOpen

@@ -15,6 +15,7 @@ mod time_wait;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
@@ -52,6 +53,8 @@ pub(crate) use time_wait::TimeWait;
 pub struct Host {
     addrs: Vec<IpAddr>,
     settings: SocketSettings,
+    /// Settings of the connection that was opened last; the next one that has the same shares them.
+    settings_of_last: Arc<SocketSettings>,
     isn: InitialSequence,
     ports: EphemeralPorts,
     cookies: Cookies,
@@ -85,6 +88,7 @@ impl Host {
         let tick = TickClock::new(system.hz, system.coarse_above_ticks, rng.next_u64());
         Self {
             addrs,
+            settings_of_last: Arc::new(settings.clone()),
             settings,
             isn: InitialSequence::new(rng.next_u64()),
             ports: EphemeralPorts::new(rng.next_u64()),
@@ -115,6 +119,19 @@ impl Host {
     #[must_use]
     pub const fn default_settings(&self) -> &SocketSettings {
         &self.settings
+    }
+
+    /// The interface has another MTU from now on. Connections that send larger packets send smaller
+    /// ones; larger ones are for connections to come.
+    pub fn set_mtu(&mut self, now: Instant, mtu: u16) {
+        self.shared.mtu = mtu;
+        let sockets: Vec<SocketId> = self.sockets.ids().collect();
+        for id in sockets {
+            if let Some(connection) = self.sockets.connection(id) {
+                connection.on_interface_mtu(now, &mut self.shared);
+                self.settle(now, id.index);
+            }
+        }
     }
 
     /// A packet came in. What is wrong with it is counted and answered, never returned.

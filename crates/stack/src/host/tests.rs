@@ -245,3 +245,30 @@ fn time_wait_is_bounded_and_takes_no_connection_its_room() {
     assert_eq!(two.client.sockets.len(), 0);
     assert_eq!(two.client.poll_timeout(), None);
 }
+
+#[test]
+fn without_time_wait_a_connection_still_belongs_to_its_program() {
+    let mut profile = linux_6_18();
+    profile.system.time_wait_max = 0;
+    let mut two = Two::new(&profile);
+    let listener = two
+        .server
+        .listen(end("10.0.0.2:80"), ListenOptions::of(&profile))
+        .unwrap();
+    let client = two.connect(end("10.0.0.2:80"));
+    let server = two.server.accept(two.now, listener).unwrap();
+    two.client.shutdown(two.now, client);
+    two.exchange();
+    two.server.write(two.now, server, b"last words").unwrap();
+    two.server.close(two.now, server);
+    two.exchange();
+    let mut events = core::iter::from_fn(|| two.client.poll_event());
+    assert!(events.any(|event| event == (client, Event::Closed)));
+    assert_eq!(two.client.counters().time_wait_overflows, 1);
+    let read = two.client.read_chunks(two.now, client, 100).unwrap();
+    assert_eq!(read.to_vec(), b"last words");
+    two.client.close(two.now, client);
+    assert_eq!(two.client.sockets.len(), 0);
+    // The server, whose FIN was acknowledged, is done as well.
+    assert_eq!(two.server.sockets.len(), 1, "the listener");
+}

@@ -6,12 +6,12 @@
 use core::time::Duration;
 
 use base::settings::{
-    Accounting, AckEvery, Acks, BufferSize, Completion, Congestion, CongestionName, Detection, Ecn,
-    HyStart, Life, MtuProbing, Nagle, Options, Path, Push, Recovery, RecvMemory, RtoRule,
-    SendMemory, SizeRule, SmallWrites, SocketSettings, Validation,
+    Accounting, Acks, BufferSize, Completion, Congestion, CongestionName, Detection, Ecn, HyStart,
+    Life, MtuProbing, Nagle, Options, Path, Push, Recovery, RecvMemory, RtoRule, SendMemory,
+    SizeRule, SmallWrites, SocketSettings, Validation,
 };
 
-use super::{Profile, millis, secs};
+use super::{Profile, acks_after, millis, plain_recovery, secs, single_segments};
 use crate::HostSettings;
 
 const KIB: u32 = 1 << 10;
@@ -24,7 +24,7 @@ pub fn freebsd_2006() -> Profile {
         about: "FreeBSD 6.2 with the automatic buffer sizes of December 2006.",
         settings: SocketSettings {
             small_writes: small_writes(),
-            acks: acks(millis(100)), // FB32: delacktime
+            acks: acks(),
             send: SendMemory {
                 buffer: automatic(
                     32 * KIB,                                // FB10: sendspace
@@ -117,20 +117,12 @@ const fn small_writes() -> SmallWrites {
     }
 }
 
-const fn acks(delay: Duration) -> Acks {
+const fn acks() -> Acks {
     Acks {
-        every: AckEvery::Packets(2), // RFC 1122 section 4.2.3.2; DELAY_ACK (recalled)
-        delay,
-        delay_min: delay,
-        delay_max: delay,
-        timer_tick: Duration::ZERO, // one-shot timers since release 3 (recalled)
-        quick_max: 0,
-        pingpong_threshold: 0,
-        on_read: false,
-        always_quick: false,
-        compress: None,
         window_update_segments: Some(2), // FB31
         challenge_per_second: 200,       // net.inet.icmp.icmplim (recalled)
+        // FB32: delacktime. DELAY_ACK (recalled); one-shot timers since release 3 (recalled).
+        ..acks_after(millis(100))
     }
 }
 
@@ -162,12 +154,6 @@ const fn options() -> Options {
 
 const fn recovery() -> Recovery {
     Recovery {
-        detection: Detection::DupSack,
-        dupack_threshold: 3,
-        tail_loss_probe: false,
-        prr: false,
-        frto: false,
-        undo: false,
         limited_transmit: true, // net.inet.tcp.rfc3042 1 (recalled)
         rto_initial: secs(3),   // TCPTV_RTOBASE (recalled)
         // net.inet.tcp.rexmit_min is 30 ms, but rexmit_slop adds 200 ms to srtt + 4 rttvar
@@ -175,6 +161,7 @@ const fn recovery() -> Recovery {
         rto_min: millis(200),
         rto_max: secs(64), // TCPTV_REXMTMAX (recalled)
         rto_rule: RtoRule::Linux,
+        ..plain_recovery(Detection::DupSack)
     }
 }
 
@@ -198,12 +185,8 @@ const fn path() -> Path {
         pmtu_discovery: true,         // net.inet.tcp.path_mtu_discovery 1 (recalled)
         mtu_probing: MtuProbing::Off, // net.inet.tcp.pmtud_blackhole_detection 0 (recalled)
         mtu_base: 1240,               // net.inet.tcp.pmtud_blackhole_mss 1200 and 40 (recalled)
-        gso_max: 0,                   // no TSO in release 6 (recalled)
-        tso_min_segments: 0,
-        tso_rtt_log: 0,
-        tso_win_divisor: 0,
-        local_queue_max: u32::MAX, // no such limit
-        hop_limit: 64,             // net.inet.ip.ttl (recalled)
+        hop_limit: 64,                // net.inet.ip.ttl (recalled)
+        ..single_segments()           // no TSO in release 6 (recalled)
     }
 }
 

@@ -18,7 +18,10 @@ use core::fmt;
 use core::time::Duration;
 
 use base::knob::nearest;
-use base::settings::{BufferSize, SizeRule, SocketSettings};
+use base::settings::{
+    AckEvery, Acks, BufferSize, Detection, MtuProbing, Path, Recovery, RtoRule, SizeRule,
+    SocketSettings,
+};
 
 use crate::HostSettings;
 
@@ -114,6 +117,57 @@ const fn fixed_size(min: u32, initial: u32, request_max: u32) -> BufferSize {
         request_max,
         fixed: None,
         rule: SizeRule::Fixed,
+    }
+}
+
+/// ACKs as most stacks delay them: every second packet, or after `delay`; none because of what an
+/// application does, and none that are merged.
+const fn acks_after(delay: Duration) -> Acks {
+    Acks {
+        every: AckEvery::Packets(2), // RFC 1122 section 4.2.3.2
+        delay,
+        delay_min: delay,
+        delay_max: delay,
+        timer_tick: Duration::ZERO,
+        quick_max: 0,
+        pingpong_threshold: 0,
+        on_read: false,
+        always_quick: false,
+        compress: None,
+        window_update_segments: Some(2), // as BSD does it
+        challenge_per_second: 200,
+    }
+}
+
+/// Recovery without anything that came after fast retransmit.
+const fn plain_recovery(detection: Detection) -> Recovery {
+    Recovery {
+        detection,
+        dupack_threshold: 3, // RFC 5681 section 3.2
+        tail_loss_probe: false,
+        prr: false,
+        frto: false,
+        undo: false,
+        limited_transmit: false,
+        rto_initial: secs(3),
+        rto_min: secs(1),
+        rto_max: secs(64),
+        rto_rule: RtoRule::Rfc6298,
+    }
+}
+
+/// A stack that hands single segments to its driver, as many as it likes.
+const fn single_segments() -> Path {
+    Path {
+        pmtu_discovery: true, // RFC 1191, RFC 8201
+        mtu_probing: MtuProbing::Off,
+        mtu_base: 576,
+        gso_max: 0,
+        tso_min_segments: 0,
+        tso_rtt_log: 0,
+        tso_win_divisor: 0,
+        local_queue_max: u32::MAX,
+        hop_limit: 64, // RFC 1700
     }
 }
 

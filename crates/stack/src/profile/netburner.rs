@@ -8,11 +8,11 @@ use core::time::Duration;
 
 use base::settings::{
     Accounting, AckEvery, Acks, BufferSize, Completion, Congestion, CongestionName, Detection, Ecn,
-    HyStart, Life, MtuProbing, Nagle, Options, Path, Push, Recovery, RecvMemory, RtoRule,
-    SendMemory, SmallWrites, SocketSettings, Validation,
+    HyStart, Life, Nagle, Options, Path, Push, Recovery, RecvMemory, SendMemory, SmallWrites,
+    SocketSettings, Validation,
 };
 
-use super::{Profile, fixed_size, millis, secs};
+use super::{Profile, acks_after, fixed_size, millis, plain_recovery, secs, single_segments};
 use crate::{HostSettings, PoolSize};
 
 /// NB8: what one buffer carries, the MSS of Ethernet.
@@ -97,17 +97,10 @@ const fn small_writes() -> SmallWrites {
 const fn acks() -> Acks {
     Acks {
         every: AckEvery::Packets(2), // RFC 1122 section 4.2.3.2; not published
-        delay: millis(200),          // NB55: 4 ticks
-        delay_min: millis(200),
-        delay_max: millis(200),
-        timer_tick: Duration::ZERO, // the host's tick, NB54
-        quick_max: 0,
-        pingpong_threshold: 0,
-        on_read: false,
-        always_quick: false,
-        compress: None,
+        timer_tick: Duration::ZERO,  // the host's tick, NB54
         window_update_segments: Some(2), // not published; BSD's rule
-        challenge_per_second: 20,        // ours: one per tick
+        challenge_per_second: 20,    // ours: one per tick
+        ..acks_after(millis(200))    // NB55: 4 ticks
     }
 }
 
@@ -128,17 +121,10 @@ const fn options() -> Options {
 
 const fn recovery() -> Recovery {
     Recovery {
-        detection: Detection::NewReno, // no SACK
-        dupack_threshold: 3,
-        tail_loss_probe: false,
-        prr: false,
-        frto: false,
-        undo: false,
-        limited_transmit: false,
-        rto_initial: secs(3), // NB57
-        rto_min: millis(500), // NB57
-        rto_max: secs(64),    // NB57
-        rto_rule: RtoRule::Rfc6298,
+        rto_initial: secs(3),                 // NB57
+        rto_min: millis(500),                 // NB57
+        rto_max: secs(64),                    // NB57
+        ..plain_recovery(Detection::NewReno)  // no SACK
     }
 }
 
@@ -160,14 +146,9 @@ const fn congestion() -> Congestion {
 const fn path() -> Path {
     Path {
         pmtu_discovery: false,
-        mtu_probing: MtuProbing::Off,
         mtu_base: 552, // NB56 and 40 of headers
-        gso_max: 0,
-        tso_min_segments: 0,
-        tso_rtt_log: 0,
-        tso_win_divisor: 0,
-        local_queue_max: u32::MAX,
         hop_limit: 64, // not published
+        ..single_segments()
     }
 }
 

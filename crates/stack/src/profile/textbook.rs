@@ -7,11 +7,11 @@ use core::time::Duration;
 
 use base::settings::{
     Accounting, AckEvery, Acks, Completion, Congestion, CongestionName, Detection, Ecn, HyStart,
-    Life, MtuProbing, Nagle, Options, Path, Push, Recovery, RecvMemory, RtoRule, SendMemory,
-    SmallWrites, SocketSettings, Validation,
+    Life, MtuProbing, Nagle, Options, Path, Push, Recovery, RecvMemory, SendMemory, SmallWrites,
+    SocketSettings, Validation,
 };
 
-use super::{Profile, fixed_size, millis, secs};
+use super::{Profile, acks_after, fixed_size, millis, plain_recovery, secs, single_segments};
 use crate::HostSettings;
 
 /// 100 Mbit/s at 20 ms are 250 000 bytes.
@@ -66,17 +66,10 @@ const fn small_writes() -> SmallWrites {
 const fn acks() -> Acks {
     Acks {
         every: AckEvery::MoreThanSegments(1), // RFC 9293 section 3.8.6.3: every second full segment
-        delay: millis(200),                   // RFC 9293 section 3.8.6.3: below 500 ms; ours
-        delay_min: millis(200),
-        delay_max: millis(200),
-        timer_tick: Duration::ZERO,
-        quick_max: 0,
-        pingpong_threshold: 0,
-        on_read: false,
-        always_quick: false,
-        compress: None,                  // RFC 5681 section 4.2
-        window_update_segments: Some(2), // RFC 9293 section 3.8.6.2.2 as BSD does it
-        challenge_per_second: 2,         // RFC 5961 section 7: 10 in 5 s
+        compress: None,                       // RFC 5681 section 4.2
+        window_update_segments: Some(2),      // RFC 9293 section 3.8.6.2.2 as BSD does it
+        challenge_per_second: 2,              // RFC 5961 section 7: 10 in 5 s
+        ..acks_after(millis(200))             // RFC 9293 section 3.8.6.3: below 500 ms; ours
     }
 }
 
@@ -97,17 +90,13 @@ const fn options() -> Options {
 
 const fn recovery() -> Recovery {
     Recovery {
-        detection: Detection::DupSack, // RFC 6675
-        dupack_threshold: 3,           // RFC 5681 section 3.2
-        tail_loss_probe: false,
-        prr: false,
-        frto: true,             // RFC 5682
-        undo: true,             // RFC 4015
-        limited_transmit: true, // RFC 3042
-        rto_initial: secs(1),   // RFC 6298 section 2.1
-        rto_min: secs(1),       // RFC 6298 section 2.4
-        rto_max: secs(60),      // RFC 6298 section 2.5
-        rto_rule: RtoRule::Rfc6298,
+        frto: true,                           // RFC 5682
+        undo: true,                           // RFC 4015
+        limited_transmit: true,               // RFC 3042
+        rto_initial: secs(1),                 // RFC 6298 section 2.1
+        rto_min: secs(1),                     // RFC 6298 section 2.4
+        rto_max: secs(60),                    // RFC 6298 section 2.5
+        ..plain_recovery(Detection::DupSack)  // RFC 6675
     }
 }
 
@@ -128,15 +117,9 @@ const fn congestion() -> Congestion {
 
 const fn path() -> Path {
     Path {
-        pmtu_discovery: true,         // RFC 1191, RFC 8201
         mtu_probing: MtuProbing::Off, // RFC 4821 leaves it to the host
         mtu_base: 1064,               // RFC 4821 section 7.2: 1024 and headers
-        gso_max: 0,
-        tso_min_segments: 0,
-        tso_rtt_log: 0,
-        tso_win_divisor: 0,
-        local_queue_max: u32::MAX,
-        hop_limit: 64, // RFC 1700
+        ..single_segments()
     }
 }
 

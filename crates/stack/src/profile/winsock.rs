@@ -7,11 +7,11 @@ use core::time::Duration;
 
 use base::settings::{
     Accounting, AckEvery, Acks, Completion, Congestion, CongestionName, Detection, Ecn, HyStart,
-    Life, MtuProbing, Nagle, Options, Path, Push, Recovery, RecvMemory, RtoRule, SendMemory,
-    SmallWrites, SocketSettings, Validation,
+    Life, MtuProbing, Nagle, Options, Path, Push, Recovery, RecvMemory, SendMemory, SmallWrites,
+    SocketSettings, Validation,
 };
 
-use super::{Profile, fixed_size, millis, secs};
+use super::{Profile, acks_after, fixed_size, millis, plain_recovery, secs, single_segments};
 use crate::HostSettings;
 
 /// Windows of the seed, for a LAN of 10 Mbit/s.
@@ -57,18 +57,14 @@ pub fn winsock() -> Profile {
 
 const fn acks() -> Acks {
     Acks {
-        every: AckEvery::Packets(2), // WS2, WS36: TcpAckFrequency
-        delay: millis(200),          // WS1, WS38: TcpDelAckTicks 2
-        delay_min: millis(200),
-        delay_max: millis(200),
-        timer_tick: Duration::ZERO, // B3: exactly 200 ms
-        quick_max: 0,               // WS5
-        pingpong_threshold: 0,      // WS3: an answer carries the ACK, nothing more
-        on_read: false,             // WS5
-        always_quick: false,
-        compress: None,
+        every: AckEvery::Packets(2),     // WS2, WS36: TcpAckFrequency
+        timer_tick: Duration::ZERO,      // B3: exactly 200 ms
+        quick_max: 0,                    // WS5
+        pingpong_threshold: 0,           // WS3: an answer carries the ACK, nothing more
+        on_read: false,                  // WS5
         window_update_segments: Some(2), // recalled
         challenge_per_second: 200,       // ours; RFC 5961 came later
+        ..acks_after(millis(200))        // WS1, WS38: TcpDelAckTicks 2
     }
 }
 
@@ -89,17 +85,11 @@ const fn options() -> Options {
 
 const fn recovery() -> Recovery {
     Recovery {
-        detection: Detection::DupSack,
-        dupack_threshold: 2, // TcpMaxDupAcks (recalled)
-        tail_loss_probe: false,
-        prr: false,
-        frto: false,
-        undo: false,
-        limited_transmit: false,
+        dupack_threshold: 2,  // TcpMaxDupAcks (recalled)
         rto_initial: secs(3), // TcpInitialRtt (recalled)
         rto_min: millis(300), // recalled
         rto_max: secs(240),   // recalled
-        rto_rule: RtoRule::Rfc6298,
+        ..plain_recovery(Detection::DupSack)
     }
 }
 
@@ -123,12 +113,8 @@ const fn path() -> Path {
         pmtu_discovery: true,         // EnablePMTUDiscovery 1 (recalled)
         mtu_probing: MtuProbing::Off, // EnablePMTUBHDetect 0 (recalled)
         mtu_base: 576,                // what black hole detection falls back to (recalled)
-        gso_max: 0,
-        tso_min_segments: 0,
-        tso_rtt_log: 0,
-        tso_win_divisor: 0,
-        local_queue_max: u32::MAX,
-        hop_limit: 128, // DefaultTTL (recalled)
+        hop_limit: 128,               // DefaultTTL (recalled)
+        ..single_segments()
     }
 }
 

@@ -98,7 +98,7 @@ impl Receiver {
         self.window.set_clamp_asked(settings.options.window_clamp);
         self.autotune.set_rule(settings.recv.buffer.rule);
         self.acks.configure(settings);
-        self.settings = settings.clone();
+        self.options = settings.options.clone();
     }
 
     /// State of memory and window.

@@ -20,7 +20,7 @@ mod window;
 use core::time::Duration;
 
 use base::Instant;
-use base::settings::{LinuxVersion, SocketSettings};
+use base::settings::{LinuxVersion, Options, SocketSettings};
 use smallvec::SmallVec;
 
 use crate::packet::Payload;
@@ -41,7 +41,7 @@ const QUICK_AFTER_MARK: u32 = 2;
 /// The receiving half of a connection.
 #[derive(Debug)]
 pub(crate) struct Receiver {
-    settings: SocketSettings,
+    options: Options,
     buffer: Buffer,
     window: Window,
     queue: Assembler,
@@ -64,7 +64,7 @@ impl Receiver {
     /// A half that has received nothing.
     pub(crate) fn new(settings: &SocketSettings, tick: TickClock) -> Self {
         Self {
-            settings: settings.clone(),
+            options: settings.options.clone(),
             buffer: Buffer::new(&settings.recv),
             window: Window::new(&settings.options),
             queue: Assembler::new(),
@@ -84,8 +84,7 @@ impl Receiver {
     /// The window of the SYN or SYN-ACK in bytes, which is never scaled. `mss`: the payload that is
     /// announced, less 12 where timestamps are known to be used.
     pub(crate) fn first_window(&mut self, mss: u32) -> u32 {
-        self.window
-            .select_first(mss, &self.buffer, &self.settings.options)
+        self.window.select_first(mss, &self.buffer, &self.options)
     }
 
     /// The shift to offer, and after the handshake the one that is used.
@@ -595,7 +594,7 @@ impl Receiver {
     }
 
     fn report_duplicate(&mut self, start: u64, end: u64) {
-        if self.has_sack && self.settings.options.dsack {
+        if self.has_sack && self.options.dsack {
             self.duplicate = Some(match self.duplicate {
                 Some((from, to)) if start <= to && from <= end => (from.min(start), to.max(end)),
                 Some(first) => first,

@@ -1,6 +1,8 @@
 //! Settings that change while the connection runs, the application's reads and writes, the path
 //! MTU, and the pool of buffers.
 
+use alloc::sync::Arc;
+
 use base::settings::SocketSettings;
 use base::{CongestionState, Instant};
 use bytes::Bytes;
@@ -10,6 +12,7 @@ use crate::cc;
 use crate::host::{Event, ReadError, Shared, WriteError, WriteFlags};
 use crate::mtu::{ProbeConditions, TooBig};
 use crate::packet::Payload;
+use crate::recv::AckWanted;
 
 impl Connection {
     /// Changes settings. What acts only in the handshake has no effect any more.
@@ -19,9 +22,10 @@ impl Connection {
         shared: &mut Shared,
         change: impl FnOnce(&mut SocketSettings),
     ) {
-        let before = self.settings.clone();
-        change(&mut self.settings);
+        let before = Arc::clone(&self.settings);
+        change(Arc::make_mut(&mut self.settings));
         if self.settings == before {
+            self.settings = before;
             return;
         }
         let settings = &self.settings;
@@ -152,7 +156,8 @@ impl Connection {
         }
         self.told_readable = self.recv.unread_bytes() > 0;
         self.report_buffers(shared);
-        if self.state != State::Closed {
+        // Reading lets nothing else leave than an ACK (Linux `tcp_cleanup_rbuf`).
+        if self.state != State::Closed && self.recv.ack_wanted() == AckWanted::Now {
             self.output(now, shared);
         }
         Ok(payload)
@@ -218,6 +223,14 @@ impl Connection {
             next,
         };
         if self.mtu.on_too_big(now, &report) && self.state.is_synchronized() {
+            self.on_mtu_changed(now);
+            self.output(now, shared);
+        }
+    }
+
+    /// The interface has another MTU.
+    pub(crate) fn on_interface_mtu(&mut self, now: Instant, shared: &mut Shared) {
+        if self.mtu.limit_by_interface(shared.mtu) && self.state.is_synchronized() {
             self.on_mtu_changed(now);
             self.output(now, shared);
         }

@@ -90,7 +90,7 @@ impl Connection {
 
     /// What the peer's SYN says (RFC 9293 section 3.10.7.3).
     fn take_syn(&mut self, now: Instant, shared: &Shared, syn: &Segment) {
-        let SocketSettings { options, .. } = &self.settings;
+        let SocketSettings { options, .. } = &*self.settings;
         let SegmentOptions {
             mss,
             window_scale,

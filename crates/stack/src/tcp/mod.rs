@@ -19,6 +19,7 @@ mod tell;
 mod timer;
 mod timers;
 
+use alloc::sync::Arc;
 use core::net::SocketAddr;
 use core::time::Duration;
 
@@ -113,7 +114,8 @@ pub(crate) struct Connection {
     pub(crate) id: SocketId,
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
-    pub(crate) settings: SocketSettings,
+    /// Shared with others until they change.
+    pub(crate) settings: Arc<SocketSettings>,
     pub(crate) state: State,
     pub(crate) send: Sender,
     pub(crate) recv: Receiver,
@@ -184,7 +186,7 @@ pub(crate) struct Opening<'a> {
     pub(crate) remote: SocketAddr,
     pub(crate) iss: SeqNum,
     pub(crate) timestamp_offset: u32,
-    pub(crate) settings: &'a SocketSettings,
+    pub(crate) settings: &'a Arc<SocketSettings>,
 }
 
 impl Connection {
@@ -254,7 +256,7 @@ impl Connection {
             local_queue_bytes: 0,
             is_blocked: false,
             is_queue_waiter: false,
-            settings: settings.clone(),
+            settings: Arc::clone(settings),
         }
     }
 

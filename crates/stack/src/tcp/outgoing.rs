@@ -26,7 +26,8 @@ enum Gate {
 
 impl Connection {
     /// Sends everything that may leave now. Called after every event that could have changed that:
-    /// a segment, a timer, a write, a read, a change of settings, room in the local queue.
+    /// a segment, a timer, a write, a read that is worth an ACK, a change of settings, room in the
+    /// local queue.
     pub(crate) fn output(&mut self, now: Instant, shared: &mut Shared) {
         self.is_blocked = false;
         if self.state.is_synchronized() && self.state != State::TimeWait {

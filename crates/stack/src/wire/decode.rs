@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::encode::TCP_CHECKSUM_AT;
 use super::icmp;
-use crate::packet::{Body, EcnMark, Packet, Segment, SegmentOptions, Timestamps};
+use crate::packet::{Body, EcnMark, Packet, Payload, Segment, SegmentOptions, Timestamps};
 
 /// RFC 7323 section 2.3: a larger shift counts as this.
 const WINDOW_SCALE_MAX: u8 = 14;
@@ -63,7 +63,10 @@ impl From<ParseError> for WireError {
 /// Where it is no packet for TCP.
 pub fn decode_tun(bytes: &Bytes) -> Result<Packet, WireError> {
     let vnet = VirtioHeader::parse(bytes)?;
-    decode(&bytes.slice(VirtioHeader::BYTES..), Some(vnet))
+    let at = VirtioHeader::BYTES;
+    decode_with(&bytes[at..], Some(vnet), |range| {
+        bytes.slice(at + range.start..at + range.end)
+    })
 }
 
 /// Reads a packet that begins with its IP header; bytes behind it are ignored. The payload stays
@@ -72,6 +75,19 @@ pub fn decode_tun(bytes: &Bytes) -> Result<Packet, WireError> {
 /// # Errors
 /// Where it is no packet for TCP.
 pub fn decode(bytes: &Bytes, vnet: Option<VirtioHeader>) -> Result<Packet, WireError> {
+    decode_with(bytes, vnet, |range| bytes.slice(range))
+}
+
+/// As [`decode`], of borrowed bytes: `payload` makes shared memory of the range of them that is
+/// payload. It is called at most once, and only where there is payload.
+///
+/// # Errors
+/// Where it is no packet for TCP.
+pub fn decode_with(
+    bytes: &[u8],
+    vnet: Option<VirtioHeader>,
+    payload: impl FnOnce(Range<usize>) -> Bytes,
+) -> Result<Packet, WireError> {
     let ip = IpPacket::parse(bytes)?;
     if ip.total_bytes() > bytes.len() {
         return Err(WireError::CutShort);
@@ -87,7 +103,7 @@ pub fn decode(bytes: &Bytes, vnet: Option<VirtioHeader>) -> Result<Packet, WireE
     }
     let vnet = vnet.unwrap_or_default();
     let body = match (&ip, ip.protocol()) {
-        (_, protocol::TCP) => Body::Tcp(decode_segment(&ip, bytes, &vnet)?),
+        (_, protocol::TCP) => Body::Tcp(decode_segment(&ip, &vnet, payload)?),
         (IpPacket::V4(_), protocol::ICMP) | (IpPacket::V6(_), protocol::ICMPV6) => {
             Body::Icmp(icmp::decode(&ip)?)
         }
@@ -111,15 +127,15 @@ pub fn decode(bytes: &Bytes, vnet: Option<VirtioHeader>) -> Result<Packet, WireE
 
 fn decode_segment(
     ip: &IpPacket<'_>,
-    bytes: &Bytes,
     vnet: &VirtioHeader,
+    payload: impl FnOnce(Range<usize>) -> Bytes,
 ) -> Result<Segment, WireError> {
     let tcp = TcpSegment::parse(ip.payload())?;
     if !is_answered_for(ip, vnet) && !tcp.checksum_is_right((ip.source(), ip.destination())) {
         return Err(WireError::Checksum);
     }
-    let payload = payload_range(ip, &tcp);
-    let gso_size = gso_size(ip, vnet, payload.len());
+    let range = payload_range(ip, &tcp);
+    let gso_size = gso_size(ip, vnet, range.len());
     Ok(Segment {
         source_port: tcp.source_port(),
         destination_port: tcp.destination_port(),
@@ -129,7 +145,10 @@ fn decode_segment(
         window: tcp.window(),
         urgent: tcp.urgent(),
         options: options(&tcp),
-        payload: bytes.slice(payload).into(),
+        payload: match range.is_empty() {
+            true => Payload::default(),
+            false => payload(range).into(),
+        },
         gso_size,
     })
 }

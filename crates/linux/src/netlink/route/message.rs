@@ -135,6 +135,28 @@ impl Route {
         self
     }
 
+    /// A route to `destination`, which is on the link behind the interface with this index.
+    pub(super) fn on_link(destination: Destination, index: u32) -> Self {
+        /// `RTN_UNICAST`, `RT_SCOPE_LINK`.
+        const UNICAST: u8 = 1;
+        const SCOPE_LINK: u8 = 253;
+        let table = u8::try_from(Table::MAIN).expect("254");
+        let (family, length) = (destination.family(), destination.prefix_length());
+        let mut header = [0; HEADER_BYTES];
+        header[..2].copy_from_slice(&[family, length]);
+        header[4..8].copy_from_slice(&[table, PROTOCOL_STATIC, SCOPE_LINK, UNICAST]);
+        let attributes = [
+            (RTA_DST, destination.octets()),
+            (RTA_OIF, index.to_ne_bytes().to_vec()),
+        ];
+        Self {
+            header,
+            attributes: attributes.into(),
+            metrics: BTreeMap::new(),
+            expires: false,
+        }
+    }
+
     /// Sets the metric of a knob, and locks it where the kernel obeys only a locked one.
     pub(super) fn set_metric(&mut self, knob: &Knob, value: &KnobValue) -> Result<()> {
         let invalid = |reason: String| KnobError::Invalid {

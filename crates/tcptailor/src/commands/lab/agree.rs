@@ -1,4 +1,4 @@
-//! How far the virtual engine agrees with the kernel of this machine.
+//! How far our stack agrees with the kernel of this machine, in virtual time and on real packets.
 
 use std::fmt::Write;
 
@@ -7,6 +7,7 @@ use lab::{
     Agreement, Caveat, Cell, ERROR_MEDIAN_MAX, ERROR_P90_MAX, ERROR_TO_EXPLAIN, Metric, Outcome,
     Scenario, agreement_label, agreement_scenarios,
 };
+use linux::kernel::RealTime;
 use serde::Serialize;
 
 use super::run::{Engine, Runner};
@@ -22,26 +23,34 @@ const QUICK_DURATION: &str = "2s";
 /// Steps of the progress bar per run.
 const STEPS_PER_RUN: u64 = 1000;
 
-/// Compare the virtual engine with the kernel of this machine.
+/// Compare our stack with the kernel of this machine.
 ///
-/// Runs a set of scenarios on both engines, interleaved, and shows by how much the medians of the
-/// virtual one are off: goodput of streams, median and 99th percentile of response times. The
-/// virtual engine reckons the work of the hosts and of the emulator in. Takes some minutes, and
-/// wants a machine that does nothing else.
+/// Runs a set of scenarios on the engines, interleaved, and shows by how much the medians are off
+/// those of the kernel: goodput of streams, median and 99th percentile of response times. In
+/// virtual time the work of the hosts and of the emulator is reckoned in. Takes some minutes per
+/// engine, and wants a machine that does nothing else.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  tcptailor lab agree                      the whole table, three runs each
+  tcptailor lab agree                      the whole table in virtual time, three runs each
   tcptailor lab agree bulk wwr/cork        a scenario with all its variants, and one of another
-  tcptailor lab agree --quick              one short run each
+  tcptailor lab agree --engines virtual,tun,tun-receiver --quick   all engines, a short run each
   tcptailor lab agree --runs 9 --json      as data
 
-Exit code 3 if the median of the errors is above 5 % or their 90th percentile above 15 %, 1 if a
-scenario has no usable run.")]
+Exit code 3 if the median of an engine's errors is above 5 % or their 90th percentile above 15 %, 1
+if a scenario has no usable run.")]
 pub(crate) struct Args {
     /// Only these scenarios; all without.
     #[arg(value_name = "SCENARIO")]
     scenarios: Vec<String>,
+    /// The engines that are compared with the kernel's.
+    #[arg(
+        long,
+        value_name = "ENGINE,...",
+        value_delimiter = ',',
+        default_value = "virtual"
+    )]
+    engines: Vec<Engine>,
     /// How often each scenario is run on each engine, with another seed each time.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
     runs: Option<u32>,
@@ -50,34 +59,51 @@ pub(crate) struct Args {
     quick: bool,
 }
 
-/// One number of one scenario on both engines.
+/// One number of one scenario on all engines.
 #[derive(Debug, Serialize)]
 struct Row {
     scenario: String,
     /// In the unit of its name.
     measure: &'static str,
-    /// Medians of the usable runs; null where there are none.
-    r#virtual: Option<f64>,
+    /// Median of the usable runs; null where there are none.
     kernel: Option<f64>,
-    /// Share of the kernel's median.
-    error: Option<f64>,
     /// From the kernel's smallest run to its largest, as a share of the median.
     kernel_spread: Option<f64>,
-    /// Why the error is above 10 %, where that is known.
-    cause: Option<&'static str>,
-    /// Each doubt about a kernel run, once.
+    engines: Vec<Value>,
+    /// Each doubt about a run, once per engine.
     caveats: Vec<String>,
     #[serde(skip)]
     metric: Metric,
 }
 
+/// The same number on one engine.
 #[derive(Debug, Serialize)]
-struct Document {
+struct Value {
+    engine: Engine,
+    /// Median of the usable runs; null where there are none.
+    value: Option<f64>,
+    /// Share of the kernel's median.
+    error: Option<f64>,
+    /// Why the error is above 10 %, where that is known.
+    cause: Option<&'static str>,
+}
+
+/// The errors of one engine.
+#[derive(Debug, Serialize)]
+struct Errors {
+    engine: Engine,
     /// Whether both figures are within their bounds, over all rows.
     ok: bool,
-    /// Of the errors; null where there are none.
+    /// Null where there are no errors.
     median: Option<f64>,
     p90: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Document {
+    /// Whether all engines agree with the kernel.
+    ok: bool,
+    engines: Vec<Errors>,
     median_max: f64,
     p90_max: f64,
     runs: u32,
@@ -85,23 +111,33 @@ struct Document {
     rows: Vec<Row>,
 }
 
-/// What one scenario came to on both engines.
+/// What one scenario came to.
 #[derive(Debug, Default)]
-struct Both {
-    r#virtual: Vec<Outcome>,
+struct Ran {
     kernel: Vec<Outcome>,
+    others: Vec<(Engine, Vec<Outcome>)>,
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let cells = chosen(args)?;
+    let mut engines = args.engines.clone();
+    engines.retain(|engine| *engine != Engine::Kernel);
+    engines.sort_unstable();
+    engines.dedup();
+    if engines.is_empty() {
+        let problem = Problem::usage("--engines: nothing to compare with the kernel");
+        return Err(problem
+            .hint("name `virtual`, `tun` or `tun-receiver`")
+            .into());
+    }
     let runs = args.runs.unwrap_or(if args.quick { 1 } else { RUNS });
-    let ran = run_all(&cells, runs, output)?;
-    let document = Document::new(&cells, &ran, runs);
+    let ran = run_all(&cells, &engines, runs, output)?;
+    let document = Document::new(&cells, &engines, &ran, runs);
     output.report("lab-agree", &document, || render(&document))?;
     Ok(if document.interrupted {
         Exit::Interrupted
-    } else if document.rows.iter().any(|row| row.error.is_none()) {
-        output.note("some scenarios have no usable run on the kernel: see the caveats");
+    } else if document.rows.iter().any(Row::lacks_errors) {
+        output.note("some scenarios have no usable run: see the caveats");
         Exit::Failed
     } else if document.ok {
         Exit::Done
@@ -150,60 +186,90 @@ fn is_meant(name: &str, cell: &Cell) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Runs all cells once on both engines, then all of them again.
-fn run_all(cells: &[Cell], runs: u32, output: &Output) -> anyhow::Result<Vec<Both>> {
-    let mut kernel = Runner::new(Engine::Kernel, None)?;
-    if let Runner::RealTime(engine) = &mut kernel {
-        engine.is_watched = false;
-    }
-    let own = Runner::Virtual(lab::Virtual::with_machine_costs());
+/// Runs all cells once on all engines, then all of them again.
+fn run_all(
+    cells: &[Cell],
+    engines: &[Engine],
+    runs: u32,
+    output: &Output,
+) -> anyhow::Result<Vec<Ran>> {
+    let others: Vec<Runner> = engines
+        .iter()
+        .map(|engine| unwatched(*engine))
+        .collect::<anyhow::Result<_>>()?;
+    let kernel = unwatched(Engine::Kernel)?;
     let total = u64::from(runs) * cells.len() as u64;
     let bar = Progress::bar(output, "agree", total * STEPS_PER_RUN);
-    let mut ran: Vec<Both> = cells.iter().map(|_| Both::default()).collect();
+    let mut ran: Vec<Ran> = cells.iter().map(|_| Ran::of(engines)).collect();
     let order = (0..runs).flat_map(|run| (0..cells.len()).map(move |cell| (run, cell)));
+    // Virtual time passes at once.
+    let in_real_time = others.iter().filter(|runner| runner.is_real_time()).count() as f64;
+    let share_of_each = STEPS_PER_RUN as f64 / (1.0 + in_real_time);
     for ((run, index), done) in order.zip(0_u64..) {
-        if interrupt::stopped() {
-            break;
-        }
         let label = agreement_label(&cells[index]);
         bar.label(format!("run {} of {runs}: {label}", run + 1));
         let trial = cells[index].run(run);
-        let computed = own.run(&trial, &mut |_| ())?;
-        let measured = kernel.run(&trial, &mut |share| {
-            let step = (share.unwrap_or(0.5).min(1.0) * STEPS_PER_RUN as f64) as u64;
-            bar.set(done * STEPS_PER_RUN + step);
-        })?;
-        if interrupt::stopped() {
-            break;
+        let mut begun = 0.0;
+        let mut outcomes = Vec::new();
+        for runner in others.iter().chain([&kernel]) {
+            if interrupt::stopped() {
+                return Ok(ran);
+            }
+            outcomes.push(runner.run(&trial, &mut |share| {
+                let step = (begun + share.unwrap_or(0.5).min(1.0)) * share_of_each;
+                if runner.is_real_time() {
+                    bar.set(done * STEPS_PER_RUN + step as u64);
+                }
+            })?);
+            begun += if runner.is_real_time() { 1.0 } else { 0.0 };
         }
-        ran[index].r#virtual.push(computed);
-        ran[index].kernel.push(measured);
+        if interrupt::stopped() {
+            return Ok(ran);
+        }
+        ran[index].kernel.extend(outcomes.pop());
+        for ((_, runs), outcome) in ran[index].others.iter_mut().zip(outcomes) {
+            runs.push(outcome);
+        }
     }
     Ok(ran)
 }
 
+/// An engine that nobody watches, which would take a processor from the hosts.
+fn unwatched(engine: Engine) -> anyhow::Result<Runner> {
+    Ok(match Runner::new(engine, None)? {
+        Runner::RealTime(engine) => Runner::RealTime(RealTime {
+            is_watched: false,
+            ..engine
+        }),
+        Runner::Virtual(_) => Runner::Virtual(lab::Virtual::with_machine_costs()),
+    })
+}
+
+impl Ran {
+    fn of(engines: &[Engine]) -> Self {
+        Self {
+            kernel: Vec::new(),
+            others: engines.iter().map(|engine| (*engine, Vec::new())).collect(),
+        }
+    }
+}
+
 impl Document {
-    fn new(cells: &[Cell], ran: &[Both], runs: u32) -> Self {
+    fn new(cells: &[Cell], engines: &[Engine], ran: &[Ran], runs: u32) -> Self {
         let interrupted = interrupt::stopped();
         let pairs = cells.iter().zip(ran);
         let rows: Vec<Row> = pairs
-            .filter(|(_, both)| !both.kernel.is_empty())
-            .flat_map(|(cell, both)| {
+            .filter(|(_, ran)| !ran.kernel.is_empty())
+            .flat_map(|(cell, ran)| {
                 let metrics = lab::compared_metrics(&cell.trial.workload);
-                metrics.iter().map(|metric| Row::new(cell, *metric, both))
+                metrics.iter().map(|metric| Row::new(cell, *metric, ran))
             })
             .collect();
-        let errors: Vec<f64> = rows.iter().filter_map(|row| row.error).collect();
-        let median = lab::error_percentile(&errors, 0.5);
-        let p90 = lab::error_percentile(&errors, 0.9);
-        let within = |value: Option<f64>, max: f64| value.is_some_and(|value| value <= max);
+        let errors = engines.iter().map(|engine| Errors::of(*engine, &rows));
+        let engines: Vec<Errors> = errors.collect();
         Self {
-            ok: !interrupted
-                && errors.len() == rows.len()
-                && within(median, ERROR_MEDIAN_MAX)
-                && within(p90, ERROR_P90_MAX),
-            median,
-            p90,
+            ok: !interrupted && engines.iter().all(|errors| errors.ok),
+            engines,
             median_max: ERROR_MEDIAN_MAX,
             p90_max: ERROR_P90_MAX,
             runs,
@@ -213,90 +279,138 @@ impl Document {
     }
 }
 
+impl Errors {
+    fn of(engine: Engine, rows: &[Row]) -> Self {
+        let values = rows.iter().flat_map(|row| &row.engines);
+        let errors: Vec<f64> = values
+            .filter(|value| value.engine == engine)
+            .filter_map(|value| value.error)
+            .collect();
+        let median = lab::error_percentile(&errors, 0.5);
+        let p90 = lab::error_percentile(&errors, 0.9);
+        let within = |value: Option<f64>, max: f64| value.is_some_and(|value| value <= max);
+        Self {
+            engine,
+            ok: errors.len() == rows.len()
+                && within(median, ERROR_MEDIAN_MAX)
+                && within(p90, ERROR_P90_MAX),
+            median,
+            p90,
+        }
+    }
+}
+
 impl Row {
-    fn new(cell: &Cell, metric: Metric, both: &Both) -> Self {
-        let agreement = Agreement::of(metric, &both.r#virtual, &both.kernel);
+    fn new(cell: &Cell, metric: Metric, ran: &Ran) -> Self {
         let label = agreement_label(cell);
-        let error = agreement.map(|agreement| agreement.error);
-        let is_large = error.is_some_and(|error| error > ERROR_TO_EXPLAIN);
+        let kernel = lab::median_and_spread(metric, &ran.kernel);
+        let value = |(engine, runs): &(Engine, Vec<Outcome>)| {
+            let error = Agreement::of(metric, runs, &ran.kernel).map(|agreement| agreement.error);
+            let cause = lab::known_cause(label, metric);
+            Value {
+                engine: *engine,
+                value: lab::median_and_spread(metric, runs).map(|(median, _)| median),
+                error,
+                cause: cause.filter(|_| error.is_some_and(is_large)),
+            }
+        };
         Self {
             scenario: label.to_owned(),
             measure: metric.name(),
-            r#virtual: agreement.map(|agreement| agreement.virtual_median),
-            kernel: agreement.map(|agreement| agreement.kernel_median),
-            error,
-            kernel_spread: agreement.map(|agreement| agreement.kernel_spread),
-            cause: lab::known_cause(label, metric).filter(|_| is_large),
-            caveats: doubts(both),
+            kernel: kernel.map(|(median, _)| median),
+            kernel_spread: kernel.map(|(_, spread)| spread),
+            engines: ran.others.iter().map(value).collect(),
+            caveats: doubts(ran),
             metric,
         }
     }
+
+    fn lacks_errors(&self) -> bool {
+        self.engines.iter().any(|value| value.error.is_none())
+    }
 }
 
-/// Each kind of doubt once, with the number of runs that have it.
-fn doubts(both: &Both) -> Vec<String> {
-    let mut kinds: Vec<(&Caveat, usize)> = Vec::new();
-    let outcomes = both.kernel.iter().chain(&both.r#virtual);
-    for caveat in outcomes.flat_map(|outcome| &outcome.caveats) {
-        let kind = std::mem::discriminant(caveat);
-        match kinds
-            .iter_mut()
-            .find(|(known, _)| std::mem::discriminant(*known) == kind)
-        {
-            Some((_, count)) => *count += 1,
-            None => kinds.push((caveat, 1)),
+fn is_large(error: f64) -> bool {
+    error > ERROR_TO_EXPLAIN
+}
+
+/// Each kind of doubt once for each engine, with the number of runs that have it.
+fn doubts(ran: &Ran) -> Vec<String> {
+    let kernel = (Engine::Kernel, &ran.kernel);
+    let others = ran.others.iter().map(|(engine, runs)| (*engine, runs));
+    let mut told = Vec::new();
+    for (engine, runs) in [kernel].into_iter().chain(others) {
+        let mut kinds: Vec<(&Caveat, usize)> = Vec::new();
+        for caveat in runs.iter().flat_map(|outcome| &outcome.caveats) {
+            let kind = std::mem::discriminant(caveat);
+            match kinds
+                .iter_mut()
+                .find(|(known, _)| std::mem::discriminant(*known) == kind)
+            {
+                Some((_, count)) => *count += 1,
+                None => kinds.push((caveat, 1)),
+            }
         }
+        let tell = |(caveat, count): &(&Caveat, usize)| {
+            format!("{engine}, {count} of {} runs: {caveat}", runs.len())
+        };
+        told.extend(kinds.iter().map(tell));
     }
-    let tell = |(caveat, count): &(&Caveat, usize)| {
-        format!("{count} of {} runs: {caveat}", both.kernel.len())
-    };
-    kinds.iter().map(tell).collect()
+    told
 }
 
 fn render(document: &Document) -> String {
-    let header = [
-        "SCENARIO", "MEASURE", "VIRTUAL", "KERNEL", "ERROR", "SPREAD",
-    ];
-    let mut table = output::table(&header);
+    let mut header = vec!["SCENARIO".to_owned(), String::new()];
+    header.extend(["KERNEL".to_owned(), "SPREAD".to_owned()]);
+    let engines = document.engines.iter();
+    header.extend(engines.map(|errors| errors.engine.to_string().to_uppercase()));
+    let names: Vec<&str> = header.iter().map(String::as_str).collect();
+    let mut table = output::table(&names);
     for row in &document.rows {
-        table.add_row([
+        let kernel = show(row.metric, row.kernel);
+        let mut cells = vec![
             row.scenario.clone(),
             measure_name(row.metric).to_owned(),
-            show(row.metric, row.r#virtual),
-            show(row.metric, row.kernel),
-            percent(row.error),
+            kernel.clone(),
             percent(row.kernel_spread.filter(|_| document.runs > 1)),
-        ]);
+        ];
+        cells.extend(row.engines.iter().map(|value| beside(row, value, &kernel)));
+        table.add_row(cells);
     }
-    output::align_right(&mut table, &[2, 3, 4, 5]);
+    let numbers: Vec<usize> = (2..names.len()).collect();
+    output::align_right(&mut table, &numbers);
     let mut text = output::render(&table);
     remarks(&mut text, document);
-    let (median, p90) = (percent(document.median), percent(document.p90));
-    let verdict = match (document.interrupted, document.ok) {
-        (true, _) => "interrupted: not all runs were made",
-        (_, true) => "the engines agree",
-        (_, false) => "the engines do not agree",
-    };
-    writeln!(
-        text,
-        "\n{verdict}: median of the errors {median} (at most {}), 90th percentile {p90} (at most \
-         {})",
-        percent(Some(ERROR_MEDIAN_MAX)),
-        percent(Some(ERROR_P90_MAX))
-    )
-    .expect("a String grows");
+    text.push('\n');
+    for errors in &document.engines {
+        let verdict = match (document.interrupted, errors.ok) {
+            (true, _) => "interrupted, not all runs were made",
+            (_, true) => "agrees with the kernel",
+            (_, false) => "does not agree with the kernel",
+        };
+        let (median, p90) = (percent(errors.median), percent(errors.p90));
+        writeln!(
+            text,
+            "{} {verdict}: median of the errors {median} (at most {}), 90th percentile {p90} (at \
+             most {})",
+            errors.engine,
+            percent(Some(ERROR_MEDIAN_MAX)),
+            percent(Some(ERROR_P90_MAX))
+        )
+        .expect("a String grows");
+    }
     text
 }
 
-/// Causes of large errors, and doubts about the kernel's runs.
+/// Causes of large errors, and doubts about the runs.
 fn remarks(text: &mut String, document: &Document) {
     let mut table = output::table(&["SCENARIO", ""]);
     for row in &document.rows {
-        let is_large = row.error.is_some_and(|error| error > ERROR_TO_EXPLAIN);
-        if is_large {
+        for value in row.engines.iter().filter(|v| v.error.is_some_and(is_large)) {
             let name = measure_name(row.metric);
-            let cause = row.cause.unwrap_or("cause not known");
-            table.add_row([row.scenario.clone(), format!("{name}: {cause}")]);
+            let cause = value.cause.unwrap_or("cause not known");
+            let remark = format!("{}, {name}: {cause}", value.engine);
+            table.add_row([row.scenario.clone(), remark]);
         }
     }
     let mut told = "";
@@ -317,8 +431,8 @@ fn remarks(text: &mut String, document: &Document) {
 const fn measure_name(metric: Metric) -> &'static str {
     match metric {
         Metric::GoodputBps => "goodput",
-        Metric::ResponseP50Us => "response p50",
-        Metric::ResponseP99Us => "response p99",
+        Metric::ResponseP50Us => "p50",
+        Metric::ResponseP99Us => "p99",
         _ => "",
     }
 }
@@ -330,6 +444,24 @@ fn show(metric: Metric, value: Option<f64>) -> String {
     match metric {
         Metric::GoodputBps => human::bps(value),
         _ => human::micros(value),
+    }
+}
+
+/// An engine's value with its distance from the kernel's, which stands beside it: `94.1 -0.3 %`.
+/// The unit is left out where it is the same.
+fn beside(row: &Row, value: &Value, kernel: &str) -> String {
+    let own = show(row.metric, value.value);
+    let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_owned());
+    let number = match own.split_once(' ') {
+        Some((number, _)) if unit(&own) == unit(kernel) => number,
+        _ => &own,
+    };
+    match (value.value, row.kernel, value.error) {
+        (Some(value), Some(kernel), Some(error)) => {
+            let sign = if value < kernel { "-" } else { "+" };
+            format!("{number} {sign}{}", percent(Some(error)))
+        }
+        _ => number.to_owned(),
     }
 }
 
@@ -353,6 +485,7 @@ mod tests {
     fn args(names: &[&str]) -> Args {
         Args {
             scenarios: names.iter().map(|name| (*name).to_owned()).collect(),
+            engines: vec![Engine::Virtual],
             runs: None,
             quick: false,
         }
@@ -394,24 +527,61 @@ mod tests {
         let cells = chosen(&args(&["wwr/cork"])).expect("it exists");
         let mut disturbed = outcome(1000, 2000);
         disturbed.caveats.push(Caveat::HostBusy { percent: 40 });
-        let ran = [Both {
-            r#virtual: vec![outcome(1040, 1050)],
+        let engines = [Engine::Virtual, Engine::TunReceiver];
+        let ran = [Ran {
             kernel: vec![disturbed],
+            others: vec![
+                (Engine::Virtual, vec![outcome(1040, 1050)]),
+                (Engine::TunReceiver, vec![outcome(999, 2100)]),
+            ],
         }];
-        let document = Document::new(&cells, &ran, 1);
+        let document = Document::new(&cells, &engines, &ran, 1);
         assert_eq!(document.rows.len(), 2);
-        assert!(!document.ok, "the 99th percentile is off by 47 %");
-        assert_eq!(document.median, Some(0.04));
+        assert!(
+            !document.engines[0].ok,
+            "the 99th percentile is off by 47 %"
+        );
+        assert!(document.engines[1].ok && !document.ok);
+        assert_eq!(document.engines[0].median, Some(0.04));
         let text = anstream::adapter::strip_str(&render(&document)).to_string();
         for part in [
-            "1.04 ms",
-            "4.0 %",
-            "47.5 %",
-            "do not agree",
-            "other work took 40 %",
+            "TUN-RECEIVER",
+            "1.04 +4.0 %",
+            "1.05 -47.5 %",
+            "999 us -0.1 %",
+            "2.10 +5.0 %",
+            "virtual does not agree",
+            "tun-receiver agrees",
+            "kernel, 1 of 1 runs: other work took 40 %",
         ] {
             assert!(text.contains(part), "{part} is missing in\n{text}");
         }
+        let json = serde_json::to_value(&document).expect("plain data");
+        assert_eq!(json["rows"][0]["kernel"], 1000.0);
+        assert_eq!(json["rows"][1]["engines"][1]["engine"], "tun-receiver");
+    }
+
+    #[test]
+    fn all_engines_side_by_side_take_a_hundred_columns() {
+        let others = [Engine::Virtual, Engine::Tun, Engine::TunReceiver];
+        let cells = cells();
+        let run = || Outcome {
+            goodput_bps: 123_456_789,
+            ..outcome(123_456, 234_567)
+        };
+        let ran: Vec<Ran> = cells
+            .iter()
+            .map(|_| Ran {
+                kernel: vec![run(), run()],
+                others: others.map(|engine| (engine, vec![run()])).into(),
+            })
+            .collect();
+        let document = Document::new(&cells, &others, &ran, 2);
+        let text = anstream::adapter::strip_str(&render(&document)).to_string();
+        let table = text.split("\n\n").next().expect("a table first");
+        let widest = table.lines().map(|line| line.trim_end().len()).max();
+        assert!(widest <= Some(100), "{widest:?}\n{table}");
+        assert_eq!(table.lines().count(), document.rows.len() + 1, "{table}");
     }
 
     #[test]
@@ -419,12 +589,12 @@ mod tests {
         let cells = chosen(&args(&["wwr/cork"])).expect("it exists");
         let mut failed = outcome(1000, 2000);
         failed.caveats.push(Caveat::EndedEarly { why: "x".into() });
-        let ran = [Both {
-            r#virtual: vec![outcome(1000, 2000)],
+        let ran = [Ran {
             kernel: vec![failed],
+            others: vec![(Engine::Virtual, vec![outcome(1000, 2000)])],
         }];
-        let document = Document::new(&cells, &ran, 1);
-        assert!(!document.ok && document.median.is_none());
-        assert!(document.rows.iter().all(|row| row.error.is_none()));
+        let document = Document::new(&cells, &[Engine::Virtual], &ran, 1);
+        assert!(!document.ok && document.engines[0].median.is_none());
+        assert!(document.rows.iter().all(Row::lacks_errors));
     }
 }

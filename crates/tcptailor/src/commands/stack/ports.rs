@@ -2,7 +2,7 @@
 //! connections at once.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use base::Instant;
 use base::settings::SocketSettings;
@@ -10,12 +10,19 @@ use bytes::Bytes;
 use lab::app::App;
 use stack::{Event, Host, ListenOptions, Payload, ReadError, SocketId, WriteError, WriteFlags};
 
-/// Most bytes of one read, and of one write of the generator.
-const CHUNK_BYTES: usize = 256 << 10;
+/// Most bytes of one read.
+const READ_BYTES: usize = 256 << 10;
+
+/// Memory that the generator writes, again and again: little enough to stay in the cache.
+const CHUNK_BYTES: usize = 128 << 10;
+
+/// How often it does in one call. What remains of a call behind its last whole superpacket leaves
+/// as a small packet, so that few large writes cost less than many small ones.
+const CHUNKS: usize = 8;
 
 /// What is done on a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Service {
+pub(super) enum Service {
     /// Reads and forgets.
     Discard,
     /// Writes as fast as it goes, until the peer closes.
@@ -24,7 +31,8 @@ enum Service {
     Echo,
 }
 
-const PORTS: [(u16, Service); 3] = [
+/// Where which service is.
+pub(super) const PORTS: [(u16, Service); 3] = [
     (5001, Service::Discard),
     (5002, Service::Generate),
     (5003, Service::Echo),
@@ -33,35 +41,43 @@ const PORTS: [(u16, Service); 3] = [
 /// The program.
 #[derive(Debug)]
 pub(super) struct Ports {
-    addr: IpAddr,
+    addrs: Vec<IpAddr>,
     backlog: u32,
     settings: SocketSettings,
     listeners: BTreeMap<SocketId, Service>,
     connections: BTreeMap<SocketId, Connection>,
     /// Whose turn it is.
     ready: VecDeque<SocketId>,
-    generated: Bytes,
+    generated: [Bytes; CHUNKS],
+    accepted: u64,
+    /// Received and sent by connections that have ended.
+    carried: (u64, u64),
     failure: Option<String>,
 }
 
 #[derive(Debug)]
 struct Connection {
     service: Service,
+    received_bytes: u64,
+    sent_bytes: u64,
     /// Read and not written back yet.
     pending: Payload,
     is_ready: bool,
 }
 
 impl Ports {
-    pub(super) fn new(addr: IpAddr, backlog: u32, settings: SocketSettings) -> Self {
+    pub(super) fn new(addrs: Vec<IpAddr>, backlog: u32, settings: SocketSettings) -> Self {
+        let chunk = Bytes::from(vec![0; CHUNK_BYTES]);
         Self {
-            addr,
+            addrs,
             backlog,
             settings,
             listeners: BTreeMap::new(),
             connections: BTreeMap::new(),
             ready: VecDeque::new(),
-            generated: Bytes::from(vec![0; CHUNK_BYTES]),
+            generated: std::array::from_fn(|_| chunk.clone()),
+            accepted: 0,
+            carried: (0, 0),
             failure: None,
         }
     }
@@ -69,6 +85,30 @@ impl Ports {
     /// Why it could not begin.
     pub(super) fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
+    }
+
+    /// Connections that were accepted so far.
+    pub(super) const fn accepted(&self) -> u64 {
+        self.accepted
+    }
+
+    /// Bytes received and sent so far.
+    pub(super) fn carried(&self) -> (u64, u64) {
+        self.connections
+            .values()
+            .fold(self.carried, |(received, sent), connection| {
+                (
+                    received + connection.received_bytes,
+                    sent + connection.sent_bytes,
+                )
+            })
+    }
+
+    /// Each open connection with the bytes that it received and sent.
+    pub(super) fn connections(&self) -> impl Iterator<Item = (SocketId, u64, u64)> {
+        self.connections
+            .iter()
+            .map(|(id, connection)| (*id, connection.received_bytes, connection.sent_bytes))
     }
 
     fn wake(&mut self, id: SocketId) {
@@ -81,8 +121,11 @@ impl Ports {
 
     fn accept(&mut self, now: Instant, host: &mut Host, listener: SocketId, service: Service) {
         while let Some(id) = host.accept(now, listener) {
+            self.accepted += 1;
             let connection = Connection {
                 service,
+                received_bytes: 0,
+                sent_bytes: 0,
                 pending: Payload::default(),
                 is_ready: false,
             };
@@ -103,22 +146,28 @@ enum Call {
 }
 
 impl Connection {
-    fn call(&mut self, now: Instant, host: &mut Host, id: SocketId, generated: &Bytes) -> Call {
+    fn call(&mut self, now: Instant, host: &mut Host, id: SocketId, generated: &[Bytes]) -> Call {
         match self.service {
             Service::Generate => self.generate(now, host, id, generated),
-            Service::Discard => read(now, host, id, drop),
-            Service::Echo if self.pending.is_empty() => {
-                let pending = &mut self.pending;
-                read(now, host, id, |payload| *pending = payload)
-            }
+            Service::Discard => self.read(now, host, id),
+            Service::Echo if self.pending.is_empty() => self.read(now, host, id),
             Service::Echo => self.write_back(now, host, id),
         }
     }
 
-    fn generate(&self, now: Instant, host: &mut Host, id: SocketId, generated: &Bytes) -> Call {
-        match host.write_chunk(now, id, generated.clone(), WriteFlags::default()) {
-            Ok(_) => Call::More,
-            Err(WriteError::Full) => read(now, host, id, drop),
+    fn generate(
+        &mut self,
+        now: Instant,
+        host: &mut Host,
+        id: SocketId,
+        generated: &[Bytes],
+    ) -> Call {
+        match host.write_vectored(now, id, generated, WriteFlags::default()) {
+            Ok(written) => {
+                self.sent_bytes += written as u64;
+                Call::More
+            }
+            Err(WriteError::Full) => self.read(now, host, id),
             Err(_) => Call::Ended,
         }
     }
@@ -126,6 +175,7 @@ impl Connection {
     fn write_back(&mut self, now: Instant, host: &mut Host, id: SocketId) -> Call {
         match host.write_vectored(now, id, self.pending.chunks(), WriteFlags::default()) {
             Ok(written) => {
+                self.sent_bytes += written as u64;
                 self.pending
                     .advance(u32::try_from(written).unwrap_or(u32::MAX));
                 Call::More
@@ -134,33 +184,40 @@ impl Connection {
             Err(_) => Call::Ended,
         }
     }
-}
 
-fn read(now: Instant, host: &mut Host, id: SocketId, take: impl FnOnce(Payload)) -> Call {
-    match host.read_chunks(now, id, CHUNK_BYTES) {
-        Ok(payload) if payload.is_empty() => Call::Ended,
-        Ok(payload) => {
-            take(payload);
-            Call::More
+    fn read(&mut self, now: Instant, host: &mut Host, id: SocketId) -> Call {
+        match host.read_chunks(now, id, READ_BYTES) {
+            Ok(payload) if payload.is_empty() => Call::Ended,
+            Ok(payload) => {
+                self.received_bytes += u64::from(payload.len());
+                if self.service == Service::Echo {
+                    self.pending = payload;
+                }
+                Call::More
+            }
+            Err(ReadError::Empty) => Call::Waits,
+            Err(_) => Call::Ended,
         }
-        Err(ReadError::Empty) => Call::Waits,
-        Err(_) => Call::Ended,
     }
 }
 
 impl App for Ports {
     fn start(&mut self, _now: Instant, host: &mut Host) {
-        for (port, service) in PORTS {
+        let places = self
+            .addrs
+            .iter()
+            .flat_map(|addr| PORTS.map(|(port, service)| (SocketAddr::new(*addr, port), service)));
+        for (place, service) in places {
             let options = ListenOptions {
                 backlog: self.backlog,
                 syn_cookies: true,
                 settings: self.settings.clone(),
             };
-            match host.listen((self.addr, port).into(), options) {
+            match host.listen(place, options) {
                 Ok(id) => {
                     self.listeners.insert(id, service);
                 }
-                Err(error) => self.failure = Some(format!("port {port}: {error}")),
+                Err(error) => self.failure = Some(format!("listening at {place}: {error}")),
             }
         }
     }
@@ -189,6 +246,8 @@ impl App for Ports {
             Call::More => self.wake(id),
             Call::Waits => {}
             Call::Ended => {
+                self.carried.0 += connection.received_bytes;
+                self.carried.1 += connection.sent_bytes;
                 self.connections.remove(&id);
                 host.close(now, id);
             }

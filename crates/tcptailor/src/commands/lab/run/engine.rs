@@ -1,5 +1,7 @@
 //! What runs a trial.
 
+use std::fmt;
+
 use anyhow::Context;
 use clap::ValueEnum;
 use lab::{Caveat, Cell, End, Outcome, Trial, Virtual};
@@ -34,6 +36,18 @@ pub(in crate::commands::lab) enum Engine {
 pub(in crate::commands::lab) enum Runner {
     RealTime(RealTime),
     Virtual(Virtual),
+}
+
+/// As it is written.
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Kernel => "kernel",
+            Self::Virtual => "virtual",
+            Self::Tun => "tun",
+            Self::TunReceiver => "tun-receiver",
+        })
+    }
 }
 
 impl Engine {
@@ -82,6 +96,11 @@ impl Runner {
                 }))
             }
         }
+    }
+
+    /// Whether a trial takes its time.
+    pub(in crate::commands::lab) const fn is_real_time(&self) -> bool {
+        matches!(self, Self::RealTime(_))
     }
 
     /// Runs a trial; `progress` hears of the share of the time that has passed, where it is known.
