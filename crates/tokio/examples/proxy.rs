@@ -15,7 +15,6 @@
 //! (the second where the first is the proxy's own). The device goes when the program ends.
 
 use std::error::Error;
-use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -23,7 +22,7 @@ use bytes::BytesMut;
 use clap::Parser;
 use linux::netlink::{addr, link};
 use tcptailor_tokio::stack::{HostConfig, profile};
-use tcptailor_tokio::{Net, TcpListener, TcpStream, Tun};
+use tcptailor_tokio::{Net, TcpListener, TcpStream, Tun, random_seed};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// Most bytes that are read at once.
@@ -62,8 +61,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     link::set_up(&args.tun)?;
     addr::add(&args.tun, machine_address(ip, prefix), prefix)?;
 
-    let seed = RandomState::new().hash_one(());
-    let mut config = HostConfig::of(&profile::linux_6_18(), ip, seed);
+    let mut config = HostConfig::of(&profile::linux_6_18(), ip, random_seed()?);
     config.mtu = args.mtu;
     config.system.any_address = args.listen.is_none();
     let net = Net::over_tun(config, tun)?;

@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use clap::Parser;
 use tcptailor_tokio::stack::{HostConfig, profile};
-use tcptailor_tokio::{Net, TcpListener, TcpStream, Tun};
+use tcptailor_tokio::{Net, TcpListener, TcpStream, Tun, random_seed};
 
 /// Most bytes of one read or write.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -52,7 +52,7 @@ async fn run(args: Args) -> Result<(), Box<dyn std::error::Error>> {
     let addr: IpAddr = args.addr.split('/').next().unwrap_or_default().parse()?;
     let config = HostConfig {
         mtu: args.mtu,
-        ..HostConfig::of(&profile::linux_6_18(), addr, rand_seed())
+        ..HostConfig::of(&profile::linux_6_18(), addr, random_seed()?)
     };
     let net = Net::over_tun(config, Tun::create(&args.tun)?)?;
     let at = async |port| TcpListener::bind(&net, (addr, port)).await;
@@ -73,12 +73,6 @@ async fn run(args: Args) -> Result<(), Box<dyn std::error::Error>> {
     };
     let (discards, generates, echoes) = served;
     Ok(discards.and(generates).and(echoes)?)
-}
-
-/// Another one at each start, so that initial sequence numbers do not repeat.
-fn rand_seed() -> u64 {
-    use std::hash::{BuildHasher as _, RandomState};
-    RandomState::new().hash_one(())
 }
 
 async fn serve<S>(listener: TcpListener, service: fn(TcpStream) -> S) -> io::Result<()>

@@ -27,7 +27,7 @@ enum Phase {
     },
 }
 
-/// One socket. Of a listener only `readers` and `is_acceptable` are used.
+/// One socket. Of a listener only `readers` is used.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) readers: Waiters,
@@ -35,8 +35,6 @@ pub(crate) struct Entry {
     phase: Phase,
     /// A write would take something.
     has_room: bool,
-    /// The listener has connections.
-    is_acceptable: bool,
     /// Taken out of the host to be looked at, and not read yet.
     held: VecDeque<Bytes>,
     /// Dropping the socket breaks the connection.
@@ -50,7 +48,6 @@ impl Entry {
             writers: Waiters::default(),
             phase,
             has_room: phase == Phase::Open,
-            is_acceptable: false,
             held: VecDeque::new(),
             zero_linger: false,
         }
@@ -73,11 +70,7 @@ impl Entry {
                 self.has_room = true;
                 self.writers.take(woken);
             }
-            Event::Acceptable => {
-                self.is_acceptable = true;
-                self.readers.take(woken);
-            }
-            Event::Readable => self.readers.take(woken),
+            Event::Acceptable | Event::Readable => self.readers.take(woken),
             Event::Writable => {
                 self.has_room = true;
                 self.writers.take(woken);
@@ -217,11 +210,9 @@ impl State {
 
     /// A read returns at once, if only with an error.
     pub(crate) fn is_readable(&mut self, now: Instant, id: SocketId) -> bool {
-        match self.sockets.get(&id) {
-            Some(entry) if entry.held.is_empty() && !entry.is_acceptable => {}
-            _ => return true,
-        }
+        let is_held = |entry: &Entry| !entry.held.is_empty();
         self.check().is_err()
+            || self.sockets.get(&id).is_none_or(is_held)
             || self.host.unread_bytes(id) > 0
             || self.host.remote_addr(id).is_some()
                 && !matches!(self.host.read_chunks(now, id, 0), Err(ReadError::Empty))
@@ -286,10 +277,8 @@ impl State {
         listener: SocketId,
     ) -> io::Result<(SocketId, SocketAddr)> {
         self.check()?;
-        let Some(id) = self.host.accept(now, listener) else {
-            self.entry(listener)?.is_acceptable = false;
-            return Err(error::would_block());
-        };
+        let accepted = self.host.accept(now, listener);
+        let id = accepted.ok_or_else(error::would_block)?;
         let peer = self.host.remote_addr(id);
         self.sockets.insert(id, Entry::open());
         Ok((id, peer.ok_or_else(error::not_connected)?))

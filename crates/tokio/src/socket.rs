@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker, ready};
 
 use base::{Instant, KnobValue, find_knob};
 use bytes::{Bytes, BytesMut};
+use smallvec::SmallVec;
 use stack::SocketId;
 use tokio::io::{Interest, ReadBuf, Ready};
 use tokio::task::coop;
@@ -97,9 +98,12 @@ impl Socket {
         if max == 0 {
             return Poll::Ready(Ok(()));
         }
+        let mut chunks: SmallVec<[Bytes; 4]> = SmallVec::new();
         let read = self.poll(cx, Side::Read, |state, now, id| {
-            state.read(now, id, max, |chunk| into.put_slice(&chunk))
+            state.read(now, id, max, |chunk| chunks.push(chunk))
         });
+        // Others may have the lock while this is copied.
+        chunks.iter().for_each(|chunk| into.put_slice(chunk));
         read.map_ok(drop)
     }
 
