@@ -49,6 +49,7 @@
 //! [`Tun`].
 #![forbid(unsafe_code)]
 
+mod copies;
 mod driver;
 mod entry;
 mod error;

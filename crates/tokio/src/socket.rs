@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
 use base::{Instant, KnobValue, find_knob};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use smallvec::SmallVec;
 use stack::SocketId;
 use tokio::io::{Interest, ReadBuf, Ready};
@@ -16,10 +16,6 @@ use crate::error;
 use crate::net::Net;
 use crate::state::State;
 use crate::waiters::{WaiterKey, Waiters};
-
-/// Most bytes of one write that are copied at once. What does not fit into the send buffer then was
-/// copied in vain, so this is not much more than one packet holds.
-const COPY_BYTES_MAX: usize = 64 << 10;
 
 /// A connection or a listener. Dropping it lets go of it.
 #[derive(Debug)]
@@ -125,7 +121,7 @@ impl Socket {
             }
             may?;
         }
-        let chunk = joined(slices);
+        let chunk = self.net.shared().copies().of(slices);
         self.poll(cx, Side::Write, |state, now, id| {
             state.write(now, id, chunk)
         })
@@ -136,7 +132,7 @@ impl Socket {
             return Ok(0);
         }
         self.net.shared().lock().may_write(self.id)?;
-        let chunk = joined(slices);
+        let chunk = self.net.shared().copies().of(slices);
         self.call(|state, now, id| state.write(now, id, chunk))
     }
 
@@ -174,17 +170,6 @@ impl Drop for Socket {
     fn drop(&mut self) {
         self.call(|state, now, id| state.close(now, id));
     }
-}
-
-/// The front of `slices` in memory of its own.
-fn joined(slices: &[IoSlice<'_>]) -> Bytes {
-    let total: usize = slices.iter().map(|slice| slice.len()).sum();
-    let mut joined = BytesMut::with_capacity(total.min(COPY_BYTES_MAX));
-    for slice in slices {
-        let room = COPY_BYTES_MAX - joined.len();
-        joined.extend_from_slice(&slice[..slice.len().min(room)]);
-    }
-    joined.freeze()
 }
 
 impl State {

@@ -13,6 +13,7 @@ use futures_util::task::AtomicWaker;
 use linux::tun::{Received, TunPort};
 use stack::{Host, HostConfig, Packet, SocketId};
 
+use crate::copies::Copies;
 use crate::driver::BATCH_PACKETS;
 use crate::entry::Entry;
 use crate::time::Clock;
@@ -24,6 +25,7 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     driver: AtomicWaker,
     clock: Clock,
+    copies: Copies,
 }
 
 /// The host, for whoever has the lock.
@@ -103,11 +105,16 @@ impl Shared {
             state: Mutex::new(state),
             driver: AtomicWaker::new(),
             clock,
+            copies: Copies::default(),
         }
     }
 
     pub(crate) const fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    pub(crate) const fn copies(&self) -> &Copies {
+        &self.copies
     }
 
     /// The state, to be looked at, or to wait for a change of it.
