@@ -23,8 +23,10 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::tun::{PortCounters, Received, TunPort};
 
-/// Packets that are read in a row before the program and the timers get their turn.
-const READ_BATCH: u32 = 64;
+/// Packets that are read in a row before the program and the timers get their turn: twice as many
+/// as a turn sends. Each packet that is sent may bring an acknowledgment, and with fewer the
+/// device's ring would fill up with those of a thousand connections.
+const READ_BATCH: u32 = 2 * SEND_BATCH;
 
 /// Bytes after which they get it at the latest. What was just read is still in the second-level
 /// cache then, and its memory is free for the next packets; with less, a receiver acknowledges more
@@ -34,7 +36,7 @@ const READ_BATCH_BYTES: u64 = 256 << 10;
 /// System calls that the program makes in a row before packets are read again.
 const CALL_BATCH: u32 = 64;
 
-/// Packets that are sent in a row before packets are read again.
+/// Packets that one turn sends: about a millisecond of the processor's time.
 const SEND_BATCH: u32 = 256;
 
 /// Packets that are sent between two looks at the clock.
@@ -134,6 +136,8 @@ pub struct Driver<A> {
     stop: Arc<Stop>,
     is_timed: bool,
     lone: LonePackets,
+    /// Packets that this turn may still send.
+    sends_left: u32,
     stats: DriverStats,
 }
 
@@ -161,6 +165,7 @@ impl<A: App> Driver<A> {
             stop: Arc::new(stop),
             is_timed: false,
             lone: LonePackets::default(),
+            sends_left: 0,
             stats: DriverStats::default(),
         })
     }
@@ -228,7 +233,8 @@ impl<A: App> Driver<A> {
         let sockets: Vec<_> = self.host.sockets().collect();
         for id in sockets {
             self.host.abort(now, id);
-            while !self.flush(&mut now)? {}
+            self.sends_left = SEND_BATCH;
+            self.flush(&mut now)?;
         }
         Ok(())
     }
@@ -265,6 +271,7 @@ impl<A: App> Driver<A> {
 
     fn begin_turn(&mut self, now: Instant) {
         self.stats.turns += 1;
+        self.sends_left = SEND_BATCH;
         self.is_timed = self.stats.turns.is_multiple_of(TURNS_PER_SAMPLE);
         if now >= self.mtu_due {
             self.mtu_due = now + MTU_INTERVAL;
@@ -336,31 +343,38 @@ impl<A: App> Driver<A> {
         told
     }
 
-    /// Sends what the host has, and what pacing held back until now; whether that was all. `now`
-    /// follows the clock.
+    /// Sends what the host has, and what pacing held back until now, as far as this turn may;
+    /// whether that was all. `now` follows the clock.
     fn flush(&mut self, now: &mut Instant) -> Result<bool> {
-        while let Some(entry) = self.paced.first_entry()
-            && entry.key().0 <= *now
-        {
-            let packet = entry.remove();
-            self.write(packet)?;
-        }
-        for count in 1..=SEND_BATCH {
-            let Some(packet) = self.host.poll_transmit(*now) else {
+        while self.sends_left > 0 {
+            let Some(packet) = self.next_to_send(*now) else {
                 return Ok(true);
             };
-            if packet.not_before > *now {
-                self.paced_count += 1;
-                self.paced
-                    .insert((packet.not_before, self.paced_count), packet);
-                continue;
-            }
             self.write(packet)?;
-            if count % SENDS_PER_CLOCK == 0 {
+            self.sends_left -= 1;
+            if self.sends_left.is_multiple_of(SENDS_PER_CLOCK) {
                 *now = Clock.now();
             }
         }
         Ok(false)
+    }
+
+    /// The next packet whose time has come; what is not to leave yet is put aside.
+    fn next_to_send(&mut self, now: Instant) -> Option<Packet> {
+        if let Some(entry) = self.paced.first_entry()
+            && entry.key().0 <= now
+        {
+            return Some(entry.remove());
+        }
+        loop {
+            let packet = self.host.poll_transmit(now)?;
+            if packet.not_before <= now {
+                return Some(packet);
+            }
+            self.paced_count += 1;
+            let key = (packet.not_before, self.paced_count);
+            self.paced.insert(key, packet);
+        }
     }
 
     fn read(&mut self) -> Result<Received> {
