@@ -192,8 +192,8 @@ fn check(arguments: &Arguments) -> anyhow::Result<()> {
     ensure!(
         arguments
             .many
-            .is_none_or(|many| (1..=15_000).contains(&many)),
-        "--many takes 1 to 15000: a client has so many ports to one server"
+            .is_none_or(|many| (2..=15_000).contains(&many)),
+        "--many takes 2 to 15000: a client has so many ports to one server"
     );
     if let Some(path) = &arguments.json {
         fs::write(path, "").with_context(|| format!("writing {}", path.display()))?;

@@ -22,6 +22,7 @@ mod plan;
 pub mod privilege;
 mod process;
 mod remote_socket;
+mod seed;
 pub mod service;
 mod sock_diag;
 pub mod sockopt;
@@ -53,6 +54,7 @@ pub use process::{
     process_info,
 };
 pub use remote_socket::{OwnerProcess, RemoteSocket};
+pub use seed::random_seed;
 pub use sock_diag::{ScanRequest, SockDiag};
 pub use state::State;
 pub use tun_engine::{Side, StackEnd, StackSpec, StackSummary};

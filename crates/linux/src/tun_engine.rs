@@ -158,6 +158,8 @@ impl StackRun {
     pub(crate) fn run(mut self) -> Result<Summary> {
         self.driver.run()?;
         let now = Clock.now();
+        // Whoever is still connected would wait for a host that is gone.
+        self.driver.abort_all()?;
         let dropped_packets = interfaces::read(DEVICE)?.send_dropped;
         let Watched { program, limits } = self.driver.app();
         if let Some(why) = program.failure() {

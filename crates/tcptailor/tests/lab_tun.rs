@@ -270,3 +270,36 @@ fn an_interrupt_leaves_nothing_behind() {
         }
     }
 }
+
+#[test]
+fn engines_are_compared_with_the_kernel() {
+    let agree = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tcptailor"));
+        let output = command.args(["lab", "agree"]).args(args).output();
+        output.expect("the program starts")
+    };
+    let refused = agree(&["--engines", "kernel"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let engines = "tun-receiver,virtual,tun,tun";
+    let args = ["wwr/cork", "--quick", "--engines", engines, "--json"];
+    let Some(output) = on_kernel(agree(&args)) else {
+        return;
+    };
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(document["schema"], "tcptailor/lab-agree/1");
+    let row = &document["rows"][0];
+    let engines = row["engines"].as_array().expect("a list");
+    let names: Vec<&str> = engines
+        .iter()
+        .filter_map(|value| value["engine"].as_str())
+        .collect();
+    assert_eq!(names, ["virtual", "tun", "tun-receiver"]);
+    // A run that must not be used has no value.
+    let values = engines.iter().chain([row]).map(|value| {
+        let value = value.get("value").unwrap_or(&row["kernel"]);
+        value.as_f64().unwrap_or(f64::INFINITY)
+    });
+    for value in values {
+        assert!(value >= 1000.0, "the path takes 1 ms: {row:#}");
+    }
+}

@@ -305,19 +305,22 @@ impl Part {
     }
 }
 
-/// Payload per second in the main direction; in a workload both ways, of both together. Both ends
-/// measured for as long, each by its own clock.
+/// Payload per second in the main direction; in a workload both ways, of both together. What an end
+/// received is divided by the time that it measured, which on a busy machine ends late: by its own
+/// clock, or by that of the client where the server counts no time between connections.
 fn goodput_bps(workload: &Workload, client: &Totals, server: &Totals) -> u64 {
-    let time = Duration::from_secs_f64(client.duration_s.max(0.0));
-    let bytes = match workload {
+    let rate = |end: &Totals| {
+        let time = Duration::from_secs_f64(end.duration_s.max(client.duration_s).max(0.0));
+        Rate::of(end.received_bytes, time).bits_per_second()
+    };
+    match workload {
         Workload::Bulk {
             direction: Direction::Both,
             ..
-        } => client.received_bytes + server.received_bytes,
+        } => rate(client) + rate(server),
         // The payload of a workload goes one way; what comes back are answers.
-        _ => client.received_bytes.max(server.received_bytes),
-    };
-    Rate::of(bytes, time).bits_per_second()
+        _ => rate(client).max(rate(server)),
+    }
 }
 
 /// A setting that this kernel, or Linux, lacks; other errors end the run.
@@ -481,11 +484,18 @@ mod tests {
         check(Direction::Both, 5_000);
         let workload = trial("lan-request").workload;
         assert_eq!(goodput_bps(&workload, &totals(4), &totals(8)), 32);
+        let none = Totals::default();
+        assert_eq!(goodput_bps(&workload, &none, &none), 0, "over no time");
+        let late = Totals {
+            duration_s: 4.0,
+            ..totals(8)
+        };
         assert_eq!(
-            goodput_bps(&workload, &Totals::default(), &totals(8)),
-            0,
-            "over no time"
+            goodput_bps(&workload, &totals(0), &late),
+            16,
+            "by its own clock"
         );
+        assert_eq!(goodput_bps(&workload, &late, &totals(8)), 16, "gaps count");
     }
 
     #[test]
