@@ -266,6 +266,11 @@ impl<A: App> Driver<A> {
             quiet_since = now;
             self.lone.on_woken(now.since(asleep_since));
         }
+        // The last words of a program that is done may exceed what one turn sends.
+        self.sends_left = SEND_BATCH;
+        while self.app.is_done() && !self.flush(&mut now)? {
+            self.sends_left = SEND_BATCH;
+        }
         Ok(())
     }
 
