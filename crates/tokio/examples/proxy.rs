@@ -7,13 +7,17 @@
 //! curl http://10.78.0.2:8080/
 //! ```
 //!
+//! Without `--listen` and `--to` it is transparent: whatever is routed into the device goes on to
+//! where it was meant to go. Its own connections must not be routed there; move the device to a
+//! network namespace of the clients (`ip link set proxy0 netns NAME`).
+//!
 //! It makes the device, switches it on, and gives the machine the first address of that network
 //! (the second where the first is the proxy's own). The device goes when the program ends.
 
 use std::error::Error;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use bytes::BytesMut;
 use clap::Parser;
@@ -35,11 +39,11 @@ struct Args {
     #[arg(long, default_value = "10.78.0.2/24")]
     addr: String,
     /// Port of the proxy.
-    #[arg(long, default_value_t = 8080)]
-    listen: u16,
+    #[arg(long, requires = "to")]
+    listen: Option<u16>,
     /// Where connections go on to.
-    #[arg(long)]
-    to: SocketAddr,
+    #[arg(long, requires = "listen")]
+    to: Option<SocketAddr>,
     /// MTU of the device in bytes.
     #[arg(long, default_value_t = 1500)]
     mtu: u16,
@@ -61,13 +65,20 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let seed = RandomState::new().hash_one(());
     let mut config = HostConfig::of(&profile::linux_6_18(), ip, seed);
     config.mtu = args.mtu;
+    config.system.any_address = args.listen.is_none();
     let net = Net::over_tun(config, tun)?;
-    let listener = TcpListener::bind(&net, (ip, args.listen)).await?;
-    println!("{} -> {}", listener.local_addr()?, args.to);
+    let everything: IpAddr = match ip {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let at = args.listen.map_or((everything, 0), |port| (ip, port));
+    let listener = TcpListener::bind(&net, at).await?;
+    println!("ready");
     loop {
         let (stream, peer) = listener.accept().await?;
+        let to = args.to.map_or_else(|| stream.local_addr(), Ok)?;
         tokio::spawn(async move {
-            if let Err(error) = forward(stream, args.to).await {
+            if let Err(error) = forward(stream, to).await {
                 eprintln!("{peer}: {error}");
             }
         });
@@ -98,7 +109,11 @@ fn machine_address(ip: IpAddr, prefix: u8) -> IpAddr {
 /// Both directions of one connection, each until its end. Where one breaks, so does the other.
 async fn forward(ours: TcpStream, to: SocketAddr) -> io::Result<()> {
     ours.set_nodelay(true)?;
-    let kernels = tokio::net::TcpStream::connect(to).await?;
+    let connected = tokio::net::TcpStream::connect(to).await;
+    if connected.is_err() {
+        ours.set_zero_linger()?;
+    }
+    let kernels = connected?;
     kernels.set_nodelay(true)?;
     let (reads, mut writes) = ours.into_split();
     let (mut kernel_reads, mut kernel_writes) = kernels.into_split();

@@ -12,11 +12,8 @@ use tokio::time::Sleep;
 
 use crate::state::{Shared, Timers};
 
-/// Packets that are moved in a row while nobody else gets the lock.
+/// Packets that are moved in a row before others get the lock, and other tasks the thread.
 pub(crate) const BATCH_PACKETS: usize = 16;
-
-/// Turns in a row before other tasks of the runtime get theirs.
-const TURNS: usize = 16;
 
 /// Where packets come from and go to.
 pub(crate) trait Link: Send + Unpin + 'static {
@@ -34,6 +31,8 @@ pub(crate) struct Driver<L> {
     sleep: Pin<Box<Sleep>>,
     /// When `sleep` ends, if anybody waits for it.
     armed: Option<Instant>,
+    /// Nobody can call the host any more, or it cannot answer.
+    is_over: bool,
 }
 
 impl<L: Link> Driver<L> {
@@ -43,6 +42,7 @@ impl<L: Link> Driver<L> {
             link,
             sleep: Box::pin(tokio::time::sleep(std::time::Duration::ZERO)),
             armed: None,
+            is_over: false,
         }
     }
 
@@ -62,18 +62,26 @@ impl<L: Link> Driver<L> {
     /// ACK, leaves the runtime's timer where it is: to look at a deadline in vain now and then is
     /// cheaper than to move it.
     fn poll_timers(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Timers { now, next, served } = self.shared.serve_timers(self.armed);
+        let timers = self.shared.serve_timers(self.armed);
+        let Timers {
+            now,
+            next,
+            served,
+            is_over,
+        } = timers;
+        self.is_over = is_over;
         if served {
             return Poll::Ready(());
         }
-        let Some(due) = next else {
-            self.armed = None;
-            return Poll::Pending;
-        };
-        if self.armed.is_none_or(|armed| due < armed) {
+        if let Some(due) = next
+            && self.armed.is_none_or(|armed| due < armed)
+        {
             let wake_up = self.shared.clock().wake_up(now, due);
             self.sleep.as_mut().reset(wake_up);
             self.armed = Some(due);
+        }
+        if self.armed.is_none() {
+            return Poll::Pending;
         }
         let slept = self.sleep.as_mut().poll(cx);
         if slept.is_ready() {
@@ -89,23 +97,21 @@ impl<L: Link> Future for Driver<L> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         this.shared.register_driver(cx.waker());
-        for _ in 0..TURNS {
-            let is_released = this.shared.is_released();
-            let turn = this.poll_turn(cx);
-            if let Poll::Ready(Err(error)) = turn {
+        // What the last calls left to send has its chance in one more turn.
+        let is_last = this.is_over;
+        match this.poll_turn(cx) {
+            Poll::Ready(Err(error)) => {
                 this.shared.fail(&error);
-                return Poll::Ready(());
+                Poll::Ready(())
             }
-            // Whatever the last calls left to send has had its chance.
-            if is_released {
-                return Poll::Ready(());
-            }
-            if turn.is_pending() {
-                return Poll::Pending;
+            _ if is_last => Poll::Ready(()),
+            Poll::Pending if !this.is_over => Poll::Pending,
+            _ => {
+                // First those whom this turn woke: they make room for what comes next.
+                cx.waker().wake_by_ref();
+                Poll::Pending
             }
         }
-        cx.waker().wake_by_ref();
-        Poll::Pending
     }
 }
 

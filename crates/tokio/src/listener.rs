@@ -31,7 +31,9 @@ impl TcpListener {
     }
 
     /// Listens at `addr` of `net`: an address of its host, or an unspecified one for all of that IP
-    /// version. Port 0 is a port that is free.
+    /// version. Port 0 is a port that is free; on the unspecified address of a host that takes
+    /// every address for its own it is all of them, and [`TcpStream::local_addr`] says where a
+    /// peer wanted to go.
     ///
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`]; [`io::ErrorKind::AddrNotAvailable`] where the host does not

@@ -145,6 +145,13 @@ impl State {
         local: SocketAddr,
         options: &ListenOptions,
     ) -> Result<(SocketId, SocketAddr), ListenError> {
+        // On such a host this is all ports, not any.
+        if self.any_address && local.port() == 0 && local.ip().is_unspecified() {
+            return self
+                .host
+                .listen(local, options.clone())
+                .map(|id| (id, local));
+        }
         for port in self.ports(local.port()) {
             let local = SocketAddr::new(local.ip(), port);
             match self.host.listen(local, options.clone()) {

@@ -1,9 +1,9 @@
 //! One socket of a net: what streams, halves of streams and listeners have in common.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use base::{Instant, KnobValue, find_knob};
 use bytes::{Bytes, BytesMut};
@@ -74,28 +74,17 @@ impl Socket {
         Poll::Ready(result)
     }
 
-    /// Waits until the socket is ready for something of `interest`.
-    pub(crate) fn ready(&self, interest: Interest) -> Readiness<'_> {
-        Readiness {
+    /// Tries until it needs not wait any more. Any number of futures may do this, and each may be
+    /// dropped.
+    pub(crate) const fn wait<R, F>(&self, interest: Interest, attempt: F) -> Waiting<'_, F>
+    where
+        F: FnMut(&mut State, Instant, SocketId) -> io::Result<R> + Unpin,
+    {
+        Waiting {
             socket: self,
             interest,
+            attempt,
             key: None,
-        }
-    }
-
-    /// Tries until it needs not wait any more. Any number of tasks may do this.
-    pub(crate) async fn wait<R>(
-        &self,
-        interest: Interest,
-        mut attempt: impl FnMut(&mut State, Instant, SocketId) -> io::Result<R>,
-    ) -> io::Result<R> {
-        loop {
-            poll_fn(|cx| coop::poll_proceed(cx).map(|budget| budget.made_progress())).await;
-            let result = self.call(&mut attempt);
-            if !error::is_would_block(&result) {
-                return result;
-            }
-            self.ready(interest).await;
         }
     }
 
@@ -203,7 +192,29 @@ impl State {
         }
     }
 
-    fn readiness(&mut self, now: Instant, id: SocketId, interest: Interest) -> Ready {
+    fn insert_waiter(&mut self, id: SocketId, interest: Interest, waiter: (WaiterKey, &Waker)) {
+        let (key, waker) = waiter;
+        if interest.is_readable() {
+            self.waiters(id, Side::Read).insert(key, waker);
+        }
+        if interest.is_writable() {
+            self.waiters(id, Side::Write).insert(key, waker);
+        }
+    }
+
+    fn remove_waiter(&mut self, id: SocketId, key: WaiterKey) {
+        for side in [Side::Read, Side::Write] {
+            self.waiters(id, side).remove(key);
+        }
+    }
+
+    /// What of `interest` would not wait now.
+    pub(crate) fn readiness(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        interest: Interest,
+    ) -> io::Result<Ready> {
         let mut ready = Ready::EMPTY;
         if interest.is_readable() && self.is_readable(now, id) {
             ready |= Ready::READABLE;
@@ -211,55 +222,60 @@ impl State {
         if interest.is_writable() && !error::is_would_block(&self.may_write(id)) {
             ready |= Ready::WRITABLE;
         }
-        ready
+        if ready.is_empty() {
+            return Err(error::would_block());
+        }
+        Ok(ready)
     }
 }
 
-/// Waits for a socket; see [`Socket::ready`].
-pub(crate) struct Readiness<'s> {
+/// Waits for a call; see [`Socket::wait`].
+#[must_use = "futures do nothing unless they are awaited"]
+pub(crate) struct Waiting<'s, F> {
     socket: &'s Socket,
     interest: Interest,
+    attempt: F,
     /// Under which it waits already.
     key: Option<WaiterKey>,
 }
 
-impl Future for Readiness<'_> {
-    type Output = Ready;
+impl<R, F> Future for Waiting<'_, F>
+where
+    F: FnMut(&mut State, Instant, SocketId) -> io::Result<R> + Unpin,
+{
+    type Output = io::Result<R>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ready> {
-        let interest = self.interest;
-        let known = self.key;
-        let (ready, key) = self.socket.call(|state, now, id| {
-            let ready = state.readiness(now, id, interest);
-            if !ready.is_empty() {
-                return (ready, known);
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<R>> {
+        let Self {
+            socket,
+            interest,
+            attempt,
+            key,
+        } = self.get_mut();
+        let budget = ready!(coop::poll_proceed(cx));
+        let result = socket.call(|state, now, id| {
+            let result = attempt(state, now, id);
+            if error::is_would_block(&result) {
+                let key = *key.get_or_insert_with(|| state.next_key());
+                state.insert_waiter(id, *interest, (key, cx.waker()));
+            } else if let Some(key) = key.take() {
+                state.remove_waiter(id, key);
             }
-            let key = known.unwrap_or_else(|| state.next_key());
-            if interest.is_readable() {
-                state.waiters(id, Side::Read).insert(key, cx.waker());
-            }
-            if interest.is_writable() {
-                state.waiters(id, Side::Write).insert(key, cx.waker());
-            }
-            (ready, Some(key))
+            result
         });
-        self.key = key;
-        if ready.is_empty() {
-            Poll::Pending
-        } else {
-            Poll::Ready(ready)
+        if error::is_would_block(&result) {
+            return Poll::Pending;
         }
+        budget.made_progress();
+        Poll::Ready(result)
     }
 }
 
-impl Drop for Readiness<'_> {
+impl<F> Drop for Waiting<'_, F> {
     fn drop(&mut self) {
-        let Some(key) = self.key else {
-            return;
-        };
-        let mut state = self.socket.net.shared().lock();
-        for side in [Side::Read, Side::Write] {
-            state.waiters(self.socket.id, side).remove(key);
+        if let Some(key) = self.key {
+            let mut state = self.socket.net.shared().lock();
+            state.remove_waiter(self.socket.id, key);
         }
     }
 }

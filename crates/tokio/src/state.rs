@@ -49,6 +49,8 @@ pub(crate) struct State {
     keys: u64,
     /// Ports for those who do not care which, first and last.
     ports: (u16, u16),
+    /// Every address is one of the host's.
+    pub(crate) any_address: bool,
     ports_asked: u16,
 }
 
@@ -69,11 +71,13 @@ pub(crate) struct Timers {
     pub(crate) next: Option<Instant>,
     /// Something was due.
     pub(crate) served: bool,
+    /// Nobody holds the net or a socket of it any more, or packets cannot move any more.
+    pub(crate) is_over: bool,
 }
 
 impl Shared {
     pub(crate) fn new(config: HostConfig, port: Option<TunPort>, clock: Clock) -> Self {
-        let ports = config.system.ports;
+        let (ports, any_address) = (config.system.ports, config.system.any_address);
         let exit = match port {
             Some(port) => Exit::Tun(Box::new(port)),
             None => Exit::Driver { is_stuck: false },
@@ -92,6 +96,7 @@ impl Shared {
             woken: Woken::new(),
             keys: 0,
             ports,
+            any_address,
             ports_asked: 0,
         };
         Self {
@@ -145,10 +150,6 @@ impl Shared {
         self.driver.wake();
     }
 
-    pub(crate) fn is_released(&self) -> bool {
-        self.lock().is_released
-    }
-
     /// No packet will ever move again; everybody who waits hears of it.
     pub(crate) fn fail(&self, error: &io::Error) {
         let mut state = self.lock();
@@ -156,8 +157,8 @@ impl Shared {
         Self::unlock(state);
     }
 
-    /// Serves what is due. Whoever moves the next deadline to before `armed`, or to before it where
-    /// nothing is armed, wakes the driver from now on.
+    /// Serves what is due. The driver wakes by itself at the next deadline, or at `armed` if that
+    /// is earlier; whoever has something for it to do before that wakes it.
     pub(crate) fn serve_timers(&self, armed: Option<Instant>) -> Timers {
         let mut state = self.lock();
         let now = state.advance(&self.clock);
@@ -167,9 +168,15 @@ impl Shared {
             state.settle(now);
         }
         let next = state.due();
-        state.armed = next.map(|next| armed.map_or(next, |armed| armed.min(next)));
+        state.armed = [armed, next].into_iter().flatten().min();
+        let is_over = state.is_released || state.failure.is_some();
         Self::unlock(state);
-        Timers { now, next, served }
+        Timers {
+            now,
+            next,
+            served,
+            is_over,
+        }
     }
 
     /// Reads a batch from the TUN device; false where it had less.
@@ -247,7 +254,8 @@ impl State {
     /// `port`; where it is 0 all that may be taken, beginning with another one each time.
     pub(crate) fn ports(&mut self, port: u16) -> impl Iterator<Item = u16> + use<> {
         let (first, last) = if port == 0 { self.ports } else { (port, port) };
-        let asked = self.ports_asked % (last - first + 1);
+        let count = u32::from(last.saturating_sub(first)) + 1;
+        let asked = (u32::from(self.ports_asked) % count) as u16;
         self.ports_asked = self.ports_asked.wrapping_add(1);
         (first + asked..=last).chain(first..first + asked)
     }
@@ -277,7 +285,10 @@ impl State {
 
     /// When there is something to do.
     fn due(&self) -> Option<Instant> {
-        let paced = self.paced.keys().next().map(|(at, _)| *at);
+        // What cannot leave is not due: the driver hears when it can.
+        let is_stuck = matches!(self.exit, Exit::Driver { is_stuck: true });
+        let paced = self.paced.keys().next().filter(|_| !is_stuck);
+        let paced = paced.map(|(at, _)| *at);
         [self.host.poll_timeout(), paced]
             .into_iter()
             .flatten()
@@ -297,7 +308,7 @@ impl State {
         }
         let due = self.due();
         let must_wake_earlier = due.is_some_and(|due| self.armed.is_none_or(|armed| due < armed));
-        must_wake_earlier || self.needs_transmit()
+        must_wake_earlier || self.needs_transmit() || self.failure.is_some()
     }
 
     fn needs_transmit(&self) -> bool {

@@ -18,6 +18,7 @@ use crate::net::Net;
 use crate::options::TcpSocket;
 use crate::socket::{Side, Socket};
 use crate::split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
+use crate::state::State;
 
 /// Most bytes that [`TcpStream::read_chunk`] takes out of the receive buffer at once.
 const CHUNK_BYTES_MAX: usize = 256 << 10;
@@ -107,7 +108,8 @@ impl TcpStream {
     /// # Errors
     /// None; those of the connection come from the call that follows.
     pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-        Ok(self.socket.ready(interest).await)
+        let readiness = move |state: &mut State, now, id| state.readiness(now, id, interest);
+        self.socket.wait(interest, readiness).await
     }
 
     /// Waits until [`TcpStream::try_read`] has something to say.
@@ -124,6 +126,26 @@ impl TcpStream {
     /// None.
     pub async fn writable(&self) -> io::Result<()> {
         self.ready(Interest::WRITABLE).await.map(drop)
+    }
+
+    /// As [`TcpStream::readable`], for the task that polls last.
+    ///
+    /// # Errors
+    /// None.
+    pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.socket.poll(cx, Side::Read, |state, now, id| {
+            let is_readable = state.is_readable(now, id);
+            is_readable.then_some(()).ok_or_else(error::would_block)
+        })
+    }
+
+    /// As [`TcpStream::writable`], for the task that polls last.
+    ///
+    /// # Errors
+    /// What keeps packets from moving.
+    pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.socket
+            .poll(cx, Side::Write, |state, _, id| state.may_write(id))
     }
 
     /// Reads what is there; 0 at the end of the stream.
@@ -172,6 +194,28 @@ impl TcpStream {
         self.socket
             .wait(interest, |state, now, id| state.peek(now, id, into))
             .await
+    }
+
+    /// As [`TcpStream::peek`], for the task that polls last.
+    ///
+    /// # Errors
+    /// What broke the connection.
+    pub fn poll_peek(
+        &self,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let unfilled = into.initialize_unfilled();
+        if unfilled.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        let peeked = self.socket.poll(cx, Side::Read, |state, now, id| {
+            state.peek(now, id, unfilled)
+        });
+        if let Poll::Ready(Ok(bytes)) = peeked {
+            into.advance(bytes);
+        }
+        peeked
     }
 
     /// Reads without copying: a slice of what arrived, as it arrived, of at most `max` bytes. An

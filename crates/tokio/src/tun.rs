@@ -38,12 +38,14 @@ impl Link for TunReadiness {
             }
             writable.clear_ready();
         }
-        let mut readable = ready!(self.0.poll_read_ready(cx))?;
-        if !shared.receive_from_tun()? {
-            // The runtime tells when there is more: the next turn asks to be told.
+        loop {
+            let mut readable = ready!(self.0.poll_read_ready(cx))?;
+            if shared.receive_from_tun()? {
+                return Poll::Ready(Ok(()));
+            }
+            // The next look asks the runtime to tell when there is more.
             readable.clear_ready();
         }
-        Poll::Ready(Ok(()))
     }
 
     fn poll_send(&mut self, _cx: &mut Context<'_>, _shared: &Shared) -> Poll<io::Result<()>> {

@@ -51,3 +51,27 @@ impl Waiters {
         woken.extend(self.futures.drain(..).map(|(_, waker)| waker));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_are_taken_once_and_nothing_stays_of_those_who_left() {
+        let noop = Waker::noop();
+        let mut waiters = Waiters::default();
+        for _ in 0..3 {
+            waiters.set_task(noop);
+            waiters.insert(WaiterKey(1), noop);
+            waiters.insert(WaiterKey(2), noop);
+        }
+        waiters.insert(WaiterKey(3), noop);
+        waiters.remove(WaiterKey(2));
+        let mut woken = Woken::new();
+        waiters.take(&mut woken);
+        assert_eq!(woken.len(), 3);
+        assert!(waiters.is_empty());
+        waiters.take(&mut woken);
+        assert_eq!(woken.len(), 3);
+    }
+}

@@ -8,10 +8,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_channel::mpsc;
+use futures_util::{SinkExt as _, StreamExt as _};
 use tcptailor_tokio::base::{KnobValue, Limit};
-use tcptailor_tokio::stack::{HostConfig, profile};
+use tcptailor_tokio::stack::{HostConfig, Packet, profile};
 use tcptailor_tokio::{Net, TcpListener, TcpSocket, TcpStream};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest, ReadBuf};
 use tokio::time::{sleep, timeout};
 
 const A: &str = "10.0.0.1";
@@ -230,7 +232,10 @@ fn peeking_takes_nothing() {
         assert_eq!(&read, b"abcdef");
         drop(client);
         assert_eq!(server.peek(&mut seen).await?, 0);
-        Ok(())
+        let mut into = ReadBuf::new(&mut seen);
+        assert_eq!(poll_fn(|cx| server.poll_peek(cx, &mut into)).await?, 0);
+        poll_fn(|cx| server.poll_read_ready(cx)).await?;
+        poll_fn(|cx| server.poll_write_ready(cx)).await
     });
 }
 
@@ -375,6 +380,23 @@ fn what_was_written_is_delivered_after_the_drop() {
 }
 
 #[test]
+fn a_host_of_any_address_stands_for_all_others() {
+    run(async {
+        let mut all = host(B, B6);
+        all.system.any_address = true;
+        let [a, b] = Net::pair([host(A, "fd00::1"), all]);
+        let listener = TcpListener::bind(&b, "0.0.0.0:0").await?;
+        for addr in ["198.51.100.7:80", "203.0.113.9:443"] {
+            let client = TcpStream::connect(&a, addr).await?;
+            let (server, _) = listener.accept().await?;
+            assert_eq!(server.local_addr()?, client.peer_addr()?);
+            assert_eq!(server.local_addr()?.to_string(), addr);
+        }
+        Ok(())
+    });
+}
+
+#[test]
 fn sockets_keep_their_net() {
     run(async {
         let nets = nets();
@@ -405,6 +427,47 @@ fn sockets_fail_where_nothing_moves_their_packets() {
     let connect = second.block_on(TcpStream::connect(server.net(), (A, 80)));
     assert_eq!(kind(connect), Some(ErrorKind::NetworkDown));
     drop((client, server));
+}
+
+#[test]
+fn a_sink_that_is_full_holds_packets_back() {
+    run(async {
+        // A packet each 3 ms from A to B, whatever A would like to send.
+        let (to_path, mut from_a) = mpsc::channel(1);
+        let (mut to_b, at_b) = mpsc::channel(1);
+        let (to_a, from_b) = mpsc::channel(100);
+        let path = tokio::spawn(async move {
+            while let Some(packet) = from_a.next().await {
+                sleep(Duration::from_millis(3)).await;
+                if to_b.send(packet).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let net = |config, outgoing: mpsc::Sender<Packet>, incoming: mpsc::Receiver<Packet>| {
+            let outgoing = outgoing.sink_map_err(io::Error::other);
+            Net::over_packets(config, incoming.map(Ok), outgoing)
+        };
+        let a = net(host(A, "fd00::1"), to_path, from_b);
+        let nets = [a, net(host(B, B6), to_a, at_b)];
+        let (mut client, mut server) = connected(&nets).await?;
+        client.set_knob("pacing_rate_max", &KnobValue::Number(1_000_000_000))?;
+        let sent = vec![5; 400_000];
+        let mut received = Vec::new();
+        let (written, read) = tokio::join!(
+            async {
+                client.write_all(&sent).await?;
+                client.shutdown().await
+            },
+            server.read_to_end(&mut received)
+        );
+        written?;
+        read?;
+        assert!(received == sent);
+        drop((client, server, nets));
+        path.await?;
+        Ok(())
+    });
 }
 
 #[test]
