@@ -550,8 +550,8 @@ fn a_program_that_never_reads_costs_bounded_memory_and_nobody_else() {
     assert!(unread <= rcvbuf.into(), "{unread} bytes wait");
 }
 
-/// The first bytes leave at once; the rest in packets of two segments, each at its time. Not spread,
-/// the whole would be a handful of packets.
+/// The first bytes leave at once; the rest in packets of two segments, each at its time. Not
+/// spread, the whole would be a handful of packets.
 #[test]
 fn paced_packets_leave_one_after_the_other() {
     for horizon in [Duration::ZERO, Duration::from_millis(5)] {
