@@ -4,9 +4,9 @@ use std::fs;
 
 use anyhow::Context;
 
-/// What the kernel keeps of each socket, one object of each kind. Only the first kind is counted, as
-/// other programs make files and directory entries all the time. Packets are not among them: the
-/// kernel accounts for these with the buffers.
+/// What the kernel keeps of each socket, one object of each kind. Only the first kind is counted,
+/// as other programs make files and directory entries all the time. Packets are not among them:
+/// the kernel accounts for these with the buffers.
 const SOCKET_SLABS: [&str; 4] = ["TCP", "sock_inode_cache", "filp", "dentry"];
 const PAGE_BYTES: f64 = 4096.0;
 

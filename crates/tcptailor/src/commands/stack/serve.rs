@@ -126,7 +126,7 @@ fn set_up(args: &Args) -> anyhow::Result<Driver<Ports>> {
         addrs: addrs.clone(),
         mtu: args.mtu,
         settings: settings.clone(),
-        ..HostConfig::of(&profile, addrs[0], Clock.unix_millis())
+        ..HostConfig::of(&profile, addrs[0], linux::random_seed()?)
     };
     let ports = Ports::new(addrs, profile.backlog, settings);
     let mut driver = Driver::new(Host::new(config), ports, TunPort::new(tun))?;
