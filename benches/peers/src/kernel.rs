@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream as Blocking};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::ValueEnum;
 use linux::Clock;
 use mio::net::{TcpListener, TcpStream};
@@ -249,6 +249,9 @@ impl Pump {
                 if self.turns(index) {
                     queue.push_back(index);
                 }
+            }
+            if self.listeners.is_empty() && self.free.len() == self.connections.len() {
+                bail!("the other side closed all connections");
             }
         }
     }

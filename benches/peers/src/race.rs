@@ -192,11 +192,15 @@ impl Flows {
             method.interrupt.sleep(rest.min(LOOK_EVERY))?;
             stage.server.check_alive().context("the stack")?;
             for client in &mut *clients {
-                client
-                    .check_alive()
-                    .context("the stack closed a connection: the client")?;
+                client.check_alive().context("the kernel's client")?;
             }
-            let total = self.look(diag, stage)?.total();
+            let look = self.look(diag, stage)?;
+            let (total, open) = (look.total(), look.bytes.len());
+            ensure!(
+                open == self.connections,
+                "{open} of {} connections are still open",
+                self.connections
+            );
             if total != moved.0 {
                 moved = (total, now);
             } else if now.since(moved.1) > STALL {
@@ -244,7 +248,7 @@ impl Flows {
         figures.insert("gbit_s_per_core", gbit_s / cores);
         figures.insert(
             "kernel_retransmits",
-            (end.retransmits - begin.retransmits) as f64,
+            end.retransmits.saturating_sub(begin.retransmits) as f64,
         );
         if self.connections > 1 {
             let squares: f64 = shares.iter().map(|share| share * share).sum();

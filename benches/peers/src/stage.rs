@@ -8,8 +8,7 @@ use base::{Bytes, Fraction, QueueLimit, Rate};
 use lab::{End, PathSpec};
 use link::{LinkSpec, Loss};
 use linux::netlink::{addr, link as interfaces};
-use linux::tun::RING_PACKETS;
-use linux::{LabPath, NetnsHandle};
+use linux::{LabPath, NetnsHandle, configure_stack_device};
 
 use crate::child::{Interrupt, Program};
 use crate::rows::{Row, Seat};
@@ -19,9 +18,6 @@ const DEVICE: &str = "stack0";
 const KERNEL_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1));
 const STACK_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2));
 const READY_WITHIN: Duration = Duration::from_secs(5);
-
-/// The address that the router in front of the stack has on the stack's device; no packet bears it.
-const ROUTER_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 1, 2));
 
 /// Packets that the TUN device of a stack on the bare device holds: what an interface usually does.
 const RING: u32 = 1000;
@@ -150,19 +146,12 @@ fn await_device(
 
 /// Gives the kernel's end of the device what the contract promises; on the path it is a router.
 fn set_up_device(mtu: u32, ground: &Ground) -> linux::Result<()> {
+    if let Ground::Path { .. } = ground {
+        return configure_stack_device(DEVICE, mtu, STACK_ADDRESS);
+    }
     interfaces::set_mtu(DEVICE, mtu)?;
-    let address = match ground {
-        Ground::Device => {
-            interfaces::set_txqueuelen(DEVICE, RING)?;
-            addr::add(DEVICE, KERNEL_ADDRESS, 24)
-        }
-        Ground::Path { .. } => {
-            // Only the queue of the path is to drop packets.
-            interfaces::set_txqueuelen(DEVICE, RING_PACKETS)?;
-            addr::add_point_to_point(DEVICE, ROUTER_ADDRESS, STACK_ADDRESS)
-        }
-    };
-    match address {
+    interfaces::set_txqueuelen(DEVICE, RING)?;
+    match addr::add(DEVICE, KERNEL_ADDRESS, 24) {
         // The stack may have set it itself.
         Err(linux::Error::Os { source, .. })
             if source.kind() == std::io::ErrorKind::AlreadyExists => {}

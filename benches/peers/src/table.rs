@@ -181,3 +181,103 @@ fn notes(results: &Results) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan;
+    use crate::results::Measurement;
+    use crate::rows::{CROWD, DEVICE, MTUS, PATH, rows};
+
+    fn results(race: u8, whats: &[String]) -> Results {
+        let rows = rows(race, &MTUS, "tcptailor");
+        let mut results = Results {
+            schema: "",
+            kernel: String::new(),
+            processors: 2,
+            load_averages: ["0.10".into(), "0.20".into()],
+            settings: BTreeMap::new(),
+            skipped: vec!["gvisor: go is not installed".into()],
+            rows: Vec::new(),
+            measurements: Vec::new(),
+        };
+        for (index, row) in rows.iter().enumerate() {
+            results.measurements.extend(whats.iter().map(|what| {
+                Measurement {
+                    label: row.label.clone(),
+                    mtu: row.mtu,
+                    what: what.clone(),
+                    repetition: 1,
+                    figures: [
+                        "gbit_s",
+                        "gbit_s_per_core",
+                        "p50_us",
+                        "p99_us",
+                        "memory_kib",
+                    ]
+                    .map(|name| (name, 123.456 * (index + 1) as f64))
+                    .into(),
+                    error: None,
+                    caveats: Vec::new(),
+                }
+            }));
+        }
+        results.summarize(&rows);
+        results
+    }
+
+    #[test]
+    fn every_table_fits_100_columns() {
+        let losses = ["0%", "0.1%", "1%"].map(|loss| loss.parse().expect("a fraction"));
+        let path = plan::path(&losses);
+        let heads = path
+            .iter()
+            .map(|cell| (cell.head.clone(), cell.what.clone()));
+        for (race, cells, columns) in [
+            (DEVICE, plan::device(), device_columns()),
+            (CROWD, plan::crowd(10_000), crowd_columns()),
+            (PATH, plan::path(&losses), path_columns(heads)),
+        ] {
+            let whats: Vec<String> = cells.into_iter().map(|cell| cell.what).collect();
+            let text = render(&results(race, &whats), &columns);
+            for line in text.lines() {
+                assert!(line.chars().count() <= 100, "{line}");
+            }
+            let ours = text.lines().find(|line| line.starts_with("tcptailor"));
+            assert!(ours.is_some_and(|line| !line.contains("FAIL")), "{text}");
+            assert!(
+                text.contains("skipped: gvisor: go is not installed"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_failure_is_told_once_with_its_reason_and_marks_what_it_touches() {
+        let mut results = results(DEVICE, &["ping".into()]);
+        let rows = rows(DEVICE, &MTUS, "tcptailor");
+        for repetition in 2..4 {
+            results.measurements.push(Measurement {
+                label: ROOFLINE.into(),
+                mtu: 1500,
+                what: "ping".into(),
+                repetition,
+                figures: BTreeMap::new(),
+                error: Some("no echo".into()),
+                caveats: Vec::new(),
+            });
+        }
+        results.summarize(&rows);
+        let text = render(&results, &device_columns());
+        assert!(
+            text.contains("FAIL: oracle TSO MTU 1500, ping: no echo (2x)"),
+            "{text}"
+        );
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(ROOFLINE))
+            .expect("its row");
+        assert!(line.ends_with('!'), "{line}");
+        assert!(line.contains(" - "), "nothing else was measured: {line}");
+    }
+}

@@ -23,8 +23,10 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::tun::{PortCounters, Received, TunPort};
 
-/// Packets that are read in a row before the program and the timers get their turn.
-const READ_BATCH: u32 = 64;
+/// Packets that are read in a row before the program and the timers get their turn: twice as many
+/// as a turn sends. Each packet that is sent may bring an acknowledgment, and with fewer the
+/// device's ring would fill up with those of a thousand connections.
+const READ_BATCH: u32 = 2 * SEND_BATCH;
 
 /// Bytes after which they get it at the latest. What was just read is still in the second-level
 /// cache then, and its memory is free for the next packets; with less, a receiver acknowledges more
@@ -34,7 +36,7 @@ const READ_BATCH_BYTES: u64 = 256 << 10;
 /// System calls that the program makes in a row before packets are read again.
 const CALL_BATCH: u32 = 64;
 
-/// Packets that are sent in a row before packets are read again.
+/// Packets that one turn sends: about a millisecond of the processor's time.
 const SEND_BATCH: u32 = 256;
 
 /// Packets that are sent between two looks at the clock.
@@ -45,6 +47,41 @@ const MTU_INTERVAL: Duration = Duration::from_secs(1);
 
 /// One of so many turns is timed.
 const TURNS_PER_SAMPLE: u64 = 64;
+
+/// As many packets in a row that came alone make the next one expected to be alone too.
+const LONE_PACKETS: u32 = 4;
+
+/// Who sleeps for less did not sleep: something waited already.
+const NO_SLEEP: Duration = Duration::from_micros(2);
+
+/// Whether packets come one by one, as those of a peer do that waits for each answer. Asking for
+/// another one behind each costs a system call in vain.
+#[derive(Clone, Copy, Debug, Default)]
+struct LonePackets {
+    in_a_row: u32,
+    /// The first packet after a sleep was just served.
+    is_first: bool,
+}
+
+impl LonePackets {
+    /// A turn ended that asked for `packets_max` packets; whether it is worth asking for more.
+    const fn on_turn(&mut self, packets_max: u32, received: bool) -> bool {
+        if self.is_first {
+            self.in_a_row = if received { 0 } else { self.in_a_row + 1 };
+        }
+        self.is_first = packets_max == 1 && received;
+        received && !(self.is_first && self.in_a_row >= LONE_PACKETS)
+    }
+
+    /// A sleep ended: where nothing is asked for any more, only one that was none tells that
+    /// something waited.
+    fn on_woken(&mut self, slept: Duration) {
+        self.is_first = false;
+        if slept < NO_SLEEP {
+            self.in_a_row = 0;
+        }
+    }
+}
 
 /// What a driver did, and what its own work cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,6 +135,9 @@ pub struct Driver<A> {
     mtu_due: Instant,
     stop: Arc<Stop>,
     is_timed: bool,
+    lone: LonePackets,
+    /// Packets that this turn may still send.
+    sends_left: u32,
     stats: DriverStats,
 }
 
@@ -124,6 +164,8 @@ impl<A: App> Driver<A> {
             port,
             stop: Arc::new(stop),
             is_timed: false,
+            lone: LonePackets::default(),
+            sends_left: 0,
             stats: DriverStats::default(),
         })
     }
@@ -191,7 +233,8 @@ impl<A: App> Driver<A> {
         let sockets: Vec<_> = self.host.sockets().collect();
         for id in sockets {
             self.host.abort(now, id);
-            while !self.flush(&mut now)? {}
+            self.sends_left = SEND_BATCH;
+            self.flush(&mut now)?;
         }
         Ok(())
     }
@@ -199,33 +242,41 @@ impl<A: App> Driver<A> {
     fn turn_until_stopped(&mut self) -> Result<()> {
         let mut now = Clock.now();
         self.app.start(now, &mut self.host);
+        let mut quiet_since = now;
         // The first packet after a sleep is served at once; whether more wait is asked after.
         let mut packets_max = READ_BATCH;
-        let mut quiet_since = now;
         while !self.app.is_done() && !self.stop.is_told.load(Ordering::Acquire) {
             let begun = now;
             self.begin_turn(now);
             let received = self.receive(now, packets_max)?;
             let called = self.work(&mut now)?;
+            let more_wait = self.lone.on_turn(packets_max, received);
             packets_max = READ_BATCH;
-            if received || called {
-                now = Clock.now();
-                quiet_since = now;
-            } else if self.busy_poll > Duration::ZERO {
-                now = Clock.now();
-            }
+            now = Clock.now();
             self.end_turn(begun, now);
-            if !received && !called && now.since(quiet_since) >= self.busy_poll {
-                packets_max = u32::from(self.sleep()?);
-                now = Clock.now();
+            if received || called {
                 quiet_since = now;
             }
+            if called || more_wait || now.since(quiet_since) < self.busy_poll {
+                continue;
+            }
+            let asleep_since = now;
+            packets_max = u32::from(self.sleep()?);
+            now = Clock.now();
+            quiet_since = now;
+            self.lone.on_woken(now.since(asleep_since));
+        }
+        // The last words of a program that is done may exceed what one turn sends.
+        self.sends_left = SEND_BATCH;
+        while self.app.is_done() && !self.flush(&mut now)? {
+            self.sends_left = SEND_BATCH;
         }
         Ok(())
     }
 
     fn begin_turn(&mut self, now: Instant) {
         self.stats.turns += 1;
+        self.sends_left = SEND_BATCH;
         self.is_timed = self.stats.turns.is_multiple_of(TURNS_PER_SAMPLE);
         if now >= self.mtu_due {
             self.mtu_due = now + MTU_INTERVAL;
@@ -272,47 +323,63 @@ impl<A: App> Driver<A> {
         if self.host.poll_timeout().is_some_and(|due| due <= *now) {
             self.host.handle_timeout(*now);
         }
+        self.tell(*now);
         for _ in 0..CALL_BATCH {
+            let called = self.app.call(*now, &mut self.host);
             // What one call made the host send leaves before the next one is made.
             if !self.flush(now)? {
                 return Ok(true);
             }
-            while let Some((id, event)) = self.host.poll_event() {
-                self.app.handle_event(*now, id, event);
-            }
-            if !self.app.call(*now, &mut self.host) {
-                return Ok(!self.flush(now)?);
+            let told = self.tell(*now);
+            if !called && !told {
+                return Ok(false);
             }
         }
-        self.flush(now)?;
         Ok(true)
     }
 
-    /// Sends what the host has, and what pacing held back until now; whether that was all. `now`
-    /// follows the clock.
-    fn flush(&mut self, now: &mut Instant) -> Result<bool> {
-        while let Some(entry) = self.paced.first_entry()
-            && entry.key().0 <= *now
-        {
-            let packet = entry.remove();
-            self.write(packet)?;
+    /// Tells the program what happened; whether there was anything.
+    fn tell(&mut self, now: Instant) -> bool {
+        let mut told = false;
+        while let Some((id, event)) = self.host.poll_event() {
+            self.app.handle_event(now, id, event);
+            told = true;
         }
-        for count in 1..=SEND_BATCH {
-            let Some(packet) = self.host.poll_transmit(*now) else {
+        told
+    }
+
+    /// Sends what the host has, and what pacing held back until now, as far as this turn may;
+    /// whether that was all. `now` follows the clock.
+    fn flush(&mut self, now: &mut Instant) -> Result<bool> {
+        while self.sends_left > 0 {
+            let Some(packet) = self.next_to_send(*now) else {
                 return Ok(true);
             };
-            if packet.not_before > *now {
-                self.paced_count += 1;
-                self.paced
-                    .insert((packet.not_before, self.paced_count), packet);
-                continue;
-            }
             self.write(packet)?;
-            if count % SENDS_PER_CLOCK == 0 {
+            self.sends_left -= 1;
+            if self.sends_left.is_multiple_of(SENDS_PER_CLOCK) {
                 *now = Clock.now();
             }
         }
         Ok(false)
+    }
+
+    /// The next packet whose time has come; what is not to leave yet is put aside.
+    fn next_to_send(&mut self, now: Instant) -> Option<Packet> {
+        if let Some(entry) = self.paced.first_entry()
+            && entry.key().0 <= now
+        {
+            return Some(entry.remove());
+        }
+        loop {
+            let packet = self.host.poll_transmit(now)?;
+            if packet.not_before <= now {
+                return Some(packet);
+            }
+            self.paced_count += 1;
+            let key = (packet.not_before, self.paced_count);
+            self.paced.insert(key, packet);
+        }
     }
 
     fn read(&mut self) -> Result<Received> {
@@ -378,5 +445,33 @@ impl<A: App> Driver<A> {
             Err(rustix::io::Errno::INTR) => Ok(false),
             Err(errno) => Err(Error::errno("wait for packets")(errno)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_that_come_alone_are_learned_and_forgotten() {
+        let mut lone = LonePackets::default();
+        let slept = Duration::from_micros(50);
+        for _ in 0..LONE_PACKETS {
+            assert!(lone.on_turn(1, true), "not known yet");
+            assert!(!lone.on_turn(READ_BATCH, false));
+            lone.on_woken(slept);
+        }
+        for _ in 0..3 {
+            assert!(!lone.on_turn(1, true), "nothing is asked for any more");
+            lone.on_woken(slept);
+        }
+        // A timer says nothing of packets.
+        assert!(!lone.on_turn(0, false));
+        lone.on_woken(slept);
+        assert!(!lone.on_turn(1, true));
+        lone.on_woken(Duration::from_nanos(700));
+        assert!(lone.on_turn(1, true), "another one waited");
+        assert!(lone.on_turn(READ_BATCH, true));
+        assert!(!lone.on_turn(READ_BATCH, false));
     }
 }

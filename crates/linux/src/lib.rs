@@ -46,7 +46,7 @@ pub use journal::Journal;
 pub use lab_netns::LabNetns;
 pub use links::link_samples;
 pub use netns::{NAMED_DIR, NetnsHandle};
-pub use path::{INTERFACE, LabPath};
+pub use path::{INTERFACE, LabPath, configure_stack_device};
 pub use plan::Plan;
 pub use privilege::{Capabilities, Fact};
 pub use process::{

@@ -372,7 +372,10 @@ fn configure_interface(role: Role, mtu: u32) -> Result<()> {
 
 /// Leads from the router, in whose namespace the calling thread is, to the host with this address
 /// behind the TUN device `name`.
-pub(crate) fn configure_stack_device(name: &str, mtu: u32, address: IpAddr) -> Result<()> {
+///
+/// # Errors
+/// Where there is no such device, or the kernel refuses its MTU.
+pub fn configure_stack_device(name: &str, mtu: u32, address: IpAddr) -> Result<()> {
     let ipv6 = address.is_ipv6();
     interfaces::set_txqueuelen(name, RING_PACKETS)?;
     interfaces::set_mtu(name, mtu)?;

@@ -1,16 +1,14 @@
 //! How far our stack agrees with the kernel of this machine, in virtual time and on real packets.
 
-use std::fmt::Write;
-
 use base::human;
 use lab::{
-    Agreement, Caveat, Cell, ERROR_MEDIAN_MAX, ERROR_P90_MAX, ERROR_TO_EXPLAIN, Metric, Outcome,
-    Scenario, agreement_label, agreement_scenarios,
+    Agreement, Caveat, Cell, ERROR_MEDIAN_MAX, ERROR_P90_MAX, ERROR_TO_EXPLAIN, Ground, Metric,
+    Outcome, Scenario, agreement_label, agreement_scenarios,
 };
 use linux::kernel::RealTime;
 use serde::Serialize;
 
-use super::run::{Engine, Runner};
+use super::run::{Engine, Runner, is_same_doubt, severity};
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
 use crate::output::{self, Output};
@@ -70,8 +68,8 @@ struct Row {
     /// From the kernel's smallest run to its largest, as a share of the median.
     kernel_spread: Option<f64>,
     engines: Vec<Value>,
-    /// Each doubt about a run, once per engine.
-    caveats: Vec<String>,
+    /// Each kind of doubt once per engine.
+    caveats: Vec<Doubt>,
     #[serde(skip)]
     metric: Metric,
 }
@@ -86,6 +84,17 @@ struct Value {
     error: Option<f64>,
     /// Why the error is above 10 %, where that is known.
     cause: Option<&'static str>,
+}
+
+/// A doubt about runs of one scenario on one engine.
+#[derive(Clone, Debug, Serialize)]
+struct Doubt {
+    engine: Engine,
+    /// The worst of its kind.
+    #[serde(flatten)]
+    caveat: Caveat,
+    /// Of how many runs it is told.
+    runs: usize,
 }
 
 /// The errors of one engine.
@@ -193,35 +202,37 @@ fn run_all(
     runs: u32,
     output: &Output,
 ) -> anyhow::Result<Vec<Ran>> {
-    let others: Vec<Runner> = engines
-        .iter()
-        .map(|engine| unwatched(*engine))
+    let kernel = &[Engine::Kernel][..];
+    let runners: Vec<(Engine, Runner)> = [engines, kernel]
+        .concat()
+        .into_iter()
+        .map(|engine| anyhow::Ok((engine, unwatched(engine)?)))
         .collect::<anyhow::Result<_>>()?;
-    let kernel = unwatched(Engine::Kernel)?;
     let total = u64::from(runs) * cells.len() as u64;
     let bar = Progress::bar(output, "agree", total * STEPS_PER_RUN);
     let mut ran: Vec<Ran> = cells.iter().map(|_| Ran::of(engines)).collect();
     let order = (0..runs).flat_map(|run| (0..cells.len()).map(move |cell| (run, cell)));
     // Virtual time passes at once.
-    let in_real_time = others.iter().filter(|runner| runner.is_real_time()).count() as f64;
-    let share_of_each = STEPS_PER_RUN as f64 / (1.0 + in_real_time);
+    let in_real_time = runners.iter().filter(|(engine, _)| engine.is_real_time());
+    let steps_of_each = STEPS_PER_RUN as f64 / in_real_time.count() as f64;
     for ((run, index), done) in order.zip(0_u64..) {
         let label = agreement_label(&cells[index]);
         bar.label(format!("run {} of {runs}: {label}", run + 1));
         let trial = cells[index].run(run);
         let mut begun = 0.0;
         let mut outcomes = Vec::new();
-        for runner in others.iter().chain([&kernel]) {
+        for (engine, runner) in &runners {
             if interrupt::stopped() {
                 return Ok(ran);
             }
+            let is_real_time = engine.is_real_time();
             outcomes.push(runner.run(&trial, &mut |share| {
-                let step = (begun + share.unwrap_or(0.5).min(1.0)) * share_of_each;
-                if runner.is_real_time() {
-                    bar.set(done * STEPS_PER_RUN + step as u64);
+                if is_real_time {
+                    let steps = (begun + share.unwrap_or(0.5).min(1.0)) * steps_of_each;
+                    bar.set(done * STEPS_PER_RUN + steps as u64);
                 }
             })?);
-            begun += if runner.is_real_time() { 1.0 } else { 0.0 };
+            begun += f64::from(u8::from(is_real_time));
         }
         if interrupt::stopped() {
             return Ok(ran);
@@ -306,7 +317,7 @@ impl Row {
         let kernel = lab::median_and_spread(metric, &ran.kernel);
         let value = |(engine, runs): &(Engine, Vec<Outcome>)| {
             let error = Agreement::of(metric, runs, &ran.kernel).map(|agreement| agreement.error);
-            let cause = lab::known_cause(label, metric);
+            let cause = lab::known_cause(label, metric, ground(*engine));
             Value {
                 engine: *engine,
                 value: lab::median_and_spread(metric, runs).map(|(median, _)| median),
@@ -334,29 +345,50 @@ fn is_large(error: f64) -> bool {
     error > ERROR_TO_EXPLAIN
 }
 
-/// Each kind of doubt once for each engine, with the number of runs that have it.
-fn doubts(ran: &Ran) -> Vec<String> {
+const fn ground(engine: Engine) -> Ground {
+    match engine.is_real_time() {
+        true => Ground::RealPackets,
+        false => Ground::VirtualTime,
+    }
+}
+
+/// Each kind of doubt once for each engine.
+fn doubts(ran: &Ran) -> Vec<Doubt> {
     let kernel = (Engine::Kernel, &ran.kernel);
     let others = ran.others.iter().map(|(engine, runs)| (*engine, runs));
-    let mut told = Vec::new();
-    for (engine, runs) in [kernel].into_iter().chain(others) {
-        let mut kinds: Vec<(&Caveat, usize)> = Vec::new();
-        for caveat in runs.iter().flat_map(|outcome| &outcome.caveats) {
-            let kind = std::mem::discriminant(caveat);
-            match kinds
-                .iter_mut()
-                .find(|(known, _)| std::mem::discriminant(*known) == kind)
-            {
-                Some((_, count)) => *count += 1,
-                None => kinds.push((caveat, 1)),
+    let told = [kernel]
+        .into_iter()
+        .chain(others)
+        .flat_map(|(engine, runs)| {
+            let caveats = runs.iter().flat_map(|outcome| &outcome.caveats);
+            caveats.map(move |caveat| Doubt {
+                engine,
+                caveat: caveat.clone(),
+                runs: 1,
+            })
+        });
+    merged(told)
+}
+
+/// The worst of each kind on each engine.
+fn merged(doubts: impl IntoIterator<Item = Doubt>) -> Vec<Doubt> {
+    let mut kinds: Vec<Doubt> = Vec::new();
+    for doubt in doubts {
+        let same = kinds.iter_mut().find(|known| {
+            known.engine == doubt.engine && is_same_doubt(&known.caveat, &doubt.caveat)
+        });
+        match same {
+            Some(known) => {
+                let runs = known.runs + doubt.runs;
+                if severity(&doubt.caveat) > severity(&known.caveat) {
+                    *known = doubt;
+                }
+                known.runs = runs;
             }
+            None => kinds.push(doubt),
         }
-        let tell = |(caveat, count): &(&Caveat, usize)| {
-            format!("{engine}, {count} of {} runs: {caveat}", runs.len())
-        };
-        told.extend(kinds.iter().map(tell));
     }
-    told
+    kinds
 }
 
 fn render(document: &Document) -> String {
@@ -389,43 +421,65 @@ fn render(document: &Document) -> String {
             (_, false) => "does not agree with the kernel",
         };
         let (median, p90) = (percent(errors.median), percent(errors.p90));
-        writeln!(
-            text,
+        let words = format!(
             "{} {verdict}: median of the errors {median} (at most {}), 90th percentile {p90} (at \
              most {})",
             errors.engine,
             percent(Some(ERROR_MEDIAN_MAX)),
             percent(Some(ERROR_P90_MAX))
-        )
-        .expect("a String grows");
+        );
+        output::push_wrapped(&mut text, &words, "  ", 0);
     }
     text
 }
 
-/// Causes of large errors, and doubts about the runs.
+/// Causes of large errors, each once with where they are, and doubts, each kind once per engine.
 fn remarks(text: &mut String, document: &Document) {
-    let mut table = output::table(&["SCENARIO", ""]);
+    let mut causes: Vec<(&str, Vec<String>)> = Vec::new();
     for row in &document.rows {
         for value in row.engines.iter().filter(|v| v.error.is_some_and(is_large)) {
-            let name = measure_name(row.metric);
             let cause = value.cause.unwrap_or("cause not known");
-            let remark = format!("{}, {name}: {cause}", value.engine);
-            table.add_row([row.scenario.clone(), remark]);
-        }
-    }
-    let mut told = "";
-    for row in &document.rows {
-        if row.scenario != told {
-            for caveat in &row.caveats {
-                table.add_row([row.scenario.clone(), caveat.clone()]);
+            let place = format!(
+                "{} {} ({})",
+                row.scenario,
+                measure_name(row.metric),
+                value.engine
+            );
+            match causes.iter_mut().find(|(known, _)| *known == cause) {
+                Some((_, places)) => places.push(place),
+                None => causes.push((cause, vec![place])),
             }
         }
-        told = &row.scenario;
     }
-    if !table.is_empty() {
+    if !causes.is_empty() {
         text.push('\n');
-        text.push_str(&output::render(&table));
     }
+    for (cause, places) in causes {
+        push_item(text, &format!("{cause}: {}", places.join(", ")));
+    }
+    let mut told = "";
+    let once = document.rows.iter().filter(|row| {
+        // Each row of a scenario has its doubts.
+        std::mem::replace(&mut told, row.scenario.as_str()) != row.scenario
+    });
+    let doubts = merged(once.flat_map(|row| row.caveats.clone()));
+    if !doubts.is_empty() {
+        text.push('\n');
+    }
+    for doubt in doubts {
+        let Doubt {
+            engine,
+            caveat,
+            runs,
+        } = doubt;
+        let times = if runs == 1 { "run" } else { "runs" };
+        push_item(text, &format!("{engine}, {runs} {times}: {caveat}"));
+    }
+}
+
+fn push_item(text: &mut String, words: &str) {
+    text.push_str("- ");
+    output::push_wrapped(text, words, "  ", 2);
 }
 
 const fn measure_name(metric: Metric) -> &'static str {
@@ -447,7 +501,7 @@ fn show(metric: Metric, value: Option<f64>) -> String {
     }
 }
 
-/// An engine's value with its distance from the kernel's, which stands beside it: `94.1 -0.3 %`.
+/// An engine's value with its distance from the kernel's, which stands beside it: `94.1 -0.3%`.
 /// The unit is left out where it is the same.
 fn beside(row: &Row, value: &Value, kernel: &str) -> String {
     let own = show(row.metric, value.value);
@@ -457,11 +511,23 @@ fn beside(row: &Row, value: &Value, kernel: &str) -> String {
         _ => &own,
     };
     match (value.value, row.kernel, value.error) {
+        (Some(value), Some(kernel), Some(_)) if value >= 10.0 * kernel => {
+            format!("{number} x{:.0}", value / kernel)
+        }
         (Some(value), Some(kernel), Some(error)) => {
             let sign = if value < kernel { "-" } else { "+" };
-            format!("{number} {sign}{}", percent(Some(error)))
+            format!("{number} {sign}{}", short_percent(error))
         }
         _ => number.to_owned(),
+    }
+}
+
+/// In few columns: `8.4%`, `42%`.
+fn short_percent(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent < 9.95 {
+        true => format!("{percent:.1}%"),
+        false => format!("{percent:.0}%"),
     }
 }
 
@@ -546,19 +612,21 @@ mod tests {
         let text = anstream::adapter::strip_str(&render(&document)).to_string();
         for part in [
             "TUN-RECEIVER",
-            "1.04 +4.0 %",
-            "1.05 -47.5 %",
-            "999 us -0.1 %",
-            "2.10 +5.0 %",
+            "1.04 +4.0%",
+            "1.05 -48%",
+            "999 us -0.1%",
+            "2.10 +5.0%",
             "virtual does not agree",
             "tun-receiver agrees",
-            "kernel, 1 of 1 runs: other work took 40 %",
+            "kernel, 1 run: other work took 40 %",
+            "wwr/cork p99 (virtual)",
         ] {
             assert!(text.contains(part), "{part} is missing in\n{text}");
         }
         let json = serde_json::to_value(&document).expect("plain data");
         assert_eq!(json["rows"][0]["kernel"], 1000.0);
         assert_eq!(json["rows"][1]["engines"][1]["engine"], "tun-receiver");
+        assert_eq!(json["rows"][1]["caveats"][0]["caveat"], "host-busy");
     }
 
     #[test]
@@ -567,13 +635,17 @@ mod tests {
         let cells = cells();
         let run = || Outcome {
             goodput_bps: 123_456_789,
-            ..outcome(123_456, 234_567)
+            ..outcome(980, 990)
+        };
+        let far = || Outcome {
+            goodput_bps: 3_456_789,
+            ..outcome(2_980, 13_990)
         };
         let ran: Vec<Ran> = cells
             .iter()
             .map(|_| Ran {
                 kernel: vec![run(), run()],
-                others: others.map(|engine| (engine, vec![run()])).into(),
+                others: others.map(|engine| (engine, vec![far()])).into(),
             })
             .collect();
         let document = Document::new(&cells, &others, &ran, 2);

@@ -150,8 +150,7 @@ impl Connection {
         match self.service {
             Service::Generate => self.generate(now, host, id, generated),
             Service::Discard => self.read(now, host, id),
-            Service::Echo if self.pending.is_empty() => self.read(now, host, id),
-            Service::Echo => self.write_back(now, host, id),
+            Service::Echo => self.echo(now, host, id),
         }
     }
 
@@ -170,6 +169,17 @@ impl Connection {
             Err(WriteError::Full) => self.read(now, host, id),
             Err(_) => Call::Ended,
         }
+    }
+
+    /// Reads and writes in one call: whoever sent a request waits for no other connection's turn.
+    fn echo(&mut self, now: Instant, host: &mut Host, id: SocketId) -> Call {
+        if self.pending.is_empty() {
+            let call = self.read(now, host, id);
+            if self.pending.is_empty() {
+                return call;
+            }
+        }
+        self.write_back(now, host, id)
     }
 
     fn write_back(&mut self, now: Instant, host: &mut Host, id: SocketId) -> Call {

@@ -27,7 +27,7 @@ use crate::output::Output;
 #[command(after_help = "\
 Examples:
   tcptailor stack serve --peer 10.77.0.1       then, elsewhere: `nc 10.77.0.2 5003` echoes
-  tcptailor stack serve --peer 10.77.0.1 --knob nodelay=on --knob congestion=newreno
+  tcptailor stack serve --peer 10.77.0.1 --knob nodelay=on --knob congestion=reno
   tcptailor stack serve --addr 10.77.0.2/24 --peer 10.77.0.1 --addr fd77::2/64 --peer fd77::1
   tcptailor stack serve --profile freebsd_14 --peer 10.77.0.1 -v   counters at the end
 
@@ -126,7 +126,7 @@ fn set_up(args: &Args) -> anyhow::Result<Driver<Ports>> {
         addrs: addrs.clone(),
         mtu: args.mtu,
         settings: settings.clone(),
-        ..HostConfig::of(&profile, addrs[0], Clock.unix_millis())
+        ..HostConfig::of(&profile, addrs[0], linux::random_seed()?)
     };
     let ports = Ports::new(addrs, profile.backlog, settings);
     let mut driver = Driver::new(Host::new(config), ports, TunPort::new(tun))?;
@@ -159,6 +159,13 @@ fn announce(args: &Args, tun: &Tun, output: &Output) -> anyhow::Result<()> {
     };
     if output.verbosity() > 0 && !tun.offloads().has_tso() && !args.no_offload {
         output.note("note: this kernel hands over no superpackets; expect a tenth of the rate");
+    }
+    if args.peer.is_empty() {
+        output.note(format!(
+            "note: give the kernel's end an address of the same network and switch {} on, or start \
+             with --peer",
+            tun.name()
+        ));
     }
     output.report("stack-serve", &document, || "ready".into())
 }

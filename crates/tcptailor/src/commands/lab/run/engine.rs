@@ -51,6 +51,11 @@ impl fmt::Display for Engine {
 }
 
 impl Engine {
+    /// Whether a trial takes its time.
+    pub(in crate::commands::lab) const fn is_real_time(self) -> bool {
+        !matches!(self, Self::Virtual)
+    }
+
     /// The end that has our stack on real packets.
     const fn stack_side(self) -> Option<Side> {
         match self {
@@ -96,11 +101,6 @@ impl Runner {
                 }))
             }
         }
-    }
-
-    /// Whether a trial takes its time.
-    pub(in crate::commands::lab) const fn is_real_time(&self) -> bool {
-        matches!(self, Self::RealTime(_))
     }
 
     /// Runs a trial; `progress` hears of the share of the time that has passed, where it is known.

@@ -292,7 +292,8 @@ fn caveats(text: &mut String, scenario: &Scenario, rows: &[Runs<'_>]) {
     }
 }
 
-fn is_same_doubt(a: &Caveat, b: &Caveat) -> bool {
+/// Whether two caveats tell the same of the same thing, if not to the same degree.
+pub(in crate::commands::lab) fn is_same_doubt(a: &Caveat, b: &Caveat) -> bool {
     let same_object = match (a, b) {
         (Caveat::SettingNotApplied { knob: a, .. }, Caveat::SettingNotApplied { knob: b, .. }) => {
             a == b
@@ -303,7 +304,8 @@ fn is_same_doubt(a: &Caveat, b: &Caveat) -> bool {
     discriminant(a) == discriminant(b) && same_object
 }
 
-const fn severity(caveat: &Caveat) -> u64 {
+/// The larger, the worse, of caveats of one kind.
+pub(in crate::commands::lab) const fn severity(caveat: &Caveat) -> u64 {
     match caveat {
         Caveat::EmulatorLate { p99_us, .. } => *p99_us,
         Caveat::DeviceDropped { packets, .. } | Caveat::StackDropped { packets } => *packets,
