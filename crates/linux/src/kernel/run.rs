@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base::{KnobError, KnobValue, Limit, Rate};
 use flow::{HostTimeline, Observation, Timeline, Verdict};
-use lab::{Amount, Caveat, Direction, LinkOutcome, Outcome, Trial, WARM_UP, Workload};
+use lab::{Amount, Caveat, Direction, LinkOutcome, Outcome, PathSpec, Trial, WARM_UP, Workload};
 
 use super::load::{Load, StackLoad};
 use super::{End, Hosts, LAB_PORT, Look, Session};
@@ -87,6 +87,7 @@ impl RealTime {
         if let Some(stack) = self.stack {
             let spec = stack.spec(trial, session.path.address(stack.end(trial)));
             caveats.extend(spec.refused()?);
+            caveats.extend(other_path(trial));
         }
         let seen = observe(&session, &course, progress)?;
         caveats.extend(session.path.caveats()?);
@@ -335,6 +336,15 @@ fn not_applied(knob: &'static str, error: Error) -> Result<Caveat> {
         }),
         other => Err(other),
     }
+}
+
+/// Two stacks are two hosts, which no loopback interface joins.
+fn other_path(trial: &Trial) -> Option<Caveat> {
+    matches!(trial.path, PathSpec::Loopback).then(|| Caveat::SettingNotApplied {
+        knob: "path.kind".into(),
+        why: "two stacks are two hosts; a veth pair with the largest MTU stands for loopback"
+            .into(),
+    })
 }
 
 /// The kernel keeps its own congestion control where ours is not allowed and the trial names none.
