@@ -194,6 +194,12 @@ fn every_kind_of_path_leads_to_our_stack() {
                 outcome["goodput_bps"].as_u64() > Some(0),
                 "{path}: {outcome:#}"
             );
+            let is_loopback = path.contains("loopback");
+            assert_eq!(
+                has(&outcome, "setting-not-applied"),
+                is_loopback,
+                "{outcome:#}"
+            );
         }
     }
 }

@@ -148,6 +148,20 @@ mod tests {
         assert_eq!(too_busy(f64::NAN), None, "over no time");
         let own = StackLoad::read(std::process::id()).expect("it runs");
         assert!(own.used > Duration::ZERO);
+        // A client ends by itself, before it is asked.
+        let mut child = std::process::Command::new("true")
+            .spawn()
+            .expect("it starts");
+        let before = StackLoad::read(child.id()).expect("not waited for yet");
+        let has_ended = || {
+            let stat = fs::read_to_string(format!("/proc/{}/stat", before.pid));
+            stat.is_ok_and(|stat| stat.contains(") Z "))
+        };
+        while !has_ended() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(StackLoad::read(before.pid).is_some(), "it has ended");
+        child.wait().expect("ours");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base::{KnobError, KnobValue, Limit, Rate};
 use flow::{HostTimeline, Observation, Timeline, Verdict};
-use lab::{Amount, Caveat, Direction, LinkOutcome, Outcome, Trial, WARM_UP, Workload};
+use lab::{Amount, Caveat, Direction, LinkOutcome, Outcome, PathSpec, Trial, WARM_UP, Workload};
 
 use super::load::{Load, StackLoad};
 use super::{End, Hosts, LAB_PORT, Look, Session};
@@ -87,6 +87,7 @@ impl RealTime {
         if let Some(stack) = self.stack {
             let spec = stack.spec(trial, session.path.address(stack.end(trial)));
             caveats.extend(spec.refused()?);
+            caveats.extend(other_path(trial));
         }
         let seen = observe(&session, &course, progress)?;
         caveats.extend(session.path.caveats()?);
@@ -94,7 +95,7 @@ impl RealTime {
         caveats.extend(seen.busy);
         let end = Ended::of(session);
         if end.client.measured.duration_s <= 0.0 && !stop.load(Ordering::Relaxed) {
-            let why = end.client.early.or(end.server.early);
+            let why = end.early();
             return Err(Error::Peer(
                 why.unwrap_or_else(|| "the workload measured nothing".into()),
             ));
@@ -195,6 +196,10 @@ fn await_end(session: &Session, course: &Course<'_>, progress: &mut dyn FnMut(Ru
         let Ok(None) = session.worker(End::Client).wait_done(STOP_CHECK) else {
             return;
         };
+        // A client may wait for long for a host that is gone.
+        if session.worker(End::Server).failure().is_some() {
+            return;
+        }
         let elapsed = Clock.now().since(began);
         let is_overdue = expected.is_some_and(|expected| elapsed > expected + OVERTIME);
         if is_overdue || course.stop.load(Ordering::Relaxed) {
@@ -223,8 +228,8 @@ impl Ended {
             stack,
             ..
         } = session;
-        let client = Part::end(client.expect("absent only inside `reconnect`"), true);
-        let server = Part::end(server, false);
+        let client = Part::end(client.expect("absent only inside `reconnect`"));
+        let server = Part::end(server);
         drop(path);
         Self {
             client,
@@ -234,7 +239,16 @@ impl Ended {
         }
     }
 
+    /// Why it ended before its time, if it did. A server never ends by itself.
+    fn early(&self) -> Option<String> {
+        let Self { client, server, .. } = self;
+        let failed = client.failed.as_ref().or(server.failed.as_ref());
+        let stopped = || client.was_stopped.then(|| "it was stopped".to_owned());
+        failed.cloned().or_else(stopped)
+    }
+
     fn outcome(self, trial: &Trial, look: Option<Look>, mut caveats: Vec<Caveat>) -> Outcome {
+        caveats.extend(self.early().map(|why| Caveat::EndedEarly { why }));
         let Self {
             client,
             server,
@@ -246,8 +260,6 @@ impl Ended {
         let receives = stack.is_some_and(|end| end != trial.workload.sender());
         let dropped = own.as_ref().map_or(0, |own| own.dropped_packets);
         caveats.extend((dropped > 0).then_some(Caveat::StackDropped { packets: dropped }));
-        let why = client.early.or(server.early);
-        caveats.extend(why.map(|why| Caveat::EndedEarly { why }));
         let kernel = stack.map_or(End::Client, End::other);
         let inferred = look.map(|look| limits(&look, kernel));
         let stall_max_us = own
@@ -274,18 +286,20 @@ struct Part {
     congestion: String,
     /// What our stack said, where it has that.
     stack: Option<StackSummary>,
-    /// Why it ended before its time, where it did.
-    early: Option<String>,
+    /// Why it failed, where it did.
+    failed: Option<String>,
+    /// It did not come to an end by itself.
+    was_stopped: bool,
 }
 
 impl Part {
-    /// Ends the program. One that `decides` ends by itself; if not, that is early.
-    fn end(worker: Worker, decides: bool) -> Self {
+    /// Ends the program.
+    fn end(worker: Worker) -> Self {
         let intervals = worker.intervals();
         match worker.stop() {
             Ok(summary) => Self {
-                early: (decides && summary.ended != workload::Ended::Complete)
-                    .then(|| "it was stopped".to_owned()),
+                failed: None,
+                was_stopped: summary.ended != workload::Ended::Complete,
                 measured: summary.measured,
                 congestion: summary.congestion,
                 stack: summary.stack,
@@ -298,7 +312,8 @@ impl Part {
                     measured,
                     congestion: String::new(),
                     stack: None,
-                    early: Some(error.to_string()),
+                    failed: Some(error.to_string()),
+                    was_stopped: true,
                 }
             }
         }
@@ -335,6 +350,15 @@ fn not_applied(knob: &'static str, error: Error) -> Result<Caveat> {
         }),
         other => Err(other),
     }
+}
+
+/// Two stacks are two hosts, which no loopback interface joins.
+fn other_path(trial: &Trial) -> Option<Caveat> {
+    matches!(trial.path, PathSpec::Loopback).then(|| Caveat::SettingNotApplied {
+        knob: "path.kind".into(),
+        why: "two stacks are two hosts; a veth pair with the largest MTU stands for loopback"
+            .into(),
+    })
 }
 
 /// The kernel keeps its own congestion control where ours is not allowed and the trial names none.

@@ -53,7 +53,8 @@ pub(crate) struct Args {
     scenario: String,
     /// What runs it: `kernel` is the TCP of this machine between two namespaces, `virtual` our own
     /// in virtual time, `tun` our own on real packets at the end that sends, with this machine's at
-    /// the other, and `tun-receiver` the other way round.
+    /// the other, and `tun-receiver` the other way round. Between two stacks `loopback` is a veth
+    /// pair.
     #[arg(long, value_name = "ENGINE", default_value = "kernel")]
     engine: Engine,
     /// Override one setting of all cells, such as `path.rtt=80ms` or `client.nodelay=on`.
