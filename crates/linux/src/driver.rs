@@ -257,7 +257,9 @@ impl<A: App> Driver<A> {
             if received || called {
                 quiet_since = now;
             }
-            if called || more_wait || now.since(quiet_since) < self.busy_poll {
+            // A program that is done with this turn is not slept for.
+            let goes_on = called || more_wait || self.app.is_done();
+            if goes_on || now.since(quiet_since) < self.busy_poll {
                 continue;
             }
             let asleep_since = now;
