@@ -142,7 +142,7 @@ pub struct Driver<A> {
 }
 
 impl<A: App> Driver<A> {
-    /// Not running yet.
+    /// Not running yet. The MTU of the host counts until that of the device changes.
     ///
     /// # Errors
     /// Where no event descriptor can be had.
@@ -233,10 +233,19 @@ impl<A: App> Driver<A> {
         let sockets: Vec<_> = self.host.sockets().collect();
         for id in sockets {
             self.host.abort(now, id);
-            self.sends_left = SEND_BATCH;
-            self.flush(&mut now)?;
+            self.send_all(&mut now)?;
         }
         Ok(())
+    }
+
+    /// Sends all that may leave now, however much it is.
+    fn send_all(&mut self, now: &mut Instant) -> Result<()> {
+        loop {
+            self.sends_left = SEND_BATCH;
+            if self.flush(now)? {
+                return Ok(());
+            }
+        }
     }
 
     fn turn_until_stopped(&mut self) -> Result<()> {
@@ -268,10 +277,9 @@ impl<A: App> Driver<A> {
             quiet_since = now;
             self.lone.on_woken(now.since(asleep_since));
         }
-        // The last words of a program that is done may exceed what one turn sends.
-        self.sends_left = SEND_BATCH;
-        while self.app.is_done() && !self.flush(&mut now)? {
-            self.sends_left = SEND_BATCH;
+        if self.app.is_done() {
+            // Its last words may exceed what one turn sends.
+            self.send_all(&mut now)?;
         }
         Ok(())
     }

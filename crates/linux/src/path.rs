@@ -15,7 +15,7 @@ use crate::lab_netns::LabNetns;
 use crate::netlink::route::{self, Destination};
 use crate::netlink::{addr, link as interfaces};
 use crate::netns::NetnsHandle;
-use crate::tun::{RING_PACKETS, Tun};
+use crate::tun::{Offloads, RING_PACKETS, Tun};
 
 /// Name of the interface that leads to the other host, on paths that have one.
 pub const INTERFACE: &str = "lab0";
@@ -219,7 +219,8 @@ impl LabPath {
         let device = |netns: &LabNetns, role: Role| {
             netns.handle().run(|| {
                 prepare(role)?;
-                let tun = Tun::create(INTERFACE)?;
+                let tun = Tun::create_with(INTERFACE, Offloads::TCP)?;
+                require_header(&tun)?;
                 interfaces::set_txqueuelen(INTERFACE, RING_PACKETS)?;
                 configure_interface(role, mtu)?;
                 let dropped = interfaces::read(INTERFACE)?.send_dropped;
@@ -245,6 +246,17 @@ impl LabPath {
             interface: INTERFACE,
         })
     }
+}
+
+/// The emulator carries superpackets.
+fn require_header(tun: &Tun) -> Result<()> {
+    if tun.offloads().vnet_header {
+        return Ok(());
+    }
+    Err(Error::Unsupported {
+        what: "a TUN device with virtio-net headers (IFF_VNET_HDR)".into(),
+        hint: "lab paths need it; Linux has it since 2.6.27".into(),
+    })
 }
 
 /// The caveat of one direction. Limits of the 99th percentile: 5 % of the one-way delay, but at

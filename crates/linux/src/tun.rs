@@ -68,6 +68,7 @@ pub struct Offloads {
 const CHECKSUM: u32 = libc::TUN_F_CSUM;
 const TSO: u32 = libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
 const TSO_ECN: u32 = libc::TUN_F_TSO_ECN;
+/// Linux 6.2. A host without UDP throws a superpacket away with one read instead of dozens.
 const USO: u32 = libc::TUN_F_USO4 | libc::TUN_F_USO6;
 
 impl Offloads {
@@ -75,6 +76,12 @@ impl Offloads {
     pub const ALL: Self = Self {
         vnet_header: true,
         flags: CHECKSUM | TSO | TSO_ECN | USO,
+    };
+
+    /// Superpackets of TCP alone, for who counts every packet of the wire.
+    pub const TCP: Self = Self {
+        vnet_header: true,
+        flags: CHECKSUM | TSO | TSO_ECN,
     };
 
     /// Open checksums, but no superpackets from the host.
@@ -93,12 +100,6 @@ impl Offloads {
     #[must_use]
     pub const fn has_tso(self) -> bool {
         self.flags & TSO == TSO
-    }
-
-    /// Whether the host sends UDP superpackets of both IP versions (Linux 6.2).
-    #[must_use]
-    pub const fn has_uso(self) -> bool {
-        self.flags & USO == USO
     }
 
     /// The same with less: what to ask a kernel for that refuses it.
@@ -200,10 +201,10 @@ impl Tun {
     }
 
     /// Reads one packet with its header into `buffer`, which should have [`READ_BYTES`], and
-    /// returns its length; `None` where no packet waits.
+    /// returns its length; `None` where no packet waits, as when the device is switched off.
     ///
     /// # Errors
-    /// Where the device is gone or switched off.
+    /// Where the device is gone.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         waiting(rustix::io::read(&self.file, buffer))
     }

@@ -192,10 +192,9 @@ impl Host {
         self.flows.insert(ends, index, has_ends);
     }
 
-    /// The next packet to send. Call it after every other call that takes `now`, until it returns
-    /// `None`.
+    /// The next packet to send. Call it after every other call that takes `now`, or after a batch
+    /// of them, until it returns `None`; what came in one batch is acknowledged once.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Packet> {
-        self.shared.batch += 1;
         // A connection that has nothing to send any more must not hold up the next.
         while self.shared.outbox.is_empty() && self.unblock(now) {}
         let Queued {
@@ -203,6 +202,8 @@ impl Host {
             bytes,
             packet,
         } = self.shared.outbox.pop_front()?;
+        // All others have moved up by a place.
+        self.shared.batch += 1;
         self.shared.outbox_bytes -= u64::from(bytes);
         if let Some(id) = socket
             && let Some(connection) = self.sockets.connection(id)

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
+use base::tcp::TcpFlags;
 use base::{Instant, Rng, WirePacket as _};
 
 use super::config::{Event, HostSettings, SocketId};
@@ -68,16 +69,21 @@ impl Shared {
         }
     }
 
-    /// Queues a packet for the driver, and returns what it counts there. A packet that belongs to
-    /// no connection is dropped where the local queue is full; connections ask
-    /// [`Shared::has_room`] before.
+    /// Queues a packet for the driver, and returns what it counts there; 0 where it is dropped. A
+    /// packet that belongs to no connection is dropped where the local queue is full, and a bare
+    /// ACK where twice as much waits: a peer can ask for one with each of its packets. For all else
+    /// connections ask [`Shared::has_room`] before.
     pub(crate) fn transmit(
         &mut self,
         now: Instant,
         socket: Option<SocketId>,
         packet: Packet,
     ) -> u32 {
-        if socket.is_none() && !self.has_room() {
+        let has_room = match socket {
+            None => self.has_room(),
+            Some(_) => self.outbox.len() < self.answers_max() || !is_bare_ack(&packet),
+        };
+        if !has_room {
             self.counters.local_queue_drops += 1;
             return 0;
         }
@@ -123,6 +129,11 @@ impl Shared {
         true
     }
 
+    /// Packets in the local queue with which no further bare ACK is added.
+    const fn answers_max(&self) -> usize {
+        2 * self.system.txqueuelen as usize
+    }
+
     /// Whether the local queue takes another packet.
     pub(crate) fn has_room(&self) -> bool {
         self.outbox.len() < self.system.txqueuelen as usize
@@ -152,6 +163,13 @@ impl Shared {
             trace.on_event(now, socket, &event());
         }
     }
+}
+
+/// An ACK that a later one makes up for.
+fn is_bare_ack(packet: &Packet) -> bool {
+    packet.segment().is_some_and(|segment| {
+        segment.payload.is_empty() && segment.flags.without(TcpFlags::ECE) == TcpFlags::ACK
+    })
 }
 
 /// At most so many per second: one after the other, or some at once where there were few before.

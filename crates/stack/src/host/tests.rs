@@ -159,6 +159,22 @@ fn duplicate_acks_are_never_merged() {
     assert_eq!(two.server.counters().acks_superseded, before);
 }
 
+/// Each repetition of old data is answered with an ACK that tells of it.
+#[test]
+fn answers_of_a_connection_do_not_pile_up() {
+    let (mut two, server, packets) = with_superpackets(1);
+    for _ in 0..100_000 {
+        two.server.handle_packet(two.now, packets[0].clone());
+    }
+    let answers = drain(&mut two.server, two.now).len();
+    let most = 2 * linux_6_18().system.txqueuelen as usize;
+    assert!((1..=most).contains(&answers), "{answers}");
+    assert!(two.server.counters().local_queue_drops > 0);
+    // Nothing else has suffered.
+    assert!(two.server.read_chunks(two.now, server, usize::MAX).is_ok());
+    assert_eq!(two.server.local_queue_bytes(), 0);
+}
+
 #[test]
 fn a_host_of_any_address_accepts_what_was_meant_for_others() {
     let mut profile = linux_6_18();

@@ -515,8 +515,9 @@ impl Connection {
             return;
         }
         self.traffic.segments_out += segments;
-        self.local_queue_bytes += shared.transmit(now, Some(self.id), packet);
-        self.waiting_ack = is_replaceable.then(|| shared.last_place());
+        let queued_bytes = shared.transmit(now, Some(self.id), packet);
+        self.local_queue_bytes += queued_bytes;
+        self.waiting_ack = (is_replaceable && queued_bytes > 0).then(|| shared.last_place());
     }
 
     /// Whether a newer segment of its kind says all that this one says: a bare ACK that moves on,
