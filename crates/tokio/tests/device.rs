@@ -12,6 +12,32 @@ use tokio::time::timeout;
 
 use namespace::{KERNEL, TUN, ip};
 
+/// Long enough that the driver has nothing left to look at.
+const QUIET: Duration = Duration::from_secs(2);
+
+#[tokio::test]
+async fn a_listener_alone_hears_that_its_device_is_taken_away() -> io::Result<()> {
+    let Some((namespace, tun)) = namespace::namespace() else {
+        return Ok(());
+    };
+    let net = namespace::net(tun)?;
+    let listener = TcpListener::bind(&net, "0.0.0.0:80").await?;
+    let deleted = async {
+        tokio::time::sleep(QUIET).await;
+        let deleted = namespace.handle().run(|| link::delete(TUN));
+        deleted.expect("ours").expect("it is there");
+    };
+    let hear = async { tokio::join!(listener.accept(), deleted) };
+    let (accepted, ()) = timeout(Duration::from_secs(30), hear)
+        .await
+        .expect("it hears of it");
+    assert_eq!(
+        accepted.err().map(|error| error.kind()),
+        Some(ErrorKind::NetworkDown)
+    );
+    Ok(())
+}
+
 #[tokio::test]
 async fn sockets_fail_whose_device_is_taken_away() -> io::Result<()> {
     let Some((namespace, tun)) = namespace::namespace() else {
