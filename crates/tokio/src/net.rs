@@ -76,7 +76,10 @@ impl Net {
         incoming: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
         outgoing: impl Sink<Bytes, Error = io::Error> + Send + 'static,
     ) -> Self {
-        Self::over_packets(config, decoded(incoming), encoding(outgoing))
+        Self::over_link(
+            config,
+            PacketLink::new(decoded(incoming), encoding(outgoing)),
+        )
     }
 
     /// As [`Net::over_bytes`], with packets as the host has them: headers in fields, payload in
@@ -89,9 +92,14 @@ impl Net {
         incoming: impl Stream<Item = io::Result<Packet>> + Send + 'static,
         outgoing: impl Sink<Packet, Error = io::Error> + Send + 'static,
     ) -> Self {
+        let incoming = incoming.map(|packet| packet.map(Some));
+        Self::over_link(config, PacketLink::new(incoming, outgoing))
+    }
+
+    fn over_link(config: HostConfig, link: impl Link) -> Self {
         // The same at every run: where the runtime's clock is paused, all of a test repeats.
         let clock = Clock::starting_at(Instant::ZERO);
-        Self::start(config, clock, None, PacketLink::new(incoming, outgoing))
+        Self::start(config, clock, None, link)
     }
 
     /// Two hosts and a cable between them, in memory, without delay or loss: for tests of programs.

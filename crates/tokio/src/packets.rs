@@ -6,7 +6,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use futures_util::future::ready as done;
 use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _, stream};
 use stack::{Packet, wire};
 
@@ -15,7 +14,7 @@ use base::WirePacket as _;
 use crate::driver::{BATCH_PACKETS, Link};
 use crate::state::Shared;
 
-/// The two ends.
+/// The two ends. What arrives is a packet, or something that is none and only costs time.
 pub(crate) struct PacketLink<I, O> {
     incoming: Pin<Box<I>>,
     outgoing: Pin<Box<O>>,
@@ -27,7 +26,7 @@ pub(crate) struct PacketLink<I, O> {
 
 impl<I, O> PacketLink<I, O>
 where
-    I: Stream<Item = io::Result<Packet>>,
+    I: Stream<Item = io::Result<Option<Packet>>>,
     O: Sink<Packet, Error = io::Error>,
 {
     pub(crate) fn new(incoming: I, outgoing: O) -> Self {
@@ -52,14 +51,15 @@ where
 
 impl<I, O> Link for PacketLink<I, O>
 where
-    I: Stream<Item = io::Result<Packet>> + Send + 'static,
+    I: Stream<Item = io::Result<Option<Packet>>> + Send + 'static,
     O: Sink<Packet, Error = io::Error> + Send + 'static,
 {
     fn poll_receive(&mut self, cx: &mut Context<'_>, shared: &Shared) -> Poll<io::Result<()>> {
         let mut end = None;
-        while self.received.len() < BATCH_PACKETS {
+        let mut count = 0;
+        while count < BATCH_PACKETS {
             match self.incoming.as_mut().poll_next(cx) {
-                Poll::Ready(Some(Ok(packet))) => self.received.push(packet),
+                Poll::Ready(Some(Ok(packet))) => self.received.extend(packet),
                 Poll::Ready(Some(Err(error))) => end = Some(error),
                 Poll::Ready(None) => {
                     let gone = "the stream of packets has ended";
@@ -70,14 +70,14 @@ where
             if end.is_some() {
                 break;
             }
+            count += 1;
         }
-        let is_full = self.received.len() == BATCH_PACKETS;
         if !self.received.is_empty() {
             shared.receive(&mut self.received);
         }
         match end {
             Some(error) => Poll::Ready(Err(error)),
-            None if is_full => Poll::Ready(Ok(())),
+            None if count == BATCH_PACKETS => Poll::Ready(Ok(())),
             None => Poll::Pending,
         }
     }
@@ -99,16 +99,12 @@ where
     }
 }
 
-/// Whole IP packets as packets; what is none is left out.
+/// Whole IP packets as packets. What is none counts as one, so that a flood of them leaves others
+/// their turn.
 pub(crate) fn decoded(
     incoming: impl Stream<Item = io::Result<Bytes>>,
-) -> impl Stream<Item = io::Result<Packet>> {
-    incoming.filter_map(|bytes| {
-        done(match bytes {
-            Ok(bytes) => wire::decode(&bytes, None).ok().map(Ok),
-            Err(error) => Some(Err(error)),
-        })
-    })
+) -> impl Stream<Item = io::Result<Option<Packet>>> {
+    incoming.map(|bytes| bytes.map(|bytes| wire::decode(&bytes, None).ok()))
 }
 
 /// Packets as whole IP packets, each no longer than the path's MTU.

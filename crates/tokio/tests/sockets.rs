@@ -4,12 +4,14 @@ use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_channel::mpsc;
-use futures_util::{SinkExt as _, StreamExt as _};
+use futures_util::{SinkExt as _, StreamExt as _, sink, stream};
 use tcptailor_tokio::base::{KnobValue, Limit};
 use tcptailor_tokio::stack::{HostConfig, Packet, profile};
 use tcptailor_tokio::{Net, TcpListener, TcpSocket, TcpStream};
@@ -491,6 +493,27 @@ fn paced_data_keep_their_rate() {
         written?;
         let seconds = took?.as_secs_f64();
         assert!((0.95..1.10).contains(&seconds), "{seconds} s for one");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_flood_of_garbage_leaves_others_their_turn() {
+    run(async {
+        let polled = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&polled);
+        let garbage = stream::repeat_with(move || {
+            // Who takes all of it at once does not get away with it.
+            let end = count.fetch_add(1, Ordering::Relaxed) > 100_000;
+            let garbage = Bytes::from_static(b"this is no packet");
+            (!end).then_some(garbage).ok_or(ErrorKind::Other.into())
+        });
+        let nowhere = sink::drain().sink_map_err(|never| match never {});
+        let net = Net::over_bytes(host(A, "fd00::1"), garbage, nowhere);
+        tokio::task::yield_now().await;
+        let before = polled.load(Ordering::Relaxed);
+        assert!((1..1000).contains(&before), "{before} in one turn");
+        drop(net);
         Ok(())
     });
 }
