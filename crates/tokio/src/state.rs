@@ -47,7 +47,7 @@ pub(crate) struct State {
     failure: Option<(io::ErrorKind, String)>,
     /// Nobody holds the net or a socket of it any more.
     is_released: bool,
-    woken: Woken,
+    pub(crate) woken: Woken,
     keys: u64,
     /// Ports for those who do not care which, first and last.
     ports: (u16, u16),
@@ -59,8 +59,8 @@ pub(crate) struct State {
 /// How packets leave.
 #[derive(Debug)]
 enum Exit {
-    /// At once, in the call that made them.
-    Tun(Box<TunPort>),
+    /// In the call that made them, up to a batch; the rest through the driver.
+    Tun { port: Box<TunPort>, has_more: bool },
     /// Through the driver; `is_stuck` while what is behind it takes nothing.
     Driver { is_stuck: bool },
 }
@@ -81,7 +81,10 @@ impl Shared {
     pub(crate) fn new(config: HostConfig, port: Option<TunPort>, clock: Clock) -> Self {
         let (ports, any_address) = (config.system.ports, config.system.any_address);
         let exit = match port {
-            Some(port) => Exit::Tun(Box::new(port)),
+            Some(port) => Exit::Tun {
+                port: Box::new(port),
+                has_more: false,
+            },
             None => Exit::Driver { is_stuck: false },
         };
         let state = State {
@@ -191,7 +194,7 @@ impl Shared {
         let mut state = self.lock();
         let now = state.advance(&self.clock);
         let State { host, exit, .. } = &mut *state;
-        let Exit::Tun(port) = exit else {
+        let Exit::Tun { port, .. } = exit else {
             return Ok(false);
         };
         let mut count = 0;
@@ -208,6 +211,19 @@ impl Shared {
         }
         Self::unlock(state);
         Ok(count == BATCH_PACKETS)
+    }
+
+    /// Writes a batch to the TUN device that calls left; true where there may be more.
+    pub(crate) fn send_to_tun(&self) -> bool {
+        let mut state = self.lock();
+        if !matches!(state.exit, Exit::Tun { has_more: true, .. }) {
+            return false;
+        }
+        let now = state.advance(&self.clock);
+        state.settle(now);
+        let has_more = state.needs_transmit();
+        Self::unlock(state);
+        has_more
     }
 
     /// Hands packets over that came by another way.
@@ -320,7 +336,8 @@ impl State {
 
     fn needs_transmit(&self) -> bool {
         match self.exit {
-            Exit::Tun(_) | Exit::Driver { is_stuck: true } => false,
+            Exit::Tun { has_more, .. } => has_more,
+            Exit::Driver { is_stuck: true } => false,
             Exit::Driver { is_stuck: false } => self.host.local_queue_bytes() > 0,
         }
     }
@@ -331,12 +348,18 @@ impl State {
         }
     }
 
+    /// Sends a batch at most: others wait for the lock.
     fn send_to_tun(&mut self, now: Instant) {
-        if !matches!(self.exit, Exit::Tun(_)) || self.failure.is_some() {
+        if !matches!(self.exit, Exit::Tun { .. }) || self.failure.is_some() {
             return;
         }
-        while let Some(packet) = self.next_packet(now) {
-            let Exit::Tun(port) = &mut self.exit else {
+        for _ in 0..BATCH_PACKETS {
+            let packet = self.next_packet(now);
+            let Exit::Tun { port, has_more } = &mut self.exit else {
+                return;
+            };
+            *has_more = packet.is_some();
+            let Some(packet) = packet else {
                 return;
             };
             if let Err(error) = port.send(packet) {

@@ -1,5 +1,5 @@
 //! A TUN device as the driver sees it: when there is something to read. Packets are written by
-//! whoever made the host send them.
+//! whoever made the host send them, and by the driver where those are many.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -50,7 +50,10 @@ impl Link for TunReadiness {
         }
     }
 
-    fn poll_send(&mut self, _cx: &mut Context<'_>, _shared: &Shared) -> Poll<io::Result<()>> {
+    fn poll_send(&mut self, _cx: &mut Context<'_>, shared: &Shared) -> Poll<io::Result<()>> {
+        if shared.send_to_tun() {
+            return Poll::Ready(Ok(()));
+        }
         Poll::Pending
     }
 }
