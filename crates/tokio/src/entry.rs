@@ -261,12 +261,20 @@ impl State {
     /// No more data from us.
     pub(crate) fn shutdown(&mut self, now: Instant, id: SocketId) -> io::Result<()> {
         self.check()?;
-        match self.entry(id)?.phase {
+        let Some(entry) = self.sockets.get_mut(&id) else {
+            return Err(error::not_connected());
+        };
+        match entry.phase {
             Phase::Open => {
+                // Who waits for room hears at once that there will be none.
+                entry.has_room = true;
+                entry.writers.take(&mut self.woken);
                 self.host.shutdown(now, id);
                 Ok(())
             }
-            Phase::Opening | Phase::Closed | Phase::Failed { .. } => Err(error::not_connected()),
+            // As in tokio: there is nothing left to shut down.
+            Phase::Closed | Phase::Failed { .. } => Ok(()),
+            Phase::Opening => Err(error::not_connected()),
         }
     }
 

@@ -131,7 +131,7 @@ fn errors_are_those_of_the_kernel() {
         assert_eq!(kind(read), Some(ErrorKind::ConnectionReset));
         let write = client.write(b"x").await;
         assert_eq!(kind(write), Some(ErrorKind::BrokenPipe));
-        assert_eq!(kind(client.shutdown().await), Some(ErrorKind::NotConnected));
+        client.shutdown().await?;
 
         let (mut client, server) = connected(&nets).await?;
         client.shutdown().await?;
@@ -514,6 +514,31 @@ fn a_flood_of_garbage_leaves_others_their_turn() {
         let before = polled.load(Ordering::Relaxed);
         assert!((1..1000).contains(&before), "{before} in one turn");
         drop(net);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_write_after_a_shutdown_does_not_wait_for_room() {
+    run(async {
+        let nets = nets();
+        let (client, server) = connected(&nets).await?;
+        let (reads, writes) = client.into_split();
+        // Nobody reads.
+        let mut chunk = Bytes::from(vec![7; 64 << 20]);
+        while timeout(Duration::from_secs(60), writes.write_chunk(&mut chunk))
+            .await
+            .is_ok()
+        {}
+        let (waited, ()) = tokio::join!(reads.write_chunk(&mut chunk), async {
+            sleep(Duration::from_secs(1)).await;
+            drop(writes);
+        });
+        assert_eq!(kind(waited), Some(ErrorKind::BrokenPipe));
+        let write = reads.write_chunk(&mut chunk);
+        let write = timeout(Duration::from_secs(1), write).await?;
+        assert_eq!(kind(write), Some(ErrorKind::BrokenPipe));
+        drop(server);
         Ok(())
     });
 }
