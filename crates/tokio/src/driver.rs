@@ -5,15 +5,23 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use base::Instant;
 use tokio::time::Sleep;
 
-use crate::state::{Shared, Timers};
+use crate::state::{Life, Shared, Timers};
 
 /// Packets that are moved in a row before others get the lock, and other tasks the thread.
 pub(crate) const BATCH_PACKETS: usize = 16;
+
+/// Longest time that connections which nobody holds any more may take to deliver what was written
+/// to them; then they are broken. Linux gives orphans as much in FIN-WAIT-2 (`tcp_fin_timeout`).
+const DELIVERY_MAX: Duration = Duration::from_secs(60);
+
+/// Longest time that the last packets may take to leave; then they are thrown away.
+const CLOSE_MAX: Duration = Duration::from_secs(5);
 
 /// Where packets come from and go to.
 pub(crate) trait Link: Send + Unpin + 'static {
@@ -22,6 +30,9 @@ pub(crate) trait Link: Send + Unpin + 'static {
 
     /// Takes packets from the host, up to a batch. Ready: there may be more.
     fn poll_send(&mut self, cx: &mut Context<'_>, shared: &Shared) -> Poll<io::Result<()>>;
+
+    /// Sends what the host has left. Ready: all of it has left, and there will be no more.
+    fn poll_close(&mut self, cx: &mut Context<'_>, shared: &Shared) -> Poll<io::Result<()>>;
 }
 
 /// The task.
@@ -31,8 +42,11 @@ pub(crate) struct Driver<L> {
     sleep: Pin<Box<Sleep>>,
     /// When `sleep` ends, if anybody waits for it.
     armed: Option<Instant>,
-    /// Nobody can call the host any more, or it cannot answer.
-    is_over: bool,
+    life: Life,
+    /// Once nobody can call the host any more: when what is done then has to be done.
+    limit: Option<Pin<Box<Sleep>>>,
+    /// Only packets are left to be sent.
+    is_closing: bool,
 }
 
 impl<L: Link> Driver<L> {
@@ -40,9 +54,11 @@ impl<L: Link> Driver<L> {
         Self {
             shared,
             link,
-            sleep: Box::pin(tokio::time::sleep(std::time::Duration::ZERO)),
+            sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
             armed: None,
-            is_over: false,
+            life: Life::Held,
+            limit: None,
+            is_closing: false,
         }
     }
 
@@ -67,9 +83,9 @@ impl<L: Link> Driver<L> {
             now,
             next,
             served,
-            is_over,
+            life,
         } = timers;
-        self.is_over = is_over;
+        self.life = life;
         if served {
             return Poll::Ready(());
         }
@@ -89,6 +105,36 @@ impl<L: Link> Driver<L> {
         }
         slept
     }
+
+    /// Ready: nobody can call the host any more, and nothing is delivered any more.
+    fn poll_delivered(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.life {
+            Life::Held | Life::Failed => Poll::Pending,
+            Life::Delivered => Poll::Ready(()),
+            Life::Delivering => {
+                ready!(self.poll_limit(cx, DELIVERY_MAX));
+                self.shared.abort_all();
+                Poll::Ready(())
+            }
+        }
+    }
+
+    /// Ready: the last packets have left, or cannot.
+    fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // Nobody is left who could hear of an error.
+        if self.link.poll_close(cx, &self.shared).is_ready() {
+            return Poll::Ready(());
+        }
+        self.poll_limit(cx, CLOSE_MAX)
+    }
+
+    /// Ready `max` after the first call.
+    fn poll_limit(&mut self, cx: &mut Context<'_>, max: Duration) -> Poll<()> {
+        let limit = self
+            .limit
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(max)));
+        limit.as_mut().poll(cx)
+    }
 }
 
 impl<L: Link> Future for Driver<L> {
@@ -97,21 +143,28 @@ impl<L: Link> Future for Driver<L> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         this.shared.register_driver(cx.waker());
-        // What the last calls left to send has its chance in one more turn.
-        let is_last = this.is_over;
-        match this.poll_turn(cx) {
-            Poll::Ready(Err(error)) => {
-                this.shared.fail(&error);
-                Poll::Ready(())
+        if !this.is_closing {
+            let turn = match this.poll_turn(cx) {
+                Poll::Ready(Err(error)) => {
+                    this.shared.fail(&error);
+                    return Poll::Ready(());
+                }
+                turn => turn.is_ready(),
+            };
+            if this.life == Life::Failed {
+                return Poll::Ready(());
             }
-            _ if is_last => Poll::Ready(()),
-            Poll::Pending if !this.is_over => Poll::Pending,
-            _ => {
-                // First those whom this turn woke: they make room for what comes next.
-                cx.waker().wake_by_ref();
-                Poll::Pending
+            if this.poll_delivered(cx).is_pending() {
+                if turn {
+                    // First those whom this turn woke: they make room for what comes next.
+                    cx.waker().wake_by_ref();
+                }
+                return Poll::Pending;
             }
+            this.is_closing = true;
+            this.limit = None;
         }
+        this.poll_closed(cx)
     }
 }
 

@@ -32,9 +32,11 @@ const CABLE_PACKETS: usize = 1000;
 
 /// A host with a TCP of its own, to which sockets belong.
 ///
-/// Clones are the same host. One task per net moves its packets; it ends when the last clone and
-/// the last socket are dropped, and what was not delivered by then never is:
-/// [`Net::wait_idle`] waits for that.
+/// Clones are the same host. One task per net moves its packets. After the last clone and the last
+/// socket are dropped it goes on until what was written is delivered, for a minute at most; then
+/// the connections that are left are broken. It sends what is left to send, for five seconds at
+/// most, closes the sink, and gives the device back. A runtime that ends earlier ends it at once:
+/// [`Net::wait_idle`] waits until nothing is left to do.
 #[derive(Clone)]
 pub struct Net(Arc<Handle>);
 
@@ -141,8 +143,8 @@ impl Net {
         self.host(|host| host.default_settings().clone())
     }
 
-    /// Waits until no connection is left: all streams are dropped, and what they wrote was
-    /// delivered or given up. Listeners do not count.
+    /// Waits until no connection is left: all streams are dropped, what they wrote was delivered or
+    /// given up, and the last packet has left the device or the sink. Listeners do not count.
     ///
     /// # Cancel safety
     /// Dropping it changes nothing.

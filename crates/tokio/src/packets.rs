@@ -22,6 +22,8 @@ pub(crate) struct PacketLink<I, O> {
     received: Vec<Packet>,
     /// Taken from the host, and not sent yet.
     waiting: VecDeque<Packet>,
+    /// All that the sink took has left it.
+    is_flushed: bool,
 }
 
 impl<I, O> PacketLink<I, O>
@@ -35,7 +37,15 @@ where
             outgoing: Box::pin(outgoing),
             received: Vec::with_capacity(BATCH_PACKETS),
             waiting: VecDeque::with_capacity(BATCH_PACKETS),
+            is_flushed: true,
         }
+    }
+
+    /// Takes a batch from the host; false where there was less.
+    fn take_batch(&mut self, shared: &Shared) -> bool {
+        let is_full = shared.transmit(&mut self.waiting);
+        self.is_flushed &= self.waiting.is_empty();
+        is_full
     }
 
     fn poll_waiting(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -85,7 +95,7 @@ where
     fn poll_send(&mut self, cx: &mut Context<'_>, shared: &Shared) -> Poll<io::Result<()>> {
         let mut is_full = true;
         if self.poll_waiting(cx)?.is_ready() {
-            is_full = shared.transmit(&mut self.waiting);
+            is_full = self.take_batch(shared);
             if self.poll_waiting(cx)?.is_ready() && is_full {
                 return Poll::Ready(Ok(()));
             }
@@ -94,8 +104,23 @@ where
             shared.set_stuck();
         }
         // Pending: the sink wakes this task when it goes on.
-        let _ = self.outgoing.as_mut().poll_flush(cx)?;
+        let flushed = self.outgoing.as_mut().poll_flush(cx)?;
+        if flushed.is_ready() && self.waiting.is_empty() && !self.is_flushed {
+            self.is_flushed = true;
+            shared.set_flushed();
+        }
         Poll::Pending
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>, shared: &Shared) -> Poll<io::Result<()>> {
+        ready!(self.poll_waiting(cx))?;
+        if self.take_batch(shared) {
+            // There may be more, after a turn of others.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        ready!(self.poll_waiting(cx))?;
+        self.outgoing.as_mut().poll_close(cx)
     }
 }
 

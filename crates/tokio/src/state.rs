@@ -61,8 +61,9 @@ pub(crate) struct State {
 enum Exit {
     /// In the call that made them, up to a batch; the rest through the driver.
     Tun { port: Box<TunPort>, has_more: bool },
-    /// Through the driver; `is_stuck` while what is behind it takes nothing.
-    Driver { is_stuck: bool },
+    /// Through the driver; `is_stuck` while what is behind it takes nothing, `is_flushed` once that
+    /// has passed on all that it took.
+    Driver { is_stuck: bool, is_flushed: bool },
 }
 
 /// What came of a look at the timers.
@@ -73,8 +74,20 @@ pub(crate) struct Timers {
     pub(crate) next: Option<Instant>,
     /// Something was due.
     pub(crate) served: bool,
-    /// Nobody holds the net or a socket of it any more, or packets cannot move any more.
-    pub(crate) is_over: bool,
+    pub(crate) life: Life,
+}
+
+/// How far a host has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// Somebody holds the net or a socket of it.
+    Held,
+    /// Nobody does, and not all of what was written is delivered.
+    Delivering,
+    /// Nobody does, and nothing is left to deliver.
+    Delivered,
+    /// Packets cannot move any more.
+    Failed,
 }
 
 impl Shared {
@@ -85,7 +98,10 @@ impl Shared {
                 port: Box::new(port),
                 has_more: false,
             },
-            None => Exit::Driver { is_stuck: false },
+            None => Exit::Driver {
+                is_stuck: false,
+                is_flushed: true,
+            },
         };
         let state = State {
             host: Host::new(config),
@@ -179,13 +195,13 @@ impl Shared {
         }
         let next = state.due();
         state.armed = [armed, next].into_iter().flatten().min();
-        let is_over = state.is_released || state.failure.is_some();
+        let life = state.life();
         Self::unlock(state);
         Timers {
             now,
             next,
             served,
-            is_over,
+            life,
         }
     }
 
@@ -250,10 +266,33 @@ impl Shared {
             count += 1;
         }
         if count > 0 {
+            if let Exit::Driver { is_flushed, .. } = &mut state.exit {
+                *is_flushed = false;
+            }
             state.settle(now);
         }
         Self::unlock(state);
         count == BATCH_PACKETS
+    }
+
+    /// Breaks all connections and tells their peers.
+    pub(crate) fn abort_all(&self) {
+        self.call(|state, now| {
+            let sockets: Vec<SocketId> = state.host.sockets().collect();
+            for id in sockets {
+                state.host.abort(now, id);
+            }
+        });
+    }
+
+    /// What is behind the driver has passed on all that it took.
+    pub(crate) fn set_flushed(&self) {
+        let mut state = self.lock();
+        if let Exit::Driver { is_flushed, .. } = &mut state.exit {
+            *is_flushed = true;
+        }
+        state.wake_if_idle();
+        Self::unlock(state);
     }
 
     /// What is behind the driver takes no packet now, and tells the driver when it does.
@@ -309,7 +348,7 @@ impl State {
     /// When there is something to do.
     fn due(&self) -> Option<Instant> {
         // What cannot leave is not due: the driver hears when it can.
-        let is_stuck = matches!(self.exit, Exit::Driver { is_stuck: true });
+        let is_stuck = matches!(self.exit, Exit::Driver { is_stuck: true, .. });
         let paced = self.paced.keys().next().filter(|_| !is_stuck);
         let paced = paced.map(|(at, _)| *at);
         [self.host.poll_timeout(), paced]
@@ -326,9 +365,7 @@ impl State {
                 entry.on_event(event, &mut self.woken);
             }
         }
-        if !self.idle.is_empty() && self.is_idle() {
-            self.idle.take(&mut self.woken);
-        }
+        self.wake_if_idle();
         let due = self.due();
         let must_wake_earlier = due.is_some_and(|due| self.armed.is_none_or(|armed| due < armed));
         must_wake_earlier || self.needs_transmit() || self.failure.is_some()
@@ -337,13 +374,13 @@ impl State {
     fn needs_transmit(&self) -> bool {
         match self.exit {
             Exit::Tun { has_more, .. } => has_more,
-            Exit::Driver { is_stuck: true } => false,
-            Exit::Driver { is_stuck: false } => self.host.local_queue_bytes() > 0,
+            Exit::Driver { is_stuck: true, .. } => false,
+            Exit::Driver { .. } => self.host.local_queue_bytes() > 0,
         }
     }
 
     fn set_stuck(&mut self, stuck: bool) {
-        if let Exit::Driver { is_stuck } = &mut self.exit {
+        if let Exit::Driver { is_stuck, .. } = &mut self.exit {
             *is_stuck = stuck;
         }
     }
@@ -388,11 +425,36 @@ impl State {
         }
     }
 
-    /// Whether no connection is left that has anything to deliver. Listeners do not count, nor does
-    /// what rests in TIME-WAIT.
+    fn wake_if_idle(&mut self) {
+        if !self.idle.is_empty() && self.is_idle() {
+            self.idle.take(&mut self.woken);
+        }
+    }
+
+    fn life(&self) -> Life {
+        if self.failure.is_some() {
+            Life::Failed
+        } else if !self.is_released {
+            Life::Held
+        } else if self.is_idle() {
+            Life::Delivered
+        } else {
+            Life::Delivering
+        }
+    }
+
+    /// Whether no connection is left that has anything to deliver, and all packets are on their
+    /// way. Listeners do not count, nor does what rests in TIME-WAIT.
     pub(crate) fn is_idle(&self) -> bool {
+        let is_sent = match self.exit {
+            Exit::Tun { has_more, .. } => !has_more,
+            Exit::Driver { is_flushed, .. } => is_flushed,
+        };
         let mut sockets = self.host.sockets();
-        sockets.all(|id| self.host.remote_addr(id).is_none())
+        is_sent
+            && self.paced.is_empty()
+            && self.host.local_queue_bytes() == 0
+            && sockets.all(|id| self.host.remote_addr(id).is_none())
     }
 
     /// Lets go of a socket.

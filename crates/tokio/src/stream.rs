@@ -26,7 +26,8 @@ const CHUNK_BYTES_MAX: usize = 256 << 10;
 /// A connection between a socket of ours and its peer; the counterpart of `tokio::net::TcpStream`.
 ///
 /// Dropping it closes the connection: what was written is still delivered, by the task of its
-/// [`Net`], unless there is data that arrived and was not read; then the peer sees a reset, as with
+/// [`Net`] (for a minute at most where nothing else holds that net, and only while the runtime
+/// lives; see [`Net::wait_idle`]), unless there is data that arrived and was not read; then the peer sees a reset, as with
 /// the kernel's sockets.
 ///
 /// # Cancel safety

@@ -56,4 +56,12 @@ impl Link for TunReadiness {
         }
         Poll::Pending
     }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>, shared: &Shared) -> Poll<io::Result<()>> {
+        if shared.send_to_tun() {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(()))
+    }
 }

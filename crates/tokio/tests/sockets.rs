@@ -3,15 +3,15 @@
 use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind, IoSlice};
 use std::net::{IpAddr, SocketAddr};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Poll;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_channel::mpsc;
-use futures_util::{SinkExt as _, StreamExt as _, sink, stream};
+use futures_util::{Sink, SinkExt as _, StreamExt as _, sink, stream};
 use tcptailor_tokio::base::{KnobValue, Limit};
 use tcptailor_tokio::stack::{HostConfig, Packet, profile};
 use tcptailor_tokio::{Net, TcpListener, TcpSocket, TcpStream};
@@ -539,6 +539,166 @@ fn a_write_after_a_shutdown_does_not_wait_for_room() {
         let write = timeout(Duration::from_secs(1), write).await?;
         assert_eq!(kind(write), Some(ErrorKind::BrokenPipe));
         drop(server);
+        Ok(())
+    });
+}
+
+/// Passes packets on, one each millisecond, and says when it was closed.
+struct Slow {
+    next: mpsc::Sender<Packet>,
+    is_closed: Arc<AtomicBool>,
+}
+
+fn slow(slow: Slow) -> impl Sink<Packet, Error = io::Error> {
+    let Slow { next, is_closed } = slow;
+    let sink = sink::unfold(next, |mut next, packet| async move {
+        sleep(Duration::from_millis(1)).await;
+        next.send(packet).await.map_err(io::Error::other)?;
+        Ok(next)
+    });
+    Closing(Box::pin(sink), is_closed)
+}
+
+/// A sink that says when it was closed.
+struct Closing<S>(Pin<Box<S>>, Arc<AtomicBool>);
+
+impl<S: Sink<Packet>> Sink<Packet> for Closing<S> {
+    type Error = S::Error;
+
+    fn poll_ready(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.0.as_mut().poll_ready(cx)
+    }
+
+    fn start_send(mut self: Pin<&mut Self>, packet: Packet) -> Result<(), S::Error> {
+        self.0.as_mut().start_send(packet)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.0.as_mut().poll_flush(cx)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.1.store(true, Ordering::Relaxed);
+        self.0.as_mut().poll_close(cx)
+    }
+}
+
+#[test]
+fn the_last_packets_of_a_net_leave_and_its_sink_is_closed() {
+    run(async {
+        let (next, at_b) = mpsc::channel(1);
+        let (to_a, from_b) = mpsc::channel(100);
+        let is_closed = Arc::new(AtomicBool::new(false));
+        let outgoing = slow(Slow {
+            next,
+            is_closed: Arc::clone(&is_closed),
+        });
+        let a = Net::over_packets(host(A, "fd00::1"), from_b.map(Ok), outgoing);
+        let to_a = to_a.sink_map_err(io::Error::other);
+        let b = Net::over_packets(host(B, B6), at_b.map(Ok), to_a);
+        let listener = TcpListener::bind(&b, (B, 80)).await?;
+        let mut pairs = Vec::new();
+        for _ in 0..100 {
+            let client = TcpStream::connect(&a, (B, 80)).await?;
+            client.set_zero_linger()?;
+            pairs.push((client, listener.accept().await?.0));
+        }
+        let (clients, servers): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
+        // A hundred resets wait for the sink, and nobody holds their net any more.
+        drop((clients, a));
+        for mut server in servers {
+            let read = server.read(&mut [0; 1]).await;
+            assert_eq!(kind(read), Some(ErrorKind::ConnectionReset));
+        }
+        sleep(Duration::from_millis(10)).await;
+        assert!(is_closed.load(Ordering::Relaxed));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_net_is_idle_when_its_last_packet_has_left() {
+    run(async {
+        let (next, at_b) = mpsc::channel(1);
+        let (to_a, from_b) = mpsc::channel(100);
+        let outgoing = slow(Slow {
+            next,
+            is_closed: Arc::default(),
+        });
+        let a = Net::over_packets(host(A, "fd00::1"), from_b.map(Ok), outgoing);
+        let to_a = to_a.sink_map_err(io::Error::other);
+        let nets = [a, Net::over_packets(host(B, B6), at_b.map(Ok), to_a)];
+        let (client, mut server) = connected(&nets).await?;
+        client.set_zero_linger()?;
+        drop(client);
+        nets[0].wait_idle().await?;
+        // Nothing but the other host's own turn is between the reset and its socket.
+        let read = timeout(Duration::from_micros(1), server.read(&mut [0; 1])).await?;
+        assert_eq!(kind(read), Some(ErrorKind::ConnectionReset));
+        Ok(())
+    });
+}
+
+#[test]
+fn what_was_written_is_delivered_though_nobody_holds_the_net() {
+    run(async {
+        let [a, b] = nets();
+        let listener = TcpListener::bind(&b, (B, 80)).await?;
+        let mut client = TcpStream::connect(&a, (B, 80)).await?;
+        let (mut server, _) = listener.accept().await?;
+        // Several round trips, by the windows of either side.
+        let sent = vec![1; 1 << 20];
+        let (written, ()) = tokio::join!(
+            async {
+                client.write_all(&sent).await?;
+                drop((client, a));
+                Ok::<_, io::Error>(())
+            },
+            async {
+                let mut received = vec![0; 1 << 20];
+                server.read_exact(&mut received).await.expect("all arrives");
+                assert!(received == sent);
+            }
+        );
+        written?;
+        assert_eq!(server.read(&mut [0; 1]).await?, 0);
+        Ok(())
+    });
+}
+
+#[test]
+fn who_does_not_answer_does_not_keep_a_net_for_ever() {
+    run(async {
+        let (to_nobody, mut at_nobody) = mpsc::channel(1000);
+        let (to_b, at_b) = mpsc::channel(1000);
+        let (to_a, from_b) = mpsc::channel(1000);
+        let is_cut = Arc::new(AtomicBool::new(false));
+        let cut = Arc::clone(&is_cut);
+        let path = tokio::spawn(async move {
+            let mut to_b: mpsc::Sender<Packet> = to_b;
+            while let Some(packet) = at_nobody.next().await {
+                if !cut.load(Ordering::Relaxed) && to_b.send(packet).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let net = |config, outgoing: mpsc::Sender<Packet>, incoming: mpsc::Receiver<Packet>| {
+            let outgoing = outgoing.sink_map_err(io::Error::other);
+            Net::over_packets(config, incoming.map(Ok), outgoing)
+        };
+        let a = net(host(A, "fd00::1"), to_nobody, from_b);
+        let nets = [a, net(host(B, B6), to_a, at_b)];
+        let (mut client, server) = connected(&nets).await?;
+        is_cut.store(true, Ordering::Relaxed);
+        client.write_all(b"nobody hears this").await?;
+        let [a, b] = nets;
+        let began = tokio::time::Instant::now();
+        drop((client, a));
+        // Its sink goes when its task ends.
+        path.await?;
+        let took = began.elapsed().as_secs();
+        assert!((59..=66).contains(&took), "{took} s");
+        drop((server, b));
         Ok(())
     });
 }
