@@ -104,7 +104,8 @@ fn machine_address(ip: IpAddr, prefix: u8) -> IpAddr {
     }
 }
 
-/// Both directions of one connection, each until its end. Where one breaks, so does the other.
+/// Both directions of one connection, each until its end. Where one breaks, so does the other: the
+/// peer behind it sees a reset, not the end of a stream that was cut.
 async fn forward(ours: TcpStream, to: SocketAddr) -> io::Result<()> {
     ours.set_nodelay(true)?;
     let connected = tokio::net::TcpStream::connect(to).await;
@@ -139,7 +140,10 @@ async fn forward(ours: TcpStream, to: SocketAddr) -> io::Result<()> {
     };
     let forwarded = tokio::try_join!(there, back);
     if forwarded.is_err() {
+        writes.forget();
+        kernel_writes.forget();
         reads.set_zero_linger()?;
+        kernel_reads.as_ref().set_zero_linger()?;
     }
     forwarded.map(drop)
 }
