@@ -140,6 +140,7 @@ impl State {
         max: usize,
         take: impl FnMut(Bytes),
     ) -> io::Result<usize> {
+        self.check_sound()?;
         let entry = self.entry(id)?;
         if let Some(mut first) = entry.held.pop_front() {
             if first.len() > max {
@@ -189,6 +190,7 @@ impl State {
         id: SocketId,
         into: &mut [u8],
     ) -> io::Result<usize> {
+        self.check_sound()?;
         let held = self.entry(id)?.held_bytes();
         if held < into.len() {
             let more = self.host.read_chunks(now, id, into.len() - held);

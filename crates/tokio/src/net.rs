@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -134,9 +135,15 @@ impl Net {
     }
 
     /// Looks at the host: counters, sockets, buffers. Nothing else happens meanwhile, so keep it
-    /// short.
+    /// short, and use no socket of the same net in it, nor the net itself: that would wait for ever.
+    /// A panic of `look` is passed on, and harms nobody else.
     pub fn host<R>(&self, look: impl FnOnce(&Host) -> R) -> R {
-        look(&self.shared().lock().host)
+        let state = self.shared().lock();
+        // Whoever only looks leaves nothing half done: the lock is let go of before the panic goes
+        // on, so that it does not count as one of the host.
+        let looked = catch_unwind(AssertUnwindSafe(|| look(&state.host)));
+        drop(state);
+        looked.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     pub(crate) fn default_settings(&self) -> SocketSettings {
@@ -196,5 +203,52 @@ impl fmt::Debug for Net {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let addrs = self.host(|host| host.addrs().to_vec());
         f.debug_struct("Net").field("addrs", &addrs).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stack::profile;
+
+    use super::*;
+    use crate::{TcpListener, TcpStream};
+
+    fn nets() -> [Net; 2] {
+        let linux = profile::linux_6_18();
+        Net::pair([[10, 0, 0, 1], [10, 0, 0, 2]].map(|addr| HostConfig::of(&linux, addr.into(), 1)))
+    }
+
+    #[tokio::test]
+    async fn a_host_that_panicked_is_not_called_again() -> io::Result<()> {
+        let [a, b] = nets();
+        let listener = TcpListener::bind(&b, "10.0.0.2:80").await?;
+        let client = TcpStream::connect(&a, "10.0.0.2:80").await?;
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            a.shared().call(|_, _| panic!("a bug of the host"));
+        }));
+        assert!(panicked.is_err());
+        for result in [
+            client.try_read(&mut [0; 1]).map(drop),
+            client.try_write(b"x").map(drop),
+            client.set_nodelay(true),
+            TcpStream::connect(&a, "10.0.0.2:80").await.map(drop),
+        ] {
+            let error = result.expect_err("the host is half done");
+            assert!(error.to_string().contains("panicked"), "{error}");
+        }
+        drop(client);
+        let sockets = a.shared().lock().host.sockets().count();
+        assert_eq!(sockets, 1, "not even to close a socket");
+        drop(listener);
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_panic_of_who_looks_harms_nobody_else() -> io::Result<()> {
+        let [a, b] = nets();
+        let look = || a.host(|_| -> () { panic!("a bug of the program") });
+        assert!(catch_unwind(AssertUnwindSafe(look)).is_err());
+        let _listener = TcpListener::bind(&b, "10.0.0.2:80").await?;
+        TcpStream::connect(&a, "10.0.0.2:80").await.map(drop)
     }
 }

@@ -142,6 +142,7 @@ impl Socket {
 
     pub(crate) fn set_knob(&self, name: &str, value: &KnobValue) -> io::Result<()> {
         self.call(|state, now, id| {
+            state.check_sound()?;
             let set = state.host.set(now, id, name, value);
             set.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
         })

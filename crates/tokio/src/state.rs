@@ -43,6 +43,8 @@ pub(crate) struct State {
     armed: Option<Instant>,
     /// The latest time that the host was told.
     now: Instant,
+    /// A call of the host panicked: it is half done, and must not be called again.
+    is_broken: bool,
     /// Why no packet will ever move again.
     failure: Option<(io::ErrorKind, String)>,
     /// Nobody holds the net or a socket of it any more.
@@ -112,6 +114,7 @@ impl Shared {
             paced_count: 0,
             armed: None,
             now: clock.now(),
+            is_broken: false,
             failure: None,
             is_released: false,
             woken: Woken::new(),
@@ -140,7 +143,7 @@ impl Shared {
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| {
             let mut state = PoisonError::into_inner(poisoned);
-            // Whatever the host was doing then is half done.
+            state.is_broken = true;
             state.fail(&io::Error::other("the host panicked in an earlier call"));
             state
         })
@@ -188,12 +191,12 @@ impl Shared {
     pub(crate) fn serve_timers(&self, armed: Option<Instant>) -> Timers {
         let mut state = self.lock();
         let now = state.advance(&self.clock);
-        let served = state.due().is_some_and(|due| due <= now);
+        let served = !state.is_broken && state.due().is_some_and(|due| due <= now);
         if served {
             state.host.handle_timeout(now);
             state.settle(now);
         }
-        let next = state.due();
+        let next = if state.is_broken { None } else { state.due() };
         state.armed = [armed, next].into_iter().flatten().min();
         let life = state.life();
         Self::unlock(state);
@@ -209,6 +212,7 @@ impl Shared {
     pub(crate) fn receive_from_tun(&self) -> io::Result<bool> {
         let mut state = self.lock();
         let now = state.advance(&self.clock);
+        state.check_sound()?;
         let State { host, exit, .. } = &mut *state;
         let Exit::Tun { port, .. } = exit else {
             return Ok(false);
@@ -246,8 +250,10 @@ impl Shared {
     pub(crate) fn receive(&self, packets: &mut Vec<Packet>) {
         let mut state = self.lock();
         let now = state.advance(&self.clock);
-        for packet in packets.drain(..) {
-            state.host.handle_packet(now, packet);
+        if !state.is_broken {
+            for packet in packets.drain(..) {
+                state.host.handle_packet(now, packet);
+            }
         }
         state.settle(now);
         Self::unlock(state);
@@ -260,6 +266,7 @@ impl Shared {
         state.set_stuck(false);
         let mut count = 0;
         while count < BATCH_PACKETS
+            && !state.is_broken
             && let Some(packet) = state.next_packet(now)
         {
             packets.extend([packet]);
@@ -333,6 +340,14 @@ impl State {
         }
     }
 
+    /// Whether the host may still be called; see [`State::check`] for more.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn check_sound(&self) -> io::Result<()> {
+        if self.is_broken { self.check() } else { Ok(()) }
+    }
+
     fn fail(&mut self, error: &io::Error) {
         if self.failure.is_some() {
             return;
@@ -359,6 +374,9 @@ impl State {
 
     /// Draws the consequences of a call of the host; true where the driver has something to do.
     fn settle(&mut self, now: Instant) -> bool {
+        if self.is_broken {
+            return true;
+        }
         self.send_to_tun(now);
         while let Some((id, event)) = self.host.poll_event() {
             if let Some(entry) = self.sockets.get_mut(&id) {
@@ -462,6 +480,10 @@ impl State {
         let Some(entry) = self.sockets.remove(&id) else {
             return;
         };
+        // In a drop, while the panic of the first call unwinds, a second one would end the process.
+        if self.is_broken {
+            return;
+        }
         // What was taken out of the host and not read is unread data too.
         if entry.is_broken_at_close() {
             self.host.abort(now, id);
