@@ -53,7 +53,8 @@ impl Drop for Handle {
 impl Net {
     /// A host behind a TUN device. The host has the addresses of `config`, and the machine sees
     /// them through the device: somebody has to switch it on and give the machine an address or a
-    /// route there. The MTU of `config` should be that of the device.
+    /// route there. The MTU of `config` should be that of the device; where somebody changes it
+    /// later, the host follows within a second, if there is traffic.
     ///
     /// # Errors
     /// Where no further descriptor can be had.
@@ -144,6 +145,20 @@ impl Net {
         let looked = catch_unwind(AssertUnwindSafe(|| look(&state.host)));
         drop(state);
         looked.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
+    /// The path of a host over packets or bytes has another MTU from now on, in bytes of the whole
+    /// IP packet: connections that send larger packets send smaller ones, and larger ones are for
+    /// connections to come. On a TUN device set that of the device instead; the host follows.
+    ///
+    /// # Errors
+    /// Where packets cannot move any more.
+    pub fn set_mtu(&self, mtu: u16) -> io::Result<()> {
+        self.shared().call(|state, now| {
+            state.check()?;
+            state.host.set_mtu(now, mtu);
+            Ok(())
+        })
     }
 
     pub(crate) fn default_settings(&self) -> SocketSettings {

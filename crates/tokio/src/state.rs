@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+use std::time::Duration;
 
 use base::Instant;
 use futures_util::task::AtomicWaker;
@@ -18,6 +19,9 @@ use crate::driver::BATCH_PACKETS;
 use crate::entry::Entry;
 use crate::time::Clock;
 use crate::waiters::{WaiterKey, Waiters, Woken};
+
+/// Time between two looks at the device's MTU, where packets come in.
+const MTU_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The host, for everybody.
 #[derive(Debug)]
@@ -62,7 +66,13 @@ pub(crate) struct State {
 #[derive(Debug)]
 enum Exit {
     /// In the call that made them, up to a batch; the rest through the driver.
-    Tun { port: Box<TunPort>, has_more: bool },
+    Tun {
+        port: Box<TunPort>,
+        has_more: bool,
+        /// The device's MTU as it was last seen, and when it is looked at again.
+        mtu: Option<u16>,
+        mtu_due: Instant,
+    },
     /// Through the driver; `is_stuck` while what is behind it takes nothing, `is_flushed` once that
     /// has passed on all that it took.
     Driver { is_stuck: bool, is_flushed: bool },
@@ -97,6 +107,8 @@ impl Shared {
         let (ports, any_address) = (config.system.ports, config.system.any_address);
         let exit = match port {
             Some(port) => Exit::Tun {
+                mtu: port.tun().mtu().ok(),
+                mtu_due: Instant::ZERO,
                 port: Box::new(port),
                 has_more: false,
             },
@@ -227,6 +239,7 @@ impl Shared {
             count += 1;
         }
         if count > 0 {
+            state.follow_mtu(now);
             state.settle(now);
         }
         Self::unlock(state);
@@ -397,6 +410,25 @@ impl State {
         }
     }
 
+    /// Somebody may have given the device another MTU.
+    fn follow_mtu(&mut self, now: Instant) {
+        let Exit::Tun {
+            port, mtu, mtu_due, ..
+        } = &mut self.exit
+        else {
+            return;
+        };
+        if now < *mtu_due {
+            return;
+        }
+        *mtu_due = now + MTU_INTERVAL;
+        let seen = port.tun().mtu().ok();
+        if let Some(seen) = seen.filter(|_| seen != *mtu) {
+            *mtu = Some(seen);
+            self.host.set_mtu(now, seen);
+        }
+    }
+
     fn set_stuck(&mut self, stuck: bool) {
         if let Exit::Driver { is_stuck, .. } = &mut self.exit {
             *is_stuck = stuck;
@@ -410,7 +442,7 @@ impl State {
         }
         for _ in 0..BATCH_PACKETS {
             let packet = self.next_packet(now);
-            let Exit::Tun { port, has_more } = &mut self.exit else {
+            let Exit::Tun { port, has_more, .. } = &mut self.exit else {
                 return;
             };
             *has_more = packet.is_some();

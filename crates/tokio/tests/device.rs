@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use linux::netlink::link;
 use tcptailor_tokio::{TcpListener, TcpStream};
+use tokio::io::AsyncWriteExt as _;
 use tokio::time::timeout;
 
 use namespace::{KERNEL, TUN, ip};
@@ -70,4 +71,33 @@ async fn sockets_fail_whose_device_is_taken_away() -> io::Result<()> {
     let error = again.expect_err("nothing moves packets");
     assert_eq!(error.kind(), ErrorKind::NetworkDown);
     Ok(())
+}
+
+#[tokio::test]
+async fn a_host_follows_the_mtu_of_its_device() -> io::Result<()> {
+    let Some((namespace, tun)) = namespace::namespace() else {
+        return Ok(());
+    };
+    let net = namespace::net(tun)?;
+    let inside = namespace.handle();
+    let kernel = inside
+        .run(|| std::net::TcpListener::bind(SocketAddr::new(ip(KERNEL[0]), 0)))
+        .expect("ours")?;
+    let mut stream = TcpStream::connect(&net, kernel.local_addr()?).await?;
+    let mss = |stream: &TcpStream| stream.sample().and_then(|sample| sample.snd_mss_bytes);
+    assert_eq!(mss(&stream), Some(1500 - 52));
+    inside
+        .run(|| link::set_mtu(TUN, 1000))
+        .expect("ours")
+        .expect("it is there");
+    let follows = async {
+        while mss(&stream) != Some(1000 - 52) {
+            stream.write_all(b"x").await?;
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    };
+    timeout(Duration::from_secs(30), follows)
+        .await
+        .expect("it follows")
 }

@@ -702,3 +702,17 @@ fn who_does_not_answer_does_not_keep_a_net_for_ever() {
         Ok(())
     });
 }
+
+#[test]
+fn a_path_may_get_another_mtu() {
+    run(async {
+        let nets = nets();
+        let (client, server) = connected(&nets).await?;
+        let mss = || client.sample().and_then(|sample| sample.snd_mss_bytes);
+        assert_eq!(mss(), Some(1500 - 52));
+        nets[0].set_mtu(1000)?;
+        assert_eq!(mss(), Some(1000 - 52));
+        drop(server);
+        Ok(())
+    });
+}
