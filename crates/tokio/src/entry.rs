@@ -160,10 +160,8 @@ impl State {
                 self.check()?;
                 Err(error::would_block())
             }
-            Err(ReadError::Failed(failure)) => {
-                self.entry(id)?.take_failure();
-                Err(error::of_failure(failure))
-            }
+            // As the kernel does: the first call hears why, to those after it the stream has ended.
+            Err(ReadError::Failed(_)) => self.entry(id)?.take_failure().map_or(Ok(0), Err),
             Err(_) => Err(error::not_connected()),
         }
     }

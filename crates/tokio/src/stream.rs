@@ -30,6 +30,10 @@ const CHUNK_BYTES_MAX: usize = 256 << 10;
 /// lives; see [`Net::wait_idle`]), unless there is data that arrived and was not read; then the peer sees a reset, as with
 /// the kernel's sockets.
 ///
+/// What breaks the connection is told once, by the first read, write or
+/// [`take_error`](Self::take_error) after it; then reads are at the end of the stream, and writes
+/// are broken pipes.
+///
 /// # Cancel safety
 /// Each method here does its work at once or not at all: a future that is dropped before it is
 /// ready has read, written and changed nothing.

@@ -129,6 +129,10 @@ fn errors_are_those_of_the_kernel() {
         drop(server);
         let read = client.read(&mut [0; 10]).await;
         assert_eq!(kind(read), Some(ErrorKind::ConnectionReset));
+        // It is said once; then the stream has ended.
+        assert!(client.take_error()?.is_none());
+        assert_eq!(client.read(&mut [0; 10]).await?, 0);
+        assert!(client.read_chunk(10).await?.is_empty());
         let write = client.write(b"x").await;
         assert_eq!(kind(write), Some(ErrorKind::BrokenPipe));
         client.shutdown().await?;
