@@ -93,7 +93,17 @@ impl Entry {
 
     /// A write returns at once, if only with an error.
     pub(crate) fn is_writable(&self) -> bool {
-        self.has_room || matches!(self.phase, Phase::Closed | Phase::Failed { .. })
+        self.has_room || self.is_over()
+    }
+
+    /// The connection has ended, in order or not.
+    pub(crate) const fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Closed | Phase::Failed { .. })
+    }
+
+    /// No call has told yet what broke it.
+    const fn has_news(&self) -> bool {
+        matches!(self.phase, Phase::Failed { is_told: false, .. })
     }
 
     /// The failure that no call has told yet.
@@ -216,6 +226,20 @@ impl State {
             || self.host.unread_bytes(id) > 0
             || self.host.remote_addr(id).is_some()
                 && !matches!(self.host.read_chunks(now, id, 0), Err(ReadError::Empty))
+    }
+
+    /// Nothing is left to read, and nothing more arrives, of what is readable.
+    pub(crate) fn is_read_to_end(&self, id: SocketId) -> bool {
+        let is_held = self
+            .sockets
+            .get(&id)
+            .is_some_and(|entry| !entry.held.is_empty());
+        !is_held && self.host.unread_bytes(id) == 0
+    }
+
+    /// Something is wrong, and no call has told it yet.
+    pub(crate) fn has_error(&self, id: SocketId) -> bool {
+        self.check().is_err() || self.sockets.get(&id).is_some_and(Entry::has_news)
     }
 
     /// Whether a write may be tried; without looking at the host.

@@ -2,7 +2,8 @@
 //! own, over a TUN device or any stream and sink of packets.
 //!
 //! A [`Net`] is one host: addresses, settings, and where its packets go. Sockets belong to one, so
-//! the calls that make them take it as their first argument; all others are those of `tokio::net`:
+//! the calls that make them take it as their first argument; the others have the names and meanings
+//! of those of `tokio::net`:
 //!
 //! | `tokio::net` | here |
 //! |---|---|
@@ -10,8 +11,13 @@
 //! | `TcpListener::bind(addr)` | [`TcpListener::bind(&net, addr)`](TcpListener::bind) |
 //! | `TcpSocket::new_v4()`, `new_v6()` | [`TcpSocket::new(&net)`](TcpSocket::new) |
 //!
-//! What only a descriptor of the kernel has is missing: `from_std`, `as_raw_fd`, `try_io`. What the
-//! kernel does not have is here: every [knob](TcpStream::set_knob) on the open connection,
+//! Missing is what only a descriptor of the kernel has (`from_std`, `into_std`, `as_raw_fd`,
+//! `try_io`, `async_io`, `bind_device`); of a stream `linger` and any `set_linger` but
+//! [that of zero](TcpStream::set_zero_linger); of a listener `ttl`; of a [`TcpSocket`] `reuseport`,
+//! `linger`, `tos` and `tclass_v6` with what sets them, `local_addr`, `take_error`, and `keepalive`
+//! and what tells the sizes of buffers other than as [knobs](base::KNOBS).
+//!
+//! What the kernel does not have is here: every [knob](TcpStream::set_knob) on the open connection,
 //! [why it waits](TcpStream::limit), reading and writing [without](TcpStream::read_chunk)
 //! [copying](TcpStream::write_chunk).
 //!
@@ -40,6 +46,9 @@
 //! # })
 //! # }
 //! ```
+//!
+//! Before a program ends its runtime, [`Net::wait_idle`] waits until what its streams wrote is
+//! delivered.
 //!
 //! On a TUN device it is `Net::over_tun(config, Tun::create("stack0")?)`, with a seed that nobody
 //! can guess ([`random_seed`]); see the examples `services` and `proxy`.

@@ -67,6 +67,40 @@ impl TcpSocket {
         set.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
     }
 
+    /// The value of a knob of [`base::KNOBS`].
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`]: no such knob, or none of this stack's.
+    pub fn knob(&self, name: &str) -> io::Result<KnobValue> {
+        let value = self.change(|plan| find_knob(name)?.get(&plan.settings));
+        value.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
+    }
+
+    /// Does nothing: who listens here never waits for connections in TIME-WAIT, and two never
+    /// listen at one address (`SO_REUSEADDR` of Linux).
+    ///
+    /// # Errors
+    /// None.
+    pub const fn set_reuseaddr(&self, _reuseaddr: bool) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Always so; see [`TcpSocket::set_reuseaddr`].
+    ///
+    /// # Errors
+    /// None.
+    pub const fn reuseaddr(&self) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    /// Whether small writes leave at once (`TCP_NODELAY`).
+    ///
+    /// # Errors
+    /// None.
+    pub fn nodelay(&self) -> io::Result<bool> {
+        Ok(self.knob("nodelay")? == KnobValue::Flag(true))
+    }
+
     /// Makes small writes leave at once (`TCP_NODELAY`).
     ///
     /// # Errors

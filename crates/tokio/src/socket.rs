@@ -12,6 +12,7 @@ use stack::SocketId;
 use tokio::io::{Interest, ReadBuf, Ready};
 use tokio::task::coop;
 
+use crate::entry::Entry;
 use crate::error;
 use crate::net::Net;
 use crate::state::State;
@@ -184,7 +185,8 @@ impl State {
 
     fn insert_waiter(&mut self, id: SocketId, interest: Interest, waiter: (WaiterKey, &Waker)) {
         let (key, waker) = waiter;
-        if interest.is_readable() {
+        // What breaks it wakes both.
+        if interest.is_readable() || interest.is_error() {
             self.waiters(id, Side::Read).insert(key, waker);
         }
         if interest.is_writable() {
@@ -208,9 +210,18 @@ impl State {
         let mut ready = Ready::EMPTY;
         if interest.is_readable() && self.is_readable(now, id) {
             ready |= Ready::READABLE;
+            if self.is_read_to_end(id) {
+                ready |= Ready::READ_CLOSED;
+            }
         }
         if interest.is_writable() && !error::is_would_block(&self.may_write(id)) {
             ready |= Ready::WRITABLE;
+            if self.sockets.get(&id).is_none_or(Entry::is_over) {
+                ready |= Ready::WRITE_CLOSED;
+            }
+        }
+        if interest.is_error() && self.has_error(id) {
+            ready |= Ready::ERROR;
         }
         if ready.is_empty() {
             return Err(error::would_block());

@@ -136,6 +136,16 @@ impl Deref for OwnedWriteHalf {
     }
 }
 
+macro_rules! of_stream {
+    ($half:ty) => {
+        impl AsRef<TcpStream> for $half {
+            fn as_ref(&self) -> &TcpStream {
+                self
+            }
+        }
+    };
+}
+
 macro_rules! reads {
     ($half:ty) => {
         impl AsyncRead for $half {
@@ -188,3 +198,7 @@ reads!(ReadHalf<'_>);
 reads!(OwnedReadHalf);
 writes!(WriteHalf<'_>);
 writes!(OwnedWriteHalf);
+of_stream!(ReadHalf<'_>);
+of_stream!(OwnedReadHalf);
+of_stream!(WriteHalf<'_>);
+of_stream!(OwnedWriteHalf);

@@ -1,14 +1,15 @@
 //! Connections.
 
 use std::fmt;
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use base::{FlowSample, KnobValue};
-use bytes::{Buf as _, Bytes};
+use bytes::{Buf as _, BufMut, Bytes};
+use smallvec::SmallVec;
 use stack::Wait;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use tokio::net::{ToSocketAddrs, lookup_host};
@@ -76,20 +77,21 @@ impl TcpStream {
         self.socket.net()
     }
 
-    /// Our end.
+    /// Our end; after the end of the connection too.
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotConnected`] after the end of the connection.
+    /// None.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket
             .look(|state, _, id| state.host.local_addr(id))
             .ok_or_else(error::not_connected)
     }
 
-    /// The other end.
+    /// The other end; after the end of the connection too, when the kernel's sockets have forgotten
+    /// it.
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotConnected`] after the end of the connection.
+    /// None.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.socket
             .look(|state, _, id| state.host.remote_addr(id))
@@ -109,6 +111,10 @@ impl TcpStream {
 
     /// Waits until it may be read from, written to, or both, as `interest` asks. What it says may
     /// have changed by the time of the call.
+    ///
+    /// [`Ready::READ_CLOSED`] comes once nothing is left to read and nothing more arrives,
+    /// [`Ready::WRITE_CLOSED`] once the connection has ended, and [`Ready::ERROR`], for who asks for
+    /// it, while no call has said what broke it.
     ///
     /// # Errors
     /// None; those of the connection come from the call that follows.
@@ -168,6 +174,45 @@ impl TcpStream {
                 at += chunk.len();
             })
         })
+    }
+
+    /// As [`TcpStream::try_read`], into several slices, each filled before the next.
+    ///
+    /// # Errors
+    /// Those of [`TcpStream::try_read`].
+    pub fn try_read_vectored(&self, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let max = slices.iter().map(|slice| slice.len()).sum();
+        let chunks = self.try_read_chunks(max)?;
+        let mut chunks_left = chunks.iter().flatten();
+        for slice in slices {
+            slice
+                .iter_mut()
+                .zip(&mut chunks_left)
+                .for_each(|(place, byte)| *place = *byte);
+        }
+        Ok(chunks.iter().map(Bytes::len).sum())
+    }
+
+    /// As [`TcpStream::try_read`], at the end of what is in `into`, up to its capacity; a buffer
+    /// that grows has 64 bytes of room at least.
+    ///
+    /// # Errors
+    /// Those of [`TcpStream::try_read`].
+    pub fn try_read_buf(&self, into: &mut impl BufMut) -> io::Result<usize> {
+        // What room there is without growing; where there is none, what it grows by.
+        let max = into.chunk_mut().len();
+        let chunks = self.try_read_chunks(max)?;
+        chunks.iter().for_each(|chunk| into.put_slice(chunk));
+        Ok(chunks.iter().map(Bytes::len).sum())
+    }
+
+    fn try_read_chunks(&self, max: usize) -> io::Result<SmallVec<[Bytes; 4]>> {
+        let mut chunks = SmallVec::new();
+        if max > 0 {
+            self.socket
+                .call(|state, now, id| state.read(now, id, max, |chunk| chunks.push(chunk)))?;
+        }
+        Ok(chunks)
     }
 
     /// Writes what fits; returns how many bytes.
@@ -266,7 +311,7 @@ impl TcpStream {
     /// Whether small writes leave at once (`TCP_NODELAY`).
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotConnected`] after the end of the connection.
+    /// None.
     pub fn nodelay(&self) -> io::Result<bool> {
         Ok(self.knob("nodelay")? == KnobValue::Flag(true))
     }
@@ -277,6 +322,14 @@ impl TcpStream {
     /// None but those of [`TcpStream::set_knob`].
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         self.set_knob("nodelay", &KnobValue::Flag(nodelay))
+    }
+
+    /// Whether the next ACKs are immediate.
+    ///
+    /// # Errors
+    /// None.
+    pub fn quickack(&self) -> io::Result<bool> {
+        Ok(self.knob("quickack")? == KnobValue::Flag(true))
     }
 
     /// Makes the next ACKs immediate, or no longer so (`TCP_QUICKACK`).
@@ -290,7 +343,7 @@ impl TcpStream {
     /// Hop limit of what it sends (`IP_TTL`).
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotConnected`] after the end of the connection.
+    /// None.
     pub fn ttl(&self) -> io::Result<u32> {
         match self.knob("hop_limit")? {
             KnobValue::Number(hops) => Ok(u32::try_from(hops).unwrap_or(u32::MAX)),
@@ -323,8 +376,7 @@ impl TcpStream {
     /// The value of a knob of [`base::KNOBS`].
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`]: no such knob, or none of this stack's;
-    /// [`io::ErrorKind::NotConnected`] after the end of the connection.
+    /// [`io::ErrorKind::InvalidInput`]: no such knob, or none of this stack's.
     pub fn knob(&self, name: &str) -> io::Result<KnobValue> {
         self.socket.knob(name)
     }
@@ -343,11 +395,18 @@ impl TcpStream {
     /// of the connection.
     #[must_use]
     pub fn limit(&self) -> Option<Wait> {
-        self.socket.look(|state, now, id| state.host.limit(now, id))
+        self.socket.look(|state, now, id| {
+            let entry = state.sockets.get(&id)?;
+            // Who has ended waits for nothing.
+            if entry.is_over() {
+                return None;
+            }
+            state.host.limit(now, id)
+        })
     }
 
-    /// The flow record: window, round-trip time, losses and what else `tcp_info` has; `None` after
-    /// the end of the connection.
+    /// The flow record: window, round-trip time, losses and what else `tcp_info` has; after the
+    /// end of the connection, as it was then.
     #[must_use]
     pub fn sample(&self) -> Option<FlowSample> {
         self.socket

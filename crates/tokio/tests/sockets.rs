@@ -1,7 +1,7 @@
 //! Sockets of two hosts with a cable between them, in virtual time.
 
 use std::future::{Future, poll_fn};
-use std::io::{self, ErrorKind, IoSlice};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -717,6 +717,52 @@ fn a_path_may_get_another_mtu() {
         nets[0].set_mtu(1000)?;
         assert_eq!(mss(), Some(1000 - 52));
         drop(server);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_connection_that_has_ended_is_known_until_it_is_dropped() {
+    run(async {
+        let nets = nets();
+        let (mut client, server) = connected(&nets).await?;
+        let ends = (client.local_addr()?, client.peer_addr()?);
+        assert!(client.limit().is_some());
+        server.set_zero_linger()?;
+        drop(server);
+        client.readable().await?;
+        let ready = client.ready(Interest::READABLE | Interest::WRITABLE | Interest::ERROR);
+        let ready = ready.await?;
+        assert!(ready.is_read_closed() && ready.is_write_closed() && ready.is_error());
+        let read = client.read(&mut [0; 1]).await;
+        assert_eq!(kind(read), Some(ErrorKind::ConnectionReset));
+        assert!(client.limit().is_none() && client.sample().is_some());
+        assert_eq!((client.local_addr()?, client.peer_addr()?), ends);
+        assert!(!client.nodelay()?);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_read_fills_buffers_of_any_kind() {
+    run(async {
+        let nets = nets();
+        let (mut client, server) = connected(&nets).await?;
+        client.write_all(b"several slices and more").await?;
+        server.readable().await?;
+        let (mut one, mut two) = ([0; 7], [0; 8]);
+        let mut slices = [IoSliceMut::new(&mut one), IoSliceMut::new(&mut two)];
+        assert_eq!(server.try_read_vectored(&mut slices)?, 15);
+        assert_eq!((&one, &two), (b"several", b" slices "));
+        let mut rest = Vec::from(b"now: ");
+        assert_eq!(server.try_read_buf(&mut rest)?, 8);
+        assert_eq!(rest, b"now: and more");
+        let again = server.try_read_buf(&mut rest);
+        assert_eq!(kind(again), Some(ErrorKind::WouldBlock));
+        drop(client);
+        let end = server.ready(Interest::READABLE).await?;
+        assert!(end.is_read_closed());
+        assert_eq!(server.try_read_buf(&mut rest)?, 0);
         Ok(())
     });
 }
