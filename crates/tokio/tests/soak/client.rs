@@ -67,7 +67,7 @@ impl Exchange {
             Kind::GivesUp => {
                 let time = Duration::from_micros(rng.below(200));
                 let attempt = timeout(time, TcpStream::connect(net, SERVER)).await;
-                Tally::add(&tally.cancelled, u64::from(attempt.is_err()));
+                Tally::add(&tally.given_up, u64::from(attempt.is_err()));
                 return;
             }
             _ => {}
