@@ -136,7 +136,7 @@ impl Net {
     }
 
     /// Looks at the host: counters, sockets, buffers. Nothing else happens meanwhile, so keep it
-    /// short, and use no socket of the same net in it, nor the net itself: that would wait for ever.
+    /// short, and use no socket of the same net in it, nor the net: that would wait for ever.
     /// A panic of `look` is passed on, and harms nobody else.
     pub fn host<R>(&self, look: impl FnOnce(&Host) -> R) -> R {
         let state = self.shared().lock();
@@ -194,6 +194,7 @@ impl Future for Idle<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut state = self.net.shared().lock();
+        state.check_sound()?;
         if state.is_idle() {
             return Poll::Ready(Ok(()));
         }

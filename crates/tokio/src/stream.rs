@@ -28,8 +28,8 @@ const CHUNK_BYTES_MAX: usize = 256 << 10;
 ///
 /// Dropping it closes the connection: what was written is still delivered, by the task of its
 /// [`Net`] (for a minute at most where nothing else holds that net, and only while the runtime
-/// lives; see [`Net::wait_idle`]), unless there is data that arrived and was not read; then the peer sees a reset, as with
-/// the kernel's sockets.
+/// lives; see [`Net::wait_idle`]), unless there is data that arrived and was not read; then the
+/// peer sees a reset, as with the kernel's sockets.
 ///
 /// What breaks the connection is told once, by the first read, write or
 /// [`take_error`](Self::take_error) after it; then reads are at the end of the stream, and writes
@@ -113,8 +113,8 @@ impl TcpStream {
     /// have changed by the time of the call.
     ///
     /// [`Ready::READ_CLOSED`] comes once nothing is left to read and nothing more arrives,
-    /// [`Ready::WRITE_CLOSED`] once the connection has ended, and [`Ready::ERROR`], for who asks for
-    /// it, while no call has said what broke it.
+    /// [`Ready::WRITE_CLOSED`] once the connection has ended, and [`Ready::ERROR`], for who asks
+    /// for it, while no call has said what broke it.
     ///
     /// # Errors
     /// None; those of the connection come from the call that follows.

@@ -31,7 +31,7 @@ impl TunReadiness {
 impl Link for TunReadiness {
     fn poll_receive(&mut self, cx: &mut Context<'_>, shared: &Shared) -> Poll<io::Result<()>> {
         // Of a device that is deleted, the runtime only says that it cannot be written to. It wakes
-        // this task then if it was asked in vain before, so it is asked until it has nothing to say.
+        // this task then if it was asked in vain before: it is asked until it has nothing to say.
         while let Poll::Ready(writable) = self.0.poll_write_ready(cx) {
             let mut writable = writable?;
             if writable.ready().is_write_closed() {

@@ -2,7 +2,7 @@
 
 mod namespace;
 
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read as _};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tcptailor_tokio::{TcpListener, TcpStream};
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::timeout;
 
-use namespace::{KERNEL, TUN, ip};
+use namespace::{KERNEL, OURS, TUN, ip};
 
 /// Long enough that the driver has nothing left to look at.
 const QUIET: Duration = Duration::from_secs(2);
@@ -100,4 +100,30 @@ async fn a_host_follows_the_mtu_of_its_device() -> io::Result<()> {
     timeout(Duration::from_secs(30), follows)
         .await
         .expect("it follows")
+}
+
+/// Connections that one call breaks: more than it sends packets of by itself.
+const BROKEN: usize = 100;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_one_call_does_not_send_leaves_all_the_same() -> io::Result<()> {
+    let Some((namespace, tun)) = namespace::namespace() else {
+        return Ok(());
+    };
+    let net = namespace::net(tun)?;
+    let listener = TcpListener::bind(&net, (OURS[0], 80)).await?;
+    // The driver has a thread of its own.
+    let clients = namespace.handle().run(|| {
+        let connect = |_| std::net::TcpStream::connect((OURS[0], 80));
+        (0..BROKEN).map(connect).collect::<io::Result<Vec<_>>>()
+    });
+    drop(listener);
+    for mut client in clients.expect("ours")? {
+        // Sooner than a timer of the host that would send them by the way.
+        client.set_read_timeout(Some(Duration::from_secs(2)))?;
+        let read = client.read(&mut [0; 1]);
+        let error = read.expect_err("nobody accepted it");
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}");
+    }
+    net.wait_idle().await
 }

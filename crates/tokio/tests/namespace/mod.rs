@@ -13,7 +13,8 @@ pub(crate) const TUN: &str = "tokio0";
 const MTU: u16 = 1500;
 /// The kernel's addresses there.
 pub(crate) const KERNEL: [&str; 2] = ["10.77.0.1", "fd77::1"];
-const OURS: [&str; 2] = ["10.77.0.2", "fd77::2"];
+/// Those of the host of ours.
+pub(crate) const OURS: [&str; 2] = ["10.77.0.2", "fd77::2"];
 
 pub(crate) fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
