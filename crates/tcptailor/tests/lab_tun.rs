@@ -255,12 +255,12 @@ fn assert_was_stopped(output: &Output) {
 
 #[test]
 fn an_interrupt_leaves_nothing_behind() {
-    for signal in ["-INT", "-KILL"] {
+    for (signal, direction) in [("-INT", "up"), ("-INT", "down"), ("-KILL", "up")] {
         for engine in ENGINES {
             let folder = tempfile::tempdir().expect("a folder");
             // Of no certain time: all of it is measured, and there is no end to wait for.
-            let workload = "kind = \"bulk\"\ndirection = \"up\"\nbytes = \"10GB\"";
-            let text = scenario(EMULATED, workload, "");
+            let workload = format!("kind = \"bulk\"\ndirection = \"{direction}\"");
+            let text = scenario(EMULATED, &workload, "bytes = \"10GB\"");
             let mut child = start(folder.path(), &text, &["--engine", engine, "--json"]);
             let began = Instant::now();
             // The program and its two workers.
