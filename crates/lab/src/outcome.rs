@@ -133,7 +133,7 @@ impl fmt::Display for Caveat {
             ),
             Self::StackDropped { packets } => write!(
                 f,
-                "the device of our stack dropped {packets} packets; its process came too late"
+                "the device of our stack dropped {packets} packets that were not the path's to drop"
             ),
             Self::EndedEarly { why } => write!(f, "ended early: {why}"),
             Self::DeviceDropped { host, packets } => {

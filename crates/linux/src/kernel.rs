@@ -213,7 +213,10 @@ impl Session {
     fn totals(&self, end: End, from: Instant, until: Instant) -> Result<Totals> {
         let worker = self.worker(end);
         match worker.failure() {
-            Some(message) => Err(Error::Peer(format!("the {} ended: {message}", end.name()))),
+            Some(failure) => {
+                let why = failure.why;
+                Err(Error::Peer(format!("the {} ended: {why}", end.name())))
+            }
             None => Ok(worker.between(from, until)),
         }
     }

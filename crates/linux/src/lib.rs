@@ -60,5 +60,6 @@ pub use state::State;
 pub use tun_engine::{Side, StackEnd, StackSpec, StackSummary};
 pub use watch::{WatchProgress, WatchRequest, Watched, WatchedFlow, watch};
 pub use worker::{
-    Role, Worker, WorkerReport, WorkerSpec, own_program, run_worker, run_worker_process,
+    Role, Worker, WorkerFailure, WorkerReport, WorkerSpec, own_program, run_worker,
+    run_worker_process,
 };

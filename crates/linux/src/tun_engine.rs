@@ -140,6 +140,8 @@ impl StackRun {
                 End::Client => Program::client(program),
                 End::Server => Program::server(program),
             },
+            end,
+            cannot_listen: false,
             limits: LimitTimes::default(),
         };
         let driver = Driver::new(host, app, TunPort::new(tun))?;
@@ -151,20 +153,23 @@ impl StackRun {
         self.driver.stopper()
     }
 
-    /// Runs until the program has ended, or is told to.
+    /// Runs until the program has ended, or is told to. Where it fails, the peers of what is still
+    /// connected have not been told yet: [`StackRun::abandon`].
     ///
     /// # Errors
-    /// Where a connection broke, or the device was taken away.
-    pub(crate) fn run(mut self) -> Result<Summary> {
+    /// Where a connection of a client broke, a server cannot listen, or the device was taken away.
+    pub(crate) fn run(&mut self) -> Result<Summary> {
         self.driver.run()?;
         let now = Clock.now();
+        if let Some(why) = self.driver.app().failure() {
+            return Err(Error::Peer(why.to_owned()));
+        }
         // Whoever is still connected would wait for a host that is gone.
         self.driver.abort_all()?;
         let dropped_packets = interfaces::read(DEVICE)?.send_dropped;
-        let Watched { program, limits } = self.driver.app();
-        if let Some(why) = program.failure() {
-            return Err(Error::Peer(why.to_owned()));
-        }
+        let Watched {
+            program, limits, ..
+        } = self.driver.app();
         let mut limits = limits.clone();
         limits.set(now, None);
         let (measured, all) = (program.totals(now), program.counts());
@@ -196,18 +201,37 @@ impl StackRun {
             }),
         })
     }
+
+    /// Tells the peers of what is still connected, who would otherwise wait for a host that is
+    /// gone.
+    pub(crate) fn abandon(&mut self) {
+        // Where the device is gone too, nobody can be told.
+        let _ = self.driver.abort_all();
+    }
 }
 
 /// The program, with the limits of its main connection written down.
 #[derive(Debug)]
 struct Watched {
     program: Program,
+    end: End,
+    cannot_listen: bool,
     limits: LimitTimes,
+}
+
+impl Watched {
+    /// Why it cannot go on. As with the kernel's server, a client that breaks off ends no server.
+    fn failure(&self) -> Option<&str> {
+        let is_server = self.end == End::Server;
+        let failure = self.program.failure();
+        failure.filter(|_| !is_server || self.cannot_listen)
+    }
 }
 
 impl App for Watched {
     fn start(&mut self, now: Instant, host: &mut Host) {
         self.program.start(now, host);
+        self.cannot_listen = self.program.failure().is_some();
     }
 
     fn handle_event(&mut self, now: Instant, id: SocketId, event: Event) {
@@ -229,14 +253,14 @@ impl App for Watched {
     }
 
     fn is_done(&self) -> bool {
-        self.program.is_done() || self.program.failure().is_some()
+        self.program.is_done() || self.failure().is_some()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::{self, BufRead, BufReader, Write};
-    use std::net::SocketAddr;
+    use std::net::{SocketAddr, TcpStream};
     use std::time::Duration;
 
     use base::Rate;
@@ -330,7 +354,8 @@ mod tests {
     }
 
     /// Runs both workers in threads inside the namespaces, and returns what they said at their end.
-    fn run(path: &LabPath, trial: &Trial, stack: StackEnd) -> [Summary; 2] {
+    /// `before` is called when the server listens.
+    fn run(path: &LabPath, trial: &Trial, stack: StackEnd, before: impl FnOnce()) -> [Summary; 2] {
         let spec = |end: End| WorkerSpec {
             role: match end {
                 End::Client => Role::Client,
@@ -369,6 +394,7 @@ mod tests {
             };
             let (mut server_orders, mut server) = start(path.b(), End::Server);
             assert!(matches!(server(), WorkerReport::Ready { port: LAB_PORT }));
+            before();
             let (client_orders, client) = start(path.a(), End::Client);
             let client = end_of(Box::new(client));
             server_orders
@@ -378,6 +404,66 @@ mod tests {
             drop((client_orders, server_orders));
             [client, server]
         })
+    }
+
+    fn lab_path(trial: &Trial, router: End) -> Option<LabPath> {
+        match LabPath::create_with_router(&trial.path, 1, router) {
+            Ok(path) => Some(path),
+            Err(error) if error.is_missing_privilege() => {
+                assert!(std::env::var_os("REQUIRE_KERNEL").is_none(), "{error}");
+                println!("skipped: {error}");
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn a_client_that_breaks_off_ends_no_server() {
+        let trial = trial(Direction::Up, emulated(false));
+        let Some(path) = lab_path(&trial, End::Server) else {
+            return;
+        };
+        let remote = SocketAddr::new(path.b_addr(), LAB_PORT);
+        let break_off = || {
+            let mut stream = TcpStream::connect(remote).expect("it listens");
+            stream.write_all(b"part of it").expect("room");
+            let socket = socket2::SockRef::from(&stream);
+            socket.set_linger(Some(Duration::ZERO)).expect("ours");
+            drop(stream);
+            // The reset is there before the next connection.
+            std::thread::sleep(Duration::from_millis(100));
+        };
+        let [client, server] = run(&path, &trial, stack_at(Side::Receiver), || {
+            path.a().run(break_off).expect("ours");
+        });
+        assert_eq!(client.all_sent_bytes, BYTES);
+        assert_eq!(client.ended, Ended::Complete);
+        assert!(server.all_received_bytes >= BYTES, "{server:?}");
+    }
+
+    #[test]
+    fn a_server_that_cannot_listen_has_ended() {
+        let check = |address: [u8; 4], expected: bool| {
+            let own = IpAddr::from([10, 77, 0, 2]);
+            let machine = Machine::new(profile::linux_6_18(), Bytes(1500));
+            let mut host = Host::new(machine.host_config(own, 1));
+            let at = SocketAddr::new(address.into(), LAB_PORT);
+            let workload = &trial(Direction::Up, PathSpec::Loopback).workload;
+            let mut app = Watched {
+                program: Program::server(machine.program(End::Server, workload, at)),
+                end: End::Server,
+                cannot_listen: false,
+                limits: LimitTimes::default(),
+            };
+            app.start(Instant::ZERO, &mut host);
+            assert_eq!(
+                (app.is_done(), app.failure().is_some()),
+                (expected, expected)
+            );
+        };
+        check([10, 77, 0, 2], false);
+        check([10, 77, 0, 9], true);
     }
 
     #[test]
@@ -391,16 +477,10 @@ mod tests {
             let trial = trial(direction, emulated(ipv6));
             let stack = stack_at(side);
             let end = stack.end(&trial);
-            let path = match LabPath::create_with_router(&trial.path, 1, end) {
-                Ok(path) => path,
-                Err(error) if error.is_missing_privilege() => {
-                    assert!(std::env::var_os("REQUIRE_KERNEL").is_none(), "{error}");
-                    println!("skipped: {error}");
-                    return;
-                }
-                Err(error) => panic!("{error}"),
+            let Some(path) = lab_path(&trial, end) else {
+                return;
             };
-            let [client, server] = run(&path, &trial, stack);
+            let [client, server] = run(&path, &trial, stack, || ());
             let (sends, reads) = match direction {
                 Direction::Down => (server, client),
                 _ => (client, server),

@@ -100,9 +100,10 @@ pub fn run_worker(
     on_orphan: impl FnOnce() + Send + 'static,
 ) -> Result<()> {
     let mut input = BufReader::new(input);
+    let mut stack_run = None;
     let outcome = read_spec(&mut input).and_then(|spec| {
         if let Some(stack) = &spec.stack {
-            let run = StackRun::new(&spec, stack)?;
+            let run = stack_run.insert(StackRun::new(&spec, stack)?);
             let stopper = run.stopper();
             std::thread::spawn(move || obey(input, || stopper.stop(), on_orphan));
             let port = spec.address.port();
@@ -121,6 +122,10 @@ pub fn run_worker(
         },
     };
     write_line(&mut output, &report)?;
+    // Of two failures the earlier is told: the other end must not fail of this one's before.
+    if let (Some(run), Err(_)) = (&mut stack_run, &outcome) {
+        run.abandon();
+    }
     outcome.map(drop)
 }
 
@@ -220,7 +225,23 @@ struct Log {
     intervals: VecDeque<Interval>,
     /// Response times in `intervals`.
     values: usize,
-    outcome: Option<Result<Summary, String>>,
+    outcome: Option<Result<Summary, WorkerFailure>>,
+}
+
+/// Why a worker failed, and when that was learnt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerFailure {
+    /// When its report came, or it was seen to be gone.
+    pub at: Instant,
+    /// One line.
+    pub why: String,
+}
+
+impl WorkerFailure {
+    fn now(why: String) -> Self {
+        let at = Clock.now();
+        Self { at, why }
+    }
 }
 
 impl Log {
@@ -285,7 +306,7 @@ impl Worker {
             .shared
             .wait(timeout, |log| log.port.is_some() || log.outcome.is_some());
         match (&log.outcome, log.port) {
-            (Some(Err(message)), _) => Err(Error::Peer(message.clone())),
+            (Some(Err(failure)), _) => Err(Error::Peer(failure.why.clone())),
             (_, Some(port)) => Ok(port),
             _ => Err(Error::Peer(format!(
                 "the worker is not ready within {}",
@@ -300,7 +321,8 @@ impl Worker {
     /// What the worker reports.
     pub fn wait_done(&self, timeout: Duration) -> Result<Option<Summary>> {
         let log = self.shared.wait(timeout, |log| log.outcome.is_some());
-        log.outcome.clone().transpose().map_err(Error::Peer)
+        let outcome = log.outcome.clone().transpose();
+        outcome.map_err(|failure| Error::Peer(failure.why))
     }
 
     /// The reports so far, the oldest first; of a worker that runs for long, those of the last hour
@@ -335,9 +357,9 @@ impl Worker {
 
     /// Why it has failed, where it has.
     #[must_use]
-    pub fn failure(&self) -> Option<String> {
+    pub fn failure(&self) -> Option<WorkerFailure> {
         match &self.shared.lock().outcome {
-            Some(Err(message)) => Some(message.clone()),
+            Some(Err(failure)) => Some(failure.clone()),
             _ => None,
         }
     }
@@ -382,12 +404,15 @@ impl Shared {
                 Ok(WorkerReport::Ready { port }) => log.port = Some(port),
                 Ok(WorkerReport::Interval(interval)) => log.keep(interval),
                 Ok(WorkerReport::Done(summary)) => log.outcome = Some(Ok(summary)),
-                Ok(WorkerReport::Error { message }) => log.outcome = Some(Err(message)),
+                Ok(WorkerReport::Error { message }) => {
+                    log.outcome = Some(Err(WorkerFailure::now(message)));
+                }
                 Err(error) => break format!("the worker's report: {error}"),
             }
             drop(log);
             self.changed.notify_all();
         };
+        let failure = WorkerFailure::now(failure);
         self.lock().outcome.get_or_insert(Err(failure));
         self.changed.notify_all();
     }
@@ -637,7 +662,9 @@ mod tests {
             };
             let message = worker.wait_ready(WAIT).expect_err("no port").to_string();
             assert!(message.contains(expected), "{message}");
-            assert_eq!(worker.failure(), Some(message));
+            let failure = worker.failure().expect("it failed");
+            assert_eq!(failure.why, message);
+            assert!(failure.at <= Clock.now());
         };
         check(
             "{\"error\":{\"message\":\"no such address\"}}",

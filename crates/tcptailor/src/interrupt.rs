@@ -52,15 +52,23 @@ pub(crate) fn stopped() -> bool {
     STOP.load(Ordering::SeqCst)
 }
 
-/// Runs `work` when the first signal comes, unless the guard was dropped before. `work` runs on
-/// another thread than the command.
+/// Runs `work` when the first signal comes, unless the guard was dropped before; at once where it
+/// has come already. `work` may run on another thread than the command.
 #[must_use = "dropping the guard takes the cleanup back"]
 pub(crate) fn on_stop(work: impl FnOnce() + Send + 'static) -> Guard {
+    register(work, &STOP)
+}
+
+fn register(work: impl FnOnce() + Send + 'static, stop: &AtomicBool) -> Guard {
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
     cleanups().push(Cleanup {
         id,
         work: Box::new(work),
     });
+    // The signal's thread looks at the list once, and may have done so before this was on it.
+    if stop.load(Ordering::SeqCst) {
+        run_cleanups();
+    }
     Guard { id }
 }
 
@@ -109,5 +117,15 @@ mod tests {
         run_cleanups();
         run_cleanups();
         assert_eq!(*seen.lock().unwrap(), ["child", "path"]);
+
+        // In the same test, since there is one list.
+        let stop = AtomicBool::new(false);
+        let _early = register(note("early"), &stop);
+        assert_eq!(seen.lock().unwrap().len(), 2, "it waits for the signal");
+        stop.store(true, Ordering::SeqCst);
+        let _late = register(note("late"), &stop);
+        assert_eq!(*seen.lock().unwrap(), ["child", "path", "late", "early"]);
+        run_cleanups();
+        assert_eq!(seen.lock().unwrap().len(), 4, "each runs once");
     }
 }

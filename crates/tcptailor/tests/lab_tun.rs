@@ -12,6 +12,8 @@ use serde_json::Value;
 
 /// Exit code for a missing permission or kernel feature.
 const MISSING: i32 = 4;
+/// Exit code after Ctrl-C.
+const INTERRUPTED: i32 = 130;
 /// In the environment of a run, so that its processes are known.
 const MARK: &str = "TCPTAILOR_TEST_RUN";
 const BYTES: f64 = 500_000.0;
@@ -242,34 +244,51 @@ fn settings_act_on_whichever_stack_an_end_has() {
     );
 }
 
+fn assert_was_stopped(output: &Output) {
+    assert_eq!(output.status.code(), Some(INTERRUPTED));
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let outcome = &document["outcomes"][0];
+    assert!(has(outcome, "ended-early"), "{outcome:#}");
+    let caveats = outcome["caveats"].to_string();
+    assert!(caveats.contains("it was stopped"), "{caveats}");
+}
+
 #[test]
 fn an_interrupt_leaves_nothing_behind() {
-    for signal in ["-INT", "-KILL"] {
+    for (signal, direction) in [("-INT", "up"), ("-INT", "down"), ("-KILL", "up")] {
         for engine in ENGINES {
             let folder = tempfile::tempdir().expect("a folder");
-            let workload = "kind = \"bulk\"\ndirection = \"up\"\nduration = \"60s\"";
-            let text = scenario(EMULATED, workload, "");
+            // Of no certain time: all of it is measured, and there is no end to wait for.
+            let workload = format!("kind = \"bulk\"\ndirection = \"{direction}\"");
+            let text = scenario(EMULATED, &workload, "bytes = \"10GB\"");
             let mut child = start(folder.path(), &text, &["--engine", engine, "--json"]);
             let began = Instant::now();
             // The program and its two workers.
-            while marked(folder.path()) < 3 && began.elapsed() < Duration::from_secs(20) {
+            let mut seen = 0;
+            while seen < 3 && began.elapsed() < Duration::from_secs(20) {
                 if child.try_wait().expect("ours").is_some() {
                     break;
                 }
                 thread::sleep(Duration::from_millis(50));
+                seen = marked(folder.path());
             }
-            thread::sleep(Duration::from_millis(500));
+            // Something shall have been measured, without which there is no outcome.
+            thread::sleep(Duration::from_secs(2));
             let pid = child.id();
             let kill = Command::new("kill")
                 .args([signal, &pid.to_string()])
                 .status();
             kill.expect("kill starts");
             let output = child.wait_with_output().expect("it ends");
-            if on_kernel(output).is_none() {
+            let Some(output) = on_kernel(output) else {
                 return;
-            }
+            };
+            assert!(seen >= 3, "{engine}: {seen} processes");
             match signal {
-                "-INT" => assert_nothing_is_left(folder.path(), pid),
+                "-INT" => {
+                    assert_was_stopped(&output);
+                    assert_nothing_is_left(folder.path(), pid);
+                }
                 // The names of its namespaces are removed by the next start.
                 _ => assert_processes_end(folder.path()),
             }
@@ -300,12 +319,15 @@ fn engines_are_compared_with_the_kernel() {
         .filter_map(|value| value["engine"].as_str())
         .collect();
     assert_eq!(names, ["virtual", "tun", "tun-receiver"]);
-    // A run that must not be used has no value.
-    let values = engines.iter().chain([row]).map(|value| {
-        let value = value.get("value").unwrap_or(&row["kernel"]);
-        value.as_f64().unwrap_or(f64::INFINITY)
-    });
-    for value in values {
-        assert!(value >= 1000.0, "the path takes 1 ms: {row:#}");
+    let values = engines.iter().map(|value| &value["value"]);
+    for (value, name) in values
+        .chain([&row["kernel"]])
+        .zip([&names[..], &["kernel"]].concat())
+    {
+        match value.as_f64() {
+            Some(value) => assert!(value >= 1000.0, "the path takes 1 ms: {row:#}"),
+            // On a busy machine a run in real time may be one that must not be used.
+            None => assert!(value.is_null() && name != "virtual", "{row:#}"),
+        }
     }
 }

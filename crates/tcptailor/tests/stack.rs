@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::Duration;
@@ -85,10 +85,23 @@ impl Server {
 
     /// What it printed, and how it ended.
     fn wait(mut self) -> Output {
-        let mut stdout = Vec::new();
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         self.stdout.read_to_end(&mut stdout).unwrap();
-        let output = self.child.wait_with_output().unwrap();
-        Output { stdout, ..output }
+        let mut notes = self.child.stderr.take().unwrap();
+        notes.read_to_end(&mut stderr).unwrap();
+        Output {
+            status: self.child.wait().unwrap(),
+            stdout,
+            stderr,
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // A test that failed leaves it running. One that has been waited for is not killed again.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -154,8 +167,9 @@ fn documents_tell_when_it_answers_and_what_it_carried() {
     );
     let mut discard = server.connect("10.77.0.2:5001");
     discard.write_all(&vec![7; 500_000]).unwrap();
-    drop(discard);
-    // Its end follows its data.
+    // It closes when it has read everything.
+    discard.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(discard.read(&mut [0]).unwrap(), 0);
     let mut echo = server.connect("10.77.0.2:5003");
     echo.write_all(b"x").unwrap();
     echo.read_exact(&mut [0]).unwrap();
@@ -215,6 +229,10 @@ fn wrong_usage_is_answered_with_what_was_meant() {
     refused(&["--peer", "10.77.0.2"], "give the kernel another one");
     refused(&["--tun", "a/b"], "letters, digits");
     refused(&["--mtu", "100"], "576..=65535");
+    let twice = ["--addr", "10.77.0.2/24", "--addr", "10.77.0.2/16"];
+    refused(&twice, "given twice");
+    let small = ["--addr", "fd77::2/64", "--mtu", "1279"];
+    refused(&small, "IPv6 needs an MTU of at least 1280");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::tun_engine::{Side, StackEnd, StackSummary};
 use crate::watch::{Watched, WatchedFlow};
-use crate::worker::{DEFAULT_CONGESTION, Worker};
+use crate::worker::{DEFAULT_CONGESTION, Worker, WorkerFailure};
 use crate::workload::{self, Phase, Totals, amount_of};
 
 /// Time from look to look whether the run is over, and of the reports of progress.
@@ -95,9 +95,9 @@ impl RealTime {
         caveats.extend(seen.busy);
         let end = Ended::of(session);
         if end.client.measured.duration_s <= 0.0 && !stop.load(Ordering::Relaxed) {
-            let why = end.early();
             return Err(Error::Peer(
-                why.unwrap_or_else(|| "the workload measured nothing".into()),
+                end.early
+                    .unwrap_or_else(|| "the workload measured nothing".into()),
             ));
         }
         caveats.extend(other_congestion(trial, &end.client.congestion));
@@ -216,10 +216,14 @@ struct Ended {
     /// The end that has our stack.
     stack: Option<End>,
     links: (LinkOutcome, LinkOutcome),
+    /// Why it ended before its time, if it did.
+    early: Option<String>,
 }
 
 impl Ended {
     fn of(session: Session) -> Self {
+        // Only now: an end that is told to stop breaks connections, of which the other may fail.
+        let failures = [End::Client, End::Server].map(|end| session.worker(end).failure());
         let links = session.path.outcome();
         let Session {
             path,
@@ -231,30 +235,25 @@ impl Ended {
         let client = Part::end(client.expect("absent only inside `reconnect`"));
         let server = Part::end(server);
         drop(path);
+        let early = why_early(failures, &client, &server);
         Self {
             client,
             server,
             stack,
             links,
+            early,
         }
     }
 
-    /// Why it ended before its time, if it did. A server never ends by itself.
-    fn early(&self) -> Option<String> {
-        let Self { client, server, .. } = self;
-        let failed = client.failed.as_ref().or(server.failed.as_ref());
-        let stopped = || client.was_stopped.then(|| "it was stopped".to_owned());
-        failed.cloned().or_else(stopped)
-    }
-
     fn outcome(self, trial: &Trial, look: Option<Look>, mut caveats: Vec<Caveat>) -> Outcome {
-        caveats.extend(self.early().map(|why| Caveat::EndedEarly { why }));
         let Self {
             client,
             server,
             stack,
             links,
+            early,
         } = self;
+        caveats.extend(early.map(|why| Caveat::EndedEarly { why }));
         let goodput_bps = goodput_bps(&trial.workload, &client.measured, &server.measured);
         let own = client.stack.or(server.stack);
         let receives = stack.is_some_and(|end| end != trial.workload.sender());
@@ -280,7 +279,21 @@ impl Ended {
     }
 }
 
+/// Why a run ended before its time, if it did: the first failure before the programs were told to
+/// stop, since the other end fails of it as well. A server never ends by itself; one that fails
+/// when it is told to has no numbers.
+fn why_early(failures: [Option<WorkerFailure>; 2], client: &Part, server: &Part) -> Option<String> {
+    let first = failures.into_iter().flatten().min_by_key(|first| first.at);
+    let stopped = || client.was_stopped.then(|| "it was stopped".to_owned());
+    let last = || server.failed.clone();
+    first
+        .map(|failure| failure.why)
+        .or_else(stopped)
+        .or_else(last)
+}
+
 /// What the program at one end measured.
+#[derive(Default)]
 struct Part {
     measured: Totals,
     congestion: String,
@@ -462,7 +475,7 @@ fn host_timeline(watched: &Watched) -> HostTimeline {
 
 #[cfg(test)]
 mod tests {
-    use base::Bytes;
+    use base::{Bytes, Instant};
     use flow::{Confidence, find_diagnosis};
 
     use super::*;
@@ -520,6 +533,37 @@ mod tests {
             "by its own clock"
         );
         assert_eq!(goodput_bps(&workload, &late, &totals(8)), 16, "gaps count");
+    }
+
+    #[test]
+    fn the_first_cause_is_told() {
+        let failure = |at: u64, why: &str| {
+            Some(WorkerFailure {
+                at: Instant::from_nanos(at),
+                why: why.into(),
+            })
+        };
+        let part = |was_stopped, failed: Option<&str>| Part {
+            was_stopped,
+            failed: failed.map(Into::into),
+            ..Part::default()
+        };
+        let check = |failures, client: Part, server: Part, expected: Option<&str>| {
+            let found = why_early(failures, &client, &server);
+            assert_eq!(found.as_deref(), expected);
+        };
+        let (reset, gone) = (failure(9, "reset"), failure(8, "gone"));
+        let broken = || (part(true, Some("reset")), part(true, Some("gone")));
+        let (client, server) = broken();
+        check([reset.clone(), gone], client, server, Some("gone"));
+        let (client, server) = broken();
+        check([reset, failure(10, "late")], client, server, Some("reset"));
+        // Both fail of the order to stop.
+        let (client, server) = broken();
+        check([None, None], client, server, Some("it was stopped"));
+        check([None, None], part(false, None), part(true, None), None);
+        let (client, server) = (part(false, None), part(true, Some("killed")));
+        check([None, None], client, server, Some("killed"));
     }
 
     #[test]

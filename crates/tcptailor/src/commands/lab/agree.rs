@@ -316,13 +316,13 @@ impl Row {
         let label = agreement_label(cell);
         let kernel = lab::median_and_spread(metric, &ran.kernel);
         let value = |(engine, runs): &(Engine, Vec<Outcome>)| {
-            let error = Agreement::of(metric, runs, &ran.kernel).map(|agreement| agreement.error);
-            let cause = lab::known_cause(label, metric, ground(*engine));
+            let found = Agreement::of(metric, runs, &ran.kernel);
+            let explain = |found| lab::known_cause(label, metric, ground(*engine), found);
             Value {
                 engine: *engine,
                 value: lab::median_and_spread(metric, runs).map(|(median, _)| median),
-                error,
-                cause: cause.filter(|_| error.is_some_and(is_large)),
+                error: found.map(|found| found.error),
+                cause: found.as_ref().and_then(explain),
             }
         };
         Self {

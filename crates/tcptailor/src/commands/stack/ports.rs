@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
+use anyhow::Context;
 use base::Instant;
 use base::settings::SocketSettings;
 use bytes::Bytes;
@@ -52,7 +53,6 @@ pub(super) struct Ports {
     accepted: u64,
     /// Received and sent by connections that have ended.
     carried: (u64, u64),
-    failure: Option<String>,
 }
 
 #[derive(Debug)]
@@ -78,13 +78,30 @@ impl Ports {
             generated: std::array::from_fn(|_| chunk.clone()),
             accepted: 0,
             carried: (0, 0),
-            failure: None,
         }
     }
 
-    /// Why it could not begin.
-    pub(super) fn failure(&self) -> Option<&str> {
-        self.failure.as_deref()
+    /// Listens on every port of every address.
+    ///
+    /// # Errors
+    /// Where the host refuses one of them.
+    pub(super) fn listen(&mut self, host: &mut Host) -> anyhow::Result<()> {
+        let places = self
+            .addrs
+            .iter()
+            .flat_map(|addr| PORTS.map(|(port, service)| (SocketAddr::new(*addr, port), service)));
+        for (place, service) in places {
+            let options = ListenOptions {
+                backlog: self.backlog,
+                syn_cookies: true,
+                settings: self.settings.clone(),
+            };
+            let id = host
+                .listen(place, options)
+                .with_context(|| format!("listening at {place}"))?;
+            self.listeners.insert(id, service);
+        }
+        Ok(())
     }
 
     /// Connections that were accepted so far.
@@ -212,24 +229,8 @@ impl Connection {
 }
 
 impl App for Ports {
-    fn start(&mut self, _now: Instant, host: &mut Host) {
-        let places = self
-            .addrs
-            .iter()
-            .flat_map(|addr| PORTS.map(|(port, service)| (SocketAddr::new(*addr, port), service)));
-        for (place, service) in places {
-            let options = ListenOptions {
-                backlog: self.backlog,
-                syn_cookies: true,
-                settings: self.settings.clone(),
-            };
-            match host.listen(place, options) {
-                Ok(id) => {
-                    self.listeners.insert(id, service);
-                }
-                Err(error) => self.failure = Some(format!("listening at {place}: {error}")),
-            }
-        }
+    fn start(&mut self, _now: Instant, _host: &mut Host) {
+        // It listens since before anybody was told that it does.
     }
 
     fn handle_event(&mut self, _now: Instant, id: SocketId, _event: Event) {
@@ -270,6 +271,6 @@ impl App for Ports {
     }
 
     fn is_done(&self) -> bool {
-        self.failure.is_some()
+        false
     }
 }

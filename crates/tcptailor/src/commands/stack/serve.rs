@@ -88,9 +88,6 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     announce(args, driver.port().tun(), output)?;
     let began = Clock.now();
     driver.run()?;
-    if let Some(failure) = driver.app().failure() {
-        anyhow::bail!("{failure}");
-    }
     let report = Report::new(&driver, began);
     driver.abort_all()?;
     if output.is_json() {
@@ -107,6 +104,7 @@ fn set_up(args: &Args) -> anyhow::Result<Driver<Ports>> {
     for knob in &args.knob {
         set_knob(&mut settings, knob)?;
     }
+    setup::check(&args.addr, args.mtu)?;
     let peers = setup::peers(&args.addr, &args.peer)?;
     let addrs: Vec<IpAddr> = args.addr.iter().map(|network| network.addr).collect();
     let offloads = match args.no_offload {
@@ -128,8 +126,10 @@ fn set_up(args: &Args) -> anyhow::Result<Driver<Ports>> {
         settings: settings.clone(),
         ..HostConfig::of(&profile, addrs[0], linux::random_seed()?)
     };
-    let ports = Ports::new(addrs, profile.backlog, settings);
-    let mut driver = Driver::new(Host::new(config), ports, TunPort::new(tun))?;
+    let mut host = Host::new(config);
+    let mut ports = Ports::new(addrs, profile.backlog, settings);
+    ports.listen(&mut host)?;
+    let mut driver = Driver::new(host, ports, TunPort::new(tun))?;
     driver.set_busy_poll(args.busy_poll.unwrap_or_default());
     Ok(driver)
 }

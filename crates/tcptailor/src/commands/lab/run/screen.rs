@@ -304,16 +304,19 @@ pub(in crate::commands::lab) fn is_same_doubt(a: &Caveat, b: &Caveat) -> bool {
     discriminant(a) == discriminant(b) && same_object
 }
 
-/// The larger, the worse, of caveats of one kind.
-pub(in crate::commands::lab) const fn severity(caveat: &Caveat) -> u64 {
-    match caveat {
-        Caveat::EmulatorLate { p99_us, .. } => *p99_us,
+/// The larger, the worse, of caveats of one kind: first whether it forbids to use the run.
+pub(in crate::commands::lab) const fn severity(caveat: &Caveat) -> (bool, u64) {
+    let degree = match caveat {
+        Caveat::EmulatorLate {
+            p99_us, invalid, ..
+        } => return (*invalid, *p99_us),
         Caveat::DeviceDropped { packets, .. } | Caveat::StackDropped { packets } => *packets,
         Caveat::HostBusy { percent } | Caveat::StackBusy { percent } => *percent,
         Caveat::SettingNotApplied { .. }
         | Caveat::NoRealtimePriority
         | Caveat::EndedEarly { .. } => 0,
-    }
+    };
+    (false, degree)
 }
 
 fn claims(text: &mut String, document: &Document) {

@@ -5,6 +5,9 @@ use std::str::FromStr;
 
 use crate::exit::Problem;
 
+/// Every link of IPv6 carries packets of so many bytes (RFC 8200 section 5).
+const IPV6_MTU_MIN: u16 = 1280;
+
 /// An address and the length of its network's prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Network {
@@ -48,6 +51,23 @@ impl Network {
         };
         differing.leading_zeros() >= self.prefix.into()
     }
+}
+
+/// Refuses an address that is given twice, and an MTU that is too small for one of them.
+pub(super) fn check(ours: &[Network], mtu: u16) -> Result<(), Problem> {
+    for (index, network) in ours.iter().enumerate() {
+        let addr = network.addr;
+        if ours[..index].iter().any(|earlier| earlier.addr == addr) {
+            return Err(Problem::usage(format!("--addr {addr}: given twice"))
+                .hint("An address is in one network: give it once."));
+        }
+        if addr.is_ipv6() && mtu < IPV6_MTU_MIN {
+            return Err(Problem::usage(format!(
+                "--addr {addr} with --mtu {mtu}: IPv6 needs an MTU of at least {IPV6_MTU_MIN}"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The kernel's addresses, each with the prefix of the network of ours that it is in.
@@ -97,6 +117,29 @@ mod tests {
         check("10.77.0/24", Err("`10.77.0` is no IP address"));
         check("10.77.0.2/33", Err("0 to 32 bits, not `33`"));
         check("224.0.0.1/4", Err("cannot be"));
+    }
+
+    #[test]
+    fn addresses_are_given_once_and_ipv6_with_its_smallest_mtu() {
+        let check = |addrs: &[&str], mtu: u16, expected: Option<&str>| {
+            let networks: Vec<Network> = addrs
+                .iter()
+                .map(|text| text.parse().expect("a network"))
+                .collect();
+            let found = check(&networks, mtu).err().map(|problem| problem.message);
+            match (&found, expected) {
+                (Some(found), Some(part)) => assert!(found.contains(part), "{found}"),
+                _ => assert_eq!(found.as_deref(), expected, "{addrs:?}"),
+            }
+        };
+        check(&["10.77.0.2/24", "10.77.0.3/24", "fd77::2/64"], 1280, None);
+        check(&["10.77.0.2/24", "10.77.0.2/16"], 1500, Some("given twice"));
+        check(
+            &["10.77.0.2/24", "fd77::2/64"],
+            1279,
+            Some("IPv6 needs an MTU of at least 1280"),
+        );
+        check(&["10.77.0.2/24"], 576, None);
     }
 
     #[test]
