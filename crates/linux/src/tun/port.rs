@@ -111,8 +111,8 @@ impl TunPort {
         }
     }
 
-    /// Sends a packet. Its payload is not copied, unless it is small. Without offloads a superpacket
-    /// leaves as the segments that it stands for, which are copied.
+    /// Sends a packet. Its payload is not copied, unless it is small. Without offloads a
+    /// superpacket leaves as the segments that it stands for, which are copied.
     ///
     /// # Errors
     /// Where the device is gone for ever.
