@@ -133,7 +133,7 @@ impl fmt::Display for Caveat {
             ),
             Self::StackDropped { packets } => write!(
                 f,
-                "the device of our stack dropped {packets} packets that were not the path's to drop"
+                "the device of our stack dropped {packets} packets; the path did not lose them"
             ),
             Self::EndedEarly { why } => write!(f, "ended early: {why}"),
             Self::DeviceDropped { host, packets } => {
