@@ -28,6 +28,9 @@ use crate::waiters::WaiterKey;
 /// time, so that a timer that is late delays no packet.
 const PACING_HORIZON: Duration = Duration::from_millis(2);
 
+/// What every path of IPv4 carries whole, in bytes (RFC 791 section 3.2).
+const MTU_MIN: u16 = 68;
+
 /// Packets that the cable of [`Net::pair`] holds in each direction.
 const CABLE_PACKETS: usize = 1000;
 
@@ -152,8 +155,12 @@ impl Net {
     /// connections to come. On a TUN device set that of the device instead; the host follows.
     ///
     /// # Errors
-    /// Where packets cannot move any more.
+    /// [`io::ErrorKind::InvalidInput`] below 68 bytes; where packets cannot move any more.
     pub fn set_mtu(&self, mtu: u16) -> io::Result<()> {
+        if mtu < MTU_MIN {
+            let text = format!("an MTU of {mtu} bytes; give at least {MTU_MIN}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
         self.shared().call(|state, now| {
             state.check()?;
             state.host.set_mtu(now, mtu);

@@ -413,12 +413,18 @@ fn a_write_after_a_shutdown_does_not_wait_for_room() {
 fn a_path_may_get_another_mtu() {
     run(async {
         let nets = nets();
-        let (client, server) = connected(&nets).await?;
+        let (client, mut server) = connected(&nets).await?;
         let mss = || client.sample().and_then(|sample| sample.snd_mss_bytes);
         assert_eq!(mss(), Some(1500 - 52));
         nets[0].set_mtu(1000)?;
         assert_eq!(mss(), Some(1000 - 52));
-        drop(server);
+        assert_eq!(kind(nets[0].set_mtu(67)), Some(ErrorKind::InvalidInput));
+        nets[0].set_mtu(68)?;
+        client.try_write(&[7; 10_000])?;
+        drop(client);
+        let mut received = Vec::new();
+        server.read_to_end(&mut received).await?;
+        assert_eq!(received, [7; 10_000]);
         Ok(())
     });
 }
