@@ -5,7 +5,6 @@
 //! packets, so that neither a flood of packets nor a program that never pauses keeps the others
 //! out.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
@@ -17,7 +16,7 @@ use base::{Instant, WirePacket as _};
 use lab::app::App;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::thread::{current_timer_slack, set_current_timer_slack};
-use stack::{Host, Packet};
+use stack::{Departures, Host, Packet};
 
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -126,9 +125,7 @@ pub struct Driver<A> {
     host: Host,
     app: A,
     port: TunPort,
-    /// Packets that are not to leave yet (pacing), by time and order.
-    paced: BTreeMap<(Instant, u64), Packet>,
-    paced_count: u64,
+    departures: Departures,
     busy_poll: Duration,
     /// The device's MTU as it was last seen, and when it is looked at again.
     mtu: Option<u16>,
@@ -156,8 +153,7 @@ impl<A: App> Driver<A> {
         Ok(Self {
             host,
             app,
-            paced: BTreeMap::new(),
-            paced_count: 0,
+            departures: Departures::default(),
             busy_poll: Duration::ZERO,
             mtu: port.tun().mtu().ok(),
             mtu_due: Instant::ZERO,
@@ -362,7 +358,7 @@ impl<A: App> Driver<A> {
     /// whether that was all. `now` follows the clock.
     fn flush(&mut self, now: &mut Instant) -> Result<bool> {
         while self.sends_left > 0 {
-            let Some(packet) = self.next_to_send(*now) else {
+            let Some(packet) = self.departures.poll_transmit(*now, &mut self.host) else {
                 return Ok(true);
             };
             self.write(packet)?;
@@ -372,24 +368,6 @@ impl<A: App> Driver<A> {
             }
         }
         Ok(false)
-    }
-
-    /// The next packet whose time has come; what is not to leave yet is put aside.
-    fn next_to_send(&mut self, now: Instant) -> Option<Packet> {
-        if let Some(entry) = self.paced.first_entry()
-            && entry.key().0 <= now
-        {
-            return Some(entry.remove());
-        }
-        loop {
-            let packet = self.host.poll_transmit(now)?;
-            if packet.not_before <= now {
-                return Some(packet);
-            }
-            self.paced_count += 1;
-            let key = (packet.not_before, self.paced_count);
-            self.paced.insert(key, packet);
-        }
     }
 
     fn read(&mut self) -> Result<Received> {
@@ -431,7 +409,7 @@ impl<A: App> Driver<A> {
         let due = [
             self.host.poll_timeout(),
             self.app.poll_timeout(),
-            self.paced.keys().next().map(|(at, _)| *at),
+            self.departures.poll_timeout(),
         ];
         let due = due.into_iter().flatten().min();
         let wait = due.map(|due| due.since(Clock.now()));

@@ -17,6 +17,7 @@ extern crate std;
 pub mod cc;
 mod cookie;
 mod counters;
+mod departures;
 mod host;
 mod isn;
 mod keyed_hash;
@@ -34,6 +35,7 @@ mod trace;
 pub mod wire;
 
 pub use counters::Counters;
+pub use departures::Departures;
 pub use host::{
     ConnectError, Event, Failure, Host, HostConfig, HostSettings, ListenError, ListenOptions,
     PoolSize, ReadError, SocketId, Wait, WriteError, WriteFlags,

@@ -62,6 +62,7 @@ mod copies;
 mod driver;
 mod entry;
 mod error;
+mod io;
 mod listener;
 mod net;
 mod options;

@@ -1,13 +1,8 @@
 //! The two halves of a connection.
 
 use std::fmt;
-use std::io::{self, IoSlice};
 use std::ops::Deref;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::stream::TcpStream;
 
@@ -146,58 +141,6 @@ macro_rules! of_stream {
     };
 }
 
-macro_rules! reads {
-    ($half:ty) => {
-        impl AsyncRead for $half {
-            fn poll_read(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                into: &mut ReadBuf<'_>,
-            ) -> Poll<io::Result<()>> {
-                self.socket.poll_read(cx, into)
-            }
-        }
-    };
-}
-
-macro_rules! writes {
-    ($half:ty) => {
-        impl AsyncWrite for $half {
-            fn poll_write(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                bytes: &[u8],
-            ) -> Poll<io::Result<usize>> {
-                self.socket.poll_write(cx, &[IoSlice::new(bytes)])
-            }
-
-            fn poll_write_vectored(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                slices: &[IoSlice<'_>],
-            ) -> Poll<io::Result<usize>> {
-                self.socket.poll_write(cx, slices)
-            }
-
-            fn is_write_vectored(&self) -> bool {
-                true
-            }
-
-            fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Poll::Ready(Ok(()))
-            }
-
-            fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Poll::Ready(self.socket.shutdown())
-            }
-        }
-    };
-}
-
-reads!(ReadHalf<'_>);
-reads!(OwnedReadHalf);
-writes!(WriteHalf<'_>);
-writes!(OwnedWriteHalf);
 of_stream!(ReadHalf<'_>);
 of_stream!(OwnedReadHalf);
 of_stream!(WriteHalf<'_>);

@@ -12,7 +12,7 @@ use std::time::Duration;
 use base::Instant;
 use futures_util::task::AtomicWaker;
 use linux::tun::{Received, TunPort};
-use stack::{Host, HostConfig, Packet, SocketId};
+use stack::{Departures, Host, HostConfig, Packet, SocketId};
 
 use crate::copies::Copies;
 use crate::driver::BATCH_PACKETS;
@@ -40,9 +40,7 @@ pub(crate) struct State {
     /// Who waits until no connection is left.
     pub(crate) idle: Waiters,
     exit: Exit,
-    /// Packets that are not to leave yet (pacing), by time and order.
-    paced: BTreeMap<(Instant, u64), Packet>,
-    paced_count: u64,
+    departures: Departures,
     /// When the driver wakes by itself.
     armed: Option<Instant>,
     /// The latest time that the host was told.
@@ -122,8 +120,7 @@ impl Shared {
             sockets: BTreeMap::new(),
             idle: Waiters::default(),
             exit,
-            paced: BTreeMap::new(),
-            paced_count: 0,
+            departures: Departures::default(),
             armed: None,
             now: clock.now(),
             is_broken: false,
@@ -280,7 +277,7 @@ impl Shared {
         let mut count = 0;
         while count < BATCH_PACKETS
             && !state.is_broken
-            && let Some(packet) = state.next_packet(now)
+            && let Some(packet) = state.poll_transmit(now)
         {
             packets.extend([packet]);
             count += 1;
@@ -377,8 +374,7 @@ impl State {
     fn due(&self) -> Option<Instant> {
         // What cannot leave is not due: the driver hears when it can.
         let is_stuck = matches!(self.exit, Exit::Driver { is_stuck: true, .. });
-        let paced = self.paced.keys().next().filter(|_| !is_stuck);
-        let paced = paced.map(|(at, _)| *at);
+        let paced = self.departures.poll_timeout().filter(|_| !is_stuck);
         [self.host.poll_timeout(), paced]
             .into_iter()
             .flatten()
@@ -441,7 +437,7 @@ impl State {
             return;
         }
         for _ in 0..BATCH_PACKETS {
-            let packet = self.next_packet(now);
+            let packet = self.poll_transmit(now);
             let Exit::Tun { port, has_more, .. } = &mut self.exit else {
                 return;
             };
@@ -458,21 +454,8 @@ impl State {
     }
 
     /// The next packet that may leave now.
-    fn next_packet(&mut self, now: Instant) -> Option<Packet> {
-        if let Some(entry) = self.paced.first_entry()
-            && entry.key().0 <= now
-        {
-            return Some(entry.remove());
-        }
-        loop {
-            let packet = self.host.poll_transmit(now)?;
-            if packet.not_before <= now {
-                return Some(packet);
-            }
-            self.paced_count += 1;
-            self.paced
-                .insert((packet.not_before, self.paced_count), packet);
-        }
+    fn poll_transmit(&mut self, now: Instant) -> Option<Packet> {
+        self.departures.poll_transmit(now, &mut self.host)
     }
 
     fn wake_if_idle(&mut self) {
@@ -502,7 +485,7 @@ impl State {
         };
         let mut sockets = self.host.sockets();
         is_sent
-            && self.paced.is_empty()
+            && self.departures.is_empty()
             && self.host.local_queue_bytes() == 0
             && sockets.all(|id| self.host.remote_addr(id).is_none())
     }
