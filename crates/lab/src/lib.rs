@@ -29,7 +29,9 @@ pub use app::WARM_UP;
 pub use builtin::{BUILTIN_SCENARIOS, UnknownScenario, find_scenario};
 pub use faults::{Cure, FAULTS, Fault, find_fault};
 pub use measure::{Measure, Yardstick};
-pub use outcome::{Caveat, LatenessMicros, LinkOutcome, Outcome, ResponseMicros};
+pub use outcome::{
+    Caveat, LatenessMicros, LinkOutcome, Outcome, Point, ResponseMicros, STALL_US, SenderOutcome,
+};
 pub use packet_script::PacketScript;
 pub use scenario::{CELLS_MAX, Cell, Diagnostic, Expectation, Metric, Scenario};
 pub use trial::{End, HostSpec, PathSpec, Settings, Trial};
