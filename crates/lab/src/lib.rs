@@ -8,6 +8,7 @@ mod agenda;
 mod agreement;
 pub mod app;
 mod builtin;
+mod corrections;
 mod faults;
 mod measure;
 mod outcome;
@@ -27,6 +28,7 @@ pub use agreement::{
 };
 pub use app::WARM_UP;
 pub use builtin::{BUILTIN_SCENARIOS, UnknownScenario, find_scenario};
+pub use corrections::{CORRECTIONS, Correction, find_correction};
 pub use faults::{Cure, FAULTS, Fault, find_fault};
 pub use measure::{Measure, Yardstick};
 pub use outcome::{
