@@ -1,14 +1,17 @@
 //! How far our stack agrees with the kernel of this machine, in virtual time and on real packets.
 
+use std::borrow::Cow;
+
 use base::human;
 use lab::{
     Agreement, Caveat, Cell, ERROR_MEDIAN_MAX, ERROR_P90_MAX, ERROR_TO_EXPLAIN, Ground, Metric,
     Outcome, Scenario, agreement_label, agreement_scenarios,
 };
+use lab::reproduction::{is_same_doubt, severity};
 use linux::kernel::RealTime;
 use serde::Serialize;
 
-use super::run::{Engine, Runner, is_same_doubt, severity};
+use super::run::{Engine, Runner};
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
 use crate::output::{self, Output};
@@ -62,7 +65,7 @@ pub(crate) struct Args {
 struct Row {
     scenario: String,
     /// In the unit of its name.
-    measure: &'static str,
+    measure: Cow<'static, str>,
     /// Median of the usable runs; null where there are none.
     kernel: Option<f64>,
     /// From the kernel's smallest run to its largest, as a share of the median.
