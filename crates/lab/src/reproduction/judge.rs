@@ -89,11 +89,11 @@ pub(super) fn judge(subject: Subject<'_>, bounds: &Bounds, spread: &Spread) -> J
     }
     let range = show_interval(unit, spread);
     // A ratio between two bounds around 1 claims that there is no difference.
-    if is_ratio && min < 1.0 && max > 1.0 && bounds.min.is_some() && bounds.max.is_some() {
-        if (low..=high).contains(&1.0) {
-            let why = format!("{name}: a difference cannot be told from chance ({range})");
-            return Judged(Verdict::Holds, Some(why));
-        }
+    let around_one =
+        bounds.min.is_some_and(|min| min < 1.0) && bounds.max.is_some_and(|max| max > 1.0);
+    if is_ratio && around_one && (low..=high).contains(&1.0) {
+        let why = format!("{name}: a difference cannot be told from chance ({range})");
+        return Judged(Verdict::Holds, Some(why));
     }
     let (word, bound) = if median < min {
         ("at least", min)
