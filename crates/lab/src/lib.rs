@@ -10,6 +10,7 @@ pub mod app;
 mod builtin;
 mod faults;
 mod measure;
+pub mod netburner;
 mod outcome;
 pub mod packet_script;
 mod scenario;
