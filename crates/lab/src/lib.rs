@@ -12,6 +12,7 @@ mod corrections;
 mod engine;
 mod faults;
 mod measure;
+pub mod netburner;
 mod outcome;
 pub mod packet_script;
 pub mod probe;
