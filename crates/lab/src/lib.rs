@@ -36,4 +36,7 @@ pub use packet_script::PacketScript;
 pub use scenario::{CELLS_MAX, Cell, Diagnostic, Expectation, Metric, Scenario};
 pub use trial::{End, HostSpec, PathSpec, Settings, Trial};
 pub use virtual_engine::{Virtual, VirtualProgress, VirtualRun};
-pub use workload::{Amount, Completion, Direction, Workload, WriteMethod};
+pub use workload::{
+    Amount, Completion, Direction, UNACKED_LOOK, UNACKED_ROOM_MIN, Workload, WriteMethod,
+    unacked_room,
+};
