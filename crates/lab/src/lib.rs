@@ -48,4 +48,7 @@ pub use scenario::{
 };
 pub use trial::{End, HostSpec, PathSpec, Settings, Trial};
 pub use virtual_engine::{Virtual, VirtualProgress, VirtualRun};
-pub use workload::{Amount, Completion, Direction, Workload, WriteMethod};
+pub use workload::{
+    Amount, Completion, Direction, UNACKED_LOOK, UNACKED_ROOM_MIN, Workload, WriteMethod,
+    unacked_room,
+};
