@@ -3,6 +3,7 @@
 mod agree;
 mod faults;
 mod list;
+mod reproduce;
 mod run;
 
 use clap::Subcommand;
@@ -22,7 +23,8 @@ Examples:
   tcptailor lab run lan-wwr                one of them
   tcptailor lab run mine.toml --set path.rtt=80ms
   tcptailor lab faults                     every fault that the doctor knows, provoked and cured
-  tcptailor lab agree                      how far our own TCP agrees with the kernel's")]
+  tcptailor lab agree                      how far our own TCP agrees with the kernel's
+  tcptailor lab reproduce netburner        the experiments of a published document")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -35,16 +37,23 @@ enum Command {
     List,
     Faults(faults::Args),
     Agree(agree::Args),
+    Reproduce(reproduce::Args),
 }
 
 impl Args {
     /// Whether a lab path is laid, for which an ordinary user needs a user namespace.
-    pub(crate) const fn lays_path(&self) -> bool {
+    pub(crate) fn lays_path(&self) -> bool {
         match self.command {
             Command::Run(ref args) => args.lays_path(),
+            Command::Reproduce(ref args) => args.lays_path(),
             Command::Faults(_) | Command::Agree(_) => true,
             Command::List => false,
         }
+    }
+
+    /// Whether it does what it can where no path may be laid.
+    pub(crate) const fn can_do_without(&self) -> bool {
+        matches!(self.command, Command::Reproduce(_))
     }
 }
 
@@ -54,6 +63,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         Command::List => list::run(output),
         Command::Faults(args) => faults::run(args, output),
         Command::Agree(args) => agree::run(args, output),
+        Command::Reproduce(args) => reproduce::run(args, output),
     }
 }
 

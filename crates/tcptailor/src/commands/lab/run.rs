@@ -16,7 +16,7 @@ use lab::{Cell, Diagnostic, Outcome, Scenario};
 use stack::profile::PROFILES;
 
 use self::document::{Document, OutcomeRow};
-pub(super) use self::engine::{Engine, Runner};
+pub(super) use self::engine::{Engine, Runner, failed};
 use self::record::Records;
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
@@ -159,11 +159,17 @@ fn load(name: &str) -> Result<Scenario, Problem> {
         return Err(Problem::usage(unknown)
             .hint("`tcptailor lab list` names the scenarios; a file is named as `./mine.toml`"));
     }
+    load_file(name).map(|(scenario, _)| scenario)
+}
+
+/// A scenario file and its text.
+pub(super) fn load_file(name: &str) -> Result<(Scenario, String), Problem> {
     let mut text = String::new();
     File::open(name)
         .and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text))
         .map_err(|error| Problem::usage(format!("reading {name}: {error}")))?;
-    Scenario::parse(name, &text).map_err(|diagnostics| mistakes(&diagnostics))
+    let scenario = Scenario::parse(name, &text).map_err(|diagnostics| mistakes(&diagnostics))?;
+    Ok((scenario, text))
 }
 
 fn override_settings(scenario: &mut Scenario, args: &Args) -> Result<(), Problem> {
