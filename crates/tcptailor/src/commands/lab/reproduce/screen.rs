@@ -15,6 +15,11 @@ use super::of_verdict;
 use super::plan::LEFT_OUT;
 use crate::output;
 
+/// Some documents say in a sentence what others print as a number.
+const PUBLISHED_COLUMNS_MAX: u16 = 22;
+/// `kernel fails` stays on one line.
+const VERDICT_COLUMNS_MIN: u16 = 12;
+
 /// `verbose` shows what is claimed too.
 pub(super) fn render(document: &Reproduction, verbose: bool) -> String {
     let mut text = String::new();
@@ -23,7 +28,8 @@ pub(super) fn render(document: &Reproduction, verbose: bool) -> String {
         if last != Some(experiment.document) {
             let bold = anstyle::Style::new().bold();
             let title = experiment.document.title();
-            text.push_str(&format!("{bold}{title}{bold:#}\n\n"));
+            output::push_wrapped(&mut text, &format!("{bold}{title}{bold:#}"), "  ", 0);
+            text.push('\n');
         }
         last = Some(experiment.document);
         experiment_text(&mut text, experiment, verbose);
@@ -91,7 +97,7 @@ fn table(experiment: &ExperimentResult, verbose: bool) -> String {
         if has_names {
             cells.insert(0, label(row));
         }
-        cells.push(row.published_text.clone().unwrap_or_default());
+        cells.push(published(row));
         if verbose {
             cells.push(claimed(row));
         }
@@ -104,10 +110,40 @@ fn table(experiment: &ExperimentResult, verbose: bool) -> String {
     }
     let numbers: Vec<usize> = (first_number..header.len() - 1).collect();
     output::align_right(&mut table, &numbers);
-    if let Some(column) = table.column_mut(header.len() - 1) {
-        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(12)));
+    let widths = [
+        (
+            first_number,
+            ColumnConstraint::UpperBoundary(Width::Fixed(PUBLISHED_COLUMNS_MAX)),
+        ),
+        (
+            header.len() - 1,
+            ColumnConstraint::LowerBoundary(Width::Fixed(VERDICT_COLUMNS_MIN)),
+        ),
+    ];
+    for (index, constraint) in widths {
+        if let Some(column) = table.column_mut(index) {
+            column.set_constraint(constraint);
+        }
     }
     output::render(&table)
+}
+
+/// As the document prints it; in the unit of the row too, where that is another one.
+fn published(row: &NumberRow) -> String {
+    let (Some(text), Some(value)) = (&row.published_text, row.published) else {
+        return String::new();
+    };
+    let is_word = |word: &str| text.split([' ', ',']).any(|part| part == word);
+    let is_same_unit = match row.unit.as_str() {
+        "us" => ["us", "ms", "s"].into_iter().any(is_word),
+        "bit/s" => text.contains("bit") || text.contains("bps"),
+        "bytes" => text.contains("byte"),
+        _ => true,
+    };
+    match is_same_unit {
+        true => text.clone(),
+        false => format!("{text}\n= {}", show_value(&row.unit, value)),
+    }
 }
 
 /// `n5`, or `n5 / n20` for a ratio, with the point of the sweep.
