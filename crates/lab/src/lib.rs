@@ -13,6 +13,7 @@ mod measure;
 mod outcome;
 pub mod packet_script;
 mod scenario;
+mod series;
 pub mod stats;
 pub mod text;
 mod trial;
@@ -34,6 +35,7 @@ pub use outcome::{
 };
 pub use packet_script::PacketScript;
 pub use scenario::{CELLS_MAX, Cell, Diagnostic, Expectation, Metric, Scenario};
+pub use series::{FlowLook, POINTS_MAX, Series};
 pub use trial::{End, HostSpec, PathSpec, Settings, Trial};
 pub use virtual_engine::{Virtual, VirtualProgress, VirtualRun};
 pub use workload::{Amount, Completion, Direction, Workload, WriteMethod};

@@ -3,6 +3,8 @@
 //! What it returns means the same as what the kernel engine returns, but for two things: the limits
 //! are true, not inferred, and a link is never late. The same trial gives the same outcome.
 
+mod course;
+
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -12,6 +14,7 @@ use link::{LinkSpec, LinkStats};
 use stack::profile::{self, MakeProfile};
 use stack::{Host, Trace};
 
+use self::course::{Course, Places};
 use crate::app::{App, HostCosts, LAB_PORT, Machine, Program, ProgramSpec, Totals, WARM_UP};
 use crate::outcome::{Caveat, LinkOutcome, Outcome};
 use crate::trial::{End, PathSpec, Trial};
@@ -84,6 +87,7 @@ pub struct VirtualRun {
     workload: Workload,
     is_emulated: bool,
     caveats: Vec<Caveat>,
+    course: Course,
 }
 
 impl Virtual {
@@ -150,10 +154,18 @@ impl Virtual {
         world.start(b, Program::server(ProgramSpec { costs, ..server }));
         let client = client.program(End::Client, &trial.workload, address);
         world.start(a, Program::client(ProgramSpec { costs, ..client }));
-        world.watch_limits(match trial.workload.sender() {
-            End::Client => a,
-            End::Server => b,
-        });
+        let (sender, link) = match trial.workload.sender() {
+            End::Client => (a, links.0),
+            End::Server => (b, links.1),
+        };
+        world.watch_limits(sender);
+        let places = Places {
+            client: a,
+            server: b,
+            sender,
+            link: path.is_emulated.then_some(link),
+            is_two_way: is_two_way(&trial.workload),
+        };
         VirtualRun {
             world,
             client: a,
@@ -162,6 +174,7 @@ impl Virtual {
             workload: trial.workload.clone(),
             is_emulated: path.is_emulated,
             caveats,
+            course: Course::new(places, expected(&trial.workload)),
         }
     }
 
@@ -218,13 +231,11 @@ impl VirtualRun {
 
     /// Runs it to its end.
     pub fn run(&mut self, stop: &AtomicBool, progress: &mut dyn FnMut(VirtualProgress)) {
-        let expected = match self.workload.amount() {
-            Amount::Time(time) => Some(WARM_UP + time),
-            Amount::Bytes(_) | Amount::Operations(_) => None,
-        };
+        let expected = expected(&self.workload);
         let until = Instant::ZERO + expected.map_or(TIME_MAX, |expected| expected + OVERTIME);
         let mut steps = 0;
         while !self.has_ended() && self.world.step(until) {
+            self.course.handle_step(&mut self.world);
             steps += 1;
             if steps == LOOK_STEPS {
                 steps = 0;
@@ -269,6 +280,7 @@ impl VirtualRun {
             End::Client => self.client,
             End::Server => self.server,
         };
+        let (series, sent) = self.course.finish(&mut self.world);
         let mut caveats = self.caveats;
         caveats.extend(early.map(|why| Caveat::EndedEarly { why }));
         let link = |stats: LinkStats| match self.is_emulated {
@@ -284,6 +296,8 @@ impl VirtualRun {
             forward: link(self.world.link_stats(self.links.0)),
             reverse: link(self.world.link_stats(self.links.1)),
             caveats,
+            sender: sent,
+            series,
             ..Outcome::default()
         }
     }
@@ -298,15 +312,30 @@ impl VirtualRun {
     }
 }
 
-/// Payload per second in the main direction; in a workload both ways, of both together.
-fn goodput_bps(workload: &Workload, client: &Totals, server: &Totals) -> u64 {
-    let bytes = match workload {
+/// How long a run takes; `None` where that depends on the path.
+const fn expected(workload: &Workload) -> Option<Duration> {
+    match workload.amount() {
+        Amount::Time(time) => Some(WARM_UP.saturating_add(time)),
+        Amount::Bytes(_) | Amount::Operations(_) => None,
+    }
+}
+
+const fn is_two_way(workload: &Workload) -> bool {
+    matches!(
+        workload,
         Workload::Bulk {
             direction: Direction::Both,
             ..
-        } => client.received_bytes + server.received_bytes,
+        }
+    )
+}
+
+/// Payload per second in the main direction; in a workload both ways, of both together.
+fn goodput_bps(workload: &Workload, client: &Totals, server: &Totals) -> u64 {
+    let bytes = match is_two_way(workload) {
+        true => client.received_bytes + server.received_bytes,
         // The payload of a workload goes one way; what comes back are answers.
-        _ => client.received_bytes.max(server.received_bytes),
+        false => client.received_bytes.max(server.received_bytes),
     };
     Rate::of(bytes, client.duration).bits_per_second()
 }

@@ -240,10 +240,10 @@ impl App for Watched {
 
     fn call(&mut self, now: Instant, host: &mut Host) -> bool {
         let called = self.program.call(now, host);
-        let limit = match self.program.watched(now) {
-            Some((id, true)) => host.limit(now, id).map(|wait| wait.limit),
-            _ => None,
-        };
+        let limit = self.program.watched(now).and_then(|(id, counts)| {
+            let wait = host.limit(now, id)?;
+            Some((wait.limit, counts))
+        });
         self.limits.set(now, limit);
         called
     }
