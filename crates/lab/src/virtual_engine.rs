@@ -3,8 +3,6 @@
 //! What it returns means the same as what the kernel engine returns, but for two things: the limits
 //! are true, not inferred, and a link is never late. The same trial gives the same outcome.
 
-mod course;
-
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -14,11 +12,12 @@ use link::{LinkSpec, LinkStats};
 use stack::profile::{self, MakeProfile};
 use stack::{Host, Trace};
 
-use self::course::{Course, Places};
-use crate::app::{App, HostCosts, LAB_PORT, Machine, Program, ProgramSpec, Totals, WARM_UP};
+use crate::app::{
+    App, Course, HostCosts, LAB_PORT, Machine, Program, ProgramSpec, Scene, Totals, WARM_UP,
+};
 use crate::outcome::{Caveat, LinkOutcome, Outcome};
 use crate::trial::{End, PathSpec, Trial};
-use crate::workload::{Amount, Direction, Workload};
+use crate::workload::{Amount, Workload};
 use crate::world::{LinkId, NodeId, Place, Tap, World, chain};
 
 /// Virtual time after its planned end that a workload has to finish what is under way.
@@ -154,18 +153,10 @@ impl Virtual {
         world.start(b, Program::server(ProgramSpec { costs, ..server }));
         let client = client.program(End::Client, &trial.workload, address);
         world.start(a, Program::client(ProgramSpec { costs, ..client }));
-        let (sender, link) = match trial.workload.sender() {
-            End::Client => (a, links.0),
-            End::Server => (b, links.1),
-        };
-        world.watch_limits(sender);
-        let places = Places {
-            client: a,
-            server: b,
-            sender,
-            link: path.is_emulated.then_some(link),
-            is_two_way: is_two_way(&trial.workload),
-        };
+        world.watch_limits(match trial.workload.sender() {
+            End::Client => a,
+            End::Server => b,
+        });
         VirtualRun {
             world,
             client: a,
@@ -174,7 +165,7 @@ impl Virtual {
             workload: trial.workload.clone(),
             is_emulated: path.is_emulated,
             caveats,
-            course: Course::new(places, expected(&trial.workload)),
+            course: Course::new(Instant::ZERO, expected(&trial.workload)),
         }
     }
 
@@ -235,7 +226,13 @@ impl VirtualRun {
         let until = Instant::ZERO + expected.map_or(TIME_MAX, |expected| expected + OVERTIME);
         let mut steps = 0;
         while !self.has_ended() && self.world.step(until) {
-            self.course.handle_step(&mut self.world);
+            if self.course.is_due(self.world.now()) {
+                let queue_bytes = self.queue_bytes();
+                let Self { world, course, .. } = self;
+                let ends = (self.client, self.server);
+                let scene = scene(world, ends, &self.workload, queue_bytes);
+                course.look(world.now(), &scene);
+            }
             steps += 1;
             if steps == LOOK_STEPS {
                 steps = 0;
@@ -280,7 +277,10 @@ impl VirtualRun {
             End::Client => self.client,
             End::Server => self.server,
         };
-        let (series, sent) = self.course.finish(&mut self.world);
+        let queue_bytes = self.queue_bytes();
+        let ends = (self.client, self.server);
+        let scene = scene(&self.world, ends, &self.workload, queue_bytes);
+        let (series, sent) = self.course.finish(now, &scene);
         let mut caveats = self.caveats;
         caveats.extend(early.map(|why| Caveat::EndedEarly { why }));
         let link = |stats: LinkStats| match self.is_emulated {
@@ -303,12 +303,53 @@ impl VirtualRun {
     }
 
     fn program(&self, node: NodeId) -> &Program {
-        self.world.app(node).expect("both hosts have a program")
+        program(&self.world, node)
+    }
+
+    /// What waits in front of the sender; `None` where no link is emulated.
+    fn queue_bytes(&mut self) -> Option<u64> {
+        let link = match self.workload.sender() {
+            End::Client => self.links.0,
+            End::Server => self.links.1,
+        };
+        let is_emulated = self.is_emulated;
+        is_emulated.then(|| self.world.link_stats(link).queue_bytes)
     }
 
     fn has_ended(&self) -> bool {
         let [client, server] = [self.client, self.server].map(|node| self.program(node));
         client.is_done() || client.failure().is_some() || server.failure().is_some()
+    }
+}
+
+fn program(world: &World<Program>, node: NodeId) -> &Program {
+    world.app(node).expect("both hosts have a program")
+}
+
+/// What there is to see of a run with these ends.
+fn scene<'w>(
+    world: &'w World<Program>,
+    (client, server): (NodeId, NodeId),
+    workload: &Workload,
+    queue_bytes: Option<u64>,
+) -> Scene<'w> {
+    let sender = match workload.sender() {
+        End::Client => client,
+        End::Server => server,
+    };
+    let read = |node| program(world, node).counts().received_bytes;
+    let (client_read, server_read) = (read(client), read(server));
+    Scene {
+        program: program(world, sender),
+        host: world.host(sender),
+        limits: world.limit_times(sender),
+        received_bytes: match workload.is_two_way() {
+            true => client_read + server_read,
+            // The payload of a workload goes one way; what comes back are answers.
+            false => client_read.max(server_read),
+        },
+        queue_bytes,
+        span: program(world, client).measured_span(),
     }
 }
 
@@ -320,19 +361,9 @@ const fn expected(workload: &Workload) -> Option<Duration> {
     }
 }
 
-const fn is_two_way(workload: &Workload) -> bool {
-    matches!(
-        workload,
-        Workload::Bulk {
-            direction: Direction::Both,
-            ..
-        }
-    )
-}
-
 /// Payload per second in the main direction; in a workload both ways, of both together.
 fn goodput_bps(workload: &Workload, client: &Totals, server: &Totals) -> u64 {
-    let bytes = match is_two_way(workload) {
+    let bytes = match workload.is_two_way() {
         true => client.received_bytes + server.received_bytes,
         // The payload of a workload goes one way; what comes back are answers.
         false => client.received_bytes.max(server.received_bytes),

@@ -8,6 +8,7 @@ use base::Instant;
 use base::settings::SocketSettings;
 use stack::{Event, Host, ListenOptions, SocketId};
 
+use super::course::MeasuredSpan;
 use super::flow::Flow;
 use super::ledger::{Account, Ends, Ledger};
 use super::session::{Counts, Cut, Plan, Session, Totals};
@@ -150,7 +151,7 @@ impl Program {
     /// When the time that counts begins, and when it ends where that is planned; `None` before the
     /// first connection is open.
     #[must_use]
-    pub fn measured_span(&self) -> Option<(Instant, Option<Instant>)> {
+    pub fn measured_span(&self) -> Option<MeasuredSpan> {
         self.session.measured_span()
     }
 

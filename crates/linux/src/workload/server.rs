@@ -102,6 +102,7 @@ pub fn run_server(
     })?;
     Ok(Summary {
         congestion: run.congestion.into_inner().unwrap_or_default(),
+        sent: session.sent(),
         ..summary
     })
 }
