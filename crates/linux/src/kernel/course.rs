@@ -13,7 +13,7 @@ use crate::workload::Interval;
 /// What is known of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known<'k> {
-    /// The reports of the end that receives.
+    /// The reports of the end that receives; our stack on real packets makes none.
     pub(super) receiver: &'k [Interval],
     /// Those of the other end, where that receives payload too.
     pub(super) other: &'k [Interval],
@@ -21,13 +21,14 @@ pub(super) struct Known<'k> {
     pub(super) sender: Option<&'k Watched>,
 }
 
-/// A point for each report, or fewer.
+/// A point for each report, or fewer; without reports for each sample, where payload counts when it
+/// is acknowledged.
 pub(super) fn points(known: &Known<'_>) -> Vec<Point> {
+    let sender = known.sender.map(Sender::of);
     let firsts = [known.receiver, known.other].map(|all| all.first().map(Interval::start));
     let Some(began) = firsts.into_iter().flatten().min() else {
-        return Vec::new();
+        return sender.map_or_else(Vec::new, |sender| sender.acknowledged());
     };
-    let sender = known.sender.map(Sender::of);
     let mut series = Series::new(began, None);
     series.push(began, FlowLook::default(), None);
     let mut received_bytes = 0;
@@ -81,6 +82,31 @@ impl<'w> Sender<'w> {
         let acked = |flow: &&&WatchedFlow| flow.samples.last().and_then(|last| last.bytes_acked);
         let main = flows.iter().max_by_key(acked).copied();
         Self { flows, main }
+    }
+
+    /// A point for each sample of the main connection, or fewer.
+    fn acknowledged(&self) -> Vec<Point> {
+        let samples = self.main.map_or(&[][..], |flow| &flow.samples);
+        let Some(first) = samples.first() else {
+            return Vec::new();
+        };
+        let mut series = Series::new(first.at, None);
+        let mut last = first.at;
+        for sample in samples {
+            let at = sample.at;
+            let acked = self.flows.iter().filter_map(|flow| {
+                let seen = flow.samples.partition_point(|sample| sample.at <= at);
+                flow.samples[..seen].last()?.bytes_acked
+            });
+            let (look, limit) = self.look(last, at);
+            let look = FlowLook {
+                received_bytes: acked.sum(),
+                ..look
+            };
+            series.push(at, look, limit);
+            last = at;
+        }
+        series.points()
     }
 
     /// What was seen between two times.
@@ -226,6 +252,32 @@ mod tests {
         let last = points[2];
         assert_eq!((last.rtt_us, last.cwnd_bytes), (Some(20_000), Some(10_000)));
         assert_eq!(rtt_mean_us(&points), Some(20_000));
+    }
+
+    #[test]
+    fn without_reports_what_is_acknowledged_counts() {
+        let acked = |at_ms, bytes| FlowSample {
+            bytes_acked: Some(bytes),
+            ..sample(at_ms, 0, 0)
+        };
+        let flow = WatchedFlow {
+            key: sample(0, 0, 0).key,
+            cookie: 1,
+            owners: Vec::new(),
+            samples: vec![acked(10, 100), acked(20, 150), acked(30, 250)],
+            ended: false,
+            options_error: None,
+        };
+        let sender = Sender {
+            main: Some(&flow),
+            flows: vec![&flow],
+        };
+        let points = sender.acknowledged();
+        let shown: Vec<_> = points
+            .iter()
+            .map(|point| (point.at_us, point.goodput_bps))
+            .collect();
+        assert_eq!(shown, [(10_000, 40_000), (20_000, 80_000)]);
     }
 
     #[test]

@@ -105,7 +105,7 @@ impl RealTime {
             ));
         }
         caveats.extend(other_congestion(trial, &end.client.congestion));
-        Ok(end.outcome(trial, seen.look, caveats))
+        Ok(end.outcome(trial, seen.look.as_ref(), caveats))
     }
 }
 
@@ -249,7 +249,7 @@ impl Ended {
         }
     }
 
-    fn outcome(self, trial: &Trial, look: Option<Look>, mut caveats: Vec<Caveat>) -> Outcome {
+    fn outcome(self, trial: &Trial, look: Option<&Look>, mut caveats: Vec<Caveat>) -> Outcome {
         let Self {
             mut client,
             mut server,
@@ -264,7 +264,7 @@ impl Ended {
         let dropped = own.as_ref().map_or(0, |own| own.dropped_packets);
         caveats.extend((dropped > 0).then_some(Caveat::StackDropped { packets: dropped }));
         let kernel = stack.map_or(End::Client, End::other);
-        let inferred = look.as_ref().map(|look| limits(look, kernel));
+        let inferred = look.map(|look| limits(look, kernel));
         let stall_max_us = own
             .as_ref()
             .filter(|_| receives)
@@ -272,7 +272,7 @@ impl Ended {
         let known = own.filter(|_| !receives);
         let (series, sender) = match &known {
             Some(own) => (own.series.clone(), own.sender),
-            None => kernel_course(&trial.workload, &client, &server, look.as_ref()),
+            None => kernel_course(&trial.workload, &client, &server, look),
         };
         let known = known.map(|own| own.limits);
         Outcome {
