@@ -18,6 +18,7 @@ pub mod packet_script;
 pub mod probe;
 pub mod reproduction;
 mod scenario;
+mod series;
 pub mod stats;
 pub mod text;
 mod trial;
@@ -46,6 +47,7 @@ pub use scenario::{
     CELLS_MAX, Cell, Class, Diagnostic, Expectation, Experiment, Metric, Published, Scenario,
     SeedDocument, Unit,
 };
+pub use series::{FlowLook, POINTS_MAX, Series};
 pub use trial::{End, HostSpec, PathSpec, Settings, Trial};
 pub use virtual_engine::{Virtual, VirtualProgress, VirtualRun};
 pub use workload::{
