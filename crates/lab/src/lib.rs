@@ -12,8 +12,10 @@ mod faults;
 mod measure;
 mod outcome;
 pub mod packet_script;
+pub mod results;
 mod scenario;
 pub mod stats;
+mod sweep;
 pub mod text;
 mod trial;
 mod virtual_engine;
@@ -26,14 +28,15 @@ pub use agreement::{
     median_and_spread,
 };
 pub use app::WARM_UP;
-pub use builtin::{BUILTIN_SCENARIOS, UnknownScenario, find_scenario};
+pub use builtin::{BUILTIN_SCENARIOS, UnknownScenario, find_scenario, find_scenario_text};
 pub use faults::{Cure, FAULTS, Fault, find_fault};
 pub use measure::{Measure, Yardstick};
 pub use outcome::{
     Caveat, LatenessMicros, LinkOutcome, Outcome, Point, ResponseMicros, STALL_US, SenderOutcome,
 };
 pub use packet_script::PacketScript;
-pub use scenario::{CELLS_MAX, Cell, Diagnostic, Expectation, Metric, Scenario};
+pub use scenario::{CELLS_MAX, Cell, Diagnostic, Expectation, Metric, SWEEP_CELLS_MAX, Scenario};
+pub use sweep::{AXIS_VALUES_MAX, Shard, Vary};
 pub use trial::{End, HostSpec, PathSpec, Settings, Trial};
 pub use virtual_engine::{Virtual, VirtualProgress, VirtualRun};
 pub use workload::{Amount, Completion, Direction, Workload, WriteMethod};

@@ -31,6 +31,7 @@ mod document;
 mod expect;
 mod path;
 mod read;
+mod vary;
 mod workload;
 
 use core::fmt;
@@ -42,6 +43,7 @@ use stack::profile::PROFILES;
 use crate::trial::{HostSpec, Trial};
 pub use expect::{Expectation, Metric};
 use read::{Entry, Keys, Place, Problem, ProblemKind, Reader};
+pub use vary::SWEEP_CELLS_MAX;
 
 /// Most trials that one scenario makes: a sweep of more is a mistake or belongs into several files.
 pub const CELLS_MAX: usize = 10_000;
