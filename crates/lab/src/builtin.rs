@@ -90,9 +90,7 @@ pub fn find_scenario(name: &str) -> Result<Scenario, UnknownScenario> {
 ///
 /// # Errors
 /// As for [`find_scenario`].
-pub fn find_scenario_text(
-    name: &str,
-) -> Result<(&'static str, &'static str), UnknownScenario> {
+pub fn find_scenario_text(name: &str) -> Result<(&'static str, &'static str), UnknownScenario> {
     let mut all = BUILTIN_SCENARIOS.iter().chain(AGREEMENT_SCENARIOS);
     let found = all.find(|(builtin, _)| *builtin == name);
     let Some((builtin, text)) = found else {

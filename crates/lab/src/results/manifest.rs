@@ -138,6 +138,8 @@ pub struct Planned {
     pub cell: Cell,
     /// Its trial with the seed of this run.
     pub trial: Trial,
+    /// Why it must not be run: of a very large sweep not every cell was checked before.
+    pub problems: Vec<Diagnostic>,
 }
 
 impl Plan {
@@ -211,22 +213,21 @@ impl Plan {
         (0..self.len()).filter(move |position| shard.has(*position))
     }
 
-    /// The run at a position.
-    ///
-    /// # Errors
-    /// What is wrong with its cell, where it could not be checked before.
-    pub fn at(&self, position: u64) -> Result<Planned, Vec<Diagnostic>> {
+    /// The run at a position below [`Plan::len`].
+    #[must_use]
+    pub fn at(&self, position: u64) -> Planned {
         let index = position % self.cells.max(1);
         let run = u32::try_from(position / self.cells.max(1)).unwrap_or(u32::MAX);
-        let cell = self.scenario.cell_at(index)?;
+        let (cell, problems) = self.scenario.cell_at(index);
         let trial = cell.run(run);
-        Ok(Planned {
+        Planned {
             id: self.id(&cell, run, trial.seed),
             index,
             run,
             cell,
             trial,
-        })
+            problems,
+        }
     }
 
     /// Made of the scenario's text, its overrides, the engine, the cell and the run; not of the
@@ -294,7 +295,7 @@ workload.method = \"cork\"
         let plan = Plan::new(&manifest(&["path.rtt=1ms,2ms"])).expect("a valid sweep");
         assert_eq!((plan.cells(), plan.len()), (6, 12));
         let ids = |plan: &Plan| -> Vec<RunId> {
-            let at = |position| plan.at(position).expect("a run").id;
+            let at = |position| plan.at(position).id;
             plan.positions(Shard::WHOLE).map(at).collect()
         };
         let all = ids(&plan);

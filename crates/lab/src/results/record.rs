@@ -82,6 +82,7 @@ impl Record {
             run,
             cell,
             trial,
+            problems: _,
         } = planned;
         Self {
             id: *id,
@@ -156,7 +157,7 @@ mod tests {
             series: vec![crate::Point::default()],
             ..Outcome::default()
         };
-        Record::new(&plan.at(3).expect("a run"), outcome, None)
+        Record::new(&plan.at(3), outcome, None)
     }
 
     #[test]
