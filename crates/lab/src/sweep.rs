@@ -407,7 +407,11 @@ mod tests {
 
         /// Values of a range are in order and within its ends.
         #[test]
-        fn a_range_is_in_order(low in 1_u64..1_000_000, times in 2_u64..1_000, count in 2_usize..50) {
+        fn a_range_is_in_order(
+            low in 1_u64..1_000_000,
+            times in 2_u64..1_000,
+            count in 2_usize..50,
+        ) {
             let text = format!("a={low}us..{}us:log{count}", low * times);
             if let Ok(vary) = text.parse::<Vary>() {
                 let read = |text: &String| parse_duration(text).expect("a time");

@@ -20,6 +20,7 @@ mod netns;
 mod path;
 mod plan;
 pub mod privilege;
+pub mod probe;
 mod process;
 mod remote_socket;
 mod seed;

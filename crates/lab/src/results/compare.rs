@@ -12,7 +12,7 @@ pub struct CellComparison {
     /// Its name.
     pub cell: String,
     /// What is compared.
-    pub metric: &'static str,
+    pub metric: String,
     /// Usable runs of the first and of the second.
     pub runs: (usize, usize),
     /// Median of the first.
@@ -48,7 +48,8 @@ pub struct Compared {
 #[must_use]
 pub fn compare(base: &Summary, other: &Summary) -> Compared {
     let metrics = [Metric::ResponseP50Us, Metric::GoodputBps];
-    let [times, rates] = metrics.map(|metric| (base.values(metric), other.values(metric)));
+    let [times, rates] =
+        [&metrics[0], &metrics[1]].map(|metric| (base.values(metric), other.values(metric)));
     let mut found = Compared::default();
     for (cell, rates_of_base) in &rates.0 {
         let Some(rates_of_other) = rates.1.get(cell) else {
@@ -58,8 +59,8 @@ pub fn compare(base: &Summary, other: &Summary) -> Compared {
         let timed = times.0.get(cell).zip(times.1.get(cell));
         let timed = timed.filter(|(base, other)| !base.is_empty() && !other.is_empty());
         let (metric, base, other) = match timed {
-            Some((base, other)) => (metrics[0], base, other),
-            None => (metrics[1], rates_of_base, rates_of_other),
+            Some((base, other)) => (&metrics[0], base, other),
+            None => (&metrics[1], rates_of_base, rates_of_other),
         };
         match one(cell, metric, base, other) {
             Some(one) => found.cells.push(one),
@@ -71,11 +72,11 @@ pub fn compare(base: &Summary, other: &Summary) -> Compared {
     found
 }
 
-fn one(cell: &str, metric: Metric, base: &[f64], other: &[f64]) -> Option<CellComparison> {
+fn one(cell: &str, metric: &Metric, base: &[f64], other: &[f64]) -> Option<CellComparison> {
     let found = stats::compare(base, other, 1)?;
     Some(CellComparison {
         cell: cell.to_owned(),
-        metric: metric.name(),
+        metric: metric.name().into_owned(),
         runs: (base.len(), other.len()),
         base: found.base,
         other: found.other,

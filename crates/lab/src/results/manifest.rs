@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 
 use super::record::RunId;
+use crate::engine::EngineName;
 use crate::scenario::{Cell, Diagnostic, Scenario};
 use crate::sweep::{Shard, Vary};
 use crate::trial::Trial;
@@ -40,7 +41,7 @@ pub struct Manifest {
     /// Axes in the order of the command line, as `path.rtt=1ms,10ms`.
     pub vary: Vec<String>,
     /// Which engine runs it.
-    pub engine: String,
+    pub engine: EngineName,
     /// The stack of hosts that name none, where one was named.
     pub profile: Option<String>,
     /// How often each cell is run.
@@ -108,7 +109,7 @@ impl Manifest {
             (self.text != other.text)
                 .then(|| format!("the text of scenario {} is another one", self.scenario))
         })
-        .or_else(|| differs("engine", self.engine.clone(), other.engine.clone()))
+        .or_else(|| differs("engine", self.engine.to_string(), other.engine.to_string()))
         .or_else(|| differs("profile", profile(self), profile(other)))
         .or_else(|| differs("--set", list(&self.set), list(&other.set)))
         .or_else(|| differs("--vary", list(&self.vary), list(&other.vary)))
@@ -156,7 +157,7 @@ impl Plan {
                 message,
             }]
         };
-        let mut scenario = Scenario::parse(&manifest.file, &manifest.text)?;
+        let mut scenario = Scenario::parse(&manifest.file, &manifest.text)?.on(manifest.engine);
         for setting in &manifest.set {
             let Some((key, value)) = setting.split_once('=') else {
                 let message = format!("{setting}: write KEY=VALUE, such as path.rtt=80ms");
@@ -281,7 +282,7 @@ workload.method = \"cork\"
             text: TEXT.into(),
             set: vec!["workload.duration=100ms".into()],
             vary: vary.iter().map(|axis| (*axis).to_owned()).collect(),
-            engine: "virtual".into(),
+            engine: EngineName::Virtual,
             profile: None,
             runs: 2,
             cells: 0,
@@ -354,7 +355,7 @@ workload.method = \"cork\"
         );
         check(|m| m.text.push('#'), "the text of scenario lan-wwr");
         check(
-            |m| m.engine = "kernel".into(),
+            |m| m.engine = EngineName::Kernel,
             "engine virtual here, kernel there",
         );
         check(

@@ -24,7 +24,7 @@ const FENCE: f64 = 1.5;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
     usable: bool,
-    values: [Option<u64>; METRICS.len()],
+    values: [Option<f64>; METRICS.len()],
     dropped_segments: u64,
 }
 
@@ -134,8 +134,8 @@ impl Summary {
     }
 
     /// Usable values of a metric by the name of the cell.
-    pub(super) fn values(&self, metric: Metric) -> BTreeMap<&str, Vec<f64>> {
-        let position = METRICS.iter().position(|known| *known == metric);
+    pub(super) fn values(&self, metric: &Metric) -> BTreeMap<&str, Vec<f64>> {
+        let position = METRICS.iter().position(|known| known == metric);
         let of = |runs: &Runs| position.map_or_else(Vec::new, |at| runs.values(at));
         let cells = self.cells.values();
         cells.map(|runs| (runs.name.as_str(), of(runs))).collect()
@@ -149,7 +149,7 @@ impl Runs {
 
     fn values(&self, metric: usize) -> Vec<f64> {
         let values = self.usable().filter_map(|measured| measured.values[metric]);
-        values.map(|value| value as f64).collect()
+        values.collect()
     }
 
     fn summary(&self, index: u64) -> CellSummary {

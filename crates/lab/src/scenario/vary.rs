@@ -60,7 +60,7 @@ impl Scenario {
     /// Variants times the values of all axes; also where these are more than fit into memory.
     #[must_use]
     pub fn cell_count(&self) -> u64 {
-        let variants = self.variants.len().max(1) as u64;
+        let variants = self.variants_here().len() as u64;
         self.axes.iter().fold(variants, |cells, axis| {
             cells.saturating_mul(axis.values.len() as u64)
         })
@@ -90,7 +90,8 @@ impl Scenario {
             .product();
         let variant = usize::try_from(index / per_variant).unwrap_or(usize::MAX);
         let point = usize::try_from(index % per_variant).unwrap_or(0);
-        let (cell, problems) = self.cell(self.variants.get(variant), point);
+        let here = self.variants_here();
+        let (cell, problems) = self.cell(here.get(variant).copied().flatten(), point);
         (cell, diagnostics(&self.file, problems))
     }
 
@@ -113,13 +114,8 @@ impl Scenario {
 
     /// Whether the last axis changes any trial, where the others have their first values.
     fn is_felt(&self, values: usize) -> bool {
-        let variants = if self.variants.is_empty() {
-            vec![None]
-        } else {
-            self.variants.iter().map(Some).collect()
-        };
         values < 2
-            || variants.into_iter().any(|variant| {
+            || self.variants_here().into_iter().any(|variant| {
                 let trial = |point| self.cell(variant, point).0.trial;
                 (1..values).any(|point| trial(point) != trial(0))
             })

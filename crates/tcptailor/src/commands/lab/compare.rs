@@ -113,7 +113,7 @@ fn render(document: &Document<'_>) -> String {
 }
 
 fn row(cell: &CellComparison) -> Vec<String> {
-    let (measure, show): (_, fn(u64) -> String) = match cell.metric {
+    let (measure, show): (_, fn(u64) -> String) = match cell.metric.as_str() {
         "goodput_bps" => ("goodput", human::bps),
         _ => ("p50", human::micros),
     };

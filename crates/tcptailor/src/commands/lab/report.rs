@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use base::human;
+use comfy_table::{ColumnConstraint, Width};
 use lab::results::{CellSummary, Figure, Manifest, Summary};
 use serde::Serialize;
 
@@ -12,6 +13,10 @@ use crate::output::{self, Output};
 
 /// Of a larger sweep the table shows the first cells; JSON has all.
 const ROWS_MAX: usize = 500;
+/// Names of cells that are longer may be broken anywhere.
+const CELL_COLUMNS_MIN: u16 = 36;
+/// Between columns.
+const PADDING: u16 = 2;
 
 /// Show the results of sweeps: medians, their intervals, outliers.
 ///
@@ -110,7 +115,7 @@ impl Sweep {
         Self {
             folders,
             scenario: manifest.scenario.clone(),
-            engine: manifest.engine.clone(),
+            engine: manifest.engine.to_string(),
             set: manifest.set.clone(),
             vary: manifest.vary.clone(),
             tool_version: manifest.tool_version.clone(),
@@ -170,21 +175,15 @@ fn table(sweep: &Sweep) -> String {
         .iter()
         .any(|cell| cell.response_p50_us.is_some());
     let several = sweep.runs_per_cell > 1;
-    let mut header = vec!["CELL", "RUNS"];
-    for name in ["GOODPUT", "P50"].into_iter().take(1 + usize::from(timed)) {
-        header.push(name);
-        if several {
-            header.push("RANGE");
-        }
-    }
-    if timed {
-        header.push("P99");
-    }
+    let mut header = vec!["CELL", "RUNS", "GOODPUT"];
+    header.extend((several && !timed).then_some("RANGE"));
+    header.extend(timed.then_some("P50"));
+    header.extend((several && timed).then_some("RANGE"));
+    header.extend(timed.then_some("P99"));
     header.push("DROPS");
-    if several {
-        header.push("OUTLIERS");
-    }
+    header.extend(several.then_some("OUTLIERS"));
     let mut table = output::table(&header);
+    let mut widest = 0;
     for cell in sweep.results.iter().take(ROWS_MAX) {
         let name = cell
             .cell
@@ -192,16 +191,21 @@ fn table(sweep: &Sweep) -> String {
             .unwrap_or(&cell.cell);
         let name = name.trim_start_matches('/');
         let name = if name.is_empty() { &cell.cell } else { name };
+        widest = widest.max(name.len());
         let runs = match cell.usable == cell.runs {
             true => cell.runs.to_string(),
             false => format!("{}/{}", cell.usable, cell.runs),
         };
-        let mut row = vec![name.to_owned(), runs];
-        push(&mut row, cell.goodput_bps, several, human::bps);
+        let mut row = vec![name.to_owned(), runs, median(cell.goodput_bps, human::bps)];
+        if several && !timed {
+            row.push(range(cell.goodput_bps, human::bps));
+        }
         if timed {
-            push(&mut row, cell.response_p50_us, several, human::micros);
-            let p99 = cell.response_p99_us;
-            row.push(p99.map_or_else(String::new, |p99| human::micros(p99.median as u64)));
+            row.push(median(cell.response_p50_us, human::micros));
+            if several {
+                row.push(range(cell.response_p50_us, human::micros));
+            }
+            row.push(median(cell.response_p99_us, human::micros));
         }
         let drops = cell.dropped_segments;
         row.push(drops.map_or_else(String::new, |drops| format!("{drops:.0}")));
@@ -218,16 +222,34 @@ fn table(sweep: &Sweep) -> String {
     }
     let numbers: Vec<usize> = (1..header.len()).collect();
     output::align_right(&mut table, &numbers);
+    if let Some(column) = table.column_mut(0) {
+        let width = u16::try_from(widest)
+            .unwrap_or(u16::MAX)
+            .min(CELL_COLUMNS_MIN);
+        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(
+            width + PADDING,
+        )));
+    }
     output::render(&table)
 }
 
-/// A median, and its range where there are several runs.
-fn push(row: &mut Vec<String>, figure: Option<Figure>, several: bool, show: fn(u64) -> String) {
-    row.push(figure.map_or_else(|| "-".to_owned(), |figure| show(figure.median as u64)));
-    if several {
-        let range = figure.and_then(|figure| Some((figure.low?, figure.high?)));
-        row.push(range.map_or_else(String::new, |(low, high)| {
-            format!("{} to {}", show(low as u64), show(high as u64))
-        }));
-    }
+fn median(figure: Option<Figure>, show: fn(u64) -> String) -> String {
+    figure.map_or_else(|| "-".to_owned(), |figure| show(figure.median as u64))
+}
+
+/// `1.24 to 1.28` where the unit is that of the median, which stands beside it.
+fn range(figure: Option<Figure>, show: fn(u64) -> String) -> String {
+    let Some((figure, low, high)) = figure.and_then(|f| Some((f, f.low?, f.high?))) else {
+        return String::new();
+    };
+    let middle = show(figure.median as u64);
+    let unit = middle.split_once(' ').map_or("", |(_, unit)| unit);
+    let ends = [low, high].map(|end| {
+        let text = show(end as u64);
+        match text.split_once(' ') {
+            Some((number, same)) if same == unit => number.to_owned(),
+            _ => text,
+        }
+    });
+    ends.join(" to ")
 }

@@ -131,6 +131,11 @@ impl Args {
     fn manifest(&self) -> Result<Manifest, Problem> {
         let (file, text) = load_text(&self.scenario)?;
         let scenario = Scenario::parse(&file, &text).map_err(|told| mistakes(&told))?;
+        let scenario = scenario.on(self.engine.into());
+        if let Some(probe) = scenario.probe {
+            let message = format!("`{}` is a probe, not a trial", scenario.name);
+            return Err(Problem::usage(message).hint(probe.about));
+        }
         let mut set = self.set.clone();
         set.extend(self.seed.map(|seed| format!("seed={seed}")));
         let mut manifest = Manifest {
@@ -141,7 +146,7 @@ impl Args {
             text,
             set,
             vary: self.vary.clone(),
-            engine: self.engine.to_string(),
+            engine: self.engine.into(),
             profile: self.profile.clone(),
             runs: self.runs.unwrap_or(scenario.runs),
             cells: 0,
@@ -202,7 +207,7 @@ fn finish(args: &Args, manifest: &Manifest, made: &Made, output: &Output) -> any
     let document = Document {
         folder: args.output.display().to_string(),
         scenario: manifest.scenario.clone(),
-        engine: manifest.engine.clone(),
+        engine: manifest.engine.to_string(),
         shard: args.shard.unwrap_or(Shard::WHOLE).to_string(),
         cells: manifest.cells,
         runs: made.runs,
@@ -265,13 +270,17 @@ fn told(document: &Document) -> String {
 fn ask(plan: &Plan, runner: &Runner, runs: u64, jobs: usize) -> Result<(), Problem> {
     let what = human::count(runs, "run");
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        let message = format!("{what}{}: too many to begin unasked", expected(plan, runs));
+        let time = match runner {
+            Runner::RealTime(_) => expected(plan, runs),
+            Runner::Virtual(_) => String::new(),
+        };
+        let message = format!("{what}{time}: too many to begin unasked");
         let hint = "Add --yes, or name fewer values or --runs.";
         return Err(Problem::usage(message).hint(hint));
     }
-    let time = match expected(plan, runs) {
-        known if matches!(runner, Runner::RealTime(_)) => known,
-        _ => measured(plan, runner, runs, jobs),
+    let time = match runner {
+        Runner::RealTime(_) => expected(plan, runs),
+        Runner::Virtual(_) => measured(plan, runner, runs, jobs),
     };
     let mut stderr = io::stderr();
     let mut answer = String::new();
