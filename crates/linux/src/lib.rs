@@ -21,6 +21,7 @@ pub mod nodelay;
 mod path;
 mod plan;
 pub mod privilege;
+pub mod probe;
 mod process;
 mod remote_socket;
 mod seed;
