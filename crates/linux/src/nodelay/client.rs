@@ -101,7 +101,6 @@ impl Client {
     }
 
     /// Ends [`Client::run`] from another thread.
-    #[must_use]
     pub fn stopper(&self) -> impl FnOnce() + Send + 'static {
         let (stopped, stream) = (Arc::clone(&self.stopped), Arc::clone(&self.stream));
         move || {

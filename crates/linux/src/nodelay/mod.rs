@@ -7,6 +7,7 @@
 
 mod client;
 mod server;
+pub mod shim;
 #[cfg(test)]
 mod tests;
 

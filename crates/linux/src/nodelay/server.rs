@@ -100,7 +100,6 @@ impl Server {
     }
 
     /// Ends [`Server::run`] from another thread.
-    #[must_use]
     pub fn stopper(&self) -> impl FnOnce() + Send + 'static {
         let (stopping, listener) = (Arc::clone(&self.stopping), Arc::clone(&self.listener));
         move || {

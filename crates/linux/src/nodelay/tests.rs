@@ -42,7 +42,10 @@ fn run(server: &Server, spec: ClientSpec) -> (ClientRun, Visit) {
     });
     assert_eq!(visits.len(), 1);
     let visit = visits.swap_remove(0);
-    assert_eq!((visit.problem.as_deref(), visit.messages), (None, run.messages));
+    assert_eq!(
+        (visit.problem.as_deref(), visit.messages),
+        (None, run.messages)
+    );
     assert!(!run.interrupted);
     (run, visit)
 }
