@@ -169,7 +169,7 @@ struct ResponseTimes {
 
 pub(crate) fn client(args: &ClientArgs, output: &Output) -> anyhow::Result<Exit> {
     let spec = args.spec()?;
-    let (client, spec) = connect(args, spec)?;
+    let (client, spec) = connect(args, &spec)?;
     let stop = client.stopper();
     let _guard = interrupt::on_stop(stop);
     let bar = Progress::bar(output, "sending", spec.messages);
@@ -188,7 +188,7 @@ pub(crate) fn client(args: &ClientArgs, output: &Output) -> anyhow::Result<Exit>
 }
 
 /// Tries the addresses of the host in turn.
-fn connect(args: &ClientArgs, spec: ClientSpec) -> anyhow::Result<(Client, ClientSpec)> {
+fn connect(args: &ClientArgs, spec: &ClientSpec) -> anyhow::Result<(Client, ClientSpec)> {
     let port = spec.remote.port();
     let host = args.host.trim_matches(['[', ']']);
     let unknown = |error: std::io::Error| Problem {
