@@ -35,7 +35,6 @@ pub(super) type AnyTask = Box<dyn Task>;
 pub(super) struct Site {
     pub(super) world: World<Board<AnyTask>>,
     pub(super) device: NodeId,
-    pub(super) peer: NodeId,
     /// Data segments of the device, as they reach the peer.
     pub(super) seen: Seen,
 }
@@ -60,7 +59,6 @@ impl Site {
         Self {
             world,
             device: a,
-            peer: b,
             seen,
         }
     }

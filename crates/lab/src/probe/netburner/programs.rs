@@ -18,7 +18,7 @@ use crate::netburner::{FdSet, Netburner, SO_NOPUSH, Task, Turn};
 const SPEED_PORT: u16 = 1234;
 const STRESS_PORT: u16 = 10_000;
 /// For so long the other side reads.
-const READ_TIME: Duration = Duration::from_secs(5);
+const READ_TIME: Duration = Duration::from_secs(3);
 /// Connections of the accept and of the connect test.
 const CONNECTIONS: u32 = 50;
 /// Bytes that are echoed one by one.
@@ -272,7 +272,6 @@ fn visits(device_accepts: bool, link: &LinkSpec, seed: u64) -> Done {
     let visitor = |to| Visitor {
         to,
         left: CONNECTIONS,
-        fd: 0,
         began: None,
         done: Rc::clone(&done),
     };
@@ -318,7 +317,6 @@ impl Task for Host {
 struct Visitor {
     to: IpAddr,
     left: u32,
-    fd: i32,
     began: Option<Instant>,
     done: Rc<Cell<Done>>,
 }
