@@ -174,7 +174,7 @@ fn other_stacks(trial: &Trial, ours: Option<End>) -> Option<Caveat> {
 }
 
 /// An outcome that says why there is none.
-pub(super) fn failed(why: String) -> Outcome {
+pub(in crate::commands::lab) fn failed(why: String) -> Outcome {
     Outcome {
         caveats: vec![Caveat::EndedEarly { why }],
         ..Outcome::default()
