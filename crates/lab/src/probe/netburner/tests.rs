@@ -126,10 +126,10 @@ fn n8_writes_return_what_was_taken() {
             ("writeall_bytes", 20_480.0),
             ("writeall_left_at_first_bytes", 5880.0),
             ("received_bytes", 20_480.0),
-            ("write_after_reset", -6.0),
-            ("writeall_after_reset", -6.0),
+            ("write_after_reset_tells", 1.0),
+            ("writeall_after_reset_tells", 1.0),
             ("writeall_returned_before_reset_bytes", 100.0),
-            ("call_after_buffered_writeall", -6.0),
+            ("call_after_buffered_writeall_tells", 1.0),
         ],
     );
 }

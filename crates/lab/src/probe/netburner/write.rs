@@ -8,7 +8,7 @@ use stack::{SocketId, profile};
 
 use super::super::{Figures, Probe};
 use super::wire::{BOARD, PEERS, PORT, Wire};
-use crate::netburner::{Call, MAXPEND};
+use crate::netburner::{Call, MAXPEND, TCP_ERR_CON_RESET};
 
 /// As the document's example: more than twice what the buffers hold.
 const BYTES: usize = 20_480;
@@ -26,10 +26,10 @@ pub(in crate::probe) const WRITE: Probe = Probe {
         "writeall_unacked_at_return_bytes",
         "writeall_unsent_at_return_bytes",
         "received_bytes",
-        "write_after_reset",
-        "writeall_after_reset",
+        "write_after_reset_tells",
+        "writeall_after_reset_tells",
         "writeall_returned_before_reset_bytes",
-        "call_after_buffered_writeall",
+        "call_after_buffered_writeall_tells",
     ],
     run: Some(run),
 };
@@ -54,15 +54,15 @@ fn run(seed: u64) -> Figures {
     // It resets while the call sleeps: the same call, made again, tells.
     for (name, call) in [
         (
-            "write_after_reset",
+            "write_after_reset_tells",
             Pair::write as fn(&mut Pair, usize) -> Call,
         ),
-        ("writeall_after_reset", Pair::writeall),
+        ("writeall_after_reset_tells", Pair::writeall),
     ] {
         let mut pair = Pair::new(seed);
         while pair.writeall(BYTES).is_ready() {}
         pair.reset();
-        figures.insert(name, code(call(&mut pair, BYTES)));
+        figures.insert(name, tells_reset(call(&mut pair, BYTES)));
     }
 
     // It resets after writeall came back: the next call tells.
@@ -72,7 +72,7 @@ fn run(seed: u64) -> Figures {
     pair.reset();
     let fd = pair.fd;
     let next = pair.wire.system().read(fd, &mut [0]);
-    figures.insert("call_after_buffered_writeall", code(next));
+    figures.insert("call_after_buffered_writeall_tells", tells_reset(next));
     figures
 }
 
@@ -82,6 +82,11 @@ fn code(call: Call) -> f64 {
         Poll::Ready(code) => code.into(),
         Poll::Pending => unreachable!("it has an answer by then"),
     }
+}
+
+/// Whether a call returned the code of a reset.
+fn tells_reset(call: Call) -> f64 {
+    f64::from(u8::from(call == Poll::Ready(TCP_ERR_CON_RESET)))
 }
 
 /// A board's connection to a peer.
