@@ -19,6 +19,7 @@ pub mod probe;
 pub mod reproduction;
 pub mod results;
 mod scenario;
+mod series;
 pub mod stats;
 mod sweep;
 pub mod text;
@@ -49,6 +50,7 @@ pub use scenario::{
     CELLS_MAX, Cell, Class, Diagnostic, Expectation, Experiment, Metric, Published,
     SWEEP_CELLS_MAX, Scenario, SeedDocument, Unit,
 };
+pub use series::{FlowLook, POINTS_MAX, Series};
 pub use sweep::{AXIS_VALUES_MAX, Shard, Vary};
 pub use trial::{End, HostSpec, PathSpec, Settings, Trial};
 pub use virtual_engine::{Virtual, VirtualProgress, VirtualRun};

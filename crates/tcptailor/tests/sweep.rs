@@ -447,9 +447,10 @@ fn dask_workers_of_which_one_is_killed_make_what_one_process_makes() {
     let joined = place.path("joined");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/dask/sweep.py");
     python.arg(script);
-    python
-        .args(&SWEEP[1..])
-        .args(["-o", &joined, "--shards", "6", "--kill-one", "--check"]);
+    // Long enough that some shards are left half-way.
+    let runs = RUNS * 4;
+    python.args(&SWEEP[1..SWEEP.len() - 1]).arg("8");
+    python.args(["-o", &joined, "--shards", "6", "--kill-one", "--check"]);
     python.args(["--tcptailor", env!("CARGO_BIN_EXE_tcptailor")]);
     let output = python.output().expect("python starts");
     let text = [output.stdout, output.stderr].concat();
