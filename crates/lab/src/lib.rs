@@ -8,12 +8,15 @@ mod agenda;
 mod agreement;
 pub mod app;
 mod builtin;
+mod corrections;
 mod engine;
 mod faults;
 mod measure;
+pub mod netburner;
 mod outcome;
 pub mod packet_script;
 pub mod probe;
+pub mod reproduction;
 mod scenario;
 pub mod stats;
 pub mod text;
@@ -31,6 +34,7 @@ pub use app::WARM_UP;
 pub use builtin::{
     BUILTIN_SCENARIOS, EXPERIMENT_SCENARIOS, UnknownScenario, experiment_scenarios, find_scenario,
 };
+pub use corrections::{CORRECTIONS, Correction, find_correction};
 pub use engine::{EngineName, UnknownEngine};
 pub use faults::{Cure, FAULTS, Fault, find_fault};
 pub use measure::{Measure, Yardstick};
