@@ -37,7 +37,9 @@ pub const BUILTIN_SCENARIOS: &[(&str, &str)] = scenarios![
 ];
 
 /// The experiments of the seed documents: the name and the file of each.
-pub const EXPERIMENT_SCENARIOS: &[(&str, &str)] = scenarios![];
+pub const EXPERIMENT_SCENARIOS: &[(&str, &str)] = scenarios![
+    "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f7s", "f8", "f9", "f10", "f11",
+];
 
 /// The experiments, in the order of the documents.
 ///

@@ -96,7 +96,10 @@ pub(super) fn run(plan: &Plan) -> Seen {
         plan.seed,
     )
     .expect("a link with rate, delay and queue");
-    world.start(receiver, Crowd::Reader(Reader::new(plan.receiver.clone())));
+    world.start(
+        receiver,
+        Crowd::Reader(Box::new(Reader::new(plan.receiver.clone()))),
+    );
     world.start(sender, Crowd::Writer(Box::new(Writer::new(plan))));
     watch(&mut world, sender, receiver)
 }
@@ -194,7 +197,7 @@ fn config(host: u8, settings: &SocketSettings, seed: u64) -> HostConfig {
 #[derive(Debug)]
 enum Crowd {
     Writer(Box<Writer>),
-    Reader(Reader),
+    Reader(Box<Reader>),
 }
 
 /// Opens connections and writes into the first when all are open.

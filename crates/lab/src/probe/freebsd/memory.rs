@@ -54,8 +54,8 @@ fn figures(fixed: &Seen, automatic: &Seen) -> Figures {
             "idle_used_bytes",
             fixed.idle_used_bytes.max(automatic.idle_used_bytes) as f64,
         ),
-        ("fixed_used_bytes_max", fixed.used_bytes_max as f64),
-        ("automatic_used_bytes_max", automatic.used_bytes_max as f64),
+        ("fixed_used_max_bytes", fixed.used_bytes_max as f64),
+        ("automatic_used_max_bytes", automatic.used_bytes_max as f64),
         ("fixed_goodput_bps", fixed.goodput.bits_per_second() as f64),
         (
             "automatic_goodput_bps",
@@ -79,6 +79,6 @@ mod tests {
         check("automatic_start_bytes", (96 << 10) * 1001);
         check("automatic_grown_bytes", (256 - 32) << 10);
         check("idle_used_bytes", 0);
-        assert!(figures["automatic_used_bytes_max"] <= f64::from(FIXED_BYTES));
+        assert!(figures["automatic_used_max_bytes"] <= f64::from(FIXED_BYTES));
     }
 }
