@@ -138,7 +138,7 @@ mod tests {
             assert_eq!(scenario.name, *name);
             assert!(scenario.about.ends_with('.'), "{name}: about is a sentence");
             assert!(scenario.about.len() <= 80, "{name}: about fits a table");
-            assert!(!scenario.trials().is_empty());
+            assert!(scenario.probe.is_some() || !scenario.trials().is_empty());
         }
         assert!(BUILTIN_SCENARIOS.is_sorted(), "in order, so that lists are");
     }
