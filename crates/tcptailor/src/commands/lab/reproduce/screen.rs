@@ -7,7 +7,7 @@ use base::human;
 use comfy_table::{ColumnConstraint, Width};
 use lab::EngineName;
 use lab::reproduction::{
-    EngineValue, ExperimentResult, NumberRow, Reproduction, Spread, Verdict, show_bounds,
+    EngineValue, ExperimentResult, NotRun, NumberRow, Reproduction, Spread, Verdict, show_bounds,
     show_interval, show_value,
 };
 
@@ -32,14 +32,19 @@ pub(super) fn render(document: &Reproduction, verbose: bool) -> String {
             text.push('\n');
         }
         last = Some(experiment.document);
-        experiment_text(&mut text, experiment, verbose);
+        experiment_text(&mut text, experiment, document, verbose);
         text.push('\n');
     }
     summary(&mut text, document);
     text
 }
 
-fn experiment_text(text: &mut String, experiment: &ExperimentResult, verbose: bool) {
+fn experiment_text(
+    text: &mut String,
+    experiment: &ExperimentResult,
+    document: &Reproduction,
+    verbose: bool,
+) {
     let bold = anstyle::Style::new().bold();
     let ids = experiment.ids.join(" ");
     let about = format!(
@@ -62,7 +67,7 @@ fn experiment_text(text: &mut String, experiment: &ExperimentResult, verbose: bo
         experiment.why
     );
     output::push_wrapped(text, &verdict, "  ", 0);
-    for remark in remarks(experiment) {
+    for remark in remarks(experiment, &document.summary.missing) {
         text.push_str("- ");
         output::push_wrapped(text, &remark, "  ", 2);
     }
@@ -239,7 +244,7 @@ const fn style(verdict: Verdict) -> anstyle::Style {
 }
 
 /// What a reader must know beside the numbers, a sentence each.
-fn remarks(experiment: &ExperimentResult) -> Vec<String> {
+fn remarks(experiment: &ExperimentResult, missing: &[NotRun]) -> Vec<String> {
     let mut remarks = Vec::new();
     for row in &experiment.rows {
         remarks.extend(whys(experiment, row));
@@ -256,12 +261,10 @@ fn remarks(experiment: &ExperimentResult) -> Vec<String> {
             doubt.text
         ));
     }
-    // What the user left out is known.
-    let not_run = experiment
-        .not_run
-        .iter()
-        .filter(|missing| !LEFT_OUT.contains(&&*missing.why));
-    remarks.extend(not_run.map(|missing| format!("not run: {}: {}", missing.engine, missing.why)));
+    // What the user left out is known, and what the machine lacks is told in the end.
+    let is_told = |not: &&NotRun| LEFT_OUT.contains(&&*not.why) || missing.contains(not);
+    let not_run = experiment.not_run.iter().filter(|not| !is_told(not));
+    remarks.extend(not_run.map(|not| format!("not run: {}: {}", not.engine, not.why)));
     let not_promised = experiment.not_promised.iter();
     remarks.extend(not_promised.map(|sentence| format!("not promised: {sentence}")));
     for correction in &experiment.corrections {
