@@ -84,28 +84,28 @@ fn engines(experiment: &ExperimentResult) -> Vec<EngineName> {
 
 fn table(experiment: &ExperimentResult, verbose: bool) -> String {
     let engines = engines(experiment);
+    let rows = &experiment.rows;
+    let has_names = rows.iter().any(|row| !label(row).is_empty());
+    let has_published = rows.iter().any(|row| row.published_text.is_some());
+    let shows_claims = verbose || !has_published;
     let names: Vec<String> = engines.iter().map(|e| e.name().to_uppercase()).collect();
-    let has_names = experiment.rows.iter().any(|row| !label(row).is_empty());
-    let mut header = vec!["NUMBER", "PUBLISHED"];
-    if has_names {
-        header.insert(0, "VARIANT");
-    }
-    let first_number = header.len() - 1;
-    if verbose {
-        header.push("CLAIMED");
-    }
+    let columns = [
+        (has_names, "VARIANT"),
+        (true, "NUMBER"),
+        (has_published, "PUBLISHED"),
+        (shows_claims, "CLAIMED"),
+    ];
+    let shown_ones = columns.iter().filter(|(is_shown, _)| *is_shown);
+    let mut header: Vec<&str> = shown_ones.map(|(_, name)| *name).collect();
+    let first_number = 1 + usize::from(has_names);
     header.extend(names.iter().map(String::as_str));
     header.push("VERDICT");
     let mut table = output::table(&header);
-    for row in &experiment.rows {
-        let mut cells = vec![number_name(row)];
-        if has_names {
-            cells.insert(0, label(row));
-        }
-        cells.push(published(row));
-        if verbose {
-            cells.push(claimed(row));
-        }
+    for row in rows {
+        let all = [label(row), number_name(row), published(row), claimed(row)];
+        let pairs = all.into_iter().zip(&columns);
+        let shown_ones = pairs.filter(|(_, (is_shown, _))| *is_shown);
+        let mut cells: Vec<String> = shown_ones.map(|(cell, _)| cell).collect();
         for engine in &engines {
             let value = row.engines.iter().find(|value| value.engine == *engine);
             cells.push(value.map_or_else(String::new, |value| shown(&row.unit, value)));
