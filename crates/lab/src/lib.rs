@@ -8,12 +8,15 @@ mod agenda;
 mod agreement;
 pub mod app;
 mod builtin;
+mod corrections;
 mod engine;
 mod faults;
 mod measure;
+pub mod netburner;
 mod outcome;
 pub mod packet_script;
 pub mod probe;
+pub mod reproduction;
 mod scenario;
 mod series;
 pub mod stats;
@@ -32,6 +35,7 @@ pub use app::WARM_UP;
 pub use builtin::{
     BUILTIN_SCENARIOS, EXPERIMENT_SCENARIOS, UnknownScenario, experiment_scenarios, find_scenario,
 };
+pub use corrections::{CORRECTIONS, Correction, find_correction};
 pub use engine::{EngineName, UnknownEngine};
 pub use faults::{Cure, FAULTS, Fault, find_fault};
 pub use measure::{Measure, Yardstick};
@@ -46,4 +50,7 @@ pub use scenario::{
 pub use series::{FlowLook, POINTS_MAX, Series};
 pub use trial::{End, HostSpec, PathSpec, Settings, Trial};
 pub use virtual_engine::{Virtual, VirtualProgress, VirtualRun};
-pub use workload::{Amount, Completion, Direction, Workload, WriteMethod};
+pub use workload::{
+    Amount, Completion, Direction, UNACKED_LOOK, UNACKED_ROOM_MIN, Workload, WriteMethod,
+    unacked_room,
+};
