@@ -155,6 +155,16 @@ pub(super) fn document(path: &Path) -> anyhow::Result<String> {
     })
 }
 
+/// The runs that a folder has, as far as they can be read.
+pub(super) fn lines(path: &Path) -> anyhow::Result<Vec<Line>> {
+    let file = path.join(OUTCOMES);
+    let text = fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
+    let lines = text.lines().skip(1);
+    Ok(lines
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect())
+}
+
 /// The runs of a file; a last line that was cut off is taken away.
 fn read(path: &Path, file: &Path, text: &str, head: &Head) -> anyhow::Result<Vec<Line>> {
     let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
