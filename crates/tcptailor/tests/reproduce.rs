@@ -169,6 +169,8 @@ fn a_folder_keeps_each_run_and_shows_it_again() {
         text.lines().count()
     };
     assert_eq!(lines(&results), 1 + 4);
+    let page = fs::read_to_string(results.join("index.html")).expect("it was written");
+    assert!(page.contains("0.180 s") && page.contains("D-N8"));
 
     // The same again has nothing to run.
     let again = document(&run(&args));

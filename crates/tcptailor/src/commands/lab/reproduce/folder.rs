@@ -18,6 +18,7 @@ use crate::exit::Problem;
 
 const OUTCOMES: &str = "outcomes.jsonl";
 const DOCUMENT: &str = "reproduce.json";
+const PAGE: &str = "index.html";
 const SCHEMA: &str = "tcptailor/lab-reproduce-outcomes/1";
 
 /// What the runs of a folder belong to.
@@ -177,13 +178,16 @@ impl Folder {
             .with_context(|| format!("writing {}", self.path.join(OUTCOMES).display()))
     }
 
-    /// Writes the document, over an older one.
-    pub(super) fn finish(&self, document: &str) -> anyhow::Result<()> {
-        let file = self.path.join(DOCUMENT);
-        let fresh = self.path.join(format!("{DOCUMENT}.new"));
-        fs::write(&fresh, document)
-            .and_then(|()| fs::rename(&fresh, &file))
-            .with_context(|| format!("writing {}", file.display()))
+    /// Writes the document and its page, over older ones.
+    pub(super) fn finish(&self, document: &str, page: &str) -> anyhow::Result<()> {
+        for (name, text) in [(DOCUMENT, document), (PAGE, page)] {
+            let file = self.path.join(name);
+            let fresh = self.path.join(format!("{name}.new"));
+            fs::write(&fresh, text)
+                .and_then(|()| fs::rename(&fresh, &file))
+                .with_context(|| format!("writing {}", file.display()))?;
+        }
+        Ok(())
     }
 }
 
@@ -195,6 +199,16 @@ pub(super) fn document(path: &Path) -> anyhow::Result<String> {
             .hint("a folder that `lab reproduce -o DIR` wrote has it; run that again to finish it")
             .into()
     })
+}
+
+/// The runs that a folder has, as far as they can be read.
+pub(super) fn lines(path: &Path) -> anyhow::Result<Vec<Line>> {
+    let file = path.join(OUTCOMES);
+    let text = fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
+    let lines = text.lines().skip(1);
+    Ok(lines
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect())
 }
 
 fn refusal(path: &Path, what: &str) -> Problem {
@@ -245,7 +259,7 @@ mod tests {
         drop(folder);
         let (folder, lines) = Folder::open(&path, &head(&["n1"], false)).expect("the same");
         assert_eq!(lines, [line(0), line(1)]);
-        folder.finish("{}").expect("it is written");
+        folder.finish("{}", "<p>").expect("it is written");
         assert_eq!(document(&path).expect("it is there"), "{}");
     }
 
