@@ -120,7 +120,7 @@ fn write_lines(target: &mut impl Write, text: &str) -> io::Result<()> {
 }
 
 /// The JSON document of a result.
-fn document<T: Serialize>(name: &str, body: &T) -> anyhow::Result<String> {
+pub(crate) fn document<T: Serialize>(name: &str, body: &T) -> anyhow::Result<String> {
     let envelope = Envelope {
         schema: format!("tcptailor/{name}/1"),
         tool: Tool {

@@ -7,6 +7,7 @@ mod folder;
 mod list;
 mod merge;
 mod report;
+mod reproduce;
 mod run;
 mod sweep;
 
@@ -29,7 +30,8 @@ Examples:
   tcptailor lab sweep wan-bulk --vary path.rtt=1ms..200ms:log8 -o rtt     many cells, to a folder
   tcptailor lab report rtt                 ... as a table
   tcptailor lab faults                     every fault that the doctor knows, provoked and cured
-  tcptailor lab agree                      how far our own TCP agrees with the kernel's")]
+  tcptailor lab agree                      how far our own TCP agrees with the kernel's
+  tcptailor lab reproduce netburner        the experiments of a published document")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -46,17 +48,24 @@ enum Command {
     Compare(compare::Args),
     Faults(faults::Args),
     Agree(agree::Args),
+    Reproduce(reproduce::Args),
 }
 
 impl Args {
     /// Whether a lab path is laid, for which an ordinary user needs a user namespace.
-    pub(crate) const fn lays_path(&self) -> bool {
+    pub(crate) fn lays_path(&self) -> bool {
         match self.command {
             Command::Run(ref args) => args.lays_path(),
             Command::Sweep(ref args) => args.lays_path(),
+            Command::Reproduce(ref args) => args.lays_path(),
             Command::Faults(_) | Command::Agree(_) => true,
             Command::List | Command::Merge(_) | Command::Report(_) | Command::Compare(_) => false,
         }
+    }
+
+    /// Whether it does what it can where no path may be laid.
+    pub(crate) const fn can_do_without(&self) -> bool {
+        matches!(self.command, Command::Reproduce(_))
     }
 }
 
@@ -70,6 +79,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         Command::Compare(args) => compare::run(args, output),
         Command::Faults(args) => faults::run(args, output),
         Command::Agree(args) => agree::run(args, output),
+        Command::Reproduce(args) => reproduce::run(args, output),
     }
 }
 

@@ -176,11 +176,22 @@ pub(super) fn load_text(name: &str) -> Result<(String, String), Problem> {
         return Err(Problem::usage(unknown)
             .hint("`tcptailor lab list` names the scenarios; a file is named as `./mine.toml`"));
     }
+    Ok((name.to_owned(), read_file(name)?))
+}
+
+/// A scenario file and its text.
+pub(super) fn load_file(name: &str) -> Result<(Scenario, String), Problem> {
+    let text = read_file(name)?;
+    let scenario = Scenario::parse(name, &text).map_err(|diagnostics| mistakes(&diagnostics))?;
+    Ok((scenario, text))
+}
+
+fn read_file(name: &str) -> Result<String, Problem> {
     let mut text = String::new();
     File::open(name)
         .and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text))
         .map_err(|error| Problem::usage(format!("reading {name}: {error}")))?;
-    Ok((name.to_owned(), text))
+    Ok(text)
 }
 
 fn override_settings(scenario: &mut Scenario, args: &Args) -> Result<(), Problem> {

@@ -49,6 +49,17 @@ impl From<Engine> for EngineName {
     }
 }
 
+impl From<EngineName> for Engine {
+    fn from(engine: EngineName) -> Self {
+        match engine {
+            EngineName::Kernel => Self::Kernel,
+            EngineName::Virtual => Self::Virtual,
+            EngineName::Tun => Self::Tun,
+            EngineName::TunReceiver => Self::TunReceiver,
+        }
+    }
+}
+
 /// As it is written.
 impl fmt::Display for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
