@@ -4,6 +4,7 @@
 //! What is here runs in virtual time. The same probe on the kernel has its row in `linux::probe`.
 
 mod netburner;
+mod freebsd;
 
 use std::collections::BTreeMap;
 
@@ -40,6 +41,24 @@ pub const PROBES: &[Probe] = &[
     netburner::WRITE,
     netburner::SPEED,
     netburner::STRESS,
+    Probe {
+        name: "freebsd-memory",
+        about: "What 1000 idle connections and a busy one reserve and use.",
+        figures: freebsd::MEMORY,
+        run: Some(freebsd::memory),
+    },
+    Probe {
+        name: "freebsd-recv-growth",
+        about: "The sizes of a receive buffer that sizes itself, and how fast it takes them.",
+        figures: freebsd::RECV_GROWTH,
+        run: Some(freebsd::recv_growth),
+    },
+    Probe {
+        name: "freebsd-send-growth",
+        about: "The sizes of a send buffer that sizes itself, and how fast it takes them.",
+        figures: freebsd::SEND_GROWTH,
+        run: Some(freebsd::send_growth),
+    },
 ];
 
 /// The probe of this name.
