@@ -11,7 +11,7 @@ use base::{Bytes, QueueLimit, Rate, find_knob};
 use link::{LinkSpec, Loss, TooBig};
 
 use crate::trial::{HostSpec, PathSpec, Settings, Trial};
-use crate::workload::{Amount, Direction, Workload, WriteMethod};
+use crate::workload::{Amount, Completion, Direction, Workload, WriteMethod};
 
 /// What the cure of a fault must achieve, measured on the same workload before and after.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -214,6 +214,15 @@ fn write_write_read(writes: u32, method: WriteMethod) -> Workload {
     }
 }
 
+fn records(per_second: u32) -> Workload {
+    Workload::Records {
+        record: Bytes(100),
+        per_second: Some(per_second),
+        completion: Completion::Written,
+        amount: ENDLESS,
+    }
+}
+
 fn paced() -> Workload {
     let rate = Rate::from_bits_per_second(10_000_000);
     Workload::Paced {
@@ -380,6 +389,16 @@ pub const FAULTS: &[Fault] = &[
         path: mid,
         client: &[("nodelay", "on")],
         workload: || bulk_of(16, 1),
+        ..ROW
+    },
+    Fault {
+        id: "unbatched-records",
+        aliases: &["records"],
+        about: "The program sends 4000 records of 100 bytes a second, each in a segment of its own.",
+        expected: "unbatched-records",
+        path: lan,
+        client: &[("nodelay", "on")],
+        workload: || records(4000),
         ..ROW
     },
     Fault {
