@@ -139,6 +139,7 @@ mod tests {
             p90: p50,
             p99: p50,
             max: p50,
+            stalled: 0,
         });
         Measure {
             response_us,

@@ -1,6 +1,7 @@
 //! What an engine returns: numbers with their doubts.
 
 use core::fmt;
+use std::collections::BTreeMap;
 
 use base::Limit;
 use serde::{Deserialize, Serialize};
@@ -18,7 +19,14 @@ pub struct ResponseMicros {
     pub p99: u64,
     /// Worst.
     pub max: u64,
+    /// Operations that took [`STALL_US`] or more.
+    #[serde(default)]
+    pub stalled: u64,
 }
+
+/// What no local network and no processor takes, but every timer of TCP does: the shortest is the
+/// delayed ACK of 40 ms. In microseconds.
+pub const STALL_US: u64 = 20_000;
 
 /// How late an emulator delivered packets, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +54,38 @@ pub struct LinkOutcome {
     pub queue_bytes_max: u64,
     /// How late the emulator was; `None` where time is virtual or nothing is emulated.
     pub lateness_us: Option<LatenessMicros>,
+}
+
+/// What the end that sends in the main direction did over the whole run, its warm-up excepted, all
+/// its connections together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SenderOutcome {
+    /// Segments with payload, retransmissions among them; a superpacket counts as what it is cut
+    /// into.
+    pub data_segments: u64,
+    /// Of these, the ones that were sent again.
+    pub retransmitted_segments: u64,
+    /// Mean of the smoothed round-trip time, in microseconds; `None` where nobody sampled it.
+    pub rtt_mean_us: Option<u64>,
+}
+
+/// One look at the flow in the main direction. What the engine does not see is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Point {
+    /// Since the run began, its warm-up included, in microseconds.
+    pub at_us: u64,
+    /// Payload that arrived since the point before, in bit/s.
+    pub goodput_bps: u64,
+    /// Smoothed round-trip time in microseconds.
+    pub rtt_us: Option<u64>,
+    /// Congestion window in bytes.
+    pub cwnd_bytes: Option<u64>,
+    /// Sent and not acknowledged, in bytes.
+    pub in_flight_bytes: Option<u64>,
+    /// Bytes that wait in the queue of the link in the main direction.
+    pub queue_bytes: Option<u64>,
+    /// What limited the sender for the longest part of the time since the point before.
+    pub limit: Option<Limit>,
 }
 
 /// A reason to doubt a number.
@@ -162,6 +202,15 @@ pub struct Outcome {
     /// Limits and the share of time of each, most first. An engine that does not know them infers
     /// them from what can be observed, and is as wrong as that inference.
     pub limits: Vec<(Limit, f64)>,
+    /// The end that sends; `None` where nobody counted.
+    #[serde(default)]
+    pub sender: Option<SenderOutcome>,
+    /// How the flow went, some hundred points at most; empty where nobody looked.
+    #[serde(default)]
+    pub series: Vec<Point>,
+    /// What a probe found, by the names that it announces; empty for other trials.
+    #[serde(default)]
+    pub figures: BTreeMap<String, f64>,
     /// Client to server.
     pub forward: LinkOutcome,
     /// Server to client.

@@ -10,7 +10,7 @@ use core::time::Duration;
 use base::Rng;
 use hdrhistogram::Histogram;
 
-use crate::outcome::{LatenessMicros, ResponseMicros};
+use crate::outcome::{LatenessMicros, ResponseMicros, STALL_US};
 
 /// How often is drawn anew for an interval: its ends then vary by less than its width matters.
 const RESAMPLES: usize = 2_000;
@@ -196,6 +196,7 @@ impl TimeHistogram {
             p90: self.quantile(0.9),
             p99: self.quantile(0.99),
             max: self.max_us,
+            stalled: self.histogram.count_between(STALL_US, Self::MAX_US),
         })
     }
 

@@ -284,6 +284,7 @@ impl VirtualRun {
             forward: link(self.world.link_stats(self.links.0)),
             reverse: link(self.world.link_stats(self.links.1)),
             caveats,
+            ..Outcome::default()
         }
     }
 

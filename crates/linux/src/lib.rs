@@ -20,6 +20,7 @@ mod netns;
 mod path;
 mod plan;
 pub mod privilege;
+pub mod probe;
 mod process;
 mod record_writer;
 mod remote_socket;

@@ -5,7 +5,7 @@ use core::time::Duration;
 use base::Instant;
 use hdrhistogram::Histogram;
 
-use crate::outcome::ResponseMicros;
+use crate::outcome::{ResponseMicros, STALL_US};
 
 /// Time that flows have after the end to finish what is under way; then they are cut off.
 const GRACE: Duration = Duration::from_secs(1);
@@ -83,6 +83,11 @@ impl Totals {
             p90: at(0.90),
             p99: at(0.99),
             max: micros(self.responses.max()),
+            stalled: self
+                .responses_ns()
+                .filter(|(nanos, _)| *nanos >= STALL_US * 1_000)
+                .map(|(_, count)| count)
+                .sum(),
         })
     }
 }

@@ -139,6 +139,7 @@ fn percentiles_of_times() {
         p90: 900,
         p99: 990,
         max: 1000,
+        stalled: 0,
     };
     assert_eq!(times.response(), Some(expected));
     let mut more = TimeHistogram::new();

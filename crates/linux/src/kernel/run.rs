@@ -275,6 +275,7 @@ impl Ended {
             forward: links.0,
             reverse: links.1,
             caveats,
+            ..Outcome::default()
         }
     }
 }

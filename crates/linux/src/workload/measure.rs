@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use base::{Instant, Rate};
 use hdrhistogram::Histogram;
-use lab::ResponseMicros;
+use lab::{ResponseMicros, STALL_US};
 use serde::{Deserialize, Serialize};
 
 use crate::tun_engine::StackSummary;
@@ -79,6 +79,11 @@ impl Responses {
             p90: micros(self.0.value_at_quantile(0.90)),
             p99: micros(self.0.value_at_quantile(0.99)),
             max: micros(self.0.max()),
+            stalled: self
+                .pairs()
+                .filter(|(nanos, _)| *nanos >= STALL_US * 1_000)
+                .map(|(_, count)| count)
+                .sum(),
         })
     }
 
