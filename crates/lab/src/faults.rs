@@ -11,7 +11,7 @@ use base::{Bytes, QueueLimit, Rate, find_knob};
 use link::{LinkSpec, Loss, TooBig};
 
 use crate::trial::{HostSpec, PathSpec, Settings, Trial};
-use crate::workload::{Amount, Completion, Direction, Workload, WriteMethod};
+use crate::workload::{Amount, Direction, Quotes, Records, Workload, WriteMethod};
 
 /// What the cure of a fault must achieve, measured on the same workload before and after.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -215,12 +215,10 @@ fn write_write_read(writes: u32, method: WriteMethod) -> Workload {
 }
 
 fn records(per_second: u32) -> Workload {
-    Workload::Records {
-        record: Bytes(100),
+    Workload::Records(Records {
         per_second: Some(per_second),
-        completion: Completion::Written,
-        amount: ENDLESS,
-    }
+        ..Records::new(Bytes(100), ENDLESS)
+    })
 }
 
 fn paced() -> Workload {
@@ -297,12 +295,12 @@ pub const FAULTS: &[Fault] = &[
         expected: "two-one-way-connections",
         cure: Cure::ResponseBelow(Duration::from_millis(1)),
         path: lan,
-        workload: || Workload::Quotes {
-            writes: 2,
-            write_size: Bytes(100),
-            reply: Bytes(200),
-            delayed_acks: true,
-            amount: ENDLESS,
+        workload: || {
+            Workload::Quotes(Quotes {
+                writes: 2,
+                delayed_acks: true,
+                ..Quotes::new(Bytes(100), Bytes(200), ENDLESS)
+            })
         },
         ..ROW
     },

@@ -44,4 +44,6 @@ pub use scenario::{
 };
 pub use trial::{End, HostSpec, PathSpec, Settings, Trial};
 pub use virtual_engine::{Virtual, VirtualProgress, VirtualRun};
-pub use workload::{Amount, Completion, Direction, Workload, WriteMethod};
+pub use workload::{
+    Amount, Completion, Direction, Quotes, RecordWrites, Records, SizeRange, Workload, WriteMethod,
+};

@@ -22,7 +22,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use base::{Bytes, Instant};
-use lab::{Amount, Direction, Workload};
+use lab::{Amount, Direction, Quotes, Records, Workload};
 use serde::{Deserialize, Serialize};
 
 pub use client::{Remote, run_client};
@@ -38,6 +38,8 @@ use session::Plan;
 pub const FLOWS_MAX: u32 = 128;
 /// Pieces that a request may have; one `writev` takes no more.
 const PIECES_MAX: u32 = 1024;
+/// Records or requests of one write.
+const JOINED_MAX: u32 = 100_000;
 /// Longest message or block.
 const MESSAGE_BYTES_MAX: u64 = 1 << 30;
 /// Longest run.
@@ -132,8 +134,8 @@ pub const fn amount_of(workload: &Workload) -> Amount {
         | Workload::RequestResponse { amount, .. }
         | Workload::ConnectRequestClose { amount, .. }
         | Workload::WriteWriteRead { amount, .. }
-        | Workload::Records { amount, .. }
-        | Workload::Quotes { amount, .. }
+        | Workload::Records(Records { amount, .. })
+        | Workload::Quotes(Quotes { amount, .. })
         | Workload::Bursts { amount, .. }
         | Workload::SlowReader { amount, .. }
         | Workload::Paced { amount, .. } => *amount,
@@ -162,7 +164,7 @@ const fn connections(workload: &Workload) -> u32 {
             ..
         } => 2 * *flows,
         Workload::Bulk { flows, .. } | Workload::RequestResponse { flows, .. } => *flows,
-        Workload::Quotes { .. } => 2,
+        Workload::Quotes(quotes) => quotes.connections(),
         _ => 1,
     }
 }
@@ -224,18 +226,35 @@ fn check_sizes(workload: &Workload) -> Result<(), String> {
             write_size,
             reply,
             ..
-        }
-        | Workload::Quotes {
-            writes,
-            write_size,
-            reply,
-            ..
         } => {
             count("writes", *writes, PIECES_MAX)?;
             size("write size", write_size, piece_max)?;
             size("reply", reply, MESSAGE_BYTES_MAX)
         }
-        Workload::Records { record, .. } => size("record", record, piece_max),
+        Workload::Quotes(quotes) => {
+            count("writes", quotes.writes, PIECES_MAX)?;
+            count("joined", quotes.joined, JOINED_MAX)?;
+            size(
+                "requests of one write",
+                &Bytes(quotes.pieces().1),
+                piece_max,
+            )?;
+            size(
+                "replies of one write",
+                &Bytes(quotes.answer_bytes()),
+                MESSAGE_BYTES_MAX,
+            )
+        }
+        Workload::Records(records) => {
+            size("record", &records.record.min, records.record.max.0)?;
+            count("joined", records.joined, JOINED_MAX)?;
+            if records.read_pause > TIME_MAX {
+                return Err("the pause before a read is longer than any run".into());
+            }
+            let read_size = records.read_size.unwrap_or(Bytes(1));
+            size("read size", &read_size, flow::CHUNK_BYTES as u64)?;
+            size("write", &Bytes(records.write_bytes_max()), piece_max)
+        }
         Workload::Bursts { burst, .. } => size("burst", burst, MESSAGE_BYTES_MAX),
         Workload::SlowReader { read_size, .. } => {
             size("read size", read_size, flow::CHUNK_BYTES as u64)
