@@ -8,14 +8,20 @@ mod agenda;
 mod agreement;
 pub mod app;
 mod builtin;
+mod corrections;
 mod engine;
 mod faults;
 mod measure;
+pub mod netburner;
 mod outcome;
 pub mod packet_script;
 pub mod probe;
+pub mod reproduction;
+pub mod results;
 mod scenario;
+mod series;
 pub mod stats;
+mod sweep;
 pub mod text;
 mod trial;
 mod virtual_engine;
@@ -30,7 +36,9 @@ pub use agreement::{
 pub use app::WARM_UP;
 pub use builtin::{
     BUILTIN_SCENARIOS, EXPERIMENT_SCENARIOS, UnknownScenario, experiment_scenarios, find_scenario,
+    find_scenario_text,
 };
+pub use corrections::{CORRECTIONS, Correction, find_correction};
 pub use engine::{EngineName, UnknownEngine};
 pub use faults::{Cure, FAULTS, Fault, find_fault};
 pub use measure::{Measure, Yardstick};
@@ -39,11 +47,18 @@ pub use outcome::{
 };
 pub use packet_script::PacketScript;
 pub use scenario::{
-    CELLS_MAX, Cell, Class, Diagnostic, Expectation, Experiment, Metric, Published, Scenario,
-    SeedDocument, Unit,
+    CELLS_MAX, Cell, Class, Diagnostic, Expectation, Experiment, Metric, Published,
+    SWEEP_CELLS_MAX, Scenario, SeedDocument, Unit,
 };
+pub use series::{FlowLook, POINTS_MAX, Series};
+pub use sweep::{AXIS_VALUES_MAX, Shard, Vary};
 pub use trial::{End, HostSpec, PathSpec, Settings, Trial};
 pub use virtual_engine::{Virtual, VirtualProgress, VirtualRun};
 pub use workload::{
+<<<<<<< HEAD
     Amount, Completion, Direction, Quotes, RecordWrites, Records, SizeRange, Workload, WriteMethod,
+=======
+    Amount, Completion, Direction, UNACKED_LOOK, UNACKED_ROOM_MIN, Workload, WriteMethod,
+    unacked_room,
+>>>>>>> main
 };

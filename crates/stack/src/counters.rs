@@ -8,6 +8,10 @@ pub struct Counters {
     pub segments_in: u64,
     /// Segments that went out (`TcpOutSegs`).
     pub segments_out: u64,
+    /// Of these, the ones with payload, those of closed connections included.
+    pub data_segments_out: u64,
+    /// Of these, the ones that were sent again (`TcpRetransSegs`).
+    pub segments_retransmitted: u64,
     /// Packets for an address that is not the host's.
     pub not_for_us: u64,
     /// Packets dropped because the local queue was full.
@@ -61,7 +65,8 @@ pub struct Counters {
     pub time_wait_overflows: u64,
     /// Connections refused because the host has as many as it may have.
     pub too_many_connections: u64,
-    /// Segments dropped because the pool of buffers was empty.
+    /// Segments dropped because the pool of buffers was empty: data and SYNs that came in, and what
+    /// was to leave without data.
     pub pool_drops: u64,
     /// Zero-window probes sent (`TcpExtTCPWinProbe`).
     pub window_probes: u64,

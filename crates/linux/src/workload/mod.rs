@@ -12,6 +12,7 @@ mod measure;
 mod quotes;
 mod records;
 mod request;
+mod sent;
 mod server;
 mod session;
 mod socket;
@@ -200,9 +201,14 @@ fn check_sizes(workload: &Workload) -> Result<(), String> {
     let piece_max = flow::PIECE_BYTES_MAX;
     match workload {
         Workload::Bulk {
-            flows, write_size, ..
+            flows,
+            write_size,
+            unacked,
+            ..
         } => {
             count("flows", *flows, FLOWS_MAX)?;
+            let unacked = unacked.as_ref();
+            unacked.map_or(Ok(()), |bound| size("unacked", bound, MESSAGE_BYTES_MAX))?;
             size("write size", write_size, piece_max)
         }
         Workload::RequestResponse {
