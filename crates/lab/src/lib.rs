@@ -55,10 +55,6 @@ pub use sweep::{AXIS_VALUES_MAX, Shard, Vary};
 pub use trial::{End, HostSpec, PathSpec, Settings, Trial};
 pub use virtual_engine::{Virtual, VirtualProgress, VirtualRun};
 pub use workload::{
-<<<<<<< HEAD
-    Amount, Completion, Direction, Quotes, RecordWrites, Records, SizeRange, Workload, WriteMethod,
-=======
-    Amount, Completion, Direction, UNACKED_LOOK, UNACKED_ROOM_MIN, Workload, WriteMethod,
-    unacked_room,
->>>>>>> main
+    Amount, Completion, Direction, Quotes, RecordWrites, Records, SizeRange, UNACKED_LOOK,
+    UNACKED_ROOM_MIN, Workload, WriteMethod, unacked_room,
 };

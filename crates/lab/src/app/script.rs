@@ -42,14 +42,11 @@ pub(super) enum Order {
     AwaitData,
     /// Waits until all that was written is acknowledged.
     AwaitAcknowledged,
-<<<<<<< HEAD
     /// Waits until the writes are complete that were taken (Winsock): what a write that blocks
     /// does at its end.
     AwaitCompleted,
-=======
     /// Waits until, with so many bytes unacknowledged at most, some of so many can be written.
     AwaitRoom(base::Bytes, u64),
->>>>>>> main
     /// Corks or uncorks.
     Cork(bool),
     /// Waits until then, or until the session ends.

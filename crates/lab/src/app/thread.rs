@@ -266,23 +266,8 @@ impl Thread {
                     Call::Skipped(Done::default())
                 }
             }
-<<<<<<< HEAD
             Order::AwaitCompleted => await_completed(flow, id, env),
-=======
-            Order::AwaitRoom(bound, left) => {
-                let unacked_bytes = env.host.unacked_bytes(id);
-                let room = unacked_room(bound, unacked_bytes, left);
-                let is_over = flow.failed.is_some() || env.session.is_stopping();
-                if room == 0 && !is_over {
-                    return Call::Sleeping(env.now + UNACKED_LOOK);
-                }
-                // A connection that broke says so when it is written to.
-                Call::Skipped(Done {
-                    bytes: room.max(1),
-                    first: None,
-                })
-            }
->>>>>>> main
+            Order::AwaitRoom(bound, left) => await_room(flow, id, (bound, left), env),
             Order::Cork(on) => {
                 let cork = |settings: &mut SocketSettings| settings.small_writes.cork = on;
                 env.host.configure(env.now, id, cork);
@@ -399,6 +384,20 @@ fn completed(flow: &Flow, id: SocketId, taken: u64, env: &Env<'_>) -> Call {
     } else {
         Call::Partly(Order::AwaitCompleted, Part::default(), taken)
     }
+}
+
+/// Waits until some of `left` can be written with at most `bound` bytes unacknowledged.
+fn await_room(flow: &Flow, id: SocketId, (bound, left): (base::Bytes, u64), env: &Env<'_>) -> Call {
+    let room = unacked_room(bound, env.host.unacked_bytes(id), left);
+    let is_over = flow.failed.is_some() || env.session.is_stopping();
+    if room == 0 && !is_over {
+        return Call::Sleeping(env.now + UNACKED_LOOK);
+    }
+    // A connection that broke says so when it is written to.
+    Call::Skipped(Done {
+        bytes: room.max(1),
+        first: None,
+    })
 }
 
 fn await_completed(flow: &Flow, id: SocketId, env: &Env<'_>) -> Call {
