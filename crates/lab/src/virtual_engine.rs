@@ -129,7 +129,8 @@ impl Virtual {
             path.links.0.delay += self.emulator_delay;
             path.links.1.delay += self.emulator_delay;
         }
-        let (machines, caveats) = self.machines(trial, &path);
+        let (machines, mut caveats) = self.machines(trial, &path);
+        caveats.extend(trial.workload.caveat_on_our_stack());
         let costs = self.costs.unwrap_or(path.costs);
         let [client, server] = machines;
         let mut world = World::new();

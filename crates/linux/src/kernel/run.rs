@@ -91,6 +91,9 @@ impl RealTime {
         if let Some(stack) = self.stack {
             let spec = stack.spec(trial, session.path.address(stack.end(trial)));
             caveats.extend(spec.refused()?);
+            if stack.end(trial) == End::Client {
+                caveats.extend(trial.workload.caveat_on_our_stack());
+            }
             caveats.extend(other_path(trial));
         }
         let seen = observe(&session, &course, progress)?;

@@ -55,9 +55,13 @@ pub(super) fn answer<'f>(
     Ok(())
 }
 
-const fn request_of(quotes: &Quotes) -> Pieces {
+const fn request_of(quotes: &Quotes) -> Pieces<'static> {
     let (count, bytes) = quotes.pieces();
-    Pieces { count, bytes }
+    Pieces {
+        count,
+        bytes,
+        sizes: &[],
+    }
 }
 
 /// `total` in `count` parts that differ by at most one; parts of nothing are left out.

@@ -44,8 +44,8 @@ impl AskQuotes {
         self.quotes.connections() as usize - 1
     }
 
-    fn write(&mut self) -> Next {
-        match self.pieces.next_call() {
+    fn write(&mut self, now: Instant) -> Next {
+        match self.pieces.next_call(now) {
             Some(order) => Next::Do(ASK, order),
             None => {
                 self.stage = Asking::Hearing;
@@ -64,7 +64,7 @@ impl Script for AskQuotes {
                     scene.flows[self.hear()].quickack = Some(false);
                 }
             }
-            Asking::Writing => return self.write(),
+            Asking::Writing => return self.write(scene.now),
             Asking::Hearing if done.bytes == 0 => return Next::Broken,
             Asking::Hearing => {
                 let bytes = self.pieces.total() + self.quotes.answer_bytes();
@@ -76,7 +76,7 @@ impl Script for AskQuotes {
             return Next::Finish;
         }
         self.stage = Asking::Writing;
-        self.write()
+        self.write(scene.now)
     }
 }
 
