@@ -38,7 +38,7 @@ pub const BUILTIN_SCENARIOS: &[(&str, &str)] = scenarios![
 
 /// The experiments of the seed documents: the name and the file of each.
 pub const EXPERIMENT_SCENARIOS: &[(&str, &str)] =
-    scenarios!["w1", "w2", "w3", "w4", "w6", "w8", "w9",];
+    scenarios!["w1", "w2", "w3", "w4", "w5", "w6", "w7", "w8", "w9",];
 
 /// The experiments, in the order of the documents.
 ///

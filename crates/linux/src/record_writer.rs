@@ -34,7 +34,7 @@ use crate::clock::Clock;
 /// for record in ["AAPL 1\n", "MSFT 2\n"] {
 ///     writer.write(record.as_bytes())?;
 /// }
-/// assert!(writer.get_ref().is_empty(), "they wait for more, or for 5 ms");
+/// assert!(writer.writer().is_empty(), "they wait for more, or for 5 ms");
 /// assert_eq!(writer.finish()?, b"AAPL 1\nMSFT 2\n");
 /// # Ok::<(), std::io::Error>(())
 /// ```
@@ -141,7 +141,7 @@ impl<W: Write> RecordWriter<W> {
     /// # Panics
     /// Never: it is only given back by [`RecordWriter::finish`].
     #[must_use]
-    pub fn get_ref(&self) -> &W {
+    pub fn writer(&self) -> &W {
         self.writer.as_ref().expect("it was not given back")
     }
 
@@ -257,7 +257,7 @@ mod tests {
     fn a_deadline_that_has_passed_is_kept_by_the_next_call() {
         let mut writer = RecordWriter::new(Vec::new(), BatchSpec::new(Duration::ZERO));
         writer.write(b"a").expect("writes");
-        assert_eq!(writer.get_ref(), b"a");
+        assert_eq!(writer.writer(), b"a");
         assert_eq!(writer.time_left(), None);
         assert!(!writer.flush_if_due().expect("nothing to do"));
 
@@ -266,7 +266,7 @@ mod tests {
         assert!(writer.time_left().is_some_and(|left| left <= LONG));
         assert!(!writer.flush_if_due().expect("nothing to do"));
         writer.flush().expect("flushes");
-        assert_eq!(writer.get_ref(), b"b");
+        assert_eq!(writer.writer(), b"b");
     }
 
     #[test]

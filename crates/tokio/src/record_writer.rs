@@ -45,9 +45,9 @@ use crate::time::Clock;
 /// let mut writer = RecordWriter::new(Vec::new(), spec); // or a TcpStream
 /// writer.write(b"AAPL 1\n").await?;
 /// writer.write(b"MSFT 2\n").await?;
-/// assert!(writer.get_ref().is_empty(), "they wait for more");
+/// assert!(writer.writer().is_empty(), "they wait for more");
 /// writer.flush_when_due().await?; // in a `select!`, beside what brings records
-/// assert_eq!(writer.get_ref(), b"AAPL 1\nMSFT 2\n");
+/// assert_eq!(writer.writer(), b"AAPL 1\nMSFT 2\n");
 /// # Ok(())
 /// # })
 /// # }
@@ -171,7 +171,7 @@ impl<W: AsyncWrite + Unpin> RecordWriter<W> {
 
     /// The writer.
     #[must_use]
-    pub const fn get_ref(&self) -> &W {
+    pub const fn writer(&self) -> &W {
         &self.writer
     }
 

@@ -183,21 +183,44 @@ struct Redial<'d> {
 /// Payload never begins with it.
 const SERVER_SENDS: u8 = 1;
 
+fn size(name: &str, bytes: &Bytes, max: u64) -> Result<(), String> {
+    if (1..=max).contains(&bytes.0) {
+        Ok(())
+    } else {
+        Err(format!("{name} {bytes}: the range is 1B to {}", Bytes(max)))
+    }
+}
+
+fn count(name: &str, number: u32, max: u32) -> Result<(), String> {
+    if (1..=max).contains(&number) {
+        Ok(())
+    } else {
+        Err(format!("{name} {number}: the range is 1 to {max}"))
+    }
+}
+
+fn check_records(records: &Records) -> Result<(), String> {
+    size("record", &records.record.min, records.record.max.0)?;
+    count("joined", records.joined, JOINED_MAX)?;
+    if records.read_pause > TIME_MAX {
+        return Err("the pause before a read is longer than any run".into());
+    }
+    let read_size = records.read_size.unwrap_or(Bytes(1));
+    size("read size", &read_size, flow::CHUNK_BYTES as u64)?;
+    let bytes = Bytes(records.write_bytes_max());
+    size("write", &bytes, flow::PIECE_BYTES_MAX)
+}
+
+fn check_quotes(quotes: &Quotes) -> Result<(), String> {
+    count("writes", quotes.writes, PIECES_MAX)?;
+    count("joined", quotes.joined, JOINED_MAX)?;
+    let request = Bytes(quotes.pieces().1);
+    size("requests of one write", &request, flow::PIECE_BYTES_MAX)?;
+    let answer = Bytes(quotes.answer_bytes());
+    size("replies of one write", &answer, MESSAGE_BYTES_MAX)
+}
+
 fn check_sizes(workload: &Workload) -> Result<(), String> {
-    let size = |name: &str, bytes: &Bytes, max: u64| {
-        if (1..=max).contains(&bytes.0) {
-            Ok(())
-        } else {
-            Err(format!("{name} {bytes}: the range is 1B to {}", Bytes(max)))
-        }
-    };
-    let count = |name: &str, number: u32, max: u32| {
-        if (1..=max).contains(&number) {
-            Ok(())
-        } else {
-            Err(format!("{name} {number}: the range is 1 to {max}"))
-        }
-    };
     let piece_max = flow::PIECE_BYTES_MAX;
     match workload {
         Workload::Bulk {
@@ -245,30 +268,8 @@ fn check_sizes(workload: &Workload) -> Result<(), String> {
             size("write size", write_size, piece_max)?;
             size("reply", reply, MESSAGE_BYTES_MAX)
         }
-        Workload::Quotes(quotes) => {
-            count("writes", quotes.writes, PIECES_MAX)?;
-            count("joined", quotes.joined, JOINED_MAX)?;
-            size(
-                "requests of one write",
-                &Bytes(quotes.pieces().1),
-                piece_max,
-            )?;
-            size(
-                "replies of one write",
-                &Bytes(quotes.answer_bytes()),
-                MESSAGE_BYTES_MAX,
-            )
-        }
-        Workload::Records(records) => {
-            size("record", &records.record.min, records.record.max.0)?;
-            count("joined", records.joined, JOINED_MAX)?;
-            if records.read_pause > TIME_MAX {
-                return Err("the pause before a read is longer than any run".into());
-            }
-            let read_size = records.read_size.unwrap_or(Bytes(1));
-            size("read size", &read_size, flow::CHUNK_BYTES as u64)?;
-            size("write", &Bytes(records.write_bytes_max()), piece_max)
-        }
+        Workload::Quotes(quotes) => check_quotes(quotes),
+        Workload::Records(records) => check_records(records),
         Workload::Bursts { burst, .. } => size("burst", burst, MESSAGE_BYTES_MAX),
         Workload::SlowReader { read_size, .. } => {
             size("read size", read_size, flow::CHUNK_BYTES as u64)

@@ -112,6 +112,7 @@ fn a_bulk_of_a_time_ends_and_loses_nothing() {
     }
 }
 
+// tidy: long because it is a table of workloads.
 #[test]
 fn operations_are_counted_at_both_ends() {
     let amount = Amount::Operations(50);
