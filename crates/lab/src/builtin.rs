@@ -52,6 +52,7 @@ pub const EXPERIMENT_SCENARIOS: &[(&str, &str)] = scenarios![
     "n9",
     "n10",
     "n10-stress",
+    "w1", "w2", "w3", "w4", "w5", "w6", "w7", "w8", "w9",
     "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f7s", "f8", "f9", "f10", "f11",
 ];
 
