@@ -40,7 +40,7 @@ use core::fmt;
 use std::collections::BTreeSet;
 
 use base::find_knob;
-use stack::profile::PROFILES;
+use stack::profile::{BUILDS, PROFILES};
 
 use crate::engine::EngineName;
 use crate::probe::Probe;
@@ -449,7 +449,8 @@ fn read_trial(reader: &mut Reader<'_>) -> Trial {
 
 /// Every key of a host is a knob, but for `profile`.
 fn read_host(reader: &mut Reader<'_>, host: &str) -> HostSpec {
-    let known = PROFILES.iter().map(|(name, _)| (*name, *name));
+    let known = PROFILES.iter().chain(BUILDS);
+    let known = known.map(|(name, _)| (*name, *name));
     let known: Vec<(&str, &'static str)> = known.collect();
     let profile = reader.choice(&format!("{host}.profile"), &known);
     let mut settings = HostSpec::default().settings;

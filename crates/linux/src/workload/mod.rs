@@ -180,21 +180,23 @@ struct Redial<'d> {
 /// Payload never begins with it.
 const SERVER_SENDS: u8 = 1;
 
+fn size(name: &str, bytes: &Bytes, max: u64) -> Result<(), String> {
+    if (1..=max).contains(&bytes.0) {
+        Ok(())
+    } else {
+        Err(format!("{name} {bytes}: the range is 1B to {}", Bytes(max)))
+    }
+}
+
+fn count(name: &str, number: u32, max: u32) -> Result<(), String> {
+    if (1..=max).contains(&number) {
+        Ok(())
+    } else {
+        Err(format!("{name} {number}: the range is 1 to {max}"))
+    }
+}
+
 fn check_sizes(workload: &Workload) -> Result<(), String> {
-    let size = |name: &str, bytes: &Bytes, max: u64| {
-        if (1..=max).contains(&bytes.0) {
-            Ok(())
-        } else {
-            Err(format!("{name} {bytes}: the range is 1B to {}", Bytes(max)))
-        }
-    };
-    let count = |name: &str, number: u32, max: u32| {
-        if (1..=max).contains(&number) {
-            Ok(())
-        } else {
-            Err(format!("{name} {number}: the range is 1 to {max}"))
-        }
-    };
     let piece_max = flow::PIECE_BYTES_MAX;
     match workload {
         Workload::Bulk {
