@@ -269,6 +269,18 @@ impl Workload {
         }
     }
 
+    /// Whether payload goes both ways at once; of other workloads what comes back are answers.
+    #[must_use]
+    pub const fn is_two_way(&self) -> bool {
+        matches!(
+            self,
+            Self::Bulk {
+                direction: Direction::Both,
+                ..
+            }
+        )
+    }
+
     /// Whether it opens a connection per operation.
     #[must_use]
     pub const fn redials(&self) -> bool {

@@ -76,6 +76,7 @@ pub fn run_client(
     })?;
     Ok(Summary {
         congestion,
+        sent: session.sent(),
         ..summary
     })
 }

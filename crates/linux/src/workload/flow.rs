@@ -108,6 +108,7 @@ impl<'s> Flow<'s> {
 
     /// Goes on with another connection.
     pub(crate) fn adopt(&mut self, stream: TcpStream) {
+        self.session.on_closing(&self.stream);
         self.stream = Arc::new(stream);
         self.session.watch_stream(&self.stream);
     }
@@ -303,6 +304,12 @@ impl<'s> Flow<'s> {
         } else {
             Err(io::Error::other("the limit of bytes is reached"))
         }
+    }
+}
+
+impl Drop for Flow<'_> {
+    fn drop(&mut self) {
+        self.session.on_closing(&self.stream);
     }
 }
 

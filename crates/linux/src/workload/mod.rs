@@ -12,6 +12,7 @@ mod measure;
 mod quotes;
 mod records;
 mod request;
+mod sent;
 mod server;
 mod session;
 mod socket;

@@ -103,6 +103,7 @@ pub fn run_server(
     })?;
     Ok(Summary {
         congestion: run.congestion.into_inner().unwrap_or_default(),
+        sent: session.sent(),
         ..summary
     })
 }

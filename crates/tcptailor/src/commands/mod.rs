@@ -28,7 +28,11 @@ pub(crate) fn prepare(command: &Command) -> anyhow::Result<()> {
         _ => false,
     };
     if lays_path && !privilege::may_make_paths() {
-        privilege::enter_user_namespace()?;
+        let can_do_without = matches!(command, Command::Lab(args) if args.can_do_without());
+        match privilege::enter_user_namespace() {
+            Err(_) if can_do_without => (),
+            entered => entered?,
+        }
     }
     Ok(())
 }
