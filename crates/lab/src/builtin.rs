@@ -37,7 +37,9 @@ pub const BUILTIN_SCENARIOS: &[(&str, &str)] = scenarios![
 ];
 
 /// The experiments of the seed documents: the name and the file of each.
-pub const EXPERIMENT_SCENARIOS: &[(&str, &str)] = scenarios![];
+pub const EXPERIMENT_SCENARIOS: &[(&str, &str)] = scenarios![
+    "r1", "r2", "r4", "r7", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
+];
 
 /// The experiments, in the order of the documents.
 ///

@@ -139,7 +139,10 @@ fn ceilings(_seed: u64) -> Figures {
         (CORKED, near),
         (MORE, more),
         (UNCORKED, after(&cork, &Pair::uncork)),
-        (NODELAY_WHILE_CORKED, after(&cork, &|pair| pair.set("nodelay"))),
+        (
+            NODELAY_WHILE_CORKED,
+            after(&cork, &|pair| pair.set("nodelay")),
+        ),
         (
             NODELAY_THEN_CORK,
             after(
