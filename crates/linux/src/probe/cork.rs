@@ -43,7 +43,7 @@ const LOOKS: usize = 3;
 const LATER: Duration = Duration::from_millis(10);
 /// Messages of the modes that do not stall, and of the one that does.
 const MESSAGES: u64 = 10_000;
-const STALLING_MESSAGES: u64 = 50;
+const STALLING_MESSAGES: u64 = 20;
 const FILE_BYTES: usize = 1_000;
 const BULK_BYTES: usize = 100_000;
 const HEADER_BYTES: usize = 100;
