@@ -42,7 +42,7 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 
 use base::{find_knob, parse_duration};
-use stack::profile::PROFILES;
+use stack::profile::{BUILDS, PROFILES};
 
 use crate::engine::EngineName;
 use crate::probe::Probe;
@@ -460,7 +460,8 @@ const HOST_KEYS: [&str; 2] = ["profile", "cost_per_segment"];
 
 /// Every key of a host is a knob, but for [`HOST_KEYS`].
 fn read_host(reader: &mut Reader<'_>, host: &str) -> HostSpec {
-    let known = PROFILES.iter().map(|(name, _)| (*name, *name));
+    let known = PROFILES.iter().chain(BUILDS);
+    let known = known.map(|(name, _)| (*name, *name));
     let known: Vec<(&str, &'static str)> = known.collect();
     let profile = reader.choice(&format!("{host}.profile"), &known);
     let cost = reader.parsed(&format!("{host}.cost_per_segment"), |text| {

@@ -3,8 +3,9 @@
 //!
 //! What is here runs in virtual time. The same probe on the kernel has its row in `linux::probe`.
 
-mod netburner;
+mod cork;
 mod freebsd;
+mod netburner;
 mod winsock;
 
 use std::collections::BTreeMap;
@@ -62,6 +63,10 @@ pub const PROBES: &[Probe] = &[
     },
     winsock::RULES,
     winsock::BLOCKS,
+    cork::CEILING,
+    cork::SHIM,
+    cork::SENDFILE,
+    cork::SAMPLE_PROGRAMS,
 ];
 
 /// The probe of this name.
