@@ -5,6 +5,7 @@
 
 mod freebsd;
 mod netburner;
+mod winsock;
 
 use std::collections::BTreeMap;
 
@@ -59,6 +60,8 @@ pub const PROBES: &[Probe] = &[
         figures: freebsd::SEND_GROWTH,
         run: Some(freebsd::send_growth),
     },
+    winsock::RULES,
+    winsock::BLOCKS,
 ];
 
 /// The probe of this name.
