@@ -3,6 +3,9 @@
 //!
 //! What is here runs in virtual time. The same probe on the kernel has its row in `linux::probe`.
 
+mod netburner;
+mod freebsd;
+
 use std::collections::BTreeMap;
 
 /// What a probe found: by name, in the unit with which the name ends (`_us`, `_bps`, `_bytes`), or
@@ -30,7 +33,33 @@ impl PartialEq for Probe {
 }
 
 /// All probes.
-pub const PROBES: &[Probe] = &[];
+pub const PROBES: &[Probe] = &[
+    netburner::POOL,
+    netburner::LOSSY_POOL,
+    netburner::TELNET,
+    netburner::NOPUSH,
+    netburner::WRITE,
+    netburner::SPEED,
+    netburner::STRESS,
+    Probe {
+        name: "freebsd-memory",
+        about: "What 1000 idle connections and a busy one reserve and use.",
+        figures: freebsd::MEMORY,
+        run: Some(freebsd::memory),
+    },
+    Probe {
+        name: "freebsd-recv-growth",
+        about: "The sizes of a receive buffer that sizes itself, and how fast it takes them.",
+        figures: freebsd::RECV_GROWTH,
+        run: Some(freebsd::recv_growth),
+    },
+    Probe {
+        name: "freebsd-send-growth",
+        about: "The sizes of a send buffer that sizes itself, and how fast it takes them.",
+        figures: freebsd::SEND_GROWTH,
+        run: Some(freebsd::send_growth),
+    },
+];
 
 /// The probe of this name.
 #[must_use]
