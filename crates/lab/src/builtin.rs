@@ -37,8 +37,54 @@ pub const BUILTIN_SCENARIOS: &[(&str, &str)] = scenarios![
 ];
 
 /// The experiments of the seed documents: the name and the file of each.
-pub const EXPERIMENT_SCENARIOS: &[(&str, &str)] =
-    scenarios!["w1", "w2", "w3", "w4", "w5", "w6", "w7", "w8", "w9",];
+pub const EXPERIMENT_SCENARIOS: &[(&str, &str)] = scenarios![
+    "n1",
+    "n2",
+    "n3x",
+    "n4",
+    "n4k",
+    "n5",
+    "n6",
+    "n6-lossy",
+    "n7a",
+    "n7b",
+    "n8",
+    "n9",
+    "n10",
+    "n10-stress",
+    "w1",
+    "w2",
+    "w3",
+    "w4",
+    "w5",
+    "w6",
+    "w7",
+    "w8",
+    "w9",
+    "f1",
+    "f2",
+    "f3",
+    "f4",
+    "f5",
+    "f6",
+    "f7",
+    "f7s",
+    "f8",
+    "f9",
+    "f10",
+    "f11",
+    "r1",
+    "r2",
+    "r4",
+    "r7",
+    "r8",
+    "r9",
+    "r10",
+    "r11",
+    "r12",
+    "r13",
+    "r14",
+];
 
 /// The experiments, in the order of the documents.
 ///
@@ -137,7 +183,7 @@ mod tests {
             assert_eq!(scenario.name, *name);
             assert!(scenario.about.ends_with('.'), "{name}: about is a sentence");
             assert!(scenario.about.len() <= 80, "{name}: about fits a table");
-            assert!(!scenario.trials().is_empty());
+            assert!(scenario.probe.is_some() || !scenario.trials().is_empty());
         }
         assert!(BUILTIN_SCENARIOS.is_sorted(), "in order, so that lists are");
     }

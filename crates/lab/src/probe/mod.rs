@@ -3,6 +3,9 @@
 //!
 //! What is here runs in virtual time. The same probe on the kernel has its row in `linux::probe`.
 
+mod cork;
+mod freebsd;
+mod netburner;
 mod winsock;
 
 use std::collections::BTreeMap;
@@ -32,7 +35,39 @@ impl PartialEq for Probe {
 }
 
 /// All probes.
-pub const PROBES: &[Probe] = &[winsock::RULES, winsock::BLOCKS];
+pub const PROBES: &[Probe] = &[
+    netburner::POOL,
+    netburner::LOSSY_POOL,
+    netburner::TELNET,
+    netburner::NOPUSH,
+    netburner::WRITE,
+    netburner::SPEED,
+    netburner::STRESS,
+    Probe {
+        name: "freebsd-memory",
+        about: "What 1000 idle connections and a busy one reserve and use.",
+        figures: freebsd::MEMORY,
+        run: Some(freebsd::memory),
+    },
+    Probe {
+        name: "freebsd-recv-growth",
+        about: "The sizes of a receive buffer that sizes itself, and how fast it takes them.",
+        figures: freebsd::RECV_GROWTH,
+        run: Some(freebsd::recv_growth),
+    },
+    Probe {
+        name: "freebsd-send-growth",
+        about: "The sizes of a send buffer that sizes itself, and how fast it takes them.",
+        figures: freebsd::SEND_GROWTH,
+        run: Some(freebsd::send_growth),
+    },
+    winsock::RULES,
+    winsock::BLOCKS,
+    cork::CEILING,
+    cork::SHIM,
+    cork::SENDFILE,
+    cork::SAMPLE_PROGRAMS,
+];
 
 /// The probe of this name.
 #[must_use]

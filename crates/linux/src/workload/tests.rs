@@ -112,20 +112,79 @@ fn a_bulk_of_a_time_ends_and_loses_nothing() {
     }
 }
 
-// tidy: long because it is a table of workloads.
+/// Runs a workload and compares what both ends counted; `up` and `down` are bytes of an operation.
+#[track_caller]
+fn check_counts(workload: &Workload, up: u64, down: u64, operations: u64) {
+    let (client, server) = run_same(workload.clone());
+    let name = format!("{workload:?}");
+    assert_eq!(client.all_operations, operations, "{name}");
+    assert_eq!(server.all_operations, operations, "{name}");
+    assert_eq!(client.all_sent_bytes, operations * up, "{name}");
+    assert_eq!(server.all_received_bytes, operations * up, "{name}");
+    assert_eq!(client.all_received_bytes, operations * down, "{name}");
+    let response = client.measured.response_us().expect("timed");
+    assert_eq!(response.n, operations, "{name}");
+    assert!(
+        response.p50 <= response.p99 && response.p99 <= response.max,
+        "{name}"
+    );
+}
+
 #[test]
 fn operations_are_counted_at_both_ends() {
     let amount = Amount::Operations(50);
+    let quotes = |delayed_acks, amount| {
+        Workload::Quotes(Quotes {
+            writes: 2,
+            delayed_acks,
+            ..Quotes::new(Bytes(50), Bytes(101), amount)
+        })
+    };
+    let requests = Workload::RequestResponse {
+        request: Bytes(200_000),
+        response: Bytes(300_001),
+        flows: 2,
+        amount,
+    };
+    check_counts(&requests, 200_000, 300_001, 100);
+    let connections = Workload::ConnectRequestClose {
+        request: Bytes(100),
+        response: Bytes(1000),
+        amount,
+    };
+    check_counts(&connections, 100, 1000, 50);
+    check_counts(&quotes(false, amount), 100, 101, 50);
+    check_counts(&quotes(true, Amount::Operations(4)), 100, 101, 4);
+    for reconnect in [false, true] {
+        let burst = Workload::Bursts {
+            burst: Bytes(300_000),
+            idle: Duration::from_millis(1),
+            reconnect,
+            amount: Amount::Operations(5),
+        };
+        check_counts(&burst, 300_000, 1, 5);
+    }
+}
+
+#[test]
+fn requests_in_pieces_are_counted_however_they_are_handed_over() {
     let wwr = |method| Workload::WriteWriteRead {
         writes: 3,
         write_size: Bytes(100),
         pieces: Vec::new(),
         reply: Bytes(7),
         method,
-        amount,
+        amount: Amount::Operations(50),
         uncork_after: Duration::ZERO,
     };
-    let header_and_payload = |method| {
+    for method in [WriteMethod::Writev, WriteMethod::MsgMore, WriteMethod::Cork] {
+        check_counts(&wwr(method), 300, 7, 50);
+    }
+    for method in [
+        WriteMethod::Writev,
+        WriteMethod::MsgMore,
+        WriteMethod::CorkSendfile,
+    ] {
         let mut workload = wwr(method);
         if let Workload::WriteWriteRead {
             pieces,
@@ -136,71 +195,7 @@ fn operations_are_counted_at_both_ends() {
             *pieces = vec![Bytes(6), Bytes(24)];
             *uncork_after = Duration::from_millis(1);
         }
-        workload
-    };
-    let quotes = |delayed_acks, amount| {
-        Workload::Quotes(Quotes {
-            writes: 2,
-            delayed_acks,
-            ..Quotes::new(Bytes(50), Bytes(101), amount)
-        })
-    };
-    let check = |workload: Workload, up: u64, down: u64, operations: u64| {
-        let (client, server) = run_same(workload.clone());
-        let name = format!("{workload:?}");
-        assert_eq!(client.all_operations, operations, "{name}");
-        assert_eq!(server.all_operations, operations, "{name}");
-        assert_eq!(client.all_sent_bytes, operations * up, "{name}");
-        assert_eq!(server.all_received_bytes, operations * up, "{name}");
-        assert_eq!(client.all_received_bytes, operations * down, "{name}");
-        let response = client.measured.response_us().expect("timed");
-        assert_eq!(response.n, operations, "{name}");
-        assert!(
-            response.p50 <= response.p99 && response.p99 <= response.max,
-            "{name}"
-        );
-    };
-    check(
-        Workload::RequestResponse {
-            request: Bytes(200_000),
-            response: Bytes(300_001),
-            flows: 2,
-            amount,
-        },
-        200_000,
-        300_001,
-        100,
-    );
-    check(
-        Workload::ConnectRequestClose {
-            request: Bytes(100),
-            response: Bytes(1000),
-            amount,
-        },
-        100,
-        1000,
-        50,
-    );
-    for method in [WriteMethod::Writev, WriteMethod::MsgMore, WriteMethod::Cork] {
-        check(wwr(method), 300, 7, 50);
-    }
-    for method in [
-        WriteMethod::Writev,
-        WriteMethod::MsgMore,
-        WriteMethod::CorkSendfile,
-    ] {
-        check(header_and_payload(method), 30, 7, 50);
-    }
-    check(quotes(false, amount), 100, 101, 50);
-    check(quotes(true, Amount::Operations(4)), 100, 101, 4);
-    for reconnect in [false, true] {
-        let burst = Workload::Bursts {
-            burst: Bytes(300_000),
-            idle: Duration::from_millis(1),
-            reconnect,
-            amount: Amount::Operations(5),
-        };
-        check(burst, 300_000, 1, 5);
+        check_counts(&workload, 30, 7, 50);
     }
 }
 
