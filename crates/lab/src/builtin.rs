@@ -38,6 +38,20 @@ pub const BUILTIN_SCENARIOS: &[(&str, &str)] = scenarios![
 
 /// The experiments of the seed documents: the name and the file of each.
 pub const EXPERIMENT_SCENARIOS: &[(&str, &str)] = scenarios![
+    "n1",
+    "n2",
+    "n3x",
+    "n4",
+    "n4k",
+    "n5",
+    "n6",
+    "n6-lossy",
+    "n7a",
+    "n7b",
+    "n8",
+    "n9",
+    "n10",
+    "n10-stress",
     "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f7s", "f8", "f9", "f10", "f11",
 ];
 

@@ -74,11 +74,11 @@ impl Fault {
             path: (self.path)(),
             client: HostSpec {
                 settings: settings(self.client),
-                profile: None,
+                ..HostSpec::default()
             },
             server: HostSpec {
                 settings: settings(self.server),
-                profile: None,
+                ..HostSpec::default()
             },
             workload: (self.workload)(),
             seed: 1,
@@ -209,9 +209,11 @@ fn write_write_read(writes: u32, method: WriteMethod) -> Workload {
     Workload::WriteWriteRead {
         writes,
         write_size: size,
+        pieces: Vec::new(),
         reply: size,
         method,
         amount: ENDLESS,
+        uncork_after: Duration::ZERO,
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! What is here runs in virtual time. The same probe on the kernel has its row in `linux::probe`.
 
+mod netburner;
 mod freebsd;
 
 use std::collections::BTreeMap;
@@ -33,6 +34,13 @@ impl PartialEq for Probe {
 
 /// All probes.
 pub const PROBES: &[Probe] = &[
+    netburner::POOL,
+    netburner::LOSSY_POOL,
+    netburner::TELNET,
+    netburner::NOPUSH,
+    netburner::WRITE,
+    netburner::SPEED,
+    netburner::STRESS,
     Probe {
         name: "freebsd-memory",
         about: "What 1000 idle connections and a busy one reserve and use.",

@@ -1,12 +1,14 @@
 //! The commands, a module each: its flags, what it does, how it shows the result.
 
 pub(crate) mod apply;
+pub(crate) mod autocork;
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod diagnose;
 pub(crate) mod fit;
 pub(crate) mod knobs;
 pub(crate) mod lab;
+pub(crate) mod nodelay;
 pub(crate) mod serve;
 pub(crate) mod stack;
 pub(crate) mod worker;
@@ -42,6 +44,9 @@ pub(crate) fn run(command: Command, output: &Output) -> anyhow::Result<Exit> {
         Command::Diagnose(args) => diagnose::run(&args, output),
         Command::Bench(args) => bench::run(&args, output),
         Command::Serve(args) => serve::run(&args, output),
+        Command::NodelayServer(args) => nodelay::server(&args, output),
+        Command::NodelayClient(args) => nodelay::client(&args, output),
+        Command::Autocork(args) => autocork::run(&args),
         Command::Stack(args) => stack::run(&args, output),
         Command::Apply(args) => apply::run(&args, output),
         Command::Status(args) => apply::status(&args, output),
