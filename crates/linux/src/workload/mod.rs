@@ -181,6 +181,7 @@ struct Redial<'d> {
 /// Payload never begins with it.
 const SERVER_SENDS: u8 = 1;
 
+// tidy: long because it is one table, an arm per workload.
 fn check_sizes(workload: &Workload) -> Result<(), String> {
     let size = |name: &str, bytes: &Bytes, max: u64| {
         if (1..=max).contains(&bytes.0) {

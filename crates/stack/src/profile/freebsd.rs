@@ -122,7 +122,8 @@ const fn acks() -> Acks {
         // FB31; the quarter of the buffer came after 2006 (FreeBSD PR 116335).
         window_update_segments: Some(2),
         challenge_per_second: 200, // net.inet.icmp.icmplim (recalled)
-        // FB32: delacktime, a tenth of a second (tcp_timer.h). DELAY_ACK (recalled); one-shot timers since release 3 (recalled).
+        // FB32: delacktime, a tenth of a second (tcp_timer.h). DELAY_ACK (recalled); one-shot
+        // timers since release 3 (recalled).
         ..acks_after(millis(100))
     }
 }
