@@ -1,6 +1,7 @@
 //! Probes on the kernel of this machine: what `lab::probe` has in virtual time, and what only a
 //! kernel can show. Each makes what it needs (namespaces, sockets) and removes it.
 
+mod cork;
 mod freebsd_memory;
 
 use core::sync::atomic::AtomicBool;
@@ -19,10 +20,16 @@ pub struct KernelProbe {
 }
 
 /// All probes that the kernel has.
-pub const PROBES: &[KernelProbe] = &[KernelProbe {
-    name: "freebsd-memory",
-    run: freebsd_memory::run,
-}];
+pub const PROBES: &[KernelProbe] = &[
+    cork::CEILING,
+    cork::SHIM,
+    cork::SENDFILE,
+    cork::SAMPLE_PROGRAMS,
+    KernelProbe {
+        name: "freebsd-memory",
+        run: freebsd_memory::run,
+    },
+];
 
 /// The probe of this name.
 #[must_use]
