@@ -2,6 +2,7 @@
 //! kernel can show. Each makes what it needs (namespaces, sockets) and removes it.
 
 mod cork;
+mod freebsd_memory;
 
 use core::sync::atomic::AtomicBool;
 
@@ -24,6 +25,10 @@ pub const PROBES: &[KernelProbe] = &[
     cork::SHIM,
     cork::SENDFILE,
     cork::SAMPLE_PROGRAMS,
+    KernelProbe {
+        name: "freebsd-memory",
+        run: freebsd_memory::run,
+    },
 ];
 
 /// The probe of this name.
