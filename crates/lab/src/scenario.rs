@@ -140,10 +140,7 @@ impl Cell {
     #[must_use]
     pub fn run(&self, run: u32) -> Trial {
         let seed = self.trial.seed.wrapping_add(run.into());
-        Trial {
-            seed,
-            ..self.trial.clone()
-        }
+        self.trial.clone().with_seed(seed)
     }
 }
 
@@ -445,13 +442,15 @@ impl Scenario {
 }
 
 fn read_trial(reader: &mut Reader<'_>) -> Trial {
+    let seed = reader.count("seed", 0, u64::MAX, Some(1));
     Trial {
         path: path::read(reader),
         client: read_host(reader, "client"),
         server: read_host(reader, "server"),
         workload: workload::read(reader),
-        seed: reader.count("seed", 0, u64::MAX, Some(1)),
+        seed,
     }
+    .with_seed(seed)
 }
 
 /// Of one segment: slower than any device.

@@ -6,6 +6,7 @@
 mod cork;
 mod freebsd;
 mod netburner;
+mod winsock;
 
 use std::collections::BTreeMap;
 
@@ -60,6 +61,8 @@ pub const PROBES: &[Probe] = &[
         figures: freebsd::SEND_GROWTH,
         run: Some(freebsd::send_growth),
     },
+    winsock::RULES,
+    winsock::BLOCKS,
     cork::CEILING,
     cork::SHIM,
     cork::SENDFILE,
