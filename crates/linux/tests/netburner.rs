@@ -18,8 +18,8 @@ const DEVICE: &str = "stack0";
 const BOARD: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const PORT: u16 = 1234;
-/// What is written in all, a thousand bytes at a time or one: fewer writes than there are buffers, so
-/// that a late ACK of a busy machine joins none.
+/// What is written in all, a thousand bytes at a time or one: fewer writes than there are buffers,
+/// so that a late ACK of a busy machine joins none.
 const BULK_BYTES: usize = 40_000;
 const TYPED_BYTES: usize = 40;
 

@@ -41,11 +41,11 @@
 //! - `RegisterDataProcessor`: part of a special build; a task that reads does the same.
 //! - `DumpTcpDebug`, `EnableTcpDebug`: [`stack::Trace`] and [`stack::Host::sample`] tell more, in a
 //!   form that programs read.
-//! - `connectvia`, `connectwlocal`: a host has one interface; [`stack::Host::connect_from`] takes an
-//!   address of its own.
+//! - `connectvia`, `connectwlocal`: a host has one interface; [`stack::Host::connect_from`] takes
+//!   an address of its own.
 //! - UDP calls, `UDP_MIN_BUFFER_THRESHOLD`: there is no UDP.
-//! - Serial ports and their 2 + 2 buffers: there are none; [`stack::PoolSize::reserved`] keeps their
-//!   buffers.
+//! - Serial ports and their 2 + 2 buffers: there are none; [`stack::PoolSize::reserved`] keeps
+//!   their buffers.
 //!
 //! # Example
 //!
