@@ -18,6 +18,7 @@ pub mod netlink;
 mod netlink_dump;
 mod netns;
 mod path;
+mod path_to;
 mod plan;
 pub mod privilege;
 mod process;
@@ -47,6 +48,7 @@ pub use lab_netns::LabNetns;
 pub use links::link_samples;
 pub use netns::{NAMED_DIR, NetnsHandle};
 pub use path::{INTERFACE, LabPath, configure_stack_device};
+pub use path_to::{PathTo, interface_to, probe_path_to, seen_path_to};
 pub use plan::Plan;
 pub use privilege::{Capabilities, Fact};
 pub use process::{

@@ -1,6 +1,7 @@
 //! The commands, a module each: its flags, what it does, how it shows the result.
 
 pub(crate) mod apply;
+pub(crate) mod bdp;
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod diagnose;
@@ -36,6 +37,7 @@ pub(crate) fn run(command: Command, output: &Output) -> anyhow::Result<Exit> {
     match command {
         Command::Fit(args) => fit::run(&args, output),
         Command::Diagnose(args) => diagnose::run(&args, output),
+        Command::Bdp(args) => bdp::run(&args, output),
         Command::Bench(args) => bench::run(&args, output),
         Command::Serve(args) => serve::run(&args, output),
         Command::Stack(args) => stack::run(&args, output),
