@@ -245,8 +245,7 @@ pub fn median_and_spread(metric: Metric, runs: &[Outcome]) -> Option<(f64, f64)>
 fn counted(metric: Metric, runs: &[Outcome]) -> Vec<f64> {
     let values = |counts: fn(&Outcome) -> bool| -> Vec<f64> {
         let runs = runs.iter().filter(|outcome| counts(outcome));
-        runs.filter_map(|outcome| Some(metric.of(outcome)? as f64))
-            .collect()
+        runs.filter_map(|outcome| metric.of(outcome)).collect()
     };
     let undisturbed = values(is_undisturbed);
     match undisturbed.is_empty() {

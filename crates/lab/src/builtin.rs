@@ -7,48 +7,49 @@ use base::knob::nearest;
 use crate::agreement::AGREEMENT_SCENARIOS;
 use crate::scenario::Scenario;
 
-/// Every built-in scenario: its name and its file.
-pub const BUILTIN_SCENARIOS: &[(&str, &str)] = &[
-    ("bursts", include_str!("../../../scenarios/bursts.toml")),
-    (
-        "datacenter-10g",
-        include_str!("../../../scenarios/datacenter-10g.toml"),
-    ),
-    ("dc-10g", include_str!("../../../scenarios/dc-10g.toml")),
-    (
-        "dc-10g-jumbo",
-        include_str!("../../../scenarios/dc-10g-jumbo.toml"),
-    ),
-    (
-        "dsl-bloat",
-        include_str!("../../../scenarios/dsl-bloat.toml"),
-    ),
-    ("home-25m", include_str!("../../../scenarios/home-25m.toml")),
-    (
-        "lan-request",
-        include_str!("../../../scenarios/lan-request.toml"),
-    ),
-    ("lan-wwr", include_str!("../../../scenarios/lan-wwr.toml")),
-    (
-        "lossy-100m",
-        include_str!("../../../scenarios/lossy-100m.toml"),
-    ),
-    (
-        "lossy-wan",
-        include_str!("../../../scenarios/lossy-wan.toml"),
-    ),
-    (
-        "mid-small-writes",
-        include_str!("../../../scenarios/mid-small-writes.toml"),
-    ),
-    ("quotes", include_str!("../../../scenarios/quotes.toml")),
-    ("records", include_str!("../../../scenarios/records.toml")),
-    (
-        "transatlantic",
-        include_str!("../../../scenarios/transatlantic.toml"),
-    ),
-    ("wan-bulk", include_str!("../../../scenarios/wan-bulk.toml")),
+/// A name with the file of that name.
+macro_rules! scenarios {
+    ($($name:literal,)*) => {
+        &[$((
+            $name,
+            include_str!(concat!("../../../scenarios/", $name, ".toml")),
+        )),*]
+    };
+}
+
+/// Every built-in scenario of everyday: its name and its file.
+pub const BUILTIN_SCENARIOS: &[(&str, &str)] = scenarios![
+    "bursts",
+    "datacenter-10g",
+    "dc-10g",
+    "dc-10g-jumbo",
+    "dsl-bloat",
+    "home-25m",
+    "lan-request",
+    "lan-wwr",
+    "lossy-100m",
+    "lossy-wan",
+    "mid-small-writes",
+    "quotes",
+    "records",
+    "transatlantic",
+    "wan-bulk",
 ];
+
+/// The experiments of the seed documents: the name and the file of each.
+pub const EXPERIMENT_SCENARIOS: &[(&str, &str)] = scenarios![];
+
+/// The experiments, in the order of the documents.
+///
+/// # Panics
+/// Never: a test reads every one.
+#[must_use]
+pub fn experiment_scenarios() -> Vec<Scenario> {
+    EXPERIMENT_SCENARIOS
+        .iter()
+        .map(|(name, text)| parse_builtin(name, text))
+        .collect()
+}
 
 /// No built-in scenario has this name. [`fmt::Display`] says which one may be meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,11 +83,15 @@ impl core::error::Error for UnknownScenario {}
 /// # Errors
 /// [`UnknownScenario`] with the nearest name.
 pub fn find_scenario(name: &str) -> Result<Scenario, UnknownScenario> {
-    let mut all = BUILTIN_SCENARIOS.iter().chain(AGREEMENT_SCENARIOS);
+    let mut all = BUILTIN_SCENARIOS
+        .iter()
+        .chain(EXPERIMENT_SCENARIOS)
+        .chain(AGREEMENT_SCENARIOS);
     let found = all.find(|(builtin, _)| *builtin == name);
     let Some((builtin, text)) = found else {
         let short = name.get(..60).unwrap_or(name);
-        let names = BUILTIN_SCENARIOS.iter().map(|(builtin, _)| *builtin);
+        let names = BUILTIN_SCENARIOS.iter().chain(EXPERIMENT_SCENARIOS);
+        let names = names.map(|(builtin, _)| *builtin);
         let nearest = if short.len() < name.len() {
             None
         } else {
@@ -111,7 +116,7 @@ mod tests {
 
     #[test]
     fn every_builtin_scenario_is_valid_and_described() {
-        for (name, text) in BUILTIN_SCENARIOS {
+        for (name, text) in BUILTIN_SCENARIOS.iter().chain(EXPERIMENT_SCENARIOS) {
             let scenario = match Scenario::parse(&format!("scenarios/{name}.toml"), text) {
                 Ok(scenario) => scenario,
                 Err(diagnostics) => {

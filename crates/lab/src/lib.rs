@@ -9,10 +9,12 @@ mod agreement;
 pub mod app;
 pub mod bdp;
 mod builtin;
+mod engine;
 mod faults;
 mod measure;
 mod outcome;
 pub mod packet_script;
+pub mod probe;
 mod scenario;
 pub mod stats;
 pub mod text;
@@ -27,14 +29,20 @@ pub use agreement::{
     median_and_spread,
 };
 pub use app::WARM_UP;
-pub use builtin::{BUILTIN_SCENARIOS, UnknownScenario, find_scenario};
+pub use builtin::{
+    BUILTIN_SCENARIOS, EXPERIMENT_SCENARIOS, UnknownScenario, experiment_scenarios, find_scenario,
+};
+pub use engine::{EngineName, UnknownEngine};
 pub use faults::{Cure, FAULTS, Fault, find_fault};
 pub use measure::{Measure, Yardstick};
 pub use outcome::{
     Caveat, LatenessMicros, LinkOutcome, Outcome, Point, ResponseMicros, STALL_US, SenderOutcome,
 };
 pub use packet_script::PacketScript;
-pub use scenario::{CELLS_MAX, Cell, Diagnostic, Expectation, Metric, Scenario};
+pub use scenario::{
+    CELLS_MAX, Cell, Class, Diagnostic, Expectation, Experiment, Metric, Published, Scenario,
+    SeedDocument, Unit,
+};
 pub use trial::{End, HostSpec, PathSpec, Settings, Trial};
 pub use virtual_engine::{Virtual, VirtualProgress, VirtualRun};
 pub use workload::{Amount, Completion, Direction, Workload, WriteMethod};

@@ -29,6 +29,9 @@
 
 mod document;
 mod expect;
+mod experiment;
+mod facts;
+mod metric;
 mod path;
 mod read;
 mod workload;
@@ -39,12 +42,18 @@ use std::collections::BTreeSet;
 use base::find_knob;
 use stack::profile::PROFILES;
 
+use crate::engine::EngineName;
+use crate::probe::Probe;
 use crate::trial::{HostSpec, Trial};
-pub use expect::{Expectation, Metric};
+pub use expect::Expectation;
+pub use experiment::{Class, Experiment, Published, SeedDocument};
+pub use metric::{Metric, Unit};
 use read::{Entry, Keys, Place, Problem, ProblemKind, Reader};
 
 /// Most trials that one scenario makes: a sweep of more is a mistake or belongs into several files.
 pub const CELLS_MAX: usize = 10_000;
+/// More runs belong into several files.
+const RUNS_MAX: u64 = 1_000;
 /// Largest file that is read.
 const FILE_BYTES_MAX: usize = 256 << 10;
 /// Most text that all trials of a scenario are made from: bounds time and memory of a hostile file.
@@ -93,10 +102,18 @@ pub struct Scenario {
     pub runs: u32,
     /// What is claimed to come out.
     pub expectations: Vec<Expectation>,
+    /// What it has if it is one of the experiments of the seed documents.
+    pub experiment: Option<Experiment>,
+    /// What runs in place of trials, of which there are none then.
+    pub probe: Option<&'static Probe>,
     file: String,
     keys: Keys,
     variants: Vec<Variant>,
     axes: Vec<Axis>,
+    overrides: Vec<Overrides>,
+    /// Where it runs; see [`Scenario::on`].
+    engine: Option<EngineName>,
+    is_quick: bool,
     /// From [`Scenario::set`]; they win.
     set: Keys,
 }
@@ -132,6 +149,28 @@ impl Cell {
 struct Variant {
     name: String,
     keys: Keys,
+    overrides: Vec<Overrides>,
+    /// Where it runs; empty: everywhere.
+    engines: Vec<EngineName>,
+}
+
+/// When overrides count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Occasion {
+    /// On this engine.
+    On(EngineName),
+    /// Where a short look is wanted.
+    Quick,
+}
+
+/// What counts only on an occasion.
+#[derive(Clone, Debug)]
+struct Overrides {
+    when: Occasion,
+    keys: Keys,
+    axes: Vec<Axis>,
+    runs: Option<u32>,
+    engines: Vec<EngineName>,
 }
 
 /// One dimension of a sweep.
@@ -209,7 +248,7 @@ impl Scenario {
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), Vec<Diagnostic>> {
         let mut changed = self.clone();
         let problems = if key == "runs" {
-            match read::number(value, 1, document::RUNS_MAX) {
+            match read::number(value, 1, RUNS_MAX) {
                 Ok(runs) => {
                     changed.runs = u32::try_from(runs).unwrap_or(1);
                     Vec::new()
@@ -230,8 +269,71 @@ impl Scenario {
         Err(diagnostics(&self.file, problems))
     }
 
-    /// What is wrong with any of the trials.
+    /// As it is on one engine: with what it sets for that, and without variants of other engines.
+    #[must_use]
+    pub fn on(&self, engine: EngineName) -> Self {
+        let mut scenario = self.clone();
+        scenario.engine = Some(engine);
+        scenario.take_overrides(Occasion::On(engine));
+        scenario
+    }
+
+    /// As it is for a short look. To be called after [`Scenario::on`].
+    #[must_use]
+    pub fn quick(&self) -> Self {
+        let mut scenario = self.clone();
+        scenario.is_quick = true;
+        scenario.take_overrides(Occasion::Quick);
+        scenario
+    }
+
+    /// The parts of the overrides that are no settings.
+    fn take_overrides(&mut self, occasion: Occasion) {
+        let overrides = self.overrides.clone();
+        for overrides in overrides.iter().filter(|o| o.when == occasion) {
+            self.runs = overrides.runs.unwrap_or(self.runs);
+            for axis in &overrides.axes {
+                match self.axes.iter_mut().find(|known| known.key == axis.key) {
+                    Some(known) => *known = axis.clone(),
+                    None if self.set.has(&axis.key) => (),
+                    None => self.axes.push(axis.clone()),
+                }
+            }
+            if let Some(experiment) = &mut self.experiment
+                && !overrides.engines.is_empty()
+            {
+                experiment.engines.clone_from(&overrides.engines);
+            }
+        }
+    }
+
+    /// Whether overrides count now.
+    fn is_now(&self, when: Occasion) -> bool {
+        match when {
+            Occasion::On(engine) => self.engine == Some(engine),
+            Occasion::Quick => self.is_quick,
+        }
+    }
+
+    /// What is wrong with any of the trials, on any occasion.
     fn check(&self) -> Vec<Problem> {
+        let in_variants = self.variants.iter().flat_map(|variant| &variant.overrides);
+        let occasions = self.overrides.iter().chain(in_variants).map(|o| o.when);
+        let occasions: Vec<Occasion> = occasions.collect();
+        let mut engines = EngineName::ALL.to_vec();
+        engines.retain(|engine| occasions.contains(&Occasion::On(*engine)));
+        let mut views = vec![self.clone()];
+        views.extend(engines.into_iter().map(|engine| self.on(engine)));
+        if occasions.contains(&Occasion::Quick) {
+            let quick: Vec<Self> = views.iter().map(Self::quick).collect();
+            views.extend(quick);
+        }
+        let problems: BTreeSet<Problem> = views.iter().flat_map(Self::check_now).collect();
+        problems.into_iter().collect()
+    }
+
+    /// What is wrong with any of the trials as they are now.
+    fn check_now(&self) -> Vec<Problem> {
         let variants = self.variants.len().max(1);
         let cells = self.axes.iter().try_fold(variants, |cells, axis| {
             cells
@@ -268,10 +370,16 @@ impl Scenario {
     }
 
     fn cells(&self) -> impl Iterator<Item = (Cell, Vec<Problem>)> {
-        let variants: Vec<Option<&Variant>> = if self.variants.is_empty() {
+        let here = |variant: &&Variant| {
+            let engines = &variant.engines;
+            engines.is_empty() || self.engine.is_none_or(|engine| engines.contains(&engine))
+        };
+        let variants: Vec<Option<&Variant>> = if self.probe.is_some() {
+            Vec::new()
+        } else if self.variants.is_empty() {
             vec![None]
         } else {
-            self.variants.iter().map(Some).collect()
+            self.variants.iter().filter(here).map(Some).collect()
         };
         let per_variant: usize = self.axes.iter().map(|axis| axis.values.len()).product();
         variants
@@ -280,11 +388,20 @@ impl Scenario {
             .map(|(variant, point)| self.cell(variant, point))
     }
 
+    /// Applies those that count now.
+    fn override_now(&self, keys: &mut Keys, overrides: &[Overrides]) {
+        for overrides in overrides.iter().filter(|o| self.is_now(o.when)) {
+            keys.override_with(&overrides.keys);
+        }
+    }
+
     /// The cell of this variant at this point of the sweep, counted with the last axis fastest.
     fn cell(&self, variant: Option<&Variant>, mut point: usize) -> (Cell, Vec<Problem>) {
         let mut keys = self.keys.clone();
+        self.override_now(&mut keys, &self.overrides);
         if let Some(variant) = variant {
             keys.override_with(&variant.keys);
+            self.override_now(&mut keys, &variant.overrides);
         }
         let mut swept = Keys::default();
         let mut axes = Vec::new();

@@ -21,6 +21,7 @@ mod path;
 mod path_to;
 mod plan;
 pub mod privilege;
+pub mod probe;
 mod process;
 mod remote_socket;
 mod seed;

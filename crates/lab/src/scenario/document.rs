@@ -5,12 +5,10 @@ use std::collections::BTreeSet;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::expect::{Expectation, Metric};
-use super::read::{Entry, Keys, Place, Problem, ProblemKind, TABLES, number, one_of, unknown};
-use super::{Axis, CELLS_MAX, Scenario, Variant};
+use super::read::{Entry, Keys, Place, Problem, ProblemKind, TABLES, number, unknown};
+use super::{Axis, CELLS_MAX, Occasion, RUNS_MAX, Scenario, Variant};
+use crate::probe::Probe;
 
-/// More runs belong into several files.
-pub(super) const RUNS_MAX: u64 = 1_000;
 /// Most variants, and most claims.
 const TABLES_MAX: usize = 100;
 /// A name is part of file names and of tables of 100 columns.
@@ -49,8 +47,16 @@ pub(super) fn read(file: &str, text: &str) -> (Scenario, Vec<Problem>) {
         keys: Keys::default(),
         variants: Vec::new(),
         axes: Vec::new(),
+        overrides: Vec::new(),
         set: Keys::default(),
+        experiment: None,
+        probe: None,
+        engine: None,
+        is_quick: false,
     };
+    if let Some(DeValue::Table(probe)) = table.get_ref().get("probe").map(Spanned::get_ref) {
+        scenario.probe = document.probe(probe);
+    }
     for (key, value) in table.get_ref() {
         document.read_top(&mut scenario, key, value);
     }
@@ -59,20 +65,23 @@ pub(super) fn read(file: &str, text: &str) -> (Scenario, Vec<Problem>) {
             document.complain(Place::START, format!("write `{name} = \"{example}\"`"));
         }
     }
+    document.read_published(&mut scenario, table.get_ref());
+    document.check_probe(&scenario);
     document.check_variants(&scenario);
     (scenario, document.problems)
 }
 
-type Key<'t> = Spanned<toml::de::DeString<'t>>;
-type Value<'t> = Spanned<DeValue<'t>>;
+pub(super) type Key<'t> = Spanned<toml::de::DeString<'t>>;
+pub(super) type Value<'t> = Spanned<DeValue<'t>>;
 
-struct Document {
-    lines: Lines,
-    problems: Vec<Problem>,
+/// What is known while a file is read.
+pub(super) struct Document {
+    pub(super) lines: Lines,
+    pub(super) problems: Vec<Problem>,
 }
 
 impl Document {
-    fn complain(&mut self, place: Place, message: impl Into<String>) {
+    pub(super) fn complain(&mut self, place: Place, message: impl Into<String>) {
         self.problems.push(Problem::new(place, message));
     }
 
@@ -107,15 +116,33 @@ impl Document {
             ("expect", DeValue::Array(claims)) => {
                 self.check_count("expect", key, claims.len());
                 for value in claims.iter().take(TABLES_MAX) {
-                    scenario.expectations.extend(self.claim(value));
+                    let claim = self.claim(value, scenario.probe);
+                    scenario.expectations.extend(claim);
                 }
+            }
+            ("experiment", DeValue::Table(table)) => {
+                scenario.experiment = self.experiment(key, table);
+            }
+            // Read before all others, since the claims are about its figures.
+            ("probe", DeValue::Table(_)) => (),
+            // Read after all others, since it is part of the experiment.
+            ("published", DeValue::Array(_)) => (),
+            ("on", _) => scenario.overrides.extend(self.on(value, false)),
+            ("quick", _) => {
+                let overrides = self.overrides(Occasion::Quick, value, false);
+                scenario.overrides.push(overrides);
             }
             (word, _) => {
                 let place = self.lines.of(key);
                 let message = match word {
                     "about" => "about: write a sentence in quotes".into(),
-                    "variant" | "expect" => format!("{word}: write tables headed `[[{word}]]`"),
-                    _ if TABLES.contains(&word) || word == "sweep" => {
+                    "variant" | "expect" | "published" => {
+                        format!("{word}: write tables headed `[[{word}]]`")
+                    }
+                    "sweep" | "experiment" | "probe" => {
+                        format!("{word}: write a table headed `[{word}]`")
+                    }
+                    _ if TABLES.contains(&word) => {
                         format!("{word}: write a table headed `[{word}]`")
                     }
                     _ => unknown("key", word, TOP.iter().copied()),
@@ -133,7 +160,13 @@ impl Document {
     }
 
     /// Puts a value, or all values of a table, into `keys`.
-    fn flatten(&mut self, keys: &mut Keys, path: &str, key: &Key<'_>, value: &Value<'_>) {
+    pub(super) fn flatten(
+        &mut self,
+        keys: &mut Keys,
+        path: &str,
+        key: &Key<'_>,
+        value: &Value<'_>,
+    ) {
         let DeValue::Table(table) = value.get_ref() else {
             if let Some(entry) = self.scalar(path, key, value) {
                 let place = entry.key_place;
@@ -149,7 +182,7 @@ impl Document {
     }
 
     /// A value that is no table and no list, as text.
-    fn scalar(&mut self, path: &str, key: &Key<'_>, value: &Value<'_>) -> Option<Entry> {
+    pub(super) fn scalar(&mut self, path: &str, key: &Key<'_>, value: &Value<'_>) -> Option<Entry> {
         let (place, key_place) = (self.lines.at(value), self.lines.of(key));
         let text = match value.get_ref() {
             DeValue::String(text) => text.trim().to_owned(),
@@ -173,7 +206,7 @@ impl Document {
         })
     }
 
-    fn read<T>(
+    pub(super) fn read<T>(
         &mut self,
         entry: &Entry,
         name: &str,
@@ -213,15 +246,26 @@ impl Document {
         let mut variant = Variant {
             name: String::new(),
             keys: Keys::default(),
+            overrides: Vec::new(),
+            engines: Vec::new(),
         };
         for (key, value) in table {
             match key.get_ref().as_ref() {
                 "name" => variant.name = self.name(value),
+                "engines" => {
+                    let engines = self.scalar("engines", key, value);
+                    variant.engines = self.engines(engines.as_ref());
+                }
+                "on" => variant.overrides.extend(self.on(value, true)),
+                "quick" => {
+                    let overrides = self.overrides(Occasion::Quick, value, true);
+                    variant.overrides.push(overrides);
+                }
                 word if TABLES.contains(&word) || word == "seed" => {
                     self.flatten(&mut variant.keys, word, key, value);
                 }
                 word => {
-                    let known = TABLES.iter().copied().chain(["name", "seed"]);
+                    let known = TABLES.iter().copied().chain(VARIANT.iter().copied());
                     let message = unknown("key in [[variant]]:", word, known);
                     self.complain(self.lines.of(key), message);
                 }
@@ -247,14 +291,62 @@ impl Document {
                 format!("two variants are named `{}`", pair[0]),
             );
         }
-        for claim in &scenario.expectations {
-            let Some(variant) = &claim.variant else {
+        let claims = scenario.expectations.iter();
+        let claimed = claims.flat_map(|claim| [&claim.variant, &claim.over]);
+        let claimed = claimed.map(|variant| ("[[expect]]", variant));
+        let facts = scenario.experiment.iter();
+        let published = facts.flat_map(|experiment| &experiment.published);
+        let published = published.flat_map(|number| [&number.variant, &number.over]);
+        let published = published.map(|variant| ("[[published]]", variant));
+        for (table, variant) in claimed.chain(published) {
+            let Some(variant) = variant else {
                 continue;
             };
             if !names.contains(&variant.as_str()) {
-                let message = unknown("variant in [[expect]]:", variant, names.iter().copied());
+                let what = format!("variant in {table}:");
+                let message = unknown(&what, variant, names.iter().copied());
                 self.complain(Place::START, message);
             }
+        }
+    }
+
+    /// `[[published]]`, which only an experiment has.
+    fn read_published(&mut self, scenario: &mut Scenario, table: &DeTable<'_>) {
+        let Some((key, value)) = table.get_key_value("published") else {
+            return;
+        };
+        let DeValue::Array(numbers) = value.get_ref() else {
+            return;
+        };
+        self.check_count("published", key, numbers.len());
+        let read: Vec<_> = numbers
+            .iter()
+            .take(TABLES_MAX)
+            .filter_map(|value| self.published(value, scenario.probe))
+            .collect();
+        match &mut scenario.experiment {
+            Some(experiment) => experiment.published = read,
+            None if table.contains_key("experiment") => (),
+            None => {
+                let message = "published: only an experiment has published numbers; write a \
+                               table headed `[experiment]`";
+                self.complain(self.lines.of(key), message);
+            }
+        }
+    }
+
+    /// A probe brings its own path and traffic.
+    fn check_probe(&mut self, scenario: &Scenario) {
+        let Some(Probe { name, .. }) = scenario.probe else {
+            return;
+        };
+        let has_settings = TABLES.iter().any(|table| scenario.keys.has(table));
+        if has_settings || !scenario.variants.is_empty() || !scenario.axes.is_empty() {
+            let message = format!(
+                "the probe `{name}` brings its own path and traffic; remove the other tables of \
+                 settings, the variants and the sweep"
+            );
+            self.complain(Place::START, message);
         }
     }
 
@@ -273,7 +365,7 @@ impl Document {
     }
 
     /// Axes of a sweep; keys may be quoted (`"path.rtt"`) or not.
-    fn axes(&mut self, path: &str, sweep: &DeTable<'_>) -> Vec<Axis> {
+    pub(super) fn axes(&mut self, path: &str, sweep: &DeTable<'_>) -> Vec<Axis> {
         let mut axes = Vec::new();
         for (key, value) in sweep {
             let name = if path.is_empty() {
@@ -300,66 +392,32 @@ impl Document {
         }
         axes
     }
-
-    fn claim(&mut self, value: &Value<'_>) -> Option<Expectation> {
-        let DeValue::Table(table) = value.get_ref() else {
-            self.complain(
-                self.lines.at(value),
-                "expect: write tables headed `[[expect]]`",
-            );
-            return None;
-        };
-        let before = self.problems.len();
-        let mut entry = |name: &str| {
-            let (key, value) = table.get_key_value(name)?;
-            self.scalar(name, key, value)
-        };
-        let [metric, variant, min, max, reason] = CLAIM.map(&mut entry);
-        for (key, _) in table {
-            if !CLAIM.contains(&key.get_ref().as_ref()) {
-                let known = CLAIM.iter().copied();
-                let message = unknown("key in [[expect]]:", key.get_ref(), known);
-                self.complain(self.lines.of(key), message);
-            }
-        }
-        let Some(metric) = metric else {
-            let message = "expect: write `metric = \"goodput_bps\"` or another one";
-            self.complain(self.lines.at(value), message);
-            return None;
-        };
-        let metric = self.read(&metric, "metric", |text| one_of(text, Metric::ALL))?;
-        let min_value = min
-            .as_ref()
-            .and_then(|e| self.read(e, "min", |text| metric.parse(text)));
-        let max_value = max
-            .as_ref()
-            .and_then(|e| self.read(e, "max", |text| metric.parse(text)));
-        if min.is_none() && max.is_none() {
-            self.complain(self.lines.at(value), "expect: write `min`, `max` or both");
-        } else if let (Some(min), Some(max)) = (min_value, max_value)
-            && min > max
-        {
-            self.complain(self.lines.at(value), "expect: `min` is above `max`");
-        }
-        (self.problems.len() == before).then(|| Expectation {
-            metric,
-            variant: variant.map(|entry| entry.text),
-            min: min_value,
-            max: max_value,
-            reason: reason.map_or(String::new(), |entry| entry.text),
-        })
-    }
 }
 
 const TOP: &[&str] = &[
-    "name", "about", "seed", "runs", "path", "client", "server", "workload", "variant", "sweep",
+    "name",
+    "about",
+    "seed",
+    "runs",
+    "path",
+    "client",
+    "server",
+    "workload",
+    "variant",
+    "sweep",
     "expect",
+    "experiment",
+    "published",
+    "probe",
+    "on",
+    "quick",
 ];
 
-const CLAIM: [&str; 5] = ["metric", "variant", "min", "max", "reason"];
+/// Beside the tables of settings.
+const VARIANT: &[&str] = &["name", "seed", "on", "quick", "engines"];
 
 /// Where each line begins.
-struct Lines {
+pub(super) struct Lines {
     text: String,
     starts: Vec<usize>,
 }
@@ -392,11 +450,11 @@ impl Lines {
         }
     }
 
-    fn of(&self, key: &Key<'_>) -> Place {
+    pub(super) fn of(&self, key: &Key<'_>) -> Place {
         self.place(key.span().start)
     }
 
-    fn at(&self, value: &Value<'_>) -> Place {
+    pub(super) fn at(&self, value: &Value<'_>) -> Place {
         self.place(value.span().start)
     }
 }

@@ -1,145 +1,65 @@
 //! What a scenario claims to come out.
 
-use base::{Bytes, Rate, parse_duration};
-
+use super::metric::Metric;
+use crate::engine::EngineName;
 use crate::outcome::Outcome;
 
-/// A number of an [`Outcome`] about which something can be claimed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Metric {
-    /// Payload per second, in bit/s.
-    GoodputBps,
-    /// Operations.
-    Operations,
-    /// Median response time, in microseconds.
-    ResponseP50Us,
-    /// 90th percentile of the response time, in microseconds.
-    ResponseP90Us,
-    /// 99th percentile of the response time, in microseconds.
-    ResponseP99Us,
-    /// Worst response time, in microseconds.
-    ResponseMaxUs,
-    /// Longest time between two arrivals of payload, in microseconds; only in virtual time.
-    StallMaxUs,
-    /// Wire packets that were lost or dropped from client to server.
-    ForwardDroppedSegments,
-    /// Wire packets that were lost or dropped from server to client.
-    ReverseDroppedSegments,
-    /// Most bytes that waited in the queue from client to server.
-    ForwardQueueBytesMax,
-    /// Most bytes that waited in the queue from server to client.
-    ReverseQueueBytesMax,
-}
-
-impl Metric {
-    /// All, by the names that scenario files use.
-    pub const ALL: &[(&'static str, Self)] = &[
-        ("goodput_bps", Self::GoodputBps),
-        ("operations", Self::Operations),
-        ("response_p50_us", Self::ResponseP50Us),
-        ("response_p90_us", Self::ResponseP90Us),
-        ("response_p99_us", Self::ResponseP99Us),
-        ("response_max_us", Self::ResponseMaxUs),
-        ("stall_max_us", Self::StallMaxUs),
-        ("forward_dropped_segments", Self::ForwardDroppedSegments),
-        ("reverse_dropped_segments", Self::ReverseDroppedSegments),
-        ("forward_queue_bytes_max", Self::ForwardQueueBytesMax),
-        ("reverse_queue_bytes_max", Self::ReverseQueueBytesMax),
-    ];
-
-    /// The name that scenario files use.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        Self::ALL
-            .iter()
-            .find(|(_, metric)| *metric == self)
-            .map_or("", |(name, _)| name)
-    }
-
-    /// Its value in `outcome`, in the unit of its name; `None` where the workload has none.
-    #[must_use]
-    pub fn of(self, outcome: &Outcome) -> Option<u64> {
-        let response = outcome.response_us;
-        match self {
-            Self::GoodputBps => Some(outcome.goodput_bps),
-            Self::Operations => response.map(|response| response.n),
-            Self::ResponseP50Us => response.map(|response| response.p50),
-            Self::ResponseP90Us => response.map(|response| response.p90),
-            Self::ResponseP99Us => response.map(|response| response.p99),
-            Self::ResponseMaxUs => response.map(|response| response.max),
-            Self::StallMaxUs => outcome.stall_max_us,
-            Self::ForwardDroppedSegments => Some(outcome.forward.dropped_segments),
-            Self::ReverseDroppedSegments => Some(outcome.reverse.dropped_segments),
-            Self::ForwardQueueBytesMax => Some(outcome.forward.queue_bytes_max),
-            Self::ReverseQueueBytesMax => Some(outcome.reverse.queue_bytes_max),
-        }
-    }
-
-    /// Reads a limit in this metric's unit: `45mbit`, `40ms`, `64KiB`, `12`.
-    pub(super) fn parse(self, text: &str) -> Result<u64, String> {
-        let show = |error: base::UnitError| error.to_string();
-        match self {
-            Self::GoodputBps => text
-                .parse::<Rate>()
-                .map(Rate::bits_per_second)
-                .map_err(show),
-            Self::ResponseP50Us
-            | Self::ResponseP90Us
-            | Self::ResponseP99Us
-            | Self::ResponseMaxUs
-            | Self::StallMaxUs => parse_duration(text)
-                .map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
-                .map_err(show),
-            Self::ForwardQueueBytesMax | Self::ReverseQueueBytesMax => {
-                text.parse::<Bytes>().map(|bytes| bytes.0).map_err(show)
-            }
-            Self::Operations | Self::ForwardDroppedSegments | Self::ReverseDroppedSegments => {
-                super::read::number(text, 0, u64::MAX)
-            }
-        }
-    }
-}
-
 /// A claim: a number lies between two limits.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Expectation {
     /// About what.
     pub metric: Metric,
     /// For which variant; `None` for all.
     pub variant: Option<String>,
-    /// Smallest value that is right, in the unit of the metric.
-    pub min: Option<u64>,
-    /// Largest value that is right, in the unit of the metric.
-    pub max: Option<u64>,
+    /// The claim is about the number divided by that of this variant, at the same point of the
+    /// sweep.
+    pub over: Option<String>,
+    /// On which engines; empty for all.
+    pub engines: Vec<EngineName>,
+    /// Smallest value that is right, in the unit of the metric; a bare number with `over`.
+    pub min: Option<f64>,
+    /// Largest value that is right, in the same unit.
+    pub max: Option<f64>,
     /// Why it is claimed.
     pub reason: String,
 }
 
 impl Expectation {
-    /// Whether it is about trials of `variant`.
+    /// Whether it is about trials of `variant`, and about itself rather than a ratio.
     #[must_use]
     pub fn applies_to(&self, variant: Option<&str>) -> bool {
         self.variant.is_none() || self.variant.as_deref() == variant
     }
 
-    /// Whether the outcome of a trial of `variant` is as claimed. Claims about other variants hold.
+    /// Whether it is about this engine.
+    #[must_use]
+    pub fn applies_on(&self, engine: EngineName) -> bool {
+        self.engines.is_empty() || self.engines.contains(&engine)
+    }
+
+    /// Whether the outcome of a trial of `variant` is as claimed. Claims about other variants hold,
+    /// and so do those about a ratio of two.
     ///
     /// # Errors
     /// One sentence with what was claimed, what came out, and the reason.
     pub fn check(&self, variant: Option<&str>, outcome: &Outcome) -> Result<(), String> {
-        if !self.applies_to(variant) {
+        if self.over.is_some() || !self.applies_to(variant) {
             return Ok(());
         }
         self.check_value(self.metric.of(outcome))
     }
 
     /// Whether a value of the metric, such as the median of several runs, is as claimed; `None`
-    /// where it was not measured.
+    /// where it was not measured. With `over` the value is the ratio.
     ///
     /// # Errors
     /// One sentence with what was claimed, what came out, and the reason.
-    pub fn check_value(&self, value: Option<u64>) -> Result<(), String> {
-        let name = self.metric.name();
+    pub fn check_value(&self, value: Option<f64>) -> Result<(), String> {
+        let mut name = self.metric.name().into_owned();
+        if let Some(over) = &self.over {
+            name.push_str(" over that of ");
+            name.push_str(over);
+        }
         let because = if self.reason.is_empty() {
             "no reason given"
         } else {
@@ -150,16 +70,22 @@ impl Expectation {
                 "{name} was not measured, but is claimed ({because})"
             ));
         };
+        let shown = round(value);
         match (self.min, self.max) {
             (Some(min), _) if value < min => Err(format!(
-                "{name} is {value}, claimed at least {min} ({because})"
+                "{name} is {shown}, claimed at least {min} ({because})"
             )),
             (_, Some(max)) if value > max => Err(format!(
-                "{name} is {value}, claimed at most {max} ({because})"
+                "{name} is {shown}, claimed at most {max} ({because})"
             )),
             _ => Ok(()),
         }
     }
+}
+
+/// To four digits behind the point, so that no sentence is longer than it helps.
+fn round(value: f64) -> f64 {
+    (value * 1e4).round() / 1e4
 }
 
 #[cfg(test)]
@@ -171,8 +97,10 @@ mod tests {
         let claim = Expectation {
             metric: Metric::GoodputBps,
             variant: Some("nodelay".into()),
-            min: Some(100),
-            max: Some(200),
+            over: None,
+            engines: Vec::new(),
+            min: Some(100.0),
+            max: Some(200.0),
             reason: "the rate".into(),
         };
         let check = |variant: Option<&str>, goodput_bps: u64, expected: &str| {
@@ -197,6 +125,16 @@ mod tests {
         );
         check(Some("other"), 99, "");
         check(None, 99, "");
+        let ratio = Expectation {
+            over: Some("cork".into()),
+            min: Some(2.5),
+            max: None,
+            ..claim.clone()
+        };
+        assert_eq!(
+            ratio.check_value(Some(2.499_96)).unwrap_err(),
+            "goodput_bps over that of cork is 2.5, claimed at least 2.5 (the rate)"
+        );
         let claim = Expectation {
             metric: Metric::ResponseP50Us,
             variant: None,
@@ -208,23 +146,5 @@ mod tests {
                 .unwrap_err()
                 .contains("not measured")
         );
-    }
-
-    #[test]
-    fn each_metric_reads_its_unit() {
-        let check = |name: &str, text: &str, expected: u64| {
-            let metric = Metric::ALL
-                .iter()
-                .find(|(other, _)| *other == name)
-                .unwrap()
-                .1;
-            assert_eq!(metric.name(), name);
-            assert_eq!(metric.parse(text), Ok(expected));
-            assert!(metric.parse("7parsecs").is_err());
-        };
-        check("goodput_bps", "45mbit", 45_000_000);
-        check("response_p99_us", "1.5ms", 1_500);
-        check("forward_queue_bytes_max", "64KiB", 65_536);
-        check("operations", "12", 12);
     }
 }

@@ -147,7 +147,7 @@ impl Keys {
     }
 
     /// Whether there is this key or one inside it.
-    fn has(&self, key: &str) -> bool {
+    pub(super) fn has(&self, key: &str) -> bool {
         self.entries
             .range(key.to_owned()..)
             .take_while(|(other, _)| other.starts_with(key))

@@ -391,13 +391,13 @@ fn claims_are_read() {
     let claim = &scenario.expectations[0];
     assert_eq!(
         (claim.metric, claim.min, claim.max),
-        (Metric::GoodputBps, Some(45_000_000), None)
+        (Metric::GoodputBps, Some(45e6), None)
     );
     assert_eq!(
         (claim.variant.as_deref(), claim.reason.as_str()),
         (Some("a"), "why")
     );
-    assert_eq!(scenario.expectations[1].max, Some(2_000));
+    assert_eq!(scenario.expectations[1].max, Some(2_000.0));
 }
 
 /// A text with one mistake, and what is said about it.
@@ -471,9 +471,11 @@ const MISTAKES: &[(&str, &str)] = &[
     (
         "[[expect]]\nmetric = 'goodput'\nmin = '5mbit'",
         "test.toml:4:10: metric: unknown `goodput`; did you mean `goodput_bps`? There are \
-         goodput_bps, operations, response_p50_us, response_p90_us, response_p99_us, \
-         response_max_us, stall_max_us, forward_dropped_segments, reverse_dropped_segments, \
-         forward_queue_bytes_max, reverse_queue_bytes_max",
+         goodput_bps, duration_us, operations, operations_per_second, response_p50_us, \
+         response_p90_us, response_p99_us, response_max_us, stalled_share, stall_max_us, \
+         data_segments, retransmitted_segments, segments_per_operation, rtt_mean_us, \
+         forward_dropped_segments, reverse_dropped_segments, forward_queue_bytes_max, \
+         reverse_queue_bytes_max",
     ),
 ];
 
@@ -571,4 +573,137 @@ proptest! {
             }
         }
     }
+}
+
+const EXPERIMENT: &str = r#"
+runs = 5
+[experiment]
+ids = "R1 R14"
+document = "cork"
+class = "value"
+claim = "Each exchange takes the time of a delayed ACK."
+engines = "virtual, kernel"
+corrections = "D-R1 D-R6"
+[[published]]
+variant = "plain"
+metric = "response_p50_us"
+value = "40.013ms"
+text = "400129.781250 ms for 10000"
+[path]
+kind = "emulated"
+rate = "10mbit"
+rtt = "5ms"
+queue = "100p"
+[client]
+nodelay = "off"
+[[variant]]
+name = "plain"
+[[variant]]
+name = "nodelay"
+client.nodelay = "on"
+on.kernel.path.rtt = "30ms"
+[[variant]]
+name = "virtual-only"
+engines = "virtual"
+[on.kernel.path]
+rtt = "20ms"
+[quick]
+runs = 1
+engines = "virtual"
+[quick.path]
+queue = "7p"
+[[expect]]
+metric = "response_p50_us"
+variant = "plain"
+over = "nodelay"
+min = 100
+engines = "kernel"
+reason = "the timer is all that there is"
+[[expect]]
+metric = "limit.nagle"
+variant = "plain"
+min = "90%"
+"#;
+
+#[test]
+fn an_experiment_says_what_was_published() {
+    let scenario = parse(EXPERIMENT).expect("a valid scenario");
+    let experiment = scenario.experiment.as_ref().expect("it is one");
+    assert_eq!(experiment.ids, ["R1", "R14"]);
+    assert_eq!(experiment.document, SeedDocument::Cork);
+    assert_eq!(experiment.class, Class::Value);
+    assert_eq!(
+        experiment.engines,
+        [EngineName::Virtual, EngineName::Kernel]
+    );
+    assert_eq!(experiment.corrections, ["D-R1", "D-R6"]);
+    assert_eq!(experiment.published[0].value, 40_013.0);
+    let ratio = &scenario.expectations[0];
+    assert_eq!(
+        (ratio.over.as_deref(), ratio.min),
+        (Some("nodelay"), Some(100.0))
+    );
+    assert!(ratio.applies_on(EngineName::Kernel) && !ratio.applies_on(EngineName::Tun));
+    assert_eq!(scenario.expectations[1].min, Some(0.9));
+}
+
+/// RTTs in milliseconds of all cells.
+fn rtts(scenario: &Scenario) -> Vec<u128> {
+    let cells = scenario.trials();
+    let rtt = |cell: &Cell| cell.trial.path.rtt().as_millis();
+    cells.iter().map(rtt).collect()
+}
+
+#[test]
+fn overrides_count_on_their_occasion() {
+    let scenario = parse(EXPERIMENT).expect("a valid scenario");
+    let plain = rtts(&scenario)[0];
+    assert_eq!(rtts(&scenario), [plain; 3]);
+    assert_eq!(rtts(&scenario.on(EngineName::Virtual)), [plain; 3]);
+    assert_eq!(rtts(&scenario.on(EngineName::Kernel)), [20, 30]);
+    let quick = scenario.on(EngineName::Kernel).quick();
+    assert_eq!((scenario.runs, quick.runs), (5, 1));
+    assert_eq!(rtts(&quick), [20, 30]);
+    let queue = |scenario: &Scenario| match &scenario.trials()[0].trial.path {
+        PathSpec::Emulated { forward, .. } => forward.queue,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(queue(&quick), QueueLimit::Packets(7));
+    assert_ne!(queue(&scenario), QueueLimit::Packets(7));
+}
+
+#[test]
+fn mistakes_of_an_experiment_are_told() {
+    let check = |from: &str, to: &str, expected: &str| {
+        let text = EXPERIMENT.replacen(from, to, 1);
+        assert_ne!(text, EXPERIMENT, "`{from}` is there");
+        let said = shown(parse(&text));
+        assert!(said.contains(expected), "{said}");
+    };
+    check("\"cork\"", "\"corks\"", "did you mean `cork`?");
+    check("class = \"value\"\n", "", "experiment: write `class");
+    check(
+        "\"virtual, kernel\"",
+        "\"virtaul\"",
+        "unknown engine `virtaul`",
+    );
+    check("min = 100", "min = \"100ms\"", "not a number");
+    check("variant = \"plain\"\nover", "over", "write `variant` too");
+    check(
+        "over = \"nodelay\"",
+        "over = \"nodelai\"",
+        "did you mean `nodelay`?",
+    );
+    check(
+        "[on.kernel.path]",
+        "[on.kernal.path]",
+        "unknown engine `kernal`",
+    );
+    check("queue = \"7p\"", "queue = \"7x\"", "path.queue");
+    check("limit.nagle", "limit.nagel", "did you mean `nagle`?");
+    check(
+        "metric = \"response_p50_us\"\nvalue",
+        "value",
+        "published: write `metric`",
+    );
 }

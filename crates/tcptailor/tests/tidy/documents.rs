@@ -131,9 +131,10 @@ pub(crate) fn check_diagnoses_provoked(
 fn check_scenarios_tried(tree: &Tree, complaints: &mut Vec<Complaint>) {
     for file in tree.under("scenarios/", ".toml") {
         let name = file.path.rsplit('/').next().unwrap_or_default();
+        let listed = format!("\"{}\"", name.trim_end_matches(".toml"));
         if !tree
             .under("crates/", ".rs")
-            .any(|code| code.text.contains(name))
+            .any(|code| code.text.contains(name) || code.text.contains(&listed))
         {
             let what = "no code and no test names this scenario; name it or delete it";
             complaints.push(Complaint::new(&file.path, 1, what));

@@ -1,5 +1,7 @@
 //! How far our stack agrees with the kernel of this machine, in virtual time and on real packets.
 
+use std::borrow::Cow;
+
 use base::human;
 use lab::{
     Agreement, Caveat, Cell, ERROR_MEDIAN_MAX, ERROR_P90_MAX, ERROR_TO_EXPLAIN, Ground, Metric,
@@ -62,7 +64,7 @@ pub(crate) struct Args {
 struct Row {
     scenario: String,
     /// In the unit of its name.
-    measure: &'static str,
+    measure: Cow<'static, str>,
     /// Median of the usable runs; null where there are none.
     kernel: Option<f64>,
     /// From the kernel's smallest run to its largest, as a share of the median.

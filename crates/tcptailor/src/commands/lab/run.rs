@@ -110,8 +110,12 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
-    let mut scenario = load(&args.scenario)?;
+    let mut scenario = load(&args.scenario)?.on(args.engine.into());
     override_settings(&mut scenario, args)?;
+    if let Some(probe) = scenario.probe {
+        let problem = Problem::usage(format!("`{}` is a probe, not a trial", scenario.name));
+        return Err(problem.hint(probe.about).into());
+    }
     let runner = Runner::new(args.engine, args.profile.as_deref())?;
     let cells = scenario.trials();
     let ran = run_all(&scenario, &cells, &runner, args, output)?;

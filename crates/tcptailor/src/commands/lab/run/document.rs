@@ -1,5 +1,6 @@
 //! The answer as data: what `--json` prints.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use base::Limit;
@@ -62,14 +63,16 @@ struct LinkRow {
 /// One claim about one cell, judged by the median of its usable runs.
 #[derive(Debug, Serialize)]
 pub(super) struct ClaimRow {
-    pub(super) metric: &'static str,
+    pub(super) metric: Cow<'static, str>,
     pub(super) variant: Option<String>,
+    /// The value is divided by that of this variant.
+    pub(super) over: Option<String>,
     pub(super) axes: BTreeMap<String, String>,
-    pub(super) min: Option<u64>,
-    pub(super) max: Option<u64>,
+    pub(super) min: Option<f64>,
+    pub(super) max: Option<f64>,
     pub(super) reason: String,
     /// Median; null where no run was usable, or none measured it.
-    pub(super) value: Option<u64>,
+    pub(super) value: Option<f64>,
     /// Null where no run was usable.
     pub(super) holds: Option<bool>,
     /// What is wrong, in one sentence.
@@ -85,8 +88,9 @@ impl Document {
             let about_it = scenario
                 .expectations
                 .iter()
-                .filter(|claim| claim.applies_to(cell.variant.as_deref()));
-            about_it.map(move |claim| ClaimRow::new(claim, cell, index, ran))
+                .filter(|claim| claim.applies_to(cell.variant.as_deref()))
+                .filter(move |claim| claim.applies_on(engine.into()));
+            about_it.map(move |claim| ClaimRow::new(claim, cells, index, ran))
         });
         Self {
             scenario: scenario.name.clone(),
@@ -135,20 +139,31 @@ impl OutcomeRow {
 }
 
 impl ClaimRow {
-    fn new(claim: &Expectation, cell: &Cell, index: usize, ran: &[Ran]) -> Self {
-        let usable: Vec<&Ran> = ran
-            .iter()
-            .filter(|ran| ran.cell == index && ran.outcome.is_usable())
-            .collect();
-        let measured = usable
-            .iter()
-            .filter_map(|ran| claim.metric.of(&ran.outcome));
-        let measured: Vec<f64> = measured.map(|value| value as f64).collect();
-        let value = lab::stats::median(&measured).map(|median| median.round() as u64);
-        let judgement = (!usable.is_empty()).then(|| claim.check_value(value));
+    fn new(claim: &Expectation, cells: &[Cell], index: usize, ran: &[Ran]) -> Self {
+        let cell = &cells[index];
+        let usable = |index: usize| {
+            ran.iter()
+                .filter(move |ran| ran.cell == index && ran.outcome.is_usable())
+        };
+        let median = |index: usize| {
+            let measured = usable(index).filter_map(|ran| claim.metric.of(&ran.outcome));
+            lab::stats::median(&measured.collect::<Vec<f64>>())
+        };
+        let value = match &claim.over {
+            None => median(index),
+            Some(over) => {
+                let is_base =
+                    |base: &&Cell| base.variant.as_ref() == Some(over) && base.axes == cell.axes;
+                let base = cells.iter().position(|base| is_base(&base));
+                let base = base.and_then(median).filter(|base| *base > 0.0);
+                median(index).zip(base).map(|(value, base)| value / base)
+            }
+        };
+        let judgement = usable(index).next().map(|_| claim.check_value(value));
         Self {
             metric: claim.metric.name(),
             variant: cell.variant.clone(),
+            over: claim.over.clone(),
             axes: cell.axes.iter().cloned().collect(),
             min: claim.min,
             max: claim.max,

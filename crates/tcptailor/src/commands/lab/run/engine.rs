@@ -4,7 +4,7 @@ use std::fmt;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use lab::{Caveat, Cell, End, Outcome, Trial, Virtual};
+use lab::{Caveat, Cell, End, EngineName, Outcome, Trial, Virtual};
 use linux::kernel::RealTime;
 use linux::{Side, StackEnd};
 use serde::Serialize;
@@ -38,15 +38,21 @@ pub(in crate::commands::lab) enum Runner {
     Virtual(Virtual),
 }
 
+impl From<Engine> for EngineName {
+    fn from(engine: Engine) -> Self {
+        match engine {
+            Engine::Kernel => Self::Kernel,
+            Engine::Virtual => Self::Virtual,
+            Engine::Tun => Self::Tun,
+            Engine::TunReceiver => Self::TunReceiver,
+        }
+    }
+}
+
 /// As it is written.
 impl fmt::Display for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Kernel => "kernel",
-            Self::Virtual => "virtual",
-            Self::Tun => "tun",
-            Self::TunReceiver => "tun-receiver",
-        })
+        f.write_str(EngineName::from(*self).name())
     }
 }
 

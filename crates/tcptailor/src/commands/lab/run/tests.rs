@@ -152,7 +152,7 @@ fn a_broken_claim_is_told_with_its_cell_and_its_reason() {
     );
     let told = line(&screen, "claim fails: slow");
     assert!(told.ends_with("(it is slow)"), "{screen}");
-    assert_eq!(document.claims[0].value, Some(7_000_000));
+    assert_eq!(document.claims[0].value, Some(7e6));
 }
 
 #[test]

@@ -1,0 +1,138 @@
+//! What makes a scenario an experiment: which statement of which document it is about, and what was
+//! published.
+
+use serde::{Deserialize, Serialize};
+
+use super::metric::Metric;
+use crate::engine::EngineName;
+
+/// The document that describes an experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SeedDocument {
+    /// `NetBurner`, "Optimizing TCP Configurations: Throughput vs Response Speeds".
+    Netburner,
+    /// Khalil and Khan 2019, "Exploration of TCP Parameters for Enhanced Performance in a
+    /// Datacenter Environment", arXiv 1905.01194.
+    Datacenter,
+    /// Microsoft KB 214397, "Design issues - Sending small data segments over TCP with Winsock".
+    Winsock,
+    /// Oppermann 2006, "Automatic TCP Send and Receive Socket Buffer Sizing".
+    Freebsd,
+    /// Red Hat Enterprise Linux for Real Time 7, Reference Guide, chapter 8: `TCP_NODELAY` and
+    /// `TCP_CORK`.
+    Cork,
+}
+
+impl SeedDocument {
+    /// All, by the names that scenario files and the command line use.
+    pub const ALL: &[(&'static str, Self)] = &[
+        ("netburner", Self::Netburner),
+        ("datacenter", Self::Datacenter),
+        ("winsock", Self::Winsock),
+        ("freebsd", Self::Freebsd),
+        ("cork", Self::Cork),
+    ];
+
+    /// As it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        let named = Self::ALL.iter().find(|(_, document)| *document == self);
+        named.map_or("", |(name, _)| name)
+    }
+
+    /// Title, for people.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Netburner => {
+                "NetBurner: Optimizing TCP Configurations, Throughput vs Response Speeds"
+            }
+            Self::Datacenter => {
+                "Khalil and Khan 2019: Exploration of TCP Parameters for Enhanced Performance in \
+                 a Datacenter Environment"
+            }
+            Self::Winsock => {
+                "Microsoft KB 214397: Design issues, Sending small data segments over TCP with \
+                 Winsock"
+            }
+            Self::Freebsd => {
+                "Oppermann 2006: Automatic TCP Send and Receive Socket Buffer Sizing (FreeBSD)"
+            }
+            Self::Cork => {
+                "Red Hat Enterprise Linux for Real Time 7, Reference Guide: TCP_NODELAY and \
+                 TCP_CORK"
+            }
+        }
+    }
+}
+
+/// What a result of an experiment means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// A rule: right to the byte, packet or tick of a timer in virtual time.
+    Exact,
+    /// The published number comes out within a tolerance.
+    Value,
+    /// One free parameter was fitted to this very number: no prediction.
+    Calibrated,
+    /// Order, monotony, plateau or ratio; no absolute number is claimed.
+    Shape,
+    /// The published statement is expected not to hold; the experiment shows why.
+    Deviates,
+}
+
+impl Class {
+    /// All, by the names that scenario files use.
+    pub const ALL: &[(&'static str, Self)] = &[
+        ("exact", Self::Exact),
+        ("value", Self::Value),
+        ("calibrated", Self::Calibrated),
+        ("shape", Self::Shape),
+        ("deviates", Self::Deviates),
+    ];
+
+    /// As it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        let named = Self::ALL.iter().find(|(_, class)| *class == self);
+        named.map_or("", |(name, _)| name)
+    }
+}
+
+/// A number that stands in a document.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Published {
+    /// Of which variant; `None` where the scenario has none.
+    pub variant: Option<String>,
+    /// Divided by that of this variant.
+    pub over: Option<String>,
+    /// Which number.
+    pub metric: Metric,
+    /// In the unit of the metric; a bare ratio with `over`.
+    pub value: f64,
+    /// As it is printed there.
+    pub text: String,
+}
+
+/// What a scenario has if it is one of the experiments of the seed documents.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Experiment {
+    /// Its short names, such as `N1`; at least one.
+    pub ids: Vec<String>,
+    /// Where it comes from.
+    pub document: SeedDocument,
+    /// What its result means.
+    pub class: Class,
+    /// What must be shown, in a sentence.
+    pub claim: String,
+    /// What can run it.
+    pub engines: Vec<EngineName>,
+    /// Ids of the document's mistakes that belong beside the numbers, such as `D-N5`.
+    pub corrections: Vec<String>,
+    /// What the document says and nobody can promise, with the reason.
+    pub not_promised: Option<String>,
+    /// What was published.
+    pub published: Vec<Published>,
+}

@@ -1,0 +1,272 @@
+//! The tables of a scenario that are no settings: claims, published numbers, what makes it an
+//! experiment, and settings that count only on an occasion.
+
+use toml::de::{DeTable, DeValue};
+
+use super::document::{Document, Key, Value};
+use super::experiment::{Class, Experiment, Published, SeedDocument};
+use super::metric::{Metric, parse_number};
+use super::read::{Entry, Place, TABLES, number, one_of, unknown};
+use super::{Expectation, Keys, Occasion, Overrides, RUNS_MAX};
+use crate::engine::EngineName;
+use crate::probe::{PROBES, Probe};
+
+const CLAIM: [&str; 7] = [
+    "metric", "variant", "min", "max", "reason", "over", "engines",
+];
+const PUBLISHED: [&str; 5] = ["metric", "variant", "value", "text", "over"];
+const EXPERIMENT: [&str; 7] = [
+    "ids",
+    "document",
+    "class",
+    "claim",
+    "engines",
+    "corrections",
+    "not_promised",
+];
+
+impl Document {
+    /// The values of a table whose keys are all known; complains about the others.
+    fn entries<const N: usize>(
+        &mut self,
+        what: &str,
+        names: [&str; N],
+        table: &DeTable<'_>,
+    ) -> [Option<Entry>; N] {
+        for (key, _) in table {
+            if !names.contains(&key.get_ref().as_ref()) {
+                let what = format!("key in {what}:");
+                let message = unknown(&what, key.get_ref(), names.iter().copied());
+                self.complain(self.lines.of(key), message);
+            }
+        }
+        names.map(|name| {
+            let (key, value) = table.get_key_value(name)?;
+            self.scalar(name, key, value)
+        })
+    }
+
+    /// `[probe]`: the probe that stands in place of a path and a workload.
+    pub(super) fn probe(&mut self, table: &DeTable<'_>) -> Option<&'static Probe> {
+        let [kind] = self.entries("[probe]", ["kind"], table);
+        let Some(kind) = kind else {
+            self.complain(Place::START, "probe: write `kind = \"…\"`");
+            return None;
+        };
+        let known: Vec<(&str, &'static Probe)> =
+            PROBES.iter().map(|probe| (probe.name, probe)).collect();
+        self.read(&kind, "probe.kind", |text| one_of(text, &known))
+    }
+
+    /// One `[[expect]]`.
+    pub(super) fn claim(
+        &mut self,
+        value: &Value<'_>,
+        probe: Option<&'static Probe>,
+    ) -> Option<Expectation> {
+        let DeValue::Table(table) = value.get_ref() else {
+            self.complain(
+                self.lines.at(value),
+                "expect: write tables headed `[[expect]]`",
+            );
+            return None;
+        };
+        let before = self.problems.len();
+        let [metric, variant, min, max, reason, over, engines] =
+            self.entries("[[expect]]", CLAIM, table);
+        let Some(metric) = metric else {
+            let message = "expect: write `metric = \"goodput_bps\"` or another one";
+            self.complain(self.lines.at(value), message);
+            return None;
+        };
+        let metric = self.read(&metric, "metric", |text| Metric::named(text, probe))?;
+        let is_ratio = over.is_some();
+        if is_ratio && variant.is_none() {
+            let message = "expect: `over` divides by another variant; write `variant` too";
+            self.complain(self.lines.at(value), message);
+        }
+        let parse = |text: &str| match is_ratio {
+            true => parse_number(text),
+            false => metric.parse(text),
+        };
+        let mut bound = |name: &str, entry: &Option<Entry>| {
+            entry
+                .as_ref()
+                .and_then(|entry| self.read(entry, name, parse))
+        };
+        let (min_value, max_value) = (bound("min", &min), bound("max", &max));
+        if min.is_none() && max.is_none() {
+            self.complain(self.lines.at(value), "expect: write `min`, `max` or both");
+        } else if let (Some(min), Some(max)) = (min_value, max_value)
+            && min > max
+        {
+            self.complain(self.lines.at(value), "expect: `min` is above `max`");
+        }
+        let engines = self.engines(engines.as_ref());
+        (self.problems.len() == before).then(|| Expectation {
+            metric,
+            variant: variant.map(|entry| entry.text),
+            over: over.map(|entry| entry.text),
+            engines,
+            min: min_value,
+            max: max_value,
+            reason: reason.map_or(String::new(), |entry| entry.text),
+        })
+    }
+
+    /// One `[[published]]`.
+    pub(super) fn published(
+        &mut self,
+        value: &Value<'_>,
+        probe: Option<&'static Probe>,
+    ) -> Option<Published> {
+        let DeValue::Table(table) = value.get_ref() else {
+            let message = "published: write tables headed `[[published]]`";
+            self.complain(self.lines.at(value), message);
+            return None;
+        };
+        let [metric, variant, number, text, over] = self.entries("[[published]]", PUBLISHED, table);
+        let (Some(metric), Some(number), Some(text)) = (metric, number, text) else {
+            let message = "published: write `metric`, `value`, and `text` as it is printed";
+            self.complain(self.lines.at(value), message);
+            return None;
+        };
+        let metric = self.read(&metric, "metric", |text| Metric::named(text, probe))?;
+        let is_ratio = over.is_some();
+        let value = self.read(&number, "value", |text| match is_ratio {
+            true => parse_number(text),
+            false => metric.parse(text),
+        })?;
+        Some(Published {
+            variant: variant.map(|entry| entry.text),
+            over: over.map(|entry| entry.text),
+            metric,
+            value,
+            text: text.text,
+        })
+    }
+
+    /// `[experiment]`, without what was published.
+    pub(super) fn experiment(&mut self, key: &Key<'_>, table: &DeTable<'_>) -> Option<Experiment> {
+        let entries = self.entries("[experiment]", EXPERIMENT, table);
+        for (name, entry) in EXPERIMENT.iter().zip(&entries).take(5) {
+            if entry.is_none() {
+                let message = format!("experiment: write `{name} = \"…\"`");
+                self.complain(self.lines.of(key), message);
+            }
+        }
+        let [
+            ids,
+            document,
+            class,
+            claim,
+            engines,
+            corrections,
+            not_promised,
+        ] = entries;
+        let engines = self.engines(engines.as_ref());
+        let (ids, document, class) = (ids?, document?, class?);
+        let document = self.read(&document, "document", |text| {
+            one_of(text, SeedDocument::ALL)
+        });
+        let class = self.read(&class, "class", |text| one_of(text, Class::ALL));
+        Some(Experiment {
+            ids: words(&ids.text),
+            document: document?,
+            class: class?,
+            claim: claim?.text,
+            engines,
+            corrections: corrections.map_or(Vec::new(), |entry| words(&entry.text)),
+            not_promised: not_promised.map(|entry| entry.text),
+            published: Vec::new(),
+        })
+    }
+
+    /// Names of engines, apart by commas or spaces.
+    pub(super) fn engines(&mut self, entry: Option<&Entry>) -> Vec<EngineName> {
+        let Some(entry) = entry else {
+            return Vec::new();
+        };
+        let read: Vec<Option<EngineName>> = words(&entry.text)
+            .iter()
+            .map(|word| {
+                let parse = |_: &str| word.parse::<EngineName>().map_err(|e| e.to_string());
+                self.read(entry, "engines", parse)
+            })
+            .collect();
+        read.into_iter().flatten().collect()
+    }
+
+    /// `[on]`: a table for each engine.
+    pub(super) fn on(&mut self, value: &Value<'_>, of_variant: bool) -> Vec<Overrides> {
+        let DeValue::Table(table) = value.get_ref() else {
+            let message = "on: write tables headed `[on.kernel.workload]` and the like";
+            self.complain(self.lines.at(value), message);
+            return Vec::new();
+        };
+        let mut all = Vec::new();
+        for (key, value) in table {
+            match key.get_ref().parse::<EngineName>() {
+                Ok(engine) => all.push(self.overrides(Occasion::On(engine), value, of_variant)),
+                Err(error) => self.complain(self.lines.of(key), format!("on: {error}")),
+            }
+        }
+        all
+    }
+
+    /// What counts on one occasion: settings and, at the top, the number of runs, the sweep, and
+    /// with `[quick]` the engines.
+    pub(super) fn overrides(
+        &mut self,
+        when: Occasion,
+        value: &Value<'_>,
+        of_variant: bool,
+    ) -> Overrides {
+        let mut overrides = Overrides {
+            when,
+            keys: Keys::default(),
+            axes: Vec::new(),
+            runs: None,
+            engines: Vec::new(),
+        };
+        let DeValue::Table(table) = value.get_ref() else {
+            self.complain(self.lines.at(value), "write a table of settings");
+            return overrides;
+        };
+        for (key, value) in table {
+            match (key.get_ref().as_ref(), value.get_ref()) {
+                (word, _) if TABLES.contains(&word) || word == "seed" => {
+                    self.flatten(&mut overrides.keys, word, key, value);
+                }
+                ("runs", _) if !of_variant => {
+                    let runs = self.scalar("runs", key, value);
+                    overrides.runs = runs
+                        .and_then(|runs| self.read(&runs, "runs", |t| number(t, 1, RUNS_MAX)))
+                        .and_then(|runs| u32::try_from(runs).ok());
+                }
+                ("engines", _) if !of_variant && when == Occasion::Quick => {
+                    let engines = self.scalar("engines", key, value);
+                    overrides.engines = self.engines(engines.as_ref());
+                }
+                ("sweep", DeValue::Table(sweep)) if !of_variant => {
+                    overrides.axes = self.axes("", sweep);
+                }
+                (word, _) => {
+                    let known = TABLES.iter().copied();
+                    let known = known.chain(["seed", "runs", "sweep", "engines"]);
+                    let message = unknown("key in [on] or [quick]:", word, known);
+                    self.complain(self.lines.of(key), message);
+                }
+            }
+        }
+        overrides
+    }
+}
+
+/// What stands between commas and spaces.
+fn words(text: &str) -> Vec<String> {
+    text.split([',', ' '])
+        .filter(|word| !word.is_empty())
+        .map(ToOwned::to_owned)
+        .collect()
+}
