@@ -137,6 +137,12 @@ pub enum SizeRule {
         /// `sendbuf_inc` or `recvbuf_inc`.
         step: u32,
     },
+    /// `FreeBSD` from April 2017 (revision 316676) to 2018: steps, by the smoothed round-trip time
+    /// in place of timestamps; for sending as in 2006.
+    FreeBsd2017 {
+        /// `sendbuf_inc` or `recvbuf_inc`.
+        step: u32,
+    },
     /// `FreeBSD` since 2018 (review D18375); for sending as in 2006.
     FreeBsd14 {
         /// `sendbuf_inc`; the receive rule grows by half.
@@ -199,6 +205,8 @@ pub struct SendMemory {
     pub unacked_budget: Option<u32>,
     /// Unsent bytes above which the application is not asked for more (`TCP_NOTSENT_LOWAT`).
     pub notsent_lowat: Option<u32>,
+    /// `FreeBSD`'s rule grows the buffer by its low-water mark earlier (`sendbuf_auto_lowat`).
+    pub auto_lowat: bool,
 }
 
 /// Settings of the receiving side's memory.

@@ -199,6 +199,7 @@ fn bulk_of(write_bytes: u64, flows: u32) -> Workload {
         direction: Direction::Up,
         flows,
         write_size: Bytes(write_bytes),
+        unacked: None,
         amount: ENDLESS,
     }
 }

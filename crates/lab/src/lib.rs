@@ -9,12 +9,15 @@ mod agreement;
 pub mod app;
 pub mod bdp;
 mod builtin;
+mod corrections;
 mod engine;
 mod faults;
 mod measure;
+pub mod netburner;
 mod outcome;
 pub mod packet_script;
 pub mod probe;
+pub mod reproduction;
 mod scenario;
 pub mod stats;
 pub mod text;
@@ -32,6 +35,7 @@ pub use app::WARM_UP;
 pub use builtin::{
     BUILTIN_SCENARIOS, EXPERIMENT_SCENARIOS, UnknownScenario, experiment_scenarios, find_scenario,
 };
+pub use corrections::{CORRECTIONS, Correction, find_correction};
 pub use engine::{EngineName, UnknownEngine};
 pub use faults::{Cure, FAULTS, Fault, find_fault};
 pub use measure::{Measure, Yardstick};
@@ -45,4 +49,7 @@ pub use scenario::{
 };
 pub use trial::{End, HostSpec, PathSpec, Settings, Trial};
 pub use virtual_engine::{Virtual, VirtualProgress, VirtualRun};
-pub use workload::{Amount, Completion, Direction, Workload, WriteMethod};
+pub use workload::{
+    Amount, Completion, Direction, UNACKED_LOOK, UNACKED_ROOM_MIN, Workload, WriteMethod,
+    unacked_room,
+};

@@ -5,12 +5,15 @@
 //! of Mann and Whitney (1947). The same seed gives the same interval. Values are finite numbers;
 //! where one is not, or there are none, the answer is `None`.
 
+mod spread;
+
 use core::time::Duration;
 
 use base::Rng;
 use hdrhistogram::Histogram;
 
 use crate::outcome::{LatenessMicros, ResponseMicros, STALL_US};
+pub use spread::{INTERVAL_SHARE_WANTED, more_runs_wanted, outliers};
 
 /// How often is drawn anew for an interval: its ends then vary by less than its width matters.
 const RESAMPLES: usize = 2_000;

@@ -8,6 +8,27 @@ use serde::{Deserialize, Serialize};
 use crate::text::duration;
 use crate::trial::End;
 
+/// Time from look to look of a writer that waits until less is unacknowledged: systems tell
+/// programs how much that is (`SIOCOUTQ`), but not when it changes.
+pub const UNACKED_LOOK: Duration = Duration::from_micros(200);
+
+/// Least room for which such a writer writes, where its bound is larger: the low-water mark of
+/// BSD's send buffers.
+pub const UNACKED_ROOM_MIN: u64 = 2048;
+
+/// Bytes that a sender may write now that keeps at most `bound` unacknowledged; 0 where it waits.
+/// `left`: what it would write if there were no bound.
+#[must_use]
+pub const fn unacked_room(bound: Bytes, unacked_bytes: u64, left: u64) -> u64 {
+    let room = bound.0.saturating_sub(unacked_bytes);
+    let is_enough = room >= left || room >= UNACKED_ROOM_MIN || unacked_bytes == 0;
+    match (is_enough, room < left) {
+        (false, _) => 0,
+        (true, true) => room,
+        (true, false) => left,
+    }
+}
+
 /// Which way the payload goes. The client opens the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -70,6 +91,12 @@ pub enum Workload {
         flows: u32,
         /// Bytes per `write`.
         write_size: Bytes,
+        /// Most bytes that a sender keeps between written and acknowledged, as a send buffer of
+        /// BSD would; `None` for as many as the socket takes. The program looks every
+        /// [`UNACKED_LOOK`], by which it may be late: of a round-trip time of 35 ms at most 1 in
+        /// 100.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unacked: Option<Bytes>,
         /// The end.
         amount: Amount,
     },
@@ -228,5 +255,25 @@ impl Workload {
             Self::Quotes { .. } => 2,
             _ => 1,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bounded_writer_waits_for_its_low_water_mark() {
+        let check = |bound, unacked, left, room| {
+            assert_eq!(unacked_room(Bytes(bound), unacked, left), room);
+        };
+        check(32_768, 0, 65_536, 32_768);
+        check(32_768, 30_720, 65_536, 2_048);
+        check(32_768, 30_721, 65_536, 0); // one byte short of the mark
+        check(32_768, 30_721, 2_047, 2_047); // all that is left fits
+        check(32_768, 40_000, 1, 0);
+        check(1_000, 0, 65_536, 1_000); // a bound below the mark
+        check(1_000, 1, 65_536, 0);
+        check(32_768, 0, 0, 0);
     }
 }

@@ -175,6 +175,7 @@ fn shares(pairs: u16, congestion: CongestionName) -> Vec<u64> {
             direction: Direction::Up,
             flows: 1,
             write_size: Bytes(65_536),
+            unacked: None,
             amount: Amount::Time(Duration::from_secs(4)),
         },
         address: SocketAddr::new(address(server), LAB_PORT),

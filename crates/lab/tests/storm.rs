@@ -220,6 +220,7 @@ impl Draw {
                 direction: self.pick(&[Direction::Up, Direction::Down, Direction::Both]),
                 flows: 1 + self.0.below(4) as u32,
                 write_size: self.size(65_536),
+                unacked: None,
                 amount,
             },
             1 => Workload::SlowReader {

@@ -284,6 +284,7 @@ mod tests {
                 direction,
                 flows: 1,
                 write_size: Bytes(1 << 16),
+                unacked: None,
                 amount: Amount::Bytes(Bytes(BYTES)),
             },
             seed: 1,

@@ -61,7 +61,8 @@ pub struct Counters {
     pub time_wait_overflows: u64,
     /// Connections refused because the host has as many as it may have.
     pub too_many_connections: u64,
-    /// Segments dropped because the pool of buffers was empty.
+    /// Segments dropped because the pool of buffers was empty: data and SYNs that came in, and what
+    /// was to leave without data.
     pub pool_drops: u64,
     /// Zero-window probes sent (`TcpExtTCPWinProbe`).
     pub window_probes: u64,

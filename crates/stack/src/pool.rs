@@ -60,17 +60,21 @@ impl Pool {
     }
 
     /// Buffers that nobody holds, without those reserved for other uses.
-    pub(crate) fn free(&self) -> u32 {
+    pub(crate) const fn free(&self) -> u32 {
         let usable = match self.size {
             Some(size) => size.buffers.saturating_sub(size.reserved),
             None => return u32::MAX,
         };
         // What came in before anybody could ask may exceed the pool for a moment.
-        usable.saturating_sub(u32::try_from(self.held_total).unwrap_or(u32::MAX))
+        if self.held_total < usable as u64 {
+            usable - self.held_total as u32
+        } else {
+            0
+        }
     }
 
     /// Whether `buffers` more may be taken now.
-    pub(crate) fn can_take(&self, buffers: u32) -> bool {
+    pub(crate) const fn can_take(&self, buffers: u32) -> bool {
         buffers <= self.free()
     }
 

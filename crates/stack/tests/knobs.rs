@@ -25,6 +25,7 @@ const TRIED: &[(&str, &str)] = &[
     ("push", "other"),
     ("nopush", "other"),
     ("cork_ceiling", "70ms"),
+    ("delayed_ack", "other"),
     ("delayed_ack_every", "13"),
     ("delayed_ack_counts", "other"),
     ("delayed_ack_timer", "70ms"),
@@ -45,6 +46,7 @@ const TRIED: &[(&str, &str)] = &[
     ("send_buffer_auto", "other"),
     ("send_buffer_rule", "other"),
     ("send_buffer_step", "12345B"),
+    ("send_buffer_auto_lowat", "other"),
     ("send_accounting", "other"),
     ("send_truesize_ratio", "99"),
     ("send_buffer_payload", "1000B"),
@@ -311,6 +313,18 @@ fn aliases_reach_the_settings_that_they_are_about() {
     assert_eq!(recv.rule, SizeRule::FreeBsd2006 { step: 32_768 });
     assert_eq!((send.initial, send.max), (65_536, 1 << 20));
     assert_eq!(recv.max, 2 << 20);
+    assert_eq!((send.request_max, recv.request_max), (1 << 20, 2 << 20)); // FB13
+    set(&mut settings, "net.inet.tcp.sendbuf_auto_lowat", "on"); // FB14
+    assert!(settings.send.auto_lowat);
+    set(&mut settings, "net.inet.tcp.recvspace", "32KiB"); // FB10
+    assert_eq!(settings.recv.buffer.initial, 32_768);
+    set(&mut settings, "net.inet.tcp.delayed_ack", "off"); // FB32
+    assert!(settings.acks.always_quick);
+    set(&mut settings, "net.inet.tcp.delacktime", "30ms"); // FB32
+    assert_eq!(settings.acks.delay, Duration::from_millis(30));
+    set(&mut settings, "recv_buffer_rule", "freebsd_2017"); // FB17
+    let step = 32_768;
+    assert_eq!(settings.recv.buffer.rule, SizeRule::FreeBsd2017 { step });
     set(&mut settings, "net.inet.tcp.sendbuf_auto", "off"); // FB3
     set(&mut settings, "net.inet.tcp.recvbuf_auto", "off"); // FB6
     assert_eq!(settings.send.buffer.rule, SizeRule::Fixed);

@@ -84,6 +84,15 @@ pub(super) const NOPUSH: Site = site(
     },
 );
 
+/// The inverse of `route.quickack`.
+pub(super) const DELAYED_ACK: Site = site(
+    |s| (!s.acks.always_quick).show(),
+    |s, value| {
+        s.acks.always_quick = !bool::read(value)?;
+        Ok(())
+    },
+);
+
 // Acknowledgments. The bounds of the delay always hold: who moves one of the three moves the others
 // along.
 
@@ -231,9 +240,12 @@ fn set_initial(buffer: &mut BufferSize, value: &KnobValue) -> Result<(), String>
     Ok(())
 }
 
-/// Moves the initial and the least size along.
+/// Moves the initial and the least size along, and the bound of requests where both were one.
 fn set_max(buffer: &mut BufferSize, value: &KnobValue) -> Result<(), String> {
-    buffer.max = u32::read(value)?;
+    let before = core::mem::replace(&mut buffer.max, u32::read(value)?);
+    if buffer.request_max == before {
+        buffer.request_max = buffer.max;
+    }
     buffer.initial = buffer.initial.min(buffer.max);
     buffer.min = buffer.min.min(buffer.initial);
     Ok(())
@@ -401,6 +413,7 @@ pub(super) const SIZE_RULES: &[&str] = &[
     "linux_6_18",
     "linux_6_19",
     "freebsd_2006",
+    "freebsd_2017",
     "freebsd_14",
 ];
 
@@ -412,6 +425,7 @@ fn rule_of(rule: SizeRule) -> KnobValue {
         SizeRule::Linux(LinuxVersion::V6_18) => "linux_6_18",
         SizeRule::Linux(LinuxVersion::V6_19) => "linux_6_19",
         SizeRule::FreeBsd2006 { .. } => "freebsd_2006",
+        SizeRule::FreeBsd2017 { .. } => "freebsd_2017",
         SizeRule::FreeBsd14 { .. } => "freebsd_14",
     };
     KnobValue::Name(name.into())
@@ -427,6 +441,7 @@ fn rule_named(value: &KnobValue, present: SizeRule, step: u32) -> Result<SizeRul
         "linux_6_18" => SizeRule::Linux(LinuxVersion::V6_18),
         "linux_6_19" => SizeRule::Linux(LinuxVersion::V6_19),
         "freebsd_2006" => SizeRule::FreeBsd2006 { step },
+        "freebsd_2017" => SizeRule::FreeBsd2017 { step },
         "freebsd_14" => SizeRule::FreeBsd14 { step },
         other => return Err(unknown_name(other, SIZE_RULES)),
     })
@@ -434,14 +449,18 @@ fn rule_named(value: &KnobValue, present: SizeRule, step: u32) -> Result<SizeRul
 
 const fn step_of(rule: SizeRule) -> Option<u32> {
     match rule {
-        SizeRule::FreeBsd2006 { step } | SizeRule::FreeBsd14 { step } => Some(step),
+        SizeRule::FreeBsd2006 { step }
+        | SizeRule::FreeBsd2017 { step }
+        | SizeRule::FreeBsd14 { step } => Some(step),
         SizeRule::Fixed | SizeRule::Linux(_) => None,
     }
 }
 
 fn set_step(rule: &mut SizeRule, value: &KnobValue) -> Result<(), String> {
     match rule {
-        SizeRule::FreeBsd2006 { step } | SizeRule::FreeBsd14 { step } => {
+        SizeRule::FreeBsd2006 { step }
+        | SizeRule::FreeBsd2017 { step }
+        | SizeRule::FreeBsd14 { step } => {
             *step = u32::read(value)?;
             Ok(())
         }

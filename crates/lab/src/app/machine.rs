@@ -165,6 +165,7 @@ mod tests {
             direction: crate::workload::Direction::Up,
             flows: 1,
             write_size: Bytes(1),
+            unacked: None,
             amount: Amount::Operations(1),
         };
         let address = SocketAddr::from(([10, 77, 0, 2], 1));

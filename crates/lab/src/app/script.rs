@@ -42,6 +42,8 @@ pub(super) enum Order {
     AwaitData,
     /// Waits until all that was written is acknowledged.
     AwaitAcknowledged,
+    /// Waits until, with so many bytes unacknowledged at most, some of so many can be written.
+    AwaitRoom(base::Bytes, u64),
     /// Corks or uncorks.
     Cork(bool),
     /// Waits until then, or until the session ends.
@@ -55,7 +57,8 @@ pub(super) enum Order {
 /// What a call returned.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Done {
-    /// Read bytes: 0 at the end of the stream. For [`Order::AwaitData`] the number of the flow.
+    /// Read bytes: 0 at the end of the stream. For [`Order::AwaitData`] the number of the flow, for
+    /// [`Order::AwaitRoom`] the room.
     pub(super) bytes: u64,
     /// The first byte of what was read.
     pub(super) first: Option<u8>,
@@ -116,14 +119,15 @@ pub(super) fn client(workload: &Workload, index: u32, dialled_at: Instant) -> Bo
             direction,
             flows,
             write_size,
+            unacked,
             ..
         } => match direction {
-            Direction::Up => Box::new(Send::new(write_size.0, None)),
+            Direction::Up => Box::new(Send::new(write_size.0, *unacked, None)),
             Direction::Down => Box::new(Receive),
-            Direction::Both if index < *flows => Box::new(Send::new(write_size.0, None)),
+            Direction::Both if index < *flows => Box::new(Send::new(write_size.0, *unacked, None)),
             Direction::Both => Box::<GiveRole>::default(),
         },
-        Workload::SlowReader { .. } => Box::new(Send::new(super::flow::CHUNK_BYTES, None)),
+        Workload::SlowReader { .. } => Box::new(Send::new(super::flow::CHUNK_BYTES, None, None)),
         Workload::Paced {
             rate, write_size, ..
         } => Box::new(SendPaced::new(write_size.0, *rate)),
@@ -178,11 +182,12 @@ pub(super) fn server(workload: &Workload, warmup: Duration) -> Box<dyn Script> {
         Workload::Bulk {
             direction,
             write_size,
+            unacked,
             ..
         } => match direction {
             Direction::Up => Box::new(Receive),
-            Direction::Down => Box::new(Send::new(write_size.0, Some(warmup))),
-            Direction::Both => Box::new(TakeRole::new(write_size.0, warmup)),
+            Direction::Down => Box::new(Send::new(write_size.0, *unacked, Some(warmup))),
+            Direction::Both => Box::new(TakeRole::new(write_size.0, *unacked, warmup)),
         },
         Workload::SlowReader {
             read_size, every, ..

@@ -14,6 +14,7 @@ use super::ledger::Ledger;
 use super::pattern;
 use super::script::{Done, Next, Order, Scene, Script};
 use super::session::Session;
+use crate::workload::{UNACKED_LOOK, unacked_room};
 
 /// Time from look to look of a thread that waits until all is acknowledged: programs ask the system
 /// (`SIOCOUTQ`), which tells nobody.
@@ -264,6 +265,19 @@ impl Thread {
                 } else {
                     Call::Skipped(Done::default())
                 }
+            }
+            Order::AwaitRoom(bound, left) => {
+                let unacked_bytes = env.host.unacked_bytes(id);
+                let room = unacked_room(bound, unacked_bytes, left);
+                let is_over = flow.failed.is_some() || env.session.is_stopping();
+                if room == 0 && !is_over {
+                    return Call::Sleeping(env.now + UNACKED_LOOK);
+                }
+                // A connection that broke says so when it is written to.
+                Call::Skipped(Done {
+                    bytes: room.max(1),
+                    first: None,
+                })
             }
             Order::Cork(on) => {
                 let cork = |settings: &mut SocketSettings| settings.small_writes.cork = on;

@@ -173,7 +173,18 @@ const WORKLOADS: &[(&str, Workload)] = &[
             direction: Direction::Both,
             flows: 4,
             write_size: Bytes(1000),
+            unacked: None,
             amount: Amount::Bytes(Bytes(1 << 20)),
+        },
+    ),
+    (
+        "kind='bulk'\nunacked='32KiB'\nduration='1s'",
+        Workload::Bulk {
+            direction: Direction::Up,
+            flows: 1,
+            write_size: Bytes(64 << 10),
+            unacked: Some(Bytes(32 << 10)),
+            amount: SECOND,
         },
     ),
     (

@@ -124,6 +124,7 @@ fn bulk(reader: &mut Reader<'_>, amount: Amount) -> Workload {
             .unwrap_or(Direction::Up),
         flows: flows(reader),
         write_size: size(reader, "write_size", Some(WRITE_SIZE_DEFAULT)),
+        unacked: reader.parsed("workload.unacked", |text| bytes_between(text, 1, SIZE_MAX)),
         amount,
     }
 }

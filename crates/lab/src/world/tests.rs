@@ -53,6 +53,7 @@ fn bulk(amount: Amount) -> Workload {
         direction: Direction::Up,
         flows: 1,
         write_size: Bytes(65_536),
+        unacked: None,
         amount,
     }
 }

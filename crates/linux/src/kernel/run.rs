@@ -513,6 +513,7 @@ mod tests {
                 direction,
                 flows: 1,
                 write_size: Bytes(1),
+                unacked: None,
                 amount: Amount::Operations(1),
             };
             let found = goodput_bps(&workload, &totals(1_000), &totals(250));

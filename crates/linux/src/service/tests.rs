@@ -75,6 +75,7 @@ fn workloads() -> Vec<(Workload, u64, u64)> {
         direction,
         flows: 2,
         write_size: Bytes(10_000),
+        unacked: None,
         amount: Amount::Bytes(Bytes(300_000)),
     };
     let burst = |reconnect| Workload::Bursts {
@@ -232,6 +233,7 @@ fn limits_are_kept() {
             direction: Direction::Down,
             flows: 1,
             write_size: Bytes(1000),
+            unacked: None,
             amount,
         })
     };

@@ -3,23 +3,42 @@
 use std::io;
 use std::time::Duration;
 
-use base::Rate;
+use base::{Bytes, Rate};
+use lab::{UNACKED_LOOK, unacked_room};
 
 use super::flow::{CHUNK_BYTES, Flow};
+use super::socket::unacked_bytes;
 use crate::clock::Clock;
 
 /// Time by which a paced writer may be behind before it gives up catching up.
 const LAG_MAX: Duration = Duration::from_millis(100);
 
-/// Writes pieces of `write_size` until the amount is done, then waits until all has arrived.
-pub(super) fn send(flow: &mut Flow<'_>, write_size: u64) -> io::Result<()> {
+/// Writes pieces of `write_size` until the amount is done, then waits until all has arrived. With a
+/// bound on what is `unacked`, it writes no more than that leaves room for.
+pub(super) fn send(flow: &mut Flow<'_>, write_size: u64, unacked: Option<Bytes>) -> io::Result<()> {
     flow.reserve(write_size);
     while flow.more() {
-        let bytes = flow.next_write(write_size);
+        let mut bytes = flow.next_write(write_size);
+        if let Some(bound) = unacked {
+            bytes = await_room(flow, bound, bytes)?;
+        }
         flow.write_piece(bytes)?;
         flow.on_done(bytes as u64);
     }
     flow.finish()
+}
+
+/// How much of `left` may be written now; 0 where the session ends first. `SO_SNDBUF` is no such
+/// bound on Linux: it counts memory, and not what is in flight alone. Nothing wakes a program when
+/// data is acknowledged (`EPOLLOUT` follows that memory), so it looks, and sleeps from look to
+/// look: it may be late by [`UNACKED_LOOK`] and what the kernel adds to a sleep (50 us).
+fn await_room(flow: &Flow<'_>, bound: Bytes, left: usize) -> io::Result<usize> {
+    loop {
+        let room = unacked_room(bound, unacked_bytes(&*flow.stream)?, left as u64);
+        if room > 0 || !flow.session.sleep_until(Clock.now() + UNACKED_LOOK) {
+            return Ok(room as usize);
+        }
+    }
 }
 
 /// As [`send`], at `rate`: each piece leaves when the ones before it would have been serialised. A

@@ -202,19 +202,20 @@ impl<'r> Client<'r> {
 
     /// Bulk in either direction; into a slow reader always up.
     fn stream(&self, flow: &mut Flow<'r>, index: u32) -> io::Result<()> {
-        let (direction, flows, write_size) = match self.spec.workload {
+        let (direction, flows, write_size, unacked) = match self.spec.workload {
             Workload::Bulk {
                 direction,
                 flows,
                 write_size,
+                unacked,
                 ..
-            } => (direction, flows, write_size.0),
-            _ => (Direction::Up, 1, super::flow::CHUNK_BYTES as u64),
+            } => (direction, flows, write_size.0, unacked),
+            _ => (Direction::Up, 1, super::flow::CHUNK_BYTES as u64, None),
         };
         match direction {
-            Direction::Up => bulk::send(flow, write_size),
+            Direction::Up => bulk::send(flow, write_size, unacked),
             Direction::Down => bulk::receive(flow),
-            Direction::Both if index < flows => bulk::send(flow, write_size),
+            Direction::Both if index < flows => bulk::send(flow, write_size, unacked),
             Direction::Both => {
                 (&*flow.stream).write_all(&[SERVER_SENDS])?;
                 bulk::receive(flow)

@@ -198,9 +198,14 @@ fn check_sizes(workload: &Workload) -> Result<(), String> {
     let piece_max = flow::PIECE_BYTES_MAX;
     match workload {
         Workload::Bulk {
-            flows, write_size, ..
+            flows,
+            write_size,
+            unacked,
+            ..
         } => {
             count("flows", *flows, FLOWS_MAX)?;
+            let unacked = unacked.as_ref();
+            unacked.map_or(Ok(()), |bound| size("unacked", bound, MESSAGE_BYTES_MAX))?;
             size("write size", write_size, piece_max)
         }
         Workload::RequestResponse {

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::Scope;
 use std::time::Duration;
 
+use base::Bytes;
 use lab::{Direction, Workload};
 
 use super::client::{exchange, pieces};
@@ -244,10 +245,11 @@ impl<'r> Server<'r> {
                 Workload::Bulk {
                     direction,
                     write_size,
+                    unacked,
                     ..
                 },
                 _,
-            ) => self.stream(flow, *direction, write_size.0),
+            ) => self.stream(flow, *direction, write_size.0, *unacked),
             (
                 Workload::SlowReader {
                     read_size, every, ..
@@ -302,7 +304,13 @@ impl<'r> Server<'r> {
         }
     }
 
-    fn stream(&self, flow: &mut Flow<'r>, direction: Direction, write_size: u64) -> io::Result<()> {
+    fn stream(
+        &self,
+        flow: &mut Flow<'r>,
+        direction: Direction,
+        write_size: u64,
+        unacked: Option<Bytes>,
+    ) -> io::Result<()> {
         let sends = match direction {
             Direction::Up => false,
             Direction::Down => true,
@@ -310,7 +318,7 @@ impl<'r> Server<'r> {
         };
         if sends {
             flow.end_after(self.spec.warmup);
-            bulk::send(flow, write_size)
+            bulk::send(flow, write_size, unacked)
         } else {
             bulk::receive(flow)
         }

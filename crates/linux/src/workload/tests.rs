@@ -62,6 +62,7 @@ fn bulk_arrives_to_the_byte_in_every_direction() {
             direction,
             flows,
             write_size: Bytes(10_000),
+            unacked: None,
             amount: Amount::Bytes(Bytes(1_000_003)),
         });
         let flows = u64::from(flows);
@@ -78,12 +79,30 @@ fn bulk_arrives_to_the_byte_in_every_direction() {
 }
 
 #[test]
+fn a_bounded_bulk_arrives_to_the_byte_in_every_direction() {
+    for direction in [Direction::Up, Direction::Down, Direction::Both] {
+        let (client, server) = run_same(Workload::Bulk {
+            direction,
+            flows: 1,
+            write_size: Bytes(10_000),
+            unacked: Some(Bytes(5_000)),
+            amount: Amount::Bytes(Bytes(100_003)),
+        });
+        let sent = client.all_sent_bytes + server.all_sent_bytes;
+        let received = client.all_received_bytes + server.all_received_bytes;
+        let ways = 1 + u64::from(direction == Direction::Both);
+        assert_eq!((sent, received), (100_003 * ways, 100_003 * ways));
+    }
+}
+
+#[test]
 fn a_bulk_of_a_time_ends_and_loses_nothing() {
     for direction in [Direction::Up, Direction::Down] {
         let (client, server) = run_same(Workload::Bulk {
             direction,
             flows: 1,
             write_size: Bytes(128 * KIB),
+            unacked: None,
             amount: Amount::Time(Duration::from_millis(200)),
         });
         assert_eq!(client.all_sent_bytes, server.all_received_bytes);
@@ -300,11 +319,17 @@ fn nonsense_is_refused_with_its_range() {
         direction: Direction::Up,
         flows,
         write_size: Bytes(write_size),
+        unacked: None,
         amount,
     };
     let second = Amount::Time(Duration::from_secs(1));
     check(bulk(0, 1, second), "flows 0: the range is 1 to 128");
     check(bulk(1, 0, second), "write size 0B: the range is 1B to 1MiB");
+    let mut bounded = bulk(1, 1, second);
+    if let Workload::Bulk { unacked, .. } = &mut bounded {
+        *unacked = Some(Bytes(0));
+    }
+    check(bounded, "unacked 0B: the range is 1B to 1GiB");
     check(bulk(1, 1, Amount::Bytes(Bytes(0))), "an amount of nothing");
     check(
         bulk(1, 1, Amount::Time(Duration::ZERO)),

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::sockets::Kind;
 use super::{
-    ConnectError, Host, ListenError, ListenOptions, Listener, ReadError, SocketId, Wait,
+    ConnectError, Failure, Host, ListenError, ListenOptions, Listener, ReadError, SocketId, Wait,
     WriteError, WriteFlags,
 };
 use crate::packet::Payload;
@@ -316,6 +316,28 @@ impl Host {
         self.settings(id)
             .map(|settings| knob.get(settings))
             .transpose()
+    }
+
+    /// Why a connection broke; `None` where it did not.
+    #[must_use]
+    pub fn failure(&self, id: SocketId) -> Option<Failure> {
+        self.sockets.look(id)?.failure
+    }
+
+    /// Connections of a listener that wait to be accepted; 0 where `id` is none.
+    #[must_use]
+    pub fn acceptable(&self, id: SocketId) -> usize {
+        self.sockets
+            .look_at_listener(id)
+            .map_or(0, |listener| listener.accept_queue.len())
+    }
+
+    /// Whether a connection is established and still waits for somebody to accept it.
+    #[must_use]
+    pub fn is_unaccepted(&self, id: SocketId) -> bool {
+        self.sockets.look(id).is_some_and(|connection| {
+            connection.is_unaccepted && connection.state.is_synchronized()
+        })
     }
 
     /// All settings of a connection.

@@ -118,6 +118,10 @@ impl Host {
         (local, remote, iss): (SocketAddr, SocketAddr, SeqNum),
         syn: &Segment,
     ) {
+        // NB12: nobody gets through to a host without a free buffer.
+        if !self.shared.take_one_buffer() {
+            return;
+        }
         let Some(listener) = self.sockets.listener(id) else {
             return;
         };

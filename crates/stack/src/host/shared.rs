@@ -72,7 +72,8 @@ impl Shared {
     /// Queues a packet for the driver, and returns what it counts there; 0 where it is dropped. A
     /// packet that belongs to no connection is dropped where the local queue is full, and a bare
     /// ACK where twice as much waits: a peer can ask for one with each of its packets. For all else
-    /// connections ask [`Shared::has_room`] before.
+    /// connections ask [`Shared::has_room`] before. What carries no data has no buffer yet: where
+    /// the pool is empty, it does not leave (seed: `NetBurner`, NB12).
     pub(crate) fn transmit(
         &mut self,
         now: Instant,
@@ -87,6 +88,9 @@ impl Shared {
             self.counters.local_queue_drops += 1;
             return 0;
         }
+        if is_bare(&packet) && !self.take_one_buffer() {
+            return 0;
+        }
         if let Some(segment) = packet.segment() {
             self.counters.segments_out += u64::from(segment.segments());
         }
@@ -99,6 +103,17 @@ impl Shared {
             packet,
         });
         bytes
+    }
+
+    /// Whether the pool has a buffer for a packet that holds it no longer than it is on its way; what
+    /// finds none is dropped, and counted.
+    pub(crate) const fn take_one_buffer(&mut self) -> bool {
+        let may = self.pool.can_take(1);
+        if !may {
+            self.counters.pool_drops += 1;
+            self.pool.on_refused();
+        }
+        may
     }
 
     /// Where the packet that was queued last waits.
@@ -163,6 +178,13 @@ impl Shared {
             trace.on_event(now, socket, &event());
         }
     }
+}
+
+/// A packet without data.
+fn is_bare(packet: &Packet) -> bool {
+    packet
+        .segment()
+        .is_some_and(|segment| segment.payload.is_empty())
 }
 
 /// An ACK that a later one makes up for.

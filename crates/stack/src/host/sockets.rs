@@ -140,6 +140,14 @@ impl Sockets {
         }
     }
 
+    /// A listener to be looked at.
+    pub(super) fn look_at_listener(&self, id: SocketId) -> Option<&Listener> {
+        match &self.slot(id)?.kind {
+            Kind::Listener(listener) => Some(listener),
+            _ => None,
+        }
+    }
+
     pub(super) fn listener(&mut self, id: SocketId) -> Option<&mut Listener> {
         self.slot(id)?;
         match &mut self.slots[id.index as usize].kind {

@@ -134,6 +134,7 @@ const fn send_memory() -> SendMemory {
         completion: Completion::Bsd,
         unacked_budget: None,
         notsent_lowat: None,
+        auto_lowat: false, // FB14
     }
 }
 

@@ -57,6 +57,7 @@ fn with_buffers(buffers: u32, connections_max: u32) -> Profile {
                 completion: Completion::Bsd, // NB36
                 unacked_budget: Some(bytes), // NB23
                 notsent_lowat: None,
+                auto_lowat: false,
             },
             recv: RecvMemory {
                 buffer: whole_buffers(buffers), // NB18

@@ -34,6 +34,7 @@ pub fn textbook() -> Profile {
                 completion: Completion::Bsd,
                 unacked_budget: None,
                 notsent_lowat: None,
+                auto_lowat: false,
             },
             recv: RecvMemory {
                 buffer: fixed_size(1, BUFFER_BYTES, WINDOW_MAX),

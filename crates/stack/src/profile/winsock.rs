@@ -37,6 +37,7 @@ pub fn winsock() -> Profile {
                 completion: Completion::Winsock, // WS13 to WS16
                 unacked_budget: None,
                 notsent_lowat: None,
+                auto_lowat: false,
             },
             recv: RecvMemory {
                 buffer: fixed_size(0, 17_520, 65_535), // WS47: 12 segments of 1460

@@ -203,6 +203,17 @@ impl Buffer {
         grows
     }
 
+    /// Grows as `FreeBSD` does: where a reservation would be larger than an application may ask for
+    /// (`kern.ipc.maxsockbuf`), automatic sizing ends (FB13; `sbreserve`).
+    pub(super) fn reserve(&mut self, bytes: u64) {
+        let size = &self.settings.buffer;
+        if bytes.min(size.max.into()) > size.request_max.max(self.bytes).into() {
+            self.is_locked = true;
+        } else {
+            self.grow_to(bytes);
+        }
+    }
+
     /// Whether memory is counted as Linux does, with a window that follows measurements.
     pub(super) const fn is_truesize(&self) -> bool {
         matches!(self.settings.accounting, Accounting::Truesize { .. })

@@ -1,4 +1,4 @@
-//! Automatic sizing of the receive buffer: Linux's dynamic right-sizing by version, and the two
+//! Automatic sizing of the receive buffer: Linux's dynamic right-sizing by version, and the three
 //! rules of `FreeBSD`.
 //!
 //! Decides from what the application reads (Linux) or what arrives (`FreeBSD`) within a round-trip
@@ -147,7 +147,7 @@ impl Autotune {
         if self.linux().is_some_and(|it| it >= LinuxVersion::V6_16) {
             self.grow(self.space, progress, buffer, window);
         }
-        self.restart_interval();
+        self.on_slow_path();
     }
 
     fn grow(&mut self, copied: u32, progress: Progress, buffer: &mut Buffer, window: &mut Window) {
@@ -198,10 +198,12 @@ impl Autotune {
                 });
                 (is_over, bytes / 8 * 7, bytes + u64::from(step))
             }
+            SizeRule::FreeBsd2017 { step } => {
+                let is_over = self.has_lasted(now, srtt);
+                (is_over, bytes / 8 * 7, bytes + u64::from(step))
+            }
             SizeRule::FreeBsd14 { .. } => {
-                let is_over = srtt
-                    .zip(self.interval_at)
-                    .is_some_and(|(srtt, since)| now.since(since) > srtt / 2);
+                let is_over = self.has_lasted(now, srtt.map(|srtt| srtt / 2));
                 (is_over, bytes / 2 / 4 * 3, bytes + bytes / 2)
             }
         };
@@ -210,9 +212,17 @@ impl Autotune {
             return;
         }
         if u64::from(self.interval_bytes) > threshold && !buffer.is_locked() {
-            buffer.grow_to(grown);
+            buffer.reserve(grown);
         }
-        self.restart_interval();
+        self.begin_interval();
+    }
+
+    /// Whether the measurement has lasted longer than `period`; never, where that is unknown.
+    fn has_lasted(&self, now: Instant, period: Option<Duration>) -> bool {
+        let lasted = self.interval_at.map(|since| now.since(since));
+        lasted
+            .zip(period)
+            .is_some_and(|(lasted, period)| lasted > period)
     }
 
     /// A measurement begins with the first packet that leaves.
@@ -222,8 +232,16 @@ impl Autotune {
         }
     }
 
-    /// What is not plain data in order ends a measurement (FB18).
-    pub(super) const fn restart_interval(&mut self) {
+    /// Something else than plain data in order came, which ends a measurement of the rule of 2006
+    /// (FB18). The later ones go on and leave it out (`tcp_do_segment` of 2018 resets nothing
+    /// there).
+    pub(super) const fn on_slow_path(&mut self) {
+        if matches!(self.rule, SizeRule::FreeBsd2006 { .. }) {
+            self.begin_interval();
+        }
+    }
+
+    const fn begin_interval(&mut self) {
         self.interval_at = None;
         self.interval_bytes = 0;
     }
@@ -241,7 +259,10 @@ impl Autotune {
     pub(super) const fn linux(&self) -> Option<LinuxVersion> {
         match self.rule {
             SizeRule::Linux(version) => Some(version),
-            SizeRule::Fixed | SizeRule::FreeBsd2006 { .. } | SizeRule::FreeBsd14 { .. } => None,
+            SizeRule::Fixed
+            | SizeRule::FreeBsd2006 { .. }
+            | SizeRule::FreeBsd2017 { .. }
+            | SizeRule::FreeBsd14 { .. } => None,
         }
     }
 

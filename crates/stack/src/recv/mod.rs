@@ -187,7 +187,7 @@ impl Receiver {
             DropReason::BufferFull => self.stats.queue_drops += 1,
             DropReason::OutOfOrderFull => self.stats.out_of_order_drops += 1,
         }
-        self.autotune.restart_interval();
+        self.autotune.on_slow_path();
         if matches!(reason, DropReason::OutOfWindow | DropReason::ZeroWindow) {
             let quick = self.quick_count();
             self.acks.enter_quick(quick, u32::MAX);
@@ -203,7 +203,7 @@ impl Receiver {
     fn on_duplicate(&mut self, start: u64, end: u64) {
         self.stats.duplicates += 1;
         self.report_duplicate(start, end);
-        self.autotune.restart_interval();
+        self.autotune.on_slow_path();
         let quick = self.quick_count();
         self.acks.enter_quick(quick, u32::MAX);
         self.acks.set_urgent();
@@ -317,7 +317,7 @@ impl Receiver {
         if !self.queue.has_gap() || self.acks.rules().compress.is_none() {
             self.acks.set_urgent();
         }
-        self.autotune.restart_interval();
+        self.autotune.on_slow_path();
     }
 
     fn take_out_of_order(&mut self, data: DataInput) -> DataOutcome {

@@ -11,6 +11,8 @@ const SEGMENT_HEADROOM_BYTES: u64 = 256 + 320;
 const SEGMENT_DESCRIPTOR_BYTES: u64 = 256;
 /// Least send buffer of Linux (`SOCK_MIN_SNDBUF`, vector B2).
 const LINUX_MIN_BYTES: u64 = 4608;
+/// Low-water mark of a `FreeBSD` send buffer: one cluster (`MCLBYTES`, `soreserve`).
+const FREEBSD_LOWAT_BYTES: u64 = 2048;
 /// Least window for which Linux sizes a buffer, in segments (`TCP_INIT_CWND`).
 const LINUX_MIN_SEGMENTS: u32 = 10;
 
@@ -79,14 +81,20 @@ pub(super) struct Fill {
 /// carry more than a nearly full buffer gives (seed: `FreeBSD`, automatic socket buffer sizing).
 pub(super) fn freebsd_bytes(memory: &SendMemory, fill: Fill, env: &SendMemoryEnv) -> u64 {
     let step = match memory.buffer.rule {
-        SizeRule::FreeBsd2006 { step } | SizeRule::FreeBsd14 { step } => u64::from(step),
+        SizeRule::FreeBsd2006 { step }
+        | SizeRule::FreeBsd2017 { step }
+        | SizeRule::FreeBsd14 { step } => u64::from(step),
         SizeRule::Fixed | SizeRule::Linux(_) => return fill.size,
     };
     let max = u64::from(memory.buffer.max);
     let window = u64::from(env.window);
     let cwnd_bytes = u64::from(env.cwnd) * u64::from(env.mss);
-    let grows = window / 4 * 5 >= fill.size
-        && fill.used >= fill.size / 8 * 7
+    let lowat = match memory.auto_lowat {
+        true => FREEBSD_LOWAT_BYTES,
+        false => 0,
+    };
+    let grows = window / 4 * 5 >= fill.size.saturating_sub(lowat)
+        && fill.used >= (fill.size / 8 * 7).saturating_sub(lowat)
         && fill.used < max
         && window.min(cwnd_bytes) >= fill.unsent;
     if grows {

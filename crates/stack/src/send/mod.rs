@@ -129,6 +129,8 @@ pub(crate) struct Sender {
     memory_env: SendMemoryEnv,
     /// `FreeBSD`'s rule has taken its step since the last ACK.
     has_grown: bool,
+    /// More than a request may be was reserved: the rule is off from then on (FB13).
+    is_auto_off: bool,
     writer_waits: bool,
     /// Bytes that were taken of the write that has paused.
     paused_bytes: u64,
@@ -180,6 +182,7 @@ impl Sender {
             size,
             memory_env: SendMemoryEnv::default(),
             has_grown: false,
+            is_auto_off: false,
             writer_waits: false,
             paused_bytes: 0,
             sends: Sends::default(),
@@ -358,7 +361,7 @@ impl Sender {
         SendMemoryState {
             wmem_queued_bytes: clamp(self.queued_bytes()),
             sndbuf_bytes: clamp(self.size),
-            locked: self.memory.buffer.fixed.is_some(),
+            locked: self.memory.buffer.fixed.is_some() || self.is_auto_off,
             writer_waits: self.writer_waits,
         }
     }
@@ -417,7 +420,7 @@ impl Sender {
 
     /// At most one step per ACK, as often as data is written or acknowledged.
     fn expand_as_freebsd(&mut self) {
-        if self.memory.buffer.fixed.is_some() || self.has_grown {
+        if self.memory.buffer.fixed.is_some() || self.has_grown || self.is_auto_off {
             return;
         }
         let fill = memory::Fill {
@@ -427,6 +430,10 @@ impl Sender {
         };
         let size = memory::freebsd_bytes(&self.memory, fill, &self.memory_env);
         self.has_grown = size > self.size;
-        self.resize(size);
+        // `kern.ipc.maxsockbuf`, which bounds reservations too (`sbreserve`).
+        self.is_auto_off = self.has_grown && size > self.memory.buffer.request_max.into();
+        if !self.is_auto_off {
+            self.resize(size);
+        }
     }
 }

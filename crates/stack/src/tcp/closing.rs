@@ -115,6 +115,8 @@ impl Connection {
             | State::CloseWait(_) => true,
         };
         if tells {
+            // Where the pool was empty, the reset takes a buffer of those that come back.
+            self.give_back_buffers(shared);
             self.send_reset(now, shared);
         }
         self.fail(now, shared, Failure::Aborted);

@@ -188,8 +188,8 @@ impl Connection {
             .then(|| shared.pool.free() as usize * bytes)
     }
 
-    /// Whether the pool has buffers for segments that came in. Bare ACKs need none: they are what
-    /// frees the buffers of the sending side.
+    /// Whether the pool has buffers for segments that came in. Bare ACKs need none: the interface
+    /// holds a few of its own to receive into, and ACKs are what frees those of the sending side.
     pub(super) fn take_buffers(&self, shared: &mut Shared, segments: u32, bytes: u32) -> bool {
         bytes == 0 || shared.pool.can_take(segments)
     }

@@ -1,10 +1,12 @@
 //! A `NetBurner` and its shared pool of buffers (seed: `NetBurner`, NB7 to NB9, N6).
 
+use std::net::SocketAddr;
+
 use base::Limit;
 use stack::profile;
 use stack::{Event, PoolSize, SocketId, WriteError};
 
-use crate::hand::{ACK, Bench, FIN, Peer, millis, secs, with_mss};
+use crate::hand::{ACK, Bench, FIN, PEER, Peer, millis, secs, with_mss};
 
 /// A host with so few buffers that a few connections use them up.
 fn host(buffers: u32) -> (Bench, SocketId) {
@@ -43,14 +45,12 @@ fn fill(bench: &mut Bench, id: SocketId) -> usize {
 fn hang(bench: &mut Bench, listener: SocketId) -> Vec<(Peer, SocketId)> {
     let mut hung = Vec::new();
     for port in 4000.. {
-        let (peer, id) = open(bench, listener, port);
-        let taken = fill(bench, id);
-        bench.drain();
-        if taken == 0 {
-            bench.host.abort(bench.now, id);
-            bench.drain();
+        if bench.host.pool().free == 0 {
             break;
         }
+        let (peer, id) = open(bench, listener, port);
+        assert!(fill(bench, id) > 0);
+        bench.drain();
         hung.push((peer, id));
     }
     assert!(hung.len() >= 3, "one alone does not use it up: {hung:?}");
@@ -60,6 +60,7 @@ fn hang(bench: &mut Bench, listener: SocketId) -> Vec<(Peer, SocketId)> {
 #[test]
 fn hung_peers_use_up_the_pool() {
     let (mut bench, listener) = host(32);
+    let (mut live, id) = open(&mut bench, listener, 6000);
     let mut hung = hang(&mut bench, listener);
     let pool = bench.host.pool();
     assert_eq!((pool.free, pool.low_watermark), (0, 0));
@@ -67,13 +68,25 @@ fn hung_peers_use_up_the_pool() {
     let held = |(_, received, sent): &(SocketId, u32, u32)| received + sent;
     assert_eq!(pool.by_owner.iter().map(held).sum::<u32>(), 32);
     // Nobody else may write, and is told why; segments that come in are dropped.
-    let (mut live, id) = open(&mut bench, listener, 6000);
     assert_eq!(bench.write(id, b"x"), Err(WriteError::Full));
     assert_eq!(bench.limit(id), Limit::BufferPool);
     let refused = bench.host.pool().refused;
     bench.send(live.segment(ACK, b"request"));
-    assert_eq!(bench.host.counters().pool_drops, 1);
     assert_eq!(bench.host.pool().refused, refused + 1);
+    // No ACK leaves, and no connection is opened, from neither side.
+    bench.send(live.at(0, ACK, b"older"));
+    let stranger = Peer::new(6001);
+    assert_eq!(bench.send(stranger.syn(with_mss(1460))), []);
+    bench
+        .host
+        .connect(
+            bench.now,
+            SocketAddr::new(PEER, 99),
+            profile::netburner().settings,
+        )
+        .expect("it is opened as soon as there are buffers");
+    assert_eq!(bench.drain(), []);
+    assert_eq!(bench.host.counters().pool_drops, 4);
     let _ = bench.events(id);
     // One of the hung ones answers: its buffers are free with its ACK, and whoever waits hears it.
     let (mut first, _) = hung.remove(0);
@@ -91,8 +104,8 @@ fn hung_peers_use_up_the_pool() {
 #[test]
 fn hung_peers_are_given_up_and_give_the_pool_back() {
     let (mut bench, listener) = host(32);
-    let hung = hang(&mut bench, listener);
     let (_, live) = open(&mut bench, listener, 6000);
+    let hung = hang(&mut bench, listener);
     bench.pass(secs(4 * 3600));
     for (_, id) in &hung {
         let refused = bench.write(*id, b"x");
@@ -117,12 +130,12 @@ fn every_waiting_writer_is_woken() {
     let (mut hog, hog_id) = open(&mut bench, listener, 4000);
     let (_second, second_id) = open(&mut bench, listener, 4001);
     let (_third, third_id) = open(&mut bench, listener, 4002);
-    let taken = [hog_id, second_id, third_id].map(|id| fill(&mut bench, id));
-    let sent = bench.drain();
-    assert!(taken[0] > 0 && bench.host.pool().free == 0, "{taken:?}");
     let waiting: Vec<(Peer, SocketId)> = (0..6)
         .map(|index| open(&mut bench, listener, 5000 + index))
         .collect();
+    let taken = [hog_id, second_id, third_id].map(|id| fill(&mut bench, id));
+    let sent = bench.drain();
+    assert!(taken[0] > 0 && bench.host.pool().free == 0, "{taken:?}");
     for (_, id) in &waiting {
         assert_eq!(bench.write(*id, b"x"), Err(WriteError::Full));
         // Asking again does not queue twice.

@@ -4,10 +4,10 @@ use super::{INT_MAX, SECOND, bytes, choice, count, flag, micros, number};
 use crate::knob::Knob;
 use crate::knob::site::{
     ACCOUNTINGS, ACK_COUNTS, ACK_DELAY, ACK_DELAY_MIN, ACK_EVERY, ACK_UNITS, COMPRESS_COUNT,
-    COMPRESS_DELAY, COMPRESS_PERCENT, NOPUSH, OUT_OF_ORDER_BUFFERS, RECV_ACCOUNTING, RECV_INITIAL,
-    RECV_MAX, RECV_PAYLOAD, RECV_RATIO, RECV_RULE, RECV_STEP_SITE, RX_BUFFERS, SEND_ACCOUNTING,
-    SEND_INITIAL, SEND_MAX, SEND_PAYLOAD, SEND_RATIO, SEND_RULE, SEND_STEP_SITE, SIZE_RULES,
-    SNDBUF_AUTO, TX_BUFFERS, UNACK_BUFFERS, field, names,
+    COMPRESS_DELAY, COMPRESS_PERCENT, DELAYED_ACK, NOPUSH, OUT_OF_ORDER_BUFFERS, RECV_ACCOUNTING,
+    RECV_INITIAL, RECV_MAX, RECV_PAYLOAD, RECV_RATIO, RECV_RULE, RECV_STEP_SITE, RX_BUFFERS,
+    SEND_ACCOUNTING, SEND_INITIAL, SEND_MAX, SEND_PAYLOAD, SEND_RATIO, SEND_RULE, SEND_STEP_SITE,
+    SIZE_RULES, SNDBUF_AUTO, TX_BUFFERS, UNACK_BUFFERS, field, names,
 };
 use crate::settings::{Completion, Nagle, Push};
 
@@ -55,6 +55,13 @@ pub(super) const ROWS: &[Knob] = &[
         "tcp(7), TCP_CORK; tcp_probe_timer",
     )
     .or_none(),
+    flag(
+        "delayed_ack",
+        DELAYED_ACK,
+        "ACKs may wait; off: every data segment is acknowledged at once.",
+        "tcp(4), delayed_ack; RFC 9293 section 3.8.6.3",
+    )
+    .alias(&["net.inet.tcp.delayed_ack"]),
     number(
         "delayed_ack_every",
         count(0, 255),
@@ -210,6 +217,14 @@ pub(super) const ROWS: &[Knob] = &[
         "seed: FreeBSD automatic buffer sizing, sendbuf_inc",
     )
     .alias(&["net.inet.tcp.sendbuf_inc"]),
+    flag(
+        "send_buffer_auto_lowat",
+        field!(send.auto_lowat),
+        "FreeBSD's rule enlarges the send buffer when the window and the data in it are short of \
+         their thresholds by the low-water mark, 2048 bytes.",
+        "tcp(4), sendbuf_auto_lowat; FreeBSD tcp_output",
+    )
+    .alias(&["net.inet.tcp.sendbuf_auto_lowat"]),
     choice(
         "send_accounting",
         ACCOUNTINGS,

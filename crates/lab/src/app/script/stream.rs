@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use base::{Instant, Rate};
+use base::{Bytes, Instant, Rate};
 
 use super::super::pattern;
 use super::{Done, Next, Order, Scene, Script};
@@ -14,25 +14,35 @@ const LAG_MAX: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct Send {
     write_size: u64,
+    /// Most bytes between written and acknowledged.
+    unacked: Option<Bytes>,
     /// Ends by itself after this and the time of the workload.
     end_after: Option<Duration>,
     begun: bool,
+    /// The writer waits for room.
+    waiting: bool,
     writing: Option<u64>,
 }
 
 impl Send {
-    pub(super) const fn new(write_size: u64, end_after: Option<Duration>) -> Self {
+    pub(super) const fn new(
+        write_size: u64,
+        unacked: Option<Bytes>,
+        end_after: Option<Duration>,
+    ) -> Self {
         Self {
             write_size,
+            unacked,
             end_after,
             begun: false,
+            waiting: false,
             writing: None,
         }
     }
 }
 
 impl Script for Send {
-    fn resume(&mut self, _: Done, scene: &mut Scene<'_>) -> Next {
+    fn resume(&mut self, done: Done, scene: &mut Scene<'_>) -> Next {
         if !self.begun {
             self.begun = true;
             scene.flows[0].reserve(self.write_size);
@@ -47,6 +57,15 @@ impl Script for Send {
             return Next::Finish;
         }
         let bytes = scene.flows[0].next_write(self.write_size);
+        let waited = core::mem::take(&mut self.waiting);
+        let bytes = match self.unacked {
+            Some(bound) if !waited => {
+                self.waiting = true;
+                return Next::Do(0, Order::AwaitRoom(bound, bytes));
+            }
+            Some(_) => done.bytes,
+            None => bytes,
+        };
         self.writing = Some(bytes);
         Next::Do(0, Order::Write(bytes))
     }
@@ -189,9 +208,9 @@ pub(super) struct TakeRole {
 }
 
 impl TakeRole {
-    pub(super) const fn new(write_size: u64, warmup: Duration) -> Self {
+    pub(super) const fn new(write_size: u64, unacked: Option<Bytes>, warmup: Duration) -> Self {
         Self {
-            send: Send::new(write_size, Some(warmup)),
+            send: Send::new(write_size, unacked, Some(warmup)),
             role: None,
             asked: false,
         }

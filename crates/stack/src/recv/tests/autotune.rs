@@ -187,6 +187,106 @@ fn fb19_the_rule_of_2018_grows_by_half() {
     assert_eq!(connection.receiver.memory().rcvbuf_bytes, 98_304);
 }
 
+/// The sizes of a buffer with this rule while a sender fills it in each round-trip time of 40 ms,
+/// in segments of 1448 bytes. `breaks`: one of them is lost in each round-trip time.
+fn sizes(rule: SizeRule, max: u32, timestamps: bool, breaks: bool) -> Vec<(u64, u32)> {
+    const RTT: u64 = 40_200;
+    let mut settings = bsd(65_536, 2, millis(100), Duration::ZERO);
+    settings.recv.buffer.rule = rule;
+    settings.recv.buffer.max = max;
+    settings.recv.buffer.request_max = max;
+    let mut connection = open(&settings);
+    connection.send_at(0, false);
+    let mut sizes = vec![(0, 65_536)];
+    for round in 0..40_u64 {
+        let segments = u64::from(connection.receiver.memory().rcvbuf_bytes).div_ceil(1448);
+        for step in 0..segments {
+            let micros = RTT * (1 + round) + RTT * step / segments;
+            let mut data = segment(connection.end, 1448, false);
+            connection.end += 1448;
+            // It answers an ACK of a round-trip time ago.
+            data.timestamp_echo = timestamps.then_some((micros / 1000) as u32);
+            data.timestamp_rtt = timestamps.then(|| Duration::from_micros(RTT));
+            connection.receiver.handle_data(at(micros), data, &ENV);
+            connection.read_at(micros, usize::MAX);
+            connection.send_at(micros, false);
+            if breaks && step == segments / 2 {
+                connection.data_at(micros, connection.end + 1448, 1448, false);
+                connection.data_at(micros, connection.end, 1448, false);
+                connection.end += 2896;
+                connection.read_at(micros, usize::MAX);
+                connection.send_at(micros, false);
+            }
+            let size = connection.receiver.memory().rcvbuf_bytes;
+            if sizes.last().is_some_and(|(_, last)| *last != size) {
+                sizes.push((micros, size));
+            }
+        }
+    }
+    sizes
+}
+
+#[test]
+fn f7_every_size_from_the_first_to_the_last() {
+    let only = |sizes: &[(u64, u32)]| sizes.iter().map(|(_, size)| *size).collect::<Vec<_>>();
+    let apart = |sizes: &[(u64, u32)]| {
+        let gaps = sizes[1..].windows(2).map(|pair| pair[1].0 - pair[0].0);
+        gaps.min().expect("several sizes")
+    };
+    // FB7, FB8 and FB16: twelve steps of 16 KiB, at most one in a round-trip time.
+    let by_16k: Vec<u32> = (4..=16).map(|steps| steps * 16_384).collect();
+    let rule = SizeRule::FreeBsd2006 { step: 16_384 };
+    let grown = sizes(rule, 262_144, true, false);
+    assert_eq!(only(&grown), by_16k);
+    assert!(apart(&grown) >= 40_200, "{grown:?}");
+    // FB17.
+    assert_eq!(only(&sizes(rule, 262_144, false, false)), [65_536]);
+    let rule = SizeRule::FreeBsd2017 { step: 16_384 };
+    let grown = sizes(rule, 262_144, false, false);
+    assert_eq!(only(&grown), by_16k);
+    assert!(apart(&grown) >= 40_200, "{grown:?}");
+    // FB19: nine steps of a half, at most two in a round-trip time.
+    let by_half = [
+        65_536, 98_304, 147_456, 221_184, 331_776, 497_664, 746_496, 1_119_744, 1_679_616,
+        2_097_152,
+    ];
+    let rule = SizeRule::FreeBsd14 { step: 8192 };
+    let grown = sizes(rule, 2 << 20, false, false);
+    assert_eq!(only(&grown), by_half);
+    assert!(apart(&grown) >= 20_100, "{grown:?}");
+}
+
+#[test]
+fn fb18_a_loss_in_each_round_trip_time_stops_the_rule_of_2006_alone() {
+    let last = |rule, max| {
+        let grown = sizes(rule, max, true, true);
+        grown.last().map(|(_, size)| *size)
+    };
+    assert_eq!(
+        last(SizeRule::FreeBsd2006 { step: 16_384 }, 262_144),
+        Some(65_536)
+    );
+    assert_eq!(
+        last(SizeRule::FreeBsd2017 { step: 16_384 }, 262_144),
+        Some(262_144)
+    );
+    assert_eq!(
+        last(SizeRule::FreeBsd14 { step: 8192 }, 2 << 20),
+        Some(2_097_152)
+    );
+}
+
+#[test]
+fn fb13_a_reservation_that_fails_ends_growth() {
+    let mut settings = bsd(65_536, 2, millis(100), Duration::ZERO);
+    settings.recv.buffer.request_max = 100_000;
+    let mut buffer = Buffer::new(&settings.recv);
+    buffer.reserve(98_304);
+    assert_eq!((buffer.bytes(), buffer.is_locked()), (98_304, false));
+    buffer.reserve(114_688);
+    assert_eq!((buffer.bytes(), buffer.is_locked()), (98_304, true));
+}
+
 #[test]
 fn fb20_the_scale_is_offered_for_the_largest_buffer() {
     let settings = bsd(65_536, 2, millis(100), Duration::ZERO);

@@ -323,6 +323,58 @@ fn fb12_fb15_one_step_per_ack_up_to_the_bound() {
     assert_eq!(bench.sender.memory().sndbuf_bytes, 32_768);
 }
 
+/// Every size of a buffer of `FreeBSD`'s rule while all that it takes is written, and that between
+/// two ACKs it never grows twice.
+fn freebsd_sizes(settings: SocketSettings, window: u32) -> Vec<u32> {
+    let mut bench = Bench::new(settings);
+    bench.cwnd = 1000;
+    bench.window = window;
+    let mut sizes = vec![bench.sender.memory().sndbuf_bytes];
+    let mut acked = 0;
+    for _ in 0..100 {
+        let before = sizes.len();
+        loop {
+            let taken = bench.offer(16_384, WriteFlags::default()).taken;
+            let size = bench.sender.memory().sndbuf_bytes;
+            sizes.extend((sizes.last() != Some(&size)).then_some(size));
+            if taken == 0 {
+                break;
+            }
+            bench.send();
+        }
+        assert!(sizes.len() <= before + 1, "FB12: {sizes:?}");
+        acked += 1448;
+        bench.ack(acked);
+        let size = bench.sender.memory().sndbuf_bytes;
+        sizes.extend((sizes.last() != Some(&size)).then_some(size));
+    }
+    sizes
+}
+
+#[test]
+fn f7s_f2_every_size_from_the_first_to_the_last() {
+    let grown = |window, change: fn(&mut SocketSettings)| {
+        let mut settings = bsd();
+        settings.send.buffer.rule = SizeRule::FreeBsd2006 { step: 8192 };
+        change(&mut settings);
+        freebsd_sizes(settings, window)
+    };
+    // F7s: 28 steps of 8 KiB from 32 KiB to 256 KiB.
+    let by_8k: Vec<u32> = (4..=32).map(|steps| steps * 8192).collect();
+    assert_eq!(grown(1 << 20, |_| ()), by_8k);
+    // F2: 65535 / 4 * 5 is 81915, below 81920, at which growth ends.
+    assert_eq!(grown(65_535, |_| ()).last(), Some(&81_920));
+    // FB14: 2048 less on both thresholds is a step more.
+    let lowat = |settings: &mut SocketSettings| settings.send.auto_lowat = true;
+    assert_eq!(grown(65_535, lowat).last(), Some(&90_112));
+    // FB13: a reservation beyond what may be asked for fails, and that is the end of it.
+    let bounded = |settings: &mut SocketSettings| settings.send.buffer.request_max = 100_000;
+    assert_eq!(grown(1 << 20, bounded).last(), Some(&98_304));
+    // FB3: off.
+    let off = |settings: &mut SocketSettings| settings.send.buffer.rule = SizeRule::Fixed;
+    assert_eq!(grown(1 << 20, off), [32_768]);
+}
+
 #[test]
 fn winsock_takes_all_and_completes_later() {
     let mut bench = Bench::new(winsock(0));

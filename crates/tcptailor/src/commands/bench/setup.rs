@@ -388,6 +388,7 @@ impl Setup {
                     },
                     flows,
                     write_size: size(STREAM_WRITE),
+                    unacked: None,
                     amount,
                 },
             },
@@ -548,6 +549,7 @@ mod tests {
                 direction: Direction::Down,
                 flows: 4,
                 write_size: Bytes(64 << 10),
+                unacked: None,
                 amount: Amount::Time(Duration::from_secs(3)),
             }
         );

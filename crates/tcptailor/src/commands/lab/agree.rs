@@ -7,10 +7,11 @@ use lab::{
     Agreement, Caveat, Cell, ERROR_MEDIAN_MAX, ERROR_P90_MAX, ERROR_TO_EXPLAIN, Ground, Metric,
     Outcome, Scenario, agreement_label, agreement_scenarios,
 };
+use lab::reproduction::{is_same_doubt, severity};
 use linux::kernel::RealTime;
 use serde::Serialize;
 
-use super::run::{Engine, Runner, is_same_doubt, severity};
+use super::run::{Engine, Runner};
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
 use crate::output::{self, Output};

@@ -18,7 +18,6 @@ use stack::profile::PROFILES;
 use self::document::{Document, OutcomeRow};
 pub(super) use self::engine::{Engine, Runner};
 use self::record::Records;
-pub(super) use self::screen::{is_same_doubt, severity};
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
 use crate::output::Output;

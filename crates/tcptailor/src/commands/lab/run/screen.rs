@@ -1,10 +1,10 @@
 //! The answer for people: a row per cell, doubts and broken claims below.
 
 use std::fmt::Write;
-use std::mem::discriminant;
 
 use base::human;
 use comfy_table::{ColumnConstraint, Width};
+use lab::reproduction::{is_same_doubt, severity};
 use lab::{Amount, Caveat, Cell, Outcome, Scenario, stats};
 
 use super::Ran;
@@ -290,33 +290,6 @@ fn caveats(text: &mut String, scenario: &Scenario, rows: &[Runs<'_>]) {
     if rows.iter().any(|runs| runs.usable == 0) {
         text.push_str("! no usable run: the numbers are shown and not judged\n");
     }
-}
-
-/// Whether two caveats tell the same of the same thing, if not to the same degree.
-pub(in crate::commands::lab) fn is_same_doubt(a: &Caveat, b: &Caveat) -> bool {
-    let same_object = match (a, b) {
-        (Caveat::SettingNotApplied { knob: a, .. }, Caveat::SettingNotApplied { knob: b, .. }) => {
-            a == b
-        }
-        (Caveat::DeviceDropped { host: a, .. }, Caveat::DeviceDropped { host: b, .. }) => a == b,
-        _ => true,
-    };
-    discriminant(a) == discriminant(b) && same_object
-}
-
-/// The larger, the worse, of caveats of one kind: first whether it forbids to use the run.
-pub(in crate::commands::lab) const fn severity(caveat: &Caveat) -> (bool, u64) {
-    let degree = match caveat {
-        Caveat::EmulatorLate {
-            p99_us, invalid, ..
-        } => return (*invalid, *p99_us),
-        Caveat::DeviceDropped { packets, .. } | Caveat::StackDropped { packets } => *packets,
-        Caveat::HostBusy { percent } | Caveat::StackBusy { percent } => *percent,
-        Caveat::SettingNotApplied { .. }
-        | Caveat::NoRealtimePriority
-        | Caveat::EndedEarly { .. } => 0,
-    };
-    (false, degree)
 }
 
 fn claims(text: &mut String, document: &Document) {

@@ -1,0 +1,236 @@
+//! A number against what is claimed of it.
+
+use serde::{Deserialize, Serialize};
+
+use super::show::{show_interval, show_value};
+use super::{Bounds, Verdict};
+use crate::stats;
+
+/// How far a number may lie from the published one, as a share of it, where the class of the
+/// experiment is `value` and the file claims nothing else. Most tolerances of the experiments are 3
+/// to 5 %.
+pub const VALUE_TOLERANCE: f64 = 0.05;
+/// Seed of the intervals: the same values always give the same one.
+const SEED: u64 = 1;
+
+/// The values of some runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// The middle one; of a ratio that of the medians.
+    pub median: f64,
+    /// Where the median lies with 95 %, lower end. Of one run it is the value.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Runs.
+    pub n: usize,
+    /// Of each run, in their order; empty for a ratio.
+    pub values: Vec<f64>,
+    /// Places of those that lie far from the others; they count like all others.
+    pub outliers: Vec<usize>,
+}
+
+impl Spread {
+    /// Of the values of one number; `None` where there are none or one is no number.
+    #[must_use]
+    pub fn of(values: Vec<f64>) -> Option<Self> {
+        let interval = stats::median_interval(&values, SEED)?;
+        Some(Self {
+            median: stats::median(&values)?,
+            low: interval.low,
+            high: interval.high,
+            n: values.len(),
+            outliers: stats::outliers(&values),
+            values,
+        })
+    }
+
+    /// Of the median of `values` divided by that of `over`; `None` where one has no values, or
+    /// `over` is not above zero.
+    #[must_use]
+    pub fn of_ratio(values: &[f64], over: &[f64]) -> Option<Self> {
+        let interval = stats::ratio_interval(over, values, SEED)?;
+        Some(Self {
+            median: stats::median(values)? / stats::median(over)?,
+            low: interval.low,
+            high: interval.high,
+            n: values.len().min(over.len()),
+            values: Vec::new(),
+            outliers: Vec::new(),
+        })
+    }
+}
+
+/// What a claim is about, for sentences.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Subject<'s> {
+    /// The number: `duration_us`, or `duration_us over that of n20`.
+    pub(super) name: &'s str,
+    /// Its unit.
+    pub(super) unit: &'s str,
+    /// Whether it is a ratio of two variants.
+    pub(super) is_ratio: bool,
+}
+
+/// Whether a number is as claimed; if not plainly so, with a sentence.
+pub(super) fn judge(subject: Subject<'_>, bounds: &Bounds, spread: &Spread) -> Judged {
+    let Subject {
+        name,
+        unit,
+        is_ratio,
+    } = subject;
+    let Spread {
+        median, low, high, ..
+    } = *spread;
+    let min = bounds.min.unwrap_or(f64::NEG_INFINITY);
+    let max = bounds.max.unwrap_or(f64::INFINITY);
+    if (min..=max).contains(&median) {
+        return Judged(Verdict::Holds, None);
+    }
+    let range = show_interval(unit, spread);
+    // A ratio between two bounds around 1 claims that there is no difference.
+    let around_one =
+        bounds.min.is_some_and(|min| min < 1.0) && bounds.max.is_some_and(|max| max > 1.0);
+    if is_ratio && around_one && (low..=high).contains(&1.0) {
+        let why = format!("{name}: a difference cannot be told from chance ({range})");
+        return Judged(Verdict::Holds, Some(why));
+    }
+    let (word, bound) = if median < min {
+        ("at least", min)
+    } else {
+        ("at most", max)
+    };
+    let mut why = format!(
+        "{name} is {}, claimed {word} {}",
+        show_value(unit, median),
+        show_value(unit, bound)
+    );
+    if !bounds.reason.is_empty() {
+        why = format!("{why} ({})", bounds.reason);
+    }
+    if low <= max && high >= min {
+        let why = format!("{why}; with 95 % it is {range}, so it may be within");
+        return Judged(Verdict::NotDistinguishable, Some(why));
+    }
+    Judged(Verdict::Fails, Some(why))
+}
+
+/// A verdict and its sentence, where it needs one.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Judged(pub(super) Verdict, pub(super) Option<String>);
+
+impl Judged {
+    /// The worse of two; of equals both sentences.
+    pub(super) fn and(self, other: Self) -> Self {
+        match self.0.cmp(&other.0) {
+            core::cmp::Ordering::Less => other,
+            core::cmp::Ordering::Greater => self,
+            core::cmp::Ordering::Equal => {
+                let whys: Vec<String> = self.1.into_iter().chain(other.1).collect();
+                Self(self.0, (!whys.is_empty()).then(|| whys.join("; ")))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bounds(min: Option<f64>, max: Option<f64>) -> Bounds {
+        Bounds {
+            min,
+            max,
+            engines: Vec::new(),
+            reason: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_number_is_judged_by_its_median_then_by_its_interval() {
+        let check = |values: &[f64], min: Option<f64>, max: Option<f64>, expected: &str| {
+            let subject = Subject {
+                name: "duration_us",
+                unit: "us",
+                is_ratio: false,
+            };
+            let spread = Spread::of(values.to_vec()).expect("numbers");
+            let Judged(verdict, why) = judge(subject, &bounds(min, max), &spread);
+            let told = why.map_or_else(String::new, |why| format!(": {why}"));
+            assert_eq!(format!("{}{told}", verdict.words()), expected);
+        };
+        check(&[5e6], Some(4e6), Some(6e6), "holds");
+        check(&[5e6], Some(5e6), Some(5e6), "holds");
+        check(&[5e6], None, Some(5e6), "holds");
+        check(
+            &[7e6],
+            Some(4e6),
+            Some(6e6),
+            "fails: duration_us is 7.00 s, claimed at most 6.00 s",
+        );
+        check(
+            &[5.9e6, 6.2e6, 6.3e6],
+            None,
+            Some(6e6),
+            "not distinguishable: duration_us is 6.20 s, claimed at most 6.00 s; with 95 % it is \
+             5.90 to 6.30 s, so it may be within",
+        );
+        // One of many does not move the interval.
+        check(
+            &[
+                5.9e6, 6.2e6, 6.2e6, 6.2e6, 6.2e6, 6.2e6, 6.3e6, 6.3e6, 6.3e6,
+            ],
+            None,
+            Some(6e6),
+            "fails: duration_us is 6.20 s, claimed at most 6.00 s",
+        );
+        check(
+            &[900.0],
+            Some(40_000.0),
+            None,
+            "fails: duration_us is 900 us, claimed at least 40.0 ms",
+        );
+    }
+
+    #[test]
+    fn no_difference_is_claimed_of_a_ratio_by_bounds_around_one() {
+        let check = |values: &[f64], over: &[f64], min, max, expected: &str| {
+            let subject = Subject {
+                name: "goodput_bps over that of a",
+                unit: "",
+                is_ratio: true,
+            };
+            let spread = Spread::of_ratio(values, over).expect("above zero");
+            let Judged(verdict, why) = judge(subject, &bounds(min, max), &spread);
+            let told = why.map_or_else(String::new, |why| format!(": {why}"));
+            assert_eq!(format!("{}{told}", verdict.words()), expected);
+        };
+        let around = (Some(0.97), Some(1.03));
+        check(&[100.0], &[100.0], around.0, around.1, "holds");
+        check(
+            &[90.0, 100.0, 120.0, 121.0],
+            &[95.0, 98.0, 100.0, 105.0],
+            around.0,
+            around.1,
+            "holds: goodput_bps over that of a: a difference cannot be told from chance (0.90 to \
+             1.25)",
+        );
+        check(
+            &[110.0],
+            &[100.0],
+            around.0,
+            around.1,
+            "fails: goodput_bps over that of a is 1.10, claimed at most 1.03",
+        );
+        // One bound alone claims a difference.
+        check(
+            &[110.0],
+            &[100.0],
+            Some(2.5),
+            None,
+            "fails: goodput_bps over that of a is 1.10, claimed at least 2.50",
+        );
+        assert_eq!(Spread::of_ratio(&[1.0], &[0.0]), None);
+        assert_eq!(Spread::of(Vec::new()), None);
+    }
+}

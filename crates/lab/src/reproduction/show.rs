@@ -1,0 +1,117 @@
+//! Numbers of a reproduction as people read them.
+
+use core::time::Duration;
+
+use base::human;
+
+use super::Spread;
+use crate::scenario::Unit;
+
+/// Of a row: `bit/s`, `us`, `bytes`, `share`, or empty for things and ratios.
+pub(super) const fn unit_name(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Bps => "bit/s",
+        Unit::Micros => "us",
+        Unit::Bytes => "bytes",
+        Unit::Share => "share",
+        Unit::Number => "",
+    }
+}
+
+/// A number with its unit, three digits: `5.66 s`, `25.0 Mbit/s`, `60 %`, `15`, `1.38`. What is not
+/// of the unit (a negative time) is printed bare.
+#[must_use]
+pub fn show_value(unit: &str, value: f64) -> String {
+    match unit {
+        _ if !value.is_finite() || value < 0.0 => plain(value),
+        "bit/s" => human::bps(value.round() as u64),
+        "us" => {
+            let nanos = (value * 1e3).round();
+            human::time(Duration::from_nanos(nanos as u64))
+        }
+        // Buffers and windows are compared to the byte.
+        "bytes" if value < 1e6 => human::count(value.round() as u64, "byte"),
+        "bytes" => human::bytes(value.round() as u64),
+        "share" => human::share(value),
+        _ => plain(value),
+    }
+}
+
+/// Where the median lies: `5.61 to 5.70 s`.
+#[must_use]
+pub fn show_interval(unit: &str, spread: &Spread) -> String {
+    range(unit, spread.low, spread.high)
+}
+
+/// What is claimed: `1.38 to 2.20 s`, `at least 2.50`.
+#[must_use]
+pub fn show_bounds(unit: &str, min: Option<f64>, max: Option<f64>) -> String {
+    match (min, max) {
+        (Some(min), Some(max)) => range(unit, min, max),
+        (Some(min), None) => format!("at least {}", show_value(unit, min)),
+        (None, Some(max)) => format!("at most {}", show_value(unit, max)),
+        (None, None) => "anything".into(),
+    }
+}
+
+/// The unit once, where both have the same.
+fn range(unit: &str, low: f64, high: f64) -> String {
+    let [low, high] = [low, high].map(|value| show_value(unit, value));
+    if low == high {
+        return high;
+    }
+    match (low.split_once(' '), high.split_once(' ')) {
+        (Some((number, one)), Some((_, other))) if one == other => format!("{number} to {high}"),
+        _ => format!("{low} to {high}"),
+    }
+}
+
+/// Whole numbers as they are, others with two digits behind the point, or three that count.
+fn plain(value: f64) -> String {
+    match value.abs() {
+        _ if value.fract() == 0.0 => format!("{value}"),
+        size if size >= 99.95 => format!("{value:.0}"),
+        size if size >= 9.995 => format!("{value:.1}"),
+        size if size >= 0.0995 => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_shown_in_their_unit() {
+        let check = |unit: &str, value: f64, expected: &str| {
+            assert_eq!(show_value(unit, value), expected);
+        };
+        check("us", 5.66e6, "5.66 s");
+        check("us", 44_012.3, "44.0 ms");
+        check("us", 0.28, "0.28 us");
+        check("us", -5.5, "-5.50");
+        check("bit/s", 25e6, "25.0 Mbit/s");
+        check("bytes", 65_536.0, "65536 bytes");
+        check("bytes", 4_194_304.0, "4.00 MiB");
+        check("share", 0.6, "60 %");
+        check("", 15.0, "15");
+        check("", 1.3784, "1.38");
+        check("", 5.0, "5");
+        check("", 0.0123, "0.0123");
+        check("", 12.345, "12.3");
+        check("", 1234.5, "1234");
+    }
+
+    #[test]
+    fn bounds_name_their_unit_once() {
+        let check = |unit: &str, min: Option<f64>, max: Option<f64>, expected: &str| {
+            assert_eq!(show_bounds(unit, min, max), expected);
+        };
+        check("us", Some(1.38e6), Some(2.2e6), "1.38 to 2.20 s");
+        check("us", Some(900.0), Some(1.2e3), "900 us to 1.20 ms");
+        check("", Some(2.5), None, "at least 2.50");
+        check("share", None, Some(0.02), "at most 2.00 %");
+        check("", Some(5.0), Some(5.0), "5");
+        check("", None, None, "anything");
+    }
+}
