@@ -10,6 +10,7 @@
 //! to send, and they leave before the next call, as they do inside a system call.
 
 mod costs;
+mod course;
 mod flow;
 mod ledger;
 mod machine;
@@ -25,6 +26,7 @@ use base::Instant;
 use stack::{Event, Host, SocketId};
 
 pub use costs::HostCosts;
+pub use course::{Course, MeasuredSpan, Scene};
 pub use machine::{Machine, WARM_UP};
 pub use program::{LAB_PORT, Program, ProgramSpec};
 pub use session::{Counts, Totals};

@@ -83,6 +83,15 @@ impl core::error::Error for UnknownScenario {}
 /// # Errors
 /// [`UnknownScenario`] with the nearest name.
 pub fn find_scenario(name: &str) -> Result<Scenario, UnknownScenario> {
+    let (builtin, text) = find_scenario_text(name)?;
+    Ok(parse_builtin(builtin, text))
+}
+
+/// The name and the text of the built-in scenario of this name.
+///
+/// # Errors
+/// As for [`find_scenario`].
+pub fn find_scenario_text(name: &str) -> Result<(&'static str, &'static str), UnknownScenario> {
     let mut all = BUILTIN_SCENARIOS
         .iter()
         .chain(EXPERIMENT_SCENARIOS)
@@ -102,7 +111,7 @@ pub fn find_scenario(name: &str) -> Result<Scenario, UnknownScenario> {
             nearest,
         });
     };
-    Ok(parse_builtin(builtin, text))
+    Ok((*builtin, *text))
 }
 
 /// A scenario that is part of the program.

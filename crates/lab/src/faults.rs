@@ -209,9 +209,11 @@ fn write_write_read(writes: u32, method: WriteMethod) -> Workload {
     Workload::WriteWriteRead {
         writes,
         write_size: size,
+        pieces: Vec::new(),
         reply: size,
         method,
         amount: ENDLESS,
+        uncork_after: Duration::ZERO,
     }
 }
 

@@ -18,8 +18,11 @@ mod outcome;
 pub mod packet_script;
 pub mod probe;
 pub mod reproduction;
+pub mod results;
 mod scenario;
+mod series;
 pub mod stats;
+mod sweep;
 pub mod text;
 mod trial;
 mod virtual_engine;
@@ -34,6 +37,7 @@ pub use agreement::{
 pub use app::WARM_UP;
 pub use builtin::{
     BUILTIN_SCENARIOS, EXPERIMENT_SCENARIOS, UnknownScenario, experiment_scenarios, find_scenario,
+    find_scenario_text,
 };
 pub use corrections::{CORRECTIONS, Correction, find_correction};
 pub use engine::{EngineName, UnknownEngine};
@@ -44,9 +48,11 @@ pub use outcome::{
 };
 pub use packet_script::PacketScript;
 pub use scenario::{
-    CELLS_MAX, Cell, Class, Diagnostic, Expectation, Experiment, Metric, Published, Scenario,
-    SeedDocument, Unit,
+    CELLS_MAX, Cell, Class, Diagnostic, Expectation, Experiment, Metric, Published,
+    SWEEP_CELLS_MAX, Scenario, SeedDocument, Unit,
 };
+pub use series::{FlowLook, POINTS_MAX, Series};
+pub use sweep::{AXIS_VALUES_MAX, Shard, Vary};
 pub use trial::{End, HostSpec, PathSpec, Settings, Trial};
 pub use virtual_engine::{Virtual, VirtualProgress, VirtualRun};
 pub use workload::{

@@ -34,6 +34,7 @@ mod facts;
 mod metric;
 mod path;
 mod read;
+mod vary;
 mod workload;
 
 use core::fmt;
@@ -49,6 +50,7 @@ pub use expect::Expectation;
 pub use experiment::{Class, Experiment, Published, SeedDocument};
 pub use metric::{Metric, Unit};
 use read::{Entry, Keys, Place, Problem, ProblemKind, Reader};
+pub use vary::SWEEP_CELLS_MAX;
 
 /// Most trials that one scenario makes: a sweep of more is a mistake or belongs into several files.
 pub const CELLS_MAX: usize = 10_000;
@@ -369,20 +371,24 @@ impl Scenario {
         seen.into_iter().collect()
     }
 
-    fn cells(&self) -> impl Iterator<Item = (Cell, Vec<Problem>)> {
+    /// Those that are on this engine; one without a name where the scenario names none.
+    fn variants_here(&self) -> Vec<Option<&Variant>> {
         let here = |variant: &&Variant| {
             let engines = &variant.engines;
             engines.is_empty() || self.engine.is_none_or(|engine| engines.contains(&engine))
         };
-        let variants: Vec<Option<&Variant>> = if self.probe.is_some() {
+        if self.probe.is_some() {
             Vec::new()
         } else if self.variants.is_empty() {
             vec![None]
         } else {
             self.variants.iter().filter(here).map(Some).collect()
-        };
+        }
+    }
+
+    fn cells(&self) -> impl Iterator<Item = (Cell, Vec<Problem>)> {
         let per_variant: usize = self.axes.iter().map(|axis| axis.values.len()).product();
-        variants
+        self.variants_here()
             .into_iter()
             .flat_map(move |variant| (0..per_variant).map(move |point| (variant, point)))
             .map(|(variant, point)| self.cell(variant, point))

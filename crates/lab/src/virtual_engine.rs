@@ -12,10 +12,12 @@ use link::{LinkSpec, LinkStats};
 use stack::profile::{self, MakeProfile};
 use stack::{Host, Trace};
 
-use crate::app::{App, HostCosts, LAB_PORT, Machine, Program, ProgramSpec, Totals, WARM_UP};
+use crate::app::{
+    App, Course, HostCosts, LAB_PORT, Machine, Program, ProgramSpec, Scene, Totals, WARM_UP,
+};
 use crate::outcome::{Caveat, LinkOutcome, Outcome};
 use crate::trial::{End, PathSpec, Trial};
-use crate::workload::{Amount, Direction, Workload};
+use crate::workload::{Amount, Workload};
 use crate::world::{LinkId, NodeId, Place, Tap, World, chain};
 
 /// Virtual time after its planned end that a workload has to finish what is under way.
@@ -84,6 +86,7 @@ pub struct VirtualRun {
     workload: Workload,
     is_emulated: bool,
     caveats: Vec<Caveat>,
+    course: Course,
 }
 
 impl Virtual {
@@ -126,7 +129,8 @@ impl Virtual {
             path.links.0.delay += self.emulator_delay;
             path.links.1.delay += self.emulator_delay;
         }
-        let (machines, caveats) = self.machines(trial, &path);
+        let (machines, mut caveats) = self.machines(trial, &path);
+        caveats.extend(trial.workload.caveat_on_our_stack());
         let costs = self.costs.unwrap_or(path.costs);
         let [client, server] = machines;
         let mut world = World::new();
@@ -162,6 +166,7 @@ impl Virtual {
             workload: trial.workload.clone(),
             is_emulated: path.is_emulated,
             caveats,
+            course: Course::new(Instant::ZERO, expected(&trial.workload)),
         }
     }
 
@@ -218,13 +223,17 @@ impl VirtualRun {
 
     /// Runs it to its end.
     pub fn run(&mut self, stop: &AtomicBool, progress: &mut dyn FnMut(VirtualProgress)) {
-        let expected = match self.workload.amount() {
-            Amount::Time(time) => Some(WARM_UP + time),
-            Amount::Bytes(_) | Amount::Operations(_) => None,
-        };
+        let expected = expected(&self.workload);
         let until = Instant::ZERO + expected.map_or(TIME_MAX, |expected| expected + OVERTIME);
         let mut steps = 0;
         while !self.has_ended() && self.world.step(until) {
+            if self.course.is_due(self.world.now()) {
+                let queue_bytes = self.queue_bytes();
+                let Self { world, course, .. } = self;
+                let ends = (self.client, self.server);
+                let scene = scene(world, ends, &self.workload, queue_bytes);
+                course.look(world.now(), &scene);
+            }
             steps += 1;
             if steps == LOOK_STEPS {
                 steps = 0;
@@ -269,6 +278,10 @@ impl VirtualRun {
             End::Client => self.client,
             End::Server => self.server,
         };
+        let queue_bytes = self.queue_bytes();
+        let ends = (self.client, self.server);
+        let scene = scene(&self.world, ends, &self.workload, queue_bytes);
+        let (series, sent) = self.course.finish(now, &scene);
         let mut caveats = self.caveats;
         caveats.extend(early.map(|why| Caveat::EndedEarly { why }));
         let link = |stats: LinkStats| match self.is_emulated {
@@ -284,12 +297,24 @@ impl VirtualRun {
             forward: link(self.world.link_stats(self.links.0)),
             reverse: link(self.world.link_stats(self.links.1)),
             caveats,
+            sender: sent,
+            series,
             ..Outcome::default()
         }
     }
 
     fn program(&self, node: NodeId) -> &Program {
-        self.world.app(node).expect("both hosts have a program")
+        program(&self.world, node)
+    }
+
+    /// What waits in front of the sender; `None` where no link is emulated.
+    fn queue_bytes(&mut self) -> Option<u64> {
+        let link = match self.workload.sender() {
+            End::Client => self.links.0,
+            End::Server => self.links.1,
+        };
+        let is_emulated = self.is_emulated;
+        is_emulated.then(|| self.world.link_stats(link).queue_bytes)
     }
 
     fn has_ended(&self) -> bool {
@@ -298,15 +323,51 @@ impl VirtualRun {
     }
 }
 
+fn program(world: &World<Program>, node: NodeId) -> &Program {
+    world.app(node).expect("both hosts have a program")
+}
+
+/// What there is to see of a run with these ends.
+fn scene<'w>(
+    world: &'w World<Program>,
+    (client, server): (NodeId, NodeId),
+    workload: &Workload,
+    queue_bytes: Option<u64>,
+) -> Scene<'w> {
+    let sender = match workload.sender() {
+        End::Client => client,
+        End::Server => server,
+    };
+    let read = |node| program(world, node).counts().received_bytes;
+    let (client_read, server_read) = (read(client), read(server));
+    Scene {
+        program: program(world, sender),
+        host: world.host(sender),
+        limits: world.limit_times(sender),
+        received_bytes: match workload.is_two_way() {
+            true => client_read + server_read,
+            // The payload of a workload goes one way; what comes back are answers.
+            false => client_read.max(server_read),
+        },
+        queue_bytes,
+        span: program(world, client).measured_span(),
+    }
+}
+
+/// How long a run takes; `None` where that depends on the path.
+const fn expected(workload: &Workload) -> Option<Duration> {
+    match workload.amount() {
+        Amount::Time(time) => Some(WARM_UP.saturating_add(time)),
+        Amount::Bytes(_) | Amount::Operations(_) => None,
+    }
+}
+
 /// Payload per second in the main direction; in a workload both ways, of both together.
 fn goodput_bps(workload: &Workload, client: &Totals, server: &Totals) -> u64 {
-    let bytes = match workload {
-        Workload::Bulk {
-            direction: Direction::Both,
-            ..
-        } => client.received_bytes + server.received_bytes,
+    let bytes = match workload.is_two_way() {
+        true => client.received_bytes + server.received_bytes,
         // The payload of a workload goes one way; what comes back are answers.
-        _ => client.received_bytes.max(server.received_bytes),
+        false => client.received_bytes.max(server.received_bytes),
     };
     Rate::of(bytes, client.duration).bits_per_second()
 }

@@ -5,6 +5,7 @@ use core::time::Duration;
 use base::{Bytes, Rate};
 use serde::{Deserialize, Serialize};
 
+use crate::outcome::Caveat;
 use crate::text::duration;
 use crate::trial::End;
 
@@ -67,6 +68,19 @@ pub enum WriteMethod {
     Cork,
     /// Cork and never uncork: a fault.
     CorkForever,
+    /// The last piece from a file with `sendfile`, those before it with a `write` each. Programs on
+    /// our own stack have no files and write the last one too.
+    Sendfile,
+    /// The same, corked.
+    CorkSendfile,
+}
+
+impl WriteMethod {
+    /// Whether it takes a kernel.
+    #[must_use]
+    pub const fn needs_files(self) -> bool {
+        matches!(self, Self::Sendfile | Self::CorkSendfile)
+    }
 }
 
 /// When a record counts as done.
@@ -126,10 +140,16 @@ pub enum Workload {
         writes: u32,
         /// Bytes of each piece.
         write_size: Bytes,
+        /// Bytes of each piece where they differ; then in place of the two above.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pieces: Vec<Bytes>,
         /// Bytes of the reply.
         reply: Bytes,
         /// How the pieces are handed over.
         method: WriteMethod,
+        /// From the last piece to the uncorking, where the method uncorks.
+        #[serde(default, with = "duration")]
+        uncork_after: Duration,
         /// The end.
         amount: Amount,
     },
@@ -207,6 +227,35 @@ impl Workload {
         }
     }
 
+    /// Bytes of a request in pieces; of other traffic `None`.
+    #[must_use]
+    pub fn message_bytes(&self) -> Option<u64> {
+        match self {
+            Self::WriteWriteRead {
+                writes,
+                write_size,
+                pieces,
+                ..
+            } if pieces.is_empty() => Some(u64::from(*writes) * write_size.0),
+            Self::WriteWriteRead { pieces, .. } => Some(pieces.iter().map(|piece| piece.0).sum()),
+            _ => None,
+        }
+    }
+
+    /// What a client on our own stack does otherwise than asked.
+    #[must_use]
+    pub fn caveat_on_our_stack(&self) -> Option<Caveat> {
+        match self {
+            Self::WriteWriteRead { method, .. } if method.needs_files() => {
+                Some(Caveat::SettingNotApplied {
+                    knob: "workload.method".into(),
+                    why: "programs on our stack have no files; the piece was written".into(),
+                })
+            }
+            _ => None,
+        }
+    }
+
     /// Which end sends what is measured: bulk goes where it is told to, everything else begins at
     /// the client. Of two directions at once, the client's.
     #[must_use]
@@ -218,6 +267,18 @@ impl Workload {
             } => End::Server,
             _ => End::Client,
         }
+    }
+
+    /// Whether payload goes both ways at once; of other workloads what comes back are answers.
+    #[must_use]
+    pub const fn is_two_way(&self) -> bool {
+        matches!(
+            self,
+            Self::Bulk {
+                direction: Direction::Both,
+                ..
+            }
+        )
     }
 
     /// Whether it opens a connection per operation.

@@ -254,6 +254,7 @@ impl Draw {
             2 => Workload::WriteWriteRead {
                 writes: 1 + self.0.below(4) as u32,
                 write_size: self.size(1000),
+                pieces: Vec::new(),
                 reply: self.size(2000),
                 method: self.pick(&[
                     WriteMethod::Write,
@@ -262,6 +263,7 @@ impl Draw {
                     WriteMethod::Cork,
                 ]),
                 amount,
+                uncork_after: Duration::ZERO,
             },
             3 => Workload::Records {
                 record: self.size(2000),

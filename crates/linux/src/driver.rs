@@ -184,6 +184,11 @@ impl<A: App> Driver<A> {
         &self.app
     }
 
+    /// The program, to be asked what it must give away; it makes no calls here.
+    pub(crate) const fn app_mut(&mut self) -> &mut A {
+        &mut self.app
+    }
+
     /// The host.
     #[must_use]
     pub const fn host(&self) -> &Host {

@@ -4,6 +4,7 @@
 //! A [`Session`] keeps a trial running so that somebody can look at it, change it and look again;
 //! [`RealTime`] runs one to its end.
 
+mod course;
 mod load;
 mod run;
 

@@ -17,6 +17,7 @@ mod links;
 pub mod netlink;
 mod netlink_dump;
 mod netns;
+pub mod nodelay;
 mod path;
 mod path_to;
 mod plan;

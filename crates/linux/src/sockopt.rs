@@ -8,14 +8,17 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use base::knob::{Kind, LinuxSite};
-use base::{Knob, KnobValue};
+use base::{FlowSample, Knob, KnobValue};
 use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
 
 use crate::error::{Error, Result};
 use crate::state::State;
+use crate::tcp_info;
 
 const SOL_SOCKET: i32 = libc::SOL_SOCKET;
 const SO_BUF_LOCK: i32 = 72;
+/// Room for what kernels to come may add to the 280 bytes of Linux 6.18.
+const TCP_INFO_BYTES_MAX: usize = 512;
 /// Bits of `SO_BUF_LOCK`. Linux 6.18 include/net/sock.h: the first two of `sk_userlocks`.
 const LOCK_SEND: u64 = 1;
 const LOCK_RECEIVE: u64 = 2;
@@ -231,6 +234,29 @@ fn number(socket: BorrowedFd<'_>, level: i32, option: i32) -> io::Result<u64> {
     } else {
         Err(io::Error::last_os_error())
     }
+}
+
+/// What the kernel tells of a connection of this process (`TCP_INFO`); fields that it does not have
+/// are `None`.
+pub(crate) fn connection_info(socket: BorrowedFd<'_>, sample: &mut FlowSample) -> io::Result<()> {
+    let mut info = [0_u8; TCP_INFO_BYTES_MAX];
+    let mut length = info.len() as libc::socklen_t;
+    // SAFETY: `info` and `length` are live and `length` says how large `info` is; the kernel
+    // fills in at most that much and says how much it was.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    tcp_info::fill(sample, &info[..(length as usize).min(info.len())]);
+    Ok(())
 }
 
 fn set(socket: BorrowedFd<'_>, level: i32, option: i32, value: u64) -> io::Result<()> {

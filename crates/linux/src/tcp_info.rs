@@ -4,6 +4,7 @@
 //! decides; a field past it is `None`. Values by which the kernel says "none yet" are `None` too.
 //! Offsets are those of `include/uapi/linux/tcp.h`, which never move.
 
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 use base::{CongestionState, FlowSample, Rate, TcpState};
@@ -12,6 +13,8 @@ use crate::netlink_dump::{u16_at, u32_at, u64_at};
 
 /// `TCP_INFINITE_SSTHRESH`: no threshold was set yet.
 const SSTHRESH_UNSET: u32 = 0x7fff_ffff;
+/// Offset of `tcpi_data_segs_out`.
+const DATA_SEGMENTS_OUT: usize = 156;
 const OPTION_TIMESTAMPS: u8 = 1;
 const OPTION_SACK: u8 = 2;
 const OPTION_WSCALE: u8 = 4;
@@ -36,6 +39,25 @@ pub(crate) fn fill(sample: &mut FlowSample, info: &[u8]) {
     fill_times(sample, info);
     fill_counters(sample, info);
     fill_rates(sample, info);
+}
+
+/// Segments with payload that a socket of this process has sent, repeated ones included
+/// (`tcpi_data_segs_out`); `None` where the kernel does not count them.
+pub(crate) fn data_segments_sent(socket: BorrowedFd<'_>) -> Option<u64> {
+    let mut info = [0_u8; 160];
+    let mut length = info.len() as libc::socklen_t;
+    // SAFETY: `info` is writable for `length` bytes, and the kernel writes no more than that.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    let known = info.get(..length as usize)?;
+    (result == 0).then(|| u32_at(known, DATA_SEGMENTS_OUT).map(u64::from))?
 }
 
 /// The RFC 9293 state for the kernel's number of it (`include/net/tcp_states.h`).
@@ -136,7 +158,7 @@ fn fill_counters(sample: &mut FlowSample, info: &[u8]) {
     sample.segs_out = count(136);
     sample.segs_in = count(140);
     sample.data_segs_in = count(152);
-    sample.data_segs_out = count(156);
+    sample.data_segs_out = count(DATA_SEGMENTS_OUT);
     sample.delivered_pkts = count(192);
     sample.delivered_ce_pkts = count(196);
     sample.bytes_sent = u64_at(info, 200);

@@ -7,9 +7,9 @@
 use std::net::IpAddr;
 
 use base::{Bytes, Instant, Limit};
-use lab::app::{App, Machine, Program, ProgramSpec};
+use lab::app::{App, Course, Machine, Program, ProgramSpec, Scene};
 use lab::world::LimitTimes;
-use lab::{Caveat, End, Settings, Trial};
+use lab::{Amount, Caveat, End, Point, SenderOutcome, Settings, Trial};
 use serde::{Deserialize, Serialize};
 use stack::{Event, Host, SocketId, profile};
 
@@ -106,6 +106,13 @@ pub struct StackSummary {
     pub silence_max_us: u64,
     /// Packets that its device dropped, either way.
     pub dropped_packets: u64,
+    /// How the flow went, at an end that sends what is measured; payload counts when it is
+    /// acknowledged.
+    #[serde(default)]
+    pub series: Vec<Point>,
+    /// What such an end sent.
+    #[serde(default)]
+    pub sender: Option<SenderOutcome>,
 }
 
 /// One run of one end.
@@ -143,6 +150,14 @@ impl StackRun {
             end,
             cannot_listen: false,
             limits: LimitTimes::default(),
+            course: (end == spec.run.workload.sender()).then(|| {
+                let time = match spec.run.workload.amount() {
+                    Amount::Time(time) => Some(spec.run.warmup + time),
+                    Amount::Bytes(_) | Amount::Operations(_) => None,
+                };
+                Course::new(Clock.now(), time)
+            }),
+            is_two_way: spec.run.workload.is_two_way(),
         };
         let driver = Driver::new(host, app, TunPort::new(tun))?;
         Ok(Self { driver })
@@ -164,6 +179,7 @@ impl StackRun {
         if let Some(why) = self.driver.app().failure() {
             return Err(Error::Peer(why.to_owned()));
         }
+        let (series, sender) = self.finish_course(now);
         // Whoever is still connected would wait for a host that is gone.
         self.driver.abort_all()?;
         let dropped_packets = interfaces::read(DEVICE)?.send_dropped;
@@ -190,6 +206,7 @@ impl StackRun {
             all_sent_bytes: all.sent_bytes,
             all_operations: all.operations,
             congestion: String::new(),
+            sent: None,
             ended: match program.is_done() {
                 true => Ended::Complete,
                 false => Ended::Stopped,
@@ -198,8 +215,24 @@ impl StackRun {
                 limits: limits.shares(),
                 silence_max_us: silence_max_us.unwrap_or(u64::MAX),
                 dropped_packets: dropped_packets + self.driver.stats().port.lost,
+                series,
+                sender,
             }),
         })
+    }
+
+    fn finish_course(&mut self, now: Instant) -> (Vec<Point>, Option<SenderOutcome>) {
+        let Some(course) = self.driver.app_mut().course.take() else {
+            return (Vec::new(), None);
+        };
+        let Watched {
+            program,
+            limits,
+            is_two_way,
+            ..
+        } = self.driver.app();
+        let ends = (program, self.driver.host());
+        course.finish(now, &scene(ends, limits, *is_two_way))
     }
 
     /// Tells the peers of what is still connected, who would otherwise wait for a host that is
@@ -217,6 +250,9 @@ struct Watched {
     end: End,
     cannot_listen: bool,
     limits: LimitTimes,
+    /// At the end that sends what is measured.
+    course: Option<Course>,
+    is_two_way: bool,
 }
 
 impl Watched {
@@ -225,6 +261,30 @@ impl Watched {
         let is_server = self.end == End::Server;
         let failure = self.program.failure();
         failure.filter(|_| !is_server || self.cannot_listen)
+    }
+}
+
+/// What there is to see at the end that sends. What its peer has is what it has acknowledged.
+fn scene<'s>(
+    (program, host): (&'s Program, &'s Host),
+    limits: &'s LimitTimes,
+    is_two_way: bool,
+) -> Scene<'s> {
+    let on_its_way = |id| host.unacked_bytes(id) + host.unsent_bytes(id);
+    let on_its_way: u64 = program.sockets().map(on_its_way).sum();
+    let counts = program.counts();
+    let acked = counts.sent_bytes.saturating_sub(on_its_way);
+    Scene {
+        program,
+        host,
+        limits,
+        // The payload of a workload goes one way; what comes back are answers.
+        received_bytes: match is_two_way {
+            true => acked + counts.received_bytes,
+            false => acked.max(counts.received_bytes),
+        },
+        queue_bytes: None,
+        span: program.measured_span(),
     }
 }
 
@@ -240,11 +300,17 @@ impl App for Watched {
 
     fn call(&mut self, now: Instant, host: &mut Host) -> bool {
         let called = self.program.call(now, host);
-        let limit = match self.program.watched(now) {
-            Some((id, true)) => host.limit(now, id).map(|wait| wait.limit),
-            _ => None,
-        };
+        let limit = self.program.watched(now).and_then(|(id, counts)| {
+            let wait = host.limit(now, id)?;
+            Some((wait.limit, counts))
+        });
         self.limits.set(now, limit);
+        if let Some(course) = self.course.as_mut().filter(|course| course.is_due(now)) {
+            course.look(
+                now,
+                &scene((&self.program, host), &self.limits, self.is_two_way),
+            );
+        }
         called
     }
 
@@ -456,6 +522,8 @@ mod tests {
                 end: End::Server,
                 cannot_listen: false,
                 limits: LimitTimes::default(),
+                course: None,
+                is_two_way: false,
             };
             app.start(Instant::ZERO, &mut host);
             assert_eq!(

@@ -8,6 +8,10 @@ pub struct Counters {
     pub segments_in: u64,
     /// Segments that went out (`TcpOutSegs`).
     pub segments_out: u64,
+    /// Of these, the ones with payload, those of closed connections included.
+    pub data_segments_out: u64,
+    /// Of these, the ones that were sent again (`TcpRetransSegs`).
+    pub segments_retransmitted: u64,
     /// Packets for an address that is not the host's.
     pub not_for_us: u64,
     /// Packets dropped because the local queue was full.

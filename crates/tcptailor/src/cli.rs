@@ -1,8 +1,9 @@
 //! The command line: global flags and the list of commands. Each command's own flags live beside
 //! its code in [`crate::commands`].
 //!
-//! Letters: `bench` and `serve` follow iperf3, all other commands follow `ip` and `ss`; a test
-//! below lists the letters of each command, so that a collision is a decision.
+//! Letters: `bench` and `serve` follow iperf3, `nodelay-client` follows the sample program that it
+//! stands for, all other commands follow `ip` and `ss`; a test below lists the letters of each
+//! command, so that a collision is a decision.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -71,6 +72,9 @@ pub(crate) enum Command {
     Bench(Box<commands::bench::Args>),
     Serve(commands::serve::Args),
     Stack(commands::stack::Args),
+    NodelayServer(commands::nodelay::ServerArgs),
+    NodelayClient(commands::nodelay::ClientArgs),
+    Autocork(commands::autocork::Args),
     Apply(commands::apply::Args),
     Status(commands::apply::StatusArgs),
     Rollback(commands::apply::RollbackArgs),
@@ -104,11 +108,20 @@ mod tests {
     ];
     /// Letters as iperf3 users expect them: `-n` counts bytes and `-p` is a port.
     const IPERF_LETTERS: &str = "146BCMNOPRbilnptw";
+    /// Letters and names of the later sample client of the cork document.
+    const SAMPLE_LETTERS: &[(char, &str)] = &[
+        ('H', "header_plus_payload"),
+        ('N', "nr_logical_packets"),
+        ('c', "cork"),
+        ('n', "no_delay"),
+        ('p', "port"),
+        ('r', "rate"),
+        ('s', "single_request"),
+    ];
 
     #[test]
     fn each_letter_means_what_users_of_such_commands_expect() {
         for command in Cli::command().get_subcommands() {
-            let like_iperf = matches!(command.get_name(), "bench" | "serve");
             for argument in command
                 .get_arguments()
                 .filter(|argument| !argument.is_global_set())
@@ -116,10 +129,10 @@ mod tests {
                 let (Some(letter), Some(long)) = (argument.get_short(), argument.get_long()) else {
                     continue;
                 };
-                let expected = if like_iperf {
-                    IPERF_LETTERS.contains(letter)
-                } else {
-                    LETTERS.contains(&(letter, long))
+                let expected = match command.get_name() {
+                    "bench" | "serve" => IPERF_LETTERS.contains(letter),
+                    "nodelay-client" => SAMPLE_LETTERS.contains(&(letter, long)),
+                    _ => LETTERS.contains(&(letter, long)),
                 };
                 assert!(expected, "{}: -{letter} for --{long}", command.get_name());
             }

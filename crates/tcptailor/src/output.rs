@@ -120,7 +120,7 @@ fn write_lines(target: &mut impl Write, text: &str) -> io::Result<()> {
 }
 
 /// The JSON document of a result.
-fn document<T: Serialize>(name: &str, body: &T) -> anyhow::Result<String> {
+pub(crate) fn document<T: Serialize>(name: &str, body: &T) -> anyhow::Result<String> {
     let envelope = Envelope {
         schema: format!("tcptailor/{name}/1"),
         tool: Tool {
@@ -130,13 +130,19 @@ fn document<T: Serialize>(name: &str, body: &T) -> anyhow::Result<String> {
             kernel: kernel_release(),
             cpus: std::thread::available_parallelism().ok().map(usize::from),
         },
-        time: rfc3339(linux::Clock.unix_millis() / 1000),
+        time: now(),
         body,
     };
     serde_json::to_string_pretty(&envelope).context("writing JSON")
 }
 
-fn kernel_release() -> Option<String> {
+/// The wall clock, as a label.
+pub(crate) fn now() -> String {
+    rfc3339(linux::Clock.unix_millis() / 1000)
+}
+
+/// Release of this machine's kernel.
+pub(crate) fn kernel_release() -> Option<String> {
     let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
     Some(text.trim().to_owned())
 }

@@ -26,6 +26,7 @@ const OUTCOME_KEYS: &[&str] = &[
     "response_us",
     "stall_max_us",
     "limits",
+    "sender",
     "link",
     "caveats",
 ];
@@ -99,7 +100,10 @@ fn a_run_on_the_kernel_is_a_document_and_leaves_nothing() {
     assert_eq!(outcome["engine"], "kernel");
     assert_eq!(outcome["scenario"], "lan-request");
     assert!(outcome["goodput_bps"].as_u64() > Some(0), "{outcome:#}");
-    check_keys(&outcome["response_us"], &["n", "p50", "p90", "p99", "max"]);
+    check_keys(
+        &outcome["response_us"],
+        &["n", "p50", "p90", "p99", "max", "stalled"],
+    );
     let median = outcome["response_us"]["p50"].as_u64();
     assert!(median >= Some(200), "the path takes 200 us: {outcome:#}");
     check_keys(&outcome["limits"][0], &["limit", "share"]);

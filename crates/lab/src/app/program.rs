@@ -8,6 +8,7 @@ use base::Instant;
 use base::settings::SocketSettings;
 use stack::{Event, Host, ListenOptions, SocketId};
 
+use super::course::MeasuredSpan;
 use super::flow::Flow;
 use super::ledger::{Account, Ends, Ledger};
 use super::session::{Counts, Cut, Plan, Session, Totals};
@@ -145,6 +146,24 @@ impl Program {
     #[must_use]
     pub fn is_over(&self, now: Instant) -> bool {
         self.session.is_over(now)
+    }
+
+    /// When the time that counts begins, and when it ends where that is planned; `None` before the
+    /// first connection is open.
+    #[must_use]
+    pub fn measured_span(&self) -> Option<MeasuredSpan> {
+        self.session.measured_span()
+    }
+
+    /// Whether there is time at the start that does not count.
+    #[must_use]
+    pub const fn warms_up(&self) -> bool {
+        self.session.warms_up()
+    }
+
+    /// The connections that it has now.
+    pub fn sockets(&self) -> impl Iterator<Item = SocketId> + '_ {
+        self.threads.iter().flatten().flat_map(Thread::sockets)
     }
 
     pub(crate) fn accounts(&self, host: &Host) -> BTreeMap<Ends, Account> {

@@ -140,11 +140,15 @@ pub(super) fn client(workload: &Workload, index: u32, dialled_at: Instant) -> Bo
         Workload::WriteWriteRead {
             writes,
             write_size,
+            pieces,
             reply,
             method,
+            uncork_after,
             ..
         } => {
-            let pieces = Pieces::new(*writes, write_size.0, *method);
+            let pieces = Pieces::new(*writes, write_size.0, *method)
+                .of_sizes(pieces)
+                .uncorked_after(*uncork_after);
             Box::new(AskInPieces::new(pieces, reply.0))
         }
         Workload::Records {
@@ -199,13 +203,8 @@ pub(super) fn server(workload: &Workload, warmup: Duration) -> Box<dyn Script> {
         Workload::ConnectRequestClose {
             request, response, ..
         } => Box::new(Answer::new(Exchange(request.0, response.0), true)),
-        Workload::WriteWriteRead {
-            writes,
-            write_size,
-            reply,
-            ..
-        } => {
-            let request = u64::from(*writes) * write_size.0;
+        Workload::WriteWriteRead { reply, .. } => {
+            let request = workload.message_bytes().unwrap_or(0);
             Box::new(Answer::new(Exchange(request, reply.0), false))
         }
         Workload::Quotes {

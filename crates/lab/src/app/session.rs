@@ -186,6 +186,18 @@ impl Session {
         self.plan.warmup.is_zero() || begin.is_some_and(|begin| now >= begin)
     }
 
+    /// When the time that counts begins, and when it ends where that is planned; `None` before the
+    /// first flow.
+    pub(super) fn measured_span(&self) -> Option<(Instant, Option<Instant>)> {
+        let begin = self.started? + self.plan.warmup;
+        Some((begin, self.planned_end()))
+    }
+
+    /// Whether there is time at the start that does not count.
+    pub(super) const fn warms_up(&self) -> bool {
+        !self.plan.warmup.is_zero()
+    }
+
     /// Whether what happens now counts.
     pub(super) fn counts(&self, now: Instant) -> bool {
         self.is_measuring(now) && self.planned_end().is_none_or(|end| now < end)

@@ -96,8 +96,8 @@ pub fn evaluate(material: &Material<'_>) -> ExperimentResult {
 }
 
 /// Whether a cell should be run again on an engine, by the spread of the numbers that are published
-/// or claimed of it; see [`stats::more_runs_wanted`]. Shares of time are left out: a share near zero
-/// is known well enough, however much it spreads.
+/// or claimed of it; see [`stats::more_runs_wanted`]. Shares of time are left out: one near zero is
+/// known well enough, however much it spreads.
 #[must_use]
 pub fn wants_more_runs(
     material: &Material<'_>,
@@ -373,7 +373,7 @@ fn why(verdict: Verdict, rows: &[NumberRow], not_run: &[NotRun]) -> String {
         }
         Verdict::DeviatesAsExpected => {
             let reasons = reasons(rows);
-            let text = "the published statement does not hold, as expected";
+            let text = "the published statement does not hold";
             match reasons.is_empty() {
                 true => format!("{text}{unmeasured}"),
                 false => format!("{text}: {reasons}{unmeasured}"),

@@ -60,8 +60,10 @@ pub struct Summary {
     pub quick: bool,
     /// Whether the user ended it early.
     pub interrupted: bool,
-    /// Runs that were made, on all engines.
+    /// Runs on all engines.
     pub runs: usize,
+    /// Of these, the ones that were made earlier.
+    pub runs_found: usize,
     /// Engines that were asked for, in the order of tables.
     pub engines: Vec<EngineName>,
     /// Those that this machine cannot run, and why.
@@ -245,9 +247,9 @@ impl Counts {
         counts
     }
 
-    /// With the words for people, in the order of a summary; zeros included.
+    /// With what is counted, in the order of a summary; zeros included.
     #[must_use]
-    pub fn rows(&self) -> [(usize, &'static str); 7] {
+    pub const fn rows(&self) -> [(usize, Verdict); 7] {
         let Self {
             holds,
             deviates_as_expected,
@@ -258,13 +260,13 @@ impl Counts {
             not_run,
         } = *self;
         [
-            (holds, "hold"),
-            (deviates_as_expected, "deviate as expected"),
-            (calibrated, "are calibrated"),
-            (recorded, "are recorded"),
-            (not_distinguishable, "are not distinguishable"),
-            (fails, "fail"),
-            (not_run, "were not run"),
+            (holds, Verdict::Holds),
+            (deviates_as_expected, Verdict::DeviatesAsExpected),
+            (calibrated, Verdict::Calibrated),
+            (recorded, Verdict::Recorded),
+            (not_distinguishable, Verdict::NotDistinguishable),
+            (fails, Verdict::Fails),
+            (not_run, Verdict::NotRun),
         ]
     }
 }

@@ -146,6 +146,11 @@ impl Keys {
         }
     }
 
+    /// Whether there is this very key.
+    pub(super) fn has_exactly(&self, key: &str) -> bool {
+        self.entries.contains_key(key)
+    }
+
     /// Whether there is this key or one inside it.
     pub(super) fn has(&self, key: &str) -> bool {
         self.entries

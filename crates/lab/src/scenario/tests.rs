@@ -209,9 +209,24 @@ const WORKLOADS: &[(&str, Workload)] = &[
         Workload::WriteWriteRead {
             writes: 2,
             write_size: Bytes(100),
+            pieces: Vec::new(),
             reply: Bytes(2),
             method: WriteMethod::MsgMore,
             amount: SECOND,
+            uncork_after: Duration::ZERO,
+        },
+    ),
+    (
+        "kind='write-write-read'\nwrites=1\nwrite_size='10B'\nreply='2B'\nmethod='cork'\n\
+         uncork_after='10ms'\nduration='1s'",
+        Workload::WriteWriteRead {
+            writes: 1,
+            write_size: Bytes(10),
+            pieces: Vec::new(),
+            reply: Bytes(2),
+            method: WriteMethod::Cork,
+            amount: SECOND,
+            uncork_after: Duration::from_millis(10),
         },
     ),
     (
@@ -266,6 +281,25 @@ fn each_kind_of_workload_is_read() {
         let found = only(&format!("[workload]\n{text}")).workload;
         assert_eq!(found, *expected, "{text}");
     }
+}
+
+#[test]
+fn pieces_may_differ_in_size() {
+    let kind = "[workload]\nkind='write-write-read'\nreply='2B'\nduration='1s'\n";
+    let found = only(&format!("{kind}pieces='6B 24B'\nmethod='cork-sendfile'")).workload;
+    assert_eq!(found.message_bytes(), Some(30));
+    let Workload::WriteWriteRead { pieces, method, .. } = found else {
+        panic!("{found:?}");
+    };
+    assert_eq!(pieces, [Bytes(6), Bytes(24)]);
+    assert_eq!(method, WriteMethod::CorkSendfile);
+    let refused = |keys: &str, expected: &str| {
+        let list = shown(parse(&format!("{kind}{keys}")));
+        assert!(list.contains(expected), "{list}");
+    };
+    refused("pieces='6B 24B'\nwrites=3", "pieces is given too");
+    refused("pieces='6B 0B'", "0B");
+    refused("pieces=''", "1 to 1000 sizes");
 }
 
 #[test]

@@ -12,6 +12,8 @@ use crate::workload::{Amount, Completion, Direction, Workload, WriteMethod};
 const FLOWS_MAX: u64 = 10_000;
 /// Pieces of a request; more are a stream.
 const WRITES_MAX: u64 = 1_000;
+/// Of one of several pieces; as much is written at once.
+const PIECE_MAX: u64 = 1 << 20;
 /// Of one write, request, record or block.
 const SIZE_MAX: u64 = 1 << 30;
 /// Longer than any measurement; it also keeps sums of times small.
@@ -57,6 +59,8 @@ const METHODS: &[(&str, WriteMethod)] = &[
     ("msg-more", WriteMethod::MsgMore),
     ("cork", WriteMethod::Cork),
     ("cork-forever", WriteMethod::CorkForever),
+    ("sendfile", WriteMethod::Sendfile),
+    ("cork-sendfile", WriteMethod::CorkSendfile),
 ];
 
 const COMPLETIONS: &[(&str, Completion)] = &[
@@ -85,15 +89,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Workload {
             response: size(reader, "response", None),
             amount,
         },
-        Kind::WriteWriteRead => Workload::WriteWriteRead {
-            writes: writes(reader),
-            write_size: size(reader, "write_size", None),
-            reply: size(reader, "reply", None),
-            method: reader
-                .choice("workload.method", METHODS)
-                .unwrap_or(WriteMethod::Write),
-            amount,
-        },
+        Kind::WriteWriteRead => write_write_read(reader, amount),
         Kind::Records => records(reader, amount),
         Kind::Quotes => Workload::Quotes {
             writes: writes(reader),
@@ -125,6 +121,40 @@ fn bulk(reader: &mut Reader<'_>, amount: Amount) -> Workload {
         flows: flows(reader),
         write_size: size(reader, "write_size", Some(WRITE_SIZE_DEFAULT)),
         unacked: reader.parsed("workload.unacked", |text| bytes_between(text, 1, SIZE_MAX)),
+        amount,
+    }
+}
+
+fn write_write_read(reader: &mut Reader<'_>, amount: Amount) -> Workload {
+    let differ = reader.has("workload.pieces");
+    if differ {
+        for key in ["workload.writes", "workload.write_size"] {
+            if reader.has(key) {
+                reader.complain_about(key, "pieces is given too; write one of them");
+            }
+        }
+    }
+    let pieces = reader.parsed("workload.pieces", |text| {
+        let sizes = text.split_ascii_whitespace();
+        let pieces: Vec<Bytes> = sizes
+            .map(|size| bytes_between(size, 1, PIECE_MAX))
+            .collect::<Result<_, _>>()?;
+        if (1..=WRITES_MAX as usize).contains(&pieces.len()) {
+            Ok(pieces)
+        } else {
+            Err(format!("1 to {WRITES_MAX} sizes, such as \"6B 24B\""))
+        }
+    });
+    let uncork_after = reader.parsed("workload.uncork_after", time_above_zero);
+    Workload::WriteWriteRead {
+        writes: if differ { 1 } else { writes(reader) },
+        write_size: size(reader, "write_size", differ.then_some(1)),
+        pieces: pieces.unwrap_or_default(),
+        reply: size(reader, "reply", None),
+        method: reader
+            .choice("workload.method", METHODS)
+            .unwrap_or(WriteMethod::Write),
+        uncork_after: uncork_after.unwrap_or_default(),
         amount,
     }
 }

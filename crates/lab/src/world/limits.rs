@@ -9,17 +9,23 @@ use base::{Instant, Limit};
 #[derive(Clone, Debug, Default)]
 pub struct LimitTimes {
     times: BTreeMap<Limit, Duration>,
-    /// The limit that holds now, and since when; `None` in time that does not count.
-    current: Option<(Instant, Limit)>,
+    /// In time that does not count.
+    uncounted: BTreeMap<Limit, Duration>,
+    /// The limit that holds now, since when, and whether it is time that counts.
+    current: Option<(Instant, Limit, bool)>,
 }
 
 impl LimitTimes {
-    /// From `now` on this limit holds; `None`: the time that follows does not count.
-    pub fn set(&mut self, now: Instant, limit: Option<Limit>) {
-        if let Some((since, limit)) = self.current {
-            *self.times.entry(limit).or_default() += now.since(since);
+    /// From `now` on this limit holds, in time that counts or not; `None`: nobody knows it.
+    pub fn set(&mut self, now: Instant, limit: Option<(Limit, bool)>) {
+        if let Some((since, limit, counts)) = self.current {
+            let times = match counts {
+                true => &mut self.times,
+                false => &mut self.uncounted,
+            };
+            *times.entry(limit).or_default() += now.since(since);
         }
-        self.current = limit.map(|limit| (now, limit));
+        self.current = limit.map(|(limit, counts)| (now, limit, counts));
     }
 
     /// Each limit with its time, longest first.
@@ -28,6 +34,19 @@ impl LimitTimes {
         let held = self.times.iter().filter(|(_, time)| !time.is_zero());
         let mut times: Vec<(Limit, Duration)> = held.map(|(limit, time)| (*limit, *time)).collect();
         times.sort_by_key(|(_, time)| core::cmp::Reverse(*time));
+        times
+    }
+
+    /// Each limit with the time that it held up to `now`, whether that counts or not.
+    #[must_use]
+    pub fn held_until(&self, now: Instant) -> BTreeMap<Limit, Duration> {
+        let mut times = self.times.clone();
+        for (limit, time) in &self.uncounted {
+            *times.entry(*limit).or_default() += *time;
+        }
+        if let Some((since, limit, _)) = self.current {
+            *times.entry(limit).or_default() += now.since(since);
+        }
         times
     }
 
@@ -53,11 +72,15 @@ mod tests {
         let at = |millis| Instant::ZERO + Duration::from_millis(millis);
         let mut limits = LimitTimes::default();
         limits.set(at(0), None);
-        limits.set(at(10), Some(Limit::Nagle));
-        limits.set(at(13), Some(Limit::Application));
-        limits.set(at(13), Some(Limit::Nagle));
-        limits.set(at(13), Some(Limit::PeerWindow));
-        limits.set(at(14), None);
+        limits.set(at(5), Some((Limit::Nagle, false)));
+        limits.set(at(10), Some((Limit::Nagle, true)));
+        limits.set(at(13), Some((Limit::Application, true)));
+        limits.set(at(13), Some((Limit::Nagle, true)));
+        limits.set(at(13), Some((Limit::PeerWindow, true)));
+        let held = limits.held_until(at(14));
+        assert_eq!(held[&Limit::Nagle], Duration::from_millis(8));
+        assert_eq!(held[&Limit::PeerWindow], Duration::from_millis(1));
+        limits.set(at(14), Some((Limit::PeerWindow, false)));
         limits.set(at(99), None);
         let expected = [(Limit::Nagle, 0.75), (Limit::PeerWindow, 0.25)];
         assert_eq!(limits.shares(), expected);

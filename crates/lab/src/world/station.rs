@@ -118,10 +118,10 @@ impl<A: App> Station<A> {
             return;
         }
         let watched = self.app.as_ref().and_then(|app| app.watched(now));
-        let limit = match watched {
-            Some((id, true)) => self.host.limit(now, id).map(|wait| wait.limit),
-            _ => None,
-        };
+        let limit = watched.and_then(|(id, counts)| {
+            let wait = self.host.limit(now, id)?;
+            Some((wait.limit, counts))
+        });
         self.limits.set(now, limit);
     }
 

@@ -7,8 +7,12 @@ use std::time::Duration;
 
 use base::{KnobError, KnobValue, Limit, Rate};
 use flow::{HostTimeline, Observation, Timeline, Verdict};
-use lab::{Amount, Caveat, Direction, LinkOutcome, Outcome, PathSpec, Trial, WARM_UP, Workload};
+use lab::{
+    Amount, Caveat, Direction, LinkOutcome, Outcome, PathSpec, Point, SenderOutcome, Trial,
+    WARM_UP, Workload,
+};
 
+use super::course::{self, Known};
 use super::load::{Load, StackLoad};
 use super::{End, Hosts, LAB_PORT, Look, Session};
 use crate::clock::Clock;
@@ -16,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::tun_engine::{Side, StackEnd, StackSummary};
 use crate::watch::{Watched, WatchedFlow};
 use crate::worker::{DEFAULT_CONGESTION, Worker, WorkerFailure};
-use crate::workload::{self, Phase, Totals, amount_of};
+use crate::workload::{self, Interval, Phase, Totals, amount_of};
 
 /// Time from look to look whether the run is over, and of the reports of progress.
 const STOP_CHECK: Duration = Duration::from_millis(50);
@@ -87,6 +91,9 @@ impl RealTime {
         if let Some(stack) = self.stack {
             let spec = stack.spec(trial, session.path.address(stack.end(trial)));
             caveats.extend(spec.refused()?);
+            if stack.end(trial) == End::Client {
+                caveats.extend(trial.workload.caveat_on_our_stack());
+            }
             caveats.extend(other_path(trial));
         }
         let seen = observe(&session, &course, progress)?;
@@ -101,7 +108,7 @@ impl RealTime {
             ));
         }
         caveats.extend(other_congestion(trial, &end.client.congestion));
-        Ok(end.outcome(trial, seen.look, caveats))
+        Ok(end.outcome(trial, seen.look.as_ref(), caveats))
     }
 }
 
@@ -245,27 +252,32 @@ impl Ended {
         }
     }
 
-    fn outcome(self, trial: &Trial, look: Option<Look>, mut caveats: Vec<Caveat>) -> Outcome {
+    fn outcome(self, trial: &Trial, look: Option<&Look>, mut caveats: Vec<Caveat>) -> Outcome {
         let Self {
-            client,
-            server,
+            mut client,
+            mut server,
             stack,
             links,
             early,
         } = self;
         caveats.extend(early.map(|why| Caveat::EndedEarly { why }));
         let goodput_bps = goodput_bps(&trial.workload, &client.measured, &server.measured);
-        let own = client.stack.or(server.stack);
+        let own = client.stack.take().or(server.stack.take());
         let receives = stack.is_some_and(|end| end != trial.workload.sender());
         let dropped = own.as_ref().map_or(0, |own| own.dropped_packets);
         caveats.extend((dropped > 0).then_some(Caveat::StackDropped { packets: dropped }));
         let kernel = stack.map_or(End::Client, End::other);
-        let inferred = look.map(|look| limits(&look, kernel));
+        let inferred = look.map(|look| limits(look, kernel));
         let stall_max_us = own
             .as_ref()
             .filter(|_| receives)
             .map(|own| own.silence_max_us);
-        let known = own.filter(|_| !receives).map(|own| own.limits);
+        let known = own.filter(|_| !receives);
+        let (series, sender) = match &known {
+            Some(own) => (own.series.clone(), own.sender),
+            None => kernel_course(&trial.workload, &client, &server, look),
+        };
+        let known = known.map(|own| own.limits);
         Outcome {
             goodput_bps,
             duration_s: client.measured.duration_s,
@@ -275,6 +287,8 @@ impl Ended {
             forward: links.0,
             reverse: links.1,
             caveats,
+            sender,
+            series,
             ..Outcome::default()
         }
     }
@@ -293,10 +307,49 @@ fn why_early(failures: [Option<WorkerFailure>; 2], client: &Part, server: &Part)
         .or_else(last)
 }
 
+/// How a run went whose sender is the kernel's TCP, and what that sender counted.
+fn kernel_course(
+    workload: &Workload,
+    client: &Part,
+    server: &Part,
+    look: Option<&Look>,
+) -> (Vec<Point>, Option<SenderOutcome>) {
+    let is_two_way = workload.is_two_way();
+    let (sends, receives) = match workload.sender() {
+        End::Client => (client, server),
+        End::Server => (server, client),
+    };
+    let bytes = |part: &Part| part.measured.received_bytes;
+    // The payload of a workload goes one way; what comes back are answers.
+    let (receives, other) = match bytes(sends) > bytes(receives) && !is_two_way {
+        true => (sends, receives),
+        false => (receives, sends),
+    };
+    let watched = look.map(|look| match workload.sender() {
+        End::Client => &look.client,
+        End::Server => &look.server,
+    });
+    let points = course::points(&Known {
+        receiver: &receives.intervals,
+        other: if is_two_way { &other.intervals } else { &[] },
+        sender: watched,
+    });
+    let sent = sends.sent.map(|sent| SenderOutcome {
+        // Where nobody watched there is the state at the end.
+        rtt_mean_us: course::rtt_mean_us(&points).or(sent.rtt_mean_us),
+        ..sent
+    });
+    (points, sent)
+}
+
 /// What the program at one end measured.
 #[derive(Default)]
 struct Part {
     measured: Totals,
+    /// Its reports up to the end of the measured time.
+    intervals: Vec<Interval>,
+    /// What its sockets sent.
+    sent: Option<SenderOutcome>,
     congestion: String,
     /// What our stack said, where it has that.
     stack: Option<StackSummary>,
@@ -309,12 +362,15 @@ struct Part {
 impl Part {
     /// Ends the program.
     fn end(worker: Worker) -> Self {
-        let intervals = worker.intervals();
+        let mut intervals = worker.intervals();
+        intervals.retain(|interval| interval.phase != Phase::After);
         match worker.stop() {
             Ok(summary) => Self {
                 failed: None,
                 was_stopped: summary.ended != workload::Ended::Complete,
                 measured: summary.measured,
+                intervals,
+                sent: summary.sent,
                 congestion: summary.congestion,
                 stack: summary.stack,
             },
@@ -324,6 +380,8 @@ impl Part {
                 counts.for_each(|interval| measured.add(interval));
                 Self {
                     measured,
+                    intervals,
+                    sent: None,
                     congestion: String::new(),
                     stack: None,
                     failed: Some(error.to_string()),

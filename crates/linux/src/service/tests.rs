@@ -102,9 +102,11 @@ fn workloads() -> Vec<(Workload, u64, u64)> {
             Workload::WriteWriteRead {
                 writes: 2,
                 write_size: Bytes(50),
+                pieces: Vec::new(),
                 reply: Bytes(1),
                 method: WriteMethod::Cork,
                 amount: operations,
+                uncork_after: Duration::ZERO,
             },
             1_000,
             10,

@@ -8,7 +8,7 @@ use lab::{Direction, Workload};
 
 use super::flow::Flow;
 use super::measure::{Interval, Summary};
-use super::request::{self, Exchange, Pieces};
+use super::request::{self, Exchange, Manner, Pieces};
 use super::server::{GREETING, Token};
 use super::session::{Session, Ticket, start};
 use super::socket::{congestion_of, flow_error};
@@ -76,6 +76,7 @@ pub fn run_client(
     })?;
     Ok(Summary {
         congestion,
+        sent: session.sent(),
         ..summary
     })
 }
@@ -156,12 +157,24 @@ impl<'r> Client<'r> {
                 Workload::WriteWriteRead {
                     writes,
                     write_size,
+                    pieces: sizes,
                     reply,
                     method,
+                    uncork_after,
                     ..
                 },
                 ..,
-            ) => request::ask_in_pieces(flow, pieces(*writes, write_size.0), reply.0, *method),
+            ) => {
+                let pieces = Pieces {
+                    sizes,
+                    ..pieces(*writes, write_size.0)
+                };
+                let manner = Manner {
+                    method: *method,
+                    uncork_after: *uncork_after,
+                };
+                request::ask_in_pieces(flow, pieces, reply.0, manner)
+            }
             (
                 Workload::Records {
                     record,
@@ -255,6 +268,10 @@ pub(super) const fn exchange(request: u64, response: u64) -> Exchange {
     Exchange { request, response }
 }
 
-pub(super) const fn pieces(count: u32, bytes: u64) -> Pieces {
-    Pieces { count, bytes }
+pub(super) const fn pieces(count: u32, bytes: u64) -> Pieces<'static> {
+    Pieces {
+        count,
+        bytes,
+        sizes: &[],
+    }
 }

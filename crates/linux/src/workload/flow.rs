@@ -1,6 +1,7 @@
 //! One connection of a workload with its counters: reads and writes that count, and the question
 //! whether there is more to do.
 
+use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, LazyLock};
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use base::Instant;
 use lab::Amount;
+use rustix::fs::{MemfdFlags, memfd_create, sendfile};
 
 use super::measure::Meter;
 use super::session::Session;
@@ -37,6 +39,8 @@ pub(crate) struct Flow<'s> {
     /// Most bytes of `payload` per write.
     piece_max: usize,
     incoming: Buffer,
+    /// What `sendfile` sends.
+    file: Option<File>,
 }
 
 /// What all flows send: the kernel only reads it.
@@ -86,6 +90,7 @@ impl<'s> Flow<'s> {
             payload: &PAYLOAD,
             piece_max: CHUNK_BYTES,
             incoming: Buffer::new(CHUNK_BYTES),
+            file: None,
         }
     }
 
@@ -103,6 +108,7 @@ impl<'s> Flow<'s> {
 
     /// Goes on with another connection.
     pub(crate) fn adopt(&mut self, stream: TcpStream) {
+        self.session.on_closing(&self.stream);
         self.stream = Arc::new(stream);
         self.session.watch_stream(&self.stream);
     }
@@ -172,18 +178,46 @@ impl<'s> Flow<'s> {
         self.on_sent(bytes)
     }
 
-    /// Hands over `pieces` pieces of `bytes` with one `writev`.
-    pub(crate) fn write_pieces_at_once(&mut self, pieces: usize, bytes: usize) -> io::Result<()> {
-        let piece = self.payload.first(bytes);
-        let slices = vec![IoSlice::new(piece); pieces];
+    /// Hands over pieces of these sizes with one `writev`.
+    pub(crate) fn write_pieces_at_once(
+        &mut self,
+        sizes: impl Iterator<Item = usize>,
+    ) -> io::Result<()> {
+        let slices: Vec<IoSlice<'_>> = sizes
+            .map(|bytes| IoSlice::new(self.payload.first(bytes)))
+            .collect();
+        let total: usize = slices.iter().map(|slice| slice.len()).sum();
         let sent = (&*self.stream).write_vectored(&slices)?;
-        let mut left = pieces * bytes - sent;
+        let mut left = total - sent;
         while left > 0 {
             let part = left.min(self.piece_max);
             (&*self.stream).write_all(self.payload.first(part))?;
             left -= part;
         }
-        self.on_sent(pieces * bytes)
+        self.on_sent(total)
+    }
+
+    /// Makes the file of [`Flow::send_file`], in memory.
+    pub(crate) fn make_file(&mut self, bytes: u64) -> io::Result<()> {
+        let fd = memfd_create("tcptailor-payload", MemfdFlags::CLOEXEC)?;
+        let mut file = File::from(fd);
+        let bytes = usize::try_from(bytes.min(PIECE_BYTES_MAX)).unwrap_or(CHUNK_BYTES);
+        file.write_all(self.payload.first(bytes))?;
+        self.file = Some(file);
+        Ok(())
+    }
+
+    /// Hands over one piece with `sendfile`, at most what [`Flow::make_file`] was told.
+    pub(crate) fn send_file(&mut self, bytes: usize) -> io::Result<()> {
+        let file = self.file.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let mut offset = 0;
+        while offset < bytes as u64 {
+            let left = bytes - offset as usize;
+            if sendfile(&*self.stream, file, Some(&mut offset), left)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        self.on_sent(bytes)
     }
 
     /// Hands over a message of any size.
@@ -270,6 +304,12 @@ impl<'s> Flow<'s> {
         } else {
             Err(io::Error::other("the limit of bytes is reached"))
         }
+    }
+}
+
+impl Drop for Flow<'_> {
+    fn drop(&mut self) {
+        self.session.on_closing(&self.stream);
     }
 }
 

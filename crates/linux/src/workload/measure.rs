@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use base::{Instant, Rate};
 use hdrhistogram::Histogram;
-use lab::{ResponseMicros, STALL_US};
+use lab::{ResponseMicros, STALL_US, SenderOutcome};
 use serde::{Deserialize, Serialize};
 
 use crate::tun_engine::StackSummary;
@@ -275,6 +275,10 @@ pub struct Summary {
     pub all_operations: u64,
     /// Congestion control of the sockets at this end, as the kernel names it.
     pub congestion: String,
+    /// What the sockets at this end sent in the measured time; `None` where the kernel does not
+    /// say.
+    #[serde(default)]
+    pub sent: Option<SenderOutcome>,
     /// Why it ended.
     pub ended: Ended,
     /// What only our own stack can say, at an end that has it.

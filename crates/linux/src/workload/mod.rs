@@ -12,6 +12,7 @@ mod measure;
 mod quotes;
 mod records;
 mod request;
+mod sent;
 mod server;
 mod session;
 mod socket;
@@ -223,6 +224,14 @@ fn check_sizes(workload: &Workload) -> Result<(), String> {
         } => {
             size("request", request, MESSAGE_BYTES_MAX)?;
             size("response", response, MESSAGE_BYTES_MAX)
+        }
+        Workload::WriteWriteRead { pieces, reply, .. } if !pieces.is_empty() => {
+            let number = u32::try_from(pieces.len()).unwrap_or(u32::MAX);
+            count("pieces", number, PIECES_MAX)?;
+            for piece in pieces {
+                size("piece", piece, piece_max)?;
+            }
+            size("reply", reply, MESSAGE_BYTES_MAX)
         }
         Workload::WriteWriteRead {
             writes,

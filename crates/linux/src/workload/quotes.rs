@@ -14,7 +14,7 @@ use crate::clock::Clock;
 pub(super) fn ask(
     ask: &mut Flow<'_>,
     hear: &mut Flow<'_>,
-    request: Pieces,
+    request: Pieces<'_>,
     reply: u64,
 ) -> io::Result<()> {
     ask.reserve(request.bytes);
@@ -33,7 +33,7 @@ pub(super) fn ask(
 pub(super) fn answer(
     hear: &mut Flow<'_>,
     tell: &mut Flow<'_>,
-    request: Pieces,
+    request: Pieces<'_>,
     reply: u64,
 ) -> io::Result<()> {
     while hear.receive_next(request.total())? {

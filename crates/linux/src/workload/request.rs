@@ -1,7 +1,9 @@
 //! Question and answer: on one connection, on a new one each, and with the question in pieces.
 
 use std::io;
+use std::time::Duration;
 
+use base::Bytes;
 use lab::WriteMethod;
 use socket2::SockRef;
 
@@ -77,31 +79,69 @@ pub(super) fn answer_once(flow: &mut Flow<'_>, exchange: Exchange) -> io::Result
 
 /// A request of several pieces.
 #[derive(Clone, Copy)]
-pub(super) struct Pieces {
+pub(super) struct Pieces<'p> {
     pub(super) count: u32,
     pub(super) bytes: u64,
+    /// Where they differ; then in place of the two above.
+    pub(super) sizes: &'p [Bytes],
 }
 
-impl Pieces {
-    pub(super) const fn total(self) -> u64 {
-        self.count as u64 * self.bytes
+impl Pieces<'_> {
+    pub(super) fn total(&self) -> u64 {
+        if self.sizes.is_empty() {
+            u64::from(self.count) * self.bytes
+        } else {
+            self.sizes.iter().map(|size| size.0).sum()
+        }
     }
+
+    fn len(&self) -> usize {
+        if self.sizes.is_empty() {
+            self.count as usize
+        } else {
+            self.sizes.len()
+        }
+    }
+
+    fn largest(&self) -> u64 {
+        let largest = self.sizes.iter().map(|size| size.0).max();
+        largest.unwrap_or(self.bytes)
+    }
+
+    fn size(&self, index: usize) -> usize {
+        self.sizes.get(index).map_or(self.bytes, |size| size.0) as usize
+    }
+
+    fn iter(&self) -> impl Iterator<Item = usize> {
+        (0..self.len()).map(|index| self.size(index))
+    }
+}
+
+/// How pieces are handed over.
+#[derive(Clone, Copy)]
+pub(super) struct Manner {
+    pub(super) method: WriteMethod,
+    /// From the last piece to the uncorking.
+    pub(super) uncork_after: Duration,
 }
 
 /// Hands over the pieces, then awaits the reply.
 pub(super) fn ask_in_pieces(
     flow: &mut Flow<'_>,
-    pieces: Pieces,
+    pieces: Pieces<'_>,
     reply: u64,
-    method: WriteMethod,
+    manner: Manner,
 ) -> io::Result<()> {
-    flow.reserve(pieces.bytes);
-    if method == WriteMethod::CorkForever {
+    flow.reserve(pieces.largest());
+    if manner.method == WriteMethod::CorkForever {
         SockRef::from(&*flow.stream).set_tcp_cork(true)?;
+    }
+    if manner.method.needs_files() {
+        flow.make_file(pieces.largest())?;
     }
     let mut asked_at = Clock.now();
     while flow.more() {
-        write_pieces(flow, pieces, method)?;
+        write_request(flow, pieces, manner)?;
         flow.receive(reply)?;
         let now = Clock.now();
         flow.on_response(now.since(asked_at), pieces.total() + reply);
@@ -110,25 +150,39 @@ pub(super) fn ask_in_pieces(
     flow.finish()
 }
 
+fn write_request(flow: &mut Flow<'_>, pieces: Pieces<'_>, manner: Manner) -> io::Result<()> {
+    let corks = matches!(manner.method, WriteMethod::Cork | WriteMethod::CorkSendfile);
+    if !corks {
+        return write_pieces(flow, pieces, manner.method);
+    }
+    SockRef::from(&*flow.stream).set_tcp_cork(true)?;
+    write_pieces(flow, pieces, manner.method)?;
+    if !manner.uncork_after.is_zero() {
+        flow.session.sleep_until(Clock.now() + manner.uncork_after);
+    }
+    SockRef::from(&*flow.stream).set_tcp_cork(false)
+}
+
+/// Hands over the pieces; the cork is the caller's.
 pub(super) fn write_pieces(
     flow: &mut Flow<'_>,
-    pieces: Pieces,
+    pieces: Pieces<'_>,
     method: WriteMethod,
 ) -> io::Result<()> {
-    let bytes = pieces.bytes as usize;
+    let last = pieces.len() - 1;
+    let mut before = pieces.iter().take(last);
     match method {
-        WriteMethod::Write | WriteMethod::CorkForever => {
-            (0..pieces.count).try_for_each(|_| flow.write_piece(bytes))
+        WriteMethod::Write | WriteMethod::CorkForever | WriteMethod::Cork => {
+            pieces.iter().try_for_each(|bytes| flow.write_piece(bytes))
         }
-        WriteMethod::Writev => flow.write_pieces_at_once(pieces.count as usize, bytes),
+        WriteMethod::Writev => flow.write_pieces_at_once(pieces.iter()),
         WriteMethod::MsgMore => {
-            (1..pieces.count).try_for_each(|_| flow.write_piece_with_more(bytes))?;
-            flow.write_piece(bytes)
+            before.try_for_each(|bytes| flow.write_piece_with_more(bytes))?;
+            flow.write_piece(pieces.size(last))
         }
-        WriteMethod::Cork => {
-            SockRef::from(&*flow.stream).set_tcp_cork(true)?;
-            (0..pieces.count).try_for_each(|_| flow.write_piece(bytes))?;
-            SockRef::from(&*flow.stream).set_tcp_cork(false)
+        WriteMethod::Sendfile | WriteMethod::CorkSendfile => {
+            before.try_for_each(|bytes| flow.write_piece(bytes))?;
+            flow.send_file(pieces.size(last))
         }
     }
 }

@@ -103,6 +103,7 @@ pub fn run_server(
     })?;
     Ok(Summary {
         congestion: run.congestion.into_inner().unwrap_or_default(),
+        sent: session.sent(),
         ..summary
     })
 }
@@ -266,16 +267,8 @@ impl<'r> Server<'r> {
                 },
                 _,
             ) => request::answer(flow, exchange(request.0, response.0)),
-            (
-                Workload::WriteWriteRead {
-                    writes,
-                    write_size,
-                    reply,
-                    ..
-                },
-                _,
-            ) => {
-                let request = pieces(*writes, write_size.0).total();
+            (workload @ Workload::WriteWriteRead { reply, .. }, _) => {
+                let request = workload.message_bytes().unwrap_or(0);
                 request::answer(flow, exchange(request, reply.0))
             }
             (Workload::Bursts { .. }, _) => bursts::receive(flow, burst_of(&self.spec.workload)),

@@ -13,9 +13,11 @@ use std::thread::Scope;
 use std::time::Duration;
 
 use base::Instant;
+use lab::SenderOutcome;
 use rustix::net::{Shutdown, shutdown};
 
 use super::measure::{Ended, Interval, Meter, Phase, ResponseCounts, Responses, Summary};
+use super::sent::Sent;
 use crate::clock::Clock;
 use crate::error::Error;
 
@@ -51,6 +53,11 @@ struct State {
     failure: Option<Error>,
     meters: Vec<Arc<Meter>>,
     streams: Vec<Weak<TcpStream>>,
+    /// What closed connections sent.
+    closed: Sent,
+    /// What had been sent when the time that counts began, and when it ended.
+    sent_before: Sent,
+    sent_until: Option<Sent>,
     listener: Option<Arc<TcpListener>>,
 }
 
@@ -189,6 +196,23 @@ impl Session {
         }
     }
 
+    /// Counts what a connection sent that is about to be closed.
+    pub(crate) fn on_closing(&self, stream: &Arc<TcpStream>) {
+        let sent = Sent::of(stream);
+        let mut state = self.lock();
+        // From here on it is counted as closed, and only so.
+        let is_other = |open: &Weak<TcpStream>| open.as_ptr() != Arc::as_ptr(stream);
+        state.streams.retain(is_other);
+        state.closed = state.closed.plus(sent);
+    }
+
+    /// What was sent in the time that counts, when all flows are gone.
+    pub(crate) fn sent(&self) -> Option<SenderOutcome> {
+        let state = self.lock();
+        let until = state.sent_until.unwrap_or(state.closed);
+        until.since(state.sent_before)
+    }
+
     /// Remembers the listener that waits for flows of this session; stopping wakes its `accept`.
     pub(crate) fn watch_listener(&self, listener: &Arc<TcpListener>) {
         let mut state = self.lock();
@@ -259,8 +283,18 @@ impl Session {
 
     /// What is due at a cut: the end of the warm-up, the end of the run, the end of the grace.
     fn on_time(&self, plan: &Plan, started: Instant, now: Instant) {
-        if now >= started + plan.warmup {
-            self.measuring.store(true, Ordering::Relaxed);
+        if now >= started + plan.warmup && !self.measuring.swap(true, Ordering::Relaxed) {
+            let mut state = self.lock();
+            state.sent_before = state.sent_so_far();
+        }
+        if plan
+            .time
+            .is_some_and(|time| now >= started + plan.warmup + time)
+        {
+            let mut state = self.lock();
+            if state.sent_until.is_none() {
+                state.sent_until = Some(state.sent_so_far());
+            }
         }
         let Some(stopped_at) = self.lock().stopped_at else {
             let over = plan
@@ -348,6 +382,14 @@ impl Session {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn sent_so_far(&self) -> Sent {
+        let open = self.streams.iter().filter_map(Weak::upgrade);
+        open.map(|stream| Sent::of(&stream))
+            .fold(self.closed, Sent::plus)
     }
 }
 

@@ -118,9 +118,24 @@ fn operations_are_counted_at_both_ends() {
     let wwr = |method| Workload::WriteWriteRead {
         writes: 3,
         write_size: Bytes(100),
+        pieces: Vec::new(),
         reply: Bytes(7),
         method,
         amount,
+        uncork_after: Duration::ZERO,
+    };
+    let header_and_payload = |method| {
+        let mut workload = wwr(method);
+        if let Workload::WriteWriteRead {
+            pieces,
+            uncork_after,
+            ..
+        } = &mut workload
+        {
+            *pieces = vec![Bytes(6), Bytes(24)];
+            *uncork_after = Duration::from_millis(1);
+        }
+        workload
     };
     let quotes = |delayed_acks, amount| Workload::Quotes {
         writes: 2,
@@ -168,6 +183,13 @@ fn operations_are_counted_at_both_ends() {
     for method in [WriteMethod::Writev, WriteMethod::MsgMore, WriteMethod::Cork] {
         check(wwr(method), 300, 7, 50);
     }
+    for method in [
+        WriteMethod::Writev,
+        WriteMethod::MsgMore,
+        WriteMethod::CorkSendfile,
+    ] {
+        check(header_and_payload(method), 30, 7, 50);
+    }
     check(quotes(false, amount), 100, 101, 50);
     check(quotes(true, Amount::Operations(4)), 100, 101, 4);
     for reconnect in [false, true] {
@@ -189,9 +211,11 @@ fn the_faults_stall_and_their_cures_do_not() {
         let mut spec = spec(Workload::WriteWriteRead {
             writes: 2,
             write_size: Bytes(100),
+            pieces: Vec::new(),
             reply: Bytes(1),
             method,
             amount: Amount::Operations(12),
+            uncork_after: Duration::ZERO,
         });
         spec.sockets.settings.extend(settings.iter().cloned());
         let (client, server) = super::tests::run(&spec, &spec);

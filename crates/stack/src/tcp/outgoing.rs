@@ -386,6 +386,10 @@ impl Connection {
         let segments = u64::from(segment.segments());
         let bytes = segment.payload.len();
         self.traffic.data_segments_out += segments;
+        if bytes > 0 {
+            shared.counters.data_segments_out += segments;
+            shared.counters.segments_retransmitted += segments * u64::from(is_retransmission);
+        }
         self.traffic.bytes_sent += u64::from(bytes);
         self.traffic.last_data_sent = Some(now);
         let not_before = self.pace(now, bytes + segments as u32 * segment.header_bytes());

@@ -468,6 +468,12 @@ pub(crate) fn kind_of(workload: &Workload) -> String {
             each(request),
             each(response)
         ),
+        Workload::WriteWriteRead { pieces, reply, .. } if !pieces.is_empty() => format!(
+            "{} writes of {} in all, then a reply of {}",
+            pieces.len(),
+            human::bytes(workload.message_bytes().unwrap_or(0)),
+            each(reply)
+        ),
         Workload::WriteWriteRead {
             writes,
             write_size,

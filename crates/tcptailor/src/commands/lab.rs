@@ -1,9 +1,15 @@
 //! Lab paths on this machine.
 
 mod agree;
+mod compare;
 mod faults;
+mod folder;
 mod list;
+mod merge;
+mod report;
+mod reproduce;
 mod run;
+mod sweep;
 
 use clap::Subcommand;
 use lab::{FAULTS, Fault, find_fault};
@@ -21,8 +27,11 @@ Examples:
   tcptailor lab list                       the built-in scenarios
   tcptailor lab run lan-wwr                one of them
   tcptailor lab run mine.toml --set path.rtt=80ms
+  tcptailor lab sweep wan-bulk --vary path.rtt=1ms..200ms:log8 -o rtt     many cells, to a folder
+  tcptailor lab report rtt                 ... as a table
   tcptailor lab faults                     every fault that the doctor knows, provoked and cured
-  tcptailor lab agree                      how far our own TCP agrees with the kernel's")]
+  tcptailor lab agree                      how far our own TCP agrees with the kernel's
+  tcptailor lab reproduce netburner        the experiments of a published document")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -33,18 +42,30 @@ enum Command {
     Run(run::Args),
     /// List the built-in scenarios.
     List,
+    Sweep(sweep::Args),
+    Merge(merge::Args),
+    Report(report::Args),
+    Compare(compare::Args),
     Faults(faults::Args),
     Agree(agree::Args),
+    Reproduce(reproduce::Args),
 }
 
 impl Args {
     /// Whether a lab path is laid, for which an ordinary user needs a user namespace.
-    pub(crate) const fn lays_path(&self) -> bool {
+    pub(crate) fn lays_path(&self) -> bool {
         match self.command {
             Command::Run(ref args) => args.lays_path(),
+            Command::Sweep(ref args) => args.lays_path(),
+            Command::Reproduce(ref args) => args.lays_path(),
             Command::Faults(_) | Command::Agree(_) => true,
-            Command::List => false,
+            Command::List | Command::Merge(_) | Command::Report(_) | Command::Compare(_) => false,
         }
+    }
+
+    /// Whether it does what it can where no path may be laid.
+    pub(crate) const fn can_do_without(&self) -> bool {
+        matches!(self.command, Command::Reproduce(_))
     }
 }
 
@@ -52,8 +73,13 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     match &args.command {
         Command::Run(args) => run::run(args, output),
         Command::List => list::run(output),
+        Command::Sweep(args) => sweep::run(args, output),
+        Command::Merge(args) => merge::run(args, output),
+        Command::Report(args) => report::run(args, output),
+        Command::Compare(args) => compare::run(args, output),
         Command::Faults(args) => faults::run(args, output),
         Command::Agree(args) => agree::run(args, output),
+        Command::Reproduce(args) => reproduce::run(args, output),
     }
 }
 

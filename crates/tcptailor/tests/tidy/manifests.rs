@@ -12,6 +12,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("lab", &["base", "link", "stack", "flow"]),
     ("linux", &["base", "link", "stack", "flow", "lab"]),
     ("tokio", &["base", "stack", "linux"]),
+    ("autocork", &[]),
     (
         "tcptailor",
         &["base", "link", "stack", "flow", "lab", "linux"],
@@ -19,8 +20,11 @@ const EDGES: &[(&str, &[&str])] = &[
 ];
 
 /// What tests, benches and examples may name beside that: the transfers by which `stack` is tried
-/// go over links.
-const DEV_EDGES: &[(&str, &[&str])] = &[("stack", &["link"])];
+/// go over links, and those of the program preload `autocork`, which must be built for them.
+const DEV_EDGES: &[(&str, &[&str])] = &[("stack", &["link"]), ("tcptailor", &["autocork"])];
+
+/// Crates that make system calls and may hold unsafe code.
+pub(crate) const UNSAFE: &[&str] = &["linux", "autocork"];
 
 /// Crates without clocks, file descriptors and hash order.
 pub(crate) const PURE: &[&str] = &["base", "link", "stack", "flow", "lab"];

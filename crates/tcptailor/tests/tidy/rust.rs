@@ -1,6 +1,6 @@
 //! Sizes, banned words, and files that nobody compiles.
 
-use crate::manifests::{PURE, crate_of};
+use crate::manifests::{PURE, UNSAFE, crate_of};
 use crate::source::{Source, is_name, is_test_path};
 use crate::tree::{Complaint, File, Tree};
 
@@ -21,8 +21,8 @@ enum Where {
     NotTests,
     /// Outside of tests, and outside of `linux`.
     NotLinux,
-    /// Also in tests, but not in `linux`.
-    NeverButLinux,
+    /// Also in tests, but not in `linux` and in the library that is preloaded.
+    NeverButUnsafe,
     /// In the crates without clocks and hash order.
     Pure,
     /// In the emulator of `linux`.
@@ -65,17 +65,17 @@ const BANNED: &[(&str, Where, &str)] = &[
     ("dbg!", Where::Everywhere, "delete it"),
     (
         "unsafe",
-        Where::NeverButLinux,
+        Where::NeverButUnsafe,
         "only `linux` may hold unsafe code; move it there",
     ),
     (
         "libc::",
-        Where::NeverButLinux,
+        Where::NeverButUnsafe,
         "only `linux` makes system calls; move it there",
     ),
     (
         "rustix::",
-        Where::NeverButLinux,
+        Where::NeverButUnsafe,
         "only `linux` makes system calls; move it there",
     ),
     (
@@ -220,7 +220,7 @@ fn check_words(file: &File, source: &Source, complaints: &mut Vec<Complaint>) {
                 Where::Everywhere => true,
                 Where::NotTests => !source.is_test(index),
                 Where::NotLinux => krate != "linux" && !source.is_test(index),
-                Where::NeverButLinux => krate != "linux",
+                Where::NeverButUnsafe => !UNSAFE.contains(&krate),
                 Where::Pure => PURE.contains(&krate),
                 Where::Emulator => in_emulator,
             };

@@ -1,6 +1,8 @@
 //! Question and answer: on one connection, on a new one each, and with the question in pieces.
 
-use base::Instant;
+use core::time::Duration;
+
+use base::{Bytes, Instant};
 
 use super::{Done, Next, Order, Scene, Script};
 use crate::workload::WriteMethod;
@@ -144,11 +146,15 @@ impl Script for AskAnew {
 }
 
 /// A request in pieces, and how they are handed over.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Pieces {
     count: u32,
     bytes: u64,
+    /// Where they differ.
+    sizes: Vec<u64>,
     method: WriteMethod,
+    /// From the last piece to the uncorking.
+    uncork_after: Duration,
     /// Calls of the request under way that were made.
     made: u32,
 }
@@ -158,35 +164,76 @@ impl Pieces {
         Self {
             count,
             bytes,
+            sizes: Vec::new(),
             method,
+            uncork_after: Duration::ZERO,
             made: 0,
         }
     }
 
-    pub(super) const fn total(&self) -> u64 {
-        self.count as u64 * self.bytes
+    /// Pieces of these sizes instead, if there are any.
+    pub(super) fn of_sizes(mut self, sizes: &[Bytes]) -> Self {
+        if !sizes.is_empty() {
+            self.sizes = sizes.iter().map(|size| size.0).collect();
+            self.count = u32::try_from(sizes.len()).unwrap_or(u32::MAX);
+            self.bytes = self.sizes.iter().copied().max().unwrap_or(0);
+        }
+        self
     }
 
+    /// Held for so long before the cork is taken out.
+    pub(super) const fn uncorked_after(mut self, time: Duration) -> Self {
+        self.uncork_after = time;
+        self
+    }
+
+    pub(super) fn total(&self) -> u64 {
+        if self.sizes.is_empty() {
+            u64::from(self.count) * self.bytes
+        } else {
+            self.sizes.iter().sum()
+        }
+    }
+
+    /// The largest.
     pub(super) const fn piece(&self) -> u64 {
         self.bytes
     }
 
+    fn size(&self, index: u32) -> u64 {
+        let size = self.sizes.get(index as usize);
+        size.copied().unwrap_or(self.bytes)
+    }
+
+    fn vector(&self) -> Order {
+        if self.sizes.is_empty() {
+            Order::WriteVector(self.count, self.bytes)
+        } else {
+            // How a vector is cut is not seen behind the call.
+            Order::WriteVector(1, self.total())
+        }
+    }
+
     /// The next call of a request; `None` where it is complete, and the next one may begin.
-    pub(super) fn next_call(&mut self) -> Option<Order> {
+    pub(super) fn next_call(&mut self, now: Instant) -> Option<Order> {
         let made = self.made;
         self.made += 1;
+        let count = self.count;
+        let write = |index| Order::Write(self.size(index));
+        let holds = u32::from(!self.uncork_after.is_zero());
         let order = match self.method {
-            WriteMethod::Writev => {
-                (made == 0).then_some(Order::WriteVector(self.count, self.bytes))
+            WriteMethod::Writev => (made == 0).then(|| self.vector()),
+            WriteMethod::Write | WriteMethod::CorkForever | WriteMethod::Sendfile => {
+                (made < count).then(|| write(made))
             }
-            WriteMethod::Write | WriteMethod::CorkForever => {
-                (made < self.count).then_some(Order::Write(self.bytes))
-            }
-            WriteMethod::MsgMore if made + 1 < self.count => Some(Order::WriteMore(self.bytes)),
-            WriteMethod::MsgMore => (made + 1 == self.count).then_some(Order::Write(self.bytes)),
-            WriteMethod::Cork if made == 0 => Some(Order::Cork(true)),
-            WriteMethod::Cork if made <= self.count => Some(Order::Write(self.bytes)),
-            WriteMethod::Cork => (made == self.count + 1).then_some(Order::Cork(false)),
+            WriteMethod::MsgMore if made + 1 < count => Some(Order::WriteMore(self.size(made))),
+            WriteMethod::MsgMore => (made + 1 == count).then(|| write(made)),
+            WriteMethod::Cork | WriteMethod::CorkSendfile => match made.checked_sub(1) {
+                None => Some(Order::Cork(true)),
+                Some(piece) if piece < count => Some(write(piece)),
+                Some(piece) if piece - count < holds => Some(Order::Sleep(now + self.uncork_after)),
+                Some(piece) => (piece - count == holds).then_some(Order::Cork(false)),
+            },
         };
         if order.is_none() {
             self.made = 0;
@@ -205,7 +252,7 @@ pub(super) struct AskInPieces {
 }
 
 impl AskInPieces {
-    pub(super) const fn new(pieces: Pieces, reply: u64) -> Self {
+    pub(super) fn new(pieces: Pieces, reply: u64) -> Self {
         Self {
             pieces,
             reply,
@@ -220,11 +267,11 @@ impl AskInPieces {
             return Next::Finish;
         }
         self.stage = Stage::Asking;
-        self.write()
+        self.write(scene.now)
     }
 
-    fn write(&mut self) -> Next {
-        match self.pieces.next_call() {
+    fn write(&mut self, now: Instant) -> Next {
+        match self.pieces.next_call(now) {
             Some(order) => Next::Do(0, order),
             None => {
                 self.stage = Stage::Hearing;
@@ -245,7 +292,7 @@ impl Script for AskInPieces {
                 }
                 self.next_request(scene)
             }
-            Stage::Asking => self.write(),
+            Stage::Asking => self.write(scene.now),
             Stage::Hearing if done.bytes == 0 => Next::Broken,
             Stage::Hearing => {
                 scene.on_response(self.asked_at, self.pieces.total() + self.reply);
@@ -261,21 +308,56 @@ impl Script for AskInPieces {
 mod tests {
     use super::*;
 
+    #[track_caller]
+    fn check_calls(pieces: &Pieces, expected: &[Order]) {
+        let mut pieces = pieces.clone();
+        for _ in 0..2 {
+            let calls: Vec<Order> =
+                core::iter::from_fn(|| pieces.next_call(Instant::ZERO)).collect();
+            assert_eq!(calls, expected, "{pieces:?}");
+        }
+    }
+
     #[test]
     fn pieces_are_handed_over_by_their_method() {
         let check = |method, expected: &[Order]| {
-            let mut pieces = Pieces::new(3, 7, method);
-            for _ in 0..2 {
-                let calls: Vec<Order> = core::iter::from_fn(|| pieces.next_call()).collect();
-                assert_eq!(calls, expected, "{method:?}");
-            }
+            check_calls(&Pieces::new(3, 7, method), expected);
         };
         let (write, more) = (Order::Write(7), Order::WriteMore(7));
         check(WriteMethod::Write, &[write; 3]);
         check(WriteMethod::CorkForever, &[write; 3]);
+        check(WriteMethod::Sendfile, &[write; 3]);
         check(WriteMethod::Writev, &[Order::WriteVector(3, 7)]);
         check(WriteMethod::MsgMore, &[more, more, write]);
         let (cork, uncork) = (Order::Cork(true), Order::Cork(false));
         check(WriteMethod::Cork, &[cork, write, write, write, uncork]);
+        check(
+            WriteMethod::CorkSendfile,
+            &[cork, write, write, write, uncork],
+        );
+    }
+
+    #[test]
+    fn pieces_of_several_sizes_are_written_each() {
+        let check = |method, expected: &[Order]| {
+            let pieces = Pieces::new(9, 9, method).of_sizes(&[Bytes(6), Bytes(24)]);
+            assert_eq!((pieces.total(), pieces.piece()), (30, 24));
+            check_calls(&pieces, expected);
+        };
+        let (header, payload) = (Order::Write(6), Order::Write(24));
+        check(WriteMethod::Write, &[header, payload]);
+        check(WriteMethod::Writev, &[Order::WriteVector(1, 30)]);
+        check(WriteMethod::MsgMore, &[Order::WriteMore(6), payload]);
+        let (cork, uncork) = (Order::Cork(true), Order::Cork(false));
+        check(WriteMethod::Cork, &[cork, header, payload, uncork]);
+    }
+
+    #[test]
+    fn a_cork_may_stay_for_a_while() {
+        let time = Duration::from_millis(10);
+        let pieces = Pieces::new(1, 10, WriteMethod::Cork).uncorked_after(time);
+        let later = Order::Sleep(Instant::ZERO + time);
+        let (cork, uncork) = (Order::Cork(true), Order::Cork(false));
+        check_calls(&pieces, &[cork, Order::Write(10), later, uncork]);
     }
 }

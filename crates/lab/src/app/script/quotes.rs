@@ -41,8 +41,8 @@ impl AskQuotes {
         }
     }
 
-    fn write(&mut self) -> Next {
-        match self.pieces.next_call() {
+    fn write(&mut self, now: Instant) -> Next {
+        match self.pieces.next_call(now) {
             Some(order) => Next::Do(ASK, order),
             None => {
                 self.stage = Asking::Hearing;
@@ -61,7 +61,7 @@ impl Script for AskQuotes {
                     scene.flows[HEAR].quickack = Some(false);
                 }
             }
-            Asking::Writing => return self.write(),
+            Asking::Writing => return self.write(scene.now),
             Asking::Hearing if done.bytes == 0 => return Next::Broken,
             Asking::Hearing => {
                 scene.on_response(self.asked_at, self.pieces.total() + self.reply);
@@ -72,7 +72,7 @@ impl Script for AskQuotes {
             return Next::Finish;
         }
         self.stage = Asking::Writing;
-        self.write()
+        self.write(scene.now)
     }
 }
 

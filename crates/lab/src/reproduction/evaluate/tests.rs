@@ -129,7 +129,7 @@ fn experiments_come_to_verdicts_by_their_class() {
         "deviates",
         &format!("{PUBLISHED}{}", claim("variant = 'n5'", "1s", "2s")),
         &[("virtual", 0, 1.4)],
-        "deviates as expected: the published statement does not hold, as expected: r\n\
+        "deviates as expected: the published statement does not hold: r\n\
          n5 5.66 s | virtual 1.40 s (1.40 s) n=1 holds | deviates as expected",
     );
     check(

@@ -406,9 +406,11 @@ impl Setup {
             Mode::Wwr => Workload::WriteWriteRead {
                 writes,
                 write_size: piece,
+                pieces: Vec::new(),
                 reply,
                 method: self.method.into(),
                 amount,
+                uncork_after: Duration::ZERO,
             },
             Mode::Burst => Workload::Bursts {
                 burst: self.burst,

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use base::human;
+use lab::reproduction::{is_same_doubt, severity};
 use lab::{
     Agreement, Caveat, Cell, ERROR_MEDIAN_MAX, ERROR_P90_MAX, ERROR_TO_EXPLAIN, Ground, Metric,
     Outcome, Scenario, agreement_label, agreement_scenarios,
 };
-use lab::reproduction::{is_same_doubt, severity};
 use linux::kernel::RealTime;
 use serde::Serialize;
 

@@ -15,8 +15,8 @@ use clap::builder::PossibleValuesParser;
 use lab::{Cell, Diagnostic, Outcome, Scenario};
 use stack::profile::PROFILES;
 
-use self::document::{Document, OutcomeRow};
-pub(super) use self::engine::{Engine, Runner};
+use self::document::{Document, OutcomeRow, Shown};
+pub(super) use self::engine::{Engine, Runner, failed};
 use self::record::Records;
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
@@ -81,6 +81,10 @@ pub(crate) struct Args {
     /// Print a line of JSON for each run as soon as it is over.
     #[arg(long, conflicts_with = "json")]
     jsonl: bool,
+    /// With `--json` and `--jsonl`: how each run went too, some hundred points of goodput,
+    /// round-trip time, windows, queue and limit.
+    #[arg(long)]
+    series: bool,
 }
 
 /// One run of one cell.
@@ -98,6 +102,13 @@ impl Args {
     /// Whether it needs a path of this machine.
     pub(crate) const fn lays_path(&self) -> bool {
         !matches!(self.engine, Engine::Virtual)
+    }
+
+    const fn shown(&self) -> Shown {
+        Shown {
+            engine: self.engine,
+            series: self.series,
+        }
     }
 
     fn records(&self) -> Records<'_> {
@@ -118,7 +129,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let runner = Runner::new(args.engine, args.profile.as_deref())?;
     let cells = scenario.trials();
     let ran = run_all(&scenario, &cells, &runner, args, output)?;
-    let document = Document::new(&scenario, &cells, &ran, args.engine);
+    let document = Document::new(&scenario, &cells, &ran, args.shown());
     if args.jsonl {
         for why in document.failed_claims() {
             output.note(format!("claim fails: {why}"));
@@ -150,8 +161,14 @@ fn has_result(cells: &[Cell], ran: &[Ran]) -> bool {
 
 /// A built-in scenario by its name, or a file.
 fn load(name: &str) -> Result<Scenario, Problem> {
-    let unknown = match lab::find_scenario(name) {
-        Ok(scenario) => return Ok(scenario),
+    let (file, text) = load_text(name)?;
+    Scenario::parse(&file, &text).map_err(|diagnostics| mistakes(&diagnostics))
+}
+
+/// The name of a scenario's file, for messages, and its text.
+pub(super) fn load_text(name: &str) -> Result<(String, String), Problem> {
+    let unknown = match lab::find_scenario_text(name) {
+        Ok((builtin, text)) => return Ok((format!("{builtin}.toml"), text.to_owned())),
         Err(unknown) => unknown,
     };
     let is_path = name.contains('/') || name.ends_with(".toml") || Path::new(name).exists();
@@ -159,11 +176,22 @@ fn load(name: &str) -> Result<Scenario, Problem> {
         return Err(Problem::usage(unknown)
             .hint("`tcptailor lab list` names the scenarios; a file is named as `./mine.toml`"));
     }
+    Ok((name.to_owned(), read_file(name)?))
+}
+
+/// A scenario file and its text.
+pub(super) fn load_file(name: &str) -> Result<(Scenario, String), Problem> {
+    let text = read_file(name)?;
+    let scenario = Scenario::parse(name, &text).map_err(|diagnostics| mistakes(&diagnostics))?;
+    Ok((scenario, text))
+}
+
+fn read_file(name: &str) -> Result<String, Problem> {
     let mut text = String::new();
     File::open(name)
         .and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text))
         .map_err(|error| Problem::usage(format!("reading {name}: {error}")))?;
-    Scenario::parse(name, &text).map_err(|diagnostics| mistakes(&diagnostics))
+    Ok(text)
 }
 
 fn override_settings(scenario: &mut Scenario, args: &Args) -> Result<(), Problem> {
@@ -189,7 +217,7 @@ fn override_settings(scenario: &mut Scenario, args: &Args) -> Result<(), Problem
 }
 
 /// All mistakes, a line each.
-fn mistakes(diagnostics: &[Diagnostic]) -> Problem {
+pub(super) fn mistakes(diagnostics: &[Diagnostic]) -> Problem {
     let lines: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();
     Problem::usage(lines.join("\n"))
 }
@@ -240,7 +268,7 @@ fn run_all(
             outcome,
         };
         if args.jsonl {
-            let row = OutcomeRow::new(scenario, cell, &row, args.engine);
+            let row = OutcomeRow::new(scenario, cell, &row, args.shown());
             output.print(&serde_json::to_string(&row).context("writing JSON")?)?;
         }
         ran.push(row);

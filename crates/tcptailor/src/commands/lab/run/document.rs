@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use base::Limit;
-use lab::{Caveat, Cell, Expectation, LinkOutcome, ResponseMicros, Scenario};
+use lab::{Caveat, Cell, Expectation, LinkOutcome, Point, ResponseMicros, Scenario, SenderOutcome};
 use serde::Serialize;
 
 use super::{Engine, Ran};
@@ -23,6 +23,15 @@ pub(super) struct Document {
     pub(super) interrupted: bool,
     pub(super) outcomes: Vec<OutcomeRow>,
     pub(super) claims: Vec<ClaimRow>,
+}
+
+/// What rows tell beside their numbers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shown {
+    /// What ran them.
+    pub(super) engine: Engine,
+    /// How each run went.
+    pub(super) series: bool,
 }
 
 /// One run of one cell.
@@ -44,6 +53,11 @@ pub(super) struct OutcomeRow {
     /// Longest time between two arrivals of payload; null where the engine does not see each.
     stall_max_us: Option<u64>,
     limits: Vec<LimitRow>,
+    /// What the end that sends did in the measured time; null where nobody counted.
+    sender: Option<SenderOutcome>,
+    /// How it went; with `--series`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    series: Option<Vec<Point>>,
     link: LinkRow,
     caveats: Vec<Caveat>,
 }
@@ -80,10 +94,11 @@ pub(super) struct ClaimRow {
 }
 
 impl Document {
-    pub(super) fn new(scenario: &Scenario, cells: &[Cell], ran: &[Ran], engine: Engine) -> Self {
+    pub(super) fn new(scenario: &Scenario, cells: &[Cell], ran: &[Ran], shown: Shown) -> Self {
+        let engine = shown.engine;
         let outcomes = ran
             .iter()
-            .map(|ran| OutcomeRow::new(scenario, &cells[ran.cell], ran, engine));
+            .map(|ran| OutcomeRow::new(scenario, &cells[ran.cell], ran, shown));
         let claims = cells.iter().enumerate().flat_map(|(index, cell)| {
             let about_it = scenario
                 .expectations
@@ -110,7 +125,8 @@ impl Document {
 }
 
 impl OutcomeRow {
-    pub(super) fn new(scenario: &Scenario, cell: &Cell, ran: &Ran, engine: Engine) -> Self {
+    pub(super) fn new(scenario: &Scenario, cell: &Cell, ran: &Ran, shown: Shown) -> Self {
+        let Shown { engine, series } = shown;
         let outcome = &ran.outcome;
         let limit = |&(limit, share): &(Limit, f64)| LimitRow {
             limit,
@@ -129,6 +145,8 @@ impl OutcomeRow {
             response_us: outcome.response_us,
             stall_max_us: outcome.stall_max_us,
             limits: outcome.limits.iter().map(limit).collect(),
+            sender: outcome.sender,
+            series: series.then(|| outcome.series.clone()),
             link: LinkRow {
                 forward: outcome.forward,
                 reverse: outcome.reverse,

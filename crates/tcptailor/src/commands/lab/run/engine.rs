@@ -49,6 +49,17 @@ impl From<Engine> for EngineName {
     }
 }
 
+impl From<EngineName> for Engine {
+    fn from(engine: EngineName) -> Self {
+        match engine {
+            EngineName::Kernel => Self::Kernel,
+            EngineName::Virtual => Self::Virtual,
+            EngineName::Tun => Self::Tun,
+            EngineName::TunReceiver => Self::TunReceiver,
+        }
+    }
+}
+
 /// As it is written.
 impl fmt::Display for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -174,7 +185,7 @@ fn other_stacks(trial: &Trial, ours: Option<End>) -> Option<Caveat> {
 }
 
 /// An outcome that says why there is none.
-pub(super) fn failed(why: String) -> Outcome {
+pub(in crate::commands::lab) fn failed(why: String) -> Outcome {
     Outcome {
         caveats: vec![Caveat::EndedEarly { why }],
         ..Outcome::default()

@@ -3,6 +3,11 @@ use lab::{Caveat, LatenessMicros, LinkOutcome, ResponseMicros};
 use super::engine::failed;
 use super::*;
 
+const ON_KERNEL: document::Shown = document::Shown {
+    engine: Engine::Kernel,
+    series: false,
+};
+
 const SCENARIO: &str = r#"
 name = "example"
 about = "Two variants."
@@ -85,7 +90,7 @@ fn shown(outcomes: [Vec<Outcome>; 2]) -> (String, Document) {
     let scenario = Scenario::parse("example.toml", SCENARIO).expect("a scenario");
     let cells = scenario.trials();
     let ran = ran(outcomes);
-    let document = Document::new(&scenario, &cells, &ran, Engine::Kernel);
+    let document = Document::new(&scenario, &cells, &ran, ON_KERNEL);
     let screen = screen::render(&scenario, &cells, &ran, &document);
     (anstream::adapter::strip_str(&screen).to_string(), document)
 }
@@ -180,7 +185,7 @@ fn names_stay_whole_in_a_table_that_is_too_wide() {
     let scenario = Scenario::parse("example.toml", &scenario).expect("a scenario");
     let cells = scenario.trials();
     let ran = ran([slow.clone(), slow]);
-    let document = Document::new(&scenario, &cells, &ran, Engine::Kernel);
+    let document = Document::new(&scenario, &cells, &ran, ON_KERNEL);
     let screen = screen::render(&scenario, &cells, &ran, &document);
     assert!(screen.contains("acknowledged-late "), "{screen}");
     assert!(screen.contains("application"), "{screen}");

@@ -1,0 +1,354 @@
+//! The functions of the C library that this library stands in front of.
+
+use core::ffi::{c_int, c_uint, c_ulong, c_void};
+
+use libc::{
+    epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t, off_t, off64_t, pollfd, sigset_t, size_t,
+    sockaddr, socklen_t, ssize_t, timespec, timeval,
+};
+
+use crate::real::{hook, set_cork};
+use crate::{stats, table};
+
+/// Corks a connection whose program asked for no delay.
+fn take_on(fd: c_int) {
+    if table::is_ours(fd) || !table::adopt(fd) {
+        return;
+    }
+    if set_cork(fd, true) {
+        stats::CORKED.count();
+    } else {
+        table::forget(fd);
+    }
+}
+
+/// Takes the cork out for good.
+fn let_go(fd: c_int) {
+    if table::forget(fd) {
+        set_cork(fd, false);
+    }
+}
+
+/// Lets go what is held. What was written through a copy of the descriptor is marked there.
+fn flush(fd: c_int) {
+    if !table::is_ours(fd) {
+        return;
+    }
+    if table::is_copied(fd) {
+        flush_all();
+    }
+    flush_one(fd);
+}
+
+/// Takes the cork out and puts it in again. A descriptor that is no connection any more is
+/// forgotten.
+fn flush_one(fd: c_int) {
+    if table::take_held(fd) {
+        stats::FLUSHES.count();
+    }
+    // Another thread may have closed it since.
+    if !table::is_ours(fd) {
+        return;
+    }
+    if !(set_cork(fd, false) && set_cork(fd, true)) {
+        table::forget(fd);
+    }
+}
+
+fn flush_all() {
+    table::for_each_held(flush_one);
+}
+
+fn on_written(fd: c_int) {
+    if let Some(writes) = table::on_written(fd) {
+        stats::WRITES.count();
+        if writes >= stats::held_max() {
+            flush(fd);
+        }
+    }
+}
+
+/// A copy of a descriptor is the same connection.
+fn on_copied(from: c_int, to: c_int) {
+    if to >= 0 && to != from {
+        table::forget(to);
+        table::copy(from, to);
+    }
+}
+
+fn on_new(fd: c_int) {
+    // The number may have been closed behind our back.
+    table::forget(fd);
+}
+
+fn on_option(fd: c_int, level: c_int, name: c_int, value: *const c_void, length: socklen_t) {
+    if level != libc::IPPROTO_TCP || value.is_null() || (length as usize) < size_of::<c_int>() {
+        return;
+    }
+    // SAFETY: the C library's function has just read an int there.
+    let on = unsafe { value.cast::<c_int>().read_unaligned() } != 0;
+    match name {
+        libc::TCP_NODELAY if on => take_on(fd),
+        libc::TCP_NODELAY => let_go(fd),
+        // From here on the program knows when a message is finished.
+        libc::TCP_CORK => {
+            table::forget(fd);
+        }
+        _ => {}
+    }
+}
+
+// ---- what begins and ends it ----
+
+hook! {
+    fn setsockopt(
+        fd: c_int, level: c_int, name: c_int, value: *const c_void, length: socklen_t
+    ) -> c_int;
+    before ();
+    after |result| if result == 0 { on_option(fd, level, name, value, length) };
+}
+hook! {
+    // Connections that it accepts inherit the options of a listener, and nobody would flush them.
+    fn listen(fd: c_int, backlog: c_int) -> c_int;
+    before let_go(fd);
+    after |_result| ();
+}
+hook! {
+    fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
+    before ();
+    after |fd| on_new(fd);
+}
+hook! {
+    fn accept(listener: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int;
+    before flush_all();
+    after |fd| on_new(fd);
+}
+hook! {
+    fn accept4(
+        listener: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int
+    ) -> c_int;
+    before flush_all();
+    after |fd| on_new(fd);
+}
+hook! {
+    // The kernel sends what is held in front of the end of the stream, unless a copy of the
+    // descriptor keeps the connection open.
+    fn close(fd: c_int) -> c_int;
+    before { flush(fd); table::forget(fd); };
+    after |_result| ();
+}
+hook! {
+    fn shutdown(fd: c_int, how: c_int) -> c_int;
+    before flush(fd);
+    after |_result| ();
+}
+hook! {
+    fn dup(fd: c_int) -> c_int;
+    before ();
+    after |copy| on_copied(fd, copy);
+}
+hook! {
+    fn dup2(fd: c_int, to: c_int) -> c_int;
+    before ();
+    after |copy| on_copied(fd, copy);
+}
+hook! {
+    fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int;
+    before ();
+    after |copy| on_copied(fd, copy);
+}
+hook! {
+    // Variadic in C. Where arguments of both kinds of function travel in the same registers, as
+    // on all targets with glibc that pass three integers in registers, one that always takes the
+    // third is the same.
+    fn fcntl(fd: c_int, command: c_int, argument: c_ulong) -> c_int;
+    before ();
+    after |result| on_command(fd, command, result);
+}
+hook! {
+    fn fcntl64(fd: c_int, command: c_int, argument: c_ulong) -> c_int;
+    before ();
+    after |result| on_command(fd, command, result);
+}
+
+fn on_command(fd: c_int, command: c_int, result: c_int) {
+    if command == libc::F_DUPFD || command == libc::F_DUPFD_CLOEXEC {
+        on_copied(fd, result);
+    }
+}
+
+// ---- what is held ----
+
+hook! {
+    fn write(fd: c_int, from: *const c_void, count: size_t) -> ssize_t;
+    before ();
+    after |_sent| on_written(fd);
+}
+hook! {
+    fn writev(fd: c_int, from: *const iovec, count: c_int) -> ssize_t;
+    before ();
+    after |_sent| on_written(fd);
+}
+hook! {
+    fn send(fd: c_int, from: *const c_void, count: size_t, flags: c_int) -> ssize_t;
+    before ();
+    after |_sent| on_written(fd);
+}
+hook! {
+    fn sendto(
+        fd: c_int, from: *const c_void, count: size_t, flags: c_int,
+        address: *const sockaddr, length: socklen_t
+    ) -> ssize_t;
+    before ();
+    after |_sent| on_written(fd);
+}
+hook! {
+    fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t;
+    before ();
+    after |_sent| on_written(fd);
+}
+hook! {
+    fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int;
+    before ();
+    after |_sent| on_written(fd);
+}
+hook! {
+    fn sendfile(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t;
+    before ();
+    after |_sent| on_written(to);
+}
+hook! {
+    fn sendfile64(to: c_int, from: c_int, offset: *mut off64_t, count: size_t) -> ssize_t;
+    before ();
+    after |_sent| on_written(to);
+}
+hook! {
+    fn splice(
+        from: c_int, from_offset: *mut off64_t, to: c_int, to_offset: *mut off64_t,
+        count: size_t, flags: c_uint
+    ) -> ssize_t;
+    before flush(from);
+    after |_sent| on_written(to);
+}
+
+// ---- reading: the message is finished ----
+
+hook! {
+    fn read(fd: c_int, to: *mut c_void, count: size_t) -> ssize_t;
+    before flush(fd);
+    after |_got| ();
+}
+hook! {
+    fn __read_chk(fd: c_int, to: *mut c_void, count: size_t, room: size_t) -> ssize_t;
+    before flush(fd);
+    after |_got| ();
+}
+hook! {
+    fn readv(fd: c_int, to: *const iovec, count: c_int) -> ssize_t;
+    before flush(fd);
+    after |_got| ();
+}
+hook! {
+    fn recv(fd: c_int, to: *mut c_void, count: size_t, flags: c_int) -> ssize_t;
+    before flush(fd);
+    after |_got| ();
+}
+hook! {
+    fn __recv_chk(
+        fd: c_int, to: *mut c_void, count: size_t, room: size_t, flags: c_int
+    ) -> ssize_t;
+    before flush(fd);
+    after |_got| ();
+}
+hook! {
+    fn recvfrom(
+        fd: c_int, to: *mut c_void, count: size_t, flags: c_int,
+        address: *mut sockaddr, length: *mut socklen_t
+    ) -> ssize_t;
+    before flush(fd);
+    after |_got| ();
+}
+hook! {
+    fn __recvfrom_chk(
+        fd: c_int, to: *mut c_void, count: size_t, room: size_t, flags: c_int,
+        address: *mut sockaddr, length: *mut socklen_t
+    ) -> ssize_t;
+    before flush(fd);
+    after |_got| ();
+}
+hook! {
+    fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t;
+    before flush(fd);
+    after |_got| ();
+}
+hook! {
+    fn recvmmsg(
+        fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec
+    ) -> c_int;
+    before flush(fd);
+    after |_got| ();
+}
+
+// ---- waiting: whatever is held must go ----
+
+hook! {
+    fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int;
+    before flush_all();
+    after |_ready| ();
+}
+hook! {
+    fn __poll_chk(fds: *mut pollfd, count: nfds_t, timeout: c_int, room: size_t) -> c_int;
+    before flush_all();
+    after |_ready| ();
+}
+hook! {
+    fn ppoll(
+        fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t
+    ) -> c_int;
+    before flush_all();
+    after |_ready| ();
+}
+hook! {
+    fn __ppoll_chk(
+        fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t,
+        room: size_t
+    ) -> c_int;
+    before flush_all();
+    after |_ready| ();
+}
+hook! {
+    fn select(
+        count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set,
+        timeout: *mut timeval
+    ) -> c_int;
+    before flush_all();
+    after |_ready| ();
+}
+hook! {
+    fn pselect(
+        count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set,
+        timeout: *const timespec, mask: *const sigset_t
+    ) -> c_int;
+    before flush_all();
+    after |_ready| ();
+}
+hook! {
+    fn epoll_wait(epoll: c_int, events: *mut epoll_event, room: c_int, timeout: c_int) -> c_int;
+    before flush_all();
+    after |_ready| ();
+}
+hook! {
+    fn epoll_pwait(
+        epoll: c_int, events: *mut epoll_event, room: c_int, timeout: c_int, mask: *const sigset_t
+    ) -> c_int;
+    before flush_all();
+    after |_ready| ();
+}
+hook! {
+    fn epoll_pwait2(
+        epoll: c_int, events: *mut epoll_event, room: c_int, timeout: *const timespec,
+        mask: *const sigset_t
+    ) -> c_int;
+    before flush_all();
+    after |_ready| ();
+}

@@ -1,0 +1,105 @@
+//! The functions of the C library behind ours, found once each, and `errno`.
+
+use core::ffi::{CStr, c_int, c_void};
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+/// A function that is looked up when it is first called.
+pub(crate) struct Real {
+    name: &'static CStr,
+    found: AtomicPtr<c_void>,
+}
+
+impl Real {
+    pub(crate) const fn new(name: &'static CStr) -> Self {
+        Self {
+            name,
+            found: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// Where the next library after this one has it; null where none has.
+    pub(crate) fn address(&self) -> *mut c_void {
+        let found = self.found.load(Ordering::Relaxed);
+        if !found.is_null() {
+            return found;
+        }
+        // SAFETY: the name ends with a zero; RTLD_NEXT asks the libraries after this one.
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        self.found.store(found, Ordering::Relaxed);
+        found
+    }
+}
+
+/// Declares a function of this library's symbol table: `before` runs, then the C library's function
+/// of the same name, then `after` with its result. `errno` is as that function left it.
+macro_rules! hook {
+    (
+        fn $name:ident($($arg:ident: $kind:ty),*) -> $result:ty;
+        before $before:expr;
+        after |$got:ident| $after:expr;
+    ) => {
+        /// # Safety
+        /// As the function of the C library that has this name.
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $name($($arg: $kind),*) -> $result {
+            static REAL: $crate::real::Real = $crate::real::Real::new(
+                match core::ffi::CStr::from_bytes_with_nul(
+                    concat!(stringify!($name), "\0").as_bytes()
+                ) {
+                    Ok(name) => name,
+                    Err(_) => c"",
+                }
+            );
+            $crate::real::keep_errno(|| $before);
+            let address = REAL.address();
+            if address.is_null() {
+                $crate::real::set_errno(libc::ENOSYS);
+                return -1;
+            }
+            type Function = unsafe extern "C" fn($($kind),*) -> $result;
+            // SAFETY: the C library's function of this name has this signature.
+            let real = unsafe {
+                core::mem::transmute::<*mut core::ffi::c_void, Function>(address)
+            };
+            // SAFETY: the caller keeps what the function asks for; nothing was changed.
+            let $got = unsafe { real($($arg),*) };
+            $crate::real::keep_errno(|| $after);
+            $got
+        }
+    };
+}
+pub(crate) use hook;
+
+/// Does something that must leave `errno` as it is.
+pub(crate) fn keep_errno(work: impl FnOnce()) {
+    // SAFETY: the C library returns the address of this thread's errno, which lives as long.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let before = unsafe { *errno };
+    work();
+    // SAFETY: as above.
+    unsafe { *errno = before };
+}
+
+pub(crate) fn set_errno(value: c_int) {
+    // SAFETY: as in `keep_errno`.
+    unsafe { *libc::__errno_location() = value };
+}
+
+/// Sets `TCP_CORK` by the system call itself, past all hooks; whether the kernel took it.
+pub(crate) fn set_cork(fd: c_int, on: bool) -> bool {
+    let value = c_int::from(on);
+    // SAFETY: the kernel reads one live `c_int`.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_setsockopt,
+            fd,
+            libc::IPPROTO_TCP,
+            libc::TCP_CORK,
+            &raw const value,
+            size_of::<c_int>(),
+        )
+    };
+    result == 0
+}

@@ -1,0 +1,135 @@
+//! Two sweeps beside each other, cell by cell.
+
+use serde::Serialize;
+
+use super::summary::Summary;
+use crate::scenario::Metric;
+use crate::stats::{self, Judgement};
+
+/// One metric of one cell in two folders.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CellComparison {
+    /// Its name.
+    pub cell: String,
+    /// What is compared.
+    pub metric: String,
+    /// Usable runs of the first and of the second.
+    pub runs: (usize, usize),
+    /// Median of the first.
+    pub base: f64,
+    /// Median of the second.
+    pub other: f64,
+    /// `other / base`.
+    pub ratio: f64,
+    /// The ratio lies above this with 95 % (see `high`).
+    pub low: f64,
+    /// The ratio lies below this.
+    pub high: f64,
+    /// The chance to see such a difference where there is none.
+    pub p_value: f64,
+    /// `larger`, `smaller` or `not-distinguishable`.
+    pub judgement: &'static str,
+}
+
+/// What two folders have in common.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Compared {
+    /// In the order of their names.
+    pub cells: Vec<CellComparison>,
+    /// Cells that only the first has.
+    pub only_base: Vec<String>,
+    /// Cells that only the second has.
+    pub only_other: Vec<String>,
+    /// Cells that both have and one without a usable run above zero.
+    pub without_values: Vec<String>,
+}
+
+/// Compares cells of the same name: the median response time where there is one, goodput otherwise.
+#[must_use]
+pub fn compare(base: &Summary, other: &Summary) -> Compared {
+    let metrics = [Metric::ResponseP50Us, Metric::GoodputBps];
+    let [times, rates] =
+        [&metrics[0], &metrics[1]].map(|metric| (base.values(metric), other.values(metric)));
+    let mut found = Compared::default();
+    for (cell, rates_of_base) in &rates.0 {
+        let Some(rates_of_other) = rates.1.get(cell) else {
+            found.only_base.push((*cell).to_owned());
+            continue;
+        };
+        let timed = times.0.get(cell).zip(times.1.get(cell));
+        let timed = timed.filter(|(base, other)| !base.is_empty() && !other.is_empty());
+        let (metric, base, other) = match timed {
+            Some((base, other)) => (&metrics[0], base, other),
+            None => (&metrics[1], rates_of_base, rates_of_other),
+        };
+        match one(cell, metric, base, other) {
+            Some(one) => found.cells.push(one),
+            None => found.without_values.push((*cell).to_owned()),
+        }
+    }
+    let only_other = rates.1.keys().filter(|cell| !rates.0.contains_key(*cell));
+    found.only_other = only_other.map(|cell| (*cell).to_owned()).collect();
+    found
+}
+
+fn one(cell: &str, metric: &Metric, base: &[f64], other: &[f64]) -> Option<CellComparison> {
+    let found = stats::compare(base, other, 1)?;
+    Some(CellComparison {
+        cell: cell.to_owned(),
+        metric: metric.name().into_owned(),
+        runs: (base.len(), other.len()),
+        base: found.base,
+        other: found.other,
+        ratio: found.ratio,
+        low: found.interval.low,
+        high: found.interval.high,
+        p_value: found.p_value,
+        judgement: match found.judgement {
+            Judgement::Larger => "larger",
+            Judgement::Smaller => "smaller",
+            Judgement::NotDistinguishable => "not-distinguishable",
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::summary::tests::record;
+    use super::*;
+
+    fn summary(cells: &[(u64, &[u64])]) -> Summary {
+        let mut summary = Summary::default();
+        for (index, goodputs) in cells {
+            for (run, goodput) in (0..).zip(*goodputs) {
+                summary.add(&record(*index, run, *goodput));
+            }
+        }
+        summary
+    }
+
+    #[test]
+    fn a_difference_is_named_where_it_is_none_of_chance() {
+        let base = summary(&[
+            (0, &[100, 101, 102, 103, 104, 105]),
+            (1, &[100, 120, 80, 110, 90, 101]),
+            (2, &[5]),
+            (4, &[0]),
+        ]);
+        let other = summary(&[
+            (0, &[200, 202, 204, 206, 208, 210]),
+            (1, &[102, 119, 83, 111, 91, 100]),
+            (3, &[5]),
+            (4, &[1]),
+        ]);
+        let found = compare(&base, &other);
+        let judged: Vec<&str> = found.cells.iter().map(|cell| cell.judgement).collect();
+        assert_eq!(judged, ["larger", "not-distinguishable"]);
+        assert!((found.cells[0].ratio - 2.0).abs() < 0.05, "{found:?}");
+        assert!(found.cells[1].low < 1.0 && found.cells[1].high > 1.0);
+        assert_eq!(found.only_base, ["c2"]);
+        assert_eq!(found.only_other, ["c3"]);
+        assert_eq!(found.without_values, ["c4"], "a ratio to 0 is none");
+        let back = compare(&other, &base);
+        assert_eq!(back.cells[0].judgement, "smaller");
+    }
+}

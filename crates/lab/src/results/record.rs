@@ -1,0 +1,187 @@
+//! One finished run, as a line of JSON.
+
+use core::fmt;
+use core::str::FromStr;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::manifest::Planned;
+use crate::outcome::Outcome;
+
+/// Names a run: the same wherever and whenever it is made. Sixteen digits of base 16 as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct RunId(pub u64);
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl From<RunId> for String {
+    fn from(id: RunId) -> Self {
+        id.to_string()
+    }
+}
+
+impl FromStr for RunId {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = u64::from_str_radix(text, 16)
+            .ok()
+            .filter(|_| text.len() == 16);
+        number
+            .map(Self)
+            .ok_or_else(|| format!("`{text}` is no id of a run"))
+    }
+}
+
+impl TryFrom<String> for RunId {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+/// A finished run. In virtual time all of it follows from the id.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Which run.
+    pub id: RunId,
+    /// Number of the cell, from 0.
+    pub index: u64,
+    /// Name of the cell.
+    pub cell: String,
+    /// Its variant.
+    pub variant: Option<String>,
+    /// Keys and values of the sweep.
+    pub axes: BTreeMap<String, String>,
+    /// From 0.
+    pub run: u32,
+    /// Of this run.
+    pub seed: u64,
+    /// When it was over, by the clock of its host; a label, and absent where time is virtual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// What came out. How the flow went (`series`) is left out: it is most of the text, and a run
+    /// in virtual time can be made again.
+    pub outcome: Outcome,
+}
+
+impl Record {
+    /// What came out of a run that was planned.
+    #[must_use]
+    pub fn new(planned: &Planned, outcome: Outcome, at: Option<String>) -> Self {
+        let Planned {
+            id,
+            index,
+            run,
+            cell,
+            trial,
+            problems: _,
+        } = planned;
+        Self {
+            id: *id,
+            index: *index,
+            cell: cell.id.clone(),
+            variant: cell.variant.clone(),
+            axes: cell.axes.iter().cloned().collect(),
+            run: *run,
+            seed: trial.seed,
+            at,
+            outcome: Outcome {
+                series: Vec::new(),
+                ..outcome
+            },
+        }
+    }
+
+    /// As a line, with its end.
+    ///
+    /// # Panics
+    /// Never: numbers of an outcome are finite.
+    #[must_use]
+    pub fn to_line(&self) -> String {
+        let mut line = serde_json::to_string(self).expect("an outcome is plain data");
+        line.push('\n');
+        line
+    }
+
+    /// Where it stands in a joined file.
+    #[must_use]
+    pub const fn place(&self) -> (u64, u32) {
+        (self.index, self.run)
+    }
+}
+
+/// What a line of a file of outcomes is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Line {
+    /// A finished run.
+    Whole(Box<Record>),
+    /// The last one, without its end: its writer was killed, or the disk was full. The run counts
+    /// as not made.
+    Torn,
+}
+
+/// Reads a line with its end, as `read_line` of a reader gives it; only the last has none.
+///
+/// # Errors
+/// One sentence, where it is no result although it was written to its end.
+pub fn read_line(line: &str) -> Result<Line, String> {
+    let Some(text) = line.strip_suffix('\n') else {
+        return Ok(Line::Torn);
+    };
+    match serde_json::from_str(text) {
+        Ok(record) => Ok(Line::Whole(record)),
+        Err(error) => Err(format!(
+            "is no result ({error}); delete that line, and its run is made again with --resume"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::manifest::Plan;
+    use super::super::manifest::tests::manifest;
+    use super::*;
+
+    fn record() -> Record {
+        let plan = Plan::new(&manifest(&["path.rtt=1ms,2ms"])).expect("a valid sweep");
+        let outcome = Outcome {
+            goodput_bps: 5,
+            series: vec![crate::Point::default()],
+            ..Outcome::default()
+        };
+        Record::new(&plan.at(3), outcome, None)
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let one = record();
+        let line = one.to_line();
+        assert_eq!(read_line(&line), Ok(Line::Whole(Box::new(one.clone()))));
+        assert_eq!(one.cell, "lan-wwr/nodelay/path.rtt=2ms");
+        assert_eq!(line.matches('\n').count(), 1);
+        assert!(!line.contains("\"at\""), "virtual time has no date");
+        assert!(one.outcome.series.is_empty());
+    }
+
+    #[test]
+    fn a_torn_line_is_no_mistake_and_a_wrong_one_is() {
+        let line = record().to_line();
+        for end in 0..line.len() {
+            assert_eq!(read_line(&line[..end]), Ok(Line::Torn), "{end}");
+        }
+        for wrong in ["\n", "{}\n", "null\n", "\0\0\0\n"] {
+            let told = read_line(wrong).expect_err("no result");
+            assert!(told.contains("delete that line"), "{told}");
+        }
+        let other = line.replace(&record().id.to_string(), "12");
+        assert!(read_line(&other).is_err(), "an id has sixteen digits");
+    }
+}

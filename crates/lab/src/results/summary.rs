@@ -1,0 +1,280 @@
+//! The results of a sweep, cell by cell.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::record::{Record, RunId};
+use crate::outcome::Outcome;
+use crate::scenario::Metric;
+use crate::stats;
+
+/// What is shown of each run: all else would be most of the memory of a large sweep.
+const METRICS: [Metric; 4] = [
+    Metric::GoodputBps,
+    Metric::ResponseP50Us,
+    Metric::ResponseP99Us,
+    Metric::StallMaxUs,
+];
+/// What is farther than so many times the distance of the quartiles from the nearer of them is an
+/// outlier (Tukey 1977, section 2C).
+const FENCE: f64 = 1.5;
+
+/// The numbers of one run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    usable: bool,
+    values: [Option<f64>; METRICS.len()],
+    dropped_segments: u64,
+}
+
+impl Measured {
+    fn of(outcome: &Outcome) -> Self {
+        Self {
+            usable: outcome.is_usable(),
+            values: METRICS.map(|metric| metric.of(outcome)),
+            dropped_segments: outcome.forward.dropped_segments + outcome.reverse.dropped_segments,
+        }
+    }
+}
+
+/// All finished runs of a sweep, each once.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    cells: BTreeMap<u64, Runs>,
+    runs: u64,
+    repeated: u64,
+    conflicts: Vec<RunId>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Runs {
+    name: String,
+    measured: BTreeMap<u32, Measured>,
+}
+
+/// One metric over the usable runs of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// The middle one.
+    pub median: f64,
+    /// The median lies between these two with 95 %; `None` of one run.
+    pub low: Option<f64>,
+    /// See `low`.
+    pub high: Option<f64>,
+    /// Runs far from the others.
+    pub outliers: usize,
+}
+
+/// One cell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CellSummary {
+    /// Its number, from 0.
+    pub index: u64,
+    /// Its name.
+    pub cell: String,
+    /// Finished runs.
+    pub runs: usize,
+    /// Of these, the ones whose numbers count.
+    pub usable: usize,
+    /// Payload per second.
+    pub goodput_bps: Option<Figure>,
+    /// Median response time.
+    pub response_p50_us: Option<Figure>,
+    /// 99th percentile of the response time.
+    pub response_p99_us: Option<Figure>,
+    /// Longest time between two arrivals of payload.
+    pub stall_max_us: Option<Figure>,
+    /// Wire packets that were lost or dropped, both ways; median.
+    pub dropped_segments: Option<f64>,
+}
+
+impl Summary {
+    /// Adds a run; one that is there already is told in [`Summary::repeated`], and in
+    /// [`Summary::conflicts`] where its numbers differ.
+    pub fn add(&mut self, record: &Record) {
+        let runs = self.cells.entry(record.index).or_default();
+        let measured = Measured::of(&record.outcome);
+        match runs.measured.get(&record.run) {
+            Some(known) => {
+                self.repeated += 1;
+                if *known != measured {
+                    self.conflicts.push(record.id);
+                }
+            }
+            None => {
+                self.runs += 1;
+                runs.name.clone_from(&record.cell);
+                runs.measured.insert(record.run, measured);
+            }
+        }
+    }
+
+    /// Finished runs, each once.
+    #[must_use]
+    pub const fn runs(&self) -> u64 {
+        self.runs
+    }
+
+    /// Runs that were there more than once.
+    #[must_use]
+    pub const fn repeated(&self) -> u64 {
+        self.repeated
+    }
+
+    /// Runs of which there are two that differ; the first counts.
+    #[must_use]
+    pub fn conflicts(&self) -> &[RunId] {
+        &self.conflicts
+    }
+
+    /// Cells with at least one finished run, in order.
+    pub fn cells(&self) -> impl Iterator<Item = CellSummary> + '_ {
+        self.cells.iter().map(|(index, runs)| runs.summary(*index))
+    }
+
+    /// Usable values of a metric by the name of the cell.
+    pub(super) fn values(&self, metric: &Metric) -> BTreeMap<&str, Vec<f64>> {
+        let position = METRICS.iter().position(|known| known == metric);
+        let of = |runs: &Runs| position.map_or_else(Vec::new, |at| runs.values(at));
+        let cells = self.cells.values();
+        cells.map(|runs| (runs.name.as_str(), of(runs))).collect()
+    }
+}
+
+impl Runs {
+    fn usable(&self) -> impl Iterator<Item = &Measured> {
+        self.measured.values().filter(|measured| measured.usable)
+    }
+
+    fn values(&self, metric: usize) -> Vec<f64> {
+        let values = self.usable().filter_map(|measured| measured.values[metric]);
+        values.collect()
+    }
+
+    fn summary(&self, index: u64) -> CellSummary {
+        let [goodput_bps, response_p50_us, response_p99_us, stall_max_us] =
+            [0, 1, 2, 3].map(|metric| Figure::of(&self.values(metric), index));
+        let dropped: Vec<f64> = self
+            .usable()
+            .map(|measured| measured.dropped_segments as f64)
+            .collect();
+        CellSummary {
+            index,
+            cell: self.name.clone(),
+            runs: self.measured.len(),
+            usable: self.usable().count(),
+            goodput_bps,
+            response_p50_us,
+            response_p99_us,
+            stall_max_us,
+            dropped_segments: stats::median(&dropped),
+        }
+    }
+}
+
+impl Figure {
+    fn of(values: &[f64], seed: u64) -> Option<Self> {
+        let median = stats::median(values)?;
+        let interval = (values.len() > 1)
+            .then(|| stats::median_interval(values, seed))
+            .flatten();
+        Some(Self {
+            median,
+            low: interval.map(|interval| interval.low),
+            high: interval.map(|interval| interval.high),
+            outliers: outliers(values),
+        })
+    }
+}
+
+/// Of fewer than four values none is far from the others.
+fn outliers(values: &[f64]) -> usize {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    // The middle value belongs to both halves.
+    let half = sorted.len().div_ceil(2);
+    let (below, above) = (&sorted[..half], &sorted[sorted.len() - half..]);
+    let (Some(low), Some(high)) = (stats::median(below), stats::median(above)) else {
+        return 0;
+    };
+    let reach = FENCE * (high - low);
+    let is_far = |value: &&f64| **value < low - reach || **value > high + reach;
+    match sorted.len() {
+        0..4 => 0,
+        _ => sorted.iter().filter(is_far).count(),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::outcome::Caveat;
+
+    pub(in crate::results) fn record(index: u64, run: u32, goodput_bps: u64) -> Record {
+        Record {
+            id: RunId(index * 1_000 + u64::from(run)),
+            index,
+            cell: format!("c{index}"),
+            variant: None,
+            axes: BTreeMap::new(),
+            run,
+            seed: 1,
+            at: None,
+            outcome: Outcome {
+                goodput_bps,
+                ..Outcome::default()
+            },
+        }
+    }
+
+    #[test]
+    fn runs_are_counted_once_and_summed_up_by_cell() {
+        let mut summary = Summary::default();
+        for (run, goodput) in (0..).zip([100, 101, 102, 103, 500]) {
+            summary.add(&record(7, run, goodput));
+        }
+        summary.add(&record(7, 0, 100));
+        summary.add(&record(7, 1, 999));
+        let mut broken = record(7, 5, 1);
+        broken.outcome.caveats = vec![Caveat::EndedEarly { why: "x".into() }];
+        summary.add(&broken);
+        summary.add(&record(3, 0, 9));
+        assert_eq!((summary.runs(), summary.repeated()), (7, 2));
+        assert_eq!(summary.conflicts(), [RunId(7_001)]);
+        let cells: Vec<CellSummary> = summary.cells().collect();
+        assert_eq!(cells[0].cell, "c3", "in the order of the cells");
+        let one = cells[0].goodput_bps.expect("a run");
+        assert_eq!((one.median, one.low), (9.0, None));
+        let many = cells[1].goodput_bps.expect("runs");
+        assert_eq!((cells[1].runs, cells[1].usable), (6, 5));
+        assert_eq!((many.median, many.outliers), (102.0, 1));
+        assert!(many.low.is_some_and(|low| (100.0..=102.0).contains(&low)));
+        assert_eq!(cells[1].response_p50_us, None, "unknown is not 0");
+    }
+
+    #[test]
+    fn dates_are_labels() {
+        let mut summary = Summary::default();
+        for (run, at) in (0..).zip(["2026-11-21T10:00:02Z", "2026-11-21T10:00:01Z", "1970"]) {
+            let mut late = record(0, run, 100 + u64::from(run));
+            late.at = Some(at.into());
+            let line = super::super::read_line(&late.to_line());
+            assert_eq!(line, Ok(super::super::Line::Whole(Box::new(late.clone()))));
+            summary.add(&late);
+        }
+        assert_eq!(summary.runs(), 3);
+        assert!(summary.conflicts().is_empty());
+    }
+
+    #[test]
+    fn an_outlier_is_beyond_the_fences() {
+        let check = |values: &[f64], expected: usize| assert_eq!(outliers(values), expected);
+        check(&[], 0);
+        check(&[1.0, 2.0, 900.0], 0);
+        check(&[1.0, 1.0, 1.0, 900.0], 0);
+        check(&[1.0, 1.1, 1.2, 1.3, 9.0], 1);
+        check(&[1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 9.0], 1);
+        check(&[5.0; 9], 0);
+    }
+}

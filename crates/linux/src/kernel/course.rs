@@ -1,0 +1,293 @@
+//! How a flow of the kernel's TCP went, put together from what was looked at anyway: the reports of
+//! the programs say what arrived, the samples of the watch what the sender's connections were like.
+
+use std::time::Duration;
+
+use base::{CongestionState, FlowSample, Instant, Limit};
+use lab::{FlowLook, Point, Series};
+
+use super::LAB_PORT;
+use crate::watch::{Watched, WatchedFlow};
+use crate::workload::Interval;
+
+/// What is known of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known<'k> {
+    /// The reports of the end that receives; our stack on real packets makes none.
+    pub(super) receiver: &'k [Interval],
+    /// Those of the other end, where that receives payload too.
+    pub(super) other: &'k [Interval],
+    /// The look at the end that sends.
+    pub(super) sender: Option<&'k Watched>,
+}
+
+/// A point for each report, or fewer; without reports for each sample, where payload counts when it
+/// is acknowledged.
+pub(super) fn points(known: &Known<'_>) -> Vec<Point> {
+    let sender = known.sender.map(Sender::of);
+    let firsts = [known.receiver, known.other].map(|all| all.first().map(Interval::start));
+    let Some(began) = firsts.into_iter().flatten().min() else {
+        return sender.map_or_else(Vec::new, |sender| sender.acknowledged());
+    };
+    let mut series = Series::new(began, None);
+    series.push(began, FlowLook::default(), None);
+    let mut received_bytes = 0;
+    let mut other = known.other.iter().peekable();
+    let mut last = began;
+    for interval in known.receiver {
+        let at = interval.end();
+        received_bytes += interval.received_bytes;
+        while let Some(interval) = other.next_if(|interval| interval.end() <= at) {
+            received_bytes += interval.received_bytes;
+        }
+        let seen = sender.as_ref().map(|sender| sender.look(last, at));
+        let (look, limit) = seen.unwrap_or_default();
+        let look = FlowLook {
+            received_bytes,
+            ..look
+        };
+        series.push(at, look, limit);
+        last = at;
+    }
+    series.points()
+}
+
+/// Mean of the round-trip times of the points, in microseconds.
+pub(super) fn rtt_mean_us(points: &[Point]) -> Option<u64> {
+    let known: Vec<u64> = points.iter().filter_map(|point| point.rtt_us).collect();
+    known.iter().sum::<u64>().checked_div(known.len() as u64)
+}
+
+/// The connections of the end that sends.
+struct Sender<'w> {
+    flows: Vec<&'w WatchedFlow>,
+    /// The one that sent most, whose limits are told.
+    main: Option<&'w WatchedFlow>,
+}
+
+impl<'w> Sender<'w> {
+    fn of(watched: &'w Watched) -> Self {
+        let is_of_lab = |flow: &&WatchedFlow| {
+            [flow.key.local, flow.key.remote]
+                .map(|end| end.port())
+                .contains(&LAB_PORT)
+        };
+        // One that only receives has a window that says nothing.
+        let sends = |flow: &&WatchedFlow| {
+            let last = flow.samples.last();
+            last.is_some_and(|sample| sample.data_segs_out != Some(0))
+        };
+        let flows = watched.flows.iter().filter(is_of_lab).filter(sends);
+        let flows: Vec<&WatchedFlow> = flows.collect();
+        let acked = |flow: &&&WatchedFlow| flow.samples.last().and_then(|last| last.bytes_acked);
+        let main = flows.iter().max_by_key(acked).copied();
+        Self { flows, main }
+    }
+
+    /// A point for each sample of the main connection, or fewer.
+    fn acknowledged(&self) -> Vec<Point> {
+        let samples = self.main.map_or(&[][..], |flow| &flow.samples);
+        let Some(first) = samples.first() else {
+            return Vec::new();
+        };
+        let mut series = Series::new(first.at, None);
+        let mut last = first.at;
+        for sample in samples {
+            let at = sample.at;
+            let acked = self.flows.iter().filter_map(|flow| {
+                let seen = flow.samples.partition_point(|sample| sample.at <= at);
+                flow.samples[..seen].last()?.bytes_acked
+            });
+            let (look, limit) = self.look(last, at);
+            let look = FlowLook {
+                received_bytes: acked.sum(),
+                ..look
+            };
+            series.push(at, look, limit);
+            last = at;
+        }
+        series.points()
+    }
+
+    /// What was seen between two times.
+    fn look(&self, from: Instant, until: Instant) -> (FlowLook, Option<(Limit, Duration)>) {
+        let newest = self.flows.iter().filter_map(|flow| {
+            let samples = between(flow, from, until);
+            samples.last()
+        });
+        let limit = self.main.and_then(|flow| {
+            // From the last sample before, so that no time is missing.
+            let first = flow.samples.partition_point(|sample| sample.at <= from);
+            let end = flow.samples.partition_point(|sample| sample.at <= until);
+            limit(&flow.samples[first.saturating_sub(1)..end])
+        });
+        (FlowLook::of(newest), limit)
+    }
+}
+
+fn between(flow: &WatchedFlow, from: Instant, until: Instant) -> &[FlowSample] {
+    let begin = flow.samples.partition_point(|sample| sample.at <= from);
+    let end = flow.samples.partition_point(|sample| sample.at <= until);
+    &flow.samples[begin..end.max(begin)]
+}
+
+/// What held a sender for the longest part of the time of these samples, by the times that the
+/// kernel counts (Linux 6.18 `tcp_chrono_start`: busy, and of that limited by the peer's window or
+/// by the send buffer); in what is left, recovery or the congestion window by the newest state.
+/// `None` where that does not tell, such as for pieces that Nagle's rule holds.
+fn limit(samples: &[FlowSample]) -> Option<(Limit, Duration)> {
+    let (first, last) = (samples.first()?, samples.last()?);
+    let time = last.at.since(first.at);
+    let grown = |read: fn(&FlowSample) -> Option<Duration>| {
+        Some(read(last)?.saturating_sub(read(first)?).min(time))
+    };
+    let busy = grown(|sample| sample.busy_time)?;
+    let window = grown(|sample| sample.rwnd_limited_time)?;
+    let buffer = grown(|sample| sample.sndbuf_limited_time)?;
+    let rest = busy.saturating_sub(window + buffer);
+    let recovers = matches!(
+        last.congestion_state,
+        Some(CongestionState::Recovery | CongestionState::Loss)
+    );
+    let is_full = last
+        .cwnd_pkts
+        .zip(last.packets_out())
+        .is_some_and(|(cwnd, out)| out >= cwnd);
+    let of_rest = match (recovers, is_full) {
+        (true, _) => Some(Limit::Recovery),
+        (false, true) => Some(Limit::Congestion),
+        (false, false) => None,
+    };
+    let held = [
+        (Some(Limit::Application), time.saturating_sub(busy)),
+        (Some(Limit::PeerWindow), window),
+        (Some(Limit::SendBuffer), buffer),
+        (of_rest, rest),
+    ];
+    let (limit, time) = held.into_iter().max_by_key(|(_, time)| *time)?;
+    Some((limit?, time)).filter(|(_, time)| !time.is_zero())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use base::FlowKey;
+
+    use super::*;
+    use crate::workload::{Phase, ResponseCounts};
+
+    const fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    fn interval(end_ms: u64, received_bytes: u64) -> Interval {
+        Interval {
+            end_ns: at(end_ms).as_nanos(),
+            length_ns: 50_000_000,
+            phase: Phase::Measured,
+            received_bytes,
+            sent_bytes: 0,
+            operations: 0,
+            responses_ns: ResponseCounts::default(),
+        }
+    }
+
+    fn sample(at_ms: u64, busy_ms: u64, window_ms: u64) -> FlowSample {
+        let port = |port| SocketAddr::from(([10, 77, 0, 1], port));
+        let key = FlowKey {
+            local: port(40_000),
+            remote: port(LAB_PORT),
+        };
+        let time = Duration::from_millis;
+        FlowSample {
+            srtt: Some(time(20)),
+            cwnd_pkts: Some(10),
+            snd_mss_bytes: Some(1_000),
+            unacked_pkts: Some(10),
+            bytes_acked: Some(5),
+            busy_time: Some(time(busy_ms)),
+            rwnd_limited_time: Some(time(window_ms)),
+            sndbuf_limited_time: Some(time(0)),
+            ..FlowSample::empty(at(at_ms), key)
+        }
+    }
+
+    #[test]
+    fn reports_and_samples_make_points() {
+        let samples = vec![sample(160, 0, 0), sample(190, 30, 30), sample(240, 80, 30)];
+        let sender = Watched {
+            flows: vec![WatchedFlow {
+                key: samples[0].key,
+                cookie: 1,
+                owners: Vec::new(),
+                samples,
+                ended: false,
+                options_error: None,
+            }],
+            hosts: Vec::new(),
+            began: at(150),
+            ended: at(250),
+            stopped: false,
+            process_ended: false,
+            flows_left_out: 0,
+            unseen_processes: 0,
+        };
+        let points = points(&Known {
+            receiver: &[interval(150, 50), interval(200, 100), interval(250, 100)],
+            other: &[interval(200, 25)],
+            sender: Some(&sender),
+        });
+        let shown: Vec<_> = points
+            .iter()
+            .map(|point| (point.at_us, point.goodput_bps, point.limit))
+            .collect();
+        let expected = [
+            (50_000, 8_000, None),
+            (100_000, 20_000, Some(Limit::PeerWindow)),
+            (150_000, 16_000, Some(Limit::Congestion)),
+        ];
+        assert_eq!(shown, expected);
+        assert_eq!(points[0].rtt_us, None);
+        let last = points[2];
+        assert_eq!((last.rtt_us, last.cwnd_bytes), (Some(20_000), Some(10_000)));
+        assert_eq!(rtt_mean_us(&points), Some(20_000));
+    }
+
+    #[test]
+    fn without_reports_what_is_acknowledged_counts() {
+        let acked = |at_ms, bytes| FlowSample {
+            bytes_acked: Some(bytes),
+            ..sample(at_ms, 0, 0)
+        };
+        let flow = WatchedFlow {
+            key: sample(0, 0, 0).key,
+            cookie: 1,
+            owners: Vec::new(),
+            samples: vec![acked(10, 100), acked(20, 150), acked(30, 250)],
+            ended: false,
+            options_error: None,
+        };
+        let sender = Sender {
+            main: Some(&flow),
+            flows: vec![&flow],
+        };
+        let points = sender.acknowledged();
+        let shown: Vec<_> = points
+            .iter()
+            .map(|point| (point.at_us, point.goodput_bps))
+            .collect();
+        assert_eq!(shown, [(10_000, 40_000), (20_000, 80_000)]);
+    }
+
+    #[test]
+    fn nothing_reported_is_no_point() {
+        let none = Known {
+            receiver: &[],
+            other: &[],
+            sender: None,
+        };
+        assert_eq!(points(&none), []);
+        assert_eq!(rtt_mean_us(&[]), None);
+    }
+}

@@ -1,0 +1,199 @@
+//! The two programs against each other on loopback.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::thread;
+use std::time::Duration;
+
+use super::*;
+
+fn client_spec(server: &Server) -> ClientSpec {
+    ClientSpec {
+        remote: server.address().expect("it listens"),
+        messages: 50,
+        pieces: vec![PIECE_BYTES; PIECES],
+        reply_bytes: REPLY_BYTES,
+        nodelay: false,
+        cork: false,
+        handing: Handing::Write,
+        per_second: None,
+    }
+}
+
+fn server(message_bytes: usize, reply_bytes: usize) -> Server {
+    Server::bind(ServerSpec {
+        address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        message_bytes,
+        reply_bytes,
+        nodelay: false,
+        cork: false,
+    })
+    .expect("a free port")
+}
+
+/// Runs both ends.
+fn run(server: &Server, spec: ClientSpec) -> (ClientRun, Visit) {
+    let mut visits = Vec::new();
+    let run = thread::scope(|scope| {
+        let serving = scope.spawn(|| server.run(true, &mut |visit| visits.push(visit.clone())));
+        let client = Client::connect(spec).expect("connects");
+        let run = client.run(&mut |_| ()).expect("a whole run");
+        serving.join().expect("it ends").expect("it served");
+        run
+    });
+    assert_eq!(visits.len(), 1);
+    let visit = visits.swap_remove(0);
+    assert_eq!(
+        (visit.problem.as_deref(), visit.messages),
+        (None, run.messages)
+    );
+    assert!(!run.interrupted);
+    (run, visit)
+}
+
+/// The document's three lines come out of its three times.
+#[test]
+fn the_line_is_that_of_the_document() {
+    let check = |nanos: u64, options, expected: &str| {
+        let elapsed = Duration::from_nanos(nanos);
+        assert_eq!(line(10_000, 30, elapsed, options), expected);
+    };
+    check(
+        400_129_781_250,
+        options_used(false, false),
+        "10000 packets of 30 bytes sent in 400129.781250 ms: 0.749757 bytes/ms",
+    );
+    check(
+        1_649_771_240,
+        options_used(true, false),
+        "10000 packets of 30 bytes sent in 1649.771240 ms: 181.843399 bytes/ms using TCP_NODELAY",
+    );
+    check(
+        850_796_448,
+        options_used(false, true),
+        "10000 packets of 30 bytes sent in 850.796448 ms: 352.610779 bytes/ms using TCP_CORK",
+    );
+}
+
+/// Each way to say that a message is finished makes one segment of it; without one, NODELAY makes
+/// one of each piece.
+#[test]
+fn a_finished_message_is_one_segment() {
+    let check = |segments_each: u64, change: &dyn Fn(&mut ClientSpec)| {
+        let server = server(30, REPLY_BYTES);
+        let mut spec = client_spec(&server);
+        change(&mut spec);
+        let shown = format!("{spec:?}");
+        let (run, visit) = run(&server, spec);
+        assert_eq!(run.data_segments, Some(50 * segments_each), "{shown}");
+        assert_eq!(run.responses_ns.len(), 50, "{shown}");
+        if segments_each == 1 {
+            assert_eq!(visit.buffers, 50, "{shown}");
+        } else {
+            assert!((50..=750).contains(&visit.buffers), "{shown}: {visit:?}");
+        }
+    };
+    check(15, &|spec| spec.nodelay = true);
+    check(1, &|spec| spec.cork = true);
+    check(1, &|spec| (spec.nodelay, spec.cork) = (true, true));
+    for handing in [Handing::Writev, Handing::MsgMore, Handing::Single] {
+        for nodelay in [false, true] {
+            check(1, &|spec| {
+                (spec.handing, spec.nodelay) = (handing, nodelay);
+            });
+        }
+    }
+    let header_and_payload = |spec: &mut ClientSpec| spec.pieces = HEADER_AND_PAYLOAD.to_vec();
+    check(2, &|spec| {
+        header_and_payload(spec);
+        spec.nodelay = true;
+    });
+    check(1, &|spec| {
+        header_and_payload(spec);
+        spec.handing = Handing::MsgMore;
+    });
+    check(1, &|spec| {
+        header_and_payload(spec);
+        (spec.handing, spec.cork) = (Handing::Sendfile, true);
+    });
+    check(2, &|spec| {
+        header_and_payload(spec);
+        (spec.handing, spec.nodelay) = (Handing::Sendfile, true);
+    });
+    check(1, &|spec| {
+        (spec.pieces, spec.handing) = (vec![30], Handing::Sendfile);
+    });
+}
+
+/// The stall of the document: two segments per message, and most messages wait for the timer.
+#[test]
+fn plain_writes_wait_for_the_delayed_ack() {
+    let server = server(30, REPLY_BYTES);
+    let (run, visit) = run(&server, client_spec(&server));
+    let stalled = run.responses_ns.count_between(20_000_000, u64::MAX);
+    assert!(stalled > 40, "{stalled} of 50");
+    let segments = run.data_segments.expect("Linux counts them");
+    assert!((90..=250).contains(&segments), "{segments}");
+    assert!((90..=250).contains(&visit.buffers), "{visit:?}");
+}
+
+#[test]
+fn messages_at_a_rate_have_no_answer() {
+    let server = server(30, 0);
+    let spec = ClientSpec {
+        messages: 20,
+        nodelay: true,
+        handing: Handing::Single,
+        per_second: Some(200),
+        ..client_spec(&server)
+    };
+    let (run, visit) = run(&server, spec);
+    assert_eq!(run.responses_ns.len(), 0);
+    // The last one leaves at 19 / 200 s; nothing bounds it above.
+    assert!(run.elapsed >= Duration::from_millis(95), "{run:?}");
+    let intervals = visit.intervals.expect("more than one");
+    assert!(intervals.min <= intervals.mean && intervals.mean <= intervals.max);
+}
+
+#[test]
+fn a_stop_ends_both_and_keeps_what_was_done() {
+    let server = server(30, REPLY_BYTES);
+    let mut spec = client_spec(&server);
+    spec.messages = u64::MAX;
+    let mut visits = Vec::new();
+    let run = thread::scope(|scope| {
+        let serving = scope.spawn(|| server.run(false, &mut |visit| visits.push(visit.clone())));
+        let client = Client::connect(spec).expect("connects");
+        let mut stop = Some(client.stopper());
+        let run = client.run(&mut |messages| {
+            if let Some(stop) = stop.take_if(|_| messages == 3) {
+                stop();
+            }
+        });
+        server.stopper()();
+        serving.join().expect("it ends").expect("it served");
+        run
+    });
+    let run = run.expect("a stop is no error");
+    assert_eq!((run.messages, run.interrupted), (3, true));
+    assert_eq!(visits.len(), 1);
+    assert_eq!(visits[0].messages, 3);
+}
+
+#[test]
+fn a_server_for_other_messages_is_named() {
+    let server = server(31, REPLY_BYTES);
+    let error = thread::scope(|scope| {
+        let serving = scope.spawn(|| server.run(true, &mut |_| ()));
+        let spec = client_spec(&server);
+        let client = Client::connect(spec).expect("connects");
+        let stop = server.stopper();
+        scope.spawn(move || {
+            thread::sleep(Duration::from_millis(200));
+            stop();
+        });
+        let error = client.run(&mut |_| ()).expect_err("no answer comes");
+        serving.join().expect("it ends").expect("it served");
+        error
+    });
+    assert!(error.to_string().contains("the same size"), "{error}");
+}

@@ -1,0 +1,57 @@
+//! Another program with its small writes joined.
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use linux::nodelay::shim;
+
+use crate::exit::{Exit, Problem};
+
+/// Run a program with its small writes joined where it asks for TCP_NODELAY.
+///
+/// Preloads the library `libtcptailor_autocork.so`. Where the program sets `TCP_NODELAY`, its
+/// socket is corked as well; what it wrote leaves as one message when it reads the answer or waits.
+/// The program is not changed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tcptailor autocork -- ./client server 5001
+  tcptailor autocork --stats -- tcptailor nodelay-client localhost 5001 10000 no_delay
+  LD_PRELOAD=/path/to/libtcptailor_autocork.so ./client server 5001      the same by hand
+
+It reaches dynamically linked programs that call the C library. It helps where a message is written
+in pieces and an answer is read; a program that writes and then sleeps sends up to 200 ms late.")]
+pub(crate) struct Args {
+    /// Say at the program's end, on stderr, what was joined.
+    #[arg(long)]
+    stats: bool,
+    /// Hold at most so many writes of a connection.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_writes: Option<u32>,
+    /// The program and its arguments.
+    #[arg(value_name = "COMMAND", required = true, last = true)]
+    command: Vec<String>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let library = shim::find_library()?;
+    let (program, rest) = args.command.split_first().expect("clap asks for one");
+    let mut command = Command::new(program);
+    command
+        .args(rest)
+        .env("LD_PRELOAD", shim::preload(&library));
+    if args.stats {
+        command.env("TCPTAILOR_AUTOCORK_STATS", "1");
+    }
+    if let Some(writes) = args.max_writes {
+        command.env("TCPTAILOR_AUTOCORK_MAX", writes.to_string());
+    }
+    // It returns only where the program cannot be started.
+    let error = command.exec();
+    Err(Problem {
+        exit: Exit::Failed,
+        message: format!("starting {program}: {error}"),
+        hint: Some("Write the program after `--`, with its path or from PATH.".into()),
+    }
+    .into())
+}

@@ -1,0 +1,134 @@
+//! Two sweeps beside each other: what differs, and what chance may have made.
+
+use std::path::PathBuf;
+
+use base::human;
+use lab::results::{self, CellComparison, Compared};
+use serde::Serialize;
+
+use super::folder::Folder;
+use super::report;
+use crate::exit::Exit;
+use crate::output::{self, Output};
+
+/// Of each list of names so many are shown.
+const NAMED_MAX: usize = 10;
+/// Of a larger comparison the table shows the first cells; JSON has all.
+const ROWS_MAX: usize = 500;
+
+/// Compare two sweeps, cell by cell.
+///
+/// Cells of the same name are compared: by the median response time where there is one, otherwise
+/// by goodput. A difference is named only where it is hardly chance, which takes four runs or more
+/// on each side.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tcptailor lab sweep lan-wwr --vary path.rtt=1ms..50ms:log5 --runs 8 -o before
+  tcptailor lab sweep lan-wwr --vary path.rtt=1ms..50ms:log5 --runs 8 --set client.nodelay=on -o after
+  tcptailor lab compare before after
+
+RATIO is the second folder's median divided by the first one's; the true ratio lies within RANGE
+with 95 %.")]
+pub(crate) struct Args {
+    /// The folder that is compared with.
+    #[arg(value_name = "DIR_A")]
+    base: PathBuf,
+    /// The folder that is compared.
+    #[arg(value_name = "DIR_B")]
+    other: PathBuf,
+}
+
+#[derive(Serialize)]
+struct Document<'d> {
+    base: String,
+    other: String,
+    /// What was run differently, where anything was.
+    difference: Option<String>,
+    #[serde(flatten)]
+    compared: &'d Compared,
+}
+
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
+    let (base, other) = (Folder::open(&args.base)?, Folder::open(&args.other)?);
+    let summaries = (
+        report::summary(&base, output)?,
+        report::summary(&other, output)?,
+    );
+    let compared = results::compare(&summaries.0, &summaries.1);
+    let document = Document {
+        base: args.base.display().to_string(),
+        other: args.other.display().to_string(),
+        difference: base.manifest.difference(&other.manifest),
+        compared: &compared,
+    };
+    output.report("lab-compare", &document, || render(&document))?;
+    if compared.cells.is_empty() {
+        output.note("no cell is in both folders with usable runs");
+        return Ok(Exit::Failed);
+    }
+    Ok(Exit::Done)
+}
+
+fn render(document: &Document<'_>) -> String {
+    let Document {
+        base,
+        other,
+        difference,
+        compared,
+    } = document;
+    let mut text = format!("{other} compared with {base}\n");
+    if let Some(difference) = difference {
+        text.push_str(&format!("  {difference}\n"));
+    }
+    text.push('\n');
+    let mut table = output::table(&["CELL", "", "A", "B", "RATIO", "RANGE", "RUNS", ""]);
+    for cell in compared.cells.iter().take(ROWS_MAX) {
+        table.add_row(row(cell));
+    }
+    output::align_right(&mut table, &[2, 3, 4, 5, 6]);
+    text.push_str(&output::render(&table));
+    let rest = compared.cells.len().saturating_sub(ROWS_MAX);
+    if rest > 0 {
+        let cells = human::count(rest as u64, "more cell");
+        text.push_str(&format!("and {cells}: --json has all\n"));
+    }
+    for (names, what) in [
+        (&compared.only_base, format!("only in {base}")),
+        (&compared.only_other, format!("only in {other}")),
+        (
+            &compared.without_values,
+            "without a usable run in one of them".to_owned(),
+        ),
+    ] {
+        if !names.is_empty() {
+            let shown = names.iter().take(NAMED_MAX).map(String::as_str);
+            let shown = shown.collect::<Vec<_>>().join(", ");
+            let more = if names.len() > NAMED_MAX { ", ..." } else { "" };
+            let count = human::count(names.len() as u64, "cell");
+            text.push_str(&format!("\n{count} {what}: {shown}{more}\n"));
+        }
+    }
+    text
+}
+
+fn row(cell: &CellComparison) -> Vec<String> {
+    let (measure, show): (_, fn(u64) -> String) = match cell.metric.as_str() {
+        "goodput_bps" => ("goodput", human::bps),
+        _ => ("p50", human::micros),
+    };
+    let judgement = match cell.judgement {
+        "not-distinguishable" => "not distinguishable",
+        known => known,
+    };
+    vec![
+        cell.cell.clone(),
+        measure.to_owned(),
+        show(cell.base as u64),
+        show(cell.other as u64),
+        format!("{:.3}", cell.ratio),
+        format!("{:.3} to {:.3}", cell.low, cell.high),
+        format!("{}/{}", cell.runs.0, cell.runs.1),
+        judgement.to_owned(),
+    ]
+}

@@ -1,0 +1,255 @@
+//! The results of sweeps as a table: a row per cell.
+
+use std::path::PathBuf;
+
+use base::human;
+use comfy_table::{ColumnConstraint, Width};
+use lab::results::{CellSummary, Figure, Manifest, Summary};
+use serde::Serialize;
+
+use super::folder::Folder;
+use crate::exit::{Exit, Problem};
+use crate::output::{self, Output};
+
+/// Of a larger sweep the table shows the first cells; JSON has all.
+const ROWS_MAX: usize = 500;
+/// Names of cells that are longer may be broken anywhere.
+const CELL_COLUMNS_MIN: u16 = 36;
+/// Between columns.
+const PADDING: u16 = 2;
+
+/// Show the results of sweeps: medians, their intervals, outliers.
+///
+/// Folders of the same sweep are shown together, each run once; other sweeps below each other. A
+/// sweep that is still running, or was interrupted, can be shown as far as it is.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tcptailor lab report rtt                    a folder of `tcptailor lab sweep`
+  tcptailor lab report part1 part2            shards, joined for this table only
+  tcptailor lab report rtt --json             as data: all cells, all figures
+
+RANGE holds the median with 95 %. An outlier is farther from the middle half of the runs than 1.5
+times the width of that half.")]
+pub(crate) struct Args {
+    /// Results folders.
+    #[arg(value_name = "DIR", required = true)]
+    folders: Vec<PathBuf>,
+}
+
+/// One sweep.
+#[derive(Debug, Serialize)]
+pub(super) struct Sweep {
+    pub(super) folders: Vec<String>,
+    pub(super) scenario: String,
+    pub(super) engine: String,
+    pub(super) set: Vec<String>,
+    pub(super) vary: Vec<String>,
+    pub(super) tool_version: String,
+    /// How often each cell is to be run.
+    pub(super) runs_per_cell: u32,
+    pub(super) cells: u64,
+    /// Cells of which all runs are there.
+    pub(super) cells_complete: u64,
+    pub(super) runs: u64,
+    pub(super) runs_planned: u64,
+    /// Whether all runs are there.
+    pub(super) complete: bool,
+    /// Runs that were there twice.
+    pub(super) repeated: u64,
+    /// Of these, the ones whose numbers differ.
+    pub(super) conflicts: usize,
+    pub(super) results: Vec<CellSummary>,
+}
+
+#[derive(Debug, Serialize)]
+struct Document {
+    sweeps: Vec<Sweep>,
+}
+
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
+    let mut sweeps: Vec<(Manifest, Vec<String>, Summary)> = Vec::new();
+    for dir in &args.folders {
+        let folder = Folder::open(dir)?;
+        let same = |(known, ..): &(Manifest, Vec<String>, Summary)| {
+            known.difference(&folder.manifest).is_none()
+        };
+        let at = sweeps.iter().position(same).unwrap_or(sweeps.len());
+        if at == sweeps.len() {
+            let manifest = folder.manifest.clone();
+            sweeps.push((manifest, Vec::new(), Summary::default()));
+        }
+        let (_, folders, summary) = &mut sweeps[at];
+        folders.push(dir.display().to_string());
+        folder.read(output, |record| summary.add(&record))?;
+    }
+    let sweeps = sweeps
+        .into_iter()
+        .map(|(manifest, folders, summary)| Sweep::new(&manifest, folders, &summary));
+    let document = Document {
+        sweeps: sweeps.collect(),
+    };
+    output.report("lab-report", &document, || {
+        let tables: Vec<String> = document.sweeps.iter().map(render).collect();
+        tables.join("\n")
+    })?;
+    Ok(Exit::Done)
+}
+
+/// The results of one folder, each run once.
+pub(super) fn summary(folder: &Folder, output: &Output) -> anyhow::Result<Summary> {
+    let mut summary = Summary::default();
+    folder.read(output, |record| summary.add(&record))?;
+    if summary.runs() == 0 {
+        let message = format!("{} has no finished run", folder.dir.display());
+        return Err(Problem::usage(message).into());
+    }
+    Ok(summary)
+}
+
+impl Sweep {
+    fn new(manifest: &Manifest, folders: Vec<String>, summary: &Summary) -> Self {
+        let results: Vec<CellSummary> = summary.cells().collect();
+        let is_complete = |cell: &&CellSummary| cell.runs >= manifest.runs as usize;
+        let runs_planned = manifest.cells.saturating_mul(manifest.runs.into());
+        Self {
+            folders,
+            scenario: manifest.scenario.clone(),
+            engine: manifest.engine.to_string(),
+            set: manifest.set.clone(),
+            vary: manifest.vary.clone(),
+            tool_version: manifest.tool_version.clone(),
+            runs_per_cell: manifest.runs,
+            cells: manifest.cells,
+            cells_complete: results.iter().filter(is_complete).count() as u64,
+            runs: summary.runs(),
+            runs_planned,
+            complete: summary.runs() >= runs_planned,
+            repeated: summary.repeated(),
+            conflicts: summary.conflicts().len(),
+            results,
+        }
+    }
+}
+
+fn render(sweep: &Sweep) -> String {
+    let bold = anstyle::Style::new().bold();
+    let mut text = format!(
+        "{bold}{}{bold:#} on engine {}, {} of each cell\n",
+        sweep.scenario,
+        sweep.engine,
+        human::count(sweep.runs_per_cell, "run"),
+    );
+    for (option, values) in [("--set", &sweep.set), ("--vary", &sweep.vary)] {
+        for value in values {
+            text.push_str(&format!("  {option} {value}\n"));
+        }
+    }
+    text.push('\n');
+    text.push_str(&table(sweep));
+    let rest = sweep.results.len().saturating_sub(ROWS_MAX);
+    if rest > 0 {
+        let cells = human::count(rest as u64, "more cell");
+        text.push_str(&format!("and {cells}: --json has all\n"));
+    }
+    if sweep.conflicts > 0 {
+        let runs = human::count(sweep.conflicts as u64, "run");
+        text.push_str(&format!(
+            "\n{runs} twice with different numbers; the first counts: `tcptailor lab merge` names \
+             them\n"
+        ));
+    }
+    if !sweep.complete {
+        text.push_str(&format!(
+            "\nnot complete: {} of {} cells, {} of {} runs; go on with the command of the sweep \
+             and --resume\n",
+            sweep.cells_complete, sweep.cells, sweep.runs, sweep.runs_planned
+        ));
+    }
+    text
+}
+
+fn table(sweep: &Sweep) -> String {
+    let timed = sweep
+        .results
+        .iter()
+        .any(|cell| cell.response_p50_us.is_some());
+    let several = sweep.runs_per_cell > 1;
+    let mut header = vec!["CELL", "RUNS", "GOODPUT"];
+    header.extend((several && !timed).then_some("RANGE"));
+    header.extend(timed.then_some("P50"));
+    header.extend((several && timed).then_some("RANGE"));
+    header.extend(timed.then_some("P99"));
+    header.push("DROPS");
+    header.extend(several.then_some("OUTLIERS"));
+    let mut table = output::table(&header);
+    let mut widest = 0;
+    for cell in sweep.results.iter().take(ROWS_MAX) {
+        let name = cell
+            .cell
+            .strip_prefix(&sweep.scenario)
+            .unwrap_or(&cell.cell);
+        let name = name.trim_start_matches('/');
+        let name = if name.is_empty() { &cell.cell } else { name };
+        widest = widest.max(name.len());
+        let runs = match cell.usable == cell.runs {
+            true => cell.runs.to_string(),
+            false => format!("{}/{}", cell.usable, cell.runs),
+        };
+        let mut row = vec![name.to_owned(), runs, median(cell.goodput_bps, human::bps)];
+        if several && !timed {
+            row.push(range(cell.goodput_bps, human::bps));
+        }
+        if timed {
+            row.push(median(cell.response_p50_us, human::micros));
+            if several {
+                row.push(range(cell.response_p50_us, human::micros));
+            }
+            row.push(median(cell.response_p99_us, human::micros));
+        }
+        let drops = cell.dropped_segments;
+        row.push(drops.map_or_else(String::new, |drops| format!("{drops:.0}")));
+        if several {
+            let figure = cell.response_p50_us.or(cell.goodput_bps);
+            let outliers = figure.map_or(0, |figure| figure.outliers);
+            row.push(if outliers == 0 {
+                String::new()
+            } else {
+                outliers.to_string()
+            });
+        }
+        table.add_row(row);
+    }
+    let numbers: Vec<usize> = (1..header.len()).collect();
+    output::align_right(&mut table, &numbers);
+    if let Some(column) = table.column_mut(0) {
+        let width = u16::try_from(widest)
+            .unwrap_or(u16::MAX)
+            .min(CELL_COLUMNS_MIN);
+        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(
+            width + PADDING,
+        )));
+    }
+    output::render(&table)
+}
+
+fn median(figure: Option<Figure>, show: fn(u64) -> String) -> String {
+    figure.map_or_else(|| "-".to_owned(), |figure| show(figure.median as u64))
+}
+
+/// `1.24 to 1.28` where the unit is that of the median, which stands beside it.
+fn range(figure: Option<Figure>, show: fn(u64) -> String) -> String {
+    let Some((figure, low, high)) = figure.and_then(|f| Some((f, f.low?, f.high?))) else {
+        return String::new();
+    };
+    let middle = show(figure.median as u64);
+    let unit = middle.split_once(' ').map_or("", |(_, unit)| unit);
+    let ends = [low, high].map(|end| {
+        let text = show(end as u64);
+        match text.split_once(' ') {
+            Some((number, same)) if same == unit => number.to_owned(),
+            _ => text,
+        }
+    });
+    ends.join(" to ")
+}

@@ -1,0 +1,252 @@
+//! The experiments of the published documents, run on this machine and set beside what they say.
+
+mod folder;
+mod plan;
+mod run;
+mod screen;
+mod times;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use lab::EngineName;
+use lab::reproduction::{Counts, NotRun, Reproduction, RunOf, Summary, Verdict};
+
+use self::folder::{Folder, Head, Line};
+use self::plan::{Planned, Record, Wanted};
+use self::run::Course;
+use super::run::Engine;
+use crate::exit::{Exit, Problem};
+use crate::interrupt;
+use crate::output::{self, Output};
+
+/// Run the experiments of the published documents and set the numbers beside theirs.
+///
+/// Every experiment is a scenario file with the numbers of its document and with what must come
+/// out. All cells are run once on all engines that this machine has, then all of them again; a
+/// number that spreads is run up to twice as often. An experiment whose engine is missing is
+/// reported as not run.
+///
+/// `calibrated` means that a parameter was fitted on this very number, which is then no prediction;
+/// `deviates as expected` that the published statement does not hold, and that this is what is
+/// claimed. docs/reproduce.md says how to read the table.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tcptailor lab reproduce --quick                    all experiments, short, in virtual time mostly
+  tcptailor lab reproduce netburner                  those of one document
+  tcptailor lab reproduce n1 w2a --engines virtual   two of them, in virtual time
+  tcptailor lab reproduce all -o results             everything; each run is written down at once,
+                                                     and the same command goes on after Ctrl-C
+  tcptailor lab reproduce --show results             the same table again, without running anything
+
+Exit code 3 if a claim that must hold fails.")]
+pub(crate) struct Args {
+    /// Documents (netburner, datacenter, winsock, freebsd, cork), experiments (n1, w2a, ...),
+    /// files, or `all`; all without.
+    #[arg(value_name = "EXPERIMENT")]
+    experiments: Vec<String>,
+    /// Write each run and the result to this folder; what it has of the same experiments already is
+    /// not run again.
+    #[arg(short, long, value_name = "DIR", conflicts_with = "show")]
+    output: Option<PathBuf>,
+    /// Short: fewer operations, one run, as the files say.
+    #[arg(long)]
+    quick: bool,
+    /// Only these engines of those that the files name.
+    #[arg(long, value_name = "ENGINE,...", value_delimiter = ',')]
+    engines: Vec<Engine>,
+    /// How often each cell is run, in place of what the files say; not more often where a number
+    /// spreads.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=999))]
+    runs: Option<u32>,
+    /// Show what a folder has, without running anything.
+    #[arg(long, value_name = "DIR")]
+    #[arg(conflicts_with_all = ["experiments", "quick", "engines", "runs"])]
+    show: Option<PathBuf>,
+}
+
+impl Args {
+    /// Whether a path of this machine may be laid. It can be done without: engines that cannot run
+    /// are told.
+    pub(super) fn lays_path(&self) -> bool {
+        let is_real_time = |engine: &Engine| engine.is_real_time();
+        self.show.is_none() && (self.engines.is_empty() || self.engines.iter().any(is_real_time))
+    }
+
+    fn wanted(&self) -> Wanted {
+        let named: Vec<EngineName> = self.engines.iter().map(|engine| (*engine).into()).collect();
+        let mut engines = EngineName::ALL.to_vec();
+        engines.retain(|engine| named.is_empty() || named.contains(engine));
+        Wanted {
+            engines,
+            quick: self.quick,
+            runs: self.runs,
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
+    if let Some(folder) = &args.show {
+        let document = read(folder)?;
+        output.report("lab-reproduce", &document, || {
+            screen::render(&document, output.verbosity() > 0)
+        })?;
+        return Ok(exit(&document));
+    }
+    let began = linux::Clock.now();
+    let wanted = args.wanted();
+    let chosen = plan::chosen(&args.experiments)?;
+    let scenarios = chosen.iter().map(|chosen| &chosen.scenario);
+    let planned = scenarios.filter_map(|scenario| Planned::new(scenario, &wanted));
+    let planned: Vec<Planned> = planned.collect();
+    let mut records: Vec<Record> = planned.iter().map(Planned::record).collect();
+    let folder = match &args.output {
+        Some(path) => {
+            let texts = chosen.iter().map(|one| (&*one.scenario.name, &*one.text));
+            let head = Head::new(texts, wanted.quick);
+            Some(open(path, &head, &planned, &mut records, output)?)
+        }
+        None => None,
+    };
+    let found: usize = records.iter().map(|record| record.runs.len()).sum();
+    let mut course = Course {
+        planned: &planned,
+        records,
+        folder,
+        output,
+    };
+    course.run()?;
+    let Course {
+        records, folder, ..
+    } = course;
+    let made: usize = records.iter().map(|record| record.runs.len()).sum();
+    let mut document = document(&planned, &records, &wanted);
+    document.summary.elapsed_s = linux::Clock.now().since(began).as_secs_f64();
+    document.summary.runs = made;
+    document.summary.runs_found = found;
+    if let Some(folder) = &folder {
+        folder.finish(&output::document("lab-reproduce", &document)?)?;
+    }
+    output.report("lab-reproduce", &document, || {
+        screen::render(&document, output.verbosity() > 0)
+    })?;
+    Ok(exit(&document))
+}
+
+fn exit(document: &Reproduction) -> Exit {
+    if document.summary.interrupted {
+        Exit::Interrupted
+    } else if document.summary.verdicts.fails > 0 {
+        Exit::Findings
+    } else {
+        Exit::Done
+    }
+}
+
+/// Opens the folder and takes the runs that it has.
+fn open(
+    path: &Path,
+    head: &Head,
+    planned: &[Planned],
+    records: &mut [Record],
+    output: &Output,
+) -> anyhow::Result<Folder> {
+    let (folder, lines) = Folder::open(path, head)?;
+    if !lines.is_empty() {
+        let there = base::human::count(lines.len() as u64, "run");
+        output.note(format!("{} has {there} already: going on", path.display()));
+    }
+    for line in lines {
+        take(line, planned, records);
+    }
+    Ok(folder)
+}
+
+/// A run of an engine or a cell that is not asked for now stays in the folder and is not shown.
+fn take(line: Line, planned: &[Planned], records: &mut [Record]) {
+    let Some(index) = planned
+        .iter()
+        .position(|planned| planned.name == line.scenario)
+    else {
+        return;
+    };
+    let planned = &planned[index];
+    let mut cells = planned.cells.iter();
+    let cell = cells.position(|cell| cell.variant == line.variant && cell.axes == line.axes);
+    let is_asked = planned.on.iter().any(|on| on.engine == line.engine);
+    if let Some(cell) = cell.filter(|_| is_asked) {
+        records[index].runs.push(RunOf {
+            engine: line.engine,
+            cell,
+            outcome: line.outcome,
+        });
+    }
+}
+
+fn document(planned: &[Planned], records: &[Record], wanted: &Wanted) -> Reproduction {
+    let pairs = planned.iter().zip(records);
+    let experiments: Vec<_> = pairs
+        .map(|(planned, record)| planned.result(record))
+        .collect();
+    Reproduction {
+        summary: Summary {
+            verdicts: Counts::of(&experiments),
+            elapsed_s: 0.0,
+            quick: wanted.quick,
+            interrupted: interrupt::stopped(),
+            runs: 0,
+            runs_found: 0,
+            engines: wanted.engines.clone(),
+            missing: missing(planned, records),
+        },
+        experiments,
+    }
+}
+
+/// Engines that were to run something and ran nothing.
+fn missing(planned: &[Planned], records: &[Record]) -> Vec<NotRun> {
+    let engines = EngineName::ALL.into_iter();
+    engines
+        .filter_map(|engine| {
+            let is_on = |planned: &Planned| planned.on.iter().any(|on| on.engine == engine);
+            let ran = |record: &Record| record.runs.iter().any(|run| run.engine == engine);
+            if records.iter().any(ran) {
+                return None;
+            }
+            let pairs = planned.iter().zip(records);
+            let mut whys = pairs
+                .filter(|(planned, _)| is_on(planned))
+                .flat_map(|(_, record)| &record.not_run);
+            whys.find(|not_run| not_run.engine == engine).cloned()
+        })
+        .collect()
+}
+
+fn read(folder: &Path) -> anyhow::Result<Reproduction> {
+    let text = folder::document(folder)?;
+    let schema = serde_json::from_str::<serde_json::Value>(&text)
+        .ok()
+        .and_then(|value| Some(value.get("schema")?.as_str()?.to_owned()));
+    if schema.as_deref() != Some("tcptailor/lab-reproduce/1") {
+        let name = folder.display();
+        return Err(
+            Problem::usage(format!("{name} has the result of another version"))
+                .hint("run `tcptailor lab reproduce -o` with a new folder")
+                .into(),
+        );
+    }
+    serde_json::from_str(&text).with_context(|| format!("reading {}", folder.display()))
+}
+
+/// Whether an experiment failed; for the summary.
+fn of_verdict(document: &Reproduction, verdict: Verdict) -> Vec<&str> {
+    let experiments = document.experiments.iter();
+    experiments
+        .filter(|experiment| experiment.verdict == verdict)
+        .map(|experiment| experiment.scenario.as_str())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,310 @@
+//! Which experiments are meant, and what is to be run for them on which engine.
+
+use base::knob::nearest;
+use lab::probe::Figures;
+use lab::reproduction::{CellName, ExperimentResult, Material, NotRun, RunOf, evaluate};
+use lab::{
+    Cell, EXPERIMENT_SCENARIOS, EngineName, Expectation, Experiment, Scenario, SeedDocument,
+};
+use linux::probe::KernelProbe;
+
+use crate::commands::lab::run::load_file;
+use crate::exit::Problem;
+
+/// How often a number that spreads is run, compared with what its file asks for.
+const RUNS_FACTOR: usize = 2;
+
+/// Why an engine did not run something, where the user decided so.
+pub(super) const LEFT_OUT: [&str; 2] = ["not asked for", "left out with --quick"];
+
+/// What the user wants of all experiments.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    /// In the order of tables.
+    pub(super) engines: Vec<EngineName>,
+    pub(super) quick: bool,
+    /// In place of what the files say.
+    pub(super) runs: Option<u32>,
+}
+
+/// An experiment and what is to be run for it.
+#[derive(Debug)]
+pub(super) struct Planned {
+    pub(super) name: String,
+    about: String,
+    experiment: Experiment,
+    claims: Vec<Expectation>,
+    pub(super) cells: Vec<CellName>,
+    pub(super) on: Vec<OnEngine>,
+    /// Engines that the file names and that are not to run it.
+    not_run: Vec<NotRun>,
+}
+
+/// What came out of an experiment so far.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) runs: Vec<RunOf>,
+    /// Engines that the file names and that did not run it.
+    pub(super) not_run: Vec<NotRun>,
+}
+
+/// What one engine runs of it.
+#[derive(Debug)]
+pub(super) struct OnEngine {
+    pub(super) engine: EngineName,
+    /// Fewest and most runs of each cell.
+    pub(super) runs: (usize, usize),
+    /// Place of the cell, and how it is run.
+    pub(super) work: Vec<(usize, Work)>,
+}
+
+/// How a cell is run.
+#[derive(Debug)]
+pub(super) enum Work {
+    Trial(Box<Cell>),
+    VirtualProbe(fn(u64) -> Figures),
+    KernelProbe(&'static KernelProbe),
+}
+
+impl Planned {
+    /// `scenario` is one of the experiments.
+    pub(super) fn new(scenario: &Scenario, wanted: &Wanted) -> Option<Self> {
+        let experiment = scenario.experiment.clone()?;
+        let mut planned = Self {
+            name: scenario.name.clone(),
+            about: scenario.about.clone(),
+            experiment,
+            claims: scenario.expectations.clone(),
+            cells: names(&view(scenario, None, wanted.quick)),
+            on: Vec::new(),
+            not_run: Vec::new(),
+        };
+        for engine in EngineName::ALL {
+            planned.add(scenario, engine, wanted);
+        }
+        planned.drop_idle_cells();
+        Some(planned)
+    }
+
+    /// Adds what an engine is to run.
+    fn add(&mut self, scenario: &Scenario, engine: EngineName, wanted: &Wanted) {
+        if !self.experiment.engines.contains(&engine) {
+            return;
+        }
+        let scenario = view(scenario, Some(engine), wanted.quick);
+        let engines = scenario.experiment.as_ref().map(|e| &e.engines);
+        if !wanted.engines.contains(&engine) {
+            return self.leave_out(engine, LEFT_OUT[0]);
+        }
+        if engines.is_none_or(|engines| !engines.contains(&engine)) {
+            return self.leave_out(engine, LEFT_OUT[1]);
+        }
+        let work = match scenario.probe {
+            Some(probe) => match engine {
+                EngineName::Virtual => probe.run.map(Work::VirtualProbe),
+                EngineName::Kernel => linux::probe::find_probe(probe.name).map(Work::KernelProbe),
+                EngineName::Tun | EngineName::TunReceiver => None,
+            }
+            .map(|work| vec![(0, work)]),
+            None => Some(
+                scenario
+                    .trials()
+                    .into_iter()
+                    .map(|cell| (self.place_of(&cell), Work::Trial(Box::new(cell))))
+                    .collect(),
+            ),
+        };
+        let Some(work) = work else {
+            return self.leave_out(engine, "its probe has no form here");
+        };
+        let min = wanted.runs.unwrap_or(scenario.runs) as usize;
+        let is_fixed = wanted.quick || wanted.runs.is_some() || min == 1;
+        let max = if is_fixed { min } else { min * RUNS_FACTOR };
+        self.on.push(OnEngine {
+            engine,
+            runs: (min, max),
+            work,
+        });
+    }
+
+    fn leave_out(&mut self, engine: EngineName, why: &str) {
+        let why = why.into();
+        self.not_run.push(NotRun { engine, why });
+    }
+
+    /// Where a cell stands among those of all engines; it is added where it is new.
+    fn place_of(&mut self, cell: &Cell) -> usize {
+        let name = name_of(cell);
+        let known = self.cells.iter().position(|known| *known == name);
+        known.unwrap_or_else(|| {
+            self.cells.push(name);
+            self.cells.len() - 1
+        })
+    }
+
+    /// A sweep that all engines override leaves points that none runs.
+    fn drop_idle_cells(&mut self) {
+        if self.on.is_empty() {
+            return;
+        }
+        let work = |on: &OnEngine| on.work.iter().map(|(cell, _)| *cell).collect::<Vec<_>>();
+        let busy: Vec<usize> = self.on.iter().flat_map(work).collect();
+        let kept: Vec<usize> = (0..self.cells.len())
+            .filter(|cell| busy.contains(cell))
+            .collect();
+        let cells = std::mem::take(&mut self.cells);
+        self.cells = kept.iter().map(|cell| cells[*cell].clone()).collect();
+        for (cell, _) in self.on.iter_mut().flat_map(|on| &mut on.work) {
+            *cell = kept.iter().position(|place| place == cell).unwrap_or(0);
+        }
+    }
+
+    /// Of which nothing has been run.
+    pub(super) fn record(&self) -> Record {
+        Record {
+            runs: Vec::new(),
+            not_run: self.not_run.clone(),
+        }
+    }
+
+    /// For evaluation.
+    pub(super) fn material<'m>(&'m self, record: &'m Record) -> Material<'m> {
+        Material {
+            scenario: &self.name,
+            about: &self.about,
+            experiment: &self.experiment,
+            claims: &self.claims,
+            cells: &self.cells,
+            runs: &record.runs,
+            not_run: &record.not_run,
+        }
+    }
+
+    /// What came out, judged.
+    pub(super) fn result(&self, record: &Record) -> ExperimentResult {
+        evaluate(&self.material(record))
+    }
+
+    /// As progress and files name it.
+    pub(super) fn cell_id(&self, cell: usize) -> String {
+        let name = &self.cells[cell];
+        let axes = name
+            .axes
+            .iter()
+            .map(|(key, value)| format!("/{key}={value}"));
+        let variant = name.variant.iter().map(|variant| format!("/{variant}"));
+        variant
+            .chain(axes)
+            .fold(self.name.clone(), |id, part| id + &part)
+    }
+}
+
+fn view(scenario: &Scenario, engine: Option<EngineName>, quick: bool) -> Scenario {
+    let on = engine.map_or_else(|| scenario.clone(), |engine| scenario.on(engine));
+    if quick { on.quick() } else { on }
+}
+
+/// A probe has one cell without a name.
+fn names(scenario: &Scenario) -> Vec<CellName> {
+    if scenario.probe.is_some() {
+        return vec![CellName {
+            variant: None,
+            axes: Vec::new(),
+        }];
+    }
+    scenario.trials().iter().map(name_of).collect()
+}
+
+fn name_of(cell: &Cell) -> CellName {
+    CellName {
+        variant: cell.variant.clone(),
+        axes: cell.axes.clone(),
+    }
+}
+
+/// An experiment with the text of its file.
+#[derive(Clone, Debug)]
+pub(super) struct Chosen {
+    pub(super) scenario: Scenario,
+    pub(super) text: String,
+}
+
+/// The experiments that the user names, each once: first the built-in ones in the order of the
+/// documents, then files.
+pub(super) fn chosen(names: &[String]) -> Result<Vec<Chosen>, Problem> {
+    let (files, names): (Vec<&String>, Vec<&String>) = names
+        .iter()
+        .partition(|name| name.contains('/') || name.ends_with(".toml"));
+    let all = lab::experiment_scenarios();
+    if let Some(unknown) = names
+        .iter()
+        .find(|name| !all.iter().any(|s| is_meant(name, s)))
+    {
+        return Err(unknown_name(&all, unknown));
+    }
+    let is_all = names.is_empty() && files.is_empty();
+    let is_named = |scenario: &Scenario| names.iter().any(|name| is_meant(name, scenario));
+    let texts = EXPERIMENT_SCENARIOS
+        .iter()
+        .map(|(_, text)| (*text).to_owned());
+    let mut chosen: Vec<Chosen> = all
+        .into_iter()
+        .zip(texts)
+        .filter(|(scenario, _)| is_all || is_named(scenario))
+        .map(|(scenario, text)| Chosen { scenario, text })
+        .collect();
+    for file in files {
+        let (scenario, text) = load_file(file)?;
+        if scenario.experiment.is_none() {
+            let problem = Problem::usage(format!("{file} is no experiment"));
+            return Err(problem.hint("an experiment has a table `[experiment]`"));
+        }
+        if chosen
+            .iter()
+            .any(|other| other.scenario.name == scenario.name)
+        {
+            let name = scenario.name;
+            return Err(Problem::usage(format!(
+                "two experiments are named `{name}`"
+            )));
+        }
+        chosen.push(Chosen { scenario, text });
+    }
+    Ok(chosen)
+}
+
+pub(super) fn is_meant(name: &str, scenario: &Scenario) -> bool {
+    let Some(experiment) = &scenario.experiment else {
+        return false;
+    };
+    let is = |known: &str| known.eq_ignore_ascii_case(name);
+    is("all")
+        || is(experiment.document.name())
+        || is(&scenario.name)
+        || experiment.ids.iter().any(|id| is(id))
+}
+
+fn unknown_name(all: &[Scenario], name: &str) -> Problem {
+    let experiments = all
+        .iter()
+        .filter_map(|scenario| scenario.experiment.as_ref());
+    let ids = experiments
+        .flat_map(|experiment| &experiment.ids)
+        .map(String::as_str);
+    let documents = SeedDocument::ALL.iter().map(|(name, _)| *name);
+    let scenarios = all.iter().map(|scenario| scenario.name.as_str());
+    let known: Vec<&str> = documents
+        .chain(["all"])
+        .chain(scenarios)
+        .chain(ids.clone())
+        .collect();
+    let short: String = name.chars().take(60).collect();
+    let near = nearest(&short, known.into_iter());
+    let near = near.or_else(|| nearest(&short.to_ascii_uppercase(), ids.clone()));
+    let meant = near.map_or_else(String::new, |name| format!("; did you mean `{name}`?"));
+    let ids: Vec<&str> = ids.collect();
+    Problem::usage(format!("unknown experiment `{short}`{meant}")).hint(format!(
+        "name a document (netburner, datacenter, winsock, freebsd, cork), `all`, or some of {}",
+        ids.join(" ")
+    ))
+}

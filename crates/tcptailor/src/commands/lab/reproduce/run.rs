@@ -1,0 +1,280 @@
+//! Runs what is planned: all cells once on all engines, then all of them again.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use lab::probe::Figures;
+use lab::reproduction::{NotRun, RunOf, wants_more_runs};
+use lab::{EngineName, Outcome, Virtual};
+
+use super::folder::{Folder, Line};
+use super::plan::{Planned, Record, Work};
+use super::times::Times;
+use crate::commands::lab::run::{Engine, Runner, failed};
+use crate::interrupt;
+use crate::output::Output;
+use crate::progress::Progress;
+
+/// Steps of the progress bar.
+const STEPS: u64 = 1000;
+
+/// Where a run belongs: the experiment, the engine in it, the work in that.
+pub(super) type Place = (usize, usize, usize);
+
+/// One run that is to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Job {
+    place: Place,
+    /// From 0.
+    run: u32,
+}
+
+/// Everything that is run, and where it is written down.
+pub(super) struct Course<'c> {
+    pub(super) planned: &'c [Planned],
+    /// One per experiment.
+    pub(super) records: Vec<Record>,
+    pub(super) folder: Option<Folder>,
+    pub(super) output: &'c Output,
+}
+
+impl Course<'_> {
+    /// Runs all of it, until the user ends it.
+    pub(super) fn run(&mut self) -> anyhow::Result<()> {
+        let bar = Progress::bar(self.output, "reproduce", STEPS);
+        let mut times = Times::new(self.planned, threads());
+        let mut engines = Engines::default();
+        while !interrupt::stopped() {
+            let jobs = self.jobs();
+            if jobs.is_empty() {
+                break;
+            }
+            let is_virtual = |job: &Job| self.engine(*job) == EngineName::Virtual;
+            let (virtual_jobs, real_jobs): (Vec<Job>, Vec<Job>) =
+                jobs.into_iter().partition(is_virtual);
+            self.run_virtual(&virtual_jobs, &mut times, &bar)?;
+            for job in real_jobs {
+                if interrupt::stopped() {
+                    break;
+                }
+                self.run_real(job, &mut engines, &mut times, &bar)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The next round: another run of each cell that has not had its runs, or spreads too much.
+    /// What a folder has already is not run again.
+    fn jobs(&self) -> Vec<Job> {
+        let mut jobs = Vec::new();
+        for (index, (planned, record)) in self.planned.iter().zip(&self.records).enumerate() {
+            let material = planned.material(record);
+            for cell in 0..planned.cells.len() {
+                // All engines of a cell stand beside each other.
+                for (on, engine) in planned.on.iter().enumerate() {
+                    let missing = record.not_run.iter().any(|no| no.engine == engine.engine);
+                    let work = engine.work.iter().position(|(of, _)| *of == cell);
+                    let Some(work) = work.filter(|_| !missing) else {
+                        continue;
+                    };
+                    if !wants_more_runs(&material, (engine.engine, cell), engine.runs) {
+                        continue;
+                    }
+                    let runs = record.runs.iter();
+                    let ran = runs.filter(|run| run.engine == engine.engine && run.cell == cell);
+                    jobs.push(Job {
+                        place: (index, on, work),
+                        run: u32::try_from(ran.count()).unwrap_or(u32::MAX),
+                    });
+                }
+            }
+        }
+        jobs
+    }
+
+    fn engine(&self, job: Job) -> EngineName {
+        let (planned, on, _) = job.place;
+        self.planned[planned].on[on].engine
+    }
+
+    /// Different cells on all processors; nothing in real time runs meanwhile.
+    fn run_virtual(
+        &mut self,
+        jobs: &[Job],
+        times: &mut Times,
+        bar: &Progress,
+    ) -> anyhow::Result<()> {
+        let planned = self.planned;
+        let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let (send, made) = mpsc::channel();
+        thread::scope(|scope| {
+            for _ in 0..threads().min(jobs.len()) {
+                let (send, next, is_over) = (send.clone(), &next, &is_over);
+                scope.spawn(move || {
+                    while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let began = linux::Clock.now();
+                        let outcome = run_virtually(work(planned, job.place), job.run);
+                        let took = linux::Clock.now().since(began);
+                        if is_over.load(Ordering::Relaxed) || interrupt::stopped() {
+                            return;
+                        }
+                        // The receiver outlives the threads.
+                        let _ = send.send((*job, outcome, took));
+                    }
+                });
+            }
+            drop(send);
+            for (job, outcome, took) in made {
+                self.show(job, times, bar);
+                if let Err(error) = self.take(job, outcome, took, times) {
+                    is_over.store(true, Ordering::Relaxed);
+                    return Err(error);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// One cell at a time: it wants the machine for itself.
+    fn run_real(
+        &mut self,
+        job: Job,
+        engines: &mut Engines,
+        times: &mut Times,
+        bar: &Progress,
+    ) -> anyhow::Result<()> {
+        let engine = self.engine(job);
+        let record = &mut self.records[job.place.0];
+        if record.not_run.iter().any(|no| no.engine == engine) {
+            return Ok(());
+        }
+        self.show(job, times, bar);
+        let began = linux::Clock.now();
+        let made = engines.run(work(self.planned, job.place), engine, job.run);
+        let took = linux::Clock.now().since(began);
+        if interrupt::stopped() {
+            return Ok(());
+        }
+        match made {
+            Ok(outcome) => self.take(job, outcome, took, times),
+            Err(why) => {
+                let record = &mut self.records[job.place.0];
+                record.not_run.push(NotRun { engine, why });
+                times.drop_engine(job.place);
+                Ok(())
+            }
+        }
+    }
+
+    fn show(&self, job: Job, times: &Times, bar: &Progress) {
+        let (planned, _, _) = job.place;
+        let cell = self.planned[planned].cell_id(self.cell(job));
+        let left = times.left_in_words();
+        bar.label(format!(
+            "run {}: {cell} on {}{left}",
+            job.run + 1,
+            self.engine(job)
+        ));
+        bar.set((times.share_done() * STEPS as f64) as u64);
+    }
+
+    fn cell(&self, job: Job) -> usize {
+        let (planned, on, work) = job.place;
+        self.planned[planned].on[on].work[work].0
+    }
+
+    /// Writes a run down.
+    fn take(
+        &mut self,
+        job: Job,
+        outcome: Outcome,
+        took: Duration,
+        times: &mut Times,
+    ) -> anyhow::Result<()> {
+        times.add(job.place, took);
+        let (engine, cell) = (self.engine(job), self.cell(job));
+        let planned = &self.planned[job.place.0];
+        if let Some(folder) = &mut self.folder {
+            let name = &planned.cells[cell];
+            folder.add(&Line {
+                scenario: planned.name.clone(),
+                variant: name.variant.clone(),
+                axes: name.axes.clone(),
+                engine,
+                run: job.run,
+                elapsed_s: took.as_secs_f64(),
+                outcome: outcome.clone(),
+            })?;
+        }
+        self.records[job.place.0].runs.push(RunOf {
+            engine,
+            cell,
+            outcome,
+        });
+        Ok(())
+    }
+}
+
+fn work(planned: &[Planned], (index, on, work): Place) -> &Work {
+    &planned[index].on[on].work[work].1
+}
+
+fn threads() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Seed of a probe: that of a scenario file is 1 too.
+const fn probe_seed(run: u32) -> u64 {
+    1 + run as u64
+}
+
+fn of_probe(figures: Figures) -> Outcome {
+    let figures = figures.into_iter();
+    Outcome {
+        figures: figures
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
+        ..Outcome::default()
+    }
+}
+
+fn run_virtually(work: &Work, run: u32) -> Outcome {
+    match work {
+        Work::Trial(cell) => {
+            let stop = interrupt::stop_flag();
+            Virtual::default().run(&cell.run(run), stop, &mut |_| ())
+        }
+        Work::VirtualProbe(probe) => of_probe(probe(probe_seed(run))),
+        Work::KernelProbe(_) => failed("it is a probe of the kernel".into()),
+    }
+}
+
+/// Those in real time that are ready, or why one is not.
+#[derive(Default)]
+struct Engines(BTreeMap<EngineName, Result<Runner, String>>);
+
+impl Engines {
+    /// Runs it once; the error is that a permission or a feature of this machine is missing.
+    fn run(&mut self, work: &Work, engine: EngineName, run: u32) -> Result<Outcome, String> {
+        let runner = self.0.entry(engine).or_insert_with(|| {
+            Runner::new(Engine::from(engine), None).map_err(|error| error.to_string())
+        });
+        let runner = runner.as_ref().map_err(Clone::clone)?;
+        match work {
+            Work::Trial(cell) => runner
+                .run(&cell.run(run), &mut |_| ())
+                .map_err(|error| error.to_string()),
+            Work::KernelProbe(probe) => {
+                match (probe.run)(probe_seed(run), interrupt::stop_flag()) {
+                    Ok(figures) => Ok(of_probe(figures)),
+                    Err(error) if error.is_missing_privilege() => Err(error.to_string()),
+                    Err(error) => Ok(failed(error.to_string())),
+                }
+            }
+            Work::VirtualProbe(_) => Err("its probe runs in virtual time only".into()),
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! The answer for people: a table per experiment, what does not plainly hold below it, a summary.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use base::human;
+use comfy_table::{ColumnConstraint, Width};
+use lab::EngineName;
+use lab::reproduction::{
+    EngineValue, ExperimentResult, NumberRow, Reproduction, Spread, Verdict, show_bounds,
+    show_interval, show_value,
+};
+
+use super::of_verdict;
+use super::plan::LEFT_OUT;
+use crate::output;
+
+/// `verbose` shows what is claimed too.
+pub(super) fn render(document: &Reproduction, verbose: bool) -> String {
+    let mut text = String::new();
+    let mut last = None;
+    for experiment in &document.experiments {
+        if last != Some(experiment.document) {
+            let bold = anstyle::Style::new().bold();
+            let title = experiment.document.title();
+            text.push_str(&format!("{bold}{title}{bold:#}\n\n"));
+        }
+        last = Some(experiment.document);
+        experiment_text(&mut text, experiment, verbose);
+        text.push('\n');
+    }
+    summary(&mut text, document);
+    text
+}
+
+fn experiment_text(text: &mut String, experiment: &ExperimentResult, verbose: bool) {
+    let bold = anstyle::Style::new().bold();
+    let ids = experiment.ids.join(" ");
+    let about = format!(
+        "{bold}{ids}{bold:#} ({}, {}) {}",
+        experiment.scenario,
+        experiment.class.name(),
+        experiment.about
+    );
+    output::push_wrapped(text, &about, "  ", 0);
+    output::push_wrapped(text, &format!("Claim: {}", experiment.claim), "  ", 0);
+    if experiment.rows.is_empty() {
+        text.push_str("nothing is published or claimed in numbers\n");
+    } else {
+        text.push_str(&table(experiment, verbose));
+    }
+    let style = style(experiment.verdict);
+    let verdict = format!(
+        "{style}{}{style:#}: {}",
+        experiment.verdict.words(),
+        experiment.why
+    );
+    output::push_wrapped(text, &verdict, "  ", 0);
+    for remark in remarks(experiment) {
+        text.push_str("- ");
+        output::push_wrapped(text, &remark, "  ", 2);
+    }
+}
+
+/// Engines that ran any of it, in the order of tables.
+fn engines(experiment: &ExperimentResult) -> Vec<EngineName> {
+    let ran = |engine: &EngineName| {
+        let mut values = experiment.rows.iter().flat_map(|row| &row.engines);
+        values.any(|value| value.engine == *engine)
+    };
+    EngineName::ALL.into_iter().filter(ran).collect()
+}
+
+fn table(experiment: &ExperimentResult, verbose: bool) -> String {
+    let engines = engines(experiment);
+    let names: Vec<String> = engines.iter().map(|e| e.name().to_uppercase()).collect();
+    let has_names = experiment.rows.iter().any(|row| !label(row).is_empty());
+    let mut header = vec!["NUMBER", "PUBLISHED"];
+    if has_names {
+        header.insert(0, "VARIANT");
+    }
+    let first_number = header.len() - 1;
+    if verbose {
+        header.push("CLAIMED");
+    }
+    header.extend(names.iter().map(String::as_str));
+    header.push("VERDICT");
+    let mut table = output::table(&header);
+    for row in &experiment.rows {
+        let mut cells = vec![number_name(row)];
+        if has_names {
+            cells.insert(0, label(row));
+        }
+        cells.push(row.published_text.clone().unwrap_or_default());
+        if verbose {
+            cells.push(claimed(row));
+        }
+        for engine in &engines {
+            let value = row.engines.iter().find(|value| value.engine == *engine);
+            cells.push(value.map_or_else(String::new, |value| shown(&row.unit, value)));
+        }
+        cells.push(verdict_of(row));
+        table.add_row(cells);
+    }
+    let numbers: Vec<usize> = (first_number..header.len() - 1).collect();
+    output::align_right(&mut table, &numbers);
+    if let Some(column) = table.column_mut(header.len() - 1) {
+        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(12)));
+    }
+    output::render(&table)
+}
+
+/// `n5`, or `n5 / n20` for a ratio, with the point of the sweep.
+fn label(row: &NumberRow) -> String {
+    match &row.over {
+        Some(over) => format!("{} / {over}", row.label()),
+        None => row.label(),
+    }
+}
+
+/// `duration_us` as `duration`: the unit stands beside each value, and a ratio has none.
+fn number_name(row: &NumberRow) -> String {
+    let units = ["_us", "_bps", "_bytes"];
+    let bare = units.iter().find_map(|unit| row.metric.strip_suffix(unit));
+    bare.unwrap_or(&row.metric).replace('_', " ")
+}
+
+/// All that is claimed of a number, a line each.
+fn claimed(row: &NumberRow) -> String {
+    let lines = row.claims.iter().map(|claim| {
+        let bounds = show_bounds(&row.unit, claim.min, claim.max);
+        let engines: Vec<&str> = claim.engines.iter().map(|engine| engine.name()).collect();
+        match engines.is_empty() {
+            true => bounds,
+            false => format!("{}: {bounds}", engines.join(" ")),
+        }
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The median, and where it lies below it.
+fn shown(unit: &str, value: &EngineValue) -> String {
+    let Some(spread) = &value.spread else {
+        return "-".into();
+    };
+    let median = show_value(unit, spread.median);
+    let range = range(unit, spread);
+    // A ratio of one run each has no interval either.
+    if spread.low < spread.high && range != median {
+        format!("{median}\n{range}")
+    } else {
+        median
+    }
+}
+
+/// `5.61 to 5.70`: the unit stands above.
+fn range(unit: &str, spread: &Spread) -> String {
+    let median = show_value(unit, spread.median);
+    let range = show_interval(unit, spread);
+    match median.split_once(' ') {
+        Some((_, word)) => match range.strip_suffix(&format!(" {word}")) {
+            Some(bare) if !bare.contains(word) => bare.to_owned(),
+            _ => range,
+        },
+        None => range,
+    }
+}
+
+/// One word where all engines agree; else what each of them says.
+fn verdict_of(row: &NumberRow) -> String {
+    let judged = |value: &&EngineValue| !matches!(value.verdict, Verdict::Recorded);
+    let verdicts: Vec<&EngineValue> = row.engines.iter().filter(judged).collect();
+    let same = verdicts
+        .windows(2)
+        .all(|pair| pair[0].verdict == pair[1].verdict);
+    if same {
+        return painted(row.verdict, row.verdict.words());
+    }
+    let each = verdicts
+        .iter()
+        .map(|value| format!("{} {}", value.engine, value.verdict.words()));
+    painted(row.verdict, &each.collect::<Vec<_>>().join("\n"))
+}
+
+fn painted(verdict: Verdict, words: &str) -> String {
+    let style = style(verdict);
+    let lines: Vec<String> = words
+        .lines()
+        .map(|line| format!("{style}{line}{style:#}"))
+        .collect();
+    lines.join("\n")
+}
+
+const fn style(verdict: Verdict) -> anstyle::Style {
+    match verdict {
+        Verdict::Fails => anstyle::AnsiColor::Red.on_default(),
+        Verdict::NotDistinguishable => anstyle::AnsiColor::Yellow.on_default(),
+        Verdict::Holds | Verdict::Calibrated | Verdict::DeviatesAsExpected => {
+            anstyle::AnsiColor::Green.on_default()
+        }
+        Verdict::Recorded | Verdict::NotRun => anstyle::Style::new(),
+    }
+}
+
+/// What a reader must know beside the numbers, a sentence each.
+fn remarks(experiment: &ExperimentResult) -> Vec<String> {
+    let mut remarks = Vec::new();
+    for row in &experiment.rows {
+        remarks.extend(whys(experiment, row));
+        let far = |value| Some(at(&label(row), value, &outliers(row, value)?));
+        remarks.extend(row.engines.iter().filter_map(far));
+    }
+    remarks.extend(left_out(experiment));
+    for doubt in &experiment.doubts {
+        remarks.push(format!(
+            "{}, {} of {}: {}",
+            doubt.engine,
+            doubt.runs,
+            human::count(doubt.of as u64, "run"),
+            doubt.text
+        ));
+    }
+    // What the user left out is known.
+    let not_run = experiment
+        .not_run
+        .iter()
+        .filter(|missing| !LEFT_OUT.contains(&&*missing.why));
+    remarks.extend(not_run.map(|missing| format!("not run: {}: {}", missing.engine, missing.why)));
+    let not_promised = experiment.not_promised.iter();
+    remarks.extend(not_promised.map(|sentence| format!("not promised: {sentence}")));
+    for correction in &experiment.corrections {
+        remarks.push(format!(
+            "{}: the document says {}; {}. Corrected: {}",
+            correction.id, correction.says, correction.wrong, correction.wording
+        ));
+    }
+    remarks
+}
+
+/// Why a number does not plainly hold, once for all engines of which the same is told.
+fn whys(experiment: &ExperimentResult, row: &NumberRow) -> Vec<String> {
+    // What fails and what is not run is told beside the verdict.
+    let is_told = |value: &&EngineValue| {
+        value.verdict == experiment.verdict && value.verdict >= Verdict::NotRun
+    };
+    let mut whys: Vec<(&str, Vec<&str>)> = Vec::new();
+    for value in row.engines.iter().filter(|value| !is_told(value)) {
+        let Some(why) = value.why.as_deref() else {
+            continue;
+        };
+        match whys.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, engines)) => engines.push(value.engine.name()),
+            None => whys.push((why, vec![value.engine.name()])),
+        }
+    }
+    let told = whys.iter().map(|(why, engines)| match label(row) {
+        label if label.is_empty() => format!("{}: {why}", engines.join(", ")),
+        label => format!("{label}, {}: {why}", engines.join(", ")),
+    });
+    told.collect()
+}
+
+fn at(label: &str, value: &EngineValue, told: &str) -> String {
+    match label.is_empty() {
+        true => format!("{}: {told}", value.engine),
+        false => format!("{label}, {}: {told}", value.engine),
+    }
+}
+
+/// Values far from the others; they count like all others.
+fn outliers(row: &NumberRow, value: &EngineValue) -> Option<String> {
+    let spread = value
+        .spread
+        .as_ref()
+        .filter(|spread| !spread.outliers.is_empty())?;
+    let far = spread
+        .outliers
+        .iter()
+        .filter_map(|place| spread.values.get(*place));
+    let far: Vec<String> = far.map(|value| show_value(&row.unit, *value)).collect();
+    Some(format!(
+        "{} of {} runs lie far from the others in {}: {}",
+        far.len(),
+        spread.n,
+        number_name(row),
+        far.join(", ")
+    ))
+}
+
+/// Runs that do not count, once per engine and cell.
+fn left_out(experiment: &ExperimentResult) -> Vec<String> {
+    let mut told: Vec<String> = Vec::new();
+    for row in experiment.rows.iter().filter(|row| row.over.is_none()) {
+        for value in row.engines.iter().filter(|value| value.left_out > 0) {
+            let runs = human::count(value.left_out as u64, "run");
+            let words = format!("{runs} left out, which cannot be used");
+            let line = at(&row.label(), value, &words);
+            if !told.contains(&line) {
+                told.push(line);
+            }
+        }
+    }
+    told
+}
+
+fn summary(text: &mut String, document: &Reproduction) {
+    let summary = &document.summary;
+    let bold = anstyle::Style::new().bold();
+    let counts = summary.verdicts.rows().into_iter();
+    let told: Vec<String> = counts
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, verdict)| format!("{count} {}", verdict.words()))
+        .collect();
+    let experiments = human::count(document.experiments.len() as u64, "experiment");
+    writeln!(text, "{bold}{experiments}{bold:#}: {}", told.join(", ")).expect("a String grows");
+    for verdict in [Verdict::Fails, Verdict::NotDistinguishable, Verdict::NotRun] {
+        let names = of_verdict(document, verdict);
+        if !names.is_empty() {
+            let line = format!("{}: {}", painted(verdict, verdict.words()), names.join(" "));
+            output::push_wrapped(text, &line, "  ", 0);
+        }
+    }
+    for missing in &summary.missing {
+        let line = format!("not run: {}: {}", missing.engine, missing.why);
+        output::push_wrapped(text, &line, "  ", 0);
+    }
+    let runs = human::count(summary.runs as u64, "run");
+    let found = match summary.runs_found {
+        0 => String::new(),
+        found => format!(", {found} of them found in the folder"),
+    };
+    let elapsed = human::time(Duration::from_secs_f64(summary.elapsed_s.max(0.0)));
+    let took = format!("took {elapsed} for {runs}{found}");
+    output::push_wrapped(text, &took, "  ", 0);
+    if summary.interrupted {
+        text.push_str("interrupted: not all runs were made\n");
+    }
+}

@@ -1,0 +1,117 @@
+//! How long what is left will take, by what was run so far.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use base::human;
+use lab::EngineName;
+
+use super::plan::Planned;
+use super::run::Place;
+
+/// What is known of the runs of one cell on one engine.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    engine: EngineName,
+    /// Runs that are still to be made, at least.
+    left: usize,
+    last_s: Option<f64>,
+}
+
+/// Times of runs.
+#[derive(Debug)]
+pub(super) struct Times {
+    entries: BTreeMap<Place, Entry>,
+    /// Sum and count of each engine.
+    engines: BTreeMap<EngineName, (f64, usize)>,
+    /// Runs in virtual time that are made at once.
+    threads: usize,
+    done_s: f64,
+}
+
+impl Times {
+    pub(super) fn new(planned: &[Planned], threads: usize) -> Self {
+        let mut entries = BTreeMap::new();
+        for (index, planned) in planned.iter().enumerate() {
+            for (on, engine) in planned.on.iter().enumerate() {
+                for work in 0..engine.work.len() {
+                    let entry = Entry {
+                        engine: engine.engine,
+                        left: engine.runs.0,
+                        last_s: None,
+                    };
+                    entries.insert((index, on, work), entry);
+                }
+            }
+        }
+        Self {
+            entries,
+            engines: BTreeMap::new(),
+            threads: threads.max(1),
+            done_s: 0.0,
+        }
+    }
+
+    /// A run was made, or found.
+    pub(super) fn add(&mut self, place: Place, took: Duration) {
+        let Some(entry) = self.entries.get_mut(&place) else {
+            return;
+        };
+        let seconds = took.as_secs_f64();
+        entry.left = entry.left.saturating_sub(1);
+        entry.last_s = Some(seconds);
+        let engine = entry.engine;
+        let (sum, count) = self.engines.entry(engine).or_default();
+        *sum += seconds;
+        *count += 1;
+        self.done_s += seconds / self.at_once(engine);
+    }
+
+    /// The engine will not run this experiment.
+    pub(super) fn drop_engine(&mut self, (planned, on, _): Place) {
+        self.entries
+            .retain(|(index, other, _), _| (*index, *other) != (planned, on));
+    }
+
+    fn at_once(&self, engine: EngineName) -> f64 {
+        match engine {
+            EngineName::Virtual => self.threads as f64,
+            _ => 1.0,
+        }
+    }
+
+    /// Seconds; `None` while an engine has not run anything.
+    fn left_s(&self) -> Option<f64> {
+        let waiting = self.entries.values().filter(|entry| entry.left > 0);
+        let mut left_s = 0.0;
+        for entry in waiting {
+            let mean = || {
+                let (sum, count) = self.engines.get(&entry.engine)?;
+                Some(sum / *count as f64)
+            };
+            let each = entry.last_s.or_else(mean)?;
+            left_s += each * entry.left as f64 / self.at_once(entry.engine);
+        }
+        Some(left_s)
+    }
+
+    /// Of the whole time, from 0 to 1.
+    pub(super) fn share_done(&self) -> f64 {
+        match self.left_s() {
+            Some(left_s) if self.done_s > 0.0 => self.done_s / (self.done_s + left_s),
+            _ => 0.0,
+        }
+    }
+
+    /// `, about 3 min left`; empty while it is not known.
+    pub(super) fn left_in_words(&self) -> String {
+        let left = self.left_s().filter(|left_s| *left_s >= 1.0);
+        left.map_or_else(String::new, |left_s| {
+            let about = match left_s >= 90.0 {
+                true => format!("{:.0} min", left_s / 60.0),
+                false => human::time(Duration::from_secs(left_s.round() as u64)),
+            };
+            format!(", about {about} left")
+        })
+    }
+}

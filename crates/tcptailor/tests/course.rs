@@ -1,0 +1,114 @@
+//! How a run went, on every engine: its points add up to what arrived, and segments are counted
+//! over the same time as operations. Without the privilege for lab paths each says that it was
+//! skipped, and fails instead where `REQUIRE_KERNEL` is set.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Exit code for a missing permission or kernel feature.
+const MISSING: i32 = 4;
+const ENGINES: [&str; 4] = ["virtual", "kernel", "tun", "tun-receiver"];
+
+/// The outcome of one run; `None`, with a word about it, where this machine has no lab paths.
+fn outcome(folder: &Path, text: &str, engine: &str) -> Option<Value> {
+    let file = folder.join("t.toml");
+    fs::write(&file, text).expect("a folder of ours");
+    let output = Command::new(env!("CARGO_BIN_EXE_tcptailor"))
+        .args(["lab", "run", "--json", "--series", "--engine", engine])
+        .arg(&file)
+        .output()
+        .expect("the program starts");
+    let message = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(MISSING) {
+        assert!(std::env::var_os("REQUIRE_KERNEL").is_none(), "{message}");
+        println!("skipped: {message}");
+        return None;
+    }
+    assert!(output.status.success(), "{engine}: {message}");
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    Some(document["outcomes"][0].clone())
+}
+
+fn number(value: &Value, key: &str) -> f64 {
+    value[key]
+        .as_f64()
+        .unwrap_or_else(|| panic!("{key} in {value:#}"))
+}
+
+fn scenario(path: &str, workload: &str) -> String {
+    format!(
+        "name = \"t\"\nabout = \"A test.\"\n[path]\n{path}\n[client]\nnodelay = \"on\"\n\
+         [workload]\n{workload}\n"
+    )
+}
+
+#[test]
+fn points_add_up_to_what_arrived() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = "kind = \"emulated\"\nrate = \"10mbit\"\nrtt = \"20ms\"\nqueue = \"2bdp\"";
+    let workload = "kind = \"bulk\"\ndirection = \"down\"\nbytes = \"1500kB\"";
+    let text = scenario(path, workload);
+    for engine in ENGINES {
+        let Some(outcome) = outcome(folder.path(), &text, engine) else {
+            continue;
+        };
+        let points = outcome["series"].as_array().expect("points");
+        assert!(
+            (10..=400).contains(&points.len()),
+            "{engine}: {} points",
+            points.len()
+        );
+        let mut before = 0.0;
+        let mut bytes = 0.0;
+        for point in points {
+            let at = number(point, "at_us");
+            bytes += number(point, "goodput_bps") * (at - before) / 8e6;
+            before = at;
+        }
+        // Where only acknowledgements are seen, a sample at each end may be missing.
+        assert!((1.4e6..1.51e6).contains(&bytes), "{engine}: {bytes}");
+        let knows = |key: &str| points.iter().filter(|point| !point[key].is_null()).count();
+        for key in ["rtt_us", "cwnd_bytes", "in_flight_bytes"] {
+            assert!(knows(key) > points.len() / 3, "{engine}: {key}");
+        }
+        assert!(knows("limit") > 0, "{engine}");
+        assert_eq!(knows("queue_bytes") > 0, engine == "virtual");
+        let sender = &outcome["sender"];
+        let again = number(sender, "retransmitted_segments");
+        let new = number(sender, "data_segments") - again;
+        assert!((1_035.0..1_200.0).contains(&new), "{engine}: {sender}");
+        assert!(
+            number(sender, "rtt_mean_us") >= 20_000.0,
+            "{engine}: {sender}"
+        );
+    }
+}
+
+#[test]
+fn segments_are_counted_over_the_time_of_operations() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let check = |method: &str, range: std::ops::RangeInclusive<f64>| {
+        let exchange = "kind = \"write-write-read\"\nwrites = 15\nwrite_size = \"10B\"\n\
+                        reply = \"1B\"\noperations = 200";
+        let workload = format!("{exchange}\nmethod = \"{method}\"");
+        let text = scenario("kind = \"veth\"", &workload);
+        for engine in ENGINES {
+            let Some(outcome) = outcome(folder.path(), &text, engine) else {
+                continue;
+            };
+            let sender = &outcome["sender"];
+            let new = number(sender, "data_segments") - number(sender, "retransmitted_segments");
+            let each = new / number(&outcome["response_us"], "n");
+            assert!(
+                range.contains(&each),
+                "{engine}, {method}: {each}, {sender}"
+            );
+        }
+    };
+    // Where the first exchange fills the initial window of ten, the rest of it is one segment.
+    check("write", 14.9..=15.0);
+    check("cork", 1.0..=1.0);
+}

@@ -1,0 +1,282 @@
+//! `lab reproduce` as a user meets it. Nearly all of it runs in virtual time; the one test on the
+//! kernel says that it was skipped where this machine has no lab paths, and fails instead where
+//! `REQUIRE_KERNEL` is set.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use lab::reproduction::{Reproduction, show_value};
+use serde_json::Value;
+
+/// A window that limits and one that does not: the first takes 524 ms, the other is the link's.
+const EXPERIMENT: &str = r#"
+name = "x1"
+about = "Two windows on one path."
+runs = 2
+
+[path]
+kind = "emulated"
+rate = "25mbit"
+rtt = "8ms"
+queue = "200p"
+
+[workload]
+kind = "bulk"
+bytes = "512KiB"
+
+[[variant]]
+name = "small"
+server.rcvbuf = "16KiB"
+
+[[variant]]
+name = "large"
+server.rcvbuf = "256KiB"
+
+[quick]
+runs = 1
+
+[experiment]
+ids = "X1"
+document = "netburner"
+class = "shape"
+claim = "A window below the bandwidth-delay product is slower."
+engines = "virtual, kernel"
+corrections = "D-N8"
+
+[[published]]
+variant = "large"
+metric = "duration_us"
+value = "180ms"
+text = "0.180 s"
+
+[[expect]]
+metric = "duration_us"
+variant = "small"
+over = "large"
+min = "1.1"
+
+[[expect]]
+metric = "goodput_bps"
+max = "25mbit"
+"#;
+
+struct Files {
+    dir: tempfile::TempDir,
+}
+
+impl Files {
+    fn new() -> Self {
+        Self {
+            dir: tempfile::tempdir().expect("a directory"),
+        }
+    }
+
+    /// The experiment with a change.
+    fn experiment(&self, from: &str, to: &str) -> String {
+        assert!(EXPERIMENT.contains(from));
+        let file = self.dir.path().join("x1.toml");
+        fs::write(&file, EXPERIMENT.replace(from, to)).expect("a file");
+        file.display().to_string()
+    }
+
+    fn results(&self) -> PathBuf {
+        self.dir.path().join("results")
+    }
+}
+
+fn reproduce(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tcptailor"));
+    command.args(["lab", "reproduce"]).args(args);
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    reproduce(args).output().expect("the program starts")
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8([&*output.stdout, &*output.stderr].concat()).expect("UTF-8")
+}
+
+fn document(output: &Output) -> Reproduction {
+    let text = text(output);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn text_and_json_have_the_same_numbers() {
+    let files = Files::new();
+    let file = files.experiment("x1", "x1");
+    let args = [&*file, "--engines", "virtual", "--quick"];
+    let told = run(&args);
+    assert_eq!(told.status.code(), Some(0), "{}", text(&told));
+    let output = run(&[&args[..], &["--json"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let value: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(value["schema"], "tcptailor/lab-reproduce/1");
+    assert!(value["summary"]["elapsed_s"].as_f64() > Some(0.0));
+
+    let document = document(&output);
+    let told = text(&told);
+    let [experiment] = &document.experiments[..] else {
+        panic!("{value:#}");
+    };
+    assert_eq!(experiment.rows.len(), 4, "{value:#}");
+    for row in &experiment.rows {
+        let [value] = &row.engines[..] else {
+            panic!("{row:?}");
+        };
+        let spread = value.spread.as_ref().expect("it was measured");
+        assert_eq!((spread.n, spread.low), (1, spread.median));
+        let shown = show_value(&row.unit, spread.median);
+        let name = row.variant.as_deref().expect("a variant");
+        let mut lines = told.lines().filter(|line| line.starts_with(name));
+        let is_shown = |line: &str| line.contains(&shown) && line.contains(row.verdict.words());
+        assert!(lines.any(is_shown), "{shown} of {row:?}\n{told}");
+    }
+    for part in ["X1 (x1, shape)", "0.180 s", "D-N8", "1 holds"] {
+        assert!(told.contains(part), "{part} is missing in\n{told}");
+    }
+}
+
+#[test]
+fn a_claim_that_fails_is_a_finding() {
+    let files = Files::new();
+    let file = files.experiment("min = \"1.1\"", "min = \"9\"");
+    let output = run(&[&file, "--engines", "virtual", "--runs", "1"]);
+    let told = text(&output);
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(told.contains("claimed at least 9"), "{told}");
+    assert!(told.contains("fails: x1"), "{told}");
+}
+
+#[test]
+fn a_folder_keeps_each_run_and_shows_it_again() {
+    let files = Files::new();
+    let file = files.experiment("x1", "x1");
+    let results = files.results();
+    let folder = results.display().to_string();
+    let args = [&*file, "--engines", "virtual", "--json", "-o", &folder];
+    let output = run(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let first = document(&output);
+    assert_eq!((first.summary.runs, first.summary.runs_found), (4, 0));
+    let lines = |folder: &Path| {
+        let text = fs::read_to_string(folder.join("outcomes.jsonl")).expect("it was written");
+        text.lines().count()
+    };
+    assert_eq!(lines(&results), 1 + 4);
+
+    // The same again has nothing to run.
+    let again = document(&run(&args));
+    assert_eq!((again.summary.runs, again.summary.runs_found), (4, 4));
+    assert_eq!(again.experiments, first.experiments);
+    assert_eq!(lines(&results), 1 + 4);
+    let shown = document(&run(&["--show", &folder, "--json"]));
+    assert_eq!(shown, again);
+
+    // What a killed program left of its last line is made anew.
+    let whole = fs::read_to_string(results.join("outcomes.jsonl")).expect("it was written");
+    fs::write(results.join("outcomes.jsonl"), &whole[..whole.len() - 9]).expect("it is ours");
+    let mended = document(&run(&args));
+    assert_eq!((mended.summary.runs, mended.summary.runs_found), (4, 3));
+    assert_eq!(mended.experiments, first.experiments);
+
+    let other = files.experiment("512KiB", "513KiB");
+    let refused = run(&[&other, "--engines", "virtual", "-o", &folder]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        text(&refused).contains("another text of experiment x1"),
+        "{}",
+        text(&refused)
+    );
+    assert!(
+        text(&refused).contains("name another folder"),
+        "{}",
+        text(&refused)
+    );
+}
+
+#[test]
+fn what_is_interrupted_shows_what_it_has_and_goes_on() {
+    let files = Files::new();
+    // Minutes of virtual time, in many runs.
+    let file = files.experiment("runs = 2", "runs = 900");
+    let folder = files.results().display().to_string();
+    let args = [&*file, "--engines", "virtual", "--json", "-o", &folder];
+    let child = reproduce(&args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    thread::sleep(Duration::from_secs(3));
+    let pid = child.id().to_string();
+    let kill = Command::new("kill").args(["-INT", &pid]).status();
+    assert!(kill.expect("kill starts").success(), "it is over already");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output));
+    let first = document(&output);
+    assert!(first.summary.interrupted);
+    assert!(first.summary.runs < 1800, "{}", first.summary.runs);
+    let told = text(&run(&["--show", &folder]));
+    assert!(
+        told.contains("interrupted: not all runs were made"),
+        "{told}"
+    );
+}
+
+#[test]
+fn what_is_unknown_is_refused_with_what_may_be_meant() {
+    let check = |args: &[&str], part: &str| {
+        let output = run(args);
+        let told = text(&output);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains(part), "{part} is missing in {told}");
+    };
+    check(&["netburnr"], "did you mean `netburner`?");
+    check(&["./no-such-file.toml"], "reading ./no-such-file.toml");
+    check(&["all", "--engines", "kernl"], "invalid value 'kernl'");
+    check(
+        &["--show", "/no/such/folder"],
+        "reading /no/such/folder/reproduce.json",
+    );
+    let files = Files::new();
+    let end = EXPERIMENT.find("[experiment]").expect("it has one");
+    let plain = files.dir.path().join("plain.toml");
+    fs::write(&plain, &EXPERIMENT[..end]).expect("a file");
+    check(&[&plain.display().to_string()], "is no experiment");
+}
+
+#[test]
+fn the_kernel_stands_beside_virtual_time() {
+    let files = Files::new();
+    let file = files.experiment("x1", "x1");
+    let output = run(&[&file, "--runs", "1", "--json"]);
+    // A machine that is too busy breaks a claim, or gives no usable run; both are told.
+    assert!(
+        matches!(output.status.code(), Some(0 | 3)),
+        "{}",
+        text(&output)
+    );
+    let document = document(&output);
+    let [experiment] = &document.experiments[..] else {
+        panic!("{document:?}");
+    };
+    if let Some(missing) = experiment.not_run.first() {
+        assert!(std::env::var_os("REQUIRE_KERNEL").is_none(), "{missing:?}");
+        assert_eq!(document.summary.missing[0], *missing);
+        println!("skipped: {}", missing.why);
+        return;
+    }
+    for row in &experiment.rows {
+        let engines: Vec<&str> = row
+            .engines
+            .iter()
+            .map(|value| value.engine.name())
+            .collect();
+        assert_eq!(engines, ["virtual", "kernel"], "{row:?}");
+    }
+}

@@ -1,0 +1,426 @@
+//! `lab sweep`, `merge`, `report` and `compare` as a user meets them: what is interrupted, killed
+//! or out of space goes on where it was, and a sweep in parts gives what a sweep in one gives.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Twelve cells, twice each: two seconds of work for a debug build.
+const SWEEP: &[&str] = &[
+    "sweep",
+    "lan-wwr",
+    "--vary",
+    "path.rtt=20ms..50ms:log4",
+    "--set",
+    "workload.duration=100ms",
+    "--runs",
+    "2",
+];
+const RUNS: usize = 24;
+
+fn lab(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tcptailor"));
+    command.arg("lab").args(args);
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    lab(args).output().expect("the program starts")
+}
+
+/// Runs it and expects an exit code; returns both outputs.
+fn expect(code: i32, args: &[&str]) -> String {
+    let output = run(args);
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {text}");
+    text
+}
+
+fn sweep<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [SWEEP, more].concat()
+}
+
+/// A folder that vanishes, and paths in it.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a directory"))
+    }
+
+    fn path(&self, name: &str) -> String {
+        let path = self.0.path().join(name);
+        path.to_str().expect("UTF-8").to_owned()
+    }
+}
+
+fn outcomes(folder: &str) -> PathBuf {
+    Path::new(folder).join("outcomes-1-of-1.jsonl")
+}
+
+fn lines(file: &Path) -> Vec<String> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+fn sorted(file: &Path) -> Vec<String> {
+    let mut lines = lines(file);
+    lines.sort();
+    lines
+}
+
+/// Starts a sweep and waits until it has written some lines but not all.
+fn started(args: &[&str], file: &Path) -> Child {
+    let mut command = lab(args);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("the program starts");
+    for _ in 0..3_000 {
+        if lines(file).len() >= 2 {
+            break;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    child
+}
+
+fn signal(child: &Child, name: &str) {
+    let pid = child.id().to_string();
+    let sent = Command::new("kill").args([name, &pid]).status();
+    assert!(sent.expect("kill starts").success());
+}
+
+#[test]
+fn shards_of_which_one_is_killed_make_what_one_process_makes() {
+    let place = Place::new();
+    let whole = place.path("whole");
+    let text = expect(0, &sweep(&["-o", &whole]));
+    assert!(text.contains("24 runs of 12 cells made"), "{text}");
+
+    let (one, two) = (place.path("one"), place.path("two"));
+    let second = sweep(&["-o", &two, "--shard", "2/2", "--resume", "--jobs", "1"]);
+    let file = Path::new(&two).join("outcomes-2-of-2.jsonl");
+    let mut child = started(&second, &file);
+    signal(&child, "-KILL");
+    child.wait().expect("it ends");
+    let before = lines(&file).len();
+    assert!((1..RUNS / 2).contains(&before), "{before} lines");
+    // What a writer leaves that was killed within a line.
+    let torn = OpenOptions::new().append(true).open(&file);
+    torn.and_then(|mut file| file.write_all(b"{\"id\":\"12"))
+        .expect("a file");
+
+    expect(0, &sweep(&["-o", &one, "--shard", "1/2", "--resume"]));
+    let joined = place.path("half");
+    let text = expect(3, &["merge", &one, &two, "-o", &joined]);
+    let missing = format!("{} runs missing:", RUNS / 2 - before);
+    assert!(
+        text.contains(&missing) && text.contains("--resume"),
+        "{text}"
+    );
+
+    let text = expect(0, &second);
+    assert!(text.contains("cut off; that run is made again"), "{text}");
+    assert!(
+        text.contains(&format!("{before} were there already")),
+        "{text}"
+    );
+    let joined = place.path("joined");
+    let text = expect(0, &["merge", &one, &two, "-o", &joined]);
+    assert!(text.contains("24 runs of 12 cells in"), "{text}");
+    assert_eq!(sorted(&outcomes(&joined)), sorted(&outcomes(&whole)));
+    // In the same order too, once both are joined.
+    let ordered = place.path("ordered");
+    expect(0, &["merge", &whole, "-o", &ordered]);
+    assert_eq!(lines(&outcomes(&joined)), lines(&outcomes(&ordered)));
+}
+
+#[test]
+fn an_interrupted_sweep_says_how_it_goes_on() {
+    let place = Place::new();
+    let folder = place.path("a b");
+    let args = sweep(&["-o", &folder, "--jobs", "1"]);
+    let child = started(&args, &outcomes(&folder));
+    signal(&child, "-INT");
+    let output = child.wait_with_output().expect("it ends");
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    assert_eq!(output.status.code(), Some(130), "{text}");
+    assert!(
+        text.contains("interrupted: ") && text.contains("of 24 runs are made"),
+        "{text}"
+    );
+    let command = text
+        .lines()
+        .find_map(|line| line.strip_prefix("go on with: "));
+    let command = command.unwrap_or_else(|| panic!("{text}"));
+    assert!(command.ends_with("--resume"), "{command}");
+
+    let text = expect(0, &["report", &folder]);
+    assert!(
+        text.contains("not complete: ") && text.contains("of 24 runs"),
+        "{text}"
+    );
+    let shell = Command::new("sh").args(["-c", command]).output();
+    assert!(shell.expect("a shell").status.success(), "{command}");
+    assert_eq!(lines(&outcomes(&folder)).len(), RUNS);
+    let text = expect(0, &["report", &folder]);
+    assert!(!text.contains("not complete"), "{text}");
+    assert!(text.contains("nodelay/path.rtt=50ms"), "{text}");
+}
+
+#[test]
+fn a_full_disk_keeps_what_was_written() {
+    let place = Place::new();
+    let folder = place.path("full");
+    // The limit is in blocks of 512 bytes: enough for a few lines.
+    let program = env!("CARGO_BIN_EXE_tcptailor");
+    let limited = format!("trap '' XFSZ; ulimit -f 6; exec \"{program}\" lab \"$@\"");
+    let mut args = vec!["-c", &limited, "sh"];
+    let sweep = sweep(&["-o", &folder]);
+    args.extend(&sweep);
+    let output = Command::new("sh").args(&args).output().expect("a shell");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("outcomes-1-of-1.jsonl: File too large"),
+        "{text}"
+    );
+    assert!(
+        text.contains("make room, then go on with --resume"),
+        "{text}"
+    );
+    let kept = fs::read_to_string(outcomes(&folder)).expect("a file");
+    assert!(kept.ends_with('\n') && kept.len() > 500, "only whole lines");
+    for line in kept.lines() {
+        assert!(serde_json::from_str::<Value>(line).is_ok(), "{line}");
+    }
+    let resumed: Vec<&str> = sweep.iter().copied().chain(["--resume"]).collect();
+    expect(0, &resumed);
+    assert_eq!(lines(&outcomes(&folder)).len(), RUNS);
+}
+
+#[test]
+fn a_folder_belongs_to_one_sweep_and_a_shard_to_one_process() {
+    let place = Place::new();
+    let folder = place.path("taken");
+    let args = sweep(&["-o", &folder, "--jobs", "1"]);
+    let mut child = started(&args, &outcomes(&folder));
+    let second = [&args[..], &["--resume"]].concat();
+    let text = expect(1, &second);
+    assert!(
+        text.contains("another process is writing shard 1/1"),
+        "{text}"
+    );
+    signal(&child, "-KILL");
+    child.wait().expect("it ends");
+
+    let text = expect(2, &args);
+    assert!(text.contains("has results of this sweep already"), "{text}");
+    let other = ["sweep", "wan-bulk", "--resume", "-o", &folder];
+    let text = expect(2, &other);
+    assert!(
+        text.contains("holds another sweep: scenario lan-wwr here, wan-bulk there"),
+        "{text}"
+    );
+    let more = [&second[..], &["--set", "path.queue=9p"]].concat();
+    let text = expect(2, &more);
+    assert!(text.contains("holds another sweep: --set"), "{text}");
+
+    let manifest = Path::new(&folder).join("run.json");
+    let text = fs::read_to_string(&manifest).expect("a manifest");
+    fs::write(&manifest, text.replace("\"format\": 1", "\"format\": 99")).expect("a file");
+    for args in [&second[..], &["report", &folder]] {
+        let text = expect(2, args);
+        assert!(
+            text.contains("has format 99, and this program reads format 1"),
+            "{text}"
+        );
+    }
+    fs::remove_file(&manifest).expect("a manifest");
+    let text = expect(2, &second);
+    assert!(
+        text.contains("is no results folder: it holds outcomes-1-of-1.jsonl"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_line_that_is_no_result_is_named() {
+    let place = Place::new();
+    let folder = place.path("broken");
+    expect(0, &sweep(&["-o", &folder]));
+    let file = outcomes(&folder);
+    let text = fs::read_to_string(&file).expect("a file");
+    let (first, rest) = text.split_once('\n').expect("lines");
+    let half = first.len() / 2;
+    fs::write(&file, format!("{}\n{rest}", &first[..half])).expect("a file");
+    let text = expect(2, &["report", &folder]);
+    assert!(
+        text.contains("outcomes-1-of-1.jsonl:1 is no result"),
+        "{text}"
+    );
+    assert!(text.contains("delete that line"), "{text}");
+    fs::write(&file, rest).expect("a file");
+    let text = expect(0, &sweep(&["-o", &folder, "--resume"]));
+    assert!(text.contains("1 run of 12 cells made"), "{text}");
+}
+
+#[test]
+fn nonsense_is_refused_before_anything_is_written() {
+    let place = Place::new();
+    let folder = place.path("none");
+    let check = |args: &[&str], part: &str| {
+        let args = [&["sweep", "wan-bulk"], args, &["-o", &folder]].concat();
+        let text = expect(2, &args);
+        assert!(text.contains(part), "{args:?}: {text}");
+        assert!(!Path::new(&folder).exists(), "{args:?}");
+    };
+    check(&["--shard", "0/4"], "counted from 1: `1/4` to `4/4`");
+    check(&["--shard", "5/4"], "there is no shard 5 of 4");
+    check(&["--shard", "x"], "write for example `3/16`");
+    check(
+        &["--vary", "path.rtt"],
+        "write for example `path.rtt=1ms..200ms:log8`",
+    );
+    check(&["--vary", "path.rtt=1ms..2ms"], "how many values?");
+    check(&["--vary", "path.rtt=0s..2ms:log3"], "begins above 0");
+    check(&["--vary", "path.rt=1ms,2ms"], "did you mean `rtt`?");
+    check(
+        &["--vary", "server.rcvbuff=1MiB,2MiB"],
+        "did you mean `rcvbuf`?",
+    );
+    check(
+        &["--vary", "path.rtt=1ms,2", "--yes"],
+        "path.rtt: `2` has no unit",
+    );
+    check(
+        &["--set", "path.rtt=1ms", "--vary", "path.rtt=1ms,2ms"],
+        "set to one value with --set",
+    );
+    check(
+        &["--set", "path.rtt=1ms", "--vary", "path.delay=1ms,2ms"],
+        "path.delay makes no difference",
+    );
+    check(&["--set", "path.rtt"], "write KEY=VALUE");
+    check(&["--runs", "0"], "0 is not in");
+    check(&["--engine", "kernel", "--jobs", "4"], "made one by one");
+    check(&["--runs", "2000"], "2000 runs: too many to begin unasked");
+    let many = "path.rate=1mbit..1gbit:lin1000";
+    check(
+        &["--vary", many, "--vary", "path.rtt=1ms..1s:lin1000"],
+        "1000000 runs",
+    );
+    let too_many = ["--vary", "seed=1..10000:lin10000", "--vary", many];
+    let too_many = [
+        &too_many[..],
+        &["--vary", "path.rtt=1ms..1s:lin1000", "--yes"],
+    ]
+    .concat();
+    check(&too_many, "more than 100000000 cells");
+    check(&["--vary", "path.rtt=1ms..2s:lin10001"], "at most 10000");
+
+    let text = expect(2, &["report", &folder]);
+    assert!(text.contains("run.json: No such file"), "{text}");
+    let here = place.path("");
+    fs::write(place.path("notes.txt"), "mine").expect("a file");
+    let text = expect(2, &sweep(&["-o", &here]));
+    assert!(
+        text.contains("is no results folder: it holds notes.txt"),
+        "{text}"
+    );
+}
+
+#[test]
+fn two_sweeps_are_compared_cell_by_cell() {
+    let place = Place::new();
+    let (before, after, same) = (
+        place.path("before"),
+        place.path("after"),
+        place.path("same"),
+    );
+    let sweep = |more: &[&str]| {
+        let args = [
+            "sweep",
+            "lan-request",
+            "--vary",
+            "path.rtt=10ms,20ms",
+            "--runs",
+            "6",
+            "--set",
+            "workload.duration=200ms",
+            "--set",
+            "path.loss=0.2%",
+        ];
+        expect(0, &[&args[..], more].concat());
+    };
+    sweep(&["-o", &before]);
+    sweep(&[
+        "-o",
+        &after,
+        "--set",
+        "path.reverse.delay=30ms",
+        "--vary",
+        "path.rtt=10ms,20ms,30ms",
+    ]);
+    sweep(&["-o", &same, "--seed", "77"]);
+    let output = run(&["compare", &before, &after, "--json"]);
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(document["schema"], "tcptailor/lab-compare/1");
+    let cells = document["cells"].as_array().expect("a list");
+    assert!(!cells.is_empty());
+    for cell in cells {
+        assert_eq!(cell["judgement"], "larger", "{cell:#}");
+    }
+    assert!(
+        document["only_other"]
+            .as_array()
+            .is_some_and(|list| !list.is_empty())
+    );
+    let text = expect(0, &["compare", &before, &same]);
+    assert!(text.contains("not distinguishable"), "{text}");
+
+    let output = run(&["report", &before, &after, "--json"]);
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(document["schema"], "tcptailor/lab-report/1");
+    let sweeps = document["sweeps"].as_array().expect("a list");
+    assert_eq!(sweeps.len(), 2, "each by itself");
+    assert_eq!(sweeps[0]["complete"], true);
+    let text = expect(2, &["merge", &before, &after, "-o", &place.path("no")]);
+    assert!(text.contains("are shards of different sweeps"), "{text}");
+    let text = expect(2, &["merge", &before, "-o", &after]);
+    assert!(text.contains("Name a new folder"), "{text}");
+}
+
+#[test]
+fn runs_that_differ_are_told() {
+    let place = Place::new();
+    let (one, two) = (place.path("one"), place.path("two"));
+    expect(0, &sweep(&["-o", &one]));
+    expect(0, &sweep(&["-o", &two]));
+    let text = expect(0, &["merge", &one, &two, "-o", &place.path("equal")]);
+    assert!(!text.contains("different"), "{text}");
+    let file = outcomes(&two);
+    let text = fs::read_to_string(&file).expect("a file");
+    let changed = text.replacen("\"goodput_bps\":", "\"goodput_bps\":9", 1);
+    fs::write(&file, changed).expect("a file");
+    let joined = place.path("joined");
+    let text = expect(3, &["merge", &one, &two, "-o", &joined]);
+    assert!(
+        text.contains("1 run there twice with different numbers"),
+        "{text}"
+    );
+    let ordered = place.path("ordered");
+    expect(0, &["merge", &one, "-o", &ordered]);
+    assert_eq!(
+        lines(&outcomes(&joined)),
+        lines(&outcomes(&ordered)),
+        "the first counts"
+    );
+}
