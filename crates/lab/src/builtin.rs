@@ -37,7 +37,11 @@ pub const BUILTIN_SCENARIOS: &[(&str, &str)] = scenarios![
 ];
 
 /// The experiments of the seed documents: the name and the file of each.
-pub const EXPERIMENT_SCENARIOS: &[(&str, &str)] = scenarios![];
+pub const EXPERIMENT_SCENARIOS: &[(&str, &str)] = scenarios![
+    // Datacenter.
+    "dc21", "p1", "p2", "p2b", "p3", "p3b", "fig1", "p4", "p5", "fig3", "p6", "p6b", "p7", "p8",
+    "p9", "p10", "p11",
+];
 
 /// The experiments, in the order of the documents.
 ///

@@ -3,6 +3,8 @@
 //!
 //! What is here runs in virtual time. The same probe on the kernel has its row in `linux::probe`.
 
+pub mod datacenter;
+
 use std::collections::BTreeMap;
 
 /// What a probe found: by name, in the unit with which the name ends (`_us`, `_bps`, `_bytes`), or
@@ -30,7 +32,11 @@ impl PartialEq for Probe {
 }
 
 /// All probes.
-pub const PROBES: &[Probe] = &[];
+pub const PROBES: &[Probe] = &[
+    datacenter::PRODUCTS,
+    datacenter::SERIES,
+    datacenter::RMEM_MAX,
+];
 
 /// The probe of this name.
 #[must_use]

@@ -1,6 +1,8 @@
 //! Probes on the kernel of this machine: what `lab::probe` has in virtual time, and what only a
 //! kernel can show. Each makes what it needs (namespaces, sockets) and removes it.
 
+mod datacenter;
+
 use core::sync::atomic::AtomicBool;
 
 use lab::probe::Figures;
@@ -17,7 +19,7 @@ pub struct KernelProbe {
 }
 
 /// All probes that the kernel has.
-pub const PROBES: &[KernelProbe] = &[];
+pub const PROBES: &[KernelProbe] = &[datacenter::RMEM_MAX, datacenter::SERIES];
 
 /// The probe of this name.
 #[must_use]
