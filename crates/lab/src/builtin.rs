@@ -20,27 +20,80 @@ macro_rules! scenarios {
 /// Every built-in scenario of everyday: its name and its file.
 pub const BUILTIN_SCENARIOS: &[(&str, &str)] = scenarios![
     "bursts",
+    "database-records",
     "datacenter-10g",
+    "datacenter-1g",
+    "datacenter-25g",
     "dc-10g",
     "dc-10g-jumbo",
     "dsl-bloat",
+    "embedded-lossy",
     "home-25m",
+    "home-dsl",
     "lan-request",
     "lan-wwr",
     "lossy-100m",
     "lossy-wan",
+    "lte-down",
     "mid-small-writes",
     "quotes",
     "records",
+    "rpc-lan",
+    "satellite",
+    "telnet-keys",
     "transatlantic",
+    "transatlantic-10g",
+    "video-segments",
+    "vpn-backup",
     "wan-bulk",
+    "wifi-bursts",
 ];
 
 /// The experiments of the seed documents: the name and the file of each.
 pub const EXPERIMENT_SCENARIOS: &[(&str, &str)] = scenarios![
-    // Datacenter.
-    "dc21", "p1", "p2", "p2b", "p3", "p3b", "fig1", "p4", "p5", "fig3", "p6", "p6b", "p7", "p8",
-    "p9", "p10", "p11",
+    "n1",
+    "n2",
+    "n3x",
+    "n4",
+    "n4k",
+    "n5",
+    "n6",
+    "n6-lossy",
+    "n7a",
+    "n7b",
+    "n8",
+    "n9",
+    "n10",
+    "n10-stress",
+    "dc21",
+    "p1",
+    "p2",
+    "p2b",
+    "p3",
+    "p3b",
+    "fig1",
+    "p4",
+    "p5",
+    "fig3",
+    "p6",
+    "p6b",
+    "p7",
+    "p8",
+    "p9",
+    "p10",
+    "p11",
+    "f1",
+    "f2",
+    "f3",
+    "f4",
+    "f5",
+    "f6",
+    "f7",
+    "f7s",
+    "f8",
+    "f9",
+    "f10",
+    "f11",
 ];
 
 /// The experiments, in the order of the documents.
@@ -140,7 +193,7 @@ mod tests {
             assert_eq!(scenario.name, *name);
             assert!(scenario.about.ends_with('.'), "{name}: about is a sentence");
             assert!(scenario.about.len() <= 80, "{name}: about fits a table");
-            assert!(!scenario.trials().is_empty());
+            assert!(scenario.probe.is_some() || !scenario.trials().is_empty());
         }
         assert!(BUILTIN_SCENARIOS.is_sorted(), "in order, so that lists are");
     }

@@ -74,11 +74,11 @@ impl Fault {
             path: (self.path)(),
             client: HostSpec {
                 settings: settings(self.client),
-                profile: None,
+                ..HostSpec::default()
             },
             server: HostSpec {
                 settings: settings(self.server),
-                profile: None,
+                ..HostSpec::default()
             },
             workload: (self.workload)(),
             seed: 1,

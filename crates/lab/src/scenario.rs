@@ -38,9 +38,10 @@ mod vary;
 mod workload;
 
 use core::fmt;
+use core::time::Duration;
 use std::collections::BTreeSet;
 
-use base::find_knob;
+use base::{find_knob, parse_duration};
 use stack::profile::PROFILES;
 
 use crate::engine::EngineName;
@@ -453,14 +454,26 @@ fn read_trial(reader: &mut Reader<'_>) -> Trial {
     }
 }
 
-/// Every key of a host is a knob, but for `profile`.
+/// Of one segment: slower than any device.
+const COST_MAX: Duration = Duration::from_secs(1);
+/// Keys of a host that are no knobs.
+const HOST_KEYS: [&str; 2] = ["profile", "cost_per_segment"];
+
+/// Every key of a host is a knob, but for [`HOST_KEYS`].
 fn read_host(reader: &mut Reader<'_>, host: &str) -> HostSpec {
     let known = PROFILES.iter().map(|(name, _)| (*name, *name));
     let known: Vec<(&str, &'static str)> = known.collect();
     let profile = reader.choice(&format!("{host}.profile"), &known);
+    let cost = reader.parsed(&format!("{host}.cost_per_segment"), |text| {
+        let cost = parse_duration(text).map_err(|error| error.to_string())?;
+        match cost <= COST_MAX {
+            true => Ok(cost),
+            false => Err(format!("`{text}` is out of range; the range is 0 to 1s")),
+        }
+    });
     let mut settings = HostSpec::default().settings;
     for (name, entry) in reader.take_table(host) {
-        if name == "profile" {
+        if HOST_KEYS.contains(&name.as_str()) {
             continue;
         }
         match find_knob(&name)
@@ -475,7 +488,11 @@ fn read_host(reader: &mut Reader<'_>, host: &str) -> HostSpec {
             Err((place, error)) => reader.complain(place, format!("{host}: {error}")),
         }
     }
-    HostSpec { settings, profile }
+    HostSpec {
+        settings,
+        profile,
+        cost_per_segment: cost.unwrap_or_default(),
+    }
 }
 
 /// In the order of the file, each once, not too many.

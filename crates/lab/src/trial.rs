@@ -81,6 +81,9 @@ pub struct HostSpec {
     /// The stack that it has on engines with our own, by its name in `stack::profile`; `None`: the
     /// engine's default.
     pub profile: Option<&'static str>,
+    /// What each segment that it sends or takes in costs it, one after the other, beside what the
+    /// link does: a slow device. Only in virtual time; zero for none.
+    pub cost_per_segment: Duration,
 }
 
 /// Which end of the path.

@@ -142,7 +142,11 @@ impl Virtual {
             client.host_config(path.addresses[0], seed("client host")),
             server.host_config(path.addresses[1], seed("server host")),
         ];
-        let [a, b] = configs.map(|config| world.add_host(config, costs));
+        let [for_a, for_b] =
+            BOTH.map(|end| costs.and_per_segment(trial.host(end).cost_per_segment));
+        let [config_a, config_b] = configs;
+        let a = world.add_host(config_a, for_a);
+        let b = world.add_host(config_b, for_b);
         let links = chain(&mut world, (a, b), &[path.links], trial.seed)
             .expect("scenarios check their links");
         if path.is_emulated {

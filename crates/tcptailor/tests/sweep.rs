@@ -424,3 +424,39 @@ fn runs_that_differ_are_told() {
         "the first counts"
     );
 }
+
+/// `None`, with a word about it, where there is no Dask.
+fn python_with_dask() -> Option<Command> {
+    let found = Command::new("python3")
+        .args(["-c", "import distributed"])
+        .stderr(Stdio::null())
+        .status();
+    if found.is_ok_and(|status| status.success()) {
+        return Some(Command::new("python3"));
+    }
+    println!("skipped: python3 has no package `distributed`");
+    None
+}
+
+#[test]
+fn dask_workers_of_which_one_is_killed_make_what_one_process_makes() {
+    let Some(mut python) = python_with_dask() else {
+        return;
+    };
+    let place = Place::new();
+    let joined = place.path("joined");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/dask/sweep.py");
+    python.arg(script);
+    // Long enough that some shards are left half-way.
+    let runs = RUNS * 4;
+    python.args(&SWEEP[1..SWEEP.len() - 1]).arg("8");
+    python.args(["-o", &joined, "--shards", "6", "--kill-one", "--check"]);
+    python.args(["--tcptailor", env!("CARGO_BIN_EXE_tcptailor")]);
+    let output = python.output().expect("python starts");
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("killed worker"), "{text}");
+    assert!(text.contains("equal to a run in one process"), "{text}");
+    assert_eq!(lines(&outcomes(&joined)).len(), runs);
+}

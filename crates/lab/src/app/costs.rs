@@ -21,6 +21,8 @@ pub struct HostCosts {
     pub receive_segment: Duration,
     /// Handing a packet to the interface.
     pub send_packet: Duration,
+    /// Handing over each wire packet of it.
+    pub send_segment: Duration,
 }
 
 impl HostCosts {
@@ -32,6 +34,7 @@ impl HostCosts {
         receive_packet: Duration::ZERO,
         receive_segment: Duration::ZERO,
         send_packet: Duration::ZERO,
+        send_segment: Duration::ZERO,
     };
 
     /// A Linux host of the 2020s whose processors do not sleep deeply. Estimates, within the ranges
@@ -46,6 +49,17 @@ impl HostCosts {
             receive_packet: Duration::from_nanos(700),
             receive_segment: Duration::from_nanos(20),
             send_packet: Duration::from_nanos(700),
+            send_segment: Duration::ZERO,
+        }
+    }
+
+    /// The same on a host where each segment, sent or taken in, costs so much more.
+    #[must_use]
+    pub fn and_per_segment(self, cost: Duration) -> Self {
+        Self {
+            receive_segment: self.receive_segment + cost,
+            send_segment: self.send_segment + cost,
+            ..self
         }
     }
 
@@ -57,6 +71,11 @@ impl HostCosts {
     /// Taking in one packet of so many segments.
     pub(crate) fn receive(&self, segments: u32) -> Duration {
         self.receive_packet + self.receive_segment * segments
+    }
+
+    /// Handing over one packet of so many segments.
+    pub(crate) fn send(&self, segments: u32) -> Duration {
+        self.send_packet + self.send_segment * segments
     }
 }
 
@@ -76,5 +95,9 @@ mod tests {
         assert_eq!(costs.call(65_536), Duration::from_nanos(500 + 64 * 130));
         assert_eq!(costs.receive(45), Duration::from_nanos(700 + 45 * 20));
         assert_eq!(HostCosts::NONE.call(1 << 30), Duration::ZERO);
+        let slow = costs.and_per_segment(Duration::from_micros(229));
+        assert_eq!(slow.receive(2), Duration::from_nanos(700 + 2 * 229_020));
+        assert_eq!(slow.send(2), Duration::from_nanos(700 + 2 * 229_000));
+        assert_eq!(slow.call(0), costs.call(0));
     }
 }

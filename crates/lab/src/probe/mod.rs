@@ -4,6 +4,8 @@
 //! What is here runs in virtual time. The same probe on the kernel has its row in `linux::probe`.
 
 pub mod datacenter;
+mod freebsd;
+mod netburner;
 
 use std::collections::BTreeMap;
 
@@ -36,6 +38,31 @@ pub const PROBES: &[Probe] = &[
     datacenter::PRODUCTS,
     datacenter::SERIES,
     datacenter::RMEM_MAX,
+    netburner::POOL,
+    netburner::LOSSY_POOL,
+    netburner::TELNET,
+    netburner::NOPUSH,
+    netburner::WRITE,
+    netburner::SPEED,
+    netburner::STRESS,
+    Probe {
+        name: "freebsd-memory",
+        about: "What 1000 idle connections and a busy one reserve and use.",
+        figures: freebsd::MEMORY,
+        run: Some(freebsd::memory),
+    },
+    Probe {
+        name: "freebsd-recv-growth",
+        about: "The sizes of a receive buffer that sizes itself, and how fast it takes them.",
+        figures: freebsd::RECV_GROWTH,
+        run: Some(freebsd::recv_growth),
+    },
+    Probe {
+        name: "freebsd-send-growth",
+        about: "The sizes of a send buffer that sizes itself, and how fast it takes them.",
+        figures: freebsd::SEND_GROWTH,
+        run: Some(freebsd::send_growth),
+    },
 ];
 
 /// The probe of this name.

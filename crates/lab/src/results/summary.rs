@@ -16,9 +16,6 @@ const METRICS: [Metric; 4] = [
     Metric::ResponseP99Us,
     Metric::StallMaxUs,
 ];
-/// What is farther than so many times the distance of the quartiles from the nearer of them is an
-/// outlier (Tukey 1977, section 2C).
-const FENCE: f64 = 1.5;
 
 /// The numbers of one run.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,7 +59,7 @@ pub struct Figure {
     pub low: Option<f64>,
     /// See `low`.
     pub high: Option<f64>,
-    /// Runs far from the others.
+    /// Runs far from the others; see [`stats::outliers`].
     pub outliers: usize,
 }
 
@@ -183,26 +180,8 @@ impl Figure {
             median,
             low: interval.map(|interval| interval.low),
             high: interval.map(|interval| interval.high),
-            outliers: outliers(values),
+            outliers: stats::outliers(values).len(),
         })
-    }
-}
-
-/// Of fewer than four values none is far from the others.
-fn outliers(values: &[f64]) -> usize {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    // The middle value belongs to both halves.
-    let half = sorted.len().div_ceil(2);
-    let (below, above) = (&sorted[..half], &sorted[sorted.len() - half..]);
-    let (Some(low), Some(high)) = (stats::median(below), stats::median(above)) else {
-        return 0;
-    };
-    let reach = FENCE * (high - low);
-    let is_far = |value: &&f64| **value < low - reach || **value > high + reach;
-    match sorted.len() {
-        0..4 => 0,
-        _ => sorted.iter().filter(is_far).count(),
     }
 }
 
@@ -265,16 +244,5 @@ pub(super) mod tests {
         }
         assert_eq!(summary.runs(), 3);
         assert!(summary.conflicts().is_empty());
-    }
-
-    #[test]
-    fn an_outlier_is_beyond_the_fences() {
-        let check = |values: &[f64], expected: usize| assert_eq!(outliers(values), expected);
-        check(&[], 0);
-        check(&[1.0, 2.0, 900.0], 0);
-        check(&[1.0, 1.0, 1.0, 900.0], 0);
-        check(&[1.0, 1.1, 1.2, 1.3, 9.0], 1);
-        check(&[1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 9.0], 1);
-        check(&[5.0; 9], 0);
     }
 }

@@ -90,7 +90,7 @@ impl<A: App> Station<A> {
     /// The next packet to send, and when it has left the host.
     pub(super) fn poll_transmit(&mut self, now: Instant) -> Option<(Instant, Packet)> {
         let packet = self.host.poll_transmit(now)?;
-        self.send_free = self.send_free.max(now) + self.costs.send_packet;
+        self.send_free = self.send_free.max(now) + self.costs.send(packet.segments());
         Some((self.send_free, packet))
     }
 

@@ -97,6 +97,7 @@ impl RealTime {
             caveats.extend(other_path(trial));
         }
         let seen = observe(&session, &course, progress)?;
+        caveats.extend(other_costs(trial));
         caveats.extend(session.path.caveats()?);
         caveats.extend(seen.load);
         caveats.extend(seen.busy);
@@ -430,6 +431,16 @@ fn other_path(trial: &Trial) -> Option<Caveat> {
         knob: "path.kind".into(),
         why: "two stacks are two hosts; a veth pair with the largest MTU stands for loopback"
             .into(),
+    })
+}
+
+/// A segment costs what it costs here.
+fn other_costs(trial: &Trial) -> Option<Caveat> {
+    let hosts = [&trial.client, &trial.server];
+    let costs = hosts.iter().any(|host| !host.cost_per_segment.is_zero());
+    costs.then(|| Caveat::SettingNotApplied {
+        knob: "cost_per_segment".into(),
+        why: "only virtual time has slow hosts; `--engine virtual` has them".into(),
     })
 }
 

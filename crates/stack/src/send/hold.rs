@@ -2,7 +2,7 @@
 //! told not to push.
 
 use base::Limit;
-use base::settings::{Completion, Nagle, Push};
+use base::settings::{Accounting, Completion, Nagle, Push};
 
 use super::segment::SendEnv;
 use super::{Fin, Sender};
@@ -39,7 +39,19 @@ impl Sender {
             Nagle::Rfc896 => (is_out || follows) && !self.started_idle(),
             Nagle::Minshall => is_out && self.small_end > self.una,
         };
-        waits.then_some(Limit::Nagle)
+        waits.then_some(if self.is_cut_by_buffer() {
+            Limit::SendBuffer
+        } else {
+            Limit::Nagle
+        })
+    }
+
+    /// The tail is short only because the buffer is full: with more room the writer would fill it
+    /// up. Where the buffer counts payload; elsewhere writes end for other reasons too.
+    fn is_cut_by_buffer(&self) -> bool {
+        self.writer_waits
+            && self.memory.completion == Completion::Bsd
+            && self.memory.accounting == Accounting::Payload
     }
 
     fn started_idle(&self) -> bool {

@@ -472,3 +472,19 @@ fn a_probe_leaves_in_spite_of_everything_but_the_window() {
     bench.window = 60_000;
     assert_eq!(bench.ack(1000), "1000P");
 }
+
+#[test]
+fn a_tail_that_a_full_buffer_cut_off_is_the_buffers() {
+    let mut bench = Bench::new(bsd());
+    bench.cwnd = 1000;
+    bench.offer(40_000, WriteFlags::default());
+    bench.send();
+    // 22 full segments are out; what is left of 32 KiB waits for the ACK that makes room.
+    assert_eq!(bench.packets_out(), 22);
+    assert_eq!(bench.hold, Some(Limit::SendBuffer));
+    let mut bench = Bench::new(bsd());
+    bench.cwnd = 1000;
+    bench.offer(32_768, WriteFlags::default());
+    bench.send();
+    assert_eq!(bench.hold, Some(Limit::Nagle), "the writer does not wait");
+}
