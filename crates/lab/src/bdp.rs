@@ -331,7 +331,7 @@ fn receive_rows(need: &Need, limits: &HostLimits) -> Vec<Row> {
         limits.rmem[1],
         memory,
         if limits.moderate_rcvbuf {
-            "size at the start; autotuning is on"
+            "size at the start"
         } else {
             "size for ever; autotuning is off"
         },
@@ -348,7 +348,7 @@ fn receive_rows(need: &Need, limits: &HostLimits) -> Vec<Row> {
         (initial, largest.number_if(Standing::NoLimit))
     };
     let asked = limits.rmem_max.map(|max| {
-        let about = "half of what SO_RCVBUF gives at most";
+        let about = "most that SO_RCVBUF can ask for";
         Row::number("net.core.rmem_max", max, memory.div_ceil(2), about)
             .number_if(Standing::BelowIfAsked)
     });
@@ -374,7 +374,7 @@ fn send_rows(need: &Need, limits: &HostLimits) -> Vec<Row> {
         "most that autotuning gives",
     );
     let asked = limits.wmem_max.map(|max| {
-        let about = "half of what SO_SNDBUF gives at most";
+        let about = "most that SO_SNDBUF can ask for";
         Row::number("net.core.wmem_max", max, memory.div_ceil(2), about)
             .number_if(Standing::BelowIfAsked)
     });

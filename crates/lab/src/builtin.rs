@@ -206,7 +206,7 @@ mod tests {
         };
         check("wan-bulk", "wan-bulk");
         check("wan-blk", "did you mean `wan-bulk`?");
-        check("zzzzzzzzz", "there are bursts, datacenter-10g, dc-10g, ");
+        check("zzzzzzzzz", "there are bursts, database-records, datacenter-10g, ");
         check(&"x".repeat(1_000_000), "there are bursts");
     }
 }
