@@ -82,6 +82,15 @@ pub const EXPERIMENT_SCENARIOS: &[(&str, &str)] = scenarios![
     "p9",
     "p10",
     "p11",
+    "w1",
+    "w2",
+    "w3",
+    "w4",
+    "w5",
+    "w6",
+    "w7",
+    "w8",
+    "w9",
     "f1",
     "f2",
     "f3",
@@ -94,6 +103,17 @@ pub const EXPERIMENT_SCENARIOS: &[(&str, &str)] = scenarios![
     "f9",
     "f10",
     "f11",
+    "r1",
+    "r2",
+    "r4",
+    "r7",
+    "r8",
+    "r9",
+    "r10",
+    "r11",
+    "r12",
+    "r13",
+    "r14",
 ];
 
 /// The experiments, in the order of the documents.
@@ -206,7 +226,10 @@ mod tests {
         };
         check("wan-bulk", "wan-bulk");
         check("wan-blk", "did you mean `wan-bulk`?");
-        check("zzzzzzzzz", "there are bursts, database-records, datacenter-10g, ");
+        check(
+            "zzzzzzzzz",
+            "there are bursts, database-records, datacenter-10g, ",
+        );
         check(&"x".repeat(1_000_000), "there are bursts");
     }
 }

@@ -3,9 +3,13 @@
 //!
 //! What is here runs in virtual time. The same probe on the kernel has its row in `linux::probe`.
 
+mod cork;
 pub mod datacenter;
 mod freebsd;
+mod freebsd;
 mod netburner;
+mod netburner;
+mod winsock;
 
 use std::collections::BTreeMap;
 
@@ -63,6 +67,12 @@ pub const PROBES: &[Probe] = &[
         figures: freebsd::SEND_GROWTH,
         run: Some(freebsd::send_growth),
     },
+    winsock::RULES,
+    winsock::BLOCKS,
+    cork::CEILING,
+    cork::SHIM,
+    cork::SENDFILE,
+    cork::SAMPLE_PROGRAMS,
 ];
 
 /// The probe of this name.

@@ -1,6 +1,7 @@
 //! Probes on the kernel of this machine: what `lab::probe` has in virtual time, and what only a
 //! kernel can show. Each makes what it needs (namespaces, sockets) and removes it.
 
+mod cork;
 mod datacenter;
 
 use core::sync::atomic::AtomicBool;
@@ -19,7 +20,14 @@ pub struct KernelProbe {
 }
 
 /// All probes that the kernel has.
-pub const PROBES: &[KernelProbe] = &[datacenter::RMEM_MAX, datacenter::SERIES];
+pub const PROBES: &[KernelProbe] = &[
+    datacenter::RMEM_MAX,
+    datacenter::SERIES,
+    cork::CEILING,
+    cork::SHIM,
+    cork::SENDFILE,
+    cork::SAMPLE_PROGRAMS,
+];
 
 /// The probe of this name.
 #[must_use]
