@@ -6,8 +6,6 @@
 mod cork;
 pub mod datacenter;
 mod freebsd;
-mod freebsd;
-mod netburner;
 mod netburner;
 mod winsock;
 
