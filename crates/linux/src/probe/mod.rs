@@ -2,6 +2,7 @@
 //! kernel can show. Each makes what it needs (namespaces, sockets) and removes it.
 
 mod cork;
+mod datacenter;
 mod freebsd_memory;
 
 use core::sync::atomic::AtomicBool;
@@ -21,6 +22,8 @@ pub struct KernelProbe {
 
 /// All probes that the kernel has.
 pub const PROBES: &[KernelProbe] = &[
+    datacenter::RMEM_MAX,
+    datacenter::SERIES,
     cork::CEILING,
     cork::SHIM,
     cork::SENDFILE,
