@@ -42,6 +42,10 @@ fn every_claim_holds() {
             continue;
         }
         ids.extend(experiment.ids.clone());
+        // Nearly 250 MiB in its short form: for release builds.
+        if cfg!(debug_assertions) && scenario.name == "f6" {
+            continue;
+        }
         let here = scenario.quick().on(EngineName::Virtual);
         let claims = here.expectations.iter();
         let claims = claims.filter(|claim| claim.applies_on(EngineName::Virtual));
