@@ -306,7 +306,14 @@ fn the_experiments_with_processes_find_what_the_document_says() {
 
 #[test]
 fn the_experiments_hold_in_virtual_time() {
-    let args = ["lab", "reproduce", "cork", "--quick", "--engines", "virtual"];
+    let args = [
+        "lab",
+        "reproduce",
+        "cork",
+        "--quick",
+        "--engines",
+        "virtual",
+    ];
     let output = tcptailor(&args).output().unwrap();
     let table = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{table}");
