@@ -303,3 +303,20 @@ fn the_experiments_with_processes_find_what_the_document_says() {
     assert!(number("plain_segments_per_message") > 14.0);
     assert!(number("plain_buffers_per_message") > 2.0);
 }
+
+#[test]
+fn the_experiments_hold_in_virtual_time() {
+    let args = [
+        "lab",
+        "reproduce",
+        "cork",
+        "--quick",
+        "--engines",
+        "virtual",
+    ];
+    let output = tcptailor(&args).output().unwrap();
+    let table = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{table}");
+    // Those with processes and files need a kernel.
+    assert!(table.contains("8 holds, 3 not run"), "{table}");
+}

@@ -251,7 +251,11 @@ impl Pair {
             return false;
         }
         self.now = self.now.max(next);
-        while let Some((_, to, packet)) = self.wire.pop_front_if(|(at, ..)| *at <= self.now) {
+        while let Some((at, to, packet)) = self.wire.pop_front() {
+            if at > self.now {
+                self.wire.push_front((at, to, packet));
+                break;
+            }
             self.hosts[to].handle_packet(self.now, packet);
         }
         for host in &mut self.hosts {
