@@ -195,8 +195,8 @@ pub struct HostLimits {
 /// Window per byte of receive memory that a connection begins with.
 ///
 /// From Linux 6.6 on it is measured on each connection and begins with a half
-/// (`TCP_DEFAULT_SCALING_RATIO`); before, `net.ipv4.tcp_adv_win_scale` sets it (`tcp_win_from_space`
-/// of those kernels).
+/// (`TCP_DEFAULT_SCALING_RATIO`); before, `net.ipv4.tcp_adv_win_scale` sets it
+/// (`tcp_win_from_space` of those kernels).
 #[must_use]
 pub fn receive_ratio(kernel: (u32, u32), adv_win_scale: Option<i32>) -> f64 {
     match adv_win_scale {
