@@ -3,6 +3,7 @@
 
 mod cork;
 mod datacenter;
+mod freebsd_memory;
 
 use core::sync::atomic::AtomicBool;
 
@@ -27,6 +28,10 @@ pub const PROBES: &[KernelProbe] = &[
     cork::SHIM,
     cork::SENDFILE,
     cork::SAMPLE_PROGRAMS,
+    KernelProbe {
+        name: "freebsd-memory",
+        run: freebsd_memory::run,
+    },
 ];
 
 /// The probe of this name.
