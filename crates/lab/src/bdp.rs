@@ -177,7 +177,8 @@ pub struct HostLimits {
     pub rmem: [u64; 3],
     /// `net.ipv4.tcp_wmem`, likewise.
     pub wmem: [u64; 3],
-    /// `net.core.rmem_max`: the most that `SO_RCVBUF` is granted; `None` where a namespace hides it.
+    /// `net.core.rmem_max`: the most that `SO_RCVBUF` is granted; `None` where a namespace hides
+    /// it.
     pub rmem_max: Option<u64>,
     /// `net.core.wmem_max`: the most that `SO_SNDBUF` is granted; likewise.
     pub wmem_max: Option<u64>,
@@ -194,8 +195,8 @@ pub struct HostLimits {
 /// Window per byte of receive memory that a connection begins with.
 ///
 /// From Linux 6.6 on it is measured on each connection and begins with a half
-/// (`TCP_DEFAULT_SCALING_RATIO`); before, `net.ipv4.tcp_adv_win_scale` sets it (`tcp_win_from_space`
-/// of those kernels).
+/// (`TCP_DEFAULT_SCALING_RATIO`); before, `net.ipv4.tcp_adv_win_scale` sets it
+/// (`tcp_win_from_space` of those kernels).
 #[must_use]
 pub fn receive_ratio(kernel: (u32, u32), adv_win_scale: Option<i32>) -> f64 {
     match adv_win_scale {
@@ -213,7 +214,7 @@ pub enum Standing {
     Enough,
     /// It keeps a connection from filling the path.
     Below,
-    /// It keeps one whose program sets its buffer itself; the kernel doubles what it asks for.
+    /// It keeps one whose program sets its buffer itself.
     BelowIfAsked,
     /// It may drop packets where this interface is the slowest link of the path.
     BelowIfShared,
