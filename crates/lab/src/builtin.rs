@@ -20,20 +20,33 @@ macro_rules! scenarios {
 /// Every built-in scenario of everyday: its name and its file.
 pub const BUILTIN_SCENARIOS: &[(&str, &str)] = scenarios![
     "bursts",
+    "database-records",
     "datacenter-10g",
+    "datacenter-1g",
+    "datacenter-25g",
     "dc-10g",
     "dc-10g-jumbo",
     "dsl-bloat",
+    "embedded-lossy",
     "home-25m",
+    "home-dsl",
     "lan-request",
     "lan-wwr",
     "lossy-100m",
     "lossy-wan",
+    "lte-down",
     "mid-small-writes",
     "quotes",
     "records",
+    "rpc-lan",
+    "satellite",
+    "telnet-keys",
     "transatlantic",
+    "transatlantic-10g",
+    "video-segments",
+    "vpn-backup",
     "wan-bulk",
+    "wifi-bursts",
 ];
 
 /// The experiments of the seed documents: the name and the file of each.
@@ -47,11 +60,30 @@ pub const EXPERIMENT_SCENARIOS: &[(&str, &str)] = scenarios![
     "n6",
     "n6-lossy",
     "n7a",
+    "n7a-records",
     "n7b",
     "n8",
     "n9",
     "n10",
     "n10-stress",
+    "n10-traffic",
+    "dc21",
+    "p1",
+    "p2",
+    "p2b",
+    "p3",
+    "p3b",
+    "fig1",
+    "p4",
+    "p5",
+    "fig3",
+    "p6",
+    "p6b",
+    "p7",
+    "p8",
+    "p9",
+    "p10",
+    "p11",
     "w1",
     "w2",
     "w3",
@@ -196,7 +228,10 @@ mod tests {
         };
         check("wan-bulk", "wan-bulk");
         check("wan-blk", "did you mean `wan-bulk`?");
-        check("zzzzzzzzz", "there are bursts, datacenter-10g, dc-10g, ");
+        check(
+            "zzzzzzzzz",
+            "there are bursts, database-records, datacenter-10g, ",
+        );
         check(&"x".repeat(1_000_000), "there are bursts");
     }
 }

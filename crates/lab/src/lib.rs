@@ -7,6 +7,7 @@
 mod agenda;
 mod agreement;
 pub mod app;
+pub mod bdp;
 mod builtin;
 mod corrections;
 mod engine;

@@ -279,6 +279,7 @@ impl Draw {
                 per_second: self.pick(&[None, Some(10), Some(1000)]),
                 completion: self.pick(&[Completion::Written, Completion::Acknowledged]),
                 non_blocking: self.one_of(2),
+                outstanding: self.pick(&[1, 1, 2, 7]),
                 read_size: self.pick(&[None, Some(Bytes(200))]),
                 read_pause: self.pick(&[Duration::ZERO, Duration::from_millis(1)]),
                 amount,

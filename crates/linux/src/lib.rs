@@ -19,6 +19,7 @@ mod netlink_dump;
 mod netns;
 pub mod nodelay;
 mod path;
+mod path_to;
 mod plan;
 pub mod privilege;
 pub mod probe;
@@ -50,6 +51,7 @@ pub use lab_netns::LabNetns;
 pub use links::link_samples;
 pub use netns::{NAMED_DIR, NetnsHandle};
 pub use path::{INTERFACE, LabPath, configure_stack_device};
+pub use path_to::{PathTo, interface_to, probe_path_to, seen_path_to};
 pub use plan::Plan;
 pub use privilege::{Capabilities, Fact};
 pub use process::{

@@ -19,6 +19,11 @@
     us: (v) => scaled(v, 1000, ["us", "ms", "s"]),
     bytes: (v) => scaled(v, 1024, ["B", "KiB", "MiB", "GiB"]),
   };
+  // Beside an axis: no zeros behind the point.
+  const short = (unit, v) => (v === 0 ? "0" : show[unit](v).replace(/\.(\d*?)0+(?= )/, (_, d) => (d ? "." + d : "")));
+  // Bytes are read in powers of two.
+  const binary = [];
+  for (let step = 1; step < 2 ** 50; step *= 2) binary.push(step);
   const shown = (unit, v) => (v == null ? "unknown" : show[unit](v));
 
   function panel(box, figure, one, sync) {
@@ -49,13 +54,19 @@
     const options = {
       title: one.title, width, height: 150, padding: [8, 12, 0, 0], legend: { show: false },
       cursor: { sync: { key: sync }, y: false, points: { size: 6 } },
-      scales: { x: { time: false }, y: scale },
+      scales: { x: { time: false, range: (_, low, high) => (low === figure.at_s[0] ? [0, high] : [low, high]) }, y: scale },
       axes: [
-        { ...axis, values: (_, ticks) => ticks.map((v) => v + " s"), size: 28 },
-        { ...axis, values: (_, ticks) => ticks.map((v) => (v === 0 ? "0" : show[one.unit](v))), size: 74 },
+        { ...axis, values: (_, ticks) => ticks.map((v) => +v.toPrecision(6) + " s"), size: 28 },
+        {
+          ...axis, values: (_, ticks) => ticks.map((v) => short(one.unit, v)), size: 84, space: 28,
+          ...(one.unit === "bytes" ? { incrs: binary } : {}),
+        },
       ],
       series: [{ label: "time" }, ...series],
-      hooks: { draw: [references], setCursor: [(u) => read(figure, u.cursor.idx)] },
+      hooks: {
+        draw: [references, (u) => strip(figure, u)],
+        setCursor: [(u) => read(figure, u.cursor.idx)],
+      },
     };
     return new uPlot(options, [figure.at_s, ...one.lines.map((line) => line.values)], box);
   }
@@ -69,26 +80,28 @@
     figure.reading.textContent = parts.join(" · ");
   }
 
-  // The strip lies under the plots, so it begins and ends where they do.
-  function strip(figure, first) {
-    const box = document.createElement("div");
-    box.className = "strip";
+  // The strip lies under the plots, so it shows the same time in the same place.
+  function strip(figure, u) {
+    const box = figure.strip;
+    if (!box) return;
     const ratio = devicePixelRatio || 1;
-    box.style.marginLeft = first.bbox.left / ratio + "px";
-    box.style.width = first.bbox.width / ratio + "px";
-    const low = figure.at_s[0], span = figure.at_s[figure.at_s.length - 1] - low || 1;
-    for (let i = 1, begin = 0; i < figure.at_s.length; i += 1) {
+    box.style.marginLeft = u.bbox.left / ratio + "px";
+    box.style.width = u.bbox.width / ratio + "px";
+    const pieces = [];
+    for (let i = 0, begin = 0; i < figure.at_s.length; i += 1) {
       if (i + 1 < figure.at_s.length && figure.limit[i + 1] === figure.limit[i]) continue;
+      const end = figure.at_s[i];
       const held = document.createElement("i");
       const name = data.limits[figure.limit[i]] || "unknown";
       held.className = "lim lim-" + name;
       held.title = name;
-      held.style.left = (100 * (figure.at_s[begin] - low)) / span + "%";
-      held.style.width = (100 * (figure.at_s[i] - figure.at_s[begin])) / span + "%";
-      box.append(held);
-      begin = i;
+      const left = u.valToPos(begin, "x");
+      held.style.left = left + "px";
+      held.style.width = u.valToPos(end, "x") - left + "px";
+      pieces.push(held);
+      begin = end;
     }
-    return box;
+    box.replaceChildren(...pieces);
   }
 
   function draw(element) {
@@ -98,12 +111,14 @@
     live.replaceChildren();
     element.classList.add("is-live");
     figure.reading = null;
+    figure.strip = document.createElement("div");
+    figure.strip.className = "strip";
     const plots = figure.panels.map((one) => {
       const box = document.createElement("div");
       live.append(box);
       return panel(box, figure, one, "series" + element.dataset.series);
     });
-    live.append(strip(figure, plots[0]));
+    live.append(figure.strip);
     const reading = document.createElement("p");
     reading.className = "reading";
     reading.textContent = "point at the plots for numbers; drag to zoom, double-click to go back";

@@ -37,6 +37,9 @@ const UPLOT_LICENCE: &str = include_str!("../assets/uplot/LICENSE");
 const SCRIPT: &str = include_str!("../assets/report.js");
 const STYLE: &str = include_str!("../assets/report.css");
 
+/// Letters of a cell that stay in one line.
+const SHORT: usize = 24;
+
 /// One file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Page {
@@ -189,8 +192,11 @@ pub(crate) fn render(page: &Page) -> String {
             body {
                 (body)
                 footer {
-                    p { "Made by tcptailor " (env!("CARGO_PKG_VERSION")) "; all of it stands in this \
-                         file. " span #status { "Interactive plots need a script." } }
+                    p {
+                        "Made by tcptailor " (env!("CARGO_PKG_VERSION")) "; all of it stands in \
+                         this file. "
+                        span #status { "Interactive plots need a script." }
+                    }
                     details {
                         summary { "Licence of uPlot, which draws the interactive plots" }
                         p { (UPLOT_LICENCE) }
@@ -217,7 +223,7 @@ fn body(page: &Page, book: &mut series::Book) -> Markup {
         }
         main {
             @for part in &page.parts { (self::part(part, book)) }
-            @if page.sections.len() > 1 {
+            @if page.sections.len() > 3 {
                 nav aria-label="Sections" {
                     ul {
                         @for (index, section) in page.sections.iter().enumerate() {
@@ -278,19 +284,21 @@ fn figure(title: &str, picture: &Markup) -> Markup {
     html! { figure { figcaption { (title) } (picture) } }
 }
 
-/// A column in which every cell with a text has a number is one of numbers.
+/// A column with a number, in which every other cell has a sign for none, is one of numbers. A
+/// short text is not broken.
 fn table(table: &Table) -> Markup {
     let is_number = |column: usize| {
-        let mut cells = table
-            .rows
-            .iter()
-            .filter_map(|row| row.get(column))
-            .peekable();
-        cells.peek().is_some() && cells.all(|cell| cell.value.is_some() || cell.text.len() <= 3)
+        let cells = || table.rows.iter().filter_map(|row| row.get(column));
+        cells().any(|cell| cell.value.is_some())
+            && cells().all(|cell| cell.value.is_some() || cell.text.chars().count() <= 1)
     };
-    let class = |column: usize, tone: Tone| match (is_number(column), tone) {
-        (true, tone) => format!("number {}", tone.class()),
-        (false, tone) => tone.class().to_owned(),
+    let class = |column: usize, cell: &Cell| {
+        let kind = match cell.text.len() {
+            _ if is_number(column) => "number",
+            0..=SHORT => "short",
+            _ => "",
+        };
+        [kind, cell.tone.class()].join(" ").trim().to_owned()
     };
     html! {
         div.scroll tabindex="0" role="group" aria-label=(table.caption) {
@@ -307,7 +315,7 @@ fn table(table: &Table) -> Markup {
                     @for row in &table.rows {
                         tr {
                             @for (column, cell) in row.iter().enumerate() {
-                                td class=(class(column, cell.tone)) {
+                                td class=(class(column, cell)) {
                                     @match cell.value {
                                         Some(value) => data value=(value) { (cell.text) },
                                         None => (cell.text),

@@ -109,6 +109,56 @@ fn a_stream_is_reported_as_a_table_and_as_json() {
 }
 
 #[test]
+fn a_log_has_a_line_per_interval_and_goes_on_after_an_interruption() {
+    let serve = Serve::start(&[]);
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("log.jsonl");
+    let name = file.display().to_string();
+    let flags = ["-i", "100ms", "-t", "2s", "-b", "8mbit", "--log", &name];
+    let read = || -> Vec<Value> {
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        let whole = text
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        whole.collect()
+    };
+    let mut first = tcptailor(&[&["bench", &serve.address][..], &flags].concat())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    while read().len() < 3 {
+        assert!(first.try_wait().expect("a child").is_none(), "it ended");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    first.kill().and_then(|()| first.wait()).expect("killed");
+    let before = read().len();
+
+    let second = serve.bench(&flags);
+    assert!(second.status.success(), "{}", text(&second.stderr));
+    let lines = read();
+    assert!(lines.len() > before);
+    let (mut total_s, mut total_bytes) = (0.0, 0);
+    for (index, line) in lines.iter().enumerate() {
+        assert_eq!(line["n"], index + 1);
+        assert_eq!(line["run"], if index < before { 1 } else { 2 });
+        total_s += line["interval_s"].as_f64().expect("a time");
+        total_bytes += line["bytes"].as_u64().expect("bytes");
+        assert_eq!(line["total_bytes"], total_bytes);
+        assert!((line["total_s"].as_f64().expect("a time") - total_s).abs() < 1e-6);
+        let mean = total_bytes as f64 * 8.0 / total_s;
+        assert!((line["mean_bps"].as_f64().expect("a rate") - mean).abs() < 2.0);
+    }
+    assert!(total_bytes > 0);
+
+    // It covers the two seconds now.
+    let third = serve.bench(&flags);
+    assert_eq!(third.status.code(), Some(2));
+    let message = text(&third.stderr);
+    assert!(message.contains("the log holds "), "{message}");
+}
+
+#[test]
 fn compared_variants_take_turns_and_are_judged() {
     let serve = Serve::start(&[]);
     let shown = serve.bench(&[

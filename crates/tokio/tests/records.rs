@@ -36,7 +36,8 @@ fn ten_thousand_records_arrive_as_they_were_written_ws22() {
         };
         let mut received = Vec::new();
         let (written, read) = tokio::join!(writing, server.read_to_end(&mut received));
-        (written?, read?);
+        written?;
+        read?;
         let mut expected = Vec::new();
         for index in 0..10_000_u32 {
             if index % 80 == 0 {
@@ -123,7 +124,8 @@ fn a_record_beyond_the_block_is_one_of_its_own() {
         };
         let mut received = Vec::new();
         let (written, read) = tokio::join!(writing, server.read_to_end(&mut received));
-        (written?, read?);
+        written?;
+        read?;
         let blocks = [b"\0\0\0\x02ab\0\0\0\x01", &long[..], b"\0\0\0\x01c"];
         assert!(received == blocks.concat());
         Ok(())

@@ -29,6 +29,8 @@ pub(super) struct Flow {
     pub(super) quickack: Option<bool>,
     /// Its writer does not block: a write beyond the quota of Winsock is refused.
     pub(super) non_blocking: bool,
+    /// Writes of Winsock that may be incomplete at once.
+    pub(super) outstanding: usize,
     /// Most bytes per write.
     pub(super) piece_max: u64,
     /// A sender that nobody stops ends here.
@@ -48,6 +50,7 @@ impl Flow {
             failed: None,
             quickack,
             non_blocking: false,
+            outstanding: 1,
             piece_max: CHUNK_BYTES,
             deadline: None,
             amount,

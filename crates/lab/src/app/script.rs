@@ -42,8 +42,8 @@ pub(super) enum Order {
     AwaitData,
     /// Waits until all that was written is acknowledged.
     AwaitAcknowledged,
-    /// Waits until the writes are complete that were taken (Winsock): what a write that blocks
-    /// does at its end.
+    /// Waits until the writes are complete that were taken (Winsock), or all but a few: what a
+    /// write that blocks does at its end.
     AwaitCompleted,
     /// Waits until, with so many bytes unacknowledged at most, some of so many can be written.
     AwaitRoom(base::Bytes, u64),

@@ -4,6 +4,7 @@
 //! What is here runs in virtual time. The same probe on the kernel has its row in `linux::probe`.
 
 mod cork;
+pub mod datacenter;
 mod freebsd;
 mod netburner;
 mod winsock;
@@ -36,6 +37,9 @@ impl PartialEq for Probe {
 
 /// All probes.
 pub const PROBES: &[Probe] = &[
+    datacenter::PRODUCTS,
+    datacenter::SERIES,
+    datacenter::RMEM_MAX,
     netburner::POOL,
     netburner::LOSSY_POOL,
     netburner::TELNET,

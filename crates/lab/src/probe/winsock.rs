@@ -176,7 +176,7 @@ impl App for Player {
             if let Some(id) = self.socket {
                 while host
                     .read_chunks(now, id, 1 << 20)
-                    .is_ok_and(|data| data.len() > 0)
+                    .is_ok_and(|data| !data.is_empty())
                 {}
             }
             return true;

@@ -242,6 +242,7 @@ const WORKLOADS: &[(&str, Workload)] = &[
     ),
     (
         "kind='records'\nrecord='20B..100B'\njoined=80\nheader='4B'\nnon_blocking='on'\n\
+         outstanding=2\n\
          read_size='200B'\nread_pause='60ms'\nduration='1s'",
         Workload::Records(Records {
             record: SizeRange {
@@ -252,6 +253,7 @@ const WORKLOADS: &[(&str, Workload)] = &[
             joined: 80,
             header: Bytes(4),
             non_blocking: true,
+            outstanding: 2,
             read_size: Some(Bytes(200)),
             read_pause: Duration::from_millis(60),
             ..Records::new(Bytes(1), SECOND)

@@ -14,6 +14,8 @@ use crate::workload::{
 const FLOWS_MAX: u64 = 10_000;
 /// Pieces of a request; more are a stream.
 const WRITES_MAX: u64 = 1_000;
+/// Writes that a program has under way at once; a host refuses more than 1024.
+const OUTSTANDING_MAX: u64 = 1000;
 /// Records or requests of one write.
 const JOINED_MAX: u64 = 100_000;
 /// Of one of several pieces; as much is written at once.
@@ -174,6 +176,13 @@ fn records(reader: &mut Reader<'_>, amount: Amount) -> Workload {
         per_second,
         completion: completion.unwrap_or(Completion::Written),
         non_blocking: reader.flag("workload.non_blocking"),
+        outstanding: u32::try_from(reader.count(
+            "workload.outstanding",
+            1,
+            OUTSTANDING_MAX,
+            Some(1),
+        ))
+        .unwrap_or(1),
         read_size: read_size.then(|| size(reader, "read_size", None)),
         read_pause: reader
             .parsed("workload.read_pause", time_above_zero)

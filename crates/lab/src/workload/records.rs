@@ -51,6 +51,11 @@ pub struct Records {
     /// room. With Winsock's rules that is another wait than that of a writer that blocks.
     #[serde(default)]
     pub non_blocking: bool,
+    /// Writes that may be incomplete at once, where a write completes later than it is taken
+    /// (Winsock): 1 blocks in each, more are overlapped I/O, whose writes are done when the one so
+    /// many in front of them is complete.
+    #[serde(default = "one")]
+    pub outstanding: u32,
     /// Most bytes per read of the server; `None` for as many as there are.
     #[serde(default)]
     pub read_size: Option<Bytes>,
@@ -73,6 +78,7 @@ impl Records {
             per_second: None,
             completion: Completion::Written,
             non_blocking: false,
+            outstanding: 1,
             read_size: None,
             read_pause: Duration::ZERO,
             amount,

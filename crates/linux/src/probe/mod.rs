@@ -2,6 +2,8 @@
 //! kernel can show. Each makes what it needs (namespaces, sockets) and removes it.
 
 mod cork;
+mod datacenter;
+mod freebsd_memory;
 
 use core::sync::atomic::AtomicBool;
 
@@ -20,10 +22,16 @@ pub struct KernelProbe {
 
 /// All probes that the kernel has.
 pub const PROBES: &[KernelProbe] = &[
+    datacenter::RMEM_MAX,
+    datacenter::SERIES,
     cork::CEILING,
     cork::SHIM,
     cork::SENDFILE,
     cork::SAMPLE_PROGRAMS,
+    KernelProbe {
+        name: "freebsd-memory",
+        run: freebsd_memory::run,
+    },
 ];
 
 /// The probe of this name.

@@ -202,6 +202,9 @@ fn count(name: &str, number: u32, max: u32) -> Result<(), String> {
 fn check_records(records: &Records) -> Result<(), String> {
     size("record", &records.record.min, records.record.max.0)?;
     count("joined", records.joined, JOINED_MAX)?;
+    if records.outstanding != 1 {
+        return Err("outstanding writes need a stack that completes them later (Winsock's)".into());
+    }
     if records.read_pause > TIME_MAX {
         return Err("the pause before a read is longer than any run".into());
     }

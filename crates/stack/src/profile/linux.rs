@@ -30,8 +30,8 @@ pub fn linux_6_18() -> Profile {
     linux(LinuxVersion::V6_18)
 }
 
-/// Linux 6.18 on a kernel with 1000 ticks a second in place of 250 (`CONFIG_HZ`): a delayed ACK comes
-/// after 41 ms at the latest, not after 44.
+/// Linux 6.18 on a kernel with 1000 ticks a second in place of 250 (`CONFIG_HZ`): a delayed ACK
+/// comes after 41 ms at the latest, not after 44.
 #[must_use]
 pub fn linux_6_18_hz1000() -> Profile {
     let profile = linux_6_18();

@@ -1,5 +1,6 @@
 //! Measures against a host that runs serve.
 
+mod log;
 mod report;
 mod setup;
 
@@ -14,6 +15,7 @@ use linux::Role;
 use linux::service::{BenchClient, Key, PORT};
 use linux::workload::{Interval, Phase, Session};
 
+use self::log::Log;
 use self::report::{Document, Metric, Run, Variant};
 use self::setup::{Ends, Setup};
 use crate::exit::{Exit, Problem};
@@ -30,6 +32,8 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const COMPARED_RUNS: u32 = 10;
 const COMPARED_TIME: Duration = Duration::from_secs(2);
 const SINGLE_TIME: Duration = Duration::from_secs(10);
+/// Time from line to line of a log where nobody says otherwise.
+const LOG_INTERVAL: Duration = Duration::from_secs(1);
 /// Variants that one command may compare.
 const VARIANTS_MAX: usize = 64;
 
@@ -43,7 +47,9 @@ Examples:
   tcptailor bench 10.0.0.9 -R -P 4 -t 30s -O 2s             four streams from there
   tcptailor bench 10.0.0.9 --mode wwr --compare nodelay=off,on
                                     write-write-read, ten interleaved runs of each variant
-  tcptailor bench 10.0.0.9 --mode rr --compare congestion=cubic,bbr --runs 20 --json")]
+  tcptailor bench 10.0.0.9 --mode rr --compare congestion=cubic,bbr --runs 20 --json
+  tcptailor bench 10.0.0.9 -t 10h --log day.jsonl           each second and the mean so far; after
+                                    an interruption the same command goes on (serve --max-time 10h)")]
 pub(crate) struct Args {
     /// Where `tcptailor serve` runs: HOST or HOST:PORT.
     #[arg(value_name = "HOST")]
@@ -74,6 +80,11 @@ pub(crate) struct Args {
     /// of the variants take turns. Several --compare give all combinations.
     #[arg(long, value_name = "KEY=VALUE,VALUE")]
     compare: Vec<String>,
+    /// Append the rate of each second (or of each -i) and the mean so far to this file, as lines of
+    /// JSON. What the file holds already counts towards -t.
+    #[arg(long, value_name = "FILE")]
+    #[arg(conflicts_with_all = ["compare", "runs", "warmup", "bytes", "operations"])]
+    log: Option<PathBuf>,
     #[command(flatten)]
     setup: Setup,
 }
@@ -140,17 +151,24 @@ struct Contender {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
-    let mut contenders = contenders(args)?;
+    let log = args.log.as_deref().map(Log::open).transpose()?;
+    let mut contenders = contenders(args, log.as_ref())?;
     let workload = contenders[0].ends.client.workload.clone();
     note_bare_sizes(&args.setup, output);
     let key = super::serve::read_key(args.key_file.as_deref())?;
     let mut client = connect(args, key.as_ref())?;
-    let interrupted = run_all(args, &mut client, &mut contenders, output)?;
+    let interrupted = run_all(args, &mut client, &mut contenders, (log.as_ref(), output))?;
+    if let Some(log) = &log {
+        log.finish()?;
+    }
     if contenders.iter().all(|contender| contender.runs.is_empty()) {
         return Err(Problem {
             exit: Exit::Interrupted,
             message: "interrupted before a run was whole".into(),
-            hint: None,
+            hint: log.map(|log| {
+                let covered = human::time(log.covered());
+                format!("The log holds {covered}; the same command goes on.")
+            }),
         }
         .into());
     }
@@ -177,8 +195,16 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
 }
 
 /// All combinations of the compared values; one without a name where nothing is compared.
-fn contenders(args: &Args) -> Result<Vec<Contender>, Problem> {
-    let mut combinations: Vec<(Vec<String>, Setup)> = vec![(Vec::new(), args.setup.clone())];
+fn contenders(args: &Args, log: Option<&Log>) -> Result<Vec<Contender>, Problem> {
+    let interval = args.interval.unwrap_or(match log {
+        Some(_) => LOG_INTERVAL,
+        None => INTERVAL,
+    });
+    let mut setup = args.setup.clone();
+    if let Some(log) = log {
+        setup.time = Some(time_left(log, setup.time.unwrap_or(SINGLE_TIME), interval)?);
+    }
+    let mut combinations: Vec<(Vec<String>, Setup)> = vec![(Vec::new(), setup)];
     for text in &args.compare {
         let (key, values) = text
             .split_once('=')
@@ -212,7 +238,7 @@ fn contenders(args: &Args) -> Result<Vec<Contender>, Problem> {
                 true => "as given".to_owned(),
                 false => names.join(" "),
             };
-            let ends = setup.ends(args.interval.unwrap_or(INTERVAL), default)?;
+            let ends = setup.ends(interval, default)?;
             Ok(Contender {
                 name,
                 ends,
@@ -220,6 +246,19 @@ fn contenders(args: &Args) -> Result<Vec<Contender>, Problem> {
             })
         })
         .collect()
+}
+
+/// What a log still lacks of the time that it is to cover.
+fn time_left(log: &Log, time: Duration, interval: Duration) -> Result<Duration, Problem> {
+    let covered = log.covered();
+    match time.checked_sub(covered) {
+        // Ends are cut a little before or after their time.
+        Some(left) if covered.is_zero() || left > interval / 2 => Ok(left),
+        _ => Err(
+            Problem::usage(format!("the log holds {} already", human::time(covered)))
+                .hint("Give a longer time with -t, or another file."),
+        ),
+    }
 }
 
 fn note_bare_sizes(setup: &Setup, output: &Output) {
@@ -295,7 +334,7 @@ fn run_all(
     args: &Args,
     client: &mut BenchClient,
     contenders: &mut [Contender],
-    output: &Output,
+    (log, output): (Option<&Log>, &Output),
 ) -> anyhow::Result<bool> {
     let runs = args.runs.unwrap_or(match args.compare.is_empty() {
         true => 1,
@@ -310,7 +349,13 @@ fn run_all(
             let index = (turn + round as usize) % contenders.len();
             let contender = &mut contenders[index];
             bar.label(format!("run {} of {total}, {}", done + 1, contender.name));
-            let run = run_one(client, &contender.ends, args.interval.is_some(), output)?;
+            let listener = Listener {
+                print: args.interval.is_some() && log.is_none(),
+                log,
+                bar: &bar,
+                output,
+            };
+            let run = run_one(client, &contender.ends, &listener)?;
             if interrupt::stopped() {
                 return Ok(true);
             }
@@ -324,12 +369,29 @@ fn run_all(
     Ok(false)
 }
 
-fn run_one(
-    client: &mut BenchClient,
-    ends: &Ends,
+/// What becomes of the reports of the receiving end.
+struct Listener<'l> {
     print: bool,
-    output: &Output,
-) -> anyhow::Result<Run> {
+    log: Option<&'l Log>,
+    bar: &'l Progress,
+    output: &'l Output,
+}
+
+impl Listener<'_> {
+    /// Returns whether the run is worth going on with.
+    fn hear(&self, interval: &Interval) -> bool {
+        if self.print {
+            // The summary says whether stdout can be written.
+            let _ = self.output.line(line_of(interval));
+        }
+        let Some(log) = self.log else { return true };
+        let is_written = log.append(interval, linux::Clock.unix_millis() / 1000);
+        self.bar.label(log.progress());
+        is_written
+    }
+}
+
+fn run_one(client: &mut BenchClient, ends: &Ends, listener: &Listener<'_>) -> anyhow::Result<Run> {
     let session = Arc::new(Session::new());
     let stopped = Arc::clone(&session);
     let _guard = interrupt::on_stop(move || stopped.stop());
@@ -340,9 +402,8 @@ fn run_one(
     let workload = &ends.client.workload;
     let receiver = receiving_end(workload);
     let outcome = client.run(&ends.client, &ends.server, &session, &|role, interval| {
-        if print && role == receiver {
-            // The summary says whether stdout can be written.
-            let _ = output.line(line_of(interval));
+        if role == receiver && !listener.hear(interval) {
+            session.stop();
         }
     })?;
     Ok(Run::new(workload, outcome))

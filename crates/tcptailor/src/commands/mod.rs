@@ -2,6 +2,7 @@
 
 pub(crate) mod apply;
 pub(crate) mod autocork;
+pub(crate) mod bdp;
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod diagnose;
@@ -42,6 +43,7 @@ pub(crate) fn run(command: Command, output: &Output) -> anyhow::Result<Exit> {
     match command {
         Command::Fit(args) => fit::run(&args, output),
         Command::Diagnose(args) => diagnose::run(&args, output),
+        Command::Bdp(args) => bdp::run(&args, output),
         Command::Bench(args) => bench::run(&args, output),
         Command::Serve(args) => serve::run(&args, output),
         Command::NodelayServer(args) => nodelay::server(&args, output),

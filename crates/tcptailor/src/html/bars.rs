@@ -5,13 +5,15 @@ use maud::{Markup, html};
 use super::frame::{self, LEFT, RIGHT, n};
 use super::scale::{Scale, label};
 
-const BAR: f64 = 16.0;
+const BAR: f64 = 19.0;
 const GAP: f64 = 14.0;
 const TOP: f64 = 6.0;
 /// Behind the longest bar, for its number.
 const NUMBER_WIDTH: f64 = 84.0;
-/// Letters of a name that fit in one line above its bars.
-const NAME_HEIGHT: f64 = 18.0;
+/// Of the name above its bars.
+const NAME_HEIGHT: f64 = 20.0;
+/// Letters of a name that fit beside its bar.
+const NAME_LETTERS: usize = 13;
 
 /// A picture of bars.
 #[derive(Clone, Debug, Default)]
@@ -49,26 +51,38 @@ impl Bars {
             tops.chain(group.published.iter().map(|(value, _)| *value))
         });
         let x = Scale::new(values, false, (LEFT, RIGHT - NUMBER_WIDTH));
+        // A single bar has its name beside it.
+        let is_plain = self.groups.iter().all(|group| {
+            group.bars.len() < 2 && group.name.len() <= NAME_LETTERS && group.published.is_none()
+        });
+        let (above, gap) = if is_plain {
+            (0.0, 8.0)
+        } else {
+            (NAME_HEIGHT, GAP)
+        };
         let mut y = TOP;
         let mut tops = Vec::new();
         for group in &self.groups {
             tops.push(y);
-            y += NAME_HEIGHT + BAR * group.bars.len() as f64 + GAP;
+            y += above + BAR * group.bars.len() as f64 + gap;
         }
         let inside = html! {
-            @for (group, top) in self.groups.iter().zip(&tops) { (self.group(group, *top, &x)) }
-            line.axis x1=(n(LEFT)) x2=(n(LEFT)) y1=(n(TOP)) y2=(n(y - GAP)) {}
+            @for (group, top) in self.groups.iter().zip(&tops) {
+                (self.group(group, (*top, above), &x))
+            }
+            line.axis x1=(n(LEFT)) x2=(n(LEFT)) y1=(n(TOP)) y2=(n(y - gap)) {}
         };
         frame::picture(&self.title, &self.words(), y, &inside)
     }
 
-    fn group(&self, group: &BarGroup, top: f64, x: &Scale) -> Markup {
-        let first = top + NAME_HEIGHT;
+    fn group(&self, group: &BarGroup, (top, above): (f64, f64), x: &Scale) -> Markup {
+        let first = top + above;
+        let is_plain = above == 0.0;
         let last = first + BAR * group.bars.len() as f64;
         html! {
-            text x=(n(LEFT + 2.0)) y=(n(top + 12.0)) { (group.name) }
+            @if !is_plain { text x=(n(LEFT + 2.0)) y=(n(top + 14.0)) { (group.name) } }
             @if let Some((value, text)) = &group.published {
-                text.muted.end x=(n(RIGHT)) y=(n(top + 12.0)) { "published " (text) }
+                text.muted.end x=(n(RIGHT)) y=(n(top + 14.0)) { "published " (text) }
                 line.reference x1=(n(x.at(*value))) x2=(n(x.at(*value)))
                     y1=(n(first - 2.0)) y2=(n(last + 2.0)) {}
             }
@@ -82,9 +96,11 @@ impl Bars {
                             y1=(n(y + BAR / 2.0)) y2=(n(y + BAR / 2.0)) {}
                     }
                 }
-                text.muted.end x=(n(LEFT - 6.0)) y=(n(y + 12.0)) { (bar.name) }
+                text.muted.end x=(n(LEFT - 6.0)) y=(n(y + 13.5)) {
+                    (if is_plain { &group.name } else { &bar.name })
+                }
                 @let end = bar.range.map_or(bar.value, |(_, high)| high.max(bar.value));
-                text x=(n(x.at(end) + 5.0)) y=(n(y + 12.0)) { (label(self.unit, bar.value)) }
+                text x=(n(x.at(end) + 5.0)) y=(n(y + 13.5)) { (label(self.unit, bar.value)) }
             }
         }
     }

@@ -58,12 +58,16 @@ impl Lines {
             [low, spot.y, high]
         });
         let references = self.references.iter().map(|(value, _)| *value);
-        let y = Scale::new(ends.chain(references), self.y.is_log, (BOTTOM, TOP)).rounded();
+        let y = Scale::new(ends.chain(references), self.y.is_log, (BOTTOM, TOP))
+            .for_unit(self.y.unit)
+            .rounded();
         let inside = html! {
             (frame::vertical(&y, self.y.unit))
             (frame::horizontal(&x, self.x.unit, BOTTOM))
             text.muted.mid x=(n((LEFT + RIGHT) / 2.0)) y=(n(HEIGHT - 6.0)) { (self.x.name) }
-            @for (index, line) in self.lines.iter().enumerate() { (self.line(line, index, (&x, &y))) }
+            @for (index, line) in self.lines.iter().enumerate() {
+                (self.line(line, index, (&x, &y)))
+            }
             @for (value, text) in &self.references { (frame::reference_line(y.at(*value), text)) }
         };
         html! {

@@ -38,7 +38,8 @@ impl Ranges {
                 g.c0 {
                     line.whisker x1=(n(p50)) x2=(n(worst)) y1=(n(y)) y2=(n(y)) {}
                     rect.range x=(n(p50)) y=(n(y - 5.0)) width=(n(p99 - p50)) height="10" {}
-                    rect.bar x=(n(p50)) y=(n(y - 8.0)) width=(n((p90 - p50).max(1.5))) height="16" rx="2" {}
+                    rect.bar x=(n(p50)) y=(n(y - 8.0)) width=(n((p90 - p50).max(1.5)))
+                        height="16" rx="2" {}
                     line.mark x1=(n(p50)) x2=(n(p50)) y1=(n(y - 9.0)) y2=(n(y + 9.0)) {}
                     circle.dot cx=(n(worst)) cy=(n(y)) r="3" {}
                 }

@@ -15,6 +15,9 @@ use super::{Cell, Head, Page, Part, Section, Series, Table, Tile, Tone};
 /// Rows of a table that stand open; a longer one is folded away.
 const ROWS_OPEN: usize = 24;
 
+/// Corrections that stand open.
+const CORRECTIONS_OPEN: usize = 2;
+
 /// How one run of an experiment went.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Course {
@@ -117,7 +120,14 @@ fn block(experiment: &ExperimentResult, courses: &[Course]) -> Part {
         }));
         Part::Fold(format!("How a run went: {}", course.title), vec![series])
     }));
-    parts.extend(experiment.corrections.iter().map(correction));
+    let corrections: Vec<Part> = experiment.corrections.iter().map(correction).collect();
+    match corrections.len() {
+        0..=CORRECTIONS_OPEN => parts.extend(corrections),
+        many => parts.push(Part::Fold(
+            format!("{many} corrections of the document"),
+            corrections,
+        )),
+    }
     if let Some(text) = &experiment.not_promised {
         parts.push(Part::Note(Tone::Plain, format!("Not promised: {text}")));
     }
@@ -134,7 +144,7 @@ fn block(experiment: &ExperimentResult, courses: &[Course]) -> Part {
     }));
     let head = Head {
         title: format!("{ids}: {}", experiment.scenario),
-        tags: vec![experiment.class.name().to_owned()],
+        tags: vec![format!("class: {}", experiment.class.name())],
         badge: Some((tone(experiment.verdict), experiment.verdict.words().into())),
     };
     Part::Block(head, parts)
@@ -147,8 +157,8 @@ fn correction(row: &CorrectionRow) -> Part {
         wrong,
         wording,
     } = row;
-    let text = format!("{id}. The document says: {says}. {wrong}. Here it is said so: {wording}.");
-    Part::Note(Tone::Doubt, text.replace("..", "."))
+    let text = format!("{id}: the document says {says}; {wrong}. Corrected: {wording}");
+    Part::Note(Tone::Doubt, text)
 }
 
 /// Cell and number, what was published and claimed, then a column for each engine.

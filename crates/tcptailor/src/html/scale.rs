@@ -11,6 +11,8 @@ pub(super) struct Scale {
     low: f64,
     high: f64,
     is_log: bool,
+    /// Marks are powers of two.
+    is_binary: bool,
     from: f64,
     to: f64,
 }
@@ -32,8 +34,25 @@ impl Scale {
             low,
             high,
             is_log,
+            is_binary: false,
             from: places.0,
             to: places.1,
+        }
+    }
+
+    /// With marks for this unit: bytes are read in powers of two.
+    pub(super) fn for_unit(self, unit: &str) -> Self {
+        Self {
+            is_binary: unit == "bytes" && self.high > 4.0,
+            ..self
+        }
+    }
+
+    fn step(&self) -> f64 {
+        let rough = (self.high - self.low) / TICKS;
+        match self.is_binary {
+            true => 2_f64.powf(rough.log2().ceil()),
+            false => step(rough),
         }
     }
 
@@ -42,7 +61,7 @@ impl Scale {
         if self.is_log {
             return self;
         }
-        let step = step(self.high - self.low);
+        let step = self.step();
         Self {
             low: (self.low / step).floor() * step,
             high: (self.high / step - 1e-9).ceil() * step,
@@ -69,7 +88,7 @@ impl Scale {
         if self.is_log {
             return self.log_ticks();
         }
-        let step = step(self.high - self.low);
+        let step = self.step();
         let first = (self.low / step).ceil() as i64;
         let last = (self.high / step + 1e-9).floor() as i64;
         (first..=last).map(|index| index as f64 * step).collect()
@@ -92,8 +111,7 @@ impl Scale {
 }
 
 /// 1, 2 or 5 of some power of ten.
-fn step(span: f64) -> f64 {
-    let rough = span / TICKS;
+fn step(rough: f64) -> f64 {
     let power = 10_f64.powf(rough.log10().floor());
     match rough / power {
         part if part <= 1.0 => power,

@@ -10,7 +10,7 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::frame::{self, LEFT, RIGHT, n};
-use super::scale::{Scale, label};
+use super::scale::Scale;
 
 const PANEL: f64 = 96.0;
 const GAP: f64 = 22.0;
@@ -32,8 +32,8 @@ pub(super) struct Book {
     figures: Vec<Value>,
 }
 
-/// A quantity of a point.
-type Read = fn(&Point) -> Option<f64>;
+/// A quantity of a point, with its name.
+type Quantity = (&'static str, fn(&Point) -> Option<f64>);
 
 struct Panel {
     title: &'static str,
@@ -62,20 +62,18 @@ impl Series {
         html! {
             figure data-series=(index) {
                 figcaption { (self.title) }
-                div.still {
-                    (self.picture(&panels))
-                    @for panel in panels.iter().filter(|panel| panel.lines.len() > 1) {
-                        (frame::legend(panel.lines.iter().map(|(name, _)| *name)))
-                    }
-                }
+                div.still { (self.picture(&panels)) }
                 div.live {}
                 (self.limits())
+                @for panel in panels.iter().filter(|panel| panel.lines.len() > 1) {
+                    (frame::legend(panel.lines.iter().map(|(name, _)| *name)))
+                }
             }
         }
     }
 
     fn panels(&self) -> Vec<Panel> {
-        let quantities: [(&str, &str, &[(&str, Read)]); 3] = [
+        let quantities: [(&str, &str, &[Quantity]); 3] = [
             (
                 "goodput",
                 "bit/s",
@@ -168,11 +166,8 @@ impl Series {
     /// Neighbours with the same limit are one piece.
     fn strip(&self, x: &Scale, y: f64) -> Markup {
         let mut pieces: Vec<(f64, f64, Option<Limit>)> = Vec::new();
-        let mut begin = self
-            .points
-            .first()
-            .map_or(0.0, |point| point.at_us as f64 / 1e6);
-        for point in self.points.iter().skip(1) {
+        let mut begin = 0.0;
+        for point in &self.points {
             let end = point.at_us as f64 / 1e6;
             match pieces.last_mut() {
                 Some(last) if last.2 == point.limit => last.1 = end,
@@ -195,8 +190,10 @@ impl Series {
     /// Each limit with its share of the time, most first.
     fn shares(&self) -> Vec<(Option<Limit>, f64)> {
         let mut times: BTreeMap<Option<Limit>, u64> = BTreeMap::new();
-        for pair in self.points.windows(2) {
-            *times.entry(pair[1].limit).or_default() += pair[1].at_us - pair[0].at_us;
+        let mut before = 0;
+        for point in &self.points {
+            *times.entry(point.limit).or_default() += point.at_us.saturating_sub(before);
+            before = point.at_us;
         }
         let all: u64 = times.values().sum();
         let share = |(limit, time)| (limit, time as f64 / all.max(1) as f64);
@@ -241,7 +238,9 @@ fn panel(panel: &Panel, top: f64, seconds: &[f64], x: &Scale) -> Markup {
         .iter()
         .flat_map(|(_, values)| values.iter().flatten().copied());
     let references = panel.references.iter().map(|(value, _)| *value);
-    let y = Scale::new(known.chain(references), false, (top + PANEL, top)).rounded();
+    let y = Scale::new(known.chain(references), false, (top + PANEL, top))
+        .for_unit(panel.unit)
+        .rounded();
     html! {
         text x=(n(LEFT)) y=(n(top - 6.0)) { (panel.title) }
         (frame::vertical(&y, panel.unit))
@@ -253,7 +252,7 @@ fn panel(panel: &Panel, top: f64, seconds: &[f64], x: &Scale) -> Markup {
             }
         }
         @for (value, text) in &panel.references {
-            (frame::reference_line(y.at(*value), &format!("{text} ({})", label(panel.unit, *value))))
+            (frame::reference_line(y.at(*value), text))
         }
     }
 }

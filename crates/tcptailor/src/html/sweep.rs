@@ -118,7 +118,7 @@ fn bars(metric: &str, seen: &[&Observation], key: Option<&str>) -> Option<Part> 
         }
     }
     Some(Part::Bars(Bars {
-        title: metric.to_owned(),
+        title: words(metric),
         unit: seen.first()?.unit,
         groups,
     }))
@@ -162,14 +162,14 @@ fn lines(metric: &str, seen: &[&Observation], key: &str) -> Option<Part> {
         Line { name, spots }
     });
     Some(Part::Lines(Lines {
-        title: format!("{metric} over {key}"),
+        title: format!("{} over {key}", words(metric)),
         x: Axis {
             name: key.to_owned(),
             unit,
             is_log: x_is_log,
         },
         y: Axis {
-            name: metric.to_owned(),
+            name: words(metric),
             unit: seen.first()?.unit,
             is_log: y_is_log,
         },
@@ -193,7 +193,7 @@ fn fields(metric: &str, seen: &[&Observation], (x, y): (&str, &str)) -> Vec<Part
         };
         let of_row = |row: &&str| columns.iter().map(|column| value(row, column)).collect();
         Part::Heat(Heat {
-            title: format!("{metric}, {name}"),
+            title: format!("{} ({name})", words(metric)),
             x_name: x.to_owned(),
             y_name: y.to_owned(),
             x: columns.iter().map(|&column| column.to_owned()).collect(),
@@ -203,6 +203,16 @@ fn fields(metric: &str, seen: &[&Observation], (x, y): (&str, &str)) -> Vec<Part
         })
     });
     fields.collect()
+}
+
+/// The name of a number as people read it; its unit stands in the picture.
+fn words(metric: &str) -> String {
+    let units = ["_bps", "_us", "_bytes"];
+    let bare = |name: &str| {
+        let bare = units.iter().find_map(|unit| name.strip_suffix(unit));
+        bare.unwrap_or(name).replace('_', " ")
+    };
+    metric.split(' ').map(bare).collect::<Vec<_>>().join(" ")
 }
 
 /// The value of an axis as a number with its unit; `None` for names.

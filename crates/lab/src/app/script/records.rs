@@ -17,6 +17,7 @@ pub(super) struct SendRecords {
     gap: Option<Duration>,
     completion: Completion,
     non_blocking: bool,
+    outstanding: u32,
     due: Instant,
     written_at: Instant,
     /// Of the write under way.
@@ -41,6 +42,7 @@ impl SendRecords {
             gap: records.gap(),
             completion: records.completion,
             non_blocking: records.non_blocking,
+            outstanding: records.outstanding,
             due: Instant::ZERO,
             written_at: Instant::ZERO,
             bytes: 0,
@@ -62,6 +64,7 @@ impl Script for SendRecords {
             (Stage::Begin, _) => {
                 scene.flows[0].reserve(self.bytes_max);
                 scene.flows[0].non_blocking = self.non_blocking;
+                scene.flows[0].outstanding = self.outstanding as usize;
                 self.due = scene.now;
             }
             (Stage::Waiting, _) if done.bytes == 0 => return Next::Finish,

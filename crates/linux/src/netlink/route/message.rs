@@ -247,6 +247,12 @@ impl Route {
         Destination::from_parts(self.header[0], self.header[1], address)
     }
 
+    /// Number of the interface through which packets leave; `None` where it names none or several.
+    #[must_use]
+    pub fn interface(&self) -> Option<u32> {
+        self.number(RTA_OIF)
+    }
+
     /// Whether it ends by itself, as those that a router advertises.
     pub(super) const fn expires(&self) -> bool {
         self.expires

@@ -259,7 +259,7 @@ fn tell_what_is_missing(document: &Document, output: &Output) {
 }
 
 /// Refuses a plan's place that cannot be written before anybody has waited for the answer.
-fn check_plan_path(path: &Path) -> Result<(), Problem> {
+pub(crate) fn check_plan_path(path: &Path) -> Result<(), Problem> {
     let parent = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty());
@@ -274,7 +274,8 @@ fn check_plan_path(path: &Path) -> Result<(), Problem> {
     }
 }
 
-fn write_plan(path: &Path, changes: Vec<Change>) -> anyhow::Result<()> {
+/// Writes a plan for `apply`.
+pub(crate) fn write_plan(path: &Path, changes: Vec<Change>) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(&Plan::new(changes)).context("writing JSON")?;
     std::fs::write(path, text + "\n").with_context(|| format!("writing {}", path.display()))
 }

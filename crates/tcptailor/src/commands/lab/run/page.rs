@@ -27,11 +27,7 @@ const METRICS: [(Metric, &str); 7] = [
     (Metric::RetransmittedSegments, "sent again"),
 ];
 /// What is worth a picture.
-const PICTURED: [Metric; 3] = [
-    Metric::GoodputBps,
-    Metric::ResponseP50Us,
-    Metric::ResponseP99Us,
-];
+const PICTURED: [Metric; 2] = [Metric::GoodputBps, Metric::ResponseP50Us];
 
 /// The usable runs of one cell.
 struct Runs<'r> {
@@ -138,7 +134,11 @@ fn numbers(runs: &[Runs<'_>]) -> Table {
         };
         let mut cells = vec![
             html::Cell::text(runs.name.clone()),
-            html::Cell::text(counted),
+            html::Cell {
+                text: counted,
+                value: Some(runs.usable.len() as f64),
+                ..html::Cell::default()
+            },
         ];
         cells.extend(
             metrics
