@@ -243,6 +243,7 @@ fn what_is_unknown_is_refused_with_what_may_be_meant() {
         assert!(told.contains(part), "{part} is missing in {told}");
     };
     check(&["netburnr"], "did you mean `netburner`?");
+    check(&["n7c"], "did you mean `n7a`?");
     check(&["./no-such-file.toml"], "reading ./no-such-file.toml");
     check(&["all", "--engines", "kernl"], "invalid value 'kernl'");
     check(

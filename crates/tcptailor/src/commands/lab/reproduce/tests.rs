@@ -224,7 +224,7 @@ fn the_time_left_is_told_once_it_is_known() {
     );
     // Two cells of three runs each.
     times.add((0, 0, 0), Duration::from_secs(10));
-    assert_eq!(times.left_in_words(), ", about 50.0 s left");
+    assert_eq!(times.left_in_words(), ", about 50 s left");
     times.add((0, 0, 1), Duration::from_secs(40));
     assert_eq!(times.left_in_words(), ", about 2 min left");
     assert!((times.share_done() - 1.0 / 3.0).abs() < 1e-9);

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use base::human;
 use lab::EngineName;
 
 use super::plan::Planned;
@@ -109,7 +108,7 @@ impl Times {
         left.map_or_else(String::new, |left_s| {
             let about = match left_s >= 90.0 {
                 true => format!("{:.0} min", left_s / 60.0),
-                false => human::time(Duration::from_secs(left_s.round() as u64)),
+                false => format!("{left_s:.0} s"),
             };
             format!(", about {about} left")
         })
