@@ -3,6 +3,8 @@
 //! Data: scenarios, which number of each is compared, how large the errors may be, and what is
 //! known of those that are large. Running the engines is the program's.
 
+mod everyday;
+
 use core::ops::RangeInclusive;
 
 use crate::builtin::parse_builtin;
@@ -10,6 +12,7 @@ use crate::outcome::{Caveat, Outcome};
 use crate::scenario::{Cell, Metric, Scenario};
 use crate::stats;
 use crate::workload::Workload;
+pub use everyday::everyday_cells;
 
 /// The scenarios, with CUBIC at both ends: every path has what it needs to differ from the others.
 pub const AGREEMENT_SCENARIOS: &[(&str, &str)] = &[
@@ -173,12 +176,18 @@ pub fn agreement_label(cell: &Cell) -> &str {
     cell.id.strip_prefix("agree-").unwrap_or(&cell.id)
 }
 
-/// What of this workload is compared: how much comes through, or how long an answer takes.
+/// What of this workload is compared: how much comes through, and how long an answer takes.
 #[must_use]
 pub const fn compared_metrics(workload: &Workload) -> &'static [Metric] {
     match workload {
-        Workload::Bulk { .. } => &[Metric::GoodputBps],
-        _ => &[Metric::ResponseP50Us, Metric::ResponseP99Us],
+        Workload::Bulk { .. } | Workload::SlowReader { .. } | Workload::Paced { .. } => {
+            &[Metric::GoodputBps]
+        }
+        _ => &[
+            Metric::GoodputBps,
+            Metric::ResponseP50Us,
+            Metric::ResponseP99Us,
+        ],
     }
 }
 

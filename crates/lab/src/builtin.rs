@@ -52,7 +52,18 @@ pub const EXPERIMENT_SCENARIOS: &[(&str, &str)] = scenarios![
     "n9",
     "n10",
     "n10-stress",
-    "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f7s", "f8", "f9", "f10", "f11",
+    "f1",
+    "f2",
+    "f3",
+    "f4",
+    "f5",
+    "f6",
+    "f7",
+    "f7s",
+    "f8",
+    "f9",
+    "f10",
+    "f11",
 ];
 
 /// The experiments, in the order of the documents.

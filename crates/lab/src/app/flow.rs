@@ -27,6 +27,8 @@ pub(super) struct Flow {
     pub(super) failed: Option<Failure>,
     /// `TCP_QUICKACK` is set to this before every read.
     pub(super) quickack: Option<bool>,
+    /// A read waits in the host: what is done before each read was done for it.
+    pub(super) is_reading: bool,
     /// Most bytes per write.
     pub(super) piece_max: u64,
     /// A sender that nobody stops ends here.
@@ -45,6 +47,7 @@ impl Flow {
             saw_end: false,
             failed: None,
             quickack,
+            is_reading: false,
             piece_max: CHUNK_BYTES,
             deadline: None,
             amount,
@@ -57,7 +60,7 @@ impl Flow {
     pub(super) fn adopt(&mut self, socket: SocketId) {
         self.socket = Some(socket);
         (self.written, self.read) = (0, 0);
-        (self.saw_end, self.failed) = (false, None);
+        (self.saw_end, self.failed, self.is_reading) = (false, None, false);
     }
 
     /// Makes sure that pieces of this size are written at once.

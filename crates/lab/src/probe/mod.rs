@@ -3,8 +3,8 @@
 //!
 //! What is here runs in virtual time. The same probe on the kernel has its row in `linux::probe`.
 
-mod netburner;
 mod freebsd;
+mod netburner;
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,7 @@
 //! How far our stack agrees with the kernel of this machine, in virtual time and on real packets.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use base::human;
 use lab::reproduction::{is_same_doubt, severity};
@@ -44,6 +45,9 @@ pub(crate) struct Args {
     /// Only these scenarios; all without.
     #[arg(value_name = "SCENARIO")]
     scenarios: Vec<String>,
+    /// Only the scenarios that were made for this comparison, without the everyday ones.
+    #[arg(long)]
+    core: bool,
     /// The engines that are compared with the kernel's.
     #[arg(
         long,
@@ -166,7 +170,11 @@ fn chosen(args: &Args) -> Result<Vec<Cell>, Problem> {
             shorten(scenario)?;
         }
     }
-    let cells: Vec<Cell> = scenarios.iter().flat_map(Scenario::trials).collect();
+    let mut cells: Vec<Cell> = scenarios.iter().flat_map(Scenario::trials).collect();
+    if !args.core {
+        let quick = args.quick.then_some(Duration::from_secs(2));
+        cells.extend(lab::everyday_cells(quick));
+    }
     for name in &args.scenarios {
         if !cells.iter().any(|cell| is_meant(name, cell)) {
             let labels: Vec<&str> = cells.iter().map(agreement_label).collect();
@@ -557,6 +565,7 @@ mod tests {
             engines: vec![Engine::Virtual],
             runs: None,
             quick: false,
+            core: true,
         }
     }
 
