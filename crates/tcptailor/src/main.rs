@@ -5,6 +5,7 @@
 mod cli;
 mod commands;
 mod exit;
+mod html;
 mod interrupt;
 
 mod output;

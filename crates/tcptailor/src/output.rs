@@ -141,6 +141,21 @@ pub(crate) fn now() -> String {
     rfc3339(linux::Clock.unix_millis() / 1000)
 }
 
+/// Where and when something was measured, for people: names and values.
+pub(crate) fn provenance() -> Vec<(String, String)> {
+    let cpus = std::thread::available_parallelism().ok();
+    let known = [
+        ("version", Some(env!("CARGO_PKG_VERSION").to_owned())),
+        ("kernel", kernel_release()),
+        ("processors", cpus.map(|cpus| cpus.to_string())),
+        ("time", Some(rfc3339(linux::Clock.unix_millis() / 1000))),
+    ];
+    let known = known.into_iter();
+    known
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+        .collect()
+}
+
 /// Release of this machine's kernel.
 pub(crate) fn kernel_release() -> Option<String> {
     let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;

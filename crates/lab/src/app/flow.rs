@@ -29,6 +29,10 @@ pub(super) struct Flow {
     pub(super) quickack: Option<bool>,
     /// A read waits in the host: what is done before each read was done for it.
     pub(super) is_reading: bool,
+    /// Its writer does not block: a write beyond the quota of Winsock is refused.
+    pub(super) non_blocking: bool,
+    /// Writes of Winsock that may be incomplete at once.
+    pub(super) outstanding: usize,
     /// Most bytes per write.
     pub(super) piece_max: u64,
     /// A sender that nobody stops ends here.
@@ -48,6 +52,8 @@ impl Flow {
             failed: None,
             quickack,
             is_reading: false,
+            non_blocking: false,
+            outstanding: 1,
             piece_max: CHUNK_BYTES,
             deadline: None,
             amount,
@@ -94,11 +100,12 @@ impl Flow {
         }
     }
 
-    /// Counts an operation of so much payload towards the amount. The warm-up does not count.
-    pub(super) fn on_done(&mut self, now: Instant, session: &Session, bytes: u64) {
+    /// Counts operations of so much payload together towards the amount. The warm-up does not
+    /// count.
+    pub(super) fn on_done(&mut self, now: Instant, session: &Session, bytes: u64, count: u32) {
         if session.is_measuring(now) {
             self.counted_bytes += bytes;
-            self.counted_operations += 1;
+            self.counted_operations += u64::from(count);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The results of sweeps as a table: a row per cell.
 
+mod page;
+
 use std::path::PathBuf;
 
 use base::human;
@@ -28,6 +30,7 @@ Examples:
   tcptailor lab report rtt                    a folder of `tcptailor lab sweep`
   tcptailor lab report part1 part2            shards, joined for this table only
   tcptailor lab report rtt --json             as data: all cells, all figures
+  tcptailor lab report rtt --html rtt.html    as a page with pictures
 
 RANGE holds the median with 95 %. An outlier is farther from the middle half of the runs than 1.5
 times the width of that half.")]
@@ -35,6 +38,10 @@ pub(crate) struct Args {
     /// Results folders.
     #[arg(value_name = "DIR", required = true)]
     folders: Vec<PathBuf>,
+    /// Write the results to a page too, with lines and fields of colours: a file that opens in any
+    /// browser, without a network.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 /// One sweep.
@@ -89,6 +96,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let document = Document {
         sweeps: sweeps.collect(),
     };
+    if let Some(path) = &args.html {
+        crate::html::write(path, &page::render(&document.sweeps))?;
+    }
     output.report("lab-report", &document, || {
         let tables: Vec<String> = document.sweeps.iter().map(render).collect();
         tables.join("\n")

@@ -3,6 +3,7 @@
 mod document;
 mod engine;
 mod events;
+mod page;
 mod record;
 mod screen;
 
@@ -43,6 +44,7 @@ Examples:
   tcptailor lab run wan-bulk --engine tun                   our TCP sends to the kernel's
   tcptailor lab run lan-wwr --engine virtual --pcap a.pcapng  in virtual time, with its packets
   tcptailor lab run lossy-100m --engine virtual --events a.jsonl  with what happens in the hosts
+  tcptailor lab run wan-bulk --html wan.html                as a page with plots
   tcptailor lab run ./mine.toml --jsonl                     a file; a line of JSON per run
 
 Exit code 3 if a claim of the scenario does not hold, 1 if a cell has no usable run.")]
@@ -78,6 +80,9 @@ pub(crate) struct Args {
     /// A second of a fast path may make 100 MB.
     #[arg(long, value_name = "FILE")]
     events: Option<PathBuf>,
+    /// Write the answer to a page too: a file that opens in any browser, without a network.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Print a line of JSON for each run as soon as it is over.
     #[arg(long, conflicts_with = "json")]
     jsonl: bool,
@@ -130,6 +135,10 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let cells = scenario.trials();
     let ran = run_all(&scenario, &cells, &runner, args, output)?;
     let document = Document::new(&scenario, &cells, &ran, args.shown());
+    if let Some(path) = &args.html {
+        let page = page::render(&scenario, &cells, &ran, (&document, args.engine));
+        crate::html::write(path, &page)?;
+    }
     if args.jsonl {
         for why in document.failed_claims() {
             output.note(format!("claim fails: {why}"));

@@ -1,6 +1,7 @@
 //! The experiments of the published documents, run on this machine and set beside what they say.
 
 mod folder;
+mod page;
 mod plan;
 mod run;
 mod screen;
@@ -13,10 +14,12 @@ use lab::EngineName;
 use lab::reproduction::{Counts, NotRun, Reproduction, RunOf, Summary, Verdict};
 
 use self::folder::{Folder, Head, Line};
+use self::page::{Courses, Place};
 use self::plan::{Planned, Record, Wanted};
 use self::run::Course;
 use super::run::Engine;
 use crate::exit::{Exit, Problem};
+use crate::html;
 use crate::interrupt;
 use crate::output::{self, Output};
 
@@ -37,8 +40,10 @@ Examples:
   tcptailor lab reproduce netburner                  those of one document
   tcptailor lab reproduce n1 w2a --engines virtual   two of them, in virtual time
   tcptailor lab reproduce all -o results             everything; each run is written down at once,
-                                                     and the same command goes on after Ctrl-C
+                                                     the same command goes on after Ctrl-C, and in
+                                                     the end results/index.html has plots
   tcptailor lab reproduce --show results             the same table again, without running anything
+  tcptailor lab reproduce --show results --html r.html   the same as a page with plots
 
 Exit code 3 if a claim that must hold fails.")]
 pub(crate) struct Args {
@@ -60,6 +65,10 @@ pub(crate) struct Args {
     /// spreads.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=999))]
     runs: Option<u32>,
+    /// Write the result to a page too, with plots: a file that opens in any browser, without a
+    /// network.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Show what a folder has, without running anything.
     #[arg(long, value_name = "DIR")]
     #[arg(conflicts_with_all = ["experiments", "quick", "engines", "runs"])]
@@ -89,6 +98,13 @@ impl Args {
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     if let Some(folder) = &args.show {
         let document = read(folder)?;
+        if let Some(path) = &args.html {
+            let mut courses = Courses::default();
+            for line in folder::lines(folder)? {
+                courses.offer(place_of(&line), &line.outcome);
+            }
+            html::write(path, &courses.page(&document))?;
+        }
         output.report("lab-reproduce", &document, || {
             screen::render(&document, output.verbosity() > 0)
         })?;
@@ -125,13 +141,46 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     document.summary.elapsed_s = linux::Clock.now().since(began).as_secs_f64();
     document.summary.runs = made;
     document.summary.runs_found = found;
-    if let Some(folder) = &folder {
-        folder.finish(&output::document("lab-reproduce", &document)?)?;
+    if folder.is_some() || args.html.is_some() {
+        let page = courses(&planned, &records).page(&document);
+        if let Some(folder) = &folder {
+            folder.finish(&output::document("lab-reproduce", &document)?, &page)?;
+        }
+        if let Some(path) = &args.html {
+            html::write(path, &page)?;
+        }
     }
     output.report("lab-reproduce", &document, || {
         screen::render(&document, output.verbosity() > 0)
     })?;
     Ok(exit(&document))
+}
+
+fn place_of(line: &Line) -> Place<'_> {
+    Place {
+        scenario: &line.scenario,
+        variant: line.variant.as_deref(),
+        axes: &line.axes,
+        engine: line.engine,
+    }
+}
+
+/// How runs went, for the page.
+fn courses(planned: &[Planned], records: &[Record]) -> Courses {
+    let mut courses = Courses::default();
+    for (planned, record) in planned.iter().zip(records) {
+        for run in &record.runs {
+            let cell = &planned.cells[run.cell];
+            let place = Place {
+                scenario: &planned.name,
+                variant: cell.variant.as_deref(),
+                axes: &cell.axes,
+                engine: run.engine,
+            };
+            courses.offer(place, &run.outcome);
+        }
+    }
+    courses
 }
 
 fn exit(document: &Reproduction) -> Exit {

@@ -1,0 +1,152 @@
+//! The results of sweeps as a page: what `--html` writes.
+
+use base::human;
+use lab::results::{CellSummary, Figure};
+
+use super::Sweep;
+use crate::html::sweep::{Observation, pictures};
+use crate::html::{Cell, Page, Part, Section, Table, Tone};
+
+/// Rows that stand open; more are folded away.
+const ROWS_OPEN: usize = 40;
+
+/// What a row has.
+type Read = fn(&CellSummary) -> Option<Figure>;
+const FIGURES: [(&str, &str, Read); 4] = [
+    ("goodput_bps", "bit/s", |cell| cell.goodput_bps),
+    ("response_p50_us", "us", |cell| cell.response_p50_us),
+    ("response_p99_us", "us", |cell| cell.response_p99_us),
+    ("stall_max_us", "us", |cell| cell.stall_max_us),
+];
+/// Of these, the ones that are worth a picture.
+const PICTURED: usize = 3;
+
+pub(super) fn render(sweeps: &[Sweep]) -> String {
+    let title = match sweeps {
+        [one] => one.scenario.clone(),
+        many => human::count(many.len() as u64, "sweep"),
+    };
+    crate::html::render(&Page {
+        title,
+        lead: "Medians of the runs of each cell, with the range that holds the median with 95 %."
+            .into(),
+        facts: crate::output::provenance(),
+        parts: Vec::new(),
+        sections: sweeps.iter().map(section).collect(),
+    })
+}
+
+fn section(sweep: &Sweep) -> Section {
+    let mut parts = Vec::new();
+    let options = [("--set", &sweep.set), ("--vary", &sweep.vary)];
+    let options = options
+        .into_iter()
+        .flat_map(|(option, values)| values.iter().map(move |value| format!("{option} {value}")));
+    let options: Vec<String> = options.collect();
+    let runs = human::count(sweep.runs_per_cell, "run");
+    parts.push(Part::Text(format!(
+        "{runs} of each cell. {}",
+        options.join(", ")
+    )));
+    if !sweep.complete {
+        parts.push(Part::Note(
+            Tone::Doubt,
+            format!(
+                "Not complete: {} of {} cells, {} of {} runs.",
+                sweep.cells_complete, sweep.cells, sweep.runs, sweep.runs_planned
+            ),
+        ));
+    }
+    if sweep.conflicts > 0 {
+        let runs = human::count(sweep.conflicts as u64, "run");
+        let text = format!("{runs} twice with different numbers; the first counts.");
+        parts.push(Part::Note(Tone::Bad, text));
+    }
+    parts.extend(pictures(&observations(sweep)));
+    let table = Part::Table(table(sweep));
+    parts.push(match sweep.results.len() > ROWS_OPEN {
+        true => Part::Fold(
+            human::count(sweep.results.len() as u64, "cell"),
+            vec![table],
+        ),
+        false => table,
+    });
+    Section {
+        title: format!("{} on engine {}", sweep.scenario, sweep.engine),
+        parts,
+    }
+}
+
+/// Variant and axes of a cell, by its name: `lan-wwr/nodelay/path.rtt=2ms`.
+fn place(sweep: &Sweep, cell: &CellSummary) -> (String, Vec<(String, String)>) {
+    let rest = cell
+        .cell
+        .strip_prefix(&sweep.scenario)
+        .unwrap_or(&cell.cell);
+    let mut variant = Vec::new();
+    let mut axes = Vec::new();
+    for part in rest.split('/').filter(|part| !part.is_empty()) {
+        match part.split_once('=') {
+            Some((key, value)) => axes.push((key.to_owned(), value.to_owned())),
+            None => variant.push(part),
+        }
+    }
+    (variant.join("/"), axes)
+}
+
+fn observations(sweep: &Sweep) -> Vec<Observation> {
+    let of_cell = |cell: &CellSummary| {
+        let (variant, axes) = place(sweep, cell);
+        let figures = FIGURES[..PICTURED]
+            .iter()
+            .filter_map(|(metric, unit, read)| {
+                let figure = read(cell)?;
+                Some(Observation {
+                    variant: variant.clone(),
+                    engine: sweep.engine.clone(),
+                    axes: axes.clone(),
+                    metric: (*metric).to_owned(),
+                    unit,
+                    value: figure.median,
+                    range: figure.low.zip(figure.high),
+                    published: None,
+                })
+            });
+        figures.collect::<Vec<_>>()
+    };
+    sweep.results.iter().flat_map(of_cell).collect()
+}
+
+/// A row for each cell; figures that no cell has are left out.
+fn table(sweep: &Sweep) -> Table {
+    let known = |read: Read| sweep.results.iter().any(|cell| read(cell).is_some());
+    let figures = FIGURES.iter().filter(|(_, _, read)| known(*read));
+    let figures: Vec<_> = figures.collect();
+    let mut head = vec!["cell".to_owned(), "usable runs".to_owned()];
+    head.extend(figures.iter().map(|(metric, ..)| (*metric).to_owned()));
+    head.push("dropped segments".into());
+    let row = |cell: &CellSummary| {
+        let (variant, axes) = place(sweep, cell);
+        let axes = axes
+            .into_iter()
+            .map(|(key, value)| format!("{key}={value}"));
+        let variant = Some(variant).filter(|variant| !variant.is_empty());
+        let name: Vec<String> = variant.into_iter().chain(axes).collect();
+        let mut cells = vec![
+            Cell::text(name.join(", ")),
+            Cell::number("", Some(cell.usable as f64)),
+        ];
+        cells.extend(
+            figures
+                .iter()
+                .map(|(_, unit, read)| Cell::number(unit, read(cell).map(|figure| figure.median))),
+        );
+        cells.push(Cell::number("", cell.dropped_segments));
+        cells
+    };
+    Table {
+        caption: "Medians of the usable runs of each cell.".into(),
+        head,
+        rows: sweep.results.iter().map(row).collect(),
+    }
+}

@@ -1,0 +1,154 @@
+//! The answer as a page: what `--html` writes.
+
+use std::collections::BTreeMap;
+
+use lab::reproduction::{NumberRow, Reproduction};
+use lab::{EngineName, Outcome};
+
+use crate::html::reproduction::{Course, reproduction};
+use crate::output;
+
+/// Plots over time of one experiment.
+const PLOTS_MAX: usize = 4;
+
+/// The runs of which plots are made, by the name of their scenario.
+#[derive(Debug, Default)]
+pub(super) struct Courses(BTreeMap<String, Vec<(EngineName, Course)>>);
+
+/// Which cell a run is of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'p> {
+    pub(super) scenario: &'p str,
+    pub(super) variant: Option<&'p str>,
+    /// Keys and values of the sweep.
+    pub(super) axes: &'p [(String, String)],
+    pub(super) engine: EngineName,
+}
+
+impl Courses {
+    /// Offers a run; the first usable one of each cell is taken, of the first cells.
+    pub(super) fn offer(&mut self, place: Place<'_>, outcome: &Outcome) {
+        if outcome.series.len() < 2 || !outcome.is_usable() {
+            return;
+        }
+        let axes = place
+            .axes
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"));
+        let variant = place.variant.map(str::to_owned).into_iter();
+        let parts: Vec<String> = variant
+            .chain(axes)
+            .chain([format!("on {}", place.engine)])
+            .collect();
+        let title = parts.join(", ");
+        let known = self.0.entry(place.scenario.to_owned()).or_default();
+        let of_engine = known
+            .iter()
+            .filter(|(engine, _)| *engine == place.engine)
+            .count();
+        let is_new = known.iter().all(|(_, course)| course.title != title);
+        if !is_new || known.len() >= PLOTS_MAX || of_engine >= PLOTS_MAX / 2 {
+            return;
+        }
+        known.push((
+            place.engine,
+            Course {
+                title,
+                points: outcome.series.clone(),
+                references: Vec::new(),
+            },
+        ));
+    }
+
+    /// The page.
+    pub(super) fn page(self, found: &Reproduction) -> String {
+        let courses = self.0.into_iter().map(|(scenario, courses)| {
+            let rows = found
+                .experiments
+                .iter()
+                .find(|one| one.scenario == scenario);
+            let rows = rows.map_or(&[][..], |experiment| &experiment.rows);
+            let courses = courses.into_iter().map(|(_, course)| Course {
+                references: published(rows, &course.title),
+                ..course
+            });
+            (scenario, courses.collect())
+        });
+        reproduction(found, &courses.collect(), facts(found))
+    }
+}
+
+/// Rates that were published of the cell with this title.
+fn published(rows: &[NumberRow], title: &str) -> Vec<(f64, String)> {
+    let is_rate = |row: &&NumberRow| row.metric == "goodput_bps" && row.over.is_none();
+    let is_of_cell = |row: &&NumberRow| {
+        let axes = row.axes.iter().map(|(key, value)| format!("{key}={value}"));
+        let mut parts = row.variant.iter().cloned().chain(axes);
+        let told: Vec<&str> = title.split(", ").collect();
+        parts.all(|part| told.contains(&part.as_str()))
+    };
+    let rows = rows.iter().filter(is_rate).filter(is_of_cell);
+    rows.filter_map(|row| {
+        let text = row.published_text.as_ref()?;
+        Some((row.published?, format!("published {text}")))
+    })
+    .collect()
+}
+
+fn facts(found: &Reproduction) -> Vec<(String, String)> {
+    let summary = &found.summary;
+    let engines: Vec<&str> = summary.engines.iter().map(|engine| engine.name()).collect();
+    let took = std::time::Duration::from_secs(summary.elapsed_s as u64);
+    let mut facts = vec![
+        (
+            "experiments".to_owned(),
+            found.experiments.len().to_string(),
+        ),
+        ("runs".to_owned(), summary.runs.to_string()),
+        ("engines".to_owned(), engines.join(", ")),
+        ("took".to_owned(), base::format_duration(took)),
+    ];
+    facts.extend(output::provenance());
+    facts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lab::Point;
+
+    fn outcome(points: usize) -> Outcome {
+        Outcome {
+            series: vec![Point::default(); points],
+            ..Outcome::default()
+        }
+    }
+
+    #[test]
+    fn few_runs_of_each_experiment_are_plotted() {
+        let mut courses = Courses::default();
+        for engine in EngineName::ALL {
+            for variant in ["a", "a", "b", "c"] {
+                let place = Place {
+                    scenario: "n1",
+                    variant: Some(variant),
+                    axes: &[("path.rtt".into(), "1ms".into())],
+                    engine,
+                };
+                courses.offer(place, &outcome(3));
+                courses.offer(place, &outcome(1));
+            }
+        }
+        let titles = courses.0["n1"]
+            .iter()
+            .map(|(_, course)| course.title.as_str());
+        let titles: Vec<&str> = titles.collect();
+        let expected = [
+            "a, path.rtt=1ms, on virtual",
+            "b, path.rtt=1ms, on virtual",
+            "a, path.rtt=1ms, on kernel",
+            "b, path.rtt=1ms, on kernel",
+        ];
+        assert_eq!(titles, expected);
+    }
+}

@@ -1,0 +1,292 @@
+//! The answer as a page: what `--html` writes.
+
+use base::human;
+use lab::{Cell, Metric, Outcome, Scenario, Unit, stats};
+
+use super::document::Document;
+use super::{Engine, Ran};
+use crate::commands::fit::story;
+use crate::html::sweep::{Observation, pictures};
+use crate::html::{self, Page, Part, Range, Ranges, Section, Series, Table, Tone};
+use crate::output;
+
+/// Plots over time that stand open; more are folded away.
+const PLOTS_OPEN: usize = 3;
+/// Plots over time at most.
+const PLOTS_MAX: usize = 24;
+/// Seed of the intervals: the same values always give the same one.
+const SEED: u64 = 1;
+/// What a row of the table has.
+const METRICS: [(Metric, &str); 7] = [
+    (Metric::GoodputBps, "goodput"),
+    (Metric::DurationUs, "time"),
+    (Metric::ResponseP50Us, "response, median"),
+    (Metric::ResponseP99Us, "response, 99 %"),
+    (Metric::StallMaxUs, "longest stall"),
+    (Metric::DataSegments, "data segments"),
+    (Metric::RetransmittedSegments, "sent again"),
+];
+/// What is worth a picture.
+const PICTURED: [Metric; 2] = [Metric::GoodputBps, Metric::ResponseP50Us];
+
+/// The usable runs of one cell.
+struct Runs<'r> {
+    cell: &'r Cell,
+    name: String,
+    usable: Vec<&'r Outcome>,
+    all: usize,
+}
+
+pub(super) fn render(
+    scenario: &Scenario,
+    cells: &[Cell],
+    ran: &[Ran],
+    (document, engine): (&Document, Engine),
+) -> String {
+    let runs: Vec<Runs<'_>> = cells
+        .iter()
+        .enumerate()
+        .map(|(index, cell)| {
+            let of_cell: Vec<&Outcome> = ran
+                .iter()
+                .filter(|ran| ran.cell == index)
+                .map(|ran| &ran.outcome)
+                .collect();
+            let rest = cell.id.strip_prefix(&scenario.name).unwrap_or(&cell.id);
+            let rest = rest.trim_start_matches('/');
+            Runs {
+                cell,
+                name: if rest.is_empty() { &cell.id } else { rest }.to_owned(),
+                usable: of_cell
+                    .iter()
+                    .copied()
+                    .filter(|outcome| outcome.is_usable())
+                    .collect(),
+                all: of_cell.len(),
+            }
+        })
+        .collect();
+    let mut sections = vec![Section {
+        title: "Numbers".into(),
+        parts: vec![Part::Table(numbers(&runs))],
+    }];
+    sections[0]
+        .parts
+        .extend(pictures(&observations(&runs, engine)));
+    sections[0].parts.extend(responses(&runs));
+    sections.extend(claims(document));
+    sections.extend(courses(&runs));
+    sections.extend(doubts(&runs, ran));
+    html::render(&Page {
+        title: scenario.name.clone(),
+        lead: scenario.about.clone(),
+        facts: facts(scenario, cells, engine),
+        parts: Vec::new(),
+        sections,
+    })
+}
+
+fn facts(scenario: &Scenario, cells: &[Cell], engine: Engine) -> Vec<(String, String)> {
+    let mut facts = vec![
+        ("engine".to_owned(), engine.to_string()),
+        ("runs of each cell".to_owned(), scenario.runs.to_string()),
+    ];
+    let first = cells.first();
+    let path = first.filter(|first| cells.iter().all(|cell| cell.trial.path == first.trial.path));
+    facts.extend(path.map(|cell| ("path".to_owned(), story::path(&cell.trial.path))));
+    facts.extend(output::provenance());
+    facts
+}
+
+fn unit(metric: Metric) -> &'static str {
+    match metric.unit() {
+        Unit::Bps => "bit/s",
+        Unit::Micros => "us",
+        Unit::Bytes => "bytes",
+        Unit::Share => "share",
+        Unit::Number => "",
+    }
+}
+
+impl Runs<'_> {
+    fn values(&self, metric: Metric) -> Vec<f64> {
+        let values = self.usable.iter().filter_map(|outcome| metric.of(outcome));
+        values.collect()
+    }
+
+    fn median(&self, metric: Metric) -> Option<f64> {
+        stats::median(&self.values(metric))
+    }
+}
+
+/// A row for each cell; numbers that no cell has are left out.
+fn numbers(runs: &[Runs<'_>]) -> Table {
+    let known = |metric: Metric| runs.iter().any(|runs| runs.median(metric).is_some());
+    let metrics = METRICS.iter().filter(|(metric, _)| known(*metric));
+    let metrics: Vec<&(Metric, &str)> = metrics.collect();
+    let mut head = vec!["cell".to_owned(), "runs".to_owned()];
+    head.extend(metrics.iter().map(|(_, name)| (*name).to_owned()));
+    head.push("limit".into());
+    let row = |runs: &Runs<'_>| {
+        let counted = match runs.usable.len() == runs.all {
+            true => runs.all.to_string(),
+            false => format!("{} of {}", runs.usable.len(), runs.all),
+        };
+        let mut cells = vec![
+            html::Cell::text(runs.name.clone()),
+            html::Cell {
+                text: counted,
+                value: Some(runs.usable.len() as f64),
+                ..html::Cell::default()
+            },
+        ];
+        cells.extend(
+            metrics
+                .iter()
+                .map(|(metric, _)| html::Cell::number(unit(*metric), runs.median(*metric))),
+        );
+        let limit = runs
+            .usable
+            .first()
+            .and_then(|outcome| outcome.limits.first());
+        let limit = limit.map(|(limit, share)| format!("{limit} {}", human::share(*share)));
+        cells.push(html::Cell::text(limit.unwrap_or_else(|| "–".into())));
+        cells
+    };
+    Table {
+        caption: "Medians of the usable runs of each cell.".into(),
+        head,
+        rows: runs.iter().map(row).collect(),
+    }
+}
+
+fn observations(runs: &[Runs<'_>], engine: Engine) -> Vec<Observation> {
+    let of_runs = |runs: &Runs<'_>| -> Vec<Observation> {
+        let numbers = PICTURED.into_iter().filter_map(|metric| {
+            let values = runs.values(metric);
+            let interval = stats::median_interval(&values, SEED);
+            Some(Observation {
+                variant: runs.cell.variant.clone().unwrap_or_default(),
+                engine: engine.to_string(),
+                axes: runs.cell.axes.clone(),
+                metric: metric.name().into_owned(),
+                unit: unit(metric),
+                value: stats::median(&values)?,
+                range: interval.map(|interval| (interval.low, interval.high)),
+                published: None,
+            })
+        });
+        numbers.collect()
+    };
+    runs.iter().flat_map(of_runs).collect()
+}
+
+/// How response times spread, in the first usable run of each cell.
+fn responses(runs: &[Runs<'_>]) -> Option<Part> {
+    let rows = runs.iter().filter_map(|runs| {
+        let response = runs.usable.first()?.response_us?;
+        let quantiles = [response.p50, response.p90, response.p99, response.max];
+        Some(Range {
+            name: runs
+                .cell
+                .variant
+                .clone()
+                .unwrap_or_else(|| "response".into()),
+            quantiles: quantiles.map(|micros| micros as f64),
+        })
+    });
+    let rows: Vec<Range> = rows.collect();
+    let is_worth_it = !rows.is_empty() && runs.iter().all(|runs| runs.cell.axes.is_empty());
+    is_worth_it.then(|| {
+        Part::Ranges(Ranges {
+            title: "Response times of the first run".into(),
+            unit: "us",
+            rows,
+        })
+    })
+}
+
+fn claims(document: &Document) -> Option<Section> {
+    let row = |claim: &super::document::ClaimRow| {
+        let cell: Vec<String> = claim
+            .variant
+            .iter()
+            .cloned()
+            .chain(
+                claim
+                    .axes
+                    .iter()
+                    .map(|(key, value)| format!("{key}={value}")),
+            )
+            .collect();
+        let (tone, word) = match claim.holds {
+            Some(true) => (Tone::Good, "holds"),
+            Some(false) => (Tone::Bad, "fails"),
+            None => (Tone::Muted, "no usable run"),
+        };
+        vec![
+            html::Cell::text(cell.join(", ")),
+            html::Cell::text(claim.metric.to_string()),
+            html::Cell::text(claim.why.clone().unwrap_or_else(|| claim.reason.clone())),
+            html::Cell::text(word).toned(tone),
+        ]
+    };
+    (!document.claims.is_empty()).then(|| Section {
+        title: "Claims".into(),
+        parts: vec![Part::Table(Table {
+            caption: String::new(),
+            head: ["cell", "number", "why", "verdict"].map(Into::into).into(),
+            rows: document.claims.iter().map(row).collect(),
+        })],
+    })
+}
+
+/// How the first usable run of each cell went.
+fn courses(runs: &[Runs<'_>]) -> Option<Section> {
+    let plots = runs.iter().filter_map(|runs| {
+        let first = runs
+            .usable
+            .iter()
+            .find(|outcome| !outcome.series.is_empty())?;
+        Some(Series {
+            title: runs.name.clone(),
+            points: first.series.clone(),
+            references: Vec::new(),
+        })
+    });
+    let plots: Vec<Series> = plots.take(PLOTS_MAX).collect();
+    let is_open = plots.len() <= PLOTS_OPEN;
+    let parts = plots.into_iter().map(|series| {
+        let title = series.title.clone();
+        let part = Part::Series(Box::new(series));
+        match is_open {
+            true => part,
+            false => Part::Fold(title, vec![part]),
+        }
+    });
+    let parts: Vec<Part> = parts.collect();
+    (!parts.is_empty()).then(|| Section {
+        title: "How the first run went".into(),
+        parts,
+    })
+}
+
+/// Each doubt once.
+fn doubts(runs: &[Runs<'_>], ran: &[Ran]) -> Option<Section> {
+    let mut texts: Vec<String> = Vec::new();
+    for ran in ran {
+        for caveat in &ran.outcome.caveats {
+            let text = format!("{}: {caveat}", runs[ran.cell].name);
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+    }
+    (!texts.is_empty()).then(|| Section {
+        title: "Doubts".into(),
+        parts: texts
+            .into_iter()
+            .map(|text| Part::Note(Tone::Doubt, text))
+            .collect(),
+    })
+}

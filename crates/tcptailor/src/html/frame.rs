@@ -1,0 +1,87 @@
+//! The frame of a picture: its size, its name for who cannot see it, and its axes.
+
+use maud::{Markup, html};
+
+use super::scale::{Scale, label};
+
+/// Units of all pictures; a page gives them the room it has.
+pub(super) const WIDTH: f64 = 520.0;
+/// Between the left edge and the plot: the labels of the vertical axis.
+pub(super) const LEFT: f64 = 88.0;
+/// The right end of the plot.
+pub(super) const RIGHT: f64 = WIDTH - 12.0;
+/// Pixels of a letter, about, at the size of a phone.
+const LETTER: f64 = 7.2;
+
+/// A picture with its name and what it shows in words.
+pub(super) fn picture(title: &str, words: &str, height: f64, inside: &Markup) -> Markup {
+    html! {
+        svg.chart viewBox=(format!("0 0 {WIDTH} {height:.0}")) role="img"
+            xmlns="http://www.w3.org/2000/svg" {
+            title { (title) }
+            desc { (words) }
+            (inside)
+        }
+    }
+}
+
+/// A number of SVG.
+pub(super) fn n(value: f64) -> String {
+    let text = format!("{value:.1}");
+    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
+}
+
+/// Lines across the plot with labels at the left.
+pub(super) fn vertical(scale: &Scale, unit: &str) -> Markup {
+    html! {
+        @for tick in scale.ticks() {
+            @let y = scale.at(tick);
+            line.grid x1=(n(LEFT)) x2=(n(RIGHT)) y1=(n(y)) y2=(n(y)) {}
+            text.muted.end x=(n(LEFT - 6.0)) y=(n(y + 4.0)) { (label(unit, tick)) }
+        }
+    }
+}
+
+/// Marks below the plot; those that would stand in each other are left out.
+pub(super) fn horizontal(scale: &Scale, unit: &str, y: f64) -> Markup {
+    let mut free = 0.0;
+    let labels: Vec<(f64, String)> = scale
+        .ticks()
+        .into_iter()
+        .filter_map(|tick| {
+            let (x, text) = (scale.at(tick), label(unit, tick));
+            let half = text.chars().count() as f64 * LETTER / 2.0;
+            let fits = x - half >= free;
+            fits.then(|| {
+                free = x + half + 8.0;
+                (x, text)
+            })
+        })
+        .collect();
+    html! {
+        line.axis x1=(n(LEFT)) x2=(n(RIGHT)) y1=(n(y)) y2=(n(y)) {}
+        @for (x, text) in labels {
+            line.axis x1=(n(x)) x2=(n(x)) y1=(n(y)) y2=(n(y + 4.0)) {}
+            text.muted.mid x=(n(x)) y=(n(y + 18.0)) { (text) }
+        }
+    }
+}
+
+/// A published number, drawn through the plot.
+pub(super) fn reference_line(y: f64, text: &str) -> Markup {
+    html! {
+        line.reference x1=(n(LEFT)) x2=(n(RIGHT)) y1=(n(y)) y2=(n(y)) {}
+        text.end x=(n(RIGHT)) y=(n(y - 4.0)) { (text) }
+    }
+}
+
+/// What each colour is.
+pub(super) fn legend<'n>(names: impl Iterator<Item = &'n str>) -> Markup {
+    html! {
+        ul.legend {
+            @for (index, name) in names.enumerate() {
+                li { i class=(format!("curve c{}", index % 6)) {} (name) }
+            }
+        }
+    }
+}

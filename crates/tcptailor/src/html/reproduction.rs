@@ -1,0 +1,262 @@
+//! The page of a reproduction: each experiment with its claim, its numbers beside the published
+//! ones, its verdict, and how its runs went.
+
+use std::collections::BTreeMap;
+
+use lab::Point;
+use lab::reproduction::{
+    CorrectionRow, EngineValue, ExperimentResult, NumberRow, Reproduction, Verdict, show_bounds,
+    show_interval, show_value,
+};
+
+use super::sweep::{Observation, pictures};
+use super::{Cell, Head, Page, Part, Section, Series, Table, Tile, Tone};
+
+/// Rows of a table that stand open; a longer one is folded away.
+const ROWS_OPEN: usize = 24;
+
+/// Corrections that stand open.
+const CORRECTIONS_OPEN: usize = 2;
+
+/// How one run of an experiment went.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Course {
+    /// Which cell, and on which engine.
+    pub(crate) title: String,
+    /// As its engine saw it.
+    pub(crate) points: Vec<Point>,
+    /// Published rates in bit/s.
+    pub(crate) references: Vec<(f64, String)>,
+}
+
+/// The page; `courses` has runs by the name of their scenario, `facts` say how it was made.
+pub(crate) fn reproduction(
+    found: &Reproduction,
+    courses: &BTreeMap<String, Vec<Course>>,
+    facts: Vec<(String, String)>,
+) -> String {
+    let mut sections: Vec<Section> = Vec::new();
+    for experiment in &found.experiments {
+        let title = experiment.document.title();
+        let of_it = courses
+            .get(&experiment.scenario)
+            .map_or(&[][..], Vec::as_slice);
+        let block = block(experiment, of_it);
+        match sections.iter_mut().find(|section| section.title == title) {
+            Some(section) => section.parts.push(block),
+            None => sections.push(Section {
+                title: title.to_owned(),
+                parts: vec![block],
+            }),
+        }
+    }
+    super::render(&Page {
+        title: "What was published, and what comes out here".into(),
+        lead: "Every experiment of the documents that tcptailor grew from, on each engine that \
+               can run it, beside the numbers that were printed."
+            .into(),
+        facts,
+        parts: head(found),
+        sections,
+    })
+}
+
+const fn tone(verdict: Verdict) -> Tone {
+    match verdict {
+        Verdict::Holds | Verdict::DeviatesAsExpected => Tone::Good,
+        Verdict::Calibrated | Verdict::Recorded => Tone::Plain,
+        Verdict::NotRun => Tone::Muted,
+        Verdict::NotDistinguishable => Tone::Doubt,
+        Verdict::Fails => Tone::Bad,
+    }
+}
+
+fn head(found: &Reproduction) -> Vec<Part> {
+    let summary = &found.summary;
+    let counted = summary.verdicts.rows().into_iter();
+    let tiles = counted
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, verdict)| Tile {
+            number: number.to_string(),
+            name: verdict.words().into(),
+            tone: tone(verdict),
+        });
+    let mut parts = vec![Part::Tiles(tiles.collect())];
+    if summary.interrupted {
+        let text = "It was interrupted: not all runs were made.";
+        parts.push(Part::Note(Tone::Bad, text.into()));
+    }
+    if summary.quick {
+        let text = "The scenarios were shortened (--quick): expect wider intervals.";
+        parts.push(Part::Note(Tone::Doubt, text.into()));
+    }
+    for missing in &summary.missing {
+        let text = format!("Nothing ran on {}: {}.", missing.engine, missing.why);
+        parts.push(Part::Note(Tone::Doubt, text));
+    }
+    parts
+}
+
+fn block(experiment: &ExperimentResult, courses: &[Course]) -> Part {
+    let ids = experiment.ids.join(" ");
+    let mut parts = vec![
+        Part::Text(experiment.claim.clone()),
+        Part::Text(experiment.about.clone()),
+    ];
+    if !experiment.why.is_empty() {
+        parts.push(Part::Note(tone(experiment.verdict), experiment.why.clone()));
+    }
+    let table = Part::Table(table(experiment));
+    parts.push(match experiment.rows.len() > ROWS_OPEN {
+        true => Part::Fold(format!("{} numbers", experiment.rows.len()), vec![table]),
+        false => table,
+    });
+    parts.extend(pictures(&observations(&experiment.rows)));
+    parts.extend(courses.iter().map(|course| {
+        let series = Part::Series(Box::new(Series {
+            title: course.title.clone(),
+            points: course.points.clone(),
+            references: course.references.clone(),
+        }));
+        Part::Fold(format!("How a run went: {}", course.title), vec![series])
+    }));
+    let corrections: Vec<Part> = experiment.corrections.iter().map(correction).collect();
+    match corrections.len() {
+        0..=CORRECTIONS_OPEN => parts.extend(corrections),
+        many => parts.push(Part::Fold(
+            format!("{many} corrections of the document"),
+            corrections,
+        )),
+    }
+    if let Some(text) = &experiment.not_promised {
+        parts.push(Part::Note(Tone::Plain, format!("Not promised: {text}")));
+    }
+    parts.extend(experiment.not_run.iter().map(|not_run| {
+        let text = format!("Not run on {}: {}.", not_run.engine, not_run.why);
+        Part::Note(Tone::Muted, text)
+    }));
+    parts.extend(experiment.doubts.iter().map(|doubt| {
+        let text = format!(
+            "{}, {} of {} runs: {}.",
+            doubt.engine, doubt.runs, doubt.of, doubt.text
+        );
+        Part::Note(Tone::Doubt, text)
+    }));
+    let head = Head {
+        title: format!("{ids}: {}", experiment.scenario),
+        tags: vec![format!("class: {}", experiment.class.name())],
+        badge: Some((tone(experiment.verdict), experiment.verdict.words().into())),
+    };
+    Part::Block(head, parts)
+}
+
+fn correction(row: &CorrectionRow) -> Part {
+    let CorrectionRow {
+        id,
+        says,
+        wrong,
+        wording,
+    } = row;
+    let text = format!("{id}: the document says {says}; {wrong}. Corrected: {wording}");
+    Part::Note(Tone::Doubt, text)
+}
+
+/// Cell and number, what was published and claimed, then a column for each engine.
+fn table(experiment: &ExperimentResult) -> Table {
+    let values = || experiment.rows.iter().flat_map(|row| &row.engines);
+    let engines = lab::EngineName::ALL.into_iter();
+    let engines: Vec<lab::EngineName> = engines
+        .filter(|engine| values().any(|value| value.engine == *engine))
+        .collect();
+    let mut head: Vec<String> = ["cell", "number", "published", "claimed"]
+        .map(Into::into)
+        .into();
+    head.extend(engines.iter().map(ToString::to_string));
+    head.push("verdict".into());
+    let row = |row: &NumberRow| {
+        let claims = row
+            .claims
+            .iter()
+            .map(|claim| show_bounds(&row.unit, claim.min, claim.max));
+        let mut cells = vec![
+            Cell::text(cell_name(row)),
+            Cell::text(metric_name(row)),
+            Cell {
+                text: row.published_text.clone().unwrap_or_else(|| "–".into()),
+                value: row.published,
+                tone: Tone::Plain,
+            },
+            Cell::text(claims.collect::<Vec<_>>().join("; ")),
+        ];
+        cells.extend(engines.iter().map(|engine| {
+            let value = row.engines.iter().find(|value| value.engine == *engine);
+            value.map_or_else(|| Cell::text("–"), |value| number(row, value))
+        }));
+        cells.push(Cell::text(row.verdict.words()).toned(tone(row.verdict)));
+        cells
+    };
+    Table {
+        caption: String::new(),
+        head,
+        rows: experiment.rows.iter().map(row).collect(),
+    }
+}
+
+/// The median, with its interval where several runs gave one.
+fn number(row: &NumberRow, value: &EngineValue) -> Cell {
+    let Some(spread) = &value.spread else {
+        return Cell::text("no usable run").toned(Tone::Muted);
+    };
+    let mut text = show_value(&row.unit, spread.median);
+    if spread.high > spread.low {
+        text = format!("{text} ({})", show_interval(&row.unit, spread));
+    }
+    let tone = match value.verdict {
+        Verdict::Fails => Tone::Bad,
+        Verdict::NotDistinguishable => Tone::Doubt,
+        _ => Tone::Plain,
+    };
+    Cell {
+        text,
+        value: Some(spread.median),
+        tone,
+    }
+}
+
+fn cell_name(row: &NumberRow) -> String {
+    let axes = row.axes.iter().map(|(key, value)| format!("{key}={value}"));
+    let parts: Vec<String> = row.variant.iter().cloned().chain(axes).collect();
+    parts.join(", ")
+}
+
+fn metric_name(row: &NumberRow) -> String {
+    match &row.over {
+        Some(over) => format!("{} / that of {over}", row.metric),
+        None => row.metric.clone(),
+    }
+}
+
+fn observations(rows: &[NumberRow]) -> Vec<Observation> {
+    let of_row = |row: &NumberRow| -> Vec<Observation> {
+        let values = row.engines.iter().filter_map(|value| {
+            let spread = value.spread.as_ref()?;
+            Some(Observation {
+                variant: row.variant.clone().unwrap_or_default(),
+                engine: value.engine.to_string(),
+                axes: row.axes.clone().into_iter().collect(),
+                metric: metric_name(row),
+                unit: unit(&row.unit),
+                value: spread.median,
+                range: Some((spread.low, spread.high)),
+                published: row.published.zip(row.published_text.clone()),
+            })
+        });
+        values.collect()
+    };
+    rows.iter().flat_map(of_row).collect()
+}
+
+fn unit(name: &str) -> &'static str {
+    let units = ["bit/s", "us", "bytes", "share"];
+    units.into_iter().find(|unit| *unit == name).unwrap_or("")
+}

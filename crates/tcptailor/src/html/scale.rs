@@ -1,0 +1,186 @@
+//! Where a value stands on an axis, and at which values the axis is marked.
+
+use lab::reproduction::show_value;
+
+/// Marks of an axis, about.
+const TICKS: f64 = 5.0;
+
+/// From values to places.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scale {
+    low: f64,
+    high: f64,
+    is_log: bool,
+    /// Marks are powers of two.
+    is_binary: bool,
+    from: f64,
+    to: f64,
+}
+
+impl Scale {
+    /// Holds all these values, zero included, between two places; by their logarithms where that is
+    /// asked for and they are above zero.
+    pub(super) fn new(values: impl Iterator<Item = f64>, is_log: bool, places: (f64, f64)) -> Self {
+        let finite = values.filter(|value| value.is_finite());
+        let (low, high) = finite.fold((f64::MAX, f64::MIN), |(low, high), value| {
+            (low.min(value), high.max(value))
+        });
+        let is_log = is_log && low > 0.0 && high > low;
+        let (low, high) = match is_log {
+            true => (low, high),
+            false => (low.min(0.0), if high > low.min(0.0) { high } else { 1.0 }),
+        };
+        Self {
+            low,
+            high,
+            is_log,
+            is_binary: false,
+            from: places.0,
+            to: places.1,
+        }
+    }
+
+    /// With marks for this unit: bytes are read in powers of two.
+    pub(super) fn for_unit(self, unit: &str) -> Self {
+        Self {
+            is_binary: unit == "bytes" && self.high > 4.0,
+            ..self
+        }
+    }
+
+    fn step(&self) -> f64 {
+        let rough = (self.high - self.low) / TICKS;
+        match self.is_binary {
+            true => 2_f64.powf(rough.log2().ceil()),
+            false => step(rough),
+        }
+    }
+
+    /// Ends at a mark, so that nothing stands above the last one.
+    pub(super) fn rounded(self) -> Self {
+        if self.is_log {
+            return self;
+        }
+        let step = self.step();
+        Self {
+            low: (self.low / step).floor() * step,
+            high: (self.high / step - 1e-9).ceil() * step,
+            ..self
+        }
+    }
+
+    /// The place of a value.
+    pub(super) fn at(&self, value: f64) -> f64 {
+        let share = match self.is_log {
+            true => (value / self.low).ln() / (self.high / self.low).ln(),
+            false => (value - self.low) / (self.high - self.low),
+        };
+        self.from + share * (self.to - self.from)
+    }
+
+    /// Whether a value has a place.
+    pub(super) fn holds(&self, value: f64) -> bool {
+        value.is_finite() && value >= self.low * 0.999_999 && value <= self.high * 1.000_001
+    }
+
+    /// Values at which it is marked.
+    pub(super) fn ticks(&self) -> Vec<f64> {
+        if self.is_log {
+            return self.log_ticks();
+        }
+        let step = self.step();
+        let first = (self.low / step).ceil() as i64;
+        let last = (self.high / step + 1e-9).floor() as i64;
+        (first..=last).map(|index| index as f64 * step).collect()
+    }
+
+    fn log_ticks(&self) -> Vec<f64> {
+        let decades = (self.low.log10().floor() as i32)..=(self.high.log10().ceil() as i32);
+        let marks = |digits: &[f64], every: usize| -> Vec<f64> {
+            let values = decades.clone().step_by(every);
+            let values =
+                values.flat_map(|decade| digits.iter().map(move |d| d * 10_f64.powi(decade)));
+            values.filter(|value| self.holds(*value)).collect()
+        };
+        let span = (self.high / self.low).log10();
+        match span {
+            span if span < 2.2 => marks(&[1.0, 2.0, 5.0], 1),
+            span => marks(&[1.0], ((span / TICKS).ceil() as usize).max(1)),
+        }
+    }
+}
+
+/// 1, 2 or 5 of some power of ten.
+fn step(rough: f64) -> f64 {
+    let power = 10_f64.powf(rough.log10().floor());
+    match rough / power {
+        part if part <= 1.0 => power,
+        part if part <= 2.0 => 2.0 * power,
+        part if part <= 5.0 => 5.0 * power,
+        _ => 10.0 * power,
+    }
+}
+
+/// A value beside an axis: no zeros behind the point.
+pub(super) fn label(unit: &str, value: f64) -> String {
+    if value == 0.0 {
+        return "0".into();
+    }
+    let text = match unit {
+        "bytes" => base::human::bytes(value.max(0.0).round() as u64),
+        _ => show_value(unit, value),
+    };
+    let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
+    let number = match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.'),
+        false => number,
+    };
+    [number, unit].join(" ").trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_round() {
+        let check = |values: [f64; 2], is_log, expected: &[f64]| {
+            let scale = Scale::new(values.into_iter(), is_log, (0.0, 100.0)).rounded();
+            assert_eq!(scale.ticks(), expected, "{values:?}");
+        };
+        check([0.0, 9.4], false, &[0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
+        check([3.0, 50.0], false, &[0.0, 10.0, 20.0, 30.0, 40.0, 50.0]);
+        check(
+            [0.0, 0.0],
+            false,
+            &[0.0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0],
+        );
+        check(
+            [1.0, 100.0],
+            true,
+            &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0],
+        );
+        check([1.0, 1e6], true, &[1.0, 1e2, 1e4, 1e6]);
+    }
+
+    #[test]
+    fn places_follow_values() {
+        let scale = Scale::new([1.0, 100.0].into_iter(), true, (0.0, 100.0));
+        assert_eq!(scale.at(10.0), 50.0);
+        let scale = Scale::new([5.0, 10.0].into_iter(), false, (100.0, 0.0));
+        assert_eq!(scale.at(5.0), 50.0);
+        assert!(!scale.holds(f64::NAN) && !scale.holds(11.0) && scale.holds(0.0));
+        // What cannot be drawn by logarithms is drawn evenly.
+        let scale = Scale::new([0.0, 10.0].into_iter(), true, (0.0, 1.0));
+        assert_eq!(scale.at(5.0), 0.5);
+    }
+
+    #[test]
+    fn labels_are_short() {
+        assert_eq!(label("us", 2e6), "2 s");
+        assert_eq!(label("bit/s", 2.5e6), "2.5 Mbit/s");
+        assert_eq!(label("bytes", 65_536.0), "64 KiB");
+        assert_eq!(label("", 0.0), "0");
+        assert_eq!(label("share", 0.2), "20 %");
+    }
+}

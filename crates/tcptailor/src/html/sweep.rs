@@ -1,0 +1,299 @@
+//! Which picture shows a number of many cells: bars without axes, lines over one, a field over two.
+
+use std::collections::BTreeMap;
+
+use base::{Bytes, Rate};
+
+use super::{Axis, Bar, BarGroup, Bars, Heat, Line, Lines, Part, Spot};
+
+/// From this ratio of largest to smallest on, an axis is one of logarithms.
+const LOG_RATIO: f64 = 20.0;
+/// Bars of a picture; more are read in the table.
+const BARS_MAX: usize = 40;
+/// Lines of a picture.
+const LINES_MAX: usize = 8;
+/// Fields of colours for one number.
+const FIELDS_MAX: usize = 6;
+
+/// One number of one cell.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Observation {
+    /// Its variant, empty where there are none.
+    pub(crate) variant: String,
+    /// What measured it.
+    pub(crate) engine: String,
+    /// Keys and values of the sweep.
+    pub(crate) axes: Vec<(String, String)>,
+    pub(crate) metric: String,
+    /// One of [`lab::reproduction::show_value`].
+    pub(crate) unit: &'static str,
+    pub(crate) value: f64,
+    /// Where the true value may lie.
+    pub(crate) range: Option<(f64, f64)>,
+    /// As it was published, where it was.
+    pub(crate) published: Option<(f64, String)>,
+}
+
+impl Observation {
+    fn axis(&self, key: &str) -> Option<&str> {
+        let found = self.axes.iter().find(|(known, _)| known == key);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// Variant and engine, as far as others have other ones.
+    fn name(&self, all: &[&Self]) -> String {
+        let several = |read: fn(&Self) -> &str| distinct(all.iter().map(|one| read(one))).len() > 1;
+        let variant = several(|one| &one.variant).then_some(self.variant.as_str());
+        let engine = several(|one| &one.engine).then_some(self.engine.as_str());
+        let parts: Vec<&str> = variant.into_iter().chain(engine).collect();
+        match parts.is_empty() {
+            true => self.engine.clone(),
+            false => parts.join(", "),
+        }
+    }
+}
+
+/// A picture for each number, where one shows more than a table does.
+pub(crate) fn pictures(observations: &[Observation]) -> Vec<Part> {
+    let mut parts = Vec::new();
+    for metric in distinct(observations.iter().map(|seen| seen.metric.as_str())) {
+        let of_metric = observations.iter().filter(|seen| seen.metric == metric);
+        let of_metric: Vec<&Observation> = of_metric.collect();
+        let axes = of_metric.iter().flat_map(|seen| &seen.axes);
+        let mut keys = distinct(axes.map(|(key, _)| key.as_str()));
+        // What no cell varies is no axis.
+        keys.retain(|key| distinct(of_metric.iter().filter_map(|seen| seen.axis(key))).len() > 1);
+        match keys[..] {
+            [] => parts.extend(bars(metric, &of_metric, None)),
+            [key] => {
+                let lines = lines(metric, &of_metric, key);
+                parts.extend(lines.or_else(|| bars(metric, &of_metric, Some(key))));
+            }
+            [y, x] => parts.extend(fields(metric, &of_metric, (x, y))),
+            _ => {}
+        }
+    }
+    parts
+}
+
+/// Each once, in the order of appearance.
+fn distinct<'t>(texts: impl Iterator<Item = &'t str>) -> Vec<&'t str> {
+    let mut seen = Vec::new();
+    for text in texts {
+        if !seen.contains(&text) {
+            seen.push(text);
+        }
+    }
+    seen
+}
+
+/// A group for each variant or value of the axis, a bar for each engine.
+fn bars(metric: &str, seen: &[&Observation], key: Option<&str>) -> Option<Part> {
+    if !(2..=BARS_MAX).contains(&seen.len()) && seen.iter().all(|one| one.published.is_none()) {
+        return None;
+    }
+    let engines = distinct(seen.iter().map(|one| one.engine.as_str()));
+    let name = |one: &Observation| {
+        let axis = key.and_then(|key| one.axis(key)).map(str::to_owned);
+        let variant = Some(one.variant.clone()).filter(|variant| !variant.is_empty());
+        let parts: Vec<String> = variant.into_iter().chain(axis).collect();
+        parts.join(", ")
+    };
+    let mut groups: Vec<BarGroup> = Vec::new();
+    for one in seen {
+        let bar = Bar {
+            name: one.engine.clone(),
+            value: one.value,
+            range: one.range,
+            colour: engines.iter().position(|known| *known == one.engine)?,
+        };
+        let name = name(one);
+        match groups.iter_mut().find(|group| group.name == name) {
+            Some(group) => group.bars.push(bar),
+            None => groups.push(BarGroup {
+                name,
+                bars: vec![bar],
+                published: one.published.clone(),
+            }),
+        }
+    }
+    Some(Part::Bars(Bars {
+        title: words(metric),
+        unit: seen.first()?.unit,
+        groups,
+    }))
+}
+
+/// A line for each variant and engine; `None` where the axis has no numbers.
+fn lines(metric: &str, seen: &[&Observation], key: &str) -> Option<Part> {
+    let mut unit = "";
+    let mut lines: BTreeMap<String, Vec<Spot>> = BTreeMap::new();
+    for one in seen {
+        let (x, unit_of_x) = axis_number(one.axis(key)?)?;
+        unit = unit_of_x;
+        let spot = Spot {
+            x,
+            y: one.value,
+            range: one.range,
+        };
+        lines.entry(one.name(seen)).or_default().push(spot);
+    }
+    if lines.len() > LINES_MAX {
+        return None;
+    }
+    let published = seen.iter().filter_map(|one| one.published.clone());
+    let mut references: Vec<(f64, String)> = Vec::new();
+    for (value, text) in published {
+        if references.iter().all(|(known, _)| *known != value) {
+            references.push((value, format!("published {text}")));
+        }
+    }
+    let spans = |read: fn(&Spot) -> f64| {
+        let all = || lines.values().flatten().map(read);
+        let (low, high) = (
+            all().fold(f64::MAX, f64::min),
+            all().fold(f64::MIN, f64::max),
+        );
+        low > 0.0 && high / low >= LOG_RATIO
+    };
+    let (x_is_log, y_is_log) = (spans(|spot| spot.x), spans(|spot| spot.y));
+    let lines = lines.into_iter().map(|(name, mut spots)| {
+        spots.sort_by(|a, b| a.x.total_cmp(&b.x));
+        Line { name, spots }
+    });
+    Some(Part::Lines(Lines {
+        title: format!("{} over {key}", words(metric)),
+        x: Axis {
+            name: key.to_owned(),
+            unit,
+            is_log: x_is_log,
+        },
+        y: Axis {
+            name: words(metric),
+            unit: seen.first()?.unit,
+            is_log: y_is_log,
+        },
+        lines: lines.collect(),
+        references,
+    }))
+}
+
+/// A field for each variant and engine.
+fn fields(metric: &str, seen: &[&Observation], (x, y): (&str, &str)) -> Vec<Part> {
+    let names: Vec<String> = seen.iter().map(|one| one.name(seen)).collect();
+    let names = distinct(names.iter().map(String::as_str));
+    let columns = distinct(seen.iter().filter_map(|one| one.axis(x)));
+    let rows = distinct(seen.iter().filter_map(|one| one.axis(y)));
+    let fields = names.iter().take(FIELDS_MAX).map(|name| {
+        let value = |row: &str, column: &str| {
+            let found = seen.iter().find(|one| {
+                one.name(seen) == *name && one.axis(x) == Some(column) && one.axis(y) == Some(row)
+            });
+            found.map(|one| one.value)
+        };
+        let of_row = |row: &&str| columns.iter().map(|column| value(row, column)).collect();
+        Part::Heat(Heat {
+            title: format!("{} ({name})", words(metric)),
+            x_name: x.to_owned(),
+            y_name: y.to_owned(),
+            x: columns.iter().map(|&column| column.to_owned()).collect(),
+            y: rows.iter().map(|&row| row.to_owned()).collect(),
+            unit: seen.first().map_or("", |one| one.unit),
+            values: rows.iter().map(of_row).collect(),
+        })
+    });
+    fields.collect()
+}
+
+/// The name of a number as people read it; its unit stands in the picture.
+fn words(metric: &str) -> String {
+    let units = ["_bps", "_us", "_bytes"];
+    let bare = |name: &str| {
+        let bare = units.iter().find_map(|unit| name.strip_suffix(unit));
+        bare.unwrap_or(name).replace('_', " ")
+    };
+    metric.split(' ').map(bare).collect::<Vec<_>>().join(" ")
+}
+
+/// The value of an axis as a number with its unit; `None` for names.
+fn axis_number(text: &str) -> Option<(f64, &'static str)> {
+    if let Ok(number) = text.parse::<f64>() {
+        return Some((number, ""));
+    }
+    if let Ok(time) = base::parse_duration(text) {
+        return Some((time.as_secs_f64() * 1e6, "us"));
+    }
+    if let Ok(rate) = text.parse::<Rate>() {
+        return Some((rate.bits_per_second() as f64, "bit/s"));
+    }
+    if let Some(percent) = text.strip_suffix('%') {
+        return Some((percent.trim().parse::<f64>().ok()? / 100.0, "share"));
+    }
+    if let Some(packets) = text.strip_suffix('p') {
+        return Some((packets.parse().ok()?, ""));
+    }
+    let bytes: Bytes = text.parse().ok()?;
+    Some((bytes.0 as f64, "bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(variant: &str, axes: &[(&str, &str)], value: f64) -> Observation {
+        Observation {
+            variant: variant.into(),
+            engine: "virtual".into(),
+            axes: axes
+                .iter()
+                .map(|(k, v)| ((*k).into(), (*v).into()))
+                .collect(),
+            metric: "goodput_bps".into(),
+            unit: "bit/s",
+            value,
+            ..Observation::default()
+        }
+    }
+
+    #[test]
+    fn the_axes_decide_the_picture() {
+        let none = pictures(&[seen("a", &[], 1.0), seen("b", &[], 2.0)]);
+        assert!(
+            matches!(&none[..], [Part::Bars(bars)] if bars.groups.len() == 2),
+            "{none:?}"
+        );
+        let rtt = |value, rtt| seen("a", &[("path.rtt", rtt), ("seed", "1")], value);
+        let one = pictures(&[rtt(2.0, "10ms"), rtt(1.0, "1ms")]);
+        let [Part::Lines(lines)] = &one[..] else {
+            panic!("{one:?}");
+        };
+        let x: Vec<f64> = lines.lines[0].spots.iter().map(|spot| spot.x).collect();
+        assert_eq!((x, lines.x.unit), (vec![1_000.0, 10_000.0], "us"));
+        let words = |value, name| seen("a", &[("client.congestion", name)], value);
+        let one = pictures(&[words(2.0, "cubic"), words(1.0, "bbr")]);
+        assert!(matches!(&one[..], [Part::Bars(_)]), "{one:?}");
+        let two = |rtt, rate| seen("a", &[("path.rtt", rtt), ("path.rate", rate)], 5.0);
+        let two = pictures(&[two("1ms", "1mbit"), two("2ms", "2mbit")]);
+        let [Part::Heat(heat)] = &two[..] else {
+            panic!("{two:?}");
+        };
+        assert_eq!(heat.values, [[Some(5.0), None], [None, Some(5.0)]]);
+        assert!(
+            pictures(&[seen("", &[], 1.0)]).is_empty(),
+            "one number is no picture"
+        );
+    }
+
+    #[test]
+    fn values_of_axes_are_numbers_with_units() {
+        let check = |text: &str, expected| assert_eq!(axis_number(text), expected, "{text}");
+        check("20ms", Some((20_000.0, "us")));
+        check("25mbit", Some((25e6, "bit/s")));
+        check("64KiB", Some((65_536.0, "bytes")));
+        check("100p", Some((100.0, "")));
+        check("0.5%", Some((0.005, "share")));
+        check("7300", Some((7_300.0, "")));
+        check("cubic", None);
+        check("on", None);
+    }
+}

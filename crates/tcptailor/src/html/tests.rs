@@ -1,0 +1,102 @@
+use super::*;
+
+#[test]
+fn what_others_made_is_what_they_published() {
+    let check = |text: &str, sum: &str| {
+        let found: String = Sha256::digest(text)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        assert_eq!(found, sum);
+    };
+    // Of the npm package uplot 1.6.32.
+    check(
+        UPLOT,
+        "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
+    );
+    check(
+        UPLOT_STYLE,
+        "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
+    );
+    check(
+        UPLOT_LICENCE,
+        "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd",
+    );
+}
+
+#[test]
+fn a_page_says_what_may_run_in_it() {
+    let page = render(&Page::default());
+    let policy = "default-src 'none'; script-src 'sha256-";
+    assert!(
+        page.contains(policy) || page.contains(&policy.replace('\'', "&#39;")),
+        "{policy}"
+    );
+    // Nothing but what stands in the file: no attribute that loads or runs.
+    let markup = page
+        .replace(UPLOT, "")
+        .replace(SCRIPT, "")
+        .replace(UPLOT_LICENCE, "");
+    for attribute in [" src=", " style=", " onclick=", "@import", "url("] {
+        assert!(!markup.contains(attribute), "{attribute}");
+    }
+    for part in [UPLOT, SCRIPT, UPLOT_STYLE, STYLE] {
+        assert!(!part.contains("</s"), "it would end its element");
+    }
+}
+
+#[test]
+fn names_cannot_become_markup() {
+    let evil = "</script><img src=x onerror=alert(1)>";
+    let page = render(&Page {
+        title: evil.into(),
+        parts: vec![
+            Part::Text(evil.into()),
+            Part::Series(Box::new(Series {
+                title: evil.into(),
+                points: vec![
+                    lab::Point::default(),
+                    lab::Point {
+                        at_us: 5,
+                        ..lab::Point::default()
+                    },
+                ],
+                references: vec![(5.0, evil.into())],
+            })),
+            Part::Table(Table {
+                head: vec![evil.into()],
+                rows: vec![vec![Cell::text(evil)]],
+                ..Table::default()
+            }),
+            Part::Heat(Heat {
+                title: evil.into(),
+                x: vec![evil.into()],
+                y: vec![evil.into()],
+                values: vec![vec![Some(1.0)]],
+                ..Heat::default()
+            }),
+        ],
+        ..Page::default()
+    });
+    assert!(!page.contains("<img"), "{page}");
+    assert_eq!(page.matches("</script>").count(), 2);
+}
+
+#[test]
+fn numbers_travel_with_their_text() {
+    let page = render(&Page {
+        parts: vec![Part::Table(Table {
+            head: vec!["response".into()],
+            rows: vec![
+                vec![Cell::number("us", Some(44_012.0))],
+                vec![Cell::number("us", None)],
+            ],
+            ..Table::default()
+        })],
+        ..Page::default()
+    });
+    assert!(
+        page.contains("<data value=\"44012\">44.0 ms</data>"),
+        "{page}"
+    );
+}

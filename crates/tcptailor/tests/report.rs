@@ -1,0 +1,223 @@
+//! A page as a browser shows it: it is drawn, says nothing on the console, loads nothing, and has
+//! the numbers of the JSON document. Without Chromium this says that it was skipped, and fails instead
+//! where `REQUIRE_BROWSER` is set.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Names under which the browser is installed.
+const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+const SCENARIO: &str = r#"
+name = "page"
+about = "Three variants <b>&amp;</b> a sweep."
+[path]
+kind = "emulated"
+rate = "10mbit"
+rtt = "20ms"
+queue = "1bdp"
+[workload]
+kind = "bulk"
+direction = "up"
+bytes = "500kB"
+[[variant]]
+name = "default"
+[[variant]]
+name = "small"
+server.rcvbuf = "16KiB"
+"#;
+
+const SWEEP: &str = r#"
+[sweep]
+"path.rtt" = ["10ms", "40ms", "80ms"]
+"#;
+
+/// What a browser made of a page.
+struct Shown {
+    dom: String,
+    /// What pages wrote on the console, refusals by the policy and failed loads among them.
+    console: Vec<String>,
+}
+
+/// Opens a page without a network; `None`, with a word about it, where there is no browser.
+fn open(page: &Path) -> Option<Shown> {
+    let profile = tempfile::tempdir().expect("a folder");
+    for browser in BROWSERS {
+        let output = Command::new(browser)
+            .args([
+                "--headless=new",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--no-first-run",
+            ])
+            .args([
+                "--virtual-time-budget=8000",
+                "--host-resolver-rules=MAP * ~NOTFOUND",
+            ])
+            .args([
+                "--enable-logging=stderr",
+                "--window-size=1000,2000",
+                "--dump-dom",
+            ])
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .arg(format!("file://{}", page.display()))
+            .output();
+        let Ok(output) = output else {
+            continue;
+        };
+        let log = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{browser}: {log}");
+        let console = log.lines().filter(|line| line.contains("CONSOLE"));
+        return Some(Shown {
+            console: console.map(str::to_owned).collect(),
+            dom: String::from_utf8_lossy(&output.stdout).into_owned(),
+        });
+    }
+    let message = "no Chromium; Debian has it as `chromium`";
+    assert!(std::env::var_os("REQUIRE_BROWSER").is_none(), "{message}");
+    println!("skipped: {message}");
+    None
+}
+
+/// Runs a scenario in virtual time: its JSON, with the page beside it.
+fn run(folder: &Path, text: &str) -> (Value, std::path::PathBuf) {
+    let (scenario, page) = (folder.join("page.toml"), folder.join("page.html"));
+    fs::write(&scenario, text).expect("a folder of ours");
+    let output = Command::new(env!("CARGO_BIN_EXE_tcptailor"))
+        .args([
+            "lab", "run", "--engine", "virtual", "--json", "--series", "--html",
+        ])
+        .args([&page, &scenario])
+        .output()
+        .expect("the program starts");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{message}");
+    (serde_json::from_slice(&output.stdout).expect("JSON"), page)
+}
+
+/// What stands between two texts, wherever both occur.
+fn between<'t>(text: &'t str, begin: &str, end: &str) -> Vec<&'t str> {
+    let pieces = text.split(begin).skip(1);
+    pieces
+        .filter_map(|piece| piece.split_once(end))
+        .map(|(inside, _)| inside)
+        .collect()
+}
+
+fn numbers(dom: &str) -> Vec<f64> {
+    let values = between(dom, "<data value=\"", "\"");
+    values
+        .into_iter()
+        .map(|value| value.parse().expect("a number"))
+        .collect()
+}
+
+#[test]
+fn a_page_shows_what_json_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (document, page) = run(folder.path(), SCENARIO);
+    let Some(shown) = open(&page) else {
+        return;
+    };
+    assert_eq!(shown.console, [""; 0]);
+    let status = between(&shown.dom, "data-state=\"ready\">", "<");
+    assert_eq!(status, ["interactive plots: 2 of 2"]);
+    let canvases = shown.dom.matches("<canvas").count();
+    assert_eq!(
+        canvases, 6,
+        "goodput, round-trip time and bytes of two runs"
+    );
+    let pictures = shown.dom.matches("<svg").count();
+    assert!(
+        pictures >= 3,
+        "bars and the still form of two plots: {pictures}"
+    );
+    assert!(
+        shown
+            .dom
+            .contains("Three variants &lt;b&gt;&amp;amp;&lt;/b&gt; a sweep.")
+    );
+
+    let outcomes = document["outcomes"].as_array().expect("runs");
+    let shown_numbers = numbers(&shown.dom);
+    for outcome in outcomes {
+        let sender = &outcome["sender"];
+        let wanted = [
+            outcome["goodput_bps"].as_f64(),
+            outcome["stall_max_us"].as_f64(),
+            sender["data_segments"].as_f64(),
+            sender["retransmitted_segments"].as_f64(),
+        ];
+        for wanted in wanted {
+            let wanted = wanted.unwrap_or_else(|| panic!("all are known: {outcome:#}"));
+            assert!(
+                shown_numbers.contains(&wanted),
+                "{wanted} in {shown_numbers:?}"
+            );
+        }
+    }
+
+    let data = between(&shown.dom, "id=\"data\">", "</script>");
+    let data: Value = serde_json::from_str(data[0]).expect("JSON");
+    for (index, outcome) in outcomes.iter().enumerate() {
+        let points = outcome["series"].as_array().expect("points");
+        let line = |panel: usize, line: usize| {
+            let figure = &data["figures"][index];
+            figure["panels"][panel]["lines"][line]["values"].clone()
+        };
+        for (panel, at, key) in [
+            (0, 0, "goodput_bps"),
+            (1, 0, "rtt_us"),
+            (2, 2, "queue_bytes"),
+        ] {
+            let drawn: Vec<Option<f64>> = serde_json::from_value(line(panel, at)).expect("numbers");
+            let told: Vec<Option<f64>> = points.iter().map(|point| point[key].as_f64()).collect();
+            assert_eq!(drawn, told, "{key}");
+        }
+    }
+}
+
+#[test]
+fn a_sweep_is_a_picture() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (document, page) = run(folder.path(), &format!("{SCENARIO}{SWEEP}"));
+    let Some(shown) = open(&page) else {
+        return;
+    };
+    assert_eq!(shown.console, [""; 0]);
+    // Six plots over time are folded away, and drawn when they are opened.
+    assert_eq!(shown.dom.matches("<canvas").count(), 0);
+    assert!(shown.dom.contains("interactive plots: 0 of 6"));
+    let lines = shown.dom.matches("<polyline").count();
+    assert!(lines >= 2, "a line for each variant: {lines}");
+    let numbers = numbers(&shown.dom);
+    for outcome in document["outcomes"].as_array().expect("runs") {
+        let goodput = outcome["goodput_bps"].as_f64().expect("a number");
+        assert!(numbers.contains(&goodput), "{goodput}");
+    }
+}
+
+#[test]
+fn what_a_page_may_not_do_is_seen() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_, page) = run(folder.path(), SCENARIO);
+    let text = fs::read_to_string(&page).expect("it was written");
+    let evil = "<script>document.title = 'changed'</script><img src=\"https://example.com/a\">";
+    fs::write(&page, text.replace("</body>", &format!("{evil}</body>"))).expect("ours");
+    let Some(shown) = open(&page) else {
+        return;
+    };
+    assert!(
+        !shown.dom.contains("<title>changed"),
+        "the policy was not obeyed"
+    );
+    let refused = |what: &str| shown.console.iter().any(|line| line.contains(what));
+    assert!(
+        refused("script-src") && refused("example.com"),
+        "{:?}",
+        shown.console
+    );
+}
