@@ -27,6 +27,8 @@ pub(super) struct Flow {
     pub(super) failed: Option<Failure>,
     /// `TCP_QUICKACK` is set to this before every read.
     pub(super) quickack: Option<bool>,
+    /// A read waits in the host: what is done before each read was done for it.
+    pub(super) is_reading: bool,
     /// Its writer does not block: a write beyond the quota of Winsock is refused.
     pub(super) non_blocking: bool,
     /// Writes of Winsock that may be incomplete at once.
@@ -49,6 +51,7 @@ impl Flow {
             saw_end: false,
             failed: None,
             quickack,
+            is_reading: false,
             non_blocking: false,
             outstanding: 1,
             piece_max: CHUNK_BYTES,
@@ -63,7 +66,7 @@ impl Flow {
     pub(super) fn adopt(&mut self, socket: SocketId) {
         self.socket = Some(socket);
         (self.written, self.read) = (0, 0);
-        (self.saw_end, self.failed) = (false, None);
+        (self.saw_end, self.failed, self.is_reading) = (false, None, false);
     }
 
     /// Makes sure that pieces of this size are written at once.

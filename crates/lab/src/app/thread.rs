@@ -457,10 +457,14 @@ fn read(flow: &mut Flow, id: SocketId, order: Order, part: Part, env: &mut Env<'
         Order::Read(wanted) => wanted.min(CHUNK_BYTES),
         _ => CHUNK_BYTES,
     };
-    if let Some(on) = flow.quickack {
+    // Before the read, not again when one that waited goes on: what the host forgot meanwhile stays
+    // forgotten until the next one.
+    if let Some(on) = flow.quickack.filter(|_| !flow.is_reading) {
         env.host.set_quickack(env.now, id, u32::from(on));
     }
-    let payload = match env.host.read_chunks(env.now, id, wanted as usize) {
+    let read = env.host.read_chunks(env.now, id, wanted as usize);
+    flow.is_reading = matches!(read, Err(ReadError::Empty));
+    let payload = match read {
         Ok(payload) => payload,
         Err(ReadError::Empty) => return Call::Blocked(order, part),
         Err(ReadError::Failed(failure)) => return Call::Failed(failure.to_string()),

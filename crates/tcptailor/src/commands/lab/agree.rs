@@ -1,8 +1,10 @@
 //! How far our stack agrees with the kernel of this machine, in virtual time and on real packets.
 
-use std::borrow::Cow;
+mod table;
 
-use base::human;
+use std::borrow::Cow;
+use std::time::Duration;
+
 use lab::reproduction::{is_same_doubt, severity};
 use lab::{
     Agreement, Caveat, Cell, ERROR_MEDIAN_MAX, ERROR_P90_MAX, ERROR_TO_EXPLAIN, Ground, Metric,
@@ -14,29 +16,34 @@ use serde::Serialize;
 use super::run::{Engine, Runner};
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
-use crate::output::{self, Output};
+use crate::output::Output;
 use crate::progress::Progress;
 
 /// Runs of each scenario without `--runs`.
 const RUNS: u32 = 3;
 /// Measured time of each scenario with `--quick`.
-const QUICK_DURATION: &str = "2s";
+const QUICK_DURATION: Duration = Duration::from_secs(2);
 /// Steps of the progress bar per run.
 const STEPS_PER_RUN: u64 = 1000;
 
 /// Compare our stack with the kernel of this machine.
 ///
-/// Runs a set of scenarios on the engines, interleaved, and shows by how much the medians are off
-/// those of the kernel: goodput of streams, median and 99th percentile of response times. In
-/// virtual time the work of the hosts and of the emulator is reckoned in. Takes some minutes per
-/// engine, and wants a machine that does nothing else.
+/// Runs scenarios on the engines, interleaved, and shows by how much the medians are off those of
+/// the kernel: goodput, median and 99th percentile of response times, and why, where an error is
+/// above 10 %. The scenarios are some that were made for this comparison and the everyday ones, with
+/// the same congestion control on all engines and cut to four seconds. In virtual time the work of
+/// the hosts and of the emulator is reckoned in. Takes 15 minutes per engine, and wants a machine
+/// that does nothing else.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tcptailor lab agree                      the whole table in virtual time, three runs each
+  tcptailor lab agree --core               only the scenarios that were made for it
   tcptailor lab agree bulk wwr/cork        a scenario with all its variants, and one of another
   tcptailor lab agree --engines virtual,tun,tun-receiver --quick   all engines, a short run each
   tcptailor lab agree --runs 9 --json      as data
+
+Letters stand for the causes of large errors, which are told below the table; `?` for none known.
 
 Exit code 3 if the median of an engine's errors is above 5 % or their 90th percentile above 15 %, 1
 if a scenario has no usable run.")]
@@ -44,6 +51,9 @@ pub(crate) struct Args {
     /// Only these scenarios; all without.
     #[arg(value_name = "SCENARIO")]
     scenarios: Vec<String>,
+    /// Only the scenarios that were made for this comparison, without the everyday ones.
+    #[arg(long)]
+    core: bool,
     /// The engines that are compared with the kernel's.
     #[arg(
         long,
@@ -145,7 +155,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let runs = args.runs.unwrap_or(if args.quick { 1 } else { RUNS });
     let ran = run_all(&cells, &engines, runs, output)?;
     let document = Document::new(&cells, &engines, &ran, runs);
-    output.report("lab-agree", &document, || render(&document))?;
+    output.report("lab-agree", &document, || table::render(&document))?;
     Ok(if document.interrupted {
         Exit::Interrupted
     } else if document.rows.iter().any(Row::lacks_errors) {
@@ -166,7 +176,11 @@ fn chosen(args: &Args) -> Result<Vec<Cell>, Problem> {
             shorten(scenario)?;
         }
     }
-    let cells: Vec<Cell> = scenarios.iter().flat_map(Scenario::trials).collect();
+    let mut cells: Vec<Cell> = scenarios.iter().flat_map(Scenario::trials).collect();
+    if !args.core {
+        let quick = args.quick.then_some(QUICK_DURATION);
+        cells.extend(lab::everyday_cells(quick));
+    }
     for name in &args.scenarios {
         if !cells.iter().any(|cell| is_meant(name, cell)) {
             let labels: Vec<&str> = cells.iter().map(agreement_label).collect();
@@ -183,7 +197,7 @@ fn chosen(args: &Args) -> Result<Vec<Cell>, Problem> {
 
 fn shorten(scenario: &mut Scenario) -> Result<(), Problem> {
     scenario
-        .set("workload.duration", QUICK_DURATION)
+        .set("workload.duration", &base::format_duration(QUICK_DURATION))
         .map_err(|diagnostics| {
             let lines: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();
             Problem::usage(lines.join("\n"))
@@ -320,7 +334,8 @@ impl Row {
         let kernel = lab::median_and_spread(metric, &ran.kernel);
         let value = |(engine, runs): &(Engine, Vec<Outcome>)| {
             let found = Agreement::of(metric, runs, &ran.kernel);
-            let explain = |found| lab::known_cause(label, metric, ground(*engine), found);
+            let explain =
+                |found| lab::known_cause(cell, metric, ground(*engine), found, &ran.kernel);
             Value {
                 engine: *engine,
                 value: lab::median_and_spread(metric, runs).map(|(median, _)| median),
@@ -394,282 +409,5 @@ fn merged(doubts: impl IntoIterator<Item = Doubt>) -> Vec<Doubt> {
     kinds
 }
 
-fn render(document: &Document) -> String {
-    let mut header = vec!["SCENARIO".to_owned(), String::new()];
-    header.extend(["KERNEL".to_owned(), "SPREAD".to_owned()]);
-    let engines = document.engines.iter();
-    header.extend(engines.map(|errors| errors.engine.to_string().to_uppercase()));
-    let names: Vec<&str> = header.iter().map(String::as_str).collect();
-    let mut table = output::table(&names);
-    for row in &document.rows {
-        let kernel = show(row.metric, row.kernel);
-        let mut cells = vec![
-            row.scenario.clone(),
-            measure_name(row.metric).to_owned(),
-            kernel.clone(),
-            percent(row.kernel_spread.filter(|_| document.runs > 1)),
-        ];
-        cells.extend(row.engines.iter().map(|value| beside(row, value, &kernel)));
-        table.add_row(cells);
-    }
-    let numbers: Vec<usize> = (2..names.len()).collect();
-    output::align_right(&mut table, &numbers);
-    let mut text = output::render(&table);
-    remarks(&mut text, document);
-    text.push('\n');
-    for errors in &document.engines {
-        let verdict = match (document.interrupted, errors.ok) {
-            (true, _) => "interrupted, not all runs were made",
-            (_, true) => "agrees with the kernel",
-            (_, false) => "does not agree with the kernel",
-        };
-        let (median, p90) = (percent(errors.median), percent(errors.p90));
-        let words = format!(
-            "{} {verdict}: median of the errors {median} (at most {}), 90th percentile {p90} (at \
-             most {})",
-            errors.engine,
-            percent(Some(ERROR_MEDIAN_MAX)),
-            percent(Some(ERROR_P90_MAX))
-        );
-        output::push_wrapped(&mut text, &words, "  ", 0);
-    }
-    text
-}
-
-/// Causes of large errors, each once with where they are, and doubts, each kind once per engine.
-fn remarks(text: &mut String, document: &Document) {
-    let mut causes: Vec<(&str, Vec<String>)> = Vec::new();
-    for row in &document.rows {
-        for value in row.engines.iter().filter(|v| v.error.is_some_and(is_large)) {
-            let cause = value.cause.unwrap_or("cause not known");
-            let place = format!(
-                "{} {} ({})",
-                row.scenario,
-                measure_name(row.metric),
-                value.engine
-            );
-            match causes.iter_mut().find(|(known, _)| *known == cause) {
-                Some((_, places)) => places.push(place),
-                None => causes.push((cause, vec![place])),
-            }
-        }
-    }
-    if !causes.is_empty() {
-        text.push('\n');
-    }
-    for (cause, places) in causes {
-        push_item(text, &format!("{cause}: {}", places.join(", ")));
-    }
-    let mut told = "";
-    let once = document.rows.iter().filter(|row| {
-        // Each row of a scenario has its doubts.
-        std::mem::replace(&mut told, row.scenario.as_str()) != row.scenario
-    });
-    let doubts = merged(once.flat_map(|row| row.caveats.clone()));
-    if !doubts.is_empty() {
-        text.push('\n');
-    }
-    for doubt in doubts {
-        let Doubt {
-            engine,
-            caveat,
-            runs,
-        } = doubt;
-        let times = if runs == 1 { "run" } else { "runs" };
-        push_item(text, &format!("{engine}, {runs} {times}: {caveat}"));
-    }
-}
-
-fn push_item(text: &mut String, words: &str) {
-    text.push_str("- ");
-    output::push_wrapped(text, words, "  ", 2);
-}
-
-const fn measure_name(metric: Metric) -> &'static str {
-    match metric {
-        Metric::GoodputBps => "goodput",
-        Metric::ResponseP50Us => "p50",
-        Metric::ResponseP99Us => "p99",
-        _ => "",
-    }
-}
-
-fn show(metric: Metric, value: Option<f64>) -> String {
-    let Some(value) = value.map(|value| value.round() as u64) else {
-        return "-".into();
-    };
-    match metric {
-        Metric::GoodputBps => human::bps(value),
-        _ => human::micros(value),
-    }
-}
-
-/// An engine's value with its distance from the kernel's, which stands beside it: `94.1 -0.3%`.
-/// The unit is left out where it is the same.
-fn beside(row: &Row, value: &Value, kernel: &str) -> String {
-    let own = show(row.metric, value.value);
-    let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_owned());
-    let number = match own.split_once(' ') {
-        Some((number, _)) if unit(&own) == unit(kernel) => number,
-        _ => &own,
-    };
-    match (value.value, row.kernel, value.error) {
-        (Some(value), Some(kernel), Some(_)) if value >= 10.0 * kernel => {
-            format!("{number} x{:.0}", value / kernel)
-        }
-        (Some(value), Some(kernel), Some(error)) => {
-            let sign = if value < kernel { "-" } else { "+" };
-            format!("{number} {sign}{}", short_percent(error))
-        }
-        _ => number.to_owned(),
-    }
-}
-
-/// In few columns: `8.4%`, `42%`.
-fn short_percent(share: f64) -> String {
-    let percent = share * 100.0;
-    match percent < 9.95 {
-        true => format!("{percent:.1}%"),
-        false => format!("{percent:.0}%"),
-    }
-}
-
-fn percent(share: Option<f64>) -> String {
-    share.map_or_else(String::new, |share| format!("{:.1} %", share * 100.0))
-}
-
 #[cfg(test)]
-mod tests {
-    use lab::ResponseMicros;
-
-    use super::*;
-
-    fn cells() -> Vec<Cell> {
-        agreement_scenarios()
-            .iter()
-            .flat_map(Scenario::trials)
-            .collect()
-    }
-
-    fn args(names: &[&str]) -> Args {
-        Args {
-            scenarios: names.iter().map(|name| (*name).to_owned()).collect(),
-            engines: vec![Engine::Virtual],
-            runs: None,
-            quick: false,
-        }
-    }
-
-    #[test]
-    fn scenarios_are_chosen_by_name() {
-        let check = |names: &[&str], expected: &[&str]| {
-            let cells = chosen(&args(names)).expect("they exist");
-            let labels: Vec<&str> = cells.iter().map(agreement_label).collect();
-            assert_eq!(labels, expected);
-        };
-        check(&["wwr/cork", "bulk/long"], &["bulk/long", "wwr/cork"]);
-        check(&["wwr"], &["wwr/nagle", "wwr/nodelay", "wwr/cork"]);
-        check(&["agree-wwr/cork"], &["wwr/cork"]);
-        assert_eq!(chosen(&args(&[])).expect("all").len(), cells().len());
-        assert_eq!(chosen(&args(&["ww"])).unwrap_err().exit, Exit::Usage);
-        let quick = Args {
-            quick: true,
-            ..args(&["bulk"])
-        };
-        assert_eq!(chosen(&quick).expect("they exist").len(), 5);
-    }
-
-    fn outcome(p50: u64, p99: u64) -> Outcome {
-        Outcome {
-            response_us: Some(ResponseMicros {
-                n: 9,
-                p50,
-                p99,
-                ..ResponseMicros::default()
-            }),
-            ..Outcome::default()
-        }
-    }
-
-    #[test]
-    fn a_table_says_what_differs_and_by_how_much() {
-        let cells = chosen(&args(&["wwr/cork"])).expect("it exists");
-        let mut disturbed = outcome(1000, 2000);
-        disturbed.caveats.push(Caveat::HostBusy { percent: 40 });
-        let engines = [Engine::Virtual, Engine::TunReceiver];
-        let ran = [Ran {
-            kernel: vec![disturbed],
-            others: vec![
-                (Engine::Virtual, vec![outcome(1040, 1050)]),
-                (Engine::TunReceiver, vec![outcome(999, 2100)]),
-            ],
-        }];
-        let document = Document::new(&cells, &engines, &ran, 1);
-        assert_eq!(document.rows.len(), 2);
-        assert!(
-            !document.engines[0].ok,
-            "the 99th percentile is off by 47 %"
-        );
-        assert!(document.engines[1].ok && !document.ok);
-        assert_eq!(document.engines[0].median, Some(0.04));
-        let text = anstream::adapter::strip_str(&render(&document)).to_string();
-        for part in [
-            "TUN-RECEIVER",
-            "1.04 +4.0%",
-            "1.05 -48%",
-            "999 us -0.1%",
-            "2.10 +5.0%",
-            "virtual does not agree",
-            "tun-receiver agrees",
-            "kernel, 1 run: other work took 40 %",
-            "wwr/cork p99 (virtual)",
-        ] {
-            assert!(text.contains(part), "{part} is missing in\n{text}");
-        }
-        let json = serde_json::to_value(&document).expect("plain data");
-        assert_eq!(json["rows"][0]["kernel"], 1000.0);
-        assert_eq!(json["rows"][1]["engines"][1]["engine"], "tun-receiver");
-        assert_eq!(json["rows"][1]["caveats"][0]["caveat"], "host-busy");
-    }
-
-    #[test]
-    fn all_engines_side_by_side_take_a_hundred_columns() {
-        let others = [Engine::Virtual, Engine::Tun, Engine::TunReceiver];
-        let cells = cells();
-        let run = || Outcome {
-            goodput_bps: 123_456_789,
-            ..outcome(980, 990)
-        };
-        let far = || Outcome {
-            goodput_bps: 3_456_789,
-            ..outcome(2_980, 13_990)
-        };
-        let ran: Vec<Ran> = cells
-            .iter()
-            .map(|_| Ran {
-                kernel: vec![run(), run()],
-                others: others.map(|engine| (engine, vec![far()])).into(),
-            })
-            .collect();
-        let document = Document::new(&cells, &others, &ran, 2);
-        let text = anstream::adapter::strip_str(&render(&document)).to_string();
-        let table = text.split("\n\n").next().expect("a table first");
-        let widest = table.lines().map(|line| line.trim_end().len()).max();
-        assert!(widest <= Some(100), "{widest:?}\n{table}");
-        assert_eq!(table.lines().count(), document.rows.len() + 1, "{table}");
-    }
-
-    #[test]
-    fn a_scenario_without_a_usable_run_has_no_error() {
-        let cells = chosen(&args(&["wwr/cork"])).expect("it exists");
-        let mut failed = outcome(1000, 2000);
-        failed.caveats.push(Caveat::EndedEarly { why: "x".into() });
-        let ran = [Ran {
-            kernel: vec![failed],
-            others: vec![(Engine::Virtual, vec![outcome(1000, 2000)])],
-        }];
-        let document = Document::new(&cells, &[Engine::Virtual], &ran, 1);
-        assert!(!document.ok && document.engines[0].median.is_none());
-        assert!(document.rows.iter().all(Row::lacks_errors));
-    }
-}
+mod tests;

@@ -1,0 +1,136 @@
+use lab::ResponseMicros;
+
+use super::*;
+
+fn cells() -> Vec<Cell> {
+    agreement_scenarios()
+        .iter()
+        .flat_map(Scenario::trials)
+        .collect()
+}
+
+fn args(names: &[&str]) -> Args {
+    Args {
+        scenarios: names.iter().map(|name| (*name).to_owned()).collect(),
+        engines: vec![Engine::Virtual],
+        runs: None,
+        quick: false,
+        core: true,
+    }
+}
+
+#[test]
+fn scenarios_are_chosen_by_name() {
+    let check = |names: &[&str], expected: &[&str]| {
+        let cells = chosen(&args(names)).expect("they exist");
+        let labels: Vec<&str> = cells.iter().map(agreement_label).collect();
+        assert_eq!(labels, expected);
+    };
+    check(&["wwr/cork", "bulk/long"], &["bulk/long", "wwr/cork"]);
+    check(&["wwr"], &["wwr/nagle", "wwr/nodelay", "wwr/cork"]);
+    check(&["agree-wwr/cork"], &["wwr/cork"]);
+    assert_eq!(chosen(&args(&[])).expect("all").len(), cells().len());
+    assert_eq!(chosen(&args(&["ww"])).unwrap_err().exit, Exit::Usage);
+    let quick = Args {
+        quick: true,
+        ..args(&["bulk"])
+    };
+    assert_eq!(chosen(&quick).expect("they exist").len(), 5);
+}
+
+fn outcome(p50: u64, p99: u64) -> Outcome {
+    Outcome {
+        goodput_bps: 1_000_000,
+        response_us: Some(ResponseMicros {
+            n: 9,
+            p50,
+            p99,
+            ..ResponseMicros::default()
+        }),
+        ..Outcome::default()
+    }
+}
+
+#[test]
+fn a_table_says_what_differs_and_by_how_much() {
+    let cells = chosen(&args(&["wwr/cork"])).expect("it exists");
+    let mut disturbed = outcome(1000, 2000);
+    disturbed.caveats.push(Caveat::HostBusy { percent: 40 });
+    let engines = [Engine::Virtual, Engine::TunReceiver];
+    let ran = [Ran {
+        kernel: vec![disturbed],
+        others: vec![
+            (Engine::Virtual, vec![outcome(1040, 1050)]),
+            (Engine::TunReceiver, vec![outcome(999, 2100)]),
+        ],
+    }];
+    let document = Document::new(&cells, &engines, &ran, 1);
+    assert_eq!(document.rows.len(), 3);
+    assert!(
+        !document.engines[0].ok,
+        "the 99th percentile is off by 47 %"
+    );
+    assert!(document.engines[1].ok && !document.ok);
+    assert_eq!(document.engines[0].median, Some(0.04));
+    let text = anstream::adapter::strip_str(&table::render(&document)).to_string();
+    for part in [
+        "TUN-RECEIVER",
+        "1.04 +4.0%",
+        "1.05 -48%",
+        "999 us -0.1%",
+        "2.10 +5.0%",
+        "virtual does not agree",
+        "tun-receiver agrees",
+        "kernel, 1 run: other work took 40 %",
+        "p99 a ",
+        "a the slowest hundredth waits",
+        "wwr/cork p99 (virtual)",
+    ] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    let json = serde_json::to_value(&document).expect("plain data");
+    assert_eq!(json["rows"][1]["kernel"], 1000.0);
+    assert_eq!(json["rows"][2]["engines"][1]["engine"], "tun-receiver");
+    assert_eq!(json["rows"][2]["caveats"][0]["caveat"], "host-busy");
+}
+
+#[test]
+fn all_engines_side_by_side_take_a_hundred_columns() {
+    let others = [Engine::Virtual, Engine::Tun, Engine::TunReceiver];
+    let cells = cells();
+    let run = || Outcome {
+        goodput_bps: 123_456_789,
+        ..outcome(980, 990)
+    };
+    let far = || Outcome {
+        goodput_bps: 3_456_789,
+        ..outcome(2_980, 13_990)
+    };
+    let ran: Vec<Ran> = cells
+        .iter()
+        .map(|_| Ran {
+            kernel: vec![run(), run()],
+            others: others.map(|engine| (engine, vec![far()])).into(),
+        })
+        .collect();
+    let document = Document::new(&cells, &others, &ran, 2);
+    let text = anstream::adapter::strip_str(&table::render(&document)).to_string();
+    let table = text.split("\n\n").next().expect("a table first");
+    let widest = table.lines().map(|line| line.trim_end().len()).max();
+    assert!(widest <= Some(100), "{widest:?}\n{table}");
+    assert_eq!(table.lines().count(), document.rows.len() + 1, "{table}");
+}
+
+#[test]
+fn a_scenario_without_a_usable_run_has_no_error() {
+    let cells = chosen(&args(&["wwr/cork"])).expect("it exists");
+    let mut failed = outcome(1000, 2000);
+    failed.caveats.push(Caveat::EndedEarly { why: "x".into() });
+    let ran = [Ran {
+        kernel: vec![failed],
+        others: vec![(Engine::Virtual, vec![outcome(1000, 2000)])],
+    }];
+    let document = Document::new(&cells, &[Engine::Virtual], &ran, 1);
+    assert!(!document.ok && document.engines[0].median.is_none());
+    assert!(document.rows.iter().all(Row::lacks_errors));
+}
