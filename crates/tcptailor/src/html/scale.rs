@@ -5,6 +5,9 @@ use lab::reproduction::show_value;
 /// Marks of an axis, about.
 const TICKS: f64 = 5.0;
 
+/// Room beyond the ends of an axis of logarithms.
+const LOG_MARGIN: f64 = 1.15;
+
 /// From values to places.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {
@@ -59,7 +62,11 @@ impl Scale {
     /// Ends at a mark, so that nothing stands above the last one.
     pub(super) fn rounded(self) -> Self {
         if self.is_log {
-            return self;
+            return Self {
+                low: self.low / LOG_MARGIN,
+                high: self.high * LOG_MARGIN,
+                ..self
+            };
         }
         let step = self.step();
         Self {
