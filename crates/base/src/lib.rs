@@ -34,6 +34,7 @@ mod limit;
 mod parse;
 #[cfg(feature = "std")]
 pub mod pcap;
+pub mod records;
 mod rng;
 mod sample;
 mod seq;

@@ -130,6 +130,12 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         Some(Limit::Application),
         "The program writes so little at a time that the processor, not the network, is the limit.",
     ),
+    finding(
+        "unbatched-records",
+        Some(Limit::Application),
+        "The program sends each small record in a segment of its own, although it has many a \
+         second and nobody answers them one by one.",
+    ),
     nothing(
         "round-trip-bound",
         Some(Limit::Application),

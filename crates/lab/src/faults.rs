@@ -11,7 +11,7 @@ use base::{Bytes, QueueLimit, Rate, find_knob};
 use link::{LinkSpec, Loss, TooBig};
 
 use crate::trial::{HostSpec, PathSpec, Settings, Trial};
-use crate::workload::{Amount, Direction, Workload, WriteMethod};
+use crate::workload::{Amount, Direction, Quotes, Records, Workload, WriteMethod};
 
 /// What the cure of a fault must achieve, measured on the same workload before and after.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -217,6 +217,13 @@ fn write_write_read(writes: u32, method: WriteMethod) -> Workload {
     }
 }
 
+fn records(per_second: u32) -> Workload {
+    Workload::Records(Records {
+        per_second: Some(per_second),
+        ..Records::new(Bytes(100), ENDLESS)
+    })
+}
+
 fn paced() -> Workload {
     let rate = Rate::from_bits_per_second(10_000_000);
     Workload::Paced {
@@ -291,12 +298,12 @@ pub const FAULTS: &[Fault] = &[
         expected: "two-one-way-connections",
         cure: Cure::ResponseBelow(Duration::from_millis(1)),
         path: lan,
-        workload: || Workload::Quotes {
-            writes: 2,
-            write_size: Bytes(100),
-            reply: Bytes(200),
-            delayed_acks: true,
-            amount: ENDLESS,
+        workload: || {
+            Workload::Quotes(Quotes {
+                writes: 2,
+                delayed_acks: true,
+                ..Quotes::new(Bytes(100), Bytes(200), ENDLESS)
+            })
         },
         ..ROW
     },
@@ -383,6 +390,16 @@ pub const FAULTS: &[Fault] = &[
         path: mid,
         client: &[("nodelay", "on")],
         workload: || bulk_of(16, 1),
+        ..ROW
+    },
+    Fault {
+        id: "unbatched-records",
+        aliases: &["records"],
+        about: "The program sends 4000 records of 100 bytes a second, each in a segment of its own.",
+        expected: "unbatched-records",
+        path: lan,
+        client: &[("nodelay", "on")],
+        workload: || records(4000),
         ..ROW
     },
     Fault {

@@ -55,6 +55,6 @@ pub use sweep::{AXIS_VALUES_MAX, Shard, Vary};
 pub use trial::{End, HostSpec, PathSpec, Settings, Trial};
 pub use virtual_engine::{Virtual, VirtualProgress, VirtualRun};
 pub use workload::{
-    Amount, Completion, Direction, UNACKED_LOOK, UNACKED_ROOM_MIN, Workload, WriteMethod,
-    unacked_room,
+    Amount, Completion, Direction, Quotes, RecordWrites, Records, SizeRange, UNACKED_LOOK,
+    UNACKED_ROOM_MIN, Workload, WriteMethod, unacked_room,
 };

@@ -42,7 +42,7 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 
 use base::{find_knob, parse_duration};
-use stack::profile::PROFILES;
+use stack::profile::{BUILDS, PROFILES};
 
 use crate::engine::EngineName;
 use crate::probe::Probe;
@@ -140,10 +140,7 @@ impl Cell {
     #[must_use]
     pub fn run(&self, run: u32) -> Trial {
         let seed = self.trial.seed.wrapping_add(run.into());
-        Trial {
-            seed,
-            ..self.trial.clone()
-        }
+        self.trial.clone().with_seed(seed)
     }
 }
 
@@ -445,13 +442,15 @@ impl Scenario {
 }
 
 fn read_trial(reader: &mut Reader<'_>) -> Trial {
+    let seed = reader.count("seed", 0, u64::MAX, Some(1));
     Trial {
         path: path::read(reader),
         client: read_host(reader, "client"),
         server: read_host(reader, "server"),
         workload: workload::read(reader),
-        seed: reader.count("seed", 0, u64::MAX, Some(1)),
+        seed,
     }
+    .with_seed(seed)
 }
 
 /// Of one segment: slower than any device.
@@ -461,7 +460,8 @@ const HOST_KEYS: [&str; 2] = ["profile", "cost_per_segment"];
 
 /// Every key of a host is a knob, but for [`HOST_KEYS`].
 fn read_host(reader: &mut Reader<'_>, host: &str) -> HostSpec {
-    let known = PROFILES.iter().map(|(name, _)| (*name, *name));
+    let known = PROFILES.iter().chain(BUILDS);
+    let known = known.map(|(name, _)| (*name, *name));
     let known: Vec<(&str, &'static str)> = known.collect();
     let profile = reader.choice(&format!("{host}.profile"), &known);
     let cost = reader.parsed(&format!("{host}.cost_per_segment"), |text| {

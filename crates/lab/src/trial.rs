@@ -132,6 +132,14 @@ pub struct Trial {
 }
 
 impl Trial {
+    /// The same trial with everything random drawn by `seed`.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self.workload.set_seed(seed);
+        self
+    }
+
     /// The host at one end.
     #[must_use]
     pub const fn host(&self, end: End) -> &HostSpec {

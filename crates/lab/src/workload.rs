@@ -1,5 +1,7 @@
 //! What the programs at both ends do, apart from how an engine makes them do it.
 
+mod records;
+
 use core::time::Duration;
 
 use base::{Bytes, Rate};
@@ -8,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::outcome::Caveat;
 use crate::text::duration;
 use crate::trial::End;
+pub use records::{Quotes, RecordWrites, Records, SizeRange};
 
 /// Time from look to look of a writer that waits until less is unacknowledged: systems tell
 /// programs how much that is (`SIOCOUTQ`), but not when it changes.
@@ -153,30 +156,11 @@ pub enum Workload {
         /// The end.
         amount: Amount,
     },
-    /// Records one way, without replies.
-    Records {
-        /// Bytes of a record.
-        record: Bytes,
-        /// Records per second; `None` for as fast as they complete.
-        per_second: Option<u32>,
-        /// When a record is done.
-        completion: Completion,
-        /// The end.
-        amount: Amount,
-    },
-    /// Requests on one connection, answers on another, one at a time (seed: Winsock, case 1).
-    Quotes {
-        /// Pieces per request, each a `write` of its own.
-        writes: u32,
-        /// Bytes of a piece.
-        write_size: Bytes,
-        /// Bytes of an answer, written in the same number of pieces.
-        reply: Bytes,
-        /// Both readers switch quick ACKs off before each read, as stacks without them behave.
-        delayed_acks: bool,
-        /// The end.
-        amount: Amount,
-    },
+    /// Records one way, without replies (seed: Winsock, case 1).
+    Records(Records),
+    /// Requests on one connection, answers on another or on the same, one at a time (seed: Winsock,
+    /// case 2).
+    Quotes(Quotes),
     /// A block, an idle gap, the next block; the client awaits one byte when a block has arrived.
     Bursts {
         /// Bytes of a block.
@@ -219,8 +203,8 @@ impl Workload {
             | Self::RequestResponse { amount, .. }
             | Self::ConnectRequestClose { amount, .. }
             | Self::WriteWriteRead { amount, .. }
-            | Self::Records { amount, .. }
-            | Self::Quotes { amount, .. }
+            | Self::Records(Records { amount, .. })
+            | Self::Quotes(Quotes { amount, .. })
             | Self::Bursts { amount, .. }
             | Self::SlowReader { amount, .. }
             | Self::Paced { amount, .. } => *amount,
@@ -304,7 +288,7 @@ impl Workload {
                 ..
             } => 2 * *flows,
             Self::Bulk { flows, .. } | Self::RequestResponse { flows, .. } => *flows,
-            Self::Quotes { .. } => 2,
+            Self::Quotes(quotes) => quotes.connections(),
             _ => 1,
         }
     }
@@ -313,8 +297,15 @@ impl Workload {
     #[must_use]
     pub const fn connections_per_thread(&self) -> usize {
         match self {
-            Self::Quotes { .. } => 2,
+            Self::Quotes(quotes) => quotes.connections() as usize,
             _ => 1,
+        }
+    }
+
+    /// Lets everything random in it be drawn by this seed.
+    pub const fn set_seed(&mut self, seed: u64) {
+        if let Self::Records(records) = self {
+            records.seed = seed;
         }
     }
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use base::{Bytes, Fraction, KnobValue, Limit, QueueLimit, Rate, Rng, find_knob};
 use lab::{
-    Amount, Caveat, Completion, Direction, HostSpec, PathSpec, Trial, Virtual, VirtualRun,
-    Workload, WriteMethod,
+    Amount, Caveat, Completion, Direction, HostSpec, PathSpec, Quotes, Records, SizeRange, Trial,
+    Virtual, VirtualRun, Workload, WriteMethod,
 };
 use link::{LinkSpec, Loss, Reorder};
 use stack::profile::PROFILES;
@@ -265,19 +265,34 @@ impl Draw {
                 amount,
                 uncork_after: Duration::ZERO,
             },
-            3 => Workload::Records {
-                record: self.size(2000),
+            3 => Workload::Records(Records {
+                record: {
+                    let (one, other) = (self.size(2000), self.size(2000));
+                    SizeRange {
+                        min: one.min(other),
+                        max: one.max(other),
+                    }
+                },
+                seed: self.0.next_u64(),
+                joined: 1 + self.0.below(4) as u32,
+                header: Bytes(self.0.below(5)),
                 per_second: self.pick(&[None, Some(10), Some(1000)]),
                 completion: self.pick(&[Completion::Written, Completion::Acknowledged]),
+                non_blocking: self.one_of(2),
+                outstanding: self.pick(&[1, 1, 2, 7]),
+                read_size: self.pick(&[None, Some(Bytes(200))]),
+                read_pause: self.pick(&[Duration::ZERO, Duration::from_millis(1)]),
                 amount,
-            },
-            4 => Workload::Quotes {
+            }),
+            4 => Workload::Quotes(Quotes {
                 writes: 1 + self.0.below(4) as u32,
                 write_size: self.size(1000),
                 reply: self.size(2000),
                 delayed_acks: self.one_of(2),
+                joined: 1 + self.0.below(4) as u32,
+                one_connection: self.one_of(2),
                 amount,
-            },
+            }),
             _ => Workload::Bursts {
                 burst: self.size(most),
                 idle: self.micros(1000, 2_000_000),

@@ -23,6 +23,7 @@ mod plan;
 pub mod privilege;
 pub mod probe;
 mod process;
+mod record_writer;
 mod remote_socket;
 mod seed;
 pub mod service;
@@ -55,6 +56,7 @@ pub use process::{
     ProcessInfo, SocketOwner, SocketOwners, cgroup_id, process_cgroup, process_cpu_time,
     process_info,
 };
+pub use record_writer::RecordWriter;
 pub use remote_socket::{OwnerProcess, RemoteSocket};
 pub use seed::random_seed;
 pub use sock_diag::{ScanRequest, SockDiag};

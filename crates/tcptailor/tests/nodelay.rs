@@ -278,3 +278,28 @@ fn wrong_usage_is_answered_with_what_was_meant() {
         "{output:?}"
     );
 }
+
+/// The experiments that start processes of this program: what they find, but for times.
+#[test]
+fn the_experiments_with_processes_find_what_the_document_says() {
+    let args = ["lab", "reproduce", "r9", "r13", "--runs", "1", "--json"];
+    let output = tcptailor(&args).output().unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows: Vec<&Value> = document["experiments"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|experiment| experiment["rows"].as_array().unwrap())
+        .collect();
+    let number = |metric: &str| {
+        let row = rows.iter().find(|row| row["metric"] == metric);
+        let row = row.unwrap_or_else(|| panic!("{metric} in {document}"));
+        row["engines"][0]["spread"]["median"].as_f64().unwrap()
+    };
+    assert_eq!(number("lines_of_form"), 3.0);
+    assert_eq!(number("cork_buffers_per_message"), 1.0);
+    assert_eq!(number("autocork_buffers_per_message"), 1.0);
+    assert_eq!(number("autocork_segments_per_message"), 1.0);
+    assert!(number("plain_segments_per_message") > 14.0);
+    assert!(number("plain_buffers_per_message") > 2.0);
+}

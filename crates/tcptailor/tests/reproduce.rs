@@ -169,6 +169,8 @@ fn a_folder_keeps_each_run_and_shows_it_again() {
         text.lines().count()
     };
     assert_eq!(lines(&results), 1 + 4);
+    let page = fs::read_to_string(results.join("index.html")).expect("it was written");
+    assert!(page.contains("0.180 s") && page.contains("D-N8"));
 
     // The same again has nothing to run.
     let again = document(&run(&args));
@@ -203,8 +205,12 @@ fn a_folder_keeps_each_run_and_shows_it_again() {
 #[test]
 fn what_is_interrupted_shows_what_it_has_and_goes_on() {
     let files = Files::new();
-    // Minutes of virtual time, in many runs.
-    let file = files.experiment("runs = 2", "runs = 900");
+    // Minutes, however fast the machine is.
+    let long = EXPERIMENT
+        .replace("runs = 2", "runs = 900")
+        .replace("512KiB", "32MiB");
+    let file = files.dir.path().join("x1.toml").display().to_string();
+    fs::write(&file, long).expect("a file");
     let folder = files.results().display().to_string();
     let args = [&*file, "--engines", "virtual", "--json", "-o", &folder];
     let child = reproduce(&args)

@@ -183,6 +183,29 @@ fn documents_tell_when_it_answers_and_what_it_carried() {
     assert_eq!(end["busiest"][0]["limit"], "application");
 }
 
+/// NB38, NB45: clients that read nothing hold the buffers of the pool, and are named.
+#[test]
+fn a_pool_tells_who_holds_its_buffers() {
+    let args = ["--peer", "10.77.0.1", "--profile", "netburner", "-v"];
+    let Some(server) = Server::ready(&args) else {
+        return;
+    };
+    // The generator sends until the client's buffers are full, and then holds its own.
+    let deaf = server.connect("10.77.0.2:5002");
+    let remote = deaf.local_addr().unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    server.terminate();
+    let output = server.wait();
+    let shown = text(&output.stderr);
+    let pool = shown.lines().find(|line| line.starts_with("pool: "));
+    let pool = pool.unwrap_or_else(|| panic!("no pool in {shown}"));
+    assert!(pool.contains(" of 256 buffers free"), "{pool}");
+    assert!(!pool.contains("256 of 256"), "{pool}");
+    let holder = format!("  {remote} holds 0 with what it sent, ");
+    assert!(shown.contains(&holder), "{shown}");
+    drop(deaf);
+}
+
 #[test]
 fn a_deleted_device_is_told_with_the_next_step() {
     let Some(server) = Server::ready(&["--peer", "10.77.0.1"]) else {

@@ -4,8 +4,9 @@ use base::{FlowSample, KnobValue, Live, human};
 
 use super::draft::{Draft, Step, high_if};
 use super::thresholds::{
-    APP_SHARE, CPU_SHARE, FLOOD_SEGMENTS_PER_SECOND, MANY_SEGMENTS_PER_SECOND, REQUEST_PKTS,
-    ROUND_TRIP_STRETCH, ROUND_TRIPS_BUSY, SMALL_SEGMENT, SMALL_WRITE_NANOS_PER_BYTE,
+    APP_SHARE, CPU_SHARE, FLOOD_SEGMENTS_PER_SECOND, MANY_RECORDS_PER_SECOND,
+    MANY_SEGMENTS_PER_SECOND, RECORD_BLOCK_BYTES, RECORD_SEGMENT, REQUEST_PKTS, ROUND_TRIP_STRETCH,
+    ROUND_TRIPS_BUSY, SMALL_SEGMENT, SMALL_WRITE_NANOS_PER_BYTE,
 };
 use crate::observation::only_sends;
 use crate::timeline::{Timeline, cwnd_room_pkts, fills_sndbuf, ratio_of_times, window_room_bytes};
@@ -74,6 +75,64 @@ fn gather() -> Step {
         live: Live::Now,
         risk: "latency: a partial segment may wait for an ACK",
     }
+}
+
+/// Records that nobody answers, each in a segment of its own: Microsoft KB 214397, case 1.
+///
+/// The sender has nothing to wait for, so neither the windows nor Nagle's algorithm join them.
+pub(crate) fn unbatched_records(view: &View<'_>) -> Option<Verdict> {
+    let sender = view.sender?;
+    if only_sends(sender) != Some(true) {
+        return None;
+    }
+    let seconds = sender.interval().as_secs_f64();
+    let acked = sender.counted(|s| s.bytes_acked)? as f64 / seconds;
+    let segments = sender.counted(|s| s.data_segs_out)? as f64 / seconds;
+    let (segment, mss) = (sender.segment_bytes()?, sender.mss_bytes()?);
+    let is_record = (segment as f64) < f64::from(mss) * RECORD_SEGMENT;
+    let idle = sender.idle_share().unwrap_or(0.0);
+    let waits = nothing_waits_share(sender).map_or(idle, |waits| idle + (1.0 - idle) * waits);
+    if !is_record || segments < MANY_RECORDS_PER_SECOND || waits < APP_SHARE {
+        return None;
+    }
+    let marked = sender.vote_of_all(|s| s.delivery_app_limited);
+    let confidence = high_if(marked.is_some_and(|marked| marked >= APP_SHARE));
+    let (blocks, each) = (
+        acked / RECORD_BLOCK_BYTES,
+        RECORD_BLOCK_BYTES / f64::from(mss),
+    );
+    let packets = (blocks * each.ceil()).max(1.0);
+    Some(
+        Draft::new("unbatched-records", waits, confidence)
+            .row(
+                "bytes_sent / data_segs_out",
+                format!(
+                    "{} per segment, {segments:.0} segments per second",
+                    human::count(segment, "byte")
+                ),
+                format!("{} in a full segment", human::count(mss, "byte")),
+            )
+            .row(
+                "notsent_bytes",
+                format!("nothing waits, in {} of the samples", human::share(waits)),
+                "more than a segment if TCP were the limit",
+            )
+            .row(
+                "data_segs_in",
+                "no answers",
+                "one per operation if somebody waited for it",
+            )
+            .row_if("nodelay", view.sent(|s| s.nodelay).map(human::flag), "any")
+            .next(Some(NextLimit {
+                what: format!("{packets:.0} segments per second in blocks of 8000 bytes"),
+                rate: None,
+            }))
+            .remark(
+                "No TCP setting cures it. In the program: join records to blocks of a little less \
+                 than 8 KiB and write each with one call, when it is full or when its oldest \
+                 record has waited for some milliseconds; RecordWriter does that.",
+            ),
+    )
 }
 
 /// A question, an answer, and nothing in between but the path.

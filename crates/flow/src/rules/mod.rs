@@ -130,6 +130,11 @@ pub(crate) const RULES: &[Rule] = &[
     ),
     rule(
         Stage::Application,
+        "unbatched-records",
+        application::unbatched_records,
+    ),
+    rule(
+        Stage::Application,
         "round-trip-bound",
         application::round_trip_bound,
     ),

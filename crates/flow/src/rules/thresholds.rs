@@ -129,6 +129,13 @@ pub(crate) const MANY_SEGMENTS_PER_SECOND: f64 = 2000.0;
 /// So many small segments per second fill a core whoever counts its time (a writer of 16 bytes with
 /// `TCP_NODELAY` sent 70 000 per second while the path's emulator had most of both cores).
 pub(crate) const FLOOD_SEGMENTS_PER_SECOND: f64 = 20_000.0;
+/// Segments below this share of the MSS are single records: at least four would have fitted.
+pub(crate) const RECORD_SEGMENT: f64 = 0.25;
+/// From so many records per second on, a wait of some milliseconds joins several; fewer are joined
+/// only at the price of a delay that somebody may notice (a game at 60 per second, keystrokes).
+pub(crate) const MANY_RECORDS_PER_SECOND: f64 = 1000.0;
+/// Bytes of a block of records: "a little smaller than 8 K" (seed: Winsock, suggestion 1).
+pub(crate) const RECORD_BLOCK_BYTES: f64 = 8000.0;
 /// Less CPU time than this per payload byte (nanoseconds) is the price of large writes: 16-byte
 /// writes cost 80, writes of 64 KB under 2.
 pub(crate) const SMALL_WRITE_NANOS_PER_BYTE: f64 = 20.0;

@@ -27,6 +27,10 @@ pub(super) struct Flow {
     pub(super) failed: Option<Failure>,
     /// `TCP_QUICKACK` is set to this before every read.
     pub(super) quickack: Option<bool>,
+    /// Its writer does not block: a write beyond the quota of Winsock is refused.
+    pub(super) non_blocking: bool,
+    /// Writes of Winsock that may be incomplete at once.
+    pub(super) outstanding: usize,
     /// Most bytes per write.
     pub(super) piece_max: u64,
     /// A sender that nobody stops ends here.
@@ -45,6 +49,8 @@ impl Flow {
             saw_end: false,
             failed: None,
             quickack,
+            non_blocking: false,
+            outstanding: 1,
             piece_max: CHUNK_BYTES,
             deadline: None,
             amount,
@@ -91,11 +97,12 @@ impl Flow {
         }
     }
 
-    /// Counts an operation of so much payload towards the amount. The warm-up does not count.
-    pub(super) fn on_done(&mut self, now: Instant, session: &Session, bytes: u64) {
+    /// Counts operations of so much payload together towards the amount. The warm-up does not
+    /// count.
+    pub(super) fn on_done(&mut self, now: Instant, session: &Session, bytes: u64, count: u32) {
         if session.is_measuring(now) {
             self.counted_bytes += bytes;
-            self.counted_operations += 1;
+            self.counted_operations += u64::from(count);
         }
     }
 }

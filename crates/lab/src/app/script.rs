@@ -18,7 +18,7 @@ use crate::workload::{Direction, Workload};
 use bursts::{ReceiveBursts, SendBursts};
 use exchange::{Answer, Ask, AskAnew, AskInPieces, Exchange, Pieces};
 use quotes::{AnswerQuotes, AskQuotes};
-use records::SendRecords;
+use records::{ReceiveRecords, SendRecords};
 use stream::{GiveRole, Receive, ReceiveSlowly, Send, SendPaced, TakeRole};
 
 /// A call, or several of one kind in a row. What is left of it stays in it.
@@ -42,6 +42,9 @@ pub(super) enum Order {
     AwaitData,
     /// Waits until all that was written is acknowledged.
     AwaitAcknowledged,
+    /// Waits until the writes are complete that were taken (Winsock), or all but a few: what a
+    /// write that blocks does at its end.
+    AwaitCompleted,
     /// Waits until, with so many bytes unacknowledged at most, some of so many can be written.
     AwaitRoom(base::Bytes, u64),
     /// Corks or uncorks.
@@ -95,20 +98,26 @@ impl Scene<'_> {
         self.flows[0].more(self.now, self.session)
     }
 
-    fn on_done(&mut self, bytes: u64) {
-        self.flows[0].on_done(self.now, self.session, bytes);
+    fn on_done(&mut self, bytes: u64, count: u32) {
+        self.flows[0].on_done(self.now, self.session, bytes, count);
     }
 
     /// Counts an operation of the first flow with its response time.
     fn on_response(&mut self, since: Instant, bytes: u64) {
-        self.session.on_response(self.now, self.now.since(since));
-        self.on_done(bytes);
+        self.on_responses(since, bytes, 1);
     }
 
-    /// Counts an operation that is not timed at this end.
-    fn on_operation(&mut self, bytes: u64) {
-        self.session.on_operation(self.now);
-        self.on_done(bytes);
+    /// Counts operations that were asked for and done at once.
+    fn on_responses(&mut self, since: Instant, bytes: u64, count: u32) {
+        self.session
+            .on_responses(self.now, self.now.since(since), count);
+        self.on_done(bytes, count);
+    }
+
+    /// Counts operations that are not timed at this end.
+    fn on_operations(&mut self, bytes: u64, count: u32) {
+        self.session.on_operations(self.now, count);
+        self.on_done(bytes, count);
     }
 }
 
@@ -151,23 +160,8 @@ pub(super) fn client(workload: &Workload, index: u32, dialled_at: Instant) -> Bo
                 .uncorked_after(*uncork_after);
             Box::new(AskInPieces::new(pieces, reply.0))
         }
-        Workload::Records {
-            record,
-            per_second,
-            completion,
-            ..
-        } => Box::new(SendRecords::new(record.0, *per_second, *completion)),
-        Workload::Quotes {
-            writes,
-            write_size,
-            reply,
-            delayed_acks,
-            ..
-        } => Box::new(AskQuotes::new(
-            (*writes, write_size.0),
-            reply.0,
-            *delayed_acks,
-        )),
+        Workload::Records(records) => Box::new(SendRecords::new(records)),
+        Workload::Quotes(quotes) => Box::new(AskQuotes::new(quotes)),
         Workload::Bursts {
             burst,
             idle,
@@ -196,7 +190,8 @@ pub(super) fn server(workload: &Workload, warmup: Duration) -> Box<dyn Script> {
         Workload::SlowReader {
             read_size, every, ..
         } => Box::new(ReceiveSlowly::new(read_size.0, *every)),
-        Workload::Paced { .. } | Workload::Records { .. } => Box::new(Receive),
+        Workload::Paced { .. } => Box::new(Receive),
+        Workload::Records(records) => Box::new(ReceiveRecords::new(records)),
         Workload::RequestResponse {
             request, response, ..
         } => Box::new(Answer::new(Exchange(request.0, response.0), false)),
@@ -207,17 +202,7 @@ pub(super) fn server(workload: &Workload, warmup: Duration) -> Box<dyn Script> {
             let request = workload.message_bytes().unwrap_or(0);
             Box::new(Answer::new(Exchange(request, reply.0), false))
         }
-        Workload::Quotes {
-            writes,
-            write_size,
-            reply,
-            delayed_acks,
-            ..
-        } => Box::new(AnswerQuotes::new(
-            (*writes, write_size.0),
-            reply.0,
-            *delayed_acks,
-        )),
+        Workload::Quotes(quotes) => Box::new(AnswerQuotes::new(quotes)),
         Workload::Bursts { burst, .. } => Box::new(ReceiveBursts::new(burst.0)),
     }
 }

@@ -230,20 +230,21 @@ impl Session {
         }
     }
 
-    pub(super) fn on_operation(&mut self, now: Instant) {
-        self.counts.operations += 1;
+    pub(super) fn on_operations(&mut self, now: Instant, count: u32) {
+        self.counts.operations += u64::from(count);
         if self.counts(now) {
-            self.totals.operations += 1;
+            self.totals.operations += u64::from(count);
         }
     }
 
-    pub(super) fn on_response(&mut self, now: Instant, time: Duration) {
-        self.on_operation(now);
+    /// So many operations that were asked for and done at once, in this time.
+    pub(super) fn on_responses(&mut self, now: Instant, time: Duration, count: u32) {
+        self.on_operations(now, count);
         if self.counts(now) {
             let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
             self.totals
                 .responses
-                .record(nanos.clamp(1, LONGEST_RESPONSE_NS))
+                .record_n(nanos.clamp(1, LONGEST_RESPONSE_NS), u64::from(count))
                 .expect("an automatic histogram takes every value up to its bound");
         }
     }
@@ -308,7 +309,7 @@ mod tests {
         assert_eq!(session.take_cut(at(109)), None);
         assert_eq!(session.take_cut(at(110)), Some(Cut::Measure));
         session.on_received(at(110), 10);
-        session.on_response(at(509), Duration::from_micros(70));
+        session.on_responses(at(509), Duration::from_micros(70), 1);
         assert_eq!(session.take_cut(at(510)), Some(Cut::End));
         session.on_received(at(510), 100);
         assert!(session.is_stopping() && session.is_over(at(510)));

@@ -266,19 +266,8 @@ impl Thread {
                     Call::Skipped(Done::default())
                 }
             }
-            Order::AwaitRoom(bound, left) => {
-                let unacked_bytes = env.host.unacked_bytes(id);
-                let room = unacked_room(bound, unacked_bytes, left);
-                let is_over = flow.failed.is_some() || env.session.is_stopping();
-                if room == 0 && !is_over {
-                    return Call::Sleeping(env.now + UNACKED_LOOK);
-                }
-                // A connection that broke says so when it is written to.
-                Call::Skipped(Done {
-                    bytes: room.max(1),
-                    first: None,
-                })
-            }
+            Order::AwaitCompleted => await_completed(flow, id, env),
+            Order::AwaitRoom(bound, left) => await_room(flow, id, (bound, left), env),
             Order::Cork(on) => {
                 let cork = |settings: &mut SocketSettings| settings.small_writes.cork = on;
                 env.host.configure(env.now, id, cork);
@@ -363,6 +352,7 @@ fn write(flow: &mut Flow, id: SocketId, order: Order, part: Part, env: &mut Env<
     let piece = if part.piece > 0 { part.piece } else { piece };
     let flags = WriteFlags {
         more,
+        no_wait: flow.non_blocking,
         ..WriteFlags::default()
     };
     let chunk = pattern::piece(flow.written, piece);
@@ -376,12 +366,45 @@ fn write(flow: &mut Flow, id: SocketId, order: Order, part: Part, env: &mut Env<
                 ..part
             };
             match (left - taken, more) {
-                (0, _) => Call::Returned(Done::default(), taken),
+                // What is told to wait for more cannot be waited for.
+                (0, true) => Call::Returned(Done::default(), taken),
+                (0, false) => completed(flow, id, taken, env),
                 (left, true) => Call::Partly(Order::WriteMore(left), part, taken),
                 (left, false) => Call::Partly(Order::Write(left), part, taken),
             }
         }
         Err(error) => refused(flow, order, Part { piece, ..part }, error),
+    }
+}
+
+/// All of a write was taken; one that blocks returns when it is complete, or few enough are not.
+fn completed(flow: &Flow, id: SocketId, taken: u64, env: &Env<'_>) -> Call {
+    if flow.non_blocking || env.host.incomplete_writes(id) < flow.outstanding {
+        Call::Returned(Done::default(), taken)
+    } else {
+        Call::Partly(Order::AwaitCompleted, Part::default(), taken)
+    }
+}
+
+/// Waits until some of `left` can be written with at most `bound` bytes unacknowledged.
+fn await_room(flow: &Flow, id: SocketId, (bound, left): (base::Bytes, u64), env: &Env<'_>) -> Call {
+    let room = unacked_room(bound, env.host.unacked_bytes(id), left);
+    let is_over = flow.failed.is_some() || env.session.is_stopping();
+    if room == 0 && !is_over {
+        return Call::Sleeping(env.now + UNACKED_LOOK);
+    }
+    // A connection that broke says so when it is written to.
+    Call::Skipped(Done {
+        bytes: room.max(1),
+        first: None,
+    })
+}
+
+fn await_completed(flow: &Flow, id: SocketId, env: &Env<'_>) -> Call {
+    match flow.failed {
+        Some(failure) => Call::Failed(failure.to_string()),
+        None if env.host.incomplete_writes(id) < flow.outstanding => Call::Skipped(Done::default()),
+        None => Call::Blocked(Order::AwaitCompleted, Part::default()),
     }
 }
 
@@ -406,7 +429,7 @@ fn write_vector(flow: &mut Flow, id: SocketId, pieces: u32, bytes: u64, env: &mu
             flow.written += taken as u64;
             env.session.on_sent(env.now, taken as u64);
             match u64::from(pieces) * bytes - taken as u64 {
-                0 => Call::Returned(Done::default(), taken as u64),
+                0 => completed(flow, id, taken as u64, env),
                 left => Call::Partly(Order::Write(left), Part::default(), taken as u64),
             }
         }

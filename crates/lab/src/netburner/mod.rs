@@ -38,13 +38,14 @@
 //!
 //! # What is not here
 //!
-//! | call | why |
-//! |---|---|
-//! | `RegisterDataProcessor` | part of a special build; a task that reads does the same |
-//! | `DumpTcpDebug`, `EnableTcpDebug` | [`stack::Trace`] and [`stack::Host::sample`] tell more, in a form that programs read |
-//! | `connectvia`, `connectwlocal` | a host has one interface; [`stack::Host::connect_from`] takes an address of its own |
-//! | UDP calls, `UDP_MIN_BUFFER_THRESHOLD` | there is no UDP |
-//! | serial ports and their 2 + 2 buffers | there are none; [`stack::PoolSize::reserved`] keeps their buffers |
+//! - `RegisterDataProcessor`: part of a special build; a task that reads does the same.
+//! - `DumpTcpDebug`, `EnableTcpDebug`: [`stack::Trace`] and [`stack::Host::sample`] tell more, in a
+//!   form that programs read.
+//! - `connectvia`, `connectwlocal`: a host has one interface; [`stack::Host::connect_from`] takes an
+//!   address of its own.
+//! - UDP calls, `UDP_MIN_BUFFER_THRESHOLD`: there is no UDP.
+//! - Serial ports and their 2 + 2 buffers: there are none; [`stack::PoolSize::reserved`] keeps their
+//!   buffers.
 //!
 //! # Example
 //!
@@ -118,7 +119,8 @@
 //! };
 //! let client = world.add_host(config(1), HostCosts::NONE);
 //! let server = world.add_host(config(2), HostCosts::NONE);
-//! let link = link::LinkSpec { delay: core::time::Duration::from_millis(5), ..link::LinkSpec::ideal() };
+//! let delay = core::time::Duration::from_millis(5);
+//! let link = link::LinkSpec { delay, ..link::LinkSpec::ideal() };
 //! chain(&mut world, (client, server), &[(link.clone(), link)], 1).expect("a link");
 //! world.start(server, Board::new([Box::new(Server::default()) as Box<dyn Task>]));
 //! world.start(client, Board::new([Box::new(Client::default()) as Box<dyn Task>]));

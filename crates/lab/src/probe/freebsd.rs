@@ -56,4 +56,7 @@ pub(super) const MEMORY: &[&str] = &[
     "automatic_used_max_bytes",
     "fixed_goodput_bps",
     "automatic_goodput_bps",
+    "idle_charged_bytes",
+    "fixed_charged_bytes",
+    "automatic_charged_bytes",
 ];

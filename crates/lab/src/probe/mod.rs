@@ -3,8 +3,10 @@
 //!
 //! What is here runs in virtual time. The same probe on the kernel has its row in `linux::probe`.
 
-mod netburner;
+mod cork;
 mod freebsd;
+mod netburner;
+mod winsock;
 
 use std::collections::BTreeMap;
 
@@ -59,6 +61,12 @@ pub const PROBES: &[Probe] = &[
         figures: freebsd::SEND_GROWTH,
         run: Some(freebsd::send_growth),
     },
+    winsock::RULES,
+    winsock::BLOCKS,
+    cork::CEILING,
+    cork::SHIM,
+    cork::SENDFILE,
+    cork::SAMPLE_PROGRAMS,
 ];
 
 /// The probe of this name.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::doubts::doubts;
 use super::judge::{Judged, Subject, judge};
-use super::show::unit_name;
+use super::show::{RATIO, unit_name};
 use super::{
     Bounds, CorrectionRow, EngineValue, ExperimentResult, NotRun, NumberRow, Spread,
     VALUE_TOLERANCE, Verdict,
@@ -194,16 +194,12 @@ fn row(material: &Material<'_>, target: Target<'_>) -> NumberRow {
     let engines: Vec<EngineValue> = engines
         .filter_map(|engine| value(material, target, engine, &claims))
         .collect();
-    let unit = match target.over {
-        Some(_) => "",
-        None => unit_name(target.metric.unit()),
-    };
     NumberRow {
         variant: cell.variant.clone(),
         over: target.over.map(str::to_owned),
         axes: cell.axes.iter().cloned().collect(),
         metric: target.metric.name().into_owned(),
-        unit: unit.into(),
+        unit: target.unit().into(),
         published_text: published.map(|number| number.text.clone()),
         published: published.map(|number| number.value),
         verdict: row_verdict(class, published, &claims, &engines),
@@ -265,10 +261,7 @@ fn value(
         Some(spread) => {
             let subject = Subject {
                 name: &name,
-                unit: match target.over {
-                    Some(_) => "",
-                    None => unit_name(target.metric.unit()),
-                },
+                unit: target.unit(),
                 is_ratio: target.over.is_some(),
             };
             let judged = claims.iter().map(|claim| judge(subject, claim, spread));
@@ -287,6 +280,13 @@ fn value(
 }
 
 impl Target<'_> {
+    fn unit(&self) -> &'static str {
+        match self.over {
+            Some(_) => RATIO,
+            None => unit_name(self.metric.unit()),
+        }
+    }
+
     fn name(&self) -> String {
         let name = self.metric.name();
         match self.over {
@@ -397,18 +397,19 @@ fn why(verdict: Verdict, rows: &[NumberRow], not_run: &[NotRun]) -> String {
     }
 }
 
-/// Why the published numbers are not expected, each reason once.
+/// Why the published numbers are not expected on the engines that ran, each reason once.
 fn reasons(rows: &[NumberRow]) -> String {
     let deviating = rows
         .iter()
         .filter(|row| row.verdict == Verdict::DeviatesAsExpected);
     let mut told: Vec<&str> = Vec::new();
-    for reason in deviating
-        .flat_map(|row| &row.claims)
-        .map(|claim| &*claim.reason)
-    {
-        if !reason.is_empty() && !told.contains(&reason) {
-            told.push(reason);
+    for row in deviating {
+        let ran = |engine: &EngineName| row.engines.iter().any(|value| value.engine == *engine);
+        let concern = |claim: &&Bounds| claim.engines.is_empty() || claim.engines.iter().any(ran);
+        for claim in row.claims.iter().filter(concern) {
+            if !claim.reason.is_empty() && !told.contains(&&*claim.reason) {
+                told.push(&claim.reason);
+            }
         }
     }
     told.join("; ")

@@ -197,7 +197,7 @@ mod tests {
         let check = |values: &[f64], over: &[f64], min, max, expected: &str| {
             let subject = Subject {
                 name: "goodput_bps over that of a",
-                unit: "",
+                unit: "ratio",
                 is_ratio: true,
             };
             let spread = Spread::of_ratio(values, over).expect("above zero");

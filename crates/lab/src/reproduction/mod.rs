@@ -157,7 +157,7 @@ pub struct NumberRow {
     pub axes: BTreeMap<String, String>,
     /// Its name in scenario files.
     pub metric: String,
-    /// `bit/s`, `us`, `bytes`, `share`, or empty for things and ratios.
+    /// `bit/s`, `us`, `bytes`, `share`, `ratio`, or empty for things.
     pub unit: String,
     /// As the document prints it.
     pub published_text: Option<String>,

@@ -7,7 +7,10 @@ use base::human;
 use super::Spread;
 use crate::scenario::Unit;
 
-/// Of a row: `bit/s`, `us`, `bytes`, `share`, or empty for things and ratios.
+/// The unit of a row that divides two numbers.
+pub(super) const RATIO: &str = "ratio";
+
+/// Of other rows: `bit/s`, `us`, `bytes`, `share`, or empty for things.
 pub(super) const fn unit_name(unit: Unit) -> &'static str {
     match unit {
         Unit::Bps => "bit/s",
@@ -33,6 +36,7 @@ pub fn show_value(unit: &str, value: f64) -> String {
         "bytes" if value < 1e6 => human::count(value.round() as u64, "byte"),
         "bytes" => human::bytes(value.round() as u64),
         "share" => human::share(value),
+        RATIO => digits(value),
         _ => plain(value),
     }
 }
@@ -66,13 +70,20 @@ fn range(unit: &str, low: f64, high: f64) -> String {
     }
 }
 
-/// Whole numbers as they are, others with two digits behind the point, or three that count.
+/// Whole numbers as they are, others as ratios.
 fn plain(value: f64) -> String {
+    match value.fract() == 0.0 {
+        true => format!("{value}"),
+        false => digits(value),
+    }
+}
+
+/// Three digits that count; small ones to the fourth behind the point.
+fn digits(value: f64) -> String {
     match value.abs() {
-        _ if value.fract() == 0.0 => format!("{value}"),
         size if size >= 99.95 => format!("{value:.0}"),
         size if size >= 9.995 => format!("{value:.1}"),
-        size if size >= 0.0995 => format!("{value:.2}"),
+        size if size >= 0.0995 || size == 0.0 => format!("{value:.2}"),
         _ => format!("{value:.4}"),
     }
 }
@@ -100,6 +111,9 @@ mod tests {
         check("", 0.0123, "0.0123");
         check("", 12.345, "12.3");
         check("", 1234.5, "1234");
+        check("ratio", 1.0, "1.00");
+        check("ratio", 20.0, "20.0");
+        check("ratio", 0.0, "0.00");
     }
 
     #[test]

@@ -6,7 +6,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::trial::PathSpec;
-use crate::workload::{Amount, Completion, Direction, Workload, WriteMethod};
+use crate::workload::{
+    Amount, Completion, Direction, Quotes, Records, SizeRange, Workload, WriteMethod,
+};
 
 const HEAD: &str = "name = \"test\"\nabout = \"A test.\"\n";
 const PATH: &str = "[path]\nkind = \"loopback\"\n";
@@ -231,22 +233,48 @@ const WORKLOADS: &[(&str, Workload)] = &[
     ),
     (
         "kind='records'\nrecord='100B'\nper_second=5\ncompletion='acknowledged'\nduration='1s'",
-        Workload::Records {
-            record: Bytes(100),
+        Workload::Records(Records {
+            seed: 1,
             per_second: Some(5),
             completion: Completion::Acknowledged,
-            amount: SECOND,
-        },
+            ..Records::new(Bytes(100), SECOND)
+        }),
+    ),
+    (
+        "kind='records'\nrecord='20B..100B'\njoined=80\nheader='4B'\nnon_blocking='on'\n\
+         outstanding=2\n\
+         read_size='200B'\nread_pause='60ms'\nduration='1s'",
+        Workload::Records(Records {
+            record: SizeRange {
+                min: Bytes(20),
+                max: Bytes(100),
+            },
+            seed: 1,
+            joined: 80,
+            header: Bytes(4),
+            non_blocking: true,
+            outstanding: 2,
+            read_size: Some(Bytes(200)),
+            read_pause: Duration::from_millis(60),
+            ..Records::new(Bytes(1), SECOND)
+        }),
     ),
     (
         "kind='quotes'\nwrites=3\nwrite_size='1B'\nreply='2B'\ndelayed_acks=true\nduration='1s'",
-        Workload::Quotes {
+        Workload::Quotes(Quotes {
             writes: 3,
-            write_size: Bytes(1),
-            reply: Bytes(2),
             delayed_acks: true,
-            amount: SECOND,
-        },
+            ..Quotes::new(Bytes(1), Bytes(2), SECOND)
+        }),
+    ),
+    (
+        "kind='quotes'\nwrites=1\nwrite_size='8B'\nreply='32B'\njoined=10\none_connection='on'\n\
+         duration='1s'",
+        Workload::Quotes(Quotes {
+            joined: 10,
+            one_connection: true,
+            ..Quotes::new(Bytes(8), Bytes(32), SECOND)
+        }),
     ),
     (
         "kind='bursts'\nburst='1MB'\nidle='500ms'\nreconnect='on'\noperations=3",

@@ -6,12 +6,18 @@ use base::{Bytes, Rate};
 
 use super::path::bytes_between;
 use super::read::Reader;
-use crate::workload::{Amount, Completion, Direction, Workload, WriteMethod};
+use crate::workload::{
+    Amount, Completion, Direction, Quotes, Records, SizeRange, Workload, WriteMethod,
+};
 
 /// Sockets of one process, with room for others (`ulimit -n`).
 const FLOWS_MAX: u64 = 10_000;
 /// Pieces of a request; more are a stream.
 const WRITES_MAX: u64 = 1_000;
+/// Writes that a program has under way at once; a host refuses more than 1024.
+const OUTSTANDING_MAX: u64 = 1000;
+/// Records or requests of one write.
+const JOINED_MAX: u64 = 100_000;
 /// Of one of several pieces; as much is written at once.
 const PIECE_MAX: u64 = 1 << 20;
 /// Of one write, request, record or block.
@@ -91,13 +97,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Workload {
         },
         Kind::WriteWriteRead => write_write_read(reader, amount),
         Kind::Records => records(reader, amount),
-        Kind::Quotes => Workload::Quotes {
-            writes: writes(reader),
-            write_size: size(reader, "write_size", None),
-            reply: size(reader, "reply", None),
-            delayed_acks: reader.flag("workload.delayed_acks"),
-            amount,
-        },
+        Kind::Quotes => quotes(reader, amount),
         Kind::Bursts => Workload::Bursts {
             burst: size(reader, "burst", None),
             idle: time(reader, "idle", "500ms"),
@@ -164,12 +164,74 @@ fn records(reader: &mut Reader<'_>, amount: Amount) -> Workload {
         let per_second = reader.count("workload.per_second", 1, 1_000_000, None);
         u32::try_from(per_second).unwrap_or(1)
     });
+    reader.require("workload.record", "20B..100B");
+    let record = reader.parsed("workload.record", size_range);
     let completion = reader.choice("workload.completion", COMPLETIONS);
-    Workload::Records {
-        record: size(reader, "record", None),
+    let read_size = reader.has("workload.read_size");
+    let records = Records {
+        joined: joined(reader),
+        header: reader
+            .parsed("workload.header", |text| bytes_between(text, 0, SIZE_MAX))
+            .unwrap_or_default(),
         per_second,
         completion: completion.unwrap_or(Completion::Written),
+        non_blocking: reader.flag("workload.non_blocking"),
+        outstanding: u32::try_from(reader.count(
+            "workload.outstanding",
+            1,
+            OUTSTANDING_MAX,
+            Some(1),
+        ))
+        .unwrap_or(1),
+        read_size: read_size.then(|| size(reader, "read_size", None)),
+        read_pause: reader
+            .parsed("workload.read_pause", time_above_zero)
+            .unwrap_or_default(),
+        record: record.unwrap_or(SizeRange::exactly(Bytes(1))),
+        ..Records::new(Bytes(1), amount)
+    };
+    if records.write_bytes_max() > SIZE_MAX {
+        let max = Bytes(SIZE_MAX);
+        reader.complain_about("workload.joined", format!("one write is more than {max}"));
+    }
+    Workload::Records(records)
+}
+
+fn quotes(reader: &mut Reader<'_>, amount: Amount) -> Workload {
+    let quotes = Quotes {
+        writes: writes(reader),
+        write_size: size(reader, "write_size", None),
+        reply: size(reader, "reply", None),
+        delayed_acks: reader.flag("workload.delayed_acks"),
+        joined: joined(reader),
+        one_connection: reader.flag("workload.one_connection"),
         amount,
+    };
+    if quotes.pieces().1.max(quotes.answer_bytes()) > SIZE_MAX {
+        let max = Bytes(SIZE_MAX);
+        reader.complain_about("workload.joined", format!("one write is more than {max}"));
+    }
+    Workload::Quotes(quotes)
+}
+
+/// Messages that are handed over with one write.
+fn joined(reader: &mut Reader<'_>) -> u32 {
+    u32::try_from(reader.count("workload.joined", 1, JOINED_MAX, Some(1))).unwrap_or(1)
+}
+
+/// `100B`, or `20B..100B`.
+fn size_range(text: &str) -> Result<SizeRange, String> {
+    let size = |text: &str| bytes_between(text.trim(), 1, SIZE_MAX);
+    let Some((min, max)) = text.split_once("..") else {
+        return size(text).map(SizeRange::exactly);
+    };
+    let (min, max) = (size(min)?, size(max)?);
+    if min <= max {
+        Ok(SizeRange { min, max })
+    } else {
+        Err(format!(
+            "`{text}` ends below its beginning; write `{max}..{min}`"
+        ))
     }
 }
 

@@ -81,6 +81,16 @@ pub fn line(messages: u64, message_bytes: usize, elapsed: Duration, options: &st
     )
 }
 
+/// The time that a line of the document gives; `None` where it is none.
+#[must_use]
+pub fn elapsed_of(line: &str) -> Option<Duration> {
+    let (_, rest) = line.split_once(" packets of ")?;
+    let (_, rest) = rest.split_once(" bytes sent in ")?;
+    let (millis, rest) = rest.split_once(" ms: ")?;
+    let (_, _) = rest.split_once(" bytes/ms")?;
+    Duration::try_from_secs_f64(millis.parse::<f64>().ok()? / 1e3).ok()
+}
+
 /// Payload sent per millisecond.
 #[must_use]
 pub fn bytes_per_ms(messages: u64, message_bytes: usize, elapsed: Duration) -> f64 {

@@ -56,6 +56,7 @@ fn the_line_is_that_of_the_document() {
     let check = |nanos: u64, options, expected: &str| {
         let elapsed = Duration::from_nanos(nanos);
         assert_eq!(line(10_000, 30, elapsed, options), expected);
+        assert_eq!(elapsed_of(expected), Some(elapsed));
     };
     check(
         400_129_781_250,

@@ -1,6 +1,9 @@
 //! Probes on the kernel of this machine: what `lab::probe` has in virtual time, and what only a
 //! kernel can show. Each makes what it needs (namespaces, sockets) and removes it.
 
+mod cork;
+mod freebsd_memory;
+
 use core::sync::atomic::AtomicBool;
 
 use lab::probe::Figures;
@@ -17,7 +20,16 @@ pub struct KernelProbe {
 }
 
 /// All probes that the kernel has.
-pub const PROBES: &[KernelProbe] = &[];
+pub const PROBES: &[KernelProbe] = &[
+    cork::CEILING,
+    cork::SHIM,
+    cork::SENDFILE,
+    cork::SAMPLE_PROGRAMS,
+    KernelProbe {
+        name: "freebsd-memory",
+        run: freebsd_memory::run,
+    },
+];
 
 /// The probe of this name.
 #[must_use]

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use base::{Bytes, KnobValue};
-use lab::{Amount, Completion, Direction, Workload, WriteMethod};
+use lab::{Amount, Completion, Direction, Quotes, Records, Workload, WriteMethod};
 
 use super::protocol::{Channel, FromClient, FromServer, Nonce, PROTOCOL, REQUEST_BYTES_MAX};
 use super::pulse::{self, Next};
@@ -112,23 +112,15 @@ fn workloads() -> Vec<(Workload, u64, u64)> {
             10,
         ),
         (
-            Workload::Records {
-                record: Bytes(100),
-                per_second: None,
+            Workload::Records(Records {
                 completion: Completion::Acknowledged,
-                amount: operations,
-            },
+                ..Records::new(Bytes(100), operations)
+            }),
             1_000,
             0,
         ),
         (
-            Workload::Quotes {
-                writes: 1,
-                write_size: Bytes(50),
-                reply: Bytes(20),
-                delayed_acks: false,
-                amount: operations,
-            },
+            Workload::Quotes(Quotes::new(Bytes(50), Bytes(20), operations)),
             500,
             200,
         ),
@@ -253,12 +245,10 @@ fn limits_are_kept() {
         let time = Amount::Time(Duration::from_secs(2));
         refused(&bulk(time), "the limit of 5000000B per run");
         refused(
-            &spec(Workload::Records {
-                record: Bytes(1),
+            &spec(Workload::Records(Records {
                 per_second: Some(1),
-                completion: Completion::Written,
-                amount: Amount::Operations(100),
-            }),
+                ..Records::new(Bytes(1), Amount::Operations(100))
+            })),
             "the limit of 2s per run",
         );
 

@@ -23,7 +23,7 @@ pub(super) fn send(flow: &mut Flow<'_>, write_size: u64, unacked: Option<Bytes>)
             bytes = await_room(flow, bound, bytes)?;
         }
         flow.write_piece(bytes)?;
-        flow.on_done(bytes as u64);
+        flow.on_done(bytes as u64, 1);
     }
     flow.finish()
 }
@@ -50,7 +50,7 @@ pub(super) fn send_paced(flow: &mut Flow<'_>, write_size: u64, rate: Rate) -> io
     while flow.more() && flow.session.sleep_until(due) {
         let bytes = flow.next_write(write_size);
         flow.write_piece(bytes)?;
-        flow.on_done(bytes as u64);
+        flow.on_done(bytes as u64, 1);
         let (gap, rest) = rate.serialize(bytes as u64, carry);
         carry = rest;
         due = (due + gap).max(Clock.now() - LAG_MAX);

@@ -47,7 +47,7 @@ pub(super) fn send(
 pub(super) fn receive(flow: &mut Flow<'_>, burst: Burst) -> io::Result<()> {
     while flow.receive_next(burst.bytes)? {
         flow.send(RECEIPT_BYTES)?;
-        flow.on_operation(burst.bytes);
+        flow.on_operations(burst.bytes, 1);
     }
     Ok(())
 }

@@ -59,7 +59,7 @@ pub fn run_client(
         let mut flows = flows.into_iter();
         let mut index = 0;
         while let Some(mut flow) = flows.next() {
-            let partner = matches!(spec.workload, Workload::Quotes { .. })
+            let partner = (spec.workload.connections_per_thread() == 2)
                 .then(|| flows.next())
                 .flatten();
             let (run, redial, ticket) = (&run, redial.as_ref(), session.enter());
@@ -175,31 +175,8 @@ impl<'r> Client<'r> {
                 };
                 request::ask_in_pieces(flow, pieces, reply.0, manner)
             }
-            (
-                Workload::Records {
-                    record,
-                    per_second,
-                    completion,
-                    ..
-                },
-                ..,
-            ) => records::send(flow, record.0, *per_second, *completion),
-            (
-                Workload::Quotes {
-                    writes,
-                    write_size,
-                    reply,
-                    delayed_acks,
-                    ..
-                },
-                _,
-                Some(mut hear),
-            ) => {
-                if *delayed_acks {
-                    hear.set_quickack(false);
-                }
-                quotes::ask(flow, &mut hear, pieces(*writes, write_size.0), reply.0)
-            }
+            (Workload::Records(records), ..) => records::send(flow, records),
+            (Workload::Quotes(quotes), _, mut hear) => quotes::ask(flow, hear.as_mut(), quotes),
             (Workload::Bursts { burst, idle, .. }, redial, _) => {
                 let burst = bursts::Burst {
                     bytes: burst.0,
@@ -207,8 +184,8 @@ impl<'r> Client<'r> {
                 };
                 bursts::send(flow, burst, redial)
             }
-            (Workload::ConnectRequestClose { .. } | Workload::Quotes { .. }, ..) => {
-                unreachable!("connections and redials follow from the workload")
+            (Workload::ConnectRequestClose { .. }, None, _) => {
+                unreachable!("redials follow from the workload")
             }
         }
     }

@@ -68,6 +68,9 @@ impl Buffer {
     }
 }
 
+/// How often a writer that waits for room looks whether the run is over.
+const LOOK_NANOS: i64 = 100_000_000;
+
 impl<'s> Flow<'s> {
     /// A flow over `stream` that ends after `amount`.
     pub(crate) fn new(
@@ -133,24 +136,29 @@ impl<'s> Flow<'s> {
         usize::try_from(left.min(write_size)).unwrap_or(usize::MAX)
     }
 
-    /// Counts an operation of so much payload towards the amount. The warm-up does not count.
-    pub(crate) fn on_done(&mut self, bytes: u64) {
+    /// Counts operations of so much payload together. The warm-up does not count.
+    pub(crate) fn on_done(&mut self, bytes: u64, count: u32) {
         if self.session.is_measuring() {
             self.counted_bytes += bytes;
-            self.counted_operations += 1;
+            self.counted_operations += u64::from(count);
         }
     }
 
     /// Counts an operation with its response time.
     pub(crate) fn on_response(&mut self, time: Duration, bytes: u64) {
-        self.meter.on_response(time);
-        self.on_done(bytes);
+        self.on_responses(time, bytes, 1);
     }
 
-    /// Counts an operation that is not timed at this end.
-    pub(crate) fn on_operation(&mut self, bytes: u64) {
-        self.meter.on_operation();
-        self.on_done(bytes);
+    /// Counts operations that were asked for and done at once.
+    pub(crate) fn on_responses(&mut self, time: Duration, bytes: u64, count: u32) {
+        self.meter.on_responses(time, count);
+        self.on_done(bytes, count);
+    }
+
+    /// Counts operations that are not timed at this end.
+    pub(crate) fn on_operations(&mut self, bytes: u64, count: u32) {
+        self.meter.on_operations(count);
+        self.on_done(bytes, count);
     }
 
     /// Makes sure that pieces of this size can be written at once.
@@ -164,6 +172,36 @@ impl<'s> Flow<'s> {
     pub(crate) fn write_piece(&mut self, bytes: usize) -> io::Result<()> {
         (&*self.stream).write_all(self.payload.first(bytes))?;
         self.on_sent(bytes)
+    }
+
+    /// As [`Flow::write_piece`], without blocking in the call: where the buffer is full, waits
+    /// until there is room and tries again.
+    pub(crate) fn write_piece_without_blocking(&mut self, bytes: usize) -> io::Result<()> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        use rustix::io::Errno;
+        use rustix::net::{SendFlags, send};
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let look = Timespec {
+            tv_sec: 0,
+            tv_nsec: LOOK_NANOS,
+        };
+        let mut rest = self.payload.first(bytes);
+        while !rest.is_empty() {
+            match send(&*self.stream, rest, flags) {
+                Ok(sent) => rest = &rest[sent..],
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) if self.session.is_stopping() => break,
+                Err(Errno::AGAIN) => {
+                    let room = PollFd::new(&*self.stream, PollFlags::OUT);
+                    match poll(&mut [room], Some(&look)) {
+                        Ok(_) | Err(Errno::INTR) => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.on_sent(bytes - rest.len())
     }
 
     /// Hands over one piece and says that more follows at once (`MSG_MORE`).

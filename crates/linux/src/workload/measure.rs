@@ -33,8 +33,12 @@ impl Default for Responses {
 impl Responses {
     /// Adds one response time.
     pub fn record(&mut self, time: Duration) {
+        self.record_times(time, 1);
+    }
+
+    fn record_times(&mut self, time: Duration, count: u32) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        self.record_many(nanos, 1);
+        self.record_many(nanos, count.into());
     }
 
     /// Adds all of `other`.
@@ -317,16 +321,17 @@ impl Meter {
         self.sent_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub(crate) fn on_operation(&self) {
-        self.operations.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn on_operations(&self, count: u32) {
+        self.operations.fetch_add(count.into(), Ordering::Relaxed);
     }
 
-    pub(crate) fn on_response(&self, time: Duration) {
-        self.on_operation();
+    /// So many operations that were asked for and done at once, in this time.
+    pub(crate) fn on_responses(&self, time: Duration, count: u32) {
+        self.on_operations(count);
         self.responses
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .record(time);
+            .record_times(time, count);
     }
 
     /// Adds what was counted since the last call to `interval`, and the response times to `times`.

@@ -23,7 +23,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use base::{Bytes, Instant};
-use lab::{Amount, Direction, Workload};
+use lab::{Amount, Direction, Quotes, Records, Workload};
 use serde::{Deserialize, Serialize};
 
 pub use client::{Remote, run_client};
@@ -39,6 +39,8 @@ use session::Plan;
 pub const FLOWS_MAX: u32 = 128;
 /// Pieces that a request may have; one `writev` takes no more.
 const PIECES_MAX: u32 = 1024;
+/// Records or requests of one write.
+const JOINED_MAX: u32 = 100_000;
 /// Longest message or block.
 const MESSAGE_BYTES_MAX: u64 = 1 << 30;
 /// Longest run.
@@ -133,8 +135,8 @@ pub const fn amount_of(workload: &Workload) -> Amount {
         | Workload::RequestResponse { amount, .. }
         | Workload::ConnectRequestClose { amount, .. }
         | Workload::WriteWriteRead { amount, .. }
-        | Workload::Records { amount, .. }
-        | Workload::Quotes { amount, .. }
+        | Workload::Records(Records { amount, .. })
+        | Workload::Quotes(Quotes { amount, .. })
         | Workload::Bursts { amount, .. }
         | Workload::SlowReader { amount, .. }
         | Workload::Paced { amount, .. } => *amount,
@@ -163,7 +165,7 @@ const fn connections(workload: &Workload) -> u32 {
             ..
         } => 2 * *flows,
         Workload::Bulk { flows, .. } | Workload::RequestResponse { flows, .. } => *flows,
-        Workload::Quotes { .. } => 2,
+        Workload::Quotes(quotes) => quotes.connections(),
         _ => 1,
     }
 }
@@ -181,21 +183,47 @@ struct Redial<'d> {
 /// Payload never begins with it.
 const SERVER_SENDS: u8 = 1;
 
+fn size(name: &str, bytes: &Bytes, max: u64) -> Result<(), String> {
+    if (1..=max).contains(&bytes.0) {
+        Ok(())
+    } else {
+        Err(format!("{name} {bytes}: the range is 1B to {}", Bytes(max)))
+    }
+}
+
+fn count(name: &str, number: u32, max: u32) -> Result<(), String> {
+    if (1..=max).contains(&number) {
+        Ok(())
+    } else {
+        Err(format!("{name} {number}: the range is 1 to {max}"))
+    }
+}
+
+fn check_records(records: &Records) -> Result<(), String> {
+    size("record", &records.record.min, records.record.max.0)?;
+    count("joined", records.joined, JOINED_MAX)?;
+    if records.outstanding != 1 {
+        return Err("outstanding writes need a stack that completes them later (Winsock's)".into());
+    }
+    if records.read_pause > TIME_MAX {
+        return Err("the pause before a read is longer than any run".into());
+    }
+    let read_size = records.read_size.unwrap_or(Bytes(1));
+    size("read size", &read_size, flow::CHUNK_BYTES as u64)?;
+    let bytes = Bytes(records.write_bytes_max());
+    size("write", &bytes, flow::PIECE_BYTES_MAX)
+}
+
+fn check_quotes(quotes: &Quotes) -> Result<(), String> {
+    count("writes", quotes.writes, PIECES_MAX)?;
+    count("joined", quotes.joined, JOINED_MAX)?;
+    let request = Bytes(quotes.pieces().1);
+    size("requests of one write", &request, flow::PIECE_BYTES_MAX)?;
+    let answer = Bytes(quotes.answer_bytes());
+    size("replies of one write", &answer, MESSAGE_BYTES_MAX)
+}
+
 fn check_sizes(workload: &Workload) -> Result<(), String> {
-    let size = |name: &str, bytes: &Bytes, max: u64| {
-        if (1..=max).contains(&bytes.0) {
-            Ok(())
-        } else {
-            Err(format!("{name} {bytes}: the range is 1B to {}", Bytes(max)))
-        }
-    };
-    let count = |name: &str, number: u32, max: u32| {
-        if (1..=max).contains(&number) {
-            Ok(())
-        } else {
-            Err(format!("{name} {number}: the range is 1 to {max}"))
-        }
-    };
     let piece_max = flow::PIECE_BYTES_MAX;
     match workload {
         Workload::Bulk {
@@ -238,18 +266,13 @@ fn check_sizes(workload: &Workload) -> Result<(), String> {
             write_size,
             reply,
             ..
-        }
-        | Workload::Quotes {
-            writes,
-            write_size,
-            reply,
-            ..
         } => {
             count("writes", *writes, PIECES_MAX)?;
             size("write size", write_size, piece_max)?;
             size("reply", reply, MESSAGE_BYTES_MAX)
         }
-        Workload::Records { record, .. } => size("record", record, piece_max),
+        Workload::Quotes(quotes) => check_quotes(quotes),
+        Workload::Records(records) => check_records(records),
         Workload::Bursts { burst, .. } => size("burst", burst, MESSAGE_BYTES_MAX),
         Workload::SlowReader { read_size, .. } => {
             size("read size", read_size, flow::CHUNK_BYTES as u64)

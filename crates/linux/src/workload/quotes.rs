@@ -1,48 +1,67 @@
-//! Requests on one connection, answers on another: no answer can carry an ACK.
+//! Requests on one connection, answers on another, so that no answer can carry an ACK; or both on
+//! one connection.
 //!
-//! Seed: Winsock, case 1 with two one-way connections.
+//! Seed: Winsock, case 2.
 
 use std::io;
 
-use lab::WriteMethod;
+use lab::{Quotes, WriteMethod};
 
 use super::flow::Flow;
 use super::request::{Pieces, write_pieces};
 use crate::clock::Clock;
 
-/// Sends requests on `ask` and reads the answers from `hear`.
-pub(super) fn ask(
-    ask: &mut Flow<'_>,
-    hear: &mut Flow<'_>,
-    request: Pieces<'_>,
-    reply: u64,
+/// Sends requests on `ask` and reads the answers from `hear`; where that is none, from `ask` too.
+pub(super) fn ask<'f>(
+    ask: &mut Flow<'f>,
+    mut hear: Option<&mut Flow<'f>>,
+    quotes: &Quotes,
 ) -> io::Result<()> {
+    let request = request_of(quotes);
     ask.reserve(request.bytes);
+    if quotes.delayed_acks {
+        hear.as_deref_mut().unwrap_or(ask).set_quickack(false);
+    }
     let mut asked_at = Clock.now();
     while ask.more() {
         write_pieces(ask, request, WriteMethod::Write)?;
-        hear.receive(reply)?;
+        let answer = quotes.answer_bytes();
+        hear.as_deref_mut().unwrap_or(ask).receive(answer)?;
         let now = Clock.now();
-        ask.on_response(now.since(asked_at), request.total() + reply);
+        ask.on_responses(now.since(asked_at), request.total() + answer, quotes.joined);
         asked_at = now;
     }
     ask.finish()
 }
 
-/// Reads requests from `hear` and writes each answer to `tell`, in as many pieces as the request.
-pub(super) fn answer(
-    hear: &mut Flow<'_>,
-    tell: &mut Flow<'_>,
-    request: Pieces<'_>,
-    reply: u64,
+/// Reads requests from `hear` and writes each answer to `tell`, or to `hear` too, in as many pieces
+/// as the request.
+pub(super) fn answer<'f>(
+    hear: &mut Flow<'f>,
+    mut tell: Option<&mut Flow<'f>>,
+    quotes: &Quotes,
 ) -> io::Result<()> {
+    if quotes.delayed_acks {
+        hear.set_quickack(false);
+    }
+    let request = request_of(quotes);
+    let answer = quotes.answer_bytes();
     while hear.receive_next(request.total())? {
-        for bytes in parts(reply, request.count) {
-            tell.send(bytes)?;
+        for bytes in parts(answer, request.count) {
+            tell.as_deref_mut().unwrap_or(hear).send(bytes)?;
         }
-        hear.on_operation(request.total() + reply);
+        hear.on_operations(request.total() + answer, quotes.joined);
     }
     Ok(())
+}
+
+const fn request_of(quotes: &Quotes) -> Pieces<'static> {
+    let (count, bytes) = quotes.pieces();
+    Pieces {
+        count,
+        bytes,
+        sizes: &[],
+    }
 }
 
 /// `total` in `count` parts that differ by at most one; parts of nothing are left out.

@@ -3,9 +3,10 @@
 use std::io;
 use std::time::Duration;
 
-use lab::Completion;
+use lab::{Completion, Records};
 
-use super::flow::Flow;
+use super::bulk;
+use super::flow::{CHUNK_BYTES, Flow};
 use super::socket::unacked_bytes;
 use crate::clock::Clock;
 
@@ -15,14 +16,10 @@ const EAGER_LOOKS: u32 = 32;
 const LOOK_EVERY: Duration = Duration::from_micros(50);
 
 /// Writes records until the amount is done.
-pub(super) fn send(
-    flow: &mut Flow<'_>,
-    record: u64,
-    per_second: Option<u32>,
-    completion: Completion,
-) -> io::Result<()> {
-    flow.reserve(record);
-    let gap = per_second.map(|rate| Duration::from_secs(1) / rate.max(1));
+pub(super) fn send(flow: &mut Flow<'_>, records: &Records) -> io::Result<()> {
+    flow.reserve(records.write_bytes_max());
+    let mut writes = records.writes();
+    let gap = records.gap();
     let mut due = Clock.now();
     while flow.more() {
         if let Some(gap) = gap {
@@ -31,14 +28,35 @@ pub(super) fn send(
             }
             due = (due + gap).max(Clock.now() - gap);
         }
+        let bytes = writes.next_bytes();
         let written_at = Clock.now();
-        flow.write_piece(record as usize)?;
-        if completion == Completion::Acknowledged {
+        if records.non_blocking {
+            flow.write_piece_without_blocking(bytes as usize)?;
+        } else {
+            flow.write_piece(bytes as usize)?;
+        }
+        if records.completion == Completion::Acknowledged {
             wait_until_acknowledged(flow)?;
         }
-        flow.on_response(Clock.now().since(written_at), record);
+        flow.on_responses(Clock.now().since(written_at), bytes, records.joined);
     }
     flow.finish()
+}
+
+/// Reads to the end of the stream, with a pause before each read where there is to be one.
+pub(super) fn receive(flow: &mut Flow<'_>, records: &Records) -> io::Result<()> {
+    let read_size = records.read_size.map_or(CHUNK_BYTES as u64, |size| size.0);
+    let read_size = usize::try_from(read_size).unwrap_or(CHUNK_BYTES);
+    // At the end of the session the rest is read at once, so that the sender can finish.
+    while !flow.session.is_stopping() {
+        if !records.read_pause.is_zero() {
+            flow.session.sleep_until(Clock.now() + records.read_pause);
+        }
+        if flow.read(read_size)? == 0 {
+            return Ok(());
+        }
+    }
+    bulk::receive(flow)
 }
 
 /// Waits until everything that was written is acknowledged, or the session ends.

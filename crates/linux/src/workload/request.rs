@@ -42,7 +42,7 @@ pub(super) fn ask(flow: &mut Flow<'_>, exchange: Exchange) -> io::Result<()> {
 pub(super) fn answer(flow: &mut Flow<'_>, exchange: Exchange) -> io::Result<()> {
     while flow.receive_next(exchange.request)? {
         flow.send(exchange.response)?;
-        flow.on_operation(exchange.bytes());
+        flow.on_operations(exchange.bytes(), 1);
     }
     Ok(())
 }
@@ -72,7 +72,7 @@ pub(super) fn ask_anew(
 pub(super) fn answer_once(flow: &mut Flow<'_>, exchange: Exchange) -> io::Result<()> {
     if flow.receive_next(exchange.request)? {
         flow.send(exchange.response)?;
-        flow.on_operation(exchange.bytes());
+        flow.on_operations(exchange.bytes(), 1);
     }
     Ok(())
 }

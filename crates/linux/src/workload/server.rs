@@ -10,13 +10,14 @@ use std::time::Duration;
 use base::Bytes;
 use lab::{Direction, Workload};
 
-use super::client::{exchange, pieces};
+use super::client::exchange;
 use super::flow::{CHUNK_BYTES, Flow};
 use super::measure::{Interval, Summary};
 use super::session::{Session, start};
 use super::socket::{congestion_of, flow_error};
 use super::{
-    RunSpec, SERVER_SENDS, amount_of, bulk, bursts, connections, peer_of, quotes, redials, request,
+    RunSpec, SERVER_SENDS, amount_of, bulk, bursts, connections, peer_of, quotes, records, redials,
+    request,
 };
 use crate::error::{Error, Result};
 
@@ -182,7 +183,7 @@ impl<'r> Server<'r> {
                 left -= 1;
             }
             let mut flow = self.flow(stream);
-            let partner = if matches!(self.spec.workload, Workload::Quotes { .. }) {
+            let partner = if self.spec.workload.connections_per_thread() == 2 {
                 // The second connection completes the pair.
                 match waiting.take() {
                     Some(partner) => Some(partner),
@@ -257,7 +258,8 @@ impl<'r> Server<'r> {
                 },
                 _,
             ) => bulk::receive_slowly(flow, read_size.0, *every),
-            (Workload::Paced { .. } | Workload::Records { .. }, _) => bulk::receive(flow),
+            (Workload::Paced { .. }, _) => bulk::receive(flow),
+            (Workload::Records(records), _) => records::receive(flow, records),
             (
                 Workload::RequestResponse {
                     request, response, ..
@@ -272,28 +274,16 @@ impl<'r> Server<'r> {
                 request::answer(flow, exchange(request, reply.0))
             }
             (Workload::Bursts { .. }, _) => bursts::receive(flow, burst_of(&self.spec.workload)),
-            (
-                Workload::Quotes {
-                    writes,
-                    write_size,
-                    reply,
-                    delayed_acks,
-                    ..
-                },
-                Some(mut partner),
-            ) => {
+            (Workload::Quotes(quotes), Some(mut partner)) => {
                 // The client's first bytes tell which connection carries the requests.
                 let (hear, tell) = if has_data_first(flow, &partner)? {
                     (flow, &mut partner)
                 } else {
                     (&mut partner, flow)
                 };
-                if *delayed_acks {
-                    hear.set_quickack(false);
-                }
-                quotes::answer(hear, tell, pieces(*writes, write_size.0), reply.0)
+                quotes::answer(hear, Some(tell), quotes)
             }
-            (Workload::Quotes { .. }, None) => Ok(()),
+            (Workload::Quotes(quotes), None) => quotes::answer(flow, None, quotes),
         }
     }
 

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use base::{Bytes, KnobValue, Rate};
-use lab::{Amount, Completion, Direction, Workload, WriteMethod};
+use lab::{Amount, Completion, Direction, Quotes, Records, SizeRange, Workload, WriteMethod};
 
 use super::*;
 use crate::error::Result;
@@ -112,19 +112,79 @@ fn a_bulk_of_a_time_ends_and_loses_nothing() {
     }
 }
 
+/// Runs a workload and compares what both ends counted; `up` and `down` are bytes of an operation.
+#[track_caller]
+fn check_counts(workload: &Workload, up: u64, down: u64, operations: u64) {
+    let (client, server) = run_same(workload.clone());
+    let name = format!("{workload:?}");
+    assert_eq!(client.all_operations, operations, "{name}");
+    assert_eq!(server.all_operations, operations, "{name}");
+    assert_eq!(client.all_sent_bytes, operations * up, "{name}");
+    assert_eq!(server.all_received_bytes, operations * up, "{name}");
+    assert_eq!(client.all_received_bytes, operations * down, "{name}");
+    let response = client.measured.response_us().expect("timed");
+    assert_eq!(response.n, operations, "{name}");
+    assert!(
+        response.p50 <= response.p99 && response.p99 <= response.max,
+        "{name}"
+    );
+}
+
 #[test]
 fn operations_are_counted_at_both_ends() {
     let amount = Amount::Operations(50);
+    let quotes = |delayed_acks, amount| {
+        Workload::Quotes(Quotes {
+            writes: 2,
+            delayed_acks,
+            ..Quotes::new(Bytes(50), Bytes(101), amount)
+        })
+    };
+    let requests = Workload::RequestResponse {
+        request: Bytes(200_000),
+        response: Bytes(300_001),
+        flows: 2,
+        amount,
+    };
+    check_counts(&requests, 200_000, 300_001, 100);
+    let connections = Workload::ConnectRequestClose {
+        request: Bytes(100),
+        response: Bytes(1000),
+        amount,
+    };
+    check_counts(&connections, 100, 1000, 50);
+    check_counts(&quotes(false, amount), 100, 101, 50);
+    check_counts(&quotes(true, Amount::Operations(4)), 100, 101, 4);
+    for reconnect in [false, true] {
+        let burst = Workload::Bursts {
+            burst: Bytes(300_000),
+            idle: Duration::from_millis(1),
+            reconnect,
+            amount: Amount::Operations(5),
+        };
+        check_counts(&burst, 300_000, 1, 5);
+    }
+}
+
+#[test]
+fn requests_in_pieces_are_counted_however_they_are_handed_over() {
     let wwr = |method| Workload::WriteWriteRead {
         writes: 3,
         write_size: Bytes(100),
         pieces: Vec::new(),
         reply: Bytes(7),
         method,
-        amount,
+        amount: Amount::Operations(50),
         uncork_after: Duration::ZERO,
     };
-    let header_and_payload = |method| {
+    for method in [WriteMethod::Writev, WriteMethod::MsgMore, WriteMethod::Cork] {
+        check_counts(&wwr(method), 300, 7, 50);
+    }
+    for method in [
+        WriteMethod::Writev,
+        WriteMethod::MsgMore,
+        WriteMethod::CorkSendfile,
+    ] {
         let mut workload = wwr(method);
         if let Workload::WriteWriteRead {
             pieces,
@@ -135,71 +195,7 @@ fn operations_are_counted_at_both_ends() {
             *pieces = vec![Bytes(6), Bytes(24)];
             *uncork_after = Duration::from_millis(1);
         }
-        workload
-    };
-    let quotes = |delayed_acks, amount| Workload::Quotes {
-        writes: 2,
-        write_size: Bytes(50),
-        reply: Bytes(101),
-        delayed_acks,
-        amount,
-    };
-    let check = |workload: Workload, up: u64, down: u64, operations: u64| {
-        let (client, server) = run_same(workload.clone());
-        let name = format!("{workload:?}");
-        assert_eq!(client.all_operations, operations, "{name}");
-        assert_eq!(server.all_operations, operations, "{name}");
-        assert_eq!(client.all_sent_bytes, operations * up, "{name}");
-        assert_eq!(server.all_received_bytes, operations * up, "{name}");
-        assert_eq!(client.all_received_bytes, operations * down, "{name}");
-        let response = client.measured.response_us().expect("timed");
-        assert_eq!(response.n, operations, "{name}");
-        assert!(
-            response.p50 <= response.p99 && response.p99 <= response.max,
-            "{name}"
-        );
-    };
-    check(
-        Workload::RequestResponse {
-            request: Bytes(200_000),
-            response: Bytes(300_001),
-            flows: 2,
-            amount,
-        },
-        200_000,
-        300_001,
-        100,
-    );
-    check(
-        Workload::ConnectRequestClose {
-            request: Bytes(100),
-            response: Bytes(1000),
-            amount,
-        },
-        100,
-        1000,
-        50,
-    );
-    for method in [WriteMethod::Writev, WriteMethod::MsgMore, WriteMethod::Cork] {
-        check(wwr(method), 300, 7, 50);
-    }
-    for method in [
-        WriteMethod::Writev,
-        WriteMethod::MsgMore,
-        WriteMethod::CorkSendfile,
-    ] {
-        check(header_and_payload(method), 30, 7, 50);
-    }
-    check(quotes(false, amount), 100, 101, 50);
-    check(quotes(true, Amount::Operations(4)), 100, 101, 4);
-    for reconnect in [false, true] {
-        let burst = Workload::Bursts {
-            burst: Bytes(300_000),
-            idle: Duration::from_millis(1),
-            reconnect,
-            amount: Amount::Operations(5),
-        };
-        check(burst, 300_000, 1, 5);
+        check_counts(&workload, 30, 7, 50);
     }
 }
 
@@ -243,15 +239,64 @@ fn records_are_done_when_written_or_when_acknowledged() {
         (Completion::Written, Some(1000)),
         (Completion::Acknowledged, None),
     ] {
-        let (client, server) = run_same(Workload::Records {
-            record: Bytes(100),
+        let (client, server) = run_same(Workload::Records(Records {
             per_second,
             completion,
-            amount: Amount::Operations(40),
-        });
+            ..Records::new(Bytes(100), Amount::Operations(40))
+        }));
         assert_eq!(server.all_received_bytes, 4_000);
         assert_eq!(client.measured.response_us().expect("timed").n, 40);
     }
+}
+
+#[test]
+fn joined_records_and_quotes_count_one_by_one() {
+    let sizes = SizeRange {
+        min: Bytes(20),
+        max: Bytes(100),
+    };
+    let records = Records {
+        record: sizes,
+        seed: 7,
+        joined: 8,
+        header: Bytes(4),
+        ..Records::new(Bytes(1), Amount::Operations(80))
+    };
+    let mut writes = records.writes();
+    let expected: u64 = (0..10).map(|_| writes.next_bytes()).sum();
+    let (client, server) = run_same(Workload::Records(records));
+    assert_eq!(client.all_operations, 80);
+    assert_eq!(client.measured.response_us().expect("timed").n, 80);
+    assert_eq!(server.all_received_bytes, expected);
+
+    let (client, server) = run_same(Workload::Quotes(Quotes {
+        joined: 10,
+        one_connection: true,
+        ..Quotes::new(Bytes(8), Bytes(32), Amount::Operations(50))
+    }));
+    assert_eq!((client.all_operations, server.all_operations), (50, 50));
+    assert_eq!(server.all_received_bytes, 400);
+    assert_eq!(client.all_received_bytes, 1600);
+}
+
+#[test]
+fn a_writer_that_does_not_block_waits_for_room() {
+    let mut spec = spec(Workload::Records(Records {
+        non_blocking: true,
+        read_size: Some(Bytes(30_000)),
+        read_pause: Duration::from_millis(1),
+        ..Records::new(Bytes(100_000), Amount::Operations(20))
+    }));
+    let small = KnobValue::Number(4608);
+    for buffer in ["sndbuf", "rcvbuf"] {
+        spec.sockets.settings.insert(buffer, small.clone());
+    }
+    let (client, server) = run(&spec, &spec);
+    let (client, server) = (client.expect("it ends"), server.expect("it ends"));
+    assert_eq!(client.all_sent_bytes, 2_000_000);
+    assert_eq!(server.all_received_bytes, 2_000_000);
+    // A megabyte per 34 reads: the writer had to wait.
+    assert!(client.measured.response_us().expect("timed").max >= 1000);
 }
 
 #[test]

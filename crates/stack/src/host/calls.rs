@@ -428,6 +428,16 @@ impl Host {
             .map_or(0, |connection| connection.send.unsent_bytes())
     }
 
+    /// Writes that were taken and are not complete, where completion is Winsock's
+    /// ([`base::settings::Completion`]): a program that blocks waits until there are none, and
+    /// [`Event::Completed`](crate::Event) tells when there are fewer.
+    #[must_use]
+    pub fn incomplete_writes(&self, id: SocketId) -> usize {
+        self.sockets
+            .look(id)
+            .map_or(0, |connection| connection.send.incomplete_sends())
+    }
+
     /// Our end of a connection; on a host of any address, where its peer wanted to go.
     #[must_use]
     pub fn local_addr(&self, id: SocketId) -> Option<SocketAddr> {

@@ -105,8 +105,8 @@ impl Shared {
         bytes
     }
 
-    /// Whether the pool has a buffer for a packet that holds it no longer than it is on its way; what
-    /// finds none is dropped, and counted.
+    /// Whether the pool has a buffer for a packet that holds it only on its way; what finds none is
+    /// dropped, and counted.
     pub(crate) const fn take_one_buffer(&mut self) -> bool {
         let may = self.pool.can_take(1);
         if !may {

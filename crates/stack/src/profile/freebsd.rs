@@ -71,7 +71,7 @@ pub fn freebsd_14() -> Profile {
         life,
         ..
     } = &mut profile.settings;
-    acks.delay = millis(40); // net.inet.tcp.delacktime since 13 (recalled)
+    acks.delay = millis(40); // FB32: TCPTV_DELACK of tcp_timer.h; since 13 (recalled)
     acks.delay_min = acks.delay;
     acks.delay_max = acks.delay;
     acks.challenge_per_second = 5; // net.inet.tcp.ack_war_cnt (recalled)
@@ -119,9 +119,11 @@ const fn small_writes() -> SmallWrites {
 
 const fn acks() -> Acks {
     Acks {
-        window_update_segments: Some(2), // FB31
-        challenge_per_second: 200,       // net.inet.icmp.icmplim (recalled)
-        // FB32: delacktime. DELAY_ACK (recalled); one-shot timers since release 3 (recalled).
+        // FB31; the quarter of the buffer came after 2006 (FreeBSD PR 116335).
+        window_update_segments: Some(2),
+        challenge_per_second: 200, // net.inet.icmp.icmplim (recalled)
+        // FB32: delacktime, a tenth of a second (tcp_timer.h). DELAY_ACK (recalled); one-shot
+        // timers since release 3 (recalled).
         ..acks_after(millis(100))
     }
 }

@@ -30,6 +30,22 @@ pub fn linux_6_18() -> Profile {
     linux(LinuxVersion::V6_18)
 }
 
+/// Linux 6.18 on a kernel with 1000 ticks a second in place of 250 (`CONFIG_HZ`): a delayed ACK
+/// comes after 41 ms at the latest, not after 44.
+#[must_use]
+pub fn linux_6_18_hz1000() -> Profile {
+    let profile = linux_6_18();
+    Profile {
+        name: "linux_6_18_hz1000",
+        about: "Linux 6.18 with 1000 ticks a second.",
+        system: HostSettings {
+            hz: 1000,
+            ..profile.system
+        },
+        ..profile
+    }
+}
+
 /// Linux until 6.15, the long-term kernel 6.12 among them.
 #[must_use]
 pub fn linux_6_12() -> Profile {

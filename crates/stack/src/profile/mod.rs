@@ -26,7 +26,9 @@ use base::settings::{
 use crate::HostSettings;
 
 pub use freebsd::{freebsd_14, freebsd_2006};
-pub use linux::{linux, linux_6_12, linux_6_16, linux_6_18, linux_6_19, linux_2019};
+pub use linux::{
+    linux, linux_6_12, linux_6_16, linux_6_18, linux_6_18_hz1000, linux_6_19, linux_2019,
+};
 pub use netburner::{netburner, netburner_2009};
 pub use textbook::textbook;
 pub use winsock::winsock;
@@ -66,6 +68,10 @@ pub const PROFILES: &[(&str, MakeProfile)] = &[
     ("textbook", textbook),
 ];
 
+/// The same stacks on systems that were built otherwise, by name. What they set of a connection is
+/// what the profile without the ending sets.
+pub const BUILDS: &[(&str, MakeProfile)] = &[("linux_6_18_hz1000", linux_6_18_hz1000)];
+
 /// No profile has that name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownProfile {
@@ -99,7 +105,8 @@ impl core::error::Error for UnknownProfile {}
 /// # Errors
 /// [`UnknownProfile`] with the nearest name.
 pub fn find(name: &str) -> Result<Profile, UnknownProfile> {
-    match PROFILES.iter().find(|(known, _)| *known == name) {
+    let mut all = PROFILES.iter().chain(BUILDS);
+    match all.find(|(known, _)| *known == name) {
         Some((_, profile)) => Ok(profile()),
         None => Err(UnknownProfile {
             name: name.into(),

@@ -6,7 +6,7 @@ use super::*;
 
 #[test]
 fn every_profile_is_found_by_its_own_name() {
-    for (name, profile) in PROFILES {
+    for (name, profile) in PROFILES.iter().chain(BUILDS) {
         let profile = profile();
         assert_eq!(profile.name, *name);
         assert!(profile.about.ends_with('.'), "{name}");

@@ -231,6 +231,11 @@ impl Sender {
         self.expand_as_linux(env);
     }
 
+    /// Sends of Winsock that are not complete.
+    pub(crate) fn incomplete_sends(&self) -> usize {
+        self.sends.pending()
+    }
+
     /// Everything in front of `una` is acknowledged: releases it. Returns how many sends of Winsock
     /// became complete. [`Sender::check_space`] follows after what may be sent was sent.
     pub(crate) fn on_ack(&mut self, una: u64, env: &SendMemoryEnv) -> u32 {

@@ -423,8 +423,14 @@ pub(crate) fn kind_of(workload: &Workload) -> String {
             each(write_size),
             each(reply)
         ),
-        Workload::Records { record, .. } => format!("records of {}", each(record)),
-        Workload::Quotes { .. } => "quotes on two connections".into(),
+        Workload::Records(records) if records.record.min < records.record.max => format!(
+            "records of {} to {}",
+            each(&records.record.min),
+            each(&records.record.max)
+        ),
+        Workload::Records(records) => format!("records of {}", each(&records.record.max)),
+        Workload::Quotes(quotes) if quotes.one_connection => "quotes on one connection".into(),
+        Workload::Quotes(_) => "quotes on two connections".into(),
         Workload::Bursts { burst, idle, .. } => format!(
             "blocks of {} with gaps of {}",
             each(burst),

@@ -439,6 +439,31 @@ fn applications() -> Vec<Scene> {
         notsent: 700,
         ..tiny_writes
     };
+    // 100-byte records at 4000 per second on the LAN.
+    let records = Sender {
+        mbit: 3.2,
+        rtt_ms: 0.3,
+        min_rtt_ms: 0.26,
+        segment: 100,
+        unacked: 2,
+        cwnd: 10,
+        notsent: 0,
+        w: 4600,
+        tb: 87_040,
+        lost: 0.0,
+        app_limited: true,
+        ..WAN
+    };
+    let joined = Sender {
+        segment: 1340,
+        ..records
+    };
+    let telemetry = Sender {
+        mbit: 0.16,
+        unacked: 0,
+        w: 0,
+        ..records
+    };
     let whole_core =
         |s: &mut FlowSample| s.owner_cpu_time = Some(s.at.since(Instant::ZERO).mul_f64(0.97));
     vec![
@@ -471,6 +496,18 @@ fn applications() -> Vec<Scene> {
             gathered,
             |s, _| whole_core(s),
         ),
+        scene("records, nodelay", "unbatched-records", records, |s, _| {
+            s.nodelay = Some(true);
+        }),
+        // Each ACK comes before the next record, so Nagle's algorithm joins none.
+        scene("records, nagle", "unbatched-records", records, |s, tick| {
+            s.unacked_pkts = Some(u32::from(tick % 3 == 0));
+        }),
+        // As many bytes in fewer segments, and as small ones at a rate that nobody minds.
+        scene("records, joined", "app-limited", joined, plain),
+        scene("telemetry", "app-limited", telemetry, |s, _| {
+            s.nodelay = Some(true);
+        }),
     ]
 }
 

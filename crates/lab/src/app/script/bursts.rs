@@ -101,7 +101,7 @@ impl Script for ReceiveBursts {
                 self.stage = Stage::Sending;
                 return Next::Do(0, Order::Write(RECEIPT_BYTES));
             }
-            Stage::Sending => scene.on_operation(self.bytes),
+            Stage::Sending => scene.on_operations(self.bytes, 1),
             Stage::First | Stage::Dialling | Stage::Idle => {}
         }
         self.stage = Stage::Awaiting;

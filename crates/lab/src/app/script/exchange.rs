@@ -91,7 +91,7 @@ impl Script for Answer {
                 return Next::Do(0, Order::Write(self.exchange.1));
             }
             Stage::Asking => {
-                scene.on_operation(self.exchange.bytes());
+                scene.on_operations(self.exchange.bytes(), 1);
                 if self.once {
                     return Next::End;
                 }

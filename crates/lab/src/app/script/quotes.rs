@@ -1,23 +1,22 @@
-//! Requests on one connection, answers on another: no answer can carry an ACK.
+//! Requests on one connection, answers on another, so that no answer can carry an ACK; or both on
+//! one connection, the first of the thread.
 //!
-//! Seed: Winsock, case 1 with two one-way connections.
+//! Seed: Winsock, case 2.
 
 use base::Instant;
 
 use super::exchange::Pieces;
 use super::{Done, Next, Order, Scene, Script};
-use crate::workload::WriteMethod;
+use crate::workload::{Quotes, WriteMethod};
 
-/// The client's flow that carries requests, and the one that carries answers.
+/// The client's flow that carries requests.
 const ASK: usize = 0;
-const HEAR: usize = 1;
 
-/// Sends requests on one flow and reads the answers from the other.
+/// Sends requests on one flow and reads the answers from the other, or from the same.
 #[derive(Debug)]
 pub(super) struct AskQuotes {
+    quotes: Quotes,
     pieces: Pieces,
-    reply: u64,
-    delayed_acks: bool,
     asked_at: Instant,
     stage: Asking,
 }
@@ -30,15 +29,19 @@ enum Asking {
 }
 
 impl AskQuotes {
-    /// `request` is the number of pieces and the bytes of each.
-    pub(super) const fn new(request: (u32, u64), reply: u64, delayed_acks: bool) -> Self {
+    pub(super) fn new(quotes: &Quotes) -> Self {
+        let (count, bytes) = quotes.pieces();
         Self {
-            pieces: Pieces::new(request.0, request.1, WriteMethod::Write),
-            reply,
-            delayed_acks,
+            quotes: quotes.clone(),
+            pieces: Pieces::new(count, bytes, WriteMethod::Write),
             asked_at: Instant::ZERO,
             stage: Asking::Begin,
         }
+    }
+
+    /// The flow that carries the answers.
+    fn hear(&self) -> usize {
+        self.quotes.connections() as usize - 1
     }
 
     fn write(&mut self, now: Instant) -> Next {
@@ -46,7 +49,7 @@ impl AskQuotes {
             Some(order) => Next::Do(ASK, order),
             None => {
                 self.stage = Asking::Hearing;
-                Next::Do(HEAR, Order::Receive(self.reply))
+                Next::Do(self.hear(), Order::Receive(self.quotes.answer_bytes()))
             }
         }
     }
@@ -57,14 +60,15 @@ impl Script for AskQuotes {
         match self.stage {
             Asking::Begin => {
                 scene.flows[ASK].reserve(self.pieces.piece());
-                if self.delayed_acks {
-                    scene.flows[HEAR].quickack = Some(false);
+                if self.quotes.delayed_acks {
+                    scene.flows[self.hear()].quickack = Some(false);
                 }
             }
             Asking::Writing => return self.write(scene.now),
             Asking::Hearing if done.bytes == 0 => return Next::Broken,
             Asking::Hearing => {
-                scene.on_response(self.asked_at, self.pieces.total() + self.reply);
+                let bytes = self.pieces.total() + self.quotes.answer_bytes();
+                scene.on_responses(self.asked_at, bytes, self.quotes.joined);
             }
         }
         self.asked_at = scene.now;
@@ -76,13 +80,13 @@ impl Script for AskQuotes {
     }
 }
 
-/// Reads requests from the flow on which data comes first, and writes each answer to the other, in
-/// as many pieces as the request.
+/// Reads requests from the flow on which data comes first, and writes each answer to the other, or
+/// to the same where there is one, in as many pieces as the request.
 #[derive(Debug)]
 pub(super) struct AnswerQuotes {
-    request: (u32, u64),
-    reply: u64,
-    delayed_acks: bool,
+    quotes: Quotes,
+    /// The flow that carries the requests.
+    on: usize,
     stage: Stage,
 }
 
@@ -90,40 +94,42 @@ pub(super) struct AnswerQuotes {
 enum Stage {
     Begin,
     Choosing,
-    Hearing { on: usize },
-    Telling { on: usize, part: u32 },
+    Hearing,
+    Telling { part: u32 },
 }
 
 impl AnswerQuotes {
-    pub(super) const fn new(request: (u32, u64), reply: u64, delayed_acks: bool) -> Self {
+    pub(super) fn new(quotes: &Quotes) -> Self {
         Self {
-            request,
-            reply,
-            delayed_acks,
+            quotes: quotes.clone(),
+            on: 0,
             stage: Stage::Begin,
         }
     }
 
-    const fn total(&self) -> u64 {
-        self.request.0 as u64 * self.request.1
+    const fn request_bytes(&self) -> u64 {
+        let (count, bytes) = self.quotes.pieces();
+        count as u64 * bytes
     }
 
-    fn tell(&mut self, on: usize, part: u32, scene: &mut Scene<'_>) -> Next {
-        match part_bytes(self.reply, self.request.0, part) {
+    fn tell(&mut self, part: u32, scene: &mut Scene<'_>) -> Next {
+        let answer = self.quotes.answer_bytes();
+        match part_bytes(answer, self.quotes.writes, part) {
             Some(bytes) => {
-                self.stage = Stage::Telling { on, part };
-                Next::Do(1 - on, Order::Write(bytes))
+                self.stage = Stage::Telling { part };
+                let other = self.quotes.connections() as usize - 1;
+                Next::Do(other - self.on, Order::Write(bytes))
             }
             None => {
-                scene.on_operation(self.total() + self.reply);
-                self.hear(on)
+                scene.on_operations(self.request_bytes() + answer, self.quotes.joined);
+                self.hear()
             }
         }
     }
 
-    fn hear(&mut self, on: usize) -> Next {
-        self.stage = Stage::Hearing { on };
-        Next::Do(on, Order::Receive(self.total()))
+    fn hear(&mut self) -> Next {
+        self.stage = Stage::Hearing;
+        Next::Do(self.on, Order::Receive(self.request_bytes()))
     }
 }
 
@@ -135,15 +141,15 @@ impl Script for AnswerQuotes {
                 Next::Do(0, Order::AwaitData)
             }
             Stage::Choosing => {
-                let on = usize::from(done.bytes == 1);
-                if self.delayed_acks {
-                    scene.flows[on].quickack = Some(false);
+                self.on = usize::from(done.bytes == 1);
+                if self.quotes.delayed_acks {
+                    scene.flows[self.on].quickack = Some(false);
                 }
-                self.hear(on)
+                self.hear()
             }
-            Stage::Hearing { .. } if done.bytes == 0 => Next::End,
-            Stage::Hearing { on } => self.tell(on, 0, scene),
-            Stage::Telling { on, part } => self.tell(on, part + 1, scene),
+            Stage::Hearing if done.bytes == 0 => Next::End,
+            Stage::Hearing => self.tell(0, scene),
+            Stage::Telling { part } => self.tell(part + 1, scene),
         }
     }
 }

@@ -51,7 +51,7 @@ impl Script for Send {
             }
         }
         if let Some(bytes) = self.writing.take() {
-            scene.on_done(bytes);
+            scene.on_done(bytes, 1);
         }
         if !scene.more() {
             return Next::Finish;
@@ -115,7 +115,7 @@ impl Script for SendPaced {
                 self.due = scene.now;
             }
             Pace::Writing(bytes) => {
-                scene.on_done(bytes);
+                scene.on_done(bytes, 1);
                 let (gap, rest) = self.rate.serialize(bytes, self.carry);
                 self.carry = rest;
                 self.due = (self.due + gap).max(scene.now - LAG_MAX);

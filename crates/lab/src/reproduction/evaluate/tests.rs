@@ -233,8 +233,8 @@ fn claims_are_about_variants_ratios_and_engines() {
     check(
         &claim("variant = 'n5'\nover = 'n20'", "2.4", "2.6"),
         both,
-        "fails: n5, kernel: duration_us over that of n20 is 1, claimed at least 2.40 (r)\n\
-         n5 / n20 - | virtual 2.50 (2.50) n=1 holds | kernel 1 (1) n=1 fails | fails",
+        "fails: n5, kernel: duration_us over that of n20 is 1.00, claimed at least 2.40 (r)\n\
+         n5 / n20 - | virtual 2.50 (2.50) n=1 holds | kernel 1.00 (1.00) n=1 fails | fails",
     );
     check(
         &claim(
@@ -244,7 +244,7 @@ fn claims_are_about_variants_ratios_and_engines() {
         ),
         both,
         "holds: what is claimed came out\n\
-         n5 / n20 - | virtual 2.50 (2.50) n=1 holds | kernel 1 (1) n=1 recorded | holds",
+         n5 / n20 - | virtual 2.50 (2.50) n=1 holds | kernel 1.00 (1.00) n=1 recorded | holds",
     );
     // Two claims about one number are one row, and both must hold.
     check(
@@ -273,7 +273,7 @@ fn a_sweep_is_compared_point_by_point() {
         table(&reproduced("shape", &tail, &runs)),
         "holds: what is claimed came out\n\
          n5/path.rtt=8ms / n20 - | virtual 2.50 (2.50) n=1 holds | holds\n\
-         n5/path.rtt=16ms / n20 - | virtual 2 (2) n=1 holds | holds\n"
+         n5/path.rtt=16ms / n20 - | virtual 2.00 (2.00) n=1 holds | holds\n"
     );
 }
 
@@ -339,5 +339,5 @@ fn rows_carry_the_unit_of_their_metric() {
     check("metric = 'goodput_bps'\nmin = '5mbit'", "bit/s");
     check("metric = 'forward_queue_bytes_max'\nmin = '5kB'", "bytes");
     check("metric = 'operations'\nmin = '5'", "");
-    check("metric = 'duration_us'\nover = 'n20'\nmin = '2'", "");
+    check("metric = 'duration_us'\nover = 'n20'\nmin = '2'", "ratio");
 }

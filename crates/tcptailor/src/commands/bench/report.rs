@@ -2,7 +2,7 @@
 
 use base::human;
 use lab::stats::{self, Judgement};
-use lab::{ResponseMicros, Workload};
+use lab::{Records, ResponseMicros, Workload};
 use linux::service::BenchOutcome;
 use linux::workload::{Ended, Responses};
 use serde::Serialize;
@@ -43,10 +43,10 @@ impl Metric {
                 Self::GoodputBps
             }
             Workload::Bursts { .. }
-            | Workload::Records {
+            | Workload::Records(Records {
                 per_second: Some(_),
                 ..
-            } => Self::ResponseP50Us,
+            }) => Self::ResponseP50Us,
             _ => Self::OperationsPerS,
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base::{Bytes, KnobError, KnobValue, Rate, find_knob};
 use clap::ValueEnum;
-use lab::{Amount, Completion, Direction, Settings, Workload, WriteMethod};
+use lab::{Amount, Completion, Direction, Quotes, Records, Settings, Workload, WriteMethod};
 use linux::workload::{RunSpec, SocketSpec};
 
 use crate::exit::Problem;
@@ -418,23 +418,20 @@ impl Setup {
                 reconnect: self.reconnect,
                 amount,
             },
-            Mode::Records => Workload::Records {
-                record: piece,
+            Mode::Records => Workload::Records(Records {
                 per_second: self.per_second,
                 completion: if self.acknowledged {
                     Completion::Acknowledged
                 } else {
                     Completion::Written
                 },
-                amount,
-            },
-            Mode::Quotes => Workload::Quotes {
+                ..Records::new(piece, amount)
+            }),
+            Mode::Quotes => Workload::Quotes(Quotes {
                 writes,
-                write_size: piece,
-                reply,
                 delayed_acks: self.delayed_acks,
-                amount,
-            },
+                ..Quotes::new(piece, reply, amount)
+            }),
             Mode::SlowReader => Workload::SlowReader {
                 read_size: self.read_size,
                 every: self.every,

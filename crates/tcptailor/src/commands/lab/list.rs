@@ -1,6 +1,6 @@
 //! The scenarios that are part of the program.
 
-use lab::{BUILTIN_SCENARIOS, FAULTS};
+use lab::{BUILTIN_SCENARIOS, Class, FAULTS, SeedDocument};
 use serde::Serialize;
 
 use crate::exit::Exit;
@@ -14,6 +14,16 @@ struct Row {
     /// Variants times the points of the sweep.
     cells: usize,
     runs: u32,
+}
+
+/// One of the experiments of the published documents.
+#[derive(Serialize)]
+struct ExperimentRow {
+    scenario: String,
+    ids: Vec<String>,
+    document: SeedDocument,
+    class: Class,
+    about: String,
 }
 
 pub(crate) fn run(output: &Output) -> anyhow::Result<Exit> {
@@ -32,20 +42,51 @@ pub(crate) fn run(output: &Output) -> anyhow::Result<Exit> {
         });
     }
     let faults: Vec<&str> = FAULTS.iter().map(|fault| fault.id).collect();
-    let document = serde_json::json!({ "scenarios": rows, "faults": faults });
-    output.report("lab-list", &document, || render(&rows, faults.len()))?;
+    let experiments: Vec<ExperimentRow> = lab::experiment_scenarios()
+        .into_iter()
+        .filter_map(|scenario| {
+            let experiment = scenario.experiment?;
+            Some(ExperimentRow {
+                scenario: scenario.name,
+                ids: experiment.ids,
+                document: experiment.document,
+                class: experiment.class,
+                about: scenario.about,
+            })
+        })
+        .collect();
+    let document = serde_json::json!({
+        "scenarios": rows,
+        "experiments": experiments,
+        "faults": faults,
+    });
+    output.report("lab-list", &document, || {
+        render(&rows, &experiments, faults.len())
+    })?;
     Ok(Exit::Done)
 }
 
-fn render(rows: &[Row], faults: usize) -> String {
+fn render(rows: &[Row], experiments: &[ExperimentRow], faults: usize) -> String {
     let mut table = output::table(&["SCENARIO", "WHAT", "VARIANTS"]);
     for row in rows {
         table.add_row([&row.scenario, &row.about, &row.variants.join(", ")]);
     }
+    let mut published = output::table(&["EXPERIMENT", "WHAT", "DOCUMENT", "CLASS"]);
+    for row in experiments {
+        published.add_row([
+            &row.ids.join(" "),
+            &row.about,
+            row.document.name(),
+            row.class.name(),
+        ]);
+    }
     format!(
-        "{}\n`tcptailor lab run SCENARIO` runs one; a file of your own works too.\n\
+        "{}\n{}\n`tcptailor lab run SCENARIO` runs one; a file of your own works too.\n\
+         `tcptailor lab reproduce EXPERIMENT` runs one beside what was published, `tcptailor lab\n\
+         reproduce` all of them.\n\
          There are also {faults} faults to provoke and cure: `tcptailor fit --lab list` lists them,\n\
          `tcptailor lab faults` tries them all.\n",
-        output::render(&table)
+        output::render(&table),
+        output::render(&published)
     )
 }

@@ -4,9 +4,9 @@
 //! changed. So what was interrupted, or killed, goes on where it stopped.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::hash::Hasher;
-use std::io::{ErrorKind, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -18,6 +18,7 @@ use crate::exit::Problem;
 
 const OUTCOMES: &str = "outcomes.jsonl";
 const DOCUMENT: &str = "reproduce.json";
+const PAGE: &str = "index.html";
 const SCHEMA: &str = "tcptailor/lab-reproduce-outcomes/1";
 
 /// What the runs of a folder belong to.
@@ -98,27 +99,69 @@ impl Head {
 }
 
 impl Folder {
-    /// Opens a folder, new or of the same experiments, and reads the runs that it has.
+    /// Opens a folder, new or of the same experiments, and reads the runs that it has. Nobody else
+    /// can open it until it is dropped.
     pub(super) fn open(path: &Path, head: &Head) -> anyhow::Result<(Self, Vec<Line>)> {
         fs::create_dir_all(path).with_context(|| format!("making {}", path.display()))?;
         let file = path.join(OUTCOMES);
-        let lines = match fs::read_to_string(&file) {
-            Ok(text) => Some(read(path, &file, &text, head)?),
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => return Err(error).context(format!("reading {}", file.display())),
-        };
-        if lines.is_none() && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
+        let is_used = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
+        if is_used && !file.exists() {
             return Err(refusal(path, "other files").into());
         }
-        let outcomes = OpenOptions::new().create(true).append(true).open(&file);
+        let opening = || format!("opening {}", file.display());
+        let mut options = OpenOptions::new();
+        let outcomes = options.create(true).read(true).append(true).open(&file);
         let mut folder = Self {
             path: path.to_owned(),
-            outcomes: outcomes.with_context(|| format!("opening {}", file.display()))?,
+            outcomes: outcomes.with_context(opening)?,
         };
-        if lines.is_none() {
-            folder.append(head)?;
+        match folder.outcomes.try_lock() {
+            Ok(()) => (),
+            Err(TryLockError::WouldBlock) => {
+                let problem = Problem::usage(format!("another run writes {}", path.display()));
+                return Err(problem
+                    .hint("wait for its end, or name another folder with -o")
+                    .into());
+            }
+            Err(TryLockError::Error(error)) => return Err(error).with_context(opening),
         }
-        Ok((folder, lines.unwrap_or_default()))
+        let mut text = String::new();
+        let read = folder.outcomes.read_to_string(&mut text);
+        read.with_context(|| format!("reading {}", file.display()))?;
+        if text.is_empty() {
+            folder.append(head)?;
+            return Ok((folder, Vec::new()));
+        }
+        let lines = folder.runs_in(&text, head)?;
+        Ok((folder, lines))
+    }
+
+    /// The runs of its file; a last line that was cut off is taken away.
+    fn runs_in(&self, text: &str, head: &Head) -> anyhow::Result<Vec<Line>> {
+        let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
+        let mut lines = whole.lines();
+        let found = lines
+            .next()
+            .and_then(|line| serde_json::from_str::<Head>(line).ok());
+        let Some(found) = found else {
+            return Err(refusal(&self.path, "a file outcomes.jsonl of something else").into());
+        };
+        if let Some(difference) = found.difference(head) {
+            return Err(refusal(&self.path, &difference).into());
+        }
+        let file = self.path.join(OUTCOMES);
+        if whole.len() < text.len() {
+            self.outcomes
+                .set_len(whole.len() as u64)
+                .with_context(|| format!("mending {}", file.display()))?;
+        }
+        lines
+            .enumerate()
+            .map(|(index, line)| {
+                serde_json::from_str(line)
+                    .with_context(|| format!("{}:{}: no run", file.display(), index + 2))
+            })
+            .collect()
     }
 
     /// Adds a run.
@@ -135,13 +178,16 @@ impl Folder {
             .with_context(|| format!("writing {}", self.path.join(OUTCOMES).display()))
     }
 
-    /// Writes the document, over an older one.
-    pub(super) fn finish(&self, document: &str) -> anyhow::Result<()> {
-        let file = self.path.join(DOCUMENT);
-        let fresh = self.path.join(format!("{DOCUMENT}.new"));
-        fs::write(&fresh, document)
-            .and_then(|()| fs::rename(&fresh, &file))
-            .with_context(|| format!("writing {}", file.display()))
+    /// Writes the document and its page, over older ones.
+    pub(super) fn finish(&self, document: &str, page: &str) -> anyhow::Result<()> {
+        for (name, text) in [(DOCUMENT, document), (PAGE, page)] {
+            let file = self.path.join(name);
+            let fresh = self.path.join(format!("{name}.new"));
+            fs::write(&fresh, text)
+                .and_then(|()| fs::rename(&fresh, &file))
+                .with_context(|| format!("writing {}", file.display()))?;
+        }
+        Ok(())
     }
 }
 
@@ -163,35 +209,6 @@ pub(super) fn lines(path: &Path) -> anyhow::Result<Vec<Line>> {
     Ok(lines
         .filter_map(|line| serde_json::from_str(line).ok())
         .collect())
-}
-
-/// The runs of a file; a last line that was cut off is taken away.
-fn read(path: &Path, file: &Path, text: &str, head: &Head) -> anyhow::Result<Vec<Line>> {
-    let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
-    let mut lines = whole.lines();
-    let found = lines
-        .next()
-        .and_then(|line| serde_json::from_str::<Head>(line).ok());
-    let Some(found) = found else {
-        return Err(refusal(path, "a file outcomes.jsonl of something else").into());
-    };
-    if let Some(difference) = found.difference(head) {
-        return Err(refusal(path, &difference).into());
-    }
-    if whole.len() < text.len() {
-        OpenOptions::new()
-            .write(true)
-            .open(file)
-            .and_then(|open| open.set_len(whole.len() as u64))
-            .with_context(|| format!("mending {}", file.display()))?;
-    }
-    lines
-        .enumerate()
-        .map(|(index, line)| {
-            serde_json::from_str(line)
-                .with_context(|| format!("{}:{}: no run", file.display(), index + 2))
-        })
-        .collect()
 }
 
 fn refusal(path: &Path, what: &str) -> Problem {
@@ -233,12 +250,16 @@ mod tests {
             .outcomes
             .write_all(b"{\"scenario\": \"n")
             .expect("half of a line");
+        let busy = Folder::open(&path, &head(&["n1"], false)).expect_err("it is open");
+        assert!(busy.to_string().contains("another run writes"), "{busy}");
+        drop(folder);
         let (mut folder, lines) = Folder::open(&path, &head(&["n1"], false)).expect("the same");
         assert_eq!(lines, [line(0)]);
         folder.add(&line(1)).expect("it is written");
+        drop(folder);
         let (folder, lines) = Folder::open(&path, &head(&["n1"], false)).expect("the same");
         assert_eq!(lines, [line(0), line(1)]);
-        folder.finish("{}").expect("it is written");
+        folder.finish("{}", "<p>").expect("it is written");
         assert_eq!(document(&path).expect("it is there"), "{}");
     }
 

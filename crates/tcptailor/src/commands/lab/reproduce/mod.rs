@@ -40,7 +40,8 @@ Examples:
   tcptailor lab reproduce netburner                  those of one document
   tcptailor lab reproduce n1 w2a --engines virtual   two of them, in virtual time
   tcptailor lab reproduce all -o results             everything; each run is written down at once,
-                                                     and the same command goes on after Ctrl-C
+                                                     the same command goes on after Ctrl-C, and in
+                                                     the end results/index.html has plots
   tcptailor lab reproduce --show results             the same table again, without running anything
   tcptailor lab reproduce --show results --html r.html   the same as a page with plots
 
@@ -140,12 +141,14 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     document.summary.elapsed_s = linux::Clock.now().since(began).as_secs_f64();
     document.summary.runs = made;
     document.summary.runs_found = found;
-    if let Some(folder) = &folder {
-        folder.finish(&output::document("lab-reproduce", &document)?)?;
-    }
-    if let Some(path) = &args.html {
-        let courses = courses(&planned, &records);
-        html::write(path, &courses.page(&document))?;
+    if folder.is_some() || args.html.is_some() {
+        let page = courses(&planned, &records).page(&document);
+        if let Some(folder) = &folder {
+            folder.finish(&output::document("lab-reproduce", &document)?, &page)?;
+        }
+        if let Some(path) = &args.html {
+            html::write(path, &page)?;
+        }
     }
     output.report("lab-reproduce", &document, || {
         screen::render(&document, output.verbosity() > 0)

@@ -91,6 +91,7 @@ impl Planned {
         if !self.experiment.engines.contains(&engine) {
             return;
         }
+        let in_full = view(scenario, Some(engine), false);
         let scenario = view(scenario, Some(engine), wanted.quick);
         let engines = scenario.experiment.as_ref().map(|e| &e.engines);
         if !wanted.engines.contains(&engine) {
@@ -117,7 +118,10 @@ impl Planned {
         let Some(work) = work else {
             return self.leave_out(engine, "its probe has no form here");
         };
-        let min = wanted.runs.unwrap_or(scenario.runs) as usize;
+        // One run, unless the file says how many a short look takes.
+        let is_short = wanted.quick && scenario.runs == in_full.runs;
+        let of_file = if is_short { 1 } else { scenario.runs };
+        let min = wanted.runs.unwrap_or(of_file) as usize;
         let is_fixed = wanted.quick || wanted.runs.is_some() || min == 1;
         let max = if is_fixed { min } else { min * RUNS_FACTOR };
         self.on.push(OnEngine {

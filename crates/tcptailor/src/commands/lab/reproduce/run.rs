@@ -190,11 +190,15 @@ impl Course<'_> {
     fn take(
         &mut self,
         job: Job,
-        outcome: Outcome,
+        mut outcome: Outcome,
         took: Duration,
         times: &mut Times,
     ) -> anyhow::Result<()> {
         times.add(job.place, took);
+        if job.run > 0 {
+            // How it went is told of the first run alone, or a folder would take gigabytes.
+            outcome.series.clear();
+        }
         let (engine, cell) = (self.engine(job), self.cell(job));
         let planned = &self.planned[job.place.0];
         if let Some(folder) = &mut self.folder {

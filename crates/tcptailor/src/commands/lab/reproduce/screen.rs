@@ -7,13 +7,18 @@ use base::human;
 use comfy_table::{ColumnConstraint, Width};
 use lab::EngineName;
 use lab::reproduction::{
-    EngineValue, ExperimentResult, NumberRow, Reproduction, Spread, Verdict, show_bounds,
+    EngineValue, ExperimentResult, NotRun, NumberRow, Reproduction, Spread, Verdict, show_bounds,
     show_interval, show_value,
 };
 
 use super::of_verdict;
 use super::plan::LEFT_OUT;
 use crate::output;
+
+/// Some documents say in a sentence what others print as a number.
+const PUBLISHED_COLUMNS_MAX: u16 = 22;
+/// `kernel fails` stays on one line.
+const VERDICT_COLUMNS_MIN: u16 = 12;
 
 /// `verbose` shows what is claimed too.
 pub(super) fn render(document: &Reproduction, verbose: bool) -> String {
@@ -23,17 +28,23 @@ pub(super) fn render(document: &Reproduction, verbose: bool) -> String {
         if last != Some(experiment.document) {
             let bold = anstyle::Style::new().bold();
             let title = experiment.document.title();
-            text.push_str(&format!("{bold}{title}{bold:#}\n\n"));
+            output::push_wrapped(&mut text, &format!("{bold}{title}{bold:#}"), "  ", 0);
+            text.push('\n');
         }
         last = Some(experiment.document);
-        experiment_text(&mut text, experiment, verbose);
+        experiment_text(&mut text, experiment, document, verbose);
         text.push('\n');
     }
     summary(&mut text, document);
     text
 }
 
-fn experiment_text(text: &mut String, experiment: &ExperimentResult, verbose: bool) {
+fn experiment_text(
+    text: &mut String,
+    experiment: &ExperimentResult,
+    document: &Reproduction,
+    verbose: bool,
+) {
     let bold = anstyle::Style::new().bold();
     let ids = experiment.ids.join(" ");
     let about = format!(
@@ -56,7 +67,7 @@ fn experiment_text(text: &mut String, experiment: &ExperimentResult, verbose: bo
         experiment.why
     );
     output::push_wrapped(text, &verdict, "  ", 0);
-    for remark in remarks(experiment) {
+    for remark in remarks(experiment, &document.summary.missing) {
         text.push_str("- ");
         output::push_wrapped(text, &remark, "  ", 2);
     }
@@ -73,28 +84,28 @@ fn engines(experiment: &ExperimentResult) -> Vec<EngineName> {
 
 fn table(experiment: &ExperimentResult, verbose: bool) -> String {
     let engines = engines(experiment);
+    let rows = &experiment.rows;
+    let has_names = rows.iter().any(|row| !label(row).is_empty());
+    let has_published = rows.iter().any(|row| row.published_text.is_some());
+    let shows_claims = verbose || !has_published;
     let names: Vec<String> = engines.iter().map(|e| e.name().to_uppercase()).collect();
-    let has_names = experiment.rows.iter().any(|row| !label(row).is_empty());
-    let mut header = vec!["NUMBER", "PUBLISHED"];
-    if has_names {
-        header.insert(0, "VARIANT");
-    }
-    let first_number = header.len() - 1;
-    if verbose {
-        header.push("CLAIMED");
-    }
+    let columns = [
+        (has_names, "VARIANT"),
+        (true, "NUMBER"),
+        (has_published, "PUBLISHED"),
+        (shows_claims, "CLAIMED"),
+    ];
+    let shown_ones = columns.iter().filter(|(is_shown, _)| *is_shown);
+    let mut header: Vec<&str> = shown_ones.map(|(_, name)| *name).collect();
+    let first_number = 1 + usize::from(has_names);
     header.extend(names.iter().map(String::as_str));
     header.push("VERDICT");
     let mut table = output::table(&header);
-    for row in &experiment.rows {
-        let mut cells = vec![number_name(row)];
-        if has_names {
-            cells.insert(0, label(row));
-        }
-        cells.push(row.published_text.clone().unwrap_or_default());
-        if verbose {
-            cells.push(claimed(row));
-        }
+    for row in rows {
+        let all = [label(row), number_name(row), published(row), claimed(row)];
+        let pairs = all.into_iter().zip(&columns);
+        let shown_ones = pairs.filter(|(_, (is_shown, _))| *is_shown);
+        let mut cells: Vec<String> = shown_ones.map(|(cell, _)| cell).collect();
         for engine in &engines {
             let value = row.engines.iter().find(|value| value.engine == *engine);
             cells.push(value.map_or_else(String::new, |value| shown(&row.unit, value)));
@@ -104,10 +115,40 @@ fn table(experiment: &ExperimentResult, verbose: bool) -> String {
     }
     let numbers: Vec<usize> = (first_number..header.len() - 1).collect();
     output::align_right(&mut table, &numbers);
-    if let Some(column) = table.column_mut(header.len() - 1) {
-        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(12)));
+    let widths = [
+        (
+            first_number,
+            ColumnConstraint::UpperBoundary(Width::Fixed(PUBLISHED_COLUMNS_MAX)),
+        ),
+        (
+            header.len() - 1,
+            ColumnConstraint::LowerBoundary(Width::Fixed(VERDICT_COLUMNS_MIN)),
+        ),
+    ];
+    for (index, constraint) in widths {
+        if let Some(column) = table.column_mut(index) {
+            column.set_constraint(constraint);
+        }
     }
     output::render(&table)
+}
+
+/// As the document prints it; in the unit of the row too, where that is another one.
+fn published(row: &NumberRow) -> String {
+    let (Some(text), Some(value)) = (&row.published_text, row.published) else {
+        return String::new();
+    };
+    let is_word = |word: &str| text.split([' ', ',']).any(|part| part == word);
+    let is_same_unit = match row.unit.as_str() {
+        "us" => ["us", "ms", "s"].into_iter().any(is_word),
+        "bit/s" => text.contains("bit") || text.contains("bps"),
+        "bytes" => text.contains("byte"),
+        _ => true,
+    };
+    match is_same_unit {
+        true => text.clone(),
+        false => format!("{text}\n= {}", show_value(&row.unit, value)),
+    }
 }
 
 /// `n5`, or `n5 / n20` for a ratio, with the point of the sweep.
@@ -203,7 +244,7 @@ const fn style(verdict: Verdict) -> anstyle::Style {
 }
 
 /// What a reader must know beside the numbers, a sentence each.
-fn remarks(experiment: &ExperimentResult) -> Vec<String> {
+fn remarks(experiment: &ExperimentResult, missing: &[NotRun]) -> Vec<String> {
     let mut remarks = Vec::new();
     for row in &experiment.rows {
         remarks.extend(whys(experiment, row));
@@ -220,12 +261,10 @@ fn remarks(experiment: &ExperimentResult) -> Vec<String> {
             doubt.text
         ));
     }
-    // What the user left out is known.
-    let not_run = experiment
-        .not_run
-        .iter()
-        .filter(|missing| !LEFT_OUT.contains(&&*missing.why));
-    remarks.extend(not_run.map(|missing| format!("not run: {}: {}", missing.engine, missing.why)));
+    // What the user left out is known, and what the machine lacks is told in the end.
+    let is_told = |not: &&NotRun| LEFT_OUT.contains(&&*not.why) || missing.contains(not);
+    let not_run = experiment.not_run.iter().filter(|not| !is_told(not));
+    remarks.extend(not_run.map(|not| format!("not run: {}: {}", not.engine, not.why)));
     let not_promised = experiment.not_promised.iter();
     remarks.extend(not_promised.map(|sentence| format!("not promised: {sentence}")));
     for correction in &experiment.corrections {

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use base::{Instant, human};
 use linux::{Clock, Driver, process_cpu_time};
 use serde::Serialize;
+use stack::Host;
 
 use super::super::ports::Ports;
 
@@ -27,6 +28,32 @@ pub(super) struct Report {
     #[serde(rename = "loop")]
     loop_: Loop,
     busiest: Vec<Busy>,
+    /// Where the stack has one.
+    pool: Option<Pool>,
+}
+
+/// The shared buffers: the first thing to look at where a host with a pool is slow.
+#[derive(Debug, Serialize)]
+struct Pool {
+    buffers: u32,
+    free: u32,
+    /// Least that were ever free.
+    low_watermark: u32,
+    /// Times that a buffer was wanted and none was free.
+    refused: u64,
+    /// Most first.
+    held_by: Vec<Holder>,
+}
+
+#[derive(Debug, Serialize)]
+struct Holder {
+    remote: Option<SocketAddr>,
+    /// Buffers with what it sent and nobody has read.
+    received: u32,
+    /// Buffers with what it has not acknowledged.
+    sent: u32,
+    /// Since anything came from it.
+    silent_s: Option<f64>,
 }
 
 /// What the driver did. A superpacket counts as one packet.
@@ -88,6 +115,7 @@ impl Report {
             not_for_us: counters.not_for_us,
             loop_: Loop::of(driver),
             busiest,
+            pool: Pool::of(host, now),
         }
     }
 
@@ -105,6 +133,7 @@ impl Report {
             not_for_us,
             loop_,
             busiest,
+            pool,
         } = self;
         let (received, sent) = (human::bytes(*received_bytes), human::bytes(*sent_bytes));
         let mut text = format!(
@@ -112,6 +141,9 @@ impl Report {
              {segments_out}\nconnections: {accepted} accepted, {open} open; {resets_sent} resets \
              and {cookies_sent} SYN cookies sent, {not_for_us} packets for others\n"
         );
+        if let Some(pool) = pool {
+            pool.render(&mut text);
+        }
         loop_.render(&mut text);
         for busy in busiest {
             let remote = busy.remote.map_or("-".into(), |remote| remote.to_string());
@@ -126,6 +158,67 @@ impl Report {
         }
         text.truncate(text.trim_end().len());
         text
+    }
+}
+
+impl Pool {
+    fn of(host: &Host, now: Instant) -> Option<Self> {
+        let pool = host.pool();
+        let mut held_by: Vec<Holder> = pool
+            .by_owner
+            .iter()
+            .map(|&(id, received, sent)| {
+                let flow = host.sample(now, id);
+                let since = flow.and_then(|flow| {
+                    let since = [flow.since_data_received, flow.since_ack_received];
+                    since.into_iter().flatten().min()
+                });
+                Holder {
+                    remote: host.remote_addr(id),
+                    received,
+                    sent,
+                    silent_s: since.map(|since| since.as_secs_f64()),
+                }
+            })
+            .collect();
+        held_by.sort_by_key(|holder| std::cmp::Reverse(holder.received + holder.sent));
+        held_by.truncate(SHOWN);
+        (pool.buffers > 0).then_some(Self {
+            buffers: pool.buffers,
+            free: pool.free,
+            low_watermark: pool.low_watermark,
+            refused: pool.refused,
+            held_by,
+        })
+    }
+
+    fn render(&self, text: &mut String) {
+        let Self {
+            buffers,
+            free,
+            low_watermark,
+            refused,
+            held_by,
+        } = self;
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "pool: {free} of {buffers} buffers free, {low_watermark} at least; {refused} times none \
+             was"
+        );
+        for holder in held_by {
+            let remote = holder
+                .remote
+                .map_or("-".into(), |remote| remote.to_string());
+            let silent = holder
+                .silent_s
+                .map_or_else(String::new, |silent| format!("; silent for {silent:.0} s"));
+            let _ = writeln!(
+                text,
+                "  {remote} holds {} with what it sent, {} with what it has not acknowledged{silent}",
+                holder.received, holder.sent
+            );
+        }
     }
 }
 
