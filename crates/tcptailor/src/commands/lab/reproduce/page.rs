@@ -63,7 +63,10 @@ impl Courses {
     /// The page.
     pub(super) fn page(self, found: &Reproduction) -> String {
         let courses = self.0.into_iter().map(|(scenario, courses)| {
-            let rows = found.experiments.iter().find(|one| one.scenario == scenario);
+            let rows = found
+                .experiments
+                .iter()
+                .find(|one| one.scenario == scenario);
             let rows = rows.map_or(&[][..], |experiment| &experiment.rows);
             let courses = courses.into_iter().map(|(_, course)| Course {
                 references: published(rows, &course.title),
