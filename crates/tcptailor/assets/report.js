@@ -43,7 +43,15 @@
         u.ctx.setLineDash([6, 4]);
         u.ctx.beginPath(); u.ctx.moveTo(u.bbox.left, y); u.ctx.lineTo(u.bbox.left + u.bbox.width, y); u.ctx.stroke();
         u.ctx.textAlign = "right"; u.ctx.textBaseline = "bottom";
-        u.ctx.fillText(reference.label, u.bbox.left + u.bbox.width - 4, y - 2);
+        const end = u.bbox.left + u.bbox.width - 4;
+        const size = u.ctx.measureText(reference.label);
+        const height = size.actualBoundingBoxAscent + size.actualBoundingBoxDescent + 4;
+        u.ctx.globalAlpha = 0.75;
+        u.ctx.fillStyle = ink("--page");
+        u.ctx.fillRect(end - size.width - 4, y - height - 2, size.width + 8, height + 1);
+        u.ctx.globalAlpha = 1;
+        u.ctx.fillStyle = ink("--ink");
+        u.ctx.fillText(reference.label, end, y - 2);
         u.ctx.restore();
       }
     };

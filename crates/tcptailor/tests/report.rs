@@ -1,6 +1,6 @@
 //! A page as a browser shows it: it is drawn, says nothing on the console, loads nothing, and has
-//! the numbers of the JSON document. Without Chromium this says that it was skipped, and fails instead
-//! where `REQUIRE_BROWSER` is set.
+//! the numbers of the JSON document. Without Chromium this says that it was skipped, and fails
+//! instead where `REQUIRE_BROWSER` is set.
 
 use std::fs;
 use std::path::Path;

@@ -81,10 +81,8 @@ impl Bars {
         let last = first + BAR * group.bars.len() as f64;
         html! {
             @if !is_plain { text x=(n(LEFT + 2.0)) y=(n(top + 14.0)) { (group.name) } }
-            @if let Some((value, text)) = &group.published {
+            @if let Some((_, text)) = &group.published {
                 text.muted.end x=(n(RIGHT)) y=(n(top + 14.0)) { "published " (text) }
-                line.reference x1=(n(x.at(*value))) x2=(n(x.at(*value)))
-                    y1=(n(first - 2.0)) y2=(n(last + 2.0)) {}
             }
             @for (index, bar) in group.bars.iter().enumerate() {
                 @let y = first + BAR * index as f64;
@@ -101,6 +99,11 @@ impl Bars {
                 }
                 @let end = bar.range.map_or(bar.value, |(_, high)| high.max(bar.value));
                 text x=(n(x.at(end) + 5.0)) y=(n(y + 13.5)) { (label(self.unit, bar.value)) }
+            }
+            @if let Some((value, _)) = &group.published {
+                @let (x, top, bottom) = (n(x.at(*value)), n(first - 3.0), n(last + 1.0));
+                line.halo x1=(x) x2=(x) y1=(top) y2=(bottom) {}
+                line.published x1=(x) x2=(x) y1=(top) y2=(bottom) {}
             }
         }
     }

@@ -71,7 +71,7 @@ pub(super) fn horizontal(scale: &Scale, unit: &str, y: f64) -> Markup {
 pub(super) fn reference_line(y: f64, text: &str) -> Markup {
     html! {
         line.reference x1=(n(LEFT)) x2=(n(RIGHT)) y1=(n(y)) y2=(n(y)) {}
-        text.end x=(n(RIGHT)) y=(n(y - 4.0)) { (text) }
+        text.end.on-line x=(n(RIGHT)) y=(n(y - 4.0)) { (text) }
     }
 }
 

@@ -5,6 +5,9 @@ use lab::reproduction::show_value;
 /// Marks of an axis, about.
 const TICKS: f64 = 5.0;
 
+/// Room beyond the ends of an axis of logarithms.
+const LOG_MARGIN: f64 = 1.15;
+
 /// From values to places.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {
@@ -59,7 +62,11 @@ impl Scale {
     /// Ends at a mark, so that nothing stands above the last one.
     pub(super) fn rounded(self) -> Self {
         if self.is_log {
-            return self;
+            return Self {
+                low: self.low / LOG_MARGIN,
+                high: self.high * LOG_MARGIN,
+                ..self
+            };
         }
         let step = self.step();
         Self {
@@ -95,18 +102,16 @@ impl Scale {
     }
 
     fn log_ticks(&self) -> Vec<f64> {
-        let decades = (self.low.log10().floor() as i32)..=(self.high.log10().ceil() as i32);
-        let marks = |digits: &[f64], every: usize| -> Vec<f64> {
-            let values = decades.clone().step_by(every);
-            let values =
-                values.flat_map(|decade| digits.iter().map(move |d| d * 10_f64.powi(decade)));
-            values.filter(|value| self.holds(*value)).collect()
-        };
         let span = (self.high / self.low).log10();
-        match span {
-            span if span < 2.2 => marks(&[1.0, 2.0, 5.0], 1),
-            span => marks(&[1.0], ((span / TICKS).ceil() as usize).max(1)),
-        }
+        let (first, last) = (self.low.log10(), self.high.log10().ceil() as i32);
+        // The first decade may begin below the axis and have its 2 or 5 on it.
+        let (digits, first, every): (&[f64], f64, usize) = match span {
+            span if span < 2.2 => (&[1.0, 2.0, 5.0], first.floor(), 1),
+            span => (&[1.0], first.ceil(), (span / TICKS).ceil() as usize),
+        };
+        let decades = (first as i32..=last).step_by(every.max(1));
+        let values = decades.flat_map(|decade| digits.iter().map(move |d| d * 10_f64.powi(decade)));
+        values.filter(|value| self.holds(*value)).collect()
     }
 }
 

@@ -169,7 +169,9 @@ fn place_of(line: &Line) -> Place<'_> {
 fn courses(planned: &[Planned], records: &[Record]) -> Courses {
     let mut courses = Courses::default();
     for (planned, record) in planned.iter().zip(records) {
-        for run in &record.runs {
+        let mut runs: Vec<&RunOf> = record.runs.iter().collect();
+        runs.sort_by_key(|run| run.cell);
+        for run in runs {
             let cell = &planned.cells[run.cell];
             let place = Place {
                 scenario: &planned.name,

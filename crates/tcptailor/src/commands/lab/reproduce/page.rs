@@ -72,7 +72,13 @@ impl Courses {
                 references: published(rows, &course.title),
                 ..course
             });
-            (scenario, courses.collect())
+            let mut courses: Vec<Course> = courses.collect();
+            // Runs in virtual time end in no order.
+            courses.sort_by_cached_key(|course| {
+                let row = rows.iter().position(|row| is_of_cell(row, &course.title));
+                (row.unwrap_or(rows.len()), course.title.clone())
+            });
+            (scenario, courses)
         });
         reproduction(found, &courses.collect(), facts(found))
     }
@@ -81,18 +87,21 @@ impl Courses {
 /// Rates that were published of the cell with this title.
 fn published(rows: &[NumberRow], title: &str) -> Vec<(f64, String)> {
     let is_rate = |row: &&NumberRow| row.metric == "goodput_bps" && row.over.is_none();
-    let is_of_cell = |row: &&NumberRow| {
-        let axes = row.axes.iter().map(|(key, value)| format!("{key}={value}"));
-        let mut parts = row.variant.iter().cloned().chain(axes);
-        let told: Vec<&str> = title.split(", ").collect();
-        parts.all(|part| told.contains(&part.as_str()))
-    };
-    let rows = rows.iter().filter(is_rate).filter(is_of_cell);
+    let rows = rows.iter().filter(is_rate);
+    let rows = rows.filter(|row| is_of_cell(row, title));
     rows.filter_map(|row| {
         let text = row.published_text.as_ref()?;
         Some((row.published?, format!("published {text}")))
     })
     .collect()
+}
+
+/// Whether a row is about the cell with this title.
+fn is_of_cell(row: &NumberRow, title: &str) -> bool {
+    let axes = row.axes.iter().map(|(key, value)| format!("{key}={value}"));
+    let mut parts = row.variant.iter().cloned().chain(axes);
+    let told: Vec<&str> = title.split(", ").collect();
+    parts.all(|part| told.contains(&part.as_str()))
 }
 
 fn facts(found: &Reproduction) -> Vec<(String, String)> {

@@ -12,6 +12,8 @@ use crate::output;
 
 /// Plots over time that stand open; more are folded away.
 const PLOTS_OPEN: usize = 3;
+/// Claims that stand open where all hold.
+const CLAIMS_OPEN: usize = 8;
 /// Plots over time at most.
 const PLOTS_MAX: usize = 24;
 /// Seed of the intervals: the same values always give the same one.
@@ -231,13 +233,24 @@ fn claims(document: &Document) -> Option<Section> {
             html::Cell::text(word).toned(tone),
         ]
     };
+    let table = Part::Table(Table {
+        caption: String::new(),
+        head: ["cell", "number", "why", "verdict"].map(Into::into).into(),
+        rows: document.claims.iter().map(row).collect(),
+    });
+    let all_hold = document
+        .claims
+        .iter()
+        .all(|claim| claim.holds == Some(true));
+    let part = match document.claims.len() {
+        many if many > CLAIMS_OPEN && all_hold => {
+            Part::Fold(format!("{many} claims, all hold"), vec![table])
+        }
+        _ => table,
+    };
     (!document.claims.is_empty()).then(|| Section {
         title: "Claims".into(),
-        parts: vec![Part::Table(Table {
-            caption: String::new(),
-            head: ["cell", "number", "why", "verdict"].map(Into::into).into(),
-            rows: document.claims.iter().map(row).collect(),
-        })],
+        parts: vec![part],
     })
 }
 
