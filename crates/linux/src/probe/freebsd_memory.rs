@@ -294,7 +294,7 @@ mod tests {
         let announced = lab::probe::find_probe("freebsd-memory").expect("it is announced");
         let is_announced = |name: &&str| announced.figures.contains(name);
         assert!(
-            figures.keys().all(|name| is_announced(&name)),
+            figures.keys().all(is_announced),
             "{figures:?}"
         );
         assert_eq!(
