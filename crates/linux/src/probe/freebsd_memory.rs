@@ -293,10 +293,7 @@ mod tests {
         };
         let announced = lab::probe::find_probe("freebsd-memory").expect("it is announced");
         let is_announced = |name: &&str| announced.figures.contains(name);
-        assert!(
-            figures.keys().all(is_announced),
-            "{figures:?}"
-        );
+        assert!(figures.keys().all(is_announced), "{figures:?}");
         assert_eq!(
             figures["fixed_reserved_bytes"],
             (4 * ASKED_BYTES * CONNECTIONS) as f64
