@@ -84,10 +84,15 @@ pub(super) fn judge(subject: Subject<'_>, bounds: &Bounds, spread: &Spread) -> J
     } = *spread;
     let min = bounds.min.unwrap_or(f64::NEG_INFINITY);
     let max = bounds.max.unwrap_or(f64::INFINITY);
+    let range = show_interval(unit, spread);
     if (min..=max).contains(&median) {
+        // Who claims a difference must be able to tell it from none.
+        if is_ratio && (min > 1.0 || max < 1.0) && (low..=high).contains(&1.0) {
+            let why = format!("{name}: the difference cannot be told from chance ({range})");
+            return Judged(Verdict::NotDistinguishable, Some(why));
+        }
         return Judged(Verdict::Holds, None);
     }
-    let range = show_interval(unit, spread);
     // A ratio between two bounds around 1 claims that there is no difference.
     let around_one =
         bounds.min.is_some_and(|min| min < 1.0) && bounds.max.is_some_and(|max| max > 1.0);
@@ -222,7 +227,16 @@ mod tests {
             around.1,
             "fails: goodput_bps over that of a is 1.10, claimed at most 1.03",
         );
-        // One bound alone claims a difference.
+        // A bound beyond 1 claims a difference, which chance must not be able to make.
+        check(
+            &[90.0, 140.0, 150.0, 95.0, 160.0],
+            &[100.0, 105.0, 110.0, 100.0, 98.0],
+            Some(1.2),
+            None,
+            "not distinguishable: goodput_bps over that of a: the difference cannot be told from \
+             chance (0.82 to 1.60)",
+        );
+        check(&[200.0], &[100.0], Some(1.2), None, "holds");
         check(
             &[110.0],
             &[100.0],
