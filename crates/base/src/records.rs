@@ -129,7 +129,8 @@ impl Batch {
     /// Whether [`Batch::push`] takes a record of so many bytes.
     #[must_use]
     pub fn has_room(&self, bytes: usize) -> bool {
-        let fits = || self.written == 0 && self.record_bytes() + bytes <= self.spec.bytes_max;
+        let all = self.record_bytes().saturating_add(bytes);
+        let fits = || self.written == 0 && all <= self.spec.bytes_max;
         self.records == 0 || (!self.is_full() && fits())
     }
 
@@ -178,8 +179,8 @@ impl Batch {
             self.block.clear();
             (self.records, self.written) = (0, 0);
             // A long record must not keep its memory for ever.
-            self.block
-                .shrink_to(self.spec.bytes_max + COUNT_HEADER_BYTES);
+            let kept = self.spec.bytes_max.saturating_add(COUNT_HEADER_BYTES);
+            self.block.shrink_to(kept);
         }
     }
 
@@ -231,6 +232,14 @@ mod tests {
         assert_eq!(block.len(), 8004);
         assert_eq!(block[..5], [0, 0, 0, 80, 7]);
         assert_eq!((batch.records(), batch.due()), (0, None));
+    }
+
+    #[test]
+    fn a_block_without_a_limit_is_one_that_never_fills() {
+        let mut batch = Batch::new(BatchSpec::new(DELAY).with_bytes_max(usize::MAX));
+        assert!(batch.push(at(1), b"a") && batch.push(at(2), b"b"));
+        assert_eq!(write(&mut batch), b"ab");
+        assert!(batch.push(at(3), b"c"));
     }
 
     #[test]

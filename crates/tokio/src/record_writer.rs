@@ -106,6 +106,10 @@ impl<W: AsyncWrite + Unpin> RecordWriter<W> {
     /// # Errors
     /// Those of the writer.
     pub async fn flush_when_due(&mut self) -> io::Result<()> {
+        if self.unflushed {
+            // Begun by a call that was given up.
+            return self.flush().await;
+        }
         let Some(due) = self.batch.due() else {
             return std::future::pending().await;
         };

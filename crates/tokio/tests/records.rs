@@ -193,6 +193,53 @@ impl AsyncWrite for Broken {
     }
 }
 
+/// Takes everything at once, and needs two calls to flush it.
+#[derive(Default)]
+struct Slow {
+    asked: bool,
+    flushed: bool,
+}
+
+impl AsyncWrite for Slow {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.asked {
+            self.flushed = true;
+            return Poll::Ready(Ok(()));
+        }
+        self.asked = true;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[test]
+fn a_flush_that_was_given_up_goes_on_with_the_next() {
+    run(async {
+        let spec = BatchSpec::new(Duration::ZERO);
+        let mut writer = RecordWriter::new(Slow::default(), spec);
+        // The block is taken at once, and the flush is not awaited.
+        writer.write(b"a record").await?;
+        assert_eq!((writer.pending(), writer.writer().flushed), (0, false));
+        timeout(DELAY, writer.flush_when_due())
+            .await
+            .expect("there is something to flush")?;
+        assert!(writer.writer().flushed);
+        Ok(())
+    });
+}
+
 #[test]
 fn errors_of_the_stream_are_told() {
     run(async {
