@@ -68,8 +68,9 @@ fn points_add_up_to_what_arrived() {
             bytes += number(point, "goodput_bps") * (at - before) / 8e6;
             before = at;
         }
-        // Where only acknowledgements are seen, a sample at each end may be missing.
-        assert!((1.4e6..1.51e6).contains(&bytes), "{engine}: {bytes}");
+        // In real time samples at both ends may be missing.
+        let least = if engine == "virtual" { 1.49e6 } else { 1.2e6 };
+        assert!((least..1.51e6).contains(&bytes), "{engine}: {bytes}");
         let knows = |key: &str| points.iter().filter(|point| !point[key].is_null()).count();
         for key in ["rtt_us", "cwnd_bytes", "in_flight_bytes"] {
             assert!(knows(key) > points.len() / 3, "{engine}: {key}");
