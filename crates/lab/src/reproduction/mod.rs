@@ -99,7 +99,7 @@ pub enum Verdict {
     /// The median is outside of what is claimed, but may be inside by its interval; or a claim was
     /// not measured on an engine that ran it.
     NotDistinguishable,
-    /// What is claimed did not come out.
+    /// What is claimed did not come out; or what was published did, which was not expected.
     Fails,
 }
 
@@ -199,7 +199,7 @@ pub struct EngineValue {
     pub left_out: usize,
     /// [`Verdict::Recorded`] where nothing is claimed of it here.
     pub verdict: Verdict,
-    /// A sentence where it does not plainly hold.
+    /// A sentence where it does not plainly hold, or lies off the published number.
     pub why: Option<String>,
 }
 

@@ -222,7 +222,11 @@ fn table(experiment: &ExperimentResult) -> Table {
 /// The median, with its interval where several runs gave one.
 fn number(row: &NumberRow, value: &EngineValue) -> Cell {
     let Some(spread) = &value.spread else {
-        return Cell::text("no usable run").toned(Tone::Muted);
+        let text = match value.left_out {
+            0 => "not measured",
+            _ => "no usable run",
+        };
+        return Cell::text(text).toned(Tone::Muted);
     };
     let mut text = show_value(&row.unit, spread.median);
     if spread.high > spread.low {

@@ -221,7 +221,7 @@ pub(super) fn new_file(dir: &Path) -> std::io::Result<tempfile::NamedTempFile> {
 }
 
 /// Makes the name of a new file last. Not every file system can, and what is in the file is safe.
-fn sync_folder(dir: &Path) {
+pub(super) fn sync_folder(dir: &Path) {
     let _ = File::open(dir).and_then(|dir| dir.sync_all());
 }
 
@@ -322,6 +322,7 @@ impl Log {
             return Err(Problem::usage(format!("{} is no file", path.display())).into());
         }
         lock(&file, shard, folder, output)?;
+        sync_folder(&folder.dir);
         let bytes = file.metadata().with_context(opening)?.len();
         if bytes > 0 && !resume {
             let message = format!("{} has results of this sweep already", folder.dir.display());
@@ -409,4 +410,70 @@ pub(super) fn read_span(file: &mut File, span: Span) -> std::io::Result<Vec<u8>>
     file.seek(SeekFrom::Start(span.offset))?;
     file.read_exact(&mut line)?;
     Ok(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_tried_before_and_replaced_as_a_whole() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let page = dir.path().join("a.html");
+        check_page(None).expect("nothing is asked for");
+        check_page(Some(&page)).expect("it can be made");
+        assert!(!page.exists(), "nothing is left of the trial");
+        write_page(&page, "old").expect("it is new");
+        check_page(Some(&page)).expect("it can be replaced");
+        assert_eq!(fs::read_to_string(&page).expect("a page"), "old");
+        let link = dir.path().join("link.html");
+        std::os::unix::fs::symlink(&page, &link).expect("a link");
+        write_page(&link, "new").expect("it is there");
+        assert_eq!(fs::read_to_string(&page).expect("a page"), "new");
+        assert!(link.is_symlink());
+        assert_eq!(fs::read_dir(dir.path()).expect("a folder").count(), 2);
+        for wrong in [dir.path().join("none").join("a.html"), dir.path().into()] {
+            let error = check_page(Some(&wrong)).expect_err("no such place");
+            assert!(error.message.starts_with("--html: writing "), "{error:?}");
+            assert!(write_page(&wrong, "x").is_err());
+        }
+        let device = Path::new("/dev/null");
+        check_page(Some(device)).expect("it takes all");
+        write_page(device, "x").expect("it takes all");
+        assert!(!device.is_file(), "it is still a device");
+    }
+
+    #[test]
+    fn lines_are_whole_and_bounded() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let file = dir.path().join("lines");
+        let check = |bytes: &[u8], lines: &[&str], torn: Option<u64>| {
+            fs::write(&file, bytes).expect("a file");
+            let mut found = Vec::new();
+            let end = read_lines(&file, |line, number, span| {
+                assert_eq!(number, found.len() as u64 + 1);
+                assert_eq!(span.bytes > 0, !line.is_empty());
+                found.push(line.to_owned());
+                Ok(())
+            });
+            assert_eq!(end.expect("it is read"), torn);
+            assert_eq!(found, lines);
+        };
+        check(b"", &[], None);
+        check(b"a\nb\n", &["a\n", "b\n"], None);
+        check(b"a\nb", &["a\n"], Some(2));
+        check(
+            "a\nü".as_bytes().split_last().expect("bytes").1,
+            &["a\n"],
+            Some(2),
+        );
+        check(b"\xff\n", &["\u{fffd}\n"], None);
+        let long = vec![b'x'; LINE_BYTES_MAX as usize];
+        fs::write(&file, &long).expect("a file");
+        let error = read_lines(&file, |_, _, _| Ok(())).expect_err("too long");
+        assert!(
+            error.to_string().contains("lines:1 is no result: too long"),
+            "{error}"
+        );
+    }
 }
