@@ -227,7 +227,7 @@ mod tests {
             Some(1.2),
             None,
             "not distinguishable: goodput_bps over that of a: the difference cannot be told from \
-             chance (0.82 to 1.60)",
+             chance (0.86 to 1.60)",
         );
         check(&[200.0], &[100.0], Some(1.2), None, "holds");
         check(
