@@ -1,8 +1,8 @@
 //! The folder of a reproduction: every run as it is made, then the document.
 //!
 //! `outcomes.jsonl` begins with what was asked, and gets a line for each run; nothing in it is ever
-//! changed. So what was interrupted, or killed, goes on where it stopped. Lines go to the disk every
-//! few seconds, those of runs in real time one by one.
+//! changed. So what was interrupted, or killed, goes on where it stopped. Lines go to the disk
+//! every few seconds, those of runs in real time one by one.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
