@@ -12,7 +12,7 @@ mod record;
 mod summary;
 
 pub use compare::{CellComparison, Compared, compare};
-pub use manifest::{FORMAT, Host, Manifest, Plan, Planned};
+pub use manifest::{FORMAT, Host, Manifest, Plan, Planned, SWEEP_RUNS_MAX};
 pub use record::{Line, Record, RunId, read_line};
 pub use summary::{CellSummary, Figure, Measured, Summary};
 

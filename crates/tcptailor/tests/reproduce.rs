@@ -203,6 +203,32 @@ fn a_folder_keeps_each_run_and_shows_it_again() {
 }
 
 #[test]
+fn a_page_that_cannot_be_written_is_told_before_the_first_run() {
+    let files = Files::new();
+    let file = files.experiment("x1", "x1");
+    let folder = files.results().display().to_string();
+    let page = files
+        .dir
+        .path()
+        .join("none/page.html")
+        .display()
+        .to_string();
+    let output = run(&[
+        &*file,
+        "--engines",
+        "virtual",
+        "-o",
+        &folder,
+        "--html",
+        &page,
+    ]);
+    let told = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("--html: writing "), "{told}");
+    assert!(!files.results().exists(), "nothing was run");
+}
+
+#[test]
 fn what_is_interrupted_shows_what_it_has_and_goes_on() {
     let files = Files::new();
     // Minutes, however fast the machine is.

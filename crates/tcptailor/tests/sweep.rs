@@ -425,6 +425,30 @@ fn runs_that_differ_are_told() {
     );
 }
 
+#[test]
+fn runs_of_no_such_sweep_are_left_out_and_counted() {
+    let place = Place::new();
+    let (own, joined) = (place.path("own"), place.path("joined"));
+    expect(0, &sweep(&["-o", &own]));
+    let file = outcomes(&own);
+    let first = lines(&file).swap_remove(0);
+    let mut other: Value = serde_json::from_str(&first).expect("JSON");
+    let mut text = fs::read_to_string(&file).expect("a file");
+    for (key, value) in [("run", 7), ("index", 1_i64 << 40)] {
+        other[key] = Value::from(value);
+        text.push_str(&format!("{other}\n"));
+    }
+    text.push_str(&first.replacen("\"id\":\"", "\"id\":\"0123456789abcdef\",\"x\":\"", 1));
+    fs::write(&file, text + "\n").expect("a file");
+    let text = expect(3, &["merge", &own, "-o", &joined]);
+    assert!(text.contains("24 runs of 12 cells in"), "{text}");
+    assert!(
+        text.contains("3 lines left out: this sweep has no such runs"),
+        "{text}"
+    );
+    assert_eq!(lines(&outcomes(&joined)).len(), RUNS);
+}
+
 /// `None`, with a word about it, where there is no Dask.
 fn python_with_dask() -> Option<Command> {
     let found = Command::new("python3")

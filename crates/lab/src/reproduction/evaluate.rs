@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use super::doubts::doubts;
 use super::judge::{Judged, Subject, judge};
+use super::published::{comes_out, departures};
+use super::sentence::why;
 use super::show::{RATIO, unit_name};
 use super::{
     Bounds, CorrectionRow, EngineValue, ExperimentResult, NotRun, NumberRow, Spread,
@@ -65,10 +67,8 @@ struct Target<'m> {
 /// Judges an experiment by its runs.
 #[must_use]
 pub fn evaluate(material: &Material<'_>) -> ExperimentResult {
-    let rows: Vec<NumberRow> = targets(material)
-        .into_iter()
-        .map(|target| row(material, target))
-        .collect();
+    let targets = targets(material).into_iter();
+    let rows: Vec<NumberRow> = targets.map(|target| row(material, target)).collect();
     let experiment = material.experiment;
     let verdict = verdict(experiment.class, &rows);
     let engines = EngineName::ALL.into_iter();
@@ -87,7 +87,7 @@ pub fn evaluate(material: &Material<'_>) -> ExperimentResult {
         claim: experiment.claim.clone(),
         not_promised: experiment.not_promised.clone(),
         verdict,
-        why: why(verdict, &rows, material.not_run),
+        why: why(experiment.class, verdict, &rows, material.not_run),
         not_run: material.not_run.to_vec(),
         doubts: doubts.collect(),
         corrections: corrections.filter_map(|id| correction(id)).collect(),
@@ -191,9 +191,12 @@ fn row(material: &Material<'_>, target: Target<'_>) -> NumberRow {
         claims.extend(published.map(as_published));
     }
     let engines = EngineName::ALL.into_iter();
-    let engines: Vec<EngineValue> = engines
+    let mut engines: Vec<EngineValue> = engines
         .filter_map(|engine| value(material, target, engine, &claims))
         .collect();
+    if let Some(published) = published {
+        departures(class, published, &claims, &mut engines);
+    }
     NumberRow {
         variant: cell.variant.clone(),
         over: target.over.map(str::to_owned),
@@ -249,22 +252,26 @@ fn value(
         let usable = runs.iter().filter(|run| run.is_usable());
         usable.filter_map(|run| target.metric.of(run)).collect()
     };
-    let spread = match &ran[..] {
-        [of, over] => Spread::of_ratio(&numbers(of), &numbers(over)),
-        _ => Spread::of(numbers(&ran[0])),
+    let numbers: Vec<Vec<f64>> = ran.iter().map(numbers).collect();
+    let spread = match &numbers[..] {
+        [of, over] => Spread::of_ratio(of, over),
+        [of] => Spread::of(of.clone()),
+        _ => None,
     };
-    let is_claimed = |claim: &&Bounds| claim.engines.is_empty() || claim.engines.contains(&engine);
-    let claims: Vec<&Bounds> = claims.iter().filter(is_claimed).collect();
+    let claims = claims.iter().filter(|claim| claim.applies_on(engine));
     let name = target.name();
     let Judged(verdict, why) = match &spread {
-        None => Judged(Verdict::NotRun, Some(why_unmeasured(&name, &ran))),
+        None => Judged(
+            Verdict::NotRun,
+            Some(why_unmeasured(target, &ran, &numbers)),
+        ),
         Some(spread) => {
             let subject = Subject {
                 name: &name,
                 unit: target.unit(),
                 is_ratio: target.over.is_some(),
             };
-            let judged = claims.iter().map(|claim| judge(subject, claim, spread));
+            let judged = claims.map(|claim| judge(subject, claim, spread));
             judged
                 .reduce(Judged::and)
                 .unwrap_or(Judged(Verdict::Recorded, None))
@@ -296,17 +303,21 @@ impl Target<'_> {
     }
 }
 
-fn why_unmeasured(name: &str, ran: &[Vec<&Outcome>]) -> String {
+fn why_unmeasured(target: Target<'_>, ran: &[Vec<&Outcome>], numbers: &[Vec<f64>]) -> String {
     let unusable = ran
         .iter()
         .find(|runs| runs.iter().all(|run| !run.is_usable()));
-    match unusable {
-        None => format!("{name} is not measured here"),
-        Some(runs) => {
-            let caveats = runs.iter().filter_map(|run| run.caveats.last());
-            let caveat = caveats.map(ToString::to_string).next();
-            format!("no usable run: {}", caveat.unwrap_or_default())
+    if let Some(runs) = unusable {
+        let caveats = runs.iter().filter_map(|run| run.caveats.last());
+        let caveat = caveats.map(ToString::to_string).next();
+        return format!("no usable run: {}", caveat.unwrap_or_default());
+    }
+    match (target.over, numbers) {
+        (Some(over), [of, base]) if !of.is_empty() && base.iter().any(|value| *value <= 0.0) => {
+            let metric = target.metric.name();
+            format!("{metric} of {over} is 0 in some run, and nothing can be divided by it")
         }
+        _ => format!("{} is not measured here", target.name()),
     }
 }
 
@@ -317,22 +328,32 @@ fn row_verdict(
     claims: &[Bounds],
     engines: &[EngineValue],
 ) -> Verdict {
-    let judged = engines.iter().map(|value| value.verdict);
-    let worst = worst(judged.clone());
-    if worst != Verdict::Holds {
-        return worst;
-    }
+    let worst = worst(engines.iter().map(|value| value.verdict));
     let Some(published) = published else {
         return worst;
     };
-    let is_claimed = claims.iter().any(|bounds| {
-        let (min, max) = (bounds.min, bounds.max);
-        min.is_none_or(|min| published.value >= min) && max.is_none_or(|max| published.value <= max)
-    });
-    match class {
-        Class::Calibrated if is_claimed => Verdict::Calibrated,
-        Class::Deviates if !is_claimed => Verdict::DeviatesAsExpected,
-        _ => Verdict::Holds,
+    match (class, worst) {
+        // That it does not come out is what the class claims, of numbers without bounds too.
+        (Class::Deviates, Verdict::Holds | Verdict::Recorded | Verdict::NotRun) => {
+            let mut out = engines.iter().filter_map(|value| {
+                let spread = value.spread.as_ref()?;
+                Some(comes_out(published.value, spread))
+            });
+            match out.next() {
+                Some(Verdict::DeviatesAsExpected)
+                    if out.all(|verdict| verdict == Verdict::DeviatesAsExpected) =>
+                {
+                    Verdict::DeviatesAsExpected
+                }
+                _ => worst,
+            }
+        }
+        (Class::Calibrated, Verdict::Holds)
+            if claims.iter().any(|bounds| bounds.contains(published.value)) =>
+        {
+            Verdict::Calibrated
+        }
+        _ => worst,
     }
 }
 
@@ -348,87 +369,69 @@ fn worst(verdicts: impl Iterator<Item = Verdict> + Clone) -> Verdict {
 }
 
 fn verdict(class: Class, rows: &[NumberRow]) -> Verdict {
-    match worst(rows.iter().map(|row| row.verdict)) {
-        Verdict::Holds | Verdict::Calibrated | Verdict::DeviatesAsExpected => match class {
-            Class::Calibrated => Verdict::Calibrated,
-            Class::Deviates => Verdict::DeviatesAsExpected,
-            Class::Exact | Class::Value | Class::Shape => Verdict::Holds,
-        },
-        other => other,
+    let worst = worst(rows.iter().map(|row| row.verdict));
+    if !matches!(
+        worst,
+        Verdict::Recorded | Verdict::Holds | Verdict::Calibrated | Verdict::DeviatesAsExpected
+    ) {
+        return worst;
     }
-}
-
-/// The verdict in a sentence.
-fn why(verdict: Verdict, rows: &[NumberRow], not_run: &[NotRun]) -> String {
-    let unmeasured = rows.iter().filter(|row| row.verdict == Verdict::NotRun);
-    let unmeasured = match unmeasured.count() {
-        0 => String::new(),
-        count => format!("; not measured here: {count} of {} rows", rows.len()),
+    let verdict = match class {
+        Class::Deviates => deviation(worst, rows),
+        Class::Calibrated if worst != Verdict::Recorded => Verdict::Calibrated,
+        Class::Calibrated | Class::Exact | Class::Value | Class::Shape => worst,
     };
-    match verdict {
-        Verdict::Recorded => "measured; nothing is claimed".into(),
-        Verdict::Holds => format!("what is claimed came out{unmeasured}"),
-        Verdict::Calibrated => {
-            format!("fitted on this number, not a prediction; what is claimed holds{unmeasured}")
-        }
-        Verdict::DeviatesAsExpected => {
-            let reasons = reasons(rows);
-            let text = "the published statement does not hold";
-            match reasons.is_empty() {
-                true => format!("{text}{unmeasured}"),
-                false => format!("{text}: {reasons}{unmeasured}"),
-            }
-        }
-        Verdict::NotRun => {
-            let whys = not_run.iter();
-            let whys: Vec<String> = whys
-                .map(|missing| format!("{}: {}", missing.engine, missing.why))
-                .chain(failures(rows, verdict))
-                .collect();
-            match whys.is_empty() {
-                true => "no engine ran it".into(),
-                false => whys.join("; "),
-            }
-        }
-        Verdict::NotDistinguishable | Verdict::Fails => {
-            let whys: Vec<String> = failures(rows, verdict).collect();
-            format!("{}{unmeasured}", whys.join("; "))
-        }
+    match rows.iter().any(|row| unmeasured(row).next().is_some()) {
+        true => verdict.max(Verdict::NotDistinguishable),
+        false => verdict,
     }
 }
 
-/// Why the published numbers are not expected on the engines that ran, each reason once.
-fn reasons(rows: &[NumberRow]) -> String {
-    let deviating = rows
-        .iter()
-        .filter(|row| row.verdict == Verdict::DeviatesAsExpected);
-    let mut told: Vec<&str> = Vec::new();
-    for row in deviating {
-        let ran = |engine: &EngineName| row.engines.iter().any(|value| value.engine == *engine);
-        let concern = |claim: &&Bounds| claim.engines.is_empty() || claim.engines.iter().any(ran);
-        for claim in row.claims.iter().filter(concern) {
-            if !claim.reason.is_empty() && !told.contains(&&*claim.reason) {
-                told.push(&claim.reason);
-            }
-        }
+/// Whether what was published fails to come out, as the class claims. Where no number was
+/// published, what is claimed of others must say so.
+fn deviation(worst: Verdict, rows: &[NumberRow]) -> Verdict {
+    if rows.iter().all(|row| row.published.is_none()) {
+        return match worst {
+            Verdict::Holds => Verdict::DeviatesAsExpected,
+            other => other,
+        };
     }
-    told.join("; ")
+    if worst == Verdict::DeviatesAsExpected {
+        return worst;
+    }
+    let values = rows.iter().flat_map(|row| {
+        let spreads = row.engines.iter().filter_map(|value| value.spread.as_ref());
+        spreads.filter_map(|spread| Some(comes_out(row.published?, spread)))
+    });
+    // Nothing of it was measured: then only what is claimed of other numbers is known.
+    values
+        .filter(|verdict| *verdict != Verdict::DeviatesAsExpected)
+        .max()
+        .unwrap_or(worst)
 }
 
-fn failures(rows: &[NumberRow], verdict: Verdict) -> impl Iterator<Item = String> {
-    rows.iter().flat_map(move |row| {
-        let values = row
-            .engines
-            .iter()
-            .filter(move |value| value.verdict == verdict);
-        values.filter_map(|value| {
-            let why = value.why.as_ref()?;
-            Some(match row.label() {
-                label if label.is_empty() => format!("{}: {why}", value.engine),
-                label => format!("{label}, {}: {why}", value.engine),
-            })
-        })
+/// Claims that were not measured on an engine that ran, with the sentence why.
+pub(super) fn unmeasured(row: &NumberRow) -> impl Iterator<Item = (&Bounds, &EngineValue)> {
+    row.claims.iter().filter_map(|claim| {
+        let mut values = row.engines.iter();
+        let value =
+            values.find(|value| value.spread.is_none() && claim.applies_on(value.engine))?;
+        Some((claim, value))
     })
+}
+
+impl Bounds {
+    /// Whether a value lies between them.
+    #[must_use]
+    pub fn contains(&self, value: f64) -> bool {
+        self.min.is_none_or(|min| value >= min) && self.max.is_none_or(|max| value <= max)
+    }
+
+    /// Whether they are claimed on an engine.
+    #[must_use]
+    pub fn applies_on(&self, engine: EngineName) -> bool {
+        self.engines.is_empty() || self.engines.contains(&engine)
+    }
 }
 
 impl NumberRow {

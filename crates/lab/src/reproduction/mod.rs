@@ -7,6 +7,8 @@
 mod doubts;
 mod evaluate;
 mod judge;
+mod published;
+mod sentence;
 mod show;
 
 use std::collections::BTreeMap;
@@ -89,13 +91,15 @@ pub enum Verdict {
     Holds,
     /// It came out, by a parameter that was fitted on this number: no prediction.
     Calibrated,
-    /// The published statement does not hold, which is what is claimed.
+    /// The published number does not come out, which is what is claimed; where the document prints
+    /// none, what is claimed against its statement does.
     DeviatesAsExpected,
     /// No engine ran it, or no run can be used.
     NotRun,
-    /// The median is outside of what is claimed, but may be inside by its interval.
+    /// The median is outside of what is claimed, but may be inside by its interval; or a claim was
+    /// not measured on an engine that ran it.
     NotDistinguishable,
-    /// What is claimed did not come out.
+    /// What is claimed did not come out; or what was published did, which was not expected.
     Fails,
 }
 
@@ -195,7 +199,7 @@ pub struct EngineValue {
     pub left_out: usize,
     /// [`Verdict::Recorded`] where nothing is claimed of it here.
     pub verdict: Verdict,
-    /// A sentence where it does not plainly hold.
+    /// A sentence where it does not plainly hold, or lies off the published number.
     pub why: Option<String>,
 }
 

@@ -7,12 +7,15 @@ use siphasher::sip::SipHasher13;
 
 use super::record::RunId;
 use crate::engine::EngineName;
-use crate::scenario::{Cell, Diagnostic, Scenario};
+use crate::scenario::{Cell, Diagnostic, SWEEP_CELLS_MAX, Scenario};
 use crate::sweep::{Shard, Vary};
 use crate::trial::Trial;
 
 /// Of the folder and all its files; another number, another reader.
 pub const FORMAT: u32 = 1;
+
+/// Most runs of each cell of a sweep.
+pub const SWEEP_RUNS_MAX: u32 = 100_000;
 
 /// Where it was begun; a label.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,7 +76,16 @@ impl Manifest {
                 version.format
             ));
         }
-        serde_json::from_str(text).map_err(|error| format!("is no manifest: {error}"))
+        let manifest: Self =
+            serde_json::from_str(text).map_err(|error| format!("is no manifest: {error}"))?;
+        let (runs, cells) = (manifest.runs, manifest.cells);
+        if runs > SWEEP_RUNS_MAX || cells > SWEEP_CELLS_MAX {
+            return Err(format!(
+                "is no manifest: it has {runs} runs of {cells} cells, and a sweep has at most \
+                 {SWEEP_RUNS_MAX} of {SWEEP_CELLS_MAX}"
+            ));
+        }
+        Ok(manifest)
     }
 
     /// As the file has it.
@@ -219,6 +231,16 @@ impl Plan {
     pub fn at(&self, position: u64) -> Planned {
         let index = position % self.cells.max(1);
         let run = u32::try_from(position / self.cells.max(1)).unwrap_or(u32::MAX);
+        self.run_of(index, run)
+    }
+
+    /// The id of a run by its cell and its number; `None` where the sweep has no such run.
+    #[must_use]
+    pub fn id_at(&self, (index, run): (u64, u32)) -> Option<RunId> {
+        (index < self.cells && run < self.runs).then(|| self.run_of(index, run).id)
+    }
+
+    fn run_of(&self, index: u64, run: u32) -> Planned {
         let (cell, problems) = self.scenario.cell_at(index);
         let trial = cell.run(run);
         Planned {
@@ -312,6 +334,9 @@ workload.method = \"cork\"
         other.set.push("path.queue=10p".into());
         let other = ids(&Plan::new(&other).expect("a valid sweep"));
         assert!(all.iter().all(|id| !other.contains(id)));
+        let last = plan.at(11);
+        assert_eq!(plan.id_at((last.index, last.run)), Some(last.id));
+        assert_eq!((plan.id_at((6, 0)), plan.id_at((0, 2))), (None, None));
         // Pinned: folders of one version of the program must be read by the next.
         assert_eq!(all[0].to_string(), PINNED);
     }
@@ -386,6 +411,15 @@ workload.method = \"cork\"
         check(
             &one.to_text().replace("\"format\": 1", "\"format\": 2"),
             "has format 2, and this program reads format 1; use the program that wrote it",
+        );
+        check(
+            &one.to_text().replace("\"runs\": 2", "\"runs\": 4000000000"),
+            "a sweep has at most 100000 of 100000000",
+        );
+        check(
+            &one.to_text()
+                .replace("\"cells\": 0", "\"cells\": 18446744073709551615"),
+            "it has 2 runs of 18446744073709551615 cells",
         );
     }
 

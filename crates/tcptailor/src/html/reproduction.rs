@@ -111,6 +111,7 @@ fn block(experiment: &ExperimentResult, courses: &[Course]) -> Part {
         true => Part::Fold(format!("{} numbers", experiment.rows.len()), vec![table]),
         false => table,
     });
+    parts.extend(experiment.rows.iter().flat_map(departures));
     parts.extend(pictures(&observations(&experiment.rows)));
     parts.extend(courses.iter().map(|course| {
         let series = Part::Series(Box::new(Series {
@@ -148,6 +149,22 @@ fn block(experiment: &ExperimentResult, courses: &[Course]) -> Part {
         badge: Some((tone(experiment.verdict), experiment.verdict.words().into())),
     };
     Part::Block(head, parts)
+}
+
+/// What is to be told of numbers that hold, or of which nothing is claimed. Why others do not hold
+/// stands beside the verdict.
+fn departures(row: &NumberRow) -> Vec<Part> {
+    let plain = |value: &&EngineValue| value.verdict < Verdict::NotRun;
+    let told = row.engines.iter().filter(plain).filter_map(|value| {
+        let why = value.why.as_ref()?;
+        let cell = match cell_name(row) {
+            cell if cell.is_empty() => metric_name(row),
+            cell => format!("{cell}, {}", metric_name(row)),
+        };
+        let text = format!("{cell}, {}: {why}.", value.engine);
+        Some(Part::Note(Tone::Doubt, text))
+    });
+    told.collect()
 }
 
 fn correction(row: &CorrectionRow) -> Part {
@@ -205,7 +222,11 @@ fn table(experiment: &ExperimentResult) -> Table {
 /// The median, with its interval where several runs gave one.
 fn number(row: &NumberRow, value: &EngineValue) -> Cell {
     let Some(spread) = &value.spread else {
-        return Cell::text("no usable run").toned(Tone::Muted);
+        let text = match value.left_out {
+            0 => "not measured",
+            _ => "no usable run",
+        };
+        return Cell::text(text).toned(Tone::Muted);
     };
     let mut text = show_value(&row.unit, spread.median);
     if spread.high > spread.low {

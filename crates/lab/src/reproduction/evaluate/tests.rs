@@ -136,7 +136,8 @@ fn experiments_come_to_verdicts_by_their_class() {
         "deviates",
         &format!("{PUBLISHED}{}", claim("variant = 'n5'", "1s", "2s")),
         &[("virtual", 0, 5.66)],
-        "fails: n5, virtual: duration_us is 5.66 s, claimed at most 2.00 s (r)\n\
+        "fails: n5, virtual: duration_us is 5.66 s, claimed at most 2.00 s (r); 5.66 s comes out \
+         although it was not expected\n\
          n5 5.66 s | virtual 5.66 s (5.66 s) n=1 fails | fails",
     );
     // What is published must come out by itself.
@@ -199,16 +200,112 @@ fn what_is_undecided_or_unusable_is_no_failure() {
         "not run: n5, kernel: no usable run: ended early: it fell over\n\
          n5 - | kernel none not run | not run",
     );
-    // A number that an engine does not measure is no reason against the others.
-    let result = reproduced(
-        "shape",
-        &format!("{holds}[[expect]]\nvariant = 'n5'\nmetric = 'response_p50_us'\nmax = '1s'\n"),
-        &[("virtual", 0, 5.5)],
+}
+
+#[test]
+fn a_published_number_that_comes_out_does_not_deviate() {
+    let check = |tail: &str, seconds: &[f64], expected: &str| {
+        let runs: Vec<_> = seconds.iter().map(|value| ("kernel", 0, *value)).collect();
+        let found = table(&reproduced("deviates", tail, &runs));
+        assert_eq!(found.trim_end(), expected);
+    };
+    let wide = format!("{PUBLISHED}{}", claim("variant = 'n5'", "1s", "6s"));
+    check(
+        &wide,
+        &[5.5],
+        "fails: n5, kernel: 5.66 s comes out although it was not expected\n\
+         n5 5.66 s | kernel 5.50 s (5.50 s) n=1 holds | holds",
     );
-    assert_eq!(result.verdict, Verdict::Holds);
-    assert_eq!(
-        result.why,
-        "what is claimed came out; not measured here: 1 of 2 rows"
+    check(
+        &wide,
+        &[4.0, 4.1, 5.9],
+        "not distinguishable: n5, kernel: 5.66 s may come out by the interval, although it was not \
+         expected\n\
+         n5 5.66 s | kernel 4.10 s (4.00 to 5.90 s) n=3 holds | holds",
+    );
+    check(
+        &wide,
+        &[4.0, 4.1, 4.2],
+        "deviates as expected: the published statement does not hold: r\n\
+         n5 5.66 s | kernel 4.10 s (4.00 to 4.20 s) n=3 holds | deviates as expected",
+    );
+    // The class claims it of numbers without bounds too.
+    check(
+        PUBLISHED,
+        &[4.0],
+        "deviates as expected: the published statement does not hold\n\
+         n5 5.66 s | kernel 4.00 s (4.00 s) n=1 recorded | deviates as expected",
+    );
+    check(
+        PUBLISHED,
+        &[5.66],
+        "fails: n5, kernel: 5.66 s comes out although it was not expected\n\
+         n5 5.66 s | kernel 5.66 s (5.66 s) n=1 recorded | recorded",
+    );
+    check(
+        &claim("variant = 'n5'", "1s", "6s"),
+        &[5.5],
+        "deviates as expected: what the document states, without a number, is not what comes out: \
+         see the claims\n\
+         n5 - | kernel 5.50 s (5.50 s) n=1 holds | holds",
+    );
+}
+
+#[test]
+fn a_claim_elsewhere_than_the_published_number_says_how_far() {
+    for class in ["value", "exact"] {
+        let tail = format!("{PUBLISHED}{}", claim("variant = 'n5'", "6s", "7s"));
+        let result = reproduced(class, &tail, &[("virtual", 0, 6.226)]);
+        assert_eq!(
+            table(&result).trim_end(),
+            "holds: what is claimed came out; off the published number: 1 of 1 rows\n\
+             n5 5.66 s | virtual 6.23 s (6.23 s) n=1 holds | holds"
+        );
+        let why = result.rows[0].engines[0].why.as_deref();
+        assert_eq!(why, Some("holds, off the published number by 10 %"));
+    }
+}
+
+#[test]
+fn a_claim_that_is_not_measured_does_not_hold() {
+    let holds = claim("variant = 'n5'", "1s", "6s");
+    let check = |more: &str, runs: &[(&str, usize, f64)], expected: &str| {
+        let result = reproduced("shape", &format!("{holds}{more}"), runs);
+        assert_eq!(
+            format!("{}: {}", result.verdict.words(), result.why),
+            expected
+        );
+    };
+    let latency = "[[expect]]\nvariant = 'n5'\nmetric = 'response_p50_us'\nmax = '1s'\n";
+    check(
+        latency,
+        &[("virtual", 0, 5.5)],
+        "not distinguishable: 1 of 2 claims was not measured (n5, virtual: response_p50_us is not \
+         measured here)",
+    );
+    check(
+        "",
+        &[("virtual", 0, 5.5), ("kernel", 0, -9.0)],
+        "not distinguishable: 1 of 1 claims was not measured (n5, kernel: no usable run: ended \
+         early: it fell over)",
+    );
+    // Of engines that are not asked, or did not run, nothing is expected.
+    check(
+        &format!("{latency}engines = 'kernel'\n"),
+        &[("virtual", 0, 5.5)],
+        "holds: what is claimed came out; not measured here: 1 of 2 rows",
+    );
+    check(
+        "",
+        &[("virtual", 0, 5.5)],
+        "holds: what is claimed came out",
+    );
+    let ratio = claim("variant = 'n5'\nover = 'n20'", "1", "2").replace("1s", "1");
+    check(
+        &ratio,
+        &[("virtual", 0, 5.5), ("virtual", 1, 0.0)],
+        "not distinguishable: 1 of 2 claims was not measured (n5, virtual: duration_us of n20 is 0 \
+         in some run, and nothing can be divided by it)",
     );
 }
 

@@ -4,18 +4,24 @@ use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context;
+use base::Instant;
 use lab::Shard;
 use lab::results::{self, Line, MANIFEST_FILE, Manifest, Record};
 
 use crate::exit::{Exit, Problem};
+use crate::interrupt;
 use crate::output::Output;
 
 /// No result is as long; a file of something else may be.
 const LINE_BYTES_MAX: u64 = 4 << 20;
 /// A scenario file has at most 256 KiB.
 const MANIFEST_BYTES_MAX: u64 = 4 << 20;
+/// What is written goes to the disk at least so often while runs are made, so that no more is lost
+/// where the power fails. Runs in real time take longer: each is on the disk before the next.
+const SYNC_EVERY: Duration = Duration::from_secs(2);
 
 /// A folder whose manifest was read.
 #[derive(Debug)]
@@ -110,35 +116,66 @@ pub(super) fn read_file(
     path: &Path,
     mut each: impl FnMut(Record, Span),
 ) -> anyhow::Result<Option<u64>> {
+    read_lines(path, |line, number, span| match results::read_line(line) {
+        Ok(Line::Whole(record)) => {
+            each(*record, span);
+            Ok(())
+        }
+        // Only whole lines come here.
+        Ok(Line::Torn) => Ok(()),
+        Err(why) => Err(Problem::usage(format!("{}:{number} {why}", path.display()))),
+    })
+}
+
+/// Hands the whole lines of a file to `each`, with their ends, their numbers from 1 and their
+/// places; returns where a torn last line begins, if there is one. Bytes that are no text are
+/// replaced. Ctrl-C ends it with an error.
+pub(super) fn read_lines(
+    path: &Path,
+    mut each: impl FnMut(&str, u64, Span) -> Result<(), Problem>,
+) -> anyhow::Result<Option<u64>> {
     let name = path.display();
     let file = File::open(path).with_context(|| format!("reading {name}"))?;
     let mut reader = BufReader::new(file);
-    let mut bytes = Vec::new();
+    let mut line = Vec::new();
     let mut offset = 0;
     for number in 1_u64.. {
-        bytes.clear();
+        go_on()?;
+        line.clear();
         let read = reader
             .by_ref()
             .take(LINE_BYTES_MAX)
-            .read_until(b'\n', &mut bytes);
-        let length = read.with_context(|| format!("reading {name}"))? as u64;
-        if length == 0 {
+            .read_until(b'\n', &mut line);
+        let bytes = read.with_context(|| format!("reading {name}"))? as u64;
+        if bytes == 0 {
             break;
         }
-        if length == LINE_BYTES_MAX {
+        if bytes == LINE_BYTES_MAX {
             return Err(Problem::usage(format!("{name}:{number} is no result: too long")).into());
         }
-        match results::read_line(&String::from_utf8_lossy(&bytes)) {
-            Ok(Line::Whole(record)) => {
-                let bytes = length;
-                each(*record, Span { offset, bytes });
-            }
-            Ok(Line::Torn) => return Ok(Some(offset)),
-            Err(why) => return Err(Problem::usage(format!("{name}:{number} {why}")).into()),
+        if line.last() != Some(&b'\n') {
+            return Ok(Some(offset));
         }
-        offset += length;
+        each(
+            &String::from_utf8_lossy(&line),
+            number,
+            Span { offset, bytes },
+        )?;
+        offset += bytes;
     }
     Ok(None)
+}
+
+/// An error where the user wants the program to end.
+pub(super) fn go_on() -> Result<(), Problem> {
+    match interrupt::stopped() {
+        false => Ok(()),
+        true => Err(Problem {
+            exit: Exit::Interrupted,
+            message: "interrupted".into(),
+            hint: None,
+        }),
+    }
 }
 
 /// A folder with other things in it is none of ours.
@@ -165,8 +202,12 @@ fn write_new(dir: &Path, path: &Path, text: &[u8]) -> anyhow::Result<()> {
     let writing = || format!("writing {}", path.display());
     let mut file = new_file(dir).with_context(writing)?;
     file.write_all(text).with_context(writing)?;
+    file.as_file().sync_all().with_context(writing)?;
     match file.persist_noclobber(path) {
-        Ok(_) => Ok(()),
+        Ok(_) => {
+            sync_folder(dir);
+            Ok(())
+        }
         Err(error) if error.error.kind() == ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error.error).with_context(writing),
     }
@@ -179,6 +220,60 @@ pub(super) fn new_file(dir: &Path) -> std::io::Result<tempfile::NamedTempFile> {
         .tempfile_in(dir)
 }
 
+/// Makes the name of a new file last. Not every file system can, and what is in the file is safe.
+pub(super) fn sync_folder(dir: &Path) {
+    let _ = File::open(dir).and_then(|dir| dir.sync_all());
+}
+
+/// Makes a file whole, in place of an older one, or leaves that as it was.
+pub(super) fn replace(path: &Path, text: &[u8]) -> anyhow::Result<()> {
+    let writing = || format!("writing {}", path.display());
+    let dir = folder_of(path);
+    let mut file = new_file(dir).with_context(writing)?;
+    file.write_all(text).with_context(writing)?;
+    file.as_file().sync_all().with_context(writing)?;
+    file.persist(path)
+        .map_err(|error| error.error)
+        .with_context(writing)?;
+    sync_folder(dir);
+    Ok(())
+}
+
+fn folder_of(path: &Path) -> &Path {
+    let parent = path.parent();
+    parent
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
+}
+
+/// Whether a page can be written there, before the work whose result it shall show.
+pub(super) fn check_page(path: Option<&Path>) -> Result<(), Problem> {
+    let Some(path) = path else {
+        return Ok(());
+    };
+    let checked = match path.exists() {
+        true => OpenOptions::new().write(true).open(path).map(drop),
+        false => new_file(folder_of(path)).map(drop),
+    };
+    checked.map_err(|error| {
+        let message = format!("--html: writing {}: {error}", path.display());
+        Problem::usage(message).hint("Name a file in a folder that is there and can be written.")
+    })
+}
+
+/// Writes a page. Where no file can be made beside an older one, and where it is no plain file,
+/// that is written over.
+pub(super) fn write_page(path: &Path, page: &str) -> anyhow::Result<()> {
+    // What a link leads to is replaced, not the link.
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let is_plain = !target.exists() || target.is_file();
+    match is_plain.then(|| replace(&target, page.as_bytes())) {
+        Some(Ok(())) => Ok(()),
+        Some(Err(error)) if !target.exists() => Err(error),
+        _ => crate::html::write(path, page),
+    }
+}
+
 /// The file of a shard, to which this process alone adds lines.
 #[derive(Debug)]
 pub(super) struct Log {
@@ -186,6 +281,28 @@ pub(super) struct Log {
     path: PathBuf,
     /// Of whole lines.
     bytes: u64,
+    synced: Synced,
+}
+
+/// When a file to which lines are added last went to the disk.
+#[derive(Debug)]
+pub(super) struct Synced(Instant);
+
+impl Synced {
+    /// Of a file that was opened just now.
+    pub(super) fn new() -> Self {
+        Self(linux::Clock.now())
+    }
+
+    /// After a line was added: now and then.
+    pub(super) fn sync(&mut self, file: &File) -> std::io::Result<()> {
+        let now = linux::Clock.now();
+        if now.since(self.0) < SYNC_EVERY {
+            return Ok(());
+        }
+        self.0 = now;
+        file.sync_data()
+    }
 }
 
 impl Log {
@@ -205,13 +322,20 @@ impl Log {
             return Err(Problem::usage(format!("{} is no file", path.display())).into());
         }
         lock(&file, shard, folder, output)?;
+        sync_folder(&folder.dir);
         let bytes = file.metadata().with_context(opening)?.len();
         if bytes > 0 && !resume {
             let message = format!("{} has results of this sweep already", folder.dir.display());
             let hint = "Go on with --resume, or name another folder with -o.";
             return Err(Problem::usage(message).hint(hint).into());
         }
-        let mut log = Self { file, path, bytes };
+        let synced = Synced::new();
+        let mut log = Self {
+            file,
+            path,
+            bytes,
+            synced,
+        };
         if let Some(torn) = read_file(&log.path, |_, _| ())? {
             log.file
                 .set_len(torn)
@@ -227,25 +351,30 @@ impl Log {
 
     /// Adds a whole line, or nothing.
     pub(super) fn append(&mut self, line: &str) -> anyhow::Result<()> {
-        match self.file.write_all(line.as_bytes()) {
-            Ok(()) => {
-                self.bytes += line.len() as u64;
-                Ok(())
-            }
-            Err(error) => {
-                // A full disk has room for less; where even that fails the next start repairs it.
-                let _ = self.file.set_len(self.bytes);
-                let exit = Exit::Failed;
-                let message = format!("writing {}: {error}", self.path.display());
-                let hint = "What was written before is whole: make room, then go on with --resume.";
-                let hint = Some(hint.into());
-                Err(Problem {
-                    exit,
-                    message,
-                    hint,
-                }
-                .into())
-            }
+        if let Err(error) = self.file.write_all(line.as_bytes()) {
+            // A full disk has room for less; where even that fails the next start repairs it.
+            let _ = self.file.set_len(self.bytes);
+            return Err(self.failed(&error).into());
+        }
+        self.bytes += line.len() as u64;
+        let synced = self.synced.sync(&self.file);
+        synced.map_err(|error| self.failed(&error).into())
+    }
+
+    /// After the last line: all of it is on the disk.
+    pub(super) fn finish(&self) -> anyhow::Result<()> {
+        let synced = self.file.sync_all();
+        synced.map_err(|error| self.failed(&error))?;
+        sync_folder(folder_of(&self.path));
+        Ok(())
+    }
+
+    fn failed(&self, error: &std::io::Error) -> Problem {
+        let hint = "What was written before is whole: make room, then go on with --resume.";
+        Problem {
+            exit: Exit::Failed,
+            message: format!("writing {}: {error}", self.path.display()),
+            hint: Some(hint.into()),
         }
     }
 }
@@ -281,4 +410,70 @@ pub(super) fn read_span(file: &mut File, span: Span) -> std::io::Result<Vec<u8>>
     file.seek(SeekFrom::Start(span.offset))?;
     file.read_exact(&mut line)?;
     Ok(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_tried_before_and_replaced_as_a_whole() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let page = dir.path().join("a.html");
+        check_page(None).expect("nothing is asked for");
+        check_page(Some(&page)).expect("it can be made");
+        assert!(!page.exists(), "nothing is left of the trial");
+        write_page(&page, "old").expect("it is new");
+        check_page(Some(&page)).expect("it can be replaced");
+        assert_eq!(fs::read_to_string(&page).expect("a page"), "old");
+        let link = dir.path().join("link.html");
+        std::os::unix::fs::symlink(&page, &link).expect("a link");
+        write_page(&link, "new").expect("it is there");
+        assert_eq!(fs::read_to_string(&page).expect("a page"), "new");
+        assert!(link.is_symlink());
+        assert_eq!(fs::read_dir(dir.path()).expect("a folder").count(), 2);
+        for wrong in [dir.path().join("none").join("a.html"), dir.path().into()] {
+            let error = check_page(Some(&wrong)).expect_err("no such place");
+            assert!(error.message.starts_with("--html: writing "), "{error:?}");
+            assert!(write_page(&wrong, "x").is_err());
+        }
+        let device = Path::new("/dev/null");
+        check_page(Some(device)).expect("it takes all");
+        write_page(device, "x").expect("it takes all");
+        assert!(!device.is_file(), "it is still a device");
+    }
+
+    #[test]
+    fn lines_are_whole_and_bounded() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let file = dir.path().join("lines");
+        let check = |bytes: &[u8], lines: &[&str], torn: Option<u64>| {
+            fs::write(&file, bytes).expect("a file");
+            let mut found = Vec::new();
+            let end = read_lines(&file, |line, number, span| {
+                assert_eq!(number, found.len() as u64 + 1);
+                assert_eq!(span.bytes > 0, !line.is_empty());
+                found.push(line.to_owned());
+                Ok(())
+            });
+            assert_eq!(end.expect("it is read"), torn);
+            assert_eq!(found, lines);
+        };
+        check(b"", &[], None);
+        check(b"a\nb\n", &["a\n", "b\n"], None);
+        check(b"a\nb", &["a\n"], Some(2));
+        check(
+            "a\nü".as_bytes().split_last().expect("bytes").1,
+            &["a\n"],
+            Some(2),
+        );
+        check(b"\xff\n", &["\u{fffd}\n"], None);
+        let long = vec![b'x'; LINE_BYTES_MAX as usize];
+        fs::write(&file, &long).expect("a file");
+        let error = read_lines(&file, |_, _, _| Ok(())).expect_err("too long");
+        assert!(
+            error.to_string().contains("lines:1 is no result: too long"),
+            "{error}"
+        );
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::hash::Hasher;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -10,6 +11,7 @@ use base::human;
 use lab::Shard;
 use lab::results::{self, MANIFEST_FILE, Manifest, Plan, Record, RunId};
 use serde::Serialize;
+use siphasher::sip::SipHasher13;
 
 use super::folder::{self, Folder, Span};
 use super::run::mistakes;
@@ -24,14 +26,15 @@ const NAMED_MAX: usize = 10;
 ///
 /// Each run is taken once, in the order of the sweep, so that two joined folders of the same sweep
 /// in virtual time are equal byte for byte. Says which runs are missing, and which are there twice
-/// with different numbers; of those the first counts.
+/// with different numbers; of those the first counts. Lines of runs that the sweep does not have
+/// are left out and counted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tcptailor lab merge part1 part2 part3 part4 -o all
   tcptailor lab merge shards/* -o all && tcptailor lab report all
 
-Exit code 3 if runs are missing, or differ: `tcptailor lab sweep ... -o all --resume` makes the
+Exit code 3 if runs are missing, differ or are of no such sweep: `tcptailor lab sweep ... -o all --resume` makes the
 missing ones.")]
 pub(crate) struct Args {
     /// Folders of shards of the same sweep.
@@ -46,16 +49,20 @@ pub(crate) struct Args {
 struct Place {
     file: usize,
     span: Span,
+    /// Of what it says, but for its date.
+    sum: u64,
 }
 
-#[derive(Default)]
-struct Joined {
+struct Joined<'p> {
+    plan: &'p Plan,
     files: Vec<PathBuf>,
     /// By cell and run.
     places: BTreeMap<(u64, u32), Place>,
     repeated: u64,
     /// Runs of which there are two that differ.
     conflicts: Vec<RunId>,
+    /// Lines of runs that the sweep does not have.
+    foreign: u64,
 }
 
 #[derive(Serialize)]
@@ -71,6 +78,8 @@ struct Document {
     conflicting_runs: Vec<String>,
     missing: u64,
     missing_runs: Vec<String>,
+    /// Lines that were left out: the sweep has no such runs.
+    foreign: u64,
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
@@ -85,64 +94,60 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         }
     }
     let plan = Plan::new(&first.manifest).map_err(|told| mistakes(&told))?;
-    let mut joined = Joined::default();
+    let mut joined = Joined::new(&plan);
     for folder in &folders {
         joined.add(folder, output)?;
     }
     joined.write(&args.output, &first.manifest)?;
-    let document = Document::new(args, &first.manifest, &plan, &joined);
+    let document = Document::new(args, &first.manifest, &joined)?;
     output.report("lab-merge", &document, || render(&document))?;
-    Ok(match document.missing == 0 && document.conflicts == 0 {
-        true => Exit::Done,
-        false => Exit::Findings,
+    let findings = document.missing + document.conflicts + document.foreign;
+    Ok(match findings {
+        0 => Exit::Done,
+        _ => Exit::Findings,
     })
 }
 
-impl Joined {
+impl<'p> Joined<'p> {
+    const fn new(plan: &'p Plan) -> Self {
+        Self {
+            plan,
+            files: Vec::new(),
+            places: BTreeMap::new(),
+            repeated: 0,
+            conflicts: Vec::new(),
+            foreign: 0,
+        }
+    }
+
     fn add(&mut self, folder: &Folder, output: &Output) -> anyhow::Result<()> {
         for path in folder.outcome_files()? {
             let file = self.files.len();
             self.files.push(path.clone());
-            let mut twice = Vec::new();
-            let places = &mut self.places;
-            let torn =
-                folder::read_file(&path, |record, span| match places.get(&record.place()) {
-                    Some(known) => twice.push((known.file, known.span, record)),
-                    None => drop(places.insert(record.place(), Place { file, span })),
-                })?;
+            let torn = folder::read_file(&path, |record, span| self.take(record, file, span))?;
             if torn.is_some() {
                 folder::note_torn(output, &path);
-            }
-            for (file, span, record) in twice {
-                self.repeated += 1;
-                if !self.is_same(file, span, &record)? {
-                    self.conflicts.push(record.id);
-                }
             }
         }
         Ok(())
     }
 
-    /// Whether the line there says the same but for its date.
-    fn is_same(&self, file: usize, span: Span, record: &Record) -> anyhow::Result<bool> {
-        let line = self.line(file, span)?;
-        let known = match results::read_line(&String::from_utf8_lossy(&line)) {
-            Ok(results::Line::Whole(known)) => known,
-            _ => return Ok(false),
-        };
-        let at = known.at.clone();
-        Ok(*known
-            == Record {
-                at,
-                ..record.clone()
-            })
-    }
-
-    fn line(&self, file: usize, span: Span) -> anyhow::Result<Vec<u8>> {
-        let path = &self.files[file];
-        let reading = || format!("reading {}", path.display());
-        let mut file = File::open(path).with_context(reading)?;
-        folder::read_span(&mut file, span).with_context(reading)
+    fn take(&mut self, record: Record, file: usize, span: Span) {
+        let (place, id) = (record.place(), record.id);
+        if self.plan.id_at(place) != Some(id) {
+            self.foreign += 1;
+            return;
+        }
+        let sum = sum(record);
+        match self.places.get(&place) {
+            Some(known) => {
+                self.repeated += 1;
+                if known.sum != sum {
+                    self.conflicts.push(id);
+                }
+            }
+            None => drop(self.places.insert(place, Place { file, span, sum })),
+        }
     }
 
     /// All runs in order, in a folder that is there whole or not at all.
@@ -163,7 +168,7 @@ impl Joined {
         let whole = half.path().join("joined");
         fs::create_dir(&whole).with_context(writing)?;
         self.write_lines(&whole.join(results::outcomes_file(Shard::WHOLE)))?;
-        fs::write(whole.join(MANIFEST_FILE), manifest.to_text()).with_context(writing)?;
+        folder::replace(&whole.join(MANIFEST_FILE), manifest.to_text().as_bytes())?;
         fs::rename(&whole, dir).with_context(writing)
     }
 
@@ -175,7 +180,8 @@ impl Joined {
         };
         // There are as many files as shards, and far fewer may be open.
         let mut current: Option<(usize, File)> = None;
-        for Place { file, span } in self.places.values() {
+        for Place { file, span, sum: _ } in self.places.values() {
+            folder::go_on()?;
             if current.as_ref().is_none_or(|(known, _)| known != file) {
                 current = Some((*file, open(&self.files[*file])?));
             }
@@ -186,24 +192,42 @@ impl Joined {
                 out.write_all(&line).with_context(writing)?;
             }
         }
-        out.flush().with_context(writing)
+        let file = out.into_inner().map_err(|error| error.into_error());
+        let synced = file.and_then(|file| file.sync_all());
+        synced.with_context(writing)
     }
 }
 
+/// Of what a run says, but for its date: two that have the same are the same.
+fn sum(mut record: Record) -> u64 {
+    record.at = None;
+    let mut hasher = SipHasher13::new();
+    hasher.write(record.to_line().as_bytes());
+    hasher.finish()
+}
+
 impl Document {
-    fn new(args: &Args, manifest: &Manifest, plan: &Plan, joined: &Joined) -> Self {
+    fn new(args: &Args, manifest: &Manifest, joined: &Joined<'_>) -> anyhow::Result<Self> {
+        let plan = joined.plan;
+        let runs = joined.places.len() as u64;
+        let missing = plan.len().saturating_sub(runs);
         let mut missing_runs = Vec::new();
-        for position in plan.positions(Shard::WHOLE) {
-            let (cells, known) = (plan.cells().max(1), missing_runs.len());
+        let wanted = missing.min(NAMED_MAX as u64) as usize;
+        let mut positions = plan.positions(Shard::WHOLE);
+        while missing_runs.len() < wanted {
+            folder::go_on()?;
+            let Some(position) = positions.next() else {
+                break;
+            };
+            let cells = plan.cells().max(1);
             let run = u32::try_from(position / cells).unwrap_or(u32::MAX);
-            if known < NAMED_MAX && !joined.places.contains_key(&(position % cells, run)) {
+            if !joined.places.contains_key(&(position % cells, run)) {
                 let cell = plan.at(position).cell.id;
                 missing_runs.push(format!("{cell} run {run}"));
             }
         }
         let named = joined.conflicts.iter().take(NAMED_MAX);
-        let runs = joined.places.len() as u64;
-        Self {
+        Ok(Self {
             folder: args.output.display().to_string(),
             scenario: manifest.scenario.clone(),
             cells: plan.cells(),
@@ -211,9 +235,10 @@ impl Document {
             repeated: joined.repeated,
             conflicts: joined.conflicts.len() as u64,
             conflicting_runs: named.map(ToString::to_string).collect(),
-            missing: plan.len().saturating_sub(runs),
+            missing,
             missing_runs,
-        }
+            foreign: joined.foreign,
+        })
     }
 }
 
@@ -241,6 +266,12 @@ fn render(document: &Document) -> String {
         &document.conflicting_runs,
     );
     list(document.missing, "missing", &document.missing_runs);
+    if document.foreign > 0 {
+        text.push_str(&format!(
+            "{} left out: this sweep has no such runs\n",
+            human::count(document.foreign, "line")
+        ));
+    }
     if document.missing > 0 {
         text.push_str(&format!(
             "to make them, repeat the command of the sweep with: -o {} --resume, without --shard\n",

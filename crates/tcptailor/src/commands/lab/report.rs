@@ -9,7 +9,7 @@ use comfy_table::{ColumnConstraint, Width};
 use lab::results::{CellSummary, Figure, Manifest, Summary};
 use serde::Serialize;
 
-use super::folder::Folder;
+use super::folder::{Folder, check_page, write_page};
 use crate::exit::{Exit, Problem};
 use crate::output::{self, Output};
 
@@ -75,6 +75,7 @@ struct Document {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
+    check_page(args.html.as_deref())?;
     let mut sweeps: Vec<(Manifest, Vec<String>, Summary)> = Vec::new();
     for dir in &args.folders {
         let folder = Folder::open(dir)?;
@@ -96,13 +97,13 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let document = Document {
         sweeps: sweeps.collect(),
     };
-    if let Some(path) = &args.html {
-        crate::html::write(path, &page::render(&document.sweeps))?;
-    }
     output.report("lab-report", &document, || {
         let tables: Vec<String> = document.sweeps.iter().map(render).collect();
         tables.join("\n")
     })?;
+    if let Some(path) = &args.html {
+        write_page(path, &page::render(&document.sweeps))?;
+    }
     Ok(Exit::Done)
 }
 

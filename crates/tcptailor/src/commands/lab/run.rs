@@ -19,6 +19,7 @@ use stack::profile::PROFILES;
 use self::document::{Document, OutcomeRow, Shown};
 pub(super) use self::engine::{Engine, Runner, failed};
 use self::record::Records;
+use super::folder::{check_page, write_page};
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
 use crate::output::Output;
@@ -131,23 +132,27 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         let problem = Problem::usage(format!("`{}` is a probe, not a trial", scenario.name));
         return Err(problem.hint(probe.about).into());
     }
+    check_page(args.html.as_deref())?;
     let runner = Runner::new(args.engine, args.profile.as_deref())?;
     let cells = scenario.trials();
     let ran = run_all(&scenario, &cells, &runner, args, output)?;
     let document = Document::new(&scenario, &cells, &ran, args.shown());
-    if let Some(path) = &args.html {
-        let page = page::render(&scenario, &cells, &ran, (&document, args.engine));
-        crate::html::write(path, &page)?;
-    }
-    if args.jsonl {
+    let told = if args.jsonl {
         for why in document.failed_claims() {
             output.note(format!("claim fails: {why}"));
         }
+        Ok(())
     } else {
         output.report("lab-run", &document, || {
             screen::render(&scenario, &cells, &ran, &document)
-        })?;
+        })
+    };
+    // One of the two that cannot be written is no reason to lose the other.
+    if let Some(path) = &args.html {
+        let page = page::render(&scenario, &cells, &ran, (&document, args.engine));
+        write_page(path, &page)?;
     }
+    told?;
     Ok(if document.interrupted {
         Exit::Interrupted
     } else if document.failed_claims().next().is_some() {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base::human;
 use clap::builder::PossibleValuesParser;
-use lab::results::{FORMAT, Host, Manifest, Plan, RunId};
+use lab::results::{FORMAT, Host, Manifest, Plan, RunId, SWEEP_RUNS_MAX};
 use lab::{Amount, Scenario, Shard};
 use serde::Serialize;
 use stack::profile::PROFILES;
@@ -24,7 +24,7 @@ use crate::output::{self, Output};
 /// More runs than this are asked about.
 const RUNS_UNASKED_MAX: u64 = 1_000;
 /// Most runs of each cell.
-const RUNS_MAX: i64 = 100_000;
+const RUNS_MAX: i64 = SWEEP_RUNS_MAX as i64;
 /// What a trial on real packets takes beside its own time: its path is laid and taken down.
 const REAL_TIME_SETUP: Duration = Duration::from_secs(1);
 

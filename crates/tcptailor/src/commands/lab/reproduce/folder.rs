@@ -1,7 +1,8 @@
 //! The folder of a reproduction: every run as it is made, then the document.
 //!
 //! `outcomes.jsonl` begins with what was asked, and gets a line for each run; nothing in it is ever
-//! changed. So what was interrupted, or killed, goes on where it stopped.
+//! changed. So what was interrupted, or killed, goes on where it stopped. Lines go to the disk
+//! every few seconds, those of runs in real time one by one.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -10,16 +11,25 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use lab::results::Host;
 use lab::{EngineName, Outcome};
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 
+use crate::commands::lab::folder::{Synced, read_lines, replace, sync_folder};
 use crate::exit::Problem;
+use crate::output;
 
 const OUTCOMES: &str = "outcomes.jsonl";
 const DOCUMENT: &str = "reproduce.json";
 const PAGE: &str = "index.html";
 const SCHEMA: &str = "tcptailor/lab-reproduce-outcomes/1";
+/// All runs of a folder are held in memory; those of all experiments take some 10 MB.
+const OUTCOMES_BYTES_MAX: u64 = 1 << 30;
+/// No first line is as long.
+const HEAD_BYTES_MAX: u64 = 1 << 20;
+/// A document has all values of all numbers.
+const DOCUMENT_BYTES_MAX: u64 = 1 << 28;
 
 /// What the runs of a folder belong to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +39,9 @@ pub(super) struct Head {
     quick: bool,
     /// By name, with a sum of the text.
     scenarios: BTreeMap<String, String>,
+    /// Where it was begun; what passes in real time is a matter of the machine.
+    #[serde(default)]
+    host: Host,
 }
 
 /// One run.
@@ -51,6 +64,7 @@ pub(super) struct Line {
 pub(super) struct Folder {
     path: PathBuf,
     outcomes: File,
+    synced: Synced,
 }
 
 impl Head {
@@ -71,11 +85,16 @@ impl Head {
             scenarios: scenarios
                 .map(|(name, text)| (name.to_owned(), sum(text)))
                 .collect(),
+            host: Host {
+                kernel: output::kernel_release(),
+                cpus: std::thread::available_parallelism().ok().map(usize::from),
+            },
         }
     }
 
-    /// Why runs under `self` do not belong beside those under `other`.
-    fn difference(&self, other: &Self) -> Option<String> {
+    /// Why runs under `self` do not belong beside those under `other`, some of which are made in
+    /// real time or not.
+    fn difference(&self, other: &Self, in_real_time: bool) -> Option<String> {
         if self.schema != other.schema || self.version != other.version {
             return Some(format!("results of tcptailor {}", self.version));
         }
@@ -94,14 +113,35 @@ impl Head {
             .scenarios
             .iter()
             .find(|(name, sum)| other.scenarios[*name] != **sum);
-        changed.map(|(name, _)| format!("results of another text of experiment {name}"))
+        changed
+            .map(|(name, _)| format!("results of another text of experiment {name}"))
+            .or_else(|| self.other_machine(other).filter(|_| in_real_time))
+    }
+
+    /// What is unknown is no difference.
+    fn other_machine(&self, other: &Self) -> Option<String> {
+        let kernels = self.host.kernel.as_ref().zip(other.host.kernel.as_ref());
+        if let Some((here, there)) = kernels.filter(|(here, there)| here != there) {
+            return Some(format!("results of kernel {here}, and this is {there}"));
+        }
+        let cpus = self.host.cpus.zip(other.host.cpus);
+        let (here, there) = cpus.filter(|(here, there)| here != there)?;
+        let here = base::human::count(here as u64, "processor");
+        Some(format!(
+            "results of a machine with {here}, and this has {there}"
+        ))
     }
 }
 
 impl Folder {
     /// Opens a folder, new or of the same experiments, and reads the runs that it has. Nobody else
-    /// can open it until it is dropped.
-    pub(super) fn open(path: &Path, head: &Head) -> anyhow::Result<(Self, Vec<Line>)> {
+    /// can open it until it is dropped. Runs in real time are added to those of the same machine
+    /// alone.
+    pub(super) fn open(
+        path: &Path,
+        head: &Head,
+        in_real_time: bool,
+    ) -> anyhow::Result<(Self, Vec<Line>)> {
         fs::create_dir_all(path).with_context(|| format!("making {}", path.display()))?;
         let file = path.join(OUTCOMES);
         let is_used = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
@@ -114,6 +154,7 @@ impl Folder {
         let mut folder = Self {
             path: path.to_owned(),
             outcomes: outcomes.with_context(opening)?,
+            synced: Synced::new(),
         };
         match folder.outcomes.try_lock() {
             Ok(()) => (),
@@ -125,43 +166,60 @@ impl Folder {
             }
             Err(TryLockError::Error(error)) => return Err(error).with_context(opening),
         }
-        let mut text = String::new();
-        let read = folder.outcomes.read_to_string(&mut text);
-        read.with_context(|| format!("reading {}", file.display()))?;
-        if text.is_empty() {
+        if folder.is_new().with_context(opening)? {
+            folder.outcomes.set_len(0).with_context(opening)?;
             folder.append(head)?;
+            folder.outcomes.sync_all().with_context(opening)?;
+            sync_folder(path);
             return Ok((folder, Vec::new()));
         }
-        let lines = folder.runs_in(&text, head)?;
+        let lines = folder.runs(head, in_real_time)?;
         Ok((folder, lines))
     }
 
+    /// Whether its file is empty, or ends within our first line: its writer was killed there.
+    fn is_new(&self) -> std::io::Result<bool> {
+        let mut begun = Vec::new();
+        let file = &self.outcomes;
+        file.take(HEAD_BYTES_MAX).read_to_end(&mut begun)?;
+        let first = format!("{{\"schema\":\"{SCHEMA}\"");
+        let same = begun.len().min(first.len());
+        // A disk that lost power may have kept the length alone.
+        let is_ours = begun[..same] == first.as_bytes()[..same] || begun.iter().all(|b| *b == 0);
+        Ok(is_ours && !begun.contains(&b'\n'))
+    }
+
     /// The runs of its file; a last line that was cut off is taken away.
-    fn runs_in(&self, text: &str, head: &Head) -> anyhow::Result<Vec<Line>> {
-        let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
-        let mut lines = whole.lines();
-        let found = lines
-            .next()
-            .and_then(|line| serde_json::from_str::<Head>(line).ok());
-        let Some(found) = found else {
-            return Err(refusal(&self.path, "a file outcomes.jsonl of something else").into());
-        };
-        if let Some(difference) = found.difference(head) {
-            return Err(refusal(&self.path, &difference).into());
-        }
+    fn runs(&self, head: &Head, in_real_time: bool) -> anyhow::Result<Vec<Line>> {
         let file = self.path.join(OUTCOMES);
-        if whole.len() < text.len() {
+        let mut is_head = false;
+        let mut lines = Vec::new();
+        check_length(&self.outcomes, &file)?;
+        let torn = read_lines(&file, |line, number, _| {
+            if number > 1 {
+                lines.push(serde_json::from_str(line).map_err(|error| {
+                    let message = format!("{}:{number} is no run ({error})", file.display());
+                    Problem::usage(message).hint("delete that line, and its run is made again")
+                })?);
+                return Ok(());
+            }
+            is_head = true;
+            let found = serde_json::from_str::<Head>(line).ok();
+            let difference = match found {
+                None => Some("a file outcomes.jsonl of something else".into()),
+                Some(found) => found.difference(head, in_real_time),
+            };
+            difference.map_or(Ok(()), |what| Err(refusal(&self.path, &what)))
+        })?;
+        if !is_head {
+            return Err(refusal(&self.path, "a file outcomes.jsonl of something else").into());
+        }
+        if let Some(torn) = torn {
             self.outcomes
-                .set_len(whole.len() as u64)
+                .set_len(torn)
                 .with_context(|| format!("mending {}", file.display()))?;
         }
-        lines
-            .enumerate()
-            .map(|(index, line)| {
-                serde_json::from_str(line)
-                    .with_context(|| format!("{}:{}: no run", file.display(), index + 2))
-            })
-            .collect()
+        Ok(lines)
     }
 
     /// Adds a run.
@@ -175,17 +233,17 @@ impl Folder {
         // In one call, so that a line is there as a whole or not at all.
         self.outcomes
             .write_all(text.as_bytes())
+            .and_then(|()| self.synced.sync(&self.outcomes))
             .with_context(|| format!("writing {}", self.path.join(OUTCOMES).display()))
     }
 
     /// Writes the document and its page, over older ones.
     pub(super) fn finish(&self, document: &str, page: &str) -> anyhow::Result<()> {
+        let file = self.path.join(OUTCOMES);
+        let synced = self.outcomes.sync_all();
+        synced.with_context(|| format!("writing {}", file.display()))?;
         for (name, text) in [(DOCUMENT, document), (PAGE, page)] {
-            let file = self.path.join(name);
-            let fresh = self.path.join(format!("{name}.new"));
-            fs::write(&fresh, text)
-                .and_then(|()| fs::rename(&fresh, &file))
-                .with_context(|| format!("writing {}", file.display()))?;
+            replace(&self.path.join(name), text.as_bytes())?;
         }
         Ok(())
     }
@@ -194,21 +252,45 @@ impl Folder {
 /// The document that a folder has.
 pub(super) fn document(path: &Path) -> anyhow::Result<String> {
     let file = path.join(DOCUMENT);
-    fs::read_to_string(&file).map_err(|error| {
-        Problem::usage(format!("reading {}: {error}", file.display()))
+    let mut text = String::new();
+    let read =
+        File::open(&file).and_then(|file| file.take(DOCUMENT_BYTES_MAX).read_to_string(&mut text));
+    match read {
+        Ok(_) => Ok(text),
+        Err(error) => Err(Problem::usage(format!("reading {}: {error}", file.display()))
             .hint("a folder that `lab reproduce -o DIR` wrote has it; run that again to finish it")
-            .into()
-    })
+            .into()),
+    }
 }
 
 /// The runs that a folder has, as far as they can be read.
 pub(super) fn lines(path: &Path) -> anyhow::Result<Vec<Line>> {
     let file = path.join(OUTCOMES);
-    let text = fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
-    let lines = text.lines().skip(1);
-    Ok(lines
-        .filter_map(|line| serde_json::from_str(line).ok())
-        .collect())
+    let mut lines = Vec::new();
+    let opened = File::open(&file).with_context(|| format!("reading {}", file.display()))?;
+    check_length(&opened, &file)?;
+    read_lines(&file, |line, _, _| {
+        // The first is none, and one that is broken is told when the folder is gone on with.
+        lines.extend(serde_json::from_str::<Line>(line).ok());
+        Ok(())
+    })?;
+    Ok(lines)
+}
+
+fn check_length(file: &File, name: &Path) -> anyhow::Result<()> {
+    let metadata = file.metadata();
+    let bytes = metadata
+        .with_context(|| format!("reading {}", name.display()))?
+        .len();
+    if bytes > OUTCOMES_BYTES_MAX {
+        let message = format!(
+            "{} has {}: too long",
+            name.display(),
+            base::human::bytes(bytes)
+        );
+        return Err(Problem::usage(message).into());
+    }
+    Ok(())
 }
 
 fn refusal(path: &Path, what: &str) -> Problem {
@@ -222,6 +304,10 @@ mod tests {
 
     fn head(names: &[&str], quick: bool) -> Head {
         Head::new(names.iter().map(|name| (*name, *name)), quick)
+    }
+
+    fn open(path: &Path, head: &Head) -> anyhow::Result<(Folder, Vec<Line>)> {
+        Folder::open(path, head, true)
     }
 
     fn line(run: u32) -> Line {
@@ -243,21 +329,21 @@ mod tests {
     fn a_folder_goes_on_where_it_was_cut_off() {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("results");
-        let (mut folder, lines) = Folder::open(&path, &head(&["n1"], false)).expect("it is new");
+        let (mut folder, lines) = open(&path, &head(&["n1"], false)).expect("it is new");
         assert_eq!(lines, []);
         folder.add(&line(0)).expect("it is written");
         folder
             .outcomes
             .write_all(b"{\"scenario\": \"n")
             .expect("half of a line");
-        let busy = Folder::open(&path, &head(&["n1"], false)).expect_err("it is open");
+        let busy = open(&path, &head(&["n1"], false)).expect_err("it is open");
         assert!(busy.to_string().contains("another run writes"), "{busy}");
         drop(folder);
-        let (mut folder, lines) = Folder::open(&path, &head(&["n1"], false)).expect("the same");
+        let (mut folder, lines) = open(&path, &head(&["n1"], false)).expect("the same");
         assert_eq!(lines, [line(0)]);
         folder.add(&line(1)).expect("it is written");
         drop(folder);
-        let (folder, lines) = Folder::open(&path, &head(&["n1"], false)).expect("the same");
+        let (folder, lines) = open(&path, &head(&["n1"], false)).expect("the same");
         assert_eq!(lines, [line(0), line(1)]);
         folder.finish("{}", "<p>").expect("it is written");
         assert_eq!(document(&path).expect("it is there"), "{}");
@@ -268,13 +354,13 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path();
         let refused = |head: &Head, part: &str| {
-            let error = Folder::open(path, head).expect_err(part).to_string();
+            let error = open(path, head).expect_err(part).to_string();
             assert!(error.contains(part), "{error}");
         };
         fs::write(path.join("notes"), "x").expect("a file");
         refused(&head(&["n1"], false), "has other files");
         fs::remove_file(path.join("notes")).expect("it is there");
-        Folder::open(path, &head(&["n1"], false)).expect("it is new");
+        open(path, &head(&["n1"], false)).expect("it is new");
         refused(&head(&["n1"], true), "has results without --quick");
         refused(&head(&["n1", "n4"], false), "of other experiments (n1)");
         let mut other = head(&["n1"], false);
@@ -284,8 +370,67 @@ mod tests {
         let text = serde_json::to_string(&other).expect("plain data") + "\n";
         fs::write(path.join(OUTCOMES), text).expect("a file");
         refused(&head(&["n1"], false), "has results of tcptailor 9");
-        fs::write(path.join(OUTCOMES), "hello\n").expect("a file");
-        refused(&head(&["n1"], false), "something else");
+        for text in ["hello\n", "hello", "\n", "{}\n{}\n"] {
+            fs::write(path.join(OUTCOMES), text).expect("a file");
+            refused(&head(&["n1"], false), "something else");
+            let kept = fs::read_to_string(path.join(OUTCOMES)).expect("a file");
+            assert_eq!(kept, text, "what is not ours is left alone");
+        }
         assert!(document(path).is_err());
+    }
+
+    #[test]
+    fn a_writer_may_be_killed_anywhere() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path();
+        let mut one = line(0);
+        one.variant = Some("Größe".into());
+        let (mut folder, _) = open(path, &head(&["n1"], false)).expect("it is new");
+        folder.add(&one).expect("it is written");
+        drop(folder);
+        let whole = fs::read(path.join(OUTCOMES)).expect("a file");
+        let first = 1 + whole
+            .iter()
+            .position(|byte| *byte == b'\n')
+            .expect("a line");
+        for end in 0..=whole.len() {
+            fs::write(path.join(OUTCOMES), &whole[..end]).expect("a file");
+            let (folder, lines) = open(path, &head(&["n1"], false)).expect("the same");
+            drop(folder);
+            assert_eq!(lines.len(), usize::from(end == whole.len()), "{end}");
+            let kept = fs::read(path.join(OUTCOMES)).expect("a file");
+            let expected = if end == whole.len() { end } else { first };
+            assert_eq!(kept, whole[..expected], "{end}");
+        }
+        fs::write(path.join(OUTCOMES), [0; 99]).expect("a file");
+        open(path, &head(&["n1"], false)).expect("only its length was kept");
+    }
+
+    #[test]
+    fn runs_in_real_time_are_of_one_machine() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path();
+        let on = |kernel: Option<&str>, cpus: Option<usize>| {
+            let mut head = head(&["n1"], false);
+            let kernel = kernel.map(str::to_owned);
+            head.host = Host { kernel, cpus };
+            head
+        };
+        open(path, &on(Some("6.1"), Some(2))).expect("it is new");
+        let check = |head: &Head, part: &str| {
+            Folder::open(path, head, false).expect("virtual time is the same everywhere");
+            let error = open(path, head).expect_err(part).to_string();
+            assert!(error.contains(part), "{error}");
+        };
+        check(
+            &on(Some("6.2"), Some(2)),
+            "has results of kernel 6.1, and this is 6.2",
+        );
+        check(
+            &on(Some("6.1"), Some(8)),
+            "has results of a machine with 2 processors, and this has 8",
+        );
+        open(path, &on(Some("6.1"), Some(2))).expect("the same");
+        open(path, &on(None, None)).expect("what is unknown is no difference");
     }
 }

@@ -17,9 +17,9 @@ use self::folder::{Folder, Head, Line};
 use self::page::{Courses, Place};
 use self::plan::{Planned, Record, Wanted};
 use self::run::Course;
+use super::folder::{check_page, write_page};
 use super::run::Engine;
 use crate::exit::{Exit, Problem};
-use crate::html;
 use crate::interrupt;
 use crate::output::{self, Output};
 
@@ -96,19 +96,9 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
+    check_page(args.html.as_deref())?;
     if let Some(folder) = &args.show {
-        let document = read(folder)?;
-        if let Some(path) = &args.html {
-            let mut courses = Courses::default();
-            for line in folder::lines(folder)? {
-                courses.offer(place_of(&line), &line.outcome);
-            }
-            html::write(path, &courses.page(&document))?;
-        }
-        output.report("lab-reproduce", &document, || {
-            screen::render(&document, output.verbosity() > 0)
-        })?;
-        return Ok(exit(&document));
+        return show(folder, args.html.as_deref(), output);
     }
     let began = linux::Clock.now();
     let wanted = args.wanted();
@@ -121,7 +111,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         Some(path) => {
             let texts = chosen.iter().map(|one| (&*one.scenario.name, &*one.text));
             let head = Head::new(texts, wanted.quick);
-            Some(open(path, &head, &planned, &mut records, output)?)
+            Some(open((path, &head), &planned, &mut records, output)?)
         }
         None => None,
     };
@@ -141,19 +131,39 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     document.summary.elapsed_s = linux::Clock.now().since(began).as_secs_f64();
     document.summary.runs = made;
     document.summary.runs_found = found;
+    let told = report(&document, output);
+    // One of the two that cannot be written is no reason to lose the other.
     if folder.is_some() || args.html.is_some() {
         let page = courses(&planned, &records).page(&document);
         if let Some(folder) = &folder {
             folder.finish(&output::document("lab-reproduce", &document)?, &page)?;
         }
         if let Some(path) = &args.html {
-            html::write(path, &page)?;
+            write_page(path, &page)?;
         }
     }
-    output.report("lab-reproduce", &document, || {
-        screen::render(&document, output.verbosity() > 0)
-    })?;
+    told?;
     Ok(exit(&document))
+}
+
+/// What a folder has, again.
+fn show(folder: &Path, html: Option<&Path>, output: &Output) -> anyhow::Result<Exit> {
+    let document = read(folder)?;
+    report(&document, output)?;
+    if let Some(path) = html {
+        let mut courses = Courses::default();
+        for line in folder::lines(folder)? {
+            courses.offer(place_of(&line), &line.outcome);
+        }
+        write_page(path, &courses.page(&document))?;
+    }
+    Ok(exit(&document))
+}
+
+fn report(document: &Reproduction, output: &Output) -> anyhow::Result<()> {
+    output.report("lab-reproduce", document, || {
+        screen::render(document, output.verbosity() > 0)
+    })
 }
 
 fn place_of(line: &Line) -> Place<'_> {
@@ -197,13 +207,14 @@ fn exit(document: &Reproduction) -> Exit {
 
 /// Opens the folder and takes the runs that it has.
 fn open(
-    path: &Path,
-    head: &Head,
+    (path, head): (&Path, &Head),
     planned: &[Planned],
     records: &mut [Record],
     output: &Output,
 ) -> anyhow::Result<Folder> {
-    let (folder, lines) = Folder::open(path, head)?;
+    let mut on = planned.iter().flat_map(|planned| &planned.on);
+    let in_real_time = on.any(|on| on.engine != EngineName::Virtual);
+    let (folder, lines) = Folder::open(path, head, in_real_time)?;
     if !lines.is_empty() {
         let there = base::human::count(lines.len() as u64, "run");
         output.note(format!("{} has {there} already: going on", path.display()));

@@ -71,7 +71,7 @@ impl Work<'_> {
             unusable: AtomicU64::new(0),
             runs,
         };
-        thread::scope(|scope| {
+        let ended = thread::scope(|scope| {
             let jobs: Vec<_> = (0..self.jobs)
                 .map(|_| scope.spawn(|| shared.work_on()))
                 .collect();
@@ -80,7 +80,11 @@ impl Work<'_> {
                 Err(panic) => std::panic::resume_unwind(panic),
             });
             ends.collect::<anyhow::Result<()>>()
-        })?;
+        });
+        let log = shared.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = log.finish();
+        drop(log);
+        ended.and(kept)?;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Ok(Made {
             runs,
