@@ -3,18 +3,25 @@
 use std::path::PathBuf;
 
 use base::human;
+use comfy_table::{ColumnConstraint, Width};
 use lab::results::{self, CellComparison, Compared};
 use serde::Serialize;
 
 use super::folder::Folder;
 use super::report;
-use crate::exit::Exit;
+use crate::exit::{Exit, Problem};
 use crate::output::{self, Output};
 
 /// Of each list of names so many are shown.
 const NAMED_MAX: usize = 10;
 /// Of a larger comparison the table shows the first cells; JSON has all.
 const ROWS_MAX: usize = 500;
+/// A name of up to so many columns is not wrapped.
+const CELL_COLUMNS_MAX: u16 = 48;
+/// `distinguishable`: the longest word of a verdict.
+const VERDICT_COLUMNS: u16 = 15;
+/// Between columns.
+const PADDING: u16 = 2;
 
 /// Compare two sweeps, cell by cell.
 ///
@@ -56,21 +63,43 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         report::summary(&other, output)?,
     );
     let compared = results::compare(&summaries.0, &summaries.1);
+    let difference = base.manifest.difference(&other.manifest);
+    if compared.cells.is_empty() && compared.without_values.is_empty() {
+        return Err(nothing_common(args, difference.as_deref()).into());
+    }
     let document = Document {
         base: args.base.display().to_string(),
         other: args.other.display().to_string(),
-        difference: base.manifest.difference(&other.manifest),
+        difference,
         compared: &compared,
     };
-    output.report("lab-compare", &document, || render(&document))?;
+    let scenario = &base.manifest.scenario;
+    output.report("lab-compare", &document, || render(&document, scenario))?;
     if compared.cells.is_empty() {
-        output.note("no cell is in both folders with usable runs");
+        output.note("no cell has usable runs in both folders");
         return Ok(Exit::Failed);
     }
     Ok(Exit::Done)
 }
 
-fn render(document: &Document<'_>) -> String {
+fn nothing_common(args: &Args, difference: Option<&str>) -> Problem {
+    let (base, other) = (args.base.display(), args.other.display());
+    let why = difference.map_or_else(String::new, |difference| format!(": {difference}"));
+    Problem::usage(format!("{base} and {other} have no cell in common{why}")).hint(
+        "Compare sweeps of one scenario with the same --vary; `tcptailor lab report DIR` shows one.",
+    )
+}
+
+/// A cell without the name of its scenario, where it has another name too.
+fn short<'c>(cell: &'c str, scenario: &str) -> &'c str {
+    let rest = cell.strip_prefix(scenario).unwrap_or(cell);
+    match rest.trim_start_matches('/') {
+        "" => cell,
+        rest => rest,
+    }
+}
+
+fn render(document: &Document<'_>, scenario: &str) -> String {
     let Document {
         base,
         other,
@@ -83,8 +112,25 @@ fn render(document: &Document<'_>) -> String {
     }
     text.push('\n');
     let mut table = output::table(&["CELL", "", "A", "B", "RATIO", "RANGE", "RUNS", ""]);
+    let mut widest = 0;
     for cell in compared.cells.iter().take(ROWS_MAX) {
-        table.add_row(row(cell));
+        let name = short(&cell.cell, scenario);
+        widest = widest.max(name.len());
+        table.add_row(row(name, cell));
+    }
+    let width = u16::try_from(widest).unwrap_or(u16::MAX);
+    // What stands beside a name may be wrapped before it.
+    for (index, width) in [
+        (0, width.min(CELL_COLUMNS_MAX) + PADDING),
+        (7, VERDICT_COLUMNS),
+    ] {
+        if let Some(column) = table.column_mut(index) {
+            let width = Width::Fixed(width);
+            column.set_constraint(match index {
+                0 => ColumnConstraint::LowerBoundary(width),
+                _ => ColumnConstraint::UpperBoundary(width),
+            });
+        }
     }
     output::align_right(&mut table, &[2, 3, 4, 5, 6]);
     text.push_str(&output::render(&table));
@@ -102,7 +148,8 @@ fn render(document: &Document<'_>) -> String {
         ),
     ] {
         if !names.is_empty() {
-            let shown = names.iter().take(NAMED_MAX).map(String::as_str);
+            let shown = names.iter().take(NAMED_MAX);
+            let shown = shown.map(|cell| short(cell, scenario));
             let shown = shown.collect::<Vec<_>>().join(", ");
             let more = if names.len() > NAMED_MAX { ", ..." } else { "" };
             let count = human::count(names.len() as u64, "cell");
@@ -112,23 +159,19 @@ fn render(document: &Document<'_>) -> String {
     text
 }
 
-fn row(cell: &CellComparison) -> Vec<String> {
+fn row(name: &str, cell: &CellComparison) -> Vec<String> {
     let (measure, show): (_, fn(u64) -> String) = match cell.metric.as_str() {
         "goodput_bps" => ("goodput", human::bps),
         _ => ("p50", human::micros),
     };
-    let judgement = match cell.judgement {
-        "not-distinguishable" => "not distinguishable",
-        known => known,
-    };
     vec![
-        cell.cell.clone(),
+        name.to_owned(),
         measure.to_owned(),
         show(cell.base as u64),
         show(cell.other as u64),
         format!("{:.3}", cell.ratio),
         format!("{:.3} to {:.3}", cell.low, cell.high),
         format!("{}/{}", cell.runs.0, cell.runs.1),
-        judgement.to_owned(),
+        cell.judgement.replace('-', " "),
     ]
 }
