@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use base::human;
-use comfy_table::{ColumnConstraint, Width};
+use comfy_table::{ColumnConstraint, Table, Width};
 use lab::results::{self, CellComparison, Compared};
 use serde::Serialize;
 
@@ -16,12 +16,13 @@ use crate::output::{self, Output};
 const NAMED_MAX: usize = 10;
 /// Of a larger comparison the table shows the first cells; JSON has all.
 const ROWS_MAX: usize = 500;
-/// A name of up to so many columns is not wrapped.
-const CELL_COLUMNS_MAX: u16 = 48;
+/// Columns of the table, and which of them is the verdict.
+const COLUMNS: usize = 8;
+const VERDICT: usize = COLUMNS - 1;
 /// `distinguishable`: the longest word of a verdict.
 const VERDICT_COLUMNS: u16 = 15;
 /// Between columns.
-const PADDING: u16 = 2;
+const PADDING: usize = 2;
 
 /// Compare two sweeps, cell by cell.
 ///
@@ -112,26 +113,12 @@ fn render(document: &Document<'_>, scenario: &str) -> String {
     }
     text.push('\n');
     let mut table = output::table(&["CELL", "", "A", "B", "RATIO", "RANGE", "RUNS", ""]);
-    let mut widest = 0;
-    for cell in compared.cells.iter().take(ROWS_MAX) {
-        let name = short(&cell.cell, scenario);
-        widest = widest.max(name.len());
-        table.add_row(row(name, cell));
-    }
-    let width = u16::try_from(widest).unwrap_or(u16::MAX);
-    // What stands beside a name may be wrapped before it.
-    for (index, width) in [
-        (0, width.min(CELL_COLUMNS_MAX) + PADDING),
-        (7, VERDICT_COLUMNS),
-    ] {
-        if let Some(column) = table.column_mut(index) {
-            let width = Width::Fixed(width);
-            column.set_constraint(match index {
-                0 => ColumnConstraint::LowerBoundary(width),
-                _ => ColumnConstraint::UpperBoundary(width),
-            });
-        }
-    }
+    let cells = compared.cells.iter().take(ROWS_MAX);
+    let rows: Vec<Vec<String>> = cells
+        .map(|cell| row(short(&cell.cell, scenario), cell))
+        .collect();
+    set_widths(&mut table, &rows);
+    table.add_rows(rows);
     output::align_right(&mut table, &[2, 3, 4, 5, 6]);
     text.push_str(&output::render(&table));
     let rest = compared.cells.len().saturating_sub(ROWS_MAX);
@@ -157,6 +144,20 @@ fn render(document: &Document<'_>, scenario: &str) -> String {
         }
     }
     text
+}
+
+/// Where the table is too wide, the verdicts are wrapped, then the names, and never the numbers.
+fn set_widths(table: &mut Table, rows: &[Vec<String>]) {
+    let widest = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let width: usize = (0..COLUMNS).map(|column| widest(column) + PADDING).sum();
+    let is_wide = width > output::columns();
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_constraint(match index {
+            0 if is_wide => continue,
+            VERDICT if is_wide => ColumnConstraint::Absolute(Width::Fixed(VERDICT_COLUMNS)),
+            _ => ColumnConstraint::ContentWidth,
+        });
+    }
 }
 
 fn row(name: &str, cell: &CellComparison) -> Vec<String> {
