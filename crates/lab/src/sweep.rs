@@ -133,11 +133,30 @@ fn range(from: &str, rest: &str) -> Result<Vec<String>, String> {
             false => low + (high - low) * share,
         }
     };
-    let inner = (1..count - 1).map(|index| kind.show(between(index)));
-    let mut values = vec![from.to_owned()];
-    values.extend(inner);
-    values.push(to.to_owned());
-    Ok(values)
+    let with = |digits: usize| {
+        let inner = (1..count - 1).map(|index| kind.show(between(index), digits));
+        let ends = (from.to_owned(), to.to_owned());
+        let values: Vec<String> = [ends.0].into_iter().chain(inner).chain([ends.1]).collect();
+        values
+    };
+    let apart = (DIGITS_MIN..DIGITS_MAX)
+        .map(with)
+        .find(|values| is_in_order(values, low < high));
+    Ok(apart.unwrap_or_else(|| with(DIGITS_MAX)))
+}
+
+/// A value between two others needs no more, unless they are closer together.
+const DIGITS_MIN: usize = 3;
+/// About as many as a computed value has.
+const DIGITS_MAX: usize = 15;
+
+/// Whether each value, as it is written, lies beyond the one before.
+fn is_in_order(values: &[String], is_rising: bool) -> bool {
+    let read = |text: &String| Kind::read(text).map_or(f64::NAN, |(value, _)| value);
+    values.windows(2).all(|pair| {
+        let (one, next) = (read(&pair[0]), read(&pair[1]));
+        if is_rising { one < next } else { one > next }
+    })
 }
 
 /// What a value measures.
@@ -193,15 +212,15 @@ impl Kind {
         }
     }
 
-    /// As a scenario writes it, in three digits: a value between two others needs no more.
-    fn show(self, value: f64) -> String {
-        let short = three_digits(value);
+    /// As a scenario writes it, in so many digits; whole numbers in all of theirs.
+    fn show(self, value: f64, digits: usize) -> String {
+        let short = rounded(value, digits);
         match self {
             Self::Whole => format!("{}", value.round()),
             Self::Decimal => format!("{short}"),
             Self::Time => format_duration(Duration::from_nanos(short as u64)),
             Self::Rate => Rate::from_bits_per_second(short as u64).to_string(),
-            Self::Bytes => Bytes(whole_bytes(value)).to_string(),
+            Self::Bytes => Bytes(whole_bytes(value, digits)).to_string(),
             Self::Share => {
                 let parts = short.clamp(0.0, u32::MAX.into()) as u32;
                 Fraction::from_parts(parts).to_string()
@@ -212,16 +231,18 @@ impl Kind {
     }
 }
 
-fn three_digits(value: f64) -> f64 {
+fn rounded(value: f64, digits: usize) -> f64 {
     // The shortest text that reads as the rounded number, without the noise of a multiplication.
-    format!("{value:.2e}").parse().unwrap_or(value)
+    let text = format!("{value:.*e}", digits - 1);
+    text.parse().unwrap_or(value)
 }
 
-/// Whole KiB or MiB where that changes it by less than a hundredth.
-fn whole_bytes(value: f64) -> u64 {
+/// Whole MiB or KiB where these have so many digits.
+fn whole_bytes(value: f64, digits: usize) -> u64 {
+    let least = (1..digits).fold(1.0, |power, _| power * 10.0);
     let unit = [(1 << 20) as f64, 1024.0]
         .into_iter()
-        .find(|unit| value >= unit * 100.0)
+        .find(|unit| value >= unit * least)
         .unwrap_or(1.0);
     ((value / unit).round() * unit) as u64
 }
@@ -323,6 +344,12 @@ mod tests {
             "0.25bdp | 0.5bdp | 1bdp | 2bdp | 4bdp",
         );
         check("a=200ms..50ms:log3", "200ms | 100ms | 50ms");
+        check(
+            "a=100ms..101ms:lin5",
+            "100ms | 100.2ms | 100.5ms | 100.8ms | 101ms",
+        );
+        check("a=1.2345ms..1.3ms:lin3", "1.2345ms | 1.27ms | 1.3ms");
+        check("a=1MiB..1025KiB:lin3", "1MiB | 1049088B | 1025KiB");
         check("a=64KiB, 256KiB,4MiB", "64KiB | 256KiB | 4MiB");
         check("a=on", "on");
         check(
@@ -333,6 +360,15 @@ mod tests {
             "a=1s 50mbit, 500ms 5mbit;1s 20mbit",
             "1s 50mbit, 500ms 5mbit | 1s 20mbit",
         );
+    }
+
+    #[test]
+    fn many_values_have_the_digits_that_keep_them_apart() {
+        let vary: Vary = "path.rtt=1ms..200ms:log1000".parse().expect("an axis");
+        assert_eq!(vary.values.len(), 1000);
+        assert_eq!(vary.values[1], "1.005ms");
+        let vary: Vary = "a=64KiB..4MiB:log10000".parse().expect("an axis");
+        assert_eq!(vary.values.len(), 10_000);
     }
 
     #[test]
@@ -417,7 +453,7 @@ mod tests {
                 let read = |text: &String| parse_duration(text).expect("a time");
                 let times: Vec<Duration> = vary.values.iter().map(read).collect();
                 prop_assert_eq!(times.len(), count);
-                prop_assert!(times.windows(2).all(|pair| pair[0] <= pair[1]), "{:?}", times);
+                prop_assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "{:?}", times);
             }
         }
     }

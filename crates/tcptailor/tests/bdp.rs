@@ -87,6 +87,26 @@ fn what_is_too_small_becomes_a_plan() {
 }
 
 #[test]
+fn where_nothing_is_too_small_the_plan_holds_no_change() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("plan.json");
+    let plan = file.display().to_string();
+    let write = |rate: &str| {
+        let output = run(&["--rate", rate, "--rtt", "1s", "-o", &plan]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    write("10gbit");
+    let shown = write("1kbit");
+    let expected = format!("The plan {plan} holds no change.");
+    assert!(shown.contains(&expected), "{shown}");
+    let applied = tcptailor(&["apply", &plan, "-n"]).output().expect("starts");
+    assert!(applied.status.success(), "{}", text(&applied.stderr));
+    let said = text(&applied.stdout);
+    assert!(said.contains("holds no change"), "the older one: {said}");
+}
+
+#[test]
 fn a_host_is_measured_by_its_connections() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = listener.local_addr().expect("its address").to_string();

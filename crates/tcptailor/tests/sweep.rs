@@ -399,6 +399,42 @@ fn two_sweeps_are_compared_cell_by_cell() {
 }
 
 #[test]
+fn few_runs_and_other_cells_are_told_as_such() {
+    let place = Place::new();
+    let (one, two, other) = (place.path("one"), place.path("two"), place.path("other"));
+    let sweep = |scenario: &str, folder: &str, more: &[&str]| {
+        let args = ["sweep", scenario, "--runs", "1", "-o", folder];
+        let short = ["--set", "workload.duration=200ms"];
+        expect(0, &[&args[..], &short, more].concat());
+    };
+    let axis = ["--vary", "path.rtt=1ms,10ms,2ms"];
+    sweep("lan-wwr", &one, &axis);
+    sweep(
+        "lan-wwr",
+        &two,
+        &[&axis[..], &["--set", "client.nodelay=on"]].concat(),
+    );
+    sweep("lan-request", &other, &[]);
+
+    let text = expect(0, &["compare", &one, &two]);
+    let rows = text.lines().filter(|line| line.contains("p50"));
+    let rows: Vec<&str> = rows.collect();
+    assert_eq!(rows.len(), 9, "{text}");
+    for (row, cell) in rows.iter().zip(["1ms", "10ms", "2ms"]) {
+        assert!(
+            row.starts_with(&format!("default/path.rtt={cell} ")),
+            "{text}"
+        );
+        assert!(row.ends_with("too few runs"), "{text}");
+    }
+    let text = expect(2, &["compare", &one, &other]);
+    assert!(
+        text.contains("no cell in common: scenario lan-wwr here, lan-request there"),
+        "{text}"
+    );
+}
+
+#[test]
 fn runs_that_differ_are_told() {
     let place = Place::new();
     let (one, two) = (place.path("one"), place.path("two"));

@@ -1,10 +1,16 @@
 //! Two sweeps beside each other, cell by cell.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::Serialize;
 
 use super::summary::Summary;
 use crate::scenario::Metric;
 use crate::stats::{self, Judgement};
+
+/// With three and three runs chance makes the largest difference that there can be in one of ten
+/// cases; with four and four in one of 35.
+const RUNS_MIN: usize = 4;
 
 /// One metric of one cell in two folders.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -27,14 +33,15 @@ pub struct CellComparison {
     pub high: f64,
     /// The chance to see such a difference where there is none.
     pub p_value: f64,
-    /// `larger`, `smaller` or `not-distinguishable`.
+    /// `larger`, `smaller`, `not-distinguishable`, or `too-few-runs` to tell: below four in one of
+    /// them.
     pub judgement: &'static str,
 }
 
 /// What two folders have in common.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Compared {
-    /// In the order of their names.
+    /// In the order of the first one's plan.
     pub cells: Vec<CellComparison>,
     /// Cells that only the first has.
     pub only_base: Vec<String>,
@@ -48,15 +55,17 @@ pub struct Compared {
 #[must_use]
 pub fn compare(base: &Summary, other: &Summary) -> Compared {
     let metrics = [Metric::ResponseP50Us, Metric::GoodputBps];
-    let [times, rates] =
-        [&metrics[0], &metrics[1]].map(|metric| (base.values(metric), other.values(metric)));
+    let [times, rates] = [&metrics[0], &metrics[1]].map(|metric| {
+        let of_other: BTreeMap<&str, Vec<f64>> = other.values(metric).into_iter().collect();
+        (base.values(metric), of_other)
+    });
     let mut found = Compared::default();
-    for (cell, rates_of_base) in &rates.0 {
+    for ((cell, rates_of_base), (_, times_of_base)) in rates.0.iter().zip(&times.0) {
         let Some(rates_of_other) = rates.1.get(cell) else {
             found.only_base.push((*cell).to_owned());
             continue;
         };
-        let timed = times.0.get(cell).zip(times.1.get(cell));
+        let timed = times.1.get(cell).map(|other| (times_of_base, other));
         let timed = timed.filter(|(base, other)| !base.is_empty() && !other.is_empty());
         let (metric, base, other) = match timed {
             Some((base, other)) => (&metrics[0], base, other),
@@ -67,8 +76,11 @@ pub fn compare(base: &Summary, other: &Summary) -> Compared {
             None => found.without_values.push((*cell).to_owned()),
         }
     }
-    let only_other = rates.1.keys().filter(|cell| !rates.0.contains_key(*cell));
-    found.only_other = only_other.map(|cell| (*cell).to_owned()).collect();
+    let in_base: BTreeSet<&str> = rates.0.iter().map(|(cell, _)| *cell).collect();
+    let only_other = other.cells().map(|cell| cell.cell);
+    found.only_other = only_other
+        .filter(|cell| !in_base.contains(cell.as_str()))
+        .collect();
     found
 }
 
@@ -85,6 +97,7 @@ fn one(cell: &str, metric: &Metric, base: &[f64], other: &[f64]) -> Option<CellC
         high: found.interval.high,
         p_value: found.p_value,
         judgement: match found.judgement {
+            _ if base.len().min(other.len()) < RUNS_MIN => "too-few-runs",
             Judgement::Larger => "larger",
             Judgement::Smaller => "smaller",
             Judgement::NotDistinguishable => "not-distinguishable",
@@ -108,22 +121,32 @@ mod tests {
     }
 
     #[test]
+    fn cells_are_in_the_order_of_the_plan() {
+        let one = summary(&[(2, &[1]), (10, &[1])]);
+        let found = compare(&one, &one);
+        let cells: Vec<&str> = found.cells.iter().map(|cell| cell.cell.as_str()).collect();
+        assert_eq!(cells, ["c2", "c10"]);
+    }
+
+    #[test]
     fn a_difference_is_named_where_it_is_none_of_chance() {
         let base = summary(&[
             (0, &[100, 101, 102, 103, 104, 105]),
             (1, &[100, 120, 80, 110, 90, 101]),
             (2, &[5]),
             (4, &[0]),
+            (12, &[1, 1, 1]),
         ]);
         let other = summary(&[
             (0, &[200, 202, 204, 206, 208, 210]),
             (1, &[102, 119, 83, 111, 91, 100]),
             (3, &[5]),
             (4, &[1]),
+            (12, &[44, 44, 44, 44]),
         ]);
         let found = compare(&base, &other);
         let judged: Vec<&str> = found.cells.iter().map(|cell| cell.judgement).collect();
-        assert_eq!(judged, ["larger", "not-distinguishable"]);
+        assert_eq!(judged, ["larger", "not-distinguishable", "too-few-runs"]);
         assert!((found.cells[0].ratio - 2.0).abs() < 0.05, "{found:?}");
         assert!(found.cells[1].low < 1.0 && found.cells[1].high > 1.0);
         assert_eq!(found.only_base, ["c2"]);

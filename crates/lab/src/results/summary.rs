@@ -130,8 +130,8 @@ impl Summary {
         self.cells.iter().map(|(index, runs)| runs.summary(*index))
     }
 
-    /// Usable values of a metric by the name of the cell.
-    pub(super) fn values(&self, metric: &Metric) -> BTreeMap<&str, Vec<f64>> {
+    /// Each cell in order: its name and the usable values of a metric.
+    pub(super) fn values(&self, metric: &Metric) -> Vec<(&str, Vec<f64>)> {
         let position = METRICS.iter().position(|known| known == metric);
         let of = |runs: &Runs| position.map_or_else(Vec::new, |at| runs.values(at));
         let cells = self.cells.values();

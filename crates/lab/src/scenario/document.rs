@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::read::{Entry, Keys, Place, Problem, ProblemKind, TABLES, number, unknown};
 use super::{Axis, CELLS_MAX, Occasion, RUNS_MAX, Scenario, Variant};
-use crate::probe::Probe;
+use crate::probe::{PROBES, Probe};
 
 /// Most variants, and most claims.
 const TABLES_MAX: usize = 100;
@@ -20,6 +20,7 @@ pub(super) fn read(file: &str, text: &str) -> (Scenario, Vec<Problem>) {
     let mut document = Document {
         lines: Lines::new(text),
         problems: Vec::new(),
+        probe_is_unknown: false,
     };
     let mut last_line = 0;
     for error in errors {
@@ -54,8 +55,13 @@ pub(super) fn read(file: &str, text: &str) -> (Scenario, Vec<Problem>) {
         engine: None,
         is_quick: false,
     };
-    if let Some(DeValue::Table(probe)) = table.get_ref().get("probe").map(Spanned::get_ref) {
-        scenario.probe = document.probe(probe);
+    match table.get_ref().get("probe").map(Spanned::get_ref) {
+        Some(DeValue::Table(probe)) => {
+            scenario.probe = document.probe(probe);
+            document.probe_is_unknown = scenario.probe.is_none();
+        }
+        Some(_) => document.probe_is_unknown = true,
+        None => (),
     }
     for (key, value) in table.get_ref() {
         document.read_top(&mut scenario, key, value);
@@ -68,6 +74,10 @@ pub(super) fn read(file: &str, text: &str) -> (Scenario, Vec<Problem>) {
     document.read_published(&mut scenario, table.get_ref());
     document.check_probe(&scenario);
     document.check_variants(&scenario);
+    if document.probe_is_unknown {
+        // Whatever it is, it needs no path and no workload: only the other mistakes are told.
+        scenario.probe = PROBES.first();
+    }
     (scenario, document.problems)
 }
 
@@ -78,6 +88,8 @@ pub(super) type Value<'t> = Spanned<DeValue<'t>>;
 pub(super) struct Document {
     pub(super) lines: Lines,
     pub(super) problems: Vec<Problem>,
+    /// The file has a probe that there is not.
+    pub(super) probe_is_unknown: bool,
 }
 
 impl Document {

@@ -58,6 +58,15 @@ impl Document {
         self.read(&kind, "probe.kind", |text| one_of(text, &known))
     }
 
+    /// The metric of a claim or of a published number; `None` where it is wrong, or where nobody
+    /// knows of which probe it is a figure.
+    fn metric(&mut self, entry: &Entry, probe: Option<&'static Probe>) -> Option<Metric> {
+        if self.probe_is_unknown {
+            return None;
+        }
+        self.read(entry, "metric", |text| Metric::named(text, probe))
+    }
+
     /// One `[[expect]]`.
     pub(super) fn claim(
         &mut self,
@@ -79,7 +88,7 @@ impl Document {
             self.complain(self.lines.at(value), message);
             return None;
         };
-        let metric = self.read(&metric, "metric", |text| Metric::named(text, probe))?;
+        let metric = self.metric(&metric, probe)?;
         let is_ratio = over.is_some();
         if is_ratio && variant.is_none() {
             let message = "expect: `over` divides by another variant; write `variant` too";
@@ -131,7 +140,7 @@ impl Document {
             self.complain(self.lines.at(value), message);
             return None;
         };
-        let metric = self.read(&metric, "metric", |text| Metric::named(text, probe))?;
+        let metric = self.metric(&metric, probe)?;
         let is_ratio = over.is_some();
         let value = self.read(&number, "value", |text| match is_ratio {
             true => parse_number(text),
@@ -151,7 +160,8 @@ impl Document {
         let entries = self.entries("[experiment]", EXPERIMENT, table);
         for (name, entry) in EXPERIMENT.iter().zip(&entries).take(5) {
             if entry.is_none() {
-                let message = format!("experiment: write `{name} = \"…\"`");
+                let choices = choices(name);
+                let message = format!("experiment: write `{name} = \"…\"`{choices}");
                 self.complain(self.lines.of(key), message);
             }
         }
@@ -269,4 +279,57 @@ fn words(text: &str) -> Vec<String> {
         .filter(|word| !word.is_empty())
         .map(ToOwned::to_owned)
         .collect()
+}
+
+/// `: one of A, B`, where a key of `[experiment]` has few values.
+fn choices(key: &str) -> String {
+    let names: Vec<&str> = match key {
+        "document" => SeedDocument::ALL.iter().map(|(name, _)| *name).collect(),
+        "class" => Class::ALL.iter().map(|(name, _)| *name).collect(),
+        "engines" => {
+            let engines = EngineName::ALL.map(EngineName::name);
+            return format!(": some of {}", engines.join(", "));
+        }
+        _ => return String::new(),
+    };
+    format!(": one of {}", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::scenario::Scenario;
+
+    #[test]
+    fn what_follows_from_an_unknown_probe_is_not_told() {
+        let check = |probe: &str, expected: &[&str]| {
+            let text = format!(
+                "name = \"a\"\nabout = \"b\"\n{probe}\n[[expect]]\nmetric = \"steps\"\nmin = 9\n"
+            );
+            let told = Scenario::parse("a.toml", &text).expect_err("a mistake");
+            let told: Vec<&str> = told.iter().map(|told| told.message.as_str()).collect();
+            assert_eq!(told.len(), expected.len(), "{told:?}");
+            for (told, expected) in told.iter().zip(expected) {
+                assert!(told.contains(expected), "{told}");
+            }
+        };
+        let meant = "did you mean `freebsd-memory`?";
+        check("[probe]\nkind = \"freebsd-memori\"", &[meant]);
+        check("[probe]", &["probe: write `kind"]);
+        check("probe = 1", &["probe: write a table"]);
+    }
+
+    #[test]
+    fn what_is_missing_in_an_experiment_is_told_with_its_choices() {
+        let text = "name = \"a\"\nabout = \"b\"\n[experiment]\nids = \"X1\"\nclaim = \"c\"\n";
+        let told = Scenario::parse("a.toml", text).expect_err("a mistake");
+        let told: Vec<String> = told.iter().map(ToString::to_string).collect();
+        let told = told.join("\n");
+        for part in [
+            "write `document = \"…\"`: one of netburner, datacenter, winsock, freebsd, cork",
+            "write `class = \"…\"`: one of exact, value, calibrated, shape, deviates",
+            "write `engines = \"…\"`: some of virtual, kernel, tun, tun-receiver",
+        ] {
+            assert!(told.contains(part), "{told}");
+        }
+    }
 }

@@ -67,7 +67,8 @@ pub(crate) struct Args {
     /// The key that `serve` was given [also: the environment variable TCPTAILOR_KEY].
     #[arg(long, value_name = "FILE", requires = "host")]
     key_file: Option<PathBuf>,
-    /// Write the settings that are too small as a plan for `tcptailor apply`.
+    /// Write the settings that are too small as a plan for `tcptailor apply`; one without changes
+    /// where nothing is too small.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -104,7 +105,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
             to: to.clone(),
         })
         .collect();
-    if let Some(path) = args.output.as_ref().filter(|_| !changes.is_empty()) {
+    if let Some(path) = &args.output {
+        // Also a plan without changes: one of before must not be applied in its place.
         write_plan(path, changes)?;
     }
     let link = known.link.as_ref().map(Link::of);

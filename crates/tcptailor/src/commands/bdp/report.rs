@@ -301,7 +301,10 @@ fn push_verdict(text: &mut String, document: &Document, plan: Option<&Path>) {
         fixed.join("\n")
     );
     match (document.verdict, plan) {
-        (Verdict::NothingToTune, _) => {}
+        (Verdict::NothingToTune, Some(path)) => {
+            let _ = write!(text, "\nThe plan {} holds no change.\n", path.display());
+        }
+        (Verdict::NothingToTune, None) => {}
         (Verdict::Tune, Some(path)) => {
             let _ = write!(
                 text,

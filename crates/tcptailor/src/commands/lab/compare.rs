@@ -3,18 +3,26 @@
 use std::path::PathBuf;
 
 use base::human;
+use comfy_table::{ColumnConstraint, Table, Width};
 use lab::results::{self, CellComparison, Compared};
 use serde::Serialize;
 
 use super::folder::Folder;
 use super::report;
-use crate::exit::Exit;
+use crate::exit::{Exit, Problem};
 use crate::output::{self, Output};
 
 /// Of each list of names so many are shown.
 const NAMED_MAX: usize = 10;
 /// Of a larger comparison the table shows the first cells; JSON has all.
 const ROWS_MAX: usize = 500;
+/// Columns of the table, and which of them is the verdict.
+const COLUMNS: usize = 8;
+const VERDICT: usize = COLUMNS - 1;
+/// `distinguishable`: the longest word of a verdict.
+const VERDICT_COLUMNS: u16 = 15;
+/// Between columns.
+const PADDING: usize = 2;
 
 /// Compare two sweeps, cell by cell.
 ///
@@ -56,21 +64,43 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         report::summary(&other, output)?,
     );
     let compared = results::compare(&summaries.0, &summaries.1);
+    let difference = base.manifest.difference(&other.manifest);
+    if compared.cells.is_empty() && compared.without_values.is_empty() {
+        return Err(nothing_common(args, difference.as_deref()).into());
+    }
     let document = Document {
         base: args.base.display().to_string(),
         other: args.other.display().to_string(),
-        difference: base.manifest.difference(&other.manifest),
+        difference,
         compared: &compared,
     };
-    output.report("lab-compare", &document, || render(&document))?;
+    let scenario = &base.manifest.scenario;
+    output.report("lab-compare", &document, || render(&document, scenario))?;
     if compared.cells.is_empty() {
-        output.note("no cell is in both folders with usable runs");
+        output.note("no cell has usable runs in both folders");
         return Ok(Exit::Failed);
     }
     Ok(Exit::Done)
 }
 
-fn render(document: &Document<'_>) -> String {
+fn nothing_common(args: &Args, difference: Option<&str>) -> Problem {
+    let (base, other) = (args.base.display(), args.other.display());
+    let why = difference.map_or_else(String::new, |difference| format!(": {difference}"));
+    Problem::usage(format!("{base} and {other} have no cell in common{why}")).hint(
+        "Compare sweeps of one scenario with the same --vary; `tcptailor lab report DIR` shows one.",
+    )
+}
+
+/// A cell without the name of its scenario, where it has another name too.
+fn short<'c>(cell: &'c str, scenario: &str) -> &'c str {
+    let rest = cell.strip_prefix(scenario).unwrap_or(cell);
+    match rest.trim_start_matches('/') {
+        "" => cell,
+        rest => rest,
+    }
+}
+
+fn render(document: &Document<'_>, scenario: &str) -> String {
     let Document {
         base,
         other,
@@ -83,9 +113,12 @@ fn render(document: &Document<'_>) -> String {
     }
     text.push('\n');
     let mut table = output::table(&["CELL", "", "A", "B", "RATIO", "RANGE", "RUNS", ""]);
-    for cell in compared.cells.iter().take(ROWS_MAX) {
-        table.add_row(row(cell));
-    }
+    let cells = compared.cells.iter().take(ROWS_MAX);
+    let rows: Vec<Vec<String>> = cells
+        .map(|cell| row(short(&cell.cell, scenario), cell))
+        .collect();
+    set_widths(&mut table, &rows);
+    table.add_rows(rows);
     output::align_right(&mut table, &[2, 3, 4, 5, 6]);
     text.push_str(&output::render(&table));
     let rest = compared.cells.len().saturating_sub(ROWS_MAX);
@@ -102,7 +135,8 @@ fn render(document: &Document<'_>) -> String {
         ),
     ] {
         if !names.is_empty() {
-            let shown = names.iter().take(NAMED_MAX).map(String::as_str);
+            let shown = names.iter().take(NAMED_MAX);
+            let shown = shown.map(|cell| short(cell, scenario));
             let shown = shown.collect::<Vec<_>>().join(", ");
             let more = if names.len() > NAMED_MAX { ", ..." } else { "" };
             let count = human::count(names.len() as u64, "cell");
@@ -112,23 +146,33 @@ fn render(document: &Document<'_>) -> String {
     text
 }
 
-fn row(cell: &CellComparison) -> Vec<String> {
+/// Where the table is too wide, the verdicts are wrapped, then the names, and never the numbers.
+fn set_widths(table: &mut Table, rows: &[Vec<String>]) {
+    let widest = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let width: usize = (0..COLUMNS).map(|column| widest(column) + PADDING).sum();
+    let is_wide = width > output::columns();
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_constraint(match index {
+            0 if is_wide => continue,
+            VERDICT if is_wide => ColumnConstraint::Absolute(Width::Fixed(VERDICT_COLUMNS)),
+            _ => ColumnConstraint::ContentWidth,
+        });
+    }
+}
+
+fn row(name: &str, cell: &CellComparison) -> Vec<String> {
     let (measure, show): (_, fn(u64) -> String) = match cell.metric.as_str() {
         "goodput_bps" => ("goodput", human::bps),
         _ => ("p50", human::micros),
     };
-    let judgement = match cell.judgement {
-        "not-distinguishable" => "not distinguishable",
-        known => known,
-    };
     vec![
-        cell.cell.clone(),
+        name.to_owned(),
         measure.to_owned(),
         show(cell.base as u64),
         show(cell.other as u64),
         format!("{:.3}", cell.ratio),
         format!("{:.3} to {:.3}", cell.low, cell.high),
         format!("{}/{}", cell.runs.0, cell.runs.1),
-        judgement.to_owned(),
+        cell.judgement.replace('-', " "),
     ]
 }

@@ -71,9 +71,10 @@ fn render(rows: &[Row], experiments: &[ExperimentRow], faults: usize) -> String 
     for row in rows {
         table.add_row([&row.scenario, &row.about, &row.variants.join(", ")]);
     }
-    let mut published = output::table(&["EXPERIMENT", "WHAT", "DOCUMENT", "CLASS"]);
+    let mut published = output::table(&["EXPERIMENT", "IDS", "WHAT", "DOCUMENT", "CLASS"]);
     for row in experiments {
         published.add_row([
+            row.scenario.as_str(),
             &row.ids.join(" "),
             &row.about,
             row.document.name(),

@@ -1,0 +1,122 @@
+//! What `docs/scenarios.md` says: its example keeps its claim, and its tables have what there is.
+
+use std::sync::atomic::AtomicBool;
+
+use lab::probe::PROBES;
+use lab::{EngineName, Scenario, Virtual};
+
+const DOCUMENT: &str = include_str!("../../../docs/scenarios.md");
+
+/// The blocks of TOML, in order.
+fn blocks() -> Vec<&'static str> {
+    let parts = DOCUMENT.split("```toml\n").skip(1);
+    let blocks = parts.map(|part| part.split_once("```").map_or(part, |(block, _)| block));
+    blocks.collect()
+}
+
+/// The rows of the table with this header, by cell.
+fn table(header: &str) -> Vec<Vec<&'static str>> {
+    let (_, rest) = DOCUMENT.split_once(header).expect(header);
+    let rows = rest
+        .lines()
+        .skip(2)
+        .take_while(|line| line.starts_with('|'));
+    rows.map(|row| row.split(" | ").collect()).collect()
+}
+
+/// The words in backquotes of a cell, but for those in brackets.
+fn words(cell: &str) -> Vec<&str> {
+    let mut depth = 0;
+    let mut words = Vec::new();
+    for (index, part) in cell.split('`').enumerate() {
+        if index % 2 == 1 {
+            words.extend((depth == 0).then_some(part));
+        } else {
+            depth += part.matches('(').count();
+            depth -= part.matches(')').count();
+        }
+    }
+    words
+}
+
+fn mistakes(text: &str) -> String {
+    let told = Scenario::parse("a.toml", text).err().unwrap_or_default();
+    let told: Vec<String> = told.iter().map(ToString::to_string).collect();
+    told.join("\n")
+}
+
+#[test]
+fn the_example_keeps_its_claim() {
+    let scenario = Scenario::parse("example.toml", blocks()[0]).expect("a valid file");
+    let scenario = scenario.on(EngineName::Virtual);
+    let cells = scenario.trials();
+    let names: Vec<&str> = cells.iter().map(|cell| cell.id.as_str()).collect();
+    assert_eq!(names, ["example/default", "example/small-buffer"]);
+    let stop = AtomicBool::new(false);
+    let [claim] = &scenario.expectations[..] else {
+        panic!("one claim: {:?}", scenario.expectations);
+    };
+    let mut values = Vec::new();
+    for cell in &cells {
+        let outcome = Virtual::default().run(&cell.trial, &stop, &mut |_| ());
+        assert_eq!(claim.check(cell.variant.as_deref(), &outcome), Ok(()));
+        values.extend(claim.metric.of(&outcome));
+    }
+    let max = claim.max.expect("a limit");
+    assert!(
+        values[0] > max,
+        "without the small buffer it is faster: {values:?}"
+    );
+}
+
+#[test]
+fn the_sweep_can_be_added_to_the_example() {
+    let text = [blocks()[0], blocks()[1]].concat();
+    let scenario = Scenario::parse("example.toml", &text).expect("a valid file");
+    assert_eq!(scenario.trials().len(), 12);
+}
+
+#[test]
+fn every_key_of_a_path_is_one() {
+    let rows = table("| key of `[path]` | meaning |");
+    assert!(rows.len() > 10);
+    for key in rows.iter().flat_map(|row| words(row[0])) {
+        let told = mistakes(&format!("[path]\nkind = \"emulated\"\n{key} = \"?\"\n"));
+        assert!(!told.contains("unknown key"), "{key}: {told}");
+    }
+}
+
+#[test]
+fn every_workload_is_there_with_its_keys() {
+    let told = mistakes("[workload]\nkind = \"?\"\n");
+    let (_, kinds) = told
+        .split_once("workload.kind: unknown `?`; there are ")
+        .expect(&told);
+    let kinds: Vec<&str> = kinds
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .split(", ")
+        .collect();
+    let rows = table("| `kind` | what it does | keys |");
+    let named: Vec<&str> = rows.iter().flat_map(|row| words(row[0])).collect();
+    assert_eq!(named, kinds);
+    for (kind, row) in named.iter().zip(&rows) {
+        for key in words(row[2]) {
+            let told = mistakes(&format!("[workload]\nkind = \"{kind}\"\n{key} = \"?\"\n"));
+            assert!(!told.contains("unknown key"), "{kind}: {told}");
+            assert!(
+                told.contains(&format!("workload.{key}: ")),
+                "{kind}, {key}: {told}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_probe_is_there_with_its_sentence() {
+    for probe in PROBES {
+        let row = format!("| `{}` | {} |\n", probe.name, probe.about);
+        assert!(DOCUMENT.contains(&row), "docs/scenarios.md lacks {row}");
+    }
+}
