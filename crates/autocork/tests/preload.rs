@@ -376,7 +376,10 @@ fn a_child_with_the_parents_memory_leaves_the_table_alone() {
 #[test]
 fn a_child_of_its_own_goes_on() {
     let seen = run("fork", true, &[]);
-    assert_eq!((seen.messages, seen.reads), (MESSAGES, MESSAGES));
+    assert_eq!(seen.messages, MESSAGES);
+    // The parent takes the cork out as it closes, and the child puts it in again when it reads.
+    let most = MESSAGES + WRITES as u64;
+    assert!(seen.reads < most, "{} reads", seen.reads);
 }
 
 #[test]
