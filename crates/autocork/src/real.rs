@@ -58,10 +58,8 @@ macro_rules! hook {
             #[used]
             #[unsafe(link_section = ".init_array")]
             static FIND: extern "C" fn() = find;
-            let address = $crate::real::keep_errno(|| {
-                $before;
-                REAL.address()
-            });
+            $crate::real::keep_errno(|| $before);
+            let address = $crate::real::keep_errno(|| REAL.address());
             if address.is_null() {
                 $crate::real::set_errno(libc::ENOSYS);
                 return -1;
