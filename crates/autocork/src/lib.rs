@@ -8,8 +8,8 @@
 //! comes, the kernel lets a held piece go after its own ceiling of about 200 ms.
 //!
 //! Sockets that the program did not ask `TCP_NODELAY` for are left alone, and so is, until it is
-//! closed, one that it corks itself. What the program sees of each call is what the C library returned, `errno`
-//! included. Nothing here allocates, locks, logs or panics; the one line of
+//! closed, one that it corks itself. What the program sees of each call is what the C library
+//! returned, `errno` included. Nothing here allocates, locks, logs or panics; the one line of
 //! `TCPTAILOR_AUTOCORK_STATS` is written when the process ends.
 //!
 //! It does not reach programs without the dynamic C library, calls that the C library makes within

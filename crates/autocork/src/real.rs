@@ -112,8 +112,8 @@ pub(crate) fn set_cork(fd: c_int, on: bool) -> bool {
     result == 0
 }
 
-/// What a socket has to itself, whatever descriptor it is asked by (`SO_COOKIE`, Linux 4.12); `None`
-/// where the descriptor is no socket.
+/// What a socket has to itself, whatever descriptor it is asked by (`SO_COOKIE`, Linux 4.12);
+/// `None` where the descriptor is no socket.
 pub(crate) fn cookie(fd: c_int) -> Option<u64> {
     let mut value = 0_u64;
     let mut length: libc::socklen_t = size_of::<u64>() as libc::socklen_t;

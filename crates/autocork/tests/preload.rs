@@ -286,7 +286,8 @@ fn a_cork_of_its_own_stays(stream: &TcpStream) {
     assert!(!is_corked(&elsewhere));
 }
 
-/// As a child of `vfork` does on its way to `exec`: memory is the parent's, descriptors are its own.
+/// As a child of `vfork` does on its way to `exec`: the memory is its parent's, the descriptors are
+/// its own.
 fn close_all_in_a_child_that_shares_memory(stream: &TcpStream) {
     extern "C" fn child(fd: *mut libc::c_void) -> libc::c_int {
         let fd = fd as libc::c_int;
