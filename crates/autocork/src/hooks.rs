@@ -7,35 +7,85 @@ use libc::{
     sockaddr, socklen_t, ssize_t, timespec, timeval,
 };
 
-use crate::real::{hook, set_cork};
-use crate::{stats, table};
+use crate::real::{cookie, hook, set_cork};
+use crate::{process, stats, table};
+
+/// Whether something is noted of a descriptor of this process: only then may it be changed.
+fn is_known_here(fd: c_int) -> bool {
+    table::is_known(fd) && process::is_owner()
+}
 
 /// Corks a connection whose program asked for no delay.
 fn take_on(fd: c_int) {
-    if table::is_ours(fd) || !table::adopt(fd) {
+    if table::is_ours(fd) || table::is_programs(fd) || !process::is_owner() {
         return;
     }
-    if set_cork(fd, true) {
+    let mut corked = false;
+    for_each_copy(fd, |copy| {
+        if table::adopt(copy) && !cork(copy) {
+            table::release(copy);
+        }
+        corked |= table::is_ours(copy);
+    });
+    if corked {
         stats::CORKED.count();
-    } else {
-        table::forget(fd);
     }
+}
+
+/// Puts the cork into a descriptor that is ours; whether the kernel took it.
+fn cork(fd: c_int) -> bool {
+    if !set_cork(fd, true) {
+        return false;
+    }
+    // Another thread may have closed it, and its number may be another connection's by now: that
+    // was forgotten before it was closed, and nobody would let go what it holds.
+    if !table::is_ours(fd) {
+        set_cork(fd, false);
+    }
+    true
 }
 
 /// Takes the cork out for good.
 fn let_go(fd: c_int) {
-    if table::forget(fd) {
-        set_cork(fd, false);
+    if !table::is_ours(fd) || !process::is_owner() {
+        return;
     }
+    for_each_copy(fd, |copy| {
+        table::release(copy);
+    });
+    set_cork(fd, false);
+}
+
+/// From here on the program knows when a message is finished.
+fn leave_to_program(fd: c_int) {
+    if !table::is_programs(fd) && process::is_owner() {
+        for_each_copy(fd, |copy| {
+            table::leave_to_program(copy);
+        });
+    }
+}
+
+/// Calls `work` for the descriptor and for the others of the same connection.
+fn for_each_copy(fd: c_int, mut work: impl FnMut(c_int)) {
+    work(fd);
+    if !table::is_copied(fd) {
+        return;
+    }
+    let Some(connection) = cookie(fd) else { return };
+    table::for_each_copied(|other| {
+        if other != fd && cookie(other) == Some(connection) {
+            work(other);
+        }
+    });
 }
 
 /// Lets go what is held. What was written through a copy of the descriptor is marked there.
 fn flush(fd: c_int) {
-    if !table::is_ours(fd) {
+    if !table::is_ours(fd) || !process::is_owner() {
         return;
     }
     if table::is_copied(fd) {
-        flush_all();
+        table::for_each_held(flush_one);
     }
     flush_one(fd);
 }
@@ -50,15 +100,19 @@ fn flush_one(fd: c_int) {
     if !table::is_ours(fd) {
         return;
     }
-    if !(set_cork(fd, false) && set_cork(fd, true)) {
+    if !(set_cork(fd, false) && cork(fd)) {
         table::forget(fd);
     }
 }
 
 fn flush_all() {
-    table::for_each_held(flush_one);
+    if table::holds_something() && process::is_owner() {
+        table::for_each_held(flush_one);
+    }
 }
 
+/// It adds marks and takes none, so that it need not ask whose memory this is: a mark too many is
+/// a flush of nothing.
 fn on_written(fd: c_int) {
     if let Some(writes) = table::on_written(fd) {
         stats::WRITES.count();
@@ -68,9 +122,24 @@ fn on_written(fd: c_int) {
     }
 }
 
+/// The kernel sends what is held in front of the end of the stream, unless a copy of the descriptor
+/// keeps the connection open, here or in another process. That must not stay corked by us; a copy
+/// that is ours is corked again with its next flush.
+fn on_close(fd: c_int) {
+    if !is_known_here(fd) {
+        return;
+    }
+    if table::take_held(fd) {
+        stats::FLUSHES.count();
+    }
+    if table::forget(fd) {
+        set_cork(fd, false);
+    }
+}
+
 /// A copy of a descriptor is the same connection.
 fn on_copied(from: c_int, to: c_int) {
-    if to >= 0 && to != from {
+    if to >= 0 && to != from && process::is_owner() {
         table::forget(to);
         table::copy(from, to);
     }
@@ -78,7 +147,9 @@ fn on_copied(from: c_int, to: c_int) {
 
 fn on_new(fd: c_int) {
     // The number may have been closed behind our back.
-    table::forget(fd);
+    if is_known_here(fd) {
+        table::forget(fd);
+    }
 }
 
 fn on_option(fd: c_int, level: c_int, name: c_int, value: *const c_void, length: socklen_t) {
@@ -90,10 +161,7 @@ fn on_option(fd: c_int, level: c_int, name: c_int, value: *const c_void, length:
     match name {
         libc::TCP_NODELAY if on => take_on(fd),
         libc::TCP_NODELAY => let_go(fd),
-        // From here on the program knows when a message is finished.
-        libc::TCP_CORK => {
-            table::forget(fd);
-        }
+        libc::TCP_CORK => leave_to_program(fd),
         _ => {}
     }
 }
@@ -131,10 +199,8 @@ hook! {
     after |fd| on_new(fd);
 }
 hook! {
-    // The kernel sends what is held in front of the end of the stream, unless a copy of the
-    // descriptor keeps the connection open.
     fn close(fd: c_int) -> c_int;
-    before { flush(fd); table::forget(fd); };
+    before on_close(fd);
     after |_result| ();
 }
 hook! {

@@ -7,15 +7,16 @@
 //! `select` or `epoll_wait`, that is done for each connection with something held. Where neither
 //! comes, the kernel lets a held piece go after its own ceiling of about 200 ms.
 //!
-//! Sockets that the program did not ask `TCP_NODELAY` for are left alone, and so is one that it
-//! corks itself. What the program sees of each call is what the C library returned, `errno`
-//! included. Nothing here allocates, locks, logs or panics; the one line of
+//! Sockets that the program did not ask `TCP_NODELAY` for are left alone, and so is, until it is
+//! closed, one that it corks itself. What the program sees of each call is what the C library
+//! returned, `errno` included. Nothing here allocates, locks, logs or panics; the one line of
 //! `TCPTAILOR_AUTOCORK_STATS` is written when the process ends.
 //!
 //! It does not reach programs without the dynamic C library, calls that the C library makes within
 //! itself (`FILE` streams on sockets), and descriptors above [`table::DESCRIPTORS`].
 
 mod hooks;
+mod process;
 mod real;
 mod stats;
 mod table;

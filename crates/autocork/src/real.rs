@@ -1,10 +1,11 @@
-//! The functions of the C library behind ours, found once each, and `errno`.
+//! The functions of the C library behind ours, found when this library is loaded, and `errno`.
 
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-/// A function that is looked up when it is first called.
+/// A function that is looked up once: when this library is loaded, or by another library that is
+/// loaded before it and calls it.
 pub(crate) struct Real {
     name: &'static CStr,
     found: AtomicPtr<c_void>,
@@ -51,8 +52,14 @@ macro_rules! hook {
                     Err(_) => c"",
                 }
             );
+            extern "C" fn find() {
+                REAL.address();
+            }
+            #[used]
+            #[unsafe(link_section = ".init_array")]
+            static FIND: extern "C" fn() = find;
             $crate::real::keep_errno(|| $before);
-            let address = REAL.address();
+            let address = $crate::real::keep_errno(|| REAL.address());
             if address.is_null() {
                 $crate::real::set_errno(libc::ENOSYS);
                 return -1;
@@ -72,14 +79,15 @@ macro_rules! hook {
 pub(crate) use hook;
 
 /// Does something that must leave `errno` as it is.
-pub(crate) fn keep_errno(work: impl FnOnce()) {
+pub(crate) fn keep_errno<T>(work: impl FnOnce() -> T) -> T {
     // SAFETY: the C library returns the address of this thread's errno, which lives as long.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: as above.
     let before = unsafe { *errno };
-    work();
+    let result = work();
     // SAFETY: as above.
     unsafe { *errno = before };
+    result
 }
 
 pub(crate) fn set_errno(value: c_int) {
@@ -102,4 +110,23 @@ pub(crate) fn set_cork(fd: c_int, on: bool) -> bool {
         )
     };
     result == 0
+}
+
+/// What a socket has to itself, whatever descriptor it is asked by (`SO_COOKIE`, Linux 4.12);
+/// `None` where the descriptor is no socket.
+pub(crate) fn cookie(fd: c_int) -> Option<u64> {
+    let mut value = 0_u64;
+    let mut length: libc::socklen_t = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: both are live, and `length` is the size of `value`.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_getsockopt,
+            fd,
+            libc::SOL_SOCKET,
+            libc::SO_COOKIE,
+            &raw mut value,
+            &raw mut length,
+        )
+    };
+    (result == 0).then_some(value)
 }

@@ -51,6 +51,7 @@ static ON_LOAD: extern "C" fn() = on_load;
 static ON_EXIT: extern "C" fn() = on_exit;
 
 extern "C" fn on_load() {
+    crate::process::on_load();
     let wanted = value_of(STATS).is_some_and(|value| value != c"0");
     WANTED.store(wanted, Ordering::Relaxed);
     let number = value_of(MAX).and_then(|value| value.to_str().ok()?.parse().ok());

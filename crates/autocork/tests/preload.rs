@@ -94,30 +94,37 @@ fn this_program_as_a_client() {
     match role.as_str() {
         "errno" => return errno_is_kept(&stream),
         "listener" => return listeners_are_not_corked(),
+        "mind" => return a_cork_of_its_own_stays(&stream),
+        "vfork" => close_all_in_a_child_that_shares_memory(&stream),
+        "fork" => return converse_in_a_child(stream),
         "delay" => stream.set_nodelay(false).unwrap(),
         "own cork" => cork(&stream, false),
         _ => {}
     }
     let copy = (role == "copy").then(|| stream.try_clone().unwrap());
+    converse(&role, &stream, copy.as_ref());
+}
+
+fn converse(role: &str, stream: &TcpStream, copy: Option<&TcpStream>) {
     for _ in 0..MESSAGES {
         for _ in 0..WRITES {
-            match role.as_str() {
-                "send" => send(&stream),
-                _ => (&stream).write_all(b"xx").unwrap(),
+            match role {
+                "send" => send(stream),
+                _ => (&*stream).write_all(b"xx").unwrap(),
             }
         }
         let mut answer = [0; 2];
-        match role.as_str() {
-            "poll" => wait_by_poll(&stream),
-            "select" => wait_by_select(&stream),
-            "epoll" => wait_by_epoll(&stream),
+        match role {
+            "poll" => wait_by_poll(stream),
+            "select" => wait_by_select(stream),
+            "epoll" => wait_by_epoll(stream),
             _ => {
-                let mut from = copy.as_ref().unwrap_or(&stream);
+                let mut from = copy.unwrap_or(stream);
                 from.read_exact(&mut answer).unwrap();
                 continue;
             }
         }
-        read_past_the_library(&stream, &mut answer);
+        read_past_the_library(stream, &mut answer);
     }
 }
 
@@ -250,6 +257,76 @@ fn listeners_are_not_corked() {
     assert!(!is_corked(&other));
 }
 
+/// The program corks it itself: that stays so until it is closed, on all copies.
+fn a_cork_of_its_own_stays(stream: &TcpStream) {
+    let copy = stream.try_clone().unwrap();
+    assert!(is_corked(stream));
+    cork(&copy, false);
+    for again in [stream, &copy] {
+        again.set_nodelay(true).unwrap();
+        assert!(!is_corked(stream));
+    }
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let number = copy.as_raw_fd();
+    drop(copy);
+    let other = stream.try_clone().unwrap();
+    other.set_nodelay(true).unwrap();
+    assert!(
+        !is_corked(stream),
+        "a copy made later is the same connection"
+    );
+    drop(other);
+    let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    assert_eq!(other.as_raw_fd(), number, "it is used again");
+    other.set_nodelay(true).unwrap();
+    assert!(is_corked(&other));
+    // What goes on elsewhere must not be held by a cork that nobody here takes out.
+    let elsewhere = other.try_clone().unwrap();
+    drop(other);
+    assert!(!is_corked(&elsewhere));
+}
+
+/// As a child of `vfork` does on its way to `exec`: the memory is its parent's, the descriptors are
+/// its own.
+fn close_all_in_a_child_that_shares_memory(stream: &TcpStream) {
+    extern "C" fn child(fd: *mut libc::c_void) -> libc::c_int {
+        let fd = fd as libc::c_int;
+        // SAFETY: the descriptors are this process's own; its parent keeps the connection.
+        unsafe {
+            libc::dup2(2, fd);
+            libc::close(fd);
+            libc::_exit(0)
+        }
+    }
+    let mut room = vec![0_u128; 16 << 10];
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    let fd = stream.as_raw_fd() as *mut libc::c_void;
+    // SAFETY: this thread waits until the child has ended, which runs at the end of `room`.
+    let pid = unsafe { libc::clone(child, room.as_mut_ptr_range().end.cast(), flags, fd) };
+    wait_for(pid);
+}
+
+/// A child of `fork` has a table of its own, and goes on with what its parent closes.
+fn converse_in_a_child(stream: TcpStream) {
+    // SAFETY: the child allocates nothing, takes no lock, and ends below.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        converse("read", &stream, None);
+        // SAFETY: nothing is to be written or freed.
+        unsafe { libc::_exit(0) };
+    }
+    drop(stream);
+    wait_for(pid);
+}
+
+fn wait_for(pid: libc::pid_t) {
+    assert!(pid > 0);
+    let mut status = -1;
+    // SAFETY: one live number.
+    assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+    assert_eq!(status, 0);
+}
+
 /// Reads that the server needs with the library, and what the library counted.
 #[track_caller]
 fn check(role: &str, environment: &[(&str, &str)], reads_per_message: u64, stats: &str) {
@@ -293,11 +370,27 @@ fn a_bound_lets_go_before_the_message_is_finished() {
 }
 
 #[test]
+fn a_child_with_the_parents_memory_leaves_the_table_alone() {
+    check("vfork", &[], 1, JOINED);
+}
+
+#[test]
+fn a_child_of_its_own_goes_on() {
+    let seen = run("fork", true, &[]);
+    assert_eq!(seen.messages, MESSAGES);
+    // The parent takes the cork out as it closes, and the child puts it in again when it reads.
+    let most = MESSAGES + WRITES as u64;
+    assert!(seen.reads < most, "{} reads", seen.reads);
+}
+
+#[test]
 fn the_program_sees_what_it_saw_before() {
     let seen = run_alone("errno");
     assert!(seen.contains("corked 1 writes 1 "), "{seen}");
     let seen = run_alone("listener");
     assert!(seen.contains("corked 2 "), "{seen}");
+    let seen = run_alone("mind");
+    assert!(seen.contains("corked 2 writes 0 "), "{seen}");
 }
 
 /// As [`run`], of a client that sends no whole message.

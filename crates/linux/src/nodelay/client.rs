@@ -6,13 +6,16 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use base::Instant;
 use hdrhistogram::Histogram;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create, sendfile};
+use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
-use socket2::SockRef;
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
 use super::Handing;
 use crate::clock::Clock;
@@ -21,7 +24,7 @@ use crate::tcp_info;
 
 /// Payload. Not zero, so that a capture shows it.
 const FILL: u8 = b'x';
-/// Longest sleep before the client looks whether it was stopped.
+/// Longest sleep or wait before the client looks whether it was stopped.
 const NAP: Duration = Duration::from_millis(100);
 /// Response times are kept with three digits, up to an hour.
 const RESPONSE_NS_MAX: u64 = 3_600_000_000_000;
@@ -43,7 +46,7 @@ pub struct ClientSpec {
     pub cork: bool,
     /// How the pieces are handed over.
     pub handing: Handing,
-    /// Messages per second, sent at fixed times without reading answers.
+    /// Messages per second, sent at fixed times without awaiting answers.
     pub per_second: Option<u32>,
 }
 
@@ -76,13 +79,13 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects.
+    /// Connects; `stop` ends the wait.
     ///
     /// # Errors
-    /// [`Error::Os`] where nobody answers, or the socket takes no option.
-    pub fn connect(spec: ClientSpec) -> Result<Self> {
+    /// [`Error::Os`] where nobody answers, it was stopped, or the socket takes no option.
+    pub fn connect(spec: ClientSpec, stop: &AtomicBool) -> Result<Self> {
         let op = format!("connecting to {}", spec.remote);
-        let stream = TcpStream::connect(spec.remote).map_err(Error::os(op))?;
+        let stream = connected(spec.remote, stop).map_err(Error::os(op))?;
         if spec.nodelay {
             let set = stream.set_nodelay(true);
             set.map_err(Error::os("socket option TCP_NODELAY"))?;
@@ -125,13 +128,21 @@ impl Client {
                 .expect("the bounds are constants"),
             interrupted: false,
         };
+        let draining = match self.spec.per_second {
+            Some(_) => Some(self.start_draining()?),
+            None => None,
+        };
         let started = Clock.now();
         let mut last = started;
         while run.messages < self.spec.messages && !self.is_stopped() {
             match self.exchange(started, run.messages) {
                 Ok(()) => {}
                 Err(_) if self.is_stopped() => break,
-                Err(error) => return Err(self.failure(error, run.messages)),
+                Err(error) => {
+                    // It ends the draining. The connection may be gone already.
+                    let _ = self.stream.shutdown(Shutdown::Both);
+                    return Err(self.failure(error, run.messages));
+                }
             }
             let now = Clock.now();
             if self.spec.per_second.is_none() {
@@ -145,8 +156,17 @@ impl Client {
         run.elapsed = last.since(started);
         run.interrupted = run.messages < self.spec.messages;
         run.data_segments = tcp_info::data_segments_sent(self.stream.as_fd());
-        self.finish();
+        self.finish(draining);
         Ok(run)
+    }
+
+    /// Reads on a thread of its own what nobody awaits. A server whose answers are not read stops
+    /// reading in the end, and then nothing can be sent.
+    fn start_draining(&self) -> Result<JoinHandle<()>> {
+        let stream = Arc::clone(&self.stream);
+        let thread = thread::Builder::new().name("answers".into());
+        let started = thread.spawn(move || read_to_end(&stream));
+        started.map_err(Error::os("starting a thread that reads answers"))
     }
 
     fn is_stopped(&self) -> bool {
@@ -181,11 +201,9 @@ impl Client {
         let mut left = self.spec.reply_bytes;
         while left > 0 {
             let wanted = left.min(reply.len());
-            match (&*self.stream).read(&mut reply[..wanted]) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(got) => left -= got,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+            match again(|| (&*self.stream).read(&mut reply[..wanted]))? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                got => left -= got,
             }
         }
         Ok(())
@@ -210,7 +228,7 @@ impl Client {
                     .iter()
                     .map(|&bytes| IoSlice::new(&self.message[..bytes]))
                     .collect();
-                let sent = (&*self.stream).write_vectored(&slices)?;
+                let sent = again(|| (&*self.stream).write_vectored(&slices))?;
                 (&*self.stream).write_all(&self.message[sent..])
             }
             Handing::MsgMore => {
@@ -237,7 +255,8 @@ impl Client {
     fn send_with_more(&self, bytes: usize) -> io::Result<()> {
         let mut rest = &self.message[..bytes];
         while !rest.is_empty() {
-            let sent = send(&*self.stream, rest, SendFlags::MORE | SendFlags::NOSIGNAL)?;
+            let flags = SendFlags::MORE | SendFlags::NOSIGNAL;
+            let sent = again(|| Ok(send(&*self.stream, rest, flags)?))?;
             rest = &rest[sent..];
         }
         Ok(())
@@ -248,7 +267,8 @@ impl Client {
         let mut offset = 0;
         while offset < bytes as u64 {
             let left = bytes - offset as usize;
-            if sendfile(&*self.stream, file, Some(&mut offset), left)? == 0 {
+            let sent = again(|| Ok(sendfile(&*self.stream, file, Some(&mut offset), left)?))?;
+            if sent == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
@@ -261,17 +281,75 @@ impl Client {
             if left.is_zero() || self.is_stopped() {
                 return;
             }
-            std::thread::sleep(left.min(NAP));
+            thread::sleep(left.min(NAP));
         }
     }
 
     /// Waits until the server has read everything, so that its count is whole.
-    fn finish(&self) {
-        if self.stream.shutdown(Shutdown::Write).is_ok() {
-            let mut rest = [0; 4096];
-            while matches!((&*self.stream).read(&mut rest), Ok(1..)) {}
+    fn finish(&self, draining: Option<JoinHandle<()>>) {
+        // A stop has shut it down already; then both ways end at once.
+        if self.stream.shutdown(Shutdown::Write).is_ok() && draining.is_none() {
+            read_to_end(&self.stream);
+        }
+        if let Some(thread) = draining {
+            thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         }
     }
+}
+
+/// A connection. The socket waits in slices, because a stop cannot shut down what is not open yet.
+fn connected(remote: SocketAddr, stop: &AtomicBool) -> io::Result<TcpStream> {
+    let domain = Domain::for_address(remote);
+    let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    match socket.connect(&SockAddr::from(remote)) {
+        Ok(()) => {}
+        Err(error) if is_under_way(&error) => {
+            while !is_decided(&socket)? {
+                if stop.load(Ordering::SeqCst) {
+                    return Err(io::Error::other("stopped"));
+                }
+            }
+            if let Some(error) = socket.take_error()? {
+                return Err(error);
+            }
+        }
+        Err(error) => return Err(error),
+    }
+    socket.set_nonblocking(false)?;
+    Ok(socket.into())
+}
+
+/// connect(2): one that a signal interrupts goes on as well.
+fn is_under_way(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINPROGRESS | libc::EINTR))
+}
+
+/// Whether a connection has come about, or has failed, within a nap.
+fn is_decided(socket: &Socket) -> io::Result<bool> {
+    let nap = Timespec::try_from(NAP).map_err(io::Error::other)?;
+    match poll(&mut [PollFd::new(socket, PollFlags::OUT)], Some(&nap)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Makes a call again for as long as signals interrupt it.
+fn again<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+fn read_to_end(mut stream: &TcpStream) {
+    let mut rest = [0; 4096];
+    while matches!(again(|| stream.read(&mut rest)), Ok(1..)) {}
 }
 
 /// A file in memory of so many bytes.

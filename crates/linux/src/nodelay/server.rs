@@ -14,7 +14,8 @@ use socket2::SockRef;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 
-/// One client at a time is served; one that says nothing for so long is sent away.
+/// One client at a time is served; one that says nothing, or reads nothing, for so long is sent
+/// away.
 const IDLE: Duration = Duration::from_secs(60);
 /// Most bytes per read.
 const READ_BYTES_MAX: usize = 64 << 10;
@@ -143,9 +144,6 @@ impl Server {
         let problem = match self.converse(stream, &mut tally) {
             Ok(()) => None,
             Err(_) if self.stopping.is_stopped() => Some("stopped".into()),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                Some(format!("said nothing for {} s", IDLE.as_secs()))
-            }
             Err(error) => Some(error.to_string()),
         };
         Visit {
@@ -177,11 +175,12 @@ impl Server {
                         tally.buffers += 1;
                     }
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) => return Err(error),
+                    Err(error) => return Err(idle(error, "said nothing")),
                 }
             }
             tally.on_message(Clock.now());
-            self.answer(stream, &reply)?;
+            self.answer(stream, &reply)
+                .map_err(|error| idle(error, "did not read its answers"))?;
         }
     }
 
@@ -194,6 +193,15 @@ impl Server {
             SockRef::from(stream).set_tcp_cork(false)?;
         }
         Ok(())
+    }
+}
+
+/// Says what the client did not do, where the time was up.
+fn idle(error: io::Error, what: &str) -> io::Error {
+    if error.kind() == io::ErrorKind::WouldBlock {
+        io::Error::other(format!("{what} for {} s", IDLE.as_secs()))
+    } else {
+        error
     }
 }
 

@@ -7,15 +7,24 @@ use crate::error::{Error, Result};
 
 /// Names the library, where it does not lie beside the program.
 pub const LIBRARY_VARIABLE: &str = "TCPTAILOR_AUTOCORK_LIBRARY";
+/// Asks the library for its line on stderr, with any value but `0`.
+pub const STATS_VARIABLE: &str = "TCPTAILOR_AUTOCORK_STATS";
+/// Bounds the writes that the library holds of one connection.
+pub const MAX_VARIABLE: &str = "TCPTAILOR_AUTOCORK_MAX";
+/// What that line begins with.
+pub const STATS_LINE: &str = "tcptailor-autocork: ";
 const LIBRARY: &str = "libtcptailor_autocork.so";
-/// From the directory of the program: a build, the directory of a test, an installation.
+/// From the directory of the program, in the order in which they are looked at: `cargo build` puts
+/// it beside the program, `cargo test` into `deps` there, and has its own programs in `deps`; then
+/// an installation.
 const PLACES: &[&str] = &[".", "deps", "..", "../lib", "../lib/tcptailor"];
 
-/// Finds the library: the one that is named in [`LIBRARY_VARIABLE`], else the newest of those
-/// around the program.
+/// Finds the library: the one that is named in [`LIBRARY_VARIABLE`], else the first of these, seen
+/// from the directory of the program: `.`, `deps`, `..`, `../lib`, `../lib/tcptailor`.
 ///
 /// # Errors
-/// [`Error::Unsupported`] where there is none, with how to build it.
+/// [`Error::NotFound`] where the one that is named is not there, [`Error::Unsupported`] where none
+/// is around the program, with how to build it.
 pub fn find_library() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os(LIBRARY_VARIABLE) {
         let path = PathBuf::from(path);
@@ -34,9 +43,8 @@ pub fn find_library() -> Result<PathBuf> {
     PLACES
         .iter()
         .map(|place| beside.join(place).join(LIBRARY))
-        .filter_map(|path| Some((path.metadata().ok()?.modified().ok()?, path)))
-        .max_by_key(|(modified, _)| *modified)
-        .and_then(|(_, path)| path.canonicalize().ok())
+        .find(|path| path.is_file())
+        .and_then(|path| path.canonicalize().ok())
         .ok_or_else(|| Error::Unsupported {
             what: format!("{LIBRARY} is not beside this program; preloading it"),
             hint: format!(
@@ -47,12 +55,27 @@ pub fn find_library() -> Result<PathBuf> {
 }
 
 /// The value of `LD_PRELOAD` with `library` in front of what is preloaded already.
-#[must_use]
-pub fn preload(library: &Path) -> OsString {
+///
+/// # Errors
+/// [`Error::Refused`] where the path holds what the loader takes for the end of it: ld.so(8).
+pub fn preload(library: &Path) -> Result<OsString> {
     let mut value = OsString::from(library);
+    let bytes = value.as_encoded_bytes();
+    let separator = [(b' ', "a space"), (b':', "a colon")]
+        .into_iter()
+        .find(|(byte, _)| bytes.contains(byte));
+    if let Some((_, name)) = separator {
+        return Err(Error::Refused {
+            what: format!("preloading {}", library.display()),
+            reason: format!(
+                "its path has {name}, where the loader ends a path; copy it to a path without one \
+                 and name that in {LIBRARY_VARIABLE}"
+            ),
+        });
+    }
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
         value.push(":");
         value.push(others);
     }
-    value
+    Ok(value)
 }

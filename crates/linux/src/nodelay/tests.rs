@@ -1,6 +1,8 @@
 //! The two programs against each other on loopback.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -35,7 +37,7 @@ fn run(server: &Server, spec: ClientSpec) -> (ClientRun, Visit) {
     let mut visits = Vec::new();
     let run = thread::scope(|scope| {
         let serving = scope.spawn(|| server.run(true, &mut |visit| visits.push(visit.clone())));
-        let client = Client::connect(spec).expect("connects");
+        let client = Client::connect(spec, &AtomicBool::new(false)).expect("connects");
         let run = client.run(&mut |_| ()).expect("a whole run");
         serving.join().expect("it ends").expect("it served");
         run
@@ -155,6 +157,98 @@ fn messages_at_a_rate_have_no_answer() {
     assert!(intervals.min <= intervals.mean && intervals.mean <= intervals.max);
 }
 
+/// More than the buffers of both ends hold, so that a server whose answers stay unread stops
+/// reading.
+#[test]
+fn answers_that_nobody_awaits_are_read() {
+    const BYTES: usize = 64 << 10;
+    const MESSAGES: u64 = 600;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let spec = ClientSpec {
+        remote: listener.local_addr().expect("it listens"),
+        messages: MESSAGES,
+        pieces: vec![BYTES],
+        reply_bytes: BYTES,
+        nodelay: true,
+        cork: false,
+        handing: Handing::Single,
+        per_second: Some(1_000_000),
+    };
+    let echo = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("it comes");
+        // Without the reading, both ends would wait for ever.
+        let limit = Some(Duration::from_secs(20));
+        stream.set_write_timeout(limit).expect("a socket");
+        let mut buffer = vec![0; BYTES];
+        for _ in 0..MESSAGES {
+            stream.read_exact(&mut buffer)?;
+            stream.write_all(&buffer)?;
+        }
+        Ok::<_, std::io::Error>(())
+    });
+    let client = Client::connect(spec, &AtomicBool::new(false)).expect("connects");
+    let run = client.run(&mut |_| ());
+    echo.join().expect("it ends").expect("it wrote them all");
+    assert_eq!(run.expect("a whole run").messages, MESSAGES);
+}
+
+/// The queue of a listener that accepts nobody is full with two; the next one waits.
+#[test]
+fn a_stop_ends_the_wait_for_a_connection() {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+    let socket = socket.expect("a socket");
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    socket.bind(&any.into()).expect("a free port");
+    socket.listen(0).expect("it listens");
+    let remote = socket.local_addr().expect("it listens").as_socket();
+    let remote = remote.expect("an address");
+    let slice = Duration::from_millis(300);
+    let mut waiting = Vec::new();
+    let full = (0..8).any(
+        |_| match std::net::TcpStream::connect_timeout(&remote, slice) {
+            Ok(stream) => {
+                waiting.push(stream);
+                false
+            }
+            Err(error) => error.kind() == ErrorKind::TimedOut,
+        },
+    );
+    assert!(full, "{} let in", waiting.len());
+    let spec = ClientSpec {
+        remote,
+        ..client_spec(&server(30, REPLY_BYTES))
+    };
+    let stop = AtomicBool::new(false);
+    let error = thread::scope(|scope| {
+        let connecting = scope.spawn(|| Client::connect(spec, &stop));
+        thread::sleep(slice);
+        assert!(!connecting.is_finished());
+        stop.store(true, Ordering::SeqCst);
+        connecting
+            .join()
+            .expect("it ends")
+            .expect_err("nobody answers")
+    });
+    assert!(error.to_string().contains("stopped"), "{error}");
+}
+
+#[test]
+fn a_library_that_the_loader_would_not_find_is_refused() {
+    let check = |path: &str, expected: Option<&str>| {
+        let value = shim::preload(std::path::Path::new(path));
+        match expected {
+            None => assert!(value.is_ok(), "{value:?}"),
+            Some(part) => {
+                let error = value.expect_err(path).to_string();
+                assert!(error.contains(part), "{error}");
+            }
+        }
+    };
+    check("/usr/lib/x.so", None);
+    check("/opt/my programs/x.so", Some("a space"));
+    check("/opt/a:b/x.so", Some("a colon"));
+}
+
 #[test]
 fn a_stop_ends_both_and_keeps_what_was_done() {
     let server = server(30, REPLY_BYTES);
@@ -163,7 +257,7 @@ fn a_stop_ends_both_and_keeps_what_was_done() {
     let mut visits = Vec::new();
     let run = thread::scope(|scope| {
         let serving = scope.spawn(|| server.run(false, &mut |visit| visits.push(visit.clone())));
-        let client = Client::connect(spec).expect("connects");
+        let client = Client::connect(spec, &AtomicBool::new(false)).expect("connects");
         let mut stop = Some(client.stopper());
         let run = client.run(&mut |messages| {
             if let Some(stop) = stop.take_if(|_| messages == 3) {
@@ -186,7 +280,7 @@ fn a_server_for_other_messages_is_named() {
     let error = thread::scope(|scope| {
         let serving = scope.spawn(|| server.run(true, &mut |_| ()));
         let spec = client_spec(&server);
-        let client = Client::connect(spec).expect("connects");
+        let client = Client::connect(spec, &AtomicBool::new(false)).expect("connects");
         let stop = server.stopper();
         scope.spawn(move || {
             thread::sleep(Duration::from_millis(200));

@@ -157,9 +157,7 @@ fn files(_seed: u64, stop: &AtomicBool) -> Result<Figures> {
     ];
     for (corked, segments, response) in cases {
         check_stop(stop)?;
-        let (run, _) = exchange(STALLING_MESSAGES, &[HEADER_BYTES, FILE_BYTES], |spec| {
-            (spec.cork, spec.handing) = (corked, Handing::Sendfile);
-        })?;
+        let (run, _) = exchange(&[HEADER_BYTES, FILE_BYTES], corked, stop)?;
         figures.extend(per_message(&run).map(|number| (segments, number)));
         figures.insert(response, median_us(&run));
     }
@@ -177,9 +175,7 @@ fn files(_seed: u64, stop: &AtomicBool) -> Result<Figures> {
     ];
     for (corked, segments, first_read) in cases {
         check_stop(stop)?;
-        let (run, _) = exchange(STALLING_MESSAGES, &[HEADER_BYTES, BULK_BYTES], |spec| {
-            (spec.cork, spec.handing) = (corked, Handing::Sendfile);
-        })?;
+        let (run, _) = exchange(&[HEADER_BYTES, BULK_BYTES], corked, stop)?;
         figures.extend(per_message(&run).map(|number| (segments, number)));
         let first = first_read_bytes(corked).map_err(Error::os("sending a file"))?;
         figures.insert(first_read, first);
@@ -214,25 +210,20 @@ fn first_read_bytes(corked: bool) -> io::Result<f64> {
 
 // ---- the sample programs ----
 
-/// Runs the document's client against its server, both in this process.
-fn exchange(
-    messages: u64,
-    pieces: &[usize],
-    change: impl FnOnce(&mut ClientSpec),
-) -> Result<(ClientRun, Visit)> {
+/// Runs the document's client against its server, both in this process; the last piece is a file.
+fn exchange(pieces: &[usize], cork: bool, stop: &AtomicBool) -> Result<(ClientRun, Visit)> {
     let server = serve(pieces.iter().sum())?;
-    let mut spec = ClientSpec {
+    let spec = ClientSpec {
         remote: server.address()?,
-        messages,
+        messages: STALLING_MESSAGES,
         pieces: pieces.to_vec(),
         reply_bytes: REPLY_BYTES,
         nodelay: false,
-        cork: false,
-        handing: Handing::Write,
+        cork,
+        handing: Handing::Sendfile,
         per_second: None,
     };
-    change(&mut spec);
-    visited(&server, || Client::connect(spec)?.run(&mut |_| ()))
+    visited(&server, || Client::connect(spec, stop)?.run(&mut |_| ()))
 }
 
 fn serve(message_bytes: usize) -> Result<Server> {
@@ -288,11 +279,13 @@ fn with_and_without_library(_seed: u64, stop: &AtomicBool) -> Result<Figures> {
             let count = MESSAGES.to_string();
             let words = ["nodelay-client", "127.0.0.1", &port, &count, "no_delay"];
             let mut command = program(&words)?;
-            command.arg("--json");
+            command.arg("--json").stderr(Stdio::piped());
+            command.env(shim::STATS_VARIABLE, "1");
             if preloaded {
-                command.env("LD_PRELOAD", shim::preload(&library));
+                command.env("LD_PRELOAD", shim::preload(&library)?);
             }
             let output = command.output().map_err(Error::os("starting the client"))?;
+            check_preloaded(&output.stderr, preloaded)?;
             serde_json::from_slice::<serde_json::Value>(&output.stdout)
                 .map_err(|error| Error::Peer(format!("what the client said: {error}")))
         })?;
@@ -308,6 +301,22 @@ fn with_and_without_library(_seed: u64, stop: &AtomicBool) -> Result<Figures> {
         figures.insert("speedup", plain / joined);
     }
     Ok(figures)
+}
+
+/// The library says something at the end of a process that it is in. The loader goes on without a
+/// library that it cannot load, and the client would be measured twice in the same way.
+fn check_preloaded(stderr: &[u8], wanted: bool) -> Result<()> {
+    let said = String::from_utf8_lossy(stderr);
+    let mut lines = said.lines();
+    if lines.any(|line| line.starts_with(shim::STATS_LINE)) == wanted {
+        return Ok(());
+    }
+    Err(Error::Peer(if wanted {
+        let first = said.lines().next().unwrap_or("nothing");
+        format!("the library was not loaded into the client, which said: {first}")
+    } else {
+        "the plain client had the library, too: run this without LD_PRELOAD".into()
+    }))
 }
 
 fn program(words: &[&str]) -> Result<Command> {
@@ -449,6 +458,18 @@ mod tests {
             assert!(figures[free] < figures["corked_us"], "{figures:?}");
         }
         assert!(figures["corked_full_segments_us"] < figures["corked_us"]);
+    }
+
+    #[test]
+    fn a_client_without_the_library_is_not_taken_for_one_with_it() {
+        let with = b"tcptailor-autocork: corked 1 writes 2 flushes 1\n";
+        let without = b"ERROR: ld.so: object 'x.so' from LD_PRELOAD cannot be preloaded\n";
+        assert!(check_preloaded(with, true).is_ok());
+        assert!(check_preloaded(without, false).is_ok());
+        assert!(check_preloaded(b"", true).is_err());
+        let error = check_preloaded(without, true).expect_err("it was not loaded");
+        assert!(error.to_string().contains("cannot be preloaded"), "{error}");
+        assert!(check_preloaded(with, false).is_err());
     }
 
     #[test]

@@ -39,12 +39,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut command = Command::new(program);
     command
         .args(rest)
-        .env("LD_PRELOAD", shim::preload(&library));
+        .env("LD_PRELOAD", shim::preload(&library)?);
     if args.stats {
-        command.env("TCPTAILOR_AUTOCORK_STATS", "1");
+        command.env(shim::STATS_VARIABLE, "1");
     }
     if let Some(writes) = args.max_writes {
-        command.env("TCPTAILOR_AUTOCORK_MAX", writes.to_string());
+        command.env(shim::MAX_VARIABLE, writes.to_string());
     }
     // It returns only where the program cannot be started.
     let error = command.exec();

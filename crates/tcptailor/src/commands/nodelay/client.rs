@@ -52,7 +52,7 @@ pub(crate) struct ClientArgs {
     #[arg(short, long, value_name = "PORT")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
-    /// Send so many messages per second, at fixed times, and read no answers. The server must be
+    /// Send so many messages per second, at fixed times, and await no answers. The server must be
     /// started with the word `rate`.
     #[arg(short, long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -169,7 +169,10 @@ struct ResponseTimes {
 
 pub(crate) fn client(args: &ClientArgs, output: &Output) -> anyhow::Result<Exit> {
     let spec = args.spec()?;
-    let (client, spec) = connect(args, &spec)?;
+    let Some((client, spec)) = connect(args, &spec)? else {
+        output.note("interrupted before there was a connection");
+        return Ok(Exit::Interrupted);
+    };
     let stop = client.stopper();
     let _guard = interrupt::on_stop(stop);
     let bar = Progress::bar(output, "sending", spec.messages);
@@ -187,8 +190,8 @@ pub(crate) fn client(args: &ClientArgs, output: &Output) -> anyhow::Result<Exit>
     })
 }
 
-/// Tries the addresses of the host in turn.
-fn connect(args: &ClientArgs, spec: &ClientSpec) -> anyhow::Result<(Client, ClientSpec)> {
+/// Tries the addresses of the host in turn; `None` where the user wants no more of it.
+fn connect(args: &ClientArgs, spec: &ClientSpec) -> anyhow::Result<Option<(Client, ClientSpec)>> {
     let port = spec.remote.port();
     let host = args.host.trim_matches(['[', ']']);
     let unknown = |error: std::io::Error| Problem {
@@ -202,8 +205,9 @@ fn connect(args: &ClientArgs, spec: &ClientSpec) -> anyhow::Result<(Client, Clie
             remote,
             ..spec.clone()
         };
-        match Client::connect(spec.clone()) {
-            Ok(client) => return Ok((client, spec)),
+        match Client::connect(spec.clone(), interrupt::stop_flag()) {
+            Ok(client) => return Ok(Some((client, spec))),
+            Err(_) if interrupt::stopped() => return Ok(None),
             Err(error) => last = Some(error),
         }
     }
