@@ -13,7 +13,7 @@
 //! `TCPTAILOR_AUTOCORK_STATS` is written when the process ends.
 //!
 //! It does not reach programs without the dynamic C library, calls that the C library makes within
-//! itself (`FILE` streams on sockets), and descriptors above [`table::DESCRIPTORS`].
+//! itself (`FILE` streams on sockets), and descriptors above `table::DESCRIPTORS`.
 
 mod hooks;
 mod process;
