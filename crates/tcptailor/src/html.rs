@@ -14,6 +14,7 @@ pub(crate) mod reproduction;
 mod scale;
 mod series;
 pub(crate) mod sweep;
+pub(crate) mod words;
 
 use std::fs;
 use std::path::Path;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use base::{Bytes, Rate};
 
+use super::words::number_name;
 use super::{Axis, Bar, BarGroup, Bars, Heat, Line, Lines, Part, Spot};
 
 /// From this ratio of largest to smallest on, an axis is one of logarithms.
@@ -14,6 +15,8 @@ const BARS_MAX: usize = 40;
 const LINES_MAX: usize = 8;
 /// Fields of colours for one number.
 const FIELDS_MAX: usize = 6;
+/// Between a number and the variant by whose it is divided.
+pub(super) const OVER: &str = " / that of ";
 
 /// One number of one cell.
 #[derive(Clone, Debug, Default)]
@@ -207,12 +210,10 @@ fn fields(metric: &str, seen: &[&Observation], (x, y): (&str, &str)) -> Vec<Part
 
 /// The name of a number as people read it; its unit stands in the picture.
 fn words(metric: &str) -> String {
-    let units = ["_bps", "_us", "_bytes"];
-    let bare = |name: &str| {
-        let bare = units.iter().find_map(|unit| name.strip_suffix(unit));
-        bare.unwrap_or(name).replace('_', " ")
-    };
-    metric.split(' ').map(bare).collect::<Vec<_>>().join(" ")
+    match metric.split_once(OVER) {
+        Some((metric, over)) => format!("{}{OVER}{over}", number_name(metric)),
+        None => number_name(metric),
+    }
 }
 
 /// The value of an axis as a number with its unit; `None` for names.
