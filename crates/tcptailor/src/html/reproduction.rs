@@ -247,18 +247,18 @@ fn metric(row: &NumberRow) -> String {
 
 fn observations(rows: &[NumberRow]) -> Vec<Observation> {
     let of_row = |row: &NumberRow| -> Vec<Observation> {
-        let values = row.engines.iter().filter_map(|value| {
-            let spread = value.spread.as_ref()?;
-            Some(Observation {
+        let values = row.engines.iter().map(|value| {
+            let spread = value.spread.as_ref();
+            Observation {
                 variant: row.variant.clone().unwrap_or_default(),
                 engine: value.engine.to_string(),
                 axes: row.axes.clone().into_iter().collect(),
                 metric: metric(row),
                 unit: unit(&row.unit),
-                value: spread.median,
-                range: Some((spread.low, spread.high)),
+                value: spread.map(|spread| spread.median),
+                range: spread.map(|spread| (spread.low, spread.high)),
                 published: row.published.zip(words::published(row)),
-            })
+            }
         });
         values.collect()
     };
