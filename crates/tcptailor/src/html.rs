@@ -14,6 +14,7 @@ pub(crate) mod reproduction;
 mod scale;
 mod series;
 pub(crate) mod sweep;
+pub(crate) mod words;
 
 use std::fs;
 use std::path::Path;
@@ -293,10 +294,11 @@ fn table(table: &Table) -> Markup {
             && cells().all(|cell| cell.value.is_some() || cell.text.chars().count() <= 1)
     };
     let class = |column: usize, cell: &Cell| {
-        let kind = match cell.text.len() {
-            _ if is_number(column) => "number",
-            0..=SHORT => "short",
-            _ => "",
+        let kind = match (is_number(column), cell.text.chars().count() <= SHORT) {
+            (true, true) => "number",
+            (true, false) => "number long",
+            (false, true) => "short",
+            (false, false) => "long",
         };
         [kind, cell.tone.class()].join(" ").trim().to_owned()
     };

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::frame::{self, LEFT, RIGHT, n};
+use super::frame::{self, LEFT, LETTER, RIGHT, n};
 use super::scale::{Scale, label};
 
 const BAR: f64 = 19.0;
@@ -14,6 +14,10 @@ const NUMBER_WIDTH: f64 = 84.0;
 const NAME_HEIGHT: f64 = 20.0;
 /// Letters of a name that fit beside its bar.
 const NAME_LETTERS: usize = 13;
+/// Letters that fit into the line above bars.
+const LINE_LETTERS: usize = 46;
+/// Around the mark of a published number.
+const MARK_MARGIN: f64 = 4.0;
 
 /// A picture of bars.
 #[derive(Clone, Debug, Default)]
@@ -63,12 +67,13 @@ impl Bars {
         let mut y = TOP;
         let mut tops = Vec::new();
         for group in &self.groups {
-            tops.push(y);
+            let above = above + if is_crowded(group) { NAME_HEIGHT } else { 0.0 };
+            tops.push((y, above));
             y += above + BAR * group.bars.len() as f64 + gap;
         }
         let inside = html! {
             @for (group, top) in self.groups.iter().zip(&tops) {
-                (self.group(group, (*top, above), &x))
+                (self.group(group, *top, &x))
             }
             line.axis x1=(n(LEFT)) x2=(n(LEFT)) y1=(n(TOP)) y2=(n(y - gap)) {}
         };
@@ -82,7 +87,7 @@ impl Bars {
         html! {
             @if !is_plain { text x=(n(LEFT + 2.0)) y=(n(top + 14.0)) { (group.name) } }
             @if let Some((_, text)) = &group.published {
-                text.muted.end x=(n(RIGHT)) y=(n(top + 14.0)) { "published " (text) }
+                text.muted.end x=(n(RIGHT)) y=(n(first - NAME_HEIGHT + 14.0)) { "published " (text) }
             }
             @for (index, bar) in group.bars.iter().enumerate() {
                 @let y = first + BAR * index as f64;
@@ -97,8 +102,10 @@ impl Bars {
                 text.muted.end x=(n(LEFT - 6.0)) y=(n(y + 13.5)) {
                     (if is_plain { &group.name } else { &bar.name })
                 }
+                @let text = label(self.unit, bar.value);
+                @let mark = group.published.as_ref().map(|(value, _)| x.at(*value));
                 @let end = bar.range.map_or(bar.value, |(_, high)| high.max(bar.value));
-                text x=(n(x.at(end) + 5.0)) y=(n(y + 13.5)) { (label(self.unit, bar.value)) }
+                text x=(n(beside(x.at(end), &text, mark))) y=(n(y + 13.5)) { (text) }
             }
             @if let Some((value, _)) = &group.published {
                 @let (x, top, bottom) = (n(x.at(*value)), n(first - 3.0), n(last + 1.0));
@@ -119,5 +126,41 @@ impl Bars {
             format!("{}: {}", group.name, all.join(", "))
         });
         groups.collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// Whether its name and what was published need a line each.
+fn is_crowded(group: &BarGroup) -> bool {
+    let letters = |text: &str| text.chars().count();
+    let published = group.published.as_ref();
+    published.is_some_and(|(_, text)| {
+        !group.name.is_empty() && letters(&group.name) + letters(text) > LINE_LETTERS
+    })
+}
+
+/// Where the number of a bar begins: at its end, but behind a mark that would stand in it.
+fn beside(end: f64, text: &str, mark: Option<f64>) -> f64 {
+    let begin = end + MARK_MARGIN + 1.0;
+    let width = text.chars().count() as f64 * LETTER;
+    match mark {
+        Some(mark) if (end - MARK_MARGIN..=begin + width + MARK_MARGIN).contains(&mark) => {
+            begin.max(mark + MARK_MARGIN + 1.0)
+        }
+        _ => begin,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_does_not_stand_in_a_number() {
+        let check = |mark, expected: f64| assert_eq!(beside(100.0, "5.66 s", mark), expected);
+        check(None, 105.0);
+        check(Some(60.0), 105.0);
+        check(Some(98.0), 105.0);
+        check(Some(130.0), 135.0);
+        check(Some(200.0), 105.0);
     }
 }

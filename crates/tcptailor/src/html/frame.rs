@@ -11,7 +11,7 @@ pub(super) const LEFT: f64 = 88.0;
 /// The right end of the plot.
 pub(super) const RIGHT: f64 = WIDTH - 12.0;
 /// Pixels of a letter, about, at the size of a phone.
-const LETTER: f64 = 7.2;
+pub(super) const LETTER: f64 = 8.0;
 
 /// A picture with its name and what it shows in words.
 pub(super) fn picture(title: &str, words: &str, height: f64, inside: &Markup) -> Markup {
@@ -45,24 +45,26 @@ pub(super) fn vertical(scale: &Scale, unit: &str) -> Markup {
 /// Marks below the plot; those that would stand in each other are left out.
 pub(super) fn horizontal(scale: &Scale, unit: &str, y: f64) -> Markup {
     let mut free = 0.0;
-    let labels: Vec<(f64, String)> = scale
+    let labels: Vec<(f64, f64, String)> = scale
         .ticks()
         .into_iter()
         .filter_map(|tick| {
             let (x, text) = (scale.at(tick), label(unit, tick));
             let half = text.chars().count() as f64 * LETTER / 2.0;
-            let fits = x - half >= free;
+            // The last one stays within the picture.
+            let middle = x.min(WIDTH - half);
+            let fits = middle - half >= free;
             fits.then(|| {
-                free = x + half + 8.0;
-                (x, text)
+                free = middle + half + 8.0;
+                (x, middle, text)
             })
         })
         .collect();
     html! {
         line.axis x1=(n(LEFT)) x2=(n(RIGHT)) y1=(n(y)) y2=(n(y)) {}
-        @for (x, text) in labels {
+        @for (x, middle, text) in labels {
             line.axis x1=(n(x)) x2=(n(x)) y1=(n(y)) y2=(n(y + 4.0)) {}
-            text.muted.mid x=(n(x)) y=(n(y + 18.0)) { (text) }
+            text.muted.mid x=(n(middle)) y=(n(y + 18.0)) { (text) }
         }
     }
 }

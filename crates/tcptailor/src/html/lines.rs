@@ -3,11 +3,15 @@
 use maud::{Markup, html};
 
 use super::frame::{self, LEFT, RIGHT, n};
-use super::scale::Scale;
+use super::scale::{Scale, label};
 
 const HEIGHT: f64 = 280.0;
 const TOP: f64 = 16.0;
 const BOTTOM: f64 = HEIGHT - 46.0;
+/// Spots of a line that are marked; more would hide it.
+const MARKS_MAX: usize = 60;
+/// Half the size of a mark.
+const MARK: f64 = 3.2;
 
 /// A picture of lines.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +36,7 @@ pub(crate) struct Axis {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Line {
     pub(crate) name: String,
-    /// In the order of `x`.
+    /// In the order of `x`; a spot without a value parts the line.
     pub(crate) spots: Vec<Spot>,
 }
 
@@ -40,7 +44,8 @@ pub(crate) struct Line {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spot {
     pub(crate) x: f64,
-    pub(crate) y: f64,
+    /// `None` where nothing was measured.
+    pub(crate) y: Option<f64>,
     /// Where the true value may lie.
     pub(crate) range: Option<(f64, f64)>,
 }
@@ -53,9 +58,10 @@ impl Lines {
             self.x.is_log,
             (LEFT + 6.0, RIGHT - 6.0),
         );
-        let ends = spots().flat_map(|spot| {
-            let (low, high) = spot.range.unwrap_or((spot.y, spot.y));
-            [low, spot.y, high]
+        let measured = spots().filter_map(|spot| Some((spot.y?, spot.range)));
+        let ends = measured.flat_map(|(y, range)| {
+            let (low, high) = range.unwrap_or((y, y));
+            [low, y, high]
         });
         let references = self.references.iter().map(|(value, _)| *value);
         let y = Scale::new(ends.chain(references), self.y.is_log, (BOTTOM, TOP))
@@ -73,30 +79,37 @@ impl Lines {
         html! {
             (frame::picture(&self.title, &self.words(), HEIGHT, &inside))
             @if self.lines.len() > 1 {
-                (frame::legend(self.lines.iter().map(|line| line.name.as_str())))
+                (legend(&self.lines))
             }
         }
     }
 
     fn line(&self, line: &Line, index: usize, (x, y): (&Scale, &Scale)) -> Markup {
-        let drawn: Vec<&Spot> = line.spots.iter().filter(|spot| y.holds(spot.y)).collect();
-        let places = drawn.iter().map(|spot| (x.at(spot.x), y.at(spot.y)));
-        let path: Vec<String> = places.map(|(x, y)| format!("{},{}", n(x), n(y))).collect();
+        let drawn = |spot: &Spot| spot.y.filter(|value| y.holds(*value));
+        let place = |spot: &Spot| Some((x.at(spot.x), y.at(drawn(spot)?)));
+        let pieces = line.spots.split(|spot| drawn(spot).is_none());
+        let pieces: Vec<Vec<(f64, f64)>> = pieces
+            .map(|piece| piece.iter().filter_map(place).collect())
+            .filter(|piece: &Vec<_>| piece.len() > 1)
+            .collect();
+        let has_marks = line.spots.len() <= MARKS_MAX;
         html! {
             g class=(format!("c{}", index % 6)) {
-                @for spot in &drawn {
+                @for spot in line.spots.iter().filter(|spot| drawn(spot).is_some()) {
                     @if let Some((low, high)) = spot.range.filter(|(low, high)| high > low) {
                         line.whisker x1=(n(x.at(spot.x))) x2=(n(x.at(spot.x)))
                             y1=(n(y.at(low))) y2=(n(y.at(high))) {}
                     }
                 }
-                polyline.curve points=(path.join(" ")) {}
-                @if drawn.len() <= 60 {
-                    @for spot in &drawn {
-                        circle.dot cx=(n(x.at(spot.x))) cy=(n(y.at(spot.y))) r="3" {
+                @for piece in &pieces {
+                    polyline class=(curve_class(index)) points=(points(piece)) {}
+                }
+                @for spot in &line.spots {
+                    @if let Some(at) = place(spot).filter(|_| has_marks || pieces.is_empty()) {
+                        path class=(mark_class(index)) d=(mark(index, at)) {
                             title {
-                                (line.name) " " (super::scale::label(self.x.unit, spot.x)) ": "
-                                (super::scale::label(self.y.unit, spot.y))
+                                (line.name) " " (label(self.x.unit, spot.x)) ": "
+                                (label(self.y.unit, spot.y.unwrap_or_default()))
                             }
                         }
                     }
@@ -108,9 +121,9 @@ impl Lines {
     /// The same for who cannot see it.
     fn words(&self) -> String {
         let lines = self.lines.iter().map(|line| {
-            let ends = line.spots.first().zip(line.spots.last());
-            let label = |spot: &Spot| super::scale::label(self.y.unit, spot.y);
-            match ends {
+            let known = || line.spots.iter().filter_map(|spot| spot.y);
+            let label = |value| label(self.y.unit, value);
+            match known().next().zip(known().last()) {
                 Some((first, last)) => {
                     format!("{}: from {} to {}", line.name, label(first), label(last))
                 }
@@ -123,5 +136,111 @@ impl Lines {
             self.x.name,
             lines.collect::<Vec<_>>().join("; ")
         )
+    }
+}
+
+fn points(places: &[(f64, f64)]) -> String {
+    let points = places.iter().map(|(x, y)| format!("{},{}", n(*x), n(*y)));
+    points.collect::<Vec<_>>().join(" ")
+}
+
+/// Lines that coincide stay apart by their dashes: the gaps of one show the other.
+fn curve_class(index: usize) -> String {
+    format!("curve d{}", index % 4)
+}
+
+/// The first marks are filled, so that one shows through those that are not.
+fn mark_class(index: usize) -> String {
+    let form = if index == 0 { "dot" } else { "ring" };
+    format!("{form} k{}", index % 4)
+}
+
+/// A circle, a square, a diamond, a triangle, each larger than the one before.
+fn mark(index: usize, (x, y): (f64, f64)) -> String {
+    let size = MARK + 1.2 * (index % 4) as f64;
+    let corners: &[(f64, f64)] = match index % 4 {
+        0 => {
+            let (left, size) = (n(x - size), n(size));
+            let around = format!("a{size},{size} 0 1 0");
+            let back = n(2.0 * MARK);
+            return format!("M{left},{} {around} {back},0 {around} -{back},0", n(y));
+        }
+        1 => &[(-1.0, -1.0), (1.0, -1.0), (1.0, 1.0), (-1.0, 1.0)],
+        2 => &[(0.0, -1.2), (1.2, 0.0), (0.0, 1.2), (-1.2, 0.0)],
+        _ => &[(0.0, -1.2), (1.1, 0.8), (-1.1, 0.8)],
+    };
+    let corners = corners
+        .iter()
+        .map(|(right, down)| format!("{},{}", n(x + size * right), n(y + size * down)));
+    format!("M{}Z", corners.collect::<Vec<_>>().join("L"))
+}
+
+/// What each line is, as it is drawn.
+fn legend(lines: &[Line]) -> Markup {
+    html! {
+        ul.legend {
+            @for (index, line) in lines.iter().enumerate() {
+                li {
+                    svg.key viewBox="0 0 36 14" aria-hidden="true" {
+                        g class=(format!("c{}", index % 6)) {
+                            line class=(curve_class(index)) x1="0" x2="36" y1="7" y2="7" {}
+                            path class=(mark_class(index)) d=(mark(index, (18.0, 7.0))) {}
+                        }
+                    }
+                    (line.name)
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(values: &[&[Option<f64>]]) -> String {
+        let line = |values: &&[Option<f64>]| Line {
+            name: "a".into(),
+            spots: values
+                .iter()
+                .enumerate()
+                .map(|(index, y)| Spot {
+                    x: index as f64,
+                    y: *y,
+                    range: None,
+                })
+                .collect(),
+        };
+        let lines = Lines {
+            lines: values.iter().map(line).collect(),
+            ..Lines::default()
+        };
+        lines.render().into_string()
+    }
+
+    #[test]
+    fn what_was_not_measured_is_a_gap() {
+        let check = |values: &[Option<f64>], pieces, marks| {
+            let page = lines(&[values]);
+            let found = (
+                page.matches("<polyline").count(),
+                page.matches("<path").count(),
+            );
+            assert_eq!(found, (pieces, marks), "{values:?}");
+        };
+        let (a, none) = (Some(5.0), None);
+        check(&[a, a, a, a], 1, 4);
+        check(&[a, a, none, a, a], 2, 4);
+        check(&[a, none, a], 0, 2);
+        check(&[none, none], 0, 0);
+    }
+
+    #[test]
+    fn lines_that_coincide_are_drawn_differently() {
+        let same: &[Option<f64>] = &[Some(1.0), Some(2.0)];
+        let page = lines(&[same, same]);
+        for class in ["curve d0", "curve d1", "dot k0", "ring k1"] {
+            assert!(page.contains(class), "{class}: {page}");
+        }
     }
 }

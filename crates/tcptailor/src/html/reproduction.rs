@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use lab::Point;
 use lab::reproduction::{
-    CorrectionRow, EngineValue, ExperimentResult, NumberRow, Reproduction, Verdict, show_bounds,
-    show_interval, show_value,
+    CorrectionRow, EngineValue, ExperimentResult, NumberRow, Reproduction, Verdict, show_interval,
+    show_value,
 };
 
-use super::sweep::{Observation, pictures};
+use super::sweep::{OVER, Observation, pictures};
+use super::words::{self, number_name};
 use super::{Cell, Head, Page, Part, Section, Series, Table, Tile, Tone};
 
 /// Rows of a table that stand open; a longer one is folded away.
@@ -178,44 +179,44 @@ fn correction(row: &CorrectionRow) -> Part {
     Part::Note(Tone::Doubt, text)
 }
 
-/// Cell and number, what was published and claimed, then a column for each engine.
+/// Cell and number, what was published, a column for each engine, then the verdict on what is
+/// claimed; without columns in which nothing would stand.
 fn table(experiment: &ExperimentResult) -> Table {
     let values = || experiment.rows.iter().flat_map(|row| &row.engines);
     let engines = lab::EngineName::ALL.into_iter();
     let engines: Vec<lab::EngineName> = engines
         .filter(|engine| values().any(|value| value.engine == *engine))
         .collect();
-    let mut head: Vec<String> = ["cell", "number", "published", "claimed"]
-        .map(Into::into)
-        .into();
+    let rows = &experiment.rows;
+    let has_cells = rows.iter().any(|row| !cell_name(row).is_empty());
+    let has_published = rows.iter().any(|row| row.published_text.is_some());
+    let mut head: Vec<String> = Vec::new();
+    head.extend(has_cells.then(|| "cell".into()));
+    head.push("number".into());
+    head.extend(has_published.then(|| "published".into()));
     head.extend(engines.iter().map(ToString::to_string));
-    head.push("verdict".into());
+    head.extend(["verdict", "claimed"].map(Into::into));
     let row = |row: &NumberRow| {
-        let claims = row
-            .claims
-            .iter()
-            .map(|claim| show_bounds(&row.unit, claim.min, claim.max));
-        let mut cells = vec![
-            Cell::text(cell_name(row)),
-            Cell::text(metric_name(row)),
-            Cell {
-                text: row.published_text.clone().unwrap_or_else(|| "–".into()),
-                value: row.published,
-                tone: Tone::Plain,
-            },
-            Cell::text(claims.collect::<Vec<_>>().join("; ")),
-        ];
+        let mut cells = Vec::new();
+        cells.extend(has_cells.then(|| Cell::text(cell_name(row))));
+        cells.push(Cell::text(metric_name(row)));
+        cells.extend(has_published.then(|| Cell {
+            text: words::published(row).unwrap_or_else(|| "–".into()),
+            value: row.published,
+            tone: Tone::Plain,
+        }));
         cells.extend(engines.iter().map(|engine| {
             let value = row.engines.iter().find(|value| value.engine == *engine);
             value.map_or_else(|| Cell::text("–"), |value| number(row, value))
         }));
         cells.push(Cell::text(row.verdict.words()).toned(tone(row.verdict)));
+        cells.push(Cell::text(words::claims(row).join("; ")));
         cells
     };
     Table {
         caption: String::new(),
         head,
-        rows: experiment.rows.iter().map(row).collect(),
+        rows: rows.iter().map(row).collect(),
     }
 }
 
@@ -252,25 +253,33 @@ fn cell_name(row: &NumberRow) -> String {
 
 fn metric_name(row: &NumberRow) -> String {
     match &row.over {
-        Some(over) => format!("{} / that of {over}", row.metric),
+        Some(over) => format!("{}{OVER}{over}", number_name(&row.metric)),
+        None => number_name(&row.metric),
+    }
+}
+
+/// As [`Observation::metric`] has it.
+fn metric(row: &NumberRow) -> String {
+    match &row.over {
+        Some(over) => format!("{}{OVER}{over}", row.metric),
         None => row.metric.clone(),
     }
 }
 
 fn observations(rows: &[NumberRow]) -> Vec<Observation> {
     let of_row = |row: &NumberRow| -> Vec<Observation> {
-        let values = row.engines.iter().filter_map(|value| {
-            let spread = value.spread.as_ref()?;
-            Some(Observation {
+        let values = row.engines.iter().map(|value| {
+            let spread = value.spread.as_ref();
+            Observation {
                 variant: row.variant.clone().unwrap_or_default(),
                 engine: value.engine.to_string(),
                 axes: row.axes.clone().into_iter().collect(),
-                metric: metric_name(row),
+                metric: metric(row),
                 unit: unit(&row.unit),
-                value: spread.median,
-                range: Some((spread.low, spread.high)),
-                published: row.published.zip(row.published_text.clone()),
-            })
+                value: spread.map(|spread| spread.median),
+                range: spread.map(|spread| (spread.low, spread.high)),
+                published: row.published.zip(words::published(row)),
+            }
         });
         values.collect()
     };

@@ -16,6 +16,11 @@ const PANEL: f64 = 96.0;
 const GAP: f64 = 22.0;
 const TOP: f64 = 20.0;
 const STRIP: f64 = 12.0;
+const CONGESTION_WINDOW: &str = "congestion window";
+/// Bytes from which on a congestion window limits nothing.
+const WINDOW_MAX: f64 = (1_u64 << 40) as f64;
+/// So does one that is so many times the largest of the other lines.
+const WINDOW_RATIO: f64 = 1000.0;
 
 /// One run over time.
 #[derive(Clone, Debug, Default)]
@@ -32,13 +37,16 @@ pub(super) struct Book {
     figures: Vec<Value>,
 }
 
+/// A line of a panel: its name, and a value for each point.
+type Curve = (&'static str, Vec<Option<f64>>);
+
 /// A quantity of a point, with its name.
 type Quantity = (&'static str, fn(&Point) -> Option<f64>);
 
 struct Panel {
     title: &'static str,
     unit: &'static str,
-    lines: Vec<(&'static str, Vec<Option<f64>>)>,
+    lines: Vec<Curve>,
     references: Vec<(f64, String)>,
 }
 
@@ -88,22 +96,21 @@ impl Series {
                 "bytes",
                 "bytes",
                 &[
-                    ("congestion window", |p| p.cwnd_bytes.map(|v| v as f64)),
+                    (CONGESTION_WINDOW, |p| p.cwnd_bytes.map(|v| v as f64)),
                     ("in flight", |p| p.in_flight_bytes.map(|v| v as f64)),
                     ("queue of the link", |p| p.queue_bytes.map(|v| v as f64)),
                 ],
             ),
         ];
         let panels = quantities.into_iter().map(|(title, unit, reads)| {
-            let lines = reads.iter().filter_map(|(name, read)| {
-                let values: Vec<Option<f64>> = self.points.iter().map(read).collect();
-                let is_known = values.iter().any(Option::is_some);
-                is_known.then_some((*name, values))
-            });
+            let curve = |(name, read): &Quantity| (*name, self.points.iter().map(read).collect());
+            let mut lines: Vec<Curve> = reads.iter().map(curve).collect();
+            leave_out_unlimited(&mut lines);
+            lines.retain(|(_, values)| values.iter().any(Option::is_some));
             Panel {
                 title,
                 unit,
-                lines: lines.collect(),
+                lines,
                 references: match unit {
                     "bit/s" => self.references.clone(),
                     _ => Vec::new(),
@@ -257,6 +264,23 @@ fn panel(panel: &Panel, top: f64, seconds: &[f64], x: &Scale) -> Markup {
     }
 }
 
+/// Takes a window that limits nothing from the plot: beside it all other lines would be at zero.
+fn leave_out_unlimited(lines: &mut [Curve]) {
+    let others = lines.iter().filter(|(name, _)| *name != CONGESTION_WINDOW);
+    let others = others.flat_map(|(_, values)| values.iter().flatten());
+    let largest = others.copied().fold(0.0, f64::max);
+    let most = match largest > 0.0 {
+        true => WINDOW_MAX.min(largest * WINDOW_RATIO),
+        false => WINDOW_MAX,
+    };
+    let windows = lines
+        .iter_mut()
+        .filter(|(name, _)| *name == CONGESTION_WINDOW);
+    for value in windows.flat_map(|(_, values)| values) {
+        *value = value.filter(|value| *value <= most);
+    }
+}
+
 /// Pieces of a line without holes.
 fn runs(seconds: &[f64], values: &[Option<f64>]) -> Vec<Vec<(f64, f64)>> {
     let mut runs = vec![Vec::new()];
@@ -273,4 +297,34 @@ fn runs(seconds: &[f64], values: &[Option<f64>]) -> Vec<Vec<(f64, f64)>> {
 fn points(run: &[(f64, f64)], x: &Scale, y: &Scale) -> String {
     let place = |(at, value): &(f64, f64)| format!("{},{}", n(x.at(*at)), n(y.at(*value)));
     run.iter().map(place).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_without_end_is_not_plotted() {
+        let check = |window: u64, in_flight: u64, expected: &[&str]| {
+            let point = |at_us| Point {
+                at_us,
+                cwnd_bytes: Some(window),
+                in_flight_bytes: Some(in_flight),
+                ..Point::default()
+            };
+            let series = Series {
+                points: vec![point(1), point(2)],
+                ..Series::default()
+            };
+            let panels = series.panels();
+            let bytes = panels.iter().find(|panel| panel.title == "bytes");
+            let names = bytes.map(|panel| panel.lines.iter().map(|(name, _)| *name).collect());
+            assert_eq!(names.unwrap_or_else(Vec::new), expected, "{window}");
+        };
+        check(14_600, 7_300, &["congestion window", "in flight"]);
+        check(1460 << 30, 7_300, &["in flight"]);
+        check(1460 << 30, 0, &["in flight"]);
+        check(8_000_000, 7_300, &["in flight"]);
+        check(14_600, 0, &["congestion window", "in flight"]);
+    }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use base::{Bytes, Rate};
 
+use super::words::number_name;
 use super::{Axis, Bar, BarGroup, Bars, Heat, Line, Lines, Part, Spot};
 
 /// From this ratio of largest to smallest on, an axis is one of logarithms.
@@ -14,6 +15,8 @@ const BARS_MAX: usize = 40;
 const LINES_MAX: usize = 8;
 /// Fields of colours for one number.
 const FIELDS_MAX: usize = 6;
+/// Between a number and the variant by whose it is divided.
+pub(super) const OVER: &str = " / that of ";
 
 /// One number of one cell.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +30,8 @@ pub(crate) struct Observation {
     pub(crate) metric: String,
     /// One of [`lab::reproduction::show_value`].
     pub(crate) unit: &'static str,
-    pub(crate) value: f64,
+    /// `None` where the cell has no usable run.
+    pub(crate) value: Option<f64>,
     /// Where the true value may lie.
     pub(crate) range: Option<(f64, f64)>,
     /// As it was published, where it was.
@@ -59,6 +63,9 @@ pub(crate) fn pictures(observations: &[Observation]) -> Vec<Part> {
     for metric in distinct(observations.iter().map(|seen| seen.metric.as_str())) {
         let of_metric = observations.iter().filter(|seen| seen.metric == metric);
         let of_metric: Vec<&Observation> = of_metric.collect();
+        if of_metric.iter().all(|seen| seen.value.is_none()) {
+            continue;
+        }
         let axes = of_metric.iter().flat_map(|seen| &seen.axes);
         let mut keys = distinct(axes.map(|(key, _)| key.as_str()));
         // What no cell varies is no axis.
@@ -89,6 +96,11 @@ fn distinct<'t>(texts: impl Iterator<Item = &'t str>) -> Vec<&'t str> {
 
 /// A group for each variant or value of the axis, a bar for each engine.
 fn bars(metric: &str, seen: &[&Observation], key: Option<&str>) -> Option<Part> {
+    let seen: Vec<&Observation> = seen
+        .iter()
+        .copied()
+        .filter(|one| one.value.is_some())
+        .collect();
     if !(2..=BARS_MAX).contains(&seen.len()) && seen.iter().all(|one| one.published.is_none()) {
         return None;
     }
@@ -100,10 +112,10 @@ fn bars(metric: &str, seen: &[&Observation], key: Option<&str>) -> Option<Part> 
         parts.join(", ")
     };
     let mut groups: Vec<BarGroup> = Vec::new();
-    for one in seen {
+    for one in &seen {
         let bar = Bar {
             name: one.engine.clone(),
-            value: one.value,
+            value: one.value?,
             range: one.range,
             colour: engines.iter().position(|known| *known == one.engine)?,
         };
@@ -148,16 +160,27 @@ fn lines(metric: &str, seen: &[&Observation], key: &str) -> Option<Part> {
             references.push((value, format!("published {text}")));
         }
     }
-    let spans = |read: fn(&Spot) -> f64| {
-        let all = || lines.values().flatten().map(read);
+    let spans = |read: fn(&Spot) -> Option<f64>| {
+        let all = || lines.values().flatten().filter_map(read);
         let (low, high) = (
             all().fold(f64::MAX, f64::min),
             all().fold(f64::MIN, f64::max),
         );
         low > 0.0 && high / low >= LOG_RATIO
     };
-    let (x_is_log, y_is_log) = (spans(|spot| spot.x), spans(|spot| spot.y));
+    let (x_is_log, y_is_log) = (spans(|spot| Some(spot.x)), spans(|spot| spot.y));
+    let places: Vec<f64> = lines.values().flatten().map(|spot| spot.x).collect();
     let lines = lines.into_iter().map(|(name, mut spots)| {
+        // Where others have a value and this one has none, it has a gap.
+        for x in &places {
+            if spots.iter().all(|spot| spot.x != *x) {
+                spots.push(Spot {
+                    x: *x,
+                    y: None,
+                    range: None,
+                });
+            }
+        }
         spots.sort_by(|a, b| a.x.total_cmp(&b.x));
         Line { name, spots }
     });
@@ -189,7 +212,7 @@ fn fields(metric: &str, seen: &[&Observation], (x, y): (&str, &str)) -> Vec<Part
             let found = seen.iter().find(|one| {
                 one.name(seen) == *name && one.axis(x) == Some(column) && one.axis(y) == Some(row)
             });
-            found.map(|one| one.value)
+            found.and_then(|one| one.value)
         };
         let of_row = |row: &&str| columns.iter().map(|column| value(row, column)).collect();
         Part::Heat(Heat {
@@ -207,12 +230,10 @@ fn fields(metric: &str, seen: &[&Observation], (x, y): (&str, &str)) -> Vec<Part
 
 /// The name of a number as people read it; its unit stands in the picture.
 fn words(metric: &str) -> String {
-    let units = ["_bps", "_us", "_bytes"];
-    let bare = |name: &str| {
-        let bare = units.iter().find_map(|unit| name.strip_suffix(unit));
-        bare.unwrap_or(name).replace('_', " ")
-    };
-    metric.split(' ').map(bare).collect::<Vec<_>>().join(" ")
+    match metric.split_once(OVER) {
+        Some((metric, over)) => format!("{}{OVER}{over}", number_name(metric)),
+        None => number_name(metric),
+    }
 }
 
 /// The value of an axis as a number with its unit; `None` for names.
@@ -250,7 +271,7 @@ mod tests {
                 .collect(),
             metric: "goodput_bps".into(),
             unit: "bit/s",
-            value,
+            value: Some(value),
             ..Observation::default()
         }
     }
@@ -269,6 +290,14 @@ mod tests {
         };
         let x: Vec<f64> = lines.lines[0].spots.iter().map(|spot| spot.x).collect();
         assert_eq!((x, lines.x.unit), (vec![1_000.0, 10_000.0], "us"));
+        let other = |value, rtt| seen("b", &[("path.rtt", rtt)], value);
+        let two = pictures(&[rtt(2.0, "1ms"), rtt(1.0, "10ms"), other(5.0, "10ms")]);
+        let [Part::Lines(lines)] = &two[..] else {
+            panic!("{two:?}");
+        };
+        let values = |line: &Line| line.spots.iter().map(|spot| spot.y).collect::<Vec<_>>();
+        let values: Vec<_> = lines.lines.iter().map(values).collect();
+        assert_eq!(values, [[Some(2.0), Some(1.0)], [None, Some(5.0)]]);
         let words = |value, name| seen("a", &[("client.congestion", name)], value);
         let one = pictures(&[words(2.0, "cubic"), words(1.0, "bbr")]);
         assert!(matches!(&one[..], [Part::Bars(_)]), "{one:?}");

@@ -1,10 +1,12 @@
 //! The results of sweeps as a page: what `--html` writes.
 
 use base::human;
+use lab::reproduction::show_bounds;
 use lab::results::{CellSummary, Figure};
 
 use super::Sweep;
 use crate::html::sweep::{Observation, pictures};
+use crate::html::words::number_name;
 use crate::html::{Cell, Page, Part, Section, Table, Tone};
 
 /// Rows that stand open; more are folded away.
@@ -97,21 +99,19 @@ fn place(sweep: &Sweep, cell: &CellSummary) -> (String, Vec<(String, String)>) {
 fn observations(sweep: &Sweep) -> Vec<Observation> {
     let of_cell = |cell: &CellSummary| {
         let (variant, axes) = place(sweep, cell);
-        let figures = FIGURES[..PICTURED]
-            .iter()
-            .filter_map(|(metric, unit, read)| {
-                let figure = read(cell)?;
-                Some(Observation {
-                    variant: variant.clone(),
-                    engine: sweep.engine.clone(),
-                    axes: axes.clone(),
-                    metric: (*metric).to_owned(),
-                    unit,
-                    value: figure.median,
-                    range: figure.low.zip(figure.high),
-                    published: None,
-                })
-            });
+        let figures = FIGURES[..PICTURED].iter().map(|(metric, unit, read)| {
+            let figure = read(cell);
+            Observation {
+                variant: variant.clone(),
+                engine: sweep.engine.clone(),
+                axes: axes.clone(),
+                metric: (*metric).to_owned(),
+                unit,
+                value: figure.map(|figure| figure.median),
+                range: figure.and_then(|figure| figure.low.zip(figure.high)),
+                published: None,
+            }
+        });
         figures.collect::<Vec<_>>()
     };
     sweep.results.iter().flat_map(of_cell).collect()
@@ -123,7 +123,7 @@ fn table(sweep: &Sweep) -> Table {
     let figures = FIGURES.iter().filter(|(_, _, read)| known(*read));
     let figures: Vec<_> = figures.collect();
     let mut head = vec!["cell".to_owned(), "usable runs".to_owned()];
-    head.extend(figures.iter().map(|(metric, ..)| (*metric).to_owned()));
+    head.extend(figures.iter().map(|(metric, ..)| number_name(metric)));
     head.push("dropped segments".into());
     let row = |cell: &CellSummary| {
         let (variant, axes) = place(sweep, cell);
@@ -139,14 +139,30 @@ fn table(sweep: &Sweep) -> Table {
         cells.extend(
             figures
                 .iter()
-                .map(|(_, unit, read)| Cell::number(unit, read(cell).map(|figure| figure.median))),
+                .map(|(_, unit, read)| self::figure(unit, read(cell))),
         );
         cells.push(Cell::number("", cell.dropped_segments));
         cells
     };
     Table {
-        caption: "Medians of the usable runs of each cell.".into(),
+        caption: "Medians of the usable runs of each cell, with the range that holds the median \
+                  with 95 %."
+            .into(),
         head,
         rows: sweep.results.iter().map(row).collect(),
+    }
+}
+
+/// The median, with its range where several runs gave one.
+fn figure(unit: &str, figure: Option<Figure>) -> Cell {
+    let cell = Cell::number(unit, figure.map(|figure| figure.median));
+    let range = figure.and_then(|figure| figure.low.zip(figure.high));
+    match range.filter(|(low, high)| high > low) {
+        Some((low, high)) => {
+            let range = show_bounds(unit, Some(low), Some(high));
+            let text = format!("{} ({range})", cell.text);
+            Cell { text, ..cell }
+        }
+        None => cell,
     }
 }

@@ -6,6 +6,7 @@ use lab::reproduction::{NumberRow, Reproduction};
 use lab::{EngineName, Outcome};
 
 use crate::html::reproduction::{Course, reproduction};
+use crate::html::words;
 use crate::output;
 
 /// Plots over time of one experiment.
@@ -90,7 +91,7 @@ fn published(rows: &[NumberRow], title: &str) -> Vec<(f64, String)> {
     let rows = rows.iter().filter(is_rate);
     let rows = rows.filter(|row| is_of_cell(row, title));
     rows.filter_map(|row| {
-        let text = row.published_text.as_ref()?;
+        let text = words::published(row)?;
         Some((row.published?, format!("published {text}")))
     })
     .collect()

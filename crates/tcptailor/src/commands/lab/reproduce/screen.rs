@@ -7,12 +7,13 @@ use base::human;
 use comfy_table::{ColumnConstraint, Width};
 use lab::EngineName;
 use lab::reproduction::{
-    EngineValue, ExperimentResult, NotRun, NumberRow, Reproduction, Spread, Verdict, show_bounds,
-    show_interval, show_value,
+    EngineValue, ExperimentResult, NotRun, NumberRow, Reproduction, Spread, Verdict, show_interval,
+    show_value,
 };
 
 use super::of_verdict;
 use super::plan::LEFT_OUT;
+use crate::html::words::{self, number_name};
 use crate::output;
 
 /// Some documents say in a sentence what others print as a number.
@@ -102,7 +103,12 @@ fn table(experiment: &ExperimentResult, verbose: bool) -> String {
     header.push("VERDICT");
     let mut table = output::table(&header);
     for row in rows {
-        let all = [label(row), number_name(row), published(row), claimed(row)];
+        let all = [
+            label(row),
+            number_name(&row.metric),
+            published(row),
+            words::claims(row).join("\n"),
+        ];
         let pairs = all.into_iter().zip(&columns);
         let shown_ones = pairs.filter(|(_, (is_shown, _))| *is_shown);
         let mut cells: Vec<String> = shown_ones.map(|(cell, _)| cell).collect();
@@ -133,22 +139,11 @@ fn table(experiment: &ExperimentResult, verbose: bool) -> String {
     output::render(&table)
 }
 
-/// As the document prints it; in the unit of the row too, where that is another one.
+/// As the document prints it, and below it in the unit of the row.
 fn published(row: &NumberRow) -> String {
-    let (Some(text), Some(value)) = (&row.published_text, row.published) else {
-        return String::new();
-    };
-    let is_word = |word: &str| text.split([' ', ',']).any(|part| part == word);
-    let is_same_unit = match row.unit.as_str() {
-        "us" => ["us", "ms", "s"].into_iter().any(is_word),
-        "bit/s" => text.contains("bit") || text.contains("bps"),
-        "bytes" => text.contains("byte"),
-        _ => true,
-    };
-    match is_same_unit {
-        true => text.clone(),
-        false => format!("{text}\n= {}", show_value(&row.unit, value)),
-    }
+    let lines = row.published_text.iter().cloned();
+    let lines = lines.chain(words::published_value(row));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// `n5`, or `n5 / n20` for a ratio, with the point of the sweep.
@@ -157,26 +152,6 @@ fn label(row: &NumberRow) -> String {
         Some(over) => format!("{} / {over}", row.label()),
         None => row.label(),
     }
-}
-
-/// `duration_us` as `duration`: the unit stands beside each value, and a ratio has none.
-fn number_name(row: &NumberRow) -> String {
-    let units = ["_us", "_bps", "_bytes"];
-    let bare = units.iter().find_map(|unit| row.metric.strip_suffix(unit));
-    bare.unwrap_or(&row.metric).replace('_', " ")
-}
-
-/// All that is claimed of a number, a line each.
-fn claimed(row: &NumberRow) -> String {
-    let lines = row.claims.iter().map(|claim| {
-        let bounds = show_bounds(&row.unit, claim.min, claim.max);
-        let engines: Vec<&str> = claim.engines.iter().map(|engine| engine.name()).collect();
-        match engines.is_empty() {
-            true => bounds,
-            false => format!("{}: {bounds}", engines.join(" ")),
-        }
-    });
-    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The median, and where it lies below it.
@@ -321,7 +296,7 @@ fn outliers(row: &NumberRow, value: &EngineValue) -> Option<String> {
         "{} of {} runs lie far from the others in {}: {}",
         far.len(),
         spread.n,
-        number_name(row),
+        number_name(&row.metric),
         far.join(", ")
     ))
 }

@@ -164,19 +164,19 @@ fn numbers(runs: &[Runs<'_>]) -> Table {
 
 fn observations(runs: &[Runs<'_>], engine: Engine) -> Vec<Observation> {
     let of_runs = |runs: &Runs<'_>| -> Vec<Observation> {
-        let numbers = PICTURED.into_iter().filter_map(|metric| {
+        let numbers = PICTURED.into_iter().map(|metric| {
             let values = runs.values(metric);
             let interval = stats::median_interval(&values, SEED);
-            Some(Observation {
+            Observation {
                 variant: runs.cell.variant.clone().unwrap_or_default(),
                 engine: engine.to_string(),
                 axes: runs.cell.axes.clone(),
                 metric: metric.name().into_owned(),
                 unit: unit(metric),
-                value: stats::median(&values)?,
+                value: stats::median(&values),
                 range: interval.map(|interval| (interval.low, interval.high)),
                 published: None,
-            })
+            }
         });
         numbers.collect()
     };
@@ -228,7 +228,7 @@ fn claims(document: &Document) -> Option<Section> {
         };
         vec![
             html::Cell::text(cell.join(", ")),
-            html::Cell::text(claim.metric.to_string()),
+            html::Cell::text(html::words::number_name(&claim.metric.to_string())),
             html::Cell::text(claim.why.clone().unwrap_or_else(|| claim.reason.clone())),
             html::Cell::text(word).toned(tone),
         ]

@@ -1,0 +1,109 @@
+//! Names of numbers, what was published and what is claimed, in the words of tables on the screen and
+//! of pages.
+
+use lab::reproduction::{NumberRow, show_bounds, show_value};
+
+/// `duration_us` as `duration`: the unit stands beside each value, and a ratio has none.
+pub(crate) fn number_name(metric: &str) -> String {
+    let units = ["_us", "_bps", "_bytes"];
+    let bare = units.iter().find_map(|unit| metric.strip_suffix(unit));
+    bare.unwrap_or(metric).replace('_', " ")
+}
+
+/// A published number in the unit of its row, as `= 5.66 s`; `None` where the document prints
+/// exactly that, or no number.
+pub(crate) fn published_value(row: &NumberRow) -> Option<String> {
+    let shown = show_value(&row.unit, row.published?);
+    let letters = |text: &str| text.split_whitespace().collect::<String>();
+    let is_same = letters(row.published_text.as_deref()?) == letters(&shown);
+    (!is_same).then(|| format!("= {shown}"))
+}
+
+/// As the document prints it, and in the unit of the row: `267% speed increase = 2.67`.
+pub(crate) fn published(row: &NumberRow) -> Option<String> {
+    let text = row.published_text.as_ref()?;
+    Some(match published_value(row) {
+        Some(value) => format!("{text} {value}"),
+        None => text.clone(),
+    })
+}
+
+/// All that is claimed of a number, with the engines of which it is claimed where not of all.
+pub(crate) fn claims(row: &NumberRow) -> Vec<String> {
+    let claims = row.claims.iter().map(|claim| {
+        let bounds = show_bounds(&row.unit, claim.min, claim.max);
+        let engines: Vec<&str> = claim.engines.iter().map(|engine| engine.name()).collect();
+        match engines.is_empty() {
+            true => bounds,
+            false => format!("{}: {bounds}", engines.join(", ")),
+        }
+    });
+    claims.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use lab::reproduction::{Bounds, Verdict};
+
+    use super::*;
+
+    fn row(unit: &str, published: Option<(&str, f64)>) -> NumberRow {
+        NumberRow {
+            variant: None,
+            over: None,
+            axes: BTreeMap::new(),
+            metric: "goodput_bps".into(),
+            unit: unit.into(),
+            published_text: published.map(|(text, _)| text.into()),
+            published: published.map(|(_, value)| value),
+            claims: Vec::new(),
+            engines: Vec::new(),
+            verdict: Verdict::Recorded,
+        }
+    }
+
+    #[test]
+    fn published_numbers_stand_in_the_unit_of_the_row_too() {
+        let check = |unit: &str, text: &str, value, expected: &str| {
+            let told = published(&row(unit, Some((text, value))));
+            assert_eq!(told.as_deref(), Some(expected));
+        };
+        check("us", "5.66", 5.66e6, "5.66 = 5.66 s");
+        check("us", "5.66 s", 5.66e6, "5.66 s");
+        check("us", "5.66s", 5.66e6, "5.66s");
+        let per_second = "400129.781250 ms = 25.0";
+        check("", "400129.781250 ms", 24.992, per_second);
+        let ratio = "267% speed increase = 2.67";
+        check("ratio", "267% speed increase", 2.67, ratio);
+        let rate = "353.39 KB/s = 2.90 Mbit/s";
+        check("bit/s", "353.39 KB/s", 2.895e6, rate);
+        assert_eq!(published(&row("us", None)), None);
+    }
+
+    #[test]
+    fn a_claim_names_its_engines() {
+        use lab::EngineName::{Kernel, Tun};
+        let claim = |engines: &[lab::EngineName]| Bounds {
+            min: Some(80e6),
+            max: Some(390e6),
+            engines: engines.to_vec(),
+            reason: String::new(),
+        };
+        let row = NumberRow {
+            claims: vec![claim(&[]), claim(&[Kernel, Tun])],
+            ..row("bit/s", None)
+        };
+        let expected = ["80.0 to 390 Mbit/s", "kernel, tun: 80.0 to 390 Mbit/s"];
+        assert_eq!(claims(&row), expected);
+    }
+
+    #[test]
+    fn names_have_no_units() {
+        let check = |metric: &str, expected: &str| assert_eq!(number_name(metric), expected);
+        check("duration_us", "duration");
+        check("response_p50_us", "response p50");
+        check("retransmitted_segments", "retransmitted segments");
+    }
+}
