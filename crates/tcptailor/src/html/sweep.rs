@@ -169,21 +169,6 @@ fn lines(metric: &str, seen: &[&Observation], key: &str) -> Option<Part> {
         low > 0.0 && high / low >= LOG_RATIO
     };
     let (x_is_log, y_is_log) = (spans(|spot| Some(spot.x)), spans(|spot| spot.y));
-    let places: Vec<f64> = lines.values().flatten().map(|spot| spot.x).collect();
-    let lines = lines.into_iter().map(|(name, mut spots)| {
-        // Where others have a value and this one has none, it has a gap.
-        for x in &places {
-            if spots.iter().all(|spot| spot.x != *x) {
-                spots.push(Spot {
-                    x: *x,
-                    y: None,
-                    range: None,
-                });
-            }
-        }
-        spots.sort_by(|a, b| a.x.total_cmp(&b.x));
-        Line { name, spots }
-    });
     Some(Part::Lines(Lines {
         title: format!("{} over {key}", words(metric)),
         x: Axis {
@@ -196,9 +181,31 @@ fn lines(metric: &str, seen: &[&Observation], key: &str) -> Option<Part> {
             unit: seen.first()?.unit,
             is_log: y_is_log,
         },
-        lines: lines.collect(),
+        lines: with_gaps(lines),
         references,
     }))
+}
+
+/// Where others have a value and one has none, that one has a gap.
+fn with_gaps(lines: BTreeMap<String, Vec<Spot>>) -> Vec<Line> {
+    let places: Vec<f64> = lines.values().flatten().map(|spot| spot.x).collect();
+    let measured = lines
+        .into_iter()
+        .filter(|(_, spots)| spots.iter().any(|one| one.y.is_some()));
+    let whole = measured.map(|(name, mut spots)| {
+        for x in &places {
+            if spots.iter().all(|spot| spot.x != *x) {
+                spots.push(Spot {
+                    x: *x,
+                    y: None,
+                    range: None,
+                });
+            }
+        }
+        spots.sort_by(|a, b| a.x.total_cmp(&b.x));
+        Line { name, spots }
+    });
+    whole.collect()
 }
 
 /// A field for each variant and engine.
