@@ -123,7 +123,7 @@ impl Lines {
         let lines = self.lines.iter().map(|line| {
             let known = || line.spots.iter().filter_map(|spot| spot.y);
             let label = |value| label(self.y.unit, value);
-            match known().next().zip(known().last()) {
+            match known().next().zip(known().next_back()) {
                 Some((first, last)) => {
                     format!("{}: from {} to {}", line.name, label(first), label(last))
                 }

@@ -228,7 +228,7 @@ fn claims(document: &Document) -> Option<Section> {
         };
         vec![
             html::Cell::text(cell.join(", ")),
-            html::Cell::text(html::words::number_name(&claim.metric.to_string())),
+            html::Cell::text(html::words::number_name(claim.metric.as_ref())),
             html::Cell::text(claim.why.clone().unwrap_or_else(|| claim.reason.clone())),
             html::Cell::text(word).toned(tone),
         ]
