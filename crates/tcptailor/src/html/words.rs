@@ -1,5 +1,5 @@
-//! Names of numbers, what was published and what is claimed, in the words of tables on the screen and
-//! of pages.
+//! Names of numbers, what was published and what is claimed, in the words of tables on the screen
+//! and of pages.
 
 use lab::reproduction::{NumberRow, show_bounds, show_value};
 

@@ -16,7 +16,7 @@ use lab::{EngineName, Outcome};
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 
-use crate::commands::lab::folder::{Synced, read_lines, replace, sync_folder};
+use crate::commands::lab::folder::{Synced, read_lines, replace, sync_folder, try_lock};
 use crate::exit::Problem;
 use crate::output;
 
@@ -156,7 +156,7 @@ impl Folder {
             outcomes: outcomes.with_context(opening)?,
             synced: Synced::new(),
         };
-        match folder.outcomes.try_lock() {
+        match try_lock(&folder.outcomes) {
             Ok(()) => (),
             Err(TryLockError::WouldBlock) => {
                 let problem = Problem::usage(format!("another run writes {}", path.display()));
