@@ -379,25 +379,9 @@ impl Log {
     }
 }
 
-/// How often a lock is tried, and how long is waited in between.
-const LOCK_TRIES: u32 = 20;
-const LOCK_PAUSE: Duration = Duration::from_millis(10);
-
-/// Locks a file against other processes. A child of this one holds the lock with it until it has
-/// become another program, so a lock that was just given up is not free at once.
-pub(super) fn try_lock(file: &File) -> Result<(), TryLockError> {
-    for _ in 1..LOCK_TRIES {
-        match file.try_lock() {
-            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
-            other => return other,
-        }
-    }
-    file.try_lock()
-}
-
 /// Where the file system knows no locks, nothing keeps a second process away.
 fn lock(file: &File, shard: Shard, folder: &Folder, output: &Output) -> Result<(), Problem> {
-    match try_lock(file) {
+    match file.try_lock() {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => {
             let dir = folder.dir.display();

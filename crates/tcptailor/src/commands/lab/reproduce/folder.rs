@@ -9,6 +9,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::hash::Hasher;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context;
 use lab::results::Host;
@@ -16,7 +17,7 @@ use lab::{EngineName, Outcome};
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 
-use crate::commands::lab::folder::{Synced, read_lines, replace, sync_folder, try_lock};
+use crate::commands::lab::folder::{Synced, read_lines, replace, sync_folder};
 use crate::exit::Problem;
 use crate::output;
 
@@ -296,6 +297,22 @@ fn check_length(file: &File, name: &Path) -> anyhow::Result<()> {
 fn refusal(path: &Path, what: &str) -> Problem {
     Problem::usage(format!("{} has {what}", path.display()))
         .hint("name another folder with -o, or remove this one")
+}
+
+/// How often a lock is tried, and how long is waited in between.
+const LOCK_TRIES: u32 = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
+/// Locks a file against other processes. A child of this one holds the lock with it until it has
+/// become another program, so a lock that was just given up is not free at once.
+fn try_lock(file: &File) -> Result<(), TryLockError> {
+    for _ in 1..LOCK_TRIES {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            other => return other,
+        }
+    }
+    file.try_lock()
 }
 
 #[cfg(test)]
