@@ -77,8 +77,9 @@ impl Tree {
             }
             if entry.file_type().expect("a file type").is_dir() {
                 self.read_dir(&entry.path(), &format!("{path}/"));
-            } else if let Ok(text) = fs::read_to_string(entry.path()) {
-                // What is not UTF-8 is data.
+            } else {
+                // What is not UTF-8 is data: it is there, and has no text.
+                let text = fs::read_to_string(entry.path()).unwrap_or_default();
                 self.files.push(File { path, text });
             }
         }
