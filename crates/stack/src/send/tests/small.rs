@@ -475,8 +475,10 @@ fn a_probe_leaves_in_spite_of_everything_but_the_window() {
 
 #[test]
 fn a_tail_that_a_full_buffer_cut_off_is_the_buffers() {
+    // Something is out already: what is written to an idle connection leaves whole.
     let mut bench = Bench::new(bsd());
     bench.cwnd = 1000;
+    assert_eq!(bench.write(1448), "1448P");
     bench.offer(40_000, WriteFlags::default());
     bench.send();
     // 22 full segments are out; what is left of 32 KiB waits for the ACK that makes room.
@@ -484,7 +486,9 @@ fn a_tail_that_a_full_buffer_cut_off_is_the_buffers() {
     assert_eq!(bench.hold, Some(Limit::SendBuffer));
     let mut bench = Bench::new(bsd());
     bench.cwnd = 1000;
-    bench.offer(32_768, WriteFlags::default());
+    assert_eq!(bench.write(1448), "1448P");
+    bench.offer(32_768 - 1448, WriteFlags::default());
     bench.send();
+    assert_eq!(bench.packets_out(), 22);
     assert_eq!(bench.hold, Some(Limit::Nagle), "the writer does not wait");
 }
