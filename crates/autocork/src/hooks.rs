@@ -7,7 +7,7 @@ use libc::{
     sockaddr, socklen_t, ssize_t, timespec, timeval,
 };
 
-use crate::real::{cookie, hook, set_cork};
+use crate::real::{cookie, hook, is_listening, set_cork};
 use crate::{process, stats, table};
 
 /// Whether something is noted of a descriptor of this process: only then may it be changed.
@@ -17,7 +17,7 @@ fn is_known_here(fd: c_int) -> bool {
 
 /// Corks a connection whose program asked for no delay.
 fn take_on(fd: c_int) {
-    if table::is_ours(fd) || table::is_programs(fd) || !process::is_owner() {
+    if table::is_ours(fd) || table::is_programs(fd) || !process::is_owner() || is_listening(fd) {
         return;
     }
     let mut corked = false;

@@ -115,15 +115,25 @@ pub(crate) fn set_cork(fd: c_int, on: bool) -> bool {
 /// What a socket has to itself, whatever descriptor it is asked by (`SO_COOKIE`, Linux 4.12);
 /// `None` where the descriptor is no socket.
 pub(crate) fn cookie(fd: c_int) -> Option<u64> {
-    let mut value = 0_u64;
-    let mut length: libc::socklen_t = size_of::<u64>() as libc::socklen_t;
-    // SAFETY: both are live, and `length` is the size of `value`.
+    option(fd, libc::SO_COOKIE)
+}
+
+/// Whether connections are accepted from it, which would inherit its options.
+pub(crate) fn is_listening(fd: c_int) -> bool {
+    option::<c_int>(fd, libc::SO_ACCEPTCONN) == Some(1)
+}
+
+/// An option of a socket that is a number; `None` where it has none.
+fn option<N: Default>(fd: c_int, name: c_int) -> Option<N> {
+    let mut value = N::default();
+    let mut length = size_of::<N>() as libc::socklen_t;
+    // SAFETY: both are live, and `length` is the size of `value`, of which any bytes are a number.
     let result = unsafe {
         libc::syscall(
             libc::SYS_getsockopt,
             fd,
             libc::SOL_SOCKET,
-            libc::SO_COOKIE,
+            name,
             &raw mut value,
             &raw mut length,
         )

@@ -244,6 +244,23 @@ fn listeners_are_not_corked() {
     let dialled = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (accepted, _) = listener.accept().unwrap();
     assert!(!is_corked(&accepted) && !is_corked(&dialled));
+    // Asked for after it listens, the options are inherited as well.
+    let on: libc::c_int = 1;
+    // SAFETY: one live `c_int`.
+    let result = unsafe {
+        libc::setsockopt(
+            listener.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_NODELAY,
+            (&raw const on).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    assert_eq!(result, 0);
+    let second = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (inheriting, _) = listener.accept().unwrap();
+    assert!(!is_corked(&inheriting));
+    drop((second, inheriting));
     // A descriptor that was ours is a stranger's after it was closed.
     accepted.set_nodelay(true).unwrap();
     assert!(is_corked(&accepted));

@@ -21,6 +21,7 @@ pub mod reproduction;
 pub mod results;
 mod scenario;
 mod series;
+mod show;
 pub mod stats;
 mod sweep;
 pub mod text;

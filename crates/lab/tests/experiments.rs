@@ -68,6 +68,7 @@ fn check(document: SeedDocument, expected: &[&str]) {
             cells: &cells,
             runs: &runs,
             not_run: &[],
+            runs_min: &[],
         });
         let held = [
             Verdict::Holds,

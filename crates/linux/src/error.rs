@@ -29,6 +29,14 @@ pub enum Error {
         /// What is lost, or what to do.
         hint: String,
     },
+    /// Another part of tcptailor is not where it is looked for.
+    #[error("{what} is not installed: {hint}")]
+    NotInstalled {
+        /// The part.
+        what: String,
+        /// How to get it.
+        hint: String,
+    },
     /// Something named by the user is not there (any more).
     #[error("{what} `{name}` does not exist{hint}")]
     NotFound {
@@ -110,7 +118,7 @@ impl Error {
     #[must_use]
     pub fn is_missing_privilege(&self) -> bool {
         match self {
-            Self::Permission { .. } | Self::Unsupported { .. } => true,
+            Self::Permission { .. } | Self::Unsupported { .. } | Self::NotInstalled { .. } => true,
             Self::Os { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
             _ => false,
         }

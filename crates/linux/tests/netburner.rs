@@ -1,11 +1,11 @@
 //! Tasks in `NetBurner`'s calls on a TUN device, against the kernel's TCP: what they do in virtual
 //! time, they do on real packets (experiments N7a, N7b, N8, N10). Skipped as `driver.rs` is.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lab::netburner::{
     Board, Netburner, SO_NONAGLE, SO_NOPUSH, TCP_ERR_CON_RESET, TCP_STATE_ESTABLISHED, Task, Turn,
@@ -145,7 +145,19 @@ fn run<T: Task + Send + 'static, R: Send>(task: T, kernel: impl FnOnce() -> R + 
 fn connect() -> TcpStream {
     let remote = SocketAddr::new(BOARD.into(), PORT);
     let limit = Duration::from_secs(20);
-    let stream = TcpStream::connect_timeout(&remote, limit).expect("our TCP accepts");
+    let deadline = Instant::now() + limit;
+    let stream = loop {
+        match TcpStream::connect_timeout(&remote, limit) {
+            Ok(stream) => break stream,
+            // The task has not had its first turn, in which it listens.
+            Err(error)
+                if error.kind() == ErrorKind::ConnectionRefused && Instant::now() < deadline =>
+            {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(error) => panic!("our TCP accepts: {error}"),
+        }
+    };
     stream.set_read_timeout(Some(limit)).expect("an option");
     stream
 }

@@ -6,7 +6,6 @@ use super::doubts::doubts;
 use super::judge::{Judged, Subject, judge};
 use super::published::{comes_out, departures};
 use super::sentence::why;
-use super::show::{RATIO, unit_name};
 use super::{
     Bounds, CorrectionRow, EngineValue, ExperimentResult, NotRun, NumberRow, Spread,
     VALUE_TOLERANCE, Verdict,
@@ -15,6 +14,7 @@ use crate::corrections::find_correction;
 use crate::engine::EngineName;
 use crate::outcome::Outcome;
 use crate::scenario::{Class, Expectation, Experiment, Metric, Published, Unit};
+use crate::show::{RATIO, unit_name};
 use crate::stats;
 
 /// One run of one cell on one engine.
@@ -54,6 +54,18 @@ pub struct Material<'m> {
     pub runs: &'m [RunOf],
     /// Engines that the file names and that did not run it.
     pub not_run: &'m [NotRun],
+    /// How often each engine runs each cell at least. A claim does not fail by fewer runs, which an
+    /// interrupted reproduction leaves.
+    pub runs_min: &'m [(EngineName, usize)],
+}
+
+impl Material<'_> {
+    fn runs_min(&self, engine: EngineName) -> usize {
+        let mut known = self.runs_min.iter();
+        known
+            .find(|(of, _)| *of == engine)
+            .map_or(0, |(_, runs)| *runs)
+    }
 }
 
 /// Which number of which cell a row is about.
@@ -248,6 +260,8 @@ fn value(
         return None;
     }
     let left_out = ran.iter().flatten().filter(|run| !run.is_usable()).count();
+    let made = ran.iter().map(Vec::len).min().unwrap_or(0);
+    let asked = material.runs_min(engine);
     let numbers = |runs: &Vec<&Outcome>| -> Vec<f64> {
         let usable = runs.iter().filter(|run| run.is_usable());
         usable.filter_map(|run| target.metric.of(run)).collect()
@@ -272,6 +286,7 @@ fn value(
                 is_ratio: target.over.is_some(),
             };
             let judged = claims.map(|claim| judge(subject, claim, spread));
+            let judged = judged.map(|judged| judged.of_runs(made, asked));
             judged
                 .reduce(Judged::and)
                 .unwrap_or(Judged(Verdict::Recorded, None))

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::show::{show_interval, show_value};
 use super::{Bounds, Verdict};
+use crate::show::{range, show_value};
 use crate::stats;
 
 /// How far a number may lie from the published one, as a share of it, where the class of the
@@ -59,6 +59,12 @@ impl Spread {
             outliers: Vec::new(),
         })
     }
+}
+
+/// Where the median lies: `5.61 to 5.70 s`.
+#[must_use]
+pub fn show_interval(unit: &str, spread: &Spread) -> String {
+    range(unit, spread.low, spread.high)
 }
 
 /// What a claim is about, for sentences.
@@ -118,6 +124,17 @@ pub(super) fn judge(subject: Subject<'_>, bounds: &Bounds, spread: &Spread) -> J
 pub(super) struct Judged(pub(super) Verdict, pub(super) Option<String>);
 
 impl Judged {
+    /// Where fewer runs were made than were asked for, it did not fail yet.
+    pub(super) fn of_runs(self, made: usize, asked: usize) -> Self {
+        match self {
+            Self(Verdict::Fails, why) if made < asked => Self(
+                Verdict::NotDistinguishable,
+                why.map(|why| format!("{why}; only {made} of {asked} runs were made")),
+            ),
+            other => other,
+        }
+    }
+
     /// The worse of two; of equals both sentences.
     pub(super) fn and(self, other: Self) -> Self {
         match self.0.cmp(&other.0) {
@@ -188,6 +205,19 @@ mod tests {
             None,
             "fails: duration_us is 900 us, claimed at least 40.0 ms",
         );
+    }
+
+    #[test]
+    fn too_few_runs_fail_nothing() {
+        let failed = || Judged(Verdict::Fails, Some("it is 3".into()));
+        assert_eq!(failed().of_runs(5, 5), failed());
+        let open = Judged(
+            Verdict::NotDistinguishable,
+            Some("it is 3; only 2 of 5 runs were made".into()),
+        );
+        assert_eq!(failed().of_runs(2, 5), open);
+        let held = || Judged(Verdict::Holds, None);
+        assert_eq!(held().of_runs(2, 5), held());
     }
 
     #[test]

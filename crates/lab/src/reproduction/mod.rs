@@ -9,7 +9,6 @@ mod evaluate;
 mod judge;
 mod published;
 mod sentence;
-mod show;
 
 use std::collections::BTreeMap;
 
@@ -18,10 +17,10 @@ use serde::{Deserialize, Serialize};
 use crate::engine::EngineName;
 use crate::outcome::Caveat;
 use crate::scenario::{Class, SeedDocument};
+pub use crate::show::{show_bounds, show_value};
 pub use doubts::{is_same_doubt, severity};
 pub use evaluate::{CellName, Material, RunOf, evaluate, wants_more_runs};
-pub use judge::{Spread, VALUE_TOLERANCE};
-pub use show::{show_bounds, show_interval, show_value};
+pub use judge::{Spread, VALUE_TOLERANCE, show_interval};
 
 /// Everything that was reproduced.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,6 +3,7 @@
 use super::metric::Metric;
 use crate::engine::EngineName;
 use crate::outcome::Outcome;
+use crate::show::{RATIO, show_value, unit_name};
 
 /// A claim: a number lies between two limits.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,22 +71,20 @@ impl Expectation {
                 "{name} was not measured, but is claimed ({because})"
             ));
         };
-        let shown = round(value);
-        match (self.min, self.max) {
-            (Some(min), _) if value < min => Err(format!(
-                "{name} is {shown}, claimed at least {min} ({because})"
-            )),
-            (_, Some(max)) if value > max => Err(format!(
-                "{name} is {shown}, claimed at most {max} ({because})"
-            )),
-            _ => Ok(()),
-        }
+        let (word, bound) = match (self.min, self.max) {
+            (Some(min), _) if value < min => ("at least", min),
+            (_, Some(max)) if value > max => ("at most", max),
+            _ => return Ok(()),
+        };
+        let unit = match &self.over {
+            Some(_) => RATIO,
+            None => unit_name(self.metric.unit()),
+        };
+        let [value, bound] = [value, bound].map(|number| show_value(unit, number));
+        Err(format!(
+            "{name} is {value}, claimed {word} {bound} ({because})"
+        ))
     }
-}
-
-/// To four digits behind the point, so that no sentence is longer than it helps.
-fn round(value: f64) -> f64 {
-    (value * 1e4).round() / 1e4
 }
 
 #[cfg(test)]
@@ -116,12 +115,12 @@ mod tests {
         check(
             Some("nodelay"),
             99,
-            "goodput_bps is 99, claimed at least 100 (the rate)",
+            "goodput_bps is 99 bit/s, claimed at least 100 bit/s (the rate)",
         );
         check(
             Some("nodelay"),
             201,
-            "goodput_bps is 201, claimed at most 200 (the rate)",
+            "goodput_bps is 201 bit/s, claimed at most 200 bit/s (the rate)",
         );
         check(Some("other"), 99, "");
         check(None, 99, "");
@@ -132,8 +131,8 @@ mod tests {
             ..claim.clone()
         };
         assert_eq!(
-            ratio.check_value(Some(2.499_96)).unwrap_err(),
-            "goodput_bps over that of cork is 2.5, claimed at least 2.5 (the rate)"
+            ratio.check_value(Some(2.4)).unwrap_err(),
+            "goodput_bps over that of cork is 2.40, claimed at least 2.50 (the rate)"
         );
         let claim = Expectation {
             metric: Metric::ResponseP50Us,

@@ -182,6 +182,11 @@ impl Client {
                  of the same size?",
                 self.spec.remote
             )),
+            io::ErrorKind::InvalidData => Error::Peer(format!(
+                "{} answers more than once to a message of {} bytes; start it with `--message {1}`",
+                self.spec.remote,
+                self.message.len()
+            )),
             _ => Error::Os {
                 op: format!("talking to {}", self.spec.remote),
                 source: error,
@@ -200,9 +205,10 @@ impl Client {
         let mut reply = [0; 64];
         let mut left = self.spec.reply_bytes;
         while left > 0 {
-            let wanted = left.min(reply.len());
-            match again(|| (&*self.stream).read(&mut reply[..wanted]))? {
+            // There is room for more than it may answer, so that this does not go unseen.
+            match again(|| (&*self.stream).read(&mut reply))? {
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                got if got > left => return Err(io::ErrorKind::InvalidData.into()),
                 got => left -= got,
             }
         }

@@ -23,7 +23,7 @@ const PLACES: &[&str] = &[".", "deps", "..", "../lib", "../lib/tcptailor"];
 /// from the directory of the program: `.`, `deps`, `..`, `../lib`, `../lib/tcptailor`.
 ///
 /// # Errors
-/// [`Error::NotFound`] where the one that is named is not there, [`Error::Unsupported`] where none
+/// [`Error::NotFound`] where the one that is named is not there, [`Error::NotInstalled`] where none
 /// is around the program, with how to build it.
 pub fn find_library() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os(LIBRARY_VARIABLE) {
@@ -45,10 +45,10 @@ pub fn find_library() -> Result<PathBuf> {
         .map(|place| beside.join(place).join(LIBRARY))
         .find(|path| path.is_file())
         .and_then(|path| path.canonicalize().ok())
-        .ok_or_else(|| Error::Unsupported {
-            what: format!("{LIBRARY} is not beside this program; preloading it"),
+        .ok_or_else(|| Error::NotInstalled {
+            what: format!("the library {LIBRARY}"),
             hint: format!(
-                "`cargo build --release -p tcptailor-autocork` makes it; copy it beside the \
+                "`cargo build --release -p tcptailor-autocork` makes it; copy it beside this \
                  program, or name it in {LIBRARY_VARIABLE}"
             ),
         })

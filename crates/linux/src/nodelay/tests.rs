@@ -292,3 +292,21 @@ fn a_server_for_other_messages_is_named() {
     });
     assert!(error.to_string().contains("the same size"), "{error}");
 }
+
+/// Answers that belong to parts of a message would make every time wrong.
+#[test]
+fn a_server_of_shorter_messages_is_noticed() {
+    let server = server(30, REPLY_BYTES);
+    let spec = ClientSpec {
+        pieces: vec![PIECE_BYTES; 100],
+        handing: Handing::Single,
+        ..client_spec(&server)
+    };
+    let error = thread::scope(|scope| {
+        scope.spawn(|| server.run(true, &mut |_| ()));
+        let client = Client::connect(spec, &AtomicBool::new(false)).expect("connects");
+        client.run(&mut |_| ()).expect_err("it must not go unseen")
+    });
+    let told = error.to_string();
+    assert!(told.ends_with("start it with `--message 200`"), "{told}");
+}

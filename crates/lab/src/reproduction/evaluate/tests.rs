@@ -50,6 +50,7 @@ fn reproduced(class: &str, tail: &str, runs: &[(&str, usize, f64)]) -> Experimen
         cells: &cells,
         runs: &runs,
         not_run: &[],
+        runs_min: &[],
     })
 }
 
@@ -409,6 +410,7 @@ fn runs_go_on_while_a_number_is_unknown() {
             cells: &cells,
             runs: &runs,
             not_run: &[],
+            runs_min: &[],
         };
         let wants = wants_more_runs(&material, (EngineName::Kernel, cell), (3, 6));
         assert_eq!(wants, expected, "{seconds:?}");

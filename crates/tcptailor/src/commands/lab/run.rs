@@ -129,8 +129,10 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let mut scenario = load(&args.scenario)?.on(args.engine.into());
     override_settings(&mut scenario, args)?;
     if let Some(probe) = scenario.probe {
-        let problem = Problem::usage(format!("`{}` is a probe, not a trial", scenario.name));
-        return Err(problem.hint(probe.about).into());
+        let name = &scenario.name;
+        let problem = Problem::usage(format!("`{name}` is a probe, not a trial: {}", probe.about));
+        let hint = format!("`tcptailor lab reproduce {name}` runs it");
+        return Err(problem.hint(hint).into());
     }
     check_page(args.html.as_deref())?;
     let runner = Runner::new(args.engine, args.profile.as_deref())?;
@@ -156,6 +158,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     Ok(if document.interrupted {
         Exit::Interrupted
     } else if document.failed_claims().next().is_some() {
+        if args.profile.is_some() || !args.set.is_empty() {
+            output.note("the claims are about the scenario without --set and --profile");
+        }
         Exit::Findings
     } else if has_result(&cells, &ran) {
         Exit::Done

@@ -23,6 +23,9 @@ use crate::exit::{Exit, Problem};
 use crate::interrupt;
 use crate::output::{self, Output};
 
+/// From so many runs in real time on, it takes an hour and more.
+const LONG_RUNS: u64 = 500;
+
 /// Run the experiments of the published documents and set the numbers beside theirs.
 ///
 /// Every experiment is a scenario file with the numbers of its document and with what must come
@@ -116,6 +119,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         None => None,
     };
     let found: usize = records.iter().map(|record| record.runs.len()).sum();
+    if !args.quick {
+        output.note(announcement(&planned));
+    }
     let mut course = Course {
         planned: &planned,
         records,
@@ -144,6 +150,26 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     }
     told?;
     Ok(exit(&document))
+}
+
+/// How much is to be run, for whom did not expect it.
+fn announcement(planned: &[Planned]) -> String {
+    let runs = |in_real_time: bool| -> u64 {
+        let engines = planned.iter().flat_map(|planned| &planned.on);
+        let engines = engines.filter(|on| (on.engine != EngineName::Virtual) == in_real_time);
+        engines.map(|on| (on.runs.0 * on.work.len()) as u64).sum()
+    };
+    let (quickly, in_real_time) = (runs(false), runs(true));
+    let runs = base::human::count(quickly + in_real_time, "run");
+    let experiments = base::human::count(planned.len() as u64, "experiment");
+    let mut text = format!("{experiments}, {runs} at least");
+    if in_real_time > 0 {
+        text += &format!(", {in_real_time} of them in real time, one after the other");
+    }
+    if in_real_time >= LONG_RUNS {
+        text += "; --quick takes two minutes";
+    }
+    text
 }
 
 /// What a folder has, again.

@@ -38,6 +38,8 @@ pub(super) struct Planned {
     pub(super) on: Vec<OnEngine>,
     /// Engines that the file names and that are not to run it.
     not_run: Vec<NotRun>,
+    /// Fewest runs of each cell.
+    runs_min: Vec<(EngineName, usize)>,
 }
 
 /// What came out of an experiment so far.
@@ -78,6 +80,7 @@ impl Planned {
             cells: names(&view(scenario, None, wanted.quick)),
             on: Vec::new(),
             not_run: Vec::new(),
+            runs_min: Vec::new(),
         };
         for engine in EngineName::ALL {
             planned.add(scenario, engine, wanted);
@@ -124,6 +127,7 @@ impl Planned {
         let min = wanted.runs.unwrap_or(of_file) as usize;
         let is_fixed = wanted.quick || wanted.runs.is_some() || min == 1;
         let max = if is_fixed { min } else { min * RUNS_FACTOR };
+        self.runs_min.push((engine, min));
         self.on.push(OnEngine {
             engine,
             runs: (min, max),
@@ -181,6 +185,7 @@ impl Planned {
             cells: &self.cells,
             runs: &record.runs,
             not_run: &record.not_run,
+            runs_min: &self.runs_min,
         }
     }
 

@@ -124,6 +124,11 @@ fn what_fails_is_named_and_ends_with_findings() {
     use EngineName::{Kernel, Virtual};
     let mut broken = vec![(Virtual, 0, 500), (Virtual, 1, 362)];
     broken.extend([(Kernel, 0, 500), (Kernel, 1, 950)]);
+    let few = document_of(&broken);
+    assert_eq!(exit(&few), Exit::Done);
+    assert!(text(&few, true).contains("only 1 of 3 runs were made"));
+    broken.extend([500; 2].map(|millis| (Kernel, 0, millis)));
+    broken.extend([950; 2].map(|millis| (Kernel, 1, millis)));
     let broken = document_of(&broken);
     assert_eq!(exit(&broken), Exit::Findings);
     let text = text(&broken, true);

@@ -151,8 +151,8 @@ fn a_broken_claim_is_told_with_its_cell_and_its_reason() {
     assert_eq!(
         failed,
         [
-            "slow: goodput_bps is 7000000, claimed at most 5000000 (it is slow)",
-            "fast: response_p50_us is 1100, claimed at most 1000 (no reason given)",
+            "slow: goodput_bps is 7.00 Mbit/s, claimed at most 5.00 Mbit/s (it is slow)",
+            "fast: response_p50_us is 1.10 ms, claimed at most 1.00 ms (no reason given)",
         ]
     );
     let told = line(&screen, "claim fails: slow");

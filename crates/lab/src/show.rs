@@ -1,17 +1,16 @@
-//! Numbers of a reproduction as people read them.
+//! Numbers and claims as people read them.
 
 use core::time::Duration;
 
 use base::human;
 
-use super::Spread;
 use crate::scenario::Unit;
 
 /// The unit of a row that divides two numbers.
-pub(super) const RATIO: &str = "ratio";
+pub(crate) const RATIO: &str = "ratio";
 
 /// Of other rows: `bit/s`, `us`, `bytes`, `share`, or empty for things.
-pub(super) const fn unit_name(unit: Unit) -> &'static str {
+pub(crate) const fn unit_name(unit: Unit) -> &'static str {
     match unit {
         Unit::Bps => "bit/s",
         Unit::Micros => "us",
@@ -41,12 +40,6 @@ pub fn show_value(unit: &str, value: f64) -> String {
     }
 }
 
-/// Where the median lies: `5.61 to 5.70 s`.
-#[must_use]
-pub fn show_interval(unit: &str, spread: &Spread) -> String {
-    range(unit, spread.low, spread.high)
-}
-
 /// What is claimed: `1.38 to 2.20 s`, `at least 2.50`.
 #[must_use]
 pub fn show_bounds(unit: &str, min: Option<f64>, max: Option<f64>) -> String {
@@ -58,8 +51,8 @@ pub fn show_bounds(unit: &str, min: Option<f64>, max: Option<f64>) -> String {
     }
 }
 
-/// The unit once, where both have the same.
-fn range(unit: &str, low: f64, high: f64) -> String {
+/// Both ends of an interval, with the unit once where both have the same.
+pub(crate) fn range(unit: &str, low: f64, high: f64) -> String {
     let [low, high] = [low, high].map(|value| show_value(unit, value));
     if low == high {
         return high;
