@@ -88,6 +88,22 @@ fn check(document: SeedDocument, expected: &[&str]) {
     }
 }
 
+/// A mistake of a document is told beside the numbers that it is about.
+#[test]
+fn every_correction_belongs_to_an_experiment() {
+    let mut told = BTreeSet::new();
+    for scenario in lab::experiment_scenarios() {
+        told.extend(scenario.experiment.into_iter().flat_map(|e| e.corrections));
+    }
+    for correction in lab::CORRECTIONS {
+        assert!(
+            told.contains(correction.id),
+            "{} is not told",
+            correction.id
+        );
+    }
+}
+
 #[test]
 fn netburner() {
     let ids = [

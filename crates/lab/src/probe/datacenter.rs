@@ -171,7 +171,10 @@ pub fn series_figures(outcome: &Outcome) -> Figures {
     let slowest = seconds.iter().copied().reduce(f64::min).unwrap_or(0.0);
     let fastest = seconds.iter().copied().reduce(f64::max).unwrap_or(0.0);
     Figures::from([
-        ("seconds", seconds.iter().filter(|bits| **bits > 0.0).count() as f64),
+        (
+            "seconds",
+            seconds.iter().filter(|bits| **bits > 0.0).count() as f64,
+        ),
         ("series_over_count", seconds.iter().sum::<f64>() / counted),
         ("slowest_second_bps", slowest),
         ("fastest_second_bps", fastest),
