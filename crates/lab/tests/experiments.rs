@@ -11,9 +11,10 @@ use lab::{EngineName, Outcome, Scenario, SeedDocument, Virtual};
 const LONG: &[&str] = &["f6", "p3", "p4", "p5", "p6", "p11"];
 
 fn runs_of(scenario: &Scenario) -> (Vec<CellName>, Vec<RunOf>) {
-    let run_of = |cell, outcome| RunOf {
+    let run_of = |cell, run, outcome| RunOf {
         engine: EngineName::Virtual,
         cell,
+        run,
         outcome,
     };
     if let Some(run) = scenario.probe.and_then(|probe| probe.run) {
@@ -26,7 +27,7 @@ fn runs_of(scenario: &Scenario) -> (Vec<CellName>, Vec<RunOf>) {
             variant: None,
             axes: Vec::new(),
         };
-        return (vec![name], vec![run_of(0, outcome)]);
+        return (vec![name], vec![run_of(0, 0, outcome)]);
     }
     let (mut names, mut runs) = (Vec::new(), Vec::new());
     let stop = AtomicBool::new(false);
@@ -34,7 +35,7 @@ fn runs_of(scenario: &Scenario) -> (Vec<CellName>, Vec<RunOf>) {
         for run in 0..scenario.runs {
             let outcome = Virtual::default().run(&cell.run(run), &stop, &mut |_| ());
             assert!(outcome.is_usable(), "{}: {:?}", cell.id, outcome.caveats);
-            runs.push(run_of(index, outcome));
+            runs.push(run_of(index, run, outcome));
         }
         names.push(CellName {
             variant: cell.variant,

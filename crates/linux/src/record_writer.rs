@@ -43,6 +43,8 @@ pub struct RecordWriter<W: Write> {
     batch: Batch,
     /// `None` once it was given back.
     writer: Option<W>,
+    /// The block was handed over, and the writer is yet to be flushed.
+    unflushed: bool,
 }
 
 impl<W: Write> RecordWriter<W> {
@@ -52,6 +54,7 @@ impl<W: Write> RecordWriter<W> {
         Self {
             batch: Batch::new(spec),
             writer: Some(writer),
+            unflushed: false,
         }
     }
 
@@ -77,6 +80,9 @@ impl<W: Write> RecordWriter<W> {
     /// [`RecordWriter::flush_if_due`]. `None` where nothing waits.
     #[must_use]
     pub fn time_left(&self) -> Option<Duration> {
+        if self.unflushed {
+            return Some(Duration::ZERO);
+        }
         self.batch.due().map(|due| due.since(Clock.now()))
     }
 
@@ -85,7 +91,7 @@ impl<W: Write> RecordWriter<W> {
     /// # Errors
     /// Those of the writer; what it did not take stays here.
     pub fn flush_if_due(&mut self) -> io::Result<bool> {
-        let is_due = self.batch.is_due(Clock.now());
+        let is_due = self.unflushed || self.batch.is_due(Clock.now());
         if is_due {
             self.flush()?;
         }
@@ -97,19 +103,28 @@ impl<W: Write> RecordWriter<W> {
     /// # Errors
     /// Those of the writer; what it did not take stays here.
     pub fn flush(&mut self) -> io::Result<()> {
-        let Self { batch, writer } = self;
+        let Self {
+            batch,
+            writer,
+            unflushed,
+        } = self;
         let Some(writer) = writer else {
             return Ok(());
         };
         while !batch.unwritten().is_empty() {
             match writer.write(batch.unwritten()) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(bytes) => batch.on_written(bytes),
+                Ok(bytes) => {
+                    batch.on_written(bytes);
+                    *unflushed = true;
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
-        writer.flush()
+        writer.flush()?;
+        *unflushed = false;
+        Ok(())
     }
 
     /// Writes the records that come from `records`, each block in time, until no more come.
@@ -189,6 +204,8 @@ mod tests {
     struct Reluctant {
         script: Vec<Result<usize, ErrorKind>>,
         calls: Vec<Vec<u8>>,
+        /// Calls of flush that it does not take.
+        refused_flushes: u32,
     }
 
     impl Reluctant {
@@ -196,6 +213,7 @@ mod tests {
             Self {
                 script: script.iter().rev().copied().collect(),
                 calls: Vec::new(),
+                refused_flushes: 0,
             }
         }
     }
@@ -212,8 +230,28 @@ mod tests {
         }
 
         fn flush(&mut self) -> io::Result<()> {
-            Ok(())
+            match self.refused_flushes.checked_sub(1) {
+                None => Ok(()),
+                Some(left) => {
+                    self.refused_flushes = left;
+                    Err(ErrorKind::WouldBlock.into())
+                }
+            }
         }
+    }
+
+    #[test]
+    fn a_flush_that_was_refused_is_due_until_it_is_taken() {
+        let mut reluctant = Reluctant::new(&[]);
+        reluctant.refused_flushes = 2;
+        let mut writer = RecordWriter::new(reluctant, BatchSpec::new(Duration::ZERO));
+        writer.write(b"a").expect("the record is taken");
+        assert_eq!(writer.time_left(), Some(Duration::ZERO));
+        let error = writer.flush_if_due().expect_err("again");
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        assert!(writer.flush_if_due().expect("now it is taken"));
+        assert_eq!(writer.time_left(), None);
+        assert_eq!(writer.writer().calls, [b"a"]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use serde_json::json;
 
 use crate::interrupt;
-use crate::output::Output;
+use crate::output::{Output, ReaderLeft};
 
 /// How the program ends. The numbers are part of its interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,8 +86,7 @@ pub(crate) fn finish(outcome: anyhow::Result<Exit>, output: &Output) -> ExitCode
         Ok(exit) => return exit.code(),
         Err(error) => error,
     };
-    if is_broken_pipe(&error) {
-        // The reader went away (`| head`): nobody is left to be told.
+    if error.is::<ReaderLeft>() {
         return Exit::Done.code();
     }
     let exit = exit_of(&error);
@@ -203,13 +202,6 @@ fn has_too_many_files(error: &anyhow::Error) -> bool {
         .any(|cause| matches!(cause.raw_os_error(), Some(ENFILE | EMFILE)))
 }
 
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<io::Error>())
-        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -275,12 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_reader_that_left_is_a_broken_pipe() {
-        let of = |kind: io::ErrorKind| anyhow::Error::from(io::Error::from(kind));
-        assert!(is_broken_pipe(
-            &of(io::ErrorKind::BrokenPipe).context("stdout")
-        ));
-        assert!(!is_broken_pipe(&of(io::ErrorKind::StorageFull)));
+    fn the_hint_is_found_below_its_context() {
         let hinted: anyhow::Result<()> = Err(Problem::usage("x").hint("do y").into());
         let hint = hint_of(&hinted.context("z").expect_err("an error"));
         assert_eq!(hint.as_deref(), Some("do y"));

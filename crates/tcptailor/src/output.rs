@@ -3,7 +3,7 @@
 //! Results go to stdout, progress and notes to stderr. Every write can fail (a reader that left, a
 //! full disk) and says so; nothing here panics on it.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io::{self, Write};
 
 use anyhow::Context;
@@ -15,6 +15,18 @@ use crate::cli::{Color, Globals};
 
 /// Widest line of a table.
 const TABLE_COLUMNS: u16 = 100;
+
+/// Whoever read stdout went away: nobody is left to be told.
+#[derive(Debug)]
+pub(crate) struct ReaderLeft;
+
+impl Display for ReaderLeft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the reader of stdout left")
+    }
+}
+
+impl std::error::Error for ReaderLeft {}
 
 /// Where results go, and in which form.
 #[derive(Clone, Debug)]
@@ -81,17 +93,25 @@ impl Output {
         body: &T,
         human: impl FnOnce() -> String,
     ) -> anyhow::Result<()> {
-        if self.is_json() {
+        let printed = if self.is_json() {
             self.print(&document(name, body)?)
         } else {
             self.print(&human())
+        };
+        match printed {
+            // Who reads the first lines alone (`| head`) still gets the exit code of the result.
+            Err(error) if error.is::<ReaderLeft>() => Ok(()),
+            other => other,
         }
     }
 
     /// Prints `text` on stdout as it is, for people and for generated files.
     pub(crate) fn print(&self, text: &str) -> anyhow::Result<()> {
         let mut stdout = anstream::stdout().lock();
-        write_lines(&mut stdout, text).context("writing to stdout")
+        match write_lines(&mut stdout, text) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(ReaderLeft.into()),
+            result => result.context("writing to stdout"),
+        }
     }
 
     /// Prints a line on stdout while a command runs; with `--json` nothing.

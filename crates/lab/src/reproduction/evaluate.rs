@@ -24,8 +24,18 @@ pub struct RunOf {
     pub engine: EngineName,
     /// Place of the cell in [`Material::cells`].
     pub cell: usize,
+    /// From 0; each has its own seed.
+    pub run: u32,
     /// What came out.
     pub outcome: Outcome,
+}
+
+impl RunOf {
+    /// Whether it is the same run of the same cell, whatever came out.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        (self.engine, self.cell, self.run) == (other.engine, other.cell, other.run)
+    }
 }
 
 /// A cell of any engine; variants and points that only some engines run are there too.

@@ -2,7 +2,7 @@
 
 use super::evaluate::unmeasured;
 use super::published::comes_out;
-use super::{EngineValue, NotRun, NumberRow, Verdict};
+use super::{Bounds, EngineValue, NotRun, NumberRow, Verdict};
 use crate::scenario::Class;
 
 /// What it came to, and why.
@@ -12,9 +12,12 @@ pub(super) fn why(
     rows: &[NumberRow],
     not_run: &[NotRun],
 ) -> String {
-    let open = open(rows);
+    let open = open(rows) + &elsewhere(rows);
     match verdict {
-        Verdict::Recorded => "measured; nothing is claimed".into(),
+        Verdict::Recorded => match rows.iter().all(|row| row.claims.is_empty()) {
+            true => "measured; nothing is claimed".into(),
+            false => format!("measured{open}"),
+        },
         Verdict::Holds => format!("what is claimed came out{}{open}", off(class, rows)),
         Verdict::Calibrated => {
             format!("fitted on this number, not a prediction; what is claimed holds{open}")
@@ -53,6 +56,24 @@ fn open(rows: &[NumberRow]) -> String {
     match open.count() {
         0 => String::new(),
         count => format!("; not measured here: {count} of {} rows", rows.len()),
+    }
+}
+
+/// Claims about none of the engines that ran.
+fn elsewhere(rows: &[NumberRow]) -> String {
+    let ran = rows.iter().filter(|row| !row.engines.is_empty());
+    let (mut all, mut others) = (0, 0);
+    for row in ran {
+        let is_elsewhere = |claim: &&Bounds| {
+            let mut engines = row.engines.iter();
+            !engines.any(|value| claim.applies_on(value.engine))
+        };
+        all += row.claims.len();
+        others += row.claims.iter().filter(is_elsewhere).count();
+    }
+    match others {
+        0 => String::new(),
+        _ => format!("; about engines that did not run: {others} of {all} claims"),
     }
 }
 

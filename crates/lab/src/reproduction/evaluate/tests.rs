@@ -36,9 +36,11 @@ fn reproduced(class: &str, tail: &str, runs: &[(&str, usize, f64)]) -> Experimen
         .collect();
     let runs: Vec<RunOf> = runs
         .iter()
-        .map(|(engine, cell, seconds)| RunOf {
+        .zip(0..)
+        .map(|((engine, cell, seconds), run)| RunOf {
             engine: engine.parse().expect("an engine"),
             cell: *cell,
+            run,
             outcome: outcome(*seconds),
         })
         .collect();
@@ -294,7 +296,8 @@ fn a_claim_that_is_not_measured_does_not_hold() {
     check(
         &format!("{latency}engines = 'kernel'\n"),
         &[("virtual", 0, 5.5)],
-        "holds: what is claimed came out; not measured here: 1 of 2 rows",
+        "holds: what is claimed came out; not measured here: 1 of 2 rows; about engines that did not \
+         run: 1 of 2 claims",
     );
     check(
         "",
@@ -396,9 +399,11 @@ fn runs_go_on_while_a_number_is_unknown() {
     let check = |cell: usize, seconds: &[f64], expected: bool| {
         let runs: Vec<RunOf> = seconds
             .iter()
-            .map(|seconds| RunOf {
+            .zip(0..)
+            .map(|(seconds, run)| RunOf {
                 engine: EngineName::Kernel,
                 cell,
+                run,
                 outcome: outcome(*seconds),
             })
             .collect();

@@ -284,7 +284,8 @@ impl Ran {
 
 impl Document {
     fn new(cells: &[Cell], engines: &[Engine], ran: &[Ran], runs: u32) -> Self {
-        let interrupted = interrupt::stopped();
+        let is_complete = |ran: &Ran| ran.kernel.len() >= runs as usize;
+        let interrupted = interrupt::stopped() && !ran.iter().all(is_complete);
         let pairs = cells.iter().zip(ran);
         let rows: Vec<Row> = pairs
             .filter(|(_, ran)| !ran.kernel.is_empty())

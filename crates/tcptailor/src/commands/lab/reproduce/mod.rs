@@ -20,7 +20,6 @@ use self::run::Course;
 use super::folder::{check_page, write_page};
 use super::run::Engine;
 use crate::exit::{Exit, Problem};
-use crate::interrupt;
 use crate::output::{self, Output};
 
 /// From so many runs in real time on, it takes an hour and more.
@@ -129,11 +128,13 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         output,
     };
     course.run()?;
+    let is_cut_short = course.wants_more();
     let Course {
         records, folder, ..
     } = course;
     let made: usize = records.iter().map(|record| record.runs.len()).sum();
     let mut document = document(&planned, &records, &wanted);
+    document.summary.interrupted = is_cut_short;
     document.summary.elapsed_s = linux::Clock.now().since(began).as_secs_f64();
     document.summary.runs = made;
     document.summary.runs_found = found;
@@ -248,6 +249,9 @@ fn open(
     for line in lines {
         take(line, planned, records);
     }
+    for record in records {
+        record.runs.sort_by_key(|run| run.run);
+    }
     Ok(folder)
 }
 
@@ -263,12 +267,19 @@ fn take(line: Line, planned: &[Planned], records: &mut [Record]) {
     let mut cells = planned.cells.iter();
     let cell = cells.position(|cell| cell.variant == line.variant && cell.axes == line.axes);
     let is_asked = planned.on.iter().any(|on| on.engine == line.engine);
-    if let Some(cell) = cell.filter(|_| is_asked) {
-        records[index].runs.push(RunOf {
-            engine: line.engine,
-            cell,
-            outcome: line.outcome,
-        });
+    let Some(cell) = cell.filter(|_| is_asked) else {
+        return;
+    };
+    let run = RunOf {
+        engine: line.engine,
+        cell,
+        run: line.run,
+        outcome: line.outcome,
+    };
+    // Of a run that is there twice, the first counts.
+    let mut known = records[index].runs.iter();
+    if !known.any(|known| known.is_same(&run)) {
+        records[index].runs.push(run);
     }
 }
 
@@ -282,7 +293,7 @@ fn document(planned: &[Planned], records: &[Record], wanted: &Wanted) -> Reprodu
             verdicts: Counts::of(&experiments),
             elapsed_s: 0.0,
             quick: wanted.quick,
-            interrupted: interrupt::stopped(),
+            interrupted: false,
             runs: 0,
             runs_found: 0,
             engines: wanted.engines.clone(),

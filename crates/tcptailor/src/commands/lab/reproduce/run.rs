@@ -1,6 +1,6 @@
 //! Runs what is planned: all cells once on all engines, then all of them again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -66,6 +66,11 @@ impl Course<'_> {
         Ok(())
     }
 
+    /// Whether the user ended it before all was run.
+    pub(super) fn wants_more(&self) -> bool {
+        interrupt::stopped() && !self.jobs().is_empty()
+    }
+
     /// The next round: another run of each cell that has not had its runs, or spreads too much.
     /// What a folder has already is not run again.
     fn jobs(&self) -> Vec<Job> {
@@ -83,11 +88,9 @@ impl Course<'_> {
                     if !wants_more_runs(&material, (engine.engine, cell), engine.runs) {
                         continue;
                     }
-                    let runs = record.runs.iter();
-                    let ran = runs.filter(|run| run.engine == engine.engine && run.cell == cell);
                     jobs.push(Job {
                         place: (index, on, work),
-                        run: u32::try_from(ran.count()).unwrap_or(u32::MAX),
+                        run: next_run(&record.runs, engine.engine, cell),
                     });
                 }
             }
@@ -216,10 +219,23 @@ impl Course<'_> {
         self.records[job.place.0].runs.push(RunOf {
             engine,
             cell,
+            run: job.run,
             outcome,
         });
         Ok(())
     }
+}
+
+/// The smallest number that no run of the cell has: a line may have been taken out of a folder.
+fn next_run(runs: &[RunOf], engine: EngineName, cell: usize) -> u32 {
+    let runs = runs.iter();
+    let ran: BTreeSet<u32> = runs
+        .filter(|run| run.engine == engine && run.cell == cell)
+        .map(|run| run.run)
+        .collect();
+    (0..u32::MAX)
+        .find(|run| !ran.contains(run))
+        .unwrap_or(u32::MAX)
 }
 
 fn work(planned: &[Planned], (index, on, work): Place) -> &Work {

@@ -86,16 +86,19 @@ fn planned(wanted: &Wanted) -> Planned {
 fn document_of(runs: &[(EngineName, usize, u32)]) -> Reproduction {
     let planned = planned(&wanted(false));
     let mut record = planned.record();
-    record
-        .runs
-        .extend(runs.iter().map(|(engine, cell, millis)| RunOf {
-            engine: *engine,
-            cell: *cell,
-            outcome: Outcome {
-                duration_s: f64::from(*millis) / 1e3,
-                ..Outcome::default()
-            },
-        }));
+    record.runs.extend(
+        runs.iter()
+            .zip(0..)
+            .map(|((engine, cell, millis), run)| RunOf {
+                engine: *engine,
+                cell: *cell,
+                run,
+                outcome: Outcome {
+                    duration_s: f64::from(*millis) / 1e3,
+                    ..Outcome::default()
+                },
+            }),
+    );
     record.not_run.push(NotRun {
         engine: EngineName::Tun,
         why: "no /dev/net/tun".into(),

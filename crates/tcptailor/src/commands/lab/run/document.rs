@@ -87,7 +87,7 @@ pub(super) struct ClaimRow {
     pub(super) reason: String,
     /// Median; null where no run was usable, or none measured it.
     pub(super) value: Option<f64>,
-    /// Null where no run was usable.
+    /// Null where no run was usable, or none of that which the value is divided by.
     pub(super) holds: Option<bool>,
     /// What is wrong, in one sentence.
     pub(super) why: Option<String>,
@@ -112,7 +112,7 @@ impl Document {
             about: scenario.about.clone(),
             runs: scenario.runs,
             warmup_s: linux::kernel::WARM_UP.as_secs_f64(),
-            interrupted: interrupt::stopped(),
+            interrupted: interrupt::stopped() && ran.len() < cells.len() * scenario.runs as usize,
             outcomes: outcomes.collect(),
             claims: claims.collect(),
         }
@@ -156,6 +156,12 @@ impl OutcomeRow {
     }
 }
 
+/// The cell of another variant at the same point of the sweep.
+fn place_of(variant: &str, cell: &Cell, cells: &[Cell]) -> Option<usize> {
+    let is = |other: &Cell| other.variant.as_deref() == Some(variant) && other.axes == cell.axes;
+    cells.iter().position(is)
+}
+
 impl ClaimRow {
     fn new(claim: &Expectation, cells: &[Cell], index: usize, ran: &[Ran]) -> Self {
         let cell = &cells[index];
@@ -170,14 +176,15 @@ impl ClaimRow {
         let value = match &claim.over {
             None => median(index),
             Some(over) => {
-                let is_base =
-                    |base: &&Cell| base.variant.as_ref() == Some(over) && base.axes == cell.axes;
-                let base = cells.iter().position(|base| is_base(&base));
-                let base = base.and_then(median).filter(|base| *base > 0.0);
+                let base = place_of(over, cell, cells).and_then(median);
+                let base = base.filter(|base| *base > 0.0);
                 median(index).zip(base).map(|(value, base)| value / base)
             }
         };
-        let judgement = usable(index).next().map(|_| claim.check_value(value));
+        let base = claim.over.as_ref().map(|over| place_of(over, cell, cells));
+        let is_known = |index: Option<usize>| index.is_some_and(|i| usable(i).next().is_some());
+        let judged = is_known(Some(index)) && base.is_none_or(is_known);
+        let judgement = judged.then(|| claim.check_value(value));
         Self {
             metric: claim.metric.name(),
             variant: cell.variant.clone(),
