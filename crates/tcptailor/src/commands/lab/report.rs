@@ -13,7 +13,7 @@ use super::folder::{Folder, check_page, write_page};
 use crate::exit::{Exit, Problem};
 use crate::output::{self, Output};
 
-/// Of a larger sweep the table shows the first cells; JSON has all.
+/// Of a larger sweep tables show the first cells; JSON has all.
 const ROWS_MAX: usize = 500;
 /// Names of cells that are longer may be broken anywhere.
 const CELL_COLUMNS_MIN: u16 = 36;

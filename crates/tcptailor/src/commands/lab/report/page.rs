@@ -4,7 +4,7 @@ use base::human;
 use lab::reproduction::show_bounds;
 use lab::results::{CellSummary, Figure};
 
-use super::Sweep;
+use super::{ROWS_MAX, Sweep};
 use crate::html::sweep::{Observation, pictures};
 use crate::html::words::number_name;
 use crate::html::{Cell, Page, Part, Section, Table, Tone};
@@ -65,14 +65,19 @@ fn section(sweep: &Sweep) -> Section {
         parts.push(Part::Note(Tone::Bad, text));
     }
     parts.extend(pictures(&observations(sweep)));
-    let table = Part::Table(table(sweep));
-    parts.push(match sweep.results.len() > ROWS_OPEN {
-        true => Part::Fold(
-            human::count(sweep.results.len() as u64, "cell"),
-            vec![table],
-        ),
-        false => table,
-    });
+    let mut rows = vec![Part::Table(table(sweep))];
+    let rest = sweep.results.len().saturating_sub(ROWS_MAX);
+    if rest > 0 {
+        let cells = human::count(rest as u64, "more cell");
+        rows.push(Part::Text(format!("And {cells}: --json has all.")));
+    }
+    match sweep.results.len() > ROWS_OPEN {
+        true => {
+            let cells = human::count(sweep.results.len() as u64, "cell");
+            parts.push(Part::Fold(cells, rows));
+        }
+        false => parts.extend(rows),
+    }
     Section {
         title: format!("{} on engine {}", sweep.scenario, sweep.engine),
         parts,
@@ -117,7 +122,7 @@ fn observations(sweep: &Sweep) -> Vec<Observation> {
     sweep.results.iter().flat_map(of_cell).collect()
 }
 
-/// A row for each cell; figures that no cell has are left out.
+/// A row for each of the first cells; figures that no cell has are left out.
 fn table(sweep: &Sweep) -> Table {
     let known = |read: Read| sweep.results.iter().any(|cell| read(cell).is_some());
     let figures = FIGURES.iter().filter(|(_, _, read)| known(*read));
@@ -149,7 +154,7 @@ fn table(sweep: &Sweep) -> Table {
                   with 95 %."
             .into(),
         head,
-        rows: sweep.results.iter().map(row).collect(),
+        rows: sweep.results.iter().take(ROWS_MAX).map(row).collect(),
     }
 }
 
