@@ -10,6 +10,7 @@ mod frame;
 mod heat;
 mod lines;
 mod ranges;
+pub(crate) mod remarks;
 pub(crate) mod reproduction;
 mod scale;
 mod series;
