@@ -16,7 +16,7 @@ const LINES_MAX: usize = 8;
 /// Fields of colours for one number.
 const FIELDS_MAX: usize = 6;
 /// Between a number and the variant by whose it is divided.
-pub(super) const OVER: &str = " / that of ";
+pub(crate) const OVER: &str = " / that of ";
 
 /// One number of one cell.
 #[derive(Clone, Debug, Default)]
