@@ -10,6 +10,7 @@ mod frame;
 mod heat;
 mod lines;
 mod ranges;
+pub(crate) mod remarks;
 pub(crate) mod reproduction;
 mod scale;
 mod series;
@@ -288,13 +289,17 @@ fn figure(title: &str, picture: &Markup) -> Markup {
 /// A column with a number, in which every other cell has a sign for none, is one of numbers. A
 /// short text is not broken.
 fn table(table: &Table) -> Markup {
-    let is_number = |column: usize| {
-        let cells = || table.rows.iter().filter_map(|row| row.get(column));
-        cells().any(|cell| cell.value.is_some())
-            && cells().all(|cell| cell.value.is_some() || cell.text.chars().count() <= 1)
-    };
+    let columns = table.rows.iter().map(Vec::len).max().unwrap_or(0);
+    // Once for each column: every cell asks for it.
+    let numbers: Vec<bool> = (0..columns.max(table.head.len()))
+        .map(|column| {
+            let cells = || table.rows.iter().filter_map(|row| row.get(column));
+            cells().any(|cell| cell.value.is_some())
+                && cells().all(|cell| cell.value.is_some() || cell.text.chars().count() <= 1)
+        })
+        .collect();
     let class = |column: usize, cell: &Cell| {
-        let kind = match (is_number(column), cell.text.chars().count() <= SHORT) {
+        let kind = match (numbers[column], cell.text.chars().count() <= SHORT) {
             (true, true) => "number",
             (true, false) => "number long",
             (false, true) => "short",
@@ -309,7 +314,7 @@ fn table(table: &Table) -> Markup {
                 thead {
                     tr {
                         @for (column, name) in table.head.iter().enumerate() {
-                            th scope="col" class=[is_number(column).then_some("number")] { (name) }
+                            th scope="col" class=[numbers[column].then_some("number")] { (name) }
                         }
                     }
                 }

@@ -9,6 +9,7 @@ use lab::reproduction::{
     show_value,
 };
 
+use super::remarks::of_numbers;
 use super::sweep::{OVER, Observation, pictures};
 use super::words::{self, number_name};
 use super::{Cell, Head, Page, Part, Section, Series, Table, Tile, Tone};
@@ -112,7 +113,8 @@ fn block(experiment: &ExperimentResult, courses: &[Course]) -> Part {
         true => Part::Fold(format!("{} numbers", experiment.rows.len()), vec![table]),
         false => table,
     });
-    parts.extend(experiment.rows.iter().flat_map(departures));
+    let remarks = of_numbers(experiment).into_iter();
+    parts.extend(remarks.map(|remark| Part::Note(Tone::Doubt, format!("{remark}."))));
     parts.extend(pictures(&observations(&experiment.rows)));
     parts.extend(courses.iter().map(|course| {
         let series = Part::Series(Box::new(Series {
@@ -150,22 +152,6 @@ fn block(experiment: &ExperimentResult, courses: &[Course]) -> Part {
         badge: Some((tone(experiment.verdict), experiment.verdict.words().into())),
     };
     Part::Block(head, parts)
-}
-
-/// What is to be told of numbers that hold, or of which nothing is claimed. Why others do not hold
-/// stands beside the verdict.
-fn departures(row: &NumberRow) -> Vec<Part> {
-    let plain = |value: &&EngineValue| value.verdict < Verdict::NotRun;
-    let told = row.engines.iter().filter(plain).filter_map(|value| {
-        let why = value.why.as_ref()?;
-        let cell = match cell_name(row) {
-            cell if cell.is_empty() => metric_name(row),
-            cell => format!("{cell}, {}", metric_name(row)),
-        };
-        let text = format!("{cell}, {}: {why}.", value.engine);
-        Some(Part::Note(Tone::Doubt, text))
-    });
-    told.collect()
 }
 
 fn correction(row: &CorrectionRow) -> Part {
@@ -289,4 +275,36 @@ fn observations(rows: &[NumberRow]) -> Vec<Observation> {
 fn unit(name: &str) -> &'static str {
     let units = ["bit/s", "us", "bytes", "share"];
     units.into_iter().find(|unit| *unit == name).unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use lab::reproduction::{Counts, Summary};
+
+    use super::*;
+
+    #[test]
+    fn a_page_tells_what_the_screen_does() {
+        let experiments = vec![super::super::remarks::tests::experiment()];
+        let remarks = of_numbers(&experiments[0]);
+        let found = Reproduction {
+            summary: Summary {
+                verdicts: Counts::of(&experiments),
+                elapsed_s: 0.0,
+                quick: false,
+                interrupted: false,
+                runs: 0,
+                runs_found: 0,
+                engines: Vec::new(),
+                missing: Vec::new(),
+            },
+            experiments,
+        };
+        let page = reproduction(&found, &BTreeMap::new(), Vec::new());
+        assert!(page.contains("a, kernel: too slow"), "what fails");
+        assert_eq!(remarks.len(), 4);
+        for remark in remarks {
+            assert!(page.contains(&remark), "{remark}");
+        }
+    }
 }

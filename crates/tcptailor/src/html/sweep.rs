@@ -1,6 +1,6 @@
 //! Which picture shows a number of many cells: bars without axes, lines over one, a field over two.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Bytes, Rate};
 
@@ -16,7 +16,7 @@ const LINES_MAX: usize = 8;
 /// Fields of colours for one number.
 const FIELDS_MAX: usize = 6;
 /// Between a number and the variant by whose it is divided.
-pub(super) const OVER: &str = " / that of ";
+pub(crate) const OVER: &str = " / that of ";
 
 /// One number of one cell.
 #[derive(Clone, Debug, Default)]
@@ -43,18 +43,19 @@ impl Observation {
         let found = self.axes.iter().find(|(known, _)| known == key);
         found.map(|(_, value)| value.as_str())
     }
+}
 
-    /// Variant and engine, as far as others have other ones.
-    fn name(&self, all: &[&Self]) -> String {
-        let several = |read: fn(&Self) -> &str| distinct(all.iter().map(|one| read(one))).len() > 1;
-        let variant = several(|one| &one.variant).then_some(self.variant.as_str());
-        let engine = several(|one| &one.engine).then_some(self.engine.as_str());
-        let parts: Vec<&str> = variant.into_iter().chain(engine).collect();
-        match parts.is_empty() {
-            true => self.engine.clone(),
-            false => parts.join(", "),
-        }
-    }
+/// The name of each: variant and engine, as far as others have other ones.
+fn names(seen: &[&Observation]) -> Vec<String> {
+    let several =
+        |read: fn(&Observation) -> &str| distinct(seen.iter().map(|one| read(one))).len() > 1;
+    let (variants, engines) = (several(|one| &one.variant), several(|one| &one.engine));
+    let name = |one: &&Observation| match (variants, engines) {
+        (true, true) => format!("{}, {}", one.variant, one.engine),
+        (true, false) => one.variant.clone(),
+        (false, _) => one.engine.clone(),
+    };
+    seen.iter().map(name).collect()
 }
 
 /// A picture for each number, where one shows more than a table does.
@@ -85,13 +86,8 @@ pub(crate) fn pictures(observations: &[Observation]) -> Vec<Part> {
 
 /// Each once, in the order of appearance.
 fn distinct<'t>(texts: impl Iterator<Item = &'t str>) -> Vec<&'t str> {
-    let mut seen = Vec::new();
-    for text in texts {
-        if !seen.contains(&text) {
-            seen.push(text);
-        }
-    }
-    seen
+    let mut known = BTreeSet::new();
+    texts.filter(|text| known.insert(*text)).collect()
 }
 
 /// A group for each variant or value of the axis, a bar for each engine.
@@ -136,19 +132,22 @@ fn bars(metric: &str, seen: &[&Observation], key: Option<&str>) -> Option<Part> 
     }))
 }
 
-/// A line for each variant and engine; `None` where the axis has no numbers.
+/// A line for each variant and engine; `None` where the axis has no numbers of one unit.
 fn lines(metric: &str, seen: &[&Observation], key: &str) -> Option<Part> {
-    let mut unit = "";
+    let mut unit = None;
     let mut lines: BTreeMap<String, Vec<Spot>> = BTreeMap::new();
-    for one in seen {
+    for (one, name) in seen.iter().zip(names(seen)) {
         let (x, unit_of_x) = axis_number(one.axis(key)?)?;
-        unit = unit_of_x;
+        // 100 packets and 64 KiB have no common axis.
+        if *unit.get_or_insert(unit_of_x) != unit_of_x {
+            return None;
+        }
         let spot = Spot {
             x,
             y: one.value,
             range: one.range,
         };
-        lines.entry(one.name(seen)).or_default().push(spot);
+        lines.entry(name).or_default().push(spot);
     }
     if lines.len() > LINES_MAX {
         return None;
@@ -173,7 +172,7 @@ fn lines(metric: &str, seen: &[&Observation], key: &str) -> Option<Part> {
         title: format!("{} over {key}", words(metric)),
         x: Axis {
             name: key.to_owned(),
-            unit,
+            unit: unit?,
             is_log: x_is_log,
         },
         y: Axis {
@@ -188,13 +187,16 @@ fn lines(metric: &str, seen: &[&Observation], key: &str) -> Option<Part> {
 
 /// Where others have a value and one has none, that one has a gap.
 fn with_gaps(lines: BTreeMap<String, Vec<Spot>>) -> Vec<Line> {
-    let places: Vec<f64> = lines.values().flatten().map(|spot| spot.x).collect();
+    let mut places: Vec<f64> = lines.values().flatten().map(|spot| spot.x).collect();
+    places.sort_by(f64::total_cmp);
+    places.dedup();
     let measured = lines
         .into_iter()
         .filter(|(_, spots)| spots.iter().any(|one| one.y.is_some()));
     let whole = measured.map(|(name, mut spots)| {
+        let known: BTreeSet<u64> = spots.iter().map(|spot| spot.x.to_bits()).collect();
         for x in &places {
-            if spots.iter().all(|spot| spot.x != *x) {
+            if !known.contains(&x.to_bits()) {
                 spots.push(Spot {
                     x: *x,
                     y: None,
@@ -210,17 +212,19 @@ fn with_gaps(lines: BTreeMap<String, Vec<Spot>>) -> Vec<Line> {
 
 /// A field for each variant and engine.
 fn fields(metric: &str, seen: &[&Observation], (x, y): (&str, &str)) -> Vec<Part> {
-    let names: Vec<String> = seen.iter().map(|one| one.name(seen)).collect();
-    let names = distinct(names.iter().map(String::as_str));
+    let named = names(seen);
+    let names = distinct(named.iter().map(String::as_str));
     let columns = distinct(seen.iter().filter_map(|one| one.axis(x)));
     let rows = distinct(seen.iter().filter_map(|one| one.axis(y)));
+    // A sweep has as many cells as a field has places: none may be looked for among all.
+    let mut values: BTreeMap<(&str, &str, &str), Option<f64>> = BTreeMap::new();
+    for (one, name) in seen.iter().zip(&named) {
+        if let Some((row, column)) = one.axis(y).zip(one.axis(x)) {
+            values.entry((name, row, column)).or_insert(one.value);
+        }
+    }
     let fields = names.iter().take(FIELDS_MAX).map(|name| {
-        let value = |row: &str, column: &str| {
-            let found = seen.iter().find(|one| {
-                one.name(seen) == *name && one.axis(x) == Some(column) && one.axis(y) == Some(row)
-            });
-            found.and_then(|one| one.value)
-        };
+        let value = |row: &str, column: &str| values.get(&(*name, row, column)).copied().flatten();
         let of_row = |row: &&str| columns.iter().map(|column| value(row, column)).collect();
         Part::Heat(Heat {
             title: format!("{} ({name})", words(metric)),
@@ -258,7 +262,7 @@ fn axis_number(text: &str) -> Option<(f64, &'static str)> {
         return Some((percent.trim().parse::<f64>().ok()? / 100.0, "share"));
     }
     if let Some(packets) = text.strip_suffix('p') {
-        return Some((packets.parse().ok()?, ""));
+        return Some((packets.parse().ok()?, "packets"));
     }
     let bytes: Bytes = text.parse().ok()?;
     Some((bytes.0 as f64, "bytes"))
@@ -321,12 +325,47 @@ mod tests {
     }
 
     #[test]
+    fn each_place_of_a_field_is_found_at_once() {
+        // Were all cells looked through for each place, and again for its name, this would not end.
+        let size = 100_u32;
+        let cells = (0..size * size).map(|index| {
+            let (row, column) = (index / size, index % size);
+            let axes = [
+                ("path.rate", format!("{}mbit", row + 1)),
+                ("path.rtt", format!("{}ms", column + 1)),
+            ];
+            let axes = axes.each_ref().map(|(key, value)| (*key, value.as_str()));
+            seen("a", &axes, f64::from(index))
+        });
+        let parts = pictures(&cells.collect::<Vec<_>>());
+        let [Part::Heat(heat)] = &parts[..] else {
+            panic!("{} pictures", parts.len());
+        };
+        let values: Vec<Option<f64>> = heat.values.iter().flatten().copied().collect();
+        let expected: Vec<Option<f64>> = (0..size * size).map(|i| Some(f64::from(i))).collect();
+        assert_eq!(values, expected);
+        assert_eq!((heat.x.len(), heat.y.len()), (100, 100));
+    }
+
+    #[test]
+    fn different_units_share_no_axis() {
+        let queue = |value, queue| seen("a", &[("path.queue", queue)], value);
+        let mixed = pictures(&[queue(1.0, "100p"), queue(2.0, "64KiB")]);
+        assert!(matches!(&mixed[..], [Part::Bars(_)]), "{mixed:?}");
+        let same = pictures(&[queue(1.0, "100p"), queue(2.0, "200p")]);
+        assert!(
+            matches!(&same[..], [Part::Lines(lines)] if lines.x.unit == "packets"),
+            "{same:?}"
+        );
+    }
+
+    #[test]
     fn values_of_axes_are_numbers_with_units() {
         let check = |text: &str, expected| assert_eq!(axis_number(text), expected, "{text}");
         check("20ms", Some((20_000.0, "us")));
         check("25mbit", Some((25e6, "bit/s")));
         check("64KiB", Some((65_536.0, "bytes")));
-        check("100p", Some((100.0, "")));
+        check("100p", Some((100.0, "packets")));
         check("0.5%", Some((0.005, "share")));
         check("7300", Some((7_300.0, "")));
         check("cubic", None);

@@ -100,3 +100,22 @@ fn numbers_travel_with_their_text() {
         "{page}"
     );
 }
+
+#[test]
+fn a_large_table_is_written_row_by_row() {
+    // Were all rows read again for each cell, this would not end.
+    let rows = (0..50_000_u32).map(|row| {
+        let row = f64::from(row);
+        vec![Cell::number("us", Some(row)), Cell::text("a")]
+    });
+    let page = render(&Page {
+        parts: vec![Part::Table(Table {
+            head: vec!["time".into(), "name".into()],
+            rows: rows.collect(),
+            ..Table::default()
+        })],
+        ..Page::default()
+    });
+    assert_eq!(page.matches("<td class=\"number\">").count(), 50_000);
+    assert_eq!(page.matches("<td class=\"short\">").count(), 50_000);
+}

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 
 use base::human;
 use comfy_table::{ColumnConstraint, Width};
-use lab::results::{CellSummary, Figure, Manifest, Summary};
+use lab::results::{CellSummary, Figure, Host, Manifest, Summary};
 use serde::Serialize;
 
 use super::folder::{Folder, check_page, write_page};
 use crate::exit::{Exit, Problem};
 use crate::output::{self, Output};
 
-/// Of a larger sweep the table shows the first cells; JSON has all.
+/// Of a larger sweep tables show the first cells; JSON has all.
 const ROWS_MAX: usize = 500;
 /// Names of cells that are longer may be broken anywhere.
 const CELL_COLUMNS_MIN: u16 = 36;
@@ -53,6 +53,12 @@ pub(super) struct Sweep {
     pub(super) set: Vec<String>,
     pub(super) vary: Vec<String>,
     pub(super) tool_version: String,
+    /// Where it was begun; for pages.
+    #[serde(skip)]
+    host: Host,
+    /// When, by the clock of that host.
+    #[serde(skip)]
+    created: String,
     /// How often each cell is to be run.
     pub(super) runs_per_cell: u32,
     pub(super) cells: u64,
@@ -130,6 +136,8 @@ impl Sweep {
             set: manifest.set.clone(),
             vary: manifest.vary.clone(),
             tool_version: manifest.tool_version.clone(),
+            host: manifest.host.clone(),
+            created: manifest.created.clone(),
             runs_per_cell: manifest.runs,
             cells: manifest.cells,
             cells_complete: results.iter().filter(is_complete).count() as u64,

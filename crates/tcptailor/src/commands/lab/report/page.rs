@@ -4,7 +4,7 @@ use base::human;
 use lab::reproduction::show_bounds;
 use lab::results::{CellSummary, Figure};
 
-use super::Sweep;
+use super::{ROWS_MAX, Sweep};
 use crate::html::sweep::{Observation, pictures};
 use crate::html::words::number_name;
 use crate::html::{Cell, Page, Part, Section, Table, Tone};
@@ -32,7 +32,8 @@ pub(super) fn render(sweeps: &[Sweep]) -> String {
         title,
         lead: "Medians of the runs of each cell, with the range that holds the median with 95 %."
             .into(),
-        facts: crate::output::provenance(),
+        // Where and when it was measured is told with each sweep: seldom here and now.
+        facts: vec![("page made".into(), crate::output::now())],
         parts: Vec::new(),
         sections: sweeps.iter().map(section).collect(),
     })
@@ -50,6 +51,7 @@ fn section(sweep: &Sweep) -> Section {
         "{runs} of each cell. {}",
         options.join(", ")
     )));
+    parts.push(Part::Text(origin(sweep)));
     if !sweep.complete {
         parts.push(Part::Note(
             Tone::Doubt,
@@ -65,18 +67,38 @@ fn section(sweep: &Sweep) -> Section {
         parts.push(Part::Note(Tone::Bad, text));
     }
     parts.extend(pictures(&observations(sweep)));
-    let table = Part::Table(table(sweep));
-    parts.push(match sweep.results.len() > ROWS_OPEN {
-        true => Part::Fold(
-            human::count(sweep.results.len() as u64, "cell"),
-            vec![table],
-        ),
-        false => table,
-    });
+    let mut rows = vec![Part::Table(table(sweep))];
+    let rest = sweep.results.len().saturating_sub(ROWS_MAX);
+    if rest > 0 {
+        let cells = human::count(rest as u64, "more cell");
+        rows.push(Part::Text(format!("And {cells}: --json has all.")));
+    }
+    match sweep.results.len() > ROWS_OPEN {
+        true => {
+            let cells = human::count(sweep.results.len() as u64, "cell");
+            parts.push(Part::Fold(cells, rows));
+        }
+        false => parts.extend(rows),
+    }
     Section {
         title: format!("{} on engine {}", sweep.scenario, sweep.engine),
         parts,
     }
+}
+
+/// Where, when and with what it was begun, as far as that was written down.
+fn origin(sweep: &Sweep) -> String {
+    let mut text = format!("Begun with tcptailor {}", sweep.tool_version);
+    if !sweep.created.is_empty() {
+        text += &format!(" at {}", sweep.created);
+    }
+    if let Some(kernel) = &sweep.host.kernel {
+        text += &format!(" on kernel {kernel}");
+    }
+    if let Some(cpus) = sweep.host.cpus {
+        text += &format!(", {}", human::count(cpus as u64, "processor"));
+    }
+    text + "."
 }
 
 /// Variant and axes of a cell, by its name: `lan-wwr/nodelay/path.rtt=2ms`.
@@ -117,7 +139,7 @@ fn observations(sweep: &Sweep) -> Vec<Observation> {
     sweep.results.iter().flat_map(of_cell).collect()
 }
 
-/// A row for each cell; figures that no cell has are left out.
+/// A row for each of the first cells; figures that no cell has are left out.
 fn table(sweep: &Sweep) -> Table {
     let known = |read: Read| sweep.results.iter().any(|cell| read(cell).is_some());
     let figures = FIGURES.iter().filter(|(_, _, read)| known(*read));
@@ -149,7 +171,7 @@ fn table(sweep: &Sweep) -> Table {
                   with 95 %."
             .into(),
         head,
-        rows: sweep.results.iter().map(row).collect(),
+        rows: sweep.results.iter().take(ROWS_MAX).map(row).collect(),
     }
 }
 
@@ -164,5 +186,84 @@ fn figure(unit: &str, figure: Option<Figure>) -> Cell {
             Cell { text, ..cell }
         }
         None => cell,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lab::results::Host;
+
+    use super::*;
+
+    fn sweep(cells: usize) -> Sweep {
+        let results = (0..cells).map(|index| CellSummary {
+            index: index as u64,
+            cell: format!("x1/path.rtt={}ms", index + 1),
+            runs: 1,
+            usable: 1,
+            goodput_bps: None,
+            response_p50_us: None,
+            response_p99_us: None,
+            stall_max_us: None,
+            dropped_segments: None,
+        });
+        Sweep {
+            folders: Vec::new(),
+            scenario: "x1".into(),
+            engine: "virtual".into(),
+            set: Vec::new(),
+            vary: Vec::new(),
+            tool_version: "0.0.9".into(),
+            host: Host {
+                kernel: Some("4.19.0".into()),
+                cpus: Some(96),
+            },
+            created: "2019-03-04T05:06:07Z".into(),
+            runs_per_cell: 1,
+            cells: cells as u64,
+            cells_complete: cells as u64,
+            runs: cells as u64,
+            runs_planned: cells as u64,
+            complete: true,
+            repeated: 0,
+            conflicts: 0,
+            results: results.collect(),
+        }
+    }
+
+    #[test]
+    fn a_page_has_the_first_cells_and_says_how_many_are_left_out() {
+        let check = |cells: usize, rows: usize, rest: Option<&str>| {
+            let page = render(&[sweep(cells)]);
+            assert_eq!(page.matches(">path.rtt=").count(), rows, "of {cells}");
+            let told = page.contains("--json has all");
+            assert_eq!(told, rest.is_some(), "of {cells}");
+            assert!(rest.is_none_or(|rest| page.contains(rest)), "of {cells}");
+        };
+        check(3, 3, None);
+        check(ROWS_MAX, ROWS_MAX, None);
+        check(
+            ROWS_MAX + 1,
+            ROWS_MAX,
+            Some("And 1 more cell: --json has all."),
+        );
+    }
+
+    #[test]
+    fn a_sweep_is_of_the_machine_that_ran_it() {
+        let page = render(&[sweep(1)]);
+        let origin = "Begun with tcptailor 0.0.9 at 2019-03-04T05:06:07Z on kernel 4.19.0, 96 \
+                      processors.";
+        assert!(page.contains(origin), "{page}");
+        assert!(page.contains("<dt>page made</dt>"), "{page}");
+        for own in ["kernel", "processors", "time"] {
+            assert!(!page.contains(&format!("<dt>{own}</dt>")), "{own}");
+        }
+        let unknown = Sweep {
+            host: Host::default(),
+            created: String::new(),
+            ..sweep(1)
+        };
+        assert_eq!(super::origin(&unknown), "Begun with tcptailor 0.0.9.");
     }
 }

@@ -141,7 +141,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let told = report(&document, output);
     // One of the two that cannot be written is no reason to lose the other.
     if folder.is_some() || args.html.is_some() {
-        let page = courses(&planned, &records).page(&document);
+        let page = courses(&planned, &records).page(&document, output::provenance());
         if let Some(folder) = &folder {
             folder.finish(&output::document("lab-reproduce", &document)?, &page)?;
         }
@@ -182,7 +182,8 @@ fn show(folder: &Path, html: Option<&Path>, output: &Output) -> anyhow::Result<E
         for line in folder::lines(folder)? {
             courses.offer(place_of(&line), &line.outcome);
         }
-        write_page(path, &courses.page(&document))?;
+        let origin = page::recorded(&folder::document(folder)?);
+        write_page(path, &courses.page(&document, origin))?;
     }
     Ok(exit(&document))
 }

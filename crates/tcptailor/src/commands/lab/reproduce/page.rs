@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use lab::reproduction::{NumberRow, Reproduction};
 use lab::{EngineName, Outcome};
+use serde_json::Value;
 
 use crate::html::reproduction::{Course, reproduction};
 use crate::html::words;
@@ -61,8 +62,8 @@ impl Courses {
         ));
     }
 
-    /// The page.
-    pub(super) fn page(self, found: &Reproduction) -> String {
+    /// The page; `origin` says where and when it was measured.
+    pub(super) fn page(self, found: &Reproduction, origin: Vec<(String, String)>) -> String {
         let courses = self.0.into_iter().map(|(scenario, courses)| {
             let rows = found
                 .experiments
@@ -81,7 +82,9 @@ impl Courses {
             });
             (scenario, courses)
         });
-        reproduction(found, &courses.collect(), facts(found))
+        let mut facts = facts(found);
+        facts.extend(origin);
+        reproduction(found, &courses.collect(), facts)
     }
 }
 
@@ -109,7 +112,7 @@ fn facts(found: &Reproduction) -> Vec<(String, String)> {
     let summary = &found.summary;
     let engines: Vec<&str> = summary.engines.iter().map(|engine| engine.name()).collect();
     let took = std::time::Duration::from_secs(summary.elapsed_s as u64);
-    let mut facts = vec![
+    vec![
         (
             "experiments".to_owned(),
             found.experiments.len().to_string(),
@@ -117,9 +120,31 @@ fn facts(found: &Reproduction) -> Vec<(String, String)> {
         ("runs".to_owned(), summary.runs.to_string()),
         ("engines".to_owned(), engines.join(", ")),
         ("took".to_owned(), base::format_duration(took)),
+    ]
+}
+
+/// Where and when a document of a folder was made, as far as it says so: the page of it is made
+/// later, and maybe on another machine.
+pub(super) fn recorded(document: &str) -> Vec<(String, String)> {
+    let document = serde_json::from_str::<Value>(document).unwrap_or_default();
+    let text = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    };
+    let known = [
+        ("version", "/tool/version"),
+        ("kernel", "/host/kernel"),
+        ("processors", "/host/cpus"),
+        ("time", "/time"),
     ];
-    facts.extend(output::provenance());
-    facts
+    let known = known.into_iter().filter_map(|(name, place)| {
+        let value = document.pointer(place).and_then(text)?;
+        Some((name.to_owned(), value))
+    });
+    known
+        .chain([("page made".to_owned(), output::now())])
+        .collect()
 }
 
 #[cfg(test)]
@@ -160,5 +185,30 @@ mod tests {
             "b, path.rtt=1ms, on kernel",
         ];
         assert_eq!(titles, expected);
+    }
+
+    #[test]
+    fn a_page_is_of_the_machine_that_its_document_names() {
+        let check = |document: &str, expected: &[(&str, &str)]| {
+            let mut told = recorded(document);
+            assert_eq!(
+                told.pop().map(|(name, _)| name).as_deref(),
+                Some("page made")
+            );
+            let told: Vec<(&str, &str)> = told.iter().map(|(n, v)| (&**n, &**v)).collect();
+            assert_eq!(told, expected);
+        };
+        let document = r#"{"tool": {"version": "0.0.9"}, "host": {"kernel": "4.19.0", "cpus": 96},
+            "time": "2019-03-04T05:06:07Z"}"#;
+        let expected = [
+            ("version", "0.0.9"),
+            ("kernel", "4.19.0"),
+            ("processors", "96"),
+            ("time", "2019-03-04T05:06:07Z"),
+        ];
+        check(document, &expected);
+        check(r#"{"host": {"kernel": null}}"#, &[]);
+        let own = output::document("lab-reproduce", &()).expect("plain data");
+        assert_eq!(recorded(&own).len(), output::provenance().len() + 1);
     }
 }

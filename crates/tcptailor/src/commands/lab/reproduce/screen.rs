@@ -13,6 +13,7 @@ use lab::reproduction::{
 
 use super::of_verdict;
 use super::plan::LEFT_OUT;
+use crate::html::remarks::{label, of_numbers};
 use crate::html::words::{self, number_name};
 use crate::output;
 
@@ -146,14 +147,6 @@ fn published(row: &NumberRow) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// `n5`, or `n5 / n20` for a ratio, with the point of the sweep.
-fn label(row: &NumberRow) -> String {
-    match &row.over {
-        Some(over) => format!("{} / {over}", row.label()),
-        None => row.label(),
-    }
-}
-
 /// The median, and where it lies below it.
 fn shown(unit: &str, value: &EngineValue) -> String {
     let Some(spread) = &value.spread else {
@@ -220,13 +213,7 @@ const fn style(verdict: Verdict) -> anstyle::Style {
 
 /// What a reader must know beside the numbers, a sentence each.
 fn remarks(experiment: &ExperimentResult, missing: &[NotRun]) -> Vec<String> {
-    let mut remarks = Vec::new();
-    for row in &experiment.rows {
-        remarks.extend(whys(experiment, row));
-        let far = |value| Some(at(&label(row), value, &outliers(row, value)?));
-        remarks.extend(row.engines.iter().filter_map(far));
-    }
-    remarks.extend(left_out(experiment));
+    let mut remarks = of_numbers(experiment);
     for doubt in &experiment.doubts {
         remarks.push(format!(
             "{}, {} of {}: {}",
@@ -249,72 +236,6 @@ fn remarks(experiment: &ExperimentResult, missing: &[NotRun]) -> Vec<String> {
         ));
     }
     remarks
-}
-
-/// Why a number does not plainly hold, once for all engines of which the same is told.
-fn whys(experiment: &ExperimentResult, row: &NumberRow) -> Vec<String> {
-    // What fails and what is not run is told beside the verdict.
-    let is_told = |value: &&EngineValue| {
-        value.verdict == experiment.verdict && value.verdict >= Verdict::NotRun
-    };
-    let mut whys: Vec<(&str, Vec<&str>)> = Vec::new();
-    for value in row.engines.iter().filter(|value| !is_told(value)) {
-        let Some(why) = value.why.as_deref() else {
-            continue;
-        };
-        match whys.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, engines)) => engines.push(value.engine.name()),
-            None => whys.push((why, vec![value.engine.name()])),
-        }
-    }
-    let told = whys.iter().map(|(why, engines)| match label(row) {
-        label if label.is_empty() => format!("{}: {why}", engines.join(", ")),
-        label => format!("{label}, {}: {why}", engines.join(", ")),
-    });
-    told.collect()
-}
-
-fn at(label: &str, value: &EngineValue, told: &str) -> String {
-    match label.is_empty() {
-        true => format!("{}: {told}", value.engine),
-        false => format!("{label}, {}: {told}", value.engine),
-    }
-}
-
-/// Values far from the others; they count like all others.
-fn outliers(row: &NumberRow, value: &EngineValue) -> Option<String> {
-    let spread = value
-        .spread
-        .as_ref()
-        .filter(|spread| !spread.outliers.is_empty())?;
-    let far = spread
-        .outliers
-        .iter()
-        .filter_map(|place| spread.values.get(*place));
-    let far: Vec<String> = far.map(|value| show_value(&row.unit, *value)).collect();
-    Some(format!(
-        "{} of {} runs lie far from the others in {}: {}",
-        far.len(),
-        spread.n,
-        number_name(&row.metric),
-        far.join(", ")
-    ))
-}
-
-/// Runs that do not count, once per engine and cell.
-fn left_out(experiment: &ExperimentResult) -> Vec<String> {
-    let mut told: Vec<String> = Vec::new();
-    for row in experiment.rows.iter().filter(|row| row.over.is_none()) {
-        for value in row.engines.iter().filter(|value| value.left_out > 0) {
-            let runs = human::count(value.left_out as u64, "run");
-            let words = format!("{runs} left out, which cannot be used");
-            let line = at(&row.label(), value, &words);
-            if !told.contains(&line) {
-                told.push(line);
-            }
-        }
-    }
-    told
 }
 
 fn summary(text: &mut String, document: &Reproduction) {

@@ -1,12 +1,12 @@
 //! The answer as a page: what `--html` writes.
 
-use base::human;
+use lab::reproduction::show_bounds;
 use lab::{Cell, Metric, Outcome, Scenario, Unit, stats};
 
-use super::document::Document;
-use super::{Engine, Ran};
+use super::document::{ClaimRow, Document};
+use super::{Engine, Ran, screen};
 use crate::commands::fit::story;
-use crate::html::sweep::{Observation, pictures};
+use crate::html::sweep::{OVER, Observation, pictures};
 use crate::html::{self, Page, Part, Range, Ranges, Section, Series, Table, Tone};
 use crate::output;
 
@@ -16,8 +16,6 @@ const PLOTS_OPEN: usize = 3;
 const CLAIMS_OPEN: usize = 8;
 /// Plots over time at most.
 const PLOTS_MAX: usize = 24;
-/// Seed of the intervals: the same values always give the same one.
-const SEED: u64 = 1;
 /// What a row of the table has.
 const METRICS: [(Metric, &str); 7] = [
     (Metric::GoodputBps, "goodput"),
@@ -76,7 +74,7 @@ pub(super) fn render(
         .parts
         .extend(pictures(&observations(&runs, engine)));
     sections[0].parts.extend(responses(&runs));
-    sections.extend(claims(document));
+    sections.extend(claims(scenario, document));
     sections.extend(courses(&runs));
     sections.extend(doubts(&runs, ran));
     html::render(&Page {
@@ -147,11 +145,7 @@ fn numbers(runs: &[Runs<'_>]) -> Table {
                 .iter()
                 .map(|(metric, _)| html::Cell::number(unit(*metric), runs.median(*metric))),
         );
-        let limit = runs
-            .usable
-            .first()
-            .and_then(|outcome| outcome.limits.first());
-        let limit = limit.map(|(limit, share)| format!("{limit} {}", human::share(*share)));
+        let limit = screen::limit(&runs.usable);
         cells.push(html::Cell::text(limit.unwrap_or_else(|| "–".into())));
         cells
     };
@@ -166,7 +160,7 @@ fn observations(runs: &[Runs<'_>], engine: Engine) -> Vec<Observation> {
     let of_runs = |runs: &Runs<'_>| -> Vec<Observation> {
         let numbers = PICTURED.into_iter().map(|metric| {
             let values = runs.values(metric);
-            let interval = stats::median_interval(&values, SEED);
+            let interval = stats::median_interval(&values, runs.cell.trial.seed);
             Observation {
                 variant: runs.cell.variant.clone().unwrap_or_default(),
                 engine: engine.to_string(),
@@ -208,35 +202,50 @@ fn responses(runs: &[Runs<'_>]) -> Option<Part> {
     })
 }
 
-fn claims(document: &Document) -> Option<Section> {
-    let row = |claim: &super::document::ClaimRow| {
-        let cell: Vec<String> = claim
-            .variant
-            .iter()
-            .cloned()
-            .chain(
-                claim
-                    .axes
-                    .iter()
-                    .map(|(key, value)| format!("{key}={value}")),
-            )
-            .collect();
-        let (tone, word) = match claim.holds {
-            Some(true) => (Tone::Good, "holds"),
-            Some(false) => (Tone::Bad, "fails"),
-            None => (Tone::Muted, "no usable run"),
-        };
-        vec![
-            html::Cell::text(cell.join(", ")),
-            html::Cell::text(html::words::number_name(claim.metric.as_ref())),
-            html::Cell::text(claim.why.clone().unwrap_or_else(|| claim.reason.clone())),
-            html::Cell::text(word).toned(tone),
-        ]
+/// What was claimed of one number of one cell, and what came out.
+fn claim(scenario: &Scenario, claim: &ClaimRow) -> Vec<html::Cell> {
+    let axes = claim
+        .axes
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"));
+    let cell: Vec<String> = claim.variant.iter().cloned().chain(axes).collect();
+    let name = html::words::number_name(claim.metric.as_ref());
+    let (name, unit) = match &claim.over {
+        Some(over) => (format!("{name}{OVER}{over}"), "ratio"),
+        None => (name, unit_of_claim(scenario, claim)),
     };
+    let (tone, word) = match claim.holds {
+        Some(true) => (Tone::Good, "holds"),
+        Some(false) => (Tone::Bad, "fails"),
+        None => (Tone::Muted, "no usable run"),
+    };
+    vec![
+        html::Cell::text(cell.join(", ")),
+        html::Cell::text(name),
+        html::Cell::number(unit, claim.value),
+        html::Cell::text(show_bounds(unit, claim.min, claim.max)),
+        html::Cell::text(claim.why.clone().unwrap_or_else(|| claim.reason.clone())),
+        html::Cell::text(word).toned(tone),
+    ]
+}
+
+fn unit_of_claim(scenario: &Scenario, claim: &ClaimRow) -> &'static str {
+    let mut metrics = scenario.expectations.iter().map(|one| one.metric);
+    metrics
+        .find(|metric| metric.name() == claim.metric)
+        .map_or("", unit)
+}
+
+fn claims(scenario: &Scenario, document: &Document) -> Option<Section> {
+    let head = ["cell", "number", "value", "claimed", "why", "verdict"];
     let table = Part::Table(Table {
         caption: String::new(),
-        head: ["cell", "number", "why", "verdict"].map(Into::into).into(),
-        rows: document.claims.iter().map(row).collect(),
+        head: head.map(Into::into).into(),
+        rows: document
+            .claims
+            .iter()
+            .map(|row| claim(scenario, row))
+            .collect(),
     });
     let all_hold = document
         .claims
@@ -302,4 +311,104 @@ fn doubts(runs: &[Runs<'_>], ran: &[Ran]) -> Option<Section> {
             .map(|text| Part::Note(Tone::Doubt, text))
             .collect(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use lab::Metric;
+
+    use super::super::document::Shown;
+    use super::*;
+
+    const SCENARIO: &str = r#"
+name = "example"
+about = "Two variants."
+runs = 3
+[path]
+kind = "emulated"
+rate = "10mbit"
+rtt = "20ms"
+queue = "100p"
+[workload]
+kind = "bulk"
+direction = "up"
+duration = "3s"
+[[variant]]
+name = "slow"
+[[variant]]
+name = "fast"
+[[expect]]
+metric = "goodput_bps"
+variant = "slow"
+max = "5mbit"
+reason = "it is slow"
+[[expect]]
+metric = "goodput_bps"
+variant = "fast"
+over = "slow"
+min = "1.5"
+"#;
+
+    fn ran(cell: usize, run: u32, mbit: u64, limit: (base::Limit, f64)) -> Ran {
+        Ran {
+            cell,
+            run,
+            seed: 1,
+            outcome: Outcome {
+                goodput_bps: mbit * 1_000_000,
+                limits: vec![limit],
+                ..Outcome::default()
+            },
+        }
+    }
+
+    #[test]
+    fn a_page_says_what_the_screen_does() {
+        use base::Limit::{Application, Congestion};
+        let scenario = Scenario::parse("example.toml", SCENARIO).expect("a scenario");
+        let cells = scenario.trials();
+        let ran = [
+            ran(0, 0, 4, (Application, 0.5)),
+            ran(0, 1, 3, (Congestion, 0.9)),
+            ran(0, 2, 4, (Congestion, 0.7)),
+            ran(1, 0, 8, (Congestion, 0.6)),
+        ];
+        let engine = Engine::Kernel;
+        let shown = Shown {
+            engine,
+            series: false,
+        };
+        let document = Document::new(&scenario, &cells, &ran, shown);
+        let page = render(&scenario, &cells, &ran, (&document, engine));
+        let screen = screen::render(&scenario, &cells, &ran, &document);
+        // Of the first run alone it would be another limit.
+        assert!(page.contains("congestion 80 %"), "{page}");
+        assert!(!page.contains("application 50 %"), "{page}");
+        assert!(screen.contains("80 %"), "{screen}");
+        for told in [
+            "goodput / that of slow",
+            "<data value=\"2\">2.00</data>",
+            "at least 1.50",
+            "<data value=\"4000000\">4.00 Mbit/s</data>",
+            "at most 5.00 Mbit/s",
+        ] {
+            assert!(page.contains(told), "{told}");
+        }
+        let seen = observations(&[runs_of(&cells[0], &ran)], engine);
+        let values = [4e6, 3e6, 4e6];
+        let interval = stats::median_interval(&values, cells[0].trial.seed).expect("three values");
+        assert_eq!(seen[0].metric, Metric::GoodputBps.name());
+        assert_eq!(seen[0].range, Some((interval.low, interval.high)));
+    }
+
+    fn runs_of<'r>(cell: &'r Cell, ran: &'r [Ran]) -> Runs<'r> {
+        let of_cell = ran.iter().filter(|ran| ran.cell == 0);
+        let usable: Vec<&Outcome> = of_cell.map(|ran| &ran.outcome).collect();
+        Runs {
+            cell,
+            name: String::new(),
+            all: usable.len(),
+            usable,
+        }
+    }
 }

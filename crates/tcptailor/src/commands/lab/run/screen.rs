@@ -111,7 +111,7 @@ fn table(scenario: &Scenario, rows: &[Runs<'_>]) -> String {
         }
         let dropped = runs.median(|outcome| Some(drops(outcome)));
         row.extend([
-            runs.limit(),
+            limit(&runs.shown).unwrap_or_default(),
             human::bytes(runs.largest(queue).unwrap_or(0)),
             dropped.unwrap_or(0).to_string(),
             micros(runs.largest(lateness)),
@@ -215,27 +215,23 @@ impl<'r> Runs<'r> {
             None => String::new(),
         }
     }
+}
 
-    /// The limit that most runs name first, with the median of its share.
-    fn limit(&self) -> String {
-        let mut named: Vec<(base::Limit, Vec<f64>)> = Vec::new();
-        for &(limit, share) in self
-            .shown
-            .iter()
-            .filter_map(|outcome| outcome.limits.first())
-        {
-            match named.iter_mut().find(|(known, _)| *known == limit) {
-                Some((_, shares)) => shares.push(share),
-                None => named.push((limit, vec![share])),
-            }
+/// The limit that most runs name first, with the median of its share; `None` where none names one.
+pub(super) fn limit(runs: &[&Outcome]) -> Option<String> {
+    let mut named: Vec<(base::Limit, Vec<f64>)> = Vec::new();
+    for &(limit, share) in runs.iter().filter_map(|outcome| outcome.limits.first()) {
+        match named.iter_mut().find(|(known, _)| *known == limit) {
+            Some((_, shares)) => shares.push(share),
+            None => named.push((limit, vec![share])),
         }
-        // Of equals the one that was named first.
-        let most = named.iter().rev().max_by_key(|(_, shares)| shares.len());
-        most.map_or_else(String::new, |(limit, shares)| {
-            let share = stats::median(shares).unwrap_or(0.0);
-            format!("{limit} {}", human::share(share))
-        })
     }
+    // Of equals the one that was named first.
+    let most = named.iter().rev().max_by_key(|(_, shares)| shares.len());
+    most.map(|(limit, shares)| {
+        let share = stats::median(shares).unwrap_or(0.0);
+        format!("{limit} {}", human::share(share))
+    })
 }
 
 /// `1.24 to 1.28` where the unit is that of the median, which stands beside it.
