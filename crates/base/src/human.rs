@@ -38,6 +38,17 @@ pub fn time(time: Duration) -> String {
     scaled(time.as_nanos() as f64 / 1e3, 1000.0, &TIMES)
 }
 
+/// How long work took or will take: `75.5 s`, `21 min`, `1 h 52 min`.
+#[must_use]
+pub fn long_time(took: Duration) -> String {
+    let minutes = (took.as_secs() + 30) / 60;
+    match minutes {
+        0 | 1 => time(took),
+        2..=119 => format!("{minutes} min"),
+        _ => format!("{} h {} min", minutes / 60, minutes % 60),
+    }
+}
+
 /// A time in microseconds: `317 us`.
 #[must_use]
 pub fn micros(us: u64) -> String {
@@ -123,6 +134,10 @@ mod tests {
         check(time(Duration::from_secs(3600)), "3600 s");
         check(time(Duration::from_nanos(300)), "0.30 us");
         check(time(Duration::ZERO), "0 us");
+        check(long_time(Duration::from_millis(75_500)), "75.5 s");
+        check(long_time(Duration::from_secs(1254)), "21 min");
+        check(long_time(Duration::from_secs(6_700)), "112 min");
+        check(long_time(Duration::from_secs(7_720)), "2 h 9 min");
         check(micros(317), "317 us");
         check(micros(44_012), "44.0 ms");
         check(micros(99_960), "100 ms");

@@ -216,8 +216,9 @@ fn number(row: &NumberRow, value: &EngineValue) -> Cell {
         return Cell::text(text).toned(Tone::Muted);
     };
     let mut text = show_value(&row.unit, spread.median);
-    if spread.high > spread.low {
-        text = format!("{text} ({})", show_interval(&row.unit, spread));
+    let interval = show_interval(&row.unit, spread);
+    if spread.high > spread.low && interval != text {
+        text = format!("{text} ({interval})");
     }
     let tone = match value.verdict {
         Verdict::Fails => Tone::Bad,

@@ -11,20 +11,26 @@ pub(crate) fn number_name(metric: &str) -> String {
 }
 
 /// A published number in the unit of its row, as `= 5.66 s`; `None` where the document prints
-/// exactly that, or no number.
+/// exactly that, with its unit or without, or no number.
 pub(crate) fn published_value(row: &NumberRow) -> Option<String> {
     let shown = show_value(&row.unit, row.published?);
     let letters = |text: &str| text.split_whitespace().collect::<String>();
-    let is_same = letters(row.published_text.as_deref()?) == letters(&shown);
+    // Some tables print numbers without their unit.
+    let is_number = |text: &str| text.ends_with(|last: char| last.is_ascii_digit());
+    let is_unit = |rest: &str| !rest.contains(|c: char| c.is_ascii_digit() || c == '.');
+    let (text, value) = (letters(row.published_text.as_deref()?), letters(&shown));
+    let rest = value.strip_prefix(&text);
+    let is_same = rest.is_some_and(|rest| rest.is_empty() || is_number(&text) && is_unit(rest));
     (!is_same).then(|| format!("= {shown}"))
 }
 
 /// As the document prints it, and in the unit of the row: `267% speed increase = 2.67`.
 pub(crate) fn published(row: &NumberRow) -> Option<String> {
     let text = row.published_text.as_ref()?;
-    Some(match published_value(row) {
-        Some(value) => format!("{text} {value}"),
-        None => text.clone(),
+    Some(match (published_value(row), row.published) {
+        (Some(value), _) => format!("{text} {value}"),
+        (None, Some(number)) => show_value(&row.unit, number),
+        (None, None) => text.clone(),
     })
 }
 
@@ -70,9 +76,9 @@ mod tests {
             let told = published(&row(unit, Some((text, value))));
             assert_eq!(told.as_deref(), Some(expected));
         };
-        check("us", "5.66", 5.66e6, "5.66 = 5.66 s");
+        check("us", "5.66", 5.66e6, "5.66 s");
         check("us", "5.66 s", 5.66e6, "5.66 s");
-        check("us", "5.66s", 5.66e6, "5.66s");
+        check("us", "5.66s", 5.66e6, "5.66 s");
         let per_second = "400129.781250 ms = 25.0";
         check("", "400129.781250 ms", 24.992, per_second);
         let ratio = "267% speed increase = 2.67";

@@ -111,7 +111,7 @@ fn is_of_cell(row: &NumberRow, title: &str) -> bool {
 fn facts(found: &Reproduction) -> Vec<(String, String)> {
     let summary = &found.summary;
     let engines: Vec<&str> = summary.engines.iter().map(|engine| engine.name()).collect();
-    let took = std::time::Duration::from_secs(summary.elapsed_s as u64);
+    let took = std::time::Duration::from_secs_f64(summary.elapsed_s.max(0.0));
     vec![
         (
             "experiments".to_owned(),
@@ -119,7 +119,7 @@ fn facts(found: &Reproduction) -> Vec<(String, String)> {
         ),
         ("runs".to_owned(), summary.runs.to_string()),
         ("engines".to_owned(), engines.join(", ")),
-        ("took".to_owned(), base::format_duration(took)),
+        ("took".to_owned(), base::human::long_time(took)),
     ]
 }
 

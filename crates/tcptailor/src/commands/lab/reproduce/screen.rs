@@ -153,10 +153,9 @@ fn shown(unit: &str, value: &EngineValue) -> String {
         return "-".into();
     };
     let median = show_value(unit, spread.median);
-    let range = range(unit, spread);
     // A ratio of one run each has no interval either.
-    if spread.low < spread.high && range != median {
-        format!("{median}\n{range}")
+    if spread.low < spread.high && show_interval(unit, spread) != median {
+        format!("{median}\n{}", range(unit, spread))
     } else {
         median
     }
@@ -264,7 +263,7 @@ fn summary(text: &mut String, document: &Reproduction) {
         0 => String::new(),
         found => format!(", {found} of them found in the folder"),
     };
-    let elapsed = human::time(Duration::from_secs_f64(summary.elapsed_s.max(0.0)));
+    let elapsed = human::long_time(Duration::from_secs_f64(summary.elapsed_s.max(0.0)));
     let took = format!("took {elapsed} for {runs}{found}");
     output::push_wrapped(text, &took, "  ", 0);
     if summary.interrupted {
