@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::record::{Record, RunId};
-use crate::outcome::Outcome;
+use super::record::{Record, RunId, Worth};
 use crate::scenario::Metric;
 use crate::stats;
 
@@ -20,15 +19,16 @@ const METRICS: [Metric; 4] = [
 /// The numbers of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    usable: bool,
+    worth: Worth,
     values: [Option<f64>; METRICS.len()],
     dropped_segments: u64,
 }
 
 impl Measured {
-    fn of(outcome: &Outcome) -> Self {
+    fn of(record: &Record) -> Self {
+        let outcome = &record.outcome;
         Self {
-            usable: outcome.is_usable(),
+            worth: record.worth(),
             values: METRICS.map(|metric| metric.of(outcome)),
             dropped_segments: outcome.forward.dropped_segments + outcome.reverse.dropped_segments,
         }
@@ -88,15 +88,18 @@ pub struct CellSummary {
 
 impl Summary {
     /// Adds a run; one that is there already is told in [`Summary::repeated`], and in
-    /// [`Summary::conflicts`] where its numbers differ.
+    /// [`Summary::conflicts`] where its numbers differ. One that is usable replaces one that is not.
     pub fn add(&mut self, record: &Record) {
         let runs = self.cells.entry(record.index).or_default();
-        let measured = Measured::of(&record.outcome);
-        match runs.measured.get(&record.run) {
+        let measured = Measured::of(record);
+        match runs.measured.get_mut(&record.run) {
             Some(known) => {
                 self.repeated += 1;
-                if *known != measured {
+                if *known != measured && known.worth.repeats(measured.worth) {
                     self.conflicts.push(record.id);
+                }
+                if measured.worth > known.worth {
+                    *known = measured;
                 }
             }
             None => {
@@ -119,7 +122,7 @@ impl Summary {
         self.repeated
     }
 
-    /// Runs of which there are two that differ; the first counts.
+    /// Runs of which there are two that differ; the first usable one counts.
     #[must_use]
     pub fn conflicts(&self) -> &[RunId] {
         &self.conflicts
@@ -141,7 +144,9 @@ impl Summary {
 
 impl Runs {
     fn usable(&self) -> impl Iterator<Item = &Measured> {
-        self.measured.values().filter(|measured| measured.usable)
+        self.measured
+            .values()
+            .filter(|measured| measured.worth == Worth::Usable)
     }
 
     fn values(&self, metric: usize) -> Vec<f64> {
@@ -188,7 +193,7 @@ impl Figure {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::outcome::Caveat;
+    use crate::outcome::{Caveat, Outcome};
 
     pub(in crate::results) fn record(index: u64, run: u32, goodput_bps: u64) -> Record {
         Record {
@@ -230,6 +235,35 @@ pub(super) mod tests {
         assert_eq!((many.median, many.outliers), (102.0, 1));
         assert!(many.low.is_some_and(|low| (100.0..=102.0).contains(&low)));
         assert_eq!(cells[1].response_p50_us, None, "unknown is not 0");
+    }
+
+    #[test]
+    fn of_several_tries_the_usable_one_counts_whichever_came_first() {
+        let good = record(0, 0, 100);
+        let mut bad = record(0, 0, 7);
+        bad.outcome.caveats = vec![Caveat::EndedEarly { why: "x".into() }];
+        let dated = |record: &Record, at: &str| Record {
+            at: Some(at.into()),
+            ..record.clone()
+        };
+        let (late, mut worse) = (dated(&good, "3"), dated(&bad, "2"));
+        worse.outcome.goodput_bps = 8;
+        let check = |records: &[&Record], goodput: Option<f64>, conflicts: usize| {
+            let mut summary = Summary::default();
+            records.iter().for_each(|record| summary.add(record));
+            let cell = summary.cells().next().expect("a cell");
+            assert_eq!(cell.goodput_bps.map(|figure| figure.median), goodput);
+            assert_eq!((cell.runs, summary.runs()), (1, 1));
+            assert_eq!(summary.conflicts().len(), conflicts, "{records:?}");
+        };
+        let early = dated(&bad, "1");
+        check(&[&early, &worse], None, 0);
+        check(&[&early, &worse, &late], Some(100.0), 0);
+        check(&[&late, &early, &worse], Some(100.0), 0);
+        // In virtual time the same run has one result.
+        check(&[&bad, &good], Some(100.0), 1);
+        check(&[&good, &bad], Some(100.0), 1);
+        check(&[&bad, &bad], None, 0);
     }
 
     #[test]

@@ -166,8 +166,8 @@ fn render(sweep: &Sweep) -> String {
     if sweep.conflicts > 0 {
         let runs = human::count(sweep.conflicts as u64, "run");
         text.push_str(&format!(
-            "\n{runs} twice with different numbers; the first counts: `tcptailor lab merge` names \
-             them\n"
+            "\n{runs} twice with different numbers; the first usable one counts: `tcptailor lab \
+             merge` names them\n"
         ));
     }
     if !sweep.complete {

@@ -2,14 +2,14 @@
 
 mod work;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use base::human;
 use clap::builder::PossibleValuesParser;
-use lab::results::{FORMAT, Host, Manifest, Plan, RunId, SWEEP_RUNS_MAX};
+use lab::results::{FORMAT, Host, Manifest, Plan, Record, RunId, SWEEP_RUNS_MAX, Worth};
 use lab::{Amount, Scenario, Shard};
 use serde::Serialize;
 use stack::profile::PROFILES;
@@ -77,7 +77,8 @@ pub(crate) struct Args {
     /// Only this part of the runs: the first of four is `1/4`.
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
-    /// Go on in a folder that has results: runs that are in it are not made again.
+    /// Go on in a folder that has results: runs that are in it are not made again, but for those on
+    /// real packets whose numbers do not count.
     #[arg(long)]
     resume: bool,
     /// The results folder.
@@ -101,7 +102,7 @@ struct Document {
     skipped: u64,
     /// Runs that were made now.
     made: u64,
-    /// Of these, the ones whose numbers do not count.
+    /// Runs that were made or in the folder, and whose numbers do not count.
     unusable: u64,
     seconds: f64,
     interrupted: bool,
@@ -193,13 +194,20 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     finish(args, &manifest, &made, output)
 }
 
-/// Runs that are in the folder.
-fn done(folder: &Folder, output: &Output) -> anyhow::Result<BTreeSet<RunId>> {
-    let mut done = BTreeSet::new();
-    folder.read(output, |record| {
-        done.insert(record.id);
-    })?;
+/// Runs that are in the folder and are not made again, and whether their numbers count.
+fn done(folder: &Folder, output: &Output) -> anyhow::Result<BTreeMap<RunId, bool>> {
+    let mut done = BTreeMap::new();
+    folder.read(output, |record| add_done(&mut done, &record))?;
     Ok(done)
+}
+
+fn add_done(done: &mut BTreeMap<RunId, bool>, record: &Record) {
+    match record.worth() {
+        // As if it had not been made: the next try may be usable.
+        Worth::Retry => (),
+        Worth::Never => drop(done.entry(record.id).or_insert(false)),
+        Worth::Usable => drop(done.insert(record.id, true)),
+    }
 }
 
 fn finish(args: &Args, manifest: &Manifest, made: &Made, output: &Output) -> anyhow::Result<Exit> {
