@@ -54,6 +54,7 @@ pub struct Compared {
 /// Compares cells of the same name: the median response time where there is one, goodput otherwise.
 #[must_use]
 pub fn compare(base: &Summary, other: &Summary) -> Compared {
+    let in_other = other.names();
     let metrics = [Metric::ResponseP50Us, Metric::GoodputBps];
     let [times, rates] = [&metrics[0], &metrics[1]].map(|metric| {
         let of_other: BTreeMap<&str, Vec<f64>> = other.values(metric).into_iter().collect();
@@ -77,10 +78,8 @@ pub fn compare(base: &Summary, other: &Summary) -> Compared {
         }
     }
     let in_base: BTreeSet<&str> = rates.0.iter().map(|(cell, _)| *cell).collect();
-    let only_other = other.cells().map(|cell| cell.cell);
-    found.only_other = only_other
-        .filter(|cell| !in_base.contains(cell.as_str()))
-        .collect();
+    let only_other = in_other.filter(|cell| !in_base.contains(cell));
+    found.only_other = only_other.map(str::to_owned).collect();
     found
 }
 

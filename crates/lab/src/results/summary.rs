@@ -38,16 +38,18 @@ impl Measured {
 /// All finished runs of a sweep, each once.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    cells: BTreeMap<u64, Runs>,
-    runs: u64,
+    names: BTreeMap<u64, String>,
+    /// By cell and run: a map for each cell is mostly room for more where each has one run.
+    runs: BTreeMap<(u64, u32), Measured>,
     repeated: u64,
     conflicts: Vec<RunId>,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Runs {
-    name: String,
-    measured: BTreeMap<u32, Measured>,
+/// The runs of one cell.
+struct Runs<'s> {
+    index: u64,
+    name: &'s str,
+    measured: Vec<&'s Measured>,
 }
 
 /// One metric over the usable runs of a cell.
@@ -90,9 +92,8 @@ impl Summary {
     /// Adds a run; one that is there already is told in [`Summary::repeated`], and in
     /// [`Summary::conflicts`] where its numbers differ. One that is usable replaces one that is not.
     pub fn add(&mut self, record: &Record) {
-        let runs = self.cells.entry(record.index).or_default();
         let measured = Measured::of(record);
-        match runs.measured.get_mut(&record.run) {
+        match self.runs.get_mut(&record.place()) {
             Some(known) => {
                 self.repeated += 1;
                 if *known != measured && known.worth.repeats(measured.worth) {
@@ -103,17 +104,17 @@ impl Summary {
                 }
             }
             None => {
-                self.runs += 1;
-                runs.name.clone_from(&record.cell);
-                runs.measured.insert(record.run, measured);
+                let name = self.names.entry(record.index);
+                name.or_insert_with(|| record.cell.clone());
+                self.runs.insert(record.place(), measured);
             }
         }
     }
 
     /// Finished runs, each once.
     #[must_use]
-    pub const fn runs(&self) -> u64 {
-        self.runs
+    pub fn runs(&self) -> u64 {
+        self.runs.len() as u64
     }
 
     /// Runs that were there more than once.
@@ -130,22 +131,39 @@ impl Summary {
 
     /// Cells with at least one finished run, in order.
     pub fn cells(&self) -> impl Iterator<Item = CellSummary> + '_ {
-        self.cells.iter().map(|(index, runs)| runs.summary(*index))
+        self.by_cell().map(|runs| runs.summary())
+    }
+
+    /// Names of cells with at least one finished run, in order.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.values().map(String::as_str)
     }
 
     /// Each cell in order: its name and the usable values of a metric.
     pub(super) fn values(&self, metric: &Metric) -> Vec<(&str, Vec<f64>)> {
         let position = METRICS.iter().position(|known| known == metric);
-        let of = |runs: &Runs| position.map_or_else(Vec::new, |at| runs.values(at));
-        let cells = self.cells.values();
-        cells.map(|runs| (runs.name.as_str(), of(runs))).collect()
+        let of = |runs: &Runs<'_>| position.map_or_else(Vec::new, |at| runs.values(at));
+        let cells = self.by_cell();
+        cells.map(|runs| (runs.name, of(&runs))).collect()
+    }
+
+    fn by_cell(&self) -> impl Iterator<Item = Runs<'_>> {
+        self.names.iter().map(|(index, name)| {
+            let runs = self.runs.range((*index, 0)..=(*index, u32::MAX));
+            Runs {
+                index: *index,
+                name,
+                measured: runs.map(|(_, measured)| measured).collect(),
+            }
+        })
     }
 }
 
-impl Runs {
+impl Runs<'_> {
     fn usable(&self) -> impl Iterator<Item = &Measured> {
         self.measured
-            .values()
+            .iter()
+            .copied()
             .filter(|measured| measured.worth == Worth::Usable)
     }
 
@@ -154,16 +172,16 @@ impl Runs {
         values.collect()
     }
 
-    fn summary(&self, index: u64) -> CellSummary {
+    fn summary(&self) -> CellSummary {
         let [goodput_bps, response_p50_us, response_p99_us, stall_max_us] =
-            [0, 1, 2, 3].map(|metric| Figure::of(&self.values(metric), index));
+            [0, 1, 2, 3].map(|metric| Figure::of(&self.values(metric), self.index));
         let dropped: Vec<f64> = self
             .usable()
             .map(|measured| measured.dropped_segments as f64)
             .collect();
         CellSummary {
-            index,
-            cell: self.name.clone(),
+            index: self.index,
+            cell: self.name.to_owned(),
             runs: self.measured.len(),
             usable: self.usable().count(),
             goodput_bps,

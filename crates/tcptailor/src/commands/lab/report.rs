@@ -9,7 +9,7 @@ use comfy_table::{ColumnConstraint, Width};
 use lab::results::{CellSummary, Figure, Manifest, Summary};
 use serde::Serialize;
 
-use super::folder::{Folder, check_page, write_page};
+use super::folder::{Folder, check_page, go_on, write_page};
 use crate::exit::{Exit, Problem};
 use crate::output::{self, Output};
 
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         .into_iter()
         .map(|(manifest, folders, summary)| Sweep::new(&manifest, folders, &summary));
     let document = Document {
-        sweeps: sweeps.collect(),
+        sweeps: sweeps.collect::<Result<_, Problem>>()?,
     };
     output.report("lab-report", &document, || {
         let tables: Vec<String> = document.sweeps.iter().map(render).collect();
@@ -119,11 +119,13 @@ pub(super) fn summary(folder: &Folder, output: &Output) -> anyhow::Result<Summar
 }
 
 impl Sweep {
-    fn new(manifest: &Manifest, folders: Vec<String>, summary: &Summary) -> Self {
-        let results: Vec<CellSummary> = summary.cells().collect();
+    fn new(manifest: &Manifest, folders: Vec<String>, summary: &Summary) -> Result<Self, Problem> {
+        // The intervals of a large sweep take a while.
+        let results = summary.cells().map(|cell| go_on().map(|()| cell));
+        let results = results.collect::<Result<Vec<CellSummary>, Problem>>()?;
         let is_complete = |cell: &&CellSummary| cell.runs >= manifest.runs as usize;
         let runs_planned = manifest.cells.saturating_mul(manifest.runs.into());
-        Self {
+        Ok(Self {
             folders,
             scenario: manifest.scenario.clone(),
             engine: manifest.engine.to_string(),
@@ -139,7 +141,7 @@ impl Sweep {
             repeated: summary.repeated(),
             conflicts: summary.conflicts().len(),
             results,
-        }
+        })
     }
 }
 
