@@ -213,7 +213,7 @@ fn a_folder_belongs_to_one_sweep_and_a_shard_to_one_process() {
     let args = sweep(&["-o", &folder, "--jobs", "1"]);
     let mut child = started(&args, &outcomes(&folder));
     let second = [&args[..], &["--resume"]].concat();
-    let text = expect(1, &second);
+    let text = expect(2, &second);
     assert!(
         text.contains("another process is writing shard 1/1"),
         "{text}"
