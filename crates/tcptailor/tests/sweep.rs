@@ -435,6 +435,36 @@ fn few_runs_and_other_cells_are_told_as_such() {
 }
 
 #[test]
+fn cells_without_a_ratio_are_told_as_such() {
+    let place = Place::new();
+    let (base, other) = (place.path("base"), place.path("other"));
+    expect(0, &sweep(&["-o", &base]));
+    expect(0, &sweep(&["-o", &other]));
+    let file = outcomes(&base);
+    let zero = |cell: &str| {
+        let changed = lines(&file).into_iter().map(|line| {
+            let mut run: Value = serde_json::from_str(&line).expect("JSON");
+            if run["cell"].as_str().is_some_and(|name| name.contains(cell)) {
+                run["outcome"]["goodput_bps"] = Value::from(0);
+                if let Some(p50) = run["outcome"].pointer_mut("/response_us/p50") {
+                    *p50 = Value::from(0);
+                }
+            }
+            format!("{run}\n")
+        });
+        fs::write(&file, changed.collect::<String>()).expect("a file");
+    };
+    zero("nodelay/path.rtt=50ms");
+    let text = expect(0, &["compare", &base, &other]);
+    assert!(text.contains("1 cell without a ratio, because"), "{text}");
+    assert!(!text.contains("usable"), "{text}");
+    zero("");
+    let text = expect(1, &["compare", &base, &other]);
+    assert!(text.contains("there is no ratio to runs of 0"), "{text}");
+    assert!(!text.contains("usable"), "{text}");
+}
+
+#[test]
 fn runs_that_differ_are_told() {
     let place = Place::new();
     let (one, two) = (place.path("one"), place.path("two"));

@@ -65,7 +65,14 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     );
     let compared = results::compare(&summaries.0, &summaries.1);
     let difference = base.manifest.difference(&other.manifest);
-    if compared.cells.is_empty() && compared.without_values.is_empty() {
+    let Compared {
+        cells,
+        only_base: _,
+        only_other: _,
+        without_values,
+        without_ratio,
+    } = &compared;
+    if cells.is_empty() && without_values.is_empty() && without_ratio.is_empty() {
         return Err(nothing_common(args, difference.as_deref()).into());
     }
     let document = Document {
@@ -76,8 +83,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     };
     let scenario = &base.manifest.scenario;
     output.report("lab-compare", &document, || render(&document, scenario))?;
-    if compared.cells.is_empty() {
-        output.note("no cell has usable runs in both folders");
+    if cells.is_empty() {
+        output.note(match without_ratio.is_empty() {
+            true => "no cell has usable runs in both folders",
+            false => "no cell can be compared: there is no ratio to runs of 0",
+        });
         return Ok(Exit::Failed);
     }
     Ok(Exit::Done)
@@ -132,6 +142,10 @@ fn render(document: &Document<'_>, scenario: &str) -> String {
         (
             &compared.without_values,
             "without a usable run in one of them".to_owned(),
+        ),
+        (
+            &compared.without_ratio,
+            format!("without a ratio, because of runs of 0 in {base}"),
         ),
     ] {
         if !names.is_empty() {
