@@ -182,8 +182,8 @@ fn row(name: &str, cell: &CellComparison) -> Vec<String> {
     vec![
         name.to_owned(),
         measure.to_owned(),
-        show(cell.base as u64),
-        show(cell.other as u64),
+        show(cell.base.round() as u64),
+        show(cell.other.round() as u64),
         format!("{:.3}", cell.ratio),
         format!("{:.3} to {:.3}", cell.low, cell.high),
         format!("{}/{}", cell.runs.0, cell.runs.1),

@@ -247,7 +247,10 @@ fn table(sweep: &Sweep) -> String {
 }
 
 fn median(figure: Option<Figure>, show: fn(u64) -> String) -> String {
-    figure.map_or_else(|| "-".to_owned(), |figure| show(figure.median as u64))
+    figure.map_or_else(
+        || "-".to_owned(),
+        |figure| show(figure.median.round() as u64),
+    )
 }
 
 /// `1.24 to 1.28` where the unit is that of the median, which stands beside it.
@@ -255,14 +258,32 @@ fn range(figure: Option<Figure>, show: fn(u64) -> String) -> String {
     let Some((figure, low, high)) = figure.and_then(|f| Some((f, f.low?, f.high?))) else {
         return String::new();
     };
-    let middle = show(figure.median as u64);
+    let middle = show(figure.median.round() as u64);
     let unit = middle.split_once(' ').map_or("", |(_, unit)| unit);
     let ends = [low, high].map(|end| {
-        let text = show(end as u64);
+        let text = show(end.round() as u64);
         match text.split_once(' ') {
             Some((number, same)) if same == unit => number.to_owned(),
             _ => text,
         }
     });
     ends.join(" to ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_rounded_and_not_cut_off() {
+        let figure = Some(Figure {
+            median: 26.5,
+            low: Some(25.6),
+            high: Some(27.4),
+            outliers: 0,
+        });
+        assert_eq!(median(figure, human::micros), "27 us");
+        assert_eq!(range(figure, human::micros), "26 to 27");
+        assert_eq!(median(None, human::micros), "-");
+    }
 }
