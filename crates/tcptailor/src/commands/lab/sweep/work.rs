@@ -58,7 +58,7 @@ struct Shared<'w> {
 impl Work<'_> {
     /// Makes all runs, or those up to an interrupt.
     pub(super) fn run(&self, log: Log, output: &Output) -> anyhow::Result<Made> {
-        let runs = self.plan.positions(self.shard).count() as u64;
+        let runs = self.plan.count(self.shard);
         let begun = linux::Clock.now();
         let shared = Shared {
             work: self,
