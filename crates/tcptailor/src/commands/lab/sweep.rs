@@ -5,6 +5,8 @@ mod work;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use base::human;
@@ -15,7 +17,7 @@ use serde::Serialize;
 use stack::profile::PROFILES;
 
 use self::work::Made;
-use super::folder::{Folder, Log};
+use super::folder::{Folder, Log, go_on};
 use super::run::{Engine, Runner, load_text, mistakes};
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
@@ -27,6 +29,8 @@ const RUNS_UNASKED_MAX: u64 = 1_000;
 const RUNS_MAX: i64 = SWEEP_RUNS_MAX as i64;
 /// What a trial on real packets takes beside its own time: its path is laid and taken down.
 const REAL_TIME_SETUP: Duration = Duration::from_secs(1);
+/// Whoever waits for an answer looks so often whether the user wants the program to end.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Run a scenario with many values: each combination is a cell, the results go to a folder.
 ///
@@ -291,15 +295,45 @@ fn ask(plan: &Plan, runner: &Runner, runs: u64, jobs: usize) -> Result<(), Probl
         Runner::Virtual(_) => measured(plan, runner, runs, jobs),
     };
     let mut stderr = io::stderr();
-    let mut answer = String::new();
+    go_on()?;
     // A terminal that cannot be written to or read from gives no consent.
     let _ = write!(stderr, "{what}{time}: go on? [y/N] ");
     let _ = stderr.flush();
-    let _ = io::stdin().lock().read_line(&mut answer);
-    if matches!(answer.trim(), "y" | "Y" | "yes") {
+    let answer = line_of(
+        |line| io::stdin().lock().read_line(line),
+        interrupt::stopped,
+    );
+    if answer.is_none() {
+        let _ = writeln!(stderr);
+        go_on()?;
+    }
+    if matches!(answer.unwrap_or_default().trim(), "y" | "Y" | "yes") {
         return Ok(());
     }
     Err(Problem::usage("not begun; --yes begins without asking"))
+}
+
+/// A line, or `None` where the user wants the program to end before there is one. A read that a
+/// signal interrupts begins anew, so another thread waits in it.
+fn line_of(
+    read: impl FnOnce(&mut String) -> io::Result<usize> + Send + 'static,
+    stopped: impl Fn() -> bool,
+) -> Option<String> {
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || {
+        let mut line = String::new();
+        // What cannot be read is no answer, and nobody may wait for it any more.
+        let _ = read(&mut line);
+        let _ = sender.send(line);
+    });
+    while !stopped() {
+        match lines.recv_timeout(LOOK_EVERY) {
+            Ok(line) => return Some(line),
+            Err(mpsc::RecvTimeoutError::Timeout) => (),
+            Err(mpsc::RecvTimeoutError::Disconnected) => return None,
+        }
+    }
+    None
 }
 
 /// What trials take that pass in real time, by the first of them.
@@ -368,6 +402,20 @@ mod tests {
         check("it's", "'it'\\''s'");
         check("", "''");
         check("$HOME", "'$HOME'");
+    }
+
+    #[test]
+    fn an_answer_is_awaited_until_the_user_wants_the_end() {
+        let yes = |line: &mut String| {
+            line.push_str("y\n");
+            Ok(2)
+        };
+        assert_eq!(line_of(yes, || false).as_deref(), Some("y\n"));
+        let (_open, never) = mpsc::channel::<()>();
+        let read = move |_: &mut String| Ok(usize::from(never.recv().is_ok()));
+        let looks = std::cell::Cell::new(0);
+        let stopped = || looks.replace(looks.get() + 1) == 2;
+        assert_eq!(line_of(read, stopped), None);
     }
 
     #[test]
