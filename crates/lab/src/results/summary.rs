@@ -90,7 +90,7 @@ pub struct CellSummary {
 
 impl Summary {
     /// Adds a run; one that is there already is told in [`Summary::repeated`], and in
-    /// [`Summary::conflicts`] where its numbers differ. One that is usable replaces one that is not.
+    /// [`Summary::conflicts`] where its numbers differ. A usable one replaces one that is not.
     pub fn add(&mut self, record: &Record) {
         let measured = Measured::of(record);
         match self.runs.get_mut(&record.place()) {

@@ -26,8 +26,8 @@ const NAMED_MAX: usize = 10;
 ///
 /// Each run is taken once, in the order of the sweep, so that two joined folders of the same sweep
 /// in virtual time are equal byte for byte. Says which runs are missing, and which are there twice
-/// with different numbers; of those the first usable one counts. Lines of runs that the sweep does not have
-/// are left out and counted.
+/// with different numbers; of those the first usable one counts. Lines of runs that the sweep does
+/// not have are left out and counted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
