@@ -13,7 +13,7 @@ mod summary;
 
 pub use compare::{CellComparison, Compared, compare};
 pub use manifest::{FORMAT, Host, Manifest, Plan, Planned, SWEEP_RUNS_MAX};
-pub use record::{Line, Record, RunId, read_line};
+pub use record::{Line, Record, RunId, Worth, read_line};
 pub use summary::{CellSummary, Figure, Measured, Summary};
 
 /// The name of the manifest in its folder.

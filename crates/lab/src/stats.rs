@@ -58,20 +58,32 @@ pub fn median_interval(values: &[f64], seed: u64) -> Option<Interval> {
     Some(interval(|| resampled_median(&values, &mut drawn, &mut rng)))
 }
 
-/// The interval of the ratio `median(other) / median(base)`; `None` also where a value of `base` is
-/// not above zero.
+/// The interval of the ratio `median(other) / median(base)`; `None` also where the median of `base`
+/// is not above zero, or may not be: then the ratio has no upper end.
 #[must_use]
 pub fn ratio_interval(base: &[f64], other: &[f64], seed: u64) -> Option<Interval> {
     let (base, other) = (finite(base)?, finite(other)?);
-    if base.iter().any(|value| *value <= 0.0) {
+    if median(&base)? <= 0.0 {
         return None;
     }
     let mut rng = Rng::new(seed, "bootstrap");
     let mut drawn = Vec::with_capacity(base.len().max(other.len()));
-    Some(interval(|| {
+    let mut unknown = 0;
+    let ratios = resampled(|| {
         let below = resampled_median(&base, &mut drawn, &mut rng);
-        resampled_median(&other, &mut drawn, &mut rng) / below
-    }))
+        let above = resampled_median(&other, &mut drawn, &mut rng);
+        if below > 0.0 {
+            return above / below;
+        }
+        // Nothing out of nothing is any ratio: it counts at both ends.
+        unknown += usize::from(above <= 0.0);
+        f64::INFINITY
+    });
+    let interval = Interval {
+        low: ratios[TAIL.saturating_sub(unknown)],
+        high: ratios[RESAMPLES - 1 - TAIL],
+    };
+    interval.high.is_finite().then_some(interval)
 }
 
 /// The chance to see two sets that differ as much as these, or more, if both came from the same
@@ -115,7 +127,7 @@ pub struct Comparison {
     pub judgement: Judgement,
 }
 
-/// Compares `other` with `base`, whose values must be above zero.
+/// Compares `other` with `base`, whose median must be above zero; see [`ratio_interval`].
 #[must_use]
 pub fn compare(base: &[f64], other: &[f64], seed: u64) -> Option<Comparison> {
     let interval = ratio_interval(base, other, seed)?;
@@ -231,17 +243,13 @@ fn finite(values: &[f64]) -> Option<Vec<f64>> {
 
 /// Of at least one value; changes their order.
 fn median_of(values: &mut [f64]) -> f64 {
-    let middle = values.len() / 2;
+    let (middle, is_odd) = (values.len() / 2, values.len() % 2 == 1);
     let (below, upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
-    let upper = *upper;
-    if below.len() < middle || values.len() % 2 == 1 {
-        return upper;
+    if is_odd {
+        return *upper;
     }
-    let lower = values[..middle]
-        .iter()
-        .copied()
-        .fold(f64::NEG_INFINITY, f64::max);
-    f64::midpoint(lower, upper)
+    let lower = below.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    f64::midpoint(lower, *upper)
 }
 
 /// The median of as many values, drawn from them with repetition.
@@ -251,9 +259,15 @@ fn resampled_median(values: &[f64], drawn: &mut Vec<f64>, rng: &mut Rng) -> f64 
     median_of(drawn)
 }
 
-fn interval(draw: impl FnMut() -> f64) -> Interval {
+/// What is drawn [`RESAMPLES`] times, in order.
+fn resampled(draw: impl FnMut() -> f64) -> Vec<f64> {
     let mut drawn: Vec<f64> = core::iter::repeat_with(draw).take(RESAMPLES).collect();
     drawn.sort_by(f64::total_cmp);
+    drawn
+}
+
+fn interval(draw: impl FnMut() -> f64) -> Interval {
+    let drawn = resampled(draw);
     Interval {
         low: drawn[TAIL],
         high: drawn[RESAMPLES - 1 - TAIL],

@@ -270,12 +270,26 @@ impl Shard {
         self.of
     }
 
-    /// Whether the run at this position belongs to it. Of so many neighbours as there are shards
+    /// Its positions among the first `len`, in order. Of so many neighbours as there are shards
     /// each gets one, and not always the same: the last axis, which changes fastest, may be what
     /// decides how long a run takes.
+    pub fn positions(self, len: u64) -> impl Iterator<Item = u64> + use<> {
+        let blocks = 0..len.div_ceil(self.of);
+        let positions = blocks.map(move |block| self.position_in(block));
+        positions.filter(move |position| *position < len)
+    }
+
+    /// How many [`Shard::positions`] are, without walking them.
     #[must_use]
-    pub const fn has(self, position: u64) -> bool {
-        position.wrapping_add(position / self.of) % self.of == self.index - 1
+    pub const fn count(self, len: u64) -> u64 {
+        // Whole blocks have one each; the last may end before it.
+        let whole = len / self.of;
+        whole + (!len.is_multiple_of(self.of) && self.position_in(whole) < len) as u64
+    }
+
+    /// In the block of neighbours with this number.
+    const fn position_in(self, block: u64) -> u64 {
+        block * self.of + (self.index - 1 + self.of - block % self.of) % self.of
     }
 }
 
@@ -420,14 +434,25 @@ mod tests {
     fn each_run_has_one_shard_and_an_axis_is_spread_over_all() {
         for of in [1, 2, 3, 4, 7, 16] {
             let shards: Vec<Shard> = (1..=of).map(|index| Shard { index, of }).collect();
-            for position in 0..200 {
-                let owners = shards.iter().filter(|shard| shard.has(position)).count();
-                assert_eq!(owners, 1, "{position} of {of}");
+            for len in 0..300 {
+                let mut all = Vec::new();
+                for shard in &shards {
+                    let own: Vec<u64> = shard.positions(len).collect();
+                    assert!(own.is_sorted(), "{shard} of {len}");
+                    assert_eq!(shard.count(len), own.len() as u64, "{shard} of {len}");
+                    all.extend(own);
+                }
+                all.sort_unstable();
+                assert_eq!(all, (0..len).collect::<Vec<u64>>(), "{of} shards");
             }
         }
+        // Pinned: shards of one sweep may be made by different versions of the program.
+        let third: Vec<u64> = Shard { index: 3, of: 4 }.positions(22).collect();
+        assert_eq!(third, [2, 5, 8, 15, 18, 21]);
         // The slowest value of a last axis with four values, in four shards.
         let slowest: Vec<u64> = (0..4).map(|row| row * 4 + 3).collect();
-        let of = |position| (1..=4).find(|&index| Shard { index, of: 4 }.has(position));
+        let has = |index, position| Shard { index, of: 4 }.positions(16).any(|p| p == position);
+        let of = |position| (1..=4).find(|&index| has(index, position));
         let owners: std::collections::BTreeSet<_> = slowest.into_iter().map(of).collect();
         assert_eq!(owners.len(), 4);
     }

@@ -213,7 +213,7 @@ fn a_folder_belongs_to_one_sweep_and_a_shard_to_one_process() {
     let args = sweep(&["-o", &folder, "--jobs", "1"]);
     let mut child = started(&args, &outcomes(&folder));
     let second = [&args[..], &["--resume"]].concat();
-    let text = expect(1, &second);
+    let text = expect(2, &second);
     assert!(
         text.contains("another process is writing shard 1/1"),
         "{text}"
@@ -435,6 +435,36 @@ fn few_runs_and_other_cells_are_told_as_such() {
 }
 
 #[test]
+fn cells_without_a_ratio_are_told_as_such() {
+    let place = Place::new();
+    let (base, other) = (place.path("base"), place.path("other"));
+    expect(0, &sweep(&["-o", &base]));
+    expect(0, &sweep(&["-o", &other]));
+    let file = outcomes(&base);
+    let zero = |cell: &str| {
+        let changed = lines(&file).into_iter().map(|line| {
+            let mut run: Value = serde_json::from_str(&line).expect("JSON");
+            if run["cell"].as_str().is_some_and(|name| name.contains(cell)) {
+                run["outcome"]["goodput_bps"] = Value::from(0);
+                if let Some(p50) = run["outcome"].pointer_mut("/response_us/p50") {
+                    *p50 = Value::from(0);
+                }
+            }
+            format!("{run}\n")
+        });
+        fs::write(&file, changed.collect::<String>()).expect("a file");
+    };
+    zero("nodelay/path.rtt=50ms");
+    let text = expect(0, &["compare", &base, &other]);
+    assert!(text.contains("1 cell without a ratio, because"), "{text}");
+    assert!(!text.contains("usable"), "{text}");
+    zero("");
+    let text = expect(1, &["compare", &base, &other]);
+    assert!(text.contains("there is no ratio to runs of 0"), "{text}");
+    assert!(!text.contains("usable"), "{text}");
+}
+
+#[test]
 fn runs_that_differ_are_told() {
     let place = Place::new();
     let (one, two) = (place.path("one"), place.path("two"));
@@ -483,6 +513,50 @@ fn runs_of_no_such_sweep_are_left_out_and_counted() {
         "{text}"
     );
     assert_eq!(lines(&outcomes(&joined)).len(), RUNS);
+}
+
+#[test]
+fn runs_that_do_not_count_are_not_forgotten() {
+    let place = Place::new();
+    let (folder, joined) = (place.path("own"), place.path("joined"));
+    expect(0, &sweep(&["-o", &folder, "--jobs", "1"]));
+    let file = outcomes(&folder);
+    let whole = lines(&file);
+    let mut broken: Value = serde_json::from_str(&whole[5]).expect("JSON");
+    broken["outcome"]["goodput_bps"] = Value::from(1);
+    broken["outcome"]["caveats"] = serde_json::json!([{"caveat": "ended-early", "why": "x"}]);
+    let with = |line: String| {
+        let mut changed = whole.clone();
+        changed[5] = line;
+        fs::write(&file, changed.join("\n") + "\n").expect("a file");
+    };
+
+    // In virtual time the next try would be the same.
+    with(broken.to_string());
+    let again = sweep(&["-o", &folder, "--resume"]);
+    for _ in 0..2 {
+        let text = expect(1, &again);
+        assert!(text.contains("0 runs of 12 cells made"), "{text}");
+        assert!(text.contains("some runs are not usable"), "{text}");
+    }
+    let text = expect(0, &sweep(&["-o", &folder, "--resume", "--shard", "1/24"]));
+    assert!(text.contains("1 were there already"), "{text}");
+
+    // In real time, which a date tells, it may be better.
+    broken["at"] = Value::from("2026-11-21T10:00:02Z");
+    with(broken.to_string());
+    let text = expect(0, &again);
+    assert!(text.contains("1 run of 12 cells made"), "{text}");
+    assert_eq!(lines(&file).len(), RUNS + 1);
+    let text = expect(0, &again);
+    assert!(text.contains("24 were there already"), "{text}");
+    let text = expect(0, &["merge", &folder, "-o", &joined]);
+    assert!(text.contains("24 runs of 12 cells in"), "{text}");
+    let mut usable = whole.clone();
+    usable.sort();
+    assert_eq!(sorted(&outcomes(&joined)), usable);
+    let text = expect(0, &["report", &folder]);
+    assert!(!text.contains("1/2"), "{text}");
 }
 
 /// `None`, with a word about it, where there is no Dask.

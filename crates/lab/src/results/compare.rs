@@ -47,13 +47,16 @@ pub struct Compared {
     pub only_base: Vec<String>,
     /// Cells that only the second has.
     pub only_other: Vec<String>,
-    /// Cells that both have and one without a usable run above zero.
+    /// Cells that both have and one without a usable run.
     pub without_values: Vec<String>,
+    /// Cells of which so many runs of the first are 0 that there is no ratio to their median.
+    pub without_ratio: Vec<String>,
 }
 
 /// Compares cells of the same name: the median response time where there is one, goodput otherwise.
 #[must_use]
 pub fn compare(base: &Summary, other: &Summary) -> Compared {
+    let in_other = other.names();
     let metrics = [Metric::ResponseP50Us, Metric::GoodputBps];
     let [times, rates] = [&metrics[0], &metrics[1]].map(|metric| {
         let of_other: BTreeMap<&str, Vec<f64>> = other.values(metric).into_iter().collect();
@@ -73,14 +76,15 @@ pub fn compare(base: &Summary, other: &Summary) -> Compared {
         };
         match one(cell, metric, base, other) {
             Some(one) => found.cells.push(one),
-            None => found.without_values.push((*cell).to_owned()),
+            None if base.is_empty() || other.is_empty() => {
+                found.without_values.push((*cell).to_owned());
+            }
+            None => found.without_ratio.push((*cell).to_owned()),
         }
     }
     let in_base: BTreeSet<&str> = rates.0.iter().map(|(cell, _)| *cell).collect();
-    let only_other = other.cells().map(|cell| cell.cell);
-    found.only_other = only_other
-        .filter(|cell| !in_base.contains(cell.as_str()))
-        .collect();
+    let only_other = in_other.filter(|cell| !in_base.contains(cell));
+    found.only_other = only_other.map(str::to_owned).collect();
     found
 }
 
@@ -109,6 +113,7 @@ fn one(cell: &str, metric: &Metric, base: &[f64], other: &[f64]) -> Option<CellC
 mod tests {
     use super::super::summary::tests::record;
     use super::*;
+    use crate::outcome::Caveat;
 
     fn summary(cells: &[(u64, &[u64])]) -> Summary {
         let mut summary = Summary::default();
@@ -135,15 +140,19 @@ mod tests {
             (1, &[100, 120, 80, 110, 90, 101]),
             (2, &[5]),
             (4, &[0]),
+            (5, &[5]),
             (12, &[1, 1, 1]),
         ]);
-        let other = summary(&[
+        let mut other = summary(&[
             (0, &[200, 202, 204, 206, 208, 210]),
             (1, &[102, 119, 83, 111, 91, 100]),
             (3, &[5]),
             (4, &[1]),
             (12, &[44, 44, 44, 44]),
         ]);
+        let mut unusable = record(5, 0, 5);
+        unusable.outcome.caveats = vec![Caveat::EndedEarly { why: "x".into() }];
+        other.add(&unusable);
         let found = compare(&base, &other);
         let judged: Vec<&str> = found.cells.iter().map(|cell| cell.judgement).collect();
         assert_eq!(judged, ["larger", "not-distinguishable", "too-few-runs"]);
@@ -151,7 +160,8 @@ mod tests {
         assert!(found.cells[1].low < 1.0 && found.cells[1].high > 1.0);
         assert_eq!(found.only_base, ["c2"]);
         assert_eq!(found.only_other, ["c3"]);
-        assert_eq!(found.without_values, ["c4"], "a ratio to 0 is none");
+        assert_eq!(found.without_values, ["c5"]);
+        assert_eq!(found.without_ratio, ["c4"], "a ratio to 0 is none");
         let back = compare(&other, &base);
         assert_eq!(back.cells[0].judgement, "smaller");
     }

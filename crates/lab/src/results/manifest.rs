@@ -223,7 +223,13 @@ impl Plan {
     /// Positions of the runs of a shard: all cells once, then all of them again, so that what
     /// changes on a machine meanwhile changes every cell alike.
     pub fn positions(&self, shard: Shard) -> impl Iterator<Item = u64> + use<> {
-        (0..self.len()).filter(move |position| shard.has(*position))
+        shard.positions(self.len())
+    }
+
+    /// How many [`Plan::positions`] a shard has.
+    #[must_use]
+    pub const fn count(&self, shard: Shard) -> u64 {
+        shard.count(self.len())
     }
 
     /// The run at a position below [`Plan::len`].

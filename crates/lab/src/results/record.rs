@@ -111,10 +111,40 @@ impl Record {
         line
     }
 
+    /// What its numbers are good for.
+    #[must_use]
+    pub fn worth(&self) -> Worth {
+        match (self.outcome.is_usable(), &self.at) {
+            (true, _) => Worth::Usable,
+            // Only runs in real time have a date.
+            (false, Some(_)) => Worth::Retry,
+            (false, None) => Worth::Never,
+        }
+    }
+
     /// Where it stands in a joined file.
     #[must_use]
     pub const fn place(&self) -> (u64, u32) {
         (self.index, self.run)
+    }
+}
+
+/// What the numbers of a run are good for; of several records of one run the greatest counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Worth {
+    /// They do not count, and the next try may give better ones: it was run in real time.
+    Retry,
+    /// They do not count and never will: in virtual time a run is the same each time.
+    Never,
+    /// They count.
+    Usable,
+}
+
+impl Worth {
+    /// Whether two records of one run, of which one is worth this, should say the same.
+    #[must_use]
+    pub fn repeats(self, other: Self) -> bool {
+        self != Self::Retry && other != Self::Retry
     }
 }
 

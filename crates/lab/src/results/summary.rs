@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::record::{Record, RunId};
-use crate::outcome::Outcome;
+use super::record::{Record, RunId, Worth};
 use crate::scenario::Metric;
 use crate::stats;
 
@@ -20,15 +19,16 @@ const METRICS: [Metric; 4] = [
 /// The numbers of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    usable: bool,
+    worth: Worth,
     values: [Option<f64>; METRICS.len()],
     dropped_segments: u64,
 }
 
 impl Measured {
-    fn of(outcome: &Outcome) -> Self {
+    fn of(record: &Record) -> Self {
+        let outcome = &record.outcome;
         Self {
-            usable: outcome.is_usable(),
+            worth: record.worth(),
             values: METRICS.map(|metric| metric.of(outcome)),
             dropped_segments: outcome.forward.dropped_segments + outcome.reverse.dropped_segments,
         }
@@ -38,16 +38,18 @@ impl Measured {
 /// All finished runs of a sweep, each once.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    cells: BTreeMap<u64, Runs>,
-    runs: u64,
+    names: BTreeMap<u64, String>,
+    /// By cell and run: a map for each cell is mostly room for more where each has one run.
+    runs: BTreeMap<(u64, u32), Measured>,
     repeated: u64,
     conflicts: Vec<RunId>,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Runs {
-    name: String,
-    measured: BTreeMap<u32, Measured>,
+/// The runs of one cell.
+struct Runs<'s> {
+    index: u64,
+    name: &'s str,
+    measured: Vec<&'s Measured>,
 }
 
 /// One metric over the usable runs of a cell.
@@ -88,29 +90,31 @@ pub struct CellSummary {
 
 impl Summary {
     /// Adds a run; one that is there already is told in [`Summary::repeated`], and in
-    /// [`Summary::conflicts`] where its numbers differ.
+    /// [`Summary::conflicts`] where its numbers differ. A usable one replaces one that is not.
     pub fn add(&mut self, record: &Record) {
-        let runs = self.cells.entry(record.index).or_default();
-        let measured = Measured::of(&record.outcome);
-        match runs.measured.get(&record.run) {
+        let measured = Measured::of(record);
+        match self.runs.get_mut(&record.place()) {
             Some(known) => {
                 self.repeated += 1;
-                if *known != measured {
+                if *known != measured && known.worth.repeats(measured.worth) {
                     self.conflicts.push(record.id);
+                }
+                if measured.worth > known.worth {
+                    *known = measured;
                 }
             }
             None => {
-                self.runs += 1;
-                runs.name.clone_from(&record.cell);
-                runs.measured.insert(record.run, measured);
+                let name = self.names.entry(record.index);
+                name.or_insert_with(|| record.cell.clone());
+                self.runs.insert(record.place(), measured);
             }
         }
     }
 
     /// Finished runs, each once.
     #[must_use]
-    pub const fn runs(&self) -> u64 {
-        self.runs
+    pub fn runs(&self) -> u64 {
+        self.runs.len() as u64
     }
 
     /// Runs that were there more than once.
@@ -119,7 +123,7 @@ impl Summary {
         self.repeated
     }
 
-    /// Runs of which there are two that differ; the first counts.
+    /// Runs of which there are two that differ; the first usable one counts.
     #[must_use]
     pub fn conflicts(&self) -> &[RunId] {
         &self.conflicts
@@ -127,21 +131,40 @@ impl Summary {
 
     /// Cells with at least one finished run, in order.
     pub fn cells(&self) -> impl Iterator<Item = CellSummary> + '_ {
-        self.cells.iter().map(|(index, runs)| runs.summary(*index))
+        self.by_cell().map(|runs| runs.summary())
+    }
+
+    /// Names of cells with at least one finished run, in order.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.values().map(String::as_str)
     }
 
     /// Each cell in order: its name and the usable values of a metric.
     pub(super) fn values(&self, metric: &Metric) -> Vec<(&str, Vec<f64>)> {
         let position = METRICS.iter().position(|known| known == metric);
-        let of = |runs: &Runs| position.map_or_else(Vec::new, |at| runs.values(at));
-        let cells = self.cells.values();
-        cells.map(|runs| (runs.name.as_str(), of(runs))).collect()
+        let of = |runs: &Runs<'_>| position.map_or_else(Vec::new, |at| runs.values(at));
+        let cells = self.by_cell();
+        cells.map(|runs| (runs.name, of(&runs))).collect()
+    }
+
+    fn by_cell(&self) -> impl Iterator<Item = Runs<'_>> {
+        self.names.iter().map(|(index, name)| {
+            let runs = self.runs.range((*index, 0)..=(*index, u32::MAX));
+            Runs {
+                index: *index,
+                name,
+                measured: runs.map(|(_, measured)| measured).collect(),
+            }
+        })
     }
 }
 
-impl Runs {
+impl Runs<'_> {
     fn usable(&self) -> impl Iterator<Item = &Measured> {
-        self.measured.values().filter(|measured| measured.usable)
+        self.measured
+            .iter()
+            .copied()
+            .filter(|measured| measured.worth == Worth::Usable)
     }
 
     fn values(&self, metric: usize) -> Vec<f64> {
@@ -149,16 +172,16 @@ impl Runs {
         values.collect()
     }
 
-    fn summary(&self, index: u64) -> CellSummary {
+    fn summary(&self) -> CellSummary {
         let [goodput_bps, response_p50_us, response_p99_us, stall_max_us] =
-            [0, 1, 2, 3].map(|metric| Figure::of(&self.values(metric), index));
+            [0, 1, 2, 3].map(|metric| Figure::of(&self.values(metric), self.index));
         let dropped: Vec<f64> = self
             .usable()
             .map(|measured| measured.dropped_segments as f64)
             .collect();
         CellSummary {
-            index,
-            cell: self.name.clone(),
+            index: self.index,
+            cell: self.name.to_owned(),
             runs: self.measured.len(),
             usable: self.usable().count(),
             goodput_bps,
@@ -188,7 +211,7 @@ impl Figure {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::outcome::Caveat;
+    use crate::outcome::{Caveat, Outcome};
 
     pub(in crate::results) fn record(index: u64, run: u32, goodput_bps: u64) -> Record {
         Record {
@@ -230,6 +253,35 @@ pub(super) mod tests {
         assert_eq!((many.median, many.outliers), (102.0, 1));
         assert!(many.low.is_some_and(|low| (100.0..=102.0).contains(&low)));
         assert_eq!(cells[1].response_p50_us, None, "unknown is not 0");
+    }
+
+    #[test]
+    fn of_several_tries_the_usable_one_counts_whichever_came_first() {
+        let good = record(0, 0, 100);
+        let mut bad = record(0, 0, 7);
+        bad.outcome.caveats = vec![Caveat::EndedEarly { why: "x".into() }];
+        let dated = |record: &Record, at: &str| Record {
+            at: Some(at.into()),
+            ..record.clone()
+        };
+        let (late, mut worse) = (dated(&good, "3"), dated(&bad, "2"));
+        worse.outcome.goodput_bps = 8;
+        let check = |records: &[&Record], goodput: Option<f64>, conflicts: usize| {
+            let mut summary = Summary::default();
+            records.iter().for_each(|record| summary.add(record));
+            let cell = summary.cells().next().expect("a cell");
+            assert_eq!(cell.goodput_bps.map(|figure| figure.median), goodput);
+            assert_eq!((cell.runs, summary.runs()), (1, 1));
+            assert_eq!(summary.conflicts().len(), conflicts, "{records:?}");
+        };
+        let early = dated(&bad, "1");
+        check(&[&early, &worse], None, 0);
+        check(&[&early, &worse, &late], Some(100.0), 0);
+        check(&[&late, &early, &worse], Some(100.0), 0);
+        // In virtual time the same run has one result.
+        check(&[&bad, &good], Some(100.0), 1);
+        check(&[&good, &bad], Some(100.0), 1);
+        check(&[&bad, &bad], None, 0);
     }
 
     #[test]

@@ -122,8 +122,38 @@ fn judgements() {
     );
     let comparison = compare(&[10.0; 5], &[20.0; 5], 1).unwrap();
     assert_eq!((comparison.ratio, comparison.interval.low), (2.0, 2.0));
-    assert_eq!(compare(&[0.0, 1.0], &[1.0], 1), None);
     assert_eq!(compare(&[1.0], &[], 1), None);
+}
+
+#[test]
+fn a_ratio_needs_a_base_above_zero() {
+    let of = |base: &[f64], other: &[f64]| ratio_interval(base, other, 1);
+    assert_eq!(of(&[0.0], &[1.0]), None);
+    assert_eq!(of(&[0.0, 0.0, 1.0], &[1.0]), None, "the median is 0");
+    assert_eq!(of(&[0.0, 1.0], &[1.0]), None, "the median may be 0");
+    assert_eq!(of(&[0.0, 0.0, 5.0, 5.0, 5.0], &[1.0; 5]), None);
+    // One of eight: five of eight draws are so seldom all that one, that it decides no end.
+    let mut base = [100.0; 8];
+    base[3] = 0.0;
+    let found = compare(&base, &[200.0; 8], 1).expect("a ratio");
+    assert_eq!((found.base, found.ratio), (100.0, 2.0));
+    assert_eq!((found.interval.low, found.interval.high), (2.0, 2.0));
+    assert_eq!(found.judgement, Judgement::Larger);
+    // What comes to nothing in the other one is a ratio of 0.
+    let back = compare(&[200.0; 8], &base, 1).expect("a ratio");
+    assert_eq!((back.ratio, back.judgement), (0.5, Judgement::Smaller));
+    // Nothing out of nothing widens both ends.
+    let mut seldom = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
+    seldom[0] = 0.0;
+    let zero = of(&seldom, &seldom).expect("a ratio");
+    assert!(zero.low < 1.0 && zero.high > 1.0, "{zero:?}");
+    assert_eq!(
+        of(&seldom, &[0.0; 8]),
+        Some(Interval {
+            low: 0.0,
+            high: 0.0
+        })
+    );
 }
 
 #[test]

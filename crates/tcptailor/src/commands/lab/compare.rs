@@ -65,7 +65,14 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     );
     let compared = results::compare(&summaries.0, &summaries.1);
     let difference = base.manifest.difference(&other.manifest);
-    if compared.cells.is_empty() && compared.without_values.is_empty() {
+    let Compared {
+        cells,
+        only_base: _,
+        only_other: _,
+        without_values,
+        without_ratio,
+    } = &compared;
+    if cells.is_empty() && without_values.is_empty() && without_ratio.is_empty() {
         return Err(nothing_common(args, difference.as_deref()).into());
     }
     let document = Document {
@@ -76,8 +83,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     };
     let scenario = &base.manifest.scenario;
     output.report("lab-compare", &document, || render(&document, scenario))?;
-    if compared.cells.is_empty() {
-        output.note("no cell has usable runs in both folders");
+    if cells.is_empty() {
+        output.note(match without_ratio.is_empty() {
+            true => "no cell has usable runs in both folders",
+            false => "no cell can be compared: there is no ratio to runs of 0",
+        });
         return Ok(Exit::Failed);
     }
     Ok(Exit::Done)
@@ -133,6 +143,10 @@ fn render(document: &Document<'_>, scenario: &str) -> String {
             &compared.without_values,
             "without a usable run in one of them".to_owned(),
         ),
+        (
+            &compared.without_ratio,
+            format!("without a ratio, because of runs of 0 in {base}"),
+        ),
     ] {
         if !names.is_empty() {
             let shown = names.iter().take(NAMED_MAX);
@@ -168,8 +182,8 @@ fn row(name: &str, cell: &CellComparison) -> Vec<String> {
     vec![
         name.to_owned(),
         measure.to_owned(),
-        show(cell.base as u64),
-        show(cell.other as u64),
+        show(cell.base.round() as u64),
+        show(cell.other.round() as u64),
         format!("{:.3}", cell.ratio),
         format!("{:.3} to {:.3}", cell.low, cell.high),
         format!("{}/{}", cell.runs.0, cell.runs.1),

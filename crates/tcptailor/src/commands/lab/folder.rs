@@ -387,12 +387,7 @@ fn lock(file: &File, shard: Shard, folder: &Folder, output: &Output) -> Result<(
             let dir = folder.dir.display();
             let message = format!("another process is writing shard {shard} of {dir}");
             let hint = "Wait until it ends, or give each process a --shard of its own.";
-            let (exit, hint) = (Exit::Failed, Some(hint.into()));
-            Err(Problem {
-                exit,
-                message,
-                hint,
-            })
+            Err(Problem::usage(message).hint(hint))
         }
         Err(TryLockError::Error(error)) => {
             output.note(format!(

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use base::human;
 use lab::Shard;
-use lab::results::{self, MANIFEST_FILE, Manifest, Plan, Record, RunId};
+use lab::results::{self, MANIFEST_FILE, Manifest, Plan, Record, RunId, Worth};
 use serde::Serialize;
 use siphasher::sip::SipHasher13;
 
@@ -26,8 +26,8 @@ const NAMED_MAX: usize = 10;
 ///
 /// Each run is taken once, in the order of the sweep, so that two joined folders of the same sweep
 /// in virtual time are equal byte for byte. Says which runs are missing, and which are there twice
-/// with different numbers; of those the first counts. Lines of runs that the sweep does not have
-/// are left out and counted.
+/// with different numbers; of those the first usable one counts. Lines of runs that the sweep does
+/// not have are left out and counted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -49,6 +49,7 @@ pub(crate) struct Args {
 struct Place {
     file: usize,
     span: Span,
+    worth: Worth,
     /// Of what it says, but for its date.
     sum: u64,
 }
@@ -138,15 +139,24 @@ impl<'p> Joined<'p> {
             self.foreign += 1;
             return;
         }
-        let sum = sum(record);
-        match self.places.get(&place) {
+        let worth = record.worth();
+        let new = Place {
+            file,
+            span,
+            worth,
+            sum: sum(record),
+        };
+        match self.places.get_mut(&place) {
             Some(known) => {
                 self.repeated += 1;
-                if known.sum != sum {
+                if known.sum != new.sum && known.worth.repeats(worth) {
                     self.conflicts.push(id);
                 }
+                if worth > known.worth {
+                    *known = new;
+                }
             }
-            None => drop(self.places.insert(place, Place { file, span, sum })),
+            None => drop(self.places.insert(place, new)),
         }
     }
 
@@ -180,7 +190,7 @@ impl<'p> Joined<'p> {
         };
         // There are as many files as shards, and far fewer may be open.
         let mut current: Option<(usize, File)> = None;
-        for Place { file, span, sum: _ } in self.places.values() {
+        for Place { file, span, .. } in self.places.values() {
             folder::go_on()?;
             if current.as_ref().is_none_or(|(known, _)| known != file) {
                 current = Some((*file, open(&self.files[*file])?));
@@ -262,7 +272,7 @@ fn render(document: &Document) -> String {
     };
     list(
         document.conflicts,
-        "there twice with different numbers (the first counts)",
+        "there twice with different numbers (the first usable one counts)",
         &document.conflicting_runs,
     );
     list(document.missing, "missing", &document.missing_runs);

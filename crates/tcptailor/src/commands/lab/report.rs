@@ -9,7 +9,7 @@ use comfy_table::{ColumnConstraint, Width};
 use lab::results::{CellSummary, Figure, Host, Manifest, Summary};
 use serde::Serialize;
 
-use super::folder::{Folder, check_page, write_page};
+use super::folder::{Folder, check_page, go_on, write_page};
 use crate::exit::{Exit, Problem};
 use crate::output::{self, Output};
 
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         .into_iter()
         .map(|(manifest, folders, summary)| Sweep::new(&manifest, folders, &summary));
     let document = Document {
-        sweeps: sweeps.collect(),
+        sweeps: sweeps.collect::<Result<_, Problem>>()?,
     };
     output.report("lab-report", &document, || {
         let tables: Vec<String> = document.sweeps.iter().map(render).collect();
@@ -125,11 +125,13 @@ pub(super) fn summary(folder: &Folder, output: &Output) -> anyhow::Result<Summar
 }
 
 impl Sweep {
-    fn new(manifest: &Manifest, folders: Vec<String>, summary: &Summary) -> Self {
-        let results: Vec<CellSummary> = summary.cells().collect();
+    fn new(manifest: &Manifest, folders: Vec<String>, summary: &Summary) -> Result<Self, Problem> {
+        // The intervals of a large sweep take a while.
+        let results = summary.cells().map(|cell| go_on().map(|()| cell));
+        let results = results.collect::<Result<Vec<CellSummary>, Problem>>()?;
         let is_complete = |cell: &&CellSummary| cell.runs >= manifest.runs as usize;
         let runs_planned = manifest.cells.saturating_mul(manifest.runs.into());
-        Self {
+        Ok(Self {
             folders,
             scenario: manifest.scenario.clone(),
             engine: manifest.engine.to_string(),
@@ -147,7 +149,7 @@ impl Sweep {
             repeated: summary.repeated(),
             conflicts: summary.conflicts().len(),
             results,
-        }
+        })
     }
 }
 
@@ -174,8 +176,8 @@ fn render(sweep: &Sweep) -> String {
     if sweep.conflicts > 0 {
         let runs = human::count(sweep.conflicts as u64, "run");
         text.push_str(&format!(
-            "\n{runs} twice with different numbers; the first counts: `tcptailor lab merge` names \
-             them\n"
+            "\n{runs} twice with different numbers; the first usable one counts: `tcptailor lab \
+             merge` names them\n"
         ));
     }
     if !sweep.complete {
@@ -253,7 +255,10 @@ fn table(sweep: &Sweep) -> String {
 }
 
 fn median(figure: Option<Figure>, show: fn(u64) -> String) -> String {
-    figure.map_or_else(|| "-".to_owned(), |figure| show(figure.median as u64))
+    figure.map_or_else(
+        || "-".to_owned(),
+        |figure| show(figure.median.round() as u64),
+    )
 }
 
 /// `1.24 to 1.28` where the unit is that of the median, which stands beside it.
@@ -261,14 +266,32 @@ fn range(figure: Option<Figure>, show: fn(u64) -> String) -> String {
     let Some((figure, low, high)) = figure.and_then(|f| Some((f, f.low?, f.high?))) else {
         return String::new();
     };
-    let middle = show(figure.median as u64);
+    let middle = show(figure.median.round() as u64);
     let unit = middle.split_once(' ').map_or("", |(_, unit)| unit);
     let ends = [low, high].map(|end| {
-        let text = show(end as u64);
+        let text = show(end.round() as u64);
         match text.split_once(' ') {
             Some((number, same)) if same == unit => number.to_owned(),
             _ => text,
         }
     });
     ends.join(" to ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_rounded_and_not_cut_off() {
+        let figure = Some(Figure {
+            median: 26.5,
+            low: Some(25.6),
+            high: Some(27.4),
+            outliers: 0,
+        });
+        assert_eq!(median(figure, human::micros), "27 us");
+        assert_eq!(range(figure, human::micros), "26 to 27");
+        assert_eq!(median(None, human::micros), "-");
+    }
 }

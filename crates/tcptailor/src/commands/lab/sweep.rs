@@ -2,20 +2,22 @@
 
 mod work;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use base::human;
 use clap::builder::PossibleValuesParser;
-use lab::results::{FORMAT, Host, Manifest, Plan, RunId, SWEEP_RUNS_MAX};
+use lab::results::{FORMAT, Host, Manifest, Plan, Record, RunId, SWEEP_RUNS_MAX, Worth};
 use lab::{Amount, Scenario, Shard};
 use serde::Serialize;
 use stack::profile::PROFILES;
 
 use self::work::Made;
-use super::folder::{Folder, Log};
+use super::folder::{Folder, Log, go_on};
 use super::run::{Engine, Runner, load_text, mistakes};
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
@@ -27,6 +29,8 @@ const RUNS_UNASKED_MAX: u64 = 1_000;
 const RUNS_MAX: i64 = SWEEP_RUNS_MAX as i64;
 /// What a trial on real packets takes beside its own time: its path is laid and taken down.
 const REAL_TIME_SETUP: Duration = Duration::from_secs(1);
+/// Whoever waits for an answer looks so often whether the user wants the program to end.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Run a scenario with many values: each combination is a cell, the results go to a folder.
 ///
@@ -77,7 +81,8 @@ pub(crate) struct Args {
     /// Only this part of the runs: the first of four is `1/4`.
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
-    /// Go on in a folder that has results: runs that are in it are not made again.
+    /// Go on in a folder that has results: runs that are in it are not made again, but for those on
+    /// real packets whose numbers do not count.
     #[arg(long)]
     resume: bool,
     /// The results folder.
@@ -101,7 +106,7 @@ struct Document {
     skipped: u64,
     /// Runs that were made now.
     made: u64,
-    /// Of these, the ones whose numbers do not count.
+    /// Runs that were made or in the folder, and whose numbers do not count.
     unusable: u64,
     seconds: f64,
     interrupted: bool,
@@ -193,13 +198,20 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     finish(args, &manifest, &made, output)
 }
 
-/// Runs that are in the folder.
-fn done(folder: &Folder, output: &Output) -> anyhow::Result<BTreeSet<RunId>> {
-    let mut done = BTreeSet::new();
-    folder.read(output, |record| {
-        done.insert(record.id);
-    })?;
+/// Runs that are in the folder and are not made again, and whether their numbers count.
+fn done(folder: &Folder, output: &Output) -> anyhow::Result<BTreeMap<RunId, bool>> {
+    let mut done = BTreeMap::new();
+    folder.read(output, |record| add_done(&mut done, &record))?;
     Ok(done)
+}
+
+fn add_done(done: &mut BTreeMap<RunId, bool>, record: &Record) {
+    match record.worth() {
+        // As if it had not been made: the next try may be usable.
+        Worth::Retry => (),
+        Worth::Never => drop(done.entry(record.id).or_insert(false)),
+        Worth::Usable => drop(done.insert(record.id, true)),
+    }
 }
 
 fn finish(args: &Args, manifest: &Manifest, made: &Made, output: &Output) -> anyhow::Result<Exit> {
@@ -283,15 +295,45 @@ fn ask(plan: &Plan, runner: &Runner, runs: u64, jobs: usize) -> Result<(), Probl
         Runner::Virtual(_) => measured(plan, runner, runs, jobs),
     };
     let mut stderr = io::stderr();
-    let mut answer = String::new();
+    go_on()?;
     // A terminal that cannot be written to or read from gives no consent.
     let _ = write!(stderr, "{what}{time}: go on? [y/N] ");
     let _ = stderr.flush();
-    let _ = io::stdin().lock().read_line(&mut answer);
-    if matches!(answer.trim(), "y" | "Y" | "yes") {
+    let answer = line_of(
+        |line| io::stdin().lock().read_line(line),
+        interrupt::stopped,
+    );
+    if answer.is_none() {
+        let _ = writeln!(stderr);
+        go_on()?;
+    }
+    if matches!(answer.unwrap_or_default().trim(), "y" | "Y" | "yes") {
         return Ok(());
     }
     Err(Problem::usage("not begun; --yes begins without asking"))
+}
+
+/// A line, or `None` where the user wants the program to end before there is one. A read that a
+/// signal interrupts begins anew, so another thread waits in it.
+fn line_of(
+    read: impl FnOnce(&mut String) -> io::Result<usize> + Send + 'static,
+    stopped: impl Fn() -> bool,
+) -> Option<String> {
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || {
+        let mut line = String::new();
+        // What cannot be read is no answer, and nobody may wait for it any more.
+        let _ = read(&mut line);
+        let _ = sender.send(line);
+    });
+    while !stopped() {
+        match lines.recv_timeout(LOOK_EVERY) {
+            Ok(line) => return Some(line),
+            Err(mpsc::RecvTimeoutError::Timeout) => (),
+            Err(mpsc::RecvTimeoutError::Disconnected) => return None,
+        }
+    }
+    None
 }
 
 /// What trials take that pass in real time, by the first of them.
@@ -360,6 +402,20 @@ mod tests {
         check("it's", "'it'\\''s'");
         check("", "''");
         check("$HOME", "'$HOME'");
+    }
+
+    #[test]
+    fn an_answer_is_awaited_until_the_user_wants_the_end() {
+        let yes = |line: &mut String| {
+            line.push_str("y\n");
+            Ok(2)
+        };
+        assert_eq!(line_of(yes, || false).as_deref(), Some("y\n"));
+        let (_open, never) = mpsc::channel::<()>();
+        let read = move |_: &mut String| Ok(usize::from(never.recv().is_ok()));
+        let looks = std::cell::Cell::new(0);
+        let stopped = || looks.replace(looks.get() + 1) == 2;
+        assert_eq!(line_of(read, stopped), None);
     }
 
     #[test]

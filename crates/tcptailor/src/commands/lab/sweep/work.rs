@@ -1,6 +1,6 @@
 //! The runs of a shard, several at a time; each goes to the folder as soon as it is over.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -20,8 +20,8 @@ pub(super) struct Work<'w> {
     pub(super) plan: &'w Plan,
     pub(super) runner: &'w Runner,
     pub(super) shard: Shard,
-    /// Runs that are in the folder.
-    pub(super) done: &'w BTreeSet<RunId>,
+    /// Runs that are in the folder and are not made again, and whether their numbers count.
+    pub(super) done: &'w BTreeMap<RunId, bool>,
     pub(super) jobs: usize,
     pub(super) label: String,
 }
@@ -35,7 +35,7 @@ pub(super) struct Made {
     pub(super) skipped: u64,
     /// Runs that were made.
     pub(super) made: u64,
-    /// Of these, the ones that do not count.
+    /// Of all these, the ones that do not count.
     pub(super) unusable: u64,
     pub(super) time: Duration,
 }
@@ -58,7 +58,7 @@ struct Shared<'w> {
 impl Work<'_> {
     /// Makes all runs, or those up to an interrupt.
     pub(super) fn run(&self, log: Log, output: &Output) -> anyhow::Result<Made> {
-        let runs = self.plan.positions(self.shard).count() as u64;
+        let runs = self.plan.count(self.shard);
         let begun = linux::Clock.now();
         let shared = Shared {
             work: self,
@@ -133,8 +133,10 @@ impl Shared<'_> {
     /// `None` where it is in the folder, or was cut short.
     fn one(&self, position: u64) -> anyhow::Result<Option<Record>> {
         let planned = self.work.plan.at(position);
-        if self.work.done.contains(&planned.id) {
+        if let Some(usable) = self.work.done.get(&planned.id) {
             self.skipped.fetch_add(1, Ordering::Relaxed);
+            self.unusable
+                .fetch_add(u64::from(!usable), Ordering::Relaxed);
             self.show(&planned.cell.id);
             return Ok(None);
         }
