@@ -63,7 +63,7 @@ fn section(sweep: &Sweep) -> Section {
     }
     if sweep.conflicts > 0 {
         let runs = human::count(sweep.conflicts as u64, "run");
-        let text = format!("{runs} twice with different numbers; the first counts.");
+        let text = format!("{runs} twice with different numbers; the first usable one counts.");
         parts.push(Part::Note(Tone::Bad, text));
     }
     parts.extend(pictures(&observations(sweep)));

@@ -142,9 +142,10 @@ fn table(experiment: &ExperimentResult, verbose: bool) -> String {
 
 /// As the document prints it, and below it in the unit of the row.
 fn published(row: &NumberRow) -> String {
-    let lines = row.published_text.iter().cloned();
-    let lines = lines.chain(words::published_value(row));
-    lines.collect::<Vec<_>>().join("\n")
+    match (&row.published_text, words::published_value(row)) {
+        (Some(text), Some(value)) => format!("{text}\n{value}"),
+        _ => words::published(row).unwrap_or_default(),
+    }
 }
 
 /// The median, and where it lies below it.
