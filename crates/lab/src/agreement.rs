@@ -85,6 +85,8 @@ enum When {
     Timed,
     /// Nothing but disturbed runs were made.
     Disturbed,
+    /// The engine's median lies between two runs of the kernel's.
+    WithinRange,
 }
 
 const ANYTHING: RangeInclusive<f64> = f64::NEG_INFINITY..=f64::INFINITY;
@@ -112,6 +114,18 @@ const fn cause_on_packets(cell: &'static str, metric: Metric, why: &'static str)
         off: ANYTHING,
         when: When::Always,
         why,
+    }
+}
+
+/// A few losses may decide a run.
+const fn within_range(metric: Metric) -> Cause {
+    Cause {
+        cell: "",
+        metric,
+        ground: None,
+        off: ANYTHING,
+        when: When::WithinRange,
+        why: "the kernel's own runs differ by more: what came out lies between two of them",
     }
 }
 
@@ -167,6 +181,15 @@ const CAUSES: &[Cause] = &[
         Metric::ResponseP50Us,
         "on a busy machine the kernel's timers often fire a tick (4 ms) later",
     ),
+    Cause {
+        cell: "embedded-lossy/linux",
+        metric: P50,
+        ground: Some(Ground::VirtualTime),
+        off: -100.0..=0.0,
+        when: When::Always,
+        why: "a write after a pause takes longer than one of many: the processor has slept, and its \
+              caches have gone to others",
+    },
     cause_on_packets("request/lan", P50, FARTHER),
     cause_on_packets("wwr/nodelay", P50, FARTHER),
     cause_on_packets("wwr/cork", P50, FARTHER),
@@ -198,6 +221,9 @@ const CAUSES: &[Cause] = &[
         when: When::Timed,
         why: MEAN,
     },
+    within_range(Metric::GoodputBps),
+    within_range(P50),
+    within_range(Metric::ResponseP99Us),
     Cause {
         cell: "",
         metric: Metric::ResponseP99Us,
@@ -275,6 +301,11 @@ pub fn known_cause(
             slower_us.is_some_and(|us| (0.0..=TURN_US / 100.0).contains(&us))
         }
         When::Disturbed => !kernel_runs.iter().any(is_undisturbed),
+        When::WithinRange => {
+            let values = counted(metric, kernel_runs);
+            let is_below = values.iter().any(|value| *value <= found.median);
+            is_below && values.iter().any(|value| *value >= found.median)
+        }
     };
     let fits = |cause: &&Cause| {
         is_there(cause.cell)
@@ -452,6 +483,26 @@ mod tests {
         let slower = (800.0, 1_000.0);
         check_off("request/lan", goodput, virtual_time, slower, None);
         check_off("bulk/long", goodput, virtual_time, faster, None);
+
+        // Between two runs of the kernel's that differ as much.
+        let cells: Vec<Cell> = everyday_cells(None);
+        let cell = cells.iter().find(|cell| agreement_label(cell) == "wan-bulk");
+        let cell = cell.expect("an everyday scenario");
+        let run = |goodput_bps| Outcome {
+            goodput_bps,
+            ..Outcome::default()
+        };
+        let kernel = [run(700), run(1_000), run(1_300)];
+        let cause_of = |median: f64| {
+            let found = Agreement {
+                median,
+                kernel_median: 1_000.0,
+                error: (median - 1_000.0).abs() / 1_000.0,
+            };
+            known_cause(cell, goodput, virtual_time, &found, &kernel)
+        };
+        assert!(cause_of(1_250.0).is_some_and(|why| why.contains("between two")));
+        assert_eq!(cause_of(1_350.0), None);
 
         // What a wait for a processor does not explain.
         let small = (950.0, 1_000.0);
