@@ -32,8 +32,8 @@ const STEPS_PER_RUN: u64 = 1000;
 /// the kernel: goodput, median and 99th percentile of response times, and why, where an error is
 /// above 10 %. The scenarios are some that were made for this comparison and the everyday ones,
 /// with the same congestion control on all engines and cut to four seconds. In virtual time the
-/// work of the hosts and of the emulator is reckoned in. Takes 25 minutes, and 20 more for each engine
-/// on real packets; wants a machine that does nothing else.
+/// work of the hosts and of the emulator is reckoned in. Takes 25 minutes, and 20 more for each
+/// engine on real packets; wants a machine that does nothing else.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
