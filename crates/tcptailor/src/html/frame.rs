@@ -7,7 +7,7 @@ use super::scale::{Scale, label};
 /// Units of all pictures; a page gives them the room it has.
 pub(super) const WIDTH: f64 = 520.0;
 /// Between the left edge and the plot: the labels of the vertical axis.
-pub(super) const LEFT: f64 = 88.0;
+pub(super) const LEFT: f64 = 104.0;
 /// The right end of the plot.
 pub(super) const RIGHT: f64 = WIDTH - 12.0;
 /// Pixels of a letter, about, at the size of a phone.
