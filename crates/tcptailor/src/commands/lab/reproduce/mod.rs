@@ -168,7 +168,7 @@ fn announcement(planned: &[Planned]) -> String {
         text += &format!(", {in_real_time} of them in real time, one after the other");
     }
     if in_real_time >= LONG_RUNS {
-        text += "; --quick takes two minutes";
+        text += "; --quick takes half a minute";
     }
     text
 }
