@@ -50,18 +50,14 @@ fn let_go(fd: c_int) {
     if !table::is_ours(fd) || !process::is_owner() {
         return;
     }
-    for_each_copy(fd, |copy| {
-        table::release(copy);
-    });
+    for_each_copy(fd, table::release);
     set_cork(fd, false);
 }
 
 /// From here on the program knows when a message is finished.
 fn leave_to_program(fd: c_int) {
     if !table::is_programs(fd) && process::is_owner() {
-        for_each_copy(fd, |copy| {
-            table::leave_to_program(copy);
-        });
+        for_each_copy(fd, table::leave_to_program);
     }
 }
 

@@ -40,19 +40,16 @@ pub(crate) fn adopt(fd: i32) -> bool {
     change(fd, |state| (state & !COPIED == 0).then_some(state | 1))
 }
 
-/// Leaves a connection to the program until it is closed; whether it was ours.
-pub(crate) fn leave_to_program(fd: i32) -> bool {
-    let was_ours = is_ours(fd);
+/// Leaves a connection to the program until it is closed.
+pub(crate) fn leave_to_program(fd: i32) {
     change(fd, |state| Some((state & COPIED) | PROGRAMS));
     take_held(fd);
-    was_ours
 }
 
-/// Lets a connection go that stays open; whether it was ours.
-pub(crate) fn release(fd: i32) -> bool {
-    let was_ours = change(fd, |state| (state & WRITES != 0).then_some(state & !WRITES));
+/// Lets a connection go that stays open.
+pub(crate) fn release(fd: i32) {
+    change(fd, |state| (state & WRITES != 0).then_some(state & !WRITES));
     take_held(fd);
-    was_ours
 }
 
 /// Forgets all about a descriptor; whether it was ours.

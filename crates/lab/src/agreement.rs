@@ -66,7 +66,8 @@ pub enum Ground {
 struct Cause {
     /// The cell without `agree-`, or where it begins and a `/` follows; empty: any other.
     cell: &'static str,
-    metric: Metric,
+    /// `None`: of any.
+    metric: Option<Metric>,
     /// `None`: on either.
     ground: Option<Ground>,
     /// By how much the engine's median may be off the kernel's, in the unit of the metric: what is
@@ -98,7 +99,7 @@ const TURN_US: f64 = 4_000.0;
 const fn cause(cell: &'static str, metric: Metric, why: &'static str) -> Cause {
     Cause {
         cell,
-        metric,
+        metric: Some(metric),
         ground: None,
         off: ANYTHING,
         when: When::Always,
@@ -109,23 +110,11 @@ const fn cause(cell: &'static str, metric: Metric, why: &'static str) -> Cause {
 const fn cause_on_packets(cell: &'static str, metric: Metric, why: &'static str) -> Cause {
     Cause {
         cell,
-        metric,
+        metric: Some(metric),
         ground: Some(Ground::RealPackets),
         off: ANYTHING,
         when: When::Always,
         why,
-    }
-}
-
-/// A few losses may decide a run.
-const fn within_range(metric: Metric) -> Cause {
-    Cause {
-        cell: "",
-        metric,
-        ground: None,
-        off: ANYTHING,
-        when: When::WithinRange,
-        why: "the kernel's own runs differ by more: what came out lies between two of them",
     }
 }
 
@@ -183,7 +172,7 @@ const CAUSES: &[Cause] = &[
     ),
     Cause {
         cell: "embedded-lossy/linux",
-        metric: P50,
+        metric: Some(P50),
         ground: Some(Ground::VirtualTime),
         off: -100.0..=0.0,
         when: When::Always,
@@ -195,7 +184,7 @@ const CAUSES: &[Cause] = &[
     cause_on_packets("wwr/cork", P50, FARTHER),
     Cause {
         cell: "",
-        metric: Metric::ResponseP99Us,
+        metric: Some(Metric::ResponseP99Us),
         ground: Some(Ground::VirtualTime),
         // It is the kernel's that waits.
         off: -TURN_US..=0.0,
@@ -205,7 +194,7 @@ const CAUSES: &[Cause] = &[
     },
     Cause {
         cell: "",
-        metric: Metric::ResponseP99Us,
+        metric: Some(Metric::ResponseP99Us),
         ground: Some(Ground::RealPackets),
         off: -TURN_US..=TURN_US,
         when: When::Always,
@@ -215,26 +204,24 @@ const CAUSES: &[Cause] = &[
     },
     Cause {
         cell: "",
-        metric: Metric::GoodputBps,
+        metric: Some(Metric::GoodputBps),
         ground: Some(Ground::VirtualTime),
         off: 0.0..=f64::INFINITY,
         when: When::Timed,
         why: MEAN,
     },
-    within_range(Metric::GoodputBps),
-    within_range(P50),
-    within_range(Metric::ResponseP99Us),
+    // A few losses may decide a run.
     Cause {
         cell: "",
-        metric: Metric::ResponseP99Us,
+        metric: None,
         ground: None,
         off: ANYTHING,
-        when: When::Disturbed,
-        why: BUSY,
+        when: When::WithinRange,
+        why: "the kernel's own runs differ by more: what came out lies between two of them",
     },
     Cause {
         cell: "",
-        metric: Metric::GoodputBps,
+        metric: None,
         ground: None,
         off: ANYTHING,
         when: When::Disturbed,
@@ -309,7 +296,7 @@ pub fn known_cause(
     };
     let fits = |cause: &&Cause| {
         is_there(cause.cell)
-            && cause.metric == metric
+            && cause.metric.is_none_or(|known| known == metric)
             && cause.ground.is_none_or(|known| known == ground)
             && cause.off.contains(&off)
             && is_so(cause.when)
@@ -427,7 +414,7 @@ mod tests {
                 .chain(&everyday)
                 .find(|cell| agreement_label(cell) == cause.cell);
             let compared = compared_metrics(&cell.expect(cause.cell).trial.workload);
-            assert!(compared.contains(&cause.metric), "{}", cause.cell);
+            assert!(cause.metric.is_none_or(|m| compared.contains(&m)), "{}", cause.cell);
         }
     }
 

@@ -4,14 +4,17 @@ use core::time::Duration;
 
 use base::human;
 
-use crate::scenario::Unit;
+use crate::scenario::{Metric, Unit};
 
-/// The unit of a row that divides two numbers.
-pub(crate) const RATIO: &str = "ratio";
+/// The unit of a number that divides two others.
+const RATIO: &str = "ratio";
 
-/// Of other rows: `bit/s`, `us`, `bytes`, `share`, or empty for things.
-pub(crate) const fn unit_name(unit: Unit) -> &'static str {
-    match unit {
+/// The unit of a number, or of its ratio to that of another variant: `bit/s`, `us`, `bytes`,
+/// `share`, `ratio`, or empty for things.
+#[must_use]
+pub fn unit_name(metric: Metric, is_ratio: bool) -> &'static str {
+    match metric.unit() {
+        _ if is_ratio => RATIO,
         Unit::Bps => "bit/s",
         Unit::Micros => "us",
         Unit::Bytes => "bytes",
@@ -49,6 +52,28 @@ pub fn show_bounds(unit: &str, min: Option<f64>, max: Option<f64>) -> String {
         (None, Some(max)) => format!("at most {}", show_value(unit, max)),
         (None, None) => "anything".into(),
     }
+}
+
+/// What is wrong with a value outside of its bounds: `is 7.00 s, claimed at most 6.00 s`; `None`
+/// where it lies within. Two that read the same are told apart in percent.
+pub(crate) fn outside(
+    unit: &str,
+    value: f64,
+    (min, max): (Option<f64>, Option<f64>),
+) -> Option<String> {
+    let (word, beyond, bound) = match (min, max) {
+        (Some(min), _) if value < min => ("at least", "below", min),
+        (_, Some(max)) if value > max => ("at most", "above", max),
+        _ => return None,
+    };
+    let [shown, claimed] = [value, bound].map(|number| show_value(unit, number));
+    Some(match shown == claimed && bound != 0.0 {
+        false => format!("is {shown}, claimed {word} {claimed}"),
+        true => {
+            let percent = (value / bound - 1.0).abs() * 100.0;
+            format!("is {percent:.2} % {beyond} {claimed}, claimed {word} that")
+        }
+    })
 }
 
 /// Both ends of an interval, with the unit once where both have the same.
@@ -107,6 +132,19 @@ mod tests {
         check("ratio", 1.0, "1.00");
         check("ratio", 20.0, "20.0");
         check("ratio", 0.0, "0.00");
+    }
+
+    #[test]
+    fn a_value_outside_is_told_with_its_bound() {
+        let check = |value: f64, min, max, expected: Option<&str>| {
+            assert_eq!(outside("us", value, (min, max)).as_deref(), expected);
+        };
+        check(5e6, Some(4e6), Some(6e6), None);
+        check(5e6, Some(5e6), Some(5e6), None);
+        check(7e6, Some(4e6), Some(6e6), Some("is 7.00 s, claimed at most 6.00 s"));
+        check(3e6, Some(4e6), None, Some("is 3.00 s, claimed at least 4.00 s"));
+        let close = "is 0.07 % below 1.57 s, claimed at least that";
+        check(1.571e6, Some(1.572_1e6), None, Some(close));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::corrections::find_correction;
 use crate::engine::EngineName;
 use crate::outcome::Outcome;
 use crate::scenario::{Class, Expectation, Experiment, Metric, Published, Unit};
-use crate::show::{RATIO, unit_name};
+use crate::show::unit_name;
 use crate::stats;
 
 /// One run of one cell on one engine.
@@ -313,10 +313,7 @@ fn value(
 
 impl Target<'_> {
     fn unit(&self) -> &'static str {
-        match self.over {
-            Some(_) => RATIO,
-            None => unit_name(self.metric.unit()),
-        }
+        unit_name(self.metric, self.over.is_some())
     }
 
     fn name(&self) -> String {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Bounds, Verdict};
-use crate::show::{range, show_value};
+use crate::show::{outside, range};
 use crate::stats;
 
 /// How far a number may lie from the published one, as a share of it, where the class of the
@@ -91,24 +91,15 @@ pub(super) fn judge(subject: Subject<'_>, bounds: &Bounds, spread: &Spread) -> J
     let min = bounds.min.unwrap_or(f64::NEG_INFINITY);
     let max = bounds.max.unwrap_or(f64::INFINITY);
     let range = show_interval(unit, spread);
-    if (min..=max).contains(&median) {
+    let Some(wrong) = outside(unit, median, (bounds.min, bounds.max)) else {
         // Who claims a difference must be able to tell it from none.
         if is_ratio && (min > 1.0 || max < 1.0) && (low..=high).contains(&1.0) {
             let why = format!("{name}: the difference cannot be told from chance ({range})");
             return Judged(Verdict::NotDistinguishable, Some(why));
         }
         return Judged(Verdict::Holds, None);
-    }
-    let (word, bound) = if median < min {
-        ("at least", min)
-    } else {
-        ("at most", max)
     };
-    let mut why = format!(
-        "{name} is {}, claimed {word} {}",
-        show_value(unit, median),
-        show_value(unit, bound)
-    );
+    let mut why = format!("{name} {wrong}");
     if !bounds.reason.is_empty() {
         why = format!("{why} ({})", bounds.reason);
     }

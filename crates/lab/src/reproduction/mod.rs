@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::engine::EngineName;
 use crate::outcome::Caveat;
 use crate::scenario::{Class, SeedDocument};
-pub use crate::show::{show_bounds, show_value};
+pub use crate::show::{show_bounds, show_value, unit_name};
 pub use doubts::{is_same_doubt, severity};
 pub use evaluate::{CellName, Material, RunOf, evaluate, wants_more_runs};
 pub use judge::{Spread, VALUE_TOLERANCE, show_interval};

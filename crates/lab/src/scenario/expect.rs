@@ -3,7 +3,7 @@
 use super::metric::Metric;
 use crate::engine::EngineName;
 use crate::outcome::Outcome;
-use crate::show::{RATIO, show_value, unit_name};
+use crate::show::{outside, unit_name};
 
 /// A claim: a number lies between two limits.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +30,12 @@ impl Expectation {
     #[must_use]
     pub fn applies_to(&self, variant: Option<&str>) -> bool {
         self.variant.is_none() || self.variant.as_deref() == variant
+    }
+
+    /// Of its bounds: `bit/s`, `us`, `bytes`, `share`, `ratio`, or empty for things.
+    #[must_use]
+    pub fn unit(&self) -> &'static str {
+        unit_name(self.metric, self.over.is_some())
     }
 
     /// Whether it is about this engine.
@@ -71,19 +77,10 @@ impl Expectation {
                 "{name} was not measured, but is claimed ({because})"
             ));
         };
-        let (word, bound) = match (self.min, self.max) {
-            (Some(min), _) if value < min => ("at least", min),
-            (_, Some(max)) if value > max => ("at most", max),
-            _ => return Ok(()),
-        };
-        let unit = match &self.over {
-            Some(_) => RATIO,
-            None => unit_name(self.metric.unit()),
-        };
-        let [value, bound] = [value, bound].map(|number| show_value(unit, number));
-        Err(format!(
-            "{name} is {value}, claimed {word} {bound} ({because})"
-        ))
+        match outside(self.unit(), value, (self.min, self.max)) {
+            Some(wrong) => Err(format!("{name} {wrong} ({because})")),
+            None => Ok(()),
+        }
     }
 }
 
