@@ -414,7 +414,11 @@ mod tests {
                 .chain(&everyday)
                 .find(|cell| agreement_label(cell) == cause.cell);
             let compared = compared_metrics(&cell.expect(cause.cell).trial.workload);
-            assert!(cause.metric.is_none_or(|m| compared.contains(&m)), "{}", cause.cell);
+            assert!(
+                cause.metric.is_none_or(|m| compared.contains(&m)),
+                "{}",
+                cause.cell
+            );
         }
     }
 

@@ -141,8 +141,18 @@ mod tests {
         };
         check(5e6, Some(4e6), Some(6e6), None);
         check(5e6, Some(5e6), Some(5e6), None);
-        check(7e6, Some(4e6), Some(6e6), Some("is 7.00 s, claimed at most 6.00 s"));
-        check(3e6, Some(4e6), None, Some("is 3.00 s, claimed at least 4.00 s"));
+        check(
+            7e6,
+            Some(4e6),
+            Some(6e6),
+            Some("is 7.00 s, claimed at most 6.00 s"),
+        );
+        check(
+            3e6,
+            Some(4e6),
+            None,
+            Some("is 3.00 s, claimed at least 4.00 s"),
+        );
         let close = "is 0.07 % below 1.57 s, claimed at least that";
         check(1.571e6, Some(1.572_1e6), None, Some(close));
     }

@@ -131,6 +131,20 @@ impl Output {
     }
 }
 
+/// `1.24 to 1.28`: both ends of an interval, without the unit where both have that of the number
+/// that stands beside it.
+pub(crate) fn range_beside(ends: &[String; 2], beside: &str) -> String {
+    let unit = beside.split_once(' ').map_or("", |(_, unit)| unit);
+    let bare = ends.each_ref().map(|text| match text.split_once(' ') {
+        Some((number, same)) if same == unit => Some(number),
+        _ => None,
+    });
+    match bare {
+        [Some(low), Some(high)] => format!("{low} to {high}"),
+        _ => ends.join(" to "),
+    }
+}
+
 fn write_lines(target: &mut impl Write, text: &str) -> io::Result<()> {
     target.write_all(text.as_bytes())?;
     if !text.ends_with('\n') {
@@ -301,6 +315,17 @@ pub(crate) fn rfc3339(unix_seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_range_has_a_unit_where_it_is_another() {
+        let check = |low: &str, high: &str, expected: &str| {
+            let ends = [low, high].map(str::to_owned);
+            assert_eq!(range_beside(&ends, "1.00 ms"), expected);
+        };
+        check("0.99 ms", "1.20 ms", "0.99 to 1.20");
+        check("900 us", "1.20 ms", "900 us to 1.20 ms");
+        check("1", "2", "1 to 2");
+    }
 
     #[test]
     fn times_are_written_by_rfc_3339() {

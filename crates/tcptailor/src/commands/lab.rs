@@ -51,6 +51,15 @@ enum Command {
     Reproduce(reproduce::Args),
 }
 
+/// The name of a cell without that of its scenario, unless there is nothing else.
+fn short_name<'c>(cell: &'c str, scenario: &str) -> &'c str {
+    let rest = cell.strip_prefix(scenario).unwrap_or(cell);
+    match rest.trim_start_matches('/') {
+        "" => cell,
+        rest => rest,
+    }
+}
+
 impl Args {
     /// Whether a lab path is laid, for which an ordinary user needs a user namespace.
     pub(crate) fn lays_path(&self) -> bool {

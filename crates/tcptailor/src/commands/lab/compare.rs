@@ -8,7 +8,7 @@ use lab::results::{self, CellComparison, Compared};
 use serde::Serialize;
 
 use super::folder::Folder;
-use super::report;
+use super::{report, short_name};
 use crate::exit::{Exit, Problem};
 use crate::output::{self, Output};
 
@@ -101,15 +101,6 @@ fn nothing_common(args: &Args, difference: Option<&str>) -> Problem {
     )
 }
 
-/// A cell without the name of its scenario, where it has another name too.
-fn short<'c>(cell: &'c str, scenario: &str) -> &'c str {
-    let rest = cell.strip_prefix(scenario).unwrap_or(cell);
-    match rest.trim_start_matches('/') {
-        "" => cell,
-        rest => rest,
-    }
-}
-
 fn render(document: &Document<'_>, scenario: &str) -> String {
     let Document {
         base,
@@ -125,7 +116,7 @@ fn render(document: &Document<'_>, scenario: &str) -> String {
     let mut table = output::table(&["CELL", "", "A", "B", "RATIO", "RANGE", "RUNS", ""]);
     let cells = compared.cells.iter().take(ROWS_MAX);
     let rows: Vec<Vec<String>> = cells
-        .map(|cell| row(short(&cell.cell, scenario), cell))
+        .map(|cell| row(short_name(&cell.cell, scenario), cell))
         .collect();
     set_widths(&mut table, &rows);
     table.add_rows(rows);
@@ -150,7 +141,7 @@ fn render(document: &Document<'_>, scenario: &str) -> String {
     ] {
         if !names.is_empty() {
             let shown = names.iter().take(NAMED_MAX);
-            let shown = shown.map(|cell| short(cell, scenario));
+            let shown = shown.map(|cell| short_name(cell, scenario));
             let shown = shown.collect::<Vec<_>>().join(", ");
             let more = if names.len() > NAMED_MAX { ", ..." } else { "" };
             let count = human::count(names.len() as u64, "cell");

@@ -34,8 +34,8 @@ Examples:
   tcptailor lab merge part1 part2 part3 part4 -o all
   tcptailor lab merge shards/* -o all && tcptailor lab report all
 
-Exit code 3 if runs are missing, differ or are of no such sweep: `tcptailor lab sweep ... -o all --resume` makes the
-missing ones.")]
+Exit code 3 if runs are missing, differ, or are of another sweep: `tcptailor lab sweep ... -o all
+--resume` makes the missing ones.")]
 pub(crate) struct Args {
     /// Folders of shards of the same sweep.
     #[arg(value_name = "DIR", required = true)]

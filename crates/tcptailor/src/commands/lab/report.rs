@@ -10,6 +10,7 @@ use lab::results::{CellSummary, Figure, Host, Manifest, Summary};
 use serde::Serialize;
 
 use super::folder::{Folder, check_page, go_on, write_page};
+use super::short_name;
 use crate::exit::{Exit, Problem};
 use crate::output::{self, Output};
 
@@ -206,12 +207,7 @@ fn table(sweep: &Sweep) -> String {
     let mut table = output::table(&header);
     let mut widest = 0;
     for cell in sweep.results.iter().take(ROWS_MAX) {
-        let name = cell
-            .cell
-            .strip_prefix(&sweep.scenario)
-            .unwrap_or(&cell.cell);
-        let name = name.trim_start_matches('/');
-        let name = if name.is_empty() { &cell.cell } else { name };
+        let name = short_name(&cell.cell, &sweep.scenario);
         widest = widest.max(name.len());
         let runs = match cell.usable == cell.runs {
             true => cell.runs.to_string(),
@@ -261,21 +257,12 @@ fn median(figure: Option<Figure>, show: fn(u64) -> String) -> String {
     )
 }
 
-/// `1.24 to 1.28` where the unit is that of the median, which stands beside it.
 fn range(figure: Option<Figure>, show: fn(u64) -> String) -> String {
     let Some((figure, low, high)) = figure.and_then(|f| Some((f, f.low?, f.high?))) else {
         return String::new();
     };
     let middle = show(figure.median.round() as u64);
-    let unit = middle.split_once(' ').map_or("", |(_, unit)| unit);
-    let ends = [low, high].map(|end| {
-        let text = show(end.round() as u64);
-        match text.split_once(' ') {
-            Some((number, same)) if same == unit => number.to_owned(),
-            _ => text,
-        }
-    });
-    ends.join(" to ")
+    output::range_beside(&[low, high].map(|end| show(end.round() as u64)), &middle)
 }
 
 #[cfg(test)]

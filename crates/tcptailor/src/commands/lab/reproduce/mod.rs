@@ -175,14 +175,15 @@ fn announcement(planned: &[Planned]) -> String {
 
 /// What a folder has, again.
 fn show(folder: &Path, html: Option<&Path>, output: &Output) -> anyhow::Result<Exit> {
-    let document = read(folder)?;
+    let text = folder::document(folder)?;
+    let document = parse(&text, folder)?;
     report(&document, output)?;
     if let Some(path) = html {
         let mut courses = Courses::default();
         for line in folder::lines(folder)? {
             courses.offer(place_of(&line), &line.outcome);
         }
-        let origin = page::recorded(&folder::document(folder)?);
+        let origin = page::recorded(&text);
         write_page(path, &courses.page(&document, origin))?;
     }
     Ok(exit(&document))
@@ -323,9 +324,8 @@ fn missing(planned: &[Planned], records: &[Record]) -> Vec<NotRun> {
         .collect()
 }
 
-fn read(folder: &Path) -> anyhow::Result<Reproduction> {
-    let text = folder::document(folder)?;
-    let schema = serde_json::from_str::<serde_json::Value>(&text)
+fn parse(text: &str, folder: &Path) -> anyhow::Result<Reproduction> {
+    let schema = serde_json::from_str::<serde_json::Value>(text)
         .ok()
         .and_then(|value| Some(value.get("schema")?.as_str()?.to_owned()));
     if schema.as_deref() != Some("tcptailor/lab-reproduce/1") {
@@ -336,7 +336,7 @@ fn read(folder: &Path) -> anyhow::Result<Reproduction> {
                 .into(),
         );
     }
-    serde_json::from_str(&text).with_context(|| format!("reading {}", folder.display()))
+    serde_json::from_str(text).with_context(|| format!("reading {}", folder.display()))
 }
 
 /// Whether an experiment failed; for the summary.

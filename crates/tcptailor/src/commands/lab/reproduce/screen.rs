@@ -7,8 +7,7 @@ use base::human;
 use comfy_table::{ColumnConstraint, Width};
 use lab::EngineName;
 use lab::reproduction::{
-    EngineValue, ExperimentResult, NotRun, NumberRow, Reproduction, Spread, Verdict, show_interval,
-    show_value,
+    EngineValue, ExperimentResult, NotRun, NumberRow, Reproduction, Verdict, show_value,
 };
 
 use super::of_verdict;
@@ -155,23 +154,11 @@ fn shown(unit: &str, value: &EngineValue) -> String {
     };
     let median = show_value(unit, spread.median);
     // A ratio of one run each has no interval either.
-    if spread.low < spread.high && show_interval(unit, spread) != median {
-        format!("{median}\n{}", range(unit, spread))
+    let ends = [spread.low, spread.high].map(|end| show_value(unit, end));
+    if ends.iter().any(|end| *end != median) {
+        format!("{median}\n{}", output::range_beside(&ends, &median))
     } else {
         median
-    }
-}
-
-/// `5.61 to 5.70`: the unit stands above.
-fn range(unit: &str, spread: &Spread) -> String {
-    let median = show_value(unit, spread.median);
-    let range = show_interval(unit, spread);
-    match median.split_once(' ') {
-        Some((_, word)) => match range.strip_suffix(&format!(" {word}")) {
-            Some(bare) if !bare.contains(word) => bare.to_owned(),
-            _ => range,
-        },
-        None => range,
     }
 }
 

@@ -165,12 +165,13 @@ fn a_document_is_read_as_it_was_written() {
     let file = dir.path().join("reproduce.json");
     let written = output::document("lab-reproduce", &document).expect("plain data");
     std::fs::write(&file, &written).expect("a file");
-    let read = read(dir.path()).expect("the same");
+    let text_of = || folder::document(dir.path()).expect("a document");
+    let read = parse(&text_of(), dir.path()).expect("the same");
     assert_eq!(read, document);
     assert_eq!(text(&read, true), text(&document, true));
     let other = written.replace("lab-reproduce/1", "lab-reproduce/2");
     std::fs::write(&file, other).expect("a file");
-    let error = super::read(dir.path())
+    let error = parse(&text_of(), dir.path())
         .expect_err("another version")
         .to_string();
     assert!(error.contains("another version"), "{error}");

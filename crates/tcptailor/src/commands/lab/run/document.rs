@@ -82,6 +82,8 @@ pub(super) struct ClaimRow {
     /// The value is divided by that of this variant.
     pub(super) over: Option<String>,
     pub(super) axes: BTreeMap<String, String>,
+    /// Of the bounds and the value: `bit/s`, `us`, `bytes`, `share`, `ratio`, or empty for things.
+    pub(super) unit: &'static str,
     pub(super) min: Option<f64>,
     pub(super) max: Option<f64>,
     pub(super) reason: String,
@@ -190,6 +192,7 @@ impl ClaimRow {
             variant: cell.variant.clone(),
             over: claim.over.clone(),
             axes: cell.axes.iter().cloned().collect(),
+            unit: claim.unit(),
             min: claim.min,
             max: claim.max,
             reason: claim.reason.clone(),

@@ -1,11 +1,12 @@
 //! The answer as a page: what `--html` writes.
 
-use lab::reproduction::show_bounds;
-use lab::{Cell, Metric, Outcome, Scenario, Unit, stats};
+use lab::reproduction::{show_bounds, unit_name};
+use lab::{Cell, Metric, Outcome, Scenario, stats};
 
 use super::document::{ClaimRow, Document};
 use super::{Engine, Ran, screen};
 use crate::commands::fit::story;
+use crate::commands::lab::short_name;
 use crate::html::sweep::{OVER, Observation, pictures};
 use crate::html::{self, Page, Part, Range, Ranges, Section, Series, Table, Tone};
 use crate::output;
@@ -52,11 +53,9 @@ pub(super) fn render(
                 .filter(|ran| ran.cell == index)
                 .map(|ran| &ran.outcome)
                 .collect();
-            let rest = cell.id.strip_prefix(&scenario.name).unwrap_or(&cell.id);
-            let rest = rest.trim_start_matches('/');
             Runs {
                 cell,
-                name: if rest.is_empty() { &cell.id } else { rest }.to_owned(),
+                name: short_name(&cell.id, &scenario.name).to_owned(),
                 usable: of_cell
                     .iter()
                     .copied()
@@ -74,7 +73,7 @@ pub(super) fn render(
         .parts
         .extend(pictures(&observations(&runs, engine)));
     sections[0].parts.extend(responses(&runs));
-    sections.extend(claims(scenario, document));
+    sections.extend(claims(document));
     sections.extend(courses(&runs));
     sections.extend(doubts(&runs, ran));
     html::render(&Page {
@@ -96,16 +95,6 @@ fn facts(scenario: &Scenario, cells: &[Cell], engine: Engine) -> Vec<(String, St
     facts.extend(path.map(|cell| ("path".to_owned(), story::path(&cell.trial.path))));
     facts.extend(output::provenance());
     facts
-}
-
-fn unit(metric: Metric) -> &'static str {
-    match metric.unit() {
-        Unit::Bps => "bit/s",
-        Unit::Micros => "us",
-        Unit::Bytes => "bytes",
-        Unit::Share => "share",
-        Unit::Number => "",
-    }
 }
 
 impl Runs<'_> {
@@ -140,11 +129,9 @@ fn numbers(runs: &[Runs<'_>]) -> Table {
                 ..html::Cell::default()
             },
         ];
-        cells.extend(
-            metrics
-                .iter()
-                .map(|(metric, _)| html::Cell::number(unit(*metric), runs.median(*metric))),
-        );
+        cells.extend(metrics.iter().map(|(metric, _)| {
+            html::Cell::number(unit_name(*metric, false), runs.median(*metric))
+        }));
         let limit = screen::limit(&runs.usable);
         cells.push(html::Cell::text(limit.unwrap_or_else(|| "–".into())));
         cells
@@ -166,7 +153,7 @@ fn observations(runs: &[Runs<'_>], engine: Engine) -> Vec<Observation> {
                 engine: engine.to_string(),
                 axes: runs.cell.axes.clone(),
                 metric: metric.name().into_owned(),
-                unit: unit(metric),
+                unit: unit_name(metric, false),
                 value: stats::median(&values),
                 range: interval.map(|interval| (interval.low, interval.high)),
                 published: None,
@@ -203,16 +190,16 @@ fn responses(runs: &[Runs<'_>]) -> Option<Part> {
 }
 
 /// What was claimed of one number of one cell, and what came out.
-fn claim(scenario: &Scenario, claim: &ClaimRow) -> Vec<html::Cell> {
+fn claim(claim: &ClaimRow) -> Vec<html::Cell> {
     let axes = claim
         .axes
         .iter()
         .map(|(key, value)| format!("{key}={value}"));
     let cell: Vec<String> = claim.variant.iter().cloned().chain(axes).collect();
     let name = html::words::number_name(claim.metric.as_ref());
-    let (name, unit) = match &claim.over {
-        Some(over) => (format!("{name}{OVER}{over}"), "ratio"),
-        None => (name, unit_of_claim(scenario, claim)),
+    let name = match &claim.over {
+        Some(over) => format!("{name}{OVER}{over}"),
+        None => name,
     };
     let (tone, word) = match claim.holds {
         Some(true) => (Tone::Good, "holds"),
@@ -222,30 +209,19 @@ fn claim(scenario: &Scenario, claim: &ClaimRow) -> Vec<html::Cell> {
     vec![
         html::Cell::text(cell.join(", ")),
         html::Cell::text(name),
-        html::Cell::number(unit, claim.value),
-        html::Cell::text(show_bounds(unit, claim.min, claim.max)),
+        html::Cell::number(claim.unit, claim.value),
+        html::Cell::text(show_bounds(claim.unit, claim.min, claim.max)),
         html::Cell::text(claim.why.clone().unwrap_or_else(|| claim.reason.clone())),
         html::Cell::text(word).toned(tone),
     ]
 }
 
-fn unit_of_claim(scenario: &Scenario, claim: &ClaimRow) -> &'static str {
-    let mut metrics = scenario.expectations.iter().map(|one| one.metric);
-    metrics
-        .find(|metric| metric.name() == claim.metric)
-        .map_or("", unit)
-}
-
-fn claims(scenario: &Scenario, document: &Document) -> Option<Section> {
+fn claims(document: &Document) -> Option<Section> {
     let head = ["cell", "number", "value", "claimed", "why", "verdict"];
     let table = Part::Table(Table {
         caption: String::new(),
         head: head.map(Into::into).into(),
-        rows: document
-            .claims
-            .iter()
-            .map(|row| claim(scenario, row))
-            .collect(),
+        rows: document.claims.iter().map(claim).collect(),
     });
     let all_hold = document
         .claims
@@ -318,36 +294,21 @@ mod tests {
     use lab::Metric;
 
     use super::super::document::Shown;
+    use super::super::tests::SCENARIO;
     use super::*;
 
-    const SCENARIO: &str = r#"
-name = "example"
-about = "Two variants."
-runs = 3
-[path]
-kind = "emulated"
-rate = "10mbit"
-rtt = "20ms"
-queue = "100p"
-[workload]
-kind = "bulk"
-direction = "up"
-duration = "3s"
-[[variant]]
-name = "slow"
-[[variant]]
-name = "fast"
-[[expect]]
-metric = "goodput_bps"
-variant = "slow"
-max = "5mbit"
-reason = "it is slow"
+    /// What is claimed of the second variant is a ratio to the first.
+    fn scenario() -> Scenario {
+        let claims = r#"
 [[expect]]
 metric = "goodput_bps"
 variant = "fast"
 over = "slow"
 min = "1.5"
 "#;
+        let text = SCENARIO.to_owned() + claims;
+        Scenario::parse("example.toml", &text).expect("a scenario")
+    }
 
     fn ran(cell: usize, run: u32, mbit: u64, limit: (base::Limit, f64)) -> Ran {
         Ran {
@@ -365,7 +326,7 @@ min = "1.5"
     #[test]
     fn a_page_says_what_the_screen_does() {
         use base::Limit::{Application, Congestion};
-        let scenario = Scenario::parse("example.toml", SCENARIO).expect("a scenario");
+        let scenario = scenario();
         let cells = scenario.trials();
         let ran = [
             ran(0, 0, 4, (Application, 0.5)),

@@ -10,6 +10,7 @@ use lab::{Amount, Caveat, Cell, Outcome, Scenario, stats};
 use super::Ran;
 use super::document::Document;
 use crate::commands::fit::story;
+use crate::commands::lab::short_name;
 use crate::output;
 
 /// Names of cells that are longer may be broken anywhere.
@@ -148,11 +149,8 @@ fn micros(value: Option<u64>) -> String {
     value.map_or_else(String::new, human::micros)
 }
 
-/// The cell without the scenario's name, unless there is nothing else.
 fn label(scenario: &Scenario, cell: &Cell) -> String {
-    let rest = cell.id.strip_prefix(&scenario.name).unwrap_or(&cell.id);
-    let rest = rest.trim_start_matches('/');
-    if rest.is_empty() { &cell.id } else { rest }.into()
+    short_name(&cell.id, &scenario.name).to_owned()
 }
 
 fn queue(outcome: &Outcome) -> Option<u64> {
@@ -211,7 +209,10 @@ impl<'r> Runs<'r> {
         let values = self.values(|outcome| Some(outcome.goodput_bps));
         let interval = stats::median_interval(&values, self.cell.trial.seed);
         match interval.filter(|_| values.len() > 1) {
-            Some(interval) => range(interval.low as u64, interval.high as u64, median),
+            Some(interval) => {
+                let ends = [interval.low, interval.high];
+                output::range_beside(&ends.map(|end| human::bps(end.round() as u64)), median)
+            }
             None => String::new(),
         }
     }
@@ -232,19 +233,6 @@ pub(super) fn limit(runs: &[&Outcome]) -> Option<String> {
         let share = stats::median(shares).unwrap_or(0.0);
         format!("{limit} {}", human::share(share))
     })
-}
-
-/// `1.24 to 1.28` where the unit is that of the median, which stands beside it.
-fn range(low: u64, high: u64, median: &str) -> String {
-    let unit = median.split_once(' ').map_or("", |(_, unit)| unit);
-    let [low, high] = [low, high].map(|bps| {
-        let text = human::bps(bps);
-        match text.split_once(' ') {
-            Some((number, same)) if same == unit => number.to_owned(),
-            _ => text,
-        }
-    });
-    format!("{low} to {high}")
 }
 
 /// Each kind of doubt once per cell: its worst, and how many runs have it.

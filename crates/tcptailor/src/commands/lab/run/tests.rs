@@ -8,7 +8,7 @@ const ON_KERNEL: document::Shown = document::Shown {
     series: false,
 };
 
-const SCENARIO: &str = r#"
+pub(super) const SCENARIO: &str = r#"
 name = "example"
 about = "Two variants."
 runs = 3
