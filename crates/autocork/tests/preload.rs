@@ -185,18 +185,26 @@ fn wait_by_epoll(stream: &TcpStream) {
 }
 
 fn cork(stream: &TcpStream, on: bool) {
+    set_option(stream, libc::TCP_CORK, on).unwrap();
+}
+
+/// By the C library's call, which is the one that the library sees.
+fn set_option(socket: &impl AsRawFd, option: libc::c_int, on: bool) -> std::io::Result<()> {
     let value = libc::c_int::from(on);
     // SAFETY: one live `c_int`.
     let result = unsafe {
         libc::setsockopt(
-            stream.as_raw_fd(),
+            socket.as_raw_fd(),
             libc::IPPROTO_TCP,
-            libc::TCP_CORK,
+            option,
             (&raw const value).cast(),
             size_of::<libc::c_int>() as libc::socklen_t,
         )
     };
-    assert_eq!(result, 0);
+    match result {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
 }
 
 fn is_corked(stream: &TcpStream) -> bool {
@@ -227,15 +235,9 @@ fn errno_is_kept(stream: &TcpStream) {
     assert_eq!(unsafe { libc::dup(-1) }, -1);
     let error = std::io::Error::last_os_error();
     assert_eq!(error.raw_os_error(), Some(libc::EBADF));
-    let value = [0_u8; 4];
-    let (fd, none) = (stream.as_raw_fd(), 9999);
-    // SAFETY: four live bytes; the option does not exist.
-    let result = unsafe { libc::setsockopt(fd, libc::IPPROTO_TCP, none, value.as_ptr().cast(), 4) };
-    let error = std::io::Error::last_os_error();
-    assert_eq!(
-        (result, error.raw_os_error()),
-        (-1, Some(libc::ENOPROTOOPT))
-    );
+    let no_option = 9999;
+    let refused = set_option(stream, no_option, true).unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(libc::ENOPROTOOPT));
 }
 
 /// Connections inherit the options of their listener, and nobody would let go what they hold.
@@ -245,18 +247,7 @@ fn listeners_are_not_corked() {
     let (accepted, _) = listener.accept().unwrap();
     assert!(!is_corked(&accepted) && !is_corked(&dialled));
     // Asked for after it listens, the options are inherited as well.
-    let on: libc::c_int = 1;
-    // SAFETY: one live `c_int`.
-    let result = unsafe {
-        libc::setsockopt(
-            listener.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_NODELAY,
-            (&raw const on).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    assert_eq!(result, 0);
+    set_option(&listener, libc::TCP_NODELAY, true).unwrap();
     let second = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (inheriting, _) = listener.accept().unwrap();
     assert!(!is_corked(&inheriting));

@@ -93,6 +93,7 @@ pub const EXPERIMENT_SCENARIOS: &[(&str, &str)] = scenarios![
     "w7",
     "w8",
     "w9",
+    "ws36",
     "f1",
     "f2",
     "f3",

@@ -212,6 +212,8 @@ fn a_folder_belongs_to_one_sweep_and_a_shard_to_one_process() {
     let folder = place.path("taken");
     let args = sweep(&["-o", &folder, "--jobs", "1"]);
     let mut child = started(&args, &outcomes(&folder));
+    // So that it does not end while the other one waits for it.
+    signal(&child, "-STOP");
     let second = [&args[..], &["--resume"]].concat();
     let text = expect(2, &second);
     assert!(

@@ -54,8 +54,15 @@ pub struct Compared {
 }
 
 /// Compares cells of the same name: the median response time where there is one, goodput otherwise.
-#[must_use]
-pub fn compare(base: &Summary, other: &Summary) -> Compared {
+/// Each cell is resampled, which takes its time: `go_on` is asked before each.
+///
+/// # Errors
+/// That of `go_on`.
+pub fn compare<E>(
+    base: &Summary,
+    other: &Summary,
+    go_on: impl Fn() -> Result<(), E>,
+) -> Result<Compared, E> {
     let in_other = other.names();
     let metrics = [Metric::ResponseP50Us, Metric::GoodputBps];
     let [times, rates] = [&metrics[0], &metrics[1]].map(|metric| {
@@ -64,6 +71,7 @@ pub fn compare(base: &Summary, other: &Summary) -> Compared {
     });
     let mut found = Compared::default();
     for ((cell, rates_of_base), (_, times_of_base)) in rates.0.iter().zip(&times.0) {
+        go_on()?;
         let Some(rates_of_other) = rates.1.get(cell) else {
             found.only_base.push((*cell).to_owned());
             continue;
@@ -85,7 +93,7 @@ pub fn compare(base: &Summary, other: &Summary) -> Compared {
     let in_base: BTreeSet<&str> = rates.0.iter().map(|(cell, _)| *cell).collect();
     let only_other = in_other.filter(|cell| !in_base.contains(cell));
     found.only_other = only_other.map(str::to_owned).collect();
-    found
+    Ok(found)
 }
 
 fn one(cell: &str, metric: &Metric, base: &[f64], other: &[f64]) -> Option<CellComparison> {
@@ -111,6 +119,9 @@ fn one(cell: &str, metric: &Metric, base: &[f64], other: &[f64]) -> Option<CellC
 
 #[cfg(test)]
 mod tests {
+    use core::cell::Cell;
+    use core::convert::Infallible;
+
     use super::super::summary::tests::record;
     use super::*;
     use crate::outcome::Caveat;
@@ -125,10 +136,31 @@ mod tests {
         summary
     }
 
+    fn compared(base: &Summary, other: &Summary) -> Compared {
+        let Ok(found) = compare(base, other, || Ok::<(), Infallible>(()));
+        found
+    }
+
+    #[test]
+    fn nothing_is_compared_where_the_user_wants_to_stop() {
+        let one = summary(&[(0, &[1]), (1, &[1])]);
+        let asked = Cell::new(0);
+        let stop = || {
+            asked.set(asked.get() + 1);
+            if asked.get() > 1 {
+                Err("stopped")
+            } else {
+                Ok(())
+            }
+        };
+        assert_eq!(compare(&one, &one, stop), Err("stopped"));
+        assert_eq!(asked.get(), 2);
+    }
+
     #[test]
     fn cells_are_in_the_order_of_the_plan() {
         let one = summary(&[(2, &[1]), (10, &[1])]);
-        let found = compare(&one, &one);
+        let found = compared(&one, &one);
         let cells: Vec<&str> = found.cells.iter().map(|cell| cell.cell.as_str()).collect();
         assert_eq!(cells, ["c2", "c10"]);
     }
@@ -153,7 +185,7 @@ mod tests {
         let mut unusable = record(5, 0, 5);
         unusable.outcome.caveats = vec![Caveat::EndedEarly { why: "x".into() }];
         other.add(&unusable);
-        let found = compare(&base, &other);
+        let found = compared(&base, &other);
         let judged: Vec<&str> = found.cells.iter().map(|cell| cell.judgement).collect();
         assert_eq!(judged, ["larger", "not-distinguishable", "too-few-runs"]);
         assert!((found.cells[0].ratio - 2.0).abs() < 0.05, "{found:?}");
@@ -162,7 +194,7 @@ mod tests {
         assert_eq!(found.only_other, ["c3"]);
         assert_eq!(found.without_values, ["c5"]);
         assert_eq!(found.without_ratio, ["c4"], "a ratio to 0 is none");
-        let back = compare(&other, &base);
+        let back = compared(&other, &base);
         assert_eq!(back.cells[0].judgement, "smaller");
     }
 }

@@ -6,7 +6,7 @@ use core::time::Duration;
 use base::settings::SocketSettings;
 use base::{Instant, QueueLimit, Rate};
 use bytes::Bytes;
-use link::LinkSpec;
+use link::{LinkSpec, Reorder};
 use stack::profile::freebsd_2006;
 use stack::{Event, Host, HostConfig, ListenOptions, SocketId, WriteFlags};
 
@@ -35,6 +35,8 @@ pub(super) struct Plan {
     pub(super) rate: Rate,
     /// Of the path.
     pub(super) rtt: Duration,
+    /// Of what the writer sends.
+    pub(super) reorder: Option<Reorder>,
     /// Of everything random.
     pub(super) seed: u64,
 }
@@ -61,6 +63,8 @@ pub(super) struct Seen {
     pub(super) send: Sizes,
     /// The receiver's receive buffer.
     pub(super) recv: Sizes,
+    /// When the receiver got a packet behind a gap.
+    pub(super) out_of_order_at: Vec<Instant>,
     /// ACKs that had reached the sender when its buffer took each of its sizes.
     pub(super) acks: Vec<u64>,
     /// Both buffers of the sender's connections, at the end.
@@ -83,16 +87,20 @@ pub(super) fn run(plan: &Plan) -> Seen {
     let mut world = World::new();
     let [sender, receiver] = [(1, &plan.sender), (2, &plan.receiver)]
         .map(|(host, settings)| world.add_host(config(host, settings, plan.seed), HostCosts::NONE));
-    let link = LinkSpec {
+    let back = LinkSpec {
         rate: Some(plan.rate),
         delay: plan.rtt / 2,
         queue: QueueLimit::Packets(100_000),
         ..LinkSpec::ideal()
     };
+    let forward = LinkSpec {
+        reorder: plan.reorder.clone(),
+        ..back.clone()
+    };
     chain(
         &mut world,
         (sender, receiver),
-        &[(link.clone(), link)],
+        &[(forward, back)],
         plan.seed,
     )
     .expect("a link with rate, delay and queue");
@@ -108,6 +116,7 @@ fn watch(world: &mut World<Crowd>, sender: NodeId, receiver: NodeId) -> Seen {
     let mut seen = Seen {
         send: Sizes::default(),
         recv: Sizes::default(),
+        out_of_order_at: Vec::new(),
         acks: Vec::new(),
         reserved_bytes: 0,
         start_bytes: 0,
@@ -116,6 +125,7 @@ fn watch(world: &mut World<Crowd>, sender: NodeId, receiver: NodeId) -> Seen {
         goodput: Rate::from_bits_per_second(0),
     };
     let until = Instant::ZERO + TIME_MAX;
+    let mut out_of_order_pkts = 0;
     while !is_done(world, sender, receiver) {
         assert!(world.step(until), "the transfer does not come to an end");
         let now = world.now();
@@ -137,7 +147,13 @@ fn watch(world: &mut World<Crowd>, sender: NodeId, receiver: NodeId) -> Seen {
             && let Some(busy) = reader.accepted.first()
         {
             let sample = world.host(receiver).sample(now, *busy);
-            seen.recv.note(now, sample.and_then(|it| it.rcvbuf_bytes));
+            seen.recv
+                .note(now, sample.as_ref().and_then(|it| it.rcvbuf_bytes));
+            let pkts = sample.and_then(|it| it.out_of_order_pkts).unwrap_or(0);
+            if pkts > out_of_order_pkts {
+                out_of_order_pkts = pkts;
+                seen.out_of_order_at.push(now);
+            }
         }
     }
     finish(world, sender, seen)

@@ -7,8 +7,9 @@
 
 use core::time::Duration;
 
-use base::Rate;
 use base::settings::{SizeRule, SocketSettings};
+use base::{Fraction, Instant, Rate};
+use link::Reorder;
 use stack::profile::{freebsd_14, freebsd_2006};
 
 use super::super::Figures;
@@ -21,19 +22,22 @@ const FAST: Rate = Rate::from_bits_per_second(1_000_000_000);
 const SIZES_14: [u32; 10] = [
     65_536, 98_304, 147_456, 221_184, 331_776, 497_664, 746_496, 1_119_744, 1_679_616, 2_097_152,
 ];
+/// A packet comes behind the next two: a gap as a loss makes it, which costs the sender nothing.
+const REORDER: Reorder = Reorder {
+    share: Fraction::from_parts(5_000_000),
+    hold: Duration::from_micros(300),
+};
 /// More than either end may be limited by.
 const AMPLE_BYTES: u32 = 8 << 20;
 
 /// The receive buffer while a sender fills it (F7).
 pub(in super::super) fn recv_growth(seed: u64) -> Figures {
     let seen = |rate, bytes, change: &dyn Fn(&mut SocketSettings)| {
-        let mut sender = freebsd_2006().settings;
-        sender.send.buffer.fixed = Some(AMPLE_BYTES);
         let mut receiver = freebsd_2006().settings;
         change(&mut receiver);
         run(&Plan {
             rate,
-            ..plan(sender, receiver, bytes, seed)
+            ..plan(ample_sender(), receiver, bytes, seed)
         })
         .recv
     };
@@ -48,6 +52,10 @@ pub(in super::super) fn recv_growth(seed: u64) -> Figures {
     let by_14 = seen(FAST, 24 << 20, &|it| {
         it.recv.buffer = freebsd_14().settings.recv.buffer;
     });
+    let reordered = run(&Plan {
+        reorder: Some(REORDER),
+        ..plan(ample_sender(), freebsd_2006().settings, 32 << 20, seed)
+    });
     let right = by_14.0.iter().zip(SIZES_14);
     let right = right.filter(|((_, size), right)| size == right).count();
     let step = 16_384;
@@ -59,6 +67,15 @@ pub(in super::super) fn recv_growth(seed: u64) -> Figures {
         ("rule_2006_largest_step_bytes", step_bytes(&by_2006).1),
         ("rule_2006_apart_rtts_min", apart_rtts_min(&by_2006)),
         ("rule_2006_growth_rtts", growth_rtts(&by_2006)),
+        (
+            "rule_2006_reordered_last_bytes",
+            last_bytes(&reordered.recv),
+        ),
+        ("rule_2006_reordered_gaps", gaps(&reordered) as f64),
+        (
+            "rule_2006_reordered_gap_to_step_rtts_min",
+            gap_to_step_rtts_min(&reordered),
+        ),
         (
             "rule_2006_without_timestamps_steps",
             without(SizeRule::FreeBsd2006 { step }),
@@ -107,6 +124,12 @@ pub(in super::super) fn send_growth(seed: u64) -> Figures {
     ])
 }
 
+fn ample_sender() -> SocketSettings {
+    let mut sender = freebsd_2006().settings;
+    sender.send.buffer.fixed = Some(AMPLE_BYTES);
+    sender
+}
+
 const fn plan(sender: SocketSettings, receiver: SocketSettings, bytes: u64, seed: u64) -> Plan {
     Plan {
         sender,
@@ -115,6 +138,7 @@ const fn plan(sender: SocketSettings, receiver: SocketSettings, bytes: u64, seed
         bytes,
         rate: RATE,
         rtt: RTT,
+        reorder: None,
         seed,
     }
 }
@@ -150,6 +174,26 @@ fn growth_rtts(sizes: &Sizes) -> f64 {
     let (first, last) = (sizes.0.get(1), sizes.0.last());
     let time = first.zip(last).map(|(first, last)| last.0.since(first.0));
     time.map_or(0.0, in_rtts)
+}
+
+/// Packets that came behind a gap while the receive buffer still grew.
+fn gaps(seen: &Seen) -> usize {
+    let last = seen.recv.0.last().map_or(Instant::ZERO, |(at, _)| *at);
+    seen.out_of_order_at.iter().filter(|at| **at < last).count()
+}
+
+/// The shortest time from a packet behind a gap to the next larger receive buffer.
+fn gap_to_step_rtts_min(seen: &Seen) -> f64 {
+    let steps = seen.recv.0.get(1..).unwrap_or_default();
+    let since_gap = |(step, _): &(Instant, u32)| {
+        let before = seen.out_of_order_at.iter().rfind(|at| *at <= step)?;
+        Some(step.since(*before))
+    };
+    steps
+        .iter()
+        .filter_map(since_gap)
+        .min()
+        .map_or(0.0, in_rtts)
 }
 
 fn in_rtts(time: Duration) -> f64 {
@@ -188,6 +232,9 @@ mod tests {
             ("rule_2006_largest_step_bytes", 16_384.0, 16_384.0),
             ("rule_2006_apart_rtts_min", 1.0, 1.1),
             ("rule_2006_growth_rtts", 11.0, 17.0),
+            ("rule_2006_reordered_last_bytes", 262_144.0, 262_144.0),
+            ("rule_2006_reordered_gaps", 1.0, 1000.0),
+            ("rule_2006_reordered_gap_to_step_rtts_min", 1.0, 1.1),
             ("rule_2006_without_timestamps_steps", 0.0, 0.0),
             ("rule_2017_without_timestamps_steps", 12.0, 12.0),
             ("rule_14_first_bytes", 65_536.0, 65_536.0),

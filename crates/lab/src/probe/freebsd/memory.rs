@@ -30,6 +30,7 @@ pub(in super::super) fn memory(seed: u64) -> Figures {
             bytes: 8 << 20,
             rate: Rate::from_bits_per_second(100_000_000),
             rtt: Duration::from_millis(100),
+            reorder: None,
             seed,
         })
     };

@@ -7,7 +7,7 @@ use comfy_table::{ColumnConstraint, Table, Width};
 use lab::results::{self, CellComparison, Compared};
 use serde::Serialize;
 
-use super::folder::Folder;
+use super::folder::{Folder, go_on};
 use super::{report, short_name};
 use crate::exit::{Exit, Problem};
 use crate::output::{self, Output};
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         report::summary(&base, output)?,
         report::summary(&other, output)?,
     );
-    let compared = results::compare(&summaries.0, &summaries.1);
+    let compared = results::compare(&summaries.0, &summaries.1, go_on)?;
     let difference = base.manifest.difference(&other.manifest);
     let Compared {
         cells,

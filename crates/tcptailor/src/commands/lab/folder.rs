@@ -22,6 +22,9 @@ const MANIFEST_BYTES_MAX: u64 = 4 << 20;
 /// What is written goes to the disk at least so often while runs are made, so that no more is lost
 /// where the power fails. Runs in real time take longer: each is on the disk before the next.
 const SYNC_EVERY: Duration = Duration::from_secs(2);
+/// How often a lock is tried, and how long is waited in between.
+const LOCK_TRIES: u32 = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// A folder whose manifest was read.
 #[derive(Debug)]
@@ -321,7 +324,9 @@ impl Log {
         if !file.metadata().with_context(opening)?.is_file() {
             return Err(Problem::usage(format!("{} is no file", path.display())).into());
         }
-        lock(&file, shard, folder, output)?;
+        let place = format!("shard {shard} of {}", folder.dir.display());
+        let hint = "Wait until it ends, or give each process a --shard of its own.";
+        lock(&file, &place, hint, output)?;
         sync_folder(&folder.dir);
         let bytes = file.metadata().with_context(opening)?.len();
         if bytes > 0 && !resume {
@@ -379,22 +384,31 @@ impl Log {
     }
 }
 
-/// Where the file system knows no locks, nothing keeps a second process away.
-fn lock(file: &File, shard: Shard, folder: &Folder, output: &Output) -> Result<(), Problem> {
-    match file.try_lock() {
-        Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => {
-            let dir = folder.dir.display();
-            let message = format!("another process is writing shard {shard} of {dir}");
-            let hint = "Wait until it ends, or give each process a --shard of its own.";
-            Err(Problem::usage(message).hint(hint))
-        }
-        Err(TryLockError::Error(error)) => {
-            output.note(format!(
-                "{} cannot be locked ({error}): start no second process for shard {shard}",
-                folder.dir.display()
-            ));
-            Ok(())
+/// Keeps other processes from a file while it is open. Where the file system knows no locks,
+/// nothing does, which is noted. `place`: what the file is for, in words; `hint`: what to do where
+/// another process has it.
+///
+/// A child of this process holds the lock with it until it has become another program, so a lock
+/// that was just given up is not free at once.
+pub(super) fn lock(file: &File, place: &str, hint: &str, output: &Output) -> Result<(), Problem> {
+    let mut tries = 1;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if tries < LOCK_TRIES => {
+                tries += 1;
+                std::thread::sleep(LOCK_PAUSE);
+            }
+            Err(TryLockError::WouldBlock) => {
+                let message = format!("another process is writing {place}");
+                return Err(Problem::usage(message).hint(hint));
+            }
+            Err(TryLockError::Error(error)) => {
+                output.note(format!(
+                    "{place} cannot be locked ({error}): start no second process for it"
+                ));
+                return Ok(());
+            }
         }
     }
 }

@@ -5,11 +5,10 @@
 //! every few seconds, those of runs in real time one by one.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::hash::Hasher;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::Context;
 use lab::results::Host;
@@ -17,9 +16,9 @@ use lab::{EngineName, Outcome};
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 
-use crate::commands::lab::folder::{Synced, read_lines, replace, sync_folder};
+use crate::commands::lab::folder::{Synced, lock, read_lines, replace, sync_folder};
 use crate::exit::Problem;
-use crate::output;
+use crate::output::{self, Output};
 
 const OUTCOMES: &str = "outcomes.jsonl";
 const DOCUMENT: &str = "reproduce.json";
@@ -142,6 +141,7 @@ impl Folder {
         path: &Path,
         head: &Head,
         in_real_time: bool,
+        output: &Output,
     ) -> anyhow::Result<(Self, Vec<Line>)> {
         fs::create_dir_all(path).with_context(|| format!("making {}", path.display()))?;
         let file = path.join(OUTCOMES);
@@ -157,16 +157,8 @@ impl Folder {
             outcomes: outcomes.with_context(opening)?,
             synced: Synced::new(),
         };
-        match try_lock(&folder.outcomes) {
-            Ok(()) => (),
-            Err(TryLockError::WouldBlock) => {
-                let problem = Problem::usage(format!("another run writes {}", path.display()));
-                return Err(problem
-                    .hint("wait for its end, or name another folder with -o")
-                    .into());
-            }
-            Err(TryLockError::Error(error)) => return Err(error).with_context(opening),
-        }
+        let hint = "wait for its end, or name another folder with -o";
+        lock(&folder.outcomes, &path.display().to_string(), hint, output)?;
         if folder.is_new().with_context(opening)? {
             folder.outcomes.set_len(0).with_context(opening)?;
             folder.append(head)?;
@@ -299,32 +291,21 @@ fn refusal(path: &Path, what: &str) -> Problem {
         .hint("name another folder with -o, or remove this one")
 }
 
-/// How often a lock is tried, and how long is waited in between.
-const LOCK_TRIES: u32 = 20;
-const LOCK_PAUSE: Duration = Duration::from_millis(10);
-
-/// Locks a file against other processes. A child of this one holds the lock with it until it has
-/// become another program, so a lock that was just given up is not free at once.
-fn try_lock(file: &File) -> Result<(), TryLockError> {
-    for _ in 1..LOCK_TRIES {
-        match file.try_lock() {
-            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
-            other => return other,
-        }
-    }
-    file.try_lock()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Globals;
 
     fn head(names: &[&str], quick: bool) -> Head {
         Head::new(names.iter().map(|name| (*name, *name)), quick)
     }
 
     fn open(path: &Path, head: &Head) -> anyhow::Result<(Folder, Vec<Line>)> {
-        Folder::open(path, head, true)
+        Folder::open(path, head, true, &output())
+    }
+
+    fn output() -> Output {
+        Output::new(&Globals::default())
     }
 
     fn line(run: u32) -> Line {
@@ -354,7 +335,10 @@ mod tests {
             .write_all(b"{\"scenario\": \"n")
             .expect("half of a line");
         let busy = open(&path, &head(&["n1"], false)).expect_err("it is open");
-        assert!(busy.to_string().contains("another run writes"), "{busy}");
+        assert!(
+            busy.to_string().contains("another process is writing"),
+            "{busy}"
+        );
         drop(folder);
         let (mut folder, lines) = open(&path, &head(&["n1"], false)).expect("the same");
         assert_eq!(lines, [line(0)]);
@@ -435,7 +419,8 @@ mod tests {
         };
         open(path, &on(Some("6.1"), Some(2))).expect("it is new");
         let check = |head: &Head, part: &str| {
-            Folder::open(path, head, false).expect("virtual time is the same everywhere");
+            Folder::open(path, head, false, &output())
+                .expect("virtual time is the same everywhere");
             let error = open(path, head).expect_err(part).to_string();
             assert!(error.contains(part), "{error}");
         };

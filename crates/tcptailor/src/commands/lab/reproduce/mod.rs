@@ -243,7 +243,7 @@ fn open(
 ) -> anyhow::Result<Folder> {
     let mut on = planned.iter().flat_map(|planned| &planned.on);
     let in_real_time = on.any(|on| on.engine != EngineName::Virtual);
-    let (folder, lines) = Folder::open(path, head, in_real_time)?;
+    let (folder, lines) = Folder::open(path, head, in_real_time, output)?;
     if !lines.is_empty() {
         let there = base::human::count(lines.len() as u64, "run");
         output.note(format!("{} has {there} already: going on", path.display()));
