@@ -40,10 +40,6 @@ pub const AGREEMENT_SCENARIOS: &[(&str, &str)] = &[
         "agree-wwr",
         include_str!("../../../scenarios/agree-wwr.toml"),
     ),
-    (
-        "agree-bursts",
-        include_str!("../../../scenarios/agree-bursts.toml"),
-    ),
 ];
 
 /// Largest median of the errors.

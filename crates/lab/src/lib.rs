@@ -10,6 +10,7 @@ pub mod app;
 pub mod bdp;
 mod builtin;
 mod corrections;
+mod doubts;
 mod engine;
 mod faults;
 mod measure;
@@ -41,6 +42,7 @@ pub use builtin::{
     find_scenario_text,
 };
 pub use corrections::{CORRECTIONS, Correction, find_correction};
+pub use doubts::{CaveatKind, caveat_kinds};
 pub use engine::{EngineName, UnknownEngine};
 pub use faults::{Cure, FAULTS, Fault, find_fault};
 pub use measure::{Measure, Yardstick};
@@ -53,7 +55,7 @@ pub use scenario::{
     SWEEP_CELLS_MAX, Scenario, SeedDocument, Unit,
 };
 pub use series::{FlowLook, POINTS_MAX, Series};
-pub use sweep::{AXIS_VALUES_MAX, Shard, Vary};
+pub use sweep::{AXIS_VALUES_MAX, Shard, Vary, axis_number};
 pub use trial::{End, HostSpec, PathSpec, Settings, Trial};
 pub use virtual_engine::{Virtual, VirtualProgress, VirtualRun};
 pub use workload::{

@@ -141,6 +141,17 @@ pub enum Caveat {
     },
 }
 
+impl Caveat {
+    /// Whether the numbers of its run must not be shown as a result.
+    #[must_use]
+    pub const fn forbids_use(&self) -> bool {
+        matches!(
+            self,
+            Self::EmulatorLate { invalid: true, .. } | Self::EndedEarly { .. }
+        )
+    }
+}
+
 impl fmt::Display for Caveat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -224,11 +235,6 @@ impl Outcome {
     /// workload had its time.
     #[must_use]
     pub fn is_usable(&self) -> bool {
-        !self.caveats.iter().any(|caveat| {
-            matches!(
-                caveat,
-                Caveat::EmulatorLate { invalid: true, .. } | Caveat::EndedEarly { .. }
-            )
-        })
+        !self.caveats.iter().any(Caveat::forbids_use)
     }
 }

@@ -23,6 +23,15 @@ pub fn unit_name(metric: Metric, is_ratio: bool) -> &'static str {
     }
 }
 
+/// A number in a sentence: `duration_us`, or `duration_us over that of n20`.
+pub(crate) fn number_name(metric: Metric, over: Option<&str>) -> String {
+    let name = metric.name();
+    match over {
+        Some(over) => format!("{name} over that of {over}"),
+        None => name.into_owned(),
+    }
+}
+
 /// A number with its unit, three digits: `5.66 s`, `25.0 Mbit/s`, `60 %`, `15`, `1.38`. What is not
 /// of the unit (a negative time) is printed bare.
 #[must_use]

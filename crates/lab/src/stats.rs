@@ -32,7 +32,9 @@ pub fn median(values: &[f64]) -> Option<f64> {
     Some(median_of(&mut sorted))
 }
 
-/// A range that contains the true value with a probability of 95 %.
+/// A range that contains the true value with a probability of 95 %. Of few values it is their whole
+/// range, and nothing distribution-free says more: it contains the median with 94 % of five values,
+/// 88 % of four, 75 % of three and 50 % of two. Of one value it is that value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// Lower end.

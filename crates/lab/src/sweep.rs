@@ -231,6 +231,22 @@ impl Kind {
     }
 }
 
+/// The value of an axis as a number, and its unit: `us`, `bit/s`, `bytes`, `share`, `packets`,
+/// `bdp`, or empty where it has none. `None` for names.
+#[must_use]
+pub fn axis_number(text: &str) -> Option<(f64, &'static str)> {
+    let (value, kind) = Kind::read(text).ok()?;
+    Some(match kind {
+        Kind::Whole | Kind::Decimal => (value, ""),
+        Kind::Time => (value / 1e3, "us"),
+        Kind::Rate => (value, "bit/s"),
+        Kind::Bytes => (value, "bytes"),
+        Kind::Share => (value / 1e9, "share"),
+        Kind::Packets => (value, "packets"),
+        Kind::Bdp => (value, "bdp"),
+    })
+}
+
 fn rounded(value: f64, digits: usize) -> f64 {
     // The shortest text that reads as the rounded number, without the noise of a multiplication.
     let text = format!("{value:.*e}", digits - 1);
@@ -481,5 +497,19 @@ mod tests {
                 prop_assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "{:?}", times);
             }
         }
+    }
+
+    #[test]
+    fn values_of_axes_are_numbers_with_units() {
+        let check = |text: &str, expected| assert_eq!(axis_number(text), expected, "{text}");
+        check("20ms", Some((20_000.0, "us")));
+        check("25mbit", Some((25e6, "bit/s")));
+        check("64KiB", Some((65_536.0, "bytes")));
+        check("100p", Some((100.0, "packets")));
+        check("0.5%", Some((0.005, "share")));
+        check("0.2bdp", Some((0.2, "bdp")));
+        check("7300", Some((7_300.0, "")));
+        check("cubic", None);
+        check("on", None);
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use lab::probe::PROBES;
+use lab::reproduction::{Verdict, judge_claim};
 use lab::{EngineName, Scenario, Virtual};
 
 const DOCUMENT: &str = include_str!("../../../docs/scenarios.md");
@@ -59,9 +60,10 @@ fn the_example_keeps_its_claim() {
     let mut values = Vec::new();
     for cell in &cells {
         let outcome = Virtual::default().run(&cell.trial, &stop, &mut |_| ());
-        assert_eq!(claim.check(cell.variant.as_deref(), &outcome), Ok(()));
         values.extend(claim.metric.of(&outcome));
     }
+    let judged = judge_claim(claim, &values[1..], None);
+    assert_eq!(judged.verdict, Verdict::Holds, "{:?}", judged.why);
     let max = claim.max.expect("a limit");
     assert!(
         values[0] > max,
@@ -118,5 +120,35 @@ fn every_probe_is_there_with_its_sentence() {
     for probe in PROBES {
         let row = format!("| `{}` | {} |\n", probe.name, probe.about);
         assert!(DOCUMENT.contains(&row), "docs/scenarios.md lacks {row}");
+    }
+}
+
+/// `{a,b}_c` stands for `a_c` and `b_c`.
+fn unfolded(figure: &str) -> Vec<String> {
+    let Some((before, rest)) = figure.split_once('{') else {
+        return vec![figure.to_owned()];
+    };
+    let (names, after) = rest.split_once('}').expect("a brace that is closed");
+    let each = names
+        .split(',')
+        .map(|name| format!("{before}{name}{after}"));
+    each.flat_map(|figure| unfolded(&figure)).collect()
+}
+
+#[test]
+fn every_figure_of_a_probe_is_there() {
+    let rows = table("| probe | engines | figures |");
+    for probe in PROBES {
+        let name = format!("| `{}`", probe.name);
+        let row = rows.iter().find(|row| row[0] == name);
+        let row = row.unwrap_or_else(|| panic!("docs/scenarios.md lacks {name}"));
+        let mut told: Vec<String> = words(row[2])
+            .iter()
+            .flat_map(|word| unfolded(word))
+            .collect();
+        told.sort_unstable();
+        let mut figures = probe.figures.to_vec();
+        figures.sort_unstable();
+        assert_eq!(told, figures, "{name}");
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use base::settings::CongestionName;
 use base::{Bytes, Instant, QueueLimit};
 use lab::app::{HostCosts, LAB_PORT, Program, ProgramSpec};
+use lab::reproduction::{Verdict, judge_claim};
 use lab::world::{World, dumbbell};
 use lab::{Amount, Direction, EngineName, Outcome, Scenario, Virtual, Workload};
 use link::LinkSpec;
@@ -308,18 +309,16 @@ fn builtin_scenarios_keep_their_claims() {
             let claims = scenario.expectations.iter();
             let claims = claims.filter(|claim| claim.applies_on(EngineName::Virtual));
             for claim in claims.filter(|claim| claim.applies_to(cell.variant.as_deref())) {
-                let of = |outcome: &Outcome| claim.metric.of(outcome);
-                let value = match &claim.over {
-                    None => of(outcome),
-                    Some(over) => {
-                        let base = cells.iter().zip(&outcomes).find(|(base, _)| {
-                            base.variant.as_ref() == Some(over) && base.axes == cell.axes
-                        });
-                        let base = base.and_then(|(_, (_, outcome))| of(outcome));
-                        of(outcome).zip(base).map(|(value, base)| value / base)
-                    }
-                };
-                assert_eq!(claim.check_value(value), Ok(()), "{id}");
+                let of = |outcome: &Outcome| Vec::from_iter(claim.metric.of(outcome));
+                let over = claim.over.as_ref().map(|over| {
+                    let mut pairs = cells.iter().zip(&outcomes);
+                    let base = pairs.find(|(base, _)| {
+                        base.variant.as_ref() == Some(over) && base.axes == cell.axes
+                    });
+                    of(&base.expect("a claim names a variant").1.1)
+                });
+                let judged = judge_claim(claim, &of(outcome), over.as_deref());
+                assert_eq!(judged.verdict, Verdict::Holds, "{id}: {:?}", judged.why);
             }
         }
     }

@@ -2,19 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use super::doubts::doubts;
-use super::judge::{Judged, Subject, judge};
+use super::judge::{Judged, Subject, is_over_nothing, judge, over_nothing};
 use super::published::{comes_out, departures};
 use super::sentence::why;
 use super::{
-    Bounds, CorrectionRow, EngineValue, ExperimentResult, NotRun, NumberRow, Spread,
+    Bounds, CorrectionRow, Doubt, EngineValue, ExperimentResult, NotRun, NumberRow, Spread,
     VALUE_TOLERANCE, Verdict,
 };
 use crate::corrections::find_correction;
+use crate::doubts::caveat_kinds;
 use crate::engine::EngineName;
 use crate::outcome::Outcome;
 use crate::scenario::{Class, Expectation, Experiment, Metric, Published, Unit};
-use crate::show::unit_name;
+use crate::show::{number_name, unit_name};
 use crate::stats;
 
 /// One run of one cell on one engine.
@@ -64,8 +64,8 @@ pub struct Material<'m> {
     pub runs: &'m [RunOf],
     /// Engines that the file names and that did not run it.
     pub not_run: &'m [NotRun],
-    /// How often each engine runs each cell at least. A claim does not fail by fewer runs, which an
-    /// interrupted reproduction leaves.
+    /// How often each engine runs each cell at least. A claim does not fail by fewer usable runs,
+    /// which an interrupted reproduction or a busy machine leaves.
     pub runs_min: &'m [(EngineName, usize)],
 }
 
@@ -200,14 +200,7 @@ fn row(material: &Material<'_>, target: Target<'_>) -> NumberRow {
         .max_by_key(|number| number.variant.is_some());
     let claims = material.claims.iter();
     let claims = claims.filter(|claim| same(&claim.variant, &claim.over, claim.metric));
-    let mut claims: Vec<Bounds> = claims
-        .map(|claim| Bounds {
-            min: claim.min,
-            max: claim.max,
-            engines: claim.engines.clone(),
-            reason: claim.reason.clone(),
-        })
-        .collect();
+    let mut claims: Vec<Bounds> = claims.map(Bounds::from).collect();
     let class = material.experiment.class;
     if claims.is_empty() && class == Class::Value {
         claims.extend(published.map(as_published));
@@ -250,6 +243,15 @@ fn outcomes<'m>(material: &Material<'m>, engine: EngineName, cell: usize) -> Vec
         .collect()
 }
 
+/// How many runs it takes to say that a claim fails: one run in real time has no interval, and
+/// noise may have made it.
+const fn runs_to_fail(engine: EngineName) -> usize {
+    match engine {
+        EngineName::Virtual => 1,
+        EngineName::Kernel | EngineName::Tun | EngineName::TunReceiver => 2,
+    }
+}
+
 /// `None` where the engine did not run it.
 fn value(
     material: &Material<'_>,
@@ -270,13 +272,13 @@ fn value(
         return None;
     }
     let left_out = ran.iter().flatten().filter(|run| !run.is_usable()).count();
-    let made = ran.iter().map(Vec::len).min().unwrap_or(0);
-    let asked = material.runs_min(engine);
+    let asked = material.runs_min(engine).max(runs_to_fail(engine));
     let numbers = |runs: &Vec<&Outcome>| -> Vec<f64> {
         let usable = runs.iter().filter(|run| run.is_usable());
         usable.filter_map(|run| target.metric.of(run)).collect()
     };
     let numbers: Vec<Vec<f64>> = ran.iter().map(numbers).collect();
+    let usable = numbers.iter().map(Vec::len).min().unwrap_or(0);
     let spread = match &numbers[..] {
         [of, over] => Spread::of_ratio(of, over),
         [of] => Spread::of(of.clone()),
@@ -296,7 +298,7 @@ fn value(
                 is_ratio: target.over.is_some(),
             };
             let judged = claims.map(|claim| judge(subject, claim, spread));
-            let judged = judged.map(|judged| judged.of_runs(made, asked));
+            let judged = judged.map(|judged| judged.of_runs(usable, asked));
             judged
                 .reduce(Judged::and)
                 .unwrap_or(Judged(Verdict::Recorded, None))
@@ -317,11 +319,7 @@ impl Target<'_> {
     }
 
     fn name(&self) -> String {
-        let name = self.metric.name();
-        match self.over {
-            Some(over) => format!("{name} over that of {over}"),
-            None => name.into_owned(),
-        }
+        number_name(self.metric, self.over)
     }
 }
 
@@ -330,15 +328,13 @@ fn why_unmeasured(target: Target<'_>, ran: &[Vec<&Outcome>], numbers: &[Vec<f64>
         .iter()
         .find(|runs| runs.iter().all(|run| !run.is_usable()));
     if let Some(runs) = unusable {
-        let caveats = runs.iter().filter_map(|run| run.caveats.last());
-        let caveat = caveats.map(ToString::to_string).next();
+        let mut caveats = runs.iter().flat_map(|run| &run.caveats);
+        let caveat = caveats.find(|caveat| caveat.forbids_use());
+        let caveat = caveat.map(ToString::to_string);
         return format!("no usable run: {}", caveat.unwrap_or_default());
     }
     match (target.over, numbers) {
-        (Some(over), [of, base]) if !of.is_empty() && base.iter().any(|value| *value <= 0.0) => {
-            let metric = target.metric.name();
-            format!("{metric} of {over} is 0 in some run, and nothing can be divided by it")
-        }
+        (Some(over), [of, base]) if is_over_nothing(of, base) => over_nothing(target.metric, over),
         _ => format!("{} is not measured here", target.name()),
     }
 }
@@ -357,16 +353,10 @@ fn row_verdict(
     match (class, worst) {
         // That it does not come out is what the class claims, of numbers without bounds too.
         (Class::Deviates, Verdict::Holds | Verdict::Recorded | Verdict::NotRun) => {
-            let mut out = engines.iter().filter_map(|value| {
-                let spread = value.spread.as_ref()?;
-                Some(comes_out(published.value, spread))
-            });
-            match out.next() {
-                Some(Verdict::DeviatesAsExpected)
-                    if out.all(|verdict| verdict == Verdict::DeviatesAsExpected) =>
-                {
-                    Verdict::DeviatesAsExpected
-                }
+            let spreads = engines.iter().filter_map(|value| value.spread.as_ref());
+            let out = spreads.map(|spread| comes_out(published.value, spread));
+            match out.max() {
+                Some(Verdict::DeviatesAsExpected) => Verdict::DeviatesAsExpected,
                 _ => worst,
             }
         }
@@ -409,8 +399,8 @@ fn verdict(class: Class, rows: &[NumberRow]) -> Verdict {
     }
 }
 
-/// Whether what was published fails to come out, as the class claims. Where no number was
-/// published, what is claimed of others must say so.
+/// Whether what was published fails to come out, as the class claims: it is enough that one number
+/// comes out on no engine. Where no number was published, what is claimed of others must say so.
 fn deviation(worst: Verdict, rows: &[NumberRow]) -> Verdict {
     if rows.iter().all(|row| row.published.is_none()) {
         return match worst {
@@ -418,18 +408,19 @@ fn deviation(worst: Verdict, rows: &[NumberRow]) -> Verdict {
             other => other,
         };
     }
-    if worst == Verdict::DeviatesAsExpected {
-        return worst;
-    }
-    let values = rows.iter().flat_map(|row| {
-        let spreads = row.engines.iter().filter_map(|value| value.spread.as_ref());
-        spreads.filter_map(|spread| Some(comes_out(row.published?, spread)))
-    });
     // Nothing of it was measured: then only what is claimed of other numbers is known.
-    values
-        .filter(|verdict| *verdict != Verdict::DeviatesAsExpected)
-        .max()
+    rows.iter()
+        .filter_map(comes_out_anywhere)
+        .min()
         .unwrap_or(worst)
+}
+
+/// Whether the published number of a row comes out on any engine; `None` where none is published
+/// or none measured it.
+fn comes_out_anywhere(row: &NumberRow) -> Option<Verdict> {
+    let published = row.published?;
+    let spreads = row.engines.iter().filter_map(|value| value.spread.as_ref());
+    spreads.map(|spread| comes_out(published, spread)).max()
 }
 
 /// Claims that were not measured on an engine that ran, with the sentence why.
@@ -456,6 +447,17 @@ impl Bounds {
     }
 }
 
+impl From<&Expectation> for Bounds {
+    fn from(claim: &Expectation) -> Self {
+        Self {
+            min: claim.min,
+            max: claim.max,
+            engines: claim.engines.clone(),
+            reason: claim.reason.clone(),
+        }
+    }
+}
+
 impl NumberRow {
     /// Variant and point of the sweep: `n5/path.rtt=1ms`; empty where there is neither.
     #[must_use]
@@ -467,6 +469,18 @@ impl NumberRow {
         let parts: Vec<String> = self.variant.iter().cloned().chain(axes).collect();
         parts.join("/")
     }
+}
+
+fn doubts(engine: EngineName, outcomes: &[&Outcome]) -> impl Iterator<Item = Doubt> + use<> {
+    let of = outcomes.len();
+    let kinds = caveat_kinds(outcomes.iter().copied()).into_iter();
+    kinds.map(move |kind| Doubt {
+        engine,
+        text: kind.worst.to_string(),
+        caveat: kind.worst,
+        runs: kind.runs,
+        of,
+    })
 }
 
 fn correction(id: &str) -> Option<CorrectionRow> {

@@ -1,8 +1,10 @@
 //! A number against what is claimed of it.
 
+use base::human;
 use serde::{Deserialize, Serialize};
 
 use super::{Bounds, Verdict};
+use crate::scenario::{Expectation, Metric};
 use crate::show::{outside, range};
 use crate::stats;
 
@@ -18,7 +20,7 @@ const SEED: u64 = 1;
 pub struct Spread {
     /// The middle one; of a ratio that of the medians.
     pub median: f64,
-    /// Where the median lies with 95 %, lower end. Of one run it is the value.
+    /// Where the median lies, lower end; see [`stats::Interval`]. Of one run it is the value.
     pub low: f64,
     /// Upper end.
     pub high: f64,
@@ -104,10 +106,64 @@ pub(super) fn judge(subject: Subject<'_>, bounds: &Bounds, spread: &Spread) -> J
         why = format!("{why} ({})", bounds.reason);
     }
     if low <= max && high >= min {
-        let why = format!("{why}; with 95 % it is {range}, so it may be within");
+        let why = format!("{why}; its interval is {range}, so it may be within");
         return Judged(Verdict::NotDistinguishable, Some(why));
     }
     Judged(Verdict::Fails, Some(why))
+}
+
+/// What runs say to a claim.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judgement {
+    /// The number; `None` where none can be made of the runs.
+    pub spread: Option<Spread>,
+    /// Whether it is as claimed.
+    pub verdict: Verdict,
+    /// A sentence where it does not plainly hold.
+    pub why: Option<String>,
+}
+
+/// Judges a claim by the values of all usable runs of a cell, and where it is about a ratio by
+/// those of the cell that it divides by. What was not measured fails.
+#[must_use]
+pub fn judge_claim(claim: &Expectation, values: &[f64], over: Option<&[f64]>) -> Judgement {
+    let spread = match over {
+        Some(over) => Spread::of_ratio(values, over),
+        None => Spread::of(values.to_vec()),
+    };
+    let name = claim.name();
+    let Judged(verdict, why) = match (&spread, &claim.over, over) {
+        (Some(spread), ..) => {
+            let subject = Subject {
+                name: &name,
+                unit: claim.unit(),
+                is_ratio: over.is_some(),
+            };
+            judge(subject, &Bounds::from(claim), spread)
+        }
+        (None, Some(variant), Some(over)) if is_over_nothing(values, over) => {
+            Judged(Verdict::Fails, Some(over_nothing(claim.metric, variant)))
+        }
+        (None, ..) => {
+            let why = format!("{name} was not measured, but is claimed");
+            Judged(Verdict::Fails, Some(why))
+        }
+    };
+    Judgement {
+        spread,
+        verdict,
+        why,
+    }
+}
+
+/// Whether there is no ratio because the base is 0.
+pub(super) fn is_over_nothing(values: &[f64], over: &[f64]) -> bool {
+    !values.is_empty() && over.iter().any(|value| *value <= 0.0)
+}
+
+pub(super) fn over_nothing(metric: Metric, over: &str) -> String {
+    let metric = metric.name();
+    format!("{metric} of {over} is 0 in some run, and nothing can be divided by it")
 }
 
 /// A verdict and its sentence, where it needs one.
@@ -115,12 +171,15 @@ pub(super) fn judge(subject: Subject<'_>, bounds: &Bounds, spread: &Spread) -> J
 pub(super) struct Judged(pub(super) Verdict, pub(super) Option<String>);
 
 impl Judged {
-    /// Where fewer runs were made than were asked for, it did not fail yet.
-    pub(super) fn of_runs(self, made: usize, asked: usize) -> Self {
+    /// Of fewer runs than were asked for, or than can be used, it did not fail yet.
+    pub(super) fn of_runs(self, usable: usize, asked: usize) -> Self {
         match self {
-            Self(Verdict::Fails, why) if made < asked => Self(
+            Self(Verdict::Fails, why) if usable < asked => Self(
                 Verdict::NotDistinguishable,
-                why.map(|why| format!("{why}; only {made} of {asked} runs were made")),
+                why.map(|why| {
+                    let runs = human::count(usable as u64, "usable run");
+                    format!("{why}; {runs}, and it takes {asked} to fail")
+                }),
             ),
             other => other,
         }
@@ -178,8 +237,8 @@ mod tests {
             &[5.9e6, 6.2e6, 6.3e6],
             None,
             Some(6e6),
-            "not distinguishable: duration_us is 6.20 s, claimed at most 6.00 s; with 95 % it is \
-             5.90 to 6.30 s, so it may be within",
+            "not distinguishable: duration_us is 6.20 s, claimed at most 6.00 s; its interval \
+             is 5.90 to 6.30 s, so it may be within",
         );
         // One of many does not move the interval.
         check(
@@ -204,11 +263,50 @@ mod tests {
         assert_eq!(failed().of_runs(5, 5), failed());
         let open = Judged(
             Verdict::NotDistinguishable,
-            Some("it is 3; only 2 of 5 runs were made".into()),
+            Some("it is 3; 2 usable runs, and it takes 5 to fail".into()),
         );
         assert_eq!(failed().of_runs(2, 5), open);
         let held = || Judged(Verdict::Holds, None);
         assert_eq!(held().of_runs(2, 5), held());
+    }
+
+    #[test]
+    fn a_claim_is_judged_by_the_runs_of_its_cells() {
+        let claim = |over: Option<&str>| Expectation {
+            metric: Metric::GoodputBps,
+            variant: Some("nodelay".into()),
+            over: over.map(str::to_owned),
+            engines: Vec::new(),
+            min: Some(2.5),
+            max: None,
+            reason: "the rate".into(),
+        };
+        let check = |claim: Expectation, values: &[f64], over: Option<&[f64]>, expected: &str| {
+            let found = judge_claim(&claim, values, over);
+            let told = found.why.map_or_else(String::new, |why| format!(": {why}"));
+            assert_eq!(format!("{}{told}", found.verdict.words()), expected);
+        };
+        check(claim(None), &[3.0, 4.0], None, "holds");
+        check(
+            claim(None),
+            &[],
+            None,
+            "fails: goodput_bps was not measured, but is claimed",
+        );
+        let ratio = || claim(Some("nagle"));
+        check(ratio(), &[6.0], Some(&[2.0]), "holds");
+        check(
+            ratio(),
+            &[4.8],
+            Some(&[2.0]),
+            "fails: goodput_bps over that of nagle is 2.40, claimed at least 2.50 (the rate)",
+        );
+        check(
+            ratio(),
+            &[4.8],
+            Some(&[0.0]),
+            "fails: goodput_bps of nagle is 0 in some run, and nothing can be divided by it",
+        );
     }
 
     #[test]
@@ -231,8 +329,8 @@ mod tests {
             &[95.0, 98.0, 100.0, 105.0],
             around.0,
             around.1,
-            "not distinguishable: goodput_bps over that of a is 1.11, claimed at most 1.03; with 95 % \
-             it is 0.90 to 1.25, so it may be within",
+            "not distinguishable: goodput_bps over that of a is 1.11, claimed at most 1.03; its \
+             interval is 0.90 to 1.25, so it may be within",
         );
         check(
             &[110.0],

@@ -4,7 +4,6 @@
 //! Nothing here runs a trial. Outcomes come in by engine and cell; what goes out is plain data from
 //! which a text, a page and JSON are made, so that all three have the same numbers.
 
-mod doubts;
 mod evaluate;
 mod judge;
 mod published;
@@ -18,9 +17,8 @@ use crate::engine::EngineName;
 use crate::outcome::Caveat;
 use crate::scenario::{Class, SeedDocument};
 pub use crate::show::{show_bounds, show_value, unit_name};
-pub use doubts::{is_same_doubt, severity};
 pub use evaluate::{CellName, Material, RunOf, evaluate, wants_more_runs};
-pub use judge::{Spread, VALUE_TOLERANCE, show_interval};
+pub use judge::{Judgement, Spread, VALUE_TOLERANCE, judge_claim, show_interval};
 
 /// Everything that was reproduced.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -12,6 +12,36 @@ use crate::stats::{self, Judgement};
 /// cases; with four and four in one of 35.
 const RUNS_MIN: usize = 4;
 
+/// Of the differences that are named, at most this share is chance.
+const FALSE_SHARE: f64 = 0.05;
+
+/// What can be said of two sets of runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Difference {
+    /// The second is larger.
+    Larger,
+    /// The second is smaller.
+    Smaller,
+    /// Chance may have made the difference; the more cells are compared, the more it makes.
+    NotDistinguishable,
+    /// Below four runs in one of them nothing can be told.
+    TooFewRuns,
+}
+
+impl Difference {
+    /// As it is shown to people.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Larger => "larger",
+            Self::Smaller => "smaller",
+            Self::NotDistinguishable => "not distinguishable",
+            Self::TooFewRuns => "too few runs",
+        }
+    }
+}
+
 /// One metric of one cell in two folders.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CellComparison {
@@ -33,9 +63,8 @@ pub struct CellComparison {
     pub high: f64,
     /// The chance to see such a difference where there is none.
     pub p_value: f64,
-    /// `larger`, `smaller`, `not-distinguishable`, or `too-few-runs` to tell: below four in one of
-    /// them.
-    pub judgement: &'static str,
+    /// What can be said of the two.
+    pub judgement: Difference,
 }
 
 /// What two folders have in common.
@@ -90,10 +119,32 @@ pub fn compare<E>(
             None => found.without_ratio.push((*cell).to_owned()),
         }
     }
+    hold_to_false_share(&mut found.cells);
     let in_base: BTreeSet<&str> = rates.0.iter().map(|(cell, _)| *cell).collect();
     let only_other = in_other.filter(|cell| !in_base.contains(cell));
     found.only_other = only_other.map(str::to_owned).collect();
     Ok(found)
+}
+
+/// Takes back what so many comparisons would find by chance: of 500 equal cells one in twenty has a
+/// p-value below 5 % (the procedure of Benjamini and Hochberg 1995).
+fn hold_to_false_share(cells: &mut [CellComparison]) {
+    let enough = |cell: &&CellComparison| cell.judgement != Difference::TooFewRuns;
+    let mut p_values: Vec<f64> = cells
+        .iter()
+        .filter(enough)
+        .map(|cell| cell.p_value)
+        .collect();
+    p_values.sort_by(f64::total_cmp);
+    let share = FALSE_SHARE / p_values.len().max(1) as f64;
+    let mut ranked = p_values.iter().enumerate().rev();
+    let limit = ranked.find(|(place, p)| **p <= share * (place + 1) as f64);
+    let limit = limit.map_or(-1.0, |(_, p)| *p);
+    for cell in cells {
+        if cell.p_value > limit && cell.judgement != Difference::TooFewRuns {
+            cell.judgement = Difference::NotDistinguishable;
+        }
+    }
 }
 
 fn one(cell: &str, metric: &Metric, base: &[f64], other: &[f64]) -> Option<CellComparison> {
@@ -109,10 +160,10 @@ fn one(cell: &str, metric: &Metric, base: &[f64], other: &[f64]) -> Option<CellC
         high: found.interval.high,
         p_value: found.p_value,
         judgement: match found.judgement {
-            _ if base.len().min(other.len()) < RUNS_MIN => "too-few-runs",
-            Judgement::Larger => "larger",
-            Judgement::Smaller => "smaller",
-            Judgement::NotDistinguishable => "not-distinguishable",
+            _ if base.len().min(other.len()) < RUNS_MIN => Difference::TooFewRuns,
+            Judgement::Larger => Difference::Larger,
+            Judgement::Smaller => Difference::Smaller,
+            Judgement::NotDistinguishable => Difference::NotDistinguishable,
         },
     })
 }
@@ -186,8 +237,12 @@ mod tests {
         unusable.outcome.caveats = vec![Caveat::EndedEarly { why: "x".into() }];
         other.add(&unusable);
         let found = compared(&base, &other);
-        let judged: Vec<&str> = found.cells.iter().map(|cell| cell.judgement).collect();
-        assert_eq!(judged, ["larger", "not-distinguishable", "too-few-runs"]);
+        let judged: Vec<&str> = found
+            .cells
+            .iter()
+            .map(|cell| cell.judgement.words())
+            .collect();
+        assert_eq!(judged, ["larger", "not distinguishable", "too few runs"]);
         assert!((found.cells[0].ratio - 2.0).abs() < 0.05, "{found:?}");
         assert!(found.cells[1].low < 1.0 && found.cells[1].high > 1.0);
         assert_eq!(found.only_base, ["c2"]);
@@ -195,6 +250,28 @@ mod tests {
         assert_eq!(found.without_values, ["c5"]);
         assert_eq!(found.without_ratio, ["c4"], "a ratio to 0 is none");
         let back = compared(&other, &base);
-        assert_eq!(back.cells[0].judgement, "smaller");
+        assert_eq!(back.cells[0].judgement, Difference::Smaller);
+    }
+
+    #[test]
+    fn what_one_of_many_shows_by_chance_is_not_named() {
+        // Four and four values apart from each other: chance makes it in one of 35 cells.
+        let apart = [&[100, 101, 102, 103][..], &[110, 111, 112, 113]];
+        let mixed = [&[100, 102, 104, 106][..], &[101, 103, 105, 107]];
+        let named = |different: u64, equal: u64| {
+            let side = |side: usize| {
+                let cells = (0..different + equal).map(|index| match index < different {
+                    true => (index, apart[side]),
+                    false => (index, mixed[side]),
+                });
+                summary(&cells.collect::<Vec<_>>())
+            };
+            let found = compared(&side(0), &side(1)).cells;
+            let named = |cell: &&CellComparison| cell.judgement == Difference::Larger;
+            found.iter().filter(named).count()
+        };
+        assert_eq!(named(1, 0), 1);
+        assert_eq!(named(1, 10), 0, "one of eleven may be chance");
+        assert_eq!(named(10, 1), 10, "ten of eleven are not");
     }
 }

@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::tun_engine::{Side, StackEnd, StackSummary};
 use crate::watch::{Watched, WatchedFlow};
 use crate::worker::{DEFAULT_CONGESTION, Worker, WorkerFailure};
-use crate::workload::{self, Interval, Phase, Totals, amount_of};
+use crate::workload::{self, Interval, Phase, Totals};
 
 /// Time from look to look whether the run is over, and of the reports of progress.
 const STOP_CHECK: Duration = Duration::from_millis(50);
@@ -125,7 +125,7 @@ struct Course<'s> {
 
 impl<'s> Course<'s> {
     fn of(workload: &Workload, stop: &'s AtomicBool) -> Self {
-        let (warmup, time) = match amount_of(workload) {
+        let (warmup, time) = match workload.amount() {
             Amount::Time(time) => (WARM_UP, Some(time)),
             Amount::Bytes(_) | Amount::Operations(_) => (Duration::ZERO, None),
         };

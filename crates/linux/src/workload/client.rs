@@ -12,7 +12,7 @@ use super::request::{self, Exchange, Manner, Pieces};
 use super::server::{GREETING, Token};
 use super::session::{Session, Ticket, start};
 use super::socket::{congestion_of, flow_error};
-use super::{Redial, RunSpec, SERVER_SENDS, amount_of, bulk, bursts, quotes, records, redials};
+use super::{Redial, RunSpec, SERVER_SENDS, bulk, bursts, quotes, records, redials};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 
@@ -96,7 +96,7 @@ impl<'r> Client<'r> {
                 if let (Some(token), false) = (self.remote.token, redials(&self.spec.workload)) {
                     greet(&stream, token, self.remote)?;
                 }
-                let amount = amount_of(&self.spec.workload);
+                let amount = self.spec.workload.amount();
                 Ok(Flow::new(self.session, &self.spec.sockets, amount, stream))
             })
             .collect()

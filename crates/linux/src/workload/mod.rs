@@ -102,7 +102,7 @@ impl RunSpec {
         };
         time("warm-up", *warmup, Duration::ZERO)?;
         time("interval", *interval, Duration::from_millis(10))?;
-        match amount_of(workload) {
+        match workload.amount() {
             Amount::Time(length) => time("time", length, Duration::from_millis(1))?,
             Amount::Bytes(Bytes(0)) | Amount::Operations(0) => {
                 return Err("an amount of nothing; ask for at least one byte or operation".into());
@@ -114,7 +114,7 @@ impl RunSpec {
 
     /// How this end's time is cut.
     fn plan(&self, stop_at_end: bool) -> Plan {
-        let time = match amount_of(&self.workload) {
+        let time = match self.workload.amount() {
             Amount::Time(time) => Some(time),
             Amount::Bytes(_) | Amount::Operations(_) => None,
         };
@@ -124,22 +124,6 @@ impl RunSpec {
             interval: self.interval,
             stop_at_end,
         }
-    }
-}
-
-/// When a workload ends.
-#[must_use]
-pub const fn amount_of(workload: &Workload) -> Amount {
-    match workload {
-        Workload::Bulk { amount, .. }
-        | Workload::RequestResponse { amount, .. }
-        | Workload::ConnectRequestClose { amount, .. }
-        | Workload::WriteWriteRead { amount, .. }
-        | Workload::Records(Records { amount, .. })
-        | Workload::Quotes(Quotes { amount, .. })
-        | Workload::Bursts { amount, .. }
-        | Workload::SlowReader { amount, .. }
-        | Workload::Paced { amount, .. } => *amount,
     }
 }
 

@@ -16,8 +16,7 @@ use super::measure::{Interval, Summary};
 use super::session::{Session, start};
 use super::socket::{congestion_of, flow_error};
 use super::{
-    RunSpec, SERVER_SENDS, amount_of, bulk, bursts, connections, peer_of, quotes, records, redials,
-    request,
+    RunSpec, SERVER_SENDS, bulk, bursts, connections, peer_of, quotes, records, redials, request,
 };
 use crate::error::{Error, Result};
 
@@ -231,7 +230,7 @@ impl<'r> Server<'r> {
 
     fn flow(&self, stream: TcpStream) -> Flow<'r> {
         self.congestion.get_or_init(|| congestion_of(&stream));
-        let amount = amount_of(&self.spec.workload);
+        let amount = self.spec.workload.amount();
         Flow::new(self.session, &self.spec.sockets, amount, stream)
     }
 

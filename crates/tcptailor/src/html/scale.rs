@@ -118,12 +118,14 @@ impl Scale {
 /// 1, 2 or 5 of some power of ten.
 fn step(rough: f64) -> f64 {
     let power = 10_f64.powf(rough.log10().floor());
-    match rough / power {
+    let step = match rough / power {
         part if part <= 1.0 => power,
         part if part <= 2.0 => 2.0 * power,
         part if part <= 5.0 => 5.0 * power,
         _ => 10.0 * power,
-    }
+    };
+    // Values that differ by less are one: without this their axis would have marks without end.
+    step.max(f64::MIN_POSITIVE)
 }
 
 /// A value beside an axis: no zeros behind the point.

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{Bytes, Rate};
+use base::human;
+use lab::axis_number;
 
 use super::words::number_name;
 use super::{Axis, Bar, BarGroup, Bars, Heat, Line, Lines, Part, Spot};
@@ -97,7 +98,12 @@ fn bars(metric: &str, seen: &[&Observation], key: Option<&str>) -> Option<Part> 
         .copied()
         .filter(|one| one.value.is_some())
         .collect();
-    if !(2..=BARS_MAX).contains(&seen.len()) && seen.iter().all(|one| one.published.is_none()) {
+    // One bar says something beside a published number alone.
+    let bars_min = match seen.iter().any(|one| one.published.is_some()) {
+        true => 1,
+        false => 2,
+    };
+    if !(bars_min..=BARS_MAX).contains(&seen.len()) {
         return None;
     }
     let engines = distinct(seen.iter().map(|one| one.engine.as_str()));
@@ -223,6 +229,14 @@ fn fields(metric: &str, seen: &[&Observation], (x, y): (&str, &str)) -> Vec<Part
             values.entry((name, row, column)).or_insert(one.value);
         }
     }
+    let left_out = names.len().saturating_sub(FIELDS_MAX);
+    let rest = (left_out > 0).then(|| {
+        let fields = human::count(left_out as u64, "more field");
+        Part::Text(format!(
+            "{}: {fields} of other variants or engines",
+            words(metric)
+        ))
+    });
     let fields = names.iter().take(FIELDS_MAX).map(|name| {
         let value = |row: &str, column: &str| values.get(&(*name, row, column)).copied().flatten();
         let of_row = |row: &&str| columns.iter().map(|column| value(row, column)).collect();
@@ -236,7 +250,7 @@ fn fields(metric: &str, seen: &[&Observation], (x, y): (&str, &str)) -> Vec<Part
             values: rows.iter().map(of_row).collect(),
         })
     });
-    fields.collect()
+    fields.chain(rest).collect()
 }
 
 /// The name of a number as people read it; its unit stands in the picture.
@@ -245,27 +259,6 @@ fn words(metric: &str) -> String {
         Some((metric, over)) => format!("{}{OVER}{over}", number_name(metric)),
         None => number_name(metric),
     }
-}
-
-/// The value of an axis as a number with its unit; `None` for names.
-fn axis_number(text: &str) -> Option<(f64, &'static str)> {
-    if let Ok(number) = text.parse::<f64>() {
-        return Some((number, ""));
-    }
-    if let Ok(time) = base::parse_duration(text) {
-        return Some((time.as_secs_f64() * 1e6, "us"));
-    }
-    if let Ok(rate) = text.parse::<Rate>() {
-        return Some((rate.bits_per_second() as f64, "bit/s"));
-    }
-    if let Some(percent) = text.strip_suffix('%') {
-        return Some((percent.trim().parse::<f64>().ok()? / 100.0, "share"));
-    }
-    if let Some(packets) = text.strip_suffix('p') {
-        return Some((packets.parse().ok()?, "packets"));
-    }
-    let bytes: Bytes = text.parse().ok()?;
-    Some((bytes.0 as f64, "bytes"))
 }
 
 #[cfg(test)]
@@ -357,18 +350,5 @@ mod tests {
             matches!(&same[..], [Part::Lines(lines)] if lines.x.unit == "packets"),
             "{same:?}"
         );
-    }
-
-    #[test]
-    fn values_of_axes_are_numbers_with_units() {
-        let check = |text: &str, expected| assert_eq!(axis_number(text), expected, "{text}");
-        check("20ms", Some((20_000.0, "us")));
-        check("25mbit", Some((25e6, "bit/s")));
-        check("64KiB", Some((65_536.0, "bytes")));
-        check("100p", Some((100.0, "packets")));
-        check("0.5%", Some((0.005, "share")));
-        check("7300", Some((7_300.0, "")));
-        check("cubic", None);
-        check("on", None);
     }
 }

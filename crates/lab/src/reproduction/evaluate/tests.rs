@@ -147,9 +147,9 @@ fn experiments_come_to_verdicts_by_their_class() {
     check(
         "value",
         PUBLISHED,
-        &[("virtual", 0, 5.5), ("kernel", 0, 4.5)],
+        &[("virtual", 0, 5.5), ("kernel", 0, 4.5), ("kernel", 0, 4.5)],
         "fails: n5, kernel: duration_us is 4.50 s, claimed at least 5.38 s (published, within 5 %)\n\
-         n5 5.66 s | virtual 5.50 s (5.50 s) n=1 holds | kernel 4.50 s (4.50 s) n=1 fails | fails",
+         n5 5.66 s | virtual 5.50 s (5.50 s) n=1 holds | kernel 4.50 s (4.50 s) n=2 fails | fails",
     );
     check(
         "shape",
@@ -175,8 +175,8 @@ fn what_is_undecided_or_unusable_is_no_failure() {
     check(
         &holds,
         &[("kernel", 0, 5.9), ("kernel", 0, 6.1), ("kernel", 0, 6.2)],
-        "not distinguishable: n5, kernel: duration_us is 6.10 s, claimed at most 6.00 s (r); with \
-         95 % it is 5.90 to 6.20 s, so it may be within\n\
+        "not distinguishable: n5, kernel: duration_us is 6.10 s, claimed at most 6.00 s (r); its \
+         interval is 5.90 to 6.20 s, so it may be within\n\
          n5 - | kernel 6.10 s (5.90 to 6.20 s) n=3 not distinguishable | not distinguishable",
     );
     let result = reproduced(
@@ -203,6 +203,41 @@ fn what_is_undecided_or_unusable_is_no_failure() {
         "not run: n5, kernel: no usable run: ended early: it fell over\n\
          n5 - | kernel none not run | not run",
     );
+}
+
+#[test]
+fn one_run_in_real_time_fails_nothing() {
+    let holds = claim("variant = 'n5'", "5s", "6s");
+    let check = |runs: &[(&str, usize, f64)], expected: Verdict| {
+        let result = reproduced("shape", &holds, runs);
+        assert_eq!(result.verdict, expected, "{}", result.why);
+    };
+    check(&[("virtual", 0, 9.0)], Verdict::Fails);
+    check(&[("kernel", 0, 9.0)], Verdict::NotDistinguishable);
+    check(&[("kernel", 0, 9.0), ("kernel", 0, 9.1)], Verdict::Fails);
+    // Nor does the one that is left of many.
+    check(
+        &[("kernel", 0, 9.0), ("kernel", 0, -5.5), ("kernel", 0, -5.5)],
+        Verdict::NotDistinguishable,
+    );
+}
+
+#[test]
+fn one_number_that_comes_out_nowhere_is_enough_to_deviate() {
+    let tail = PUBLISHED.to_owned() + &PUBLISHED.replace("n5", "n20");
+    // Seconds of both variants in virtual time, then on the kernel; 5.66 s is published of both.
+    let check = |[n5, n20, n5_kernel, n20_kernel]: [f64; 4], expected: Verdict| {
+        let kernel = [("kernel", 0, n5_kernel), ("kernel", 1, n20_kernel)];
+        let runs = [&[("virtual", 0, n5), ("virtual", 1, n20)][..], &kernel].concat();
+        let result = reproduced("deviates", &tail, &runs);
+        assert_eq!(result.verdict, expected, "{}", result.why);
+    };
+    check([4.0, 4.0, 4.0, 4.0], Verdict::DeviatesAsExpected);
+    check([4.0, 5.66, 4.0, 5.66], Verdict::DeviatesAsExpected);
+    check([5.66, 5.66, 5.66, 5.66], Verdict::Fails);
+    check([4.0, 4.0, 5.66, 5.66], Verdict::Fails);
+    check([4.0, 5.66, 5.66, 4.0], Verdict::Fails);
+    check([4.0, 5.66, 4.0, 4.0], Verdict::DeviatesAsExpected);
 }
 
 #[test]
@@ -323,19 +358,21 @@ fn claims_are_about_variants_ratios_and_engines() {
         ("virtual", 1, 2.0),
         ("kernel", 0, 4.0),
         ("kernel", 1, 4.0),
+        ("kernel", 0, 4.0),
+        ("kernel", 1, 4.0),
     ];
     check(
         &claim("", "1s", "9s"),
         both,
         "holds: what is claimed came out\n\
-         n5 - | virtual 5.00 s (5.00 s) n=1 holds | kernel 4.00 s (4.00 s) n=1 holds | holds\n\
-         n20 - | virtual 2.00 s (2.00 s) n=1 holds | kernel 4.00 s (4.00 s) n=1 holds | holds",
+         n5 - | virtual 5.00 s (5.00 s) n=1 holds | kernel 4.00 s (4.00 s) n=2 holds | holds\n\
+         n20 - | virtual 2.00 s (2.00 s) n=1 holds | kernel 4.00 s (4.00 s) n=2 holds | holds",
     );
     check(
         &claim("variant = 'n5'\nover = 'n20'", "2.4", "2.6"),
         both,
         "fails: n5, kernel: duration_us over that of n20 is 1.00, claimed at least 2.40 (r)\n\
-         n5 / n20 - | virtual 2.50 (2.50) n=1 holds | kernel 1.00 (1.00) n=1 fails | fails",
+         n5 / n20 - | virtual 2.50 (2.50) n=1 holds | kernel 1.00 (1.00) n=2 fails | fails",
     );
     check(
         &claim(
@@ -345,7 +382,7 @@ fn claims_are_about_variants_ratios_and_engines() {
         ),
         both,
         "holds: what is claimed came out\n\
-         n5 / n20 - | virtual 2.50 (2.50) n=1 holds | kernel 1.00 (1.00) n=1 recorded | holds",
+         n5 / n20 - | virtual 2.50 (2.50) n=1 holds | kernel 1.00 (1.00) n=2 recorded | holds",
     );
     // Two claims about one number are one row, and both must hold.
     check(
@@ -356,7 +393,7 @@ fn claims_are_about_variants_ratios_and_engines() {
         ),
         both,
         "fails: n5, kernel: duration_us is 4.00 s, claimed at most 2.00 s (r)\n\
-         n5 - | virtual 5.00 s (5.00 s) n=1 holds | kernel 4.00 s (4.00 s) n=1 fails | fails",
+         n5 - | virtual 5.00 s (5.00 s) n=1 holds | kernel 4.00 s (4.00 s) n=2 fails | fails",
     );
 }
 

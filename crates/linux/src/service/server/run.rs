@@ -16,8 +16,7 @@ use crate::error::{Error, Result};
 use crate::service::protocol::{Channel, FromClient, FromServer, Limits, Nonce};
 use crate::service::pulse::{self, Next};
 use crate::workload::{
-    Ended, FLOWS_MAX, Gate, RunSpec, Session, Source, Summary, Token, amount_of, redials,
-    run_server,
+    Ended, FLOWS_MAX, Gate, RunSpec, Session, Source, Summary, Token, redials, run_server,
 };
 
 /// Time that a client has to end a run that this end has cut off.
@@ -64,7 +63,7 @@ impl Serve {
                 "{asked} is above the limit of {allowed} per run that `tcptailor serve` was given"
             ))
         };
-        match amount_of(&run.workload) {
+        match run.workload.amount() {
             Amount::Time(asked) if asked.saturating_add(run.warmup) > time => over(
                 base::format_duration(asked.saturating_add(run.warmup)),
                 base::format_duration(time),

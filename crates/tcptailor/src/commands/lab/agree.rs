@@ -5,7 +5,6 @@ mod table;
 use std::borrow::Cow;
 use std::time::Duration;
 
-use lab::reproduction::{is_same_doubt, severity};
 use lab::{
     Agreement, Caveat, Cell, ERROR_MEDIAN_MAX, ERROR_P90_MAX, ERROR_TO_EXPLAIN, Ground, Metric,
     Outcome, Scenario, agreement_label, agreement_scenarios,
@@ -315,7 +314,7 @@ impl Errors {
             .filter(|value| value.engine == engine)
             .filter_map(|value| value.error)
             .collect();
-        let median = lab::error_percentile(&errors, 0.5);
+        let median = lab::stats::median(&errors);
         let p90 = lab::error_percentile(&errors, 0.9);
         let within = |value: Option<f64>, max: f64| value.is_some_and(|value| value <= max);
         Self {
@@ -379,35 +378,14 @@ fn doubts(ran: &Ran) -> Vec<Doubt> {
         .into_iter()
         .chain(others)
         .flat_map(|(engine, runs)| {
-            let caveats = runs.iter().flat_map(|outcome| &outcome.caveats);
-            caveats.map(move |caveat| Doubt {
+            let kinds = lab::caveat_kinds(runs).into_iter();
+            kinds.map(move |kind| Doubt {
                 engine,
-                caveat: caveat.clone(),
-                runs: 1,
+                caveat: kind.worst,
+                runs: kind.runs,
             })
         });
-    merged(told)
-}
-
-/// The worst of each kind on each engine.
-fn merged(doubts: impl IntoIterator<Item = Doubt>) -> Vec<Doubt> {
-    let mut kinds: Vec<Doubt> = Vec::new();
-    for doubt in doubts {
-        let same = kinds.iter_mut().find(|known| {
-            known.engine == doubt.engine && is_same_doubt(&known.caveat, &doubt.caveat)
-        });
-        match same {
-            Some(known) => {
-                let runs = known.runs + doubt.runs;
-                if severity(&doubt.caveat) > severity(&known.caveat) {
-                    *known = doubt;
-                }
-                known.runs = runs;
-            }
-            None => kinds.push(doubt),
-        }
-    }
-    kinds
+    told.collect()
 }
 
 #[cfg(test)]

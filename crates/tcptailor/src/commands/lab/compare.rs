@@ -28,7 +28,8 @@ const PADDING: usize = 2;
 ///
 /// Cells of the same name are compared: by the median response time where there is one, otherwise
 /// by goodput. A difference is named only where it is hardly chance, which takes four runs or more
-/// on each side.
+/// on each side, and more where many cells are compared: of the named ones at most one in twenty is
+/// chance.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -36,8 +37,8 @@ Examples:
   tcptailor lab sweep lan-wwr --vary path.rtt=1ms..50ms:log5 --runs 8 --set client.nodelay=on -o after
   tcptailor lab compare before after
 
-RATIO is the second folder's median divided by the first one's; the true ratio lies within RANGE
-with 95 %.")]
+RATIO is the second folder's median divided by the first one's; RANGE is its interval: 95 %, and of
+few runs all that there were.")]
 pub(crate) struct Args {
     /// The folder that is compared with.
     #[arg(value_name = "DIR_A")]
@@ -170,14 +171,19 @@ fn row(name: &str, cell: &CellComparison) -> Vec<String> {
         "goodput_bps" => ("goodput", human::bps),
         _ => ("p50", human::micros),
     };
+    // One value has no interval.
+    let range = match cell.runs.0.min(cell.runs.1) {
+        0 | 1 => String::new(),
+        _ => format!("{:.3} to {:.3}", cell.low, cell.high),
+    };
     vec![
         name.to_owned(),
         measure.to_owned(),
         show(cell.base.round() as u64),
         show(cell.other.round() as u64),
         format!("{:.3}", cell.ratio),
-        format!("{:.3} to {:.3}", cell.low, cell.high),
+        range,
         format!("{}/{}", cell.runs.0, cell.runs.1),
-        cell.judgement.replace('-', " "),
+        cell.judgement.words().into(),
     ]
 }

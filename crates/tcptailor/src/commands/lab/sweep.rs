@@ -338,7 +338,7 @@ fn line_of(
 
 /// What trials take that pass in real time, by the first of them.
 fn expected(plan: &Plan, runs: u64) -> String {
-    match linux::workload::amount_of(&plan.at(0).trial.workload) {
+    match plan.at(0).trial.workload.amount() {
         Amount::Time(time) => {
             let each = time + linux::kernel::WARM_UP + REAL_TIME_SETUP;
             format!(

@@ -1,9 +1,9 @@
 //! The answer for people: a row per number, with the causes of large errors below.
 
 use base::human;
-use lab::{ERROR_MEDIAN_MAX, ERROR_P90_MAX, Metric};
+use lab::{CaveatKind, ERROR_MEDIAN_MAX, ERROR_P90_MAX, Metric};
 
-use super::{Document, Doubt, Row, Value, is_large, merged};
+use super::{Document, Doubt, Engine, Row, Value, is_large};
 use crate::output;
 
 pub(super) fn render(document: &Document) -> String {
@@ -108,19 +108,30 @@ fn remarks(text: &mut String, document: &Document, causes: &[&str]) {
         // Each row of a scenario has its doubts.
         std::mem::replace(&mut told, row.scenario.as_str()) != row.scenario
     });
-    let doubts = merged(once.flat_map(|row| row.caveats.clone()));
+    let doubts = by_engine(once.flat_map(|row| &row.caveats));
     if !doubts.is_empty() {
         text.push('\n');
     }
-    for doubt in doubts {
-        let Doubt {
-            engine,
-            caveat,
-            runs,
-        } = doubt;
-        let times = if runs == 1 { "run" } else { "runs" };
-        push_item(text, &format!("{engine}, {runs} {times}: {caveat}"));
+    for (engine, CaveatKind { worst, runs }) in doubts {
+        let runs = human::count(runs as u64, "run");
+        push_item(text, &format!("{engine}, {runs}: {worst}"));
     }
+}
+
+/// The kinds of doubts of all scenarios on each engine.
+fn by_engine<'d>(doubts: impl Iterator<Item = &'d Doubt>) -> Vec<(Engine, CaveatKind)> {
+    let mut kinds: Vec<(Engine, CaveatKind)> = Vec::new();
+    for doubt in doubts {
+        let one = CaveatKind {
+            worst: doubt.caveat.clone(),
+            runs: doubt.runs,
+        };
+        let mut known = kinds.iter_mut();
+        if !known.any(|(engine, kind)| *engine == doubt.engine && kind.absorb(&one)) {
+            kinds.push((doubt.engine, one));
+        }
+    }
+    kinds
 }
 
 fn push_item(text: &mut String, words: &str) {

@@ -8,8 +8,8 @@ mod screen;
 mod times;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use anyhow::Context;
 use lab::EngineName;
 use lab::reproduction::{Counts, NotRun, Reproduction, RunOf, Summary, Verdict};
 
@@ -177,7 +177,7 @@ fn announcement(planned: &[Planned]) -> String {
 fn show(folder: &Path, html: Option<&Path>, output: &Output) -> anyhow::Result<Exit> {
     let text = folder::document(folder)?;
     let document = parse(&text, folder)?;
-    report(&document, output)?;
+    let told = report(&document, output);
     if let Some(path) = html {
         let mut courses = Courses::default();
         for line in folder::lines(folder)? {
@@ -186,6 +186,7 @@ fn show(folder: &Path, html: Option<&Path>, output: &Output) -> anyhow::Result<E
         let origin = page::recorded(&text);
         write_page(path, &courses.page(&document, origin))?;
     }
+    told?;
     Ok(exit(&document))
 }
 
@@ -272,6 +273,7 @@ fn take(line: Line, planned: &[Planned], records: &mut [Record]) {
     let Some(cell) = cell.filter(|_| is_asked) else {
         return;
     };
+    let took = duration(line.elapsed_s);
     let run = RunOf {
         engine: line.engine,
         cell,
@@ -281,8 +283,14 @@ fn take(line: Line, planned: &[Planned], records: &mut [Record]) {
     // Of a run that is there twice, the first counts.
     let mut known = records[index].runs.iter();
     if !known.any(|known| known.is_same(&run)) {
+        records[index].found.push((run.engine, cell, took));
         records[index].runs.push(run);
     }
+}
+
+/// Seconds from a file: what is no time is none.
+fn duration(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
 fn document(planned: &[Planned], records: &[Record], wanted: &Wanted) -> Reproduction {
@@ -325,10 +333,16 @@ fn missing(planned: &[Planned], records: &[Record]) -> Vec<NotRun> {
 }
 
 fn parse(text: &str, folder: &Path) -> anyhow::Result<Reproduction> {
-    let schema = serde_json::from_str::<serde_json::Value>(text)
-        .ok()
-        .and_then(|value| Some(value.get("schema")?.as_str()?.to_owned()));
-    if schema.as_deref() != Some("tcptailor/lab-reproduce/1") {
+    let damaged = |error: serde_json::Error| {
+        let message = format!("{} has no whole result: {error}", folder.display());
+        Problem::usage(message).hint(
+            "run `lab reproduce` with the same experiments and -o on it: it writes the result again, \
+             and no run that it has is made again",
+        )
+    };
+    let value: serde_json::Value = serde_json::from_str(text).map_err(damaged)?;
+    let schema = value.get("schema").and_then(serde_json::Value::as_str);
+    if schema != Some("tcptailor/lab-reproduce/1") {
         let name = folder.display();
         return Err(
             Problem::usage(format!("{name} has the result of another version"))
@@ -336,7 +350,7 @@ fn parse(text: &str, folder: &Path) -> anyhow::Result<Reproduction> {
                 .into(),
         );
     }
-    serde_json::from_str(text).with_context(|| format!("reading {}", folder.display()))
+    Ok(serde_json::from_value(value).map_err(damaged)?)
 }
 
 /// Whether an experiment failed; for the summary.

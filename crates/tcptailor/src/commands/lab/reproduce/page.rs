@@ -111,7 +111,7 @@ fn is_of_cell(row: &NumberRow, title: &str) -> bool {
 fn facts(found: &Reproduction) -> Vec<(String, String)> {
     let summary = &found.summary;
     let engines: Vec<&str> = summary.engines.iter().map(|engine| engine.name()).collect();
-    let took = std::time::Duration::from_secs_f64(summary.elapsed_s.max(0.0));
+    let took = super::duration(summary.elapsed_s);
     vec![
         (
             "experiments".to_owned(),

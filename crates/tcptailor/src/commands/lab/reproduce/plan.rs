@@ -1,5 +1,7 @@
 //! Which experiments are meant, and what is to be run for them on which engine.
 
+use std::time::Duration;
+
 use base::knob::nearest;
 use lab::probe::Figures;
 use lab::reproduction::{CellName, ExperimentResult, Material, NotRun, RunOf, evaluate};
@@ -46,6 +48,8 @@ pub(super) struct Planned {
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) runs: Vec<RunOf>,
+    /// How long those took that a folder had: engine, cell and time.
+    pub(super) found: Vec<(EngineName, usize, Duration)>,
     /// Engines that the file names and that did not run it.
     pub(super) not_run: Vec<NotRun>,
 }
@@ -167,10 +171,18 @@ impl Planned {
         }
     }
 
+    /// Where a cell stands in the work of an engine: the engine's place, and that in its work.
+    pub(super) fn work_of(&self, engine: EngineName, cell: usize) -> Option<(usize, usize)> {
+        let on = self.on.iter().position(|on| on.engine == engine)?;
+        let work = self.on[on].work.iter().position(|(of, _)| *of == cell)?;
+        Some((on, work))
+    }
+
     /// Of which nothing has been run.
     pub(super) fn record(&self) -> Record {
         Record {
             runs: Vec::new(),
+            found: Vec::new(),
             not_run: self.not_run.clone(),
         }
     }

@@ -45,7 +45,7 @@ impl Course<'_> {
     /// Runs all of it, until the user ends it.
     pub(super) fn run(&mut self) -> anyhow::Result<()> {
         let bar = Progress::bar(self.output, "reproduce", STEPS);
-        let mut times = Times::new(self.planned, threads());
+        let mut times = Times::new(self.planned, &self.records, threads());
         let mut engines = Engines::default();
         while !interrupt::stopped() {
             let jobs = self.jobs();

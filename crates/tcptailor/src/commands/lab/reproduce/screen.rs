@@ -1,7 +1,6 @@
 //! The answer for people: a table per experiment, what does not plainly hold below it, a summary.
 
 use std::fmt::Write;
-use std::time::Duration;
 
 use base::human;
 use comfy_table::{ColumnConstraint, Width};
@@ -251,7 +250,7 @@ fn summary(text: &mut String, document: &Reproduction) {
         0 => String::new(),
         found => format!(", {found} of them found in the folder"),
     };
-    let elapsed = human::long_time(Duration::from_secs_f64(summary.elapsed_s.max(0.0)));
+    let elapsed = human::long_time(super::duration(summary.elapsed_s));
     let took = format!("took {elapsed} for {runs}{found}");
     output::push_wrapped(text, &took, "  ", 0);
     if summary.interrupted {

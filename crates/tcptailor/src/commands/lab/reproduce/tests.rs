@@ -129,7 +129,7 @@ fn what_fails_is_named_and_ends_with_findings() {
     broken.extend([(Kernel, 0, 500), (Kernel, 1, 950)]);
     let few = document_of(&broken);
     assert_eq!(exit(&few), Exit::Done);
-    assert!(text(&few, true).contains("only 1 of 3 runs were made"));
+    assert!(text(&few, true).contains("takes 3 to fail"));
     broken.extend([500; 2].map(|millis| (Kernel, 0, millis)));
     broken.extend([950; 2].map(|millis| (Kernel, 1, millis)));
     let broken = document_of(&broken);
@@ -175,6 +175,23 @@ fn a_document_is_read_as_it_was_written() {
         .expect_err("another version")
         .to_string();
     assert!(error.contains("another version"), "{error}");
+    for damaged in [
+        written[..written.len() / 2].to_owned(),
+        written.replace("\"verdicts\"", "\"x\""),
+    ] {
+        let error = parse(&damaged, dir.path()).expect_err("damaged");
+        let problem: &Problem = error.downcast_ref().expect("a usage error");
+        assert!(problem.message.contains("no whole result"), "{problem:?}");
+        assert!(problem.hint.is_some(), "{problem:?}");
+    }
+    let endless = Reproduction {
+        summary: Summary {
+            elapsed_s: 1e30,
+            ..document.summary
+        },
+        ..document
+    };
+    assert!(text(&endless, true).contains("took"));
 }
 
 #[test]
@@ -226,7 +243,7 @@ fn the_time_left_is_told_once_it_is_known() {
     let mut one = wanted(false);
     one.engines = vec![EngineName::Kernel];
     let all = [planned(&one)];
-    let mut times = Times::new(&all, 2);
+    let mut times = Times::new(&all, &[all[0].record()], 2);
     assert_eq!(
         (times.left_in_words(), times.share_done()),
         (String::new(), 0.0)
@@ -242,4 +259,11 @@ fn the_time_left_is_told_once_it_is_known() {
         (times.left_in_words(), times.share_done()),
         (String::new(), 1.0)
     );
+    // What a folder had counts as done.
+    let mut record = all[0].record();
+    record.found = vec![(EngineName::Kernel, 0, Duration::from_secs(10)); 3];
+    let mut times = Times::new(&all, &[record], 2);
+    times.add((0, 0, 1), Duration::from_secs(15));
+    assert_eq!(times.left_in_words(), ", about 30 s left");
+    assert!((times.share_done() - 0.6).abs() < 1e-9);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lab::EngineName;
 
-use super::plan::Planned;
+use super::plan::{Planned, Record};
 use super::run::Place;
 
 /// What is known of the runs of one cell on one engine.
@@ -29,7 +29,8 @@ pub(super) struct Times {
 }
 
 impl Times {
-    pub(super) fn new(planned: &[Planned], threads: usize) -> Self {
+    /// Of what is planned, with the runs that a folder had.
+    pub(super) fn new(planned: &[Planned], records: &[Record], threads: usize) -> Self {
         let mut entries = BTreeMap::new();
         for (index, planned) in planned.iter().enumerate() {
             for (on, engine) in planned.on.iter().enumerate() {
@@ -43,12 +44,20 @@ impl Times {
                 }
             }
         }
-        Self {
+        let mut times = Self {
             entries,
             engines: BTreeMap::new(),
             threads: threads.max(1),
             done_s: 0.0,
+        };
+        for (index, (planned, record)) in planned.iter().zip(records).enumerate() {
+            for (engine, cell, took) in &record.found {
+                if let Some((on, work)) = planned.work_of(*engine, *cell) {
+                    times.add((index, on, work), *took);
+                }
+            }
         }
+        times
     }
 
     /// A run was made, or found.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use base::Limit;
+use lab::reproduction::{Verdict, judge_claim};
 use lab::{Caveat, Cell, Expectation, LinkOutcome, Point, ResponseMicros, Scenario, SenderOutcome};
 use serde::Serialize;
 
@@ -74,7 +75,7 @@ struct LinkRow {
     reverse: LinkOutcome,
 }
 
-/// One claim about one cell, judged by the median of its usable runs.
+/// One claim about one cell, judged by its usable runs.
 #[derive(Debug, Serialize)]
 pub(super) struct ClaimRow {
     pub(super) metric: Cow<'static, str>,
@@ -89,9 +90,10 @@ pub(super) struct ClaimRow {
     pub(super) reason: String,
     /// Median; null where no run was usable, or none measured it.
     pub(super) value: Option<f64>,
-    /// Null where no run was usable, or none of that which the value is divided by.
+    /// Null where no run was usable, or none of that which the value is divided by; or, with a
+    /// sentence why, where the runs differ too much to tell.
     pub(super) holds: Option<bool>,
-    /// What is wrong, in one sentence.
+    /// What is wrong or not known, in one sentence.
     pub(super) why: Option<String>,
 }
 
@@ -122,7 +124,14 @@ impl Document {
 
     /// What was claimed and did not come out.
     pub(super) fn failed_claims(&self) -> impl Iterator<Item = String> + '_ {
-        self.claims.iter().filter_map(ClaimRow::failure)
+        let failed = self.claims.iter().filter(|row| row.holds == Some(false));
+        failed.filter_map(ClaimRow::told)
+    }
+
+    /// What was claimed and cannot be told from what came out.
+    pub(super) fn open_claims(&self) -> impl Iterator<Item = String> + '_ {
+        let open = self.claims.iter().filter(|row| row.holds.is_none());
+        open.filter_map(ClaimRow::told)
     }
 }
 
@@ -168,25 +177,20 @@ impl ClaimRow {
     fn new(claim: &Expectation, cells: &[Cell], index: usize, ran: &[Ran]) -> Self {
         let cell = &cells[index];
         let usable = |index: usize| {
-            ran.iter()
-                .filter(move |ran| ran.cell == index && ran.outcome.is_usable())
+            let of_cell = ran.iter().filter(move |ran| ran.cell == index);
+            of_cell.filter(|ran| ran.outcome.is_usable())
         };
-        let median = |index: usize| {
+        let values = |index: usize| -> Vec<f64> {
             let measured = usable(index).filter_map(|ran| claim.metric.of(&ran.outcome));
-            lab::stats::median(&measured.collect::<Vec<f64>>())
-        };
-        let value = match &claim.over {
-            None => median(index),
-            Some(over) => {
-                let base = place_of(over, cell, cells).and_then(median);
-                let base = base.filter(|base| *base > 0.0);
-                median(index).zip(base).map(|(value, base)| value / base)
-            }
+            measured.collect()
         };
         let base = claim.over.as_ref().map(|over| place_of(over, cell, cells));
         let is_known = |index: Option<usize>| index.is_some_and(|i| usable(i).next().is_some());
-        let judged = is_known(Some(index)) && base.is_none_or(is_known);
-        let judgement = judged.then(|| claim.check_value(value));
+        let judged = (is_known(Some(index)) && base.is_none_or(is_known)).then(|| {
+            let over = base.flatten().map(values);
+            judge_claim(claim, &values(index), over.as_deref())
+        });
+        let value = judged.as_ref().and_then(|judged| judged.spread.as_ref());
         Self {
             metric: claim.metric.name(),
             variant: cell.variant.clone(),
@@ -196,14 +200,17 @@ impl ClaimRow {
             min: claim.min,
             max: claim.max,
             reason: claim.reason.clone(),
-            value,
-            holds: judgement.as_ref().map(Result::is_ok),
-            why: judgement.and_then(Result::err),
+            value: value.map(|spread| spread.median),
+            holds: judged.as_ref().and_then(|judged| match judged.verdict {
+                Verdict::NotDistinguishable => None,
+                verdict => Some(verdict == Verdict::Holds),
+            }),
+            why: judged.and_then(|judged| judged.why),
         }
     }
 
-    /// The cell and what is wrong, where something is.
-    fn failure(&self) -> Option<String> {
+    /// The cell and what is wrong or not known, where something is.
+    fn told(&self) -> Option<String> {
         let why = self.why.as_ref()?;
         let axes = self
             .axes

@@ -35,7 +35,7 @@ struct Runs<'r> {
     cell: &'r Cell,
     name: String,
     usable: Vec<&'r Outcome>,
-    all: usize,
+    all: Vec<&'r Outcome>,
 }
 
 pub(super) fn render(
@@ -61,7 +61,7 @@ pub(super) fn render(
                     .copied()
                     .filter(|outcome| outcome.is_usable())
                     .collect(),
-                all: of_cell.len(),
+                all: of_cell,
             }
         })
         .collect();
@@ -75,14 +75,19 @@ pub(super) fn render(
     sections[0].parts.extend(responses(&runs));
     sections.extend(claims(document));
     sections.extend(courses(&runs));
-    sections.extend(doubts(&runs, ran));
+    sections.extend(doubts(&runs));
     html::render(&Page {
         title: scenario.name.clone(),
         lead: scenario.about.clone(),
         facts: facts(scenario, cells, engine),
-        parts: Vec::new(),
+        parts: document.interrupted.then(interrupted).into_iter().collect(),
         sections,
     })
+}
+
+fn interrupted() -> Part {
+    let text = "Interrupted: not all runs were made.";
+    Part::Note(Tone::Doubt, text.into())
 }
 
 fn facts(scenario: &Scenario, cells: &[Cell], engine: Engine) -> Vec<(String, String)> {
@@ -117,9 +122,9 @@ fn numbers(runs: &[Runs<'_>]) -> Table {
     head.extend(metrics.iter().map(|(_, name)| (*name).to_owned()));
     head.push("limit".into());
     let row = |runs: &Runs<'_>| {
-        let counted = match runs.usable.len() == runs.all {
-            true => runs.all.to_string(),
-            false => format!("{} of {}", runs.usable.len(), runs.all),
+        let counted = match runs.usable.len() == runs.all.len() {
+            true => runs.all.len().to_string(),
+            false => format!("{} of {}", runs.usable.len(), runs.all.len()),
         };
         let mut cells = vec![
             html::Cell::text(runs.name.clone()),
@@ -204,6 +209,7 @@ fn claim(claim: &ClaimRow) -> Vec<html::Cell> {
     let (tone, word) = match claim.holds {
         Some(true) => (Tone::Good, "holds"),
         Some(false) => (Tone::Bad, "fails"),
+        None if claim.why.is_some() => (Tone::Doubt, "not distinguishable"),
         None => (Tone::Muted, "no usable run"),
     };
     vec![
@@ -269,17 +275,20 @@ fn courses(runs: &[Runs<'_>]) -> Option<Section> {
     })
 }
 
-/// Each doubt once.
-fn doubts(runs: &[Runs<'_>], ran: &[Ran]) -> Option<Section> {
-    let mut texts: Vec<String> = Vec::new();
-    for ran in ran {
-        for caveat in &ran.outcome.caveats {
-            let text = format!("{}: {caveat}", runs[ran.cell].name);
-            if !texts.contains(&text) {
-                texts.push(text);
-            }
-        }
-    }
+/// Each kind of doubt once per cell.
+fn doubts(runs: &[Runs<'_>]) -> Option<Section> {
+    let of_cell = |runs: &Runs<'_>| {
+        let kinds = lab::caveat_kinds(runs.all.iter().copied()).into_iter();
+        let texts = kinds.map(|kind| {
+            let of = match runs.all.len() {
+                0 | 1 => String::new(),
+                all => format!(" ({} of {all} runs)", kind.runs),
+            };
+            format!("{}: {}{of}", runs.name, kind.worst)
+        });
+        texts.collect::<Vec<String>>()
+    };
+    let texts: Vec<String> = runs.iter().flat_map(of_cell).collect();
     (!texts.is_empty()).then(|| Section {
         title: "Doubts".into(),
         parts: texts
@@ -368,7 +377,7 @@ min = "1.5"
         Runs {
             cell,
             name: String::new(),
-            all: usable.len(),
+            all: usable.clone(),
             usable,
         }
     }

@@ -4,8 +4,7 @@ use std::fmt::Write;
 
 use base::human;
 use comfy_table::{ColumnConstraint, Width};
-use lab::reproduction::{is_same_doubt, severity};
-use lab::{Amount, Caveat, Cell, Outcome, Scenario, stats};
+use lab::{Amount, CaveatKind, Cell, Outcome, Scenario, stats};
 
 use super::Ran;
 use super::document::Document;
@@ -58,7 +57,7 @@ fn heading(scenario: &Scenario, cells: &[Cell]) -> String {
         if cells.iter().all(|cell| cell.trial.path == first.trial.path) {
             add(format!("path: {}", story::path(&first.trial.path)));
         }
-        let amount = linux::workload::amount_of(&first.trial.workload);
+        let amount = first.trial.workload.amount();
         if let Amount::Time(time) = amount {
             add(format!(
                 "{} each, after {} that do not count",
@@ -69,7 +68,7 @@ fn heading(scenario: &Scenario, cells: &[Cell]) -> String {
     }
     if scenario.runs > 1 {
         add(format!(
-            "medians of {} runs; RANGE holds the median of goodput with 95 %",
+            "medians of {} runs; RANGE is the interval of the median of goodput",
             scenario.runs
         ));
     }
@@ -243,23 +242,8 @@ fn caveats(text: &mut String, scenario: &Scenario, rows: &[Runs<'_>]) {
     }
     let mut table = output::table(&header);
     for runs in rows {
-        let mut kinds: Vec<(&Caveat, usize)> = Vec::new();
-        for caveat in runs.all.iter().flat_map(|outcome| &outcome.caveats) {
-            let same = kinds
-                .iter_mut()
-                .find(|(known, _)| is_same_doubt(known, caveat));
-            match same {
-                Some((worst, count)) => {
-                    *count += 1;
-                    if severity(caveat) > severity(worst) {
-                        *worst = caveat;
-                    }
-                }
-                None => kinds.push((caveat, 1)),
-            }
-        }
-        for (caveat, count) in kinds {
-            let mut row = vec![label(scenario, runs.cell), caveat.to_string()];
+        for CaveatKind { worst, runs: count } in lab::caveat_kinds(runs.all.iter().copied()) {
+            let mut row = vec![label(scenario, runs.cell), worst.to_string()];
             if scenario.runs > 1 {
                 row.insert(1, format!("{count}/{}", runs.all.len()));
             }
@@ -287,6 +271,9 @@ fn claims(text: &mut String, document: &Document) {
     text.push('\n');
     for why in document.failed_claims() {
         writeln!(text, "{red}claim fails{red:#}: {why}").expect("a String grows");
+    }
+    for why in document.open_claims() {
+        writeln!(text, "claim not distinguishable: {why}").expect("a String grows");
     }
     let all = document.claims.len();
     write!(text, "claims that hold: {} of {all}", held.len()).expect("a String grows");

@@ -152,12 +152,29 @@ fn a_broken_claim_is_told_with_its_cell_and_its_reason() {
         failed,
         [
             "slow: goodput_bps is 7.00 Mbit/s, claimed at most 5.00 Mbit/s (it is slow)",
-            "fast: response_p50_us is 1.10 ms, claimed at most 1.00 ms (no reason given)",
+            "fast: response_p50_us is 1.10 ms, claimed at most 1.00 ms",
         ]
     );
     let told = line(&screen, "claim fails: slow");
     assert!(told.ends_with("(it is slow)"), "{screen}");
     assert_eq!(document.claims[0].value, Some(7e6));
+}
+
+#[test]
+fn a_claim_that_chance_may_have_broken_is_told_and_does_not_fail() {
+    let slow = [4, 6, 7].map(|mbit| outcome(mbit, &[])).to_vec();
+    let (screen, document) = shown([slow, vec![outcome(9, &[])]]);
+    assert_eq!(document.failed_claims().count(), 0);
+    assert_eq!(document.claims[0].holds, None);
+    let told = line(
+        &screen,
+        "claim not distinguishable: slow: goodput_bps is 6.00 Mbit/s",
+    );
+    assert!(
+        told.contains("its interval is 4.00 to 7.00 Mbit/s"),
+        "{screen}"
+    );
+    assert!(screen.contains("1 of 2, 1 not judged"), "{screen}");
 }
 
 #[test]
