@@ -203,6 +203,29 @@ fn a_folder_keeps_each_run_and_shows_it_again() {
 }
 
 #[test]
+fn a_full_disk_keeps_what_was_written() {
+    let files = Files::new();
+    let file = files.experiment("x1", "x1");
+    let results = files.results();
+    let folder = results.display().to_string();
+    let args = [&*file, "--engines", "virtual", "-o", &folder];
+    // The limit is in blocks of 512 bytes: enough for a few lines.
+    let program = env!("CARGO_BIN_EXE_tcptailor");
+    let limited = format!("trap '' XFSZ; ulimit -f 4; exec \"{program}\" lab reproduce \"$@\"");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &limited, "sh"]).args(args);
+    let output = shell.output().expect("a shell");
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    let told = text(&output);
+    assert!(told.contains("outcomes.jsonl: File too large"), "{told}");
+    assert!(told.contains("make room, then run the same"), "{told}");
+    let kept = fs::read_to_string(results.join("outcomes.jsonl")).expect("a file");
+    assert!(kept.ends_with('\n'), "only whole lines: {kept}");
+    let output = run(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+}
+
+#[test]
 fn a_page_that_cannot_be_written_is_told_before_the_first_run() {
     let files = Files::new();
     let file = files.experiment("x1", "x1");

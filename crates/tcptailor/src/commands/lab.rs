@@ -4,6 +4,7 @@ mod agree;
 mod compare;
 mod faults;
 mod folder;
+mod line_log;
 mod list;
 mod merge;
 mod report;

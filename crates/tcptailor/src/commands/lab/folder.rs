@@ -1,16 +1,15 @@
 //! Results folders on disk: the manifest, and a file of outcomes for each shard.
 
-use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::Context;
-use base::Instant;
 use lab::Shard;
 use lab::results::{self, Line, MANIFEST_FILE, Manifest, Record};
 
+use super::line_log::{LineLog, Purpose};
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
 use crate::output::Output;
@@ -19,12 +18,6 @@ use crate::output::Output;
 const LINE_BYTES_MAX: u64 = 4 << 20;
 /// A scenario file has at most 256 KiB.
 const MANIFEST_BYTES_MAX: u64 = 4 << 20;
-/// What is written goes to the disk at least so often while runs are made, so that no more is lost
-/// where the power fails. Runs in real time take longer: each is on the disk before the next.
-const SYNC_EVERY: Duration = Duration::from_secs(2);
-/// How often a lock is tried, and how long is waited in between.
-const LOCK_TRIES: u32 = 20;
-const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// A folder whose manifest was read.
 #[derive(Debug)]
@@ -242,7 +235,7 @@ pub(super) fn replace(path: &Path, text: &[u8]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn folder_of(path: &Path) -> &Path {
+pub(super) fn folder_of(path: &Path) -> &Path {
     let parent = path.parent();
     parent
         .filter(|parent| !parent.as_os_str().is_empty())
@@ -277,140 +270,37 @@ pub(super) fn write_page(path: &Path, page: &str) -> anyhow::Result<()> {
     }
 }
 
-/// The file of a shard, to which this process alone adds lines.
-#[derive(Debug)]
-pub(super) struct Log {
-    file: File,
-    path: PathBuf,
-    /// Of whole lines.
-    bytes: u64,
-    synced: Synced,
-}
-
-/// When a file to which lines are added last went to the disk.
-#[derive(Debug)]
-pub(super) struct Synced(Instant);
-
-impl Synced {
-    /// Of a file that was opened just now.
-    pub(super) fn new() -> Self {
-        Self(linux::Clock.now())
+/// Opens the file of a shard, to which this process alone adds lines, or makes it. What a killed
+/// writer left of a line is cut off.
+pub(super) fn open_log(
+    folder: &Folder,
+    shard: Shard,
+    resume: bool,
+    output: &Output,
+) -> anyhow::Result<LineLog> {
+    let purpose = Purpose {
+        place: &format!("shard {shard} of {}", folder.dir.display()),
+        taken: "Wait until it ends, or give each process a --shard of its own.",
+        go_on: "go on with --resume",
+    };
+    let mut log = LineLog::open(
+        folder.dir.join(results::outcomes_file(shard)),
+        purpose,
+        output,
+    )?;
+    if log.bytes() > 0 && !resume {
+        let message = format!("{} has results of this sweep already", folder.dir.display());
+        let hint = "Go on with --resume, or name another folder with -o.";
+        return Err(Problem::usage(message).hint(hint).into());
     }
-
-    /// After a line was added: now and then.
-    pub(super) fn sync(&mut self, file: &File) -> std::io::Result<()> {
-        let now = linux::Clock.now();
-        if now.since(self.0) < SYNC_EVERY {
-            return Ok(());
-        }
-        self.0 = now;
-        file.sync_data()
+    if let Some(torn) = read_file(log.path(), |_, _| ())? {
+        log.cut(torn)?;
+        output.note(format!(
+            "{}: the last line was cut off; that run is made again",
+            log.path().display()
+        ));
     }
-}
-
-impl Log {
-    /// Opens or makes it. What a killed writer left of a line is cut off.
-    pub(super) fn open(
-        folder: &Folder,
-        shard: Shard,
-        resume: bool,
-        output: &Output,
-    ) -> anyhow::Result<Self> {
-        let path = folder.dir.join(results::outcomes_file(shard));
-        let opening = || format!("opening {}", path.display());
-        let mut options = OpenOptions::new();
-        let file = options.create(true).append(true).read(true).open(&path);
-        let file = file.with_context(opening)?;
-        if !file.metadata().with_context(opening)?.is_file() {
-            return Err(Problem::usage(format!("{} is no file", path.display())).into());
-        }
-        let place = format!("shard {shard} of {}", folder.dir.display());
-        let hint = "Wait until it ends, or give each process a --shard of its own.";
-        lock(&file, &place, hint, output)?;
-        sync_folder(&folder.dir);
-        let bytes = file.metadata().with_context(opening)?.len();
-        if bytes > 0 && !resume {
-            let message = format!("{} has results of this sweep already", folder.dir.display());
-            let hint = "Go on with --resume, or name another folder with -o.";
-            return Err(Problem::usage(message).hint(hint).into());
-        }
-        let synced = Synced::new();
-        let mut log = Self {
-            file,
-            path,
-            bytes,
-            synced,
-        };
-        if let Some(torn) = read_file(&log.path, |_, _| ())? {
-            log.file
-                .set_len(torn)
-                .with_context(|| format!("repairing {}", log.path.display()))?;
-            log.bytes = torn;
-            output.note(format!(
-                "{}: the last line was cut off; that run is made again",
-                log.path.display()
-            ));
-        }
-        Ok(log)
-    }
-
-    /// Adds a whole line, or nothing.
-    pub(super) fn append(&mut self, line: &str) -> anyhow::Result<()> {
-        if let Err(error) = self.file.write_all(line.as_bytes()) {
-            // A full disk has room for less; where even that fails the next start repairs it.
-            let _ = self.file.set_len(self.bytes);
-            return Err(self.failed(&error).into());
-        }
-        self.bytes += line.len() as u64;
-        let synced = self.synced.sync(&self.file);
-        synced.map_err(|error| self.failed(&error).into())
-    }
-
-    /// After the last line: all of it is on the disk.
-    pub(super) fn finish(&self) -> anyhow::Result<()> {
-        let synced = self.file.sync_all();
-        synced.map_err(|error| self.failed(&error))?;
-        sync_folder(folder_of(&self.path));
-        Ok(())
-    }
-
-    fn failed(&self, error: &std::io::Error) -> Problem {
-        let hint = "What was written before is whole: make room, then go on with --resume.";
-        Problem {
-            exit: Exit::Failed,
-            message: format!("writing {}: {error}", self.path.display()),
-            hint: Some(hint.into()),
-        }
-    }
-}
-
-/// Keeps other processes from a file while it is open. Where the file system knows no locks,
-/// nothing does, which is noted. `place`: what the file is for, in words; `hint`: what to do where
-/// another process has it.
-///
-/// A child of this process holds the lock with it until it has become another program, so a lock
-/// that was just given up is not free at once.
-pub(super) fn lock(file: &File, place: &str, hint: &str, output: &Output) -> Result<(), Problem> {
-    let mut tries = 1;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(()),
-            Err(TryLockError::WouldBlock) if tries < LOCK_TRIES => {
-                tries += 1;
-                std::thread::sleep(LOCK_PAUSE);
-            }
-            Err(TryLockError::WouldBlock) => {
-                let message = format!("another process is writing {place}");
-                return Err(Problem::usage(message).hint(hint));
-            }
-            Err(TryLockError::Error(error)) => {
-                output.note(format!(
-                    "{place} cannot be locked ({error}): start no second process for it"
-                ));
-                return Ok(());
-            }
-        }
-    }
+    Ok(log)
 }
 
 /// Reads one line again.

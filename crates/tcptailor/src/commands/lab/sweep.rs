@@ -17,7 +17,7 @@ use serde::Serialize;
 use stack::profile::PROFILES;
 
 use self::work::Made;
-use super::folder::{Folder, Log, go_on};
+use super::folder::{Folder, go_on, open_log};
 use super::run::{Engine, Runner, load_text, mistakes};
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
@@ -179,7 +179,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         ask(&plan, &runner, runs, jobs)?;
     }
     let folder = Folder::make(&args.output, &manifest)?;
-    let log = Log::open(&folder, shard, args.resume, output)?;
+    let log = open_log(&folder, shard, args.resume, output)?;
     let done = done(&folder, output)?;
     let label = if args.shard.is_some() {
         format!("{} {shard}", manifest.scenario)

@@ -5,9 +5,9 @@
 //! every few seconds, those of runs in real time one by one.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::hash::Hasher;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -16,7 +16,8 @@ use lab::{EngineName, Outcome};
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 
-use crate::commands::lab::folder::{Synced, lock, read_lines, replace, sync_folder};
+use crate::commands::lab::folder::{read_lines, replace};
+use crate::commands::lab::line_log::{LineLog, Purpose};
 use crate::exit::Problem;
 use crate::output::{self, Output};
 
@@ -63,8 +64,7 @@ pub(super) struct Line {
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
-    outcomes: File,
-    synced: Synced,
+    outcomes: LineLog,
 }
 
 impl Head {
@@ -149,21 +149,19 @@ impl Folder {
         if is_used && !file.exists() {
             return Err(refusal(path, "other files").into());
         }
-        let opening = || format!("opening {}", file.display());
-        let mut options = OpenOptions::new();
-        let outcomes = options.create(true).read(true).append(true).open(&file);
+        let purpose = Purpose {
+            place: &path.display().to_string(),
+            taken: "Wait for its end, or name another folder with -o.",
+            go_on: "run the same command again",
+        };
         let mut folder = Self {
             path: path.to_owned(),
-            outcomes: outcomes.with_context(opening)?,
-            synced: Synced::new(),
+            outcomes: LineLog::open(file, purpose, output)?,
         };
-        let hint = "wait for its end, or name another folder with -o";
-        lock(&folder.outcomes, &path.display().to_string(), hint, output)?;
-        if folder.is_new().with_context(opening)? {
-            folder.outcomes.set_len(0).with_context(opening)?;
+        if folder.is_new()? {
+            folder.outcomes.cut(0)?;
             folder.append(head)?;
-            folder.outcomes.sync_all().with_context(opening)?;
-            sync_folder(path);
+            folder.outcomes.finish()?;
             return Ok((folder, Vec::new()));
         }
         let lines = folder.runs(head, in_real_time)?;
@@ -171,10 +169,14 @@ impl Folder {
     }
 
     /// Whether its file is empty, or ends within our first line: its writer was killed there.
-    fn is_new(&self) -> std::io::Result<bool> {
+    fn is_new(&self) -> anyhow::Result<bool> {
         let mut begun = Vec::new();
-        let file = &self.outcomes;
-        file.take(HEAD_BYTES_MAX).read_to_end(&mut begun)?;
+        let read = self
+            .outcomes
+            .file()
+            .take(HEAD_BYTES_MAX)
+            .read_to_end(&mut begun);
+        read.with_context(|| format!("reading {}", self.outcomes.path().display()))?;
         let first = format!("{{\"schema\":\"{SCHEMA}\"");
         let same = begun.len().min(first.len());
         // A disk that lost power may have kept the length alone.
@@ -183,11 +185,11 @@ impl Folder {
     }
 
     /// The runs of its file; a last line that was cut off is taken away.
-    fn runs(&self, head: &Head, in_real_time: bool) -> anyhow::Result<Vec<Line>> {
-        let file = self.path.join(OUTCOMES);
+    fn runs(&mut self, head: &Head, in_real_time: bool) -> anyhow::Result<Vec<Line>> {
+        let file = self.outcomes.path().to_owned();
         let mut is_head = false;
         let mut lines = Vec::new();
-        check_length(&self.outcomes, &file)?;
+        check_length(self.outcomes.bytes(), &file)?;
         let torn = read_lines(&file, |line, number, _| {
             if number > 1 {
                 lines.push(serde_json::from_str(line).map_err(|error| {
@@ -208,9 +210,7 @@ impl Folder {
             return Err(refusal(&self.path, "a file outcomes.jsonl of something else").into());
         }
         if let Some(torn) = torn {
-            self.outcomes
-                .set_len(torn)
-                .with_context(|| format!("mending {}", file.display()))?;
+            self.outcomes.cut(torn)?;
         }
         Ok(lines)
     }
@@ -223,18 +223,12 @@ impl Folder {
     fn append(&mut self, line: &impl Serialize) -> anyhow::Result<()> {
         let mut text = serde_json::to_string(line).context("writing JSON")?;
         text.push('\n');
-        // In one call, so that a line is there as a whole or not at all.
-        self.outcomes
-            .write_all(text.as_bytes())
-            .and_then(|()| self.synced.sync(&self.outcomes))
-            .with_context(|| format!("writing {}", self.path.join(OUTCOMES).display()))
+        Ok(self.outcomes.append(&text)?)
     }
 
     /// Writes the document and its page, over older ones.
     pub(super) fn finish(&self, document: &str, page: &str) -> anyhow::Result<()> {
-        let file = self.path.join(OUTCOMES);
-        let synced = self.outcomes.sync_all();
-        synced.with_context(|| format!("writing {}", file.display()))?;
+        self.outcomes.finish()?;
         for (name, text) in [(DOCUMENT, document), (PAGE, page)] {
             replace(&self.path.join(name), text.as_bytes())?;
         }
@@ -260,8 +254,8 @@ pub(super) fn document(path: &Path) -> anyhow::Result<String> {
 pub(super) fn lines(path: &Path) -> anyhow::Result<Vec<Line>> {
     let file = path.join(OUTCOMES);
     let mut lines = Vec::new();
-    let opened = File::open(&file).with_context(|| format!("reading {}", file.display()))?;
-    check_length(&opened, &file)?;
+    let metadata = fs::metadata(&file).with_context(|| format!("reading {}", file.display()))?;
+    check_length(metadata.len(), &file)?;
     read_lines(&file, |line, _, _| {
         // The first is none, and one that is broken is told when the folder is gone on with.
         lines.extend(serde_json::from_str::<Line>(line).ok());
@@ -270,20 +264,15 @@ pub(super) fn lines(path: &Path) -> anyhow::Result<Vec<Line>> {
     Ok(lines)
 }
 
-fn check_length(file: &File, name: &Path) -> anyhow::Result<()> {
-    let metadata = file.metadata();
-    let bytes = metadata
-        .with_context(|| format!("reading {}", name.display()))?
-        .len();
-    if bytes > OUTCOMES_BYTES_MAX {
-        let message = format!(
+fn check_length(bytes: u64, name: &Path) -> Result<(), Problem> {
+    match bytes > OUTCOMES_BYTES_MAX {
+        false => Ok(()),
+        true => Err(Problem::usage(format!(
             "{} has {}: too long",
             name.display(),
             base::human::bytes(bytes)
-        );
-        return Err(Problem::usage(message).into());
+        ))),
     }
-    Ok(())
 }
 
 fn refusal(path: &Path, what: &str) -> Problem {
@@ -293,6 +282,9 @@ fn refusal(path: &Path, what: &str) -> Problem {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::OpenOptions;
+    use std::io::Write;
+
     use super::*;
     use crate::cli::Globals;
 
@@ -330,10 +322,9 @@ mod tests {
         let (mut folder, lines) = open(&path, &head(&["n1"], false)).expect("it is new");
         assert_eq!(lines, []);
         folder.add(&line(0)).expect("it is written");
-        folder
-            .outcomes
-            .write_all(b"{\"scenario\": \"n")
-            .expect("half of a line");
+        let file = OpenOptions::new().append(true).open(path.join(OUTCOMES));
+        let written = file.and_then(|mut file| file.write_all(b"{\"scenario\": \"n"));
+        written.expect("half of a line");
         let busy = open(&path, &head(&["n1"], false)).expect_err("it is open");
         assert!(
             busy.to_string().contains("another process is writing"),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use lab::results::{Plan, Planned, Record, RunId};
 use lab::{Outcome, Shard};
 
-use super::super::folder::Log;
+use super::super::line_log::LineLog;
 use super::super::run::{Runner, failed};
 use crate::interrupt;
 use crate::output::{self, Output};
@@ -45,7 +45,7 @@ struct Shared<'w> {
     work: &'w Work<'w>,
     /// Positions that nobody has taken.
     rest: Mutex<Box<dyn Iterator<Item = u64> + Send>>,
-    log: Mutex<Log>,
+    log: Mutex<LineLog>,
     bar: Progress,
     /// Set where going on is no use: the log cannot be written, or a thread found a bug.
     broken: AtomicBool,
@@ -57,7 +57,7 @@ struct Shared<'w> {
 
 impl Work<'_> {
     /// Makes all runs, or those up to an interrupt.
-    pub(super) fn run(&self, log: Log, output: &Output) -> anyhow::Result<Made> {
+    pub(super) fn run(&self, log: LineLog, output: &Output) -> anyhow::Result<Made> {
         let runs = self.plan.count(self.shard);
         let begun = linux::Clock.now();
         let shared = Shared {
@@ -84,7 +84,8 @@ impl Work<'_> {
         let log = shared.log.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = log.finish();
         drop(log);
-        ended.and(kept)?;
+        ended?;
+        kept?;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Ok(Made {
             runs,
@@ -109,7 +110,7 @@ impl Shared<'_> {
             let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
             if let Err(error) = log.append(&line) {
                 self.broken.store(true, Ordering::Relaxed);
-                return Err(error);
+                return Err(error.into());
             }
             drop(log);
             self.made.fetch_add(1, Ordering::Relaxed);
