@@ -3,8 +3,8 @@
 //!
 //! A folder has a manifest, `run.json`, which says what is run, and for each shard a file
 //! `outcomes-I-of-N.jsonl` to which a line is added for each run that is over. Here is what these
-//! files say; reading and writing them is the program's. Of no time on a clock anything depends:
-//! dates are labels.
+//! files say; reading and writing them is the program's. Nothing depends on what
+//! date a run has; that it has one says that it was made in real time.
 
 mod compare;
 mod manifest;

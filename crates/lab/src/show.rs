@@ -23,6 +23,13 @@ pub fn unit_name(metric: Metric, is_ratio: bool) -> &'static str {
     }
 }
 
+/// A unit by its name in a document; that of things where it is none of ours.
+#[must_use]
+pub fn known_unit(name: &str) -> &'static str {
+    let units = ["bit/s", "us", "bytes", "share", RATIO];
+    units.into_iter().find(|unit| *unit == name).unwrap_or("")
+}
+
 /// A number in a sentence: `duration_us`, or `duration_us over that of n20`.
 pub(crate) fn number_name(metric: Metric, over: Option<&str>) -> String {
     let name = metric.name();

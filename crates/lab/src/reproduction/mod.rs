@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::engine::EngineName;
 use crate::outcome::Caveat;
 use crate::scenario::{Class, SeedDocument};
-pub use crate::show::{show_bounds, show_value, unit_name};
+pub use crate::show::{known_unit, show_bounds, show_value, unit_name};
 pub use evaluate::{CellName, Material, RunOf, evaluate, wants_more_runs};
 pub use judge::{Judgement, Spread, VALUE_TOLERANCE, judge_claim, show_interval};
 
@@ -76,6 +76,9 @@ pub struct NotRun {
     pub engine: EngineName,
     /// Why, in a few words.
     pub why: String,
+    /// Whether the user left it out.
+    #[serde(default)]
+    pub by_choice: bool,
 }
 
 /// What an experiment, or one of its numbers, came to. Later ones weigh more.

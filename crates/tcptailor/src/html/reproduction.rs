@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use lab::Point;
 use lab::reproduction::{
-    CorrectionRow, EngineValue, ExperimentResult, NumberRow, Reproduction, Verdict, show_interval,
-    show_value,
+    CorrectionRow, EngineValue, ExperimentResult, NumberRow, Reproduction, Verdict, known_unit,
+    show_interval, show_value,
 };
 
 use super::remarks::of_numbers;
@@ -262,7 +262,7 @@ fn observations(rows: &[NumberRow]) -> Vec<Observation> {
                 engine: value.engine.to_string(),
                 axes: row.axes.clone().into_iter().collect(),
                 metric: metric(row),
-                unit: unit(&row.unit),
+                unit: known_unit(&row.unit),
                 value: spread.map(|spread| spread.median),
                 range: spread.map(|spread| (spread.low, spread.high)),
                 published: row.published.zip(words::published(row)),
@@ -271,11 +271,6 @@ fn observations(rows: &[NumberRow]) -> Vec<Observation> {
         values.collect()
     };
     rows.iter().flat_map(of_row).collect()
-}
-
-fn unit(name: &str) -> &'static str {
-    let units = ["bit/s", "us", "bytes", "share"];
-    units.into_iter().find(|unit| *unit == name).unwrap_or("")
 }
 
 #[cfg(test)]

@@ -353,7 +353,7 @@ fn parse(text: &str, folder: &Path) -> anyhow::Result<Reproduction> {
     Ok(serde_json::from_value(value).map_err(damaged)?)
 }
 
-/// Whether an experiment failed; for the summary.
+/// The experiments that came to a verdict; for the summary.
 fn of_verdict(document: &Reproduction, verdict: Verdict) -> Vec<&str> {
     let experiments = document.experiments.iter();
     experiments

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lab::reproduction::{NumberRow, Reproduction};
+use lab::reproduction::{CellName, NumberRow, Reproduction};
 use lab::{EngineName, Outcome};
 use serde_json::Value;
 
@@ -15,7 +15,15 @@ const PLOTS_MAX: usize = 4;
 
 /// The runs of which plots are made, by the name of their scenario.
 #[derive(Debug, Default)]
-pub(super) struct Courses(BTreeMap<String, Vec<(EngineName, Course)>>);
+pub(super) struct Courses(BTreeMap<String, Vec<Known>>);
+
+/// A run that is plotted.
+#[derive(Debug)]
+struct Known {
+    engine: EngineName,
+    cell: CellName,
+    course: Course,
+}
 
 /// Which cell a run is of.
 #[derive(Clone, Copy, Debug)]
@@ -33,33 +41,31 @@ impl Courses {
         if outcome.series.len() < 2 || !outcome.is_usable() {
             return;
         }
-        let axes = place
+        let cell = CellName {
+            variant: place.variant.map(str::to_owned),
+            axes: place.axes.to_vec(),
+        };
+        let known = self.0.entry(place.scenario.to_owned()).or_default();
+        let of_engine = known.iter().filter(|known| known.engine == place.engine);
+        let is_known = of_engine.clone().any(|known| known.cell == cell);
+        if is_known || known.len() >= PLOTS_MAX || of_engine.count() >= PLOTS_MAX / 2 {
+            return;
+        }
+        let axes = cell
             .axes
             .iter()
             .map(|(key, value)| format!("{key}={value}"));
-        let variant = place.variant.map(str::to_owned).into_iter();
-        let parts: Vec<String> = variant
-            .chain(axes)
-            .chain([format!("on {}", place.engine)])
-            .collect();
-        let title = parts.join(", ");
-        let known = self.0.entry(place.scenario.to_owned()).or_default();
-        let of_engine = known
-            .iter()
-            .filter(|(engine, _)| *engine == place.engine)
-            .count();
-        let is_new = known.iter().all(|(_, course)| course.title != title);
-        if !is_new || known.len() >= PLOTS_MAX || of_engine >= PLOTS_MAX / 2 {
-            return;
-        }
-        known.push((
-            place.engine,
-            Course {
-                title,
+        let parts = cell.variant.iter().cloned().chain(axes);
+        let parts: Vec<String> = parts.chain([format!("on {}", place.engine)]).collect();
+        known.push(Known {
+            engine: place.engine,
+            cell,
+            course: Course {
+                title: parts.join(", "),
                 points: outcome.series.clone(),
                 references: Vec::new(),
             },
-        ));
+        });
     }
 
     /// The page; `origin` says where and when it was measured.
@@ -70,16 +76,17 @@ impl Courses {
                 .iter()
                 .find(|one| one.scenario == scenario);
             let rows = rows.map_or(&[][..], |experiment| &experiment.rows);
-            let courses = courses.into_iter().map(|(_, course)| Course {
-                references: published(rows, &course.title),
-                ..course
-            });
-            let mut courses: Vec<Course> = courses.collect();
             // Runs in virtual time end in no order.
-            courses.sort_by_cached_key(|course| {
-                let row = rows.iter().position(|row| is_of_cell(row, &course.title));
-                (row.unwrap_or(rows.len()), course.title.clone())
+            let mut known = courses;
+            known.sort_by_cached_key(|known| {
+                let row = rows.iter().position(|row| is_of_cell(row, &known.cell));
+                (row.unwrap_or(rows.len()), known.course.title.clone())
             });
+            let courses = known.into_iter().map(|known| Course {
+                references: published(rows, &known.cell),
+                ..known.course
+            });
+            let courses: Vec<Course> = courses.collect();
             (scenario, courses)
         });
         let mut facts = facts(found);
@@ -88,11 +95,11 @@ impl Courses {
     }
 }
 
-/// Rates that were published of the cell with this title.
-fn published(rows: &[NumberRow], title: &str) -> Vec<(f64, String)> {
+/// Rates that were published of a cell.
+fn published(rows: &[NumberRow], cell: &CellName) -> Vec<(f64, String)> {
     let is_rate = |row: &&NumberRow| row.metric == "goodput_bps" && row.over.is_none();
     let rows = rows.iter().filter(is_rate);
-    let rows = rows.filter(|row| is_of_cell(row, title));
+    let rows = rows.filter(|row| is_of_cell(row, cell));
     rows.filter_map(|row| {
         let text = words::published(row)?;
         Some((row.published?, format!("published {text}")))
@@ -100,12 +107,10 @@ fn published(rows: &[NumberRow], title: &str) -> Vec<(f64, String)> {
     .collect()
 }
 
-/// Whether a row is about the cell with this title.
-fn is_of_cell(row: &NumberRow, title: &str) -> bool {
-    let axes = row.axes.iter().map(|(key, value)| format!("{key}={value}"));
-    let mut parts = row.variant.iter().cloned().chain(axes);
-    let told: Vec<&str> = title.split(", ").collect();
-    parts.all(|part| told.contains(&part.as_str()))
+fn is_of_cell(row: &NumberRow, cell: &CellName) -> bool {
+    let mut axes = row.axes.iter();
+    row.variant == cell.variant
+        && axes.all(|(key, value)| cell.axes.iter().any(|(k, v)| (k, v) == (key, value)))
 }
 
 fn facts(found: &Reproduction) -> Vec<(String, String)> {
@@ -176,7 +181,7 @@ mod tests {
         }
         let titles = courses.0["n1"]
             .iter()
-            .map(|(_, course)| course.title.as_str());
+            .map(|known| known.course.title.as_str());
         let titles: Vec<&str> = titles.collect();
         let expected = [
             "a, path.rtt=1ms, on virtual",

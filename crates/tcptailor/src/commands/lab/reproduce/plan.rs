@@ -16,9 +16,6 @@ use crate::exit::Problem;
 /// How often a number that spreads is run, compared with what its file asks for.
 const RUNS_FACTOR: usize = 2;
 
-/// Why an engine did not run something, where the user decided so.
-pub(super) const LEFT_OUT: [&str; 2] = ["not asked for", "left out with --quick"];
-
 /// What the user wants of all experiments.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
@@ -102,10 +99,10 @@ impl Planned {
         let scenario = view(scenario, Some(engine), wanted.quick);
         let engines = scenario.experiment.as_ref().map(|e| &e.engines);
         if !wanted.engines.contains(&engine) {
-            return self.leave_out(engine, LEFT_OUT[0]);
+            return self.leave_out(engine, "not asked for", true);
         }
         if engines.is_none_or(|engines| !engines.contains(&engine)) {
-            return self.leave_out(engine, LEFT_OUT[1]);
+            return self.leave_out(engine, "left out with --quick", true);
         }
         let work = match scenario.probe {
             Some(probe) => match engine {
@@ -123,7 +120,7 @@ impl Planned {
             ),
         };
         let Some(work) = work else {
-            return self.leave_out(engine, "its probe has no form here");
+            return self.leave_out(engine, "its probe has no form here", false);
         };
         // One run, unless the file says how many a short look takes.
         let is_short = wanted.quick && scenario.runs == in_full.runs;
@@ -139,9 +136,12 @@ impl Planned {
         });
     }
 
-    fn leave_out(&mut self, engine: EngineName, why: &str) {
-        let why = why.into();
-        self.not_run.push(NotRun { engine, why });
+    fn leave_out(&mut self, engine: EngineName, why: &str, by_choice: bool) {
+        self.not_run.push(NotRun {
+            engine,
+            why: why.into(),
+            by_choice,
+        });
     }
 
     /// Where a cell stands among those of all engines; it is added where it is new.

@@ -165,7 +165,11 @@ impl Course<'_> {
             Ok(outcome) => self.take(job, outcome, took, times),
             Err(why) => {
                 let record = &mut self.records[job.place.0];
-                record.not_run.push(NotRun { engine, why });
+                record.not_run.push(NotRun {
+                    engine,
+                    why,
+                    by_choice: false,
+                });
                 times.drop_engine(job.place);
                 Ok(())
             }

@@ -10,7 +10,6 @@ use lab::reproduction::{
 };
 
 use super::of_verdict;
-use super::plan::LEFT_OUT;
 use crate::html::remarks::{label, of_numbers};
 use crate::html::words::{self, number_name};
 use crate::output;
@@ -210,7 +209,7 @@ fn remarks(experiment: &ExperimentResult, missing: &[NotRun]) -> Vec<String> {
         ));
     }
     // What the user left out is known, and what the machine lacks is told in the end.
-    let is_told = |not: &&NotRun| LEFT_OUT.contains(&&*not.why) || missing.contains(not);
+    let is_told = |not: &&NotRun| not.by_choice || missing.contains(not);
     let not_run = experiment.not_run.iter().filter(|not| !is_told(not));
     remarks.extend(not_run.map(|not| format!("not run: {}: {}", not.engine, not.why)));
     let not_promised = experiment.not_promised.iter();

@@ -102,6 +102,7 @@ fn document_of(runs: &[(EngineName, usize, u32)]) -> Reproduction {
     record.not_run.push(NotRun {
         engine: EngineName::Tun,
         why: "no /dev/net/tun".into(),
+        by_choice: false,
     });
     let mut document = document(&[planned], &[record], &wanted(false));
     document.summary.elapsed_s = 73.2;
