@@ -6,7 +6,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::read::{Entry, Keys, Place, Problem, ProblemKind, TABLES, number, unknown};
-use super::{Axis, CELLS_MAX, Occasion, RUNS_MAX, Scenario, Variant};
+use super::{Axis, CELLS_MAX, DIAGNOSTICS_MAX, Occasion, RUNS_MAX, Scenario, Variant};
 use crate::probe::{PROBES, Probe};
 
 /// Most variants, and most claims.
@@ -362,8 +362,9 @@ impl Document {
         }
     }
 
-    /// Each key has one axis.
-    fn check_axes(&mut self, axes: &[Axis]) {
+    /// Each key has one axis, and each value of it is there once: the name of a cell is made of
+    /// them as they are written.
+    pub(super) fn check_axes(&mut self, axes: &[Axis]) {
         let mut seen = BTreeSet::new();
         for axis in axes {
             if !seen.insert(&axis.key) {
@@ -372,6 +373,15 @@ impl Document {
                     .first()
                     .map_or(Place::START, |value| value.key_place);
                 self.complain(place, format!("sweep: {} is given twice", axis.key));
+            }
+            let mut values = BTreeSet::new();
+            let twice = axis
+                .values
+                .iter()
+                .filter(|value| !values.insert(&value.text));
+            for value in twice.take(DIAGNOSTICS_MAX) {
+                let message = format!("{}: {} is there twice; name it once", axis.key, value.text);
+                self.complain(value.place, message);
             }
         }
     }

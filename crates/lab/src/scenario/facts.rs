@@ -260,6 +260,7 @@ impl Document {
                 }
                 ("sweep", DeValue::Table(sweep)) if !of_variant => {
                     overrides.axes = self.axes("", sweep);
+                    self.check_axes(&overrides.axes);
                 }
                 (word, _) => {
                     let known = TABLES.iter().copied();

@@ -414,6 +414,17 @@ fn variants_and_sweeps_make_cells() {
 }
 
 #[test]
+fn values_that_are_written_in_two_ways_are_two_cells() {
+    let scenario =
+        parse("[sweep]\nworkload.duration = ['1s', '1000ms']").expect("a valid scenario");
+    let ids: Vec<String> = scenario.trials().into_iter().map(|cell| cell.id).collect();
+    assert_eq!(
+        ids,
+        ["test/workload.duration=1s", "test/workload.duration=1000ms"]
+    );
+}
+
+#[test]
 fn settings_from_the_command_line_win() {
     let mut scenario = parse(SWEEP).expect("a valid scenario");
     let mut set = |key: &str, value: &str| match scenario.set(key, value) {
@@ -538,6 +549,26 @@ const MISTAKES: &[(&str, &str)] = &[
         "test.toml:5:1: duplicate key",
     ),
     (
+        "[sweep]\nseed = [1, 2]\n'workload.duration' = ['1s', '2s', ' 1s']",
+        "test.toml:5:36: workload.duration: 1s is there twice; name it once",
+    ),
+    (
+        "[sweep]\nclient.nodelay = [true,\n  'on']",
+        "test.toml:5:3: client.nodelay: on is there twice; name it once",
+    ),
+    (
+        "[on.kernel.sweep]\nseed = [1, 2, 1]",
+        "test.toml:4:15: seed: 1 is there twice; name it once",
+    ),
+    (
+        "[quick.sweep]\n'workload.bytes' = ['1MiB']\nworkload.bytes = ['2MiB']",
+        "test.toml:4:1: sweep: workload.bytes is given twice",
+    ),
+    (
+        "[quick.sweep]\nseed = [1, 1]",
+        "test.toml:4:12: seed: 1 is there twice; name it once",
+    ),
+    (
         "[[variant]]\nname = 'a'\n[[variant]]\nname = 'a'",
         "test.toml:1:1: two variants are named `a`",
     ),
@@ -561,7 +592,8 @@ fn single_mistakes() {
 
 #[test]
 fn what_is_too_large_is_refused() {
-    let many = vec!["1"; 101].join(",");
+    let many: Vec<String> = (1..=101).map(|n| n.to_string()).collect();
+    let many = many.join(",");
     assert_eq!(
         shown(parse(&format!(
             "[sweep]\nseed = [{many}]\nclient.nodelay = [{many}]"
