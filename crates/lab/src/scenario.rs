@@ -317,6 +317,11 @@ impl Scenario {
 
     /// What is wrong with any of the trials, on any occasion.
     fn check(&self) -> Vec<Problem> {
+        self.check_views(Self::check_now)
+    }
+
+    /// What `check` finds on any occasion.
+    fn check_views(&self, check: fn(&Self) -> Vec<Problem>) -> Vec<Problem> {
         let in_variants = self.variants.iter().flat_map(|variant| &variant.overrides);
         let occasions = self.overrides.iter().chain(in_variants).map(|o| o.when);
         let occasions: Vec<Occasion> = occasions.collect();
@@ -328,11 +333,11 @@ impl Scenario {
             let quick: Vec<Self> = views.iter().map(Self::quick).collect();
             views.extend(quick);
         }
-        let problems: BTreeSet<Problem> = views.iter().flat_map(Self::check_now).collect();
+        let problems: BTreeSet<Problem> = views.iter().flat_map(check).collect();
         problems.into_iter().collect()
     }
 
-    /// What is wrong with any of the trials as they are now.
+    /// What is wrong with any of the trials as they are now, or that they are too many.
     fn check_now(&self) -> Vec<Problem> {
         let variants = self.variants.len().max(1);
         let cells = self.axes.iter().try_fold(variants, |cells, axis| {
@@ -359,6 +364,11 @@ impl Scenario {
                 message,
             )];
         }
+        self.check_cells()
+    }
+
+    /// What is wrong with any of the trials as they are now.
+    fn check_cells(&self) -> Vec<Problem> {
         let mut seen = BTreeSet::new();
         for (_, problems) in self.cells() {
             seen.extend(problems);

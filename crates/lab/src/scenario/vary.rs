@@ -40,7 +40,7 @@ impl Scenario {
             );
             return Err(refuse(message));
         }
-        let problems = changed.check_sweep();
+        let problems = changed.check_views(Self::check_sweep);
         if !problems.is_empty() {
             let mut told = diagnostics(&self.file, problems);
             for diagnostic in told.iter_mut().filter(|told| told.file == "--set") {
@@ -95,9 +95,10 @@ impl Scenario {
         (cell, diagnostics(&self.file, problems))
     }
 
+    /// What is wrong with any value of any axis; with any cell where these are few.
     fn check_sweep(&self) -> Vec<Problem> {
         if self.cell_count() <= CELLS_MAX as u64 {
-            return self.check();
+            return self.check_cells();
         }
         let mut problems = Vec::new();
         let mut beside = self.clone();
@@ -107,7 +108,7 @@ impl Scenario {
         for (index, axis) in self.axes.iter().enumerate() {
             let mut one = beside.clone();
             one.axes[index] = axis.clone();
-            problems.extend(one.check());
+            problems.extend(one.check_cells());
         }
         problems
     }
@@ -217,5 +218,19 @@ duration = \"1s\"
             scenario.vary("path.jitter", &bad).is_err(),
             "each value is looked at"
         );
+    }
+
+    #[test]
+    fn a_long_axis_is_as_good_as_two_short_ones() {
+        let variants = "[[variant]]\nname = 'a'\n[[variant]]\nname = 'b'\n";
+        let text = format!("{TEXT}{variants}");
+        let mut scenario = Scenario::parse("base.toml", &text).expect("a valid file");
+        let many: Vec<String> = (1..=5_001).map(|n| format!("{n}kbit")).collect();
+        scenario.vary("path.rate", &many).expect("a key");
+        assert_eq!(scenario.cell_count(), 20_004);
+        let bad = [&many[..], &values("fast")].concat();
+        let told = scenario.vary("path.rate", &bad).expect_err("no rate");
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].message.contains("`fast`"), "{told:?}");
     }
 }
