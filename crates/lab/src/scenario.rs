@@ -67,7 +67,7 @@ const DIAGNOSTICS_MAX: usize = 100;
 /// One mistake in a scenario file. [`fmt::Display`] prints `file:line:column: message`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Diagnostic {
-    /// The file, or `--set`.
+    /// The file, or the option; of `runs`, which several options set, the key.
     pub file: String,
     /// From 1; 0 where there is no file.
     pub line: u32,
@@ -246,27 +246,33 @@ impl Scenario {
     /// What is wrong with the key, with the value, or with what then comes out; the scenario stays
     /// as it was.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), Vec<Diagnostic>> {
+        if key == "runs" {
+            return self.set_runs(value);
+        }
         let mut changed = self.clone();
-        let problems = if key == "runs" {
-            match read::number(value, 1, RUNS_MAX) {
-                Ok(runs) => {
-                    changed.runs = u32::try_from(runs).unwrap_or(1);
-                    Vec::new()
-                }
-                Err(message) => vec![Problem::new(Place::NONE, format!("runs: {message}"))],
-            }
-        } else {
-            let mut one = Keys::default();
-            one.insert(key, Entry::new(value, Place::NONE, Place::NONE));
-            changed.set.override_with(&one);
-            changed.axes.retain(|axis| axis.key != key);
-            changed.check()
-        };
+        let mut one = Keys::default();
+        one.insert(key, Entry::new(value, Place::NONE, Place::NONE));
+        changed.set.override_with(&one);
+        changed.axes.retain(|axis| axis.key != key);
+        let problems = changed.check();
         if problems.is_empty() {
             *self = changed;
             return Ok(());
         }
         Err(diagnostics(&self.file, problems))
+    }
+
+    fn set_runs(&mut self, value: &str) -> Result<(), Vec<Diagnostic>> {
+        let runs = read::number(value, 1, RUNS_MAX).map_err(|message| {
+            vec![Diagnostic {
+                file: "runs".into(),
+                line: 0,
+                column: 0,
+                message,
+            }]
+        })?;
+        self.runs = u32::try_from(runs).unwrap_or(1);
+        Ok(())
     }
 
     /// As it is on one engine: with what it sets for that, and without variants of other engines.

@@ -335,7 +335,10 @@ fn nonsense_is_refused_with_all_that_is_wrong() {
         &["--set: path.rtt: `5` has no unit"],
     );
     check(&["wan-bulk", "--set", "path.rtt"], &["KEY=VALUE"]);
-    check(&["wan-bulk", "--runs", "0"], &["runs:"]);
+    check(
+        &["wan-bulk", "--runs", "0"],
+        &["error: runs: 0 is out of range; the range is 1 to 1000"],
+    );
     check(&["wan-bulk", "--engine", "quantum"], &["kernel"]);
 }
 

@@ -307,6 +307,10 @@ fn nonsense_is_refused_before_anything_is_written() {
         "set to one value with --set",
     );
     check(
+        &["--seed", "5", "--vary", "seed=1,2"],
+        "seed is set to one value with --seed or --set; name it once",
+    );
+    check(
         &["--set", "path.rtt=1ms", "--vary", "path.delay=1ms,2ms"],
         "path.delay makes no difference",
     );

@@ -436,7 +436,7 @@ fn settings_from_the_command_line_win() {
     assert_eq!(set("runs", "3"), "4 cells");
     assert_eq!(
         set("runs", "0"),
-        "--set: runs: 0 is out of range; the range is 1 to 1000"
+        "runs: 0 is out of range; the range is 1 to 1000"
     );
     assert_eq!(
         set("path.rtt", "80"),

@@ -24,7 +24,13 @@ impl Scenario {
             }]
         };
         if self.set.has_exactly(key) {
-            let message = format!("{key} is set to one value with --set; name it once");
+            // The seed alone has an option of its own.
+            let options = if key == "seed" {
+                "--seed or --set"
+            } else {
+                "--set"
+            };
+            let message = format!("{key} is set to one value with {options}; name it once");
             return Err(refuse(message));
         }
         let entry = |text: &String| Entry::new(text.as_str(), Place::NONE, Place::NONE);
@@ -187,7 +193,18 @@ duration = \"1s\"
         check("", "pth.rtt", "1ms,2ms", "did you mean `path`?");
         check("", "client.nodlay", "on,off", "did you mean `nodelay`?");
         check("", "path.rtt", "1ms,5", "path.rtt: `5` has no unit");
-        check("path.rtt=5ms", "path.rtt", "1ms,2ms", "set to one value");
+        check(
+            "path.rtt=5ms",
+            "path.rtt",
+            "1ms,2ms",
+            "path.rtt is set to one value with --set; name it once",
+        );
+        check(
+            "seed=5",
+            "seed",
+            "1,2",
+            "seed is set to one value with --seed or --set; name it once",
+        );
         check(
             "path.rtt=5ms",
             "path.delay",
