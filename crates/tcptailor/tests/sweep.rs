@@ -274,16 +274,39 @@ fn a_line_that_is_no_result_is_named() {
     assert!(text.contains("1 run of 12 cells made"), "{text}");
 }
 
-#[test]
-fn nonsense_is_refused_before_anything_is_written() {
+/// A sweep with these options is refused, and leaves nothing behind.
+fn refuses(args: &[&str], part: &str) {
     let place = Place::new();
     let folder = place.path("none");
-    let check = |args: &[&str], part: &str| {
-        let args = [&["sweep", "wan-bulk"], args, &["-o", &folder]].concat();
-        let text = expect(2, &args);
-        assert!(text.contains(part), "{args:?}: {text}");
-        assert!(!Path::new(&folder).exists(), "{args:?}");
-    };
+    let args = [&["sweep", "wan-bulk"], args, &["-o", &folder]].concat();
+    let text = expect(2, &args);
+    assert!(text.contains(part), "{args:?}: {text}");
+    assert!(!Path::new(&folder).exists(), "{args:?}");
+}
+
+#[test]
+fn a_key_that_is_given_twice_is_refused() {
+    refuses(
+        &["--set", "path.rtt=1ms", "--vary", "path.rtt=1ms,2ms"],
+        "set to one value with --set",
+    );
+    refuses(
+        &["--seed", "5", "--vary", "seed=1,2"],
+        "seed is set to one value with --seed or --set; name it once",
+    );
+    refuses(
+        &["--set", "path.rtt=1ms", "--vary", "path.delay=1ms,2ms"],
+        "path.delay makes no difference",
+    );
+    refuses(
+        &["--vary", "path.rtt=1ms,2ms", "--vary", "path.rtt=3ms"],
+        "--vary: path.rtt is given twice; name it once",
+    );
+}
+
+#[test]
+fn nonsense_is_refused_before_anything_is_written() {
+    let check = refuses;
     check(&["--shard", "0/4"], "counted from 1: `1/4` to `4/4`");
     check(&["--shard", "5/4"], "there is no shard 5 of 4");
     check(&["--shard", "x"], "write for example `3/16`");
@@ -301,18 +324,6 @@ fn nonsense_is_refused_before_anything_is_written() {
     check(
         &["--vary", "path.rtt=1ms,2", "--yes"],
         "path.rtt: `2` has no unit",
-    );
-    check(
-        &["--set", "path.rtt=1ms", "--vary", "path.rtt=1ms,2ms"],
-        "set to one value with --set",
-    );
-    check(
-        &["--seed", "5", "--vary", "seed=1,2"],
-        "seed is set to one value with --seed or --set; name it once",
-    );
-    check(
-        &["--set", "path.rtt=1ms", "--vary", "path.delay=1ms,2ms"],
-        "path.delay makes no difference",
     );
     check(&["--set", "path.rtt"], "write KEY=VALUE");
     check(&["--runs", "0"], "0 is not in");
@@ -332,7 +343,8 @@ fn nonsense_is_refused_before_anything_is_written() {
     check(&too_many, "more than 100000000 cells");
     check(&["--vary", "path.rtt=1ms..2s:lin10001"], "at most 10000");
 
-    let text = expect(2, &["report", &folder]);
+    let place = Place::new();
+    let text = expect(2, &["report", &place.path("none")]);
     assert!(text.contains("run.json: No such file"), "{text}");
     let here = place.path("");
     fs::write(place.path("notes.txt"), "mine").expect("a file");
@@ -355,8 +367,6 @@ fn two_sweeps_are_compared_cell_by_cell() {
         let args = [
             "sweep",
             "lan-request",
-            "--vary",
-            "path.rtt=10ms,20ms",
             "--runs",
             "6",
             "--set",
@@ -366,7 +376,8 @@ fn two_sweeps_are_compared_cell_by_cell() {
         ];
         expect(0, &[&args[..], more].concat());
     };
-    sweep(&["-o", &before]);
+    let axis = ["--vary", "path.rtt=10ms,20ms"];
+    sweep(&[&axis[..], &["-o", &before]].concat());
     sweep(&[
         "-o",
         &after,
@@ -375,7 +386,7 @@ fn two_sweeps_are_compared_cell_by_cell() {
         "--vary",
         "path.rtt=10ms,20ms,30ms",
     ]);
-    sweep(&["-o", &same, "--seed", "77"]);
+    sweep(&[&axis[..], &["-o", &same, "--seed", "77"]].concat());
     let output = run(&["compare", &before, &after, "--json"]);
     let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(document["schema"], "tcptailor/lab-compare/1");

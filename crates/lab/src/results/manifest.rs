@@ -1,6 +1,7 @@
 //! What is run: the scenario with its overrides and axes, on which engine, how often.
 
 use core::hash::Hasher;
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
@@ -177,8 +178,14 @@ impl Plan {
             };
             scenario.set(key.trim(), value.trim())?;
         }
+        let mut varied = BTreeSet::new();
         for axis in &manifest.vary {
             let axis: Vary = axis.parse().map_err(|error| refuse("--vary", error))?;
+            // It would take the place of the first, as it does of an axis of the file.
+            if !varied.insert(axis.key.clone()) {
+                let message = format!("{} is given twice; name it once", axis.key);
+                return Err(refuse("--vary", message));
+            }
             scenario.vary(&axis.key, &axis.values)?;
         }
         let Manifest {
@@ -273,8 +280,6 @@ impl Plan {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     const TEXT: &str = "
@@ -449,6 +454,10 @@ workload.method = \"cork\"
         check(
             |m| m.vary.push("path.los=1%,2%".into()),
             "--vary: unknown key in [path]",
+        );
+        check(
+            |m| m.vary.push("path.rtt =3ms".into()),
+            "--vary: path.rtt is given twice; name it once",
         );
     }
 }

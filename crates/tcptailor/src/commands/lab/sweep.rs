@@ -56,7 +56,8 @@ pub(crate) struct Args {
     /// A built-in scenario, or a file.
     #[arg(value_name = "SCENARIO")]
     scenario: String,
-    /// An axis; replaces the one that the scenario has for this key. May be given several times.
+    /// An axis; replaces the one that the scenario has for this key. May be given several times,
+    /// each with another key.
     #[arg(long, value_name = "KEY=VALUES")]
     vary: Vec<String>,
     /// What runs it; see `tcptailor lab run --help`. Only `virtual` runs several at a time.
