@@ -329,6 +329,13 @@ fn nonsense_is_refused_before_anything_is_written() {
     check(&["--runs", "0"], "0 is not in");
     check(&["--engine", "kernel", "--jobs", "4"], "made one by one");
     check(&["--runs", "2000"], "2000 runs: too many to begin unasked");
+    let often = ["--set", "runs=700", "--vary", "path.rtt=1ms,2ms"];
+    check(&often, "1400 runs: too many");
+    check(
+        &[&often[..], &["--runs", "600"]].concat(),
+        "1200 runs: too many",
+    );
+    check(&["--set", "runs=0"], "error: runs: 0 is out of range");
     let many = "path.rate=1mbit..1gbit:lin1000";
     check(
         &["--vary", many, "--vary", "path.rtt=1ms..1s:lin1000"],

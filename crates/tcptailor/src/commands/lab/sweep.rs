@@ -63,7 +63,8 @@ pub(crate) struct Args {
     /// What runs it; see `tcptailor lab run --help`. Only `virtual` runs several at a time.
     #[arg(long, value_name = "ENGINE", default_value = "virtual")]
     engine: Engine,
-    /// How often each cell is run, with another seed each time; without it as the scenario says.
+    /// How often each cell is run, with another seed each time; without it as the scenario or
+    /// `--set runs=N` says.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=RUNS_MAX))]
     runs: Option<u32>,
     /// Override one setting of all cells, such as `path.rtt=80ms` or `client.nodelay=on`.
@@ -137,12 +138,21 @@ impl Args {
     fn manifest(&self) -> Result<Manifest, Problem> {
         let (file, text) = load_text(&self.scenario)?;
         let scenario = Scenario::parse(&file, &text).map_err(|told| mistakes(&told))?;
-        let scenario = scenario.on(self.engine.into());
+        let mut scenario = scenario.on(self.engine.into());
         if let Some(probe) = scenario.probe {
             let message = format!("`{}` is a probe, not a trial", scenario.name);
             return Err(Problem::usage(message).hint(probe.about));
         }
-        let mut set = self.set.clone();
+        // How often is no setting of a cell: the manifest has a place of its own for it.
+        let mut set = Vec::new();
+        for setting in &self.set {
+            match setting.split_once('=') {
+                Some((key, runs)) if key.trim() == "runs" => scenario
+                    .set("runs", runs.trim())
+                    .map_err(|told| mistakes(&told))?,
+                _ => set.push(setting.clone()),
+            }
+        }
         set.extend(self.seed.map(|seed| format!("seed={seed}")));
         let mut manifest = Manifest {
             format: FORMAT,
