@@ -303,6 +303,12 @@ impl Shard {
         whole + (!len.is_multiple_of(self.of) && self.position_in(whole) < len) as u64
     }
 
+    /// Whether a position is one of its [`Shard::positions`].
+    #[must_use]
+    pub const fn has(self, position: u64) -> bool {
+        self.position_in(position / self.of) == position
+    }
+
     /// In the block of neighbours with this number.
     const fn position_in(self, block: u64) -> u64 {
         block * self.of + (self.index - 1 + self.of - block % self.of) % self.of
@@ -456,6 +462,8 @@ mod tests {
                     let own: Vec<u64> = shard.positions(len).collect();
                     assert!(own.is_sorted(), "{shard} of {len}");
                     assert_eq!(shard.count(len), own.len() as u64, "{shard} of {len}");
+                    let found = (0..len).filter(|position| shard.has(*position));
+                    assert!(found.eq(own.iter().copied()), "{shard} of {len}");
                     all.extend(own);
                 }
                 all.sort_unstable();

@@ -363,6 +363,32 @@ fn nonsense_is_refused_before_anything_is_written() {
 }
 
 #[test]
+fn only_runs_that_are_still_to_be_made_are_asked_about() {
+    let place = Place::new();
+    let folder = place.path("many");
+    let args = ["sweep", "lan-wwr", "--set", "workload.operations=1"];
+    let often = ["--runs", "700", "-o", &folder];
+    let args = [&args[..], &often].concat();
+    let go_on = |more: &[&'static str]| [&args[..], &["--resume"], more].concat();
+    let text = expect(2, &go_on(&[]));
+    assert!(text.contains("2100 runs: too many"), "{text}");
+    assert!(!Path::new(&folder).exists());
+    expect(0, &[&args[..], &["--yes"]].concat());
+    let text = expect(0, &go_on(&[]));
+    assert!(text.contains("2100 were there already"), "{text}");
+
+    // Of each shard half is left: of one of two not too much, of the whole sweep too much.
+    let file = outcomes(&folder);
+    let kept = sorted(&file).split_off(1049);
+    fs::write(&file, kept.join("\n") + "\n").expect("a file");
+    let text = expect(2, &go_on(&[]));
+    assert!(text.contains("1049 runs: too many to begin"), "{text}");
+    let text = expect(0, &go_on(&["--shard", "1/2"]));
+    assert!(text.contains(" were there already"), "{text}");
+    expect(0, &go_on(&[]));
+}
+
+#[test]
 fn two_sweeps_are_compared_cell_by_cell() {
     let place = Place::new();
     let (before, after, same) = (

@@ -239,6 +239,13 @@ impl Plan {
         shard.count(self.len())
     }
 
+    /// Whether a run, by its cell and its number, is one of a shard's.
+    #[must_use]
+    pub const fn is_of(&self, shard: Shard, (index, run): (u64, u32)) -> bool {
+        let is_there = index < self.cells && run < self.runs;
+        is_there && shard.has(self.cells * run as u64 + index)
+    }
+
     /// The run at a position below [`Plan::len`].
     #[must_use]
     pub fn at(&self, position: u64) -> Planned {
@@ -362,6 +369,12 @@ workload.method = \"cork\"
             let shard: Shard = format!("{index}/4").parse().expect("a shard");
             let own: Vec<u64> = plan.positions(shard).collect();
             assert!((7..=8).contains(&own.len()), "{own:?}");
+            for position in 0..30 {
+                let Planned { index, run, .. } = plan.at(position);
+                let is_own = own.contains(&position);
+                assert_eq!(plan.is_of(shard, (index, run)), is_own, "{position}");
+            }
+            assert!(!plan.is_of(shard, (15, 0)) && !plan.is_of(shard, (0, 2)));
             seen.extend(own);
         }
         seen.sort_unstable();

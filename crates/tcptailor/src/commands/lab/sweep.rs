@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use base::human;
 use clap::builder::PossibleValuesParser;
-use lab::results::{FORMAT, Host, Manifest, Plan, Record, RunId, SWEEP_RUNS_MAX, Worth};
+use lab::results::{
+    FORMAT, Host, MANIFEST_FILE, Manifest, Plan, Record, RunId, SWEEP_RUNS_MAX, Worth,
+};
 use lab::{Amount, Scenario, Shard};
 use serde::Serialize;
 use stack::profile::PROFILES;
@@ -184,14 +186,23 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let manifest = args.manifest()?;
     let plan = Plan::new(&manifest).map_err(|told| mistakes(&told))?;
     let runner = Runner::new(args.engine, args.profile.as_deref())?;
-    // Of a shard the largest part is known without making all its runs.
-    let runs = plan.len().div_ceil(shard.of());
-    if !args.yes && runs > RUNS_UNASKED_MAX {
-        ask(&plan, &runner, runs, jobs)?;
+    let runs = plan.count(shard);
+    let consent = |runs| match !args.yes && runs > RUNS_UNASKED_MAX {
+        true => ask(&plan, &runner, runs, jobs),
+        false => Ok(()),
+    };
+    // Of a sweep that goes on it is known only after a look into its folder what is left; of a new
+    // one nothing is written before.
+    let is_begun = args.resume && args.output.join(MANIFEST_FILE).exists();
+    if !is_begun {
+        consent(runs)?;
     }
     let folder = Folder::make(&args.output, &manifest)?;
     let log = open_log(&folder, shard, args.resume, output)?;
-    let done = done(&folder, output)?;
+    let (done, of_shard) = done(&folder, (&plan, shard), output)?;
+    if is_begun {
+        consent(runs.saturating_sub(of_shard))?;
+    }
     let label = if args.shard.is_some() {
         format!("{} {shard}", manifest.scenario)
     } else {
@@ -209,11 +220,22 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     finish(args, &manifest, &made, output)
 }
 
-/// Runs that are in the folder and are not made again, and whether their numbers count.
-fn done(folder: &Folder, output: &Output) -> anyhow::Result<BTreeMap<RunId, bool>> {
+/// Runs that are in the folder and are not made again, and whether their numbers count; and how
+/// many of them are of this shard.
+fn done(
+    folder: &Folder,
+    (plan, shard): (&Plan, Shard),
+    output: &Output,
+) -> anyhow::Result<(BTreeMap<RunId, bool>, u64)> {
     let mut done = BTreeMap::new();
-    folder.read(output, |record| add_done(&mut done, &record))?;
-    Ok(done)
+    let mut of_shard = 0;
+    folder.read(output, |record| {
+        let before = done.len();
+        add_done(&mut done, &record);
+        let is_new = done.len() > before;
+        of_shard += u64::from(is_new && plan.is_of(shard, record.place()));
+    })?;
+    Ok((done, of_shard))
 }
 
 fn add_done(done: &mut BTreeMap<RunId, bool>, record: &Record) {
