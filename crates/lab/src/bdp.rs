@@ -4,7 +4,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use base::{Bytes, KnobValue, Rate};
+use base::{Bytes, KnobValue, Rate, find_knob};
 use serde::Serialize;
 
 /// A path that one connection is to fill.
@@ -123,7 +123,15 @@ impl Demand {
         Rate::from_bits_per_second(rate.min(self.rate.bits_per_second()))
     }
 
-    /// What each limit of a host has to be, beside what it is.
+    /// How many connections of a host have the path full between them, each with the largest
+    /// window that it can have.
+    #[must_use]
+    pub fn connections(&self, limits: &HostLimits) -> u64 {
+        self.bytes().div_ceil(limits.window_max()).max(1)
+    }
+
+    /// What each limit of a host has to be, beside what it is, for a connection that fills the
+    /// path, or as much of it as one connection can.
     #[must_use]
     pub fn rows(&self, limits: &HostLimits) -> Vec<Row> {
         let need = Need::of(self, limits);
@@ -157,15 +165,15 @@ impl Demand {
         } else {
             limits.rmem[1]
         };
-        let mut receive = (largest as f64 * limits.receive_ratio) as u64;
-        let mut send = (limits.wmem[2] as f64 / send_memory_per_byte()) as u64;
-        if !limits.window_scaling {
-            receive = receive.min(UNSCALED_WINDOW);
-            send = send.min(UNSCALED_WINDOW);
-        }
+        let receive = (largest as f64 * limits.receive_ratio) as u64;
+        let send = (limits.wmem[2] as f64 / send_memory_per_byte()) as u64;
+        let window_max = match limits.window_scaling {
+            true => SCALED_WINDOW,
+            false => UNSCALED_WINDOW,
+        };
         Reach {
-            send: self.rate_of_window(send),
-            receive: self.rate_of_window(receive),
+            send: self.rate_of_window(send.min(window_max)),
+            receive: self.rate_of_window(receive.min(window_max)),
         }
     }
 }
@@ -190,6 +198,22 @@ pub struct HostLimits {
     pub receive_ratio: f64,
     /// Packets that the queue of the interface holds; `None` where no interface is meant.
     pub queue_pkts: Option<u64>,
+}
+
+impl HostLimits {
+    /// The largest window that a connection can have, whatever is set: what TCP can offer, or what
+    /// the largest buffers hold.
+    #[must_use]
+    pub fn window_max(&self) -> u64 {
+        let received = (memory_max(RMEM) as f64 * self.ratio()) as u64;
+        let sent = (memory_max(WMEM) as f64 / send_memory_per_byte()) as u64;
+        SCALED_WINDOW.min(received).min(sent)
+    }
+
+    /// [`HostLimits::receive_ratio`] as a kernel can have it: so many of 256 parts, at least one.
+    fn ratio(&self) -> f64 {
+        self.receive_ratio.clamp(1.0 / 256.0, 1.0)
+    }
 }
 
 /// Window per byte of receive memory that a connection begins with.
@@ -291,6 +315,10 @@ pub struct Reach {
 
 /// RFC 7323 section 2.2.
 const UNSCALED_WINDOW: u64 = 65_535;
+/// RFC 7323 section 2.3: a window is shifted by at most 14 bits.
+const SCALED_WINDOW: u64 = UNSCALED_WINDOW << 14;
+const RMEM: &str = "net.ipv4.tcp_rmem";
+const WMEM: &str = "net.ipv4.tcp_wmem";
 /// Linux charges a sent packet of up to 64 KiB its payload and this (a descriptor of 256 bytes, and
 /// 576 of header room and shared information; measured on 6.18).
 const SEND_CHARGE_BYTES: f64 = 832.0;
@@ -301,11 +329,16 @@ const SEND_HEADROOM: f64 = 1.5;
 /// One connection alone keeps little in its own host's queue (`tcp_limit_output_bytes`).
 const QUEUE_ABOUT: &str = "drops where this link is the slowest";
 
+/// The largest value of a setting of bytes.
+fn memory_max(setting: &str) -> u64 {
+    find_knob(setting).map_or(u64::MAX, |knob| knob.max)
+}
+
 fn send_memory_per_byte() -> f64 {
     SEND_HEADROOM * (1.0 + SEND_CHARGE_BYTES / SEND_PACKET_BYTES)
 }
 
-/// What one path needs of one host, in bytes.
+/// What one path needs of one host for one connection, in bytes.
 struct Need {
     window: u64,
     receive_memory: u64,
@@ -314,12 +347,10 @@ struct Need {
 
 impl Need {
     fn of(demand: &Demand, limits: &HostLimits) -> Self {
-        let window = demand.bytes().max(1);
-        // A ratio is one of 256 parts, at least 1.
-        let ratio = limits.receive_ratio.clamp(1.0 / 256.0, 1.0);
+        let window = demand.bytes().clamp(1, limits.window_max());
         Self {
             window,
-            receive_memory: (window as f64 / ratio).ceil() as u64,
+            receive_memory: (window as f64 / limits.ratio()).ceil() as u64,
             send_memory: (window as f64 * send_memory_per_byte()).ceil() as u64,
         }
     }
@@ -388,7 +419,7 @@ pub type Proposal = (&'static str, KnobValue);
 /// The settings that would let a connection of this host fill the path; none where it can.
 ///
 /// Sizes are twice what is needed, as the ratio of window to memory varies from connection to
-/// connection, rounded up to a power of two.
+/// connection, rounded up to a power of two; none is above what the setting takes.
 #[must_use]
 pub fn proposals(rows: &[Row], limits: &HostLimits) -> Vec<Proposal> {
     let size = |row: &Row| (row.needed.saturating_mul(2)).next_power_of_two();
@@ -396,11 +427,11 @@ pub fn proposals(rows: &[Row], limits: &HostLimits) -> Vec<Proposal> {
     let below = rows.iter().filter(|row| row.standing == Standing::Below);
     for row in below {
         proposals.push(match row.setting {
-            "net.ipv4.tcp_rmem[2]" => triple("net.ipv4.tcp_rmem", limits.rmem, size(row)),
-            "net.ipv4.tcp_wmem[2]" => triple("net.ipv4.tcp_wmem", limits.wmem, size(row)),
+            "net.ipv4.tcp_rmem[2]" => triple(RMEM, limits.rmem, size(row)),
+            "net.ipv4.tcp_wmem[2]" => triple(WMEM, limits.wmem, size(row)),
             // Autotuning takes the place of a larger initial size, if its own maximum allows.
             "net.ipv4.tcp_rmem[1]" if limits.rmem[2] < row.needed => {
-                triple("net.ipv4.tcp_rmem", limits.rmem, size(row))
+                triple(RMEM, limits.rmem, size(row))
             }
             "net.ipv4.tcp_rmem[1]" => continue,
             setting => (setting, KnobValue::Flag(true)),
@@ -410,6 +441,7 @@ pub fn proposals(rows: &[Row], limits: &HostLimits) -> Vec<Proposal> {
 }
 
 fn triple(setting: &'static str, [min, initial, _]: [u64; 3], max: u64) -> Proposal {
+    let max = max.min(memory_max(setting));
     (setting, KnobValue::Triple([min, initial, max]))
 }
 

@@ -68,8 +68,8 @@ fn what_is_too_small_becomes_a_plan() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("plan.json");
     let plan = file.display().to_string();
-    // No host has buffers of a minute of this.
-    let output = run(&["--rate", "10gbit", "--rtt", "1s", "-o", &plan]);
+    // No host comes with buffers of half a second of this.
+    let output = run(&["--rate", "10gbit", "--rtt", "500ms", "-o", &plan]);
     let shown = text(&output.stdout);
     assert!(output.status.success(), "{shown}{}", text(&output.stderr));
     assert!(
@@ -84,6 +84,35 @@ fn what_is_too_small_becomes_a_plan() {
     let read: Value = serde_json::from_slice(&read).expect("JSON");
     assert_eq!(read["schema"], "tcptailor/plan/1");
     assert_eq!(read["changes"][0]["knob"], "net.ipv4.tcp_rmem");
+}
+
+#[test]
+fn a_plan_for_a_path_beyond_one_connection_can_be_applied() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("plan.json");
+    let plan = file.display().to_string();
+    let check = |rtt: &str, parts: &[&str], absent: &str| {
+        let output = run(&["--rate", "400gbit", "--rtt", rtt, "-o", &plan]);
+        let shown = text(&output.stdout);
+        assert!(output.status.success(), "{shown}{}", text(&output.stderr));
+        let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in parts {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        assert!(!shown.contains(absent), "{shown}");
+        let applied = tcptailor(&["apply", &plan, "-n"]).output().expect("starts");
+        assert!(applied.status.success(), "{}", text(&applied.stderr));
+    };
+    check("10ms", &["What would be enough: "], "cannot fill");
+    let parts = [
+        "One connection cannot fill this path: its window ends at 1073725440 bytes, which give \
+         85.9 Gbit/s. It takes 5 connections.",
+        "What would be enough for each of 5 connections:",
+    ];
+    check("100ms", &parts, "4294967296");
+    let document = document(&["--rate", "400gbit", "--rtt", "100ms"]);
+    assert_eq!(document["connections_needed"], 5);
+    assert_eq!(document["window_max_bytes"], 1_073_725_440_u64);
 }
 
 #[test]

@@ -190,6 +190,56 @@ fn proposals_are_made_where_something_is_below_and_satisfy_the_path() {
 }
 
 #[test]
+fn proposals_are_values_that_the_settings_take() {
+    let check = |rate, rtt, limits: &HostLimits, connections, expected: &[&str]| {
+        let path = demand(rate, rtt, 1500);
+        assert_eq!(path.connections(limits), connections, "{rate} {rtt}");
+        let made = proposals(&path.rows(limits), limits);
+        let shown: Vec<String> = made.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+        assert_eq!(shown, expected, "{rate} {rtt}");
+        let mut changed = limits.clone();
+        for (setting, value) in made {
+            let knob = find_knob(setting).expect("a knob");
+            knob.check_for_linux(&value).expect("a value of it");
+            match (setting, value) {
+                (RMEM, KnobValue::Triple(rmem)) => changed.rmem = rmem,
+                (WMEM, KnobValue::Triple(wmem)) => changed.wmem = wmem,
+                other => panic!("{other:?}"),
+            }
+        }
+        // Whoever follows them is told no more, and so many connections fill the path.
+        let after = path.rows(&changed);
+        assert!(after.iter().all(|row| row.standing != Standing::Below));
+        let Reach { send, receive } = path.reach(&changed);
+        let each = send.bits_per_second().min(receive.bits_per_second());
+        let path = path.rate().bits_per_second();
+        assert!(each * connections >= path, "{each} of {path}");
+        assert!(each * (connections - 1) < path, "{each} of {path}");
+    };
+    let largest = [
+        "net.ipv4.tcp_rmem = 4096 131072 2147483647",
+        "net.ipv4.tcp_wmem = 4096 16384 2147483647",
+    ];
+    check("10gbit", "300ms", &today(), 1, &largest);
+    check("400gbit", "100ms", &today(), 5, &largest);
+    // The largest window is 65535 << 14 bytes.
+    check("8589803520bit", "1s", &today(), 1, &largest);
+    check("8589803528bit", "1s", &today(), 2, &largest);
+    // Where memory counts for less, even the largest buffer holds no such window.
+    let sparing = HostLimits {
+        receive_ratio: 0.25,
+        ..today()
+    };
+    check("8589803520bit", "1s", &sparing, 2, &largest);
+    let generous = HostLimits {
+        receive_ratio: 0.95,
+        rmem: [4096, 131_072, 2_147_483_647],
+        ..today()
+    };
+    check("100gbit", "1s", &generous, 12, &largest[1..]);
+}
+
+#[test]
 fn the_reach_follows_from_window_and_memory() {
     let check = |limits: &HostLimits, rtt, send: u64, receive: u64| {
         let reach = demand("100gbit", rtt, 1500).reach(limits);

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use base::{Bytes, LinkSample, human};
+use base::{Bytes, LinkSample, Rate, human};
 use lab::bdp::{Demand, HostLimits, PAPER_BUFFER_BYTES, Proposal, Row, Standing};
 use serde::Serialize;
 
@@ -53,6 +53,10 @@ pub(super) struct Document {
     packets: Vec<Packets>,
     /// Packets of this MTU that the queue in front of the slowest link needs.
     queue_needed_packets: u64,
+    /// The largest window that a connection of this host can have, whatever is set.
+    window_max_bytes: u64,
+    /// So many connections have the path full between them; 1 where one can.
+    connections_needed: u64,
     /// Window per byte of receive memory with which the needs are computed.
     receive_ratio: f64,
     limits: Vec<Row>,
@@ -161,6 +165,8 @@ impl Document {
             bdp_bytes: demand.bytes(),
             packets: mtus.into_iter().map(packets).collect(),
             queue_needed_packets: demand.packets(demand.mtu()),
+            window_max_bytes: limits.window_max(),
+            connections_needed: demand.connections(limits),
             receive_ratio: limits.receive_ratio,
             limits: rows,
             send_reach_bps: reach.send.bits_per_second(),
@@ -275,9 +281,10 @@ fn push_verdict(text: &mut String, document: &Document, plan: Option<&Path>) {
         .map(|fixed| format!("{:>11}  {}", human::bps(fixed.rate_bps), fixed.name))
         .collect();
     let reach = format!(
-        "A connection whose program sets no buffer can send at {} and receive at {} here.",
+        "A connection whose program sets no buffer can send at {} and receive at {} here.{}",
         human::bps(document.send_reach_bps),
-        human::bps(document.receive_reach_bps)
+        human::bps(document.receive_reach_bps),
+        bound(document)
     );
     match document.verdict {
         Verdict::NothingToTune => {
@@ -285,7 +292,11 @@ fn push_verdict(text: &mut String, document: &Document, plan: Option<&Path>) {
         }
         Verdict::Tune => {
             output::push_wrapped(text, &reach, "", 0);
-            text.push_str("\nWhat would be enough:\n");
+            let for_each = match document.connections_needed {
+                1 => String::new(),
+                connections => format!(" for each of {connections} connections"),
+            };
+            let _ = writeln!(text, "\nWhat would be enough{for_each}:");
             for Change { knob, to } in &document.proposals {
                 let to = match to {
                     base::KnobValue::Flag(on) => u8::from(*on).to_string(),
@@ -318,6 +329,26 @@ fn push_verdict(text: &mut String, document: &Document, plan: Option<&Path>) {
             );
         }
     }
+}
+
+/// Why one connection is not enough, where it is not.
+fn bound(document: &Document) -> String {
+    let Document {
+        rtt_us,
+        window_max_bytes,
+        connections_needed,
+        ..
+    } = document;
+    if *connections_needed == 1 {
+        return String::new();
+    }
+    let rtt = std::time::Duration::from_nanos((rtt_us * 1e3) as u64);
+    let each = Rate::of(*window_max_bytes, rtt).bits_per_second();
+    format!(
+        " One connection cannot fill this path: its window ends at {window_max_bytes} bytes, which \
+         give {}. It takes {connections_needed} connections.",
+        human::bps(each)
+    )
 }
 
 #[cfg(test)]
