@@ -143,6 +143,12 @@ fn a_host_is_measured_by_its_connections() {
     assert!(document["rtt_us"].as_f64().expect("a time") > 0.0);
     assert_eq!(document["interface"]["name"], "lo");
     assert_eq!(document["rate_from"], "given");
+    // Loopback comes with 65536, and no packet has as many.
+    let of_link = document["interface"]["mtu_bytes"].as_u64();
+    assert_eq!(
+        document["mtu_bytes"].as_u64(),
+        of_link.map(|mtu| mtu.min(65_535))
+    );
 }
 
 struct Serve(Child);
@@ -191,6 +197,10 @@ fn impossible_paths_are_refused() {
     check(&["--rtt", "1ms"], 2, "Give --rate");
     check(&["--rate", "1gbit", "--rtt", "0ms"], 2, "at most 1h");
     check(&["--preset", "home", "--mtu", "20"], 2, "68 to 65535");
+    let host = ["127.0.0.1", "--rate", "1gbit", "--rtt", "1ms"];
+    let mtu = |mtu| [&host[..], &["--mtu", mtu]].concat();
+    check(&mtu("100000"), 2, "an MTU of 100000B is out of range");
+    check(&mtu("65536"), 2, "68 to 65535");
     check(&["--preset", "hom"], 2, "home");
     check(&["--preset", "home", "10.0.0.9"], 2, "cannot be used with");
     check(

@@ -172,9 +172,9 @@ fn measured(host: &str, args: &Args, output: &Output) -> anyhow::Result<Known> {
         Some(rate) => (rate, Origin::Given),
         None => (measure_rate(&errand, output)?, Origin::Transfer),
     };
-    let mtu = args.mtu.unwrap_or(Bytes(link.mtu_bytes.into()));
     // Loopback has one byte more than a packet can have.
-    let mtu = Bytes(mtu.0.min(u16::MAX.into()));
+    let of_link = Bytes(u64::from(link.mtu_bytes).min(u16::MAX.into()));
+    let mtu = args.mtu.unwrap_or(of_link);
     Ok(Known {
         demand: demand(rate, rtt, mtu)?,
         rate_from,
