@@ -1,13 +1,13 @@
 //! Exit codes, and what the user reads when something failed.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use serde_json::json;
 
 use crate::interrupt;
-use crate::output::{Output, ReaderLeft};
+use crate::output::{Output, ReaderLeft, visible};
 
 /// How the program ends. The numbers are part of its interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,8 +102,13 @@ pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
         report(true, Exit::Usage, &message, hint);
         return Exit::Usage.code();
     }
+    let text = error.render().ansi().to_string();
+    let text = visible(&text);
     // A reader that went away is no reason to panic.
-    let _ = error.print();
+    let _ = match error.use_stderr() {
+        true => write!(anstream::stderr(), "{text}"),
+        false => write!(anstream::stdout(), "{text}"),
+    };
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
@@ -126,7 +131,6 @@ fn usage_of(text: &str) -> (String, Option<String>) {
 }
 
 fn report(json: bool, exit: Exit, message: &str, hint: Option<String>) {
-    use std::io::Write;
     // Nothing is left to be done where even the report cannot be written.
     let _ = if json {
         let document = json!({"error": {"code": exit.name(), "message": message, "hint": hint}});
@@ -137,7 +141,9 @@ fn report(json: bool, exit: Exit, message: &str, hint: Option<String>) {
     } else {
         let red = anstyle::AnsiColor::Red.on_default().bold();
         let hint = hint.map_or_else(String::new, |hint| format!("\n  {hint}"));
-        writeln!(anstream::stderr(), "{red}error:{red:#} {message}{hint}")
+        let told = visible(message);
+        let hint = visible(&hint);
+        writeln!(anstream::stderr(), "{red}error:{red:#} {told}{hint}")
     };
 }
 

@@ -1,7 +1,10 @@
 //! What the program prints: JSON documents in one envelope, tables that fit 100 columns.
 //!
 //! Results go to stdout, progress and notes to stderr. Every write can fail (a reader that left, a
-//! full disk) and says so; nothing here panics on it.
+//! full disk) and says so; nothing here panics on it. What a terminal would obey in text for people
+//! is made visible here, and nowhere else.
+
+mod control;
 
 use std::fmt::{self, Display};
 use std::io::{self, Write};
@@ -11,6 +14,7 @@ use base::human;
 use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Row, Table, presets};
 use serde::Serialize;
 
+pub(crate) use self::control::visible;
 use crate::cli::{Color, Globals};
 
 /// Widest line of a table.
@@ -94,7 +98,7 @@ impl Output {
         human: impl FnOnce() -> String,
     ) -> anyhow::Result<()> {
         let printed = if self.is_json() {
-            self.print(&document(name, body)?)
+            write_stdout(&document(name, body)?)
         } else {
             self.print(&human())
         };
@@ -105,13 +109,14 @@ impl Output {
         }
     }
 
-    /// Prints `text` on stdout as it is, for people and for generated files.
+    /// Prints `text` on stdout, for people and for generated files.
     pub(crate) fn print(&self, text: &str) -> anyhow::Result<()> {
-        let mut stdout = anstream::stdout().lock();
-        match write_lines(&mut stdout, text) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(ReaderLeft.into()),
-            result => result.context("writing to stdout"),
-        }
+        write_stdout(&visible(text))
+    }
+
+    /// Prints a line of JSON, of a document that is made of lines.
+    pub(crate) fn json_line<T: Serialize>(&self, row: &T) -> anyhow::Result<()> {
+        write_stdout(&serde_json::to_string(row).context("writing JSON")?)
     }
 
     /// Prints a line on stdout while a command runs; with `--json` nothing.
@@ -126,7 +131,7 @@ impl Output {
     pub(crate) fn note(&self, text: impl Display) {
         if !self.is_quiet() {
             // A note that nobody can read is no reason to fail.
-            let _ = writeln!(anstream::stderr(), "{text}");
+            let _ = writeln!(anstream::stderr(), "{}", visible(&text.to_string()));
         }
     }
 }
@@ -142,6 +147,13 @@ pub(crate) fn range_beside(ends: &[String; 2], beside: &str) -> String {
     match bare {
         [Some(low), Some(high)] => format!("{low} to {high}"),
         _ => ends.join(" to "),
+    }
+}
+
+fn write_stdout(text: &str) -> anyhow::Result<()> {
+    match write_lines(&mut anstream::stdout().lock(), text) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(ReaderLeft.into()),
+        result => result.context("writing to stdout"),
     }
 }
 
@@ -234,13 +246,17 @@ pub(crate) fn align_right(table: &mut Table, columns: &[usize]) {
     }
 }
 
-/// The table as lines without blanks at their ends.
+/// The table as lines without blanks at their ends. Control characters in cells are shown before
+/// the widths are counted.
 pub(crate) fn render(table: &Table) -> String {
     let mut table = table.clone();
     for row in table.row_iter_mut() {
-        let glued = |cell: &Cell| match glue(&cell.content()) {
-            text if text.contains(GLUE) => Cell::new_owned(text),
-            _ => cell.clone(),
+        let glued = |cell: &Cell| {
+            let content = cell.content();
+            match glue(&visible(&content)) {
+                same if same == content => cell.clone(),
+                text => Cell::new_owned(text),
+            }
         };
         *row = Row::from(row.cell_iter().map(glued).collect::<Vec<_>>());
     }
@@ -376,6 +392,16 @@ mod tests {
         let mut text = String::new();
         push_wrapped(&mut text, "takes 44.0 ms each", "  ", 90);
         assert_eq!(text, "takes\n  44.0 ms each\n");
+    }
+
+    #[test]
+    fn a_cell_with_control_characters_is_as_wide_as_it_is_shown() {
+        let mut table = table(&["NAME", "RUNS"]);
+        table.add_row(["a\u{1b}]0;x\u{7}b", "1"]);
+        table.add_row(["abcdefgh", "2"]);
+        let text = anstream::adapter::strip_str(&render(&table)).to_string();
+        let rows: Vec<&str> = text.lines().skip(1).collect();
+        assert_eq!(rows, ["a\u{fffd}]0;x\u{fffd}b  1", "abcdefgh  2"]);
     }
 
     #[test]

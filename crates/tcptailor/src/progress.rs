@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::output::Output;
+use crate::output::{Output, visible};
 
 /// A bar or a spinner that disappears when it is dropped.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Progress {
         }
         let style = ProgressStyle::with_template(template).expect("the templates are constants");
         bar.set_style(style.progress_chars("=> "));
-        bar.set_message(label);
+        bar.set_message(plain(label));
         bar.enable_steady_tick(Duration::from_millis(100));
         Self(bar)
     }
@@ -56,8 +56,13 @@ impl Progress {
 
     /// What is being done now.
     pub(crate) fn label(&self, label: impl Into<Cow<'static, str>>) {
-        self.0.set_message(label);
+        self.0.set_message(plain(label));
     }
+}
+
+/// A label may have names from files.
+fn plain(label: impl Into<Cow<'static, str>>) -> String {
+    visible(&label.into()).into_owned()
 }
 
 impl Drop for Progress {

@@ -11,7 +11,6 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use clap::builder::PossibleValuesParser;
 use lab::{Cell, Diagnostic, Outcome, Scenario};
 use stack::profile::PROFILES;
@@ -288,7 +287,7 @@ fn run_all(
         };
         if args.jsonl {
             let row = OutcomeRow::new(scenario, cell, &row, args.shown());
-            output.print(&serde_json::to_string(&row).context("writing JSON")?)?;
+            output.json_line(&row)?;
         }
         ran.push(row);
     }

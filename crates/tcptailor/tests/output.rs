@@ -1,0 +1,103 @@
+//! What reaches a terminal: names and texts from files cannot command it.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const SCENARIO: &str = r#"
+name = "small"
+about = "A \u001B[2J\u001B]0;pwned\u0007 \u009B8m \u001B[31mtext."
+[path]
+kind = "emulated"
+rate = "10mbit"
+rtt = "20ms"
+queue = "1bdp"
+[workload]
+kind = "bulk"
+direction = "up"
+bytes = "50kB"
+[[variant]]
+name = "default"
+"#;
+
+/// What a terminal would be sent, and what is said beside it.
+fn tcptailor(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tcptailor"))
+        .args(args)
+        .output()
+        .expect("the program starts")
+}
+
+fn both(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
+}
+
+/// Nothing but ends of lines, tabs, and sequences that end with `m`.
+#[track_caller]
+fn check_harmless(text: &str) {
+    for (at, character) in text.char_indices() {
+        let rest = &text[at..];
+        let sequence = rest.strip_prefix("\x1b[").unwrap_or_default();
+        let end = sequence.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
+        let is_harmless = matches!(character, '\n' | '\t')
+            || !character.is_control()
+            || character == '\x1b' && end.starts_with('m');
+        assert!(is_harmless, "{:?}", rest.chars().take(20));
+    }
+}
+
+#[test]
+fn control_characters_of_files_do_not_reach_the_terminal() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| {
+        let path = folder.path().join(name);
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let scenario = path("small.toml");
+    fs::write(&scenario, SCENARIO).expect("a folder of ours");
+    let run = ["lab", "run", &scenario, "--engine", "virtual"];
+    let output = tcptailor(&[&run[..], &["--color", "always"]].concat());
+    let text = both(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(
+        text.contains("A \u{fffd}[2J\u{fffd}]0;pwned\u{fffd} "),
+        "{text}"
+    );
+    assert!(text.contains("\x1b[1m"), "colours of ours stay: {text}");
+    check_harmless(&text);
+    // Data is data.
+    let output = tcptailor(&[&run[..], &["--json"]].concat());
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let about = document["about"].as_str().expect("a text");
+    assert!(about.contains("\x1b[2J") && about.contains("\u{9b}8m"));
+
+    // In the manifest of a sweep.
+    let results = path("results");
+    let sweep = [
+        "lab", "sweep", &scenario, "--engine", "virtual", "-o", &results,
+    ];
+    let output = tcptailor(&sweep);
+    assert_eq!(output.status.code(), Some(0), "{}", both(&output));
+    let manifest = folder.path().join("results/run.json");
+    let text = fs::read_to_string(&manifest).expect("a manifest");
+    let evil = "\"tool_version\": \"\\u001b[2J";
+    let changed = text.replacen("\"tool_version\": \"", evil, 1);
+    fs::write(&manifest, changed).expect("a manifest");
+    let output = tcptailor(&[&sweep[..], &["--resume"]].concat());
+    let text = both(&output);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("tool version \u{fffd}[2J"), "{text}");
+    check_harmless(&text);
+
+    // In names of folders, and on a command line that is refused.
+    for args in [
+        &["lab", "report", "no\x1b[2Jne"][..],
+        &["lab", "report", "--none\x1b[2J"],
+        &["lab", "none\x1b[2J"],
+    ] {
+        let text = both(&tcptailor(args));
+        assert!(text.contains("\u{fffd}[2J"), "{args:?}: {text}");
+        check_harmless(&text);
+    }
+}
