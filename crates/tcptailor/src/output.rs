@@ -97,16 +97,11 @@ impl Output {
         body: &T,
         human: impl FnOnce() -> String,
     ) -> anyhow::Result<()> {
-        let printed = if self.is_json() {
+        unless_reader_left(if self.is_json() {
             write_stdout(&document(name, body)?)
         } else {
             self.print(&human())
-        };
-        match printed {
-            // Who reads the first lines alone (`| head`) still gets the exit code of the result.
-            Err(error) if error.is::<ReaderLeft>() => Ok(()),
-            other => other,
-        }
+        })
     }
 
     /// Prints `text` on stdout, for people and for generated files.
@@ -124,7 +119,7 @@ impl Output {
         if self.is_json() {
             return Ok(());
         }
-        self.print(&text.to_string())
+        unless_reader_left(self.print(&text.to_string()))
     }
 
     /// Tells something beside the result, on stderr.
@@ -147,6 +142,15 @@ pub(crate) fn range_beside(ends: &[String; 2], beside: &str) -> String {
     match bare {
         [Some(low), Some(high)] => format!("{low} to {high}"),
         _ => ends.join(" to "),
+    }
+}
+
+/// Who reads the first lines alone (`| head`) still gets the exit code of the result: that a reader
+/// left is no failure.
+pub(crate) fn unless_reader_left(printed: anyhow::Result<()>) -> anyhow::Result<()> {
+    match printed {
+        Err(error) if error.is::<ReaderLeft>() => Ok(()),
+        other => other,
     }
 }
 

@@ -1,7 +1,9 @@
-//! What reaches a terminal: names and texts from files cannot command it.
+//! What becomes of what is printed: names and texts from files cannot command a terminal, and a
+//! stdout that takes no more loses neither runs, nor the page, nor the exit code.
 
 use std::fs;
-use std::process::{Command, Output};
+
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -100,4 +102,58 @@ fn control_characters_of_files_do_not_reach_the_terminal() {
         assert!(text.contains("\u{fffd}[2J"), "{args:?}: {text}");
         check_harmless(&text);
     }
+}
+
+/// A stdout whose reader left.
+fn left() -> Stdio {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    writer.into()
+}
+
+/// A stdout on a full disk.
+fn full() -> Stdio {
+    let full = fs::OpenOptions::new().write(true).open("/dev/full");
+    full.expect("/dev/full").into()
+}
+
+#[test]
+fn a_stdout_that_takes_no_more_loses_nothing_else() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| {
+        let path = folder.path().join(name);
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let (scenario, page, results) = (path("small.toml"), path("a.html"), path("results"));
+    let claim = "[[expect]]\nmetric = \"goodput_bps\"\nvariant = \"default\"\nmin = \"1gbit\"\n\
+                 reason = \"it fails\"\n";
+    fs::write(&scenario, format!("{SCENARIO}{claim}")).expect("a folder of ours");
+    let engine = ["--engine", "virtual"];
+    let run = [&["lab", "run", &scenario, "--runs", "3"][..], &engine].concat();
+    let sweep = [&["lab", "sweep", &scenario, "-o", &results][..], &engine].concat();
+    let output = tcptailor(&sweep);
+    assert_eq!(output.status.code(), Some(0), "{}", both(&output));
+
+    let check = |args: &[&str], code: i32, expected: &str| {
+        let args = [args, &["--html", &page]].concat();
+        for (stdout, code, more) in [(left(), code, ""), (full(), 1, "No space left")] {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_tcptailor"));
+            let output = command.args(&args).stdout(stdout).output();
+            let output = output.expect("the program starts");
+            let text = both(&output);
+            assert_eq!(output.status.code(), Some(code), "{args:?}: {text}");
+            assert!(text.contains(expected) && text.contains(more), "{text}");
+            let written = fs::read_to_string(&page).expect("a page");
+            assert!(written.ends_with("</html>\n") || written.ends_with("</html>"));
+            fs::remove_file(&page).expect("a page");
+        }
+    };
+    check(&[&run[..], &["--jsonl"]].concat(), 3, "claim fails: ");
+    check(&run, 3, "");
+    check(&["lab", "report", &results], 0, "");
+    let whole = tcptailor(&[&run[..], &["--jsonl"]].concat());
+    assert_eq!(
+        whole.stdout.iter().filter(|byte| **byte == b'\n').count(),
+        3
+    );
 }

@@ -104,13 +104,15 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let document = Document {
         sweeps: sweeps.collect::<Result<_, Problem>>()?,
     };
-    output.report("lab-report", &document, || {
+    let told = output.report("lab-report", &document, || {
         let tables: Vec<String> = document.sweeps.iter().map(render).collect();
         tables.join("\n")
-    })?;
+    });
+    // One of the two that cannot be written is no reason to lose the other.
     if let Some(path) = &args.html {
         write_page(path, &page::render(&document.sweeps))?;
     }
+    told?;
     Ok(Exit::Done)
 }
 

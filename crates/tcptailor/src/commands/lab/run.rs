@@ -21,7 +21,7 @@ use self::record::Records;
 use super::folder::{check_page, write_page};
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::progress::Progress;
 
 /// A scenario file has at most 256 KiB; what is longer is not read to its end.
@@ -136,13 +136,13 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     check_page(args.html.as_deref())?;
     let runner = Runner::new(args.engine, args.profile.as_deref())?;
     let cells = scenario.trials();
-    let ran = run_all(&scenario, &cells, &runner, args, output)?;
+    let (ran, lines) = run_all(&scenario, &cells, &runner, args, output)?;
     let document = Document::new(&scenario, &cells, &ran, args.shown());
     let told = if args.jsonl {
         for why in document.failed_claims() {
             output.note(format!("claim fails: {why}"));
         }
-        Ok(())
+        output::unless_reader_left(lines)
     } else {
         output.report("lab-run", &document, || {
             screen::render(&scenario, &cells, &ran, &document)
@@ -241,20 +241,22 @@ pub(super) fn mistakes(diagnostics: &[Diagnostic]) -> Problem {
 }
 
 /// Runs all cells once, then all of them again: what changes on this machine meanwhile changes
-/// every cell alike.
+/// every cell alike. Returns too whether all lines of `--jsonl` could be written; the runs after
+/// one that could not are made all the same.
 fn run_all(
     scenario: &Scenario,
     cells: &[Cell],
     runner: &Runner,
     args: &Args,
     output: &Output,
-) -> anyhow::Result<Vec<Ran>> {
+) -> anyhow::Result<(Vec<Ran>, anyhow::Result<()>)> {
     let total = u64::from(scenario.runs) * cells.len() as u64;
     // With `--jsonl` the lines show the progress, and they may go to the same terminal.
     let shown = (!args.jsonl).then_some(output);
     let bar =
         shown.map(|output| Progress::bar(output, scenario.name.clone(), total * STEPS_PER_RUN));
     let mut ran: Vec<Ran> = Vec::new();
+    let mut lines = Ok(());
     let order = (0..scenario.runs).flat_map(|run| (0..cells.len()).map(move |cell| (run, cell)));
     for ((run, index), done) in order.zip(0_u64..) {
         if interrupt::stopped() {
@@ -285,13 +287,13 @@ fn run_all(
             seed: trial.seed,
             outcome,
         };
-        if args.jsonl {
+        if args.jsonl && lines.is_ok() {
             let row = OutcomeRow::new(scenario, cell, &row, args.shown());
-            output.json_line(&row)?;
+            lines = output.json_line(&row);
         }
         ran.push(row);
     }
-    Ok(ran)
+    Ok((ran, lines))
 }
 
 fn step(share: Option<f64>) -> u64 {
