@@ -65,9 +65,12 @@ fn outcomes(folder: &str) -> PathBuf {
     Path::new(folder).join("outcomes-1-of-1.jsonl")
 }
 
+fn text_of(file: &Path) -> String {
+    fs::read_to_string(file).unwrap_or_default()
+}
+
 fn lines(file: &Path) -> Vec<String> {
-    let text = fs::read_to_string(file).unwrap_or_default();
-    text.lines().map(str::to_owned).collect()
+    text_of(file).lines().map(str::to_owned).collect()
 }
 
 fn sorted(file: &Path) -> Vec<String> {
@@ -539,6 +542,14 @@ fn runs_that_differ_are_told() {
         lines(&outcomes(&ordered)),
         "the first counts"
     );
+
+    // In something that no table shows.
+    let hidden = text_of(&outcomes(&one)).replacen("\"delivered\":", "\"delivered\":9", 1);
+    fs::write(&file, hidden).expect("a file");
+    let text = expect(3, &["merge", &one, &two, "-o", &place.path("again")]);
+    assert!(text.contains("1 run there twice with different"), "{text}");
+    let text = expect(0, &["report", &one, &two]);
+    assert!(text.contains("1 run twice with different"), "{text}");
 }
 
 #[test]

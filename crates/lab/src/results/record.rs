@@ -1,12 +1,14 @@
 //! One finished run, as a line of JSON.
 
 use core::fmt;
+use core::hash::Hasher;
 use core::str::FromStr;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use siphasher::sip::SipHasher13;
 
-use super::manifest::Planned;
+use super::manifest::{Plan, Planned};
 use crate::outcome::Outcome;
 
 /// Names a run: the same wherever and whenever it is made. Sixteen digits of base 16 as text.
@@ -122,6 +124,38 @@ impl Record {
         }
     }
 
+    /// Of all that it says but for its date: two records of one run with the same digest do not
+    /// differ.
+    ///
+    /// # Panics
+    /// Never; see [`Record::to_line`].
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        let Self {
+            id,
+            index,
+            cell,
+            variant,
+            axes,
+            run,
+            seed,
+            at: _,
+            outcome,
+        } = self;
+        let said = (id, index, cell, variant, axes, run, seed, outcome);
+        let text = serde_json::to_string(&said).expect("an outcome is plain data");
+        let mut hasher = SipHasher13::new();
+        hasher.write(text.as_bytes());
+        hasher.finish()
+    }
+
+    /// Whether the sweep has this run. One of another sweep may lie in its folder, under the same
+    /// number.
+    #[must_use]
+    pub fn is_of(&self, plan: &Plan) -> bool {
+        plan.id_at(self.place()) == Some(self.id)
+    }
+
     /// Where it stands in a joined file.
     #[must_use]
     pub const fn place(&self) -> (u64, u32) {
@@ -199,6 +233,43 @@ mod tests {
         assert_eq!(line.matches('\n').count(), 1);
         assert!(!line.contains("\"at\""), "virtual time has no date");
         assert!(one.outcome.series.is_empty());
+    }
+
+    #[test]
+    fn a_digest_is_of_all_but_the_date() {
+        let one = record();
+        let check = |change: fn(&mut Record), same: bool| {
+            let mut other = one.clone();
+            change(&mut other);
+            assert_eq!(one.digest() == other.digest(), same, "{other:?}");
+        };
+        check(|_| (), true);
+        check(|record| record.at = Some("1970".into()), true);
+        check(|record| record.run += 1, false);
+        check(|record| record.outcome.goodput_bps += 1, false);
+        // What no table shows.
+        check(|record| record.outcome.forward.delivered += 1, false);
+        let text = one.to_line();
+        let Ok(Line::Whole(read)) = read_line(&text) else {
+            unreachable!("it was written whole");
+        };
+        assert_eq!(read.digest(), one.digest());
+    }
+
+    #[test]
+    fn a_record_is_of_the_sweep_that_has_its_id() {
+        let plan = Plan::new(&manifest(&["path.rtt=1ms,2ms"])).expect("a valid sweep");
+        let one = record();
+        assert!(one.is_of(&plan));
+        let check = |change: fn(&mut Record)| {
+            let mut other = one.clone();
+            change(&mut other);
+            assert!(!other.is_of(&plan), "{other:?}");
+        };
+        check(|record| record.run = 7);
+        check(|record| record.index = 1 << 40);
+        check(|record| record.index += 1);
+        check(|record| record.id.0 += 1);
     }
 
     #[test]

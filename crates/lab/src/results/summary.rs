@@ -22,6 +22,8 @@ pub struct Measured {
     worth: Worth,
     values: [Option<f64>; METRICS.len()],
     dropped_segments: u64,
+    /// Of the record, all of it.
+    digest: u64,
 }
 
 impl Measured {
@@ -31,6 +33,7 @@ impl Measured {
             worth: record.worth(),
             values: METRICS.map(|metric| metric.of(outcome)),
             dropped_segments: outcome.forward.dropped_segments + outcome.reverse.dropped_segments,
+            digest: record.digest(),
         }
     }
 }
@@ -90,13 +93,14 @@ pub struct CellSummary {
 
 impl Summary {
     /// Adds a run; one that is there already is told in [`Summary::repeated`], and in
-    /// [`Summary::conflicts`] where its numbers differ. A usable one replaces one that is not.
+    /// [`Summary::conflicts`] where its [`Record::digest`] differs. A usable one replaces one that
+    /// is not.
     pub fn add(&mut self, record: &Record) {
         let measured = Measured::of(record);
         match self.runs.get_mut(&record.place()) {
             Some(known) => {
                 self.repeated += 1;
-                if *known != measured && known.worth.repeats(measured.worth) {
+                if known.digest != measured.digest && known.worth.repeats(measured.worth) {
                     self.conflicts.push(record.id);
                 }
                 if measured.worth > known.worth {
@@ -278,6 +282,10 @@ pub(super) mod tests {
         check(&[&early, &worse], None, 0);
         check(&[&early, &worse, &late], Some(100.0), 0);
         check(&[&late, &early, &worse], Some(100.0), 0);
+        // What is not shown differs too.
+        let mut hidden = good.clone();
+        hidden.outcome.forward.delivered = 7;
+        check(&[&good, &hidden], Some(100.0), 1);
         // In virtual time the same run has one result.
         check(&[&bad, &good], Some(100.0), 1);
         check(&[&good, &bad], Some(100.0), 1);

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::hash::Hasher;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -11,7 +10,6 @@ use base::human;
 use lab::Shard;
 use lab::results::{self, MANIFEST_FILE, Manifest, Plan, Record, RunId, Worth};
 use serde::Serialize;
-use siphasher::sip::SipHasher13;
 
 use super::folder::{self, Folder, Span};
 use super::run::mistakes;
@@ -50,8 +48,8 @@ struct Place {
     file: usize,
     span: Span,
     worth: Worth,
-    /// Of what it says, but for its date.
-    sum: u64,
+    /// See [`Record::digest`].
+    digest: u64,
 }
 
 struct Joined<'p> {
@@ -125,7 +123,7 @@ impl<'p> Joined<'p> {
         for path in folder.outcome_files()? {
             let file = self.files.len();
             self.files.push(path.clone());
-            let torn = folder::read_file(&path, |record, span| self.take(record, file, span))?;
+            let torn = folder::read_file(&path, |record, span| self.take(&record, file, span))?;
             if torn.is_some() {
                 folder::note_torn(output, &path);
             }
@@ -133,24 +131,23 @@ impl<'p> Joined<'p> {
         Ok(())
     }
 
-    fn take(&mut self, record: Record, file: usize, span: Span) {
-        let (place, id) = (record.place(), record.id);
-        if self.plan.id_at(place) != Some(id) {
+    fn take(&mut self, record: &Record, file: usize, span: Span) {
+        if !record.is_of(self.plan) {
             self.foreign += 1;
             return;
         }
-        let worth = record.worth();
+        let (place, worth) = (record.place(), record.worth());
         let new = Place {
             file,
             span,
             worth,
-            sum: sum(record),
+            digest: record.digest(),
         };
         match self.places.get_mut(&place) {
             Some(known) => {
                 self.repeated += 1;
-                if known.sum != new.sum && known.worth.repeats(worth) {
-                    self.conflicts.push(id);
+                if known.digest != new.digest && known.worth.repeats(worth) {
+                    self.conflicts.push(record.id);
                 }
                 if worth > known.worth {
                     *known = new;
@@ -206,14 +203,6 @@ impl<'p> Joined<'p> {
         let synced = file.and_then(|file| file.sync_all());
         synced.with_context(writing)
     }
-}
-
-/// Of what a run says, but for its date: two that have the same are the same.
-fn sum(mut record: Record) -> u64 {
-    record.at = None;
-    let mut hasher = SipHasher13::new();
-    hasher.write(record.to_line().as_bytes());
-    hasher.finish()
 }
 
 impl Document {
