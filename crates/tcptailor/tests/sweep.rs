@@ -574,6 +574,38 @@ fn runs_of_no_such_sweep_are_left_out_and_counted() {
         "{text}"
     );
     assert_eq!(lines(&outcomes(&joined)).len(), RUNS);
+
+    // Nor do they stand for those that are missing.
+    let kept: Vec<String> = lines(&file).split_off(1);
+    fs::write(&file, kept.join("\n") + "\n").expect("a file");
+    let text = expect(0, &["report", &own]);
+    let left_out = "3 lines left out: this sweep has no such runs";
+    assert!(text.contains(left_out), "{text}");
+    assert!(
+        text.contains("not complete: 11 of 12 cells, 23 of 24 runs"),
+        "{text}"
+    );
+    let output = run(&["report", &own, "--json"]);
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let sweep = &document["sweeps"][0];
+    assert_eq!(sweep["foreign"], 3, "{sweep:#}");
+    assert_eq!(
+        (&sweep["runs"], &sweep["complete"]),
+        (&23.into(), &false.into())
+    );
+    assert_eq!(sweep["results"].as_array().map(Vec::len), Some(12));
+    let text = expect(0, &["compare", &joined, &own]);
+    assert!(text.contains(&format!("{own}: {left_out}")), "{text}");
+    assert!(!text.contains(&format!("{joined}: ")), "{text}");
+    assert!(!text.contains("only in"), "{text}");
+
+    // Which runs it has is not known without its scenario.
+    let manifest = Path::new(&own).join("run.json");
+    let wrong = text_of(&manifest).replace("duration = ", "duratoin = ");
+    fs::write(&manifest, wrong).expect("a file");
+    let text = expect(2, &["report", &own]);
+    assert!(text.contains("did you mean `duration`"), "{text}");
+    assert!(text.contains("own/run.json has that scenario"), "{text}");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use lab::results::{self, MANIFEST_FILE, Manifest, Plan, Record, RunId, Worth};
 use serde::Serialize;
 
 use super::folder::{self, Folder, Span};
+use super::report::left_out;
 use super::run::mistakes;
 use super::sweep::quoted;
 use crate::exit::{Exit, Problem};
@@ -266,10 +267,7 @@ fn render(document: &Document) -> String {
     );
     list(document.missing, "missing", &document.missing_runs);
     if document.foreign > 0 {
-        text.push_str(&format!(
-            "{} left out: this sweep has no such runs\n",
-            human::count(document.foreign, "line")
-        ));
+        text.push_str(&format!("{}\n", left_out(document.foreign)));
     }
     if document.missing > 0 {
         text.push_str(&format!(

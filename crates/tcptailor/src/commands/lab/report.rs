@@ -6,10 +6,11 @@ use std::path::PathBuf;
 
 use base::human;
 use comfy_table::{ColumnConstraint, Width};
-use lab::results::{CellSummary, Figure, Host, Manifest, Summary};
+use lab::results::{CellSummary, Figure, Host, MANIFEST_FILE, Manifest, Plan, Summary};
 use serde::Serialize;
 
 use super::folder::{Folder, check_page, go_on, write_page};
+use super::run::mistakes;
 use super::short_name;
 use crate::exit::{Exit, Problem};
 use crate::output::{self, Output};
@@ -24,7 +25,8 @@ const PADDING: u16 = 2;
 /// Show the results of sweeps: medians, their intervals, outliers.
 ///
 /// Folders of the same sweep are shown together, each run once; other sweeps below each other. A
-/// sweep that is still running, or was interrupted, can be shown as far as it is.
+/// sweep that is still running, or was interrupted, can be shown as far as it is. Lines of runs
+/// that the sweep does not have are left out and counted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -71,8 +73,10 @@ pub(super) struct Sweep {
     pub(super) complete: bool,
     /// Runs that were there twice.
     pub(super) repeated: u64,
-    /// Of these, the ones whose numbers differ.
+    /// Of these, the ones that differ.
     pub(super) conflicts: usize,
+    /// Lines that were left out: the sweep has no such runs.
+    pub(super) foreign: u64,
     pub(super) results: Vec<CellSummary>,
 }
 
@@ -83,24 +87,17 @@ struct Document {
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     check_page(args.html.as_deref())?;
-    let mut sweeps: Vec<(Manifest, Vec<String>, Summary)> = Vec::new();
+    let mut sweeps: Vec<Gathered> = Vec::new();
     for dir in &args.folders {
         let folder = Folder::open(dir)?;
-        let same = |(known, ..): &(Manifest, Vec<String>, Summary)| {
-            known.difference(&folder.manifest).is_none()
-        };
+        let same = |known: &Gathered| known.manifest.difference(&folder.manifest).is_none();
         let at = sweeps.iter().position(same).unwrap_or(sweeps.len());
         if at == sweeps.len() {
-            let manifest = folder.manifest.clone();
-            sweeps.push((manifest, Vec::new(), Summary::default()));
+            sweeps.push(Gathered::new(&folder)?);
         }
-        let (_, folders, summary) = &mut sweeps[at];
-        folders.push(dir.display().to_string());
-        folder.read(output, |record| summary.add(&record))?;
+        sweeps[at].add(&folder, output)?;
     }
-    let sweeps = sweeps
-        .into_iter()
-        .map(|(manifest, folders, summary)| Sweep::new(&manifest, folders, &summary));
+    let sweeps = sweeps.into_iter().map(Sweep::new);
     let document = Document {
         sweeps: sweeps.collect::<Result<_, Problem>>()?,
     };
@@ -118,39 +115,84 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
 
 /// The results of one folder, each run once.
 pub(super) fn summary(folder: &Folder, output: &Output) -> anyhow::Result<Summary> {
-    let mut summary = Summary::default();
-    folder.read(output, |record| summary.add(&record))?;
-    if summary.runs() == 0 {
-        let message = format!("{} has no finished run", folder.dir.display());
-        return Err(Problem::usage(message).into());
+    let mut gathered = Gathered::new(folder)?;
+    gathered.add(folder, output)?;
+    let dir = folder.dir.display();
+    if gathered.foreign > 0 {
+        output.note(format!("{dir}: {}", left_out(gathered.foreign)));
     }
-    Ok(summary)
+    if gathered.summary.runs() == 0 {
+        return Err(Problem::usage(format!("{dir} has no finished run")).into());
+    }
+    Ok(gathered.summary)
+}
+
+/// What folders of one sweep have.
+struct Gathered {
+    manifest: Manifest,
+    plan: Plan,
+    folders: Vec<String>,
+    summary: Summary,
+    /// Lines of runs that the sweep does not have.
+    foreign: u64,
+}
+
+impl Gathered {
+    fn new(folder: &Folder) -> Result<Self, Problem> {
+        let Folder { dir, manifest } = folder;
+        let plan = Plan::new(manifest).map_err(|told| {
+            let manifest = dir.join(MANIFEST_FILE);
+            mistakes(&told).hint(format!("{} has that scenario.", manifest.display()))
+        })?;
+        Ok(Self {
+            manifest: manifest.clone(),
+            plan,
+            folders: Vec::new(),
+            summary: Summary::default(),
+            foreign: 0,
+        })
+    }
+
+    fn add(&mut self, folder: &Folder, output: &Output) -> anyhow::Result<()> {
+        self.folders.push(folder.dir.display().to_string());
+        folder.read(output, |record| match record.is_of(&self.plan) {
+            true => self.summary.add(&record),
+            false => self.foreign += 1,
+        })
+    }
 }
 
 impl Sweep {
-    fn new(manifest: &Manifest, folders: Vec<String>, summary: &Summary) -> Result<Self, Problem> {
+    fn new(gathered: Gathered) -> Result<Self, Problem> {
+        let Gathered {
+            manifest,
+            plan,
+            folders,
+            summary,
+            foreign,
+        } = gathered;
         // The intervals of a large sweep take a while.
         let results = summary.cells().map(|cell| go_on().map(|()| cell));
         let results = results.collect::<Result<Vec<CellSummary>, Problem>>()?;
         let is_complete = |cell: &&CellSummary| cell.runs >= manifest.runs as usize;
-        let runs_planned = manifest.cells.saturating_mul(manifest.runs.into());
         Ok(Self {
             folders,
-            scenario: manifest.scenario.clone(),
+            scenario: manifest.scenario,
             engine: manifest.engine.to_string(),
-            set: manifest.set.clone(),
-            vary: manifest.vary.clone(),
-            tool_version: manifest.tool_version.clone(),
-            host: manifest.host.clone(),
-            created: manifest.created.clone(),
+            set: manifest.set,
+            vary: manifest.vary,
+            tool_version: manifest.tool_version,
+            host: manifest.host,
+            created: manifest.created,
             runs_per_cell: manifest.runs,
-            cells: manifest.cells,
+            cells: plan.cells(),
             cells_complete: results.iter().filter(is_complete).count() as u64,
             runs: summary.runs(),
-            runs_planned,
-            complete: summary.runs() >= runs_planned,
+            runs_planned: plan.len(),
+            complete: summary.runs() >= plan.len(),
             repeated: summary.repeated(),
             conflicts: summary.conflicts().len(),
+            foreign,
             results,
         })
     }
@@ -183,6 +225,9 @@ fn render(sweep: &Sweep) -> String {
              merge` names them\n"
         ));
     }
+    if sweep.foreign > 0 {
+        text.push_str(&format!("\n{}\n", left_out(sweep.foreign)));
+    }
     if !sweep.complete {
         text.push_str(&format!(
             "\nnot complete: {} of {} cells, {} of {} runs; go on with the command of the sweep \
@@ -191,6 +236,12 @@ fn render(sweep: &Sweep) -> String {
         ));
     }
     text
+}
+
+/// Says how many lines do not belong to their sweep.
+pub(super) fn left_out(lines: u64) -> String {
+    let lines = human::count(lines, "line");
+    format!("{lines} left out: this sweep has no such runs")
 }
 
 fn table(sweep: &Sweep) -> String {

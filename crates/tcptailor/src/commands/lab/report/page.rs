@@ -66,6 +66,10 @@ fn section(sweep: &Sweep) -> Section {
         let text = format!("{runs} twice with different numbers; the first usable one counts.");
         parts.push(Part::Note(Tone::Bad, text));
     }
+    if sweep.foreign > 0 {
+        let text = format!("{}.", super::left_out(sweep.foreign));
+        parts.push(Part::Note(Tone::Doubt, text));
+    }
     parts.extend(pictures(&observations(sweep)));
     let mut rows = vec![Part::Table(table(sweep))];
     let rest = sweep.results.len().saturating_sub(ROWS_MAX);
@@ -227,6 +231,7 @@ mod tests {
             complete: true,
             repeated: 0,
             conflicts: 0,
+            foreign: 0,
             results: results.collect(),
         }
     }
