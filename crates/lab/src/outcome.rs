@@ -231,10 +231,16 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether its numbers may be shown as a result: the emulator was not far too late, and the
-    /// workload had its time.
+    /// Whether its numbers may be shown as a result; see [`Outcome::unusable_because`].
     #[must_use]
     pub fn is_usable(&self) -> bool {
-        !self.caveats.iter().any(Caveat::forbids_use)
+        self.unusable_because().is_none()
+    }
+
+    /// What forbids to show its numbers as a result, where anything does: the emulator was far too
+    /// late, or the workload had not its time.
+    #[must_use]
+    pub fn unusable_because(&self) -> Option<&Caveat> {
+        self.caveats.iter().find(|caveat| caveat.forbids_use())
     }
 }

@@ -632,6 +632,19 @@ fn runs_that_do_not_count_are_not_forgotten() {
         assert!(text.contains("0 runs of 12 cells made"), "{text}");
         assert!(text.contains("some runs are not usable"), "{text}");
     }
+    let text = expect(0, &["report", &folder]);
+    let cell = broken["cell"].as_str().expect("a name");
+    let cell = cell.strip_prefix("lan-wwr/").expect("its scenario");
+    let told = format!("runs that are not usable:\n  {cell}: 1 of 2: ended early: x\n");
+    assert!(text.contains(&told), "{told}: {text}");
+    let output = run(&["report", &folder, "--json"]);
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let cells = document["sweeps"][0]["results"].as_array().expect("cells");
+    let unusable = |cell: &&Value| cell["unusable"] != serde_json::json!([]);
+    let unusable: Vec<&Value> = cells.iter().filter(unusable).collect();
+    assert_eq!(unusable.len(), 1, "{unusable:#?}");
+    let reason = serde_json::json!([{"why": "ended early: x", "runs": 1}]);
+    assert_eq!(unusable[0]["unusable"], reason);
     let text = expect(0, &sweep(&["-o", &folder, "--resume", "--shard", "1/24"]));
     assert!(text.contains("1 were there already"), "{text}");
 
@@ -650,6 +663,7 @@ fn runs_that_do_not_count_are_not_forgotten() {
     assert_eq!(sorted(&outcomes(&joined)), usable);
     let text = expect(0, &["report", &folder]);
     assert!(!text.contains("1/2"), "{text}");
+    assert!(!text.contains("not usable"), "{text}");
 }
 
 /// `None`, with a word about it, where there is no Dask.

@@ -328,8 +328,7 @@ fn why_unmeasured(target: Target<'_>, ran: &[Vec<&Outcome>], numbers: &[Vec<f64>
         .iter()
         .find(|runs| runs.iter().all(|run| !run.is_usable()));
     if let Some(runs) = unusable {
-        let mut caveats = runs.iter().flat_map(|run| &run.caveats);
-        let caveat = caveats.find(|caveat| caveat.forbids_use());
+        let caveat = runs.iter().find_map(|run| run.unusable_because());
         let caveat = caveat.map(ToString::to_string);
         return format!("no usable run: {}", caveat.unwrap_or_default());
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::reasons::{Reason, Reasons};
 use super::record::{Record, RunId, Worth};
 use crate::scenario::Metric;
 use crate::stats;
@@ -44,6 +45,7 @@ pub struct Summary {
     names: BTreeMap<u64, String>,
     /// By cell and run: a map for each cell is mostly room for more where each has one run.
     runs: BTreeMap<(u64, u32), Measured>,
+    reasons: Reasons,
     repeated: u64,
     conflicts: Vec<RunId>,
 }
@@ -52,6 +54,7 @@ pub struct Summary {
 struct Runs<'s> {
     index: u64,
     name: &'s str,
+    reasons: &'s Reasons,
     measured: Vec<&'s Measured>,
 }
 
@@ -79,6 +82,8 @@ pub struct CellSummary {
     pub runs: usize,
     /// Of these, the ones whose numbers count.
     pub usable: usize,
+    /// Why the others do not count.
+    pub unusable: Vec<Reason>,
     /// Payload per second.
     pub goodput_bps: Option<Figure>,
     /// Median response time.
@@ -105,12 +110,14 @@ impl Summary {
                 }
                 if measured.worth > known.worth {
                     *known = measured;
+                    self.reasons.set(record.place(), &record.outcome);
                 }
             }
             None => {
                 let name = self.names.entry(record.index);
                 name.or_insert_with(|| record.cell.clone());
                 self.runs.insert(record.place(), measured);
+                self.reasons.set(record.place(), &record.outcome);
             }
         }
     }
@@ -157,6 +164,7 @@ impl Summary {
             Runs {
                 index: *index,
                 name,
+                reasons: &self.reasons,
                 measured: runs.map(|(_, measured)| measured).collect(),
             }
         })
@@ -188,6 +196,7 @@ impl Runs<'_> {
             cell: self.name.to_owned(),
             runs: self.measured.len(),
             usable: self.usable().count(),
+            unusable: self.reasons.of_cell(self.index),
             goodput_bps,
             response_p50_us,
             response_p99_us,
@@ -254,6 +263,9 @@ pub(super) mod tests {
         assert_eq!((one.median, one.low), (9.0, None));
         let many = cells[1].goodput_bps.expect("runs");
         assert_eq!((cells[1].runs, cells[1].usable), (6, 5));
+        let reasons = cells[1].unusable.iter();
+        let reasons: Vec<_> = reasons.map(|one| (one.why.as_str(), one.runs)).collect();
+        assert_eq!(reasons, [("ended early: x", 1)]);
         assert_eq!((many.median, many.outliers), (102.0, 1));
         assert!(many.low.is_some_and(|low| (100.0..=102.0).contains(&low)));
         assert_eq!(cells[1].response_p50_us, None, "unknown is not 0");
@@ -276,6 +288,7 @@ pub(super) mod tests {
             let cell = summary.cells().next().expect("a cell");
             assert_eq!(cell.goodput_bps.map(|figure| figure.median), goodput);
             assert_eq!((cell.runs, summary.runs()), (1, 1));
+            assert_eq!(cell.unusable.len(), usize::from(goodput.is_none()));
             assert_eq!(summary.conflicts().len(), conflicts, "{records:?}");
         };
         let early = dated(&bad, "1");

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use base::human;
 use comfy_table::{ColumnConstraint, Width};
-use lab::results::{CellSummary, Figure, Host, MANIFEST_FILE, Manifest, Plan, Summary};
+use lab::results::{CellSummary, Figure, Host, MANIFEST_FILE, Manifest, Plan, Reason, Summary};
 use serde::Serialize;
 
 use super::folder::{Folder, check_page, go_on, write_page};
@@ -17,6 +17,8 @@ use crate::output::{self, Output};
 
 /// Of a larger sweep tables show the first cells; JSON has all.
 const ROWS_MAX: usize = 500;
+/// Of the reasons why runs do not count so many are told; JSON has all.
+const REASONS_MAX: usize = 10;
 /// Names of cells that are longer may be broken anywhere.
 const CELL_COLUMNS_MIN: u16 = 36;
 /// Between columns.
@@ -35,7 +37,7 @@ Examples:
   tcptailor lab report rtt --json             as data: all cells, all figures
   tcptailor lab report rtt --html rtt.html    as a page with pictures
 
-RANGE holds the median with 95 %. An outlier is farther from the middle half of the runs than 1.5
+RUNS is 3/5 where of five runs three count; why the others do not is told below the table. RANGE holds the median with 95 %. An outlier is farther from the middle half of the runs than 1.5
 times the width of that half.")]
 pub(crate) struct Args {
     /// Results folders.
@@ -218,6 +220,7 @@ fn render(sweep: &Sweep) -> String {
         let cells = human::count(rest as u64, "more cell");
         text.push_str(&format!("and {cells}: --json has all\n"));
     }
+    push_reasons(&mut text, sweep);
     if sweep.conflicts > 0 {
         let runs = human::count(sweep.conflicts as u64, "run");
         text.push_str(&format!(
@@ -236,6 +239,28 @@ fn render(sweep: &Sweep) -> String {
         ));
     }
     text
+}
+
+/// Which cells have runs that do not count, and why.
+fn reasons(sweep: &Sweep) -> impl Iterator<Item = (&CellSummary, &Reason)> {
+    let cells = sweep.results.iter();
+    cells.flat_map(|cell| cell.unusable.iter().map(move |reason| (cell, reason)))
+}
+
+fn push_reasons(text: &mut String, sweep: &Sweep) {
+    let more = reasons(sweep).skip(REASONS_MAX).count();
+    for (number, (cell, Reason { why, runs })) in reasons(sweep).take(REASONS_MAX).enumerate() {
+        if number == 0 {
+            text.push_str("\nruns that are not usable:\n");
+        }
+        let name = short_name(&cell.cell, &sweep.scenario);
+        let words = format!("{name}: {runs} of {}: {why}", cell.runs);
+        text.push_str("  ");
+        output::push_wrapped(text, &words, "    ", 2);
+    }
+    if more > 0 {
+        text.push_str(&format!("  and {more} more: --json has all\n"));
+    }
 }
 
 /// Says how many lines do not belong to their sweep.
@@ -321,6 +346,30 @@ fn range(figure: Option<Figure>, show: fn(u64) -> String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reasons_are_told_in_few_lines() {
+        let mut sweep = page::tests::sweep(12);
+        let text = |sweep: &Sweep| {
+            let mut text = String::new();
+            push_reasons(&mut text, sweep);
+            text
+        };
+        assert_eq!(text(&sweep), "");
+        for cell in &mut sweep.results[1..] {
+            cell.usable = 0;
+            let why = "ended early: it was stopped".into();
+            cell.unusable = vec![Reason { why, runs: 1 }];
+        }
+        let told = text(&sweep);
+        let lines: Vec<&str> = told.lines().collect();
+        assert_eq!(lines.len(), 1 + 1 + REASONS_MAX + 1, "{told}");
+        assert_eq!(lines[1], "runs that are not usable:");
+        let first = "  path.rtt=2ms: 1 of 1: ended early: it was stopped";
+        assert_eq!(lines[2], first);
+        assert_eq!(lines[12], "  and 1 more: --json has all");
+        assert!(page::render(&[sweep]).contains("ended early: it was stopped"));
+    }
 
     #[test]
     fn figures_are_rounded_and_not_cut_off() {

@@ -2,9 +2,10 @@
 
 use base::human;
 use lab::reproduction::show_bounds;
-use lab::results::{CellSummary, Figure};
+use lab::results::{CellSummary, Figure, Reason};
 
-use super::{ROWS_MAX, Sweep};
+use super::{REASONS_MAX, ROWS_MAX, Sweep};
+use crate::commands::lab::short_name;
 use crate::html::sweep::{Observation, pictures};
 use crate::html::words::number_name;
 use crate::html::{Cell, Page, Part, Section, Table, Tone};
@@ -84,6 +85,7 @@ fn section(sweep: &Sweep) -> Section {
         }
         false => parts.extend(rows),
     }
+    parts.extend(reasons(sweep));
     Section {
         title: format!("{} on engine {}", sweep.scenario, sweep.engine),
         parts,
@@ -179,6 +181,32 @@ fn table(sweep: &Sweep) -> Table {
     }
 }
 
+/// Why runs do not count, where there are any.
+fn reasons(sweep: &Sweep) -> Vec<Part> {
+    let row = |(cell, reason): (&CellSummary, &Reason)| {
+        vec![
+            Cell::text(short_name(&cell.cell, &sweep.scenario)),
+            Cell::number("", Some(reason.runs as f64)),
+            Cell::text(reason.why.clone()),
+        ]
+    };
+    let reasons = || super::reasons(sweep);
+    let rows: Vec<_> = reasons().take(REASONS_MAX).map(row).collect();
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let mut parts = vec![Part::Table(Table {
+        caption: "Runs that are not usable.".into(),
+        head: ["cell", "runs", "why"].map(str::to_owned).into(),
+        rows,
+    })];
+    let more = reasons().skip(REASONS_MAX).count();
+    if more > 0 {
+        parts.push(Part::Text(format!("And {more} more: --json has all.")));
+    }
+    parts
+}
+
 /// The median, with its range where several runs gave one.
 fn figure(unit: &str, figure: Option<Figure>) -> Cell {
     let cell = Cell::number(unit, figure.map(|figure| figure.median));
@@ -194,17 +222,18 @@ fn figure(unit: &str, figure: Option<Figure>) -> Cell {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use lab::results::Host;
 
     use super::*;
 
-    fn sweep(cells: usize) -> Sweep {
+    pub(in super::super) fn sweep(cells: usize) -> Sweep {
         let results = (0..cells).map(|index| CellSummary {
             index: index as u64,
             cell: format!("x1/path.rtt={}ms", index + 1),
             runs: 1,
             usable: 1,
+            unusable: Vec::new(),
             goodput_bps: None,
             response_p50_us: None,
             response_p99_us: None,
