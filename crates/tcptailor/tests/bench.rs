@@ -156,6 +156,16 @@ fn a_log_has_a_line_per_interval_and_goes_on_after_an_interruption() {
     assert_eq!(third.status.code(), Some(2));
     let message = text(&third.stderr);
     assert!(message.contains("the log holds "), "{message}");
+    // Other traffic has another mean.
+    let other = serve.bench(&["--mode", "rr", "-t", "9s", "--log", &name]);
+    assert_eq!(other.status.code(), Some(2));
+    let message = text(&other.stderr);
+    assert!(
+        message.contains("--mode stream -P 1`, and this is `"),
+        "{message}"
+    );
+    assert!(message.contains("Name another file"), "{message}");
+    assert_eq!(read(), lines);
 }
 
 #[test]

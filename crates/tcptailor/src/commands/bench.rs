@@ -15,7 +15,7 @@ use linux::Role;
 use linux::service::{BenchClient, Key, PORT};
 use linux::workload::{Interval, Phase, Session};
 
-use self::log::Log;
+use self::log::{Log, Measurement};
 use self::report::{Document, Metric, Run, Variant};
 use self::setup::{Ends, Setup};
 use crate::exit::{Exit, Problem};
@@ -81,7 +81,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KEY=VALUE,VALUE")]
     compare: Vec<String>,
     /// Append the rate of each second (or of each -i) and the mean so far to this file, as lines of
-    /// JSON. What the file holds already counts towards -t.
+    /// JSON. What the file holds already counts towards -t. A file is of one host, --mode,
+    /// direction and -P.
     #[arg(long, value_name = "FILE")]
     #[arg(conflicts_with_all = ["compare", "runs", "warmup", "bytes", "operations"])]
     log: Option<PathBuf>,
@@ -151,7 +152,9 @@ struct Contender {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
-    let log = args.log.as_deref().map(Log::open).transpose()?;
+    let log = args.log.as_deref();
+    let log = log.map(|path| Log::open(path, measurement(args), output));
+    let log = log.transpose()?;
     let mut contenders = contenders(args, log.as_ref())?;
     let workload = contenders[0].ends.client.workload.clone();
     note_bare_sizes(&args.setup, output);
@@ -192,6 +195,15 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     } else {
         Exit::Done
     })
+}
+
+/// What a log is of.
+fn measurement(args: &Args) -> Measurement {
+    let host = match port_of(&args.host) {
+        Some(_) => args.host.clone(),
+        None => format!("{}:{}", args.host, args.port),
+    };
+    args.setup.measurement(host)
 }
 
 /// All combinations of the compared values; one without a name where nothing is compared.
@@ -315,10 +327,8 @@ fn check_host(host: &str) -> Result<(), Problem> {
     if host.trim_matches(['[', ']']).is_empty() {
         return Err(Problem::usage("the host is empty").hint(FORMS));
     }
-    // More than one colon is an address of IPv6, unless it has brackets.
-    let port = match host.rsplit_once(':') {
-        Some((name, port)) if !name.contains(':') || name.ends_with(']') => port,
-        _ => return Ok(()),
+    let Some(port) = port_of(host) else {
+        return Ok(());
     };
     match port.parse::<u16>() {
         Ok(port) if port > 0 => Ok(()),
@@ -326,6 +336,13 @@ fn check_host(host: &str) -> Result<(), Problem> {
             Err(Problem::usage(format!("`{host}`: a port is a number from 1 to 65535")).hint(FORMS))
         }
     }
+}
+
+/// What stands for a port behind a host.
+fn port_of(host: &str) -> Option<&str> {
+    // More than one colon is an address of IPv6, unless it has brackets.
+    let (name, port) = host.rsplit_once(':')?;
+    (!name.contains(':') || name.ends_with(']')).then_some(port)
 }
 
 /// Runs the contenders in turn, each round beginning with another one. Returns whether the user

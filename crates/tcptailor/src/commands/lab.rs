@@ -16,6 +16,7 @@ use clap::Subcommand;
 use lab::{FAULTS, Fault, find_fault};
 use serde::Serialize;
 
+pub(super) use self::line_log::lock;
 use crate::exit::{Exit, Problem};
 use crate::output::{self, Output};
 

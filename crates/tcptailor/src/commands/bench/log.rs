@@ -1,7 +1,9 @@
 //! A long measurement as a file: one line of JSON per interval, with the rate of the interval and
 //! the mean of all. Each line is handed to the kernel whole, so that what was measured survives an
-//! interruption, and the same command goes on where the file ends.
+//! interruption, and the same command goes on where the file ends. A file is of one measurement,
+//! and one process writes it.
 
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -10,20 +12,54 @@ use std::time::Duration;
 
 use anyhow::Context;
 use base::human;
+use lab::Direction;
 use linux::workload::{Interval, Phase};
 use serde::{Deserialize, Serialize};
 
+use crate::commands::lab::lock;
 use crate::exit::Problem;
-use crate::output::rfc3339;
+use crate::output::{Output, rfc3339};
 
 const SCHEMA: &str = "tcptailor/bench-log/1";
 /// Longer than any line of ours: where the end of a file holds no line end, it is no log.
 const TAIL_BYTES: u64 = 4096;
 
+/// What is measured. The mean of a log is of intervals in which that was the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Measurement {
+    /// With its port, as the command line names it.
+    pub(super) host: String,
+    /// As the flag has it.
+    pub(super) mode: String,
+    pub(super) direction: Direction,
+    /// Connections.
+    pub(super) parallel: u32,
+}
+
+impl fmt::Display for Measurement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            host,
+            mode,
+            direction,
+            parallel,
+        } = self;
+        let direction = match direction {
+            Direction::Up => "",
+            Direction::Down => " -R",
+            Direction::Both => " --bidir",
+        };
+        write!(f, "{host} --mode {mode}{direction} -P {parallel}")
+    }
+}
+
 /// One interval at the receiving end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Entry {
     schema: String,
+    /// Lines of older versions have none.
+    #[serde(default)]
+    measurement: Option<Measurement>,
     /// Number of the line, from 1.
     n: u64,
     /// Number of the command that wrote it, from 1.
@@ -50,35 +86,49 @@ pub(super) struct Log {
 #[derive(Debug)]
 struct State {
     file: File,
+    measurement: Measurement,
     run: u64,
     last: Option<Entry>,
     failure: Option<std::io::Error>,
 }
 
 impl Log {
-    /// Opens a log to go on with it, or begins one.
+    /// Opens the log of a measurement to go on with it, or begins one.
     ///
     /// # Errors
-    /// Where the file holds something else, or cannot be written.
-    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
+    /// Where the file holds something else or is of another measurement, where another process is
+    /// writing it, or where it cannot be written.
+    pub(super) fn open(
+        path: &Path,
+        measurement: Measurement,
+        output: &Output,
+    ) -> anyhow::Result<Self> {
         let shown = path.display();
         let mut file = OpenOptions::new()
             .read(true)
-            .write(true)
+            .append(true)
             .create(true)
-            .truncate(false)
             .open(path)
             .with_context(|| format!("opening {shown}"))?;
+        let hint = "Wait until it ends, or name another file.";
+        lock(&file, &format!("the log {shown}"), hint, output)?;
         let last = last_entry(&mut file)
             .with_context(|| format!("reading {shown}"))?
             .map_err(|what| {
                 Problem::usage(format!("--log {shown}: {what}"))
                     .hint("Name a file that `bench --log` wrote, or one that is not there yet.")
             })?;
+        let known = last.as_ref().and_then(|last| last.measurement.as_ref());
+        if let Some(other) = known.filter(|known| **known != measurement) {
+            let message = format!("--log {shown} is of `{other}`, and this is `{measurement}`");
+            let hint = "Name another file: the mean is of one kind of traffic with one host.";
+            return Err(Problem::usage(message).hint(hint).into());
+        }
         Ok(Self {
             path: path.into(),
             state: Mutex::new(State {
                 file,
+                measurement,
                 run: last.as_ref().map_or(0, |last| last.run) + 1,
                 last,
                 failure: None,
@@ -151,6 +201,7 @@ impl State {
         let rate = |bytes: u64, seconds: f64| (bytes as f64 * 8.0 / seconds) as u64;
         Entry {
             schema: SCHEMA.into(),
+            measurement: Some(self.measurement.clone()),
             n: n + 1,
             run: self.run,
             time,
@@ -178,7 +229,6 @@ fn last_entry(file: &mut File) -> std::io::Result<Result<Option<Entry>, &'static
             return Ok(Err("it holds something else"));
         }
         file.set_len(0)?;
-        file.seek(SeekFrom::Start(0))?;
         return Ok(Ok(None));
     };
     let begin = tail[..end]
@@ -193,13 +243,13 @@ fn last_entry(file: &mut File) -> std::io::Result<Result<Option<Entry>, &'static
     };
     let whole = from + end as u64 + 1;
     file.set_len(whole)?;
-    file.seek(SeekFrom::Start(whole))?;
     Ok(Ok(Some(entry)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Globals;
 
     fn interval(milliseconds: u64, bytes: u64) -> Interval {
         Interval {
@@ -213,6 +263,19 @@ mod tests {
         }
     }
 
+    fn stream() -> Measurement {
+        Measurement {
+            host: "10.0.0.9:5201".into(),
+            mode: "stream".into(),
+            direction: Direction::Up,
+            parallel: 1,
+        }
+    }
+
+    fn open(path: &Path, measurement: Measurement) -> anyhow::Result<Log> {
+        Log::open(path, measurement, &Output::new(&Globals::default()))
+    }
+
     fn entries(path: &Path) -> Vec<Entry> {
         let text = std::fs::read_to_string(path).expect("a file");
         let read = |line| serde_json::from_str(line).expect("JSON");
@@ -223,16 +286,17 @@ mod tests {
     fn a_log_goes_on_where_it_was_interrupted() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("log");
-        let first = Log::open(&path).expect("a new log");
+        let first = open(&path, stream()).expect("a new log");
         assert!(first.append(&interval(1000, 1000), 0));
         assert!(first.append(&interval(1000, 3000), 1));
         first.finish().expect("written");
+        drop(first);
         // A line that was not written to its end.
         let mut file = OpenOptions::new().append(true).open(&path).expect("a file");
         file.write_all(br#"{"schema":"tcptailor/be"#)
             .expect("written");
 
-        let second = Log::open(&path).expect("a log");
+        let second = open(&path, stream()).expect("a log");
         assert_eq!(second.covered(), Duration::from_secs(2));
         let warmup = Interval {
             phase: Phase::Warmup,
@@ -254,12 +318,73 @@ mod tests {
     }
 
     #[test]
+    fn a_log_has_one_writer() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("log");
+        let first = open(&path, stream()).expect("a new log");
+        let error = open(&path, stream()).expect_err("taken").to_string();
+        assert!(
+            error.contains("another process is writing the log"),
+            "{error}"
+        );
+        assert!(first.append(&interval(1000, 1), 0));
+        drop(first);
+        let second = open(&path, stream()).expect("it is free");
+        // Where locks are unknown: nothing is written over.
+        let mut other = OpenOptions::new().append(true).open(&path).expect("a file");
+        other.write_all(b"x\n").expect("written");
+        assert!(second.append(&interval(1000, 1), 0));
+        let text = std::fs::read_to_string(&path).expect("a file");
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!((lines.len(), lines[1]), (3, "x"));
+    }
+
+    #[test]
+    fn a_log_is_of_one_measurement() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("log");
+        let first = open(&path, stream()).expect("a new log");
+        assert!(first.append(&interval(1000, 1), 0));
+        drop(first);
+        let before = std::fs::read_to_string(&path).expect("a file");
+        let check = |change: fn(&mut Measurement), expected: &str| {
+            let mut other = stream();
+            change(&mut other);
+            let error = open(&path, other).expect_err("another").to_string();
+            let known = "is of `10.0.0.9:5201 --mode stream -P 1`, and this is `";
+            assert!(error.contains(known) && error.contains(expected), "{error}");
+        };
+        check(|m| m.host = "a:1".into(), "`a:1 --mode stream -P 1`");
+        check(|m| m.mode = "rr".into(), "--mode rr");
+        check(|m| m.direction = Direction::Down, "-R");
+        check(|m| m.parallel = 4, "-P 4");
+        assert_eq!(std::fs::read_to_string(&path).expect("a file"), before);
+
+        // A log of an older version goes on, and says from then on what it is of.
+        let mut old: serde_json::Value = serde_json::from_str(&before).expect("JSON");
+        let fields = old.as_object_mut().expect("fields");
+        assert!(fields.remove("measurement").is_some());
+        std::fs::write(&path, format!("{old}\n")).expect("written");
+        let rr = || Measurement {
+            mode: "rr".into(),
+            ..stream()
+        };
+        let log = open(&path, rr()).expect("an old log");
+        assert_eq!(log.covered(), Duration::from_secs(1));
+        assert!(log.append(&interval(1000, 1), 0));
+        drop(log);
+        let kinds = entries(&path).into_iter().map(|entry| entry.measurement);
+        assert_eq!(kinds.collect::<Vec<_>>(), [None, Some(rr())]);
+        open(&path, stream()).expect_err("it is another now");
+    }
+
+    #[test]
     fn a_file_of_somebody_else_is_left_alone() {
         let directory = tempfile::tempdir().expect("a directory");
         let check = |content: &str, refused: bool| {
             let path = directory.path().join("file");
             std::fs::write(&path, content).expect("written");
-            assert_eq!(Log::open(&path).is_err(), refused, "{content:?}");
+            assert_eq!(open(&path, stream()).is_err(), refused, "{content:?}");
             if refused {
                 assert_eq!(std::fs::read_to_string(&path).expect("a file"), content);
             }

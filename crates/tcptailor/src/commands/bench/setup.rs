@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use lab::{Amount, Completion, Direction, Quotes, Records, Settings, Workload, WriteMethod};
 use linux::workload::{RunSpec, SocketSpec};
 
+use super::log::Measurement;
 use crate::exit::Problem;
 
 /// Bytes per write of a stream. Measured over loopback on two processors: with 128 KiB, as iperf3
@@ -288,6 +289,30 @@ impl Setup {
         Ok(())
     }
 
+    /// What a log of this traffic with `host` is of.
+    pub(super) fn measurement(&self, host: String) -> Measurement {
+        Measurement {
+            host,
+            mode: self.mode_name(),
+            direction: self.direction(),
+            parallel: self.parallel,
+        }
+    }
+
+    /// As the flag has it.
+    fn mode_name(&self) -> String {
+        let mode = self.mode.to_possible_value();
+        mode.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    const fn direction(&self) -> Direction {
+        match (self.reverse, self.bidir) {
+            (true, _) => Direction::Down,
+            (_, true) => Direction::Both,
+            _ => Direction::Up,
+        }
+    }
+
     /// The run, checked.
     pub(super) fn ends(&self, interval: Duration, default: Duration) -> Result<Ends, Problem> {
         let (mut client, mut server) = (self.flags()?, self.flags()?);
@@ -381,11 +406,7 @@ impl Setup {
                     amount,
                 },
                 None => Workload::Bulk {
-                    direction: match (self.reverse, self.bidir) {
-                        (true, _) => Direction::Down,
-                        (_, true) => Direction::Both,
-                        _ => Direction::Up,
-                    },
+                    direction: self.direction(),
                     flows,
                     write_size: size(STREAM_WRITE),
                     unacked: None,
@@ -453,8 +474,7 @@ impl Setup {
         match refused.iter().find(|(_, is_set)| *is_set) {
             None if self.rate.is_some() => self.check_paced(),
             Some((flag, _)) => {
-                let mode = self.mode.to_possible_value();
-                let mode = mode.as_ref().map_or("this", |value| value.get_name());
+                let mode = self.mode_name();
                 Err(Problem::usage(format!(
                     "{flag} cannot be used with --mode {mode}"
                 )))

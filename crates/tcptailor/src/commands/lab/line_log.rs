@@ -55,7 +55,7 @@ impl LineLog {
         if !file.metadata().with_context(opening)?.is_file() {
             return Err(Problem::usage(format!("{} is no file", path.display())).into());
         }
-        lock(&file, purpose, output)?;
+        lock(&file, purpose.place, purpose.taken, output)?;
         sync_folder(folder_of(&path));
         let bytes = file.metadata().with_context(opening)?.len();
         Ok(Self {
@@ -126,12 +126,17 @@ impl LineLog {
 }
 
 /// Keeps other processes from a file while it is open. Where the file system knows no locks,
-/// nothing does, which is noted.
+/// nothing does, which is noted. `place`: what the file is for, in words; `taken`: what to do where
+/// another process has it.
 ///
 /// A child of this process holds the lock with it until it has become another program, so a lock
 /// that was just given up is not free at once.
-fn lock(file: &File, purpose: Purpose<'_>, output: &Output) -> Result<(), Problem> {
-    let place = purpose.place;
+pub(in crate::commands) fn lock(
+    file: &File,
+    place: &str,
+    taken: &str,
+    output: &Output,
+) -> Result<(), Problem> {
     let mut tries = 1;
     loop {
         match file.try_lock() {
@@ -142,7 +147,7 @@ fn lock(file: &File, purpose: Purpose<'_>, output: &Output) -> Result<(), Proble
             }
             Err(TryLockError::WouldBlock) => {
                 let message = format!("another process is writing {place}");
-                return Err(Problem::usage(message).hint(purpose.taken));
+                return Err(Problem::usage(message).hint(taken));
             }
             Err(TryLockError::Error(error)) => {
                 output.note(format!(
