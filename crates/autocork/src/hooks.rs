@@ -109,7 +109,11 @@ fn flush_all() {
 
 /// It adds marks and takes none, so that it need not ask whose memory this is: a mark too many is
 /// a flush of nothing.
-fn on_written(fd: c_int) {
+fn on_sent(fd: c_int, is_taken: bool) {
+    // Of what the kernel refuses nothing is held.
+    if !is_taken {
+        return;
+    }
     if let Some(writes) = table::on_written(fd) {
         stats::WRITES.count();
         if writes >= stats::held_max() {
@@ -244,17 +248,17 @@ fn on_command(fd: c_int, command: c_int, result: c_int) {
 hook! {
     fn write(fd: c_int, from: *const c_void, count: size_t) -> ssize_t;
     before ();
-    after |_sent| on_written(fd);
+    after |sent| on_sent(fd, sent > 0);
 }
 hook! {
     fn writev(fd: c_int, from: *const iovec, count: c_int) -> ssize_t;
     before ();
-    after |_sent| on_written(fd);
+    after |sent| on_sent(fd, sent > 0);
 }
 hook! {
     fn send(fd: c_int, from: *const c_void, count: size_t, flags: c_int) -> ssize_t;
     before ();
-    after |_sent| on_written(fd);
+    after |sent| on_sent(fd, sent > 0);
 }
 hook! {
     fn sendto(
@@ -262,27 +266,27 @@ hook! {
         address: *const sockaddr, length: socklen_t
     ) -> ssize_t;
     before ();
-    after |_sent| on_written(fd);
+    after |sent| on_sent(fd, sent > 0);
 }
 hook! {
     fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t;
     before ();
-    after |_sent| on_written(fd);
+    after |sent| on_sent(fd, sent > 0);
 }
 hook! {
     fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int;
     before ();
-    after |_sent| on_written(fd);
+    after |sent| on_sent(fd, sent > 0);
 }
 hook! {
     fn sendfile(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t;
     before ();
-    after |_sent| on_written(to);
+    after |sent| on_sent(to, sent > 0);
 }
 hook! {
     fn sendfile64(to: c_int, from: c_int, offset: *mut off64_t, count: size_t) -> ssize_t;
     before ();
-    after |_sent| on_written(to);
+    after |sent| on_sent(to, sent > 0);
 }
 hook! {
     fn splice(
@@ -290,7 +294,7 @@ hook! {
         count: size_t, flags: c_uint
     ) -> ssize_t;
     before flush(from);
-    after |_sent| on_written(to);
+    after |sent| on_sent(to, sent > 0);
 }
 
 // ---- reading: the message is finished ----

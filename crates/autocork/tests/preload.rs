@@ -94,6 +94,7 @@ fn this_program_as_a_client() {
     match role.as_str() {
         "errno" => return errno_is_kept(&stream),
         "listener" => return listeners_are_not_corked(),
+        "full" => return fill(&stream),
         "mind" => return a_cork_of_its_own_stays(&stream),
         "vfork" => close_all_in_a_child_that_shares_memory(&stream),
         "fork" => return converse_in_a_child(stream),
@@ -238,6 +239,24 @@ fn errno_is_kept(stream: &TcpStream) {
     let no_option = 9999;
     let refused = set_option(stream, no_option, true).unwrap_err();
     assert_eq!(refused.raw_os_error(), Some(libc::ENOPROTOOPT));
+}
+
+/// Nobody reads: some writes are taken, and then none. Says how many were.
+fn fill(stream: &TcpStream) {
+    stream.set_nonblocking(true).unwrap();
+    let (mut taken, mut refused) = (0_u64, 0);
+    let piece = vec![b'x'; 100_000];
+    while refused < 50 {
+        match (&*stream).write(&piece) {
+            Ok(bytes) => taken += u64::from(bytes > 0),
+            Err(error) => {
+                assert_eq!(error.raw_os_error(), Some(libc::EAGAIN));
+                refused += 1;
+            }
+        }
+    }
+    assert_eq!((&*stream).write(&[]).unwrap(), 0);
+    eprintln!("taken {taken}");
 }
 
 /// Connections inherit the options of their listener, and nobody would let go what they hold.
@@ -391,18 +410,30 @@ fn a_child_of_its_own_goes_on() {
     assert!(seen.reads < most, "{} reads", seen.reads);
 }
 
+/// What the kernel refuses is not held.
+#[test]
+fn writes_that_fail_are_not_counted() {
+    let seen = run_alone("full", &[("TCPTAILOR_AUTOCORK_MAX", "5")]);
+    let taken = seen.lines().find_map(|line| line.strip_prefix("taken "));
+    let taken: u64 = taken.unwrap().parse().unwrap();
+    assert!(taken > 5, "{seen}");
+    let flushes = taken.div_ceil(5);
+    let expected = format!("corked 1 writes {taken} flushes {flushes}");
+    assert!(seen.contains(&expected), "{expected}: {seen}");
+}
+
 #[test]
 fn the_program_sees_what_it_saw_before() {
-    let seen = run_alone("errno");
+    let seen = run_alone("errno", &[]);
     assert!(seen.contains("corked 1 writes 1 "), "{seen}");
-    let seen = run_alone("listener");
+    let seen = run_alone("listener", &[]);
     assert!(seen.contains("corked 2 "), "{seen}");
-    let seen = run_alone("mind");
+    let seen = run_alone("mind", &[]);
     assert!(seen.contains("corked 2 writes 0 "), "{seen}");
 }
 
 /// As [`run`], of a client that sends no whole message.
-fn run_alone(role: &str) -> String {
+fn run_alone(role: &str, environment: &[(&str, &str)]) -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "this_program_as_a_client", "--nocapture"])
@@ -410,6 +441,7 @@ fn run_alone(role: &str) -> String {
         .env(REMOTE, listener.local_addr().unwrap().to_string())
         .env("TCPTAILOR_AUTOCORK_STATS", "1")
         .env("LD_PRELOAD", library())
+        .envs(environment.iter().copied())
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
