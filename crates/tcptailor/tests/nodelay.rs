@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
@@ -191,6 +193,25 @@ fn autocork_joins_the_writes_of_an_unmodified_client() {
     let joined = buffers(&server.line());
     assert_eq!(joined, 1000);
     assert!(buffers(&plain) > 2 * joined, "{plain}");
+}
+
+/// What it is given for the program is the program's own matter, and a name without a folder is
+/// that of a file here.
+#[test]
+fn autocork_hands_arguments_on_and_finds_a_library_without_a_folder() {
+    let raw = OsStr::from_bytes(b"a\xff\x1b");
+    let output = tcptailor(&["autocork", "--", "printf", "%s"])
+        .arg(raw)
+        .output();
+    assert_eq!(output.unwrap().stdout, raw.as_bytes());
+    let library = library();
+    let output = tcptailor(&["autocork", "--stats", "--", "true"])
+        .current_dir(library.parent().unwrap())
+        .env("TCPTAILOR_AUTOCORK_LIBRARY", library.file_name().unwrap())
+        .output()
+        .unwrap();
+    let said = text(&output.stderr);
+    assert!(said.contains("corked 0 writes 0 flushes 0"), "{said}");
 }
 
 #[test]

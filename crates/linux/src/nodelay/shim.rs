@@ -27,16 +27,7 @@ const PLACES: &[&str] = &[".", "deps", "..", "../lib", "../lib/tcptailor"];
 /// is around the program, with how to build it.
 pub fn find_library() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os(LIBRARY_VARIABLE) {
-        let path = PathBuf::from(path);
-        return if path.is_file() {
-            Ok(path)
-        } else {
-            Err(Error::NotFound {
-                what: "library",
-                name: path.display().to_string(),
-                hint: format!("; {LIBRARY_VARIABLE} names it"),
-            })
-        };
+        return named_library(Path::new(&path));
     }
     let program = crate::own_program()?;
     let beside = program.parent().unwrap_or_else(|| Path::new("."));
@@ -54,6 +45,20 @@ pub fn find_library() -> Result<PathBuf> {
         })
 }
 
+/// The library that somebody named, by its whole path: the loader looks for a name without a slash
+/// in its own places only, says so, and starts the program without it. Links are not followed, for
+/// they lead past spaces and colons.
+pub(super) fn named_library(path: &Path) -> Result<PathBuf> {
+    let whole = std::path::absolute(path).ok();
+    whole
+        .filter(|path| path.is_file())
+        .ok_or_else(|| Error::NotFound {
+            what: "library",
+            name: path.display().to_string(),
+            hint: format!("; {LIBRARY_VARIABLE} names it"),
+        })
+}
+
 /// The value of `LD_PRELOAD` with `library` in front of what is preloaded already.
 ///
 /// # Errors
@@ -68,8 +73,8 @@ pub fn preload(library: &Path) -> Result<OsString> {
         return Err(Error::Refused {
             what: format!("preloading {}", library.display()),
             reason: format!(
-                "its path has {name}, where the loader ends a path; copy it to a path without one \
-                 and name that in {LIBRARY_VARIABLE}"
+                "its path has {name}, where the loader ends a path; copy or link it to a path \
+                 without one and name that in {LIBRARY_VARIABLE}"
             ),
         });
     }

@@ -250,6 +250,23 @@ fn a_library_that_the_loader_would_not_find_is_refused() {
 }
 
 #[test]
+fn a_library_is_named_by_its_whole_path() {
+    // Tests run in the folder of their package.
+    let path = shim::named_library(std::path::Path::new("Cargo.toml")).expect("a file");
+    assert!(
+        path.is_absolute() && path.ends_with("Cargo.toml"),
+        "{path:?}"
+    );
+    for none in ["", "Cargo.tml", "src", "/nonexistent/x.so"] {
+        let error = shim::named_library(std::path::Path::new(none)).expect_err(none);
+        assert!(
+            error.to_string().contains("TCPTAILOR_AUTOCORK_LIBRARY"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn a_stop_ends_both_and_keeps_what_was_done() {
     let server = server(30, REPLY_BYTES);
     let mut spec = client_spec(&server);

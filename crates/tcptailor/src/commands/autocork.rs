@@ -1,5 +1,6 @@
 //! Another program with its small writes joined.
 
+use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -30,7 +31,7 @@ pub(crate) struct Args {
     max_writes: Option<u32>,
     /// The program and its arguments.
     #[arg(value_name = "COMMAND", required = true, last = true)]
-    command: Vec<String>,
+    command: Vec<OsString>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
@@ -50,7 +51,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let error = command.exec();
     Err(Problem {
         exit: Exit::Failed,
-        message: format!("starting {program}: {error}"),
+        message: format!("starting {}: {error}", program.display()),
         hint: Some("Write the program after `--`, with its path or from PATH.".into()),
     }
     .into())
