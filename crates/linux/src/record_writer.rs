@@ -24,6 +24,9 @@ use crate::clock::Clock;
 /// What is held when it is dropped is written then, unless the thread panics; nobody hears whether
 /// that failed. [`RecordWriter::finish`] tells.
 ///
+/// After an error the block stays, less the bytes that the writer took. The next call goes on
+/// behind them, and so does the drop: no byte is written twice.
+///
 /// ```
 /// use base::records::BatchSpec;
 /// use linux::RecordWriter;
@@ -43,6 +46,8 @@ pub struct RecordWriter<W: Write> {
     batch: Batch,
     /// `None` once it was given back.
     writer: Option<W>,
+    /// A call of the writer has not come back.
+    writing: bool,
     /// The block was handed over, and the writer is yet to be flushed.
     unflushed: bool,
 }
@@ -54,6 +59,7 @@ impl<W: Write> RecordWriter<W> {
         Self {
             batch: Batch::new(spec),
             writer: Some(writer),
+            writing: false,
             unflushed: false,
         }
     }
@@ -63,7 +69,7 @@ impl<W: Write> RecordWriter<W> {
     /// # Errors
     /// Those of the writer. A record that finds a full block which the writer does not take
     /// ([`ErrorKind::WouldBlock`]) is not taken either; try again when the socket is writable. With
-    /// any other error the stream is broken, and what it holds is lost.
+    /// any other error it may be part of what stays: do not hand it over again.
     pub fn write(&mut self, record: &[u8]) -> io::Result<()> {
         let now = Clock.now();
         while !self.batch.push(now, record) {
@@ -101,18 +107,26 @@ impl<W: Write> RecordWriter<W> {
     /// Writes the block, due or not.
     ///
     /// # Errors
-    /// Those of the writer; what it did not take stays here.
+    /// Those of the writer; what it did not take stays here. One of its own after the writer
+    /// panicked: nobody knows what it took then.
     pub fn flush(&mut self) -> io::Result<()> {
         let Self {
             batch,
             writer,
+            writing,
             unflushed,
         } = self;
         let Some(writer) = writer else {
             return Ok(());
         };
+        if *writing {
+            return Err(io::Error::other("the writer panicked within a block"));
+        }
         while !batch.unwritten().is_empty() {
-            match writer.write(batch.unwritten()) {
+            *writing = true;
+            let written = writer.write(batch.unwritten());
+            *writing = false;
+            match written {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(bytes) => {
                     batch.on_written(bytes);
@@ -163,7 +177,7 @@ impl<W: Write> RecordWriter<W> {
     /// Writes what is left and gives the writer back.
     ///
     /// # Errors
-    /// Those of the writer, which is then dropped.
+    /// Those of the writer, which is then dropped, after another try to write what it did not take.
     ///
     /// # Panics
     /// Never: it is only given back here.
@@ -345,6 +359,56 @@ mod tests {
             writer.finish().expect("flushes").calls,
             [&b"abc"[..], b"d", b"e"]
         );
+    }
+
+    #[test]
+    fn what_stays_after_an_error_is_written_once() {
+        let fails = Err(ErrorKind::TimedOut);
+        let spec = BatchSpec::new(LONG).with_bytes_max(4);
+        for calls in [0, 1, 2] {
+            let mut reluctant = Reluctant::new(&[Ok(3), fails, fails, fails]);
+            let mut writer = RecordWriter::new(&mut reluctant, spec);
+            let error = writer.write(b"abcd").expect_err("a part is taken");
+            assert_eq!((error.kind(), writer.pending()), (ErrorKind::TimedOut, 1));
+            for _ in 0..calls {
+                writer.write(b"e").expect_err("the block did not leave");
+                assert_eq!(writer.pending(), 1, "it is not taken");
+            }
+            while writer.flush().is_err() {}
+            drop(writer);
+            assert_eq!(reluctant.calls, [&b"abc"[..], b"d"], "{calls}");
+        }
+        let mut reluctant = Reluctant::new(&[Ok(3), fails]);
+        let mut writer = RecordWriter::new(&mut reluctant, spec);
+        writer.write(b"abcd").expect_err("a part is taken");
+        drop(writer);
+        assert_eq!(reluctant.calls, [&b"abc"[..], b"d"], "by the drop");
+    }
+
+    /// Takes what it is given, and panics.
+    struct Panics(Vec<u8>);
+
+    impl Write for Panics {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.extend(bytes);
+            panic!("after it was written");
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_a_writer_that_panicked_may_have_taken_is_not_written_again() {
+        let mut panics = Panics(Vec::new());
+        let mut writer = RecordWriter::new(&mut panics, BatchSpec::new(LONG));
+        writer.write(b"once").expect("it only waits");
+        let flush = std::panic::AssertUnwindSafe(|| writer.flush());
+        std::panic::catch_unwind(flush).expect_err("it panics");
+        writer.flush().expect_err("nobody knows what was taken");
+        drop(writer);
+        assert_eq!(panics.0, b"once");
     }
 
     #[test]

@@ -29,6 +29,9 @@ use crate::time::Clock;
 /// A drop cannot wait, so it writes nothing: what is held then is lost. Call
 /// [`shutdown`](Self::shutdown) or [`flush`](Self::flush) first.
 ///
+/// After an error the block stays, less the bytes that the writer took, and the next call goes on
+/// behind them: no byte is written twice.
+///
 /// # Cancel safety
 /// A future that is dropped loses no record that was taken: what was written of a block stays
 /// written, the rest leaves first with the next call. [`write`](Self::write) takes its record when
@@ -79,7 +82,7 @@ impl<W: AsyncWrite + Unpin> RecordWriter<W> {
     /// Takes a record: it leaves with its block, at once where that is full or was due already.
     ///
     /// # Errors
-    /// Those of the writer; the stream is then broken, and what is held is lost.
+    /// Those of the writer. The record may then be part of what stays: do not hand it over again.
     pub async fn write(&mut self, record: &[u8]) -> io::Result<()> {
         // First what must leave before the record is taken, so that it is taken at the very end.
         let now = self.clock.now();

@@ -193,6 +193,40 @@ impl AsyncWrite for Broken {
     }
 }
 
+/// Takes three bytes, fails once, and takes the rest.
+#[derive(Default)]
+struct Stumbles {
+    calls: Vec<Vec<u8>>,
+    failed: bool,
+}
+
+impl AsyncWrite for Stumbles {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let taken = match (self.calls.len(), self.failed) {
+            (0, _) => 3,
+            (_, false) => {
+                self.failed = true;
+                return Poll::Ready(Err(ErrorKind::TimedOut.into()));
+            }
+            (_, true) => bytes.len(),
+        };
+        self.calls.push(bytes[..taken].to_vec());
+        Poll::Ready(Ok(taken))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
 /// Takes everything at once, and needs two calls to flush it.
 #[derive(Default)]
 struct Slow {
@@ -236,6 +270,20 @@ fn a_flush_that_was_given_up_goes_on_with_the_next() {
             .await
             .expect("there is something to flush")?;
         assert!(writer.writer().flushed);
+        Ok(())
+    });
+}
+
+#[test]
+fn what_stays_after_an_error_is_written_once() {
+    run(async {
+        let spec = BatchSpec::new(DELAY).with_bytes_max(4);
+        let mut writer = RecordWriter::new(Stumbles::default(), spec);
+        assert_eq!(kind(writer.write(b"abcd").await), Some(ErrorKind::TimedOut));
+        assert_eq!(writer.pending(), 1, "it stays");
+        writer.write(b"e").await?;
+        writer.flush().await?;
+        assert_eq!(writer.writer().calls, [&b"abc"[..], b"d", b"e"]);
         Ok(())
     });
 }
