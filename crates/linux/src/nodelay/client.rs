@@ -178,9 +178,9 @@ impl Client {
             io::ErrorKind::UnexpectedEof
             | io::ErrorKind::ConnectionReset
             | io::ErrorKind::BrokenPipe => Error::Peer(format!(
-                "{} closed the connection after {messages} messages; do both ends have messages \
-                 of the same size?",
-                self.spec.remote
+                "{} closed the connection after {messages} messages; {}",
+                self.spec.remote,
+                self.question(messages)
             )),
             io::ErrorKind::InvalidData => Error::Peer(format!(
                 "{} answers more than once to a message of {} bytes; start it with `--message {1}`",
@@ -192,6 +192,16 @@ impl Client {
                 source: error,
             },
         }
+    }
+
+    /// What may be wrong where the server closes the connection.
+    const fn question(&self, messages: u64) -> &'static str {
+        let awaits = self.spec.per_second.is_none() && self.spec.reply_bytes > 0;
+        if awaits && messages == 0 {
+            return "do both ends have messages of the same size? A server that was started with \
+                    `rate` answers nothing: its clients need `--rate`";
+        }
+        "do both ends have messages of the same size?"
     }
 
     /// One message and its answer, or one message at its time.

@@ -291,23 +291,48 @@ fn a_stop_ends_both_and_keeps_what_was_done() {
     assert_eq!(visits[0].messages, 3);
 }
 
-#[test]
-fn a_server_for_other_messages_is_named() {
-    let server = server(31, REPLY_BYTES);
+/// What a client says whose server closes the connection: after some messages, or when it waits for
+/// the first answer.
+fn closed(server: &Server, after: Option<u64>) -> String {
     let error = thread::scope(|scope| {
         let serving = scope.spawn(|| server.run(true, &mut |_| ()));
-        let spec = client_spec(&server);
+        let mut spec = client_spec(server);
+        spec.messages = u64::MAX;
         let client = Client::connect(spec, &AtomicBool::new(false)).expect("connects");
-        let stop = server.stopper();
-        scope.spawn(move || {
-            thread::sleep(Duration::from_millis(200));
-            stop();
-        });
-        let error = client.run(&mut |_| ()).expect_err("no answer comes");
+        let mut stop = Some(server.stopper());
+        if after.is_none() {
+            let stop = server.stopper();
+            scope.spawn(move || {
+                thread::sleep(Duration::from_millis(200));
+                stop();
+            });
+        }
+        let mut on_message = |messages| {
+            if Some(messages) == after
+                && let Some(stop) = stop.take()
+            {
+                stop();
+            }
+        };
+        let error = client.run(&mut on_message).expect_err("it closes");
         serving.join().expect("it ends").expect("it served");
         error
     });
-    assert!(error.to_string().contains("the same size"), "{error}");
+    error.to_string()
+}
+
+#[test]
+fn a_server_for_other_messages_is_named() {
+    let rate = "started with `rate` answers nothing: its clients need `--rate`";
+    let check = |server: &Server, after: Option<u64>| {
+        let error = closed(server, after);
+        assert!(error.contains("the same size?"), "{error}");
+        assert_eq!(error.contains(rate), after.is_none(), "{error}");
+    };
+    check(&server(31, REPLY_BYTES), None);
+    check(&server(30, 0), None);
+    // One that has answered is not waited for because of a rate.
+    check(&server(30, REPLY_BYTES), Some(3));
 }
 
 /// Answers that belong to parts of a message would make every time wrong.
