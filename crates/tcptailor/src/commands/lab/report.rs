@@ -37,8 +37,9 @@ Examples:
   tcptailor lab report rtt --json             as data: all cells, all figures
   tcptailor lab report rtt --html rtt.html    as a page with pictures
 
-RUNS is 3/5 where of five runs three count; why the others do not is told below the table. RANGE holds the median with 95 %. An outlier is farther from the middle half of the runs than 1.5
-times the width of that half.")]
+RUNS is 3/5 where of five runs three count; why the others do not is told below the table. RANGE is
+the interval of the median: 95 %, and of few runs all that there were. An outlier is farther from
+the middle half of the runs than 1.5 times the width of that half.")]
 pub(crate) struct Args {
     /// Results folders.
     #[arg(value_name = "DIR", required = true)]

@@ -31,8 +31,7 @@ pub(super) fn render(sweeps: &[Sweep]) -> String {
     };
     crate::html::render(&Page {
         title,
-        lead: "Medians of the runs of each cell, with the range that holds the median with 95 %."
-            .into(),
+        lead: "Medians of the runs of each cell, with their intervals.".into(),
         // Where and when it was measured is told with each sweep: seldom here and now.
         facts: vec![("page made".into(), crate::output::now())],
         parts: Vec::new(),
@@ -173,9 +172,7 @@ fn table(sweep: &Sweep) -> Table {
         cells
     };
     Table {
-        caption: "Medians of the usable runs of each cell, with the range that holds the median \
-                  with 95 %."
-            .into(),
+        caption: "Medians of the usable runs of each cell, with their intervals.".into(),
         head,
         rows: sweep.results.iter().take(ROWS_MAX).map(row).collect(),
     }
