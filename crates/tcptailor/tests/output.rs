@@ -2,7 +2,6 @@
 //! stdout that takes no more loses neither runs, nor the page, nor the exit code.
 
 use std::fs;
-
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;

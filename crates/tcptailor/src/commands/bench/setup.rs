@@ -387,32 +387,36 @@ impl Setup {
         }
     }
 
-    // tidy: long because it is one table, an arm per mode.
+    /// As fast as it goes, or at a rate.
+    fn stream(&self, amount: Amount) -> Workload {
+        let size = |default: Bytes| self.write_size.map_or(default, |size| size.bytes);
+        match self.rate {
+            Some(rate) => Workload::Paced {
+                rate,
+                // A hundred writes a second, so that the rate is smooth.
+                write_size: size(Bytes(
+                    (rate.bits_per_second() / 800).clamp(1, STREAM_WRITE.0),
+                )),
+                amount,
+            },
+            None => Workload::Bulk {
+                direction: self.direction(),
+                flows: self.parallel,
+                write_size: size(STREAM_WRITE),
+                unacked: None,
+                amount,
+            },
+        }
+    }
+
     fn workload(&self, default: Duration) -> Result<Workload, Problem> {
         self.check_mode()?;
         let amount = self.amount(default);
-        let size = |default: Bytes| self.write_size.map_or(default, |size| size.bytes);
-        let piece = size(Bytes(100));
+        let piece = self.write_size.map_or(Bytes(100), |size| size.bytes);
         let (request, response, flows) = (self.request, self.response, self.parallel);
         let (writes, reply) = (self.writes, self.response);
         Ok(match self.mode {
-            Mode::Stream => match self.rate {
-                Some(rate) => Workload::Paced {
-                    rate,
-                    // A hundred writes a second, so that the rate is smooth.
-                    write_size: size(Bytes(
-                        (rate.bits_per_second() / 800).clamp(1, STREAM_WRITE.0),
-                    )),
-                    amount,
-                },
-                None => Workload::Bulk {
-                    direction: self.direction(),
-                    flows,
-                    write_size: size(STREAM_WRITE),
-                    unacked: None,
-                    amount,
-                },
-            },
+            Mode::Stream => self.stream(amount),
             Mode::Rr => Workload::RequestResponse {
                 request,
                 response,
