@@ -55,6 +55,7 @@ pub use scenario::{
     SWEEP_CELLS_MAX, Scenario, SeedDocument, Unit,
 };
 pub use series::{FlowLook, POINTS_MAX, Series};
+pub use show::cell_name;
 pub use sweep::{AXIS_VALUES_MAX, Shard, Vary, axis_number};
 pub use trial::{End, HostSpec, PathSpec, Settings, Trial};
 pub use virtual_engine::{Virtual, VirtualProgress, VirtualRun};

@@ -46,6 +46,7 @@ use stack::profile::{BUILDS, PROFILES};
 
 use crate::engine::EngineName;
 use crate::probe::Probe;
+use crate::show::cell_name;
 use crate::trial::{HostSpec, Trial};
 pub use expect::Expectation;
 pub use experiment::{Class, Experiment, Published, SeedDocument};
@@ -435,15 +436,12 @@ impl Scenario {
         keys.override_with(&self.set);
         let mut reader = Reader::new(&keys);
         let trial = read_trial(&mut reader);
-        let mut id = self.name.clone();
-        for part in variant
-            .map(|variant| variant.name.clone())
-            .into_iter()
-            .chain(axes.iter().map(|(key, value)| format!("{key}={value}")))
-        {
-            id.push('/');
-            id.push_str(&part);
-        }
+        let pairs = axes.iter().map(|(key, value)| (key, value));
+        let name = cell_name(variant.map(|variant| variant.name.as_str()), pairs, "/");
+        let id = match name.is_empty() {
+            true => self.name.clone(),
+            false => format!("{}/{name}", self.name),
+        };
         let variant = variant.map(|variant| variant.name.clone());
         (
             Cell {

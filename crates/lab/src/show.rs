@@ -30,6 +30,21 @@ pub fn known_unit(name: &str) -> &'static str {
     units.into_iter().find(|unit| *unit == name).unwrap_or("")
 }
 
+/// Variant and point of a sweep: `n5/path.rtt=1ms` with `/` between them; empty where there is
+/// neither.
+#[must_use]
+pub fn cell_name<'a>(
+    variant: Option<&str>,
+    axes: impl IntoIterator<Item = (&'a String, &'a String)>,
+    between: &str,
+) -> String {
+    let axes = axes
+        .into_iter()
+        .map(|(key, value)| format!("{key}={value}"));
+    let parts: Vec<String> = variant.map(str::to_owned).into_iter().chain(axes).collect();
+    parts.join(between)
+}
+
 /// A number in a sentence: `duration_us`, or `duration_us over that of n20`.
 pub(crate) fn number_name(metric: Metric, over: Option<&str>) -> String {
     let name = metric.name();

@@ -14,7 +14,7 @@ use crate::doubts::caveat_kinds;
 use crate::engine::EngineName;
 use crate::outcome::Outcome;
 use crate::scenario::{Class, Expectation, Experiment, Metric, Published, Unit};
-use crate::show::{number_name, unit_name};
+use crate::show::{cell_name, number_name, unit_name};
 use crate::stats;
 
 /// One run of one cell on one engine.
@@ -279,11 +279,7 @@ fn value(
     };
     let numbers: Vec<Vec<f64>> = ran.iter().map(numbers).collect();
     let usable = numbers.iter().map(Vec::len).min().unwrap_or(0);
-    let spread = match &numbers[..] {
-        [of, over] => Spread::of_ratio(of, over),
-        [of] => Spread::of(of.clone()),
-        _ => None,
-    };
+    let spread = Spread::of_runs(&numbers[0], numbers.get(1).map(Vec::as_slice));
     let claims = claims.iter().filter(|claim| claim.applies_on(engine));
     let name = target.name();
     let Judged(verdict, why) = match &spread {
@@ -461,12 +457,7 @@ impl NumberRow {
     /// Variant and point of the sweep: `n5/path.rtt=1ms`; empty where there is neither.
     #[must_use]
     pub fn label(&self) -> String {
-        let axes = self
-            .axes
-            .iter()
-            .map(|(key, value)| format!("{key}={value}"));
-        let parts: Vec<String> = self.variant.iter().cloned().chain(axes).collect();
-        parts.join("/")
+        cell_name(self.variant.as_deref(), &self.axes, "/")
     }
 }
 

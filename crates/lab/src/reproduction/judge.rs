@@ -47,6 +47,14 @@ impl Spread {
         })
     }
 
+    /// Of the values of one number, or of its ratio to that of another variant.
+    pub(super) fn of_runs(values: &[f64], over: Option<&[f64]>) -> Option<Self> {
+        match over {
+            Some(over) => Self::of_ratio(values, over),
+            None => Self::of(values.to_vec()),
+        }
+    }
+
     /// Of the median of `values` divided by that of `over`; `None` where one has no values, or
     /// `over` is not above zero.
     #[must_use]
@@ -127,10 +135,7 @@ pub struct Judgement {
 /// those of the cell that it divides by. What was not measured fails.
 #[must_use]
 pub fn judge_claim(claim: &Expectation, values: &[f64], over: Option<&[f64]>) -> Judgement {
-    let spread = match over {
-        Some(over) => Spread::of_ratio(values, over),
-        None => Spread::of(values.to_vec()),
-    };
+    let spread = Spread::of_runs(values, over);
     let name = claim.name();
     let Judged(verdict, why) = match (&spread, &claim.over, over) {
         (Some(spread), ..) => {

@@ -233,9 +233,7 @@ fn number(row: &NumberRow, value: &EngineValue) -> Cell {
 }
 
 fn cell_name(row: &NumberRow) -> String {
-    let axes = row.axes.iter().map(|(key, value)| format!("{key}={value}"));
-    let parts: Vec<String> = row.variant.iter().cloned().chain(axes).collect();
-    parts.join(", ")
+    lab::cell_name(row.variant.as_deref(), &row.axes, ", ")
 }
 
 fn metric_name(row: &NumberRow) -> String {

@@ -154,15 +154,10 @@ fn table(sweep: &Sweep) -> Table {
     head.push("dropped segments".into());
     let row = |cell: &CellSummary| {
         let (variant, axes) = place(sweep, cell);
-        let axes = axes
-            .into_iter()
-            .map(|(key, value)| format!("{key}={value}"));
-        let variant = Some(variant).filter(|variant| !variant.is_empty());
-        let name: Vec<String> = variant.into_iter().chain(axes).collect();
-        let mut cells = vec![
-            Cell::text(name.join(", ")),
-            Cell::number("", Some(cell.usable as f64)),
-        ];
+        let axes = axes.iter().map(|(key, value)| (key, value));
+        let variant = Some(variant.as_str()).filter(|variant| !variant.is_empty());
+        let name = lab::cell_name(variant, axes, ", ");
+        let mut cells = vec![Cell::text(name), Cell::number("", Some(cell.usable as f64))];
         cells.extend(
             figures
                 .iter()

@@ -51,17 +51,16 @@ impl Courses {
         if is_known || known.len() >= PLOTS_MAX || of_engine.count() >= PLOTS_MAX / 2 {
             return;
         }
-        let axes = cell
-            .axes
-            .iter()
-            .map(|(key, value)| format!("{key}={value}"));
-        let parts = cell.variant.iter().cloned().chain(axes);
-        let parts: Vec<String> = parts.chain([format!("on {}", place.engine)]).collect();
+        let axes = cell.axes.iter().map(|(key, value)| (key, value));
+        let name = lab::cell_name(cell.variant.as_deref(), axes, ", ");
+        let name = Some(name).filter(|name| !name.is_empty());
+        let parts = name.into_iter().chain([format!("on {}", place.engine)]);
+        let title = parts.collect::<Vec<String>>().join(", ");
         known.push(Known {
             engine: place.engine,
             cell,
             course: Course {
-                title: parts.join(", "),
+                title,
                 points: outcome.series.clone(),
                 references: Vec::new(),
             },

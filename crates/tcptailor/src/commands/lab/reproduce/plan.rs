@@ -208,15 +208,12 @@ impl Planned {
 
     /// As progress and files name it.
     pub(super) fn cell_id(&self, cell: usize) -> String {
-        let name = &self.cells[cell];
-        let axes = name
-            .axes
-            .iter()
-            .map(|(key, value)| format!("/{key}={value}"));
-        let variant = name.variant.iter().map(|variant| format!("/{variant}"));
-        variant
-            .chain(axes)
-            .fold(self.name.clone(), |id, part| id + &part)
+        let CellName { variant, axes } = &self.cells[cell];
+        let axes = axes.iter().map(|(key, value)| (key, value));
+        match lab::cell_name(variant.as_deref(), axes, "/") {
+            name if name.is_empty() => self.name.clone(),
+            name => format!("{}/{name}", self.name),
+        }
     }
 }
 

@@ -212,15 +212,10 @@ impl ClaimRow {
     /// The cell and what is wrong or not known, where something is.
     fn told(&self) -> Option<String> {
         let why = self.why.as_ref()?;
-        let axes = self
-            .axes
-            .iter()
-            .map(|(key, value)| format!("{key}={value}"));
-        let cell: Vec<String> = self.variant.iter().cloned().chain(axes).collect();
-        Some(if cell.is_empty() {
-            why.clone()
-        } else {
-            format!("{}: {why}", cell.join("/"))
+        let cell = lab::cell_name(self.variant.as_deref(), &self.axes, "/");
+        Some(match cell.is_empty() {
+            true => why.clone(),
+            false => format!("{cell}: {why}"),
         })
     }
 }

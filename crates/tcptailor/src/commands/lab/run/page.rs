@@ -196,11 +196,6 @@ fn responses(runs: &[Runs<'_>]) -> Option<Part> {
 
 /// What was claimed of one number of one cell, and what came out.
 fn claim(claim: &ClaimRow) -> Vec<html::Cell> {
-    let axes = claim
-        .axes
-        .iter()
-        .map(|(key, value)| format!("{key}={value}"));
-    let cell: Vec<String> = claim.variant.iter().cloned().chain(axes).collect();
     let name = html::words::number_name(claim.metric.as_ref());
     let name = match &claim.over {
         Some(over) => format!("{name}{OVER}{over}"),
@@ -213,7 +208,7 @@ fn claim(claim: &ClaimRow) -> Vec<html::Cell> {
         None => (Tone::Muted, "no usable run"),
     };
     vec![
-        html::Cell::text(cell.join(", ")),
+        html::Cell::text(lab::cell_name(claim.variant.as_deref(), &claim.axes, ", ")),
         html::Cell::text(name),
         html::Cell::number(claim.unit, claim.value),
         html::Cell::text(show_bounds(claim.unit, claim.min, claim.max)),
