@@ -1,6 +1,8 @@
 //! How a run went, on every engine: its points add up to what arrived, and segments are counted
-//! over the same time as operations. Without the privilege for lab paths each says that it was
-//! skipped, and fails instead where `REQUIRE_KERNEL` is set.
+//! over the same time as operations. What these tests claim holds however busy the machine is: of
+//! a run that it made late, and that must not be compared with another, as well. Without the
+//! privilege for lab paths each says that it was skipped, and fails instead where `REQUIRE_KERNEL`
+//! is set.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +20,6 @@ fn outcome(folder: &Path, text: &str, engine: &str) -> Option<Value> {
     fs::write(&file, text).expect("a folder of ours");
     let output = Command::new(env!("CARGO_BIN_EXE_tcptailor"))
         .args(["lab", "run", "--json", "--series", "--engine", engine])
-        .args(["--runs", "4"])
         .arg(&file)
         .output()
         .expect("the program starts");
@@ -28,12 +29,9 @@ fn outcome(folder: &Path, text: &str, engine: &str) -> Option<Value> {
         println!("skipped: {message}");
         return None;
     }
-    assert!(output.status.success(), "{engine}: {message}");
-    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    // On a busy machine one or the other run cannot be used.
-    let outcomes = document["outcomes"].as_array().expect("runs");
-    let usable = outcomes.iter().find(|outcome| outcome["usable"] == true);
-    Some(usable.expect("a run that can be used").clone())
+    let document: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{engine}: {error}: {message}"));
+    Some(document["outcomes"][0].clone())
 }
 
 fn number(value: &Value, key: &str) -> f64 {

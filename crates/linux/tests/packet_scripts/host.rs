@@ -315,7 +315,7 @@ fn wait_readable(tun: &PlainTun, at_most: Duration) {
 
 /// So that a busy machine does not pass for a late kernel. Where it is refused, scripts are tried
 /// again more often.
-fn become_realtime() {
+pub(crate) fn become_realtime() {
     // A thread that never waits would keep the machine to itself: it is ended.
     let limit = libc::rlimit {
         rlim_cur: RUN_MICROS_MAX,

@@ -8,19 +8,24 @@ mod host;
 mod socket;
 mod tun;
 mod wire;
+mod witness;
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use lab::packet_script::{Engine, PacketScript, run};
 
 use host::KernelHost;
+use witness::Witness;
 
 /// Scripts that run at once; they wait most of the time.
 const THREADS: usize = 48;
 /// The machine is shared: a script that fails is tried again, for what fails each time is wrong.
-const ATTEMPTS: usize = 8;
+const FAILURES: usize = 8;
+/// How often a script is tried in all, where processors are away at each failure.
+const ATTEMPTS: usize = 32;
 /// Names those that are to run, by a part of their path.
 const CHOSEN: &str = "PACKET_SCRIPT";
 
@@ -35,7 +40,7 @@ fn scripts_hold_on_the_kernel() {
         return;
     }
     let wanted = std::env::var(CHOSEN).unwrap_or_default();
-    let attempts = if wanted.is_empty() { ATTEMPTS } else { 1 };
+    let failures_max = if wanted.is_empty() { FAILURES } else { 1 };
     let all = scripts();
     let chosen: Vec<&(String, PacketScript)> = all
         .iter()
@@ -43,39 +48,67 @@ fn scripts_hold_on_the_kernel() {
         .collect();
     assert!(!chosen.is_empty(), "no script has `{wanted}` in its path");
     let next = AtomicUsize::new(0);
-    let failures = Mutex::new(Vec::new());
-    let again = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..THREADS.min(chosen.len()) {
-            scope.spawn(|| {
-                while let Some((name, script)) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let (tried, outcome) = attempt(script, attempts);
-                    again.fetch_add(tried - 1, Ordering::Relaxed);
-                    if let Err(why) = outcome {
-                        let text = format!("{name}:{why}");
-                        failures.lock().expect("nobody panics with it").push(text);
+    let tried = Mutex::new(Vec::new());
+    let witness = Witness::default();
+    witness.look_during(|| {
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS.min(chosen.len()) {
+                scope.spawn(|| {
+                    let chosen_next = || chosen.get(next.fetch_add(1, Ordering::Relaxed));
+                    while let Some((name, script)) = chosen_next() {
+                        let row = (name, attempt(script, failures_max, &witness));
+                        tried.lock().expect("nobody panics with it").push(row);
                     }
-                }
-            });
-        }
+                });
+            }
+        });
     });
-    let mut failures = failures.into_inner().expect("nobody panics with it");
-    failures.sort();
-    let repeated = again.into_inner();
+    report(tried.into_inner().expect("nobody panics with it"));
+}
+
+/// How the attempts at a script ended.
+struct Tried {
+    repeated: usize,
+    ending: Ending,
+}
+
+enum Ending {
+    Holds,
+    Fails(String),
+    /// It failed each time, but while processors were away.
+    SaysNothing,
+}
+
+fn report(mut tried: Vec<(&String, Tried)>) {
+    tried.sort_by_key(|(name, _)| *name);
+    let (mut failures, mut untold) = (Vec::new(), Vec::new());
+    for (name, row) in &tried {
+        match &row.ending {
+            Ending::Holds => {}
+            Ending::Fails(why) => failures.push(format!("{name}:{why}")),
+            Ending::SaysNothing => untold.push(name.as_str()),
+        }
+    }
     println!(
-        "{} scripts, {repeated} repeated, {} failed",
-        chosen.len(),
+        "{} scripts, {} repeated, {} failed",
+        tried.len(),
+        tried.iter().map(|(_, row)| row.repeated).sum::<usize>(),
         failures.len()
     );
+    if !untold.is_empty() {
+        let names = untold.join(", ");
+        println!("nothing is said of {names}: processors were away at each attempt");
+    }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// The outcome of the first attempt that holds, or of the last, and how many there were.
-fn attempt(script: &PacketScript, attempts: usize) -> (usize, Result<(), String>) {
-    let mut outcome = Ok(());
-    for number in 1..=attempts {
+/// Tries a script until it holds.
+fn attempt(script: &PacketScript, failures_max: usize, witness: &Witness) -> Tried {
+    let mut failures = 0;
+    for repeated in 0..ATTEMPTS {
+        let began = Instant::now();
         // In a thread of its own, which takes its namespace with it.
-        outcome = std::thread::scope(|scope| {
+        let outcome = std::thread::scope(|scope| {
             let play = || {
                 let mut host = KernelHost::create(&script.setup)?;
                 run(script, &mut host).map_err(|failure| failure.to_string())
@@ -85,11 +118,23 @@ fn attempt(script: &PacketScript, attempts: usize) -> (usize, Result<(), String>
                 .join()
                 .unwrap_or_else(|_| Err("it panicked".into()))
         });
-        if outcome.is_ok() {
-            return (number, outcome);
-        }
+        let ending = match outcome {
+            Ok(()) => Ending::Holds,
+            Err(_) if witness.saw_absence_since(began) => continue,
+            Err(why) => {
+                failures += 1;
+                if failures < failures_max {
+                    continue;
+                }
+                Ending::Fails(why)
+            }
+        };
+        return Tried { repeated, ending };
     }
-    (attempts, outcome)
+    Tried {
+        repeated: ATTEMPTS - 1,
+        ending: Ending::SaysNothing,
+    }
 }
 
 /// Every script, by its path below `crates/stack/scripts`.
