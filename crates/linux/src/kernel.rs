@@ -272,7 +272,7 @@ impl Session {
         Ok(listening.map(|sample| (self.worker(end).pid(), sample)))
     }
 
-    /// Doubts about everything measured so far that the path has part in; each [`Look`] has its own.
+    /// Doubts about everything measured so far that come of the path; a [`Look`] has its own.
     ///
     /// # Errors
     /// Where an interface cannot be read any more.
