@@ -18,6 +18,7 @@ pub mod netburner;
 mod outcome;
 pub mod packet_script;
 pub mod probe;
+mod repeat;
 pub mod reproduction;
 pub mod results;
 mod scenario;
@@ -50,6 +51,7 @@ pub use outcome::{
     Caveat, LatenessMicros, LinkOutcome, Outcome, Point, ResponseMicros, STALL_US, SenderOutcome,
 };
 pub use packet_script::PacketScript;
+pub use repeat::wants_another_run;
 pub use scenario::{
     CELLS_MAX, Cell, Class, Diagnostic, Expectation, Experiment, Metric, Published,
     SWEEP_CELLS_MAX, Scenario, SeedDocument, Unit,

@@ -3,10 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::thread;
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -272,32 +271,59 @@ fn runs_are_interleaved_and_an_interrupt_keeps_what_is_there() {
         "workload.duration=100ms",
         "--jsonl",
     ];
-    let child = lab(&args)
+    let mut child = lab(&args)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program starts");
+    // Some runs, and then, most likely in the middle of one, the signal.
+    let mut lines = BufReader::new(child.stdout.take().expect("it is piped"));
+    let mut text = String::new();
+    for _ in 0..4 {
+        lines.read_line(&mut text).expect("UTF-8");
+    }
     let pid = child.id().to_string();
-    thread::sleep(Duration::from_secs(7));
     let kill = Command::new("kill").args(["-INT", &pid]).status();
     kill.expect("kill starts");
+    lines.read_to_string(&mut text).expect("UTF-8");
     let output = child.wait_with_output().expect("it ends");
     let Some(output) = on_kernel(output) else {
         return;
     };
     assert_eq!(output.status.code(), Some(130));
-    let text = String::from_utf8(output.stdout).expect("UTF-8");
     let rows: Vec<Value> = text
         .lines()
         .map(|line| serde_json::from_str(line).expect("a line of JSON"))
         .collect();
-    assert!(!rows.is_empty(), "one run takes about a second");
+    assert!((4..100).contains(&rows.len()), "{}", rows.len());
     for (index, row) in (0_u64..).zip(&rows) {
         let variant = ["default", "nodelay", "cork"][index as usize % 3];
         assert_eq!(row["variant"], variant, "{row:#}");
         assert_eq!(row["run"], index / 3);
         assert_eq!(row["seed"], 7 + index / 3);
     }
+}
+
+#[test]
+fn runs_go_on_until_the_medians_are_known() {
+    let check = |loss: &str, runs: std::ops::RangeInclusive<usize>| {
+        let short = "workload.duration=200ms";
+        let args = ["run", "wan-bulk", "--engine", "virtual", "--runs", "auto"];
+        let more = ["--set", short, "--set", loss, "--json"];
+        let document = document(&run(&[&args[..], &more].concat()));
+        assert_eq!(
+            (&document["runs"], &document["runs_max"]),
+            (&6.into(), &30.into())
+        );
+        let made = document["outcomes"].as_array().map_or(0, Vec::len);
+        assert!(runs.contains(&made), "{loss}: {made}");
+    };
+    check("path.loss=0%", 6..=6);
+    check("path.loss=2%", 7..=30);
+    let refused = run(&["run", "wan-bulk", "--runs", "atuo"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(message.contains("a number, or `auto`"), "{message}");
 }
 
 #[test]

@@ -13,9 +13,9 @@ use crate::corrections::find_correction;
 use crate::doubts::caveat_kinds;
 use crate::engine::EngineName;
 use crate::outcome::Outcome;
-use crate::scenario::{Class, Expectation, Experiment, Metric, Published, Unit};
+use crate::repeat::wants_another_run;
+use crate::scenario::{Class, Expectation, Experiment, Metric, Published};
 use crate::show::{cell_name, number_name, unit_name};
-use crate::stats;
 
 /// One run of one cell on one engine.
 #[derive(Clone, Debug, PartialEq)]
@@ -118,16 +118,14 @@ pub fn evaluate(material: &Material<'_>) -> ExperimentResult {
 }
 
 /// Whether a cell should be run again on an engine, by the spread of the numbers that are published
-/// or claimed of it; see [`stats::more_runs_wanted`]. Shares of time are left out: one near zero is
-/// known well enough, however much it spreads.
+/// or claimed of it; see [`wants_another_run`].
 #[must_use]
 pub fn wants_more_runs(
     material: &Material<'_>,
     (engine, cell): (EngineName, usize),
-    (min, max): (usize, usize),
+    bounds: (usize, usize),
 ) -> bool {
     let ran = outcomes(material, engine, cell);
-    let usable: Vec<&Outcome> = ran.iter().copied().filter(|run| run.is_usable()).collect();
     let cell = &material.cells[cell];
     let claimed = material
         .claims
@@ -141,15 +139,8 @@ pub fn wants_more_runs(
         .chain(published)
         .filter(|(variant, over, _)| concerns(variant) || (over.is_some() && concerns(over)))
         .map(|(_, _, metric)| metric)
-        .filter(|metric| metric.unit() != Unit::Share)
         .collect();
-    // Runs that cannot be used count for the bound: an engine that is never in time must end too.
-    let max = max.saturating_sub(ran.len() - usable.len()).max(1);
-    let unknown = |metric: &Metric| {
-        let values: Vec<f64> = usable.iter().filter_map(|run| metric.of(run)).collect();
-        !values.is_empty() && stats::more_runs_wanted(&values, min, max)
-    };
-    ran.len() < min || usable.len() < max && metrics.iter().any(unknown)
+    wants_another_run(&ran, metrics, bounds)
 }
 
 /// Numbers that are published or claimed, by cell, each once.

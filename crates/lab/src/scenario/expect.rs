@@ -31,6 +31,12 @@ impl Expectation {
         self.variant.is_none() || self.variant.as_deref() == variant
     }
 
+    /// Whether trials of `variant` tell about it: as what is divided, or as what it is divided by.
+    #[must_use]
+    pub fn needs(&self, variant: Option<&str>) -> bool {
+        self.applies_to(variant) || self.over.is_some() && self.over.as_deref() == variant
+    }
+
     /// Of its bounds: `bit/s`, `us`, `bytes`, `share`, `ratio`, or empty for things.
     #[must_use]
     pub fn unit(&self) -> &'static str {

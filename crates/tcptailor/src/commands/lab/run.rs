@@ -10,9 +10,10 @@ mod screen;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use clap::builder::PossibleValuesParser;
-use lab::{Cell, Diagnostic, Outcome, Scenario};
+use lab::{Cell, Diagnostic, Metric, Outcome, Scenario};
 use stack::profile::PROFILES;
 
 use self::document::{Document, OutcomeRow, Shown};
@@ -28,6 +29,9 @@ use crate::progress::Progress;
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Steps of the progress bar per run.
 const STEPS_PER_RUN: u64 = 1000;
+/// Fewest and most runs of a cell with `--runs auto`: of fewer than six no interval of a median is
+/// one of 95 %, and what thirty do not decide is not decided by some more.
+const AUTO_RUNS: (u32, u32) = (6, 30);
 
 /// Run a scenario: every variant at every point of its sweep.
 ///
@@ -40,6 +44,7 @@ Examples:
   tcptailor lab list                                        the built-in scenarios
   tcptailor lab run wan-bulk                                one of them
   tcptailor lab run lan-wwr --runs 5                        medians with their range
+  tcptailor lab run wan-bulk --runs auto                    as often as its numbers spread
   tcptailor lab run wan-bulk --set path.rtt=80ms --json     on another path, as data
   tcptailor lab run wan-bulk --engine tun                   our TCP sends to the kernel's
   tcptailor lab run lan-wwr --engine virtual --pcap a.pcapng  in virtual time, with its packets
@@ -61,9 +66,10 @@ pub(crate) struct Args {
     /// Override one setting of all cells, such as `path.rtt=80ms` or `client.nodelay=on`.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// How often each cell is run, with another seed each time.
-    #[arg(long, value_name = "N")]
-    runs: Option<u32>,
+    /// How often each cell is run, with another seed each time; or `auto`: 6 to 30 times, until the
+    /// medians of its goodput, its response time and what is claimed of it are known to within 5 %.
+    #[arg(long, value_name = "N|auto")]
+    runs: Option<Runs>,
     /// Seed of everything random on the path.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -92,6 +98,29 @@ pub(crate) struct Args {
     series: bool,
 }
 
+/// How often cells are run.
+#[derive(Clone, Copy, Debug)]
+enum Runs {
+    /// What a scenario may say too.
+    Exactly(u32),
+    /// By the spread of what came out.
+    Auto,
+}
+
+impl FromStr for Runs {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            _ => match text.parse() {
+                Ok(runs) => Ok(Self::Exactly(runs)),
+                Err(_) => Err("write a number, or `auto`"),
+            },
+        }
+    }
+}
+
 /// One run of one cell.
 #[derive(Debug)]
 struct Ran {
@@ -109,9 +138,18 @@ impl Args {
         !matches!(self.engine, Engine::Virtual)
     }
 
-    const fn shown(&self) -> Shown {
+    /// Most runs of each cell; the scenario has the fewest.
+    const fn runs_max(&self, scenario: &Scenario) -> u32 {
+        match self.runs {
+            Some(Runs::Auto) => AUTO_RUNS.1,
+            Some(Runs::Exactly(_)) | None => scenario.runs,
+        }
+    }
+
+    const fn shown(&self, scenario: &Scenario) -> Shown {
         Shown {
             engine: self.engine,
+            runs_max: self.runs_max(scenario),
             series: self.series,
         }
     }
@@ -137,7 +175,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let runner = Runner::new(args.engine, args.profile.as_deref())?;
     let cells = scenario.trials();
     let (ran, lines) = run_all(&scenario, &cells, &runner, args, output)?;
-    let document = Document::new(&scenario, &cells, &ran, args.shown());
+    let document = Document::new(&scenario, &cells, &ran, args.shown(&scenario));
     let told = if args.jsonl {
         for why in document.failed_claims() {
             output.note(format!("claim fails: {why}"));
@@ -229,7 +267,8 @@ fn override_settings(scenario: &mut Scenario, args: &Args) -> Result<(), Problem
         set("seed", &seed.to_string())?;
     }
     match args.runs {
-        Some(runs) => set("runs", &runs.to_string()),
+        Some(Runs::Exactly(runs)) => set("runs", &runs.to_string()),
+        Some(Runs::Auto) => set("runs", &AUTO_RUNS.0.to_string()),
         None => Ok(()),
     }
 }
@@ -250,22 +289,27 @@ fn run_all(
     args: &Args,
     output: &Output,
 ) -> anyhow::Result<(Vec<Ran>, anyhow::Result<()>)> {
-    let total = u64::from(scenario.runs) * cells.len() as u64;
+    let runs_max = args.runs_max(scenario);
+    let total = u64::from(runs_max) * cells.len() as u64;
     // With `--jsonl` the lines show the progress, and they may go to the same terminal.
     let shown = (!args.jsonl).then_some(output);
     let bar =
         shown.map(|output| Progress::bar(output, scenario.name.clone(), total * STEPS_PER_RUN));
     let mut ran: Vec<Ran> = Vec::new();
     let mut lines = Ok(());
-    let order = (0..scenario.runs).flat_map(|run| (0..cells.len()).map(move |cell| (run, cell)));
+    let order = (0..runs_max).flat_map(|run| (0..cells.len()).map(move |cell| (run, cell)));
+    // What is known well enough is passed over, as if it were done.
     for ((run, index), done) in order.zip(0_u64..) {
         if interrupt::stopped() {
             break;
         }
         let cell = &cells[index];
+        if !wants_another_run(scenario, (index, cell), &ran, args.shown(scenario)) {
+            continue;
+        }
         let trial = cell.run(run);
         if let Some(bar) = &bar {
-            bar.label(format!("run {} of {}: {}", run + 1, scenario.runs, cell.id));
+            bar.label(format!("run {} of {}: {}", run + 1, runs_max, cell.id));
         }
         let mut show = |share: Option<f64>| {
             if let Some(bar) = &bar {
@@ -288,12 +332,31 @@ fn run_all(
             outcome,
         };
         if args.jsonl && lines.is_ok() {
-            let row = OutcomeRow::new(scenario, cell, &row, args.shown());
+            let row = OutcomeRow::new(scenario, cell, &row, args.shown(scenario));
             lines = output.json_line(&row);
         }
         ran.push(row);
     }
     Ok((ran, lines))
+}
+
+/// Whether a cell has not had its runs, by its number of them or by what came out.
+fn wants_another_run(
+    scenario: &Scenario,
+    (index, cell): (usize, &Cell),
+    ran: &[Ran],
+    shown: Shown,
+) -> bool {
+    let of_cell = ran.iter().filter(|ran| ran.cell == index);
+    let outcomes: Vec<&Outcome> = of_cell.map(|ran| &ran.outcome).collect();
+    let claims = scenario.expectations.iter();
+    let claimed = claims
+        .filter(|claim| claim.applies_on(shown.engine.into()))
+        .filter(|claim| claim.needs(cell.variant.as_deref()))
+        .map(|claim| claim.metric);
+    let metrics = claimed.chain([Metric::GoodputBps, Metric::ResponseP50Us]);
+    let bounds = (scenario.runs as usize, shown.runs_max as usize);
+    lab::wants_another_run(&outcomes, metrics, bounds)
 }
 
 fn step(share: Option<f64>) -> u64 {

@@ -16,8 +16,10 @@ use crate::interrupt;
 pub(super) struct Document {
     pub(super) scenario: String,
     pub(super) about: String,
-    /// How often each cell was to be run.
+    /// How often each cell was to be run, at least.
     pub(super) runs: u32,
+    /// And at most: with `--runs auto`, as often as its numbers spread.
+    pub(super) runs_max: u32,
     /// Time at the start of workloads of a certain time that does not count.
     pub(super) warmup_s: f64,
     /// Whether the user ended it early.
@@ -31,6 +33,8 @@ pub(super) struct Document {
 pub(super) struct Shown {
     /// What ran them.
     pub(super) engine: Engine,
+    /// Most runs of a cell.
+    pub(super) runs_max: u32,
     /// How each run went.
     pub(super) series: bool,
 }
@@ -115,10 +119,19 @@ impl Document {
             scenario: scenario.name.clone(),
             about: scenario.about.clone(),
             runs: scenario.runs,
+            runs_max: shown.runs_max,
             warmup_s: linux::kernel::WARM_UP.as_secs_f64(),
             interrupted: interrupt::stopped(),
             outcomes: outcomes.collect(),
             claims: claims.collect(),
+        }
+    }
+
+    /// How often cells were to be run, for people.
+    pub(super) fn runs_told(&self) -> String {
+        match self.runs_max > self.runs {
+            true => format!("{} to {}", self.runs, self.runs_max),
+            false => self.runs.to_string(),
         }
     }
 
@@ -137,7 +150,7 @@ impl Document {
 
 impl OutcomeRow {
     pub(super) fn new(scenario: &Scenario, cell: &Cell, ran: &Ran, shown: Shown) -> Self {
-        let Shown { engine, series } = shown;
+        let Shown { engine, series, .. } = shown;
         let outcome = &ran.outcome;
         let limit = |&(limit, share): &(Limit, f64)| LimitRow {
             limit,

@@ -79,7 +79,7 @@ pub(super) fn render(
     html::render(&Page {
         title: scenario.name.clone(),
         lead: scenario.about.clone(),
-        facts: facts(scenario, cells, engine),
+        facts: facts(cells, document, engine),
         parts: document.interrupted.then(interrupted).into_iter().collect(),
         sections,
     })
@@ -90,10 +90,10 @@ fn interrupted() -> Part {
     Part::Note(Tone::Doubt, text.into())
 }
 
-fn facts(scenario: &Scenario, cells: &[Cell], engine: Engine) -> Vec<(String, String)> {
+fn facts(cells: &[Cell], document: &Document, engine: Engine) -> Vec<(String, String)> {
     let mut facts = vec![
         ("engine".to_owned(), engine.to_string()),
-        ("runs of each cell".to_owned(), scenario.runs.to_string()),
+        ("runs of each cell".to_owned(), document.runs_told()),
     ];
     let first = cells.first();
     let path = first.filter(|first| cells.iter().all(|cell| cell.trial.path == first.trial.path));
@@ -341,6 +341,7 @@ min = "1.5"
         let engine = Engine::Kernel;
         let shown = Shown {
             engine,
+            runs_max: 3,
             series: false,
         };
         let document = Document::new(&scenario, &cells, &ran, shown);

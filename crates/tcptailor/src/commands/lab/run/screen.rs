@@ -38,7 +38,7 @@ pub(super) fn render(
         .map(|(index, cell)| Runs::of(cell, index, ran))
         .filter(|runs| !runs.all.is_empty())
         .collect();
-    let mut text = heading(scenario, cells);
+    let mut text = heading(scenario, cells, document);
     text.push_str(&table(scenario, &rows));
     caveats(&mut text, scenario, &rows);
     claims(&mut text, document);
@@ -49,7 +49,7 @@ pub(super) fn render(
 }
 
 /// What is run, how often, and what counts.
-fn heading(scenario: &Scenario, cells: &[Cell]) -> String {
+fn heading(scenario: &Scenario, cells: &[Cell], document: &Document) -> String {
     let bold = anstyle::Style::new().bold();
     let mut text = format!("{bold}{}{bold:#}: {}\n", scenario.name, scenario.about);
     let mut add = |line: String| writeln!(text, "{line}").expect("a String grows");
@@ -69,7 +69,7 @@ fn heading(scenario: &Scenario, cells: &[Cell]) -> String {
     if scenario.runs > 1 {
         add(format!(
             "medians of {} runs; RANGE is the interval of the median of goodput",
-            scenario.runs
+            document.runs_told()
         ));
     }
     text.push('\n');

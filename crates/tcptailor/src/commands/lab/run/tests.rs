@@ -5,6 +5,7 @@ use super::*;
 
 const ON_KERNEL: document::Shown = document::Shown {
     engine: Engine::Kernel,
+    runs_max: 3,
     series: false,
 };
 
