@@ -12,7 +12,7 @@ use std::time::Duration;
 use base::{FlowSample, Netns, TcpState};
 use linux::{
     Clock, Error, Filter, LabNetns, NetnsHandle, RemoteSocket, ScanRequest, SockDiag, SocketOwners,
-    WatchRequest, Watched, cgroup_id, host_sample, process_cgroup, watch,
+    WatchProgress, WatchRequest, Watched, cgroup_id, host_sample, process_cgroup, watch,
 };
 
 const ROLE: &str = "SENSORS_TEST_ROLE";
@@ -408,15 +408,15 @@ fn a_process_that_exits_ends_the_watch_with_what_was_seen() {
         std::thread::scope(|scope| {
             scope.spawn(|| serve_one(&listener));
             let mut program = Program::start(&format!("write-write-read {address}"), None);
-            let pid = program.pid();
-            scope.spawn(move || {
-                std::thread::sleep(Duration::from_millis(200));
-                // Not reaped before the watch has ended: a zombie is gone all the same.
-                program.child.kill().expect("our own child");
-                std::thread::sleep(Duration::from_millis(500));
-            });
-            let by_pid = filter(&format!("pid = {pid}"));
-            let watched = run_watch(&WatchRequest::new(by_pid, Duration::from_secs(60)));
+            let by_pid = filter(&format!("pid = {}", program.pid()));
+            let request = WatchRequest::new(by_pid, Duration::from_secs(60));
+            // Not reaped before the watch has ended: a zombie is gone all the same.
+            let mut kill_when_seen = |step: WatchProgress| {
+                if step.samples >= 2 {
+                    program.child.kill().expect("our own child");
+                }
+            };
+            let watched = watch(&request, &mut kill_when_seen).expect("watching works");
             assert!(watched.process_ended && !watched.stopped);
             assert_eq!(watched.flows.len(), 1);
             assert!(watched.flows[0].samples.len() >= 2);
@@ -461,13 +461,21 @@ fn watching_does_not_keep_a_closed_connection_open() {
         let (mut server, _) = listener.accept().expect("a client");
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let watching = scope.spawn(|| {
+            let (seen, when_seen) = std::sync::mpsc::channel();
+            let stop = &stop;
+            let watching = scope.spawn(move || {
                 let by_port = filter(&format!("dport = :{}", address.port()));
                 let mut request = WatchRequest::new(by_port, Duration::from_secs(60));
-                request.stop = Some(&stop);
-                run_watch(&request)
+                request.stop = Some(stop);
+                let mut tell = |step: WatchProgress| {
+                    if step.samples > 0 {
+                        // Only the first is waited for.
+                        let _ = seen.send(());
+                    }
+                };
+                watch(&request, &mut tell).expect("watching works")
             });
-            std::thread::sleep(Duration::from_millis(100));
+            when_seen.recv().expect("the connection is there");
             drop(client);
             // Comes only if nobody holds the client's socket any more.
             assert_eq!(server.read(&mut [0]).expect("the end"), 0);

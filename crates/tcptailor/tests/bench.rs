@@ -68,6 +68,39 @@ impl Drop for Serve {
     }
 }
 
+/// A `bench` of a minute that is in the middle of it.
+struct Running {
+    child: Child,
+    /// With its log, whose first line told that.
+    _directory: tempfile::TempDir,
+}
+
+impl Running {
+    fn start(serve: &Serve) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let log = directory.path().join("log.jsonl");
+        let name = log.display().to_string();
+        let flags = ["-t", "60s", "-i", "100ms", "--log", &name];
+        let mut child = tcptailor(&[&["bench", &serve.address][..], &flags].concat())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        while std::fs::read(&log).unwrap_or_default().is_empty() {
+            assert!(child.try_wait().expect("a child").is_none(), "it ended");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Self {
+            child,
+            _directory: directory,
+        }
+    }
+
+    fn end(self) -> Output {
+        self.child.wait_with_output().expect("ends")
+    }
+}
+
 /// Signals to children, by the program that every machine has.
 mod signals {
     use std::process::{Child, Command};
@@ -240,17 +273,9 @@ fn errors_are_one_line_with_their_exit_code() {
 fn the_end_of_either_side_ends_the_other() {
     // Killed in the middle: the other end says so at once.
     let mut serve = Serve::start(&[]);
-    let running = tcptailor(&["bench", &serve.address, "-t", "60s"])
-        .stderr(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("the program starts");
-    let mut line = String::new();
-    serve.log.read_line(&mut line).expect("a client");
-    assert!(line.contains("connected"), "{line}");
-    std::thread::sleep(Duration::from_millis(300));
+    let running = Running::start(&serve);
     serve.child.kill().expect("killed");
-    let shown = running.wait_with_output().expect("ends");
+    let shown = running.end();
     let message = text(&shown.stderr);
     assert_eq!(shown.status.code(), Some(1), "{message}");
     assert!(message.contains("in the middle of the test"), "{message}");
@@ -258,14 +283,9 @@ fn the_end_of_either_side_ends_the_other() {
 
     // Frozen in the middle: the other end notices the silence.
     let serve = Serve::start(&[]);
-    let running = tcptailor(&["bench", &serve.address, "-t", "60s"])
-        .stderr(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("the program starts");
-    std::thread::sleep(Duration::from_millis(500));
+    let running = Running::start(&serve);
     serve.signal(signals::Signal::Stop);
-    let shown = running.wait_with_output().expect("ends");
+    let shown = running.end();
     let message = text(&shown.stderr);
     assert_eq!(shown.status.code(), Some(1), "{message}");
     assert!(
@@ -277,16 +297,12 @@ fn the_end_of_either_side_ends_the_other() {
 #[test]
 fn interrupted_runs_end_in_order() {
     let mut serve = Serve::start(&["--one-off"]);
-    let running = tcptailor(&["bench", &serve.address, "-t", "60s"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
+    let running = Running::start(&serve);
     let mut line = String::new();
     serve.log.read_line(&mut line).expect("a client");
-    std::thread::sleep(Duration::from_millis(300));
-    signals::send(&running, signals::Signal::Interrupt);
-    let shown = running.wait_with_output().expect("ends");
+    assert!(line.contains("connected"), "{line}");
+    signals::send(&running.child, signals::Signal::Interrupt);
+    let shown = running.end();
     assert_eq!(shown.status.code(), Some(130), "{}", text(&shown.stderr));
     // The only client has left, and so does the server.
     let status = serve.child.wait().expect("ends");

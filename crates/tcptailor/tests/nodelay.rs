@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod common;
+
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -241,7 +243,8 @@ fn a_signal_ends_both_with_what_was_done() {
                 .success()
         );
     };
-    std::thread::sleep(std::time::Duration::from_millis(700));
+    common::wait_until_it_hears(&client);
+    std::thread::sleep(std::time::Duration::from_millis(500));
     interrupt(&client);
     let mut line = String::new();
     client

@@ -267,7 +267,12 @@ fn what_is_interrupted_shows_what_it_has_and_goes_on() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program starts");
-    thread::sleep(Duration::from_secs(3));
+    while fs::read(files.results().join("outcomes.jsonl"))
+        .unwrap_or_default()
+        .is_empty()
+    {
+        thread::sleep(Duration::from_millis(20));
+    }
     let pid = child.id().to_string();
     let kill = Command::new("kill").args(["-INT", &pid]).status();
     assert!(kill.expect("kill starts").success(), "it is over already");
