@@ -307,9 +307,11 @@ fn an_interrupted_bench_says_so_in_the_form_asked_for() {
 fn a_server_that_falls_silent_is_no_healthy_server() {
     let user = User::new();
     let (mut serve, address) = serve(&user);
-    let client = Running::start(user.command(&["fit", &address, "-t", "2s", "--", "--mode", "rr"]));
+    let args = ["fit", &address, "-t", "20s", "--", "--mode", "rr"];
+    let client = Running::start(user.command(&args));
     serve.wait_for("connected");
-    thread::sleep(Duration::from_millis(500));
+    // Nothing that can be seen from outside tells that it measures.
+    thread::sleep(Duration::from_secs(2));
     serve.signal("STOP");
     let (status, stdout, stderr) = client.end();
     serve.signal("KILL");
