@@ -113,5 +113,6 @@ fn segments_are_counted_over_the_time_of_operations() {
     };
     // Where the first exchange fills the initial window of ten, the rest of it is one segment.
     check("write", 14.9..=15.0);
-    check("cork", 1.0..=1.0);
+    // The kernel sends what is corked after 200 ms, for which a busy machine may keep the client.
+    check("cork", 1.0..=1.02);
 }

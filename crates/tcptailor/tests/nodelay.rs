@@ -193,7 +193,8 @@ fn autocork_joins_the_writes_of_an_unmodified_client() {
         "{said}"
     );
     let joined = buffers(&server.line());
-    assert_eq!(joined, 1000);
+    // The kernel sends what is corked after 200 ms, for which a busy machine may keep the client.
+    assert!((1000..=1020).contains(&joined), "{joined}");
     assert!(buffers(&plain) > 2 * joined, "{plain}");
 }
 
@@ -321,9 +322,14 @@ fn the_experiments_with_processes_find_what_the_document_says() {
         row["engines"][0]["spread"]["median"].as_f64().unwrap()
     };
     assert_eq!(number("lines_of_form"), 3.0);
-    assert_eq!(number("cork_buffers_per_message"), 1.0);
-    assert_eq!(number("autocork_buffers_per_message"), 1.0);
-    assert_eq!(number("autocork_segments_per_message"), 1.0);
+    for joined in [
+        "cork_buffers_per_message",
+        "autocork_buffers_per_message",
+        "autocork_segments_per_message",
+    ] {
+        // As above: the timer of a cork may end one or the other early.
+        assert!((1.0..=1.02).contains(&number(joined)), "{joined}");
+    }
     assert!(number("plain_segments_per_message") > 14.0);
     assert!(number("plain_buffers_per_message") > 2.0);
 }

@@ -87,10 +87,16 @@ fn a_finished_message_is_one_segment() {
         change(&mut spec);
         let shown = format!("{spec:?}");
         let (run, visit) = run(&server, spec);
-        assert_eq!(run.data_segments, Some(50 * segments_each), "{shown}");
+        // The kernel sends what is corked after 200 ms, for which a busy machine may keep the client.
+        let one_each = 50..=52;
+        let segments = run.data_segments.expect("Linux counts them");
+        assert!(
+            one_each.contains(&(segments / segments_each)),
+            "{shown}: {segments}"
+        );
         assert_eq!(run.responses_ns.len(), 50, "{shown}");
         if segments_each == 1 {
-            assert_eq!(visit.buffers, 50, "{shown}");
+            assert!(one_each.contains(&visit.buffers), "{shown}: {visit:?}");
         } else {
             assert!((50..=750).contains(&visit.buffers), "{shown}: {visit:?}");
         }
