@@ -87,7 +87,7 @@ fn a_finished_message_is_one_segment() {
         change(&mut spec);
         let shown = format!("{spec:?}");
         let (run, visit) = run(&server, spec);
-        // The kernel sends what is corked after 200 ms, for which a busy machine may keep the client.
+        // What is corked leaves after 200 ms at the latest, and the client may not run for so long.
         let one_each = 50..=52;
         let segments = run.data_segments.expect("Linux counts them");
         assert!(
