@@ -72,10 +72,10 @@ async fn curl_talks_to_our_server() -> io::Result<()> {
         for version in ["--http1.1", "--http2-prior-knowledge"] {
             let get = format!("http://{host}/{}", body.len());
             let downloaded = curl(&namespace, &[version, &get]).await?;
-            assert!(downloaded.stdout == body, "{}", downloaded.stdout.len());
+            assert_is(&downloaded, &body);
             let post = format!("http://{host}/");
             let echoed = curl(&namespace, &[version, "--data-binary", &upload, &post]).await?;
-            assert!(echoed.stdout == body, "{}", echoed.stdout.len());
+            assert_is(&echoed, &body);
             let refused = curl(&namespace, &[version, &format!("http://{host}:81/")]).await?;
             // CURLE_COULDNT_CONNECT
             assert_eq!(refused.status.code(), Some(7));
@@ -85,10 +85,24 @@ async fn curl_talks_to_our_server() -> io::Result<()> {
     Ok(())
 }
 
+/// What curl printed is this.
+fn assert_is(output: &Output, body: &[u8]) {
+    let length = output.stdout.len();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.stdout == body,
+        "{length} bytes, {}: {said}",
+        output.status
+    );
+}
+
 /// Runs curl inside the namespace, without holding a thread of the runtime.
 async fn curl(namespace: &LabNetns, arguments: &[&str]) -> io::Result<Output> {
     let mut command = Command::new("curl");
-    command.args(["--silent", "--max-time", "60", "--globoff"]);
+    let patience = ["--max-time", "60"];
+    command
+        .args(["--silent", "--show-error", "--globoff"])
+        .args(patience);
     command.args(arguments);
     tokio::task::block_in_place(|| namespace.handle().run(|| command.output()).expect("ours"))
 }
