@@ -127,19 +127,15 @@ pub fn wants_more_runs(
 ) -> bool {
     let ran = outcomes(material, engine, cell);
     let cell = &material.cells[cell];
-    let claimed = material
-        .claims
-        .iter()
-        .filter(|claim| claim.applies_on(engine))
-        .map(|claim| (&claim.variant, &claim.over, claim.metric));
+    let claims = material.claims.iter();
+    let claimed = claims
+        .filter(|claim| claim.applies_on(engine) && claim.needs(cell.variant()))
+        .map(|claim| claim.metric);
     let published = material.experiment.published.iter();
-    let published = published.map(|number| (&number.variant, &number.over, number.metric));
-    let concerns = |of: &Option<String>| of.is_none() || *of == cell.variant;
-    let metrics: BTreeSet<Metric> = claimed
-        .chain(published)
-        .filter(|(variant, over, _)| concerns(variant) || (over.is_some() && concerns(over)))
-        .map(|(_, _, metric)| metric)
-        .collect();
+    let published = published
+        .filter(|number| number.needs(cell.variant()))
+        .map(|number| number.metric);
+    let metrics: BTreeSet<Metric> = claimed.chain(published).collect();
     wants_another_run(&ran, metrics, bounds)
 }
 

@@ -24,6 +24,14 @@ pub struct Expectation {
     pub reason: String,
 }
 
+/// Whether trials of a variant tell about a number of `of`, or about its ratio to that of `over`.
+pub(super) fn needs_trials_of(
+    variant: Option<&str>,
+    (of, over): (Option<&str>, Option<&str>),
+) -> bool {
+    of.is_none() || of == variant || over.is_some() && over == variant
+}
+
 impl Expectation {
     /// Whether it is about trials of `variant`, by themselves or as what is divided.
     #[must_use]
@@ -34,7 +42,7 @@ impl Expectation {
     /// Whether trials of `variant` tell about it: as what is divided, or as what it is divided by.
     #[must_use]
     pub fn needs(&self, variant: Option<&str>) -> bool {
-        self.applies_to(variant) || self.over.is_some() && self.over.as_deref() == variant
+        needs_trials_of(variant, (self.variant.as_deref(), self.over.as_deref()))
     }
 
     /// Of its bounds: `bit/s`, `us`, `bytes`, `share`, `ratio`, or empty for things.

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::expect::needs_trials_of;
 use super::metric::Metric;
 use crate::engine::EngineName;
 
@@ -114,6 +115,14 @@ pub struct Published {
     pub value: f64,
     /// As it is printed there.
     pub text: String,
+}
+
+impl Published {
+    /// Whether trials of `variant` tell about it: as what is divided, or as what it is divided by.
+    #[must_use]
+    pub fn needs(&self, variant: Option<&str>) -> bool {
+        needs_trials_of(variant, (self.variant.as_deref(), self.over.as_deref()))
+    }
 }
 
 /// What a scenario has if it is one of the experiments of the seed documents.

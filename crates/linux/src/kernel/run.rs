@@ -176,19 +176,20 @@ fn watch_measured(session: &Session, course: &Course<'_>, over: &AtomicBool) -> 
         }
         thread::sleep(STOP_CHECK.min(begin.since(Clock.now())));
     }
-    let before = session.load();
     let stack = session
         .stack
         .and_then(|end| StackLoad::read(session.worker(end).pid()));
-    let look = if course.is_watched {
-        Some(session.look(course.time.unwrap_or(WATCH_MAX), over, &mut |_| ())?)
+    let (look, load) = if course.is_watched {
+        let look = session.look(course.time.unwrap_or(WATCH_MAX), over, &mut |_| ())?;
+        let load = look.load.clone();
+        (Some(look), load)
     } else {
+        let before = session.load();
         while !over.load(Ordering::Relaxed) {
             thread::sleep(STOP_CHECK);
         }
-        None
+        (None, session.busy_since(before))
     };
-    let load = session.busy_since(before);
     let busy = stack.and_then(|before| before.caveat());
     Ok(Seen { look, load, busy })
 }

@@ -28,7 +28,7 @@ pub(super) struct Document {
     pub(super) claims: Vec<ClaimRow>,
 }
 
-/// What rows tell beside their numbers.
+/// How the runs were made, and what rows tell of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shown {
     /// What ran them.
