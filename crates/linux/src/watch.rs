@@ -84,9 +84,9 @@ pub struct WatchProgress {
     pub elapsed: Duration,
     /// Time that it will take in all.
     pub duration: Duration,
-    /// Flows seen so far.
+    /// Flows seen so far that match.
     pub flows: usize,
-    /// Samples taken so far.
+    /// Samples taken of them so far.
     pub samples: usize,
 }
 
@@ -458,11 +458,13 @@ impl<'a> Watcher<'a> {
     }
 
     fn progress(&self, now: Instant) -> WatchProgress {
+        // Not `self.samples`, in which those on trial count.
+        let matching = || self.flows.values().filter(|track| track.matches);
         WatchProgress {
             elapsed: now.since(self.began),
             duration: self.request.duration,
-            flows: self.flows.values().filter(|track| track.matches).count(),
-            samples: self.samples,
+            flows: matching().count(),
+            samples: matching().map(|track| track.flow.samples.len()).sum(),
         }
     }
 
