@@ -251,7 +251,10 @@ fn whole_lines(bytes: &[u8]) -> usize {
 fn line_of(record: &Record) -> String {
     let json = serde_json::to_string(record).expect("records are maps with text keys");
     let body = json.strip_suffix('}').expect("a record is a JSON object");
-    format!("{body},\"sum\":\"{:08x}\"}}\n", crc32fast::hash(body.as_bytes()))
+    format!(
+        "{body},\"sum\":\"{:08x}\"}}\n",
+        crc32fast::hash(body.as_bytes())
+    )
 }
 
 /// The record in a line, where its checksum is right.
