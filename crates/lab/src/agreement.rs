@@ -283,7 +283,7 @@ pub fn known_cause(
             let slower_us = mean_slower_us(found, kernel_runs);
             slower_us.is_some_and(|us| (0.0..=TURN_US / 100.0).contains(&us))
         }
-        When::Disturbed => !kernel_runs.iter().any(is_undisturbed),
+        When::Disturbed => are_disturbed(kernel_runs),
         When::WithinRange => {
             let values = counted(metric, kernel_runs);
             let is_below = values.iter().any(|value| *value <= found.median);
@@ -325,6 +325,8 @@ pub struct Agreement {
     pub kernel_median: f64,
     /// By how much the first is off, as a share of the second.
     pub error: f64,
+    /// One of the engines has nothing but disturbed runs, so the machine may have made the error.
+    pub is_disturbed: bool,
 }
 
 impl Agreement {
@@ -338,6 +340,7 @@ impl Agreement {
             median,
             kernel_median,
             error: (median - kernel_median).abs() / kernel_median,
+            is_disturbed: [runs, kernel_runs].iter().any(|runs| are_disturbed(runs)),
         })
     }
 }
@@ -364,6 +367,10 @@ fn counted(metric: Metric, runs: &[Outcome]) -> Vec<f64> {
         true => values(Outcome::is_usable),
         false => undisturbed,
     }
+}
+
+fn are_disturbed(runs: &[Outcome]) -> bool {
+    !runs.iter().any(is_undisturbed)
 }
 
 /// Whether the machine did nothing else meanwhile, and the emulator was in time.
@@ -426,6 +433,7 @@ mod tests {
                 median,
                 kernel_median,
                 error: (median - kernel_median).abs() / kernel_median,
+                is_disturbed: false,
             };
             let cells: Vec<Cell> = agreement_scenarios()
                 .iter()
@@ -500,6 +508,7 @@ mod tests {
                 median,
                 kernel_median: 1_000.0,
                 error: (median - 1_000.0).abs() / 1_000.0,
+                is_disturbed: false,
             };
             known_cause(
                 cell,
@@ -535,7 +544,8 @@ mod tests {
             of(&[run(100)]),
             "it was disturbed"
         );
-        assert!(of(&[busy]).is_some(), "better than nothing");
+        let of_busy = of(&[busy]).expect("better than nothing");
+        assert!(of_busy.is_disturbed && !found.is_disturbed);
         assert_eq!(of(&[run(0)]), None, "an error of what share?");
     }
 

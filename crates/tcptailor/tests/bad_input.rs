@@ -330,7 +330,7 @@ fn a_process_that_ends_is_told() {
     let port = listener.local_addr().unwrap().port();
     // A shell that holds a connection, writes on it now and then, and ends.
     let script = format!(
-        "exec 3<>/dev/tcp/127.0.0.1/{port}; for i in 1 2 3 4 5 6 7 8; do echo x >&3; sleep 0.1; done"
+        "exec 3<>/dev/tcp/127.0.0.1/{port}; for i in $(seq 25); do echo x >&3; sleep 0.1; done"
     );
     let program = || Command::new("bash").args(["-c", &script]).spawn().unwrap();
     let mut child = program();
@@ -554,7 +554,7 @@ fn names_that_ip_makes_meanwhile_do_not_bury_ours() {
         until [ \"$(ls /run/netns 2>/dev/null | wc -l)\" = 2 ]; do sleep 0.02; done && \
         ip netns add later && wait $! && ls /run/netns && ip netns del later";
     let mut command = Command::new("timeout");
-    command.args(["20", "unshare", "--mount", "sh", "-c", script]);
+    command.args(["60", "unshare", "--mount", "sh", "-c", script]);
     command.arg(env!("CARGO_BIN_EXE_tcptailor"));
     command.env("TMPDIR", user.directory.path());
     let output = command.output().unwrap();

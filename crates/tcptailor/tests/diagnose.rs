@@ -157,7 +157,7 @@ fn a_healthy_conversation_has_no_finding() {
 #[test]
 fn a_process_that_ends_ends_the_watch() {
     let mut child = Command::new("sleep")
-        .arg("0.5")
+        .arg("3")
         .spawn()
         .expect("sleep starts");
     let pid = child.id().to_string();

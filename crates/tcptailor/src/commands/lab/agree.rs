@@ -45,7 +45,7 @@ Examples:
 Letters stand for the causes of large errors, which are told below the table; `?` for none known.
 
 Exit code 3 if the median of an engine's errors is above 5 % or their 90th percentile above 15 %, 1
-if a scenario has no usable run.")]
+if a scenario has no usable run, or if the machine was too busy to tell.")]
 pub(crate) struct Args {
     /// Only these scenarios; all without.
     #[arg(value_name = "SCENARIO")]
@@ -96,6 +96,8 @@ struct Value {
     error: Option<f64>,
     /// Why the error is above 10 %, where that is known.
     cause: Option<&'static str>,
+    /// Other work may have made the error: it had the processors in all runs on one of the engines.
+    is_disturbed: bool,
 }
 
 /// A doubt about runs of one scenario on one engine.
@@ -109,12 +111,34 @@ struct Doubt {
     runs: usize,
 }
 
+/// What the errors of an engine say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Verdict {
+    /// Both figures are within their bounds, over all rows.
+    Agrees,
+    /// One is not, by the numbers alone that nothing disturbed, which are half of all or more.
+    Differs,
+    /// The machine may have made the errors, or numbers are missing.
+    NotDistinguishable,
+}
+
 /// The errors of one engine.
 #[derive(Debug, Serialize)]
 struct Errors {
     engine: Engine,
-    /// Whether both figures are within their bounds, over all rows.
+    /// Whether it agrees.
     ok: bool,
+    verdict: Verdict,
+    #[serde(flatten)]
+    figures: Figures,
+    /// Numbers that are missing, or that other work may have made.
+    doubtful: usize,
+}
+
+/// Of many errors.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Figures {
     /// Null where there are no errors.
     median: Option<f64>,
     p90: Option<f64>,
@@ -162,8 +186,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         Exit::Failed
     } else if document.ok {
         Exit::Done
-    } else {
+    } else if document.has(Verdict::Differs) {
         Exit::Findings
+    } else {
+        output.note("other work had the processors: measure again on a quiet machine");
+        Exit::Failed
     })
 }
 
@@ -305,26 +332,52 @@ impl Document {
             rows,
         }
     }
+
+    fn has(&self, verdict: Verdict) -> bool {
+        self.engines.iter().any(|errors| errors.verdict == verdict)
+    }
 }
 
 impl Errors {
     fn of(engine: Engine, rows: &[Row]) -> Self {
         let values = rows.iter().flat_map(|row| &row.engines);
-        let errors: Vec<f64> = values
-            .filter(|value| value.engine == engine)
-            .filter_map(|value| value.error)
-            .collect();
-        let median = lab::stats::median(&errors);
-        let p90 = lab::error_percentile(&errors, 0.9);
-        let within = |value: Option<f64>, max: f64| value.is_some_and(|value| value <= max);
+        let values = values.filter(|value| value.engine == engine);
+        let (disturbed, sound): (Vec<&Value>, Vec<&Value>) = values
+            .filter(|value| value.error.is_some())
+            .partition(|value| value.is_disturbed);
+        let of_sound = Figures::of(&sound);
+        let figures = Figures::of(&[&sound[..], &disturbed].concat());
+        let doubtful = rows.len() - sound.len();
+        let is_complete = sound.len() + disturbed.len() == rows.len();
+        let verdict = if is_complete && figures.are_within() {
+            Verdict::Agrees
+        } else if 2 * sound.len() >= rows.len() && !of_sound.are_within() {
+            Verdict::Differs
+        } else {
+            Verdict::NotDistinguishable
+        };
         Self {
             engine,
-            ok: errors.len() == rows.len()
-                && within(median, ERROR_MEDIAN_MAX)
-                && within(p90, ERROR_P90_MAX),
-            median,
-            p90,
+            ok: verdict == Verdict::Agrees,
+            verdict,
+            figures,
+            doubtful,
         }
+    }
+}
+
+impl Figures {
+    fn of(values: &[&Value]) -> Self {
+        let errors: Vec<f64> = values.iter().filter_map(|value| value.error).collect();
+        Self {
+            median: lab::stats::median(&errors),
+            p90: lab::error_percentile(&errors, 0.9),
+        }
+    }
+
+    fn are_within(&self) -> bool {
+        let within = |value: Option<f64>, max: f64| value.is_some_and(|value| value <= max);
+        within(self.median, ERROR_MEDIAN_MAX) && within(self.p90, ERROR_P90_MAX)
     }
 }
 
@@ -341,6 +394,7 @@ impl Row {
                 value: lab::median_and_spread(metric, runs).map(|(median, _)| median),
                 error: found.map(|found| found.error),
                 cause: found.as_ref().and_then(explain),
+                is_disturbed: found.is_some_and(|found| found.is_disturbed),
             }
         };
         Self {

@@ -3,7 +3,7 @@
 use base::human;
 use lab::{CaveatKind, ERROR_MEDIAN_MAX, ERROR_P90_MAX, Metric};
 
-use super::{Document, Doubt, Engine, Row, Value, is_large};
+use super::{Document, Doubt, Engine, Row, Value, Verdict, is_large};
 use crate::output;
 
 pub(super) fn render(document: &Document) -> String {
@@ -31,12 +31,17 @@ pub(super) fn render(document: &Document) -> String {
     remarks(&mut text, document, &causes);
     text.push('\n');
     for errors in &document.engines {
-        let verdict = match (document.interrupted, errors.ok) {
-            (true, _) => "interrupted, not all runs were made",
-            (_, true) => "agrees with the kernel",
-            (_, false) => "does not agree with the kernel",
+        let verdict = match (document.interrupted, errors.verdict) {
+            (true, _) => "interrupted, not all runs were made".to_owned(),
+            (_, Verdict::Agrees) => "agrees with the kernel".to_owned(),
+            (_, Verdict::Differs) => "does not agree with the kernel".to_owned(),
+            (_, Verdict::NotDistinguishable) => format!(
+                "not distinguishable: {} of {} numbers are missing or of a busy machine",
+                errors.doubtful,
+                document.rows.len()
+            ),
         };
-        let (median, p90) = (percent(errors.median), percent(errors.p90));
+        let (median, p90) = (percent(errors.figures.median), percent(errors.figures.p90));
         let words = format!(
             "{} {verdict}: median of the errors {median} (at most {}), 90th percentile {p90} (at \
              most {})",

@@ -57,21 +57,28 @@ fn a_table_says_what_differs_and_by_how_much() {
     let mut disturbed = outcome(1000, 2000);
     disturbed.caveats.push(Caveat::HostBusy { percent: 40 });
     let engines = [Engine::Virtual, Engine::TunReceiver];
-    let ran = [Ran {
-        kernel: vec![disturbed],
-        others: vec![
-            (Engine::Virtual, vec![outcome(1040, 1050)]),
-            (Engine::TunReceiver, vec![outcome(999, 2100)]),
-        ],
-    }];
-    let document = Document::new(&cells, &engines, &ran, 1);
+    let ran = |kernel| {
+        [Ran {
+            kernel: vec![kernel],
+            others: vec![
+                // The 99th percentile is off by 47 %.
+                (Engine::Virtual, vec![outcome(1040, 1050)]),
+                (Engine::TunReceiver, vec![outcome(999, 2100)]),
+            ],
+        }]
+    };
+    let document = Document::new(&cells, &engines, &ran(outcome(1000, 2000)), 1);
+    let verdicts = |document: &Document| [0, 1].map(|of| document.engines[of].verdict);
+    assert_eq!(verdicts(&document), [Verdict::Differs, Verdict::Agrees]);
+    let text = table::render(&document);
+    assert!(text.contains("virtual does not agree"), "{text}");
+
+    let document = Document::new(&cells, &engines, &ran(disturbed), 1);
     assert_eq!(document.rows.len(), 3);
-    assert!(
-        !document.engines[0].ok,
-        "the 99th percentile is off by 47 %"
-    );
-    assert!(document.engines[1].ok && !document.ok);
-    assert_eq!(document.engines[0].median, Some(0.04));
+    let expected = [Verdict::NotDistinguishable, Verdict::Agrees];
+    assert_eq!(verdicts(&document), expected);
+    assert!(!document.ok);
+    assert_eq!(document.engines[0].figures.median, Some(0.04));
     let text = anstream::adapter::strip_str(&table::render(&document)).to_string();
     for part in [
         "TUN-RECEIVER",
@@ -79,7 +86,7 @@ fn a_table_says_what_differs_and_by_how_much() {
         "1.05 -48%",
         "999 us -0.1%",
         "2.10 +5.0%",
-        "virtual does not agree",
+        "virtual not distinguishable: 3 of 3 numbers are missing or of a busy machine",
         "tun-receiver agrees",
         "kernel, 1 run: other work took 40 %",
         "p99 a ",
@@ -131,6 +138,7 @@ fn a_scenario_without_a_usable_run_has_no_error() {
         others: vec![(Engine::Virtual, vec![outcome(1000, 2000)])],
     }];
     let document = Document::new(&cells, &[Engine::Virtual], &ran, 1);
-    assert!(!document.ok && document.engines[0].median.is_none());
+    assert_eq!(document.engines[0].verdict, Verdict::NotDistinguishable);
+    assert!(!document.ok && document.engines[0].figures.median.is_none());
     assert!(document.rows.iter().all(Row::lacks_errors));
 }
