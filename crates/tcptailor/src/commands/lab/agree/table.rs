@@ -36,12 +36,13 @@ pub(super) fn render(document: &Document) -> String {
             (_, Verdict::Agrees) => "agrees with the kernel".to_owned(),
             (_, Verdict::Differs) => "does not agree with the kernel".to_owned(),
             (_, Verdict::NotDistinguishable) => format!(
-                "not distinguishable: {} of {} numbers are missing or of a busy machine",
+                "not distinguishable ({} of {} numbers are missing or of a busy machine)",
                 errors.doubtful,
                 document.rows.len()
             ),
         };
-        let (median, p90) = (percent(errors.figures.median), percent(errors.figures.p90));
+        let figure = |value: Option<f64>| value.map_or_else(|| "-".into(), |_| percent(value));
+        let (median, p90) = (figure(errors.figures.median), figure(errors.figures.p90));
         let words = format!(
             "{} {verdict}: median of the errors {median} (at most {}), 90th percentile {p90} (at \
              most {})",

@@ -86,7 +86,7 @@ fn a_table_says_what_differs_and_by_how_much() {
         "1.05 -48%",
         "999 us -0.1%",
         "2.10 +5.0%",
-        "virtual not distinguishable: 3 of 3 numbers are missing or of a busy machine",
+        "virtual not distinguishable (3 of 3 numbers are missing or of a busy machine)",
         "tun-receiver agrees",
         "kernel, 1 run: other work took 40 %",
         "p99 a ",
@@ -141,4 +141,6 @@ fn a_scenario_without_a_usable_run_has_no_error() {
     assert_eq!(document.engines[0].verdict, Verdict::NotDistinguishable);
     assert!(!document.ok && document.engines[0].figures.median.is_none());
     assert!(document.rows.iter().all(Row::lacks_errors));
+    let text = table::render(&document);
+    assert!(text.contains("90th percentile - (at"), "{text}");
 }
