@@ -99,10 +99,7 @@ fn assert_is(output: &Output, body: &[u8]) {
 /// Runs curl inside the namespace, without holding a thread of the runtime.
 async fn curl(namespace: &LabNetns, arguments: &[&str]) -> io::Result<Output> {
     let mut command = Command::new("curl");
-    let patience = ["--max-time", "60"];
-    command
-        .args(["--silent", "--show-error", "--globoff"])
-        .args(patience);
+    command.args(["-sS", "--globoff", "--max-time", "60"]);
     command.args(arguments);
     tokio::task::block_in_place(|| namespace.handle().run(|| command.output()).expect("ours"))
 }

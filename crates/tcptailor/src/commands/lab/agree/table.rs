@@ -41,8 +41,7 @@ pub(super) fn render(document: &Document) -> String {
                 document.rows.len()
             ),
         };
-        let figure = |value: Option<f64>| value.map_or_else(|| "-".into(), |_| percent(value));
-        let (median, p90) = (figure(errors.figures.median), figure(errors.figures.p90));
+        let (median, p90) = (percent(errors.figures.median), percent(errors.figures.p90));
         let words = format!(
             "{} {verdict}: median of the errors {median} (at most {}), 90th percentile {p90} (at \
              most {})",
@@ -195,5 +194,5 @@ fn short_percent(share: f64) -> String {
 }
 
 fn percent(share: Option<f64>) -> String {
-    share.map_or_else(String::new, |share| format!("{:.1} %", share * 100.0))
+    share.map_or_else(|| "-".into(), |share| format!("{:.1} %", share * 100.0))
 }
