@@ -209,8 +209,11 @@ fn chosen(args: &Args) -> Result<Vec<Cell>, Problem> {
     }
     for name in &args.scenarios {
         if !cells.iter().any(|cell| is_meant(name, cell)) {
-            let labels: Vec<&str> = cells.iter().map(agreement_label).collect();
-            let hint = format!("these are compared: {}", labels.join(", "));
+            let labels = cells.iter().map(agreement_label);
+            let mut scenarios: Vec<&str> =
+                labels.filter_map(|label| label.split('/').next()).collect();
+            scenarios.dedup();
+            let hint = format!("these are compared: {}", scenarios.join(", "));
             return Err(Problem::usage(format!("no scenario `{name}` is compared")).hint(hint));
         }
     }
