@@ -43,6 +43,8 @@ pub enum Netns {
     Named(String),
     /// The namespace of a process.
     OfProcess(u32),
+    /// A host of a simulation, which has no processes and ends with its program.
+    Simulated(String),
 }
 
 impl fmt::Display for Netns {
@@ -51,6 +53,7 @@ impl fmt::Display for Netns {
             Self::Own => f.pad("this namespace"),
             Self::Named(name) => write!(f, "namespace {name}"),
             Self::OfProcess(pid) => write!(f, "namespace of process {pid}"),
+            Self::Simulated(host) => write!(f, "simulated {host}"),
         }
     }
 }
@@ -64,7 +67,7 @@ pub enum Target {
     Socket {
         /// Namespace of the socket.
         netns: Netns,
-        /// The process that holds it.
+        /// The process that holds it; 0 on a simulated host.
         pid: u32,
         /// The socket's cookie.
         cookie: u64,
@@ -116,6 +119,11 @@ impl Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Socket {
+                netns: host @ Netns::Simulated(_),
+                key,
+                ..
+            } => write!(f, "socket {key}, {host}"),
             Self::Socket { pid, key, .. } => write!(f, "socket {key} of process {pid}"),
             Self::Route { netns, destination } => write!(f, "route to {destination}, {netns}"),
             Self::Link { netns, name } => write!(f, "interface {name}, {netns}"),

@@ -10,6 +10,7 @@ use core::time::Duration;
 use base::{Bytes, QueueLimit, Rate, find_knob};
 use link::{LinkSpec, Loss, TooBig};
 
+use crate::engine::EngineName;
 use crate::trial::{HostSpec, PathSpec, Settings, Trial};
 use crate::workload::{Amount, Direction, Quotes, Records, Workload, WriteMethod};
 
@@ -51,6 +52,8 @@ pub struct Fault {
     pub observe: Duration,
     /// Time from a change to the look that judges it.
     pub settle: Duration,
+    /// Why our own stack in virtual time does not have it; `None` where it has.
+    pub kernel_only: Option<&'static str>,
     path: fn() -> PathSpec,
     client: &'static [(&'static str, &'static str)],
     server: &'static [(&'static str, &'static str)],
@@ -62,6 +65,15 @@ impl Fault {
     #[must_use]
     pub fn is_healthy(&self) -> bool {
         self.id.starts_with("healthy-")
+    }
+
+    /// The engines that can provoke it between two hosts of their own.
+    #[must_use]
+    pub fn engines(&self) -> Vec<EngineName> {
+        let on_stack = self.kernel_only.is_none().then_some(EngineName::Virtual);
+        core::iter::once(EngineName::Kernel)
+            .chain(on_stack)
+            .collect()
     }
 
     /// The trial that provokes it.
@@ -252,6 +264,7 @@ const ROW: Fault = Fault {
     warm_up: Duration::from_secs(2),
     observe: Duration::from_secs(3),
     settle: Duration::from_secs(2),
+    kernel_only: None,
     path: wan,
     client: &[],
     server: &[],
@@ -439,6 +452,7 @@ pub const FAULTS: &[Fault] = &[
         about: "The sending interface has a transmit queue of two packets.",
         expected: "local-qdisc-drops",
         cure: Cure::DropsEnd,
+        kernel_only: Some("the queue that drops is that of a kernel's interface"),
         path: mid,
         client: &[("link.txqueuelen", "2p")],
         workload: || bulk_of(64 * 1024, 4),

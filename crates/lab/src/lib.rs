@@ -60,7 +60,10 @@ pub use series::{FlowLook, POINTS_MAX, Series};
 pub use show::cell_name;
 pub use sweep::{AXIS_VALUES_MAX, Shard, Vary, axis_number};
 pub use trial::{End, HostSpec, PathSpec, Settings, Trial};
-pub use virtual_engine::{Virtual, VirtualProgress, VirtualRun};
+pub use virtual_engine::{
+    SeenFlow, SeenHost, SetError, Virtual, VirtualLook, VirtualProgress, VirtualRun,
+    VirtualSession, VirtualTarget,
+};
 pub use workload::{
     Amount, Completion, Direction, Quotes, RecordWrites, Records, SizeRange, UNACKED_LOOK,
     UNACKED_ROOM_MIN, Workload, WriteMethod, unacked_room,

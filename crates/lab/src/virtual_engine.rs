@@ -3,6 +3,8 @@
 //! What it returns means the same as what the kernel engine returns, but for two things: the limits
 //! are true, not inferred, and a link is never late. The same trial gives the same outcome.
 
+mod session;
+
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -19,6 +21,7 @@ use crate::outcome::{Caveat, LinkOutcome, Outcome};
 use crate::trial::{End, PathSpec, Trial};
 use crate::workload::{Amount, Workload};
 use crate::world::{LinkId, NodeId, Place, Tap, World, chain};
+pub use session::{SeenFlow, SeenHost, SetError, VirtualLook, VirtualSession, VirtualTarget};
 
 /// Virtual time after its planned end that a workload has to finish what is under way.
 const OVERTIME: Duration = Duration::from_secs(5);
@@ -75,6 +78,56 @@ pub struct VirtualProgress {
 
 const BOTH: [End; 2] = [End::Client, End::Server];
 
+/// Hosts and a path.
+#[derive(Debug)]
+struct Stage {
+    world: World<Program>,
+    /// The client's and the server's.
+    nodes: [NodeId; 2],
+    /// First links of the client and of the server.
+    links: (LinkId, LinkId),
+    is_emulated: bool,
+    machines: [Machine; 2],
+    costs: HostCosts,
+    /// Of the server.
+    address: SocketAddr,
+}
+
+impl Stage {
+    /// Starts both programs.
+    fn start(&mut self, workload: &Workload) {
+        for end in [End::Server, End::Client] {
+            let spec = self.program(end, workload);
+            self.start_program(end, spec);
+        }
+    }
+
+    /// What the program at one end is to do.
+    fn program(&self, end: End, workload: &Workload) -> ProgramSpec {
+        let machine = self.machines[at(end)].clone();
+        ProgramSpec {
+            costs: self.costs,
+            ..machine.program(end, workload, self.address)
+        }
+    }
+
+    fn start_program(&mut self, end: End, spec: ProgramSpec) {
+        let program = match end {
+            End::Client => Program::client(spec),
+            End::Server => Program::server(spec),
+        };
+        self.world.start(self.nodes[at(end)], program);
+    }
+}
+
+/// The place of an end in what there are two of.
+const fn at(end: End) -> usize {
+    match end {
+        End::Client => 0,
+        End::Server => 1,
+    }
+}
+
 /// A trial that is set up.
 #[derive(Debug)]
 pub struct VirtualRun {
@@ -124,54 +177,69 @@ impl Virtual {
     /// Where the trial makes no sense: scenarios check theirs.
     #[must_use]
     pub fn prepare(&self, trial: &Trial) -> VirtualRun {
+        let (mut stage, mut caveats) = self.stage(trial);
+        caveats.extend(trial.workload.caveat_on_our_stack());
+        stage.start(&trial.workload);
+        let Stage {
+            mut world,
+            nodes: [client, server],
+            links,
+            is_emulated,
+            ..
+        } = stage;
+        world.watch_limits(match trial.workload.sender() {
+            End::Client => client,
+            End::Server => server,
+        });
+        VirtualRun {
+            world,
+            client,
+            server,
+            links,
+            workload: trial.workload.clone(),
+            is_emulated,
+            caveats,
+            course: Course::new(Instant::ZERO, expected(&trial.workload)),
+        }
+    }
+
+    /// Both hosts with the path between them, and what could not be set. No program runs yet.
+    fn stage(&self, trial: &Trial) -> (Stage, Vec<Caveat>) {
         let mut path = Path::of(&trial.path);
         if path.is_emulated {
             path.links.0.delay += self.emulator_delay;
             path.links.1.delay += self.emulator_delay;
         }
-        let (machines, mut caveats) = self.machines(trial, &path);
-        caveats.extend(trial.workload.caveat_on_our_stack());
+        let (machines, caveats) = self.machines(trial, &path);
         let costs = self.costs.unwrap_or(path.costs);
-        let [client, server] = machines;
         let mut world = World::new();
         if self.audit {
             world.audit();
         }
-        let seed = |name| Rng::new(trial.seed, name).next_u64();
-        let configs = [
-            client.host_config(path.addresses[0], seed("client host")),
-            server.host_config(path.addresses[1], seed("server host")),
-        ];
-        let [for_a, for_b] =
-            BOTH.map(|end| costs.and_per_segment(trial.host(end).cost_per_segment));
-        let [config_a, config_b] = configs;
-        let a = world.add_host(config_a, for_a);
-        let b = world.add_host(config_b, for_b);
-        let links = chain(&mut world, (a, b), &[path.links], trial.seed)
+        let mut add_host = |at: usize, name: &str| {
+            let seed = Rng::new(trial.seed, name).next_u64();
+            let config = machines[at].host_config(path.addresses[at], seed);
+            let costs = costs.and_per_segment(trial.host(BOTH[at]).cost_per_segment);
+            world.add_host(config, costs)
+        };
+        let nodes = [add_host(0, "client host"), add_host(1, "server host")];
+        let links = chain(&mut world, nodes.into(), &[path.links], trial.seed)
             .expect("scenarios check their links");
         if path.is_emulated {
             world.set_interface_rate(links.0, HOST_RATE);
             world.set_interface_rate(links.1, HOST_RATE);
         }
         let address = SocketAddr::new(path.addresses[1], LAB_PORT);
-        let server = server.program(End::Server, &trial.workload, address);
-        world.start(b, Program::server(ProgramSpec { costs, ..server }));
-        let client = client.program(End::Client, &trial.workload, address);
-        world.start(a, Program::client(ProgramSpec { costs, ..client }));
-        world.watch_limits(match trial.workload.sender() {
-            End::Client => a,
-            End::Server => b,
-        });
-        VirtualRun {
+        let stage = Stage {
             world,
-            client: a,
-            server: b,
+            nodes,
             links,
-            workload: trial.workload.clone(),
             is_emulated: path.is_emulated,
-            caveats,
-            course: Course::new(Instant::ZERO, expected(&trial.workload)),
-        }
+            machines,
+            costs,
+            address,
+        };
+        (stage, caveats)
     }
 
     /// Both hosts to be, with their knobs set, and what could not be set.
@@ -458,8 +526,6 @@ fn set_knob(
     knob: &str,
     value: &KnobValue,
 ) -> Result<(), String> {
-    ends.iter().try_for_each(|end| {
-        let at = usize::from(*end == End::Server);
-        machines[at].set(knob, value)
-    })
+    ends.iter()
+        .try_for_each(|end| machines[at(*end)].set(knob, value))
 }

@@ -276,6 +276,30 @@ impl<A: App> World<A> {
         while self.step(until) {}
     }
 
+    /// Runs until `until`; the clock shows that time also where nothing happens then.
+    pub fn run_to(&mut self, until: Instant) {
+        self.run(until);
+        self.now = self.now.max(until);
+    }
+
+    /// Lets somebody from outside make calls on a host and its program at the present time. What
+    /// the calls make the host send leaves with the next step.
+    ///
+    /// # Panics
+    /// Where `node` is a router, or its host has no program.
+    pub fn act<T>(
+        &mut self,
+        node: NodeId,
+        calls: impl FnOnce(Instant, &mut Host, &mut A) -> T,
+    ) -> T {
+        let now = self.now;
+        let Station { host, app, .. } = self.station_mut(node);
+        let app = app.as_mut().expect("the caller started a program");
+        let result = calls(now, host, app);
+        self.agenda.set(self.nodes[node.0].member, Some(now));
+        result
+    }
+
     fn on_move(&mut self) {
         self.moves += 1;
         assert!(

@@ -248,6 +248,7 @@ impl Setting {
             Netns::Own => program.to_owned(),
             Netns::Named(name) => format!("ip netns exec {} {program}", quoted(name)),
             Netns::OfProcess(pid) => format!("nsenter --net --target {pid} {program}"),
+            Netns::Simulated(name) => format!("# on simulated {name}: {program}"),
         };
         Ok(match &self.site {
             Site::Socket { .. } => {

@@ -29,6 +29,14 @@ pub enum Error {
         /// What is lost, or what to do.
         hint: String,
     },
+    /// A device node is not there.
+    #[error("the device node {} is missing: {hint}", path.display())]
+    NoDevice {
+        /// Where it was looked for.
+        path: PathBuf,
+        /// What makes it.
+        hint: String,
+    },
     /// Another part of tcptailor is not where it is looked for.
     #[error("{what} is not installed: {hint}")]
     NotInstalled {
@@ -114,11 +122,26 @@ impl Error {
         }
     }
 
+    /// What to do about it, where that is known; else the whole message.
+    #[must_use]
+    pub fn advice(&self) -> String {
+        match self {
+            Self::Permission { hint, .. }
+            | Self::Unsupported { hint, .. }
+            | Self::NoDevice { hint, .. }
+            | Self::NotInstalled { hint, .. } => hint.clone(),
+            other => other.to_string(),
+        }
+    }
+
     /// Whether a missing permission or kernel feature is the cause (exit code 4).
     #[must_use]
     pub fn is_missing_privilege(&self) -> bool {
         match self {
-            Self::Permission { .. } | Self::Unsupported { .. } | Self::NotInstalled { .. } => true,
+            Self::Permission { .. }
+            | Self::Unsupported { .. }
+            | Self::NoDevice { .. }
+            | Self::NotInstalled { .. } => true,
             Self::Os { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
             _ => false,
         }

@@ -19,6 +19,7 @@ mod record;
 mod undo;
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use base::Change;
 
@@ -37,9 +38,10 @@ pub use undo::{How, Presence, Undone};
 const HISTORY: usize = 100;
 
 /// Called with the name of each step, before and after it. A test dies here.
-type StepHook = Box<dyn FnMut(&'static str) + Send>;
+type StepHook = Arc<Mutex<dyn FnMut(&'static str) + Send>>;
 
 /// The directory of transactions.
+#[derive(Clone)]
 pub struct Journal {
     directory: PathBuf,
     on_step: Option<StepHook>,
@@ -47,8 +49,8 @@ pub struct Journal {
 
 /// A group of changes that are kept or undone together. It holds the lock. Dropping one that was
 /// neither kept nor rolled back rolls it back.
-pub struct Transaction<'j> {
-    journal: &'j mut Journal,
+pub struct Transaction {
+    journal: Journal,
     file: TransactionFile,
     story: Story,
     finished: bool,
@@ -129,7 +131,7 @@ impl Journal {
     /// Calls `hook` with the name of every step that this journal takes from now on, so that a
     /// test can stop there.
     pub fn on_step(&mut self, hook: impl FnMut(&'static str) + Send + 'static) {
-        self.on_step = Some(Box::new(hook));
+        self.on_step = Some(Arc::new(Mutex::new(hook)));
     }
 
     /// Where it is.
@@ -144,7 +146,7 @@ impl Journal {
     /// [`Error::Busy`] while another process changes settings; [`Error::Refused`] while an earlier
     /// transaction waits to be recovered, because undoing runs backwards; [`Error::File`] for a
     /// journal that cannot be read; [`Error::Os`] where the disk is full.
-    pub fn begin(&mut self, reason: &str) -> Result<Transaction<'_>> {
+    pub fn begin(&self, reason: &str) -> Result<Transaction> {
         let lock = Lock::take(&self.directory)?;
         let stories = self.stories()?;
         if let Some(unfinished) = stories
@@ -173,7 +175,7 @@ impl Journal {
             return Err(error);
         }
         Ok(Transaction {
-            journal: self,
+            journal: self.clone(),
             file,
             story,
             finished: false,
@@ -209,7 +211,7 @@ impl Journal {
     ///
     /// # Errors
     /// [`Error::Busy`] while another process changes settings; as [`Journal::stories`].
-    pub fn recover(&mut self) -> Result<Vec<Recovered>> {
+    pub fn recover(&self) -> Result<Vec<Recovered>> {
         let _lock = Lock::take(&self.directory)?;
         let mut pending = self.pending()?;
         pending.reverse();
@@ -224,7 +226,7 @@ impl Journal {
     /// # Errors
     /// [`Error::NotFound`] where there is none of this number, [`Error::Refused`] where it was
     /// rolled back already, [`Error::Busy`] while another process changes settings.
-    pub fn roll_back(&mut self, id: u64) -> Result<Recovered> {
+    pub fn roll_back(&self, id: u64) -> Result<Recovered> {
         let _lock = Lock::take(&self.directory)?;
         let story = self.stories()?.into_iter().find(|story| story.id == id);
         let story = story.ok_or_else(|| Error::NotFound {
@@ -241,7 +243,7 @@ impl Journal {
         self.undo_story(story)
     }
 
-    fn undo_story(&mut self, mut story: Story) -> Result<Recovered> {
+    fn undo_story(&self, mut story: Story) -> Result<Recovered> {
         let mut file = TransactionFile::reopen(&self.directory, story.id)?;
         let undone = self.undo_changes(&mut file, &mut story);
         Ok(Recovered {
@@ -253,7 +255,7 @@ impl Journal {
 
     /// Undoes backwards. What cannot be written into the journal is still undone: the comparison
     /// with the kernel makes the next attempt harmless.
-    fn undo_changes(&mut self, file: &mut TransactionFile, story: &mut Story) -> Vec<Undone> {
+    fn undo_changes(&self, file: &mut TransactionFile, story: &mut Story) -> Vec<Undone> {
         let mut all = Vec::new();
         for at in (0..story.steps.len()).rev() {
             if story.steps[at].undone {
@@ -289,12 +291,7 @@ impl Journal {
         all
     }
 
-    fn append(
-        &mut self,
-        file: &mut TransactionFile,
-        story: &mut Story,
-        record: Record,
-    ) -> Result<()> {
+    fn append(&self, file: &mut TransactionFile, story: &mut Story, record: Record) -> Result<()> {
         self.step("append");
         file.write(&record)?;
         self.step("appended");
@@ -304,14 +301,14 @@ impl Journal {
         Ok(())
     }
 
-    fn step(&mut self, name: &'static str) {
-        if let Some(hook) = &mut self.on_step {
-            hook(name);
+    fn step(&self, name: &'static str) {
+        if let Some(hook) = &self.on_step {
+            (hook.lock().unwrap_or_else(PoisonError::into_inner))(name);
         }
     }
 }
 
-impl Transaction<'_> {
+impl Transaction {
     /// Its number.
     #[must_use]
     pub const fn id(&self) -> u64 {
@@ -439,7 +436,7 @@ impl Transaction<'_> {
     }
 }
 
-impl Drop for Transaction<'_> {
+impl Drop for Transaction {
     fn drop(&mut self) {
         if !self.finished {
             self.undo();

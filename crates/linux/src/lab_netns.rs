@@ -209,7 +209,7 @@ fn enter_new(name: &str) -> Result<(File, Option<PathBuf>)> {
         rustix::io::Errno::PERM => Error::Permission {
             what: "making a network namespace".into(),
             needs: "CAP_SYS_ADMIN",
-            hint: "run as root, or allow user namespaces (`tcptailor check` says how)".into(),
+            hint: crate::privilege::how_to_lay_paths(),
         },
         rustix::io::Errno::NOSPC => Error::Permission {
             what: "making one more network namespace".into(),

@@ -34,6 +34,7 @@ impl NetnsHandle {
             Netns::Own => PathBuf::from("/proc/thread-self/ns/net"),
             Netns::Named(name) => PathBuf::from(NAMED_DIR).join(name),
             Netns::OfProcess(pid) => PathBuf::from(format!("/proc/{pid}/ns/net")),
+            Netns::Simulated(_) => return Err(not_found(name)),
         };
         if let Netns::Named(own) = name
             && let Some(file) = crate::lab_netns::find_own(own)
@@ -177,6 +178,11 @@ fn not_found(name: &Netns) -> Error {
             "process",
             pid.to_string(),
             " (any more); `ps` lists those that run",
+        ),
+        Netns::Simulated(name) => (
+            "simulated host",
+            name.clone(),
+            " any more: it ended with its simulation",
         ),
     };
     Error::NotFound {

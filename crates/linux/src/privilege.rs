@@ -95,29 +95,36 @@ fn denied(what: &str) -> Error {
     Error::Permission {
         what: format!("a lab path without root ({what})"),
         needs: "permission to use user namespaces",
-        hint: format!("run as root, or {}", remedy()),
+        hint: how_to_lay_paths(),
     }
 }
 
+/// What lets this process lay lab paths.
+pub(crate) fn how_to_lay_paths() -> String {
+    let first = match rustix::process::geteuid().is_root() {
+        // A container's root lacks what root has.
+        true => "give it CAP_SYS_ADMIN and CAP_NET_ADMIN (a container: `--privileged`)",
+        false => "run as root",
+    };
+    format!("{first}, or {}", allow_user_namespaces())
+}
+
 /// Which switch of this machine forbids user namespaces, and how to turn it.
-fn remedy() -> String {
+fn allow_user_namespaces() -> String {
     let value = |path: &str| {
         let text = fs::read_to_string(Path::new(path)).ok()?;
         text.trim().parse::<u64>().ok()
     };
-    remedy_for(value(DEBIAN_SWITCH), value(APPARMOR_SWITCH), value(LIMIT)).into()
+    let switch = switch_for(value(DEBIAN_SWITCH), value(APPARMOR_SWITCH), value(LIMIT));
+    format!("allow user namespaces {switch}")
 }
 
-fn remedy_for(debian: Option<u64>, apparmor: Option<u64>, limit: Option<u64>) -> &'static str {
+fn switch_for(debian: Option<u64>, apparmor: Option<u64>, limit: Option<u64>) -> &'static str {
     match (debian, apparmor, limit) {
-        (Some(0), _, _) => "allow them: `sysctl kernel.unprivileged_userns_clone=1`",
-        (_, _, Some(0)) => "allow them: `sysctl user.max_user_namespaces=10000`",
-        (_, Some(1), _) => "allow them: `sysctl kernel.apparmor_restrict_unprivileged_userns=0`",
-        _ => {
-            "allow them in whatever confines this process: a container needs CAP_SYS_ADMIN and \
-             CAP_NET_ADMIN (`--privileged`), a chroot cannot, and `user.max_user_namespaces` may \
-             be used up"
-        }
+        (Some(0), _, _) => "with `sysctl kernel.unprivileged_userns_clone=1`",
+        (_, _, Some(0)) => "with `sysctl user.max_user_namespaces=10000`",
+        (_, Some(1), _) => "with `sysctl kernel.apparmor_restrict_unprivileged_userns=0`",
+        _ => "in what confines it (a container, a chroot, a seccomp filter)",
     }
 }
 
@@ -129,7 +136,7 @@ mod tests {
     fn the_switch_that_forbids_is_named() {
         fn check(switches: [Option<u64>; 3], expected: &str) {
             let [debian, apparmor, limit] = switches;
-            let found = remedy_for(debian, apparmor, limit);
+            let found = switch_for(debian, apparmor, limit);
             assert!(found.contains(expected), "{switches:?}: {found}");
         }
         check([Some(0), None, Some(9)], "unprivileged_userns_clone=1");

@@ -135,7 +135,8 @@ impl Tun {
     ///
     /// # Errors
     /// [`Error::Permission`] where the node may not be opened or `CAP_NET_ADMIN` is missing,
-    /// [`Error::Unsupported`] where the kernel has no TUN driver.
+    /// [`Error::NoDevice`] where there is none, [`Error::Unsupported`] where the kernel has no TUN
+    /// driver.
     pub fn create(name: &str) -> Result<Self> {
         Self::create_with(name, Offloads::ALL)
     }
@@ -252,6 +253,10 @@ impl AsFd for Tun {
     }
 }
 
+/// What makes a TUN device possible.
+pub(crate) const NODE_HINT: &str = "load the driver with `modprobe tun`; into a container pass the \
+                                    device node with `--device /dev/net/tun`";
+
 fn open_node() -> Result<File> {
     let path = device_path();
     OpenOptions::new()
@@ -267,14 +272,14 @@ fn open_node() -> Result<File> {
                     needs: "read and write permission on the device node",
                     hint: format!("run as root, or let everybody use it: `chmod 0666 {shown}`"),
                 },
-                (io::ErrorKind::NotFound, _) | (_, Some(libc::ENXIO | libc::ENODEV)) => {
-                    Error::Unsupported {
-                        what: format!("a TUN device ({shown})"),
-                        hint: "load the driver with `modprobe tun`; in a container pass the \
-                               device node in"
-                            .into(),
-                    }
-                }
+                (io::ErrorKind::NotFound, _) => Error::NoDevice {
+                    hint: NODE_HINT.into(),
+                    path: path.clone(),
+                },
+                (_, Some(libc::ENXIO | libc::ENODEV)) => Error::Unsupported {
+                    what: format!("a TUN device ({shown})"),
+                    hint: NODE_HINT.into(),
+                },
                 _ => Error::Os {
                     op: format!("open {shown}"),
                     source,

@@ -80,6 +80,26 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
+/// Adds to a failure for want of a permission or of a kernel feature what works without.
+pub(crate) fn or_without<T>(outcome: anyhow::Result<T>, hint: &str) -> anyhow::Result<T> {
+    outcome.map_err(|error| {
+        if !is_denied(&error) || hint_of(&error).is_some() {
+            return error;
+        }
+        let problem = Problem {
+            exit: Exit::Missing,
+            message: message_of(&error),
+            hint: Some(hint.to_owned()),
+        };
+        problem.into()
+    })
+}
+
+/// Whether a permission or a kernel feature is missing.
+pub(crate) fn is_denied(error: &anyhow::Error) -> bool {
+    exit_of(error) == Exit::Missing
+}
+
 /// Ends the program: reports a failure, and turns the outcome into an exit code.
 pub(crate) fn finish(outcome: anyhow::Result<Exit>, output: &Output) -> ExitCode {
     let error = match outcome {

@@ -28,8 +28,7 @@ fn main() -> ExitCode {
     };
     let output = Output::new(&cli.globals);
     // In this order: permissions are given to a process with one thread only.
-    let outcome = commands::prepare(&cli.command)
-        .and_then(|()| interrupt::install())
-        .and_then(|()| commands::run(cli.command, &output));
+    commands::prepare(&cli.command);
+    let outcome = interrupt::install().and_then(|()| commands::run(cli.command, &output));
     exit::finish(outcome, &output)
 }

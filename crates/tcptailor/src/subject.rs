@@ -1,8 +1,12 @@
-//! What the tailor works on: a workload that runs, can be looked at, and can be changed.
+//! What the tailor works on: a workload that runs, can be looked at, and can be changed. Whether its
+//! hosts are real or simulated, the tailor does not know.
 
 pub(crate) mod host;
-pub(crate) mod lab;
+mod journalled;
+mod lab;
+pub(crate) mod path;
 pub(crate) mod process;
+mod simulated;
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -35,7 +39,52 @@ pub(crate) trait Subject {
 
     /// The change that does for the listening socket what `change` does for the accepted one;
     /// `None` where the listener is out of reach.
-    fn on_listener(&self, change: &Change) -> anyhow::Result<Option<Change>>;
+    fn on_listener(&mut self, change: &Change) -> anyhow::Result<Option<Change>>;
+
+    /// The settings of its hosts.
+    fn settings(&mut self) -> &mut dyn Settings;
+}
+
+/// Settings that can be changed on trial: a group of changes at a time, to be kept or put back.
+/// What is neither kept nor put back when its owner is dropped is put back.
+pub(crate) trait Settings {
+    /// Makes these changes; on an error none of them is in force. `reason` is for people.
+    fn make(&mut self, reason: &str, changes: &[Change]) -> anyhow::Result<Trying>;
+
+    /// Notes what measuring has shown of the changes on trial.
+    fn verified(&mut self, better: bool, comparison: &str) -> anyhow::Result<()>;
+
+    /// Keeps the changes on trial.
+    fn keep(&mut self) -> anyhow::Result<()>;
+
+    /// Puts back what the changes on trial changed, the last one first.
+    fn put_back(&mut self) -> Vec<PutBack>;
+}
+
+/// Changes on trial.
+#[derive(Debug)]
+pub(crate) struct Trying {
+    /// By which `tcptailor rollback` knows them.
+    pub(crate) transaction: Option<u64>,
+    /// In the order in which they were asked for.
+    pub(crate) changes: Vec<Made>,
+}
+
+/// One change that was made.
+#[derive(Debug)]
+pub(crate) struct Made {
+    /// The value before, with its unit.
+    pub(crate) from: String,
+    /// The value now, which may be another one than was asked for.
+    pub(crate) to: String,
+}
+
+/// One change that was put back.
+#[derive(Debug)]
+pub(crate) struct PutBack {
+    pub(crate) knob: String,
+    /// What became of it.
+    pub(crate) how: String,
 }
 
 /// What a look gave.

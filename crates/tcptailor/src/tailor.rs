@@ -5,14 +5,12 @@ use std::time::Duration;
 
 use base::{Change, Live, Scope};
 use lab::{Measure, Yardstick};
-use linux::Journal;
-use linux::journal::{Applied, Undone};
 use serde::Serialize;
 
 use crate::commands::diagnose::document::{ChangeRow, FlowRow, VerdictRow};
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
-use crate::subject::{Sight, Subject};
+use crate::subject::{Made, PutBack, Sight, Subject};
 
 /// Below this gain a change is not worth keeping: noise gives as much.
 pub(crate) const GAIN_MIN: f64 = 1.05;
@@ -44,7 +42,7 @@ pub(crate) enum Step<'s> {
     /// The change did not reach the open connection; new ones were looked at.
     LookedAtNew(&'s Sight),
     /// Put back, with what became of each change.
-    RolledBack(&'s [Undone]),
+    RolledBack(&'s [PutBack]),
 }
 
 /// How it ended.
@@ -131,7 +129,6 @@ enum Decision {
 /// Does the work.
 pub(crate) fn fit(
     subject: &mut dyn Subject,
-    journal: &mut Journal,
     pattern: &Pattern,
     tell: &mut dyn FnMut(Step<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<Fitting> {
@@ -161,35 +158,41 @@ pub(crate) fn fit(
         fitting.changes = decided.iter().map(planned).collect();
         return Ok(fitting.ended(Ending::DryRun));
     }
-    let mut transaction = journal.begin(&reason)?;
-    fitting.transaction = Some(transaction.id());
     let changes: Vec<Change> = decided
         .iter()
         .map(|decided| decided.change.clone())
         .collect();
-    let applied = transaction.apply_all(&changes)?;
+    let applied = subject.settings().make(&reason, &changes)?;
+    fitting.transaction = applied.transaction;
     fitting.changes = decided
         .iter()
-        .zip(&applied)
+        .zip(&applied.changes)
         .map(|(d, applied)| made(d, applied))
         .collect();
-    tell(Step::Applied(&fitting.changes))?;
-    let better = match judge(subject, pattern, &decided, &mut fitting, tell) {
-        Ok(better) => better,
-        Err(error) => {
-            // The cause is what the user has to hear; that telling fails too is not.
-            let _ = tell(Step::RolledBack(&transaction.roll_back()));
-            return Err(error);
+    // Whatever fails from here on, the changes do not stay.
+    let judged = tell(Step::Applied(&fitting.changes))
+        .and_then(|()| judge(subject, pattern, &decided, &mut fitting, tell))
+        .and_then(|better| {
+            subject.settings().verified(better, &fitting.comparison())?;
+            Ok(better)
+        });
+    match judged {
+        Ok(true) => {
+            subject.settings().keep()?;
+            Ok(fitting.ended(Ending::Kept))
         }
-    };
-    transaction.verified(better, &fitting.comparison())?;
-    if better {
-        transaction.keep()?;
-        return Ok(fitting.ended(Ending::Kept));
+        Ok(false) => {
+            let undone = subject.settings().put_back();
+            tell(Step::RolledBack(&undone))?;
+            Ok(fitting.ended(Ending::RolledBack))
+        }
+        Err(error) => {
+            let undone = subject.settings().put_back();
+            // The cause is what the user has to hear; that telling fails too is not.
+            let _ = tell(Step::RolledBack(&undone));
+            Err(error)
+        }
     }
-    let undone = transaction.roll_back();
-    tell(Step::RolledBack(&undone))?;
-    Ok(fitting.ended(Ending::RolledBack))
 }
 
 /// Lets the changes act, looks, and says whether it is better.
@@ -322,7 +325,7 @@ fn finding(flow: Option<&FlowRow>) -> Option<&VerdictRow> {
 
 /// The proposals of the smallest scope that can be carried out from here. Those of one scope belong
 /// together (both ends of a connection, both windows of a route); wider ones are alternatives.
-fn decide(verdict: &VerdictRow, subject: &dyn Subject) -> anyhow::Result<Decision> {
+fn decide(verdict: &VerdictRow, subject: &mut dyn Subject) -> anyhow::Result<Decision> {
     let rows: Vec<&ChangeRow> = verdict.change.iter().chain(&verdict.alternatives).collect();
     if rows.is_empty() {
         return Ok(Decision::NoSettingHelps);
@@ -345,7 +348,7 @@ fn decide(verdict: &VerdictRow, subject: &dyn Subject) -> anyhow::Result<Decisio
 }
 
 /// The change that carries out a proposal, where one can be made from here.
-fn reach(row: &ChangeRow, subject: &dyn Subject) -> anyhow::Result<Option<Decided>> {
+fn reach(row: &ChangeRow, subject: &mut dyn Subject) -> anyhow::Result<Option<Decided>> {
     let Some(target) = row.target.clone() else {
         return Ok(None);
     };
@@ -383,10 +386,10 @@ fn planned(decided: &Decided) -> ChangeMade {
     }
 }
 
-fn made(decided: &Decided, applied: &Applied) -> ChangeMade {
+fn made(decided: &Decided, made: &Made) -> ChangeMade {
     ChangeMade {
-        from: applied.old.to_string(),
-        to: applied.now.to_string(),
+        from: made.from.clone(),
+        to: made.to.clone(),
         ..planned(decided)
     }
 }

@@ -53,8 +53,11 @@ impl End {
         let netns = self.netns.clone();
         Some(match scope {
             Scope::Socket => Target::Socket {
+                pid: match netns {
+                    Netns::Simulated(_) => 0,
+                    _ => self.pid?,
+                },
                 netns,
-                pid: self.pid?,
                 cookie: self.cookie?,
                 key: self.key,
             },

@@ -161,6 +161,36 @@ impl Program {
         self.session.warms_up()
     }
 
+    /// What sockets that it opens from now on are like.
+    #[must_use]
+    pub const fn settings(&self) -> &SocketSettings {
+        &self.spec.settings
+    }
+
+    /// As [`Program::settings`], to be changed.
+    pub const fn settings_mut(&mut self) -> &mut SocketSettings {
+        &mut self.spec.settings
+    }
+
+    /// The socket on which a server listens.
+    #[must_use]
+    pub const fn listener(&self) -> Option<SocketId> {
+        match self.role {
+            Role::Client(_) => None,
+            Role::Server { listener, .. } => listener,
+        }
+    }
+
+    /// Ends as a program that is killed: its connections are reset.
+    pub fn kill(&mut self, now: Instant, host: &mut Host) {
+        for id in core::mem::take(&mut self.owners).into_keys() {
+            host.abort(now, id);
+        }
+        self.threads.clear();
+        self.ready = Agenda::default();
+        assert_eq!(self.ready.join(), MAIN);
+    }
+
     /// The connections that it has now.
     pub fn sockets(&self) -> impl Iterator<Item = SocketId> + '_ {
         self.threads.iter().flatten().flat_map(Thread::sockets)

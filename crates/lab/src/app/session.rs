@@ -65,6 +65,26 @@ impl Totals {
         }
     }
 
+    /// What was counted since these were `earlier`.
+    ///
+    /// # Panics
+    /// Where `earlier` is of another session, or later.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut responses = self.responses.clone();
+        responses
+            .subtract(&earlier.responses)
+            .expect("counts of one session never fall");
+        Self {
+            duration: self.duration - earlier.duration,
+            received_bytes: self.received_bytes - earlier.received_bytes,
+            sent_bytes: self.sent_bytes - earlier.sent_bytes,
+            silence_max: self.silence_max,
+            operations: self.operations - earlier.operations,
+            responses,
+        }
+    }
+
     /// The response times in nanoseconds, to three digits, with how often each occurred.
     pub fn responses_ns(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.responses

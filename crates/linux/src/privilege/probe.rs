@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, WaitOptions, pidfd_getfd, pidfd_open};
 use rustix::thread::{CapabilitySet, capabilities};
 
-use super::remedy;
+use super::allow_user_namespaces;
 use crate::emulator::become_realtime;
 use crate::error::Error;
 use crate::lab_netns::LabNetns;
@@ -161,7 +161,7 @@ fn user_namespaces() -> Fact {
     } else {
         Err("refused".into())
     };
-    fact("user namespaces", outcome, &remedy())
+    fact("user namespaces", outcome, &allow_user_namespaces())
 }
 
 fn tun() -> Fact {

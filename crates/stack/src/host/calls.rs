@@ -340,12 +340,14 @@ impl Host {
         })
     }
 
-    /// All settings of a connection.
+    /// All settings of a connection, or those that a listener gives to the connections to come.
     #[must_use]
     pub fn settings(&self, id: SocketId) -> Option<&SocketSettings> {
-        self.sockets
-            .look(id)
+        let listener = self.sockets.look_at_listener(id);
+        let connection = self.sockets.look(id);
+        connection
             .map(|connection| &*connection.settings)
+            .or(listener.map(|listener| &*listener.settings))
     }
 
     /// Changes settings of a living connection, or of a listener for the connections to come. What

@@ -125,7 +125,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         })?;
         return Ok(Exit::Done);
     }
-    let mut journal = open_journal()?;
+    let journal = open_journal()?;
     let mut transaction = journal.begin(&format!("apply {}", args.plan.display()))?;
     let id = transaction.id();
     let applied = transaction.apply_all(&plan.changes)?;
@@ -385,7 +385,7 @@ struct UndoneRow {
 }
 
 pub(crate) fn rollback(args: &RollbackArgs, output: &Output) -> anyhow::Result<Exit> {
-    let mut journal = open_journal()?;
+    let journal = open_journal()?;
     let ids = match args.id {
         Some(id) => vec![id],
         None => {

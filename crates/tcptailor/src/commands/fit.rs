@@ -13,7 +13,7 @@ use crate::exit::{Exit, Problem};
 use crate::output::Output;
 use crate::subject::Subject;
 use crate::subject::host::HostSubject;
-use crate::subject::lab::{self as lab_subject, LabSubject, PathReport};
+use crate::subject::path::{self, EngineChoice, PathReport};
 use crate::subject::process::ProcessSubject;
 use crate::tailor::{self, Fitting, Pattern};
 
@@ -30,7 +30,8 @@ const SETTLE: Duration = Duration::from_secs(3);
 #[command(after_help = "\
 Examples:
   tcptailor fit --lab nagle      a stall on a lab path of this machine, named and removed
-  tcptailor fit --lab list       the faults that can be tried
+  tcptailor fit --lab list       the faults that can be tried, and on which engine
+  tcptailor fit --lab nagle --engine virtual      on tcptailor's own TCP, without any permission
   tcptailor fit 10.0.0.9         towards a host that runs `tcptailor serve`
   tcptailor fit 10.0.0.9 -- --mode wwr     with the traffic of `bench --mode wwr`
   tcptailor fit 10.0.0.9 -n      name the change, do not make it
@@ -43,6 +44,9 @@ pub(crate) struct Args {
     /// Provoke this fault on a lab path of this machine; `list` names them.
     #[arg(long, value_name = "FAULT")]
     lab: Option<String>,
+    /// Which TCP the lab path has at its ends.
+    #[arg(long, value_name = "ENGINE", default_value = "auto", requires = "lab")]
+    engine: EngineChoice,
     /// Fit the open connections of this process.
     #[arg(short, long, value_name = "PID")]
     #[arg(value_parser = super::diagnose::process_number)]
@@ -64,7 +68,8 @@ pub(crate) struct Args {
 impl Args {
     /// Whether a lab path is laid, for which an ordinary user needs a user namespace.
     pub(crate) fn lays_path(&self) -> bool {
-        self.lab.as_deref().is_some_and(|fault| fault != "list")
+        let is_fault = self.lab.as_deref().is_some_and(|fault| fault != "list");
+        is_fault && self.engine != EngineChoice::Virtual
     }
 
     fn check(&self) -> Result<(), Problem> {
@@ -115,19 +120,15 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
 
 /// Fits one fault of the table, and tells the story while it happens.
 fn fit_fault(fault: &lab::Fault, args: &Args, output: &Output) -> anyhow::Result<Exit> {
-    linux::cleanup::remove_leftovers()?;
     let trial = fault.trial();
-    output.line(story::opening(fault, &trial))?;
-    let mut subject = LabSubject::start(&trial, fault.id, output)?;
-    output.line(story::programs(&subject))?;
-    subject.wait(fault.warm_up)?;
-    let scratch = lab_subject::scratch_journal()?;
-    let mut journal = Journal::open(scratch.path())?;
-    let mut pattern = lab_subject::pattern(fault, args.dry_run);
+    let mut path = path::start(args.engine, fault, &trial, fault.id, output)?;
+    output.line(story::opening(fault, &trial, &path))?;
+    path.subject.wait(fault.warm_up)?;
+    let mut pattern = path::pattern(fault, args.dry_run);
     pattern.observe = args.time.unwrap_or(pattern.observe);
-    let fitting = tell(&mut subject, &mut journal, &pattern, output)?;
-    let path = subject.path_report()?;
-    finish(fault.id, fitting, Some(path), output)
+    let fitting = tell(&mut *path.subject, &pattern, output)?;
+    let report = path.subject.path_report()?;
+    finish(fault.id, fitting, Some(report), output)
 }
 
 /// Fits the traffic towards a host that runs `serve`.
@@ -141,14 +142,14 @@ fn fit_host(host: &str, args: &Args, output: &Output) -> anyhow::Result<Exit> {
         errand.address,
         traffic.kind()
     ))?;
-    let mut subject = HostSubject::start(errand, output)?;
+    let mut subject = HostSubject::start(errand, journal()?, output)?;
     subject.wait(SETTLE)?;
     fit_and_finish(&mut subject, host, args, output)
 }
 
 /// Fits the connections of a program that is running.
 fn fit_process(pid: u32, args: &Args, output: &Output) -> anyhow::Result<Exit> {
-    let mut subject = ProcessSubject::open(pid, output)?;
+    let mut subject = ProcessSubject::open(pid, journal()?, output)?;
     fit_and_finish(&mut subject, &format!("process {pid}"), args, output)
 }
 
@@ -158,18 +159,16 @@ fn fit_and_finish(
     args: &Args,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let mut journal = Journal::open(Journal::default_directory()?)?;
-    let fitting = tell(subject, &mut journal, &args.pattern(), output)?;
+    let fitting = tell(subject, &args.pattern(), output)?;
     finish(name, fitting, None, output)
 }
 
-fn tell(
-    subject: &mut dyn Subject,
-    journal: &mut Journal,
-    pattern: &Pattern,
-    output: &Output,
-) -> anyhow::Result<Fitting> {
-    tailor::fit(subject, journal, pattern, &mut |step| {
+fn journal() -> anyhow::Result<Journal> {
+    Ok(Journal::open(Journal::default_directory()?)?)
+}
+
+fn tell(subject: &mut dyn Subject, pattern: &Pattern, output: &Output) -> anyhow::Result<Fitting> {
+    tailor::fit(subject, pattern, &mut |step| {
         output.line(story::step(&step, pattern))
     })
 }

@@ -13,7 +13,7 @@ mod run;
 mod sweep;
 
 use clap::Subcommand;
-use lab::{FAULTS, Fault, find_fault};
+use lab::{EngineName, FAULTS, Fault, find_fault};
 use serde::Serialize;
 
 pub(super) use self::line_log::lock;
@@ -69,14 +69,10 @@ impl Args {
             Command::Run(ref args) => args.lays_path(),
             Command::Sweep(ref args) => args.lays_path(),
             Command::Reproduce(ref args) => args.lays_path(),
-            Command::Faults(_) | Command::Agree(_) => true,
+            Command::Faults(ref args) => args.lays_path(),
+            Command::Agree(_) => true,
             Command::List | Command::Merge(_) | Command::Report(_) | Command::Compare(_) => false,
         }
-    }
-
-    /// Whether it does what it can where no path may be laid.
-    pub(crate) const fn can_do_without(&self) -> bool {
-        matches!(self.command, Command::Reproduce(_))
     }
 }
 
@@ -109,6 +105,10 @@ struct FaultRow {
     aliases: &'static [&'static str],
     about: &'static str,
     path: String,
+    /// On which it can be provoked.
+    engines: Vec<EngineName>,
+    /// Why not on the engine `virtual`, where it is not.
+    kernel_only: Option<&'static str>,
 }
 
 /// Shows the table of faults.
@@ -120,14 +120,25 @@ pub(crate) fn list_faults(output: &Output) -> anyhow::Result<Exit> {
             aliases: fault.aliases,
             about: fault.about,
             path: super::fit::story::path(&fault.trial().path),
+            engines: fault.engines(),
+            kernel_only: fault.kernel_only,
         })
         .collect();
     output.report("faults", &serde_json::json!({ "faults": rows }), || {
-        let mut table = output::table(&["FAULT", "OR", "WHAT IS WRONG"]);
+        let mut table = output::table(&["FAULT", "OR", "ENGINES", "WHAT IS WRONG"]);
         for row in &rows {
-            table.add_row([row.fault, &row.aliases.join(", "), row.about]);
+            let engines: Vec<&str> = row.engines.iter().map(|engine| engine.name()).collect();
+            let engines = engines.join(", ");
+            table.add_row([row.fault, &row.aliases.join(", "), &engines, row.about]);
         }
-        output::render(&table)
+        let mut text = output::render(&table);
+        for row in &rows {
+            if let Some(why) = row.kernel_only {
+                text.push_str(&format!("\n{}: only on the kernel: {why}.", row.fault));
+            }
+        }
+        text.push('\n');
+        text
     })?;
     Ok(Exit::Done)
 }

@@ -12,9 +12,10 @@ use base::{Change, Instant, Netns};
 use lab::Measure;
 use linux::service::{BenchClient, Key};
 use linux::workload::{Interval, RunSpec, Session, SocketSpec, Totals};
-use linux::{Clock, Filter, NetnsHandle, Role, Watched};
+use linux::{Clock, Filter, Journal, NetnsHandle, Role, Watched};
 
-use super::{Sight, Subject, wait, watch};
+use super::journalled::Journalled;
+use super::{Settings, Sight, Subject, wait, watch};
 use crate::commands::diagnose::seen::Seen;
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
@@ -38,6 +39,8 @@ pub(crate) struct Errand {
 
 /// A run that is under way.
 pub(crate) struct HostSubject<'o> {
+    // Dropped first: changes are put back while their connection is open.
+    settings: Journalled,
     errand: Errand,
     output: &'o Output,
     netns: NetnsHandle,
@@ -60,10 +63,15 @@ struct Reports {
 
 impl<'o> HostSubject<'o> {
     /// Connects and begins the workload.
-    pub(crate) fn start(errand: Errand, output: &'o Output) -> anyhow::Result<Self> {
+    pub(crate) fn start(
+        errand: Errand,
+        journal: Journal,
+        output: &'o Output,
+    ) -> anyhow::Result<Self> {
         let netns = NetnsHandle::open(&Netns::Own)?;
         let run = Run::start(&errand)?;
         Ok(Self {
+            settings: Journalled::new(journal),
             errand,
             output,
             netns,
@@ -240,8 +248,12 @@ impl Subject for HostSubject<'_> {
         Ok(())
     }
 
-    fn on_listener(&self, _change: &Change) -> anyhow::Result<Option<Change>> {
+    fn on_listener(&mut self, _change: &Change) -> anyhow::Result<Option<Change>> {
         // It is on the other host.
         Ok(None)
+    }
+
+    fn settings(&mut self) -> &mut dyn Settings {
+        &mut self.settings
     }
 }

@@ -1,23 +1,27 @@
-//! A trial on a lab path.
+//! A trial on a lab path of the kernel.
 
 use std::time::Duration;
 
 use anyhow::Context;
 use base::{Change, Target};
-use lab::{Caveat, Fault, LatenessMicros, LinkOutcome, Trial};
+use lab::{Caveat, EngineName, Trial};
 use linux::kernel::{End, Session};
-use linux::{Filter, WatchProgress};
-use serde::Serialize;
+use linux::{Filter, Journal, WatchProgress};
 
-use super::{Sight, Subject, millis, wait};
+use super::journalled::Journalled;
+use super::path::{Links, PathReport, PathSubject};
+use super::{Settings, Sight, Subject, millis, wait};
 use crate::commands::diagnose::seen::Seen;
 use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::tailor::Pattern;
 
 /// A session and how to talk about it.
 pub(crate) struct LabSubject<'o> {
+    // The order of fields is the order of ending: changes are put back before their hosts end.
+    settings: Journalled,
+    /// Of the journal. The targets of changes end with this process, and so does it.
+    _scratch: tempfile::TempDir,
     session: Session,
     output: &'o Output,
     label: String,
@@ -30,76 +34,46 @@ impl<'o> LabSubject<'o> {
     /// Lays the path and starts the programs.
     pub(crate) fn start(trial: &Trial, label: &str, output: &'o Output) -> anyhow::Result<Self> {
         let _progress = Progress::spinner(output, format!("{label}: laying the path"));
+        linux::cleanup::remove_leftovers()?;
         let session = Session::start(&linux::own_program()?, trial)?;
+        let scratch = tempfile::Builder::new()
+            .prefix(&linux::cleanup::scratch_prefix()?)
+            .tempdir()
+            .context("making a directory for the journal")?;
         Ok(Self {
+            settings: Journalled::new(Journal::open(scratch.path())?),
+            _scratch: scratch,
             session,
             output,
             label: label.to_owned(),
             busy_percent: 0,
         })
     }
+}
 
-    /// What runs.
-    pub(crate) const fn session(&self) -> &Session {
-        &self.session
+impl PathSubject for LabSubject<'_> {
+    fn engine(&self) -> EngineName {
+        EngineName::Kernel
     }
 
-    /// What the path did since it was laid, and the doubts that follow.
-    pub(crate) fn path_report(&self) -> anyhow::Result<PathReport> {
+    fn programs(&self) -> [String; 2] {
+        [End::Client, End::Server].map(|end| {
+            let pid = self.session.worker(end).pid();
+            format!("process {pid} in {}", self.session.netns(end))
+        })
+    }
+
+    fn path_report(&mut self) -> anyhow::Result<PathReport> {
         let (forward, reverse) = self.session.path().outcome();
         let mut caveats = self.session.caveats()?;
         let percent = self.busy_percent;
         caveats.extend((percent > 0).then_some(Caveat::HostBusy { percent }));
         Ok(PathReport {
+            engine: self.engine(),
             link: Links { forward, reverse },
             caveats,
         })
     }
-}
-
-/// How the path did its part: a number travels with its doubts.
-#[derive(Debug, Serialize)]
-pub(crate) struct PathReport {
-    pub(crate) link: Links,
-    pub(crate) caveats: Vec<Caveat>,
-}
-
-/// Both directions.
-#[derive(Debug, Serialize)]
-pub(crate) struct Links {
-    pub(crate) forward: LinkOutcome,
-    pub(crate) reverse: LinkOutcome,
-}
-
-impl Links {
-    /// How late the emulator was, in the direction in which it was later; `None` where nothing is
-    /// emulated.
-    pub(crate) fn lateness(&self) -> Option<LatenessMicros> {
-        let of = |link: &LinkOutcome| link.lateness_us;
-        [of(&self.forward), of(&self.reverse)]
-            .into_iter()
-            .flatten()
-            .max_by_key(|late| late.p99)
-    }
-}
-
-/// How a fault of the table is fitted.
-pub(crate) fn pattern(fault: &Fault, dry_run: bool) -> Pattern {
-    Pattern {
-        observe: fault.observe,
-        settle: fault.settle,
-        warm_up: fault.warm_up,
-        yardstick: fault.cure.yardstick(),
-        dry_run,
-    }
-}
-
-/// A journal for changes on a lab path: its targets end with this process, and so does it.
-pub(crate) fn scratch_journal() -> anyhow::Result<tempfile::TempDir> {
-    tempfile::Builder::new()
-        .prefix(&linux::cleanup::scratch_prefix()?)
-        .tempdir()
-        .context("making a directory for the journal")
 }
 
 impl Subject for LabSubject<'_> {
@@ -140,7 +114,7 @@ impl Subject for LabSubject<'_> {
         Ok(self.session.reconnect()?)
     }
 
-    fn on_listener(&self, change: &Change) -> anyhow::Result<Option<Change>> {
+    fn on_listener(&mut self, change: &Change) -> anyhow::Result<Option<Change>> {
         let Target::Socket { netns, .. } = &change.target else {
             return Ok(None);
         };
@@ -163,5 +137,9 @@ impl Subject for LabSubject<'_> {
             target,
             ..change.clone()
         }))
+    }
+
+    fn settings(&mut self) -> &mut dyn Settings {
+        &mut self.settings
     }
 }

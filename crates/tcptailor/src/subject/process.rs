@@ -5,14 +5,16 @@ use std::time::Duration;
 use anyhow::Context;
 use base::{Change, Netns};
 use lab::Measure;
-use linux::{Filter, NetnsHandle};
+use linux::{Filter, Journal, NetnsHandle};
 
-use super::{Sight, Subject, wait, watch};
+use super::journalled::Journalled;
+use super::{Settings, Sight, Subject, wait, watch};
 use crate::commands::diagnose::seen::Seen;
 use crate::output::Output;
 
 /// A process and the namespace of its sockets.
 pub(crate) struct ProcessSubject<'o> {
+    settings: Journalled,
     pid: u32,
     filter: Filter,
     netns: NetnsHandle,
@@ -22,7 +24,7 @@ pub(crate) struct ProcessSubject<'o> {
 
 impl<'o> ProcessSubject<'o> {
     /// The connections of `pid`.
-    pub(crate) fn open(pid: u32, output: &'o Output) -> anyhow::Result<Self> {
+    pub(crate) fn open(pid: u32, journal: Journal, output: &'o Output) -> anyhow::Result<Self> {
         crate::commands::diagnose::check_may_see(pid)?;
         let filter = format!("pid = {pid}")
             .parse()
@@ -30,6 +32,7 @@ impl<'o> ProcessSubject<'o> {
         let netns_name = crate::commands::diagnose::netns_of_process(pid);
         let netns = NetnsHandle::open(&netns_name)?;
         Ok(Self {
+            settings: Journalled::new(journal),
             pid,
             filter,
             netns,
@@ -69,7 +72,11 @@ impl Subject for ProcessSubject<'_> {
         anyhow::bail!("a strange program cannot be made to reconnect")
     }
 
-    fn on_listener(&self, _change: &Change) -> anyhow::Result<Option<Change>> {
+    fn on_listener(&mut self, _change: &Change) -> anyhow::Result<Option<Change>> {
         Ok(None)
+    }
+
+    fn settings(&mut self) -> &mut dyn Settings {
+        &mut self.settings
     }
 }

@@ -3,20 +3,32 @@
 use std::fmt::Write;
 
 use base::human;
-use lab::{Fault, Measure, PathSpec, Trial, Yardstick};
-use linux::kernel::End;
+use lab::{EngineName, Fault, Measure, PathSpec, Trial, Yardstick};
 
 use crate::commands::diagnose::screen;
-use crate::subject::lab::{LabSubject, PathReport};
+use crate::subject::path::{PathReport, Started};
 use crate::tailor::{ChangeMade, Ending, Fitting, Pattern, Step};
 
-/// What is wrong, and on which path.
-pub(crate) fn opening(fault: &Fault, trial: &Trial) -> String {
+/// What is wrong, on which path, and what runs there.
+pub(crate) fn opening(fault: &Fault, trial: &Trial, started: &Started<'_>) -> String {
+    let subject = &started.subject;
+    let [client, server] = subject.programs();
     format!(
-        "{}\n\npath      {}\n          real Linux TCP at both ends",
+        "{}\n\npath      {}\nengine    {}\nprograms  {client}\n          {server}",
         fault.about,
-        path(&trial.path)
+        path(&trial.path),
+        engine(subject.engine(), started.denied.as_ref()),
     )
+}
+
+/// Which TCP it is, and how to get the kernel's.
+fn engine(engine: EngineName, denied: Option<&linux::Error>) -> String {
+    let real = match denied {
+        _ if engine == EngineName::Kernel => return format!("{engine}: Linux TCP at both ends"),
+        Some(denied) => format!("; for Linux TCP: {}", denied.advice()),
+        None => String::new(),
+    };
+    format!("{engine}: tcptailor's own TCP at both ends, in virtual time{real}")
 }
 
 /// `1gbit each way, 200us round trip, queue 1000p`.
@@ -53,23 +65,6 @@ fn both_ways(up: String, down: &str) -> String {
     }
 }
 
-/// Who runs where.
-pub(crate) fn programs(subject: &LabSubject<'_>) -> String {
-    let session = subject.session();
-    let program = |end: End| {
-        format!(
-            "process {} in {}",
-            session.worker(end).pid(),
-            session.netns(end)
-        )
-    };
-    format!(
-        "programs  {}\n          {}",
-        program(End::Client),
-        program(End::Server)
-    )
-}
-
 /// What has just happened.
 pub(crate) fn step(step: &Step<'_>, pattern: &Pattern) -> String {
     match step {
@@ -90,7 +85,7 @@ pub(crate) fn step(step: &Step<'_>, pattern: &Pattern) -> String {
         ),
         Step::RolledBack(undone) => undone
             .iter()
-            .map(|undone| format!("undone    {}: {}", undone.change.knob, undone.how))
+            .map(|undone| format!("undone    {}: {}", undone.knob, undone.how))
             .collect::<Vec<_>>()
             .join("\n"),
     }

@@ -5,20 +5,18 @@ use std::time::Duration;
 
 use base::human;
 use lab::{Cure, FAULTS, Fault, Measure, Yardstick};
-use linux::Journal;
 use serde::Serialize;
 
-use crate::exit::Exit;
+use crate::exit::{Exit, Problem};
 use crate::interrupt;
 use crate::output::{self, Output};
-use crate::subject::Subject;
-use crate::subject::lab::{self as lab_subject, LabSubject, PathReport};
+use crate::subject::path::{self, EngineChoice, PathReport};
 use crate::tailor::{self, ChangeMade, Ending, Fitting};
 
 /// How long a connection with default settings is measured for comparison.
 const REFERENCE: Duration = Duration::from_secs(4);
 
-/// Provoke every fault on this machine's kernel and show whether it is named and cured.
+/// Provoke every fault on a lab path and show whether it is named and cured.
 ///
 /// Each row lays a path, starts two programs that suffer, looks, names the limit, makes the
 /// change, and looks again; at the end of the table stand healthy flows, on which nothing may be
@@ -28,11 +26,32 @@ const REFERENCE: Duration = Duration::from_secs(4);
 Examples:
   tcptailor lab faults                     the whole table, in about five minutes
   tcptailor lab faults nagle rcvbuf        two rows of it
+  tcptailor lab faults --engine virtual    on tcptailor's own TCP, without any permission
   tcptailor lab faults --json              before and after as numbers; exit code 3 if a row fails")]
 pub(crate) struct Args {
     /// Only these faults; all without.
     #[arg(value_name = "FAULT")]
     faults: Vec<String>,
+    /// Which TCP the paths have at their ends; `auto` is the kernel's where that is permitted.
+    #[arg(long, value_name = "ENGINE", default_value = "kernel")]
+    engine: EngineChoice,
+}
+
+impl Args {
+    /// Whether a lab path is laid, for which an ordinary user needs a user namespace.
+    pub(super) fn lays_path(&self) -> bool {
+        self.engine != EngineChoice::Virtual
+    }
+
+    /// The rows that were asked for; of all, those that the engine has.
+    fn chosen(&self) -> Result<Vec<&'static Fault>, Problem> {
+        let is_there =
+            |fault: &&Fault| self.engine != EngineChoice::Virtual || fault.kernel_only.is_none();
+        if self.faults.is_empty() {
+            return Ok(FAULTS.iter().filter(is_there).collect());
+        }
+        self.faults.iter().map(|name| super::fault(name)).collect()
+    }
 }
 
 /// One row of the answer.
@@ -67,19 +86,11 @@ struct Document {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
-    linux::cleanup::remove_leftovers()?;
-    let chosen: Vec<&Fault> = if args.faults.is_empty() {
-        FAULTS.iter().collect()
-    } else {
-        args.faults
-            .iter()
-            .map(|name| super::fault(name))
-            .collect::<Result<_, _>>()?
-    };
+    let chosen = args.chosen()?;
     let mut references = BTreeMap::new();
     let mut rows = Vec::new();
     for fault in chosen {
-        let row = provoke(fault, &mut references, output)?;
+        let row = provoke(fault, args.engine, &mut references, output)?;
         if interrupt::stopped() {
             break;
         }
@@ -104,32 +115,37 @@ type References = BTreeMap<String, u64>;
 
 fn provoke(
     fault: &'static Fault,
+    engine: EngineChoice,
     references: &mut References,
     output: &Output,
 ) -> anyhow::Result<Row> {
     let reference_bps = match fault.cure {
-        Cure::ShareOfDefault(_) => Some(reference(fault, references, output)?),
+        Cure::ShareOfDefault(_) => Some(reference(fault, engine, references, output)?),
         _ => None,
     };
-    let mut subject = LabSubject::start(&fault.trial(), fault.id, output)?;
-    subject.wait(fault.warm_up)?;
-    let scratch = lab_subject::scratch_journal()?;
-    let mut journal = Journal::open(scratch.path())?;
-    let pattern = lab_subject::pattern(fault, fault.is_healthy() || fault.cure == Cure::None);
-    let fitting = tailor::fit(&mut subject, &mut journal, &pattern, &mut |_| Ok(()))?;
-    Ok(judge(fault, fitting, reference_bps, subject.path_report()?))
+    let mut path = path::start(engine, fault, &fault.trial(), fault.id, output)?;
+    path.subject.wait(fault.warm_up)?;
+    let pattern = path::pattern(fault, fault.is_healthy() || fault.cure == Cure::None);
+    let fitting = tailor::fit(&mut *path.subject, &pattern, &mut |_| Ok(()))?;
+    let report = path.subject.path_report()?;
+    Ok(judge(fault, fitting, reference_bps, report))
 }
 
-fn reference(fault: &Fault, references: &mut References, output: &Output) -> anyhow::Result<u64> {
+fn reference(
+    fault: &Fault,
+    engine: EngineChoice,
+    references: &mut References,
+    output: &Output,
+) -> anyhow::Result<u64> {
     let trial = fault.default_trial();
     let path = format!("{:?}", trial.path);
     if let Some(&bps) = references.get(&path) {
         return Ok(bps);
     }
     let label = format!("{}: a default connection", fault.id);
-    let mut subject = LabSubject::start(&trial, &label, output)?;
-    subject.wait(fault.warm_up)?;
-    let bps = subject.look(REFERENCE)?.measure.goodput_bps;
+    let mut started = path::start(engine, fault, &trial, &label, output)?;
+    started.subject.wait(fault.warm_up)?;
+    let bps = started.subject.look(REFERENCE)?.measure.goodput_bps;
     references.insert(path, bps);
     Ok(bps)
 }

@@ -1,0 +1,464 @@
+//! A [`Trial`] that keeps running in virtual time: it can be looked at, changed, and looked at
+//! again, as an operator does with a connection on real hosts.
+//!
+//! What a look sees is what `sock_diag` shows of a Linux host: samples of connections at random
+//! times, counters and sysctls of the host. What our stack knows beside that (why it waits) is not
+//! handed out.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use base::{
+    FlowKey, FlowSample, HostSample, Instant, KNOBS, KnobError, KnobValue, Rate, Rng, Scope,
+};
+use stack::{Host, SocketId};
+
+use super::{BOTH, Path, Stage, Virtual, at, link_outcome, program};
+use crate::app::{Program, ProgramSpec, Totals};
+use crate::measure::Measure;
+use crate::outcome::{Caveat, LinkOutcome};
+use crate::trial::{End, Trial};
+use crate::world::NodeId;
+
+/// Mean time from look to look at the connections, drawn from a quarter of it to one and three
+/// quarters: as the sensors on Linux look, so that no timer of TCP is in step with them.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
+/// Time from look to look at a host.
+const HOST_INTERVAL: Duration = Duration::from_millis(200);
+/// Virtual time after which a wait looks whether it is to be stopped.
+const STOP_CHECK: Duration = Duration::from_millis(50);
+
+/// A trial that is running.
+#[derive(Debug)]
+pub struct VirtualSession {
+    stage: Stage,
+    trial: Trial,
+    rng: Rng,
+    /// By appearance, from 1 on: what the kernel calls the cookie of a socket.
+    cookies: [BTreeMap<SocketId, u64>; 2],
+    /// What connections that are closed by now had counted when they were last seen.
+    delayed_acks: [BTreeMap<u64, u64>; 2],
+    /// The client was started again, so that connections broke which the server cannot help.
+    reconnected: bool,
+}
+
+/// Where a setting is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VirtualTarget {
+    /// One socket of a host; also a listener, for the connections that it will accept.
+    Socket {
+        /// Which host.
+        end: End,
+        /// The socket's number in [`SeenFlow::cookie`] or [`VirtualSession::listener`].
+        cookie: u64,
+    },
+    /// A whole host: what Linux keeps in its routes and sysctls.
+    Host(End),
+}
+
+/// Why a setting was not changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SetError {
+    /// The socket is closed.
+    Gone,
+    /// The knob is unknown to our stack, or has no such value.
+    Knob(KnobError),
+}
+
+impl core::fmt::Display for SetError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Gone => f.write_str("the connection is closed"),
+            Self::Knob(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for SetError {}
+
+impl From<KnobError> for SetError {
+    fn from(error: KnobError) -> Self {
+        Self::Knob(error)
+    }
+}
+
+/// One connection as one end of it shows itself.
+#[derive(Clone, Debug)]
+pub struct SeenFlow {
+    /// Its two ends.
+    pub key: FlowKey,
+    /// Its number on its host.
+    pub cookie: u64,
+    /// The looks at it in order of time; at least one.
+    pub samples: Vec<FlowSample>,
+    /// It was gone before the look ended.
+    pub ended: bool,
+}
+
+/// What one host showed.
+#[derive(Clone, Debug, Default)]
+pub struct SeenHost {
+    /// Its connections in order of appearance.
+    pub flows: Vec<SeenFlow>,
+    /// The looks at the host in order of time; at least two.
+    pub samples: Vec<HostSample>,
+}
+
+/// What was seen at both ends over the same time.
+#[derive(Clone, Debug)]
+pub struct VirtualLook {
+    /// When it began.
+    pub began: Instant,
+    /// When it ended.
+    pub ended: Instant,
+    /// The host of the client.
+    pub client: SeenHost,
+    /// The host of the server.
+    pub server: SeenHost,
+    /// What the programs got meanwhile.
+    pub measure: Measure,
+}
+
+impl Virtual {
+    /// Sets a trial up and starts its programs, which go on until the session is dropped.
+    ///
+    /// # Errors
+    /// The settings of the trial that our stack does not have.
+    ///
+    /// # Panics
+    /// Where the trial makes no sense: scenarios and faults check theirs.
+    pub fn start(&self, trial: &Trial) -> Result<VirtualSession, Vec<Caveat>> {
+        let (stage, refused) = self.stage(trial);
+        if !refused.is_empty() {
+            return Err(refused);
+        }
+        let mut session = VirtualSession {
+            stage,
+            trial: trial.clone(),
+            rng: Rng::new(trial.seed, "looks"),
+            cookies: Default::default(),
+            delayed_acks: Default::default(),
+            reconnected: false,
+        };
+        session.start_program(End::Server);
+        session.start_program(End::Client);
+        Ok(session)
+    }
+
+    /// Whether our stack has every setting of a trial.
+    ///
+    /// # Errors
+    /// Those that it lacks.
+    pub fn check(&self, trial: &Trial) -> Result<(), Vec<Caveat>> {
+        let (_, refused) = self.machines(trial, &Path::of(&trial.path));
+        if refused.is_empty() {
+            Ok(())
+        } else {
+            Err(refused)
+        }
+    }
+}
+
+impl VirtualSession {
+    /// The time.
+    #[must_use]
+    pub const fn now(&self) -> Instant {
+        self.stage.world.now()
+    }
+
+    /// What the links did since the session began: client to server, and back.
+    pub fn links(&mut self) -> (LinkOutcome, LinkOutcome) {
+        let (forward, reverse) = self.stage.links;
+        let mut outcome = |link| link_outcome(&self.stage.world.link_stats(link));
+        (outcome(forward), outcome(reverse))
+    }
+
+    /// Lets virtual time pass; `stop` ends it early, and `progress` hears of the time that has
+    /// passed.
+    pub fn wait(&mut self, time: Duration, stop: &AtomicBool, progress: &mut dyn FnMut(Duration)) {
+        let began = self.now();
+        let until = began + time;
+        while self.now() < until && !stop.load(Ordering::Relaxed) {
+            let next = (self.now() + STOP_CHECK).min(until);
+            self.stage.world.run_to(next);
+            progress(next.since(began));
+        }
+    }
+
+    /// Looks at both hosts for `time`; `stop` ends it early.
+    ///
+    /// # Errors
+    /// Why a program ended before its time.
+    pub fn look(
+        &mut self,
+        time: Duration,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(Duration),
+    ) -> Result<VirtualLook, String> {
+        let began = self.now();
+        let until = began + time;
+        let before = BOTH.map(|end| self.totals(end));
+        let mut seen: [SeenHost; 2] = Default::default();
+        let mut next_host = began;
+        loop {
+            let now = self.now();
+            let over = now >= until || stop.load(Ordering::Relaxed);
+            let host_due = over || now >= next_host;
+            if host_due {
+                next_host = now + HOST_INTERVAL;
+            }
+            for end in BOTH {
+                self.look_at(end, host_due, &mut seen[at(end)]);
+            }
+            progress(now.since(began));
+            if over {
+                break;
+            }
+            let next = now + self.sample_distance();
+            self.stage.world.run_to(next.min(until));
+        }
+        self.check_programs()?;
+        let [client, server] = seen;
+        let [of_client, of_server] = BOTH.map(|end| self.totals(end).since(&before[at(end)]));
+        Ok(VirtualLook {
+            began,
+            ended: self.now(),
+            measure: measure(self.now().since(began), [&of_client, &of_server], &client),
+            client,
+            server,
+        })
+    }
+
+    /// Starts the client's program again: its connections are new ones. The old ones are reset.
+    pub fn reconnect(&mut self) {
+        self.reconnected = true;
+        let client = self.stage.nodes[at(End::Client)];
+        // Settings of the host that were changed meanwhile hold for the new connections too.
+        let settings = self.program(End::Client).settings().clone();
+        self.stage
+            .world
+            .act(client, |now, host, program| program.kill(now, host));
+        self.stage.world.run_to(self.now());
+        let spec = ProgramSpec {
+            settings,
+            ..self.spec(End::Client)
+        };
+        self.stage.start_program(End::Client, spec);
+    }
+
+    /// The number and the address of the socket on which the server listens.
+    pub fn listener(&mut self) -> Option<(u64, FlowKey)> {
+        let id = self.program(End::Server).listener()?;
+        let local = self.stage.address;
+        let remote = (core::net::Ipv4Addr::UNSPECIFIED, 0).into();
+        let cookie = self.cookie(End::Server, id);
+        Some((cookie, FlowKey { local, remote }))
+    }
+
+    /// The value of a knob.
+    ///
+    /// # Errors
+    /// [`SetError`].
+    pub fn get(&self, target: VirtualTarget, knob: &str) -> Result<KnobValue, SetError> {
+        match target {
+            VirtualTarget::Socket { end, cookie } => {
+                let id = self.socket(end, cookie)?;
+                let value = self.host(end).get(id, knob)?;
+                value.ok_or(SetError::Gone)
+            }
+            VirtualTarget::Host(end) => {
+                Ok(base::find_knob(knob)?.get(self.program(end).settings())?)
+            }
+        }
+    }
+
+    /// Sets a knob, now and while connections are open. What Linux reads in the handshake only
+    /// acts on new connections only.
+    ///
+    /// # Errors
+    /// [`SetError`]; then nothing has changed.
+    pub fn set(
+        &mut self,
+        target: VirtualTarget,
+        knob: &str,
+        value: &KnobValue,
+    ) -> Result<(), SetError> {
+        let knob = base::find_knob(knob)?;
+        let (VirtualTarget::Socket { end, .. } | VirtualTarget::Host(end)) = target;
+        let node = self.node(end);
+        match target {
+            VirtualTarget::Socket { end, cookie } => {
+                let id = self.socket(end, cookie)?;
+                let world = &mut self.stage.world;
+                world.act(node, |now, host, _| host.set(now, id, knob.name, value))?;
+            }
+            VirtualTarget::Host(_) => self.stage.world.act(node, |now, host, program| {
+                knob.set(program.settings_mut(), value)?;
+                let sockets: Vec<SocketId> = host.sockets().collect();
+                let is_open = |id| Some(id) != program.listener();
+                for id in sockets {
+                    if is_open(id) && NEW_CONNECTIONS_ONLY.contains(&knob.name) {
+                        continue;
+                    }
+                    host.set(now, id, knob.name, value)?;
+                }
+                Ok::<_, KnobError>(())
+            })?,
+        }
+        let now = self.now();
+        self.stage.world.run_to(now);
+        Ok(())
+    }
+
+    fn program(&self, end: End) -> &Program {
+        program(&self.stage.world, self.node(end))
+    }
+
+    fn host(&self, end: End) -> &Host {
+        self.stage.world.host(self.node(end))
+    }
+
+    const fn node(&self, end: End) -> NodeId {
+        self.stage.nodes[at(end)]
+    }
+
+    /// A program that runs until it is ended: all of its time counts.
+    fn spec(&self, end: End) -> ProgramSpec {
+        ProgramSpec {
+            warmup: Duration::ZERO,
+            ..self.stage.program(end, &self.trial.workload)
+        }
+    }
+
+    fn start_program(&mut self, end: End) {
+        let spec = self.spec(end);
+        self.stage.start_program(end, spec);
+    }
+
+    fn totals(&self, end: End) -> Totals {
+        self.program(end).totals(self.now())
+    }
+
+    fn check_programs(&self) -> Result<(), String> {
+        let client = self.program(End::Client).failure();
+        let server = self.program(End::Server).failure();
+        let server = server.filter(|_| !self.reconnected);
+        client.or(server).map_or(Ok(()), |why| Err(why.to_owned()))
+    }
+
+    fn sample_distance(&mut self) -> Duration {
+        let mean = u64::try_from(SAMPLE_INTERVAL.as_nanos()).expect("some milliseconds");
+        Duration::from_nanos(mean / 4 + self.rng.below(mean + mean / 2))
+    }
+
+    fn cookie(&mut self, end: End, id: SocketId) -> u64 {
+        let cookies = &mut self.cookies[at(end)];
+        let next = cookies.len() as u64 + 1;
+        *cookies.entry(id).or_insert(next)
+    }
+
+    fn socket(&self, end: End, cookie: u64) -> Result<SocketId, SetError> {
+        let mut all = self.cookies[at(end)].iter();
+        all.find_map(|(id, own)| (*own == cookie).then_some(*id))
+            .ok_or(SetError::Gone)
+    }
+
+    /// One look at one host.
+    fn look_at(&mut self, end: End, with_host: bool, seen: &mut SeenHost) {
+        let now = self.now();
+        let host = self.host(end);
+        let present: Vec<(SocketId, FlowSample, u64)> = host
+            .sockets()
+            .filter_map(|id| Some((id, host.sample(now, id)?, delayed_acks(host, id))))
+            .collect();
+        for flow in &mut seen.flows {
+            flow.ended = true;
+        }
+        for (id, sample, delayed) in present {
+            let cookie = self.cookie(end, id);
+            self.delayed_acks[at(end)].insert(cookie, delayed);
+            let sample = FlowSample {
+                cookie: Some(cookie),
+                // A kernel does not tell.
+                limit: None,
+                ..sample
+            };
+            match seen.flows.iter_mut().find(|flow| flow.cookie == cookie) {
+                Some(flow) => {
+                    flow.ended = false;
+                    flow.samples.push(sample);
+                }
+                None => seen.flows.push(SeenFlow {
+                    key: sample.key,
+                    cookie,
+                    samples: vec![sample],
+                    ended: false,
+                }),
+            }
+        }
+        if with_host {
+            seen.samples.push(self.host_sample(end));
+        }
+    }
+
+    fn host_sample(&self, end: End) -> HostSample {
+        let settings = self.program(end).settings();
+        let sysctl = |knob: &base::Knob| {
+            let value = knob.get(settings).ok()?;
+            Some((knob.name.to_owned(), sysctl_text(&value)))
+        };
+        let delayed = self.delayed_acks[at(end)].values().sum();
+        HostSample {
+            at: self.now(),
+            counters: [("TcpExtDelayedACKs".to_owned(), delayed)].into(),
+            links: Vec::new(),
+            sysctls: KNOBS
+                .iter()
+                .filter(|knob| knob.scope == Scope::Namespace)
+                .filter_map(sysctl)
+                .collect(),
+        }
+    }
+}
+
+/// What Linux reads when a connection is made, where our stack would take it up at once
+/// (`tcp_ca_dst_init`, `tcp_assign_congestion_control`).
+const NEW_CONNECTIONS_ONLY: &[&str] = &["route.congctl", "net.ipv4.tcp_congestion_control"];
+
+/// As Linux prints it under `/proc/sys`.
+fn sysctl_text(value: &KnobValue) -> String {
+    match value {
+        KnobValue::Flag(on) => u8::from(*on).to_string(),
+        other => other.to_string(),
+    }
+}
+
+fn delayed_acks(host: &Host, id: SocketId) -> u64 {
+    let counters = host.connection_counters(id);
+    let named = |(name, count): (&str, u64)| (name == "recv.delayed_acks").then_some(count);
+    counters.into_iter().find_map(named).unwrap_or(0)
+}
+
+fn measure(time: Duration, [client, server]: [&Totals; 2], seen: &SeenHost) -> Measure {
+    let response_us = client.response_us();
+    let seconds = time.as_secs_f64();
+    let rate = |end: &Totals| Rate::of(end.received_bytes, time).bits_per_second();
+    let mut srtts: Vec<u64> = seen
+        .flows
+        .iter()
+        .flat_map(|flow| &flow.samples)
+        .filter_map(|sample| sample.srtt)
+        .map(|srtt| u64::try_from(srtt.as_micros()).unwrap_or(u64::MAX))
+        .collect();
+    srtts.sort_unstable();
+    Measure {
+        duration_s: seconds,
+        // The payload of a workload goes one way; what comes back are answers.
+        goodput_bps: rate(server).max(rate(client)),
+        operations_per_s: response_us.map(|_| client.operations as f64 / seconds),
+        response_us,
+        srtt_us: srtts.get(srtts.len() / 2).copied(),
+        local_drops_pkts: 0,
+    }
+}
