@@ -103,7 +103,7 @@ fn denied(what: &str) -> Error {
 pub(crate) fn how_to_lay_paths() -> String {
     let first = match rustix::process::geteuid().is_root() {
         // A container's root lacks what root has.
-        true => "give it CAP_SYS_ADMIN and CAP_NET_ADMIN (a container: `--privileged`)",
+        true => "give this process CAP_SYS_ADMIN and CAP_NET_ADMIN (a container: `--privileged`)",
         false => "run as root",
     };
     format!("{first}, or {}", allow_user_namespaces())
@@ -124,7 +124,7 @@ fn switch_for(debian: Option<u64>, apparmor: Option<u64>, limit: Option<u64>) ->
         (Some(0), _, _) => "with `sysctl kernel.unprivileged_userns_clone=1`",
         (_, _, Some(0)) => "with `sysctl user.max_user_namespaces=10000`",
         (_, Some(1), _) => "with `sysctl kernel.apparmor_restrict_unprivileged_userns=0`",
-        _ => "in what confines it (a container, a chroot, a seccomp filter)",
+        _ => "where it is confined (a container, a chroot, seccomp)",
     }
 }
 

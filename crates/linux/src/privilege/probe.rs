@@ -7,11 +7,11 @@ use std::os::fd::{AsFd, AsRawFd};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, WaitOptions, pidfd_getfd, pidfd_open};
 use rustix::thread::{CapabilitySet, capabilities};
 
-use super::allow_user_namespaces;
+use super::{allow_user_namespaces, how_to_lay_paths};
 use crate::emulator::become_realtime;
 use crate::error::Error;
 use crate::lab_netns::LabNetns;
-use crate::tun::{DEVICE_VARIABLE, device_path};
+use crate::tun::{DEVICE_VARIABLE, NODE_HINT, device_path};
 
 /// `SO_BUF_LOCK` of Linux 5.15 (include/uapi/asm-generic/socket.h).
 const SO_BUF_LOCK: libc::c_int = 72;
@@ -27,7 +27,9 @@ pub struct Fact {
     pub ok: bool,
     /// What was found.
     pub detail: String,
-    /// What to do where it does not work, or what is lost.
+    /// What cannot be done without it.
+    pub gives: &'static str,
+    /// How to get it where it is missing; empty for what every machine has.
     pub remedy: String,
 }
 
@@ -39,6 +41,12 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
+    /// Whether what has this name works here.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.facts.iter().any(|fact| fact.name == name && fact.ok)
+    }
+
     /// Tries everything. Changes nothing: what is made for a try is taken away again.
     #[must_use]
     pub fn probe() -> Self {
@@ -59,13 +67,23 @@ impl Capabilities {
     }
 }
 
-fn fact(name: &'static str, outcome: Result<String, String>, remedy: &str) -> Fact {
+fn fact(
+    name: &'static str,
+    gives: &'static str,
+    outcome: Result<String, String>,
+    remedy: impl Into<String>,
+) -> Fact {
     Fact {
         name,
         ok: outcome.is_ok(),
         detail: outcome.unwrap_or_else(|why| why),
-        remedy: remedy.to_owned(),
+        gives,
+        remedy: remedy.into(),
     }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }
 
 fn kernel() -> Fact {
@@ -73,68 +91,72 @@ fn kernel() -> Fact {
     let release = release.map(|text| format!("Linux {}", text.trim()));
     fact(
         "kernel",
+        "whatever reads /proc",
         release.map_err(|error| error.to_string()),
         "mount /proc",
     )
 }
 
 fn user() -> Fact {
-    let uid = rustix::process::geteuid();
-    let detail = if uid.is_root() {
-        "root".into()
-    } else {
-        format!("uid {}", uid.as_raw())
+    let detail = match is_root() {
+        true => "root".into(),
+        false => format!("uid {}", rustix::process::geteuid().as_raw()),
     };
-    fact("user", Ok(detail), "")
+    fact("user", "", Ok(detail), "")
 }
 
 fn held_capabilities() -> [Fact; 4] {
     let held = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
-    let of = |name, set, lost: &str| {
-        let outcome = if held.contains(set) {
-            Ok("held".into())
-        } else {
-            Err("not held".into())
+    let of = |name: &'static str, set, gives| {
+        let outcome = match held.contains(set) {
+            true => Ok("held".into()),
+            false => Err("not held".into()),
         };
-        fact(name, outcome, lost)
+        let short = name.trim_start_matches("CAP_");
+        fact(name, gives, outcome, how_to_hold(short))
     };
     [
         of(
             "CAP_NET_ADMIN",
             CapabilitySet::NET_ADMIN,
-            "run as root to change routes, interfaces and sysctls",
+            "changing routes, interfaces and sysctls",
         ),
         of(
             "CAP_SYS_ADMIN",
             CapabilitySet::SYS_ADMIN,
-            "run as root to enter network namespaces; labs also work in a user namespace",
+            "entering other network namespaces (`diagnose -N`)",
         ),
         of(
             "CAP_SYS_PTRACE",
             CapabilitySet::SYS_PTRACE,
-            "run as root to see and change sockets of other users' processes",
+            "seeing and changing sockets of other users' processes",
         ),
         of(
             "CAP_SYS_NICE",
             CapabilitySet::SYS_NICE,
-            "run as root, or raise `ulimit -r`, for exact times in labs",
+            "real-time priority for lab paths",
         ),
     ]
+}
+
+/// How to get a capability. Root of a container lacks what root has.
+fn how_to_hold(capability: &str) -> String {
+    match is_root() {
+        true => format!("give it to this process (a container: `--cap-add {capability}`)"),
+        false => "run as root".to_owned(),
+    }
 }
 
 fn namespaces() -> Fact {
     let outcome = match LabNetns::create(["check"]) {
         Ok([made]) if made.is_mounted() => Ok("can be made; `ip netns` shows them".into()),
         Ok([_made]) => Ok("can be made; `ip netns` does not show them".into()),
-        // The advice stands in its own column.
+        // The advice stands apart.
         Err(Error::Permission { needs, .. }) => Err(format!("refused: needs {needs}")),
         Err(error) => Err(error.to_string()),
     };
-    fact(
-        "network namespaces",
-        outcome,
-        "run as root; labs also work in a user namespace",
-    )
+    let gives = "lab paths with the kernel's TCP";
+    fact("network namespaces", gives, outcome, how_to_lay_paths())
 }
 
 /// Tried in a child, since there is no way back. The second step finds out whether a security
@@ -161,24 +183,29 @@ fn user_namespaces() -> Fact {
     } else {
         Err("refused".into())
     };
-    fact("user namespaces", outcome, &allow_user_namespaces())
+    let gives = "lab paths with the kernel's TCP, for ordinary users";
+    fact("user namespaces", gives, outcome, allow_user_namespaces())
 }
 
 fn tun() -> Fact {
     let path = device_path();
     let shown = path.display();
-    let outcome = OpenOptions::new().read(true).write(true).open(&path);
-    let remedy = format!(
-        "run as root, `chmod 0666 {shown}`, or for good the udev rule \
-         `KERNEL==\"tun\", MODE=\"0666\"`; {DEVICE_VARIABLE} names another node"
-    );
-    fact(
-        "TUN device",
-        outcome
-            .map(|_| format!("{shown} can be opened"))
-            .map_err(|error| format!("{shown}: {error}")),
-        &remedy,
-    )
+    let (outcome, remedy) = match OpenOptions::new().read(true).write(true).open(&path) {
+        Ok(_) => (Ok(format!("{shown} can be opened")), String::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let remedy = format!("{NODE_HINT}; {DEVICE_VARIABLE} names another node");
+            (Err(format!("the device node {shown} is missing")), remedy)
+        }
+        Err(error) => {
+            let remedy = format!(
+                "`chmod 0666 {shown}`, for good with the udev rule `KERNEL==\"tun\", \
+                 MODE=\"0666\"`; {DEVICE_VARIABLE} names another node"
+            );
+            (Err(format!("{shown} cannot be opened: {error}")), remedy)
+        }
+    };
+    let gives = "lab paths with the kernel's TCP; `stack serve`";
+    fact("TUN device", gives, outcome, remedy)
 }
 
 /// On a thread of its own, which ends with the priority.
@@ -189,23 +216,30 @@ fn realtime() -> Fact {
     } else {
         Err("refused".into())
     };
-    let lost = "run as root, or raise `ulimit -r`; without it labs are less exact";
-    fact("real-time priority", outcome, lost)
+    let remedy = "run as root with CAP_SYS_NICE, or raise `ulimit -r`";
+    fact(
+        "real-time priority",
+        "exact times on lab paths",
+        outcome,
+        remedy,
+    )
 }
 
 fn buffer_locks() -> Fact {
     fact(
         "SO_BUF_LOCK",
+        "unlocking the buffers of a live socket",
         socket_option(libc::SOL_SOCKET, SO_BUF_LOCK),
-        "Linux 5.15 or later; without it a locked buffer cannot be unlocked on a live socket",
+        "Linux 5.15 or later",
     )
 }
 
 fn delayed_ack_limit() -> Fact {
     fact(
         "TCP_DELACK_MAX_US",
+        "a limit of delayed ACKs for a single socket",
         socket_option(libc::IPPROTO_TCP, TCP_DELACK_MAX_US),
-        "a later kernel; without it the delayed ACK of a socket has no limit of its own",
+        "a later kernel",
     )
 }
 
@@ -242,11 +276,11 @@ fn descriptors_of_others() -> Fact {
     };
     fact(
         "pidfd_getfd",
+        "reading and changing options of live sockets (`fit --pid`, `apply`)",
         copied()
             .map(|_: Pid| "works on own processes; on those of others with CAP_SYS_PTRACE".into())
             .map_err(|error| error.to_string()),
-        "Linux 5.6 or later, and no filter (seccomp) of a container; without it options of live \
-         sockets can neither be read nor changed",
+        "Linux 5.6 or later, and no seccomp filter of a container against it",
     )
 }
 
@@ -254,6 +288,7 @@ fn congestion_controls() -> Fact {
     let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
     fact(
         "congestion control",
+        "the list of those that can be chosen",
         fs::read_to_string(path)
             .map(|text| text.trim().to_owned())
             .map_err(|error| error.to_string()),
@@ -270,8 +305,9 @@ fn cgroups() -> Fact {
     });
     fact(
         "cgroup2",
+        "the filter `cgroup` of `diagnose`",
         mount.ok_or_else(|| "not mounted".into()),
-        "`mount -t cgroup2 none /sys/fs/cgroup`; without it flows cannot be filtered by cgroup",
+        "`mount -t cgroup2 none /sys/fs/cgroup`",
     )
 }
 

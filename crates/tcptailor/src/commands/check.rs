@@ -1,13 +1,13 @@
 //! What this machine allows.
 
-use comfy_table::{Cell, Color};
+use comfy_table::{Cell, Color, Table};
 use linux::{Capabilities, Fact};
 use serde::Serialize;
 
 use crate::exit::Exit;
 use crate::output::{self, Output};
 
-/// Show what this machine allows, and how to allow the rest.
+/// Show which commands work here, and what to allow for the others.
 ///
 /// Tries what tcptailor may want to do, and leaves nothing behind. Ends with code 0 whatever the
 /// answer is.
@@ -16,91 +16,313 @@ use crate::output::{self, Output};
 Examples:
   tcptailor check              as this user
   sudo tcptailor check         as root
-  tcptailor check --json       for scripts: checks[].ok")]
+  tcptailor check -v           with everything that was tried
+  tcptailor check --json       for scripts: commands[].works, checks[].ok")]
 pub(crate) struct Args {}
+
+/// How much of a command works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Works {
+    Yes,
+    Partly,
+    No,
+}
+
+/// Commands that need the same.
+struct Needs {
+    commands: &'static str,
+    /// Names of facts, any of which will do.
+    one_of: &'static [&'static str],
+    /// Names of facts that it needs as well.
+    all_of: &'static [&'static str],
+    /// How much works without.
+    otherwise: Works,
+    /// What that is.
+    without: &'static str,
+}
+
+/// Every command that may lack something, those that most people meet first.
+const COMMANDS: &[Needs] = &[
+    Needs {
+        commands: "diagnose",
+        one_of: &["CAP_SYS_PTRACE"],
+        all_of: &["pidfd_getfd"],
+        otherwise: Works::Partly,
+        without: "all connections, but programs of this user only",
+    },
+    Needs {
+        commands: "fit HOST, fit --pid, apply",
+        one_of: &["CAP_NET_ADMIN"],
+        all_of: &["CAP_SYS_PTRACE", "pidfd_getfd"],
+        otherwise: Works::Partly,
+        without: "sockets of this user's programs; no routes, interfaces, sysctls",
+    },
+    Needs {
+        commands: "fit --lab, lab faults",
+        one_of: KERNEL_PATHS,
+        all_of: &["TUN device"],
+        otherwise: Works::Partly,
+        without: "tcptailor's own TCP: `--engine virtual`",
+    },
+    Needs {
+        commands: "lab run, lab sweep, lab reproduce",
+        one_of: KERNEL_PATHS,
+        all_of: &["TUN device"],
+        otherwise: Works::Partly,
+        without: "tcptailor's own TCP: `--engine virtual`",
+    },
+    Needs {
+        commands: "lab agree",
+        one_of: KERNEL_PATHS,
+        all_of: &["TUN device"],
+        otherwise: Works::No,
+        without: "it compares with the kernel's TCP",
+    },
+    Needs {
+        commands: "stack serve",
+        one_of: &["CAP_NET_ADMIN"],
+        all_of: &["TUN device"],
+        otherwise: Works::No,
+        without: "it answers on a TUN device",
+    },
+    Needs {
+        commands: "bench, serve, bdp, knobs",
+        one_of: &[],
+        all_of: &[],
+        otherwise: Works::Yes,
+        without: "",
+    },
+];
+
+/// What lets a process make network namespaces.
+const KERNEL_PATHS: &[&str] = &["network namespaces", "user namespaces"];
+
+/// What to allow, the most useful first. What is not named gives nothing beyond these.
+const WORTH: &[&str] = &[
+    "kernel",
+    "network namespaces",
+    "TUN device",
+    "CAP_SYS_PTRACE",
+    "CAP_NET_ADMIN",
+    "pidfd_getfd",
+    "CAP_SYS_ADMIN",
+    "SO_BUF_LOCK",
+    "real-time priority",
+    "TCP_DELACK_MAX_US",
+    "cgroup2",
+    "congestion control",
+];
 
 #[derive(Serialize)]
 struct Report {
-    checks: Vec<Row>,
+    commands: Vec<CommandRow>,
+    /// What to allow, the most useful first.
+    allow: Vec<AllowRow>,
+    checks: Vec<CheckRow>,
+}
+
+#[derive(Debug, Serialize)]
+struct CommandRow {
+    commands: &'static str,
+    works: Works,
+    /// What works, or why nothing does, where not all does.
+    without: Option<&'static str>,
+}
+
+#[derive(Debug, Serialize)]
+struct AllowRow {
+    name: &'static str,
+    gives: &'static str,
+    remedy: String,
 }
 
 #[derive(Serialize)]
-struct Row {
+struct CheckRow {
     name: &'static str,
     ok: bool,
     /// What was found.
     detail: String,
-    /// What to do, or what is lost, where it is not allowed.
-    remedy: Option<String>,
 }
 
 pub(crate) fn run(_args: &Args, output: &Output) -> anyhow::Result<Exit> {
-    let checks = Capabilities::probe().facts.into_iter().map(row).collect();
-    let report = Report { checks };
-    output.report("check", &report, || render(&report.checks))?;
+    let report = Report::of(Capabilities::probe());
+    output.report("check", &report, || render(&report, output.verbosity()))?;
     Ok(Exit::Done)
 }
 
-fn row(fact: Fact) -> Row {
-    let Fact {
-        name,
-        ok,
-        detail,
-        remedy,
-    } = fact;
-    Row {
-        name,
-        ok,
-        detail,
-        remedy: (!ok && !remedy.is_empty()).then_some(remedy),
+impl Report {
+    fn of(machine: Capabilities) -> Self {
+        Self {
+            commands: COMMANDS
+                .iter()
+                .map(|needs| command(needs, &machine))
+                .collect(),
+            allow: allow(&machine),
+            checks: machine.facts.into_iter().map(check_row).collect(),
+        }
     }
 }
 
-fn render(rows: &[Row]) -> String {
-    let mut table = output::table(&["", "CHECK", "FOUND", "WHAT TO DO"]);
-    for row in rows {
-        let (mark, color) = if row.ok {
-            ("yes", Color::Green)
-        } else {
-            ("no", Color::Red)
-        };
-        table.add_row([
-            Cell::new(mark).fg(color),
-            Cell::new(row.name),
-            Cell::new(&row.detail),
-            Cell::new(row.remedy.as_deref().unwrap_or_default()),
-        ]);
-    }
-    let missing = rows.iter().filter(|row| !row.ok).count();
-    let summary = match missing {
-        0 => "Everything is allowed.".to_owned(),
-        n => format!(
-            "{n} of {} are not allowed; what does not need them works.",
-            rows.len()
-        ),
+fn command(needs: &Needs, machine: &Capabilities) -> CommandRow {
+    let has = |name: &&str| machine.has(name);
+    let one = needs.one_of.is_empty() || needs.one_of.iter().any(has);
+    let works = match one && needs.all_of.iter().all(has) {
+        true => Works::Yes,
+        false => needs.otherwise,
     };
-    format!("{}\n{summary}\n", output::render(&table))
+    CommandRow {
+        commands: needs.commands,
+        works,
+        without: (works != Works::Yes).then_some(needs.without),
+    }
+}
+
+/// What is missing, in the order of its worth.
+fn allow(machine: &Capabilities) -> Vec<AllowRow> {
+    let paths = KERNEL_PATHS.iter().any(|name| machine.has(name));
+    // There is another way.
+    let is_needless = |fact: &Fact| paths && KERNEL_PATHS.contains(&fact.name);
+    let is_missing = |fact: &&Fact| !fact.ok && !is_needless(fact);
+    let of = |name: &&str| machine.facts.iter().find(|fact| fact.name == *name);
+    WORTH
+        .iter()
+        .filter_map(of)
+        .filter(is_missing)
+        .map(|fact| AllowRow {
+            name: fact.name,
+            gives: fact.gives,
+            remedy: fact.remedy.clone(),
+        })
+        .collect()
+}
+
+fn check_row(fact: Fact) -> CheckRow {
+    CheckRow {
+        name: fact.name,
+        ok: fact.ok,
+        detail: fact.detail,
+    }
+}
+
+fn render(report: &Report, verbosity: u8) -> String {
+    let mut text = output::render(&command_table(&report.commands));
+    if !report.allow.is_empty() {
+        let mut table = output::table(&["TO ALLOW MORE", "HOW", "GIVES"]);
+        for row in &report.allow {
+            table.add_row([row.name, row.remedy.as_str(), row.gives]);
+        }
+        text.push('\n');
+        text.push_str(&output::render(&table));
+    }
+    if verbosity > 0 {
+        let mut table = output::table(&["CHECK", "", "FOUND"]);
+        for row in &report.checks {
+            let works = if row.ok { Works::Yes } else { Works::No };
+            let answer = answer(works, "");
+            table.add_row([Cell::new(row.name), answer, Cell::new(&row.detail)]);
+        }
+        text.push('\n');
+        text.push_str(&output::render(&table));
+    }
+    let is_whole = report.commands.iter().all(|row| row.works == Works::Yes);
+    text.push_str(match (is_whole, verbosity) {
+        (true, _) => "\nAll commands work.\n",
+        (false, 0) => "\n`tcptailor check -v` shows what was found.\n",
+        (false, _) => "",
+    });
+    text
+}
+
+fn command_table(rows: &[CommandRow]) -> Table {
+    let mut table = output::table(&["COMMANDS", "WORK HERE"]);
+    for row in rows {
+        let answer = answer(row.works, row.without.unwrap_or_default());
+        table.add_row([Cell::new(row.commands), answer]);
+    }
+    table
+}
+
+/// A coloured word, with what there is to say of it.
+fn answer(works: Works, detail: &str) -> Cell {
+    let (word, color) = match works {
+        Works::Yes => ("yes", Color::Green),
+        Works::Partly => ("in part", Color::Yellow),
+        Works::No => ("no", Color::Red),
+    };
+    let text = match detail {
+        "" => word.to_owned(),
+        detail => format!("{word}: {detail}"),
+    };
+    Cell::new(text).fg(color)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(ok: bool, detail: &str, expected: &str) {
-        let fact = Fact {
-            name: "wings",
-            ok,
-            detail: detail.into(),
-            remedy: "grow some".into(),
+    fn machine(missing: &[&str]) -> Capabilities {
+        let names = COMMANDS
+            .iter()
+            .flat_map(|needs| needs.one_of.iter().chain(needs.all_of));
+        let fact = |name: &'static str| Fact {
+            name,
+            ok: !missing.contains(&name),
+            detail: "as found".into(),
+            gives: "much",
+            remedy: format!("allow {name}"),
         };
-        let text = render(&[row(fact)]);
-        let text = anstream::adapter::strip_str(&text).to_string();
-        assert_eq!(text.lines().nth(1), Some(expected));
+        let mut facts: Vec<Fact> = names.copied().map(fact).collect();
+        facts.dedup();
+        Capabilities { facts }
     }
 
     #[test]
-    fn what_is_missing_is_told_with_its_remedy() {
-        check(true, "two", "yes  wings  two");
-        check(false, "none", "no  wings  none   grow some");
+    fn commands_say_what_works_without() {
+        let check = |missing: &[&str], commands: &str, expected: Works| {
+            let report = Report::of(machine(missing));
+            let row = report.commands.iter().find(|row| row.commands == commands);
+            let row = row.expect("a row of the table");
+            assert_eq!(row.works, expected, "{row:?}");
+            assert_eq!(row.without.is_some(), expected != Works::Yes);
+        };
+        check(&[], "lab agree", Works::Yes);
+        check(&["network namespaces"], "lab agree", Works::Yes);
+        check(KERNEL_PATHS, "lab agree", Works::No);
+        check(&["TUN device"], "fit --lab, lab faults", Works::Partly);
+        check(&["TUN device"], "bench, serve, bdp, knobs", Works::Yes);
+        check(&["CAP_SYS_PTRACE"], "diagnose", Works::Partly);
+    }
+
+    #[test]
+    fn what_is_worth_most_is_told_first_and_only_what_is_missing() {
+        let told = |missing: &[&str]| -> Vec<&str> {
+            let report = Report::of(machine(missing));
+            report.allow.iter().map(|row| row.name).collect()
+        };
+        assert_eq!(told(&[]), [""; 0]);
+        assert_eq!(told(&["user namespaces"]), [""; 0], "there is another way");
+        assert_eq!(
+            told(&[
+                "CAP_NET_ADMIN",
+                "TUN device",
+                "network namespaces",
+                "user namespaces"
+            ]),
+            ["network namespaces", "TUN device", "CAP_NET_ADMIN"]
+        );
+    }
+
+    #[test]
+    fn the_screen_names_commands_and_remedies() {
+        let shown = |missing: &[&str], verbosity| {
+            let text = render(&Report::of(machine(missing)), verbosity);
+            anstream::adapter::strip_str(&text).to_string()
+        };
+        assert!(shown(&[], 0).ends_with("All commands work.\n"));
+        let text = shown(&["TUN device"], 0);
+        assert!(text.contains("no: it answers on a TUN device"), "{text}");
+        assert!(text.contains("allow TUN device"), "{text}");
+        assert!(shown(&["TUN device"], 1).contains("as found"));
     }
 }

@@ -17,7 +17,7 @@ use lab::{EngineName, FAULTS, Fault, find_fault};
 use serde::Serialize;
 
 pub(super) use self::line_log::lock;
-use crate::exit::{Exit, Problem};
+use crate::exit::{self, Exit, Problem};
 use crate::output::{self, Output};
 
 /// Run scenarios and faults on lab paths of this machine.
@@ -78,17 +78,22 @@ impl Args {
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     match &args.command {
-        Command::Run(args) => run::run(args, output),
+        Command::Run(args) => exit::or_without(run::run(args, output), ON_VIRTUAL),
         Command::List => list::run(output),
-        Command::Sweep(args) => sweep::run(args, output),
+        Command::Sweep(args) => exit::or_without(sweep::run(args, output), ON_VIRTUAL),
         Command::Merge(args) => merge::run(args, output),
         Command::Report(args) => report::run(args, output),
         Command::Compare(args) => compare::run(args, output),
         Command::Faults(args) => faults::run(args, output),
-        Command::Agree(args) => agree::run(args, output),
+        Command::Agree(args) => exit::or_without(agree::run(args, output), AGREE_NEEDS),
         Command::Reproduce(args) => reproduce::run(args, output),
     }
 }
+
+/// What works where no path of the kernel may be laid.
+const ON_VIRTUAL: &str = "Works without: the same with `--engine virtual`.";
+const AGREE_NEEDS: &str = "It compares with the kernel's TCP; `tcptailor lab run SCENARIO --engine \
+                           virtual` runs tcptailor's own alone.";
 
 /// The fault that a user names.
 pub(crate) fn fault(name: &str) -> Result<&'static Fault, Problem> {

@@ -5,7 +5,7 @@ mod serve;
 
 use clap::Subcommand;
 
-use crate::exit::Exit;
+use crate::exit::{self, Exit};
 use crate::output::Output;
 
 /// Run our own TCP on a TUN device.
@@ -22,6 +22,10 @@ enum Command {
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     match &args.command {
-        Command::Serve(args) => serve::run(args, output),
+        Command::Serve(args) => exit::or_without(serve::run(args, output), NO_DEVICE),
     }
 }
+
+/// What works where there is no TUN device.
+const NO_DEVICE: &str = "Without a device: `tcptailor lab run SCENARIO --engine virtual` runs \
+                         tcptailor's own TCP at both ends.";

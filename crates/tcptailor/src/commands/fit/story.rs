@@ -6,6 +6,7 @@ use base::human;
 use lab::{EngineName, Fault, Measure, PathSpec, Trial, Yardstick};
 
 use crate::commands::diagnose::screen;
+use crate::output::push_wrapped;
 use crate::subject::path::{PathReport, Started};
 use crate::tailor::{ChangeMade, Ending, Fitting, Pattern, Step};
 
@@ -13,19 +14,25 @@ use crate::tailor::{ChangeMade, Ending, Fitting, Pattern, Step};
 pub(crate) fn opening(fault: &Fault, trial: &Trial, started: &Started<'_>) -> String {
     let subject = &started.subject;
     let [client, server] = subject.programs();
-    format!(
-        "{}\n\npath      {}\nengine    {}\nprograms  {client}\n          {server}",
+    let mut text = format!(
+        "{}\n\npath      {}\nengine    ",
         fault.about,
-        path(&trial.path),
-        engine(subject.engine(), started.denied.as_ref()),
-    )
+        path(&trial.path)
+    );
+    let engine = engine(subject.engine(), started.denied.as_ref());
+    push_wrapped(&mut text, &engine, INDENT, INDENT.len());
+    write!(text, "programs  {client}\n{INDENT}{server}").expect("a String grows");
+    text
 }
+
+/// Under the first word of each line of the story.
+const INDENT: &str = "          ";
 
 /// Which TCP it is, and how to get the kernel's.
 fn engine(engine: EngineName, denied: Option<&linux::Error>) -> String {
     let real = match denied {
         _ if engine == EngineName::Kernel => return format!("{engine}: Linux TCP at both ends"),
-        Some(denied) => format!("; for Linux TCP: {}", denied.advice()),
+        Some(denied) => format!("; for Linux TCP {}", denied.advice()),
         None => String::new(),
     };
     format!("{engine}: tcptailor's own TCP at both ends, in virtual time{real}")
