@@ -78,6 +78,7 @@ pub(crate) fn of_user(command: &str, mtu: u32) -> Vec<String> {
 
 fn of_this_package(folder: &Path) -> anyhow::Result<()> {
     cargo(&[
+        "--release",
         "--manifest-path",
         &format!("{SOURCES}/Cargo.toml"),
         "--bins",
@@ -91,10 +92,18 @@ fn of_this_package(folder: &Path) -> anyhow::Result<()> {
 fn tcptailor(folder: &Path) -> anyhow::Result<()> {
     let workspace = Path::new(SOURCES).join("../..");
     let manifest = workspace.join("Cargo.toml").display().to_string();
-    cargo(&["--manifest-path", &manifest, "-p", "tcptailor"])?;
+    // As packages are built: the profile `release` is quick to build instead.
+    cargo(&[
+        "--profile",
+        "dist",
+        "--manifest-path",
+        &manifest,
+        "-p",
+        "tcptailor",
+    ])?;
     let target = std::env::var_os("CARGO_TARGET_DIR");
     let target = target.map_or_else(|| workspace.join("target"), PathBuf::from);
-    link(&target.join("release/tcptailor"), &folder.join("tcptailor"))
+    link(&target.join("dist/tcptailor"), &folder.join("tcptailor"))
 }
 
 fn link(from: &Path, to: &Path) -> anyhow::Result<()> {
@@ -108,7 +117,7 @@ fn cargo(arguments: &[&str]) -> anyhow::Result<()> {
     let cargo = std::env::var("CARGO").unwrap_or("cargo".into());
     let mut command = Command::new(cargo);
     command
-        .args(["build", "--release", "--locked", "--quiet"])
+        .args(["build", "--locked", "--quiet"])
         .args(arguments);
     let done = command.status().context("cargo is not installed")?;
     ensure!(done.success(), "cargo build {} failed", arguments.join(" "));

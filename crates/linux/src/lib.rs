@@ -1,7 +1,13 @@
 //! Do it for real: every system call of tcptailor. The only crate that holds `unsafe`, reads a
 //! clock or touches a file descriptor.
 
+#[cfg(test)]
+extern crate self as linux;
+
 mod actuator;
+#[cfg(test)]
+#[path = "../tests/asking/mod.rs"]
+mod asking;
 pub mod cleanup;
 mod clock;
 mod counters;

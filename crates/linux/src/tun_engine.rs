@@ -474,15 +474,7 @@ mod tests {
     }
 
     fn lab_path(trial: &Trial, router: End) -> Option<LabPath> {
-        match LabPath::create_with_router(&trial.path, 1, router) {
-            Ok(path) => Some(path),
-            Err(error) if error.is_missing_privilege() => {
-                assert!(std::env::var_os("REQUIRE_KERNEL").is_none(), "{error}");
-                println!("skipped: {error}");
-                None
-            }
-            Err(error) => panic!("{error}"),
-        }
+        crate::asking::permitted(LabPath::create_with_router(&trial.path, 1, router))
     }
 
     #[test]

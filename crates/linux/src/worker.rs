@@ -576,15 +576,8 @@ mod tests {
         let (directory, path) = puppet(lines);
         let here = NetnsHandle::open(&Netns::Own).expect("opens");
         let spec = spec(Role::Client, SocketAddr::from(([127, 0, 0, 1], 9)));
-        match Worker::spawn(&path, &here, &spec) {
-            Ok(worker) => (directory, Some(worker)),
-            Err(error) if error.is_missing_privilege() => {
-                assert!(std::env::var_os("REQUIRE_KERNEL").is_none(), "{error}");
-                println!("skipped: {error}");
-                (directory, None)
-            }
-            Err(error) => panic!("{error}"),
-        }
+        let worker = crate::asking::permitted(Worker::spawn(&path, &here, &spec));
+        (directory, worker)
     }
 
     const WAIT: Duration = Duration::from_secs(20);

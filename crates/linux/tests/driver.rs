@@ -2,10 +2,11 @@
 //! Needs what `LabNetns` needs; without it every test says that it was skipped, and fails instead
 //! where `REQUIRE_KERNEL` is set.
 
+mod asking;
+
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
-use std::process::Command;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use base::Instant;
 use base::tcp::TcpFlags;
 use lab::app::App;
 use linux::tun::{Offloads, Tun, TunPort};
-use linux::{Driver, DriverStats, DriverStopper, Error, LabNetns, netlink};
+use linux::{Driver, DriverStats, DriverStopper, LabNetns, netlink};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use stack::{
     Body, Event, Host, HostConfig, ListenOptions, Packet, Payload, Segment, SocketId, WriteFlags,
@@ -106,7 +107,7 @@ struct Rig {
 }
 
 /// How a driver ended, and the driver.
-type Ended = (Result<(), Error>, Driver<Echo>);
+type Ended = (linux::Result<()>, Driver<Echo>);
 
 impl Rig {
     /// `None` where this machine does not let us and a skip is allowed.
@@ -151,10 +152,9 @@ impl Rig {
         })
     }
 
-    /// Runs `ip WORDS`.
-    fn ip(&self, words: &str) {
-        let status = self.run(|| Command::new("ip").args(words.split(' ')).status());
-        assert!(status.expect("ip").success(), "ip {words}");
+    /// What `change` makes of the device.
+    fn change(&self, change: impl FnOnce(&str) -> linux::Result<()> + Send) {
+        self.run(|| change(DEVICE)).expect("the device is ours");
     }
 
     /// How the driver ended by itself.
@@ -172,16 +172,7 @@ impl Rig {
 }
 
 fn namespace() -> Option<LabNetns> {
-    match LabNetns::create(["driver"]) {
-        Ok([netns]) => Some(netns),
-        Err(error @ (Error::Permission { .. } | Error::Unsupported { .. }))
-            if std::env::var_os("REQUIRE_KERNEL").is_none() =>
-        {
-            println!("skipped: {error}");
-            None
-        }
-        Err(error) => panic!("no namespace: {error}"),
-    }
+    asking::namespace_for_devices("driver")
 }
 
 fn driver(offloads: Offloads, change: fn(&mut HostConfig)) -> Driver<Echo> {
@@ -432,11 +423,11 @@ fn a_device_that_is_switched_off_and_on_loses_only_packets() {
     };
     let stream = rig.connect(OURS[0], ECHO);
     echo(&stream, &noise(100_000));
-    rig.ip("link set stack0 down");
+    rig.change(netlink::link::set_down);
     // Lost, and sent again when the device is back.
     (&stream).write_all(b"while off").expect("buffered");
     std::thread::sleep(Duration::from_millis(100));
-    rig.ip("link set stack0 up");
+    rig.change(netlink::link::set_up);
     let mut back = [0; 9];
     (&stream).read_exact(&mut back).expect("it is sent again");
     assert_eq!(&back, b"while off");
@@ -459,13 +450,13 @@ fn a_changed_mtu_is_noticed() {
     let old = rig.connect(OURS[0], ECHO);
     echo(&old, &noise(100_000));
     let is_noticed = (0..5).any(|_| {
-        rig.ip("link set stack0 mtu 800");
+        rig.change(|device| netlink::link::set_mtu(device, 800));
         for _ in 0..30 {
             // The stack looks from time to time, when it is awake.
             echo(&old, b"wake up");
             std::thread::sleep(Duration::from_millis(50));
         }
-        rig.ip("link set stack0 mtu 1500");
+        rig.change(|device| netlink::link::set_mtu(device, 1500));
         announced() <= 760
     });
     assert!(is_noticed, "segments stayed as long as before");
@@ -673,13 +664,16 @@ fn names_that_are_taken_are_told_apart_from_those_that_are_none() {
     check("sixteen-letters0", "1 to 15");
     check("", "1 to 15");
     check("lo", "is there already");
-    let in_it = |words: &str| {
-        let run = || Command::new("ip").args(words.split(' ')).status();
-        let status = netns.handle().run(run).expect("a namespace of ours");
-        assert!(status.expect("ip").success(), "ip {words}");
-    };
-    in_it("tuntap add dev kept mode tun");
-    check("kept", "is there already");
+    if let Some(mut ip) = asking::witness("ip") {
+        ip.args(["tuntap", "add", "dev", "kept", "mode", "tun"]);
+        let made = netns.handle().run(|| ip.status());
+        assert!(
+            made.expect("a namespace of ours")
+                .expect("it runs")
+                .success()
+        );
+        check("kept", "is there already");
+    }
     let _first = netns
         .handle()
         .run(|| Tun::create(DEVICE))

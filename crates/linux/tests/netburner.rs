@@ -1,6 +1,8 @@
 //! Tasks in `NetBurner`'s calls on a TUN device, against the kernel's TCP: what they do in virtual
 //! time, they do on real packets (experiments N7a, N7b, N8, N10). Skipped as `driver.rs` is.
 
+mod asking;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -11,7 +13,7 @@ use lab::netburner::{
     Board, Netburner, SO_NONAGLE, SO_NOPUSH, TCP_ERR_CON_RESET, TCP_STATE_ESTABLISHED, Task, Turn,
 };
 use linux::tun::{Offloads, Tun, TunPort};
-use linux::{Driver, Error, LabNetns, netlink};
+use linux::{Driver, netlink};
 use stack::{Host, HostConfig, profile};
 
 const DEVICE: &str = "stack0";
@@ -112,16 +114,7 @@ impl Task for Server {
 /// Runs `task` on a board behind a device, and `kernel` in the namespace where that device is.
 /// `None` where this machine does not let us and a skip is allowed.
 fn run<T: Task + Send + 'static, R: Send>(task: T, kernel: impl FnOnce() -> R + Send) -> Option<R> {
-    let netns = match LabNetns::create(["netburner"]) {
-        Ok([netns]) => netns,
-        Err(error @ (Error::Permission { .. } | Error::Unsupported { .. }))
-            if std::env::var_os("REQUIRE_KERNEL").is_none() =>
-        {
-            println!("skipped: {error}");
-            return None;
-        }
-        Err(error) => panic!("no namespace: {error}"),
-    };
+    let netns = asking::namespace_for_devices("netburner")?;
     let made = netns.handle().run(|| {
         netlink::link::set_up("lo").expect("loopback");
         let tun = Tun::create_with(DEVICE, Offloads::ALL).expect("a device");

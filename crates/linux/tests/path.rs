@@ -1,6 +1,8 @@
 //! Lab paths on the real kernel. Needs what `LabPath::create` needs; without it every test says
 //! that it was skipped, and fails instead where `REQUIRE_KERNEL` is set.
 
+mod asking;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,7 +14,7 @@ use std::time::Duration;
 use base::{Bytes, Rate};
 use lab::{Caveat, PathSpec};
 use link::{LinkSpec, Loss, TooBig};
-use linux::{Error, LabPath, NAMED_DIR, NetnsHandle, cleanup};
+use linux::{LabPath, NAMED_DIR, NetnsHandle, cleanup};
 
 /// In the environment of the child that is killed.
 const HOLD: &str = "TCPTAILOR_TEST_HOLD_PATH";
@@ -267,7 +269,7 @@ fn the_next_start_removes_what_a_killed_process_left() {
     child.kill().expect("our child");
     child.wait().expect("our child");
     if !were_mounted {
-        println!("skipped: names are not mounted in a user namespace");
+        asking::skip("names are not mounted in a user namespace");
         return;
     }
     // Another test may have come first.
@@ -314,16 +316,7 @@ fn emulated(mtu: u64, link: LinkSpec, ipv6: bool) -> PathSpec {
 
 /// The path, or `None` where this machine does not let us and a skip is allowed.
 fn path(spec: &PathSpec) -> Option<LabPath> {
-    match LabPath::create(spec, 7) {
-        Ok(path) => Some(path),
-        Err(error @ (Error::Permission { .. } | Error::Unsupported { .. }))
-            if std::env::var_os("REQUIRE_KERNEL").is_none() =>
-        {
-            println!("skipped: {error}");
-            None
-        }
-        Err(error) => panic!("no path: {error}"),
-    }
+    asking::permitted(LabPath::create(spec, 7))
 }
 
 /// A connection from host A to host B.

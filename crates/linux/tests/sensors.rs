@@ -1,6 +1,8 @@
 //! The sensors on real sockets, in a namespace made for each test. Programs to be watched are this
 //! test program itself, started again with a role in [`ROLE`].
 
+mod asking;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -142,24 +144,16 @@ impl Drop for Program {
 
 /// Runs a test in a fresh namespace whose loopback is up.
 fn in_namespace(test: impl FnOnce(&LabNetns) + Send) {
-    match LabNetns::create(["sensors"]) {
-        Ok([netns]) => netns
-            .handle()
-            .run(|| {
-                linux::netlink::link::set_up("lo").expect("loopback can be switched on");
-                test(&netns);
-            })
-            .expect("our own namespace can be entered"),
-        Err(error) => skip(&error.to_string()),
-    }
-}
-
-fn skip(why: &str) {
-    assert!(
-        std::env::var_os("REQUIRE_KERNEL").is_none(),
-        "cannot run: {why}"
-    );
-    println!("skipped: {why}");
+    let Some([netns]) = asking::permitted(LabNetns::create(["sensors"])) else {
+        return;
+    };
+    netns
+        .handle()
+        .run(|| {
+            linux::netlink::link::set_up("lo").expect("loopback can be switched on");
+            test(&netns);
+        })
+        .expect("our own namespace can be entered");
 }
 
 fn listen(address: &str) -> (TcpListener, SocketAddr) {

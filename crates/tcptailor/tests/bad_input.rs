@@ -3,16 +3,20 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+#[path = "../../linux/tests/asking/mod.rs"]
+mod asking;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use linux::LabNetns;
 use serde_json::{Value, json};
 
 /// A directory of its own for the journal and for scratch files, and the program in it.
@@ -89,45 +93,40 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Whether a test that needs root may run. With `REQUIRE_KERNEL=1` it must.
-fn is_root() -> bool {
-    if fs::metadata("/proc/self").unwrap().uid() == 0 {
-        return true;
+/// Whether lab paths can be laid here, as the program found out by trying.
+fn may_lay_paths(user: &User) -> bool {
+    let output = user.run(&["check", "--json"]);
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let commands = document["commands"].as_array().unwrap();
+    let paths = commands.iter().find(|row| row["commands"] == "lab agree");
+    let works = paths.unwrap()["works"] == "yes";
+    if !works {
+        asking::skip(&document["allow"]);
     }
-    let required = std::env::var("REQUIRE_KERNEL").is_ok_and(|value| value == "1");
-    assert!(!required, "this test needs root");
-    println!("skipped: this test needs root");
-    false
+    works
 }
 
-/// A network namespace with a name of its own, which goes at the end of the test.
-struct Namespace(String);
+/// A network namespace with a name that others can open, which goes at the end of the test.
+struct Namespace {
+    netns: LabNetns,
+    name: String,
+}
 
 impl Namespace {
     fn new(of: &str) -> Option<Self> {
-        let name = format!("bad-{of}-{}", std::process::id());
-        let made = Command::new("ip").args(["netns", "add", &name]).status();
-        if made.is_ok_and(|status| status.success()) {
-            return Some(Self(name));
+        let [netns] = asking::permitted(LabNetns::create([of]))?;
+        if !netns.is_mounted() {
+            asking::skip("names of namespaces are not mounted in a user namespace");
+            return None;
         }
-        let required = std::env::var("REQUIRE_KERNEL").is_ok_and(|value| value == "1");
-        assert!(!required, "`ip netns add` does not work here");
-        println!("skipped: `ip netns add` does not work here");
-        None
+        let name = netns.name().to_owned();
+        Some(Self { netns, name })
     }
 
     fn sysctl(&self, name: &str) -> String {
-        let path = format!("/proc/sys/net/ipv4/{name}");
-        let words = ["netns", "exec", &self.0, "cat", &path];
-        text(&Command::new("ip").args(words).output().unwrap().stdout)
-            .trim()
-            .to_owned()
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+        let read = || fs::read_to_string(format!("/proc/sys/net/ipv4/{name}"));
+        let text = self.netns.handle().run(read).unwrap().unwrap();
+        text.trim().to_owned()
     }
 }
 
@@ -322,9 +321,6 @@ fn a_server_that_falls_silent_is_no_healthy_server() {
 
 #[test]
 fn a_process_that_ends_is_told() {
-    if !is_root() {
-        return;
-    }
     let user = User::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -353,14 +349,11 @@ fn a_process_that_ends_is_told() {
 
 #[test]
 fn a_journal_that_was_cut_loses_nothing_and_blocks_nothing() {
-    if !is_root() {
-        return;
-    }
     let Some(netns) = Namespace::new("cut") else {
         return;
     };
     let user = User::new();
-    let plan = user.plan(&netns.0, "net.ipv4.tcp_sack", &json!(false));
+    let plan = user.plan(&netns.name, "net.ipv4.tcp_sack", &json!(false));
     assert!(user.run(&["apply", &plan]).status.success());
     assert_eq!(netns.sysctl("tcp_sack"), "0");
     let path = user.transactions().remove(0);
@@ -381,17 +374,16 @@ fn a_journal_that_was_cut_loses_nothing_and_blocks_nothing() {
 
 #[test]
 fn a_full_disk_under_the_journal_changes_nothing() {
-    if !is_root() {
-        return;
-    }
     let Some(netns) = Namespace::new("full") else {
         return;
     };
     let user = User::new();
     let state = user.path("state");
     fs::create_dir(&state).unwrap();
-    let _disk = SmallDisk::mount(&state);
-    let plan = user.plan(&netns.0, "net.ipv4.tcp_sack", &json!(false));
+    let Some(_disk) = SmallDisk::mount(&state) else {
+        return;
+    };
+    let plan = user.plan(&netns.name, "net.ipv4.tcp_sack", &json!(false));
     assert!(user.run(&["status"]).status.success());
     let mut filler = fs::File::create(state.join("filler")).unwrap();
     while filler.write_all(&[0; 1024]).is_ok() {}
@@ -409,11 +401,14 @@ fn a_full_disk_under_the_journal_changes_nothing() {
 struct SmallDisk<'p>(&'p Path);
 
 impl<'p> SmallDisk<'p> {
-    fn mount(at: &'p Path) -> Self {
+    fn mount(at: &'p Path) -> Option<Self> {
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", "size=64k,mode=0700", "none"]);
-        assert!(mount.arg(at).status().unwrap().success());
-        Self(at)
+        let is_there = mount.arg(at).status().unwrap().success();
+        if !is_there {
+            asking::skip("mounting a file system is refused");
+        }
+        is_there.then_some(Self(at))
     }
 }
 
@@ -425,18 +420,15 @@ impl Drop for SmallDisk<'_> {
 
 #[test]
 fn what_changes_nothing_or_is_gone_is_not_in_force() {
-    if !is_root() {
-        return;
-    }
     let user = User::new();
     let plan = {
         let Some(netns) = Namespace::new("gone") else {
             return;
         };
-        let plan = user.plan(&netns.0, "net.ipv4.tcp_sack", &json!(true));
+        let plan = user.plan(&netns.name, "net.ipv4.tcp_sack", &json!(true));
         let output = user.run(&["apply", &plan]);
         assert!(text(&output.stderr).contains("Nothing was changed."));
-        let plan = user.plan(&netns.0, "net.ipv4.tcp_sack", &json!(false));
+        let plan = user.plan(&netns.name, "net.ipv4.tcp_sack", &json!(false));
         assert!(user.run(&["apply", &plan]).status.success());
         assert!(text(&user.run(&["status"]).stdout).contains("in force"));
         plan
@@ -496,7 +488,7 @@ fn children(pid: u32) -> Vec<String> {
 
 #[test]
 fn ctrl_c_takes_a_lab_down_at_every_stage() {
-    if !is_root() {
+    if !may_lay_paths(&User::new()) {
         return;
     }
     for stage in ["", "path ", "programs ", "before ", "changed "] {
@@ -527,10 +519,10 @@ fn is_running(pid: &str) -> bool {
 
 #[test]
 fn the_next_start_clears_up_after_a_killed_one() {
-    if !is_root() {
+    let user = User::new();
+    if !may_lay_paths(&user) {
         return;
     }
-    let user = User::new();
     let mut fit = Running::start(user.command(&["fit", "--lab", "nagle", "-t", "1s"]));
     fit.wait_for("programs ");
     let pid = fit.child.id();
@@ -545,10 +537,16 @@ fn the_next_start_clears_up_after_a_killed_one() {
 /// by then can never be taken away, unless the directory was made a mount before.
 #[test]
 fn names_that_ip_makes_meanwhile_do_not_bury_ours() {
-    if !is_root() {
+    let user = User::new();
+    if !may_lay_paths(&user) || asking::witness("ip").is_none() {
         return;
     }
-    let user = User::new();
+    let Some(mut tried) = asking::witness("unshare") else {
+        return;
+    };
+    if !tried.args(["--mount", "true"]).status().unwrap().success() {
+        return asking::skip("mounts of its own need CAP_SYS_ADMIN");
+    }
     let script = "mount -t tmpfs none /run && \
         { \"$0\" fit --lab nagle -t 1s -n >/dev/null & } && \
         until [ \"$(ls /run/netns 2>/dev/null | wc -l)\" = 2 ]; do sleep 0.02; done && \
@@ -565,9 +563,6 @@ fn names_that_ip_makes_meanwhile_do_not_bury_ours() {
 
 #[test]
 fn what_an_ordinary_user_lacks_is_named() {
-    if !is_root() {
-        return;
-    }
     let user = User::new();
     // A place of its own that every user may enter and run.
     let directory = tempfile::Builder::new()
@@ -581,36 +576,54 @@ fn what_an_ordinary_user_lacks_is_named() {
     };
     open(directory.path());
     open(&program);
-    let nobody = |args: &[&str]| {
+    let command = |args: &[&str]| {
         let mut command = Command::new(&program);
         command.args(args).uid(65534).gid(65534).current_dir("/");
         command.env("TCPTAILOR_STATE", user.path("state"));
-        command.output().unwrap()
+        command
     };
+    let started = command(&["--version"]).output();
+    if asking::may("becoming another user", started).is_none() {
+        return;
+    }
+    let nobody = |args: &[&str]| command(args).output().unwrap();
     // Its sockets are not seen; that is not the same as having none.
     let pid = std::process::id().to_string();
-    for command in ["diagnose", "fit"] {
-        let output = nobody(&[command, "--pid", &pid, "-t", "1s"]);
-        let said = text(&output.stderr);
-        assert!(said.contains("needs CAP_SYS_PTRACE"), "{command}: {said}");
-        assert_eq!(output.status.code(), Some(4), "{command}: {said}");
+    let seen = nobody(&["diagnose", "--pid", &pid, "-t", "1s"]);
+    let said = text(&seen.stderr);
+    if seen.status.success() {
+        return asking::skip("this test runs as that other user");
     }
-    let allowed: Value = serde_json::from_slice(&nobody(&["check", "--json"]).stdout).unwrap();
-    let checks = allowed["checks"].as_array().unwrap();
-    if checks.iter().all(|check| check["ok"] == json!(true)) {
-        println!("skipped: everything is allowed to everybody here");
-        return;
-    }
-    let output = nobody(&["fit", "--lab", "nagle", "-t", "1s", "--json"]);
-    if output.status.success() {
-        println!("skipped: an ordinary user may lay paths here");
-        return;
-    }
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(4), "{document}");
-    let message = document["error"]["message"].as_str().unwrap();
-    assert!(message.contains("needs"), "{message}");
+    assert!(said.contains("needs CAP_SYS_PTRACE"), "{said}");
+    assert_eq!(seen.status.code(), Some(4), "{said}");
+    let output = nobody(&["fit", "--pid", &pid, "-t", "1s"]);
+    let said = text(&output.stderr);
+    assert!(said.contains("needs CAP_SYS_PTRACE"), "{said}");
+    assert_eq!(output.status.code(), Some(4), "{said}");
     let output = nobody(&["status"]);
     assert_eq!(output.status.code(), Some(4));
     assert!(text(&output.stderr).contains("TCPTAILOR_STATE"));
+    // The lab works for everybody, on one TCP or the other.
+    let fit = |engine| {
+        let args = ["fit", "--lab", "nagle", "-t", "1s", "-n", "--json"];
+        let output = nobody(&[&args[..], &["--engine", engine]].concat());
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code(), document)
+    };
+    let (code, real) = fit("kernel");
+    let (automatic, document) = fit("auto");
+    assert_eq!(automatic, Some(0), "{document}");
+    if code == Some(0) {
+        assert_eq!(document["engine"], "kernel");
+        return;
+    }
+    assert_eq!(document["engine"], "virtual");
+    assert_eq!(code, Some(4), "{real}");
+    let message = real["error"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("needs") || message.contains("missing"),
+        "{message}"
+    );
+    let hint = real["error"]["hint"].as_str().unwrap();
+    assert!(hint.contains("--engine virtual"), "{hint}");
 }

@@ -1,28 +1,29 @@
-//! The main job on the real kernel: faults are named, cured, verified, and nothing is left behind.
+//! The main job, on the real kernel and on our own TCP in virtual time: faults are named, cured,
+//! verified, and nothing is left behind.
 //!
 //! One fault of each kind of change (socket, listener, sysctl, route, interface, a new congestion
 //! control), one without a cure, and a healthy flow. `tcptailor lab faults` walks the whole table.
+
+#[path = "../../linux/tests/asking/mod.rs"]
+mod asking;
 
 use std::collections::BTreeMap;
 use std::process::Command;
 
 use serde_json::Value;
 
-/// Lab paths need root here; an ordinary user's are tried by hand (docs/ci.md).
+/// Whether lab paths can be laid here, as the program found out by trying.
 fn may_run() -> bool {
-    let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| {
-        use std::os::unix::fs::MetadataExt;
-        own.uid() == 0
-    });
-    if is_root && std::path::Path::new("/dev/net/tun").exists() {
-        return true;
+    let (_, document) = run(&["check"]);
+    let commands = document["commands"].as_array().expect("a list");
+    let paths = commands
+        .iter()
+        .find(|row| row["commands"] == "lab agree")
+        .expect("a command that has no other way");
+    if paths["works"] != "yes" {
+        asking::skip(&document["allow"]);
     }
-    assert!(
-        std::env::var_os("REQUIRE_KERNEL").is_none(),
-        "root and /dev/net/tun are required"
-    );
-    println!("skipped: needs root and /dev/net/tun");
-    false
+    paths["works"] == "yes"
 }
 
 fn run(args: &[&str]) -> (Option<i32>, Value) {
@@ -149,6 +150,7 @@ fn a_fit_tells_before_and_after_and_leaves_nothing() {
     let output = child.wait_with_output().expect("the program ends");
     let document: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
     assert_eq!(document["schema"], "tcptailor/fit/1");
+    assert_eq!(document["engine"], "kernel", "{document:#}");
     assert_eq!(document["ending"], "kept", "{document:#}");
     assert_eq!(document["changes"][0]["knob"], "nodelay");
     assert_eq!(document["changes"][0]["live"], true);
@@ -158,6 +160,54 @@ fn a_fit_tells_before_and_after_and_leaves_nothing() {
     );
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(namespaces_of(pid), [""; 0], "nothing is left behind");
+}
+
+/// The loop does not know which engine it works on: the same rules, a change of each kind, on the
+/// open connection or on new ones. Nothing is by chance there, so each row holds at once.
+#[test]
+fn faults_are_named_and_cured_in_virtual_time() {
+    let faults = [
+        "nagle-delack-stall",
+        "cork-not-uncorked",
+        "rcvbuf-locked",
+        "tcp-wmem-max-cap",
+        "slow-reader",
+        "pmtu-blackhole",
+        "initcwnd-too-small",
+        "healthy-request",
+    ];
+    let (code, document) = run(&[&["lab", "faults", "--engine", "virtual"], &faults[..]].concat());
+    assert_eq!(code, Some(0), "{document:#}");
+    for row in document["rows"].as_array().expect("rows") {
+        assert_eq!(row["engine"], "virtual");
+        check_row(row);
+    }
+}
+
+/// Whatever this machine allows, the command does its job, and says on which TCP.
+#[test]
+fn a_fit_always_does_its_job() {
+    let (code, document) = run(&["fit", "--lab", "nagle", "-t", "1s"]);
+    assert_eq!(code, Some(0), "{document:#}");
+    assert_eq!(document["ending"], "kept", "{document:#}");
+    let engine = document["engine"].as_str().expect("a name");
+    let expected = if may_run() { "kernel" } else { "virtual" };
+    assert_eq!(engine, expected);
+}
+
+#[test]
+fn what_only_a_kernel_has_is_not_simulated() {
+    let (code, document) = run(&["fit", "--lab", "local-qdisc-drops", "--engine", "virtual"]);
+    assert_eq!(code, Some(2));
+    let message = document["error"]["message"].as_str().expect("a message");
+    assert!(message.contains("not on the engine `virtual`"), "{message}");
+    let (code, document) = run(&["fit", "--lab", "list"]);
+    assert_eq!(code, Some(0));
+    for row in document["faults"].as_array().expect("a list") {
+        let engines = row["engines"].as_array().expect("a list");
+        let is_everywhere = engines.iter().any(|engine| engine == "virtual");
+        assert_eq!(row["kernel_only"].is_null(), is_everywhere, "{row}");
+    }
 }
 
 #[test]

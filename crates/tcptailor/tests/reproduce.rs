@@ -2,6 +2,9 @@
 //! kernel says that it was skipped where this machine has no lab paths, and fails instead where
 //! `REQUIRE_KERNEL` is set.
 
+#[path = "../../linux/tests/asking/mod.rs"]
+mod asking;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -327,10 +330,8 @@ fn the_kernel_stands_beside_virtual_time() {
         panic!("{document:?}");
     };
     if let Some(missing) = experiment.not_run.first() {
-        assert!(std::env::var_os("REQUIRE_KERNEL").is_none(), "{missing:?}");
         assert_eq!(document.summary.missing[0], *missing);
-        println!("skipped: {}", missing.why);
-        return;
+        return asking::skip(&missing.why);
     }
     for row in &experiment.rows {
         let engines: Vec<&str> = row

@@ -3,13 +3,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+#[path = "../../linux/tests/asking/mod.rs"]
+mod asking;
+
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::Duration;
 
-use linux::{Error, LabNetns};
+use linux::LabNetns;
 use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -22,16 +25,7 @@ fn command(args: &[&str]) -> Command {
 }
 
 fn namespace() -> Option<LabNetns> {
-    match LabNetns::create(["stack"]) {
-        Ok([netns]) => Some(netns),
-        Err(error @ (Error::Permission { .. } | Error::Unsupported { .. }))
-            if std::env::var_os("REQUIRE_KERNEL").is_none() =>
-        {
-            println!("skipped: {error}");
-            None
-        }
-        Err(error) => panic!("no namespace: {error}"),
-    }
+    asking::namespace_for_devices("stack")
 }
 
 /// The command, running in a namespace of its own.
@@ -69,12 +63,6 @@ impl Server {
         let stream = self.netns.handle().run(connect).unwrap().unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
-    }
-
-    fn ip(&self, words: &str) {
-        let run = || Command::new("ip").args(words.split(' ')).status();
-        let status = self.netns.handle().run(run).unwrap().unwrap();
-        assert!(status.success(), "ip {words}");
     }
 
     fn terminate(&self) {
@@ -211,7 +199,8 @@ fn a_deleted_device_is_told_with_the_next_step() {
     let Some(server) = Server::ready(&["--peer", "10.77.0.1"]) else {
         return;
     };
-    server.ip("link del stack0");
+    let delete = || linux::netlink::link::delete("stack0");
+    server.netns.handle().run(delete).unwrap().unwrap();
     let output = server.wait();
     assert_eq!(output.status.code(), Some(1));
     let error = text(&output.stderr);
@@ -273,6 +262,6 @@ fn what_is_missing_is_told_with_how_to_get_it() {
             assert_eq!(output.status.code(), Some(4), "{error}");
             assert!(error.contains("run as root"), "{error}");
         }
-        Err(error) => println!("skipped: becoming another user: {error}"),
+        Err(error) => asking::skip(format_args!("becoming another user: {error}")),
     }
 }

@@ -261,16 +261,16 @@ impl VirtualSession {
     /// # Errors
     /// [`SetError`].
     pub fn get(&self, target: VirtualTarget, knob: &str) -> Result<KnobValue, SetError> {
-        match target {
+        let knob = base::find_knob(knob)?;
+        let settings = match target {
             VirtualTarget::Socket { end, cookie } => {
-                let id = self.socket(end, cookie)?;
-                let value = self.host(end).get(id, knob)?;
-                value.ok_or(SetError::Gone)
+                let (id, host) = (self.socket(end, cookie)?, self.host(end));
+                let settings = host.settings(id).or_else(|| host.listener_settings(id));
+                settings.ok_or(SetError::Gone)?
             }
-            VirtualTarget::Host(end) => {
-                Ok(base::find_knob(knob)?.get(self.program(end).settings())?)
-            }
-        }
+            VirtualTarget::Host(end) => self.program(end).settings(),
+        };
+        Ok(knob.get(settings)?)
     }
 
     /// Sets a knob, now and while connections are open. What Linux reads in the handshake only

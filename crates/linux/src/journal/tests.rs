@@ -69,7 +69,7 @@ fn shown(undone: &[Undone]) -> Vec<String> {
 fn changes_are_made_recorded_and_undone_backwards() {
     let fixture = Fixture::new();
     let (nodelay, sndbuf) = (fixture.state("nodelay"), fixture.state("sndbuf"));
-    let mut journal = fixture.journal();
+    let journal = fixture.journal();
     let mut transaction = journal.begin("test").unwrap();
     let changes = [
         fixture.change("nodelay", "on"),
@@ -101,7 +101,7 @@ fn changes_are_made_recorded_and_undone_backwards() {
 #[test]
 fn what_is_kept_stays_and_can_be_rolled_back_later_but_once() {
     let fixture = Fixture::new();
-    let mut journal = fixture.journal();
+    let journal = fixture.journal();
     let mut transaction = journal.begin("keep").unwrap();
     transaction.apply(&fixture.change("nodelay", "on")).unwrap();
     transaction.verified(true, "44 ms, now 0.1 ms").unwrap();
@@ -121,7 +121,7 @@ fn what_is_kept_stays_and_can_be_rolled_back_later_but_once() {
 #[test]
 fn a_transaction_that_is_dropped_is_undone() {
     let fixture = Fixture::new();
-    let mut journal = fixture.journal();
+    let journal = fixture.journal();
     let mut transaction = journal.begin("dropped").unwrap();
     transaction.apply(&fixture.change("cork", "on")).unwrap();
     assert_eq!(fixture.state("cork"), "on");
@@ -133,7 +133,7 @@ fn a_transaction_that_is_dropped_is_undone() {
 fn what_is_so_already_is_not_written_and_not_undone() {
     let fixture = Fixture::new();
     fixture.client.set_nodelay(true).unwrap();
-    let mut journal = fixture.journal();
+    let journal = fixture.journal();
     let mut transaction = journal.begin("no change").unwrap();
     assert!(
         transaction
@@ -148,7 +148,7 @@ fn what_is_so_already_is_not_written_and_not_undone() {
 #[test]
 fn a_refused_change_undoes_those_before_it() {
     let fixture = Fixture::new();
-    let mut journal = fixture.journal();
+    let journal = fixture.journal();
     let mut transaction = journal.begin("refused").unwrap();
     let error = transaction
         .apply_all(&[
@@ -163,7 +163,7 @@ fn a_refused_change_undoes_those_before_it() {
 #[test]
 fn what_somebody_else_changed_since_is_left_alone() {
     let fixture = Fixture::new();
-    let mut journal = fixture.journal();
+    let journal = fixture.journal();
     let mut transaction = journal.begin("two masters").unwrap();
     transaction
         .apply_all(&[
@@ -193,7 +193,7 @@ fn a_buffer_that_a_crash_left_half_restored_is_restored() {
     let fixture = Fixture::new();
     let old = fixture.state("sndbuf");
     let bytes: u64 = old.split(',').next().unwrap().parse().unwrap();
-    let mut journal = fixture.journal();
+    let journal = fixture.journal();
     let mut transaction = journal.begin("half").unwrap();
     transaction
         .apply(&fixture.change("sndbuf", "32KiB"))
@@ -208,7 +208,7 @@ fn a_buffer_that_a_crash_left_half_restored_is_restored() {
 #[test]
 fn a_connection_that_is_gone_leaves_nothing_to_undo() {
     let fixture = Fixture::new();
-    let mut journal = fixture.journal();
+    let journal = fixture.journal();
     let mut transaction = journal.begin("gone").unwrap();
     let change = fixture.change("nodelay", "on");
     transaction.apply(&change).unwrap();
@@ -232,7 +232,7 @@ fn a_connection_that_is_gone_leaves_nothing_to_undo() {
 #[test]
 fn two_at_once_are_told_apart() {
     let fixture = Fixture::new();
-    let (mut first, mut second) = (fixture.journal(), fixture.journal());
+    let (first, second) = (fixture.journal(), fixture.journal());
     let transaction = first.begin("first").unwrap();
     let error = second.begin("second").err().expect("busy");
     let pid = std::process::id().to_string();
@@ -245,7 +245,7 @@ fn two_at_once_are_told_apart() {
 #[test]
 fn a_file_cut_anywhere_is_read_up_to_the_last_whole_line() {
     let fixture = Fixture::new();
-    let mut journal = fixture.journal();
+    let journal = fixture.journal();
     let mut transaction = journal.begin("cut").unwrap();
     transaction
         .apply_all(&[
@@ -290,14 +290,14 @@ fn a_file_cut_anywhere_is_read_up_to_the_last_whole_line() {
 #[test]
 fn a_damaged_file_stops_everything_and_is_not_deleted() {
     let fixture = Fixture::new();
-    let mut journal = fixture.journal();
+    let journal = fixture.journal();
     let mut transaction = journal.begin("damaged").unwrap();
     transaction.apply(&fixture.change("nodelay", "on")).unwrap();
     transaction.keep().unwrap();
     let good = fs::read_to_string(fixture.file(1)).unwrap();
     let check = |bad: &str, expected: &str| {
         fs::write(fixture.file(1), bad).unwrap();
-        let mut journal = fixture.journal();
+        let journal = fixture.journal();
         for error in [
             journal.recover().map(drop).expect_err("damaged"),
             journal.begin("next").map(drop).expect_err("damaged"),
@@ -316,7 +316,7 @@ fn a_damaged_file_stops_everything_and_is_not_deleted() {
 #[test]
 fn another_boot_leaves_nothing_to_undo() {
     let fixture = Fixture::new();
-    let mut journal = fixture.journal();
+    let journal = fixture.journal();
     let mut transaction = journal.begin("before the power cut").unwrap();
     transaction.apply(&fixture.change("nodelay", "on")).unwrap();
     let mut step = transaction.story.steps[0].clone();
@@ -342,7 +342,7 @@ fn another_boot_leaves_nothing_to_undo() {
 #[test]
 fn history_is_bounded() {
     let fixture = Fixture::new();
-    let mut journal = fixture.journal();
+    let journal = fixture.journal();
     for _ in 0..HISTORY + 5 {
         journal.begin("one of many").unwrap().keep().unwrap();
     }

@@ -130,13 +130,25 @@ pub fn delete(name: &str) -> Result<()> {
 /// # Errors
 /// [`Error::NotFound`] where there is none of this name.
 pub fn set_up(name: &str) -> Result<()> {
+    switch(name, FLAG_UP, "on")
+}
+
+/// Switches an interface off.
+///
+/// # Errors
+/// [`Error::NotFound`] where there is none of this name.
+pub fn set_down(name: &str) -> Result<()> {
+    switch(name, 0, "off")
+}
+
+fn switch(name: &str, flags: u32, to: &str) -> Result<()> {
     let header = Ifinfomsg {
-        ifi_flags: FLAG_UP,
+        ifi_flags: flags,
         ifi_change: FLAG_UP,
         ..header(read(name)?.index)
     };
     let request = rt_link::Request::new().op_setlink_do(&header);
-    acknowledged(&format!("switching interface {name} on"), &request)
+    acknowledged(&format!("switching interface {name} {to}"), &request)
 }
 
 /// Sets the largest packet in bytes.

@@ -46,8 +46,8 @@ const MESSAGE_BYTES_MAX: u64 = 1 << 30;
 /// Longest run.
 const TIME_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// What a socket of this process has after it was asked for the congestion control `wanted`: an
-/// ordinary user is refused what the host does not list as allowed.
+/// What a socket of this process has after it was asked for the congestion control `wanted`: who
+/// lacks `CAP_NET_ADMIN` is refused what the host does not list as allowed.
 #[cfg(test)]
 pub(crate) fn settable_congestion(wanted: &str) -> String {
     let read = |name: &str| {
@@ -56,7 +56,11 @@ pub(crate) fn settable_congestion(wanted: &str) -> String {
     let is_allowed = read("tcp_allowed_congestion_control")
         .split_whitespace()
         .any(|n| n == wanted);
-    if is_allowed || rustix::process::geteuid().is_root() {
+    let may_choose = rustix::thread::capabilities(None).is_ok_and(|sets| {
+        let needed = rustix::thread::CapabilitySet::NET_ADMIN;
+        sets.effective.contains(needed)
+    });
+    if is_allowed || may_choose {
         wanted.into()
     } else {
         read("tcp_congestion_control").trim().into()

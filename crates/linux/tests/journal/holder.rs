@@ -11,6 +11,8 @@ use linux::{NetnsHandle, Setting, sysctl};
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
+use crate::asking;
+
 const HOLDER: &str = "TCPTAILOR_TEST_HOLDER";
 
 /// Every shape of link, queue and route that the tests touch.
@@ -51,14 +53,11 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    /// `None` where a privilege or `ip` is missing; then the test is skipped.
+    /// `None` where a privilege, `ip` or `tc` is missing; then the test is skipped.
     pub(crate) fn start() -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            return skip("root is needed");
-        }
-        if Command::new("ip").arg("-V").output().is_err() {
-            return skip("the program `ip` is needed (package iproute2)");
-        }
+        // Links, queues and routes of every kind are made and shown by others than us.
+        asking::witness("ip")?;
+        asking::witness("tc")?;
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
             .args(["--exact", "holder::holder", "--nocapture"])
@@ -70,10 +69,7 @@ impl Holder {
         unsafe {
             command.pre_exec(|| Ok(unshare_unsafe(UnshareFlags::NEWNET)?));
         }
-        let mut child = match command.spawn() {
-            Ok(child) => child,
-            Err(error) => return skip(&format!("a network namespace is needed: {error}")),
-        };
+        let mut child = asking::may("a network namespace", command.spawn())?;
         let stdin = child.stdin.take();
         let mut ready = None;
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
@@ -227,13 +223,4 @@ fn output_of(line: &str) -> String {
     let text = String::from_utf8(output.stdout).unwrap();
     // Spaces at the ends of lines differ between versions; counters change by themselves.
     format!("$ {line}\n{text}")
-}
-
-fn skip<T>(reason: &str) -> Option<T> {
-    assert!(
-        std::env::var_os("REQUIRE_KERNEL").is_none_or(|value| value != "1"),
-        "skipped, but REQUIRE_KERNEL=1: {reason}"
-    );
-    println!("skipped: {reason}");
-    None
 }

@@ -5,6 +5,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+#[path = "../asking/mod.rs"]
+mod asking;
 mod holder;
 mod routes;
 
@@ -171,7 +173,7 @@ fn kill_everywhere(holder: &Holder, from: usize, mode: &str) -> usize {
             return die_at;
         }
         cut_last_line(directory.path());
-        let mut journal = Journal::open(directory.path()).unwrap();
+        let journal = Journal::open(directory.path()).unwrap();
         let kept = journal
             .stories()
             .unwrap()
@@ -257,7 +259,7 @@ fn every_change_arrives_and_is_undone() {
     };
     let directory = tempfile::tempdir().unwrap();
     let start = holder.snapshot();
-    let mut journal = Journal::open(directory.path()).unwrap();
+    let journal = Journal::open(directory.path()).unwrap();
     let mut transaction = journal.begin("everything").unwrap();
     let all = [changes(&holder), other_changes(&holder)].concat();
     // The segment size of an open connection cannot be changed; another test asks for it.
@@ -309,7 +311,7 @@ fn what_cannot_be_done_says_what_to_do_and_changes_nothing() {
     let start = holder.snapshot();
     let check = |target: Target, knob: &str, value: &str, expected: &str| {
         let change = change((target, knob, value));
-        let mut journal = Journal::open(directory.path()).unwrap();
+        let journal = Journal::open(directory.path()).unwrap();
         let error = journal
             .begin("refused")
             .unwrap()
@@ -349,7 +351,7 @@ fn a_namespace_that_is_gone_leaves_nothing_to_undo() {
     let steps = 4 + 7 * changes(&holder).len();
     assert!(run_victim(directory.path(), steps, "keep"));
     drop(holder);
-    let mut journal = Journal::open(directory.path()).unwrap();
+    let journal = Journal::open(directory.path()).unwrap();
     let recovered = journal.recover().unwrap();
     assert!(!recovered[0].undone.is_empty());
     for undone in &recovered[0].undone {
@@ -372,7 +374,7 @@ fn a_full_disk_changes_nothing() {
         [4, 8, 16, 20, 24, 28, 32, 40, 64, 256].map(|kib| {
             let directory = tempfile::tempdir().unwrap();
             holder::mount_small(directory.path(), kib);
-            let outcome = Journal::open(directory.path()).and_then(|mut journal| {
+            let outcome = Journal::open(directory.path()).and_then(|journal| {
                 let mut transaction = journal.begin("no room")?;
                 transaction.apply_all(&changes)?;
                 assert_ne!(holder.snapshot(), start, "{kib} KiB");

@@ -192,7 +192,7 @@ fn the_kernel_obeys_the_least_timeout_of_a_route() {
         knob: "route.rto_min".into(),
         to: KnobValue::Number(20_000),
     };
-    let mut journal = Journal::open(directory.path()).unwrap();
+    let journal = Journal::open(directory.path()).unwrap();
     let mut transaction = journal.begin("a least timeout").unwrap();
     transaction.apply(&change).unwrap();
     let timeout = timeout_towards(&holder, ADDRESS);
@@ -213,7 +213,7 @@ fn check(holder: &Holder, (destination, knob, value, expected): Row) {
         to: find_knob(knob).unwrap().parse(value).unwrap(),
     };
     let start = holder.snapshot();
-    let mut journal = Journal::open(directory.path()).unwrap();
+    let journal = Journal::open(directory.path()).unwrap();
     let mut transaction = journal.begin("a route").unwrap();
     let shown = match transaction.apply(&change) {
         Ok(_) => holder.snapshot(),

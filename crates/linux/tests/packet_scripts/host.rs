@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use base::{Instant, find_knob};
 use lab::packet_script::{
-    Call, CallResult, Engine, HOST_PORT, Icmp, ScriptHost, Setting, Setup, Value, Wire, pattern,
+    Call, CallResult, Engine, HOST_PORT, Icmp, PacketScript, ScriptHost, Setting, Setup, Value,
+    Wire, pattern,
 };
 use linux::netlink::route::{self, Destination};
 use linux::{Clock, sysctl};
@@ -70,6 +71,12 @@ const SYSCTLS: &[(&str, &str)] = &[
     ("min_pmtu", "552"),
     ("icmp_ratelimit", "0"),
 ];
+
+/// Whether a script sets what is no knob of ours.
+pub(crate) fn needs_ip(script: &PacketScript) -> bool {
+    let is_knob = |(name, _): &(String, String)| find_knob(&format!("route.{name}")).is_ok();
+    !script.setup.routes.iter().all(is_knob)
+}
 
 /// Whether scripts can run here; otherwise why not.
 pub(crate) fn may_run() -> Result<(), String> {

@@ -340,14 +340,20 @@ impl Host {
         })
     }
 
-    /// All settings of a connection, or those that a listener gives to the connections to come.
+    /// All settings of a connection.
     #[must_use]
     pub fn settings(&self, id: SocketId) -> Option<&SocketSettings> {
-        let listener = self.sockets.look_at_listener(id);
-        let connection = self.sockets.look(id);
-        connection
+        self.sockets
+            .look(id)
             .map(|connection| &*connection.settings)
-            .or(listener.map(|listener| &*listener.settings))
+    }
+
+    /// What a listener gives to the connections to come.
+    #[must_use]
+    pub fn listener_settings(&self, id: SocketId) -> Option<&SocketSettings> {
+        self.sockets
+            .look_at_listener(id)
+            .map(|listener| &*listener.settings)
     }
 
     /// Changes settings of a living connection, or of a listener for the connections to come. What

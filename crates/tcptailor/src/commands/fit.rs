@@ -5,7 +5,6 @@ pub(crate) mod story;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use linux::Journal;
 use serde::Serialize;
 
 use crate::commands::bench::Traffic;
@@ -142,14 +141,14 @@ fn fit_host(host: &str, args: &Args, output: &Output) -> anyhow::Result<Exit> {
         errand.address,
         traffic.kind()
     ))?;
-    let mut subject = HostSubject::start(errand, journal()?, output)?;
+    let mut subject = HostSubject::start(errand, output)?;
     subject.wait(SETTLE)?;
     fit_and_finish(&mut subject, host, args, output)
 }
 
 /// Fits the connections of a program that is running.
 fn fit_process(pid: u32, args: &Args, output: &Output) -> anyhow::Result<Exit> {
-    let mut subject = ProcessSubject::open(pid, journal()?, output)?;
+    let mut subject = ProcessSubject::open(pid, output)?;
     fit_and_finish(&mut subject, &format!("process {pid}"), args, output)
 }
 
@@ -161,10 +160,6 @@ fn fit_and_finish(
 ) -> anyhow::Result<Exit> {
     let fitting = tell(subject, &args.pattern(), output)?;
     finish(name, fitting, None, output)
-}
-
-fn journal() -> anyhow::Result<Journal> {
-    Ok(Journal::open(Journal::default_directory()?)?)
 }
 
 fn tell(subject: &mut dyn Subject, pattern: &Pattern, output: &Output) -> anyhow::Result<Fitting> {

@@ -63,15 +63,11 @@ struct Reports {
 
 impl<'o> HostSubject<'o> {
     /// Connects and begins the workload.
-    pub(crate) fn start(
-        errand: Errand,
-        journal: Journal,
-        output: &'o Output,
-    ) -> anyhow::Result<Self> {
+    pub(crate) fn start(errand: Errand, output: &'o Output) -> anyhow::Result<Self> {
         let netns = NetnsHandle::open(&Netns::Own)?;
         let run = Run::start(&errand)?;
         Ok(Self {
-            settings: Journalled::new(journal),
+            settings: Journalled::open(Journal::default_directory()?)?,
             errand,
             output,
             netns,

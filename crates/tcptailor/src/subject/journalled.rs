@@ -1,5 +1,7 @@
 //! Settings of this machine, each change behind the journal.
 
+use std::path::PathBuf;
+
 use anyhow::Context;
 use base::Change;
 use linux::Journal;
@@ -14,11 +16,12 @@ pub(crate) struct Journalled {
 }
 
 impl Journalled {
-    pub(crate) const fn new(journal: Journal) -> Self {
-        Self {
-            journal,
+    /// With the journal in this directory.
+    pub(crate) fn open(directory: impl Into<PathBuf>) -> anyhow::Result<Self> {
+        Ok(Self {
+            journal: Journal::open(directory)?,
             trying: None,
-        }
+        })
     }
 
     fn trying(&mut self) -> anyhow::Result<&mut Transaction> {

@@ -6,7 +6,7 @@ use anyhow::Context;
 use base::{Change, Target};
 use lab::{Caveat, EngineName, Trial};
 use linux::kernel::{End, Session};
-use linux::{Filter, Journal, WatchProgress};
+use linux::{Filter, WatchProgress};
 
 use super::journalled::Journalled;
 use super::path::{Links, PathReport, PathSubject};
@@ -41,7 +41,7 @@ impl<'o> LabSubject<'o> {
             .tempdir()
             .context("making a directory for the journal")?;
         Ok(Self {
-            settings: Journalled::new(Journal::open(scratch.path())?),
+            settings: Journalled::open(scratch.path())?,
             _scratch: scratch,
             session,
             output,

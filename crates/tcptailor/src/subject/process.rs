@@ -24,7 +24,7 @@ pub(crate) struct ProcessSubject<'o> {
 
 impl<'o> ProcessSubject<'o> {
     /// The connections of `pid`.
-    pub(crate) fn open(pid: u32, journal: Journal, output: &'o Output) -> anyhow::Result<Self> {
+    pub(crate) fn open(pid: u32, output: &'o Output) -> anyhow::Result<Self> {
         crate::commands::diagnose::check_may_see(pid)?;
         let filter = format!("pid = {pid}")
             .parse()
@@ -32,7 +32,7 @@ impl<'o> ProcessSubject<'o> {
         let netns_name = crate::commands::diagnose::netns_of_process(pid);
         let netns = NetnsHandle::open(&netns_name)?;
         Ok(Self {
-            settings: Journalled::new(journal),
+            settings: Journalled::open(Journal::default_directory()?)?,
             pid,
             filter,
             netns,

@@ -1,6 +1,9 @@
 //! A network namespace with a TUN device in it, at whose other end is a host of ours. Without what
 //! that needs a test says that it was skipped, and fails instead where `REQUIRE_KERNEL` is set.
 
+#[path = "../../../linux/tests/asking/mod.rs"]
+pub(crate) mod asking;
+
 use std::io;
 use std::net::IpAddr;
 
@@ -34,16 +37,7 @@ pub(crate) fn namespace() -> Option<(LabNetns, Tun)> {
         })??;
         Ok((namespace, tun))
     });
-    match made {
-        Ok(made) => Some(made),
-        Err(error @ (Error::Permission { .. } | Error::Unsupported { .. }))
-            if std::env::var_os("REQUIRE_KERNEL").is_none() =>
-        {
-            println!("skipped: {error}");
-            None
-        }
-        Err(error) => panic!("no device: {error}"),
-    }
+    asking::permitted(made)
 }
 
 /// A host of ours on the device.
