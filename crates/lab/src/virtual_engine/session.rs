@@ -462,3 +462,114 @@ fn measure(time: Duration, [client, server]: [&Totals; 2], seen: &SeenHost) -> M
         local_drops_pkts: 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::find_fault;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn session(fault: &str) -> VirtualSession {
+        let fault = find_fault(fault).expect("a row of the table");
+        let mut session = Virtual::default()
+            .start(&fault.trial())
+            .expect("our stack has its settings");
+        session.wait(SECOND, &AtomicBool::new(false), &mut |_| ());
+        session
+    }
+
+    fn look(session: &mut VirtualSession) -> VirtualLook {
+        let stop = AtomicBool::new(false);
+        session.look(SECOND, &stop, &mut |_| ()).expect("they run")
+    }
+
+    fn p50(session: &mut VirtualSession) -> u64 {
+        look(session).measure.response_us.expect("operations").p50
+    }
+
+    fn client_socket(session: &mut VirtualSession) -> VirtualTarget {
+        let cookie = look(session).client.flows[0].cookie;
+        let end = End::Client;
+        VirtualTarget::Socket { end, cookie }
+    }
+
+    #[test]
+    fn a_look_shows_what_a_kernel_shows_and_not_what_our_stack_knows_beside() {
+        let look = look(&mut session("nagle"));
+        let [client, server] = [&look.client, &look.server];
+        assert_eq!((client.flows.len(), server.flows.len()), (1, 1));
+        let flow = &client.flows[0];
+        assert_eq!(flow.key, server.flows[0].key.reversed());
+        assert!((60..200).contains(&flow.samples.len()), "every 10 ms or so");
+        assert!(flow.samples.is_sorted_by_key(|sample| sample.at));
+        assert!(flow.samples.iter().all(|sample| sample.limit.is_none()));
+        assert!(!flow.ended);
+        let delayed = |at: usize| server.samples[at].counters["TcpExtDelayedACKs"];
+        assert!(delayed(server.samples.len() - 1) > delayed(0) + 10);
+        let rmem = &server.samples[0].sysctls["net.ipv4.tcp_rmem"];
+        assert!(rmem.starts_with("4096 131072 "), "{rmem}");
+        assert_eq!(look.measure.duration_s, 1.0);
+    }
+
+    #[test]
+    fn the_same_session_shows_the_same() {
+        let [mut one, mut other] = [session("loss"), session("loss")];
+        let shown = |session: &mut VirtualSession| format!("{:?}", look(session));
+        assert_eq!(shown(&mut one), shown(&mut other));
+    }
+
+    #[test]
+    fn a_change_of_a_socket_acts_at_once_and_can_be_taken_back() {
+        let mut session = session("nagle");
+        let target = client_socket(&mut session);
+        assert!(p50(&mut session) > 40_000);
+        let old = session.get(target, "nodelay").expect("it is open");
+        session
+            .set(target, "nodelay", &KnobValue::Flag(true))
+            .expect("it is open");
+        assert!(p50(&mut session) < 1_000);
+        session.set(target, "nodelay", &old).expect("it is open");
+        look(&mut session);
+        assert!(p50(&mut session) > 40_000);
+    }
+
+    #[test]
+    fn new_connections_have_what_was_set_on_their_host_or_listener() {
+        let mut session = session("rcvbuf");
+        let open = client_socket(&mut session);
+        let before = look(&mut session).measure.goodput_bps;
+        let (cookie, _) = session.listener().expect("the server listens");
+        let end = End::Server;
+        let listener = VirtualTarget::Socket { end, cookie };
+        let none = KnobValue::Number(0);
+        session.set(listener, "buf_lock", &none).expect("a value");
+        assert!(look(&mut session).measure.goodput_bps < before * 11 / 10);
+        let host = VirtualTarget::Host(End::Client);
+        let reno = KnobValue::Name("reno".into());
+        session.set(host, "route.congctl", &reno).expect("a value");
+        let unchanged = session.get(open, "congestion").expect("it is open");
+        assert_ne!(unchanged, reno, "what is open keeps its own");
+        session.reconnect();
+        session.wait(SECOND, &AtomicBool::new(false), &mut |_| ());
+        let after = look(&mut session);
+        assert!(after.measure.goodput_bps > before * 3);
+        let congestion = after.client.flows.last().expect("a new one").samples[0].clone();
+        assert_eq!(congestion.congestion.as_deref(), Some("newreno"));
+        assert_eq!(session.get(open, "nodelay"), Err(SetError::Gone));
+    }
+
+    #[test]
+    fn what_our_stack_lacks_is_refused() {
+        let mut session = session("nagle");
+        let host = VirtualTarget::Host(End::Client);
+        let refused = session.set(host, "qdisc.limit", &KnobValue::Number(1));
+        assert!(matches!(refused, Err(SetError::Knob(_))), "{refused:?}");
+        let gone = VirtualTarget::Socket {
+            end: End::Client,
+            cookie: 99,
+        };
+        let set = session.set(gone, "nodelay", &KnobValue::Flag(true));
+        assert_eq!(set, Err(SetError::Gone));
+    }
+}
