@@ -169,10 +169,18 @@ fn write_lines(target: &mut impl Write, text: &str) -> io::Result<()> {
     target.flush()
 }
 
+/// The version of a document: one more each time that its shape changes for those who read it.
+fn version_of(name: &str) -> u32 {
+    match name {
+        "check" => 2,
+        _ => 1,
+    }
+}
+
 /// The JSON document of a result.
 pub(crate) fn document<T: Serialize>(name: &str, body: &T) -> anyhow::Result<String> {
     let envelope = Envelope {
-        schema: format!("tcptailor/{name}/1"),
+        schema: format!("tcptailor/{name}/{}", version_of(name)),
         tool: Tool {
             version: env!("CARGO_PKG_VERSION"),
         },
