@@ -568,6 +568,17 @@ mod tests {
     }
 
     #[test]
+    fn our_stack_has_the_settings_of_each_fault_that_it_is_said_to_have() {
+        let all = FAULTS.iter().filter(|fault| fault.kernel_only.is_none());
+        for fault in all {
+            for trial in [fault.trial(), fault.default_trial()] {
+                let started = crate::Virtual::default().start(&trial);
+                assert!(started.is_ok(), "{}: {:?}", fault.id, started.err());
+            }
+        }
+    }
+
+    #[test]
     fn names_are_unique_and_a_misspelt_one_is_recognised() {
         let names =
             |fault: &'static Fault| std::iter::once(fault.id).chain(fault.aliases.iter().copied());

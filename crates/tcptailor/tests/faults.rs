@@ -211,6 +211,14 @@ fn what_only_a_kernel_has_is_not_simulated() {
 }
 
 #[test]
+fn an_engine_goes_with_a_lab_path_only() {
+    let (code, document) = run(&["fit", "127.0.0.1", "--engine", "virtual"]);
+    assert_eq!(code, Some(2));
+    let hint = document["error"]["hint"].as_str().expect("advice");
+    assert!(hint.contains("--lab"), "{hint}");
+}
+
+#[test]
 fn an_unknown_fault_is_answered_with_the_nearest() {
     let (code, document) = run(&["fit", "--lab", "nagel"]);
     assert_eq!(code, Some(2));

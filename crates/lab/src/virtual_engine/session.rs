@@ -14,7 +14,7 @@ use base::{
 };
 use stack::{Host, SocketId};
 
-use super::{BOTH, Path, Stage, Virtual, at, link_outcome, program};
+use super::{BOTH, Stage, Virtual, at, link_outcome, program};
 use crate::app::{Program, ProgramSpec, Totals};
 use crate::measure::Measure;
 use crate::outcome::{Caveat, LinkOutcome};
@@ -144,19 +144,6 @@ impl Virtual {
         session.start_program(End::Server);
         session.start_program(End::Client);
         Ok(session)
-    }
-
-    /// Whether our stack has every setting of a trial.
-    ///
-    /// # Errors
-    /// Those that it lacks.
-    pub fn check(&self, trial: &Trial) -> Result<(), Vec<Caveat>> {
-        let (_, refused) = self.machines(trial, &Path::of(&trial.path));
-        if refused.is_empty() {
-            Ok(())
-        } else {
-            Err(refused)
-        }
     }
 }
 

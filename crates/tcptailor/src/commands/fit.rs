@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FAULT")]
     lab: Option<String>,
     /// Which TCP the lab path has at its ends.
-    #[arg(long, value_name = "ENGINE", default_value = "auto", requires = "lab")]
+    #[arg(long, value_name = "ENGINE", default_value = "auto")]
     engine: EngineChoice,
     /// Fit the open connections of this process.
     #[arg(short, long, value_name = "PID")]
@@ -72,6 +72,11 @@ impl Args {
     }
 
     fn check(&self) -> Result<(), Problem> {
+        // Not by clap: what conflicts with HOST cannot be required beside it.
+        if self.lab.is_none() && self.engine != EngineChoice::Auto {
+            let message = "--engine: a host and a process have the TCP that they have";
+            return Err(Problem::usage(message).hint("It goes with `--lab FAULT`."));
+        }
         let range = Duration::from_secs(1)..=Duration::from_secs(600);
         match self.time {
             Some(time) if !range.contains(&time) => Err(Problem::usage(format!(
