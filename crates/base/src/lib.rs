@@ -2,7 +2,7 @@
 //! samples and changes.
 //!
 //! This crate decides nothing and touches nothing: it reads no clock, opens no file, draws no
-//! random number of its own. `flow` and `stack` meet only here.
+//! random number of its own. `doctor` and `stack` meet only here.
 //!
 //! ```
 //! use base::{Rate, Instant};

@@ -271,7 +271,7 @@ const ROW: Fault = Fault {
     workload: bulk,
 };
 
-/// Every fault, in the order of `flow::DIAGNOSES`, and the healthy flows at the end.
+/// Every fault, in the order of `doctor::DIAGNOSES`, and the healthy flows at the end.
 pub const FAULTS: &[Fault] = &[
     Fault {
         id: "nagle-delack-stall",
@@ -549,7 +549,7 @@ mod tests {
 
     #[test]
     fn every_diagnosis_has_a_fault_and_every_fault_a_trial() {
-        for diagnosis in flow::DIAGNOSES {
+        for diagnosis in doctor::DIAGNOSES {
             assert!(
                 find_fault(diagnosis.id).is_ok(),
                 "{} is not provoked",
@@ -558,7 +558,7 @@ mod tests {
         }
         for fault in FAULTS {
             assert!(
-                flow::find_diagnosis(fault.expected).is_some(),
+                doctor::find_diagnosis(fault.expected).is_some(),
                 "{}",
                 fault.id
             );

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use base::{Change, FlowKey, Netns, Scope, Target};
-use flow::{Proposal, Side};
+use doctor::{Proposal, Side};
 
 /// One end of a flow, on a host where changes can be made.
 #[derive(Clone, Debug)]

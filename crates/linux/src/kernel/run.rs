@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use base::{KnobError, KnobValue, Limit, Rate};
-use flow::{HostTimeline, Observation, Timeline, Verdict};
+use doctor::{HostTimeline, Observation, Timeline, Verdict};
 use lab::{
     Amount, Caveat, Direction, LinkOutcome, Outcome, PathSpec, Point, SenderOutcome, Trial,
     WARM_UP, Workload,
@@ -487,7 +487,7 @@ fn limits(look: &Look, end: End) -> Vec<(Limit, f64)> {
     let other = remote.flows.iter().find(|flow| flow.key == other_end);
     let other = other.map(timeline);
     let hosts = [local, remote].map(host_timeline);
-    let report = flow::diagnose(&Observation {
+    let report = doctor::diagnose(&Observation {
         local: main,
         remote: other.as_ref(),
         siblings: &siblings.iter().collect::<Vec<_>>(),
@@ -544,7 +544,7 @@ fn host_timeline(watched: &Watched) -> HostTimeline {
 #[cfg(test)]
 mod tests {
     use base::{Bytes, Instant};
-    use flow::{Confidence, find_diagnosis};
+    use doctor::{Confidence, find_diagnosis};
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! What must be documented and tried, and whether the documents hold together.
 
 use base::KNOBS;
-use flow::DIAGNOSES;
+use doctor::DIAGNOSES;
 
 use crate::source::{Source, is_test_path};
 use crate::tree::{Complaint, Tree};

@@ -8,14 +8,14 @@ const EDGES: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("link", &["base"]),
     ("stack", &["base"]),
-    ("flow", &["base"]),
-    ("lab", &["base", "link", "stack", "flow"]),
-    ("linux", &["base", "link", "stack", "flow", "lab"]),
+    ("doctor", &["base"]),
+    ("lab", &["base", "link", "stack", "doctor"]),
+    ("linux", &["base", "link", "stack", "doctor", "lab"]),
     ("tokio", &["base", "stack", "linux"]),
     ("autocork", &[]),
     (
         "tcptailor",
-        &["base", "link", "stack", "flow", "lab", "linux"],
+        &["base", "link", "stack", "doctor", "lab", "linux"],
     ),
 ];
 
@@ -27,7 +27,7 @@ const DEV_EDGES: &[(&str, &[&str])] = &[("stack", &["link"]), ("tcptailor", &["a
 pub(crate) const UNSAFE: &[&str] = &["linux", "autocork"];
 
 /// Crates without clocks, file descriptors and hash order.
-pub(crate) const PURE: &[&str] = &["base", "link", "stack", "flow", "lab"];
+pub(crate) const PURE: &[&str] = &["base", "link", "stack", "doctor", "lab"];
 
 pub(crate) fn check(tree: &Tree) -> Vec<Complaint> {
     let mut complaints = Vec::new();

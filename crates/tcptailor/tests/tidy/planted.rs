@@ -9,7 +9,7 @@ use crate::tree::{Complaint, Tree};
 fn complaints_about(path: &str, text: &str) -> String {
     let tree = Tree::of(&[
         (path, text),
-        ("crates/flow/src/lib.rs", "mod x;\npub mod emulator;"),
+        ("crates/doctor/src/lib.rs", "mod x;\npub mod emulator;"),
     ]);
     let mut complaints = manifests::check(&tree);
     complaints.extend(rust::check(&tree));
@@ -37,11 +37,11 @@ fn check(path: &str, text: &str, expected: &str) {
     }
 }
 
-const FLOW: &str = "crates/flow/src/x.rs";
+const FLOW: &str = "crates/doctor/src/x.rs";
 
 #[test]
 fn edges() {
-    let flow = "crates/flow/Cargo.toml";
+    let flow = "crates/doctor/Cargo.toml";
     check(
         flow,
         "[dependencies]\nbase.workspace = true\nserde = \"1\"",
@@ -50,7 +50,7 @@ fn edges() {
     check(
         flow,
         "[dependencies]\nlink.workspace = true",
-        "Cargo.toml:2: `flow` may not know `link`",
+        "Cargo.toml:2: `doctor` may not know `link`",
     );
     check(
         flow,
@@ -82,8 +82,8 @@ fn edges() {
 fn lint_files() {
     let differing = Tree::of(&[
         ("crates/base/clippy.toml", "a"),
-        ("crates/flow/clippy.toml", "b"),
-        ("crates/flow/Cargo.toml", ""),
+        ("crates/doctor/clippy.toml", "b"),
+        ("crates/doctor/Cargo.toml", ""),
     ]);
     assert!(shown(&manifests::check(&differing)).contains("copy crates/base/clippy.toml"));
 }
@@ -161,12 +161,12 @@ fn words_of_some_places_only() {
          names none\n",
     );
     check(
-        "crates/flow/tests/x.rs",
+        "crates/doctor/tests/x.rs",
         "fn f() { x.unwrap(); println!(\"skipped: x\"); }",
         "",
     );
     check(
-        "crates/flow/tests/x.rs",
+        "crates/doctor/tests/x.rs",
         "#[ignore]\nfn f() {}",
         "decide at run time",
     );
@@ -220,12 +220,17 @@ fn parameters() {
 #[test]
 fn dead_files() {
     let tree = |files: &[(&str, &str)]| shown(&rust::check(&Tree::of(files)));
-    assert!(tree(&[("crates/flow/src/lib.rs", ""), (FLOW, "")]).contains("no `mod x;` leads here"));
+    assert!(
+        tree(&[("crates/doctor/src/lib.rs", ""), (FLOW, "")]).contains("no `mod x;` leads here")
+    );
     let nested = [
-        ("crates/flow/src/lib.rs", "mod rules;"),
-        ("crates/flow/src/rules/mod.rs", "mod nagle;"),
-        ("crates/flow/src/rules/nagle.rs", "#[cfg(test)]\nmod tests;"),
-        ("crates/flow/src/rules/nagle/tests.rs", ""),
+        ("crates/doctor/src/lib.rs", "mod rules;"),
+        ("crates/doctor/src/rules/mod.rs", "mod nagle;"),
+        (
+            "crates/doctor/src/rules/nagle.rs",
+            "#[cfg(test)]\nmod tests;",
+        ),
+        ("crates/doctor/src/rules/nagle/tests.rs", ""),
     ];
     assert_eq!(tree(&nested), "");
 }

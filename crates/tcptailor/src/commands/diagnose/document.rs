@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use base::{Change, KnobValue, Limit, Live, Netns, Scope, Target};
-use flow::{Confidence, Evidence, NextLimit, Proposal, Side, Timeline, Verdict};
+use doctor::{Confidence, Evidence, NextLimit, Proposal, Side, Timeline, Verdict};
 use linux::WatchedFlow;
 use serde::Serialize;
 
@@ -230,7 +230,7 @@ mod tests {
     use serde_json::{Value, json, to_value};
 
     fn row(proposals: Vec<Proposal>) -> Value {
-        let diagnosis = flow::find_diagnosis("nagle-delack-stall").unwrap();
+        let diagnosis = doctor::find_diagnosis("nagle-delack-stall").unwrap();
         let verdict = Verdict {
             diagnosis,
             limit: diagnosis.limit,

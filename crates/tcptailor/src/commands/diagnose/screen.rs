@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use base::{Live, human};
-use flow::Side;
+use doctor::Side;
 
 use super::document::{ChangeRow, Direction, Document, FlowRow, VerdictRow};
 use crate::output::{self, push_wrapped};
@@ -266,7 +266,7 @@ fn summary(document: &Document, shown: usize) -> String {
 mod tests {
     use super::*;
     use base::{KnobValue, Netns, Scope};
-    use flow::{Confidence, Evidence};
+    use doctor::{Confidence, Evidence};
 
     fn flow_row(port: u16, verdicts: Vec<VerdictRow>) -> FlowRow {
         FlowRow {
@@ -290,7 +290,7 @@ mod tests {
     }
 
     fn stall() -> VerdictRow {
-        let diagnosis = flow::find_diagnosis("nagle-delack-stall").unwrap();
+        let diagnosis = doctor::find_diagnosis("nagle-delack-stall").unwrap();
         VerdictRow {
             id: diagnosis.id,
             sentence: diagnosis.sentence,

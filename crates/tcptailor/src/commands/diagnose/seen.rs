@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use base::{FlowKey, Netns};
-use flow::{HostTimeline, Observation, Timeline, Verdict};
+use doctor::{HostTimeline, Observation, Timeline, Verdict};
 use linux::{Filter, Watched, WatchedFlow};
 
 use super::document::{Document, FlowRow, VerdictRow};
@@ -221,7 +221,7 @@ impl<'w> Seen<'w> {
         let flow = &self.flows[index];
         let partner = self.other_end(index);
         let siblings = self.siblings(index);
-        let report = flow::diagnose(&Observation {
+        let report = doctor::diagnose(&Observation {
             local: &flow.timeline,
             remote: partner.map(|(_, partner)| &partner.timeline),
             siblings: &siblings,

@@ -7,7 +7,7 @@
 //! ```
 //! use base::{FlowKey, FlowSample, Instant};
 //! use core::time::Duration;
-//! use flow::{Observation, Timeline, diagnose};
+//! use doctor::{Observation, Timeline, diagnose};
 //!
 //! let key = FlowKey { local: ([10, 0, 0, 1], 40_000).into(), remote: ([10, 0, 0, 2], 80).into() };
 //! let mut timeline = Timeline::new();
