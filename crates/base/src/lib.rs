@@ -54,7 +54,7 @@ pub use parse::{ParseError, ParseErrorKind};
 pub use rng::Rng;
 pub use sample::{
     BbrState, CongestionState, CounterSet, FlowKey, FlowSample, HostSample, LinkSample,
-    QdiscSample, Source, TcpState,
+    ListenerSample, QdiscSample, Source, TcpState,
 };
 pub use seq::SeqNum;
 pub use superpacket::Superpacket;

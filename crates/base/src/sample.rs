@@ -451,8 +451,23 @@ pub struct HostSample {
     pub counters: CounterSet,
     /// Its interfaces.
     pub links: Vec<LinkSample>,
+    /// Its listening sockets.
+    pub listeners: Vec<ListenerSample>,
     /// Sysctls by name, such as `net.ipv4.tcp_rmem`, as text with single spaces.
     pub sysctls: BTreeMap<String, String>,
+}
+
+/// One look at a listening socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenerSample {
+    /// Address and port.
+    pub local: SocketAddr,
+    /// An identity that is never reused while the host is up.
+    pub cookie: u64,
+    /// Connections that wait to be accepted.
+    pub queue_pkts: u32,
+    /// How many may wait; a full queue holds one more (Linux `sk_acceptq_is_full`).
+    pub backlog_pkts: u32,
 }
 
 /// One look at an interface.

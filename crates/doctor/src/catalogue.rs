@@ -1,6 +1,17 @@
-//! The diagnoses that the doctor knows, a row each.
+//! The diagnoses that the doctor knows, a row each: everything else derives from this table.
+
+use core::fmt;
 
 use base::Limit;
+
+use crate::host_timeline::HostTimeline;
+use crate::rules::{
+    application, host, loss, opening, path, queue, receive_window, send_buffer, small_writes,
+    startup,
+};
+use crate::timeline::Timeline;
+use crate::verdict::{Confidence, Verdict};
+use crate::view::View;
 
 /// What kind of answer a diagnosis is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,8 +22,36 @@ pub enum Kind {
     Nothing,
 }
 
+/// The questions in their order. Start-up comes before the application: a flow of bursts is idle
+/// most of the time, and that alone would make each of them application-limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    Opening,
+    DeadPath,
+    ReceiveWindow,
+    Stall,
+    Pacing,
+    SendBuffer,
+    Startup,
+    Application,
+    Loss,
+    Queue,
+    PathFull,
+    Host,
+}
+
+/// How the evidence is looked for, and in what.
+#[derive(Clone, Copy)]
+pub(crate) enum Rule {
+    /// In one direction of a connection.
+    Flow(fn(&View<'_>) -> Option<Verdict>),
+    /// In a connection that does not carry data yet.
+    Opening(fn(&Timeline) -> Option<Verdict>),
+    /// In what the connections of a host share.
+    Host(fn(&HostTimeline) -> Option<Verdict>),
+}
+
 /// One cause that the doctor can name.
-#[derive(Debug, PartialEq, Eq)]
 pub struct Diagnosis {
     /// Short name, such as `nagle-delack-stall`.
     pub id: &'static str,
@@ -22,6 +61,10 @@ pub struct Diagnosis {
     pub limit: Option<Limit>,
     /// Finding or not.
     pub kind: Kind,
+    /// The least confidence from which a change is made on its account.
+    pub act_from: Confidence,
+    pub(crate) stage: Stage,
+    pub(crate) rule: Rule,
 }
 
 impl Diagnosis {
@@ -32,155 +75,327 @@ impl Diagnosis {
     }
 }
 
+impl PartialEq for Diagnosis {
+    /// Ids are unique.
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl Eq for Diagnosis {}
+
+impl fmt::Debug for Diagnosis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.id)
+    }
+}
+
 /// Finds a diagnosis by its id.
 #[must_use]
 pub fn find_diagnosis(id: &str) -> Option<&'static Diagnosis> {
     DIAGNOSES.iter().find(|diagnosis| diagnosis.id == id)
 }
 
-const fn finding(id: &'static str, limit: Option<Limit>, sentence: &'static str) -> Diagnosis {
-    Diagnosis {
-        id,
-        sentence,
-        limit,
-        kind: Kind::Finding,
-    }
-}
+/// The values from which most rows differ in a few fields only.
+const FINDING: Diagnosis = Diagnosis {
+    id: "",
+    sentence: "",
+    limit: None,
+    kind: Kind::Finding,
+    act_from: Confidence::Medium,
+    stage: Stage::Opening,
+    rule: Rule::Flow(|_| None),
+};
 
-const fn nothing(id: &'static str, limit: Option<Limit>, sentence: &'static str) -> Diagnosis {
-    Diagnosis {
-        id,
-        sentence,
-        limit,
-        kind: Kind::Nothing,
-    }
-}
+const NOTHING: Diagnosis = Diagnosis {
+    kind: Kind::Nothing,
+    ..FINDING
+};
 
-/// Every diagnosis.
+/// Every diagnosis in the order of evaluation: stage by stage, and within a stage the more special
+/// one first.
 pub const DIAGNOSES: &[Diagnosis] = &[
-    finding(
-        "nagle-delack-stall",
-        Some(Limit::Nagle),
-        "The sender holds a small piece until an ACK comes, and the receiver delays that ACK: \
-         each operation waits out a timer that nobody needs.",
-    ),
-    finding(
-        "nagle-rtt-serialised",
-        Some(Limit::Nagle),
-        "The sender holds each partial segment for one round trip although the receiver answers \
-         at once.",
-    ),
-    finding(
-        "cork-not-uncorked",
-        Some(Limit::Cork),
-        "The program corked the socket and never released it: data leaves only when a 200 ms \
-         timer gives up.",
-    ),
-    finding(
-        "two-one-way-connections",
-        Some(Limit::Nagle),
-        "Requests go out on one connection and answers come back on another, so no answer can \
-         carry an ACK.",
-    ),
-    finding(
-        "rcvbuf-locked",
-        Some(Limit::PeerWindow),
-        "The receiving program fixed its receive buffer: the kernel may not let the window grow \
-         to what the path needs.",
-    ),
-    finding(
-        "tcp-rmem-max-cap",
-        Some(Limit::PeerWindow),
-        "The receiver's kernel has grown the window as far as tcp_rmem allows, and the path could \
-         carry more.",
-    ),
-    finding(
-        "window-scaling-off",
-        Some(Limit::PeerWindow),
-        "The connection was opened without window scaling: never more than 64 KiB can be in \
-         flight.",
-    ),
-    finding(
-        "slow-reader",
-        Some(Limit::PeerWindow),
-        "The receiving program does not read fast enough; the network is fine.",
-    ),
-    finding(
-        "sndbuf-locked",
-        Some(Limit::SendBuffer),
-        "The sending program fixed its send buffer: it cannot hold enough data to fill the path.",
-    ),
-    finding(
-        "tcp-wmem-max-cap",
-        Some(Limit::SendBuffer),
-        "The sender's kernel has grown the send buffer as far as tcp_wmem allows.",
-    ),
-    finding(
-        "sndbuf-tiny",
-        Some(Limit::SendBuffer),
-        "The program set a send buffer of next to nothing: every write waits for ACKs.",
-    ),
-    nothing(
-        "app-limited",
-        Some(Limit::Application),
-        "The program does not write enough: TCP has nothing to send. Nothing to tune.",
-    ),
-    finding(
-        "small-writes-cpu",
-        Some(Limit::Application),
-        "The program writes so little at a time that the processor, not the network, is the limit.",
-    ),
-    finding(
-        "unbatched-records",
-        Some(Limit::Application),
-        "The program sends each small record in a segment of its own, although it has many a \
-         second and nobody answers them one by one.",
-    ),
-    nothing(
-        "round-trip-bound",
-        Some(Limit::Application),
-        "One question, one answer, one round trip: TCP is as fast as it can be. Nothing to tune.",
-    ),
-    finding(
-        "random-loss",
-        Some(Limit::Recovery),
-        "Packets get lost although no queue is full, and the congestion control slows down for \
-         nothing.",
-    ),
-    finding(
-        "bufferbloat",
-        None,
-        "The connection fills a queue so deep that everybody behind it waits.",
-    ),
-    finding(
-        "local-qdisc-drops",
-        Some(Limit::Interface),
-        "Packets are lost in this machine's own output queue.",
-    ),
-    finding(
-        "pmtu-blackhole",
-        Some(Limit::Recovery),
-        "Small packets pass and full-sized ones disappear without a message: the connection hangs \
+    Diagnosis {
+        id: "connect-unanswered",
+        sentence: "The connection request gets no answer: its SYN is sent again and again.",
+        limit: Some(Limit::Handshake),
+        stage: Stage::Opening,
+        rule: Rule::Opening(opening::connect_unanswered),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "pmtu-blackhole",
+        sentence: "Small packets pass and full-sized ones disappear without a message: the connection hangs \
          as soon as it has something to say.",
-    ),
-    finding(
-        "slow-start-after-idle",
-        Some(Limit::Congestion),
-        "After each pause the connection starts slowly again, although the path is known.",
-    ),
-    finding(
-        "initcwnd-too-small",
-        Some(Limit::Congestion),
-        "Short transfers end before the connection has reached the speed of the path.",
-    ),
-    finding(
-        "sack-or-timestamps-off",
-        Some(Limit::Recovery),
-        "The connection lacks the options that make loss recovery fast.",
-    ),
-    nothing(
-        "path-full",
-        Some(Limit::Congestion),
-        "The connection uses what the path has. Nothing to tune.",
-    ),
+        limit: Some(Limit::Recovery),
+        stage: Stage::DeadPath,
+        rule: Rule::Flow(path::pmtu_blackhole),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "path-dead",
+        sentence: "Nothing comes back any more: the path or the other host is gone.",
+        limit: Some(Limit::Recovery),
+        stage: Stage::DeadPath,
+        rule: Rule::Flow(path::path_dead),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "cpu-bound",
+        sentence: "A program at one end of the connection uses a whole processor: it cannot move more data. \
+                   Nothing to tune in TCP.",
+        limit: Some(Limit::Application),
+        stage: Stage::ReceiveWindow,
+        rule: Rule::Flow(application::cpu_bound),
+        ..NOTHING
+    },
+    Diagnosis {
+        id: "slow-reader",
+        sentence: "The receiving program does not read fast enough; the network is fine.",
+        limit: Some(Limit::PeerWindow),
+        stage: Stage::ReceiveWindow,
+        rule: Rule::Flow(receive_window::slow_reader),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "window-scaling-off",
+        sentence: "The connection was opened without window scaling: never more than 64 KiB can be in \
+         flight.",
+        limit: Some(Limit::PeerWindow),
+        act_from: Confidence::High,
+        stage: Stage::ReceiveWindow,
+        rule: Rule::Flow(receive_window::window_scaling_off),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "rmem-autotuning-off",
+        sentence: "Receive buffers do not grow by themselves on the receiving host: autotuning is switched off.",
+        limit: Some(Limit::PeerWindow),
+        stage: Stage::ReceiveWindow,
+        rule: Rule::Flow(receive_window::rmem_autotuning_off),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "tcp-rmem-max-cap",
+        sentence: "The receiver's kernel has grown the window as far as tcp_rmem allows, and the path could \
+         carry more.",
+        limit: Some(Limit::PeerWindow),
+        act_from: Confidence::High,
+        stage: Stage::ReceiveWindow,
+        rule: Rule::Flow(receive_window::tcp_rmem_max_cap),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "rcvbuf-locked",
+        sentence: "The receiving program fixed its receive buffer: the kernel may not let the window grow \
+         to what the path needs.",
+        limit: Some(Limit::PeerWindow),
+        act_from: Confidence::High,
+        stage: Stage::ReceiveWindow,
+        rule: Rule::Flow(receive_window::rcvbuf_locked),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "peer-window",
+        sentence: "The window that the receiver offers is the limit; why it is not larger can only be seen at \
+                   the receiver.",
+        limit: Some(Limit::PeerWindow),
+        stage: Stage::ReceiveWindow,
+        rule: Rule::Flow(receive_window::peer_window),
+        ..NOTHING
+    },
+    Diagnosis {
+        id: "cork-not-uncorked",
+        sentence: "The program corked the socket and never released it: data leaves only when a 200 ms \
+         timer gives up.",
+        limit: Some(Limit::Cork),
+        stage: Stage::Stall,
+        rule: Rule::Flow(small_writes::cork_not_uncorked),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "two-one-way-connections",
+        sentence: "Requests go out on one connection and answers come back on another, so no answer can \
+         carry an ACK.",
+        limit: Some(Limit::Nagle),
+        stage: Stage::Stall,
+        rule: Rule::Flow(small_writes::two_one_way_connections),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "nagle-delack-stall",
+        sentence: "The sender holds a small piece until an ACK comes, and the receiver delays that ACK: \
+         each operation waits out a timer that nobody needs.",
+        limit: Some(Limit::Nagle),
+        stage: Stage::Stall,
+        rule: Rule::Flow(small_writes::nagle_delack_stall),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "nagle-rtt-serialised",
+        sentence: "The sender holds each partial segment for one round trip although the receiver answers \
+         at once.",
+        limit: Some(Limit::Nagle),
+        stage: Stage::Stall,
+        rule: Rule::Flow(small_writes::nagle_rtt_serialised),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "paced",
+        sentence: "A pacing rate that was set on purpose is the limit. Nothing to tune.",
+        limit: Some(Limit::Pacing),
+        stage: Stage::Pacing,
+        rule: Rule::Flow(application::paced),
+        ..NOTHING
+    },
+    Diagnosis {
+        id: "sndbuf-tiny",
+        sentence: "The program set a send buffer of next to nothing: every write waits for ACKs.",
+        limit: Some(Limit::SendBuffer),
+        stage: Stage::SendBuffer,
+        rule: Rule::Flow(send_buffer::sndbuf_tiny),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "sndbuf-locked",
+        sentence: "The sending program fixed its send buffer: it cannot hold enough data to fill the path.",
+        limit: Some(Limit::SendBuffer),
+        stage: Stage::SendBuffer,
+        rule: Rule::Flow(send_buffer::sndbuf_locked),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "tcp-wmem-max-cap",
+        sentence: "The sender's kernel has grown the send buffer as far as tcp_wmem allows.",
+        limit: Some(Limit::SendBuffer),
+        act_from: Confidence::High,
+        stage: Stage::SendBuffer,
+        rule: Rule::Flow(send_buffer::tcp_wmem_max_cap),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "slow-start-after-idle",
+        sentence: "After each pause the connection starts slowly again, although the path is known.",
+        limit: Some(Limit::Congestion),
+        act_from: Confidence::High,
+        stage: Stage::Startup,
+        rule: Rule::Flow(startup::slow_start_after_idle),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "initcwnd-too-small",
+        sentence: "Short transfers end before the connection has reached the speed of the path.",
+        limit: Some(Limit::Congestion),
+        stage: Stage::Startup,
+        rule: Rule::Flow(startup::initcwnd_too_small),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "small-writes-cpu",
+        sentence: "The program writes so little at a time that the processor, not the network, is the limit.",
+        limit: Some(Limit::Application),
+        stage: Stage::Application,
+        rule: Rule::Flow(application::small_writes_cpu),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "unbatched-records",
+        sentence: "The program sends each small record in a segment of its own, although it has many a \
+         second and nobody answers them one by one.",
+        limit: Some(Limit::Application),
+        stage: Stage::Application,
+        rule: Rule::Flow(application::unbatched_records),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "round-trip-bound",
+        sentence: "One question, one answer, one round trip: TCP is as fast as it can be. Nothing to tune.",
+        limit: Some(Limit::Application),
+        stage: Stage::Application,
+        rule: Rule::Flow(application::round_trip_bound),
+        ..NOTHING
+    },
+    Diagnosis {
+        id: "application-thinks",
+        sentence: "Between a question and its answer the programs need more time than the network. Nothing \
+                   to tune in TCP.",
+        limit: Some(Limit::Application),
+        stage: Stage::Application,
+        rule: Rule::Flow(application::application_thinks),
+        ..NOTHING
+    },
+    Diagnosis {
+        id: "app-limited",
+        sentence: "The program does not write enough: TCP has nothing to send. Nothing to tune.",
+        limit: Some(Limit::Application),
+        stage: Stage::Application,
+        rule: Rule::Flow(application::app_limited),
+        ..NOTHING
+    },
+    Diagnosis {
+        id: "sack-or-timestamps-off",
+        sentence: "The connection lacks the options that make loss recovery fast.",
+        limit: Some(Limit::Recovery),
+        stage: Stage::Loss,
+        rule: Rule::Flow(loss::sack_or_timestamps_off),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "local-qdisc-drops",
+        sentence: "Packets are lost in this machine's own output queue.",
+        limit: Some(Limit::Interface),
+        act_from: Confidence::High,
+        stage: Stage::Loss,
+        rule: Rule::Flow(loss::local_qdisc_drops),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "random-loss",
+        sentence: "Packets get lost although no queue is full, and the congestion control slows down for \
+         nothing.",
+        limit: Some(Limit::Recovery),
+        stage: Stage::Loss,
+        rule: Rule::Flow(loss::random_loss),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "bufferbloat",
+        sentence: "The connection fills a queue so deep that everybody behind it waits.",
+        stage: Stage::Queue,
+        rule: Rule::Flow(queue::bufferbloat),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "path-full",
+        sentence: "The connection uses what the path has. Nothing to tune.",
+        limit: Some(Limit::Congestion),
+        stage: Stage::PathFull,
+        rule: Rule::Flow(path::path_full),
+        ..NOTHING
+    },
+    Diagnosis {
+        id: "accept-queue-full",
+        sentence: "Connections arrive faster than the listening program accepts them: some are dropped.",
+        limit: Some(Limit::Handshake),
+        stage: Stage::Host,
+        rule: Rule::Host(host::accept_queue_full),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "syn-queue-full",
+        sentence: "Half-open connections fill the queue of a listening program: a flood, or a path on which \
+                   the handshake is not completed.",
+        limit: Some(Limit::Handshake),
+        stage: Stage::Host,
+        rule: Rule::Host(host::syn_queue_full),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "tcp-memory-pressure",
+        sentence: "All connections of the host together use so much memory that the kernel holds each of \
+                   them back.",
+        stage: Stage::Host,
+        rule: Rule::Host(host::tcp_memory_pressure),
+        ..FINDING
+    },
 ];

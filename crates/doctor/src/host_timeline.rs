@@ -1,8 +1,10 @@
 //! What the flows of a host share, over an interval: counters, drops, sysctls.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::time::Duration;
 
-use base::{HostSample, LinkSample};
+use base::{HostSample, LinkSample, ListenerSample, QdiscSample};
 
 use crate::rules::thresholds::SAMPLES_KEPT;
 
@@ -10,6 +12,19 @@ use crate::rules::thresholds::SAMPLES_KEPT;
 #[derive(Clone, Debug, Default)]
 pub struct HostTimeline {
     samples: VecDeque<HostSample>,
+}
+
+/// A listening socket whose accept queue was full.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FullListener {
+    /// Its address and port.
+    pub local: SocketAddr,
+    /// Most connections that waited in it.
+    pub queue_pkts: u32,
+    /// Its backlog.
+    pub backlog_pkts: u32,
+    /// Share of the samples in which it was full, 0 to 1.
+    pub full_share: f64,
 }
 
 /// What an interface and its queues threw away in the observed interval.
@@ -25,6 +40,10 @@ pub struct LinkDrops {
     pub tx_pkts: u64,
     /// Length of its transmit queue in packets.
     pub txqueuelen_pkts: u32,
+    /// Kind of the queueing discipline that dropped most, or of the root where none did.
+    pub qdisc_kind: String,
+    /// Bytes that its queue holds, as far as its kind tells.
+    pub queue_bytes: Option<u64>,
 }
 
 impl LinkDrops {
@@ -49,9 +68,21 @@ impl HostTimeline {
             return;
         }
         if self.samples.len() == SAMPLES_KEPT {
-            self.samples.pop_front();
+            // Every second one goes, but not the first: differences are over the whole time.
+            let mut index = 0;
+            self.samples.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
         }
         self.samples.push_back(sample);
+    }
+
+    /// From the first sample to the last.
+    #[must_use]
+    pub fn interval(&self) -> Duration {
+        self.ends()
+            .map_or(Duration::ZERO, |(first, last)| last.at.since(first.at))
     }
 
     /// Whether there are no samples.
@@ -67,6 +98,34 @@ impl HostTimeline {
         let (first, last) = self.ends()?;
         let read = |sample: &HostSample| sample.counters.get(counter).copied();
         read(last)?.checked_sub(read(first)?)
+    }
+
+    /// The newest value of a gauge such as `SockstatTCPmem`.
+    #[must_use]
+    pub fn latest(&self, gauge: &str) -> Option<u64> {
+        self.samples.back()?.counters.get(gauge).copied()
+    }
+
+    /// The listener whose accept queue was full most often; `None` where none was at least twice.
+    #[must_use]
+    pub fn fullest_listener(&self) -> Option<FullListener> {
+        let mut full: BTreeMap<u64, (usize, &ListenerSample)> = BTreeMap::new();
+        let waiting = self.samples.iter().flat_map(|sample| &sample.listeners);
+        // A full queue holds one more than the backlog; a backlog of 0 is used for a single accept.
+        for listener in waiting.filter(|one| one.queue_pkts > one.backlog_pkts) {
+            let entry = full.entry(listener.cookie).or_insert((0, listener));
+            entry.0 += 1;
+            if listener.queue_pkts > entry.1.queue_pkts {
+                entry.1 = listener;
+            }
+        }
+        let (count, listener) = full.into_values().max_by_key(|(count, _)| *count)?;
+        (count >= 2).then(|| FullListener {
+            local: listener.local,
+            queue_pkts: listener.queue_pkts,
+            backlog_pkts: listener.backlog_pkts,
+            full_share: count as f64 / self.samples.len() as f64,
+        })
     }
 
     /// What each interface dropped on the way out, the worst first.
@@ -124,7 +183,10 @@ fn drops_between(before: &LinkSample, after: &LinkSample) -> Option<LinkDrops> {
         let root = link.qdiscs.iter().filter(|queue| queue.parent == u32::MAX);
         root.map(|queue| queue.dropped_pkts).sum()
     };
+    let dropping = dropping_qdisc(before, after);
     Some(LinkDrops {
+        qdisc_kind: dropping.map(|queue| queue.kind.clone()).unwrap_or_default(),
+        queue_bytes: queue_bytes(dropping, after),
         name: after.name.clone(),
         tx_dropped_pkts: after.tx_dropped_pkts.checked_sub(before.tx_dropped_pkts)?,
         qdisc_dropped_pkts: qdisc_dropped(after).checked_sub(qdisc_dropped(before))?,
@@ -133,10 +195,43 @@ fn drops_between(before: &LinkSample, after: &LinkSample) -> Option<LinkDrops> {
     })
 }
 
+/// The queue that dropped most; of a tree of queues the innermost one.
+fn dropping_qdisc<'l>(before: &LinkSample, after: &'l LinkSample) -> Option<&'l QdiscSample> {
+    let dropped = |queue: &&QdiscSample| {
+        let earlier = before.qdiscs.iter().find(|other| {
+            (other.handle, other.parent, &other.kind) == (queue.handle, queue.parent, &queue.kind)
+        });
+        let before = earlier.map_or(0, |queue| queue.dropped_pkts);
+        queue.dropped_pkts.saturating_sub(before)
+    };
+    let most = after.qdiscs.iter().map(|queue| dropped(&queue)).max()?;
+    let mut candidates = after.qdiscs.iter().filter(|queue| dropped(queue) == most);
+    let is_leaf = |queue: &&QdiscSample| queue.parent != u32::MAX;
+    candidates
+        .clone()
+        .find(is_leaf)
+        .or_else(|| candidates.next())
+}
+
+/// What a queue holds: its own limit, or the interface's where its kind takes that.
+fn queue_bytes(queue: Option<&QdiscSample>, link: &LinkSample) -> Option<u64> {
+    let packets = |count: u64| count.saturating_mul(u64::from(link.mtu_bytes));
+    let by_interface = packets(u64::from(link.txqueuelen_pkts));
+    let Some(queue) = queue else {
+        return Some(by_interface);
+    };
+    match (queue.kind.as_str(), queue.limit) {
+        ("tbf" | "bfifo", limit) => limit,
+        ("pfifo", Some(limit)) => Some(packets(limit)),
+        ("pfifo" | "pfifo_fast" | "noqueue" | "mq" | "", _) => Some(by_interface),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::{Instant, QdiscSample};
+    use base::Instant;
 
     fn sample(at: u64, acks: u64, dropped: u64) -> HostSample {
         HostSample {
@@ -155,6 +250,7 @@ mod tests {
                 }],
                 ..LinkSample::default()
             }],
+            listeners: Vec::new(),
             sysctls: [("net.ipv4.tcp_rmem".into(), "4096 131072 6291456".into())].into(),
         }
     }

@@ -39,7 +39,7 @@ mod verdict;
 mod view;
 
 pub use catalogue::{DIAGNOSES, Diagnosis, find_diagnosis};
-pub use host_timeline::{HostTimeline, LinkDrops};
-pub use observation::{Observation, Report, diagnose};
+pub use host_timeline::{FullListener, HostTimeline, LinkDrops};
+pub use observation::{Observation, Report, diagnose, diagnose_host};
 pub use timeline::{Burst, Timeline};
 pub use verdict::{Confidence, Evidence, NextLimit, Proposal, Side, Verdict};

@@ -28,6 +28,13 @@ pub struct Observation<'a> {
     pub host: Option<&'a HostTimeline>,
     /// The host at the other end.
     pub remote_host: Option<&'a HostTimeline>,
+    /// Name of the interface through which the observed host sends to the other one.
+    pub interface: Option<&'a str>,
+    /// The same of the host at the other end.
+    pub remote_interface: Option<&'a str>,
+    /// The process at the observed end has other connections that carry data, so that what it
+    /// computes is not for this one alone.
+    pub shares_process: bool,
 }
 
 impl<'a> Observation<'a> {
@@ -40,6 +47,9 @@ impl<'a> Observation<'a> {
             siblings: &[],
             host: None,
             remote_host: None,
+            interface: None,
+            remote_interface: None,
+            shares_process: false,
         }
     }
 }
@@ -75,6 +85,13 @@ impl Report {
 /// hold up a response of many.
 #[must_use]
 pub fn diagnose(observation: &Observation<'_>) -> Report {
+    let opening = rules::evaluate_opening(observation.local);
+    if !opening.is_empty() {
+        return Report {
+            verdicts: opening,
+            unknown: None,
+        };
+    }
     let broken = [Some(observation.local), observation.remote]
         .into_iter()
         .flatten()
@@ -93,7 +110,7 @@ pub fn diagnose(observation: &Observation<'_>) -> Report {
         Scope::ShortLived
     };
     let mut verdicts = rules::evaluate(&main, scope);
-    if enough(&minor) && minor.sender.is_some() {
+    if enough(&minor) {
         let other = rules::evaluate(&minor, Scope::OtherDirection);
         verdicts = rules::prefer(verdicts, other);
     }
@@ -106,6 +123,12 @@ pub fn diagnose(observation: &Observation<'_>) -> Report {
     }
 }
 
+/// Says what is wrong with a host as a whole: queues of its listeners, its memory.
+#[must_use]
+pub fn diagnose_host(host: &HostTimeline) -> Vec<Verdict> {
+    rules::evaluate_host(host)
+}
+
 /// The view from the end that sends most, and the one from the other end.
 fn views<'a>(observation: &Observation<'a>) -> (View<'a>, View<'a>) {
     let &Observation {
@@ -114,6 +137,9 @@ fn views<'a>(observation: &Observation<'a>) -> (View<'a>, View<'a>) {
         siblings,
         host,
         remote_host,
+        interface,
+        remote_interface,
+        shares_process,
     } = observation;
     let forward = View {
         sender: Some(local),
@@ -121,6 +147,8 @@ fn views<'a>(observation: &Observation<'a>) -> (View<'a>, View<'a>) {
         siblings,
         sender_host: host,
         receiver_host: remote_host,
+        sender_interface: interface,
+        shares_process,
         sender_side: Side::Local,
     };
     let reverse = View {
@@ -129,6 +157,8 @@ fn views<'a>(observation: &Observation<'a>) -> (View<'a>, View<'a>) {
         siblings,
         sender_host: remote_host,
         receiver_host: host,
+        sender_interface: remote_interface,
+        shares_process,
         sender_side: Side::Remote,
     };
     if local_sends_most(local, remote) {
@@ -146,7 +176,12 @@ fn local_sends_most(local: &Timeline, remote: Option<&Timeline>) -> bool {
     if sent_here > 0 || sent_there > 0 {
         return sent_here >= sent_there;
     }
-    // Nothing arrives at either end: whoever waits for ACKs is the sender.
+    // Nothing moves: what lies unread is received data, and whoever waits for ACKs is the sender.
+    let unread = |timeline: &Timeline| timeline.latest(|s| s.unread_bytes).unwrap_or(0);
+    match (unread(local), remote.map_or(0, unread)) {
+        (0, 0) => {}
+        (here, there) => return here < there,
+    }
     let waiting = |timeline: &Timeline| timeline.latest(|s| s.unacked_pkts).unwrap_or(0);
     waiting(local) > 0 || remote.is_none_or(|remote| waiting(remote) == 0)
 }
@@ -157,7 +192,6 @@ fn is_enough(timeline: &Timeline) -> bool {
 
 fn why_unknown(observation: &Observation<'_>, main: &View<'_>, scope: Scope) -> String {
     let timeline = main.main_timeline().unwrap_or(observation.local);
-    let percent = |share: f64| (share * 100.0).round();
     if scope == Scope::ShortLived {
         return format!(
             "too few samples: {} in {:.1} s; at least {MIN_SAMPLES} in {:.0} s are needed",
@@ -171,15 +205,13 @@ fn why_unknown(observation: &Observation<'_>, main: &View<'_>, scope: Scope) -> 
                 can only be seen at the other end"
             .into();
     }
-    if main.window_bound() {
-        return format!(
-            "the peer's window stops the flow for {} % of its busy time, and neither a lock nor a \
-             sysctl explains it: it may still be growing",
-            percent(main.rwnd_share().unwrap_or(0.0))
-        );
+    if main.fills_cwnd() {
+        return "unclear: the congestion window is the limit, and no queue and no regular loss shows \
+                that the path is full; watch longer (-t 30s), or at the other end too"
+            .into();
     }
-    "no rule matches: the flow shows the signs of several limits or of none; observe it longer, \
-     and at both ends if possible"
+    "unclear: the flow shows the signs of several limits or of none; watch longer (-t 30s), and at \
+     the other end too"
         .into()
 }
 

@@ -30,6 +30,23 @@ const COUNTERS: [Counter; 6] = [
 pub struct Timeline {
     samples: VecDeque<FlowSample>,
     backwards: Option<&'static str>,
+    opening: Option<Opening>,
+    /// Samples that were offered, of which every `stride`-th is kept.
+    offered: usize,
+    stride: usize,
+    /// The newest sample is there only until the next one comes.
+    is_extra: bool,
+}
+
+/// A connection request that was seen before its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Opening {
+    /// When it was seen first.
+    pub(crate) first: Instant,
+    /// When it was seen last.
+    pub(crate) last: Instant,
+    /// How often its SYN was sent again.
+    pub(crate) timeouts: u8,
 }
 
 /// A stretch of activity between two gaps; see [`Timeline::bursts`].
@@ -56,6 +73,9 @@ impl Timeline {
     /// sample that is not later than the last, or of a socket that carries no data (listening,
     /// opening, closed), is left out; the oldest give way to new ones.
     pub fn push(&mut self, sample: FlowSample) {
+        if sample.state == Some(TcpState::SynSent) {
+            self.note_opening(&sample);
+        }
         if sample.state.is_some_and(carries_no_data) {
             return;
         }
@@ -76,10 +96,44 @@ impl Timeline {
                 self.backwards = self.backwards.or(found.map(|(name, _)| *name));
             }
         }
-        if self.samples.len() == SAMPLES_KEPT {
-            self.samples.pop_front();
+        self.keep(sample);
+    }
+
+    /// Keeps a bounded number of samples over the whole time: when there are too many, every second
+    /// one goes, and from then on every second new one is taken. The newest is always there, so
+    /// that differences reach to the end.
+    fn keep(&mut self, sample: FlowSample) {
+        let stride = self.stride.max(1);
+        if self.is_extra {
+            self.samples.pop_back();
         }
+        self.is_extra = self.offered % stride != 0;
+        self.offered += 1;
         self.samples.push_back(sample);
+        if self.samples.len() > SAMPLES_KEPT && !self.is_extra {
+            let mut index = 0;
+            self.samples.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+            self.stride = stride * 2;
+        }
+    }
+
+    fn note_opening(&mut self, sample: &FlowSample) {
+        let begun = Opening {
+            first: sample.at,
+            last: sample.at,
+            timeouts: 0,
+        };
+        let opening = self.opening.get_or_insert(begun);
+        opening.last = sample.at;
+        opening.timeouts = opening.timeouts.max(sample.timeouts.unwrap_or(0));
+    }
+
+    /// How it was seen before it was established.
+    pub(crate) const fn opening(&self) -> Option<&Opening> {
+        self.opening.as_ref()
     }
 
     /// The samples, oldest first.
@@ -129,8 +183,10 @@ impl Timeline {
     /// How long this flow should be observed: a second, and long enough for what takes round trips.
     #[must_use]
     pub fn wanted_interval(&self) -> Duration {
+        // Of the path, not of the queue that the flow itself fills.
         let round_trips = self
-            .srtt()
+            .min_rtt()
+            .or_else(|| self.srtt())
             .unwrap_or_default()
             .saturating_mul(ROUND_TRIPS_WANTED);
         round_trips.max(MIN_INTERVAL)

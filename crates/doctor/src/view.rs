@@ -5,10 +5,11 @@ use core::time::Duration;
 
 use crate::host_timeline::HostTimeline;
 use crate::rules::thresholds::{
-    ASSUMED_PATH_BITS, DELAYED_ACK_QUEUE_DELAY, GROWTH, MIN_BUSY_SHARE, MIN_RETRANSMISSIONS,
-    UNSCALED_WINDOW, WINDOW_SHARE,
+    ASSUMED_PATH_BITS, DELAYED_ACK_ON_LONG_PATHS, DELAYED_ACK_QUEUE_DELAY, FULL_SHARE, GROWTH,
+    MIN_BUSY_SHARE, MIN_RETRANSMISSIONS, SHORT_DELAYED_ACK, SHORT_DELAYED_ACK_RTTS,
+    UNSCALED_WINDOW, WINDOW_QUEUE, WINDOW_QUEUE_DELAY, WINDOW_QUEUE_SEGMENTS, WINDOW_SHARE,
 };
-use crate::timeline::Timeline;
+use crate::timeline::{Timeline, cwnd_room_pkts, ratio_of_times};
 use crate::verdict::Side;
 
 /// The sender and the receiver of the payload, each as far as it was visible.
@@ -19,6 +20,10 @@ pub(crate) struct View<'a> {
     pub(crate) siblings: &'a [&'a Timeline],
     pub(crate) sender_host: Option<&'a HostTimeline>,
     pub(crate) receiver_host: Option<&'a HostTimeline>,
+    /// Name of the interface through which the sender sends.
+    pub(crate) sender_interface: Option<&'a str>,
+    /// The observed process has other connections that carry data.
+    pub(crate) shares_process: bool,
     /// Where the sender is, for whoever asked.
     pub(crate) sender_side: Side,
 }
@@ -63,7 +68,51 @@ impl View<'_> {
     /// Whether the peer's window decides; then nothing may be said of congestion or application
     /// from the same interval.
     pub(crate) fn window_bound(&self) -> bool {
-        self.rwnd_share().is_some_and(|share| share > WINDOW_SHARE) && !self.repairs_without_sack()
+        self.rwnd_share().is_some_and(|share| share > WINDOW_SHARE)
+            && !self.repairs_without_sack()
+            && !self.window_exceeds_path()
+    }
+
+    /// Whether a whole window is under way and stands in a queue: the path carries no more, and a
+    /// larger window would only make the queue longer.
+    fn window_exceeds_path(&self) -> bool {
+        let Some(sender) = self.sender else {
+            return false;
+        };
+        let queued = || {
+            let (srtt, min_rtt) = (sender.srtt()?, sender.min_rtt()?);
+            let out = sender.median(FlowSample::bytes_out)? as f64;
+            let segments = out / f64::from(sender.mss_bytes()?);
+            let carried = sender.rate()?.bdp_bytes(min_rtt) as f64;
+            // Few segments wait for delayed ACKs, not in a queue.
+            Some(
+                segments >= WINDOW_QUEUE_SEGMENTS
+                    && out >= carried * WINDOW_QUEUE
+                    && srtt >= min_rtt.mul_f64(WINDOW_QUEUE)
+                    && srtt - min_rtt >= WINDOW_QUEUE_DELAY,
+            )
+        };
+        queued().unwrap_or(false)
+    }
+
+    /// Whether the sender has more than its congestion window lets out, in most samples.
+    pub(crate) fn fills_cwnd(&self) -> bool {
+        let full = |sender: &Timeline| {
+            sender.vote(|s| Some(s.notsent_bytes? >= s.snd_mss_bytes? || cwnd_room_pkts(s)? < 2))
+        };
+        self.sender
+            .and_then(full)
+            .is_some_and(|share| share >= FULL_SHARE)
+    }
+
+    /// Share of a processor that the program at one end used, where the connection is all that it
+    /// does.
+    pub(crate) fn cpu_share(&self, end: Option<&Timeline>) -> Option<f64> {
+        if self.shares_process {
+            return None;
+        }
+        let end = end?;
+        ratio_of_times(end.counted_time(|s| s.owner_cpu_time)?, end.interval())
     }
 
     /// Without SACK a burst of losses is repaired one segment per round trip, and meanwhile every
@@ -93,7 +142,11 @@ impl View<'_> {
 
     /// Whether round trips take so much longer than they could that ACKs must be delayed.
     pub(crate) fn acks_are_late(&self) -> Option<bool> {
-        Some(self.sender?.queue_delay()? >= DELAYED_ACK_QUEUE_DELAY)
+        let (delay, min_rtt) = (self.sender?.queue_delay()?, self.min_rtt()?);
+        Some(
+            delay >= (min_rtt / 2).clamp(DELAYED_ACK_QUEUE_DELAY, DELAYED_ACK_ON_LONG_PATHS)
+                || (delay >= SHORT_DELAYED_ACK && delay >= min_rtt * SHORT_DELAYED_ACK_RTTS),
+        )
     }
 
     /// Scale of the windows that the receiver offers.

@@ -21,6 +21,7 @@ pub fn host_sample(now: Instant, sysctls: &[&str]) -> Result<HostSample> {
         at: now,
         counters: counters()?,
         links: link_samples()?,
+        listeners: Vec::new(),
         sysctls: sysctls
             .iter()
             .filter_map(|&name| Some((name.to_owned(), sysctl(name)?)))

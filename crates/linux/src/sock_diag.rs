@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::time::Duration;
 
-use base::{BbrState, FlowKey, FlowSample, Instant, Rate, TcpState};
+use base::{BbrState, FlowKey, FlowSample, Instant, ListenerSample, Rate, TcpState};
 use rustix::io::Errno;
 use rustix::net::netlink::SOCK_DIAG;
 
@@ -51,6 +51,8 @@ const STATES_LISTEN: u32 = 1 << 10;
 pub struct ScanRequest {
     /// Listeners as well.
     pub listeners: bool,
+    /// No connections.
+    pub no_connections: bool,
     /// Connections that wait in TIME-WAIT as well; of these little is known.
     pub time_wait: bool,
     /// Connections that a peer began and that are not established yet as well.
@@ -135,6 +137,31 @@ impl SockDiag {
         Ok(())
     }
 
+    /// The listeners, each with the length of its accept queue and its backlog.
+    ///
+    /// # Errors
+    /// As [`SockDiag::scan`].
+    pub fn listeners(&mut self, now: Instant) -> Result<Vec<ListenerSample>> {
+        let request = ScanRequest {
+            listeners: true,
+            no_connections: true,
+            ..ScanRequest::default()
+        };
+        // A scan forgets the interfaces of sockets that it does not show.
+        let bound = std::mem::take(&mut self.bound);
+        let samples = self.scan(now, &request);
+        self.bound = bound;
+        let listener = |sample: FlowSample| {
+            Some(ListenerSample {
+                local: sample.key.local,
+                cookie: sample.cookie?,
+                queue_pkts: sample.unacked_pkts?,
+                backlog_pkts: sample.sacked_pkts?,
+            })
+        };
+        Ok(samples?.into_iter().filter_map(listener).collect())
+    }
+
     /// One look at one connection: a single request of some microseconds, cheap enough to repeat
     /// every few milliseconds. `None` where it is gone, or another one has taken its place. A
     /// socket bound to an interface is found only if a scan showed it before.
@@ -180,7 +207,11 @@ fn scan_error(errno: Errno) -> Error {
 
 /// `struct inet_diag_req_v2` for many sockets.
 fn scan_body(family: u8, request: &ScanRequest) -> Vec<u8> {
-    let mut states = STATES_CONNECTED;
+    let mut states = if request.no_connections {
+        0
+    } else {
+        STATES_CONNECTED
+    };
     for (wanted, bits) in [
         (request.listeners, STATES_LISTEN),
         (request.time_wait, STATES_TIME_WAIT),

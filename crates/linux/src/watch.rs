@@ -8,6 +8,7 @@
 mod owner_book;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use crate::clock::Clock;
 use crate::counters::host_sample;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
+use crate::netlink::route::{self, Destination, Found};
 use crate::netns::NetnsHandle;
 use crate::process::{SocketOwner, cgroup_id};
 use crate::remote_socket::OwnerProcess;
@@ -33,6 +35,8 @@ const SCAN_AT_ONCE: Duration = Duration::from_millis(1);
 /// How long a request to stop may go unseen.
 const STOP_CHECK: Duration = Duration::from_millis(50);
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+/// Hosts whose route is looked up; the interface of flows to others is not known.
+const ROUTES_ASKED: usize = 256;
 
 /// What to watch, for how long, how closely.
 #[derive(Clone, Debug)]
@@ -103,6 +107,9 @@ pub struct WatchedFlow {
     pub samples: Vec<FlowSample>,
     /// It was gone before the window ended.
     pub ended: bool,
+    /// The interface through which it sends, as the routes stand at the end; `None` where that was
+    /// not looked up.
+    pub interface: Option<String>,
     /// Why the options of its owner could not be read, such as a missing permission.
     pub options_error: Option<Error>,
 }
@@ -226,6 +233,7 @@ impl<'a> Watcher<'a> {
             request,
             scan: ScanRequest {
                 listeners: filter.names_state(TcpState::Listen),
+                no_connections: false,
                 time_wait: false,
                 syn_received: filter.names_state(TcpState::SynReceived),
                 local_port,
@@ -260,7 +268,9 @@ impl<'a> Watcher<'a> {
     }
 
     fn look_at_host(&mut self, now: Instant) -> Result<()> {
-        self.hosts.push(host_sample(now, self.request.sysctls)?);
+        let mut sample = host_sample(now, self.request.sysctls)?;
+        sample.listeners = self.diag.listeners(now)?;
+        self.hosts.push(sample);
         Ok(())
     }
 
@@ -355,6 +365,7 @@ impl<'a> Watcher<'a> {
             owners: Vec::new(),
             samples: Vec::new(),
             ended: false,
+            interface: None,
             options_error: None,
         };
         let track = Track {
@@ -475,8 +486,10 @@ impl<'a> Watcher<'a> {
             .filter(|track| track.matches)
             .collect();
         tracks.sort_by_key(|track| track.order);
+        let mut flows: Vec<WatchedFlow> = tracks.into_iter().map(|track| track.flow).collect();
+        name_interfaces(&mut flows, self.hosts.last());
         Watched {
-            flows: tracks.into_iter().map(|track| track.flow).collect(),
+            flows,
             hosts: self.hosts,
             began: self.began,
             ended: Clock.now(),
@@ -484,6 +497,26 @@ impl<'a> Watcher<'a> {
             process_ended: self.process_ended,
             flows_left_out: self.left_out.len(),
             unseen_processes: self.book.unseen_processes(),
+        }
+    }
+}
+
+/// Says through which interface each flow sends. One question for each host, and not for more than
+/// [`ROUTES_ASKED`] of them.
+fn name_interfaces(flows: &mut [WatchedFlow], host: Option<&HostSample>) {
+    let links = host.map_or(&[][..], |host| &host.links);
+    let name = |host: IpAddr| {
+        let (Found::Exact(route) | Found::Covering(route)) =
+            route::find(Destination::of_host(host)).ok()?;
+        let index = route.interface()?;
+        let link = links.iter().find(|link| link.index == index)?;
+        Some(link.name.clone())
+    };
+    let mut known: BTreeMap<IpAddr, Option<String>> = BTreeMap::new();
+    for flow in flows {
+        let host = flow.key.remote.ip().to_canonical();
+        if known.len() < ROUTES_ASKED || known.contains_key(&host) {
+            flow.interface = known.entry(host).or_insert_with(|| name(host)).clone();
         }
     }
 }

@@ -318,9 +318,11 @@ fn check_stopped() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The main verdict, where it is a finding.
+/// The main verdict, where it is a finding that is sure enough to act on.
 fn finding(flow: Option<&FlowRow>) -> Option<&VerdictRow> {
-    flow?.main().filter(|verdict| verdict.finding)
+    flow?
+        .main()
+        .filter(|verdict| verdict.finding && verdict.act)
 }
 
 /// The proposals of the smallest scope that can be carried out from here. Those of one scope belong

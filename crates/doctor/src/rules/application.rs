@@ -3,14 +3,16 @@
 use base::{FlowSample, KnobValue, Live, human};
 
 use super::draft::{Draft, Step, high_if};
+use super::receive_window::unread_share;
 use super::thresholds::{
-    APP_SHARE, CPU_SHARE, FLOOD_SEGMENTS_PER_SECOND, MANY_RECORDS_PER_SECOND,
-    MANY_SEGMENTS_PER_SECOND, RECORD_BLOCK_BYTES, RECORD_SEGMENT, REQUEST_PKTS, ROUND_TRIP_STRETCH,
-    ROUND_TRIPS_BUSY, SMALL_SEGMENT, SMALL_WRITE_NANOS_PER_BYTE,
+    APP_SHARE, CPU_SHARE, FEW_OPERATIONS, FLOOD_SEGMENTS_PER_SECOND, MANY_RECORDS_PER_SECOND,
+    MANY_SEGMENTS_PER_SECOND, PACED_SHARE, RECORD_BLOCK_BYTES, RECORD_SEGMENT, REQUEST_PKTS,
+    ROUND_TRIP_STRETCH, ROUND_TRIPS_BUSY, ROUND_TRIPS_IDLE, SMALL_SEGMENT,
+    SMALL_WRITE_NANOS_PER_BYTE, TICK, UNREAD_VOTES,
 };
 use crate::observation::only_sends;
 use crate::timeline::{Timeline, cwnd_room_pkts, fills_sndbuf, ratio_of_times, window_room_bytes};
-use crate::verdict::{Confidence, NextLimit, Verdict};
+use crate::verdict::{Confidence, NextLimit, Side, Verdict};
 use crate::view::View;
 
 /// A whole core goes into writes of a few bytes.
@@ -20,8 +22,8 @@ pub(crate) fn small_writes_cpu(view: &View<'_>) -> Option<Verdict> {
         return None;
     }
     let seconds = sender.interval().as_secs_f64();
-    let cpu_time = sender.counted_time(|s| s.owner_cpu_time);
-    let cpu = cpu_time.map(|time| time.as_secs_f64() / seconds);
+    let cpu = view.cpu_share(Some(sender));
+    let cpu_time = cpu.and_then(|_| sender.counted_time(|s| s.owner_cpu_time));
     let mss = sender.mss_bytes()?;
     let segment = sender.segment_bytes()?;
     let segments = sender.counted(|s| s.data_segs_out)? as f64 / seconds;
@@ -178,6 +180,136 @@ pub(crate) fn round_trip_bound(view: &View<'_>) -> Option<Verdict> {
             "No TCP setting helps, because each operation already takes one round trip. In \
                  the program: several requests at once, fewer and larger ones, or a closer server.",
         ),
+    )
+}
+
+/// Questions and answers with a pause before each that is no round trip.
+pub(crate) fn application_thinks(view: &View<'_>) -> Option<Verdict> {
+    let sender = view.sender?;
+    let out = sender.counted(|s| s.data_segs_out)?;
+    let back = sender.counted(|s| s.data_segs_in)?;
+    let rtt = sender.min_rtt()?;
+    let operations = out.min(back) as f64 / sender.interval().as_secs_f64();
+    let per_round_trip = operations * rtt.as_secs_f64();
+    if operations < FEW_OPERATIONS || per_round_trip < ROUND_TRIPS_IDLE {
+        return None;
+    }
+    let (here, there) = thinking_shares(sender)?;
+    if here + there < APP_SHARE {
+        return None;
+    }
+    let (where_, share) = if here >= there {
+        (view.sender_side, here)
+    } else {
+        (view.receiver_side(), there)
+    };
+    let who = match where_ {
+        Side::Local => "the program here",
+        Side::Remote => "the program at the other end",
+    };
+    Some(
+        Draft::new("application-thinks", here + there, Confidence::Medium)
+            .row(
+                "data_segs_in",
+                format!("{operations:.0} operations per second"),
+                format!("one per round trip of {}", human::time(rtt)),
+            )
+            .row(
+                "since_data_sent, since_data_received",
+                format!(
+                    "{who} is waited for in {} of the samples",
+                    human::share(share)
+                ),
+                "the network is waited for",
+            )
+            .remark(format!(
+                "No TCP setting helps, because {who} takes most of the time between a question and \
+                 its answer. In the program: several requests at once, or less work per request.",
+            )),
+    )
+}
+
+/// Shares of the samples in which the last thing that happened was that data arrived here (and the
+/// program here has not answered yet), and that data left (and more than a round trip ago, so that
+/// the other end's program has it). What takes a kernel tick only cannot be seen.
+fn thinking_shares(sender: &Timeline) -> Option<(f64, f64)> {
+    let round_trip = sender.min_rtt()? + TICK;
+    let quiet = |s: &FlowSample| Some(s.unacked_pkts? == 0 && s.notsent_bytes? == 0);
+    let here = sender.vote_of_all(|s| {
+        let (sent, received) = (s.since_data_sent?, s.since_data_received?);
+        Some(quiet(s)? && received + TICK < sent && received >= TICK)
+    })?;
+    let there = sender.vote_of_all(|s| {
+        let (sent, received) = (s.since_data_sent?, s.since_data_received?);
+        Some(quiet(s)? && sent + TICK < received && sent >= round_trip)
+    })?;
+    Some((here, there))
+}
+
+/// The program sets a rate for its packets, and the flow reaches it.
+pub(crate) fn paced(view: &View<'_>) -> Option<Verdict> {
+    let sender = view.sender?;
+    let bound = view.sent(|s| s.max_pacing_rate)?;
+    let rate = sender.rate()?;
+    let reached = rate.bits_per_second() as f64 / bound.bits_per_second().max(1) as f64;
+    if reached < PACED_SHARE {
+        return None;
+    }
+    Some(
+        Draft::new(
+            "paced",
+            sender.busy_share().unwrap_or(1.0),
+            Confidence::High,
+        )
+        .row(
+            "max_pacing_rate",
+            human::rate(bound),
+            "none, or above what the path carries",
+        )
+        .row("bytes_acked", human::rate(rate), "below the pacing rate")
+        .remark(
+            "No TCP setting helps, because this rate was asked for (SO_MAX_PACING_RATE): if it \
+                 is too low, raise it in the program.",
+        ),
+    )
+}
+
+/// The program at one end has no processor time left, where that is why data waits.
+pub(crate) fn cpu_bound(view: &View<'_>) -> Option<Verdict> {
+    let busy = |end| view.cpu_share(end).filter(|cpu| *cpu >= CPU_SHARE);
+    let reads_slowly = || unread_share(view).is_some_and(|share| share >= UNREAD_VOTES);
+    let writes_slowly = || {
+        let waits = view.sender.and_then(nothing_waits_share);
+        view.sender.and_then(only_sends) == Some(true)
+            && waits.is_some_and(|share| share >= APP_SHARE)
+            && small_writes_cpu(view).is_none()
+    };
+    let (cpu, side, share) = if let Some(cpu) = busy(view.receiver).filter(|_| reads_slowly()) {
+        (cpu, view.receiver_side(), unread_share(view)?)
+    } else {
+        let cpu = busy(view.sender).filter(|_| writes_slowly())?;
+        (cpu, view.sender_side, nothing_waits_share(view.sender?)?)
+    };
+    let (who, does) = match side {
+        Side::Local => ("the program here", "here"),
+        Side::Remote => ("the program at the other end", "at the other end"),
+    };
+    Some(
+        Draft::new("cpu-bound", share, Confidence::Medium)
+            .row(
+                "owner_cpu_time",
+                format!("{} of a processor, {does}", human::share(cpu)),
+                format!("below {}", human::share(CPU_SHARE)),
+            )
+            .row_if(
+                "bytes_acked",
+                view.rate().map(human::rate),
+                "what the path carries",
+            )
+            .remark(format!(
+                "No TCP setting helps, because {who} has no processor time left. In the program: \
+                 larger reads and writes, or more threads with a connection each.",
+            )),
     )
 }
 

@@ -1,16 +1,72 @@
 //! Lost packets: repaired slowly, thrown away here, or lost on the way without a reason.
 
-use base::{KnobValue, Limit, Live, human};
+use base::{FlowSample, KnobValue, Limit, Live, human};
 
 use super::draft::{BothEnds, Draft, Step, high_if};
 use super::next::next_limit;
 use super::thresholds::{
-    LOCAL_DROP_SHARE, LOSS_SHARE, MIN_LOCAL_DROPS, MIN_RETRANSMISSIONS, NO_QUEUE, NO_QUEUE_SLACK,
-    NO_QUEUE_VOTES, SEGMENTS_PER_PACKET, SPURIOUS_SHARE, USUAL_TXQUEUELEN,
+    CUTS, LOCAL_DROP_SHARE, LOSS_SHARE, MIN_LOCAL_DROPS, MIN_RETRANSMISSIONS, MIN_SAMPLES,
+    NO_QUEUE, NO_QUEUE_SLACK, NO_QUEUE_VOTES, QUEUE_CORRELATION, QUEUE_DELAY, QUEUE_SPREAD,
+    SEGMENTS_PER_PACKET, SPURIOUS_SHARE, STEADY_CUTS, USUAL_TXQUEUELEN,
 };
 use crate::host_timeline::LinkDrops;
+use crate::timeline::Timeline;
 use crate::verdict::{Confidence, Verdict};
 use crate::view::View;
+
+/// At which sizes losses cut the congestion window, as the slow-start threshold keeps it.
+pub(crate) struct WindowCuts {
+    pub(crate) sizes: Vec<f64>,
+}
+
+impl WindowCuts {
+    pub(crate) fn of(sender: &Timeline) -> Self {
+        let mut sizes: Vec<f64> = Vec::new();
+        let set = |s: &FlowSample| s.ssthresh_pkts.filter(|pkts| *pkts < i32::MAX as u32);
+        for size in sender.samples().filter_map(set).map(f64::from) {
+            if sizes.last() != Some(&size) {
+                sizes.push(size);
+            }
+        }
+        Self { sizes }
+    }
+
+    pub(crate) fn mean(&self) -> f64 {
+        self.sizes.iter().sum::<f64>() / self.sizes.len().max(1) as f64
+    }
+
+    /// Whether the window was cut again and again, each time where it reached the same size: the
+    /// path drops at one rate.
+    pub(crate) fn are_at_one_size(&self) -> bool {
+        let mean = self.mean();
+        let squares = self.sizes.iter().map(|size| (size - mean).powi(2));
+        let deviation = (squares.sum::<f64>() / self.sizes.len().max(1) as f64).sqrt();
+        self.sizes.len() >= CUTS && deviation < mean * STEADY_CUTS
+    }
+
+    /// Whether round trips are longer where the window is larger: then a queue is filled that may
+    /// be too short to raise their mean.
+    pub(crate) fn follow_a_queue(&self, sender: &Timeline) -> bool {
+        let both = |s: &FlowSample| Some((f64::from(s.cwnd_pkts?), s.srtt?.as_secs_f64()));
+        let pairs: Vec<(f64, f64)> = sender.samples().filter_map(both).collect();
+        let count = pairs.len() as f64;
+        if self.sizes.is_empty() || pairs.len() < MIN_SAMPLES {
+            return false;
+        }
+        let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / count;
+        let (cwnd, srtt) = (mean(|pair| pair.0), mean(|pair| pair.1));
+        let sum = |of: &dyn Fn(f64, f64) -> f64| {
+            let terms = pairs.iter().map(|pair| of(pair.0 - cwnd, pair.1 - srtt));
+            terms.sum::<f64>()
+        };
+        let spread = (sum(&|_, y| y * y) / count).sqrt();
+        let scale = (sum(&|x, _| x * x) * sum(&|_, y| y * y)).sqrt();
+        let delay = QUEUE_DELAY.as_secs_f64() / 4.0;
+        spread > delay.max(srtt * QUEUE_SPREAD / 4.0)
+            && scale > 0.0
+            && sum(&|x, y| x * y) / scale >= QUEUE_CORRELATION
+    }
+}
 
 /// Without SACK (RFC 2018) a sender repairs one loss per round trip.
 pub(crate) fn sack_or_timestamps_off(view: &View<'_>) -> Option<Verdict> {
@@ -46,26 +102,30 @@ pub(crate) fn sack_or_timestamps_off(view: &View<'_>) -> Option<Verdict> {
     ))
 }
 
-/// The sender's own interface or queue throws packets away.
+/// The sender's own interface or queue throws packets away although it is shorter than the path
+/// needs. Queues that drop by design (`fq_codel` and the like), and long ones that a fast sender
+/// overflows, are in order.
 pub(crate) fn local_qdisc_drops(view: &View<'_>) -> Option<Verdict> {
     let sender = view.sender?;
     let sent = sender.counted(|s| s.bytes_sent)?;
     let least = sender.counted(|s| s.data_segs_out).unwrap_or(0) / SEGMENTS_PER_PACKET;
+    let is_own = |link: &LinkDrops| view.sender_interface.is_none_or(|name| name == link.name);
     let mut drops = view.sender_host?.link_drops().into_iter();
-    let worst: LinkDrops = drops.find(|link| link.tx_pkts >= least.max(1))?;
+    let worst: LinkDrops = drops.find(|link| is_own(link) && link.tx_pkts >= least.max(1))?;
     let dropped = worst.dropped_pkts();
     let share = dropped as f64 / worst.tx_pkts.saturating_add(dropped).max(1) as f64;
     if dropped < MIN_LOCAL_DROPS || share < LOCAL_DROP_SHARE || sent == 0 {
         return None;
     }
+    let holds = worst.queue_bytes?;
+    // A flow that starves on its own queue does not show what the path could do.
+    let needs = view.needed_bytes(0);
+    if holds >= needs {
+        return None;
+    }
     let hurts = view.retransmitted_pkts().unwrap_or(0) > 0;
     let length = (u64::from(worst.txqueuelen_pkts) * 4).max(USUAL_TXQUEUELEN);
-    Some(
-        Draft::new(
-            "local-qdisc-drops",
-            share,
-            high_if(hurts),
-        )
+    let draft = Draft::new("local-qdisc-drops", share, high_if(hurts))
         .row(
             "tx_dropped_pkts",
             format!(
@@ -77,30 +137,48 @@ pub(crate) fn local_qdisc_drops(view: &View<'_>) -> Option<Verdict> {
         )
         .row(
             "txqueuelen_pkts",
-            format!("{} at {}", worst.txqueuelen_pkts, worst.name),
-            format!("{USUAL_TXQUEUELEN} on a usual interface"),
+            format!(
+                "{} holds {}",
+                queue_name(&worst),
+                human::count(holds, "byte")
+            ),
+            format!("the path's product, {}", human::count(needs, "byte")),
         )
         .row_if(
             "retrans_total_pkts",
-            view.retransmitted_pkts().map(|pkts| human::count(pkts, "segment")),
+            view.retransmitted_pkts()
+                .map(|pkts| human::count(pkts, "segment")),
             "0 without drops",
         )
-        .next(next_limit(view, Limit::Interface))
-        .propose(
-            view.sender_side,
-            Step {
-                knob: "link.txqueuelen",
-                to: KnobValue::Number(length.min(i32::MAX as u64)),
-                live: Live::Now,
-                risk: "packets may wait longer in this queue",
-            },
-        )
-        .remark(format!(
-            "The interface is {}. If its queueing discipline has a limit of its own (pfifo, tbf), \
-             raise that limit instead.",
-            worst.name
-        )),
-    )
+        .next(next_limit(view, Limit::Interface));
+    if has_own_limit(&worst.qdisc_kind) {
+        return Some(draft.remark(format!(
+            "Needs a longer queue: raise the limit of {} (tc qdisc change).",
+            queue_name(&worst)
+        )));
+    }
+    let longer = Step {
+        knob: "link.txqueuelen",
+        to: KnobValue::Number(length.min(i32::MAX as u64)),
+        live: Live::Now,
+        risk: "packets may wait longer in this queue",
+    };
+    Some(draft.propose(view.sender_side, longer).remark(format!(
+        "The interface is {}; its queue takes its length from the interface.",
+        worst.name
+    )))
+}
+
+/// Kinds of queue whose length is not the interface's.
+fn has_own_limit(kind: &str) -> bool {
+    matches!(kind, "tbf" | "bfifo" | "pfifo")
+}
+
+fn queue_name(link: &LinkDrops) -> String {
+    match link.qdisc_kind.as_str() {
+        "" => format!("the queue of {}", link.name),
+        kind => format!("{kind} at {}", link.name),
+    }
 }
 
 /// Packets vanish while no queue stands, and a loss-based congestion control gives way.
@@ -122,7 +200,9 @@ pub(crate) fn random_loss(view: &View<'_>) -> Option<Verdict> {
         let queued = s.srtt?.saturating_sub(min).as_secs_f64();
         Some(queued < slack.max(NO_QUEUE_SLACK.as_secs_f64()))
     })?;
-    if without_queue < NO_QUEUE_VOTES {
+    let cuts = WindowCuts::of(sender);
+    let is_full = cuts.are_at_one_size() || cuts.follow_a_queue(sender);
+    if without_queue < NO_QUEUE_VOTES || is_full || !view.fills_cwnd() {
         return None;
     }
     let (srtt, min_rtt) = (sender.srtt()?, sender.min_rtt()?);

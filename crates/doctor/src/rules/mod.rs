@@ -4,38 +4,28 @@
 //! first that holds speaks, and the first stage that speaks gives the main verdict. Later ones
 //! may add notes, within the rules of [`may_follow`].
 
-mod application;
+pub(crate) mod application;
 mod draft;
-mod loss;
+pub(crate) mod host;
+pub(crate) mod loss;
 mod next;
-mod path;
-mod queue;
-mod receive_window;
-mod send_buffer;
-mod small_writes;
-mod startup;
+pub(crate) mod opening;
+pub(crate) mod path;
+pub(crate) mod queue;
+pub(crate) mod receive_window;
+pub(crate) mod send_buffer;
+pub(crate) mod small_writes;
+pub(crate) mod startup;
 pub(crate) mod thresholds;
 
 use base::{Limit, Live};
 
+use crate::catalogue::{DIAGNOSES, Diagnosis, Rule, Stage};
+use crate::host_timeline::HostTimeline;
+use crate::timeline::Timeline;
 use crate::verdict::{Confidence, Verdict};
 use crate::view::View;
 use thresholds::{INTERVAL_SLACK, WORTHWHILE_GAIN};
-
-/// The questions in their order. Start-up comes before the application: a flow of bursts is idle
-/// most of the time, and that alone would make each of them application-limited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Stage {
-    DeadPath,
-    ReceiveWindow,
-    Stall,
-    SendBuffer,
-    Startup,
-    Application,
-    Loss,
-    Queue,
-    PathFull,
-}
 
 /// How many of the stages are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,122 +38,26 @@ pub(crate) enum Scope {
     ShortLived,
 }
 
-/// A rule: its stage, the id of the diagnosis that it gives, and the function.
-pub(crate) struct Rule {
-    pub(crate) stage: Stage,
-    pub(crate) id: &'static str,
-    pub(crate) apply: fn(&View<'_>) -> Option<Verdict>,
-}
-
-const fn rule(stage: Stage, id: &'static str, apply: fn(&View<'_>) -> Option<Verdict>) -> Rule {
-    Rule { stage, id, apply }
-}
-
-/// All rules in the order of evaluation. Within a stage the more special one comes first.
-pub(crate) const RULES: &[Rule] = &[
-    rule(Stage::DeadPath, "pmtu-blackhole", path::pmtu_blackhole),
-    rule(
-        Stage::ReceiveWindow,
-        "slow-reader",
-        receive_window::slow_reader,
-    ),
-    rule(
-        Stage::ReceiveWindow,
-        "window-scaling-off",
-        receive_window::window_scaling_off,
-    ),
-    rule(
-        Stage::ReceiveWindow,
-        "tcp-rmem-max-cap",
-        receive_window::tcp_rmem_max_cap,
-    ),
-    rule(
-        Stage::ReceiveWindow,
-        "rcvbuf-locked",
-        receive_window::rcvbuf_locked,
-    ),
-    rule(
-        Stage::Stall,
-        "cork-not-uncorked",
-        small_writes::cork_not_uncorked,
-    ),
-    rule(
-        Stage::Stall,
-        "two-one-way-connections",
-        small_writes::two_one_way_connections,
-    ),
-    rule(
-        Stage::Stall,
-        "nagle-delack-stall",
-        small_writes::nagle_delack_stall,
-    ),
-    rule(
-        Stage::Stall,
-        "nagle-rtt-serialised",
-        small_writes::nagle_rtt_serialised,
-    ),
-    rule(Stage::SendBuffer, "sndbuf-tiny", send_buffer::sndbuf_tiny),
-    rule(
-        Stage::SendBuffer,
-        "sndbuf-locked",
-        send_buffer::sndbuf_locked,
-    ),
-    rule(
-        Stage::SendBuffer,
-        "tcp-wmem-max-cap",
-        send_buffer::tcp_wmem_max_cap,
-    ),
-    rule(
-        Stage::Startup,
-        "slow-start-after-idle",
-        startup::slow_start_after_idle,
-    ),
-    rule(
-        Stage::Startup,
-        "initcwnd-too-small",
-        startup::initcwnd_too_small,
-    ),
-    rule(
-        Stage::Application,
-        "small-writes-cpu",
-        application::small_writes_cpu,
-    ),
-    rule(
-        Stage::Application,
-        "unbatched-records",
-        application::unbatched_records,
-    ),
-    rule(
-        Stage::Application,
-        "round-trip-bound",
-        application::round_trip_bound,
-    ),
-    rule(Stage::Application, "app-limited", application::app_limited),
-    rule(
-        Stage::Loss,
-        "sack-or-timestamps-off",
-        loss::sack_or_timestamps_off,
-    ),
-    rule(Stage::Loss, "local-qdisc-drops", loss::local_qdisc_drops),
-    rule(Stage::Loss, "random-loss", loss::random_loss),
-    rule(Stage::Queue, "bufferbloat", queue::bufferbloat),
-    rule(Stage::PathFull, "path-full", path::path_full),
-];
-
 /// The verdicts on one direction, the main one first.
 pub(crate) fn evaluate(view: &View<'_>, scope: Scope) -> Vec<Verdict> {
     let mut verdicts: Vec<Verdict> = Vec::new();
     let mut small_gains: Vec<Verdict> = Vec::new();
     let mut stage_done: Option<Stage> = None;
-    for rule in RULES.iter().filter(|rule| is_asked(rule, scope)) {
-        if stage_done == Some(rule.stage) || is_silenced(rule.stage, view) {
+    for row in DIAGNOSES.iter().filter(|row| is_asked(row, scope)) {
+        if stage_done == Some(row.stage) || is_silenced(row.stage, view) {
             continue;
         }
-        let Some(mut verdict) = (rule.apply)(view) else {
+        let Rule::Flow(rule) = row.rule else {
             continue;
         };
-        debug_assert_eq!(verdict.diagnosis.id, rule.id, "the table names its rules");
-        stage_done = Some(rule.stage);
+        let Some(mut verdict) = rule(view) else {
+            continue;
+        };
+        debug_assert_eq!(
+            verdict.diagnosis, row,
+            "a rule gives the diagnosis of its row"
+        );
+        stage_done = Some(row.stage);
         weaken_if_short(&mut verdict, view, scope);
         if verdicts.is_empty() && gains_little(&verdict, view) {
             small_gains.push(verdict);
@@ -179,16 +73,28 @@ pub(crate) fn evaluate(view: &View<'_>, scope: Scope) -> Vec<Verdict> {
     verdicts
 }
 
+/// What is said of a connection that has not carried data yet.
+pub(crate) fn evaluate_opening(timeline: &Timeline) -> Vec<Verdict> {
+    let rules = DIAGNOSES.iter().filter_map(|row| match row.rule {
+        Rule::Opening(rule) => Some(rule),
+        _ => None,
+    });
+    rules.filter_map(|rule| rule(timeline)).collect()
+}
+
+/// What is said of a host.
+pub(crate) fn evaluate_host(host: &HostTimeline) -> Vec<Verdict> {
+    let rules = DIAGNOSES.iter().filter_map(|row| match row.rule {
+        Rule::Host(rule) => Some(rule),
+        _ => None,
+    });
+    rules.filter_map(|rule| rule(host)).collect()
+}
+
 /// Of the answers for both directions the one whose main verdict stands in the earlier stage;
 /// the direction with most payload where they are equal.
 pub(crate) fn prefer(main: Vec<Verdict>, other: Vec<Verdict>) -> Vec<Verdict> {
-    let stage = |verdicts: &[Verdict]| {
-        let id = verdicts.first()?.diagnosis.id;
-        RULES
-            .iter()
-            .find(|rule| rule.id == id)
-            .map(|rule| rule.stage)
-    };
+    let stage = |verdicts: &[Verdict]| Some(verdicts.first()?.diagnosis.stage);
     match (stage(&main), stage(&other)) {
         (Some(of_main), Some(of_other)) if of_main <= of_other => main,
         (_, Some(_)) => other,
@@ -196,11 +102,13 @@ pub(crate) fn prefer(main: Vec<Verdict>, other: Vec<Verdict>) -> Vec<Verdict> {
     }
 }
 
-fn is_asked(rule: &Rule, scope: Scope) -> bool {
+fn is_asked(row: &Diagnosis, scope: Scope) -> bool {
     match scope {
         Scope::All => true,
-        Scope::OtherDirection => matches!(rule.stage, Stage::DeadPath | Stage::Stall),
-        Scope::ShortLived => rule.id == "initcwnd-too-small",
+        Scope::OtherDirection => {
+            matches!(row.stage, Stage::DeadPath | Stage::Stall) || row.id == "slow-reader"
+        }
+        Scope::ShortLived => row.id == "initcwnd-too-small",
     }
 }
 

@@ -3,9 +3,11 @@
 use base::{FlowSample, KnobValue, Limit, Live, human};
 
 use super::draft::{Draft, Step};
+use super::loss::WindowCuts;
 use super::small_writes::of_all_time;
 use super::thresholds::{
-    DEAD_BACKOFF, DEAD_SHARE, FULL_RATE, FULL_SEGMENT, FULL_SHARE, PASSED_SEGMENTS,
+    DEAD_BACKOFF, DEAD_SHARE, FULL_BUSY, FULL_RATE, FULL_SEGMENT, FULL_SHARE, PASSED_SEGMENTS,
+    QUEUE_DELAY, QUEUE_SHARE,
 };
 use crate::timeline::cwnd_room_pkts;
 use crate::verdict::{Confidence, Verdict};
@@ -13,26 +15,95 @@ use crate::view::View;
 
 const PROBING: &str = "net.ipv4.tcp_mtu_probing";
 
-/// The handshake went through, full segments do not, and no message says why (RFC 2923).
+/// A connection whose data is not acknowledged any more.
+struct Unanswered {
+    /// Share of the samples in which all that is out counts as lost.
+    lost: f64,
+    backoff: u8,
+    /// Payload that was ever acknowledged.
+    acked: u64,
+    /// Segments of the other end that arrived meanwhile.
+    arrived: u64,
+}
+
+impl Unanswered {
+    fn read(view: &View<'_>) -> Option<Self> {
+        let sender = view.sender?;
+        let mss = sender.mss_bytes()?;
+        // A small request may have passed in the same interval.
+        if sender.counted(|s| s.bytes_acked)? >= u64::from(mss) {
+            return None;
+        }
+        let lost =
+            sender.vote_of_all(|s| Some(s.unacked_pkts? > 0 && s.lost_pkts? >= s.unacked_pkts?))?;
+        let backoff = sender.largest(|s| s.backoff).unwrap_or(0);
+        let timeouts = sender.counted(|s| s.rto_total).unwrap_or(0);
+        let given_up = backoff >= DEAD_BACKOFF || timeouts >= u64::from(DEAD_BACKOFF);
+        // A closed window is probed with the same timer, and the other end answers the probes.
+        let open = view.sent(|s| s.snd_wnd_bytes).is_none_or(|wnd| wnd >= mss);
+        (lost >= DEAD_SHARE && given_up && open).then_some(Self {
+            lost,
+            backoff,
+            acked: view.sent(|s| s.bytes_acked)?,
+            arrived: sender.counted(|s| s.segs_in).unwrap_or(0),
+        })
+    }
+
+    /// The rows that all of these share.
+    fn draft(&self, id: &'static str, confidence: Confidence, view: &View<'_>) -> Draft {
+        let silence = view.sent(|s| s.since_ack_received);
+        Draft::new(id, self.lost, confidence)
+            .row(
+                "bytes_acked",
+                format!("stands at {}", human::count(self.acked, "byte")),
+                "rising",
+            )
+            .row(
+                "backoff",
+                format!(
+                    "{}, timeout {}",
+                    self.backoff,
+                    human::time(view.sent(|s| s.rto).unwrap_or_default())
+                ),
+                format!("below {DEAD_BACKOFF}"),
+            )
+            .row(
+                "lost_pkts",
+                format!(
+                    "all that is out, in {} of the samples",
+                    human::share(self.lost)
+                ),
+                "some arrive",
+            )
+            .row_if(
+                "segs_in",
+                silence.map(|silence| {
+                    format!(
+                        "{} arrived, the last ACK {} ago",
+                        human::count(self.arrived, "segment"),
+                        human::time(silence)
+                    )
+                }),
+                "ACKs",
+            )
+    }
+}
+
+/// The handshake went through, or small segments still do; full ones do not, and no message says
+/// why (RFC 2923).
 pub(crate) fn pmtu_blackhole(view: &View<'_>) -> Option<Verdict> {
-    let sender = view.sender?;
-    let mss = sender.mss_bytes()?;
-    // A small request may have passed in the same interval.
-    if sender.counted(|s| s.bytes_acked)? >= u64::from(mss) {
+    let unanswered = Unanswered::read(view)?;
+    let mss = view.sender?.mss_bytes()?;
+    // A path that passed full segments before and is silent now is dead, whatever the size.
+    let knew_better = unanswered.acked > PASSED_SEGMENTS * u64::from(mss);
+    let answered_lately = || {
+        let (silence, rto) = (view.sent(|s| s.since_ack_received)?, view.sent(|s| s.rto)?);
+        Some(unanswered.arrived > 0 && silence < rto * 2)
+    };
+    let small_ones_pass = !knew_better || answered_lately() == Some(true);
+    if !small_ones_pass || !sends_full_segments(view, mss)? {
         return None;
     }
-    let lost =
-        sender.vote_of_all(|s| Some(s.unacked_pkts? > 0 && s.lost_pkts? >= s.unacked_pkts?))?;
-    let backoff = sender.largest(|s| s.backoff).unwrap_or(0);
-    let timeouts = sender.counted(|s| s.rto_total).unwrap_or(0);
-    let dead = backoff >= DEAD_BACKOFF || timeouts >= u64::from(DEAD_BACKOFF);
-    let open = view.sent(|s| s.snd_wnd_bytes).is_none_or(|wnd| wnd >= mss);
-    if lost < DEAD_SHARE || !dead || !open || !sends_full_segments(view, mss)? {
-        return None;
-    }
-    // A path that passed full segments before has changed or died; its packets' size is a guess.
-    let acked = view.sent(|s| s.bytes_acked)?;
-    let knew_better = acked > PASSED_SEGMENTS * u64::from(mss);
     let confidence = if knew_better {
         Confidence::Low
     } else {
@@ -42,25 +113,8 @@ pub(crate) fn pmtu_blackhole(view: &View<'_>) -> Option<Verdict> {
         .sender_host
         .and_then(|host| host.sysctl_number(PROBING));
     Some(
-        Draft::new("pmtu-blackhole", lost, confidence)
-            .row(
-                "bytes_acked",
-                format!("stands at {}", human::count(acked, "byte")),
-                "rising",
-            )
-            .row(
-                "backoff",
-                format!(
-                    "{backoff}, timeout {}",
-                    human::time(view.sent(|s| s.rto).unwrap_or_default())
-                ),
-                format!("below {DEAD_BACKOFF}"),
-            )
-            .row(
-                "lost_pkts",
-                format!("all that is out, in {} of the samples", human::share(lost)),
-                "some arrive",
-            )
+        unanswered
+            .draft("pmtu-blackhole", confidence, view)
             .row(
                 "snd_mss_bytes",
                 human::count(mss, "byte"),
@@ -84,6 +138,24 @@ pub(crate) fn pmtu_blackhole(view: &View<'_>) -> Option<Verdict> {
     )
 }
 
+/// Neither large nor small segments are answered.
+pub(crate) fn path_dead(view: &View<'_>) -> Option<Verdict> {
+    let unanswered = Unanswered::read(view)?;
+    if unanswered.arrived > 0 {
+        return None;
+    }
+    let confidence = if unanswered.backoff > DEAD_BACKOFF {
+        Confidence::High
+    } else {
+        Confidence::Medium
+    };
+    Some(unanswered.draft("path-dead", confidence, view).remark(
+        "No TCP setting helps, because nothing arrives: the other host is down, or the path is \
+         cut (a cable, a route, a firewall that forgot the connection). TCP_USER_TIMEOUT, or \
+         tcp_retries2, decides how long the program waits before it is told.",
+    ))
+}
+
 /// Whether what is out are full segments; `None` where nothing tells.
 fn sends_full_segments(view: &View<'_>, mss: u32) -> Option<bool> {
     let last_out = |s: &FlowSample| {
@@ -104,24 +176,27 @@ fn has_full_one(view: &View<'_>, mss: u32) -> bool {
         .is_none_or(|out| out as f64 >= f64::from(mss) * FULL_SEGMENT)
 }
 
-/// The sender always has more, and the congestion window (or BBR's pace) decides.
+/// The sender has more, the congestion window (or BBR's pace) decides, and the path shows that it
+/// is full: a queue builds, or it drops at one rate.
 pub(crate) fn path_full(view: &View<'_>) -> Option<Verdict> {
     let sender = view.sender?;
-    let full = sender.vote(|s| {
-        let has_more = s.notsent_bytes? >= s.snd_mss_bytes?;
-        Some(has_more || cwnd_room_pkts(s)? < 2)
-    })?;
     let rate = view.rate()?;
-    if full < FULL_SHARE || rate.bits_per_second() == 0 {
+    let gaps = sender.busy_share().is_some_and(|busy| busy < FULL_BUSY)
+        || sender
+            .idle_share()
+            .is_some_and(|idle| idle > 1.0 - FULL_BUSY);
+    if !view.fills_cwnd() || gaps || rate.bits_per_second() == 0 {
         return None;
     }
+    let full =
+        sender.vote(|s| Some(s.notsent_bytes? >= s.snd_mss_bytes? || cwnd_room_pkts(s)? < 2))?;
+    let (field, shown, expected) = signs_of_fullness(view)?;
     let best = sender.best_rate();
     let of_best =
         best.map(|best| rate.bits_per_second() as f64 / best.bits_per_second().max(1) as f64);
     let confidence = match of_best {
         Some(share) if share >= FULL_RATE => Confidence::High,
-        Some(_) => Confidence::Medium,
-        None => Confidence::Low,
+        _ => Confidence::Medium,
     };
     let lost = sender.retransmitted_share();
     Some(
@@ -134,6 +209,7 @@ pub(crate) fn path_full(view: &View<'_>) -> Option<Verdict> {
                 ),
                 format!("at least {}", human::share(FULL_SHARE)),
             )
+            .row(field, shown, expected)
             .row(
                 "bytes_acked",
                 human::rate(rate),
@@ -152,4 +228,60 @@ pub(crate) fn path_full(view: &View<'_>) -> Option<Verdict> {
                 "No TCP setting helps, because the path (or this flow's share of it) is used up.",
             ),
     )
+}
+
+/// What shows that the path carries no more: field, what was seen, what is expected of a path with
+/// room.
+fn signs_of_fullness(view: &View<'_>) -> Option<(&'static str, String, String)> {
+    let sender = view.sender?;
+    if let (Some(delay), Some(min_rtt)) = (sender.queue_delay(), sender.min_rtt()) {
+        let bound = QUEUE_DELAY.max(min_rtt.mul_f64(QUEUE_SHARE));
+        if delay >= bound {
+            let shown = format!("{} in a queue", human::time(delay));
+            return Some((
+                "srtt - min_rtt",
+                shown,
+                format!("below {}", human::time(bound)),
+            ));
+        }
+    }
+    let bandwidth = view.sent(|s| Some(s.bbr?.bandwidth));
+    if let (Some(bandwidth), Some(rate)) = (bandwidth, view.rate()) {
+        let reached = rate.bits_per_second() as f64 / bandwidth.bits_per_second().max(1) as f64;
+        if reached >= FULL_RATE {
+            let shown = format!(
+                "{} of the {} that BBR found",
+                human::share(reached),
+                human::rate(bandwidth)
+            );
+            return Some(("bbr.bandwidth", shown, "more than the flow takes".into()));
+        }
+    }
+    if sender
+        .counted(|s| s.delivered_ce_pkts)
+        .is_some_and(|marks| marks > 0)
+    {
+        return Some((
+            "delivered_ce_pkts",
+            "marked by a full queue".into(),
+            "no marks".into(),
+        ));
+    }
+    let cuts = WindowCuts::of(sender);
+    if cuts.follow_a_queue(sender) {
+        let shown = "round trips are longer where the window is larger".into();
+        return Some(("srtt, cwnd_pkts", shown, "no relation".into()));
+    }
+    cuts.are_at_one_size().then(|| {
+        let shown = format!(
+            "cut {} at {} each",
+            human::count(cuts.sizes.len() as u64, "time"),
+            human::count(cuts.mean() as u64, "segment")
+        );
+        (
+            "ssthresh_pkts",
+            shown,
+            "at any size where losses are random".into(),
+        )
+    })
 }

@@ -4,50 +4,97 @@
 //! receiver is visible, its buffers stand in for the sender's clock of window-limited time.
 
 use base::{KnobValue, Live, Rate, human};
+use core::time::Duration;
 
 use super::draft::{BothEnds, Draft, Step, high_if, raised_maximum};
 use super::next::next_limit;
 use super::thresholds::{
-    AT_CAP, RECEIVE_MEMORY_SHARE, UNREAD_SHARE, UNREAD_VOTES, UNSCALED_SHARE, UNSCALED_WINDOW,
+    AT_CAP, CLOSED_ROUND_TRIPS, CLOSED_SHARE, CLOSED_TIME, MOSTLY_STOPPED, PROMPT_READER_SHARE,
+    RECEIVE_MEMORY_SHARE, UNREAD_SHARE, UNREAD_VOTES, UNSCALED_SHARE, UNSCALED_WINDOW,
     USUAL_RMEM_MAX, WINDOW_PER_RTT_SHARE, WINDOW_SHARE, WINDOW_SHRINKS_BY, WINDOW_SHRINKS_SHARE,
 };
 use crate::timeline::Timeline;
 use crate::verdict::{Confidence, Verdict};
 use crate::view::View;
 
+const MODERATE: &str = "net.ipv4.tcp_moderate_rcvbuf";
+
 /// The receiving program leaves data unread.
 pub(crate) fn slow_reader(view: &View<'_>) -> Option<Verdict> {
     let held = stopped_share(view);
-    let unread = unread_share(view);
-    let (share, confidence) = match (view.receiver, unread) {
-        (Some(_), Some(unread)) if unread < UNREAD_VOTES => return None,
-        (Some(_), Some(_)) if view.sender.is_some() => (held?, Confidence::High),
-        (Some(_), Some(unread)) => (unread, Confidence::Medium),
-        _ => {
-            // Only the sender is seen: a reader moves the window, a small buffer does not.
-            (window_shrinks(view.sender?)? >= WINDOW_SHRINKS_SHARE).then_some(())?;
-            (held?, Confidence::Low)
-        }
+    let (share, confidence) = match unread_share(view) {
+        Some(unread) if unread < UNREAD_VOTES => return None,
+        Some(_) if view.sender.is_some() => (held?, Confidence::High),
+        Some(unread) => (unread, high_if(view.received(|s| s.unread_bytes) > Some(0))),
+        None => (held?, Confidence::Medium),
     };
+    let signs = view.sender.and_then(reader_signs);
+    if view.receiver.is_none() && signs.is_none() {
+        return None;
+    }
     let waiting = view.receiver.and_then(|receiver| {
         let bytes = receiver.median(|s| s.unread_bytes)?;
         Some(format!("{} wait", human::count(bytes, "byte")))
     });
-    let shrinks = view.sender.and_then(window_shrinks);
     Some(
         window_draft("slow-reader", share, confidence, view)
             .row_if("unread_bytes", waiting, "close to 0 with a prompt reader")
             .row_if(
                 "snd_wnd_bytes",
-                shrinks.map(|share| format!("shrinks in {} of the steps", human::share(share))),
-                "constant with a small buffer",
+                signs,
+                "steady, and one window per round trip",
             )
             .remark(
                 "No TCP setting helps, because the receiving program is the limit: a larger \
                  buffer would only hold more unread data. In that program: read more at a time, \
-                 in a thread of its own, with less work per read.",
+                 in a thread of its own, with less work per read. A proxy reads no faster than \
+                 its other side takes it: look there.",
             ),
     )
+}
+
+/// What shows, from the sender alone, that the other end's program reads slowly or not at all. A
+/// prompt reader behind a small buffer opens the window within a round trip and moves one window in
+/// each.
+fn reader_signs(sender: &Timeline) -> Option<String> {
+    if let Some((share, longest)) = window_closed(sender)
+        && share >= CLOSED_SHARE
+    {
+        return Some(format!(
+            "closed in {} of the samples, {} at a stretch",
+            human::share(share),
+            human::time(longest)
+        ));
+    }
+    if let Some(share) = window_shrinks(sender).filter(|share| *share >= WINDOW_SHRINKS_SHARE) {
+        return Some(format!("shrinks in {} of the steps", human::share(share)));
+    }
+    let offered = sender.median(|s| s.snd_wnd_bytes)?;
+    let prompt = Rate::of(u64::from(offered), sender.srtt()?);
+    let rate = sender.rate()?;
+    let of_prompt = rate.bits_per_second() as f64 / prompt.bits_per_second().max(1) as f64;
+    // Where the window stops the flow at times only, something else slows it down too.
+    (of_prompt < PROMPT_READER_SHARE && sender.rwnd_share()? >= MOSTLY_STOPPED)
+        .then(|| format!("{} of a window per round trip", human::share(of_prompt)))
+}
+
+/// Share of the samples in which the window has no room for a segment, and the longest stretch of
+/// them; `None` where no stretch is longer than a prompt reader leaves it closed.
+fn window_closed(sender: &Timeline) -> Option<(f64, Duration)> {
+    let prompt = CLOSED_TIME.max(sender.srtt()?.saturating_mul(CLOSED_ROUND_TRIPS));
+    let mut closed = 0_usize;
+    let mut since: Option<base::Instant> = None;
+    let mut longest = Duration::ZERO;
+    for sample in sender.samples() {
+        if sample.snd_wnd_bytes? < sample.snd_mss_bytes? {
+            closed += 1;
+            let begin = *since.get_or_insert(sample.at);
+            longest = longest.max(sample.at.since(begin));
+        } else {
+            since = None;
+        }
+    }
+    (longest >= prompt).then(|| (closed as f64 / sender.len() as f64, longest))
 }
 
 /// No window above 65535 bytes was ever possible.
@@ -145,41 +192,31 @@ pub(crate) fn tcp_rmem_max_cap(view: &View<'_>) -> Option<Verdict> {
     )
 }
 
-/// The receiving program fixed its buffer; or, seen from the sender alone, a buffer that is small
-/// for a reason that only the receiver shows.
+/// The receiving program fixed its buffer.
 pub(crate) fn rcvbuf_locked(view: &View<'_>) -> Option<Verdict> {
     let share = stopped_share(view)?;
+    let receiver = view.receiver?;
     let locked = view.received(|s| s.rcvbuf_locked);
-    let buffer = view
-        .receiver
-        .and_then(|receiver| receiver.largest(|s| s.rcvbuf_bytes));
-    if locked == Some(false) {
-        return None;
-    }
-    let grows = view.receiver.is_some_and(|receiver| {
-        receiver.smallest(|s| s.rcvbuf_bytes) < receiver.largest(|s| s.rcvbuf_bytes)
-    });
-    if locked.is_none() && grows {
-        return None;
-    }
-    let confidence = match (locked, buffer) {
-        (Some(true), _) => Confidence::High,
-        (_, Some(_)) => Confidence::Medium,
-        _ => Confidence::Low,
+    let buffer = receiver.largest(|s| s.rcvbuf_bytes)?;
+    let grows = receiver.smallest(|s| s.rcvbuf_bytes) < Some(buffer);
+    // Without the option: a buffer of its own would grow, from its default to the maximum.
+    let may_be_fixed = || {
+        let rmem = view.tcp_rmem()?;
+        Some(!grows && u64::from(buffer) != rmem[1] && (buffer as f64) < rmem[2] as f64 * AT_CAP)
+    };
+    let confidence = match locked {
+        Some(true) => Confidence::High,
+        None if may_be_fixed() == Some(true) => Confidence::Medium,
+        _ => return None,
     };
     let offered = view.window_offered()?;
     let live = live_up_to_ceiling(view, view.needed_bytes(offered), Live::Restart);
     let keeps = u64::from(view.received(|s| s.sndbuf_locked) == Some(true));
-    let fixed_end = if view.receiver.is_some() {
-        ""
-    } else {
-        " (this end cannot see which)"
-    };
     Some(
         window_draft("rcvbuf-locked", share, confidence, view)
-            .row_if(
+            .row(
                 "rcvbuf_bytes",
-                buffer.map(|bytes| human::count(bytes, "byte")),
+                human::count(buffer, "byte"),
                 "as large as the path needs",
             )
             .row_if("rcvbuf_locked", locked.map(human::flag), "off")
@@ -200,8 +237,7 @@ pub(crate) fn rcvbuf_locked(view: &View<'_>) -> Option<Verdict> {
                 },
             )
             .remark(format!(
-                "{} Lastingly: remove the SO_RCVBUF call, or raise tcp_rmem where there is none\
-                 {fixed_end}.",
+                "{} Lastingly: remove the SO_RCVBUF call.",
                 match live {
                     Live::Now => "Unlocked on the live socket, the window grows at once.",
                     _ => {
@@ -214,8 +250,60 @@ pub(crate) fn rcvbuf_locked(view: &View<'_>) -> Option<Verdict> {
     )
 }
 
+/// The receiver's kernel does not grow buffers: `tcp_moderate_rcvbuf` is off, and the buffer stands
+/// at its default.
+pub(crate) fn rmem_autotuning_off(view: &View<'_>) -> Option<Verdict> {
+    let share = stopped_share(view)?;
+    let receiver = view.receiver?;
+    let sysctl = view.receiver_host?.sysctl_number(MODERATE)?;
+    let locked = view.received(|s| s.rcvbuf_locked);
+    let buffer = receiver.largest(|s| s.rcvbuf_bytes)?;
+    if sysctl != 0 || locked == Some(true) {
+        return None;
+    }
+    let need = view.needed_bytes(view.window_offered()?);
+    Some(
+        window_draft("rmem-autotuning-off", share, Confidence::High, view)
+            .row(MODERATE, sysctl.to_string(), "1")
+            .row(
+                "rcvbuf_bytes",
+                human::count(buffer, "byte"),
+                "as large as the path needs",
+            )
+            .row_if("rcvbuf_locked", locked.map(human::flag), "off")
+            .next(next_limit(view, base::Limit::PeerWindow))
+            .propose(
+                view.receiver_side(),
+                Step {
+                    knob: MODERATE,
+                    to: KnobValue::Flag(true),
+                    live: live_up_to_ceiling(view, need, Live::Reconnect),
+                    risk: "memory: buffers may grow up to tcp_rmem's maximum",
+                },
+            )
+            .remark("The kernel reads the sysctl whenever the program has read."),
+    )
+}
+
+/// The window decides, and nothing of what is visible here says why.
+pub(crate) fn peer_window(view: &View<'_>) -> Option<Verdict> {
+    let share = stopped_share(view)?;
+    let remark = if view.receiver.is_some() {
+        "No TCP setting helps, because none holds the window: it may still be growing. Watch longer."
+    } else {
+        "Needs a look at the receiver, which shows whether its program reads too slowly, fixed its \
+         buffer (SO_RCVBUF), or runs into a sysctl: run tcptailor diagnose there."
+    };
+    let limit = base::Limit::PeerWindow;
+    Some(
+        window_draft("peer-window", share, Confidence::High, view)
+            .next(next_limit(view, limit))
+            .remark(remark),
+    )
+}
+
 /// Share of the time in which the window stops the sender, where that is the limit.
-fn stopped_share(view: &View<'_>) -> Option<f64> {
+pub(super) fn stopped_share(view: &View<'_>) -> Option<f64> {
     if let Some(sender) = view.sender {
         let share = view.rwnd_share().filter(|_| view.window_bound())?;
         return Some(share * sender.busy_share().unwrap_or(1.0));
@@ -257,7 +345,7 @@ fn window_draft(id: &'static str, share: f64, sure: Confidence, view: &View<'_>)
 }
 
 /// Share of the receiver's samples with much unread data.
-fn unread_share(view: &View<'_>) -> Option<f64> {
+pub(super) fn unread_share(view: &View<'_>) -> Option<f64> {
     view.receiver?.vote_of_all(|s| {
         let limit = f64::from(s.rcvbuf_bytes?);
         let unread = f64::from(s.unread_bytes?);

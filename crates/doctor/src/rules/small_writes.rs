@@ -9,8 +9,9 @@ use core::time::Duration;
 
 use super::draft::{Draft, Step, high_if};
 use super::thresholds::{
-    ANSWER_GAP, ANSWER_SHARE, CORK_PAUSE, CORK_PAUSES, CORK_SHARE, DELAYED_ACK_QUEUE_DELAY,
-    DELAYED_ACKS_PER_SECOND, DELAYED_OPERATIONS, SERIALISED_SHARE, STALL_PKTS_OUT, STALL_SHARE,
+    ANSWER_GAP, ANSWER_SHARE, CORK_PAUSE, CORK_PAUSES, CORK_SEGMENTS, CORK_SHARE,
+    DELAYED_ACK_QUEUE_DELAY, DELAYED_ACKS_PER_SECOND, DELAYED_OPERATIONS, SERIALISED_SHARE,
+    STALL_PKTS_OUT, STALL_SHARE,
 };
 use crate::observation::only_sends;
 use crate::timeline::{Timeline, cwnd_room_pkts, fills_sndbuf, window_room_bytes};
@@ -115,7 +116,13 @@ pub(crate) fn cork_not_uncorked(view: &View<'_>) -> Option<Verdict> {
         .map(|share| share >= CORK_SHARE)
         .or_else(|| view.sent(|s| s.cork));
     let pauses = long_pauses(sender);
-    if held < CORK_SHARE || corked == Some(false) || (corked.is_none() && pauses < CORK_PAUSES) {
+    if held < CORK_SHARE || corked == Some(false) || pauses < CORK_PAUSES {
+        return None;
+    }
+    // A stream that somebody else slows down (a rate limit, a busy program) leaves its last partial
+    // segment behind each time, and nobody waits for that.
+    let per_pause = sender.counted(|s| s.bytes_acked)? / pauses as u64;
+    if per_pause > CORK_SEGMENTS * u64::from(sender.mss_bytes()?) {
         return None;
     }
     let confidence = high_if(corked == Some(true));
@@ -246,8 +253,9 @@ fn one_round_trip(view: &View<'_>) -> Option<NextLimit> {
 }
 
 fn delayed_acks_per_second(view: &View<'_>) -> Option<f64> {
-    let acks = view.receiver_host?.counted("TcpExtDelayedACKs")? as f64;
-    let seconds = view.main_timeline()?.interval().as_secs_f64();
+    let host = view.receiver_host?;
+    let acks = host.counted("TcpExtDelayedACKs")? as f64;
+    let seconds = host.interval().as_secs_f64();
     (seconds > 0.0).then(|| acks / seconds)
 }
 

@@ -6,14 +6,63 @@ use core::time::Duration;
 use super::draft::{Draft, Step, high_if};
 use super::next::next_limit;
 use super::thresholds::{
-    FULL_SHARE, INITIAL_WINDOW_PKTS, LOSS_SHARE, PROPOSED_INITIAL_WINDOW, RESTART_SHARE,
-    SHORT_BUSY, SHORT_CONNECTIONS, STARTUP_ROUND_TRIPS, STARTUP_SLOWDOWN, WINDOW_SHARE,
+    FULL_SHARE, INITIAL_WINDOW_PKTS, LOSS_SHARE, PROPOSED_INITIAL_WINDOW, RESTART_COST,
+    RESTART_SHARE, RESTART_TIME, SHORT_BUSY, SHORT_CONNECTIONS, STARTUP_ROUND_TRIPS,
+    STARTUP_SLOWDOWN, WINDOW_SHARE,
 };
 use crate::timeline::{Burst, Timeline, cwnd_room_pkts, ratio_of_times};
 use crate::verdict::{Confidence, Side, Verdict};
 use crate::view::View;
 
 const AFTER_IDLE: &str = "net.ipv4.tcp_slow_start_after_idle";
+
+/// What pauses cost a flow of bursts.
+struct Restarts {
+    count: usize,
+    /// Congestion windows before and after the last pause, in segments.
+    before: u32,
+    after: u32,
+    /// Payload of a burst.
+    bytes: u64,
+    /// Time of a burst, and how much of it is lost to the restart.
+    time: Duration,
+    lost: Duration,
+}
+
+impl Restarts {
+    /// `None` where fewer than `enough` pauses, or not most of them, reset the window.
+    fn read(sender: &Timeline, enough: usize) -> Option<Self> {
+        let bursts = sender.bursts();
+        let restarts: Vec<(u32, u32)> = bursts
+            .windows(2)
+            .filter_map(|pair| restart(pair[0], pair[1]))
+            .collect();
+        let gaps = bursts.len().saturating_sub(1);
+        if restarts.len() < enough || restarts.len() * 2 < gaps {
+            return None;
+        }
+        let (before, after) = *restarts.last()?;
+        let count = bursts.len().max(1);
+        let bytes = sender.counted(|s| s.bytes_acked)? / count as u64;
+        // Each round trip doubles the window, until it is what the burst or the path needs.
+        let segments = bytes / u64::from(sender.mss_bytes()?);
+        let whole = segments.min(u64::from(before)).max(1) as f64;
+        let round_trips = (whole / f64::from(after.max(1))).log2().max(0.0);
+        let active = 1.0 - sender.idle_share().unwrap_or(0.0);
+        Some(Self {
+            count: restarts.len(),
+            before,
+            after,
+            bytes,
+            time: sender.interval().mul_f64(active / count as f64),
+            lost: sender.min_rtt()?.mul_f64(round_trips),
+        })
+    }
+
+    fn is_worth_a_setting(&self) -> bool {
+        self.lost >= RESTART_TIME && self.lost >= self.time.mul_f64(RESTART_COST)
+    }
+}
 
 /// The window falls back to its initial size in each pause (RFC 2861, `tcp_cwnd_restart`).
 pub(crate) fn slow_start_after_idle(view: &View<'_>) -> Option<Verdict> {
@@ -24,40 +73,40 @@ pub(crate) fn slow_start_after_idle(view: &View<'_>) -> Option<Verdict> {
     if view.is_bbr() || sysctl == Some(0) || sender.retransmitted_share()? > LOSS_SHARE {
         return None;
     }
-    let bursts = sender.bursts();
-    let restarts: Vec<(u32, u32)> = bursts
-        .windows(2)
-        .filter_map(|pair| restart(pair[0], pair[1]))
-        .collect();
-    let gaps = bursts.len().saturating_sub(1);
     let enough = if sysctl == Some(1) { 1 } else { 2 };
-    if restarts.len() < enough || restarts.len() * 2 < gaps {
+    let restarts = Restarts::read(sender, enough)?;
+    let first_window = INITIAL_WINDOW_PKTS * u64::from(sender.mss_bytes()?);
+    if restarts.bytes <= first_window || !restarts.is_worth_a_setting() {
         return None;
     }
-    let per_burst = sender.counted(|s| s.bytes_acked)? / bursts.len().max(1) as u64;
-    if per_burst <= INITIAL_WINDOW_PKTS * u64::from(sender.mss_bytes()?) {
-        return None;
-    }
-    let (before, after) = *restarts.last()?;
-    let confidence = high_if(sysctl == Some(1));
     let active = 1.0 - sender.idle_share().unwrap_or(0.0);
+    let confidence = high_if(sysctl == Some(1));
     Some(
         Draft::new("slow-start-after-idle", active, confidence)
             .row(
                 "cwnd_pkts",
                 format!(
-                    "{before} before a pause, {after} after it, {} times",
-                    restarts.len()
+                    "{} before a pause, {} after it, {} times",
+                    restarts.before, restarts.after, restarts.count
                 ),
                 "kept over the pause",
             )
             .row(
                 "bytes_acked",
-                format!("{} per burst", human::count(per_burst, "byte")),
+                format!("{} per burst", human::count(restarts.bytes, "byte")),
                 format!(
                     "above the initial window of {}",
                     human::count(INITIAL_WINDOW_PKTS, "segment")
                 ),
+            )
+            .row(
+                "min_rtt",
+                format!(
+                    "{} of the {} that a burst takes are the restart",
+                    human::time(restarts.lost),
+                    human::time(restarts.time)
+                ),
+                format!("below {}", human::share(RESTART_COST)),
             )
             .row_if(AFTER_IDLE, sysctl.map(|value| value.to_string()), "0")
             .next(next_limit(view, Limit::Congestion))
@@ -145,9 +194,18 @@ fn short_starts(view: &View<'_>) -> Option<(Rate, Vec<Start>)> {
         .copied()
         .filter(|other| is_same_service(own, other));
     let connections: Vec<&Timeline> = core::iter::once(own).chain(same_service).collect();
+    // All of them may have ended in their slow start: what was out at once the path can carry in a
+    // round trip.
+    let last_window = |timeline: &Timeline| {
+        let mss = u64::from(timeline.mss_bytes()?);
+        timeline.largest(|s| {
+            let out = u64::from(s.unacked_pkts?) * mss;
+            Some(Rate::of(out, s.srtt.filter(|rtt| !rtt.is_zero())?))
+        })
+    };
     let best = connections
         .iter()
-        .filter_map(|timeline| timeline.best_rate())
+        .filter_map(|timeline| Some(timeline.best_rate()?.max(last_window(timeline)?)))
         .max()?;
     let starts: Vec<Start> = connections
         .iter()

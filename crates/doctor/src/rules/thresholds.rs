@@ -7,7 +7,7 @@ use core::time::Duration;
 
 // --- the data -----------------------------------------------------------------------------------
 
-/// Samples that a timeline keeps: 40 s at 10 ms, and still cheap to sort.
+/// Samples that a timeline keeps, spread over the whole time: 40 s at 10 ms, and cheap to sort.
 pub(crate) const SAMPLES_KEPT: usize = 4096;
 /// Fewer samples give no verdict: of the flows held by their send buffer, two of twelve were caught
 /// at a moment that looked otherwise, and twenty samples make such a majority unlikely.
@@ -39,6 +39,13 @@ pub(crate) const STALL_SHARE: f64 = 0.5;
 pub(crate) const SERIALISED_SHARE: f64 = 0.3;
 /// Above, an ACK is delayed (40 ms and more; averages of 20 ms were seen); below, a round trip.
 pub(crate) const DELAYED_ACK_QUEUE_DELAY: Duration = Duration::from_millis(10);
+/// ... on longer paths half of the smallest round trip, up to this: less is jitter.
+pub(crate) const DELAYED_ACK_ON_LONG_PATHS: Duration = Duration::from_millis(20);
+/// Shorter delays than Linux's are delayed ACKs where the path is so much shorter still: hosts with
+/// timers of a few milliseconds.
+pub(crate) const SHORT_DELAYED_ACK: Duration = Duration::from_millis(2);
+/// ... this many times.
+pub(crate) const SHORT_DELAYED_ACK_RTTS: u32 = 5;
 /// More packets out are a stream that Nagle merely coalesces (a paced writer had 34), not a stall.
 pub(crate) const STALL_PKTS_OUT: u32 = 4;
 /// Delayed ACKs per second at the receiver that confirm a stall (25 at 40 ms, 5 at 200 ms).
@@ -49,6 +56,8 @@ pub(crate) const CORK_SHARE: f64 = 0.3;
 pub(crate) const CORK_PAUSE: Duration = Duration::from_millis(120);
 /// One such pause can be chance; so many are a timer.
 pub(crate) const CORK_PAUSES: usize = 3;
+/// More segments than these between two such pauses are a stream, not messages that wait.
+pub(crate) const CORK_SEGMENTS: u64 = 10;
 
 /// Two connections answer each other if a request leaves within this time of the answer: times
 /// since sending and receiving are known to a kernel tick (4 ms at HZ=250).
@@ -92,6 +101,25 @@ pub(crate) const LARGEST_BUFFER: u64 = 256 << 20;
 pub(crate) const USUAL_RMEM_MAX: u64 = 6 << 20;
 /// Third value of `tcp_wmem` where nothing larger is needed: the kernel's own default.
 pub(crate) const USUAL_WMEM_MAX: u64 = 4 << 20;
+
+/// A window that is so many times what the path holds stands in a queue of the path.
+pub(crate) const WINDOW_QUEUE: f64 = 1.5;
+/// ... and delays by at least this much: less is jitter.
+pub(crate) const WINDOW_QUEUE_DELAY: Duration = Duration::from_millis(2);
+/// ... with so many segments out: fewer wait for delayed ACKs.
+pub(crate) const WINDOW_QUEUE_SEGMENTS: f64 = 8.0;
+/// From the sender alone: a window below one segment for so long is a program that does not read
+/// (a prompt one opens it within a round trip).
+pub(crate) const CLOSED_ROUND_TRIPS: u32 = 4;
+/// ... and at least for this long.
+pub(crate) const CLOSED_TIME: Duration = Duration::from_millis(100);
+/// ... in this share of the samples.
+pub(crate) const CLOSED_SHARE: f64 = 0.2;
+/// A flow that the window stops for this share of its busy time has no other limit.
+pub(crate) const MOSTLY_STOPPED: f64 = 0.7;
+/// From the sender alone: a prompt reader takes one window per round trip; one that takes less than
+/// this share of it is slow.
+pub(crate) const PROMPT_READER_SHARE: f64 = 0.5;
 
 // --- send buffer --------------------------------------------------------------------------------
 
@@ -139,8 +167,16 @@ pub(crate) const RECORD_BLOCK_BYTES: f64 = 8000.0;
 /// Less CPU time than this per payload byte (nanoseconds) is the price of large writes: 16-byte
 /// writes cost 80, writes of 64 KB under 2.
 pub(crate) const SMALL_WRITE_NANOS_PER_BYTE: f64 = 20.0;
-/// Operations per round trip from which a flow is bound by it; lower, the program thinks.
-pub(crate) const ROUND_TRIPS_BUSY: f64 = 0.25;
+/// Operations per round trip from which a flow is bound by it; lower, a program thinks.
+pub(crate) const ROUND_TRIPS_BUSY: f64 = 0.7;
+/// Operations per round trip below which the programs hardly talk.
+pub(crate) const ROUND_TRIPS_IDLE: f64 = 0.01;
+/// Operations per second below which the programs hardly talk.
+pub(crate) const FEW_OPERATIONS: f64 = 1.0;
+/// Times since something was sent or received are known to a kernel tick.
+pub(crate) const TICK: Duration = Duration::from_millis(4);
+/// A flow that reaches this share of a pacing rate is held by it (the rate counts headers too).
+pub(crate) const PACED_SHARE: f64 = 0.85;
 /// More packets out are no question and answer.
 pub(crate) const REQUEST_PKTS: u32 = 10;
 
@@ -148,6 +184,10 @@ pub(crate) const REQUEST_PKTS: u32 = 10;
 
 /// After a pause the window is at most this share of what it was.
 pub(crate) const RESTART_SHARE: f64 = 0.5;
+/// A restart that costs less than this share of a burst's time is not worth a setting.
+pub(crate) const RESTART_COST: f64 = 0.15;
+/// ... nor one that costs less than this.
+pub(crate) const RESTART_TIME: Duration = Duration::from_millis(10);
 /// Initial window of Linux and RFC 6928, in segments.
 pub(crate) const INITIAL_WINDOW_PKTS: u64 = 10;
 /// A transfer of fewer round trips gains nothing from a larger initial window.
@@ -207,3 +247,19 @@ pub(crate) const PASSED_SEGMENTS: u64 = 10;
 pub(crate) const FULL_SHARE: f64 = 0.5;
 /// A rate within this share of the best that was ever delivered is the path's.
 pub(crate) const FULL_RATE: f64 = 0.8;
+/// A connection with longer gaps does not fill a path.
+pub(crate) const FULL_BUSY: f64 = 0.8;
+/// A queue that the flow has built raises its round trips by this share of the smallest one.
+pub(crate) const QUEUE_SHARE: f64 = 0.1;
+/// ... and by this much: less is scheduling.
+pub(crate) const QUEUE_DELAY: Duration = Duration::from_micros(500);
+/// A short queue shows in round trips that are longer where the congestion window is larger: the
+/// correlation of the two from which on it is no chance.
+pub(crate) const QUEUE_CORRELATION: f64 = 0.5;
+/// ... where the longest are longer than the shortest by this share of them.
+pub(crate) const QUEUE_SPREAD: f64 = 0.02;
+/// A path that drops at one rate cuts the window at one size: its deviation is below this share of
+/// its mean (measured: 0.4 and more where losses are random).
+pub(crate) const STEADY_CUTS: f64 = 0.2;
+/// So many cuts at one size are no chance.
+pub(crate) const CUTS: usize = 3;

@@ -40,13 +40,18 @@ fn another_socket_starts_anew_and_old_news_is_left_out() {
 }
 
 #[test]
-fn the_number_of_samples_is_bounded() {
-    let many = timeline((0..SAMPLES_KEPT as u64 + 10).map(at));
-    assert_eq!(many.len(), SAMPLES_KEPT);
-    assert_eq!(
-        many.first().map(|s| s.at),
-        Some(Instant::from_nanos(10_000_000))
-    );
+fn the_number_of_samples_is_bounded_and_they_reach_over_the_whole_time() {
+    for offered in [100, SAMPLES_KEPT, SAMPLES_KEPT + 10, 20 * SAMPLES_KEPT + 7] {
+        let many = timeline((0..offered as u64).map(at));
+        assert!(many.len() <= SAMPLES_KEPT + 1, "{offered}: {}", many.len());
+        assert!(many.len() >= offered.min(SAMPLES_KEPT / 2), "{offered}");
+        let whole = Duration::from_millis(offered as u64 - 1);
+        assert_eq!(many.interval(), whole, "{offered}");
+        // Evenly, so that votes are not those of the end.
+        let middle = many.samples().nth(many.len() / 2).expect("samples").at;
+        let half = middle.since(Instant::ZERO).as_secs_f64() / whole.as_secs_f64();
+        assert!((0.45..0.55).contains(&half), "{offered}: {half}");
+    }
 }
 
 #[test]

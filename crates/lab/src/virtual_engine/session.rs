@@ -397,6 +397,7 @@ impl VirtualSession {
         };
         let delayed = self.delayed_acks[at(end)].values().sum();
         HostSample {
+            listeners: Vec::new(),
             at: self.now(),
             counters: [("TcpExtDelayedACKs".to_owned(), delayed)].into(),
             links: Vec::new(),

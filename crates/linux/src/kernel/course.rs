@@ -223,6 +223,7 @@ mod tests {
                 owners: Vec::new(),
                 samples,
                 ended: false,
+                interface: None,
                 options_error: None,
             }],
             hosts: Vec::new(),
@@ -266,6 +267,7 @@ mod tests {
             owners: Vec::new(),
             samples: vec![acked(10, 100), acked(20, 150), acked(30, 250)],
             ended: false,
+            interface: None,
             options_error: None,
         };
         let sender = Sender {

@@ -488,12 +488,13 @@ fn limits(look: &Look, end: End) -> Vec<(Limit, f64)> {
     let other = other.map(timeline);
     let hosts = [local, remote].map(host_timeline);
     let report = doctor::diagnose(&Observation {
-        local: main,
         remote: other.as_ref(),
         siblings: &siblings.iter().collect::<Vec<_>>(),
         host: Some(&hosts[0]),
         // A router is no host.
         remote_host: other.is_some().then_some(&hosts[1]),
+        interface: flows[0].interface.as_deref(),
+        ..Observation::of(main)
     });
     shares(&report.verdicts)
 }

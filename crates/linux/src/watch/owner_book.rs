@@ -20,6 +20,12 @@ const SHARE_ALL: u32 = 10;
 const SHARE_NEAR: u32 = 20;
 /// With more processes than this a look at all is hardly dearer.
 const NEAR_PROCESSES_MAX: usize = 64;
+/// By then a program has set the options of a new socket.
+const OPTIONS_SETTLED: Duration = Duration::from_millis(500);
+/// Distance of two readings of a process's processor time.
+const CPU_TIME_EVERY: Duration = Duration::from_millis(100);
+/// A reading this old serves other flows of the same look.
+const CPU_TIME_AGE: Duration = Duration::from_millis(2);
 /// Each held process costs a descriptor.
 const HELD_PROCESSES_MAX: usize = 256;
 
@@ -70,6 +76,10 @@ pub(super) struct OwnerBook {
     /// Processes that hold watched flows.
     near: BTreeSet<u32>,
     held: BTreeMap<u32, OwnerProcess>,
+    /// How often the options of a flow were read, by its cookie.
+    reads: BTreeMap<u64, u8>,
+    /// Processor time by process, with the time of its reading.
+    cpu_times: BTreeMap<u32, (Instant, Option<Duration>)>,
     pace_near: Pace,
     pace_all: Pace,
 }
@@ -148,8 +158,8 @@ impl OwnerBook {
         let (Some(inode), Some(first)) = (sample.inode, flow.owners.first()) else {
             return;
         };
-        sample.owner_cpu_time = process_cpu_time(first.pid());
-        if flow.options_error.is_some() {
+        sample.owner_cpu_time = self.cpu_time(first.pid(), sample.at);
+        if flow.options_error.is_some() || !self.wants_options(flow, sample) {
             return;
         }
         for owner in &flow.owners {
@@ -166,6 +176,36 @@ impl OwnerBook {
         self.owners.forget(inode);
         flow.owners.clear();
         self.wanted.insert(inode);
+    }
+
+    /// Whether the owner's descriptor is to be taken for this sample: where the flow is seen for
+    /// the first time, once more when its program has had time to set its options, and where only
+    /// `TCP_CORK` can tell why data waits. Taking it each time would delay the end of connections.
+    fn wants_options(&mut self, flow: &WatchedFlow, sample: &FlowSample) -> bool {
+        let looks_corked = sample.unacked_pkts == Some(0)
+            && sample.notsent_bytes > Some(0)
+            && sample.notsent_bytes < sample.snd_mss_bytes;
+        let first = flow.samples.first().map_or(sample.at, |first| first.at);
+        let reads = self.reads.entry(flow.cookie).or_insert(0);
+        let wanted = match *reads {
+            0 => true,
+            1 => sample.at.since(first) >= OPTIONS_SETTLED,
+            _ => false,
+        };
+        *reads += u8::from(wanted);
+        wanted || looks_corked
+    }
+
+    /// The processor time of a process: a file to read, so not with each sample.
+    fn cpu_time(&mut self, pid: u32, now: Instant) -> Option<Duration> {
+        match self.cpu_times.get(&pid) {
+            Some(&(read, time)) if now.since(read) < CPU_TIME_AGE => return time,
+            Some(&(read, _)) if now.since(read) < CPU_TIME_EVERY => return None,
+            _ => {}
+        }
+        let time = process_cpu_time(pid);
+        self.cpu_times.insert(pid, (now, time));
+        time
     }
 
     fn read_options(

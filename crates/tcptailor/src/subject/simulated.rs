@@ -242,6 +242,7 @@ fn watched(host: &SeenHost, (began, ended): (base::Instant, base::Instant)) -> W
         owners: Vec::new(),
         samples: flow.samples.clone(),
         ended: flow.ended,
+        interface: None,
         options_error: None,
     };
     Watched {

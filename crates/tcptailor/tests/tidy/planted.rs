@@ -251,7 +251,7 @@ fn documented_and_tried() {
         "page.md:1: `cork` has no heading `### `\n\
          page.md:2: `gone` does not exist (any more); delete its paragraph\n\
          docs/knobs.md:1: no scenario, fault or test sets \"cork\"\n\
-         docs/diagnoses.md:1: no row of lab::FAULTS provokes \"cork\"\n"
+         docs/diagnoses.md:1: no row of lab::FAULTS and no situation provokes \"cork\"\n"
     );
 }
 

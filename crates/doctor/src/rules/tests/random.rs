@@ -209,6 +209,9 @@ proptest! {
             siblings: &[&sibling],
             host: draws.flag().map(|_| &here),
             remote_host: draws.flag().map(|_| &there),
+            interface: draws.flag().map(|_| "tt0"),
+            remote_interface: None,
+            shares_process: draws.flag().is_some(),
         });
         prop_assert_eq!(report.verdicts.is_empty(), report.unknown.is_some());
         for verdict in &report.verdicts {

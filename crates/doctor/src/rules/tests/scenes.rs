@@ -1,9 +1,11 @@
 //! Flows with the values that were measured on Linux 6.18, path and traffic beside each.
 
-use base::{CongestionState, FlowSample, Instant, Rate};
+mod starts;
+
+use base::{CongestionState, FlowSample, Instant, QdiscSample, Rate};
 use core::time::Duration;
 
-use super::builders::{Scene, Sender, host, key, millis, plain, receiving, sample, scene, set};
+use super::builders::{Scene, Sender, key, millis, plain, receiving, scene, set};
 use crate::Timeline;
 
 /// The healthy CUBIC bulk flow on a path of 50 Mbit/s and 40 ms.
@@ -66,7 +68,7 @@ pub(super) fn scenes() -> Vec<Scene> {
     all.extend(send_buffers());
     all.extend(applications());
     all.extend(losses());
-    all.extend(starts());
+    all.extend(starts::starts());
     all
 }
 
@@ -219,7 +221,62 @@ fn windows() -> Vec<Scene> {
         s.rcvbuf_locked = Some(true);
     };
     let scale_0 = |s: &mut FlowSample, _: u64| s.snd_wscale = Some(0);
+    // The program reads nothing: the window is closed, and the sender probes it.
+    let closed = Sender {
+        mbit: 0.0,
+        rwnd: 1.0,
+        snd_wnd: 0,
+        unacked: 0,
+        ..slow
+    };
+    // As much as the path carries, and twice as much again in its queue.
+    let queued = Sender {
+        mbit: 7.7,
+        rwnd: 0.8,
+        rtt_ms: 136.0,
+        snd_wnd: 131_072,
+        unacked: 90,
+        cwnd: 120,
+        ..WAN
+    };
+    let mut out_of_breath =
+        scene("reader out of breath", "cpu-bound", slow, moving).remote(slow, |s, _| {
+            s.rcvbuf_bytes = Some(131_072);
+            s.unread_bytes = Some(60_384);
+            s.owner_cpu_time = Some(s.at.since(Instant::ZERO).mul_f64(0.98));
+        });
+    // Without its processor time it is a slow reader, which is a finding.
+    out_of_breath.healthy = false;
+    let alone = |mut scene: Scene| {
+        scene.remote = None;
+        scene.remote_host = None;
+        scene
+    };
     vec![
+        alone(scene("reader stopped", "slow-reader", closed, plain)),
+        alone(scene(
+            "slow reader, from the sender",
+            "slow-reader",
+            slow,
+            moving,
+        )),
+        alone(scene(
+            "half a window per round trip",
+            "slow-reader",
+            Sender { mbit: 1.5, ..small },
+            plain,
+        )),
+        alone(scene(
+            "small window, from the sender",
+            "peer-window",
+            small,
+            plain,
+        )),
+        scene("queue of a window", "path-full", queued, plain),
+        out_of_breath,
+        scene("autotuning off", "rmem-autotuning-off", small, plain)
+            .remote(small, |s, _| s.rcvbuf_bytes = Some(131_072))
+            .remote_host(|h, _| set(h, "net.ipv4.tcp_moderate_rcvbuf", "0")),
         scene("rcvbuf on the listener", "rcvbuf-locked", small, scale_0).remote(
             small,
             |s, tick| {
@@ -466,7 +523,38 @@ fn applications() -> Vec<Scene> {
     };
     let whole_core =
         |s: &mut FlowSample| s.owner_cpu_time = Some(s.at.since(Instant::ZERO).mul_f64(0.97));
+    // Three round trips of 10 ms for each operation, two of them spent by the server.
+    let far_server = Sender {
+        mbit: 33.0 * 104.0 * 8e-6,
+        rtt_ms: 10.2,
+        min_rtt_ms: 10.0,
+        unacked: 0,
+        notsent: 0,
+        back_bytes: 3300.0,
+        back_segs: 33.0,
+        ..WWR
+    };
+    let held_back = Sender {
+        mbit: 9.6,
+        rtt_ms: 41.0,
+        unacked: 34,
+        cwnd: 138,
+        w: 300_000,
+        ..WAN
+    };
     vec![
+        scene(
+            "a server that thinks",
+            "application-thinks",
+            far_server,
+            |s, tick| {
+                s.since_data_sent = Some(Duration::from_millis(7 * tick % 30));
+                s.since_data_received = Some(Duration::from_millis(7 * tick % 30 + 20));
+            },
+        ),
+        scene("SO_MAX_PACING_RATE", "paced", held_back, |s, _| {
+            s.max_pacing_rate = Some(Rate::from_bits_per_second(10_000_000));
+        }),
         scene("paced", "app-limited", paced, plain),
         scene("silent", "app-limited", silent, |s, _| {
             s.busy_time = Some(Duration::ZERO);
@@ -509,6 +597,16 @@ fn applications() -> Vec<Scene> {
             s.nodelay = Some(true);
         }),
     ]
+}
+
+fn qdisc(kind: &str, limit: Option<u64>, dropped: u64) -> QdiscSample {
+    QdiscSample {
+        kind: kind.into(),
+        parent: u32::MAX,
+        limit,
+        dropped_pkts: dropped,
+        ..QdiscSample::default()
+    }
 }
 
 // tidy: long because it is a table of flows.
@@ -561,6 +659,22 @@ fn losses() -> Vec<Scene> {
         lost: 0.004,
         ..WAN
     };
+    let short_queue = Sender {
+        mbit: 46.0,
+        rtt_ms: 42.0,
+        unacked: 170,
+        cwnd: 171,
+        lost: 0.0012,
+        ..WAN
+    };
+    let policed = Sender {
+        mbit: 18.0,
+        rtt_ms: 40.3,
+        unacked: 70,
+        cwnd: 70,
+        lost: 0.02,
+        ..WAN
+    };
     let hole = Sender {
         mbit: 0.0,
         rtt_ms: 40.2,
@@ -593,7 +707,33 @@ fn losses() -> Vec<Scene> {
         .host(|h, _| set(h, "net.ipv4.tcp_sack", "0")),
         scene("DSL, CUBIC", "bufferbloat", dsl, plain),
         scene("token bucket here", "local-qdisc-drops", bucket, plain).host(|h, tick| {
+            h.links[0].qdiscs = vec![qdisc("tbf", Some(30_000), tick / 40)];
+        }),
+        // Queues that drop by design, and one that is long enough.
+        scene("fq_codel here", "path-full", bucket, plain).host(|h, tick| {
+            h.links[0].qdiscs = vec![qdisc("fq_codel", Some(10_240), tick)];
+        }),
+        scene("a long queue here", "path-full", bucket, plain).host(|h, tick| {
             h.links[0].tx_dropped_pkts = tick / 40;
+        }),
+        // A queue of 15 packets: the window is cut at one size, and round trips follow it.
+        scene("short queue", "path-full", short_queue, |s, tick| {
+            let saw = (tick % 20) as u32;
+            s.cwnd_pkts = Some(150 + 2 * saw);
+            s.unacked_pkts = s.cwnd_pkts;
+            s.ssthresh_pkts = Some(130);
+            s.srtt = Some(millis(40.2 + f64::from(saw) * 0.17));
+        }),
+        scene("policer", "path-full", policed, |s, tick| {
+            s.ssthresh_pkts = Some([60, 63, 58, 61][(tick / 20) as usize % 4]);
+        }),
+        scene("peer gone", "path-dead", hole, |s, tick| {
+            s.backoff = Some(3 + (tick / 40) as u8);
+            s.bytes_acked = Some(5_000_000);
+            s.bytes_sent = Some(5_000_000 + 11 * 1448);
+            s.lost_pkts = Some(11);
+            s.segs_in = Some(2000);
+            s.since_ack_received = Some(Duration::from_secs(9));
         }),
         scene("short txqueuelen", "local-qdisc-drops", dropping, plain).host(|h, tick| {
             h.links[0].tx_dropped_pkts = tick;
@@ -608,123 +748,5 @@ fn losses() -> Vec<Scene> {
             s.bytes_sent = s.bytes_sent.map(|sent| sent + 1448 * timeouts);
             s.retrans_total_pkts = Some(timeouts);
         }),
-    ]
-}
-
-/// Bursts of 500 KB with pauses of a second, seen every 10 ms.
-fn bursts(restarts: bool) -> Timeline {
-    let mut timeline = Timeline::new();
-    let (mut acked, mut sent, mut busy) = (1_u64, 1_u64, 0_u64);
-    for tick in 0..450_u64 {
-        let at = Duration::from_millis(10 * tick);
-        let mut s = sample(at, key(40_001));
-        let (length, phase) = (if restarts { 48 } else { 12 }, tick % 150);
-        let is_active = phase < length;
-        let cwnd = if restarts {
-            (10_u32 << (phase / 4).min(6)).min(400)
-        } else {
-            400
-        };
-        if is_active {
-            acked += 500_000 / length;
-            busy += 10;
-        }
-        s.cwnd_pkts = Some(if is_active { cwnd } else { 400 });
-        s.unacked_pkts = Some(if is_active { cwnd.min(200) } else { 0 });
-        s.notsent_bytes = Some(if is_active && phase + 2 < length {
-            100_000
-        } else {
-            0
-        });
-        s.bytes_acked = Some(acked);
-        let out = if is_active {
-            u64::from(cwnd.min(200)) * 1448
-        } else {
-            0
-        };
-        sent = sent.max(acked + out);
-        s.bytes_sent = Some(sent);
-        s.bytes_received = Some(tick / 150);
-        s.data_segs_out = Some(acked / 1448);
-        s.data_segs_in = Some(tick / 150);
-        s.bytes_retrans = Some(0);
-        s.retrans_total_pkts = Some(0);
-        s.busy_time = Some(Duration::from_millis(busy));
-        s.rwnd_limited_time = Some(Duration::ZERO);
-        s.snd_wnd_bytes = Some(3_000_000);
-        s.srtt = Some(millis(42.0));
-        s.min_rtt = Some(millis(40.0));
-        s.delivery_rate = Some(Rate::from_bits_per_second(45_000_000));
-        s.wmem_queued_bytes = Some(if is_active { 500_000 } else { 0 });
-        s.sndbuf_bytes = Some(1_800_000);
-        timeline.push(s);
-    }
-    timeline
-}
-
-/// One connection for each 500 KB, which took `life` milliseconds.
-fn short(port: u16, begin: u64, life: u64, first_cwnd: u32) -> Timeline {
-    let mut timeline = Timeline::new();
-    for tick in 0..=life / 10 {
-        let at = Duration::from_millis(begin + 10 * tick);
-        let mut s = sample(at, key(port));
-        let cwnd = (first_cwnd << (tick / 4).min(6)).min(400);
-        s.cwnd_pkts = Some(cwnd);
-        s.ssthresh_pkts = Some(i32::MAX as u32);
-        s.bytes_acked = Some(1 + 500_000 * tick * tick / (life / 10).pow(2));
-        s.bytes_sent = Some(500_001);
-        s.bytes_received = Some(0);
-        s.bytes_retrans = Some(0);
-        s.retrans_total_pkts = Some(0);
-        s.busy_time = Some(Duration::from_millis(10 * tick));
-        s.rwnd_limited_time = Some(Duration::ZERO);
-        s.unacked_pkts = Some(cwnd.min(100));
-        s.notsent_bytes = Some(if tick * 10 == life { 0 } else { 50_000 });
-        s.snd_wnd_bytes = Some(3_000_000);
-        s.srtt = Some(millis(42.0));
-        s.min_rtt = Some(millis(40.0));
-        s.delivery_rate = Some(Rate::from_bits_per_second(45_000_000));
-        timeline.push(s);
-    }
-    timeline
-}
-
-fn starts() -> Vec<Scene> {
-    let of = |name, expected, local| Scene {
-        name,
-        expected,
-        healthy: false,
-        local,
-        remote: None,
-        siblings: Vec::new(),
-        host: host(|_, _| ()),
-        remote_host: host(|_, _| ()),
-    };
-    let earlier = |life, cwnd| {
-        vec![
-            short(40_002, 0, life, cwnd),
-            short(40_003, 2000, life, cwnd),
-        ]
-    };
-    vec![
-        of("bursts", Some("slow-start-after-idle"), bursts(true)),
-        Scene {
-            healthy: true,
-            ..of("bursts, window kept", Some("app-limited"), bursts(false))
-        }
-        .host(|h, _| set(h, "net.ipv4.tcp_slow_start_after_idle", "0")),
-        Scene {
-            siblings: earlier(480, 10),
-            ..of(
-                "short connections",
-                Some("initcwnd-too-small"),
-                short(40_001, 4000, 480, 10),
-            )
-        },
-        Scene {
-            siblings: earlier(170, 60),
-            healthy: true,
-            ..of("short connections, 60", None, short(40_001, 4000, 170, 60))
-        },
     ]
 }

@@ -24,6 +24,8 @@ pub(crate) struct Document {
     pub(crate) unseen_processes: usize,
     /// Connections that were not watched because there were too many.
     pub(crate) flows_left_out: usize,
+    /// What is wrong with the host as a whole, such as a listener that does not accept.
+    pub(crate) host: Vec<VerdictRow>,
     pub(crate) flows: Vec<FlowRow>,
 }
 
@@ -70,6 +72,8 @@ pub(crate) struct VerdictRow {
     pub(crate) limit: Option<Limit>,
     pub(crate) share: f64,
     pub(crate) confidence: Confidence,
+    /// Whether that is sure enough to make the change.
+    pub(crate) act: bool,
     pub(crate) evidence: Vec<Evidence>,
     pub(crate) next: Option<NextLimit>,
     /// What to change: the smallest scope.
@@ -156,19 +160,30 @@ impl VerdictRow {
             .map(|proposal| ChangeRow::of(proposal, ends));
         let change = changes.next();
         Self {
+            live: change
+                .as_ref()
+                .map(|change| change.takes_effect == Live::Now),
+            change,
+            alternatives: changes.collect(),
+            ..Self::of_host(verdict)
+        }
+    }
+
+    /// A verdict that no connection is meant by.
+    pub(crate) fn of_host(verdict: &Verdict) -> Self {
+        Self {
             id: verdict.diagnosis.id,
             sentence: verdict.diagnosis.sentence,
             finding: verdict.diagnosis.is_finding(),
             limit: verdict.limit,
             share: (verdict.share * 1e4).round() / 1e4,
             confidence: verdict.confidence,
+            act: verdict.confidence >= verdict.diagnosis.act_from,
             evidence: verdict.evidence.clone(),
             next: verdict.next.clone(),
-            live: change
-                .as_ref()
-                .map(|change| change.takes_effect == Live::Now),
-            change,
-            alternatives: changes.collect(),
+            live: None,
+            change: None,
+            alternatives: Vec::new(),
             remark: verdict.remark.clone(),
         }
     }
@@ -196,7 +211,7 @@ pub(crate) fn plan(flows: &[FlowRow]) -> Vec<Change> {
     for verdict in flows
         .iter()
         .filter_map(FlowRow::main)
-        .filter(|verdict| verdict.finding)
+        .filter(|verdict| verdict.finding && verdict.act)
     {
         let live = || {
             verdict

@@ -295,7 +295,9 @@ fn next_step(args: &Args, document: &Document, planned: usize, verbosity: u8) ->
         return String::new();
     }
     let step = match &args.output {
-        _ if planned == 0 => "No change can be made at once from here.".into(),
+        _ if planned == 0 => {
+            "Nothing of it can be changed at once from here; the notes say who can.".into()
+        }
         Some(path) => format!("Next: tcptailor apply {} --dry-run", path.display()),
         None => {
             let words: Vec<String> = std::env::args().skip(1).map(|word| quoted(&word)).collect();

@@ -29,12 +29,35 @@ pub(crate) fn render(document: &Document, style: &Style<'_>) -> String {
         }
         screen.push('\n');
     }
+    for verdict in &document.host {
+        screen.push_str(&host_finding(verdict, style.verbosity));
+    }
     screen.push_str(&summary(document, shown.len()));
     if !style.next.is_empty() {
         screen.push_str(style.next);
         screen.push('\n');
     }
     screen
+}
+
+/// A finding that is of the host and of no single connection.
+fn host_finding(verdict: &VerdictRow, verbosity: u8) -> String {
+    let bold = anstyle::Style::new().bold();
+    let mut text = format!("host  {bold}{}{bold:#}", verdict.id);
+    push_sureness(&mut text, verdict);
+    push_wrapped(&mut text, verdict.sentence, "   ", verdict.id.len() + 18);
+    push_advice(&mut text, verdict);
+    if verbosity > 0 {
+        push_evidence(&mut text, verdict);
+    }
+    text.push('\n');
+    text
+}
+
+/// How sure it is, in the line that names it.
+fn push_sureness(text: &mut String, verdict: &VerdictRow) {
+    let sure = format!("{:?}", verdict.confidence).to_lowercase();
+    write!(text, " ({sure}): ").expect("a String grows");
 }
 
 /// All flows with findings, and some of the others that do something.
@@ -106,12 +129,13 @@ fn details(number: usize, flow: &FlowRow, verbosity: u8) -> String {
         .filter(|verdict| verdict.finding || verbosity > 0);
     for verdict in told {
         let bold = anstyle::Style::new().bold();
-        write!(text, "\n{number}  {bold}{}{bold:#}: ", verdict.id).expect("a String grows");
+        write!(text, "\n{number}  {bold}{}{bold:#}", verdict.id).expect("a String grows");
+        push_sureness(&mut text, verdict);
         push_wrapped(
             &mut text,
             verdict.sentence,
             "   ",
-            number.to_string().len() + verdict.id.len() + 4,
+            number.to_string().len() + verdict.id.len() + 13,
         );
         push_advice(&mut text, verdict);
         if verbosity > 0 {
@@ -236,7 +260,7 @@ fn summary(document: &Document, shown: usize) -> String {
             human::count(flows as u64, "flow")
         ),
         n => format!(
-            "{n} of {} can be faster.",
+            "{n} with a finding, of {} seen.",
             human::count(flows as u64, "flow")
         ),
     };
@@ -298,6 +322,7 @@ mod tests {
             limit: diagnosis.limit,
             share: 0.93,
             confidence: Confidence::High,
+            act: true,
             evidence: vec![Evidence {
                 field: "nodelay",
                 observed: "off".into(),
@@ -351,12 +376,12 @@ mod tests {
 FLOW                           PID/CMD          RATE  MIN RTT  LIMITED BY          SHARE
 1  10.0.0.5:51514 > 10.0.0.9:443  4130/app  18.7 kbit/s   400 us  nagle-delack-stall   93 %
 
-1  nagle-delack-stall: The sender holds a small piece until an ACK comes, and the receiver delays
-   that ACK: each operation waits out a timer that nobody needs.
+1  nagle-delack-stall (high): The sender holds a small piece until an ACK comes, and the receiver
+   delays that ACK: each operation waits out a timer that nobody needs.
    change   nodelay = on, on the host at the other end: at once; risk: more small packets
    note     In the program: one write per message.
 
-1 of 2 flows can be faster. 1 not shown (idle or without a finding; -vv shows all).
+1 with a finding, of 2 flows seen. 1 not shown (idle or without a finding; -vv shows all).
 "
         );
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use base::{FlowKey, Netns};
+use base::{FlowKey, FlowSample, Netns};
 use doctor::{HostTimeline, Observation, Timeline, Verdict};
 use linux::{Filter, Watched, WatchedFlow};
 
@@ -38,12 +38,15 @@ struct Flow<'w> {
 /// Asks the doctor about each flow that the filter selects. A connection with both ends here is
 /// answered for once.
 pub(crate) fn diagnose(watched: &Watched, netns: &Netns, filter: &Filter) -> Document {
-    let flows = Seen::new(watched, netns).rows(filter);
+    let seen = Seen::new(watched, netns);
+    let flows = seen.rows(filter);
+    let host = seen.host_rows();
     Document {
         duration_s: watched.ended.since(watched.began).as_secs_f64(),
         interrupted: interrupt::stopped(),
         process_ended: watched.process_ended,
-        findings: flows.iter().filter(|flow| flow.has_finding()).count(),
+        findings: flows.iter().filter(|flow| flow.has_finding()).count() + host.len(),
+        host,
         unseen_processes: watched.unseen_processes,
         flows_left_out: watched.flows_left_out,
         flows,
@@ -117,6 +120,12 @@ impl<'w> Seen<'w> {
             seen.flows.push(Flow { watched, timeline });
         }
         seen
+    }
+
+    /// What is wrong with the host as a whole. No change follows from here.
+    fn host_rows(&self) -> Vec<VerdictRow> {
+        let verdicts = doctor::diagnose_host(&self.host);
+        verdicts.iter().map(VerdictRow::of_host).collect()
     }
 
     /// The flows to answer for, each with the number of connections that it stands for.
@@ -217,6 +226,23 @@ impl<'w> Seen<'w> {
         Some((elsewhere, &elsewhere.flows[other]))
     }
 
+    /// Whether other connections of the same process carry data, apart from this one's other end.
+    fn shares_process(&self, index: usize) -> bool {
+        let Some(pid) = pid_of(self.flows[index].watched) else {
+            return false;
+        };
+        let partner = self.partner(index);
+        let carries = |flow: &Flow<'_>| {
+            let moved =
+                |read: fn(&FlowSample) -> Option<u64>| flow.timeline.counted(read) > Some(0);
+            moved(|s| s.bytes_acked) || moved(|s| s.bytes_received)
+        };
+        let mut others = self.flows.iter().enumerate().filter(|&(other, flow)| {
+            other != index && Some(other) != partner && pid_of(flow.watched) == Some(pid)
+        });
+        others.any(|(_, flow)| carries(flow))
+    }
+
     fn row(&self, index: usize) -> FlowRow {
         let flow = &self.flows[index];
         let partner = self.other_end(index);
@@ -227,6 +253,9 @@ impl<'w> Seen<'w> {
             siblings: &siblings,
             host: Some(&self.host),
             remote_host: partner.map(|(seen, _)| &seen.host),
+            interface: flow.watched.interface.as_deref(),
+            remote_interface: partner.and_then(|(_, other)| other.watched.interface.as_deref()),
+            shares_process: self.shares_process(index),
         });
         let ends = Ends {
             local: self.end(flow),
@@ -272,7 +301,11 @@ impl<'w> Seen<'w> {
             key: flow.watched.key,
             cookie: Some(flow.watched.cookie),
             pid: pid_of(flow.watched),
-            link: self.dropping_link.clone(),
+            link: flow
+                .watched
+                .interface
+                .clone()
+                .or_else(|| self.dropping_link.clone()),
         }
     }
 }
@@ -299,7 +332,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use base::{FlowSample, HostSample, Instant};
+    use base::{HostSample, Instant};
     use linux::{ProcessInfo, SocketOwner};
 
     fn at(millis: u64) -> Instant {
@@ -332,6 +365,7 @@ mod tests {
             }],
             samples,
             ended: false,
+            interface: None,
             options_error: None,
         }
     }
