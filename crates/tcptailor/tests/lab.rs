@@ -1,5 +1,6 @@
-//! `lab run` and `lab list` as a user meets them. The run on the kernel needs what lab paths need;
-//! without it the test says that it was skipped, and fails instead where `REQUIRE_KERNEL` is set.
+//! `lab run`, `lab path` and `lab list` as a user meets them. What runs on the kernel needs what lab
+//! paths need; without it the test says that it was skipped, and fails instead where
+//! `REQUIRE_KERNEL` is set.
 
 #[path = "../../linux/tests/asking/mod.rs"]
 mod asking;
@@ -384,4 +385,75 @@ fn scenarios_are_listed_with_the_faults() {
     assert!(document["faults"].as_array().is_some_and(|f| f.len() > 10));
     let text = String::from_utf8(run(&["list"]).stdout).expect("UTF-8");
     assert!(text.contains("lan-wwr") && text.contains("lab faults"));
+}
+
+#[test]
+fn a_path_stays_for_other_programs_and_goes_with_its_command() {
+    let script = "ip -n $CLIENT_NETNS route get $SERVER_ADDRESS";
+    let flags = [
+        "path", "--rtt", "20ms", "--rate", "50mbit", "--queue", "1bdp",
+    ];
+    let args = [&flags[..], &["--json", "--", "sh", "-c", script]].concat();
+    if asking::witness("ip").is_none() {
+        return;
+    }
+    let Some(output) = on_kernel(run(&args)) else {
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(text.contains("dev lab0"), "{text}");
+    let lines = text.lines().filter(|line| line.starts_with('{'));
+    let lines: Vec<Value> = lines
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let [ready, ended] = &lines[..] else {
+        panic!("two lines: {text}");
+    };
+    check_keys(ready, &["schema", "client", "server", "interface", "seed"]);
+    check_keys(ended, &["schema", "link", "caveats", "usable"]);
+    assert_eq!(ended["usable"], true, "{text}");
+    let name = ready["client"]["netns"].as_str().expect("a name");
+    assert!(!Path::new("/run/netns").join(name).exists(), "{name}");
+}
+
+#[test]
+fn a_path_stays_until_it_is_stopped() {
+    let mut child = lab(&["path", "--rtt", "1ms"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut line = String::new();
+    let stdout = child.stdout.take().expect("it is piped");
+    BufReader::new(stdout).read_line(&mut line).expect("a line");
+    if !line.is_empty() {
+        assert_eq!(namespaces(child.id()).len(), 2, "{line}");
+        let pid = child.id().to_string();
+        let kill = Command::new("kill").args(["-TERM", &pid]).status();
+        kill.expect("kill starts");
+    }
+    let pid = child.id();
+    let output = child.wait_with_output().expect("it ends");
+    let Some(output) = on_kernel(output) else {
+        return;
+    };
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(told.contains("emulator late by"), "{told}");
+    assert_eq!(namespaces(pid), Vec::<String>::new());
+}
+
+#[test]
+fn mistakes_of_a_path_are_told_before_it_is_made() {
+    let check = |args: &[&str], expected: &str| {
+        let output = run(&[&["path"], args].concat());
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
+        assert!(message.contains(expected), "{args:?}: {message}");
+    };
+    check(&["--rate", "5"], "path.rate");
+    check(&["--queue", "2bdp"], "needs a rate");
+    check(&["--set", "client.nodelay=on"], "write path.KEY=VALUE");
+    check(&["--set", "path.reorde.share=1%"], "reorde");
 }

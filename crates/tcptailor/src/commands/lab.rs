@@ -7,6 +7,7 @@ mod folder;
 mod line_log;
 mod list;
 mod merge;
+mod path;
 mod report;
 mod reproduce;
 mod run;
@@ -31,6 +32,7 @@ Examples:
   tcptailor lab run mine.toml --set path.rtt=80ms
   tcptailor lab sweep wan-bulk --vary path.rtt=1ms..200ms:log8 -o rtt     many cells, to a folder
   tcptailor lab report rtt                 ... as a table
+  tcptailor lab path --rtt 40ms            a path that stays, for any program
   tcptailor lab faults                     every fault that the doctor knows, provoked and cured
   tcptailor lab agree                      how far our own TCP agrees with the kernel's
   tcptailor lab reproduce netburner        the experiments of a published document")]
@@ -45,6 +47,7 @@ enum Command {
     /// List the built-in scenarios.
     List,
     Sweep(sweep::Args),
+    Path(path::Args),
     Merge(merge::Args),
     Report(report::Args),
     Compare(compare::Args),
@@ -71,7 +74,11 @@ impl Args {
             Command::Reproduce(ref args) => args.lays_path(),
             Command::Faults(ref args) => args.lays_path(),
             Command::Agree(_) => true,
-            Command::List | Command::Merge(_) | Command::Report(_) | Command::Compare(_) => false,
+            Command::Path(_)
+            | Command::List
+            | Command::Merge(_)
+            | Command::Report(_)
+            | Command::Compare(_) => false,
         }
     }
 }
@@ -81,6 +88,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         Command::Run(args) => exit::or_without(run::run(args, output), ON_VIRTUAL),
         Command::List => list::run(output),
         Command::Sweep(args) => exit::or_without(sweep::run(args, output), ON_VIRTUAL),
+        Command::Path(args) => path::run(args, output),
         Command::Merge(args) => merge::run(args, output),
         Command::Report(args) => report::run(args, output),
         Command::Compare(args) => compare::run(args, output),

@@ -1,0 +1,300 @@
+//! A lab path that stays, for any program: two namespaces with the kernel's TCP and the emulator
+//! between them. It starts nothing at the ends itself.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
+use base::Netns;
+use lab::{Caveat, LinkOutcome, Scenario, Trial};
+use linux::{Clock, LabPath, NAMED_DIR, NetnsHandle};
+use serde::Serialize;
+
+use super::run::mistakes;
+use crate::exit::{Exit, Problem};
+use crate::interrupt;
+use crate::output::Output;
+use crate::subject::path::Links;
+
+/// How often the path looks whether it should end.
+const POLL: Duration = Duration::from_millis(20);
+/// How long a command has to end by itself after Ctrl-C.
+const GRACE: Duration = Duration::from_secs(2);
+/// A scenario is what reads the settings of a path; its workload is never run.
+const SCENARIO: &str = "\
+name = \"path\"
+about = \"A path for any program.\"
+[path]
+kind = \"emulated\"
+[workload]
+kind = \"bulk\"
+direction = \"up\"
+duration = \"1s\"
+";
+
+/// Keep a lab path for other programs.
+///
+/// Makes two network namespaces that are joined by emulated links, prints their names and
+/// addresses, and removes them at Ctrl-C or SIGTERM, or when COMMAND ends. Programs run there with
+/// `ip netns exec NAME`. At the end it says what the links did and how late the emulator was.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tcptailor lab path --rate 50mbit --rtt 40ms --queue 1bdp      until Ctrl-C
+  tcptailor lab path --rtt 20ms --loss 1% -- ./test.sh          until the script ends
+  tcptailor lab path --set path.forward.rate=10mbit --json      a line of JSON when it is ready
+  ip netns exec tcptailor-4127-9000-0-b iperf3 -s               ... and then, elsewhere
+  ip netns exec tcptailor-4127-9000-0-a iperf3 -c 10.77.0.2
+
+COMMAND finds the path in CLIENT_NETNS, SERVER_NETNS, CLIENT_ADDRESS and SERVER_ADDRESS. With
+--json the second line, at the end, has the links and the caveats.")]
+pub(crate) struct Args {
+    /// Rate of both directions; no limit by default.
+    #[arg(long, value_name = "RATE")]
+    rate: Option<String>,
+    /// Round-trip time, half of it each way.
+    #[arg(long, value_name = "TIME")]
+    rtt: Option<String>,
+    /// What waits in front of each link: `250p`, `64KiB` or `2bdp`.
+    #[arg(long, value_name = "QUEUE")]
+    queue: Option<String>,
+    /// Random loss of both directions.
+    #[arg(long, value_name = "PERCENT")]
+    loss: Option<String>,
+    /// MTU of the interfaces.
+    #[arg(long, value_name = "BYTES")]
+    mtu: Option<String>,
+    /// Extra delay of each packet, evenly between zero and this.
+    #[arg(long, value_name = "TIME")]
+    jitter: Option<String>,
+    /// Any other setting of a scenario's path, such as `path.reorder.share=2%`.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Seed of everything random on the path.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Run this program, and end with it.
+    #[arg(value_name = "COMMAND", last = true)]
+    command: Vec<OsString>,
+}
+
+/// One end, for whoever starts programs there.
+#[derive(Debug, Serialize)]
+struct Host {
+    netns: String,
+    address: String,
+}
+
+/// The line that says that the path is ready.
+#[derive(Debug, Serialize)]
+struct Ready<'p> {
+    schema: &'static str,
+    client: Host,
+    server: Host,
+    interface: &'p str,
+    seed: u64,
+}
+
+/// What the path did, at its end.
+#[derive(Debug, Serialize)]
+struct Ended {
+    schema: &'static str,
+    link: Links,
+    caveats: Vec<Caveat>,
+    usable: bool,
+}
+
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
+    let trial = trial(args)?;
+    linux::cleanup::remove_leftovers()?;
+    let path = LabPath::create(&trial.path, trial.seed)?;
+    let ready = Ready {
+        schema: "tcptailor/lab-path/1",
+        client: host(path.a(), &path.a_addr())?,
+        server: host(path.b(), &path.b_addr())?,
+        interface: path.interface(),
+        seed: trial.seed,
+    };
+    // The command's own output stands alone on stdout.
+    match (args.command.is_empty(), output.is_json()) {
+        (_, true) => output.json_line(&ready)?,
+        (true, false) => output.print(&shown(&ready))?,
+        (false, false) => output.note(shown(&ready)),
+    }
+    let exit = match args.command.split_first() {
+        None => wait(),
+        Some((program, rest)) => run_command(program, rest, &ready)?,
+    };
+    let ended = end(&path)?;
+    match output.is_json() {
+        true => output.json_line(&ended)?,
+        false => output.note(ended.shown()),
+    }
+    Ok(exit)
+}
+
+/// What the flags ask for, by the rules of scenarios.
+fn trial(args: &Args) -> Result<Trial, Problem> {
+    let mut scenario = Scenario::parse("path", SCENARIO).map_err(|found| mistakes(&found))?;
+    let flags = [
+        ("path.rate", &args.rate),
+        ("path.rtt", &args.rtt),
+        ("path.mtu", &args.mtu),
+        ("path.loss", &args.loss),
+        ("path.jitter", &args.jitter),
+    ];
+    for (key, value) in flags {
+        if let Some(value) = value {
+            set(&mut scenario, key, value)?;
+        }
+    }
+    for setting in &args.set {
+        let (key, value) = path_setting(setting)?;
+        set(&mut scenario, key, value)?;
+    }
+    // Last: `1bdp` needs the rate and the round-trip time.
+    if let Some(queue) = &args.queue {
+        set(&mut scenario, "path.queue", queue)?;
+    }
+    if let Some(seed) = args.seed {
+        set(&mut scenario, "seed", &seed.to_string())?;
+    }
+    let cells = scenario.trials();
+    Ok(cells.first().expect("it sweeps over nothing").run(0))
+}
+
+fn set(scenario: &mut Scenario, key: &str, value: &str) -> Result<(), Problem> {
+    scenario.set(key, value).map_err(|found| mistakes(&found))
+}
+
+fn path_setting(setting: &str) -> Result<(&str, &str), Problem> {
+    let parts = setting.split_once('=');
+    let parts = parts.map(|(key, value)| (key.trim(), value.trim()));
+    parts
+        .filter(|(key, _)| key.starts_with("path."))
+        .ok_or_else(|| {
+            let message = format!("--set {setting}: write path.KEY=VALUE");
+            Problem::usage(message).hint("The programs at the ends are yours to set.")
+        })
+}
+
+/// An end whose namespace other programs can enter by its name.
+fn host(netns: &NetnsHandle, address: &impl ToString) -> Result<Host, Problem> {
+    let name = match netns.name() {
+        Netns::Named(name) if Path::new(NAMED_DIR).join(name).exists() => name.clone(),
+        _ => {
+            return Err(Problem {
+                exit: Exit::Missing,
+                message: "cannot give a network namespace a name: mounting is not permitted".into(),
+                hint: Some("`unshare -rm tcptailor lab path` may, with an own /run/netns.".into()),
+            });
+        }
+    };
+    Ok(Host {
+        netns: name,
+        address: address.to_string(),
+    })
+}
+
+fn shown(ready: &Ready<'_>) -> String {
+    let Ready { client, server, .. } = ready;
+    format!(
+        "client {} {}  server {} {}",
+        client.netns, client.address, server.netns, server.address
+    )
+}
+
+/// Until Ctrl-C, which is how it is meant to end.
+fn wait() -> Exit {
+    while !interrupt::stopped() {
+        thread::sleep(POLL);
+    }
+    Exit::Done
+}
+
+fn run_command(program: &OsString, rest: &[OsString], path: &Ready<'_>) -> anyhow::Result<Exit> {
+    let mut child = Command::new(program)
+        .args(rest)
+        .env("CLIENT_NETNS", &path.client.netns)
+        .env("SERVER_NETNS", &path.server.netns)
+        .env("CLIENT_ADDRESS", &path.client.address)
+        .env("SERVER_ADDRESS", &path.server.address)
+        .spawn()
+        .map_err(|error| Problem {
+            exit: Exit::Failed,
+            message: format!("starting {}: {error}", program.display()),
+            hint: Some("Write the program after `--`, with its path or from PATH.".into()),
+        })?;
+    let status = wait_for(&mut child).context("waiting for the command")?;
+    if interrupt::stopped() {
+        return Ok(Exit::Interrupted);
+    }
+    if status.success() {
+        return Ok(Exit::Done);
+    }
+    Err(Problem {
+        exit: Exit::Failed,
+        message: format!("{} ended with {status}", program.display()),
+        hint: None,
+    }
+    .into())
+}
+
+/// After Ctrl-C, which a terminal sends to the command too, it has a while to end.
+fn wait_for(child: &mut Child) -> std::io::Result<ExitStatus> {
+    let mut stopped_at = None;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if interrupt::stopped() {
+            let since = *stopped_at.get_or_insert_with(|| Clock.now());
+            if Clock.now().since(since) > GRACE {
+                child.kill()?;
+            }
+        }
+        thread::sleep(POLL);
+    }
+}
+
+fn end(path: &LabPath) -> anyhow::Result<Ended> {
+    let (forward, reverse) = path.outcome();
+    let caveats = path.caveats()?;
+    Ok(Ended {
+        schema: "tcptailor/lab-path-end/1",
+        usable: !caveats.iter().any(Caveat::forbids_use),
+        link: Links { forward, reverse },
+        caveats,
+    })
+}
+
+impl Ended {
+    fn shown(&self) -> String {
+        let link = |name: &str, link: &LinkOutcome| {
+            let late = link.lateness_us.unwrap_or_default();
+            format!(
+                "{name}: {} of {} packets delivered, {} dropped by the queue, emulator late by {} \
+                 us (p50), {} us (p99), {} us (max)",
+                link.delivered,
+                link.sent,
+                link.queue_dropped_segments,
+                late.p50,
+                late.p99,
+                late.max
+            )
+        };
+        let mut lines = vec![
+            link("forward", &self.link.forward),
+            link("reverse", &self.link.reverse),
+        ];
+        lines.extend(
+            self.caveats
+                .iter()
+                .map(|caveat| format!("caveat: {caveat}")),
+        );
+        lines.join("\n")
+    }
+}
