@@ -30,16 +30,20 @@
 //! sender), RFC 7323 (window scaling), RFC 4821 (path MTU probing).
 #![forbid(unsafe_code)]
 
+mod case;
 mod catalogue;
 mod host_timeline;
 mod observation;
+mod recording;
 mod rules;
 mod timeline;
 mod verdict;
 mod view;
 
+pub use case::{Case, Cases};
 pub use catalogue::{DIAGNOSES, Diagnosis, find_diagnosis};
 pub use host_timeline::{FullListener, HostTimeline, LinkDrops};
 pub use observation::{Observation, Report, diagnose, diagnose_host};
+pub use recording::{ProcessInfo, Recording, SocketOwner, Track};
 pub use timeline::{Burst, Timeline};
 pub use verdict::{Confidence, Evidence, NextLimit, Proposal, Side, Verdict};

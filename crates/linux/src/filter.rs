@@ -27,8 +27,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use base::{FlowSample, TcpState};
-
-use crate::process::SocketOwner;
+use doctor::SocketOwner;
 
 pub use parse::FilterError;
 

@@ -15,6 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use base::{FlowSample, Instant, KNOBS, KnobValue, Netns, Rng, Scope, Target, TcpState};
+use doctor::Recording;
 use lab::{Caveat, Measure, Trial};
 
 use crate::actuator::Setting;
@@ -26,7 +27,7 @@ use crate::path::LabPath;
 use crate::sock_diag::{ScanRequest, SockDiag};
 use crate::tun::Tun;
 use crate::tun_engine::{self, StackEnd};
-use crate::watch::{WatchProgress, WatchRequest, Watched, watch};
+use crate::watch::{WatchProgress, WatchRequest, watch};
 use crate::worker::{Role, Worker, WorkerSpec};
 use crate::workload::{RunSpec, SocketSpec, Totals};
 use load::Load;
@@ -59,9 +60,9 @@ pub struct Session {
 #[derive(Debug)]
 pub struct Look {
     /// In the namespace of the client.
-    pub client: Watched,
+    pub client: Recording,
     /// In the namespace of the server; on loopback the same namespace.
-    pub server: Watched,
+    pub server: Recording,
     /// That the processors were busy with other work meanwhile, if they were.
     pub load: Option<Caveat>,
 }
@@ -373,7 +374,7 @@ fn start_worker(exe: &Path, netns: &NetnsHandle, spec: &WorkerSpec) -> Result<Wo
     Ok(worker)
 }
 
-fn median_srtt_us(watched: &Watched) -> Option<u64> {
+fn median_srtt_us(watched: &Recording) -> Option<u64> {
     let mut all: Vec<u64> = watched
         .flows
         .iter()
@@ -386,7 +387,7 @@ fn median_srtt_us(watched: &Watched) -> Option<u64> {
 }
 
 /// Packets that the interface or its queue dropped on the way out, in the time of the look.
-fn local_drops(watched: &Watched, interface: &str) -> u64 {
+fn local_drops(watched: &Recording, interface: &str) -> u64 {
     let dropped = |sample: &base::HostSample| {
         let link = sample.links.iter().find(|link| link.name == interface)?;
         let queued: u64 = link.qdiscs.iter().map(|queue| queue.dropped_pkts).sum();

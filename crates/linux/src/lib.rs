@@ -60,17 +60,14 @@ pub use path::{INTERFACE, LabPath, configure_stack_device};
 pub use path_to::{PathTo, interface_to, probe_path_to, seen_path_to};
 pub use plan::Plan;
 pub use privilege::{Capabilities, Fact};
-pub use process::{
-    ProcessInfo, SocketOwner, SocketOwners, cgroup_id, process_cgroup, process_cpu_time,
-    process_info,
-};
+pub use process::{SocketOwners, cgroup_id, process_cgroup, process_cpu_time, process_info};
 pub use record_writer::RecordWriter;
 pub use remote_socket::{OwnerProcess, RemoteSocket};
 pub use seed::random_seed;
 pub use sock_diag::{ScanRequest, SockDiag};
 pub use state::State;
 pub use tun_engine::{Side, StackEnd, StackSpec, StackSummary};
-pub use watch::{WatchProgress, WatchRequest, Watched, WatchedFlow, watch};
+pub use watch::{WatchProgress, WatchRequest, watch};
 pub use worker::{
     Role, Worker, WorkerFailure, WorkerReport, WorkerSpec, own_program, run_worker,
     run_worker_process,

@@ -12,38 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use doctor::{ProcessInfo, SocketOwner};
+
 use crate::error::{Error, Result};
-
-/// A process by name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProcessInfo {
-    /// Its number in the caller's process namespace.
-    pub pid: u32,
-    /// Its short name (`/proc/PID/comm`), at most 15 bytes. In this and the other names, control
-    /// characters and what is no text are replaced by U+FFFD.
-    pub command: String,
-    /// Its arguments joined by spaces, 4096 bytes of them; empty for a kernel thread.
-    pub cmdline: String,
-    /// Its control group (version 2), such as `/system.slice/backup.service`.
-    pub cgroup: Option<String>,
-}
-
-/// A process that holds a socket, and the descriptor by which it does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SocketOwner {
-    /// The number of the descriptor in that process.
-    pub fd: i32,
-    /// The process.
-    pub process: Arc<ProcessInfo>,
-}
-
-impl SocketOwner {
-    /// Number of the process.
-    #[must_use]
-    pub fn pid(&self) -> u32 {
-        self.process.pid
-    }
-}
 
 /// Who holds which socket, at the time of the scan.
 #[derive(Clone, Debug, Default)]

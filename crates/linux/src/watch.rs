@@ -12,7 +12,8 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use base::{FlowKey, FlowSample, HostSample, Instant, Rng, TcpState};
+use base::{FlowSample, HostSample, Instant, Rng, TcpState};
+use doctor::{Recording, Track};
 
 use crate::clock::Clock;
 use crate::counters::host_sample;
@@ -20,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::netlink::route::{self, Destination, Found};
 use crate::netns::NetnsHandle;
-use crate::process::{SocketOwner, cgroup_id};
+use crate::process::cgroup_id;
 use crate::remote_socket::OwnerProcess;
 use crate::sock_diag::{ScanRequest, SockDiag};
 use owner_book::{Known, OwnerBook, Pace};
@@ -94,47 +95,6 @@ pub struct WatchProgress {
     pub samples: usize,
 }
 
-/// One flow and what was seen of it.
-#[derive(Debug)]
-pub struct WatchedFlow {
-    /// Its two ends.
-    pub key: FlowKey,
-    /// Its identity.
-    pub cookie: u64,
-    /// Who held it when that was looked up; empty where it is not known.
-    pub owners: Vec<SocketOwner>,
-    /// The looks at it in order of time; at least one.
-    pub samples: Vec<FlowSample>,
-    /// It was gone before the window ended.
-    pub ended: bool,
-    /// The interface through which it sends, as the routes stand at the end; `None` where that was
-    /// not looked up.
-    pub interface: Option<String>,
-    /// Why the options of its owner could not be read, such as a missing permission.
-    pub options_error: Option<Error>,
-}
-
-/// What was seen.
-#[derive(Debug)]
-pub struct Watched {
-    /// The matching flows in order of appearance.
-    pub flows: Vec<WatchedFlow>,
-    /// The looks at the host in order of time; at least two.
-    pub hosts: Vec<HostSample>,
-    /// When it began.
-    pub began: Instant,
-    /// When it ended.
-    pub ended: Instant,
-    /// It was told to stop early.
-    pub stopped: bool,
-    /// It ended early because the process that the filter names has ended.
-    pub process_ended: bool,
-    /// Matching flows that were left out because of `samples_max`.
-    pub flows_left_out: usize,
-    /// Processes whose sockets we may not see; a flow of theirs has no owners.
-    pub unseen_processes: usize,
-}
-
 /// Watches the flows that match. `progress` is told about every tenth of a second.
 ///
 /// # Errors
@@ -144,7 +104,7 @@ pub struct Watched {
 pub fn watch(
     request: &WatchRequest<'_>,
     progress: &mut (dyn FnMut(WatchProgress) + Send),
-) -> Result<Watched> {
+) -> Result<Recording> {
     match request.netns {
         None => watch_here(request, progress),
         Some(netns) => netns.run(|| watch_here(request, progress))?,
@@ -154,7 +114,7 @@ pub fn watch(
 fn watch_here(
     request: &WatchRequest<'_>,
     progress: &mut (dyn FnMut(WatchProgress) + Send),
-) -> Result<Watched> {
+) -> Result<Recording> {
     let mut watcher = Watcher::open(request)?;
     let mut next_look = watcher.began;
     let mut next_host = watcher.began;
@@ -190,7 +150,7 @@ struct Watcher<'a> {
     diag: SockDiag,
     /// The last list of all sockets; kept for its memory.
     listed: Vec<FlowSample>,
-    flows: BTreeMap<u64, Track>,
+    flows: BTreeMap<u64, Followed>,
     order: u64,
     samples: usize,
     left_out: BTreeSet<u64>,
@@ -206,9 +166,9 @@ struct Watcher<'a> {
     process_ended: bool,
 }
 
-struct Track {
+struct Followed {
     order: u64,
-    flow: WatchedFlow,
+    flow: Track,
     /// The filter holds. Until it does the owner is not known, and samples are kept on trial.
     matches: bool,
 }
@@ -359,7 +319,7 @@ impl<'a> Watcher<'a> {
             return false;
         }
         self.order += 1;
-        let flow = WatchedFlow {
+        let flow = Track {
             key: sample.key,
             cookie,
             owners: Vec::new(),
@@ -368,7 +328,7 @@ impl<'a> Watcher<'a> {
             interface: None,
             options_error: None,
         };
-        let track = Track {
+        let track = Followed {
             order: self.order,
             flow,
             matches: matches == Some(true),
@@ -479,16 +439,16 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    fn finish(self) -> Watched {
+    fn finish(self) -> Recording {
         let mut tracks: Vec<_> = self
             .flows
             .into_values()
             .filter(|track| track.matches)
             .collect();
         tracks.sort_by_key(|track| track.order);
-        let mut flows: Vec<WatchedFlow> = tracks.into_iter().map(|track| track.flow).collect();
+        let mut flows: Vec<Track> = tracks.into_iter().map(|track| track.flow).collect();
         name_interfaces(&mut flows, self.hosts.last());
-        Watched {
+        Recording {
             flows,
             hosts: self.hosts,
             began: self.began,
@@ -503,7 +463,7 @@ impl<'a> Watcher<'a> {
 
 /// Says through which interface each flow sends. One question for each host, and not for more than
 /// [`ROUTES_ASKED`] of them.
-fn name_interfaces(flows: &mut [WatchedFlow], host: Option<&HostSample>) {
+fn name_interfaces(flows: &mut [Track], host: Option<&HostSample>) {
     let links = host.map_or(&[][..], |host| &host.links);
     let name = |host: IpAddr| {
         let (Found::Exact(route) | Found::Covering(route)) =

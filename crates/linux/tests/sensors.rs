@@ -12,9 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use base::{FlowSample, Netns, TcpState};
+use doctor::Recording;
 use linux::{
     Clock, Error, Filter, LabNetns, NetnsHandle, RemoteSocket, ScanRequest, SockDiag, SocketOwners,
-    WatchProgress, WatchRequest, Watched, cgroup_id, host_sample, process_cgroup, watch,
+    WatchProgress, WatchRequest, cgroup_id, host_sample, process_cgroup, watch,
 };
 
 const ROLE: &str = "SENSORS_TEST_ROLE";
@@ -76,7 +77,7 @@ fn watch_own() {
     let mut request = WatchRequest::new(Filter::default(), Duration::from_millis(50));
     request.netns = Some(&own);
     let watched = run_watch(&request);
-    let has = |condition: &dyn Fn(&linux::WatchedFlow) -> bool| {
+    let has = |condition: &dyn Fn(&doctor::Track) -> bool| {
         watched.flows.iter().filter(|flow| condition(flow)).count()
     };
     println!(
@@ -173,7 +174,7 @@ fn filter(text: &str) -> Filter {
     text.parse().expect("a filter")
 }
 
-fn run_watch(request: &WatchRequest<'_>) -> Watched {
+fn run_watch(request: &WatchRequest<'_>) -> Recording {
     watch(request, &mut |_| {}).expect("watching works")
 }
 
@@ -181,7 +182,7 @@ fn run_watch(request: &WatchRequest<'_>) -> Watched {
 fn watch_until(
     request: &WatchRequest<'_>,
     mut enough: impl FnMut(WatchProgress) -> bool + Send,
-) -> Watched {
+) -> Recording {
     let stop = AtomicBool::new(false);
     let request = WatchRequest {
         stop: Some(&stop),
@@ -462,7 +463,7 @@ fn flows_that_live_shorter_than_the_window_are_kept() {
             assert!(watched.flows.len() >= 8, "{}", watched.flows.len());
             let ended = watched.flows.iter().filter(|flow| flow.ended).count();
             assert!(ended >= 2, "{ended} ended");
-            let known = |flow: &&linux::WatchedFlow| flow.samples[0].nodelay.is_some();
+            let known = |flow: &&doctor::Track| flow.samples[0].nodelay.is_some();
             assert!(watched.flows.iter().filter(known).count() >= 2);
         });
     });

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use ::lab::Measure;
 use base::{Change, KNOBS, Scope};
-use linux::{Filter, NetnsHandle, WatchProgress, WatchRequest, Watched};
+use doctor::Recording;
+use linux::{Filter, NetnsHandle, WatchProgress, WatchRequest};
 
 use crate::commands::diagnose::document::FlowRow;
 use crate::interrupt;
@@ -110,7 +111,7 @@ fn watch(
     netns: &NetnsHandle,
     filter: Filter,
     time: Duration,
-) -> anyhow::Result<Watched> {
+) -> anyhow::Result<Recording> {
     let sysctls = sysctls();
     let request = WatchRequest {
         netns: Some(netns),

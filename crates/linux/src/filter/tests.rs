@@ -4,7 +4,7 @@ use base::{FlowKey, FlowSample, Instant, TcpState};
 use proptest::prelude::*;
 
 use super::Filter;
-use crate::process::{ProcessInfo, SocketOwner};
+use doctor::{ProcessInfo, SocketOwner};
 
 fn flow(local: &str, remote: &str) -> FlowSample {
     let key = FlowKey {

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use base::{CongestionState, FlowSample, Instant, Limit};
+use doctor::{Recording, Track};
 use lab::{FlowLook, Point, Series};
 
 use super::LAB_PORT;
-use crate::watch::{Watched, WatchedFlow};
 use crate::workload::Interval;
 
 /// What is known of a run.
@@ -18,7 +18,7 @@ pub(super) struct Known<'k> {
     /// Those of the other end, where that receives payload too.
     pub(super) other: &'k [Interval],
     /// The look at the end that sends.
-    pub(super) sender: Option<&'k Watched>,
+    pub(super) sender: Option<&'k Recording>,
 }
 
 /// A point for each report, or fewer; without reports for each sample, where payload counts when it
@@ -60,26 +60,26 @@ pub(super) fn rtt_mean_us(points: &[Point]) -> Option<u64> {
 
 /// The connections of the end that sends.
 struct Sender<'w> {
-    flows: Vec<&'w WatchedFlow>,
+    flows: Vec<&'w Track>,
     /// The one that sent most, whose limits are told.
-    main: Option<&'w WatchedFlow>,
+    main: Option<&'w Track>,
 }
 
 impl<'w> Sender<'w> {
-    fn of(watched: &'w Watched) -> Self {
-        let is_of_lab = |flow: &&WatchedFlow| {
+    fn of(watched: &'w Recording) -> Self {
+        let is_of_lab = |flow: &&Track| {
             [flow.key.local, flow.key.remote]
                 .map(|end| end.port())
                 .contains(&LAB_PORT)
         };
         // One that only receives has a window that says nothing.
-        let sends = |flow: &&WatchedFlow| {
+        let sends = |flow: &&Track| {
             let last = flow.samples.last();
             last.is_some_and(|sample| sample.data_segs_out != Some(0))
         };
         let flows = watched.flows.iter().filter(is_of_lab).filter(sends);
-        let flows: Vec<&WatchedFlow> = flows.collect();
-        let acked = |flow: &&&WatchedFlow| flow.samples.last().and_then(|last| last.bytes_acked);
+        let flows: Vec<&Track> = flows.collect();
+        let acked = |flow: &&&Track| flow.samples.last().and_then(|last| last.bytes_acked);
         let main = flows.iter().max_by_key(acked).copied();
         Self { flows, main }
     }
@@ -125,7 +125,7 @@ impl<'w> Sender<'w> {
     }
 }
 
-fn between(flow: &WatchedFlow, from: Instant, until: Instant) -> &[FlowSample] {
+fn between(flow: &Track, from: Instant, until: Instant) -> &[FlowSample] {
     let begin = flow.samples.partition_point(|sample| sample.at <= from);
     let end = flow.samples.partition_point(|sample| sample.at <= until);
     &flow.samples[begin..end.max(begin)]
@@ -216,8 +216,8 @@ mod tests {
     #[test]
     fn reports_and_samples_make_points() {
         let samples = vec![sample(160, 0, 0), sample(190, 30, 30), sample(240, 80, 30)];
-        let sender = Watched {
-            flows: vec![WatchedFlow {
+        let sender = Recording {
+            flows: vec![Track {
                 key: samples[0].key,
                 cookie: 1,
                 owners: Vec::new(),
@@ -261,7 +261,7 @@ mod tests {
             bytes_acked: Some(bytes),
             ..sample(at_ms, 0, 0)
         };
-        let flow = WatchedFlow {
+        let flow = Track {
             key: sample(0, 0, 0).key,
             cookie: 1,
             owners: Vec::new(),

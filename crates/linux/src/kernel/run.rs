@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use base::{KnobError, KnobValue, Limit, Rate};
-use doctor::{HostTimeline, Observation, Timeline, Verdict};
+use doctor::{Cases, Track, Verdict};
 use lab::{
     Amount, Caveat, Direction, LinkOutcome, Outcome, PathSpec, Point, SenderOutcome, Trial,
     WARM_UP, Workload,
@@ -18,7 +18,6 @@ use super::{End, Hosts, LAB_PORT, Look, Session};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::tun_engine::{Side, StackEnd, StackSummary};
-use crate::watch::{Watched, WatchedFlow};
 use crate::worker::{DEFAULT_CONGESTION, Worker, WorkerFailure};
 use crate::workload::{self, Interval, Phase, Totals};
 
@@ -29,8 +28,6 @@ const OVERTIME: Duration = Duration::from_secs(5);
 /// Longest time that the connections of a run of unknown length are watched. A watch that is told
 /// a longer one looks less often, too rarely for a run of some seconds.
 const WATCH_MAX: Duration = Duration::from_secs(300);
-/// Other connections that are handed to the doctor beside the main one, at most.
-const SIBLINGS_MAX: usize = 64;
 
 /// How far a run is.
 #[derive(Clone, Copy, Debug)]
@@ -466,37 +463,18 @@ fn limits(look: &Look, end: End) -> Vec<(Limit, f64)> {
         End::Client => (&look.client, &look.server),
         End::Server => (&look.server, &look.client),
     };
-    let is_main = |flow: &&WatchedFlow| {
+    let is_main = |track: &Track| {
         let server = match end {
-            End::Client => flow.key.remote,
-            End::Server => flow.key.local,
+            End::Client => track.key.remote,
+            End::Server => track.key.local,
         };
         server.port() == LAB_PORT
     };
-    let mut flows: Vec<&WatchedFlow> = local.flows.iter().filter(is_main).collect();
-    flows.sort_by_key(|flow| std::cmp::Reverse(moved(flow)));
-    let timelines: Vec<Timeline> = flows
-        .iter()
-        .take(1 + SIBLINGS_MAX)
-        .map(|flow| timeline(flow))
-        .collect();
-    let Some((main, siblings)) = timelines.split_first() else {
-        return Vec::new();
-    };
-    let other_end = flows[0].key.reversed();
-    let other = remote.flows.iter().find(|flow| flow.key == other_end);
-    let other = other.map(timeline);
-    let hosts = [local, remote].map(host_timeline);
-    let report = doctor::diagnose(&Observation {
-        remote: other.as_ref(),
-        siblings: &siblings.iter().collect::<Vec<_>>(),
-        host: Some(&hosts[0]),
-        // A router is no host.
-        remote_host: other.is_some().then_some(&hosts[1]),
-        interface: flows[0].interface.as_deref(),
-        ..Observation::of(main)
-    });
-    shares(&report.verdicts)
+    let other_ends = Cases::of(remote);
+    let cases = Cases::of(local).with_other_ends(&other_ends);
+    let found = cases.select(is_main);
+    let main = found.iter().max_by_key(|case| moved(case.track()));
+    main.map_or_else(Vec::new, |case| shares(&case.diagnose().verdicts))
 }
 
 /// Each limit once, with its largest share.
@@ -516,7 +494,7 @@ fn shares(verdicts: &[Verdict]) -> Vec<(Limit, f64)> {
 }
 
 /// Payload that a connection carried while it was watched, both ways, and how often it was seen.
-fn moved(flow: &WatchedFlow) -> (u64, usize) {
+fn moved(flow: &Track) -> (u64, usize) {
     let carried = |index: Option<&base::FlowSample>| {
         let sample = index?;
         Some(sample.bytes_acked.unwrap_or(0) + sample.bytes_received.unwrap_or(0))
@@ -524,22 +502,6 @@ fn moved(flow: &WatchedFlow) -> (u64, usize) {
     let first = carried(flow.samples.first()).unwrap_or(0);
     let last = carried(flow.samples.last()).unwrap_or(0);
     (last.saturating_sub(first), flow.samples.len())
-}
-
-fn timeline(flow: &WatchedFlow) -> Timeline {
-    let mut timeline = Timeline::new();
-    for sample in &flow.samples {
-        timeline.push(sample.clone());
-    }
-    timeline
-}
-
-fn host_timeline(watched: &Watched) -> HostTimeline {
-    let mut timeline = HostTimeline::new();
-    for sample in &watched.hosts {
-        timeline.push(sample.clone());
-    }
-    timeline
 }
 
 #[cfg(test)]

@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use base::{FlowSample, Instant};
+use doctor::{SocketOwner, Track};
 
-use super::WatchedFlow;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::process::{SocketOwner, SocketOwners, process_cpu_time};
+use crate::process::{SocketOwners, process_cpu_time};
 use crate::remote_socket::OwnerProcess;
 
 /// A full look through `/proc` takes at most one part in this many of the time.
@@ -154,7 +154,7 @@ impl OwnerBook {
 
     /// Fills what the owner's descriptor and the owner's process show. The socket is held only for
     /// this moment: a second handle kept open would keep the connection from ending.
-    pub(super) fn fill(&mut self, flow: &mut WatchedFlow, sample: &mut FlowSample) {
+    pub(super) fn fill(&mut self, flow: &mut Track, sample: &mut FlowSample) {
         let (Some(inode), Some(first)) = (sample.inode, flow.owners.first()) else {
             return;
         };
@@ -167,7 +167,7 @@ impl OwnerBook {
                 Ok(()) => return,
                 Err(Error::NotFound { .. }) => {}
                 Err(error) => {
-                    flow.options_error = Some(error);
+                    flow.options_error = Some(error.to_string());
                     return;
                 }
             }
@@ -181,7 +181,7 @@ impl OwnerBook {
     /// Whether the owner's descriptor is to be taken for this sample: where the flow is seen for
     /// the first time, once more when its program has had time to set its options, and where only
     /// `TCP_CORK` can tell why data waits. Taking it each time would delay the end of connections.
-    fn wants_options(&mut self, flow: &WatchedFlow, sample: &FlowSample) -> bool {
+    fn wants_options(&mut self, flow: &Track, sample: &FlowSample) -> bool {
         let looks_corked = sample.unacked_pkts == Some(0)
             && sample.notsent_bytes > Some(0)
             && sample.notsent_bytes < sample.snd_mss_bytes;

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use base::{Change, Instant, Netns};
+use doctor::Recording;
 use lab::Measure;
 use linux::service::{BenchClient, Key};
 use linux::workload::{Interval, RunSpec, Session, SocketSpec, Totals};
-use linux::{Clock, Filter, Journal, NetnsHandle, Role, Watched};
+use linux::{Clock, Filter, Journal, NetnsHandle, Role};
 
 use super::journalled::Journalled;
 use super::{Settings, Sight, Subject, wait, watch};
@@ -178,7 +179,7 @@ impl Reports {
 impl HostSubject<'_> {
     /// A server that said nothing to the end of a look may have vanished. Then what was seen is
     /// no measure of anything: waits until it is heard again, or until the run is given up.
-    fn check_heard(&mut self, watched: &Watched) -> anyhow::Result<()> {
+    fn check_heard(&mut self, watched: &Recording) -> anyhow::Result<()> {
         let silence = SILENCE_MAX.max(watched.ended.since(watched.began) / 2);
         let is_silent = |now: Instant, reports: &Reports| {
             let since = reports.last_heard(Role::Server).unwrap_or(watched.began);

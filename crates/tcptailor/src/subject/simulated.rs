@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use base::{Change, KnobValue, Netns, Target, find_knob};
+use doctor::{Recording, Track};
 use lab::app::HostCosts;
 use lab::{End, EngineName, SeenFlow, SeenHost, Trial, Virtual, VirtualSession, VirtualTarget};
-use linux::{Filter, Watched, WatchedFlow};
+use linux::Filter;
 
 use super::path::{Links, PathReport, PathSubject};
 use super::{Made, PutBack, Settings, Sight, Subject, Trying, millis};
@@ -235,8 +236,8 @@ fn shown(knob: &str, value: &KnobValue) -> String {
 }
 
 /// As if a namespace had been watched.
-fn watched(host: &SeenHost, (began, ended): (base::Instant, base::Instant)) -> Watched {
-    let flow = |flow: &SeenFlow| WatchedFlow {
+fn watched(host: &SeenHost, (began, ended): (base::Instant, base::Instant)) -> Recording {
+    let flow = |flow: &SeenFlow| Track {
         key: flow.key,
         cookie: flow.cookie,
         owners: Vec::new(),
@@ -245,7 +246,7 @@ fn watched(host: &SeenHost, (began, ended): (base::Instant, base::Instant)) -> W
         interface: None,
         options_error: None,
     };
-    Watched {
+    Recording {
         flows: host.flows.iter().map(flow).collect(),
         hosts: host.samples.clone(),
         began,

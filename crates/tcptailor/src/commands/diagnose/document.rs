@@ -3,8 +3,7 @@
 use std::net::SocketAddr;
 
 use base::{Change, KnobValue, Limit, Live, Netns, Scope, Target};
-use doctor::{Confidence, Evidence, NextLimit, Proposal, Side, Timeline, Verdict};
-use linux::WatchedFlow;
+use doctor::{Confidence, Evidence, NextLimit, Proposal, Side, Timeline, Track, Verdict};
 use serde::Serialize;
 
 use crate::targets::Ends;
@@ -110,7 +109,7 @@ impl FlowRow {
     }
 
     /// The numbers of a flow; verdicts are added by the caller.
-    pub(crate) fn of(timeline: &Timeline, ends: &Ends, watched: &WatchedFlow) -> Self {
+    pub(crate) fn of(timeline: &Timeline, ends: &Ends, track: &Track) -> Self {
         let micros = |time: std::time::Duration| u64::try_from(time.as_micros()).ok();
         let (sent, received) = (timeline.rate(), timeline.receive_rate());
         let (direction, rate) = if received > sent {
@@ -123,7 +122,7 @@ impl FlowRow {
             local: ends.local.key.local,
             remote: ends.local.key.remote,
             pid: ends.local.pid,
-            command: watched
+            command: track
                 .owners
                 .first()
                 .map(|owner| owner.process.command.clone()),
@@ -137,7 +136,7 @@ impl FlowRow {
             srtt_us: timeline.srtt().and_then(micros),
             verdicts: Vec::new(),
             unknown: None,
-            options_error: watched.options_error.as_ref().map(ToString::to_string),
+            options_error: track.options_error.clone(),
         }
     }
 }

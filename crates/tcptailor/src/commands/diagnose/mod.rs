@@ -12,9 +12,8 @@ use std::time::Duration;
 use anyhow::Context;
 use base::{Change, Netns};
 use clap::ValueEnum;
-use linux::{
-    Filter, NetnsHandle, OwnerProcess, Plan, ScanRequest, SockDiag, WatchRequest, Watched,
-};
+use doctor::Recording;
+use linux::{Filter, NetnsHandle, OwnerProcess, Plan, ScanRequest, SockDiag, WatchRequest};
 
 use self::document::Document;
 use crate::exit::{Exit, Problem};
@@ -200,7 +199,7 @@ fn watch(
     netns: &NetnsHandle,
     filter: &Filter,
     output: &Output,
-) -> anyhow::Result<Watched> {
+) -> anyhow::Result<Recording> {
     let process = filter.fixed_pid().map(OwnerProcess::open).transpose()?;
     let sockets = SockDiag::open_in(netns)?
         .scan(linux::Clock.now(), &ScanRequest::default())?

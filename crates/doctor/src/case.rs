@@ -1,0 +1,271 @@
+//! From a recording to cases: which sockets are the two ends of one connection, which connections
+//! belong together, and what is known around each.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use base::{FlowKey, FlowSample};
+
+use crate::host_timeline::HostTimeline;
+use crate::observation::{Observation, Report, diagnose};
+use crate::recording::{Recording, Track};
+use crate::rules::thresholds::MIN_SAMPLES;
+use crate::timeline::Timeline;
+
+/// Connections of a pair of hosts that are regarded beside the one in question, at most.
+const SIBLINGS_MAX: usize = 64;
+
+/// The connections of one recording, ready to be asked about.
+#[derive(Clone, Debug)]
+pub struct Cases<'r> {
+    tracks: &'r [Track],
+    /// One for each track.
+    timelines: Vec<Timeline>,
+    by_key: BTreeMap<FlowKey, usize>,
+    by_hosts: BTreeMap<(IpAddr, IpAddr), Vec<usize>>,
+    host: HostTimeline,
+    /// What was recorded elsewhere at the same time, where the other ends may be.
+    elsewhere: Option<&'r Cases<'r>>,
+}
+
+/// One connection to answer for, with all that is known around it.
+#[derive(Clone, Copy, Debug)]
+pub struct Case<'c, 'r> {
+    cases: &'c Cases<'r>,
+    index: usize,
+    connections: usize,
+}
+
+impl<'r> Cases<'r> {
+    /// Those of `recording`.
+    #[must_use]
+    pub fn of(recording: &'r Recording) -> Self {
+        let mut host = HostTimeline::new();
+        for sample in &recording.hosts {
+            host.push(sample.clone());
+        }
+        let mut cases = Self {
+            tracks: &recording.flows,
+            timelines: Vec::with_capacity(recording.flows.len()),
+            by_key: BTreeMap::new(),
+            by_hosts: BTreeMap::new(),
+            host,
+            elsewhere: None,
+        };
+        for (index, track) in recording.flows.iter().enumerate() {
+            let mut timeline = Timeline::new();
+            for sample in &track.samples {
+                timeline.push(sample.clone());
+            }
+            cases.timelines.push(timeline);
+            cases.by_key.insert(track.key, index);
+            let hosts = (track.key.local.ip(), track.key.remote.ip());
+            cases.by_hosts.entry(hosts).or_default().push(index);
+        }
+        cases
+    }
+
+    /// The same, whose other ends are in `elsewhere`.
+    #[must_use]
+    pub const fn with_other_ends(mut self, elsewhere: &'r Self) -> Self {
+        self.elsewhere = Some(elsewhere);
+        self
+    }
+
+    /// The host that the connections share.
+    #[must_use]
+    pub const fn host(&self) -> &HostTimeline {
+        &self.host
+    }
+
+    /// The connections to answer for, of those that are `wanted`. One with both ends here is
+    /// answered for once, by the end that sends more; short ones of one service are one case.
+    pub fn select(&self, wanted: impl Fn(&Track) -> bool) -> Vec<Case<'_, 'r>> {
+        let mut groups: BTreeMap<GroupKey, Case<'_, 'r>> = BTreeMap::new();
+        for index in 0..self.tracks.len() {
+            let seen_there = self
+                .partner(index)
+                .is_some_and(|other| wanted(&self.tracks[other]) && self.sends_less(index, other));
+            if !wanted(&self.tracks[index]) || seen_there {
+                continue;
+            }
+            let case = groups.entry(self.group_of(index)).or_insert(Case {
+                cases: self,
+                index,
+                connections: 0,
+            });
+            case.connections += 1;
+            if self.timelines[index].len() > self.timelines[case.index].len() {
+                case.index = index;
+            }
+        }
+        groups.into_values().collect()
+    }
+
+    /// The connection that is `key` here or elsewhere, and the cases that it is in.
+    #[must_use]
+    pub fn find(&self, key: FlowKey) -> Option<(&Self, &'r Track)> {
+        let here = self.by_key.get(&key);
+        if let Some(&index) = here {
+            return Some((self, &self.tracks[index]));
+        }
+        let elsewhere = self.elsewhere?;
+        let &index = elsewhere.by_key.get(&key)?;
+        Some((elsewhere, &elsewhere.tracks[index]))
+    }
+
+    /// The socket at the other end, where it is in the same namespace.
+    fn partner(&self, index: usize) -> Option<usize> {
+        let other = *self.by_key.get(&self.tracks[index].key.reversed())?;
+        (other != index).then_some(other)
+    }
+
+    /// Of the two ends the one that sends more stands for the connection; of equals the first.
+    fn sends_less(&self, index: usize, other: usize) -> bool {
+        let sent = |index: usize| {
+            self.timelines[index]
+                .counted(|s| s.bytes_acked)
+                .unwrap_or(0)
+        };
+        (sent(index), other) < (sent(other), index)
+    }
+
+    /// Short connections of one process to one service belong together; every other one stands
+    /// alone.
+    fn group_of(&self, index: usize) -> GroupKey {
+        let track = &self.tracks[index];
+        let FlowKey { local, remote } = track.key;
+        if !track.ended || self.timelines[index].len() >= MIN_SAMPLES {
+            return GroupKey::Alone(track.cookie, index);
+        }
+        // The port that the kernel chose is the larger one, nearly always.
+        let serves = local.port() < remote.port();
+        GroupKey::Short {
+            hosts: (local.ip(), remote.ip()),
+            service_port: local.port().min(remote.port()),
+            serves,
+            pid: track.pid(),
+        }
+    }
+
+    /// Other connections of the same process (where that is known) between the same two hosts, the
+    /// latest first.
+    fn siblings(&self, index: usize) -> Vec<&Timeline> {
+        let (key, pid) = (self.tracks[index].key, self.tracks[index].pid());
+        let between = self.by_hosts.get(&(key.local.ip(), key.remote.ip()));
+        between
+            .into_iter()
+            .flatten()
+            .rev()
+            .filter(|&&other| other != index)
+            .filter(|&&other| {
+                let track = &self.tracks[other];
+                // On one machine, the ends of other connections at the other side are in the list.
+                track.key.local.port() != key.remote.port()
+                    && track.key.remote.port() != key.local.port()
+                    && (pid.is_none() || track.pid() == pid)
+            })
+            .take(SIBLINGS_MAX)
+            .map(|&other| &self.timelines[other])
+            .collect()
+    }
+
+    /// Whether other connections of the same process carry data, apart from this one's other end.
+    fn shares_process(&self, index: usize) -> bool {
+        let Some(pid) = self.tracks[index].pid() else {
+            return false;
+        };
+        let partner = self.partner(index);
+        let carries = |timeline: &Timeline| {
+            let moved = |read: fn(&FlowSample) -> Option<u64>| timeline.counted(read) > Some(0);
+            moved(|s| s.bytes_acked) || moved(|s| s.bytes_received)
+        };
+        let mut others = (0..self.tracks.len())
+            .filter(|&other| other != index && Some(other) != partner)
+            .filter(|&other| self.tracks[other].pid() == Some(pid));
+        others.any(|other| carries(&self.timelines[other]))
+    }
+
+    /// The interface that dropped most, if any did.
+    fn dropping_link(&self) -> Option<String> {
+        let mut drops = self.host.link_drops().into_iter();
+        drops
+            .find(|link| link.dropped_pkts() > 0)
+            .map(|link| link.name)
+    }
+
+    /// The interface through which a connection sends, or else the one that drops most.
+    #[must_use]
+    pub fn interface(&self, track: &Track) -> Option<String> {
+        track.interface.clone().or_else(|| self.dropping_link())
+    }
+}
+
+impl<'c, 'r> Case<'c, 'r> {
+    /// The connection; the longest seen one where it stands for several.
+    #[must_use]
+    pub fn track(&self) -> &'r Track {
+        &self.cases.tracks[self.index]
+    }
+
+    /// What was seen of it over time.
+    #[must_use]
+    pub fn timeline(&self) -> &'c Timeline {
+        &self.cases.timelines[self.index]
+    }
+
+    /// For how many connections it stands.
+    #[must_use]
+    pub const fn connections(&self) -> usize {
+        self.connections
+    }
+
+    /// The other end, and the cases that it is in, where it was seen.
+    #[must_use]
+    pub fn other_end(&self) -> Option<(&'c Cases<'r>, &'r Track)> {
+        let (cases, index) = self.other()?;
+        Some((cases, &cases.tracks[index]))
+    }
+
+    /// The doctor's answer.
+    #[must_use]
+    pub fn diagnose(&self) -> Report {
+        let other = self.other();
+        let siblings = self.cases.siblings(self.index);
+        diagnose(&Observation {
+            remote: other.map(|(cases, index)| &cases.timelines[index]),
+            siblings: &siblings,
+            host: Some(&self.cases.host),
+            remote_host: other.map(|(cases, _)| &cases.host),
+            interface: self.track().interface.as_deref(),
+            remote_interface: other
+                .and_then(|(cases, index)| cases.tracks[index].interface.as_deref()),
+            shares_process: self.cases.shares_process(self.index),
+            ..Observation::of(self.timeline())
+        })
+    }
+
+    fn other(&self) -> Option<(&'c Cases<'r>, usize)> {
+        if let Some(other) = self.cases.partner(self.index) {
+            return Some((self.cases, other));
+        }
+        let elsewhere = self.cases.elsewhere?;
+        let other = elsewhere.by_key.get(&self.track().key.reversed())?;
+        Some((elsewhere, *other))
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum GroupKey {
+    /// By cookie, and by place where two tracks have the same.
+    Alone(u64, usize),
+    Short {
+        hosts: (IpAddr, IpAddr),
+        service_port: u16,
+        serves: bool,
+        pid: Option<u32>,
+    },
+}
+
+#[cfg(test)]
+mod tests;

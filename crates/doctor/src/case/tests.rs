@@ -1,0 +1,145 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::{HostSample, Instant};
+
+use super::*;
+use crate::recording::{ProcessInfo, SocketOwner};
+
+fn at(millis: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(millis)
+}
+
+/// A connection of `pid` with `looks` samples, each 1 KB of payload after the other.
+fn track(ends: [&str; 2], pid: u32, looks: u64) -> Track {
+    let [local, remote] = ends.map(|end| end.parse().unwrap());
+    let key = FlowKey { local, remote };
+    let samples = (0..looks)
+        .map(|look| FlowSample {
+            bytes_acked: Some(look * 1000),
+            bytes_sent: Some(look * 1000),
+            ..FlowSample::empty(at(look * 10), key)
+        })
+        .collect();
+    let process = ProcessInfo {
+        pid,
+        command: "test".into(),
+        cmdline: String::new(),
+        cgroup: None,
+    };
+    Track {
+        key,
+        cookie: u64::from(local.port()) << 16 | u64::from(remote.port()),
+        owners: vec![SocketOwner {
+            fd: 3,
+            process: Arc::new(process),
+        }],
+        samples,
+        ended: false,
+        interface: None,
+        options_error: None,
+    }
+}
+
+fn recording(flows: Vec<Track>) -> Recording {
+    let host = |millis| HostSample {
+        at: at(millis),
+        ..HostSample::default()
+    };
+    Recording {
+        flows,
+        hosts: vec![host(0), host(1000)],
+        began: at(0),
+        ended: at(1000),
+        ..Recording::default()
+    }
+}
+
+/// The selected cases: local end, whether the other end was seen, number of connections.
+fn shown(recording: &Recording, wanted: impl Fn(&Track) -> bool) -> Vec<String> {
+    let cases = Cases::of(recording);
+    let row = |case: &Case<'_, '_>| {
+        format!(
+            "{} {} x{}",
+            case.track().key.local,
+            case.other_end().is_some(),
+            case.connections()
+        )
+    };
+    cases.select(wanted).iter().map(row).collect()
+}
+
+const CLIENT: &str = "127.0.0.1:50000";
+const SERVER: &str = "127.0.0.1:80";
+
+#[test]
+fn a_connection_with_both_ends_here_is_answered_once_by_its_sender() {
+    let quiet = track([SERVER, CLIENT], 2, 1);
+    let both = recording(vec![quiet, track([CLIENT, SERVER], 1, 100)]);
+    assert_eq!(shown(&both, |_| true), ["127.0.0.1:50000 true x1"]);
+    let of_server = shown(&both, |track| track.pid() == Some(2));
+    assert_eq!(
+        of_server,
+        ["127.0.0.1:80 true x1"],
+        "unless it was asked for"
+    );
+    assert_eq!(shown(&both, |track| track.pid() == Some(3)), [""; 0]);
+    let alone = recording(vec![track([CLIENT, SERVER], 1, 100)]);
+    assert_eq!(shown(&alone, |_| true), ["127.0.0.1:50000 false x1"]);
+}
+
+#[test]
+fn the_other_end_may_be_elsewhere() {
+    let here = recording(vec![track([CLIENT, SERVER], 1, 100)]);
+    let there = recording(vec![track([SERVER, CLIENT], 1, 100)]);
+    let elsewhere = Cases::of(&there);
+    let cases = Cases::of(&here).with_other_ends(&elsewhere);
+    let found = cases.select(|_| true);
+    let (_, other) = found[0].other_end().expect("the server's socket");
+    assert_eq!(other.key, there.flows[0].key);
+}
+
+#[test]
+fn short_connections_to_one_service_are_one_case() {
+    let short = |port: u32, pid| {
+        let local = format!("10.0.0.1:{port}");
+        Track {
+            ended: true,
+            ..track([&local, "10.0.0.2:443"], pid, 3)
+        }
+    };
+    let mut flows: Vec<Track> = (40_000..40_005).map(|port| short(port, 1)).collect();
+    flows.push(short(40_010, 2));
+    flows.push(track(["10.0.0.1:40011", "10.0.0.2:443"], 1, 100));
+    let mut cases = shown(&recording(flows), |_| true);
+    cases.sort();
+    assert_eq!(
+        cases,
+        [
+            "10.0.0.1:40000 false x5",
+            "10.0.0.1:40010 false x1",
+            "10.0.0.1:40011 false x1"
+        ]
+    );
+}
+
+#[test]
+fn siblings_are_connections_of_the_same_process_on_the_same_side() {
+    let recording = recording(vec![
+        track([CLIENT, SERVER], 1, 100),
+        track([SERVER, CLIENT], 1, 100),
+        track(["127.0.0.1:50001", SERVER], 1, 100),
+        track([SERVER, "127.0.0.1:50001"], 1, 100),
+        track(["127.0.0.1:50002", SERVER], 2, 100),
+        track(["127.0.0.1:50003", "127.0.0.2:80"], 1, 100),
+    ]);
+    let cases = Cases::of(&recording);
+    let siblings = cases.siblings(0);
+    let keys: Vec<FlowKey> = siblings
+        .iter()
+        .filter_map(|timeline| timeline.key())
+        .collect();
+    assert_eq!(keys, [recording.flows[2].key]);
+    assert!(cases.shares_process(0));
+    assert!(!cases.shares_process(4), "its process has no other");
+}
