@@ -43,6 +43,8 @@ impl fmt::Display for FlowKey {
 
 /// Who saw it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Source {
     /// The kernel's `sock_diag`.
     #[default]
@@ -55,6 +57,8 @@ pub enum Source {
 
 /// RFC 9293 section 3.3.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[expect(missing_docs, reason = "the names are those of RFC 9293")]
 pub enum TcpState {
     Established,
@@ -92,6 +96,8 @@ impl TcpState {
 
 /// The sender's state of congestion control (Linux `tcp_ca_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum CongestionState {
     /// Nothing suspicious.
     Open,
@@ -121,6 +127,7 @@ impl CongestionState {
 
 /// What BBR knows of the path (Linux `struct tcp_bbr_info`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct BbrState {
     /// Its estimate of the bottleneck's rate.
     pub bandwidth: Rate,
@@ -137,6 +144,7 @@ pub struct BbrState {
 /// The comments give the field of Linux's `struct tcp_info` or of `sock_diag` where the name alone
 /// does not.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FlowSample {
     /// When.
     pub at: Instant,
@@ -444,6 +452,7 @@ pub type CounterSet = BTreeMap<String, u64>;
 
 /// One look at what the flows of a network namespace share.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct HostSample {
     /// When.
     pub at: Instant,
@@ -459,6 +468,7 @@ pub struct HostSample {
 
 /// One look at a listening socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ListenerSample {
     /// Address and port.
     pub local: SocketAddr,
@@ -472,6 +482,7 @@ pub struct ListenerSample {
 
 /// One look at an interface.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LinkSample {
     /// Index in its namespace.
     pub index: u32,
@@ -499,6 +510,7 @@ pub struct LinkSample {
 
 /// One look at a queueing discipline.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct QdiscSample {
     /// Kind, such as `pfifo_fast`.
     pub kind: String,

@@ -2,7 +2,8 @@
 //! belong together, and what is known around each.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use base::{FlowKey, FlowSample};
 
@@ -14,6 +15,8 @@ use crate::timeline::Timeline;
 
 /// Connections of a pair of hosts that are regarded beside the one in question, at most.
 const SIBLINGS_MAX: usize = 64;
+/// Connections that were seen for a smaller share of the time came or went.
+const SHORT_SHARE: f64 = 0.6;
 
 /// The connections of one recording, ready to be asked about.
 #[derive(Clone, Debug)]
@@ -24,6 +27,8 @@ pub struct Cases<'r> {
     by_key: BTreeMap<FlowKey, usize>,
     by_hosts: BTreeMap<(IpAddr, IpAddr), Vec<usize>>,
     host: HostTimeline,
+    /// How long was recorded.
+    whole: Duration,
     /// What was recorded elsewhere at the same time, where the other ends may be.
     elsewhere: Option<&'r Cases<'r>>,
 }
@@ -50,6 +55,7 @@ impl<'r> Cases<'r> {
             by_key: BTreeMap::new(),
             by_hosts: BTreeMap::new(),
             host,
+            whole: recording.ended.since(recording.began),
             elsewhere: None,
         };
         for (index, track) in recording.flows.iter().enumerate() {
@@ -79,7 +85,7 @@ impl<'r> Cases<'r> {
     }
 
     /// The connections to answer for, of those that are `wanted`. One with both ends here is
-    /// answered for once, by the end that sends more; short ones of one service are one case.
+    /// answered for once, by the end that sends more; those of one service that came or went are one case.
     pub fn select(&self, wanted: impl Fn(&Track) -> bool) -> Vec<Case<'_, 'r>> {
         let mut groups: BTreeMap<GroupKey, Case<'_, 'r>> = BTreeMap::new();
         for index in 0..self.tracks.len() {
@@ -130,22 +136,31 @@ impl<'r> Cases<'r> {
         (sent(index), other) < (sent(other), index)
     }
 
-    /// Short connections of one process to one service belong together; every other one stands
-    /// alone.
+    /// Connections of one service that came or went while it was recorded belong together; every
+    /// other one stands alone.
     fn group_of(&self, index: usize) -> GroupKey {
         let track = &self.tracks[index];
         let FlowKey { local, remote } = track.key;
-        if !track.ended || self.timelines[index].len() >= MIN_SAMPLES {
+        if !self.is_short(index) {
             return GroupKey::Alone(track.cookie, index);
         }
         // The port that the kernel chose is the larger one, nearly always.
-        let serves = local.port() < remote.port();
+        let service = if local.port() < remote.port() {
+            Service::Local(local.port())
+        } else {
+            Service::Remote(remote)
+        };
         GroupKey::Short {
-            hosts: (local.ip(), remote.ip()),
-            service_port: local.port().min(remote.port()),
-            serves,
+            service,
             pid: track.pid(),
         }
+    }
+
+    /// Whether it was there for a part of the time only.
+    fn is_short(&self, index: usize) -> bool {
+        let (track, timeline) = (&self.tracks[index], &self.timelines[index]);
+        let part = self.whole.mul_f64(SHORT_SHARE);
+        (track.ended && timeline.len() < MIN_SAMPLES) || timeline.interval() < part
     }
 
     /// Other connections of the same process (where that is known) between the same two hosts, the
@@ -260,11 +275,18 @@ enum GroupKey {
     /// By cookie, and by place where two tracks have the same.
     Alone(u64, usize),
     Short {
-        hosts: (IpAddr, IpAddr),
-        service_port: u16,
-        serves: bool,
+        service: Service,
         pid: Option<u32>,
     },
+}
+
+/// What connections have in common.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Service {
+    /// Clients of a port here.
+    Local(u16),
+    /// Connections to one place.
+    Remote(SocketAddr),
 }
 
 #[cfg(test)]

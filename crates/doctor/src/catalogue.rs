@@ -134,7 +134,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "path-dead",
-        sentence: "Nothing comes back any more: the path or the other host is gone.",
+        sentence: "Nothing that is sent is answered: the path or the other host is gone, or the program \
+                   there does not accept the connection.",
         limit: Some(Limit::Recovery),
         stage: Stage::DeadPath,
         rule: Rule::Flow(path::path_dead),
@@ -364,6 +365,15 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         stage: Stage::Queue,
         rule: Rule::Flow(queue::bufferbloat),
         ..FINDING
+    },
+    Diagnosis {
+        id: "policed",
+        sentence: "The path drops what exceeds a rate, without a queue: somebody polices this \
+                   traffic.",
+        limit: Some(Limit::Congestion),
+        stage: Stage::PathFull,
+        rule: Rule::Flow(path::policed),
+        ..NOTHING
     },
     Diagnosis {
         id: "path-full",

@@ -34,7 +34,7 @@ mod case;
 mod catalogue;
 mod host_timeline;
 mod observation;
-mod recording;
+pub mod recording;
 mod rules;
 mod timeline;
 mod verdict;

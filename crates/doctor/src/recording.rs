@@ -5,6 +5,10 @@ use std::sync::Arc;
 
 use base::{FlowKey, FlowSample, HostSample, Instant};
 
+mod anonymous;
+#[cfg(feature = "files")]
+pub mod file;
+
 /// Everything that was seen in one network namespace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recording {

@@ -68,6 +68,7 @@ pub(crate) enum Color {
 pub(crate) enum Command {
     Fit(commands::fit::Args),
     Diagnose(commands::diagnose::Args),
+    Record(commands::record::Args),
     Bdp(commands::bdp::Args),
     Bench(Box<commands::bench::Args>),
     Serve(commands::serve::Args),

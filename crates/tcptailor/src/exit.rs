@@ -66,6 +66,15 @@ impl Problem {
     }
 
     /// With what to do next.
+    /// Something went wrong while running.
+    pub(crate) fn failed(message: impl fmt::Display) -> Self {
+        Self {
+            exit: Exit::Failed,
+            message: message.to_string(),
+            hint: None,
+        }
+    }
+
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self

@@ -234,14 +234,16 @@ pub(crate) fn application_thinks(view: &View<'_>) -> Option<Verdict> {
 /// the other end's program has it). What takes a kernel tick only cannot be seen.
 fn thinking_shares(sender: &Timeline) -> Option<(f64, f64)> {
     let round_trip = sender.min_rtt()? + TICK;
-    let quiet = |s: &FlowSample| Some(s.unacked_pkts? == 0 && s.notsent_bytes? == 0);
+    let times = |s: &FlowSample| {
+        (s.notsent_bytes? == 0).then_some((s.since_data_sent?, s.since_data_received?))
+    };
     let here = sender.vote_of_all(|s| {
-        let (sent, received) = (s.since_data_sent?, s.since_data_received?);
-        Some(quiet(s)? && received + TICK < sent && received >= TICK)
+        let (sent, received) = times(s)?;
+        Some(received + TICK < sent && received >= TICK)
     })?;
     let there = sender.vote_of_all(|s| {
-        let (sent, received) = (s.since_data_sent?, s.since_data_received?);
-        Some(quiet(s)? && sent + TICK < received && sent >= round_trip)
+        let (sent, received) = times(s)?;
+        Some(sent <= received + TICK && sent >= round_trip)
     })?;
     Some((here, there))
 }

@@ -6,8 +6,8 @@ use super::draft::{Draft, Step};
 use super::loss::WindowCuts;
 use super::small_writes::of_all_time;
 use super::thresholds::{
-    DEAD_BACKOFF, DEAD_SHARE, FULL_BUSY, FULL_RATE, FULL_SEGMENT, FULL_SHARE, PASSED_SEGMENTS,
-    QUEUE_DELAY, QUEUE_SHARE,
+    DEAD_BACKOFF, DEAD_SHARE, FULL_BUSY, FULL_RATE, FULL_SEGMENT, FULL_SHARE, MIN_RETRANSMISSIONS,
+    PASSED_SEGMENTS, POLICED_LOSS, POLICED_QUEUE, POLICED_QUEUE_SHARE, QUEUE_DELAY, QUEUE_SHARE,
 };
 use crate::timeline::cwnd_room_pkts;
 use crate::verdict::{Confidence, Verdict};
@@ -176,9 +176,43 @@ fn has_full_one(view: &View<'_>, mss: u32) -> bool {
         .is_none_or(|out| out as f64 >= f64::from(mss) * FULL_SEGMENT)
 }
 
+/// Packets are dropped at one rate, and round trips are as short as without traffic: no queue.
+pub(crate) fn policed(view: &View<'_>) -> Option<Verdict> {
+    let sender = view.sender?;
+    let lost = sender.retransmitted_share()?;
+    let (delay, min_rtt) = (sender.queue_delay()?, sender.min_rtt()?);
+    let bound = POLICED_QUEUE.max(min_rtt.mul_f64(POLICED_QUEUE_SHARE));
+    let drops = lost >= POLICED_LOSS && view.retransmitted_pkts()? >= MIN_RETRANSMISSIONS;
+    if !drops || delay >= bound {
+        return None;
+    }
+    let draft = fullness(view, "policed")?;
+    Some(
+        draft
+            .row(
+                "srtt - min_rtt",
+                human::time(delay),
+                format!("at least {} with a queue", human::time(bound)),
+            )
+            .remark(
+                "No TCP setting helps, because the path enforces that rate. A congestion control \
+                 that finds a rate (bbr) keeps closer to it, and SO_MAX_PACING_RATE in the \
+                 program a little below it loses nothing.",
+            ),
+    )
+}
+
 /// The sender has more, the congestion window (or BBR's pace) decides, and the path shows that it
 /// is full: a queue builds, or it drops at one rate.
 pub(crate) fn path_full(view: &View<'_>) -> Option<Verdict> {
+    Some(
+        fullness(view, "path-full")?.remark(
+            "No TCP setting helps, because the path (or this flow's share of it) is used up.",
+        ),
+    )
+}
+
+fn fullness(view: &View<'_>, id: &'static str) -> Option<Draft> {
     let sender = view.sender?;
     let rate = view.rate()?;
     let gaps = sender.busy_share().is_some_and(|busy| busy < FULL_BUSY)
@@ -200,7 +234,7 @@ pub(crate) fn path_full(view: &View<'_>) -> Option<Verdict> {
     };
     let lost = sender.retransmitted_share();
     Some(
-        Draft::new("path-full", of_all_time(sender, full), confidence)
+        Draft::new(id, of_all_time(sender, full), confidence)
             .row(
                 "cwnd_pkts",
                 format!(
@@ -223,10 +257,7 @@ pub(crate) fn path_full(view: &View<'_>) -> Option<Verdict> {
                 lost.map(human::share),
                 "what full queues lose",
             )
-            .beside(Limit::Congestion)
-            .remark(
-                "No TCP setting helps, because the path (or this flow's share of it) is used up.",
-            ),
+            .beside(Limit::Congestion),
     )
 }
 

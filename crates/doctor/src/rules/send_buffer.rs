@@ -9,8 +9,8 @@ use super::draft::{Draft, Step, high_if, raised_maximum};
 use super::next::next_limit;
 use super::small_writes::of_all_time;
 use super::thresholds::{
-    AT_CAP, FEW_SEGMENTS, FIXED_BUFFER_SHARE, FULL_BUFFER, MEMORY_PER_SEGMENT, QUEUED_BDPS,
-    SEND_BUFFER_SHARE, SMALL_SEGMENT, SMALLEST_SNDBUF, USUAL_WMEM_MAX, WAKE_SHARE,
+    AT_CAP, BBR_BDPS, FEW_SEGMENTS, FIXED_BUFFER_SHARE, FULL_BUFFER, MEMORY_PER_SEGMENT,
+    QUEUED_BDPS, SEND_BUFFER_SHARE, SMALL_SEGMENT, SMALLEST_SNDBUF, USUAL_WMEM_MAX, WAKE_SHARE,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts, window_room_bytes};
 use crate::verdict::{Confidence, Verdict};
@@ -107,7 +107,10 @@ fn full_share(view: &View<'_>) -> Option<f64> {
         let has_cwnd = fixed || cwnd_room_pkts(s)? >= 2;
         Some(full && all_sent && has_cwnd && window_room_bytes(s).is_none_or(|room| room > mss))
     })?;
-    let is_limit = share >= enough && !queues(sender) && !view.repairs_without_sack();
+    let is_limit = share >= enough
+        && !queues(sender)
+        && !view.repairs_without_sack()
+        && !holds_what_bbr_wants(view);
     is_limit.then_some(share)
 }
 
@@ -129,6 +132,17 @@ fn queues(sender: &Timeline) -> bool {
         (Some(out), Some(bdp)) if bdp > 0 => out > few && out as f64 > bdp as f64 * QUEUED_BDPS,
         _ => false,
     }
+}
+
+/// BBR keeps about two products of the path in flight, whether it needs them or not: a buffer that
+/// lets it deliver what it found the path to carry is no limit.
+fn holds_what_bbr_wants(view: &View<'_>) -> bool {
+    let enough = || {
+        let bbr = view.sent(|s| s.bbr)?;
+        let out = view.sender?.median(base::FlowSample::bytes_out)? as f64;
+        Some(out >= bbr.bandwidth.bdp_bytes(bbr.min_rtt) as f64 * BBR_BDPS)
+    };
+    view.is_bbr() && enough() == Some(true)
 }
 
 fn grows(sender: &Timeline) -> bool {

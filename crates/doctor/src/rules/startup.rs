@@ -6,9 +6,9 @@ use core::time::Duration;
 use super::draft::{Draft, Step, high_if};
 use super::next::next_limit;
 use super::thresholds::{
-    FULL_SHARE, INITIAL_WINDOW_PKTS, LOSS_SHARE, PROPOSED_INITIAL_WINDOW, RESTART_COST,
-    RESTART_SHARE, RESTART_TIME, SHORT_BUSY, SHORT_CONNECTIONS, STARTUP_ROUND_TRIPS,
-    STARTUP_SLOWDOWN, WINDOW_SHARE,
+    FULL_SHARE, INITIAL_WINDOW_PKTS, LARGE_INITIAL_WINDOW_PKTS, LOSS_SHARE,
+    PROPOSED_INITIAL_WINDOW, RESTART_COST, RESTART_SHARE, RESTART_TIME, SHORT_BUSY,
+    SHORT_CONNECTIONS, STARTUP_ROUND_TRIPS, STARTUP_SLOWDOWN, WINDOW_SHARE,
 };
 use crate::timeline::{Burst, Timeline, cwnd_room_pkts, ratio_of_times};
 use crate::verdict::{Confidence, Side, Verdict};
@@ -194,14 +194,15 @@ fn short_starts(view: &View<'_>) -> Option<(Rate, Vec<Start>)> {
         .copied()
         .filter(|other| is_same_service(own, other));
     let connections: Vec<&Timeline> = core::iter::once(own).chain(same_service).collect();
-    // All of them may have ended in their slow start: what was out at once the path can carry in a
-    // round trip.
+    // All of them may have ended in their slow start: what their last window allows in a round trip
+    // nothing has refused so far (Linux grows a window only while it is used).
     let last_window = |timeline: &Timeline| {
-        let mss = u64::from(timeline.mss_bytes()?);
-        timeline.largest(|s| {
-            let out = u64::from(s.unacked_pkts?) * mss;
-            Some(Rate::of(out, s.srtt.filter(|rtt| !rtt.is_zero())?))
-        })
+        let window =
+            u64::from(timeline.largest(|s| s.cwnd_pkts)?) * u64::from(timeline.mss_bytes()?);
+        Some(Rate::of(
+            window,
+            timeline.min_rtt().filter(|rtt| !rtt.is_zero())?,
+        ))
     };
     let best = connections
         .iter()
@@ -248,18 +249,18 @@ fn start(timeline: &Timeline, best: Rate) -> Option<Start> {
         .latest(|s| s.rwnd_limited_time)
         .and_then(|stopped| ratio_of_times(stopped, busy))
         .is_none_or(|share| share <= WINDOW_SHARE);
-    let is_short = busy <= SHORT_BUSY && busy >= min_rtt.saturating_mul(STARTUP_ROUND_TRIPS);
+    let is_short = busy <= SHORT_BUSY && busy >= min_rtt.mul_f64(STARTUP_ROUND_TRIPS);
+    let began_small = timeline.smallest(|s| s.cwnd_pkts)? < LARGE_INITIAL_WINDOW_PKTS;
     let is_slow = busy.as_secs_f64() >= ideal.as_secs_f64() * STARTUP_SLOWDOWN;
     let above_first_window = bytes > 2 * INITIAL_WINDOW_PKTS * mss;
-    (keeps_sending && clean && window_free && is_short && is_slow && above_first_window).then_some(
-        Start {
-            bytes,
-            busy,
-            ideal,
-            mss,
-            min_rtt,
-        },
-    )
+    let is_start = keeps_sending && clean && window_free && began_small;
+    (is_start && is_short && is_slow && above_first_window).then_some(Start {
+        bytes,
+        busy,
+        ideal,
+        mss,
+        min_rtt,
+    })
 }
 
 /// No threshold was set; or only `HyStart` set one, at the window reached (RFC 9406).

@@ -136,6 +136,8 @@ pub(crate) const FULL_BUFFER: f64 = 0.9;
 pub(crate) const SMALLEST_SNDBUF: u32 = 4608;
 /// More in flight than so many bandwidth-delay products is a queue: a larger buffer only grows it.
 pub(crate) const QUEUED_BDPS: f64 = 2.5;
+/// BBR with so many products of the path in flight has what it needs.
+pub(crate) const BBR_BDPS: f64 = 1.2;
 /// ... and at least so many segments: a window of so few cannot be called a queue.
 pub(crate) const FEW_SEGMENTS: u64 = 4;
 /// Memory that the kernel reserves per segment of MSS 1460 (`tcp_sndbuf_expand`).
@@ -190,8 +192,10 @@ pub(crate) const RESTART_COST: f64 = 0.15;
 pub(crate) const RESTART_TIME: Duration = Duration::from_millis(10);
 /// Initial window of Linux and RFC 6928, in segments.
 pub(crate) const INITIAL_WINDOW_PKTS: u64 = 10;
-/// A transfer of fewer round trips gains nothing from a larger initial window.
-pub(crate) const STARTUP_ROUND_TRIPS: u32 = 3;
+/// A connection that begins with so many has had its initial window raised.
+pub(crate) const LARGE_INITIAL_WINDOW_PKTS: u32 = 20;
+/// A transfer of fewer round trips gains little from a larger initial window (three, less a tick).
+pub(crate) const STARTUP_ROUND_TRIPS: f64 = 2.8;
 /// A connection that was busy for longer has left its start behind.
 pub(crate) const SHORT_BUSY: Duration = Duration::from_secs(2);
 /// The transfer takes this many times what the path's rate would need (measured 1.7 to 3.7 with 10
@@ -258,6 +262,12 @@ pub(crate) const QUEUE_DELAY: Duration = Duration::from_micros(500);
 pub(crate) const QUEUE_CORRELATION: f64 = 0.5;
 /// ... where the longest are longer than the shortest by this share of them.
 pub(crate) const QUEUE_SPREAD: f64 = 0.02;
+/// A path that drops without a queue delays by less than this share of the smallest round trip.
+pub(crate) const POLICED_QUEUE_SHARE: f64 = 0.0125;
+/// ... or less than this.
+pub(crate) const POLICED_QUEUE: Duration = Duration::from_micros(400);
+/// ... and drops at least this share.
+pub(crate) const POLICED_LOSS: f64 = 0.0005;
 /// A path that drops at one rate cuts the window at one size: its deviation is below this share of
 /// its mean (measured: 0.4 and more where losses are random).
 pub(crate) const STEADY_CUTS: f64 = 0.2;

@@ -48,7 +48,7 @@ pub(crate) struct Args {
     engine: EngineChoice,
     /// Fit the open connections of this process.
     #[arg(short, long, value_name = "PID")]
-    #[arg(value_parser = super::diagnose::process_number)]
+    #[arg(value_parser = super::watching::process_number)]
     pid: Option<u32>,
     /// Name the change and do not make it.
     #[arg(short = 'n', long)]

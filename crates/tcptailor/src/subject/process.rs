@@ -25,11 +25,11 @@ pub(crate) struct ProcessSubject<'o> {
 impl<'o> ProcessSubject<'o> {
     /// The connections of `pid`.
     pub(crate) fn open(pid: u32, output: &'o Output) -> anyhow::Result<Self> {
-        crate::commands::diagnose::check_may_see(pid)?;
+        crate::commands::watching::check_may_see(pid)?;
         let filter = format!("pid = {pid}")
             .parse()
             .context("the filter for one process")?;
-        let netns_name = crate::commands::diagnose::netns_of_process(pid);
+        let netns_name = crate::commands::watching::netns_of_process(pid);
         let netns = NetnsHandle::open(&netns_name)?;
         Ok(Self {
             settings: Journalled::open(Journal::default_directory()?)?,

@@ -724,7 +724,7 @@ fn losses() -> Vec<Scene> {
             s.ssthresh_pkts = Some(130);
             s.srtt = Some(millis(40.2 + f64::from(saw) * 0.17));
         }),
-        scene("policer", "path-full", policed, |s, tick| {
+        scene("policer", "policed", policed, |s, tick| {
             s.ssthresh_pkts = Some([60, 63, 58, 61][(tick / 20) as usize % 4]);
         }),
         scene("peer gone", "path-dead", hole, |s, tick| {

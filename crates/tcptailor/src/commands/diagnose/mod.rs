@@ -2,34 +2,22 @@
 //! show the answer. Changes nothing; `-o` writes down what `apply` would change.
 
 pub(crate) mod document;
+mod replay;
 pub(crate) mod screen;
 pub(crate) mod seen;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use base::{Change, Netns};
+use base::Change;
 use clap::ValueEnum;
-use doctor::Recording;
-use linux::{Filter, NetnsHandle, OwnerProcess, Plan, ScanRequest, SockDiag, WatchRequest};
+use linux::{NetnsHandle, Plan};
 
 use self::document::Document;
+use crate::commands::watching::{self, Watching};
 use crate::exit::{Exit, Problem};
-use crate::interrupt;
 use crate::output::Output;
-use crate::progress::Progress;
-
-/// Up to so many sockets all are watched whatever the filter says, because the other end of a
-/// connection may be among them; above, only those that match.
-const SOCKETS_WATCHED_WHOLE: usize = 500;
-/// The doctor gives no verdict on less.
-const TIME_MIN: Duration = Duration::from_secs(1);
-const TIME_MAX: Duration = Duration::from_secs(3600);
-const INTERVAL_MIN: Duration = Duration::from_millis(1);
-/// The doctor wants at least twenty samples.
-const SAMPLES_MIN: u32 = 20;
 
 /// Name what limits each connection, with evidence and what to change.
 ///
@@ -43,28 +31,13 @@ Examples:
   tcptailor diagnose dport = :443 and dst 10.0.0.0/8
   tcptailor diagnose 'comm = backup' -o plan.json     then: tcptailor apply plan.json
   tcptailor diagnose --fail-on findings --json    for scripts: exit code 3 if something is wrong
+  tcptailor diagnose ./slow.rec sport = :443      what `tcptailor record` saved, judged again
 
-Filters, as in ss(8): sport, dport (= != < <= > >= :PORT), src, dst (ADDRESS[/BITS][:PORT]), pid,
+A first word with a dot or a slash in it is a recording. Filters, as in ss(8): sport, dport (= != < <= > >= :PORT), src, dst (ADDRESS[/BITS][:PORT]), pid,
 comm, uid, cgroup, state; joined by and, or, not and parentheses.")]
 pub(crate) struct Args {
-    /// Only connections that match.
-    #[arg(value_name = "FILTER")]
-    filter: Vec<String>,
-    /// Only connections of this process, in its network namespace.
-    #[arg(short, long, value_name = "PID", conflicts_with = "netns")]
-    #[arg(value_parser = process_number)]
-    pid: Option<u32>,
-    /// The connections of this network namespace (`ip netns` lists them).
-    #[arg(short = 'N', long, value_name = "NAME")]
-    netns: Option<String>,
-    /// For how long to watch.
-    #[arg(short, long, value_name = "TIME", default_value = "5s")]
-    #[arg(value_parser = base::parse_duration)]
-    time: Duration,
-    /// Mean time from look to look.
-    #[arg(short, long, value_name = "TIME", default_value = "10ms")]
-    #[arg(value_parser = base::parse_duration)]
-    interval: Duration,
+    #[command(flatten)]
+    watching: Watching,
     /// Exit with code 3 if there is any.
     #[arg(long, value_name = "WHAT")]
     fail_on: Option<FailOn>,
@@ -80,15 +53,12 @@ enum FailOn {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
-    check_times(args.time, args.interval)?;
     args.output.as_deref().map_or(Ok(()), check_plan_path)?;
-    let filter = parse_filter(args)?;
-    filter.fixed_pid().map_or(Ok(()), check_may_see)?;
-    let netns_name = netns_of(args);
-    let netns = NetnsHandle::open(&netns_name)?;
-    let watched = watch(args, &netns, &filter, output)?;
-    let document = seen::diagnose(&watched, &netns_name, &filter);
-    drop(watched);
+    let document = match replay::file(&args.watching) {
+        Some(_) if args.output.is_some() => return Err(replay::no_plan().into()),
+        Some(file) => replay::judge(file, &args.watching)?,
+        None => look(&args.watching, output)?,
+    };
     tell_what_is_missing(&document, output);
 
     let plan = document::plan(&document.flows);
@@ -113,125 +83,13 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     })
 }
 
-/// Reads the number of a process.
-pub(crate) fn process_number(text: &str) -> Result<u32, String> {
-    match text.parse() {
-        Ok(pid) if pid > 0 => Ok(pid),
-        _ => Err("a process is a number from 1 on, as `ps` shows it".into()),
-    }
-}
-
-fn check_times(time: Duration, interval: Duration) -> Result<(), Problem> {
-    let shown = base::format_duration;
-    if !(TIME_MIN..=TIME_MAX).contains(&time) {
-        let (min, max) = (shown(TIME_MIN), shown(TIME_MAX));
-        return Err(Problem::usage(format!(
-            "-t {}: the range is {min} to {max}",
-            shown(time)
-        )));
-    }
-    let max = time / SAMPLES_MIN;
-    if !(INTERVAL_MIN..=max).contains(&interval) {
-        return Err(Problem::usage(format!(
-            "-i {}: with -t {} the range is {} to {}, for at least {SAMPLES_MIN} looks",
-            shown(interval),
-            shown(time),
-            shown(INTERVAL_MIN),
-            shown(max)
-        )));
-    }
-    Ok(())
-}
-
-/// The filter of the command line; `--pid` is one more test.
-fn parse_filter(args: &Args) -> Result<Filter, Problem> {
-    let words = args.filter.join(" ");
-    let text = match args.pid {
-        Some(pid) if words.trim().is_empty() => format!("pid = {pid}"),
-        Some(pid) => format!("pid = {pid} and ( {words} )"),
-        None => words,
-    };
-    let mut filter: Filter = text.parse().map_err(|error| {
-        Problem::usage(error).hint("`tcptailor diagnose --help` lists the tests")
-    })?;
-    filter.resolve_cgroups(&linux::cgroup_id);
-    Ok(filter)
-}
-
-fn netns_of(args: &Args) -> Netns {
-    match (&args.netns, args.pid) {
-        (Some(name), _) => Netns::Named(name.clone()),
-        (None, Some(pid)) => netns_of_process(pid),
-        (None, None) => Netns::Own,
-    }
-}
-
-/// The namespace of a process, as messages call it.
-pub(crate) fn netns_of_process(pid: u32) -> Netns {
-    if is_elsewhere(pid) {
-        Netns::OfProcess(pid)
-    } else {
-        Netns::Own
-    }
-}
-
-/// Refuses to look at a process whose sockets we may not see: it would seem to have none.
-pub(crate) fn check_may_see(pid: u32) -> Result<(), Problem> {
-    match std::fs::read_dir(format!("/proc/{pid}/fd")) {
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Err(Problem {
-            exit: Exit::Missing,
-            message: format!("seeing the sockets of process {pid} needs CAP_SYS_PTRACE"),
-            hint: Some("Run as root, or as the user of that process.".into()),
-        }),
-        _ => Ok(()),
-    }
-}
-
-/// Whether a process lives in another network namespace than we.
-fn is_elsewhere(pid: u32) -> bool {
-    let inode = |name: &Netns| NetnsHandle::open(name).and_then(|netns| netns.inode()).ok();
-    let theirs = inode(&Netns::OfProcess(pid));
-    theirs.is_some() && theirs != inode(&Netns::Own)
-}
-
-fn watch(
-    args: &Args,
-    netns: &NetnsHandle,
-    filter: &Filter,
-    output: &Output,
-) -> anyhow::Result<Recording> {
-    let process = filter.fixed_pid().map(OwnerProcess::open).transpose()?;
-    let sockets = SockDiag::open_in(netns)?
-        .scan(linux::Clock.now(), &ScanRequest::default())?
-        .len();
-    let whole = sockets <= SOCKETS_WATCHED_WHOLE;
-    let sysctls = crate::subject::sysctls();
-    let stop = AtomicBool::new(false);
-    let request = WatchRequest {
-        netns: Some(netns),
-        interval: args.interval,
-        sysctls: &sysctls,
-        stop: Some(&stop),
-        ..WatchRequest::new(
-            if whole {
-                Filter::default()
-            } else {
-                filter.clone()
-            },
-            args.time,
-        )
-    };
-    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let bar = Progress::bar(output, "watching", millis(args.time));
-    let mut watched = linux::watch(&request, &mut |progress| {
-        bar.set(millis(progress.elapsed));
-        let process_ended = process.as_ref().is_some_and(OwnerProcess::has_ended);
-        if interrupt::stopped() || process_ended {
-            stop.store(true, Ordering::Relaxed);
-        }
-    })?;
-    watched.process_ended |= process.as_ref().is_some_and(OwnerProcess::has_ended);
-    Ok(watched)
+/// Watches this machine and asks the doctor.
+fn look(watching: &Watching, output: &Output) -> anyhow::Result<Document> {
+    let filter = watching.filter()?;
+    let netns = watching.netns();
+    let handle = NetnsHandle::open(&netns)?;
+    let recording = watching::watch(watching, &handle, &filter, output)?;
+    Ok(seen::diagnose(&recording, &netns, &filter))
 }
 
 /// Doubts about the whole answer, beside it.
@@ -289,7 +147,7 @@ fn next_step(args: &Args, document: &Document, planned: usize, verbosity: u8) ->
     } else {
         ""
     };
-    if document.process_ended {
+    if document.process_ended || replay::file(&args.watching).is_some() {
         // There is nothing left to change.
         return String::new();
     }
@@ -320,26 +178,6 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_have_a_range() {
-        let check = |time: &str, interval: &str, expected: &str| {
-            let parse = |text| base::parse_duration(text).unwrap();
-            let found = match check_times(parse(time), parse(interval)) {
-                Ok(()) => String::new(),
-                Err(problem) => problem.to_string(),
-            };
-            assert_eq!(found, expected);
-        };
-        check("5s", "10ms", "");
-        check("1s", "50ms", "");
-        check("500ms", "10ms", "-t 500ms: the range is 1s to 3600s");
-        check(
-            "1s",
-            "100ms",
-            "-i 100ms: with -t 1s the range is 1ms to 50ms, for at least 20 looks",
-        );
-    }
 
     #[test]
     fn words_are_quoted_for_the_shell() {

@@ -101,6 +101,11 @@ impl<'r> Seen<'r> {
             .map(|verdict| VerdictRow::of(verdict, &ends))
             .collect();
         row.unknown = report.unknown;
+        if row.idle && !row.has_finding() {
+            // Its program is the limit, and nobody asked for more: `idle` says all.
+            row.verdicts.clear();
+            row.unknown = None;
+        }
         row
     }
 

@@ -1,0 +1,341 @@
+//! Recordings as text, a line of JSON for each thing that was seen.
+//!
+//! The first line says what it is and when. Then each connection comes with a line of its own,
+//! followed by its samples; the looks at the host come last. Samples are written as what has changed
+//! since the one before (JSON Merge Patch, RFC 7396: `null` takes a field away), which keeps a file
+//! small and readable. What is read may come from anybody: lengths and numbers are bounded, and
+//! nothing is made up for what is missing.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, BufRead, Read, Write};
+use std::sync::Arc;
+
+use base::{FlowKey, FlowSample, HostSample, Instant, Netns};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{ProcessInfo, Recording, SocketOwner, Track};
+
+/// What the first line calls the format; the number rises when older programs cannot read it.
+const SCHEMA: &str = "tcptailor/recording/1";
+/// The longest line: a look at a host with some hundred interfaces.
+const LINE_MAX: u64 = 4 << 20;
+/// Samples of a file, at most: four times what a watch keeps, and 400 MB of memory.
+const SAMPLES_MAX: usize = 400_000;
+/// Looks at the host, at most.
+const HOSTS_MAX: usize = 5_000;
+/// Connections of a file, at most.
+const TRACKS_MAX: usize = 100_000;
+
+/// Why a file is no recording.
+#[derive(Debug)]
+pub enum FileError {
+    /// It could not be read or written.
+    Io(io::Error),
+    /// A line is not what it should be.
+    Line {
+        /// Its number, from 1 on.
+        number: usize,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// It ends before its last line.
+    CutShort,
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::Line { number, why } => write!(f, "line {number}: {why}"),
+            Self::CutShort => f.write_str("the end is missing: it was cut short"),
+        }
+    }
+}
+
+impl std::error::Error for FileError {}
+
+impl From<io::Error> for FileError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// The first line.
+#[derive(Debug, Serialize, Deserialize)]
+struct Head {
+    schema: String,
+    netns: Netns,
+    began: Instant,
+    ended: Instant,
+    stopped: bool,
+    process_ended: bool,
+    flows_left_out: usize,
+    unseen_processes: usize,
+}
+
+/// The line of a connection.
+#[derive(Debug, Serialize, Deserialize)]
+struct TrackHead {
+    key: FlowKey,
+    cookie: u64,
+    owners: Vec<(i32, ProcessInfo)>,
+    ended: bool,
+    interface: Option<String>,
+    options_error: Option<String>,
+}
+
+/// Every other line.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Line {
+    /// A connection; its samples follow.
+    Flow(TrackHead),
+    /// What changed in it since its last sample.
+    Sample(Value),
+    /// What changed of the host since the last look at it.
+    Host(Value),
+    /// The last line, with the number of lines before it.
+    End(usize),
+}
+
+/// Writes a recording of a namespace.
+///
+/// # Errors
+/// Where `to` cannot be written.
+pub fn write(recording: &Recording, netns: &Netns, to: &mut dyn Write) -> io::Result<()> {
+    let mut lines = Lines { to, count: 0 };
+    lines.put(&Head {
+        schema: SCHEMA.into(),
+        netns: netns.clone(),
+        began: recording.began,
+        ended: recording.ended,
+        stopped: recording.stopped,
+        process_ended: recording.process_ended,
+        flows_left_out: recording.flows_left_out,
+        unseen_processes: recording.unseen_processes,
+    })?;
+    for track in &recording.flows {
+        lines.put(&Line::Flow(TrackHead {
+            key: track.key,
+            cookie: track.cookie,
+            owners: track
+                .owners
+                .iter()
+                .map(|owner| (owner.fd, (*owner.process).clone()))
+                .collect(),
+            ended: track.ended,
+            interface: track.interface.clone(),
+            options_error: track.options_error.clone(),
+        }))?;
+        lines.put_changes(&track.samples, Line::Sample)?;
+    }
+    lines.put_changes(&recording.hosts, Line::Host)?;
+    let count = lines.count;
+    lines.put(&Line::End(count))
+}
+
+struct Lines<'w> {
+    to: &'w mut dyn Write,
+    count: usize,
+}
+
+impl Lines<'_> {
+    fn put(&mut self, line: &impl Serialize) -> io::Result<()> {
+        serde_json::to_writer(&mut *self.to, line)?;
+        self.count += 1;
+        self.to.write_all(b"\n")
+    }
+
+    fn put_changes<T: Serialize>(
+        &mut self,
+        values: &[T],
+        line: fn(Value) -> Line,
+    ) -> io::Result<()> {
+        let mut before = Value::Object(Map::new());
+        for value in values {
+            let value = without_nulls(serde_json::to_value(value)?);
+            self.put(&line(changes(&before, &value)))?;
+            before = value;
+        }
+        Ok(())
+    }
+}
+
+fn without_nulls(mut value: Value) -> Value {
+    if let Value::Object(fields) = &mut value {
+        fields.retain(|_, field| !field.is_null());
+    }
+    value
+}
+
+/// The merge patch that makes `after` of `before`.
+fn changes(before: &Value, after: &Value) -> Value {
+    let (Value::Object(old), Value::Object(new)) = (before, after) else {
+        return after.clone();
+    };
+    let gone = old.keys().filter(|name| !new.contains_key(*name));
+    let mut patch: Map<String, Value> = gone.map(|name| (name.clone(), Value::Null)).collect();
+    for (name, value) in new {
+        match old.get(name) {
+            Some(same) if same == value => {}
+            Some(other) => {
+                patch.insert(name.clone(), changes(other, value));
+            }
+            None => {
+                patch.insert(name.clone(), value.clone());
+            }
+        }
+    }
+    Value::Object(patch)
+}
+
+/// Applies a merge patch.
+fn apply(target: &mut Value, patch: Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch;
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let Value::Object(fields) = target else {
+        return;
+    };
+    for (name, value) in patch {
+        if value.is_null() {
+            fields.remove(&name);
+        } else {
+            apply(fields.entry(name).or_insert(Value::Null), value);
+        }
+    }
+}
+
+/// Reads what [`write`] wrote: the recording, and the namespace that it is of.
+///
+/// # Errors
+/// [`FileError`] where it is something else, of another version, cut short, or too large.
+pub fn read(from: &mut dyn BufRead) -> Result<(Recording, Netns), FileError> {
+    let mut reader = Reader { from, number: 0 };
+    let head: Head = reader.head()?;
+    let mut recording = Recording {
+        began: head.began,
+        ended: head.ended,
+        stopped: head.stopped,
+        process_ended: head.process_ended,
+        flows_left_out: head.flows_left_out,
+        unseen_processes: head.unseen_processes,
+        ..Recording::default()
+    };
+    let mut sample = Value::Null;
+    let mut host = Value::Null;
+    let mut samples = 0;
+    let mut processes = BTreeMap::new();
+    loop {
+        match reader.line()? {
+            Line::Flow(head) => {
+                if recording.flows.len() == TRACKS_MAX {
+                    return Err(reader.wrong("more connections than a recording may have"));
+                }
+                sample = Value::Null;
+                recording.flows.push(track(head, &mut processes));
+            }
+            Line::Sample(patch) => {
+                samples += 1;
+                if samples > SAMPLES_MAX {
+                    return Err(reader.wrong("more samples than a recording may have"));
+                }
+                apply(&mut sample, patch);
+                let sample: FlowSample = reader.value(&sample)?;
+                match recording.flows.last_mut() {
+                    Some(track) if track.key == sample.key => track.samples.push(sample),
+                    _ => return Err(reader.wrong("a sample of another connection")),
+                }
+            }
+            Line::Host(patch) => {
+                if recording.hosts.len() == HOSTS_MAX {
+                    return Err(reader.wrong("more looks at the host than a recording may have"));
+                }
+                apply(&mut host, patch);
+                recording.hosts.push(reader.value::<HostSample>(&host)?);
+            }
+            Line::End(count) if count + 1 == reader.number => return Ok((recording, head.netns)),
+            Line::End(_) => return Err(reader.wrong("lines are missing before it")),
+        }
+    }
+}
+
+/// Connections of one process share what is known of it.
+fn track(head: TrackHead, processes: &mut BTreeMap<u32, Arc<ProcessInfo>>) -> Track {
+    let mut owner = |(fd, info): (i32, ProcessInfo)| {
+        let known = processes.get(&info.pid).filter(|known| ***known == info);
+        let process = known.cloned().unwrap_or_else(|| Arc::new(info));
+        processes.insert(process.pid, Arc::clone(&process));
+        SocketOwner { fd, process }
+    };
+    Track {
+        key: head.key,
+        cookie: head.cookie,
+        owners: head.owners.into_iter().map(&mut owner).collect(),
+        samples: Vec::new(),
+        ended: head.ended,
+        interface: head.interface,
+        options_error: head.options_error,
+    }
+}
+
+struct Reader<'r> {
+    from: &'r mut dyn BufRead,
+    number: usize,
+}
+
+impl Reader<'_> {
+    fn head(&mut self) -> Result<Head, FileError> {
+        let text = self.text()?;
+        let schema = serde_json::from_slice::<Value>(&text)
+            .ok()
+            .and_then(|value| Some(value.get("schema")?.as_str()?.to_owned()));
+        match schema.as_deref() {
+            Some(SCHEMA) => {
+                serde_json::from_slice(&text).map_err(|error| self.wrong(error.to_string()))
+            }
+            Some(other) if other.starts_with("tcptailor/recording/") => {
+                Err(self.wrong(format!("it is {other}, and this program reads {SCHEMA}")))
+            }
+            _ => Err(self.wrong("no recording of tcptailor")),
+        }
+    }
+
+    fn line(&mut self) -> Result<Line, FileError> {
+        let text = self.text()?;
+        serde_json::from_slice(&text).map_err(|error| self.wrong(error.to_string()))
+    }
+
+    fn value<T: DeserializeOwned>(&self, value: &Value) -> Result<T, FileError> {
+        T::deserialize(value).map_err(|error| self.wrong(error.to_string()))
+    }
+
+    fn text(&mut self) -> Result<Vec<u8>, FileError> {
+        self.number += 1;
+        let mut text = Vec::new();
+        let mut bounded = (&mut *self.from).take(LINE_MAX);
+        bounded.read_until(b'\n', &mut text)?;
+        match text.last() {
+            Some(b'\n') => Ok(text),
+            _ if text.len() as u64 == LINE_MAX => Err(self.wrong("it is too long")),
+            _ => Err(FileError::CutShort),
+        }
+    }
+
+    fn wrong(&self, why: impl Into<String>) -> FileError {
+        FileError::Line {
+            number: self.number,
+            why: why.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+use base::{CongestionState, CounterSet, LinkSample, ListenerSample, QdiscSample, Rate, TcpState};
+use core::time::Duration;
+
+use super::*;
+
+fn recording() -> Recording {
+    let key = FlowKey {
+        local: "10.0.0.1:40000".parse().unwrap(),
+        remote: "[fd00::2]:443".parse().unwrap(),
+    };
+    let sample = |millis: u64| FlowSample {
+        cookie: Some(7),
+        state: Some(TcpState::Established),
+        congestion_state: Some(CongestionState::Recovery),
+        bytes_acked: Some(u64::MAX - millis),
+        srtt: (millis % 20 == 0).then_some(Duration::from_nanos(123_456_789)),
+        delivery_rate: Some(Rate::from_bits_per_second(123_456_789 + millis)),
+        nodelay: Some(true),
+        ..FlowSample::empty(Instant::from_nanos(millis * 1_000_000 + 1), key)
+    };
+    let host = |millis: u64| HostSample {
+        at: Instant::from_nanos(millis * 1_000_000),
+        counters: CounterSet::from([("TcpRetransSegs".into(), millis)]),
+        links: vec![LinkSample {
+            name: "eth0".into(),
+            qdiscs: vec![QdiscSample::default()],
+            ..LinkSample::default()
+        }],
+        listeners: vec![ListenerSample {
+            local: key.local,
+            cookie: 3,
+            queue_pkts: 1,
+            backlog_pkts: 128,
+        }],
+        sysctls: [("net.ipv4.tcp_sack".into(), "1".into())].into(),
+    };
+    let process = Arc::new(ProcessInfo {
+        pid: 12,
+        command: "curl".into(),
+        cmdline: "curl -o x".into(),
+        cgroup: None,
+    });
+    Recording {
+        flows: vec![Track {
+            key,
+            cookie: 7,
+            owners: vec![SocketOwner { fd: 5, process }],
+            samples: (0..50).map(|look| sample(10 * look)).collect(),
+            ended: true,
+            interface: Some("eth0".into()),
+            options_error: None,
+        }],
+        hosts: (0..3).map(|look| host(200 * look)).collect(),
+        began: Instant::from_nanos(5),
+        ended: Instant::from_nanos(600_000_000),
+        stopped: true,
+        flows_left_out: 3,
+        ..Recording::default()
+    }
+}
+
+fn written() -> Vec<u8> {
+    let mut file = Vec::new();
+    write(&recording(), &Netns::Named("b".into()), &mut file).expect("memory");
+    file
+}
+
+#[test]
+fn what_was_written_is_read_again() {
+    let (found, netns) = read(&mut written().as_slice()).expect("our own file");
+    assert_eq!(found, recording());
+    assert_eq!(netns, Netns::Named("b".into()));
+}
+
+#[test]
+fn a_sample_is_what_has_changed() {
+    let text = String::from_utf8(written()).unwrap();
+    let second = text.lines().nth(3).expect("head, flow, two samples");
+    assert_eq!(
+        second,
+        r#"{"sample":{"at":10000001,"bytes_acked":18446744073709551605,"delivery_rate":"123456.799kbit","srtt":null}}"#
+    );
+}
+
+#[test]
+fn a_file_that_was_cut_anywhere_is_refused() {
+    let file = written();
+    for end in (0..file.len()).step_by(97).chain([file.len() - 1]) {
+        let error = read(&mut &file[..end]).expect_err("cut");
+        assert!(matches!(error, FileError::CutShort), "{end}: {error}");
+    }
+}
+
+#[test]
+fn what_is_no_recording_is_told() {
+    let text = String::from_utf8(written()).unwrap();
+    let check = |text: String, expected: &str| {
+        let error = read(&mut text.as_bytes()).expect_err("not a recording");
+        assert!(error.to_string().starts_with(expected), "{error}");
+    };
+    check("hello\n".into(), "line 1: no recording of tcptailor");
+    check("{}\n".into(), "line 1: no recording of tcptailor");
+    check(
+        text.replace("recording/1", "recording/9"),
+        "line 1: it is tcptailor/recording/9, and this program reads tcptailor/recording/1",
+    );
+    check(
+        text.replace("\"began\"", "\"begun\""),
+        "line 1: missing field `began`",
+    );
+    check(
+        text.replacen("\"established\"", "\"estab\"", 1),
+        "line 3: unknown variant `estab`",
+    );
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.remove(5);
+    check(
+        lines.join("\n") + "\n",
+        "line 55: lines are missing before it",
+    );
+    lines.remove(1);
+    check(
+        lines.join("\n") + "\n",
+        "line 2: a sample of another connection",
+    );
+    let long = format!("{}\n{}", text.lines().next().unwrap(), "x".repeat(5 << 20));
+    check(long, "line 2: it is too long");
+}

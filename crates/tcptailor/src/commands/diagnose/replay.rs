@@ -1,0 +1,54 @@
+//! Recordings, judged again as if they were watched now.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+
+use doctor::recording::file::{self, FileError};
+use flate2::bufread::MultiGzDecoder;
+
+use super::document::Document;
+use super::seen;
+use crate::commands::watching::{self, Watching};
+use crate::exit::Problem;
+
+/// First bytes of a compressed file (RFC 1952).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// The recording that the first word names; filters begin with a word that has no dot and no slash.
+pub(super) fn file(args: &Watching) -> Option<&Path> {
+    let first = args.filter.first()?;
+    let is_path = first.contains(['.', '/']) && !first.contains(char::is_whitespace);
+    is_path.then(|| Path::new(first))
+}
+
+/// The doctor's answers for what the rest of the words selects in it.
+pub(super) fn judge(path: &Path, args: &Watching) -> anyhow::Result<Document> {
+    if args.netns.is_some() {
+        return Err(Problem::usage("-N: a recording has a namespace of its own").into());
+    }
+    let filter = watching::parse_filter(&args.filter[1..], args.pid)?;
+    let shown = path.display();
+    let (recording, netns) = read(path).map_err(|error| match error {
+        FileError::Io(error) if error.kind() == io::ErrorKind::NotFound => {
+            Problem::usage(format!("{shown}: there is no such file"))
+        }
+        error => Problem::failed(format!("{shown}: {error}"))
+            .hint("`tcptailor record -o FILE` makes recordings"),
+    })?;
+    Ok(seen::diagnose(&recording, &netns, &filter))
+}
+
+pub(super) fn no_plan() -> Problem {
+    Problem::usage("-o: a recording is of another time; changes are planned for live connections")
+}
+
+/// Compressed or not.
+fn read(path: &Path) -> Result<(doctor::Recording, base::Netns), FileError> {
+    let mut raw = BufReader::new(File::open(path)?);
+    if raw.fill_buf()?.starts_with(&GZIP) {
+        let mut text = BufReader::new(MultiGzDecoder::new(raw));
+        return file::read(&mut text);
+    }
+    file::read(&mut raw)
+}

@@ -1,0 +1,141 @@
+//! What the sensors see, into a file that `diagnose` judges again: for bug reports, for later, for
+//! tests.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use doctor::Recording;
+use doctor::recording::file;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use linux::{Filter, NetnsHandle};
+use serde::Serialize;
+
+use super::watching::{self, Watching};
+use crate::exit::{Exit, Problem};
+use crate::interrupt;
+use crate::output::Output;
+
+/// Save what is seen of connections, to be judged later or elsewhere.
+///
+/// Writes what `diagnose` would judge: counters, settings and options of sockets, counters and
+/// queues of the host. No payload is looked at. `tcptailor diagnose FILE` gives the same answer
+/// again.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tcptailor record -o slow.rec -t 30s                 all connections, for 30 seconds
+  tcptailor record -o slow.rec --pid 4127             of one process
+  tcptailor record -o slow.rec --anonymize dport = :443     without addresses and names
+  tcptailor diagnose ./slow.rec -v                    judge it
+
+Filters are those of `tcptailor diagnose`. The file is text, a line of JSON each, compressed by gzip:
+`zcat slow.rec` shows it.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    watching: Watching,
+    /// Where to save it; an existing file is replaced when all was seen.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Replace addresses, programs and interfaces by numbers, and leave users and command lines out.
+    #[arg(long)]
+    anonymize: bool,
+}
+
+/// What was saved.
+#[derive(Debug, Serialize)]
+struct Saved {
+    file: String,
+    duration_s: f64,
+    connections: usize,
+    samples: usize,
+    bytes: u64,
+    anonymized: bool,
+    interrupted: bool,
+}
+
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
+    super::diagnose::check_plan_path(&args.output)?;
+    let filter = args.watching.filter()?;
+    let netns = args.watching.netns();
+    let handle = NetnsHandle::open(&netns)?;
+    let mut recording = watching::watch(&args.watching, &handle, &filter, output)?;
+    keep_matching(&mut recording, &filter);
+    if recording.flows.is_empty() {
+        return Err(Problem::failed("no connection was seen that matches")
+            .hint("watch longer (-t), or with another filter")
+            .into());
+    }
+    let mut saved_netns = netns;
+    if args.anonymize {
+        recording.anonymize();
+        saved_netns = base::Netns::Own;
+    }
+    let bytes = save(&recording, &saved_netns, &args.output)
+        .with_context(|| format!("writing {}", args.output.display()))?;
+    let saved = Saved {
+        file: args.output.display().to_string(),
+        duration_s: recording.ended.since(recording.began).as_secs_f64(),
+        connections: recording.flows.len(),
+        samples: recording.flows.iter().map(|flow| flow.samples.len()).sum(),
+        bytes,
+        anonymized: args.anonymize,
+        interrupted: interrupt::stopped(),
+    };
+    output.report("record", &saved, || shown(&saved))?;
+    Ok(if saved.interrupted {
+        Exit::Interrupted
+    } else {
+        Exit::Done
+    })
+}
+
+fn shown(saved: &Saved) -> String {
+    format!(
+        "{}: {}, {} in {}, {}\nNext: tcptailor diagnose {}\n",
+        saved.file,
+        base::human::count(saved.connections as u64, "connection"),
+        base::human::count(saved.samples as u64, "sample"),
+        base::human::time(Duration::from_secs_f64(saved.duration_s)),
+        base::human::count(saved.bytes, "byte"),
+        if saved.file.contains(['.', '/']) {
+            saved.file.clone()
+        } else {
+            format!("./{}", saved.file)
+        },
+    )
+}
+
+/// What matches, and the other ends of it: with few sockets all were watched.
+fn keep_matching(recording: &mut Recording, filter: &Filter) {
+    let matching: std::collections::BTreeSet<base::FlowKey> = recording
+        .flows
+        .iter()
+        .filter(|track| {
+            let last = track.samples.last();
+            last.is_some_and(|sample| filter.matches(sample, &track.owners))
+        })
+        .map(|track| track.key)
+        .collect();
+    let is_kept =
+        |key: base::FlowKey| matching.contains(&key) || matching.contains(&key.reversed());
+    recording.flows.retain(|track| is_kept(track.key));
+}
+
+/// Into a file beside it first, so that nothing half written stands there.
+fn save(recording: &Recording, netns: &base::Netns, path: &Path) -> anyhow::Result<u64> {
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let scratch = tempfile::NamedTempFile::new_in(folder)?;
+    let mut packed = GzEncoder::new(BufWriter::new(scratch.as_file()), Compression::best());
+    file::write(recording, netns, &mut packed)?;
+    packed.finish()?.flush()?;
+    let bytes = File::metadata(scratch.as_file())?.len();
+    scratch.persist(path)?;
+    Ok(bytes)
+}

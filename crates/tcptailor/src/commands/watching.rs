@@ -1,0 +1,202 @@
+//! Watching this machine for a while: what `diagnose` and `record` have in common.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use base::Netns;
+use doctor::Recording;
+use linux::{Filter, NetnsHandle, OwnerProcess, ScanRequest, SockDiag, WatchRequest};
+
+use crate::exit::{Exit, Problem};
+use crate::interrupt;
+use crate::output::Output;
+use crate::progress::Progress;
+
+/// Up to so many sockets all are watched whatever the filter says, because the other end of a
+/// connection may be among them; above, only those that match.
+const SOCKETS_WATCHED_WHOLE: usize = 500;
+/// The doctor gives no verdict on less.
+const TIME_MIN: Duration = Duration::from_secs(1);
+const TIME_MAX: Duration = Duration::from_secs(3600);
+const HOST_INTERVAL: Duration = Duration::from_millis(200);
+const INTERVAL_MIN: Duration = Duration::from_millis(1);
+/// The doctor wants at least twenty samples.
+const SAMPLES_MIN: u32 = 25;
+/// The looks at the host, at most; each holds some hundred counters.
+const HOST_LOOKS: u32 = 1000;
+
+/// What to watch, and how.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Watching {
+    /// Only connections that match.
+    #[arg(value_name = "FILTER")]
+    pub(crate) filter: Vec<String>,
+    /// Only connections of this process, in its network namespace.
+    #[arg(short, long, value_name = "PID", conflicts_with = "netns")]
+    #[arg(value_parser = process_number)]
+    pub(crate) pid: Option<u32>,
+    /// The connections of this network namespace (`ip netns` lists them).
+    #[arg(short = 'N', long, value_name = "NAME")]
+    pub(crate) netns: Option<String>,
+    /// For how long to watch.
+    #[arg(short, long, value_name = "TIME", default_value = "5s")]
+    #[arg(value_parser = base::parse_duration)]
+    pub(crate) time: Duration,
+    /// Mean time from look to look.
+    #[arg(short, long, value_name = "TIME", default_value = "10ms")]
+    #[arg(value_parser = base::parse_duration)]
+    pub(crate) interval: Duration,
+}
+
+impl Watching {
+    /// Checks what was typed, before anybody waits.
+    pub(crate) fn filter(&self) -> Result<Filter, Problem> {
+        check_times(self.time, self.interval)?;
+        let filter = parse_filter(&self.filter, self.pid)?;
+        filter.fixed_pid().map_or(Ok(()), check_may_see)?;
+        Ok(filter)
+    }
+
+    /// The namespace to watch.
+    pub(crate) fn netns(&self) -> Netns {
+        match (&self.netns, self.pid) {
+            (Some(name), _) => Netns::Named(name.clone()),
+            (None, Some(pid)) => netns_of_process(pid),
+            (None, None) => Netns::Own,
+        }
+    }
+}
+
+/// Reads the number of a process.
+pub(crate) fn process_number(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(pid) if pid > 0 => Ok(pid),
+        _ => Err("a process is a number from 1 on, as `ps` shows it".into()),
+    }
+}
+
+fn check_times(time: Duration, interval: Duration) -> Result<(), Problem> {
+    let shown = base::format_duration;
+    if !(TIME_MIN..=TIME_MAX).contains(&time) {
+        let (min, max) = (shown(TIME_MIN), shown(TIME_MAX));
+        return Err(Problem::usage(format!(
+            "-t {}: the range is {min} to {max}",
+            shown(time)
+        )));
+    }
+    if interval < INTERVAL_MIN {
+        return Err(Problem::usage(format!(
+            "-i {}: at least {}",
+            shown(interval),
+            shown(INTERVAL_MIN)
+        )));
+    }
+    Ok(())
+}
+
+/// The filter of the command line; `--pid` is one more test.
+pub(crate) fn parse_filter(words: &[String], pid: Option<u32>) -> Result<Filter, Problem> {
+    let words = words.join(" ");
+    let text = match pid {
+        Some(pid) if words.trim().is_empty() => format!("pid = {pid}"),
+        Some(pid) => format!("pid = {pid} and ( {words} )"),
+        None => words,
+    };
+    let mut filter: Filter = text.parse().map_err(|error| {
+        Problem::usage(error).hint("`tcptailor diagnose --help` lists the tests")
+    })?;
+    filter.resolve_cgroups(&linux::cgroup_id);
+    Ok(filter)
+}
+
+/// The namespace of a process, as messages call it.
+pub(crate) fn netns_of_process(pid: u32) -> Netns {
+    if is_elsewhere(pid) {
+        Netns::OfProcess(pid)
+    } else {
+        Netns::Own
+    }
+}
+
+/// Refuses to look at a process whose sockets we may not see: it would seem to have none.
+pub(crate) fn check_may_see(pid: u32) -> Result<(), Problem> {
+    match std::fs::read_dir(format!("/proc/{pid}/fd")) {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Err(Problem {
+            exit: Exit::Missing,
+            message: format!("seeing the sockets of process {pid} needs CAP_SYS_PTRACE"),
+            hint: Some("Run as root, or as the user of that process.".into()),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a process lives in another network namespace than we.
+fn is_elsewhere(pid: u32) -> bool {
+    let inode = |name: &Netns| NetnsHandle::open(name).and_then(|netns| netns.inode()).ok();
+    let theirs = inode(&Netns::OfProcess(pid));
+    theirs.is_some() && theirs != inode(&Netns::Own)
+}
+
+/// Watches behind a bar.
+pub(crate) fn watch(
+    args: &Watching,
+    netns: &NetnsHandle,
+    filter: &Filter,
+    output: &Output,
+) -> anyhow::Result<Recording> {
+    let process = filter.fixed_pid().map(OwnerProcess::open).transpose()?;
+    let sockets = SockDiag::open_in(netns)?
+        .scan(linux::Clock.now(), &ScanRequest::default())?
+        .len();
+    let whole = sockets <= SOCKETS_WATCHED_WHOLE;
+    let sysctls = crate::subject::sysctls();
+    let stop = AtomicBool::new(false);
+    let request = WatchRequest {
+        netns: Some(netns),
+        // The doctor wants some looks, however short the time.
+        interval: args.interval.min(args.time / SAMPLES_MIN),
+        host_interval: HOST_INTERVAL.max(args.time / HOST_LOOKS),
+        sysctls: &sysctls,
+        stop: Some(&stop),
+        ..WatchRequest::new(
+            if whole {
+                Filter::default()
+            } else {
+                filter.clone()
+            },
+            args.time,
+        )
+    };
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let bar = Progress::bar(output, "watching", millis(args.time));
+    let mut watched = linux::watch(&request, &mut |progress| {
+        bar.set(millis(progress.elapsed));
+        let process_ended = process.as_ref().is_some_and(OwnerProcess::has_ended);
+        if interrupt::stopped() || process_ended {
+            stop.store(true, Ordering::Relaxed);
+        }
+    })?;
+    watched.process_ended |= process.as_ref().is_some_and(OwnerProcess::has_ended);
+    Ok(watched)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_a_range() {
+        let check = |time: &str, interval: &str, expected: &str| {
+            let parse = |text| base::parse_duration(text).unwrap();
+            let found = match check_times(parse(time), parse(interval)) {
+                Ok(()) => String::new(),
+                Err(problem) => problem.to_string(),
+            };
+            assert_eq!(found, expected);
+        };
+        check("5s", "10ms", "");
+        check("5s", "500ms", "");
+        check("500ms", "10ms", "-t 500ms: the range is 1s to 3600s");
+        check("1s", "10us", "-i 10us: at least 1ms");
+    }
+}
