@@ -1,5 +1,5 @@
-//! `lab run`, `lab path` and `lab list` as a user meets them. What runs on the kernel needs what lab
-//! paths need; without it the test says that it was skipped, and fails instead where
+//! `lab run`, `lab path` and `lab list` as a user meets them. What runs on the kernel needs what
+//! lab paths need; without it the test says that it was skipped, and fails instead where
 //! `REQUIRE_KERNEL` is set.
 
 #[path = "../../linux/tests/asking/mod.rs"]
@@ -456,4 +456,7 @@ fn mistakes_of_a_path_are_told_before_it_is_made() {
     check(&["--queue", "2bdp"], "needs a rate");
     check(&["--set", "client.nodelay=on"], "write path.KEY=VALUE");
     check(&["--set", "path.reorde.share=1%"], "reorde");
+    check(&["--set", "path.reorder.share=1%"], "path.reorder.hold");
+    check(&["--set", "path.x\"=1"], "write path.KEY=VALUE");
+    check(&["--rate", "1mbit\" \n"], "path.rate");
 }

@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use base::Netns;
-use lab::{Caveat, LinkOutcome, Scenario, Trial};
+use lab::{Caveat, Diagnostic, LinkOutcome, Scenario, Trial};
 use linux::{Clock, LabPath, NAMED_DIR, NetnsHandle};
 use serde::Serialize;
 
-use super::run::mistakes;
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
 use crate::output::Output;
@@ -27,12 +26,12 @@ const GRACE: Duration = Duration::from_secs(2);
 const SCENARIO: &str = "\
 name = \"path\"
 about = \"A path for any program.\"
-[path]
-kind = \"emulated\"
 [workload]
 kind = \"bulk\"
 direction = \"up\"
 duration = \"1s\"
+[path]
+kind = \"emulated\"
 ";
 
 /// Keep a lab path for other programs.
@@ -136,45 +135,50 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// What the flags ask for, by the rules of scenarios.
+/// What the flags ask for, by the rules of scenarios: they become the path of one.
 fn trial(args: &Args) -> Result<Trial, Problem> {
-    let mut scenario = Scenario::parse("path", SCENARIO).map_err(|found| mistakes(&found))?;
     let flags = [
-        ("path.rate", &args.rate),
-        ("path.rtt", &args.rtt),
-        ("path.mtu", &args.mtu),
-        ("path.loss", &args.loss),
-        ("path.jitter", &args.jitter),
+        ("rate", &args.rate),
+        ("rtt", &args.rtt),
+        ("queue", &args.queue),
+        ("loss", &args.loss),
+        ("mtu", &args.mtu),
+        ("jitter", &args.jitter),
     ];
-    for (key, value) in flags {
-        if let Some(value) = value {
-            set(&mut scenario, key, value)?;
-        }
+    let given = flags
+        .into_iter()
+        .filter_map(|(key, value)| Some((key, value.as_deref()?)));
+    let set: Vec<(&str, &str)> = args
+        .set
+        .iter()
+        .map(|setting| path_setting(setting))
+        .collect::<Result<_, _>>()?;
+    let mut text = SCENARIO.to_owned();
+    for (key, value) in given.chain(set) {
+        text.push_str(&format!("{key} = \"{}\"\n", value.escape_default()));
     }
-    for setting in &args.set {
-        let (key, value) = path_setting(setting)?;
-        set(&mut scenario, key, value)?;
-    }
-    // Last: `1bdp` needs the rate and the round-trip time.
-    if let Some(queue) = &args.queue {
-        set(&mut scenario, "path.queue", queue)?;
-    }
+    let wrong = |found: Vec<Diagnostic>| {
+        let messages: Vec<String> = found.into_iter().map(|one| one.message).collect();
+        Problem::usage(messages.join("\n"))
+    };
+    let mut scenario = Scenario::parse("path", &text).map_err(wrong)?;
     if let Some(seed) = args.seed {
-        set(&mut scenario, "seed", &seed.to_string())?;
+        scenario.set("seed", &seed.to_string()).map_err(wrong)?;
     }
     let cells = scenario.trials();
     Ok(cells.first().expect("it sweeps over nothing").run(0))
 }
 
-fn set(scenario: &mut Scenario, key: &str, value: &str) -> Result<(), Problem> {
-    scenario.set(key, value).map_err(|found| mistakes(&found))
-}
-
+/// Key and value of `path.KEY=VALUE`.
 fn path_setting(setting: &str) -> Result<(&str, &str), Problem> {
-    let parts = setting.split_once('=');
-    let parts = parts.map(|(key, value)| (key.trim(), value.trim()));
-    parts
-        .filter(|(key, _)| key.starts_with("path."))
+    let is_key = |key: &str| {
+        key.bytes()
+            .all(|b| b.is_ascii_lowercase() || b"._".contains(&b))
+    };
+    setting
+        .split_once('=')
+        .and_then(|(key, value)| Some((key.trim().strip_prefix("path.")?, value.trim())))
+        .filter(|(key, _)| is_key(key))
         .ok_or_else(|| {
             let message = format!("--set {setting}: write path.KEY=VALUE");
             Problem::usage(message).hint("The programs at the ends are yours to set.")
