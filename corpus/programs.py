@@ -109,7 +109,8 @@ def split(count, writes):
 def ask(args):
     """Write --request bytes in --writes pieces, read --reply bytes, pause; repeat."""
     client = connect(args)
-    pieces = [args.text.encode()] if args.text else split(args.request, args.writes)
+    text = args.text.encode().decode("unicode_escape").encode()
+    pieces = [text] if text else split(args.request, args.writes)
     while True:
         for piece in pieces:
             client.sendall(piece)

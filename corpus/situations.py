@@ -245,7 +245,7 @@ def rows(document):
 
 
 def judge(label, found):
-    """`right`, or what kind of wrong: `false finding`, `wrong cause`, `missed`, `wrong answer`."""
+    """`right`, or what kind of wrong: `false finding`, `wrong cause`, `missed`, `wrong answer`, `no answer`."""
     most = max((row["rate_bps"] or 0 for row in found), default=0)
     busy = [row for row in found if row["findings"] or not is_minor(row, most)]
     mains = [row["main"] for row in busy]
@@ -254,6 +254,8 @@ def judge(label, found):
         if findings - label.also:
             return "false finding"
         wrong = [main for main in mains if main not in label.accept]
+        if set(wrong) == {"unknown"}:
+            return "no answer"
         return "wrong answer" if wrong else "right"
     if not any(main in label.right for main in mains):
         return "wrong cause" if findings else "missed"
@@ -298,8 +300,6 @@ def run_one(binary, situation, folder):
         label = situation.watch[end].label
         found = rows(document)
         judged = judge(label, found) if found else "nothing seen"
-        if not found and label.nothing_is_right:
-            judged = "right"
         row = {
             "situation": situation.name,
             "program": situation.program,
@@ -347,12 +347,21 @@ def chosen(pattern):
     ]
 
 
+def results(folder):
+    return [json.loads(line) for line in open(Path(folder) / RESULTS)]
+
+
+def answered(folder):
+    """The situations that have a usable answer."""
+    if not (folder / RESULTS).exists():
+        return set()
+    return {row["situation"] for row in results(folder) if row["usable"] and row["rows"]}
+
+
 def run(args):
     folder = Path(args.output)
     folder.mkdir(parents=True, exist_ok=True)
-    done = set()
-    if args.missing and (folder / RESULTS).exists():
-        done = {json.loads(line)["situation"] for line in open(folder / RESULTS)}
+    done = answered(folder) if args.missing else set()
     for situation in chosen(args.pattern):
         if situation.name not in done:
             run_one(args.bin, situation, folder)
@@ -361,8 +370,7 @@ def run(args):
 def table(args):
     """Totals and what is wrong. Of several runs of a situation the last usable one counts."""
     last = {}
-    for line in open(Path(args.folder) / RESULTS):
-        row = json.loads(line)
+    for row in results(args.folder):
         key = (row["situation"], row["end"])
         if row["usable"] or key not in last:
             last[key] = row
@@ -376,7 +384,7 @@ def table(args):
         if label is None:
             continue
         # Judged anew: a label may have been corrected since.
-        judged = judge(label, row["rows"]) if row["rows"] else row["judged"]
+        judged = judge(label, row["rows"]) if row["rows"] else "nothing seen"
         kind = "healthy" if isinstance(label, Healthy) else "faulty"
         judged = judged if row["usable"] else "unusable"
         counts.setdefault(kind, {}).setdefault(judged, []).append(key)
@@ -410,7 +418,7 @@ def main():
     one.add_argument("pattern", nargs="?", default="*", help="names or globs, with commas")
     one.add_argument("--bin", default="target/release/tcptailor")
     one.add_argument("-o", "--output", default="corpus-results")
-    one.add_argument("--missing", action="store_true", help="only what has no result yet")
+    one.add_argument("--missing", action="store_true", help="only what has no usable answer yet")
     one.set_defaults(call=run)
     one = commands.add_parser("table")
     one.add_argument("folder")
