@@ -89,13 +89,13 @@ def sysctl(end, setting):
 
 FULL = healthy("path-full")
 # What a receiver can say of a healthy sender: whatever is no finding, or that it cannot tell.
-TAKES = healthy("path-full", "app-limited", "paced", "unknown", "idle", "thinks",
+TAKES = healthy("path-full", "app-limited", "paced", "unknown", "idle", "application-thinks",
                 "round-trip-bound")
 PACED = healthy("app-limited", "paced", "idle", "unknown")
 BY_ROUND_TRIPS = healthy("round-trip-bound")
-SOME_TRAFFIC = healthy("app-limited", "round-trip-bound", "idle", "unknown", "thinks", "paced")
-CLOSED_WINDOW = fault("peer-not-reading", "slow-reader")
-UNREAD = fault("not-reading", "slow-reader")
+SOME_TRAFFIC = healthy("app-limited", "round-trip-bound", "idle", "unknown", "application-thinks", "paced")
+CLOSED_WINDOW = fault("slow-reader")
+UNREAD = fault("slow-reader")
 FIXED_WINDOW = fault("rcvbuf-locked", "peer-window")
 CAPPED_WINDOW = fault("tcp-rmem-max-cap", "peer-window")
 
@@ -240,12 +240,12 @@ SITUATIONS = [
     Situation(
         "short-queue-cubic", program="iperf3", queue="15p", server=IPERF_SERVER, client=iperf(),
         why="a queue of 15 packets drops by itself; nothing is lost on the wire",
-        warm_up=5, watch=at_sender(5201, fault("congestion-loss", "path-full", "policed")),
+        warm_up=5, watch=at_sender(5201, fault("path-full", "policed")),
     ),
     Situation(
         "short-queue-bbr", program="iperf3", queue="15p", cc="bbr", server=IPERF_SERVER,
         client=iperf(), why="BBR fills 50 Mbit/s in spite of a queue of 15 packets", warm_up=5,
-        watch=at_sender(5201, fault("congestion-loss", "path-full", "policed")),
+        watch=at_sender(5201, fault("path-full", "policed")),
     ),
     Situation(
         "bufferbloat", program="iperf3", rate="10mbit", rtt="20ms", queue="1000p",
@@ -273,14 +273,14 @@ SITUATIONS = [
         prepare=(("router", "tc qdisc add dev far0 root tbf rate 20mbit burst 30kb limit 3kb"),),
         server=IPERF_SERVER, client=iperf(), warm_up=6,
         why="a token bucket without a queue at a router: 20 Mbit/s, what exceeds it is dropped",
-        watch=at_sender(5201, fault("policed", "congestion-loss")),
+        watch=at_sender(5201, fault("policed")),
     ),
     Situation(
         "policer-bbr", program="iperf3", rate="200mbit", rtt="40ms", queue="2000p", router=True,
         prepare=(("router", "tc qdisc add dev far0 root tbf rate 20mbit burst 60kb limit 3kb"),),
         server=IPERF_SERVER, client=iperf(), warm_up=6, cc="bbr",
         why="a token bucket without a queue at a router: 20 Mbit/s, what exceeds it is dropped",
-        watch=at_sender(5201, fault("policed", "congestion-loss", "path-full")),
+        watch=at_sender(5201, fault("policed", "path-full")),
     ),
     Situation(
         "shaper", program="iperf3", rate="200mbit", rtt="40ms", queue="2000p", router=True,
@@ -292,7 +292,7 @@ SITUATIONS = [
     Situation(
         "incast", program="iperf3", rate="100mbit", rtt="0.5ms", queue="64p",
         server=IPERF_SERVER, client=iperf("-P 8"), why="eight senders share a short queue",
-        watch=at_sender(5201, fault("path-full", "congestion-loss")),
+        watch=at_sender(5201, fault("path-full")),
     ),
     Situation(
         "two-share", program="iperf3", server=IPERF_SERVER, client=iperf("-P 2"), warm_up=6,
@@ -526,8 +526,8 @@ SITUATIONS = [
         "thinks-50ms", rate="1gbit", rtt="10ms", server=programs("answer 5000 --think 0.05"),
         client=client("ask $S 5000 --nodelay"),
         why="the server thinks 50 ms per request, the path takes 10 ms",
-        watch=both(5000, fault("thinks"), healthy("thinks", "app-limited", "idle", "unknown",
-                                                  also=("thinks",))),
+        watch=both(5000, fault("application-thinks"), healthy("application-thinks", "app-limited", "idle", "unknown",
+                                                  also=("application-thinks",))),
     ),
     Situation(
         "nagle-delack", rate="1gbit", rtt="0.2ms", queue="1000p", server=programs("answer 5000"),
@@ -565,7 +565,7 @@ SITUATIONS = [
         server=IPERF_SERVER, client=iperf("-l 64"),
         why="64 bytes a call at both ends: system calls take the processors, or one end's",
         watch=at_sender(5201, fault("small-writes-cpu", "unbatched-records", "slow-reader",
-                                    "peer-not-reading")),
+                                    "slow-reader")),
     ),
     Situation(
         "postgres-select-1", program="postgres", rate="1gbit", rtt="10ms", prepare=POSTGRES,
@@ -640,9 +640,9 @@ SITUATIONS = [
         "accept-queue-full", server=programs("deaf 5000 --backlog 1"),
         client=client("many $S 5000 --writes 20"),
         why="a backlog of 1 and a program that never accepts",
-        watch=both(5000, fault("accept-queue-full", "connect-unanswered", "peer-not-reading",
-                               also=("peer-not-reading",)), fault("accept-queue-full",
-                                                             also=("not-reading",))),
+        watch=both(5000, fault("accept-queue-full", "connect-unanswered", "path-dead",
+                               also=("path-dead", "slow-reader")), fault("accept-queue-full",
+                                                             also=("slow-reader",))),
     ),
     Situation(
         "connect-unanswered", program="curl",
@@ -669,8 +669,8 @@ SITUATIONS = [
         server=POSTGRES_SERVER, settle=2,
         client=(("client", "exec pgbench -h $S -U postgres -n -f sleep.sql -c 1 -T 100 postgres"),),
         why="each query takes 50 ms in the server, 10 ms on the path",
-        watch=both(5432, fault("thinks"), healthy("thinks", "app-limited", "idle", "unknown",
-                                                  also=("thinks",))),
+        watch=both(5432, fault("application-thinks"), healthy("application-thinks", "app-limited", "idle", "unknown",
+                                                  also=("application-thinks",))),
     ),
     Situation(
         "thinks-3-of-60ms", rate="1gbit", rtt="60ms", server=programs("answer 5000 --think 0.003"),

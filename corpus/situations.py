@@ -180,25 +180,31 @@ def is_usable(situation, ended):
 
 
 def watch(path, situation, folder):
-    """Asks the doctor at each end, at the same time; the one place to change for recordings."""
+    """Records what is seen at each end, at the same time, and judges it."""
     asked = {}
     for end, watched in situation.watch.items():
-        command = [path.binary, "--json", "diagnose", "-N", path.netns[end]]
-        command += ["-t", f"{situation.look}s", *watched.filter.split()]
+        command = [path.binary, "-q", "record", "-N", path.netns[end], "-t", f"{situation.look}s"]
+        command += ["-o", str(recording(folder, situation.name, end)), *watched.filter.split()]
         asked[end] = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-    documents = {}
     try:
-        for end, process in asked.items():
-            out, _ = process.communicate(timeout=situation.look + 60)
-            (folder / f"{situation.name}.{end}.json").write_text(out)
-            documents[end] = json.loads(out)
+        for process in asked.values():
+            process.wait(timeout=situation.look + 60)
     finally:
         for process in asked.values():
             if process.poll() is None:
                 process.kill()
-    return documents
+    return {end: diagnose(path.binary, recording(folder, situation.name, end)) for end in asked}
+
+
+def recording(folder, name, end):
+    return folder / f"{name}.{end}.rec"
+
+
+def diagnose(binary, file):
+    command = [binary, "--json", "diagnose", str(file.resolve())]
+    return json.loads(subprocess.run(command, capture_output=True, text=True).stdout)
 
 
 def rows(document):
@@ -402,6 +408,27 @@ def table(args):
         print(f"{judged:14} {name:32} {end:7} label: {label}\n{'':15}answered: {answered}")
 
 
+def labels(_):
+    """The labels as JSON, for whoever judges the recordings."""
+    rows = []
+    for one in SITUATIONS:
+        for end, watched in sorted(one.watch.items()):
+            healthy = isinstance(watched.label, Healthy)
+            right = watched.label.accept if healthy else watched.label.right
+            rows.append(
+                {
+                    "situation": one.name,
+                    "end": end,
+                    "program": one.program,
+                    "why": " ".join(one.why.split()),
+                    "healthy": healthy,
+                    "right": sorted(right),
+                    "also": sorted(watched.label.also),
+                }
+            )
+    print("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]")
+
+
 def show_list(args):
     for one in chosen(args.pattern):
         ends = ", ".join(f"{end}: {each.label.shown()}" for end, each in one.watch.items())
@@ -414,6 +441,8 @@ def main():
     one = commands.add_parser("list")
     one.add_argument("pattern", nargs="?", default="*")
     one.set_defaults(call=show_list)
+    one = commands.add_parser("labels")
+    one.set_defaults(call=labels)
     one = commands.add_parser("run")
     one.add_argument("pattern", nargs="?", default="*", help="names or globs, with commas")
     one.add_argument("--bin", default="target/release/tcptailor")

@@ -54,7 +54,7 @@ pub use parse::{ParseError, ParseErrorKind};
 pub use rng::Rng;
 pub use sample::{
     BbrState, CongestionState, CounterSet, FlowKey, FlowSample, HostSample, LinkSample,
-    ListenerSample, QdiscSample, Source, TcpState,
+    ListenerSample, PortUse, QdiscSample, Source, TcpState,
 };
 pub use seq::SeqNum;
 pub use superpacket::Superpacket;

@@ -130,6 +130,7 @@ impl CongestionState {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct BbrState {
     /// Its estimate of the bottleneck's rate.
+    #[cfg_attr(feature = "serde", serde(with = "bits_per_second::known"))]
     pub bandwidth: Rate,
     /// Its estimate of the round-trip time without a queue.
     pub min_rtt: Duration,
@@ -286,12 +287,15 @@ pub struct FlowSample {
     pub sndbuf_limited_time: Option<Duration>,
 
     /// Best recent delivery-rate sample.
+    #[cfg_attr(feature = "serde", serde(default, with = "bits_per_second"))]
     pub delivery_rate: Option<Rate>,
     /// Whether the application limited that sample.
     pub delivery_app_limited: Option<bool>,
     /// Rate at which packets are paced; `None` where it is unlimited or unknown.
+    #[cfg_attr(feature = "serde", serde(default, with = "bits_per_second"))]
     pub pacing_rate: Option<Rate>,
     /// Upper bound on that rate, where the application set one.
+    #[cfg_attr(feature = "serde", serde(default, with = "bits_per_second"))]
     pub max_pacing_rate: Option<Rate>,
 
     /// Memory charged by received packets (`skmeminfo` r).
@@ -446,6 +450,43 @@ impl FlowSample {
     }
 }
 
+/// A measured rate is a number in files, since it may be 0: as text, 0 is no rate of a link.
+#[cfg(feature = "serde")]
+mod bits_per_second {
+    use super::Rate;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        rate: &Option<Rate>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        rate.map(Rate::bits_per_second).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Rate>, D::Error> {
+        Ok(Option::<u64>::deserialize(deserializer)?.map(Rate::from_bits_per_second))
+    }
+
+    pub(super) mod known {
+        use super::{Deserialize, Deserializer, Rate, Serialize, Serializer};
+
+        pub(in super::super) fn serialize<S: Serializer>(
+            rate: &Rate,
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
+            rate.bits_per_second().serialize(serializer)
+        }
+
+        pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+            deserializer: D,
+        ) -> Result<Rate, D::Error> {
+            u64::deserialize(deserializer).map(Rate::from_bits_per_second)
+        }
+    }
+}
+
 /// Named counters of a namespace (`/proc/net/snmp`, `/proc/net/netstat`), such as `TcpRetransSegs`
 /// and `TcpExtDelayedACKs`: the group's name and the counter's, as `nstat` prints them.
 pub type CounterSet = BTreeMap<String, u64>;
@@ -462,8 +503,23 @@ pub struct HostSample {
     pub links: Vec<LinkSample>,
     /// Its listening sockets.
     pub listeners: Vec<ListenerSample>,
+    /// The destination that takes most local ports; `None` where that was not counted.
+    pub ports: Option<PortUse>,
     /// Sysctls by name, such as `net.ipv4.tcp_rmem`, as text with single spaces.
     pub sysctls: BTreeMap<String, String>,
+}
+
+/// How many local ports connections to one destination take, those in TIME-WAIT included: a port
+/// serves each destination once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct PortUse {
+    /// Address and port of the destination.
+    pub remote: SocketAddr,
+    /// Ports taken, of those that the kernel chooses from (`ip_local_port_range`).
+    pub taken: u32,
+    /// Ports of that range.
+    pub range: u32,
 }
 
 /// One look at a listening socket.

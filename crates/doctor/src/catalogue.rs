@@ -401,6 +401,14 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         ..FINDING
     },
     Diagnosis {
+        id: "ports-exhausted",
+        sentence: "Connections to one destination take all local ports: new ones to it fail.",
+        limit: Some(Limit::Handshake),
+        stage: Stage::Host,
+        rule: Rule::Host(host::ports_exhausted),
+        ..FINDING
+    },
+    Diagnosis {
         id: "tcp-memory-pressure",
         sentence: "All connections of the host together use so much memory that the kernel holds each of \
                    them back.",

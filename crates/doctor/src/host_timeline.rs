@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use base::{HostSample, LinkSample, ListenerSample, QdiscSample};
+use base::{HostSample, LinkSample, ListenerSample, PortUse, QdiscSample};
 
 use crate::rules::thresholds::SAMPLES_KEPT;
 
@@ -126,6 +126,13 @@ impl HostTimeline {
             backlog_pkts: listener.backlog_pkts,
             full_share: count as f64 / self.samples.len() as f64,
         })
+    }
+
+    /// The fullest use of local ports.
+    #[must_use]
+    pub fn ports(&self) -> Option<PortUse> {
+        let counted = self.samples.iter().filter_map(|sample| sample.ports);
+        counted.max_by_key(|ports| ports.taken)
     }
 
     /// What each interface dropped on the way out, the worst first.
@@ -251,6 +258,7 @@ mod tests {
                 ..LinkSample::default()
             }],
             listeners: Vec::new(),
+            ports: None,
             sysctls: [("net.ipv4.tcp_rmem".into(), "4096 131072 6291456".into())].into(),
         }
     }

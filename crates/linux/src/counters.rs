@@ -22,6 +22,7 @@ pub fn host_sample(now: Instant, sysctls: &[&str]) -> Result<HostSample> {
         counters: counters()?,
         links: link_samples()?,
         listeners: Vec::new(),
+        ports: None,
         sysctls: sysctls
             .iter()
             .filter_map(|&name| Some((name.to_owned(), sysctl(name)?)))

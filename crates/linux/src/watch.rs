@@ -8,15 +8,15 @@
 mod owner_book;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use base::{FlowSample, HostSample, Instant, Rng, TcpState};
+use base::{FlowKey, FlowSample, HostSample, Instant, PortUse, Rng, TcpState};
 use doctor::{Recording, Track};
 
 use crate::clock::Clock;
-use crate::counters::host_sample;
+use crate::counters::{host_sample, sysctl};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::netlink::route::{self, Destination, Found};
@@ -31,6 +31,8 @@ const SHARE_SCAN: u32 = 20;
 /// Looking takes at most one part in this many of the time: a host with very many matching flows is
 /// looked at less often.
 const SHARE_LOOK: u32 = 4;
+/// Counting ports, which lists connections in TIME-WAIT, takes at most one part in this many.
+const SHARE_PORTS: u32 = 50;
 /// A list that took longer than this gives times too coarse to compute rates from.
 const SCAN_AT_ONCE: Duration = Duration::from_millis(1);
 /// How long a request to stop may go unseen.
@@ -160,6 +162,7 @@ struct Watcher<'a> {
     process: Option<OwnerProcess>,
     pace_scan: Pace,
     pace_look: Pace,
+    pace_ports: Pace,
     rng: Rng,
     began: Instant,
     stopped: bool,
@@ -210,6 +213,7 @@ impl<'a> Watcher<'a> {
             process,
             pace_scan: Pace::default(),
             pace_look: Pace::default(),
+            pace_ports: Pace::default(),
             rng: Rng::new(request.seed, "watch"),
             began,
             stopped: false,
@@ -230,6 +234,10 @@ impl<'a> Watcher<'a> {
     fn look_at_host(&mut self, now: Instant) -> Result<()> {
         let mut sample = host_sample(now, self.request.sysctls)?;
         sample.listeners = self.diag.listeners(now)?;
+        if self.pace_ports.is_due(now, SHARE_PORTS) {
+            let diag = &mut self.diag;
+            sample.ports = self.pace_ports.run(|| ports_taken(diag, now))?;
+        }
         self.hosts.push(sample);
         Ok(())
     }
@@ -459,6 +467,34 @@ impl<'a> Watcher<'a> {
             unseen_processes: self.book.unseen_processes(),
         }
     }
+}
+
+/// The destination to which connections take most of the ports that the kernel chooses from.
+fn ports_taken(diag: &mut SockDiag, now: Instant) -> Result<Option<PortUse>> {
+    let range = sysctl("net.ipv4.ip_local_port_range").and_then(|text| {
+        let (first, last) = text.split_once(' ')?;
+        Some((first.parse::<u16>().ok()?, last.parse::<u16>().ok()?))
+    });
+    let Some((first, last)) = range else {
+        return Ok(None);
+    };
+    let request = ScanRequest {
+        time_wait: true,
+        ..ScanRequest::default()
+    };
+    let mut taken: BTreeMap<(IpAddr, SocketAddr), u32> = BTreeMap::new();
+    for sample in diag.scan(now, &request)? {
+        let FlowKey { local, remote } = sample.key;
+        if (first..=last).contains(&local.port()) {
+            *taken.entry((local.ip(), remote)).or_default() += 1;
+        }
+    }
+    let most = taken.into_iter().max_by_key(|(_, count)| *count);
+    Ok(most.map(|((_, remote), taken)| PortUse {
+        remote,
+        taken,
+        range: u32::from(last - first) + 1,
+    }))
 }
 
 /// Says through which interface each flow sends. One question for each host, and not for more than

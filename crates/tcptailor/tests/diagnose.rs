@@ -212,7 +212,7 @@ fn nonsense_is_refused_with_what_to_do() {
     check(&["-N", "tcptailor-none"], 1, "`ip netns` lists");
     check(&["dprt = :443"], 2, "did you mean `dport`?");
     check(&["-t", "5"], 2, "`5` has no unit");
-    check(&["-t", "1s", "-i", "1s"], 2, "the range is 1ms to 50ms");
+    check(&["-i", "10us"], 2, "-i 10us: at least 1ms");
     check(
         &["-o", "/nonexistent/plan.json"],
         2,

@@ -3,6 +3,7 @@
 use base::human;
 
 use super::draft::Draft;
+use super::thresholds::PORTS_TAKEN;
 use crate::host_timeline::HostTimeline;
 use crate::verdict::{Confidence, Verdict};
 
@@ -71,6 +72,28 @@ pub(crate) fn syn_queue_full(host: &HostTimeline) -> Option<Verdict> {
                 "In the program: a larger backlog of listen. On the host: \
                  net.ipv4.tcp_max_syn_backlog, and net.ipv4.tcp_syncookies = 1. If the addresses \
                  are many and strange, it is a flood.",
+            ),
+    )
+}
+
+/// Each connection to one destination takes a local port, for a minute after its end too
+/// (TIME-WAIT); without one, `connect` fails with `EADDRNOTAVAIL`.
+pub(crate) fn ports_exhausted(host: &HostTimeline) -> Option<Verdict> {
+    let ports = host.ports()?;
+    if f64::from(ports.taken) < f64::from(ports.range) * PORTS_TAKEN {
+        return None;
+    }
+    Some(
+        Draft::new("ports-exhausted", 0.0, Confidence::Medium)
+            .row(
+                "local ports",
+                format!("{} of {} taken", ports.taken, ports.range),
+                format!("below {}", human::share(PORTS_TAKEN)),
+            )
+            .row("destination", ports.remote.to_string(), "any")
+            .remark(
+                "In the program: keep connections open and use them again. On the host: a wider \
+                 net.ipv4.ip_local_port_range, net.ipv4.tcp_tw_reuse = 1, or more addresses.",
             ),
     )
 }

@@ -542,3 +542,43 @@ fn evidence_is_told_with_its_units() {
         ]
     );
 }
+
+#[test]
+fn a_host_is_judged_by_its_listeners_and_ports() {
+    use base::{HostSample, Instant, ListenerSample, PortUse};
+    let check = |queue: u32, overflows: u64, taken: u32, expected: &[&str]| {
+        let mut host = crate::HostTimeline::new();
+        for look in 0..5_u64 {
+            let listener = ListenerSample {
+                local: "10.0.0.1:80".parse().unwrap(),
+                cookie: 1,
+                queue_pkts: queue,
+                backlog_pkts: 2,
+            };
+            host.push(HostSample {
+                at: Instant::from_nanos(look),
+                listeners: vec![listener],
+                ports: Some(PortUse {
+                    remote: "10.0.0.2:80".parse().unwrap(),
+                    taken,
+                    range: 100,
+                }),
+                counters: [
+                    ("TcpExtListenOverflows".into(), look * overflows),
+                    ("TcpExtTCPReqQFullDrop".into(), look * overflows),
+                    ("TcpExtTCPMemoryPressures".into(), 7),
+                ]
+                .into(),
+                ..HostSample::default()
+            });
+        }
+        let found = crate::diagnose_host(&host);
+        let ids: Vec<&str> = found.iter().map(|verdict| verdict.diagnosis.id).collect();
+        assert_eq!(ids, expected, "{queue} {overflows} {taken}");
+    };
+    check(0, 0, 10, &[]);
+    check(2, 0, 94, &[]);
+    check(3, 0, 10, &["accept-queue-full"]);
+    check(0, 1, 10, &["accept-queue-full"]);
+    check(0, 0, 95, &["ports-exhausted"]);
+}

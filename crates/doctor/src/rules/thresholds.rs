@@ -273,3 +273,9 @@ pub(crate) const POLICED_LOSS: f64 = 0.0005;
 pub(crate) const STEADY_CUTS: f64 = 0.2;
 /// So many cuts at one size are no chance.
 pub(crate) const CUTS: usize = 3;
+
+// --- host ---------------------------------------------------------------------------------------
+
+/// From this share of the local ports on, the kernel hardly finds a free one (it tries half of them
+/// first, by parity).
+pub(crate) const PORTS_TAKEN: f64 = 0.95;

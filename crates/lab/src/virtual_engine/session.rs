@@ -398,6 +398,7 @@ impl VirtualSession {
         let delayed = self.delayed_acks[at(end)].values().sum();
         HostSample {
             listeners: Vec::new(),
+            ports: None,
             at: self.now(),
             counters: [("TcpExtDelayedACKs".to_owned(), delayed)].into(),
             links: Vec::new(),

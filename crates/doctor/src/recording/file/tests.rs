@@ -1,4 +1,6 @@
-use base::{CongestionState, CounterSet, LinkSample, ListenerSample, QdiscSample, Rate, TcpState};
+use base::{
+    CongestionState, CounterSet, LinkSample, ListenerSample, PortUse, QdiscSample, Rate, TcpState,
+};
 use core::time::Duration;
 
 use super::*;
@@ -15,6 +17,7 @@ fn recording() -> Recording {
         bytes_acked: Some(u64::MAX - millis),
         srtt: (millis % 20 == 0).then_some(Duration::from_nanos(123_456_789)),
         delivery_rate: Some(Rate::from_bits_per_second(123_456_789 + millis)),
+        pacing_rate: Some(Rate::from_bits_per_second(0)),
         nodelay: Some(true),
         ..FlowSample::empty(Instant::from_nanos(millis * 1_000_000 + 1), key)
     };
@@ -32,6 +35,11 @@ fn recording() -> Recording {
             queue_pkts: 1,
             backlog_pkts: 128,
         }],
+        ports: Some(PortUse {
+            remote: key.remote,
+            taken: 7,
+            range: 28232,
+        }),
         sysctls: [("net.ipv4.tcp_sack".into(), "1".into())].into(),
     };
     let process = Arc::new(ProcessInfo {
@@ -78,7 +86,7 @@ fn a_sample_is_what_has_changed() {
     let second = text.lines().nth(3).expect("head, flow, two samples");
     assert_eq!(
         second,
-        r#"{"sample":{"at":10000001,"bytes_acked":18446744073709551605,"delivery_rate":"123456.799kbit","srtt":null}}"#
+        r#"{"sample":{"at":10000001,"bytes_acked":18446744073709551605,"delivery_rate":123456799,"srtt":null}}"#
     );
 }
 
