@@ -251,7 +251,7 @@ def rows(document):
 
 
 def judge(label, found):
-    """`right`, or what kind of wrong: `false finding`, `wrong cause`, `missed`, `wrong answer`, `no answer`."""
+    """`right`, or what kind of wrong: see README.md."""
     most = max((row["rate_bps"] or 0 for row in found), default=0)
     busy = [row for row in found if row["findings"] or not is_minor(row, most)]
     mains = [row["main"] for row in busy]
