@@ -92,6 +92,7 @@ FULL = healthy("path-full")
 TAKES = healthy("path-full", "app-limited", "paced", "unknown", "idle", "application-thinks",
                 "round-trip-bound")
 PACED = healthy("app-limited", "paced", "idle", "unknown")
+IDLE = healthy("idle", "unknown", "app-limited")
 BY_ROUND_TRIPS = healthy("round-trip-bound")
 SOME_TRAFFIC = healthy("app-limited", "round-trip-bound", "idle", "unknown", "application-thinks", "paced")
 CLOSED_WINDOW = fault("slow-reader")
@@ -690,7 +691,7 @@ SITUATIONS = [
         "redis-blpop", program="redis", rtt="20ms", server=REDIS,
         client=(("client", "exec redis-cli -h $S blpop nothing 0"),),
         why="a client waits for an event that does not come",
-        watch=both(6379, healthy("idle", "unknown", "app-limited"), healthy("idle", "unknown", "app-limited")),
+        watch=both(6379, IDLE, IDLE),
     ),
     Situation(
         "answers-200k-open-window", rate="200mbit", rtt="40ms",
