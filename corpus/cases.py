@@ -624,6 +624,15 @@ SITUATIONS = [
         warm_up=5, why="one file over 50 Mbit/s", watch=at_sender(2222, FULL),
     ),
     Situation(
+        "ssh-compresses", program="ssh", rate="1gbit", rtt="2ms",
+        prepare=(*SSHD, ("server", "head -c 100M /dev/urandom > random")),
+        server=(("server", "exec /usr/sbin/sshd -D -f $W/sshd_config"),),
+        client=(("client", "exec ssh -F ssh_config -C $S \"while cat $W/random; do :; done\" "
+                           "> /dev/null"),),
+        why="sshd compresses what cannot be compressed: one thread, some 30 MB/s",
+        watch=both(2222, TAKES, fault("cpu-bound")),
+    ),
+    Situation(
         "websocket-idle", program="node", rtt="30ms",
         server=(("server", "exec node $H/websocket.js server"),),
         client=(("client", "exec node $H/websocket.js client $S"),),

@@ -85,7 +85,8 @@ impl<'r> Cases<'r> {
     }
 
     /// The connections to answer for, of those that are `wanted`. One with both ends here is
-    /// answered for once, by the end that sends more; those of one service that came or went are one case.
+    /// answered for once, by the end that sends more; those of one service that came or went are
+    /// one case.
     pub fn select(&self, wanted: impl Fn(&Track) -> bool) -> Vec<Case<'_, 'r>> {
         let mut groups: BTreeMap<GroupKey, Case<'_, 'r>> = BTreeMap::new();
         for index in 0..self.tracks.len() {

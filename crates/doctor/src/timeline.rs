@@ -107,7 +107,7 @@ impl Timeline {
         if self.is_extra {
             self.samples.pop_back();
         }
-        self.is_extra = self.offered % stride != 0;
+        self.is_extra = !self.offered.is_multiple_of(stride);
         self.offered += 1;
         self.samples.push_back(sample);
         if self.samples.len() > SAMPLES_KEPT && !self.is_extra {

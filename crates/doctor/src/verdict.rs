@@ -40,6 +40,15 @@ pub enum Side {
     Remote,
 }
 
+impl Side {
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::Local => Self::Remote,
+            Self::Remote => Self::Local,
+        }
+    }
+}
+
 /// A change that would help. It names the knob (whose scope says what it is turned on) and leaves
 /// to the caller which socket, route, interface or namespace that is.
 #[derive(Clone, Debug)]

@@ -45,10 +45,7 @@ impl View<'_> {
     }
 
     pub(crate) fn receiver_side(&self) -> Side {
-        match self.sender_side {
-            Side::Local => Side::Remote,
-            Side::Remote => Side::Local,
-        }
+        self.sender_side.other()
     }
 
     /// Payload per second, from whichever end counted it.

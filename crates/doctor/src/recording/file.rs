@@ -1,9 +1,9 @@
 //! Recordings as text, a line of JSON for each thing that was seen.
 //!
 //! The first line says what it is and when. Then each connection comes with a line of its own,
-//! followed by its samples; the looks at the host come last. Samples are written as what has changed
-//! since the one before (JSON Merge Patch, RFC 7396: `null` takes a field away), which keeps a file
-//! small and readable. What is read may come from anybody: lengths and numbers are bounded, and
+//! followed by its samples; the looks at the host come last. Samples are written as what has
+//! changed since the one before (JSON Merge Patch, RFC 7396: `null` takes a field away), which keeps
+//! a file small and readable. What is read may come from anybody: lengths and numbers are bounded, and
 //! nothing is made up for what is missing.
 
 use std::collections::BTreeMap;
@@ -213,7 +213,7 @@ fn apply(target: &mut Value, patch: Value) {
     }
 }
 
-/// Reads what [`write`] wrote: the recording, and the namespace that it is of.
+/// Reads what [`write()`] wrote: the recording, and the namespace that it is of.
 ///
 /// # Errors
 /// [`FileError`] where it is something else, of another version, cut short, or too large.

@@ -5,10 +5,10 @@ use base::{FlowSample, KnobValue, Live, human};
 use super::draft::{Draft, Step, high_if};
 use super::receive_window::unread_share;
 use super::thresholds::{
-    APP_SHARE, CPU_SHARE, FEW_OPERATIONS, FLOOD_SEGMENTS_PER_SECOND, MANY_RECORDS_PER_SECOND,
-    MANY_SEGMENTS_PER_SECOND, PACED_SHARE, RECORD_BLOCK_BYTES, RECORD_SEGMENT, REQUEST_PKTS,
-    ROUND_TRIP_STRETCH, ROUND_TRIPS_BUSY, ROUND_TRIPS_IDLE, SMALL_SEGMENT,
-    SMALL_WRITE_NANOS_PER_BYTE, TICK, UNREAD_VOTES,
+    APP_SHARE, CPU_SHARE, FEW_OPERATIONS, FLOOD_SEGMENTS_PER_SECOND, LARGE_WRITE_NANOS_PER_BYTE,
+    MANY_RECORDS_PER_SECOND, MANY_SEGMENTS_PER_SECOND, PACED_SHARE, RECORD_BLOCK_BYTES,
+    RECORD_SEGMENT, REQUEST_PKTS, ROUND_TRIP_STRETCH, ROUND_TRIPS_BUSY, ROUND_TRIPS_IDLE,
+    SMALL_SEGMENT, TICK, UNREAD_VOTES,
 };
 use crate::observation::only_sends;
 use crate::timeline::{Timeline, cwnd_room_pkts, fills_sndbuf, ratio_of_times, window_room_bytes};
@@ -29,19 +29,16 @@ pub(crate) fn small_writes_cpu(view: &View<'_>) -> Option<Verdict> {
     let segments = sender.counted(|s| s.data_segs_out)? as f64 / seconds;
     let acked = sender.counted(|s| s.bytes_acked)?.max(1) as f64;
     let per_byte = cpu_time.map(|time| time.as_nanos() as f64 / acked);
-    let small = (segment as f64) < f64::from(mss) * SMALL_SEGMENT;
+    let is_small = (segment as f64) < f64::from(mss) * SMALL_SEGMENT;
     let uses_a_core = cpu.is_some_and(|cpu| cpu >= CPU_SHARE);
-    let (share, confidence) = if small && uses_a_core && segments >= MANY_SEGMENTS_PER_SECOND {
-        (1.0, Confidence::High)
-    } else if small && segments >= FLOOD_SEGMENTS_PER_SECOND {
-        (1.0, Confidence::Medium)
-    } else {
-        // Nagle gathers small writes into full segments; then only their price shows.
-        let dear = per_byte.is_some_and(|price| price >= SMALL_WRITE_NANOS_PER_BYTE);
-        let waits = nothing_waits_share(sender)?;
-        (uses_a_core && dear && waits >= APP_SHARE).then_some((waits, Confidence::Low))?
+    // Full segments do not tell of the writes in them, and a processor has other work too.
+    let confidence = match () {
+        () if !is_small => return None,
+        () if uses_a_core && segments >= MANY_SEGMENTS_PER_SECOND => Confidence::High,
+        () if segments >= FLOOD_SEGMENTS_PER_SECOND => Confidence::Medium,
+        () => return None,
     };
-    let mut draft = Draft::new("small-writes-cpu", share, confidence)
+    let mut draft = Draft::new("small-writes-cpu", 1.0, confidence)
         .row(
             "bytes_sent / data_segs_out",
             format!(
@@ -58,10 +55,10 @@ pub(crate) fn small_writes_cpu(view: &View<'_>) -> Option<Verdict> {
         .row_if(
             "owner_cpu_time / bytes_acked",
             per_byte.map(|price| format!("{price:.0} ns per byte")),
-            format!("below {SMALL_WRITE_NANOS_PER_BYTE:.0} ns per byte with large writes"),
+            format!("below {LARGE_WRITE_NANOS_PER_BYTE:.0} ns per byte with large writes"),
         );
     let nodelay = view.sent(|s| s.nodelay);
-    if nodelay == Some(true) || (nodelay.is_none() && small) {
+    if nodelay != Some(false) {
         draft = draft.propose(view.sender_side, gather());
     }
     Some(draft.remark(
@@ -137,9 +134,18 @@ pub(crate) fn unbatched_records(view: &View<'_>) -> Option<Verdict> {
     )
 }
 
+/// The end that is seen, and where it is: questions and answers look alike from both, although one
+/// of them is the larger.
+fn asking_or_answering<'a>(view: &View<'a>) -> Option<(&'a Timeline, Side)> {
+    match (view.sender, view.receiver) {
+        (Some(sender), _) => Some((sender, view.sender_side)),
+        (None, receiver) => Some((receiver?, view.receiver_side())),
+    }
+}
+
 /// A question, an answer, and nothing in between but the path.
 pub(crate) fn round_trip_bound(view: &View<'_>) -> Option<Verdict> {
-    let sender = view.sender?;
+    let (sender, _) = asking_or_answering(view)?;
     let out = sender.counted(|s| s.data_segs_out)?;
     let back = sender.counted(|s| s.data_segs_in)?;
     let rtt = sender
@@ -185,7 +191,7 @@ pub(crate) fn round_trip_bound(view: &View<'_>) -> Option<Verdict> {
 
 /// Questions and answers with a pause before each that is no round trip.
 pub(crate) fn application_thinks(view: &View<'_>) -> Option<Verdict> {
-    let sender = view.sender?;
+    let (sender, side) = asking_or_answering(view)?;
     let out = sender.counted(|s| s.data_segs_out)?;
     let back = sender.counted(|s| s.data_segs_in)?;
     let rtt = sender.min_rtt()?;
@@ -199,9 +205,9 @@ pub(crate) fn application_thinks(view: &View<'_>) -> Option<Verdict> {
         return None;
     }
     let (where_, share) = if here >= there {
-        (view.sender_side, here)
+        (side, here)
     } else {
-        (view.receiver_side(), there)
+        (side.other(), there)
     };
     let who = match where_ {
         Side::Local => "the program here",

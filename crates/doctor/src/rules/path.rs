@@ -276,7 +276,8 @@ fn signs_of_fullness(view: &View<'_>) -> Option<(&'static str, String, String)> 
             ));
         }
     }
-    let bandwidth = view.sent(|s| Some(s.bbr?.bandwidth));
+    // The newest may be a burst that a token bucket let through.
+    let bandwidth = sender.median(|s| Some(s.bbr?.bandwidth));
     if let (Some(bandwidth), Some(rate)) = (bandwidth, view.rate()) {
         let reached = rate.bits_per_second() as f64 / bandwidth.bits_per_second().max(1) as f64;
         if reached >= FULL_RATE {

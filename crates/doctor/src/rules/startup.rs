@@ -7,8 +7,8 @@ use super::draft::{Draft, Step, high_if};
 use super::next::next_limit;
 use super::thresholds::{
     FULL_SHARE, INITIAL_WINDOW_PKTS, LARGE_INITIAL_WINDOW_PKTS, LOSS_SHARE,
-    PROPOSED_INITIAL_WINDOW, RESTART_COST, RESTART_SHARE, RESTART_TIME, SHORT_BUSY,
-    SHORT_CONNECTIONS, STARTUP_ROUND_TRIPS, STARTUP_SLOWDOWN, WINDOW_SHARE,
+    PROPOSED_INITIAL_WINDOW, RESTART_COST, RESTART_COST_OF_STREAM, RESTART_SHARE, RESTART_TIME,
+    SHORT_BUSY, SHORT_CONNECTIONS, STARTUP_ROUND_TRIPS, STARTUP_SLOWDOWN, WINDOW_SHARE,
 };
 use crate::timeline::{Burst, Timeline, cwnd_room_pkts, ratio_of_times};
 use crate::verdict::{Confidence, Side, Verdict};
@@ -24,9 +24,12 @@ struct Restarts {
     after: u32,
     /// Payload of a burst.
     bytes: u64,
-    /// Time of a burst, and how much of it is lost to the restart.
+    /// Time of a burst, how much of it is lost to the restart, and time from burst to burst.
     time: Duration,
     lost: Duration,
+    period: Duration,
+    /// The other end sends between the bursts: somebody waits for each of them.
+    are_answers: bool,
 }
 
 impl Restarts {
@@ -56,11 +59,19 @@ impl Restarts {
             bytes,
             time: sender.interval().mul_f64(active / count as f64),
             lost: sender.min_rtt()?.mul_f64(round_trips),
+            period: sender.interval() / count as u32,
+            are_answers: sender.counted(|s| s.data_segs_in)? >= restarts.len() as u64,
         })
     }
 
+    /// An answer comes later by what the restart takes. A stream that nobody asks for loses only
+    /// what its pauses cannot make good: a server that sends so many bytes a second does it in
+    /// bursts, and its next burst does not wait for the end of the last.
     fn is_worth_a_setting(&self) -> bool {
-        self.lost >= RESTART_TIME && self.lost >= self.time.mul_f64(RESTART_COST)
+        let of_burst = self.lost >= self.time.mul_f64(RESTART_COST);
+        let of_stream =
+            self.are_answers || self.lost >= self.period.mul_f64(RESTART_COST_OF_STREAM);
+        self.lost >= RESTART_TIME && of_burst && of_stream
     }
 }
 

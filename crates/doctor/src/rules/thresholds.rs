@@ -168,7 +168,7 @@ pub(crate) const MANY_RECORDS_PER_SECOND: f64 = 1000.0;
 pub(crate) const RECORD_BLOCK_BYTES: f64 = 8000.0;
 /// Less CPU time than this per payload byte (nanoseconds) is the price of large writes: 16-byte
 /// writes cost 80, writes of 64 KB under 2.
-pub(crate) const SMALL_WRITE_NANOS_PER_BYTE: f64 = 20.0;
+pub(crate) const LARGE_WRITE_NANOS_PER_BYTE: f64 = 20.0;
 /// Operations per round trip from which a flow is bound by it; lower, a program thinks.
 pub(crate) const ROUND_TRIPS_BUSY: f64 = 0.7;
 /// Operations per round trip below which the programs hardly talk.
@@ -188,6 +188,9 @@ pub(crate) const REQUEST_PKTS: u32 = 10;
 pub(crate) const RESTART_SHARE: f64 = 0.5;
 /// A restart that costs less than this share of a burst's time is not worth a setting.
 pub(crate) const RESTART_COST: f64 = 0.15;
+/// ... nor, in a stream without questions, one that costs less than this share of the time from
+/// burst to burst (a rate limit in the server: 8 %; 500 kB each 3 s over 100 ms: 14 %).
+pub(crate) const RESTART_COST_OF_STREAM: f64 = 0.1;
 /// ... nor one that costs less than this.
 pub(crate) const RESTART_TIME: Duration = Duration::from_millis(10);
 /// Initial window of Linux and RFC 6928, in segments.

@@ -40,7 +40,7 @@ pub(crate) struct Args {
     /// Where to save it; an existing file is replaced when all was seen.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Replace addresses, programs and interfaces by numbers, and leave users and command lines out.
+    /// Replace addresses, programs and interfaces by numbers; leave out users and commands.
     #[arg(long)]
     anonymize: bool,
 }

@@ -15,7 +15,9 @@ fn recording() -> Recording {
         state: Some(TcpState::Established),
         congestion_state: Some(CongestionState::Recovery),
         bytes_acked: Some(u64::MAX - millis),
-        srtt: (millis % 20 == 0).then_some(Duration::from_nanos(123_456_789)),
+        srtt: millis
+            .is_multiple_of(20)
+            .then_some(Duration::from_nanos(123_456_789)),
         delivery_rate: Some(Rate::from_bits_per_second(123_456_789 + millis)),
         pacing_rate: Some(Rate::from_bits_per_second(0)),
         nodelay: Some(true),

@@ -578,12 +578,9 @@ fn applications() -> Vec<Scene> {
                 s.nodelay = Some(true);
             },
         ),
-        scene(
-            "16-byte writes, nagle",
-            "small-writes-cpu",
-            gathered,
-            |s, _| whole_core(s),
-        ),
+        scene("16-byte writes, nagle", "cpu-bound", gathered, |s, _| {
+            whole_core(s);
+        }),
         scene("records, nodelay", "unbatched-records", records, |s, _| {
             s.nodelay = Some(true);
         }),

@@ -1,5 +1,5 @@
-//! From what was recorded to the answer: the doctor's cases, with the places at which changes can be
-//! made.
+//! From what was recorded to the answer: the doctor's cases, with the places at which changes can
+//! be made.
 
 use base::{FlowKey, Netns};
 use doctor::{Case, Cases, Recording, Track, Verdict};
