@@ -2,9 +2,9 @@
 //!
 //! The first line says what it is and when. Then each connection comes with a line of its own,
 //! followed by its samples; the looks at the host come last. Samples are written as what has
-//! changed since the one before (JSON Merge Patch, RFC 7396: `null` takes a field away), which keeps
-//! a file small and readable. What is read may come from anybody: lengths and numbers are bounded, and
-//! nothing is made up for what is missing.
+//! changed since the one before (JSON Merge Patch, RFC 7396: `null` takes a field away), which
+//! keeps a file small and readable. What is read may come from anybody: lengths and numbers are
+//! bounded, and nothing is made up for what is missing.
 
 use std::collections::BTreeMap;
 use std::fmt;
