@@ -330,9 +330,47 @@ pub struct FlowSample {
 
     /// Why it is not sending, from a source that knows.
     pub limit: Option<Limit>,
+
+    /// For how many looks it stands, at least 1: the last of so many that found an idle connection
+    /// on which nothing had changed ([`FlowSample::repeats`]), of which the others were not kept.
+    #[cfg_attr(feature = "serde", serde(default = "one_look"))]
+    pub looks: u32,
+}
+
+#[cfg(feature = "serde")]
+const fn one_look() -> u32 {
+    1
 }
 
 impl FlowSample {
+    /// Whether it shows what `earlier` showed of a connection on which nothing happened in between
+    /// and nothing is under way: no packet came or went, nothing waits, no setting was changed.
+    /// Time alone has passed.
+    #[must_use]
+    pub fn repeats(&self, earlier: &Self) -> bool {
+        let packets = |s: &Self| s.segs_in.zip(s.segs_out);
+        let buffers = |s: &Self| {
+            (
+                s.unread_bytes,
+                s.rcvbuf_bytes,
+                s.sndbuf_bytes,
+                s.backlog_bytes,
+            )
+        };
+        let flags = |s: &Self| (s.nodelay, s.cork, s.sndbuf_locked, s.rcvbuf_locked);
+        let settings = |s: &Self| (s.state, s.snd_mss_bytes, s.notsent_lowat_bytes);
+        self.unacked_pkts == Some(0)
+            && self.notsent_bytes == Some(0)
+            && earlier.notsent_bytes == Some(0)
+            && packets(self).is_some()
+            && packets(self) == packets(earlier)
+            && buffers(self) == buffers(earlier)
+            && flags(self) == flags(earlier)
+            && settings(self) == settings(earlier)
+            && (self.cookie, self.key) == (earlier.cookie, earlier.key)
+            && self.congestion == earlier.congestion
+    }
+
     /// A sample in which nothing is known but time and flow: the start for every source and test.
     #[must_use]
     // tidy: long because each of the fields is named once
@@ -422,6 +460,7 @@ impl FlowSample {
             notsent_lowat_bytes: None,
             owner_cpu_time: None,
             limit: None,
+            looks: 1,
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::{FlowKey, FlowSample};
@@ -26,6 +27,9 @@ pub struct Cases<'r> {
     timelines: Vec<Timeline>,
     by_key: BTreeMap<FlowKey, usize>,
     by_hosts: BTreeMap<(IpAddr, IpAddr), Vec<usize>>,
+    /// Of each process the first of its connections that carry data, three at most: one of them is
+    /// neither a certain connection nor its other end.
+    carrying: BTreeMap<u32, Vec<usize>>,
     host: HostTimeline,
     /// How long was recorded.
     whole: Duration,
@@ -54,6 +58,7 @@ impl<'r> Cases<'r> {
             timelines: Vec::with_capacity(recording.flows.len()),
             by_key: BTreeMap::new(),
             by_hosts: BTreeMap::new(),
+            carrying: BTreeMap::new(),
             host,
             whole: recording.ended.since(recording.began),
             elsewhere: None,
@@ -61,7 +66,13 @@ impl<'r> Cases<'r> {
         for (index, track) in recording.flows.iter().enumerate() {
             let mut timeline = Timeline::new();
             for sample in &track.samples {
-                timeline.push(sample.clone());
+                timeline.push(Arc::clone(sample));
+            }
+            if let Some(pid) = track.pid().filter(|_| carries(&timeline)) {
+                let of_process = cases.carrying.entry(pid).or_default();
+                if of_process.len() < 3 {
+                    of_process.push(index);
+                }
             }
             cases.timelines.push(timeline);
             cases.by_key.insert(track.key, index);
@@ -102,7 +113,7 @@ impl<'r> Cases<'r> {
                 connections: 0,
             });
             case.connections += 1;
-            if self.timelines[index].len() > self.timelines[case.index].len() {
+            if self.timelines[index].looks() > self.timelines[case.index].looks() {
                 case.index = index;
             }
         }
@@ -161,7 +172,7 @@ impl<'r> Cases<'r> {
     fn is_short(&self, index: usize) -> bool {
         let (track, timeline) = (&self.tracks[index], &self.timelines[index]);
         let part = self.whole.mul_f64(SHORT_SHARE);
-        (track.ended && timeline.len() < MIN_SAMPLES) || timeline.interval() < part
+        (track.ended && timeline.looks() < MIN_SAMPLES) || timeline.interval() < part
     }
 
     /// Other connections of the same process (where that is known) between the same two hosts, the
@@ -192,14 +203,9 @@ impl<'r> Cases<'r> {
             return false;
         };
         let partner = self.partner(index);
-        let carries = |timeline: &Timeline| {
-            let moved = |read: fn(&FlowSample) -> Option<u64>| timeline.counted(read) > Some(0);
-            moved(|s| s.bytes_acked) || moved(|s| s.bytes_received)
-        };
-        let mut others = (0..self.tracks.len())
-            .filter(|&other| other != index && Some(other) != partner)
-            .filter(|&other| self.tracks[other].pid() == Some(pid));
-        others.any(|other| carries(&self.timelines[other]))
+        let is_other = |other: usize| other != index && Some(other) != partner;
+        let of_process = self.carrying.get(&pid).into_iter().flatten();
+        of_process.copied().any(is_other)
     }
 
     /// The interface that dropped most, if any did.
@@ -269,6 +275,11 @@ impl<'c, 'r> Case<'c, 'r> {
         let other = elsewhere.by_key.get(&self.track().key.reversed())?;
         Some((elsewhere, *other))
     }
+}
+
+fn carries(timeline: &Timeline) -> bool {
+    let moved = |read: fn(&FlowSample) -> Option<u64>| timeline.counted(read) > Some(0);
+    moved(|s| s.bytes_acked) || moved(|s| s.bytes_received)
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -187,7 +187,7 @@ fn local_sends_most(local: &Timeline, remote: Option<&Timeline>) -> bool {
 }
 
 fn is_enough(timeline: &Timeline) -> bool {
-    timeline.len() >= MIN_SAMPLES && timeline.interval() >= MIN_INTERVAL.mul_f64(INTERVAL_SLACK)
+    timeline.looks() >= MIN_SAMPLES && timeline.interval() >= MIN_INTERVAL.mul_f64(INTERVAL_SLACK)
 }
 
 fn why_unknown(observation: &Observation<'_>, main: &View<'_>, scope: Scope) -> String {
@@ -195,7 +195,7 @@ fn why_unknown(observation: &Observation<'_>, main: &View<'_>, scope: Scope) -> 
     if scope == Scope::ShortLived {
         return format!(
             "too few samples: {} in {:.1} s; at least {MIN_SAMPLES} in {:.0} s are needed",
-            timeline.len(),
+            timeline.looks(),
             timeline.interval().as_secs_f64(),
             Duration::as_secs_f64(&MIN_INTERVAL),
         );

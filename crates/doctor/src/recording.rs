@@ -40,7 +40,7 @@ pub struct Track {
     /// Who held it when that was looked up; empty where it is not known.
     pub owners: Vec<SocketOwner>,
     /// The looks at it in order of time; at least one.
-    pub samples: Vec<FlowSample>,
+    pub samples: Vec<Arc<FlowSample>>,
     /// It was gone before the window ended.
     pub ended: bool,
     /// The interface through which it sends, as the routes stand at the end; `None` where that was

@@ -6,6 +6,7 @@
 //! `None`.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use base::{FlowKey, FlowSample, Instant, Rate, TcpState};
 use core::time::Duration;
@@ -28,7 +29,7 @@ const COUNTERS: [Counter; 6] = [
 /// The samples of one flow in the order of time, a bounded number of them.
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
-    samples: VecDeque<FlowSample>,
+    samples: VecDeque<Arc<FlowSample>>,
     backwards: Option<&'static str>,
     opening: Option<Opening>,
     /// Samples that were offered, of which every `stride`-th is kept.
@@ -71,12 +72,18 @@ impl Timeline {
 
     /// Takes one more sample. Another cookie or another key is another socket and starts anew; a
     /// sample that is not later than the last, or of a socket that carries no data (listening,
-    /// opening, closed), is left out; the oldest give way to new ones.
-    pub fn push(&mut self, sample: FlowSample) {
+    /// opening, closed), is left out, except for the counters with which a connection was closed;
+    /// the oldest give way to new ones.
+    pub fn push(&mut self, sample: impl Into<Arc<FlowSample>>) {
+        let sample = sample.into();
         if sample.state == Some(TcpState::SynSent) {
             self.note_opening(&sample);
         }
-        if sample.state.is_some_and(carries_no_data) {
+        let is_closed = |s: &FlowSample| s.state == Some(TcpState::Closed);
+        let is_last_look = is_closed(&sample)
+            && sample.bytes_acked.is_some()
+            && !self.last().is_some_and(is_closed);
+        if sample.state.is_some_and(carries_no_data) && !is_last_look {
             return;
         }
         if let Some(last) = self.samples.back() {
@@ -102,7 +109,7 @@ impl Timeline {
     /// Keeps a bounded number of samples over the whole time: when there are too many, every second
     /// one goes, and from then on every second new one is taken. The newest is always there, so
     /// that differences reach to the end.
-    fn keep(&mut self, sample: FlowSample) {
+    fn keep(&mut self, sample: Arc<FlowSample>) {
         let stride = self.stride.max(1);
         if self.is_extra {
             self.samples.pop_back();
@@ -138,25 +145,25 @@ impl Timeline {
 
     /// The samples, oldest first.
     pub fn samples(&self) -> impl DoubleEndedIterator<Item = &FlowSample> + ExactSizeIterator {
-        self.samples.iter()
+        self.samples.iter().map(|sample| &**sample)
     }
 
     /// The oldest sample.
     #[must_use]
     pub fn first(&self) -> Option<&FlowSample> {
-        self.samples.front()
+        self.samples.front().map(|sample| &**sample)
     }
 
     /// The newest sample.
     #[must_use]
     pub fn last(&self) -> Option<&FlowSample> {
-        self.samples.back()
+        self.samples.back().map(|sample| &**sample)
     }
 
-    /// How many samples there are.
+    /// How many looks the samples stand for.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.samples.len()
+    pub fn looks(&self) -> usize {
+        self.samples().map(|sample| sample.looks as usize).sum()
     }
 
     /// Whether there are none.
@@ -242,7 +249,7 @@ impl Timeline {
     /// cannot be seen.
     #[must_use]
     pub fn idle_share(&self) -> Option<f64> {
-        share_of(self.samples().map(is_idle), 1)
+        share_of(self.samples().map(|s| (is_idle(s), s.looks)), 1)
     }
 
     /// Share of the samples that were not idle in which `condition` holds. `None` where fewer
@@ -251,7 +258,7 @@ impl Timeline {
         let active = self
             .samples()
             .filter(|sample| is_idle(sample) != Some(true));
-        share_of(active.map(condition), MIN_VOTES)
+        share_of(active.map(|s| (condition(s), s.looks)), MIN_VOTES)
     }
 
     /// As [`Timeline::vote`], of the samples up to `end`.
@@ -266,7 +273,7 @@ impl Timeline {
     /// As [`Timeline::vote`], over all samples: for questions about the receiver of the data,
     /// which has nothing to send itself.
     pub fn vote_of_all(&self, condition: impl Fn(&FlowSample) -> Option<bool>) -> Option<f64> {
-        share_of(self.samples().map(condition), MIN_VOTES)
+        share_of(self.samples().map(|s| (condition(s), s.looks)), MIN_VOTES)
     }
 
     /// Acknowledged payload per second.
@@ -418,11 +425,12 @@ pub(crate) fn ratio_of_times(part: Duration, whole: Duration) -> Option<f64> {
     (!whole.is_zero()).then(|| (part.as_secs_f64() / whole.as_secs_f64()).min(1.0))
 }
 
-fn share_of(votes: impl Iterator<Item = Option<bool>>, enough: usize) -> Option<f64> {
+fn share_of(votes: impl Iterator<Item = (Option<bool>, u32)>, enough: usize) -> Option<f64> {
     let (mut yes, mut known) = (0_usize, 0_usize);
-    for vote in votes.flatten() {
-        known += 1;
-        yes += usize::from(vote);
+    for (vote, looks) in votes {
+        let Some(vote) = vote else { continue };
+        known += looks as usize;
+        yes += if vote { looks as usize } else { 0 };
     }
     (known >= enough).then(|| yes as f64 / known as f64)
 }

@@ -42,7 +42,7 @@ fn compare() -> Result<(), Box<dyn Error>> {
     let mut diag = SockDiag::open()?;
     let mut samples = Vec::new();
     let request = ScanRequest::default();
-    diag.scan_into(Clock.now(), &request, &mut samples)?;
+    diag.scan_into(&request, &mut samples)?;
     println!("{} sockets seen, {rounds} rounds in turn", samples.len());
     let (mut ss, mut ours) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
@@ -51,7 +51,7 @@ fn compare() -> Result<(), Box<dyn Error>> {
             None => println!("skipped: `ss` is not installed (package iproute2)"),
         }
         let begin = Clock.now();
-        diag.scan_into(begin, &request, &mut samples)?;
+        diag.scan_into(&request, &mut samples)?;
         ours.push(Clock.now().since(begin));
         if ss.is_empty() {
             break;

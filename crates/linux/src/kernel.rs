@@ -19,7 +19,6 @@ use doctor::Recording;
 use lab::{Caveat, Measure, Trial};
 
 use crate::actuator::Setting;
-use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::netns::NetnsHandle;
@@ -266,7 +265,7 @@ impl Session {
             local_port: Some(LAB_PORT),
             ..ScanRequest::default()
         };
-        let sockets = SockDiag::open_in(handle(&self.path, end))?.scan(Clock.now(), &request)?;
+        let sockets = SockDiag::open_in(handle(&self.path, end))?.scan(&request)?;
         let listening = sockets
             .into_iter()
             .find(|s| s.state == Some(TcpState::Listen));

@@ -64,7 +64,7 @@ pub use process::{SocketOwners, cgroup_id, process_cgroup, process_cpu_time, pro
 pub use record_writer::RecordWriter;
 pub use remote_socket::{OwnerProcess, RemoteSocket};
 pub use seed::random_seed;
-pub use sock_diag::{ScanRequest, SockDiag};
+pub use sock_diag::{ClosedSockets, ScanRequest, SockDiag};
 pub use state::State;
 pub use tun_engine::{Side, StackEnd, StackSpec, StackSummary};
 pub use watch::{WatchProgress, WatchRequest, watch};

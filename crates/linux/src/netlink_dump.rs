@@ -61,6 +61,15 @@ pub(crate) struct NetlinkSocket {
 
 impl NetlinkSocket {
     pub(crate) fn open(protocol: Option<Protocol>, what: &str) -> Result<Self> {
+        Self::open_for(protocol, what, None)
+    }
+
+    /// One that hears what the kernel tells the groups of this mask by itself.
+    pub(crate) fn listen(protocol: Option<Protocol>, what: &str, groups: u32) -> Result<Self> {
+        Self::open_for(protocol, what, Some(groups))
+    }
+
+    fn open_for(protocol: Option<Protocol>, what: &str, groups: Option<u32>) -> Result<Self> {
         let fd = rustix::net::socket_with(
             AddressFamily::NETLINK,
             SocketType::RAW,
@@ -68,6 +77,10 @@ impl NetlinkSocket {
             protocol,
         )
         .map_err(|errno| open_error(errno, what))?;
+        if let Some(groups) = groups {
+            rustix::net::bind(&fd, &SocketAddrNetlink::new(0, groups))
+                .map_err(Error::errno(format!("listen to {what}")))?;
+        }
         // Linux 6.18 net/netlink/af_netlink.c, netlink_getsockbyportid: a socket that is connected
         // takes messages of that one sender only. In a container's namespace, its own root could
         // send us answers otherwise.
@@ -117,6 +130,22 @@ impl NetlinkSocket {
                 if message.flags & NLM_F_MULTI == 0 {
                     return Ok(answer);
                 }
+            }
+        }
+    }
+
+    /// Hands what the kernel has told by itself since the last call to `each`, without waiting.
+    /// What did not fit into the socket's memory is lost.
+    pub(crate) fn told(&mut self, mut each: impl FnMut(u16, &[u8])) {
+        loop {
+            match rustix::net::recv(&self.fd, &mut self.buffer[..], RecvFlags::DONTWAIT) {
+                Ok((_, length)) => {
+                    let whole = length.min(self.buffer.len());
+                    Messages(&self.buffer[..whole])
+                        .for_each(|message| each(message.kind, message.payload));
+                }
+                Err(Errno::INTR | Errno::NOBUFS) => {}
+                Err(_) => return,
             }
         }
     }

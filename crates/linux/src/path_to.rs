@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use base::{FlowSample, LinkSample};
 
-use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::links::link_samples;
 use crate::netlink::route::{self, Destination};
@@ -35,7 +34,7 @@ pub struct PathTo {
 /// # Errors
 /// As [`SockDiag::scan`].
 pub fn seen_path_to(host: IpAddr) -> Result<Option<PathTo>> {
-    let samples = SockDiag::open()?.scan(Clock.now(), &ScanRequest::default())?;
+    let samples = SockDiag::open()?.scan(&ScanRequest::default())?;
     let host = host.to_canonical();
     let to_host = |sample: &&FlowSample| sample.key.remote.ip().to_canonical() == host;
     Ok(told_by(samples.iter().filter(to_host)))
@@ -54,14 +53,11 @@ pub fn probe_path_to(remote: SocketAddr, timeout: Duration) -> Result<PathTo> {
         let local = stream
             .local_addr()
             .map_err(Error::os("the address of a socket"))?;
-        let samples = diag.scan(
-            Clock.now(),
-            &ScanRequest {
-                local_port: Some(local.port()),
-                remote_port: Some(remote.port()),
-                ..ScanRequest::default()
-            },
-        )?;
+        let samples = diag.scan(&ScanRequest {
+            local_port: Some(local.port()),
+            remote_port: Some(remote.port()),
+            ..ScanRequest::default()
+        })?;
         let ours = |sample: &&FlowSample| sample.key.local.port() == local.port();
         let Some(told) = told_by(samples.iter().filter(ours)) else {
             continue;

@@ -11,6 +11,7 @@ use base::{BbrState, FlowKey, FlowSample, Instant, ListenerSample, Rate, TcpStat
 use rustix::io::Errno;
 use rustix::net::netlink::SOCK_DIAG;
 
+use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::netlink_dump::{
     Answer, Ask, Attributes, DUMP_ATTEMPTS, NetlinkSocket, text, u32_at, u64_at,
@@ -24,6 +25,8 @@ const AF_INET6: u8 = 10;
 const IPPROTO_TCP: u8 = 6;
 /// Length of `struct inet_diag_msg`; attributes follow.
 const MESSAGE_BYTES: usize = 72;
+/// `SKNLGRP_INET_TCP_DESTROY` and `SKNLGRP_INET6_TCP_DESTROY`.
+const GROUPS_DESTROYED: u32 = 1 << 0 | 1 << 2;
 
 const INET_DIAG_INFO: u16 = 2;
 const INET_DIAG_VEGASINFO: u16 = 3;
@@ -61,6 +64,8 @@ pub struct ScanRequest {
     pub local_port: Option<u16>,
     /// Only sockets with this remote port.
     pub remote_port: Option<u16>,
+    /// No IPv6 sockets.
+    pub skip_ipv6: bool,
 }
 
 /// An open door to `sock_diag`. It belongs to the namespace in which it was opened, whichever
@@ -94,29 +99,36 @@ impl SockDiag {
     }
 
     /// Every TCP socket, IPv4 and IPv6. A connection of an IPv6 socket over IPv4 is shown with IPv4
-    /// addresses. A socket that changes while the scan runs may be there twice or not at all.
+    /// addresses. A socket that changes while the scan runs may be there twice or not at all. Each
+    /// has the time at which it was read.
     ///
     /// # Errors
     /// [`Error::Os`] where the kernel refuses, [`Error::Unsupported`] where it lacks TCP diagnosis.
-    pub fn scan(&mut self, now: Instant, request: &ScanRequest) -> Result<Vec<FlowSample>> {
+    pub fn scan(&mut self, request: &ScanRequest) -> Result<Vec<FlowSample>> {
         let mut samples = Vec::new();
-        self.scan_into(now, request, &mut samples)?;
+        self.scan_into(request, &mut samples)?;
         Ok(samples)
     }
 
-    /// As [`SockDiag::scan`], into a vector whose memory is used again.
+    /// As [`SockDiag::scan`], into a vector whose memory is used again; returns how many of them
+    /// are IPv6 sockets.
     ///
     /// # Errors
     /// As [`SockDiag::scan`].
     pub fn scan_into(
         &mut self,
-        now: Instant,
         request: &ScanRequest,
         samples: &mut Vec<FlowSample>,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         samples.clear();
         self.bound.clear();
-        for family in [AF_INET, AF_INET6] {
+        let families = if request.skip_ipv6 {
+            &[AF_INET][..]
+        } else {
+            &[AF_INET, AF_INET6]
+        };
+        let mut of_last = 0;
+        for &family in families {
             let body = scan_body(family, request);
             let begin = samples.len();
             for _ in 0..DUMP_ATTEMPTS {
@@ -125,7 +137,8 @@ impl SockDiag {
                 let answer = self
                     .netlink
                     .exchange((SOCK_DIAG_BY_FAMILY, Ask::All), &body, |_, message| {
-                        read_socket(now, message, samples, bound);
+                        // The kernel writes a part of the list when the part before it is taken.
+                        read_socket(Clock.now(), message, samples, bound);
                     })
                     .map_err(scan_error)?;
                 // After the last attempt what came is used: a busy host must not go unseen.
@@ -133,15 +146,16 @@ impl SockDiag {
                     break;
                 }
             }
+            of_last = samples.len() - begin;
         }
-        Ok(())
+        Ok(if request.skip_ipv6 { 0 } else { of_last })
     }
 
     /// The listeners, each with the length of its accept queue and its backlog.
     ///
     /// # Errors
     /// As [`SockDiag::scan`].
-    pub fn listeners(&mut self, now: Instant) -> Result<Vec<ListenerSample>> {
+    pub fn listeners(&mut self) -> Result<Vec<ListenerSample>> {
         let request = ScanRequest {
             listeners: true,
             no_connections: true,
@@ -149,7 +163,7 @@ impl SockDiag {
         };
         // A scan forgets the interfaces of sockets that it does not show.
         let bound = std::mem::take(&mut self.bound);
-        let samples = self.scan(now, &request);
+        let samples = self.scan(&request);
         self.bound = bound;
         let listener = |sample: FlowSample| {
             Some(ListenerSample {
@@ -189,6 +203,38 @@ impl SockDiag {
             Err(Errno::NOENT | Errno::STALE) => Ok(None),
             Err(errno) => Err(scan_error(errno)),
         }
+    }
+}
+
+/// The last look at every TCP socket of a namespace, which the kernel tells when it takes a socket
+/// down: the counters of connections that are shorter than the distance of two looks.
+#[derive(Debug)]
+pub struct ClosedSockets {
+    netlink: NetlinkSocket,
+}
+
+impl ClosedSockets {
+    /// Listens in the calling thread's namespace, from now on.
+    ///
+    /// # Errors
+    /// [`Error::Os`] where the kernel refuses, [`Error::Unsupported`] where it has no `sock_diag`.
+    pub fn open() -> Result<Self> {
+        let netlink = NetlinkSocket::listen(Some(SOCK_DIAG), "sock_diag", GROUPS_DESTROYED)?;
+        Ok(Self { netlink })
+    }
+
+    /// Those that were closed since the last call, with the time of this call. In a flood some may
+    /// be missing.
+    pub fn take(&mut self, now: Instant) -> Vec<FlowSample> {
+        let (mut samples, mut bound) = (Vec::new(), BTreeMap::new());
+        self.netlink.told(|kind, message| {
+            if kind == SOCK_DIAG_BY_FAMILY {
+                read_socket(now, message, &mut samples, &mut bound);
+            }
+        });
+        // Of a listener, and of a connection that was never there, there is nothing to tell.
+        samples.retain(|sample| sample.bytes_acked.is_some() && sample.key.remote.port() != 0);
+        samples
     }
 }
 

@@ -9,6 +9,7 @@ mod owner_book;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -23,20 +24,26 @@ use crate::netlink::route::{self, Destination, Found};
 use crate::netns::NetnsHandle;
 use crate::process::cgroup_id;
 use crate::remote_socket::OwnerProcess;
-use crate::sock_diag::{ScanRequest, SockDiag};
+use crate::sock_diag::{ClosedSockets, ScanRequest, SockDiag};
 use owner_book::{Known, OwnerBook, Pace};
 
-/// Listing all sockets takes at most one part in this many of the time, asking one by one the rest.
+/// Listing all sockets to find new ones takes at most one part in this many of the time.
 const SHARE_SCAN: u32 = 20;
+/// Where there are no IPv6 sockets they are listed less often: the kernel walks through the table
+/// of all connections once for each family.
+const LIST_IPV6_EVERY: Duration = Duration::from_millis(500);
+/// Asking for one socket costs as much as listing so many.
+const ONE_BY_ONE: usize = 3;
 /// Looking takes at most one part in this many of the time: a host with very many matching flows is
 /// looked at less often.
 const SHARE_LOOK: u32 = 4;
 /// Counting ports, which lists connections in TIME-WAIT, takes at most one part in this many.
 const SHARE_PORTS: u32 = 50;
-/// A list that took longer than this gives times too coarse to compute rates from.
-const SCAN_AT_ONCE: Duration = Duration::from_millis(1);
 /// How long a request to stop may go unseen.
 const STOP_CHECK: Duration = Duration::from_millis(50);
+/// Looks at a connection that was idle for longer than this are kept only where something changed:
+/// pauses of programs that think are shorter.
+const LONG_IDLE: Duration = Duration::from_secs(1);
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 /// Hosts whose route is looked up; the interface of flows to others is not known.
 const ROUTES_ASKED: usize = 256;
@@ -150,8 +157,16 @@ struct Watcher<'a> {
     filter: Filter,
     scan: ScanRequest,
     diag: SockDiag,
-    /// The last list of all sockets; kept for its memory.
+    /// `None` where the kernel does not let us.
+    closed: Option<ClosedSockets>,
+    /// Empty; kept for the memory of the last list of all sockets.
     listed: Vec<FlowSample>,
+    /// How many sockets were in it, and how many of them are followed.
+    listed_count: usize,
+    live: usize,
+    /// Whether there were IPv6 sockets when they were last listed, and when that was.
+    has_ipv6: bool,
+    ipv6_listed: Instant,
     flows: BTreeMap<u64, Followed>,
     order: u64,
     samples: usize,
@@ -174,6 +189,22 @@ struct Followed {
     flow: Track,
     /// The filter holds. Until it does the owner is not known, and samples are kept on trial.
     matches: bool,
+}
+
+impl Followed {
+    /// Completes a sample by what the owner shows and keeps it; whether there is one more now.
+    fn keep(&mut self, mut sample: FlowSample, book: &mut OwnerBook) -> bool {
+        let flow = &mut self.flow;
+        if flow.owners.is_empty()
+            && let Known::Owners(owners) = book.known(sample.inode)
+        {
+            flow.owners = owners.to_vec();
+            book.note_near(&flow.owners);
+        }
+        flow.ended = false;
+        book.fill(flow, &mut sample);
+        add(&mut flow.samples, sample)
+    }
 }
 
 impl<'a> Watcher<'a> {
@@ -201,9 +232,15 @@ impl<'a> Watcher<'a> {
                 syn_received: filter.names_state(TcpState::SynReceived),
                 local_port,
                 remote_port,
+                skip_ipv6: false,
             },
             diag: SockDiag::open()?,
+            closed: ClosedSockets::open().ok(),
             listed: Vec::new(),
+            listed_count: 0,
+            live: 0,
+            has_ipv6: true,
+            ipv6_listed: began,
             flows: BTreeMap::new(),
             order: 0,
             samples: 0,
@@ -233,10 +270,10 @@ impl<'a> Watcher<'a> {
 
     fn look_at_host(&mut self, now: Instant) -> Result<()> {
         let mut sample = host_sample(now, self.request.sysctls)?;
-        sample.listeners = self.diag.listeners(now)?;
+        sample.listeners = self.diag.listeners()?;
         if self.pace_ports.is_due(now, SHARE_PORTS) {
             let diag = &mut self.diag;
-            sample.ports = self.pace_ports.run(|| ports_taken(diag, now))?;
+            sample.ports = self.pace_ports.run(|| ports_taken(diag))?;
         }
         self.hosts.push(sample);
         Ok(())
@@ -246,68 +283,103 @@ impl<'a> Watcher<'a> {
     fn look(&mut self, now: Instant, last: bool) -> Result<()> {
         let mut pace = std::mem::take(&mut self.pace_look);
         let result = pace.run(|| {
-            if last || self.pace_scan.is_due(now, SHARE_SCAN) {
-                self.look_at_all(now)
+            if last || self.lists_are_cheap() || self.pace_scan.is_due(now, SHARE_SCAN) {
+                self.look_at_all(now, last)
             } else {
-                self.look_at_each(&BTreeSet::new())
+                self.look_at_each()
             }
         });
         self.pace_look = pace;
-        result
+        result?;
+        self.look_at_closed();
+        Ok(())
+    }
+
+    /// Takes in the last counters of connections that were closed since the last look. One that was
+    /// never seen open is new, unless only its owner, who is gone, could tell whether it matches.
+    fn look_at_closed(&mut self) {
+        let closed = self.closed.as_mut().map(|closed| closed.take(Clock.now()));
+        for mut sample in closed.into_iter().flatten() {
+            let cookie = sample.cookie.unwrap_or_default();
+            if !self.flows.contains_key(&cookie) {
+                let may_match = !self.filter.needs_owners();
+                let Some(new) = may_match.then(|| self.admit(&sample)).flatten() else {
+                    continue;
+                };
+                self.flows.insert(cookie, new);
+            }
+            if let Some(Followed { flow, .. }) = self.flows.get_mut(&cookie) {
+                sample.key = flow.key;
+                sample.inode = flow.samples.last().and_then(|last| last.inode);
+                flow.samples.push(Arc::new(sample));
+                flow.ended = true;
+                self.samples += 1;
+            }
+        }
+    }
+
+    /// Whether a list of all sockets costs less than asking for those that are followed.
+    fn lists_are_cheap(&self) -> bool {
+        self.live * ONE_BY_ONE >= self.listed_count
     }
 
     /// Lists all sockets, which also finds new ones.
-    fn look_at_all(&mut self, now: Instant) -> Result<()> {
+    fn look_at_all(&mut self, now: Instant, last: bool) -> Result<()> {
         let mut listed = std::mem::take(&mut self.listed);
-        let result = self
-            .pace_scan
-            .run(|| self.diag.scan_into(now, &self.scan, &mut listed));
-        result?;
-        let at_once = self.pace_scan.cost() <= SCAN_AT_ONCE;
-        let mut present = BTreeSet::new();
-        let mut fresh = BTreeSet::new();
-        for sample in &listed {
+        let since = now.since(self.ipv6_listed);
+        self.scan.skip_ipv6 = !self.has_ipv6 && !last && since < LIST_IPV6_EVERY;
+        let (diag, scan) = (&mut self.diag, &self.scan);
+        let ipv6 = self.pace_scan.run(|| diag.scan_into(scan, &mut listed))?;
+        if !self.scan.skip_ipv6 {
+            self.has_ipv6 = ipv6 > 0;
+            self.ipv6_listed = now;
+        }
+        for followed in self.flows.values_mut() {
+            followed.flow.ended = true;
+        }
+        self.listed_count = listed.len();
+        for sample in listed.drain(..) {
             let cookie = sample.cookie.unwrap_or_default();
-            let is_new = !self.flows.contains_key(&cookie);
-            if is_new && !self.admit(sample) {
-                continue;
-            }
-            if present.insert(cookie) && (is_new || at_once) {
-                fresh.insert(cookie);
-                self.keep(sample.clone());
+            if let Some(followed) = self.flows.get_mut(&cookie) {
+                self.samples += usize::from(followed.keep(sample, &mut self.book));
+            } else if let Some(mut followed) = self.admit(&sample) {
+                self.samples += usize::from(followed.keep(sample, &mut self.book));
+                self.flows.insert(cookie, followed);
             }
         }
         self.listed = listed;
-        for (cookie, track) in &mut self.flows {
-            track.flow.ended = !present.contains(cookie);
-        }
-        if !at_once {
-            self.look_at_each(&fresh)?;
-        }
+        self.live = self
+            .flows
+            .values()
+            .filter(|followed| !followed.flow.ended)
+            .count();
         self.book.refresh(Clock.now())?;
         self.settle();
         Ok(())
     }
 
-    /// Asks for the known flows one by one, except those that were just seen.
-    fn look_at_each(&mut self, fresh: &BTreeSet<u64>) -> Result<()> {
-        let asked: Vec<_> = self
+    /// Asks for the known flows one by one.
+    fn look_at_each(&mut self) -> Result<()> {
+        let live = self
             .flows
             .iter()
-            .filter(|(cookie, track)| !track.flow.ended && !fresh.contains(cookie))
-            .map(|(&cookie, track)| (cookie, track.flow.key))
+            .filter(|(_, followed)| !followed.flow.ended);
+        let asked: Vec<_> = live
+            .map(|(&cookie, followed)| (cookie, followed.flow.key))
             .collect();
         for (cookie, key) in asked {
             // Whether one that is not found is gone, the next list shows.
-            if let Some(sample) = self.diag.sample_one(Clock.now(), key, Some(cookie))? {
-                self.keep(sample);
+            if let Some(sample) = self.diag.sample_one(Clock.now(), key, Some(cookie))?
+                && let Some(followed) = self.flows.get_mut(&cookie)
+            {
+                self.samples += usize::from(followed.keep(sample, &mut self.book));
             }
         }
         Ok(())
     }
 
-    /// Whether a flow that was not known so far is to be kept: it matches, or may turn out to.
-    fn admit(&mut self, sample: &FlowSample) -> bool {
+    /// A flow that was not known so far, if it is to be followed: it matches, or may turn out to.
+    fn admit(&mut self, sample: &FlowSample) -> Option<Followed> {
         let matches = if self.filter.needs_owners() {
             match self.book.known(sample.inode) {
                 Known::Owners(owners) => Some(self.filter.matches(sample, owners)),
@@ -317,14 +389,12 @@ impl<'a> Watcher<'a> {
         } else {
             Some(self.filter.matches(sample, &[]))
         };
-        let (Some(cookie), true) = (sample.cookie, matches != Some(false)) else {
-            return false;
-        };
+        let cookie = sample.cookie.filter(|_| matches != Some(false))?;
         if self.samples >= self.request.samples_max {
             if matches == Some(true) {
                 self.left_out.insert(cookie);
             }
-            return false;
+            return None;
         }
         self.order += 1;
         let flow = Track {
@@ -336,30 +406,11 @@ impl<'a> Watcher<'a> {
             interface: None,
             options_error: None,
         };
-        let track = Followed {
+        Some(Followed {
             order: self.order,
             flow,
             matches: matches == Some(true),
-        };
-        self.flows.insert(cookie, track);
-        true
-    }
-
-    /// Completes a sample of a known flow by what its owner shows and keeps it.
-    fn keep(&mut self, mut sample: FlowSample) {
-        let cookie = sample.cookie.unwrap_or_default();
-        let Some(track) = self.flows.get_mut(&cookie) else {
-            return;
-        };
-        if track.flow.owners.is_empty()
-            && let Known::Owners(owners) = self.book.known(sample.inode)
-        {
-            track.flow.owners = owners.to_vec();
-            self.book.note_near(&track.flow.owners);
-        }
-        self.book.fill(&mut track.flow, &mut sample);
-        track.flow.samples.push(sample);
-        self.samples += 1;
+        })
     }
 
     /// Decides about the flows on trial whose owners are known by now, and completes the first
@@ -374,7 +425,7 @@ impl<'a> Watcher<'a> {
         } = self;
         flows.retain(|_, track| {
             let flow = &mut track.flow;
-            let Some(last) = flow.samples.last_mut() else {
+            let Some(last) = flow.samples.last() else {
                 return true;
             };
             let matches = match book.known(last.inode) {
@@ -395,7 +446,7 @@ impl<'a> Watcher<'a> {
             if last.nodelay.is_none() && !flow.owners.is_empty() && flow.samples.len() == 1 {
                 book.note_near(&flow.owners);
                 let mut last = flow.samples.pop().expect("there is one");
-                book.fill(flow, &mut last);
+                book.fill(flow, Arc::make_mut(&mut last));
                 flow.samples.push(last);
             }
             true
@@ -406,13 +457,8 @@ impl<'a> Watcher<'a> {
     /// dear or the samples would not suffice to the end.
     fn next_look(&mut self, planned: Instant, deadline: Instant) -> Instant {
         let now = Clock.now();
-        let live = self
-            .flows
-            .values()
-            .filter(|track| !track.flow.ended)
-            .count();
         let rest = self.request.samples_max.saturating_sub(self.samples).max(1);
-        let rationed = deadline.since(now).mul_f64(live as f64 / rest as f64);
+        let rationed = deadline.since(now).mul_f64(self.live as f64 / rest as f64);
         let mean = self
             .request
             .interval
@@ -469,8 +515,29 @@ impl<'a> Watcher<'a> {
     }
 }
 
+/// Appends a sample; whether there is one more than before. Of a connection on which nothing has
+/// happened for a while only the first and the last look are kept.
+fn add(samples: &mut Vec<Arc<FlowSample>>, mut sample: FlowSample) -> bool {
+    let is_rest = |later: &FlowSample, earlier: &FlowSample| {
+        let idle = earlier.since_data_sent.min(earlier.since_data_received);
+        idle >= Some(LONG_IDLE) && later.repeats(earlier)
+    };
+    if let [.., earlier, last] = &mut samples[..]
+        && is_rest(last, earlier)
+        && is_rest(&sample, last)
+    {
+        sample.looks = last.looks.saturating_add(1);
+        // Read seldom: the last reading stays.
+        sample.owner_cpu_time = sample.owner_cpu_time.or(last.owner_cpu_time);
+        *last = Arc::new(sample);
+        return false;
+    }
+    samples.push(Arc::new(sample));
+    true
+}
+
 /// The destination to which connections take most of the ports that the kernel chooses from.
-fn ports_taken(diag: &mut SockDiag, now: Instant) -> Result<Option<PortUse>> {
+fn ports_taken(diag: &mut SockDiag) -> Result<Option<PortUse>> {
     let range = sysctl("net.ipv4.ip_local_port_range").and_then(|text| {
         let (first, last) = text.split_once(' ')?;
         Some((first.parse::<u16>().ok()?, last.parse::<u16>().ok()?))
@@ -483,7 +550,7 @@ fn ports_taken(diag: &mut SockDiag, now: Instant) -> Result<Option<PortUse>> {
         ..ScanRequest::default()
     };
     let mut taken: BTreeMap<(IpAddr, SocketAddr), u32> = BTreeMap::new();
-    for sample in diag.scan(now, &request)? {
+    for sample in diag.scan(&request)? {
         let FlowKey { local, remote } = sample.key;
         if (first..=last).contains(&local.port()) {
             *taken.entry((local.ip(), remote)).or_default() += 1;

@@ -8,6 +8,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -212,9 +213,7 @@ fn a_scan_shows_the_sockets_of_its_namespace_only() {
             held.push(listener.accept().expect("a client").0);
         }
         let mut diag = SockDiag::open_in(netns.handle()).expect("sock_diag");
-        let samples = diag
-            .scan(Clock.now(), &ScanRequest::default())
-            .expect("a scan");
+        let samples = diag.scan(&ScanRequest::default()).expect("a scan");
         assert_eq!(samples.len(), 6, "both ends of three connections");
         for sample in &samples {
             assert_eq!(sample.state, Some(TcpState::Established));
@@ -235,7 +234,7 @@ fn a_scan_shows_the_sockets_of_its_namespace_only() {
             listeners: true,
             ..ScanRequest::default()
         };
-        let with_listeners = diag.scan(Clock.now(), &all).expect("a scan");
+        let with_listeners = diag.scan(&all).expect("a scan");
         assert_eq!(with_listeners.len(), 8);
         assert!(
             with_listeners
@@ -246,7 +245,7 @@ fn a_scan_shows_the_sockets_of_its_namespace_only() {
             remote_port: Some(v4_address.port()),
             ..ScanRequest::default()
         };
-        assert_eq!(diag.scan(Clock.now(), &by_port).expect("a scan").len(), 1);
+        assert_eq!(diag.scan(&by_port).expect("a scan").len(), 1);
         check_single(&mut diag, &samples, held);
     });
 }
@@ -286,7 +285,7 @@ fn a_listener_shows_how_long_its_queue_is() {
             ..ScanRequest::default()
         };
         let samples = SockDiag::open()
-            .and_then(|mut diag| diag.scan(Clock.now(), &request))
+            .and_then(|mut diag| diag.scan(&request))
             .expect("a scan");
         let sample = samples
             .iter()
@@ -309,7 +308,7 @@ fn options_of_another_process_are_read() {
         let (_listener, address) = listen("127.0.0.1:0");
         let program = Program::start(&format!("options {address}"), None);
         let samples = SockDiag::open()
-            .and_then(|mut diag| diag.scan(Clock.now(), &ScanRequest::default()))
+            .and_then(|mut diag| diag.scan(&ScanRequest::default()))
             .expect("a scan");
         let mut sample = samples
             .into_iter()
@@ -397,14 +396,20 @@ fn a_stalling_program_is_watched_with_its_owner() {
             assert!(!flow.ended && flow.options_error.is_none());
             assert!(flow.samples.len() >= 20, "{}", flow.samples.len());
             assert!(flow.samples.is_sorted_by_key(|sample| sample.at));
-            for sample in &flow.samples {
-                assert_eq!((sample.nodelay, sample.cork), (Some(false), Some(false)));
-                assert!(sample.owner_cpu_time.is_some());
-            }
-            let stalled = |sample: &&FlowSample| {
+            // The owner's descriptor is taken once, and once more when the options have settled.
+            let first = &flow.samples[0];
+            assert_eq!((first.nodelay, first.cork), (Some(false), Some(false)));
+            let with_options = flow.samples.iter().filter(|s| s.nodelay.is_some()).count();
+            assert!(with_options <= 2, "{with_options}");
+            assert!(
+                flow.samples
+                    .iter()
+                    .any(|sample| sample.owner_cpu_time.is_some())
+            );
+            let stalled = |sample: &Arc<FlowSample>| {
                 sample.unacked_pkts > Some(0) && sample.notsent_bytes > Some(0)
             };
-            assert!(flow.samples.iter().any(|sample| stalled(&sample)));
+            assert!(flow.samples.iter().any(stalled));
             let (first, last) = (&watched.hosts[0], &watched.hosts[watched.hosts.len() - 1]);
             let delayed = |sample: &base::HostSample| sample.counters["TcpExtDelayedACKs"];
             assert!(delayed(last) > delayed(first));
@@ -554,5 +559,34 @@ fn counters_and_links_are_those_of_the_namespace() {
         assert_eq!(after.links[0].mtu_bytes, 65_536);
         assert_eq!(after.links[0].qdiscs[0].kind, "noqueue");
         drop((client, listener));
+    });
+}
+
+#[test]
+fn connections_shorter_than_two_looks_are_seen_whole() {
+    in_namespace(|netns| {
+        let (listener, address) = listen("127.0.0.1:0");
+        let by_port = filter(&format!("dport = :{}", address.port()));
+        let mut request = WatchRequest::new(by_port, Duration::from_secs(60));
+        request.netns = Some(netns.handle());
+        request.interval = Duration::from_millis(500);
+        let mut asked = 0_u64;
+        let watched = watch_until(&request, |_| {
+            // Between two looks: opened, used and closed.
+            let mut client = TcpStream::connect(address).expect("a listener");
+            let (mut server, _) = listener.accept().expect("a client");
+            client.write_all(&[7; 1000]).expect("an open connection");
+            drop(client);
+            server.read_to_end(&mut Vec::new()).expect("all of it");
+            asked += 1;
+            asked >= 5
+        });
+        let whole = |sample: &FlowSample| sample.bytes_acked >= Some(1000);
+        let clients = watched
+            .flows
+            .iter()
+            .filter(|flow| flow.key.remote == address);
+        let seen = clients.filter(|flow| flow.samples.iter().any(|sample| whole(sample)));
+        assert!(seen.count() as u64 >= asked - 1, "{asked}: {watched:?}");
     });
 }

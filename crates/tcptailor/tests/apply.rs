@@ -92,10 +92,7 @@ fn cookie_of(socket: &TcpStream) -> u64 {
     let (local, remote) = (socket.local_addr().unwrap(), socket.peer_addr().unwrap());
     let mut cookie = None;
     let mut diag = linux::SockDiag::open().unwrap();
-    for sample in diag
-        .scan(linux::Clock.now(), &linux::ScanRequest::default())
-        .unwrap()
-    {
+    for sample in diag.scan(&linux::ScanRequest::default()).unwrap() {
         if (sample.key.local, sample.key.remote) == (local, remote) {
             cookie = sample.cookie;
         }

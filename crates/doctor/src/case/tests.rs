@@ -20,6 +20,7 @@ fn track(ends: [&str; 2], pid: u32, looks: u64) -> Track {
             bytes_sent: Some(look * 1000),
             ..FlowSample::empty(at(look * 10), key)
         })
+        .map(Arc::new)
         .collect();
     let process = ProcessInfo {
         pid,

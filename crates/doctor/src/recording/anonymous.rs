@@ -79,6 +79,7 @@ impl Recording {
                 };
             }
             for sample in &mut track.samples {
+                let sample = Arc::make_mut(sample);
                 sample.key = track.key;
                 (sample.uid, sample.cgroup_id) = (None, None);
             }
@@ -120,10 +121,10 @@ mod tests {
                     fd: 3,
                     process: Arc::new(process),
                 }],
-                samples: vec![FlowSample {
+                samples: vec![Arc::new(FlowSample {
                     uid: Some(1000),
                     ..FlowSample::empty(Instant::ZERO, key)
-                }],
+                })],
                 ended: false,
                 interface: Some("secret0".into()),
                 options_error: Some("secret".into()),

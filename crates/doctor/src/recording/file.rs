@@ -130,7 +130,7 @@ pub fn write(recording: &Recording, netns: &Netns, to: &mut dyn Write) -> io::Re
             interface: track.interface.clone(),
             options_error: track.options_error.clone(),
         }))?;
-        lines.put_changes(&track.samples, Line::Sample)?;
+        lines.put_changes(track.samples.iter().map(|sample| &**sample), Line::Sample)?;
     }
     lines.put_changes(&recording.hosts, Line::Host)?;
     let count = lines.count;
@@ -149,9 +149,9 @@ impl Lines<'_> {
         self.to.write_all(b"\n")
     }
 
-    fn put_changes<T: Serialize>(
+    fn put_changes<'v, T: Serialize + 'v>(
         &mut self,
-        values: &[T],
+        values: impl IntoIterator<Item = &'v T>,
         line: fn(Value) -> Line,
     ) -> io::Result<()> {
         let mut before = Value::Object(Map::new());
@@ -250,7 +250,7 @@ pub fn read(from: &mut dyn BufRead) -> Result<(Recording, Netns), FileError> {
                 apply(&mut sample, patch);
                 let sample: FlowSample = reader.value(&sample)?;
                 match recording.flows.last_mut() {
-                    Some(track) if track.key == sample.key => track.samples.push(sample),
+                    Some(track) if track.key == sample.key => track.samples.push(Arc::new(sample)),
                     _ => return Err(reader.wrong("a sample of another connection")),
                 }
             }

@@ -82,19 +82,20 @@ fn reader_signs(sender: &Timeline) -> Option<String> {
 /// them; `None` where no stretch is longer than a prompt reader leaves it closed.
 fn window_closed(sender: &Timeline) -> Option<(f64, Duration)> {
     let prompt = CLOSED_TIME.max(sender.srtt()?.saturating_mul(CLOSED_ROUND_TRIPS));
-    let mut closed = 0_usize;
+    let (mut closed, mut looks) = (0_u32, 0_u32);
     let mut since: Option<base::Instant> = None;
     let mut longest = Duration::ZERO;
     for sample in sender.samples() {
+        looks = looks.saturating_add(sample.looks);
         if sample.snd_wnd_bytes? < sample.snd_mss_bytes? {
-            closed += 1;
+            closed = closed.saturating_add(sample.looks);
             let begin = *since.get_or_insert(sample.at);
             longest = longest.max(sample.at.since(begin));
         } else {
             since = None;
         }
     }
-    (longest >= prompt).then(|| (closed as f64 / sender.len() as f64, longest))
+    (longest >= prompt).then(|| (f64::from(closed) / f64::from(looks), longest))
 }
 
 /// No window above 65535 bytes was ever possible.

@@ -27,7 +27,7 @@ fn another_socket_starts_anew_and_old_news_is_left_out() {
     let check = |change: fn(&mut FlowSample), expected: usize| {
         let mut next = at(30);
         change(&mut next);
-        assert_eq!(timeline([at(10), at(20), next]).len(), expected);
+        assert_eq!(timeline([at(10), at(20), next]).looks(), expected);
     };
     check(|_| (), 3);
     check(|s| s.cookie = Some(8), 1);
@@ -43,12 +43,23 @@ fn another_socket_starts_anew_and_old_news_is_left_out() {
 fn the_number_of_samples_is_bounded_and_they_reach_over_the_whole_time() {
     for offered in [100, SAMPLES_KEPT, SAMPLES_KEPT + 10, 20 * SAMPLES_KEPT + 7] {
         let many = timeline((0..offered as u64).map(at));
-        assert!(many.len() <= SAMPLES_KEPT + 1, "{offered}: {}", many.len());
-        assert!(many.len() >= offered.min(SAMPLES_KEPT / 2), "{offered}");
+        assert!(
+            many.samples().len() <= SAMPLES_KEPT + 1,
+            "{offered}: {}",
+            many.samples().len()
+        );
+        assert!(
+            many.samples().len() >= offered.min(SAMPLES_KEPT / 2),
+            "{offered}"
+        );
         let whole = Duration::from_millis(offered as u64 - 1);
         assert_eq!(many.interval(), whole, "{offered}");
         // Evenly, so that votes are not those of the end.
-        let middle = many.samples().nth(many.len() / 2).expect("samples").at;
+        let middle = many
+            .samples()
+            .nth(many.samples().len() / 2)
+            .expect("samples")
+            .at;
         let half = middle.since(Instant::ZERO).as_secs_f64() / whole.as_secs_f64();
         assert!((0.45..0.55).contains(&half), "{offered}: {half}");
     }

@@ -8,6 +8,7 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use base::{
     FlowKey, FlowSample, HostSample, Instant, KNOBS, KnobError, KnobValue, Rate, Rng, Scope,
@@ -91,7 +92,7 @@ pub struct SeenFlow {
     /// Its number on its host.
     pub cookie: u64,
     /// The looks at it in order of time; at least one.
-    pub samples: Vec<FlowSample>,
+    pub samples: Vec<Arc<FlowSample>>,
     /// It was gone before the look ended.
     pub ended: bool,
 }
@@ -374,12 +375,12 @@ impl VirtualSession {
             match seen.flows.iter_mut().find(|flow| flow.cookie == cookie) {
                 Some(flow) => {
                     flow.ended = false;
-                    flow.samples.push(sample);
+                    flow.samples.push(Arc::new(sample));
                 }
                 None => seen.flows.push(SeenFlow {
                     key: sample.key,
                     cookie,
-                    samples: vec![sample],
+                    samples: vec![Arc::new(sample)],
                     ended: false,
                 }),
             }

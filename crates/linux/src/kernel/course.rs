@@ -1,6 +1,7 @@
 //! How a flow of the kernel's TCP went, put together from what was looked at anyway: the reports of
 //! the programs say what arrived, the samples of the watch what the sender's connections were like.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::{CongestionState, FlowSample, Instant, Limit};
@@ -113,7 +114,7 @@ impl<'w> Sender<'w> {
     fn look(&self, from: Instant, until: Instant) -> (FlowLook, Option<(Limit, Duration)>) {
         let newest = self.flows.iter().filter_map(|flow| {
             let samples = between(flow, from, until);
-            samples.last()
+            samples.last().map(|sample| &**sample)
         });
         let limit = self.main.and_then(|flow| {
             // From the last sample before, so that no time is missing.
@@ -125,7 +126,7 @@ impl<'w> Sender<'w> {
     }
 }
 
-fn between(flow: &Track, from: Instant, until: Instant) -> &[FlowSample] {
+fn between(flow: &Track, from: Instant, until: Instant) -> &[Arc<FlowSample>] {
     let begin = flow.samples.partition_point(|sample| sample.at <= from);
     let end = flow.samples.partition_point(|sample| sample.at <= until);
     &flow.samples[begin..end.max(begin)]
@@ -135,7 +136,7 @@ fn between(flow: &Track, from: Instant, until: Instant) -> &[FlowSample] {
 /// kernel counts (Linux 6.18 `tcp_chrono_start`: busy, and of that limited by the peer's window or
 /// by the send buffer); in what is left, recovery or the congestion window by the newest state.
 /// `None` where that does not tell, such as for pieces that Nagle's rule holds.
-fn limit(samples: &[FlowSample]) -> Option<(Limit, Duration)> {
+fn limit(samples: &[Arc<FlowSample>]) -> Option<(Limit, Duration)> {
     let (first, last) = (samples.first()?, samples.last()?);
     let time = last.at.since(first.at);
     let grown = |read: fn(&FlowSample) -> Option<Duration>| {
@@ -215,13 +216,13 @@ mod tests {
 
     #[test]
     fn reports_and_samples_make_points() {
-        let samples = vec![sample(160, 0, 0), sample(190, 30, 30), sample(240, 80, 30)];
+        let samples = [sample(160, 0, 0), sample(190, 30, 30), sample(240, 80, 30)].map(Arc::new);
         let sender = Recording {
             flows: vec![Track {
                 key: samples[0].key,
                 cookie: 1,
                 owners: Vec::new(),
-                samples,
+                samples: samples.into(),
                 ended: false,
                 interface: None,
                 options_error: None,
@@ -265,7 +266,9 @@ mod tests {
             key: sample(0, 0, 0).key,
             cookie: 1,
             owners: Vec::new(),
-            samples: vec![acked(10, 100), acked(20, 150), acked(30, 250)],
+            samples: [acked(10, 100), acked(20, 150), acked(30, 250)]
+                .map(Arc::new)
+                .into(),
             ended: false,
             interface: None,
             options_error: None,

@@ -1,6 +1,7 @@
 //! A trial from its start to its end.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -495,12 +496,11 @@ fn shares(verdicts: &[Verdict]) -> Vec<(Limit, f64)> {
 
 /// Payload that a connection carried while it was watched, both ways, and how often it was seen.
 fn moved(flow: &Track) -> (u64, usize) {
-    let carried = |index: Option<&base::FlowSample>| {
-        let sample = index?;
-        Some(sample.bytes_acked.unwrap_or(0) + sample.bytes_received.unwrap_or(0))
+    let carried = |sample: &Arc<base::FlowSample>| {
+        sample.bytes_acked.unwrap_or(0) + sample.bytes_received.unwrap_or(0)
     };
-    let first = carried(flow.samples.first()).unwrap_or(0);
-    let last = carried(flow.samples.last()).unwrap_or(0);
+    let first = flow.samples.first().map_or(0, carried);
+    let last = flow.samples.last().map_or(0, carried);
     (last.saturating_sub(first), flow.samples.len())
 }
 

@@ -16,7 +16,6 @@ use lab::probe::Figures;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::lab_netns::LabNetns;
 use crate::netlink::link;
@@ -162,7 +161,7 @@ fn socket(asked: Option<usize>) -> Result<Socket> {
 /// Sizes of the buffers of all connections to `address`, and what their packets occupy: at the end
 /// that connected the first, at both ends the second.
 fn look(diag: &mut SockDiag, address: SocketAddr) -> Result<(u64, u64)> {
-    let samples = diag.scan(Clock.now(), &ScanRequest::default())?;
+    let samples = diag.scan(&ScanRequest::default())?;
     let (mut limits, mut used) = (0, 0);
     for sample in &samples {
         let ends = [sample.key.local, sample.key.remote];

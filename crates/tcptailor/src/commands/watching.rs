@@ -146,7 +146,7 @@ pub(crate) fn watch(
 ) -> anyhow::Result<Recording> {
     let process = filter.fixed_pid().map(OwnerProcess::open).transpose()?;
     let sockets = SockDiag::open_in(netns)?
-        .scan(linux::Clock.now(), &ScanRequest::default())?
+        .scan(&ScanRequest::default())?
         .len();
     let whole = sockets <= SOCKETS_WATCHED_WHOLE;
     let sysctls = crate::subject::sysctls();

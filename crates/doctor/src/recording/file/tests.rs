@@ -55,7 +55,7 @@ fn recording() -> Recording {
             key,
             cookie: 7,
             owners: vec![SocketOwner { fd: 5, process }],
-            samples: (0..50).map(|look| sample(10 * look)).collect(),
+            samples: (0..50).map(|look| Arc::new(sample(10 * look))).collect(),
             ended: true,
             interface: Some("eth0".into()),
             options_error: None,

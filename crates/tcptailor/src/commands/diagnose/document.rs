@@ -129,7 +129,7 @@ impl FlowRow {
             direction,
             idle: is_idle(timeline),
             both_ends_seen: ends.remote.is_some(),
-            samples: timeline.len(),
+            samples: timeline.looks(),
             connections: 1,
             rate_bps: rate.map(base::Rate::bits_per_second),
             min_rtt_us: timeline.min_rtt().and_then(micros),
