@@ -14,7 +14,8 @@ use crate::recording::{Recording, Track};
 use crate::rules::thresholds::MIN_SAMPLES;
 use crate::timeline::Timeline;
 
-/// Connections of a pair of hosts that are regarded beside the one in question, at most.
+/// Connections of a pair of hosts that are regarded beside the one in question, at most so many
+/// open ones and so many that have ended.
 const SIBLINGS_MAX: usize = 64;
 /// Connections that were seen for a smaller share of the time came or went.
 const SHORT_SHARE: f64 = 0.6;
@@ -113,7 +114,9 @@ impl<'r> Cases<'r> {
                 connections: 0,
             });
             case.connections += 1;
-            if self.timelines[index].looks() > self.timelines[case.index].looks() {
+            // One whose owner is known, and that tells most.
+            let tells = |index: usize| (self.tracks[index].pid(), self.timelines[index].looks());
+            if tells(index) > tells(case.index) {
                 case.index = index;
             }
         }
@@ -156,15 +159,12 @@ impl<'r> Cases<'r> {
         if !self.is_short(index) {
             return GroupKey::Alone(track.cookie, index);
         }
-        // The port that the kernel chose is the larger one, nearly always.
-        let service = if local.port() < remote.port() {
-            Service::Local(local.port())
+        // The port that the kernel chose is the larger one, nearly always. Whose connections to a
+        // port here are is known without a process, which those that ended early do not show.
+        if local.port() < remote.port() {
+            GroupKey::Clients(local.port())
         } else {
-            Service::Remote(remote)
-        };
-        GroupKey::Short {
-            service,
-            pid: track.pid(),
+            GroupKey::Requests(remote, track.pid())
         }
     }
 
@@ -176,25 +176,26 @@ impl<'r> Cases<'r> {
     }
 
     /// Other connections of the same process (where that is known) between the same two hosts, the
-    /// latest first.
+    /// latest first: some that are open, and some that have ended and tell of their whole lives.
     fn siblings(&self, index: usize) -> Vec<&Timeline> {
         let (key, pid) = (self.tracks[index].key, self.tracks[index].pid());
         let between = self.by_hosts.get(&(key.local.ip(), key.remote.ip()));
-        between
-            .into_iter()
-            .flatten()
-            .rev()
-            .filter(|&&other| other != index)
-            .filter(|&&other| {
-                let track = &self.tracks[other];
-                // On one machine, the ends of other connections at the other side are in the list.
-                track.key.local.port() != key.remote.port()
-                    && track.key.remote.port() != key.local.port()
-                    && (pid.is_none() || track.pid() == pid)
-            })
-            .take(SIBLINGS_MAX)
-            .map(|&other| &self.timelines[other])
-            .collect()
+        let is_sibling = |other: usize| {
+            let track = &self.tracks[other];
+            // On one machine, the ends of other connections at the other side are in the list.
+            other != index
+                && track.key.local.port() != key.remote.port()
+                && track.key.remote.port() != key.local.port()
+                && (pid.is_none() || track.pid().is_none() || track.pid() == pid)
+        };
+        let latest = |ended: bool| {
+            let all = between.into_iter().flatten().rev().copied();
+            all.filter(move |&other| self.tracks[other].ended == ended)
+                .filter(move |&other| is_sibling(other))
+                .take(SIBLINGS_MAX)
+        };
+        let chosen = latest(false).chain(latest(true));
+        chosen.map(|other| &self.timelines[other]).collect()
     }
 
     /// Whether other connections of the same process carry data, apart from this one's other end.
@@ -286,19 +287,10 @@ fn carries(timeline: &Timeline) -> bool {
 enum GroupKey {
     /// By cookie, and by place where two tracks have the same.
     Alone(u64, usize),
-    Short {
-        service: Service,
-        pid: Option<u32>,
-    },
-}
-
-/// What connections have in common.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Service {
-    /// Clients of a port here.
-    Local(u16),
-    /// Connections to one place.
-    Remote(SocketAddr),
+    /// Short connections of clients to a port here.
+    Clients(u16),
+    /// Short connections of a process to one place.
+    Requests(SocketAddr, Option<u32>),
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::thresholds::{
     PROPOSED_INITIAL_WINDOW, RESTART_COST, RESTART_COST_OF_STREAM, RESTART_SHARE, RESTART_TIME,
     SHORT_BUSY, SHORT_CONNECTIONS, STARTUP_ROUND_TRIPS, STARTUP_SLOWDOWN, WINDOW_SHARE,
 };
-use crate::timeline::{Burst, Timeline, cwnd_room_pkts, ratio_of_times};
+use crate::timeline::{Burst, Timeline, cwnd_room_pkts, is_idle, ratio_of_times};
 use crate::verdict::{Confidence, Side, Verdict};
 use crate::view::View;
 
@@ -223,7 +223,11 @@ fn short_starts(view: &View<'_>) -> Option<(Rate, Vec<Start>)> {
         .iter()
         .filter_map(|timeline| start(timeline, best))
         .collect();
-    let enough = starts.len() >= SHORT_CONNECTIONS && starts.len() * 2 >= connections.len();
+    // One that still sends may become one that is short, or not.
+    let told = connections
+        .iter()
+        .filter(|timeline| timeline.last().and_then(is_idle) == Some(true));
+    let enough = starts.len() >= SHORT_CONNECTIONS && starts.len() * 2 >= told.count();
     enough.then_some((best, starts))
 }
 
