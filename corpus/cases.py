@@ -1,104 +1,25 @@
 """The table of situations: the path, the programs, who watches, and the right answers."""
 
-from dataclasses import dataclass, field
-
-
-@dataclass(frozen=True)
-class Fault:
-    """One of `right` must be the main answer of a connection; no other finding may stand there,
-    except `also`."""
-
-    right: frozenset
-    also: frozenset = frozenset()
-
-    def shown(self):
-        return " | ".join(sorted(self.right))
-
-
-@dataclass(frozen=True)
-class Healthy:
-    """No finding except `also`; each connection that is not idle has a main answer of `accept`."""
-
-    accept: frozenset
-    also: frozenset = frozenset()
-
-    def shown(self):
-        return "healthy: " + " | ".join(sorted(self.accept))
-
-
-@dataclass(frozen=True)
-class Watched:
-    filter: str
-    label: object
-
-
-@dataclass(frozen=True)
-class Situation:
-    name: str
-    why: str
-    program: str = "python"
-    rate: str = "50mbit"
-    rtt: str = "40ms"
-    queue: str = "1bdp"
-    path: tuple = ()
-    cc: str = "cubic"
-    router: bool = False
-    # (end, command): first what ends by itself, then the servers, then the clients.
-    prepare: tuple = ()
-    server: tuple = ()
-    client: tuple = ()
-    # After the warm-up, before the look; `after` is the time between.
-    during: tuple = ()
-    settle: float = 0.5
-    warm_up: float = 3
-    after: float = 0
-    look: int = 5
-    watch: dict = field(default_factory=dict)
-
-    def path_args(self):
-        shape = [("--rate", self.rate), ("--rtt", self.rtt), ("--queue", self.queue)]
-        args = [word for flag, value in shape if value for word in (flag, value)]
-        return [*args, *self.path]
-
-
-def fault(*right, also=()):
-    return Fault(frozenset(right), frozenset(also))
-
-
-def healthy(*accept, also=()):
-    return Healthy(frozenset(accept), frozenset(also))
-
-
-def at_sender(port, label):
-    return {"client": Watched(f"dport = :{port}", label)}
-
-
-def at_server(port, label):
-    return {"server": Watched(f"sport = :{port}", label)}
-
-
-def both(port, client, server):
-    return {**at_sender(port, client), **at_server(port, server)}
-
-
-def sysctl(end, setting):
-    return (end, f'sysctl -qw "{setting}"')
-
-
-# Labels that recur.
-
-FULL = healthy("path-full")
-# What a receiver can say of a healthy sender: whatever is no finding, or that it cannot tell.
-TAKES = healthy("path-full", "app-limited", "paced", "unknown", "idle", "application-thinks",
-                "round-trip-bound")
-PACED = healthy("app-limited", "paced", "idle", "unknown")
-IDLE = healthy("idle", "unknown", "app-limited")
-BY_ROUND_TRIPS = healthy("round-trip-bound")
-SOME_TRAFFIC = healthy("app-limited", "round-trip-bound", "idle", "unknown", "application-thinks", "paced")
-CLOSED_WINDOW = fault("slow-reader")
-UNREAD = fault("slow-reader")
-FIXED_WINDOW = fault("rcvbuf-locked", "peer-window")
-CAPPED_WINDOW = fault("tcp-rmem-max-cap", "peer-window")
+from model import (
+    BY_ROUND_TRIPS,
+    CAPPED_WINDOW,
+    FIXED_WINDOW,
+    FULL,
+    IDLE,
+    PACED,
+    SLOW_READER,
+    SOME_TRAFFIC,
+    TAKES,
+    THINKS,
+    THINKS_HERE,
+    Situation,
+    at_sender,
+    at_server,
+    both,
+    fault,
+    healthy,
+    sysctl,
+)
 
 # Programs.
 
@@ -399,24 +320,24 @@ SITUATIONS = [
         "curl-limit-rate", program="curl", prepare=FILES, server=NGINX,
         client=(("client", "exec curl --limit-rate 300K -so /dev/null http://$S/big"),),
         warm_up=8, why="curl reads 300 kB/s of what nginx sends as fast as it may",
-        watch={**at_server(80, CLOSED_WINDOW), **at_sender(80, UNREAD)},
+        watch={**at_server(80, SLOW_READER), **at_sender(80, SLOW_READER)},
     ),
     Situation(
         "reader-stopped", program="curl", prepare=FILES, server=NGINX,
         client=(("client", "echo $$ > pid; exec curl -so /dev/null http://$S/big"),),
         during=(("client", "kill -STOP $(cat pid)"),), after=3,
         why="curl is stopped by SIGSTOP",
-        watch={**at_server(80, CLOSED_WINDOW), **at_sender(80, UNREAD)},
+        watch={**at_server(80, SLOW_READER), **at_sender(80, SLOW_READER)},
     ),
     Situation(
         "never-reads", server=programs("mute 5000"), client=client("source $S 5000"),
         why="the server accepts and never calls recv()",
-        watch=both(5000, CLOSED_WINDOW, UNREAD),
+        watch=both(5000, SLOW_READER, SLOW_READER),
     ),
     Situation(
         "slow-sink", server=programs("sink 5000 --rate 500000"),
         client=client("source $S 5000 --request 65536"), warm_up=6,
-        why="the server reads 4 of 50 Mbit/s", watch=both(5000, CLOSED_WINDOW, UNREAD),
+        why="the server reads 4 of 50 Mbit/s", watch=both(5000, SLOW_READER, SLOW_READER),
     ),
     Situation(
         "haproxy-slow-far", program="haproxy",
@@ -424,7 +345,7 @@ SITUATIONS = [
                 *programs("sink 9001 --rate 300000")),
         client=client("source $S 9000 --request 65536"), warm_up=8,
         why="haproxy waits for its far side, which reads 300 kB/s",
-        watch=both(9000, CLOSED_WINDOW, UNREAD),
+        watch=both(9000, SLOW_READER, SLOW_READER),
     ),
     Situation(
         "socat-slow-far", program="socat",
@@ -432,7 +353,7 @@ SITUATIONS = [
                 *programs("sink 9001 --rate 300000")),
         client=client("source $S 9000 --request 65536"), warm_up=8,
         why="socat waits for its far side, which reads 300 kB/s",
-        watch=both(9000, CLOSED_WINDOW, UNREAD),
+        watch=both(9000, SLOW_READER, SLOW_READER),
     ),
     # Senders that do not send.
     Situation(
@@ -534,8 +455,7 @@ SITUATIONS = [
         "thinks-50ms", rate="1gbit", rtt="10ms", server=programs("answer 5000 --think 0.05"),
         client=client("ask $S 5000 --nodelay"),
         why="the server thinks 50 ms per request, the path takes 10 ms",
-        watch=both(5000, fault("application-thinks"), healthy("application-thinks", "app-limited", "idle", "unknown",
-                                                  also=("application-thinks",))),
+        watch=both(5000, THINKS, THINKS_HERE),
     ),
     Situation(
         "nagle-delack", rate="1gbit", rtt="0.2ms", queue="1000p", server=programs("answer 5000"),
@@ -572,8 +492,7 @@ SITUATIONS = [
         "small-writes", program="iperf3", rate="1gbit", rtt="0.2ms", queue="1000p",
         server=IPERF_SERVER, client=iperf("-l 64"),
         why="64 bytes a call at both ends: system calls take the processors, or one end's",
-        watch=at_sender(5201, fault("small-writes-cpu", "unbatched-records", "slow-reader",
-                                    "slow-reader")),
+        watch=at_sender(5201, fault("small-writes-cpu", "unbatched-records", "slow-reader")),
     ),
     Situation(
         "postgres-select-1", program="postgres", rate="1gbit", rtt="10ms", prepare=POSTGRES,
@@ -687,8 +606,7 @@ SITUATIONS = [
         client=(("client", "exec pgbench -h $S -U postgres -n -f sleep.sql -c 1 -T 100 "
                            "postgres"),),
         why="each query takes 50 ms in the server, 10 ms on the path",
-        watch=both(5432, fault("application-thinks"), healthy("application-thinks", "app-limited", "idle", "unknown",
-                                                  also=("application-thinks",))),
+        watch=both(5432, THINKS, THINKS_HERE),
     ),
     Situation(
         "thinks-3-of-60ms", rate="1gbit", rtt="60ms", server=programs("answer 5000 --think 0.003"),
@@ -808,7 +726,7 @@ SITUATIONS = [
         client=(("client", "exec node -e \"require('http').get('http://$S/big', r => "
                            "setTimeout(() => {}, 1e6))\""),),
         why="a program in node never reads the answer's body",
-        watch={**at_server(80, CLOSED_WINDOW), **at_sender(80, UNREAD)},
+        watch={**at_server(80, SLOW_READER), **at_sender(80, SLOW_READER)},
     ),
     Situation(
         "psql-stopped", program="postgres", prepare=POSTGRES, server=POSTGRES_SERVER, settle=2,
@@ -817,7 +735,7 @@ SITUATIONS = [
                            "postgres > /dev/null"),),
         during=(("client", "kill -STOP $(cat pid)"),), after=3,
         why="psql is stopped in the middle of a large result",
-        watch={**at_server(5432, CLOSED_WINDOW), **at_sender(5432, UNREAD)},
+        watch={**at_server(5432, SLOW_READER), **at_sender(5432, SLOW_READER)},
     ),
     Situation(
         "wmem-cap-bbr-enough", program="iperf3", rate="20mbit", rtt="100ms", cc="bbr",

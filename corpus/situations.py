@@ -5,8 +5,8 @@
     situations.py run [PATTERN] --bin target/release/tcptailor -o DIR
     situations.py table DIR
 
-`cases.py` is the table. `run` needs root. A label follows from how a situation was made, never from
-an answer.
+`cases.py` and `packages.py` are the table. `run` needs root. A label follows from how a situation
+was made, never from an answer.
 """
 
 import argparse
@@ -22,8 +22,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from cases import CONFIGS, SITUATIONS, Healthy
+import cases
+import packages
+from model import Healthy
 
+SITUATIONS = [*cases.SITUATIONS, *packages.SITUATIONS]
+CONFIGS = {**cases.CONFIGS, **packages.CONFIGS}
 HERE = Path(__file__).resolve().parent
 RESULTS = "results.jsonl"
 # A connection with less of the largest rate is a control connection.

@@ -195,9 +195,9 @@ fn a_connection_that_is_gone_and_a_damaged_journal_are_said_so() {
     if !may_reach_sockets(&user, &plan) {
         return;
     }
-    let text = fs::read_to_string(&plan).unwrap();
-    let cookie = cookie_of(&user.client).to_string();
-    fs::write(&plan, text.replace(&cookie, "18446744073709551615")).unwrap();
+    let mut gone: Value = serde_json::from_slice(&fs::read(&plan).unwrap()).unwrap();
+    gone["changes"][0]["target"]["cookie"] = json!(u64::MAX);
+    fs::write(&plan, gone.to_string()).unwrap();
     user.check_refused(&["apply", &plan], 1, "does not exist any more");
 
     let transactions = user.directory.path().join("state/txn");
