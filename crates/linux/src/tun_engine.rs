@@ -270,8 +270,7 @@ fn scene<'s>(
     limits: &'s LimitTimes,
     is_two_way: bool,
 ) -> Scene<'s> {
-    let on_its_way = |id| host.unacked_bytes(id) + host.unsent_bytes(id);
-    let on_its_way: u64 = program.sockets().map(on_its_way).sum();
+    let on_its_way: u64 = program.sockets().map(|id| host.unacked_bytes(id)).sum();
     let counts = program.counts();
     let acked = counts.sent_bytes.saturating_sub(on_its_way);
     Scene {

@@ -58,7 +58,7 @@ fn account(host: &Host, id: SocketId, flow: &Flow) -> Option<(Ends, Account)> {
     let account = Account {
         written: flow.written,
         read: flow.read,
-        unacked: host.unacked_bytes(id) + host.unsent_bytes(id),
+        unacked: host.unacked_bytes(id),
         unread: host.unread_bytes(id),
         saw_end: flow.saw_end,
     };

@@ -259,7 +259,7 @@ impl Thread {
             }
             Order::Receive(_) | Order::Read(_) | Order::Drain => read(flow, id, order, part, env),
             Order::AwaitAcknowledged => {
-                let waits = env.host.unacked_bytes(id) + env.host.unsent_bytes(id) > 0;
+                let waits = env.host.unacked_bytes(id) > 0;
                 if waits && flow.failed.is_none() && !env.session.is_stopping() {
                     Call::Sleeping(env.now + LOOK_EVERY)
                 } else {

@@ -420,12 +420,12 @@ impl Host {
             .map_or(0, |connection| connection.recv.unread_bytes())
     }
 
-    /// Bytes written and not acknowledged (`SIOCOUTQ`).
+    /// Bytes written and not acknowledged, sent or not (`SIOCOUTQ`).
     #[must_use]
     pub fn unacked_bytes(&self, id: SocketId) -> u64 {
         self.sockets
             .look(id)
-            .map_or(0, |connection| connection.send.unacked_bytes())
+            .map_or(0, |connection| connection.send.outstanding_bytes())
     }
 
     /// Bytes written and not sent (`SIOCOUTQNSD`).

@@ -350,6 +350,11 @@ impl Sender {
         self.stream.end() - self.sent
     }
 
+    /// Bytes that were written and not acknowledged, sent or not.
+    pub(crate) const fn outstanding_bytes(&self) -> u64 {
+        self.stream.end() - self.una
+    }
+
     /// Bytes that were sent and not acknowledged.
     pub(crate) const fn unacked_bytes(&self) -> u64 {
         self.sent - self.una

@@ -43,6 +43,26 @@ pub(crate) struct Busy {
     pub(crate) by_peer_window: Duration,
     pub(crate) by_send_buffer: Duration,
     pub(crate) counted_until: Instant,
+    /// Whether something was written and not acknowledged from then on.
+    pub(crate) has_data: bool,
+}
+
+impl Busy {
+    /// With the time up to `now`, in which `held` was what nothing more was sent for.
+    pub(crate) fn counted_to(mut self, now: Instant, held: Limit) -> Self {
+        let time = now.since(self.counted_until);
+        self.counted_until = now;
+        if !self.has_data {
+            return self;
+        }
+        self.busy += time;
+        match held {
+            Limit::PeerWindow => self.by_peer_window += time,
+            Limit::SendBuffer => self.by_send_buffer += time,
+            _ => {}
+        }
+        self
+    }
 }
 
 /// What the peer told us of its window (RFC 9293 section 3.10.7.4).

@@ -51,6 +51,8 @@ impl Connection {
                 self.send_ack(now, shared);
             }
             self.tell_changes(now, shared);
+        } else {
+            self.hold(now, self.held);
         }
         if !matches!(self.state, State::TimeWait | State::Closed) {
             self.arm_timers(now, shared);

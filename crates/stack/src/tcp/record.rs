@@ -66,7 +66,7 @@ impl Connection {
         let recovery = &self.recovery;
         let (rtt, window, stats) = (recovery.rtt(), recovery.window(), recovery.stats());
         let (send, recv, recv_stats) = (self.send.memory(), self.recv.memory(), self.recv.stats());
-        let traffic = &self.traffic;
+        let (traffic, busy) = (&self.traffic, self.busy.counted_to(now, self.held));
         let since = |at: Option<Instant>| at.map(|at| now.since(at));
         let (delivery_rate, delivery_app_limited) = recovery.delivery_rate().unzip();
         let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
@@ -105,7 +105,7 @@ impl Connection {
             rcv_ssthresh_bytes: Some(recv.rcv_ssthresh),
             rcv_space_bytes: Some(recv.space),
             notsent_bytes: Some(small(self.send.unsent_bytes())),
-            send_queue_bytes: Some(small(self.send.unacked_bytes())),
+            send_queue_bytes: Some(small(self.send.outstanding_bytes())),
             unread_bytes: Some(small(self.recv.unread_bytes())),
             srtt: rtt.srtt(),
             rttvar: rtt.srtt().map(|_| rtt.variation()),
@@ -130,9 +130,9 @@ impl Connection {
             reord_seen: Some(stats.reordering_seen),
             out_of_order_pkts: Some(recv_stats.out_of_order),
             rto_total: Some(stats.timeouts),
-            busy_time: Some(self.busy.busy),
-            rwnd_limited_time: Some(self.busy.by_peer_window),
-            sndbuf_limited_time: Some(self.busy.by_send_buffer),
+            busy_time: Some(busy.busy),
+            rwnd_limited_time: Some(busy.by_peer_window),
+            sndbuf_limited_time: Some(busy.by_send_buffer),
             delivery_rate,
             delivery_app_limited,
             pacing_rate: Some(recovery.pacing_rate()).filter(|rate| *rate != Rate::default()),

@@ -135,26 +135,12 @@ impl Connection {
         }
     }
 
-    /// Notes why nothing more is sent, and counts the time of the wait that ends.
+    /// Notes why nothing more is sent, and counts the time of the wait that ends (Linux
+    /// `tcp_chrono_*`): busy while something is unsent or unacknowledged.
     pub(super) fn hold(&mut self, now: Instant, limit: Limit) {
-        self.count_time(now);
+        self.busy = self.busy.counted_to(now, self.held);
+        self.busy.has_data = self.send.outstanding_bytes() > 0;
         self.held = limit;
-    }
-
-    /// Counts the time up to `now` (Linux `tcp_chrono_*`): busy while something is unsent or
-    /// unacknowledged.
-    fn count_time(&mut self, now: Instant) {
-        let time = now.since(self.busy.counted_until);
-        self.busy.counted_until = now;
-        if self.send.unacked_bytes() == 0 {
-            return;
-        }
-        self.busy.busy += time;
-        match self.held {
-            Limit::PeerWindow => self.busy.by_peer_window += time,
-            Limit::SendBuffer => self.busy.by_send_buffer += time,
-            _ => {}
-        }
     }
 }
 

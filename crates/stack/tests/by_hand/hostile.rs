@@ -149,7 +149,7 @@ impl Scene {
                     peer.ack = end;
                 }
             }
-            if bench.host.unacked_bytes(id) + bench.host.unsent_bytes(id) == 0 && wanted.is_none() {
+            if bench.host.unacked_bytes(id) == 0 && wanted.is_none() {
                 bench.write(id, &[4; 100]).expect("room for a few bytes");
                 wanted = Some(peer.ack + 100);
                 for segment in bench.drain() {

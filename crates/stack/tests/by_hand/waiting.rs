@@ -1,11 +1,13 @@
 //! Shut windows and silent peers: who is asked again, how often, and for how long.
 
+use core::time::Duration;
+
 use base::{Limit, TcpState};
 use stack::profile;
 use stack::{Event, Failure, SegmentOptions};
 
 use crate::hand::{
-    ACK, Peer, RST, established, established_with, flags, payload_bytes, secs, with_mss,
+    ACK, Bench, Peer, RST, established, established_with, flags, payload_bytes, secs, with_mss,
 };
 
 /// RFC 9293 section 3.8.6.1: probes, in intervals that double, for as long as they are answered.
@@ -40,6 +42,35 @@ fn a_shut_window_is_probed_ever_less_often() {
     peer.window = 1000;
     let sent = bench.send(peer.segment(ACK, b""));
     assert_eq!(payload_bytes(&sent), 5);
+}
+
+/// As Linux's `tcp_chrono` counts: the wait that goes on now, and the one that an ACK for all ends.
+#[test]
+fn time_with_something_to_send_is_busy_to_its_end() {
+    let (mut bench, mut peer, id) = established(&profile::linux_6_18());
+    bench.pass(secs(3));
+    let times = |bench: &Bench| {
+        let sample = bench.sample(id);
+        let seconds = |time: Option<Duration>| time.expect("our stack counts it").as_secs();
+        (
+            seconds(sample.busy_time),
+            seconds(sample.rwnd_limited_time),
+            sample.send_queue_bytes,
+        )
+    };
+    assert_eq!(times(&bench), (0, 0, Some(0)), "idle");
+    peer.window = 0;
+    bench.send(peer.segment(ACK, b""));
+    bench.write(id, b"waits").unwrap();
+    bench.pass(secs(4));
+    assert_eq!(times(&bench), (4, 4, Some(5)), "unsent counts, and so far");
+    peer.window = 1000;
+    let sent = bench.send(peer.segment(ACK, b""));
+    bench.pass(Duration::from_millis(100));
+    peer.take(&sent);
+    bench.send(peer.segment(ACK, b""));
+    bench.pass(secs(10));
+    assert_eq!(times(&bench), (4, 4, Some(0)), "nothing is left to send");
 }
 
 #[test]

@@ -154,10 +154,8 @@ impl Pair {
         figures.insert("writeall_bytes", returned);
         figures.insert("writeall_sleeps", sleeps.into());
         let id = self.wire.id(fd);
-        let (unacked, unsent) = (
-            self.wire.board.unacked_bytes(id),
-            self.wire.board.unsent_bytes(id),
-        );
+        let unsent = self.wire.board.unsent_bytes(id);
+        let unacked = self.wire.board.unacked_bytes(id) - unsent;
         figures.insert("writeall_unacked_at_return_bytes", unacked as f64);
         figures.insert("writeall_unsent_at_return_bytes", unsent as f64);
         for _ in 0..20 {
