@@ -13,6 +13,7 @@ mod corrections;
 mod doubts;
 mod engine;
 mod faults;
+mod limit_errors;
 mod measure;
 pub mod netburner;
 mod outcome;
@@ -46,6 +47,10 @@ pub use corrections::{CORRECTIONS, Correction, find_correction};
 pub use doubts::{CaveatKind, caveat_kinds};
 pub use engine::{EngineName, UnknownEngine};
 pub use faults::{Cure, FAULTS, Fault, find_fault};
+pub use limit_errors::{
+    LimitError, LimitErrors, SHARE_ERROR_MAX, SHARE_THAT_MATTERS, ScoredFlow, fault_cells,
+    gallery_cells, score_limits,
+};
 pub use measure::{Measure, Yardstick};
 pub use outcome::{
     Caveat, LatenessMicros, LinkOutcome, Outcome, Point, ResponseMicros, STALL_US, SenderOutcome,
@@ -61,7 +66,7 @@ pub use show::cell_name;
 pub use sweep::{AXIS_VALUES_MAX, Shard, Vary, axis_number};
 pub use trial::{End, HostSpec, PathSpec, Settings, Trial};
 pub use virtual_engine::{
-    SeenFlow, SeenHost, SetError, Virtual, VirtualLook, VirtualProgress, VirtualRun,
+    LabelledFlow, SeenFlow, SeenHost, SetError, Virtual, VirtualLook, VirtualProgress, VirtualRun,
     VirtualSession, VirtualTarget,
 };
 pub use workload::{

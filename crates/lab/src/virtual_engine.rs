@@ -3,6 +3,7 @@
 //! What it returns means the same as what the kernel engine returns, but for two things: the limits
 //! are true, not inferred, and a link is never late. The same trial gives the same outcome.
 
+mod labelled;
 mod session;
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -21,6 +22,7 @@ use crate::outcome::{Caveat, LinkOutcome, Outcome};
 use crate::trial::{End, PathSpec, Trial};
 use crate::workload::{Amount, Workload};
 use crate::world::{LinkId, NodeId, Place, Tap, World, chain};
+pub use labelled::LabelledFlow;
 pub use session::{SeenFlow, SeenHost, SetError, VirtualLook, VirtualSession, VirtualTarget};
 
 /// Virtual time after its planned end that a workload has to finish what is under way.

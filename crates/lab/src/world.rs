@@ -20,11 +20,12 @@ mod tests;
 mod topology;
 
 use core::net::IpAddr;
+use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
-use base::{Instant, Rate, WirePacket};
+use base::{Instant, Limit, Rate, WirePacket};
 use link::{LinkSpec, LinkStats, SpecError};
-use stack::{Host, HostConfig, Packet, Trace};
+use stack::{Host, HostConfig, Packet, SocketId, Trace};
 
 use crate::agenda::Agenda;
 use crate::app::{App, HostCosts};
@@ -234,6 +235,25 @@ impl<A: App> World<A> {
     /// Where `node` is a router.
     pub fn watch_limits(&mut self, node: NodeId) {
         self.station_mut(node).is_watched = true;
+    }
+
+    /// Records the limits of each connection of this host, from now on.
+    ///
+    /// # Panics
+    /// Where `node` is a router.
+    pub fn watch_every_limit(&mut self, node: NodeId) {
+        self.station_mut(node).every = Some(BTreeMap::new());
+    }
+
+    /// How long each limit held a connection up to now, where all of its host are watched.
+    ///
+    /// # Panics
+    /// Where `node` is a router.
+    #[must_use]
+    pub fn limits_of(&self, node: NodeId, id: SocketId) -> BTreeMap<Limit, Duration> {
+        let every = self.station(node).every.as_ref();
+        let times = every.and_then(|every| every.get(&id));
+        times.map_or_else(BTreeMap::new, |times| times.held_until(self.now))
     }
 
     /// What a link counted up to now.

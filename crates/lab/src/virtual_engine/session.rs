@@ -33,7 +33,7 @@ const STOP_CHECK: Duration = Duration::from_millis(50);
 /// A trial that is running.
 #[derive(Debug)]
 pub struct VirtualSession {
-    stage: Stage,
+    pub(super) stage: Stage,
     trial: Trial,
     rng: Rng,
     /// By appearance, from 1 on: what the kernel calls the cookie of a socket.
@@ -189,23 +189,17 @@ impl VirtualSession {
         let before = BOTH.map(|end| self.totals(end));
         let mut seen: [SeenHost; 2] = Default::default();
         let mut next_host = began;
-        loop {
-            let now = self.now();
-            let over = now >= until || stop.load(Ordering::Relaxed);
-            let host_due = over || now >= next_host;
+        self.look_until(until, stop, |session, is_last| {
+            let now = session.now();
+            let host_due = is_last || now >= next_host;
             if host_due {
                 next_host = now + HOST_INTERVAL;
             }
             for end in BOTH {
-                self.look_at(end, host_due, &mut seen[at(end)]);
+                session.look_at(end, host_due, &mut seen[at(end)]);
             }
             progress(now.since(began));
-            if over {
-                break;
-            }
-            let next = now + self.sample_distance();
-            self.stage.world.run_to(next.min(until));
-        }
+        });
         self.check_programs()?;
         let [client, server] = seen;
         let [of_client, of_server] = BOTH.map(|end| self.totals(end).since(&before[at(end)]));
@@ -216,6 +210,26 @@ impl VirtualSession {
             client,
             server,
         })
+    }
+
+    /// Calls `look` at random times from now on, and at `until` or where `stop` ends it, which it
+    /// is told.
+    pub(super) fn look_until(
+        &mut self,
+        until: Instant,
+        stop: &AtomicBool,
+        mut look: impl FnMut(&mut Self, bool),
+    ) {
+        loop {
+            let now = self.now();
+            let is_last = now >= until || stop.load(Ordering::Relaxed);
+            look(self, is_last);
+            if is_last {
+                return;
+            }
+            let next = now + self.sample_distance();
+            self.stage.world.run_to(next.min(until));
+        }
     }
 
     /// Starts the client's program again: its connections are new ones. The old ones are reset.
@@ -307,7 +321,7 @@ impl VirtualSession {
         self.stage.world.host(self.node(end))
     }
 
-    const fn node(&self, end: End) -> NodeId {
+    pub(super) const fn node(&self, end: End) -> NodeId {
         self.stage.nodes[at(end)]
     }
 

@@ -1,9 +1,9 @@
 //! A host with its program, and the time that its own work takes.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use base::{Instant, WirePacket};
-use stack::{Host, Packet};
+use stack::{Host, Packet, SocketId};
 
 use super::limits::LimitTimes;
 use crate::app::{App, HostCosts};
@@ -18,6 +18,8 @@ pub(super) struct Station<A> {
     pub(super) app: Option<A>,
     pub(super) limits: LimitTimes,
     pub(super) is_watched: bool,
+    /// The same of each connection, where all are watched.
+    pub(super) every: Option<BTreeMap<SocketId, LimitTimes>>,
     costs: HostCosts,
     /// What has arrived and is not taken in yet, and when it will be.
     backlog: VecDeque<(Instant, Packet)>,
@@ -43,6 +45,7 @@ impl<A: App> Station<A> {
             app: None,
             limits: LimitTimes::default(),
             is_watched: false,
+            every: None,
             costs,
             backlog: VecDeque::new(),
             receive_free: Instant::ZERO,
@@ -112,8 +115,23 @@ impl<A: App> Station<A> {
         app.as_mut().is_some_and(|app| app.call(now, host))
     }
 
-    /// Notes the limit of the connection that the program names.
+    /// Notes the limit of the connection that the program names, and of each where all are
+    /// watched.
     pub(super) fn watch(&mut self, now: Instant) {
+        if let Some(every) = &mut self.every {
+            for times in every.values_mut() {
+                times.set(now, None);
+            }
+            for id in self.host.sockets() {
+                let Some(wait) = self.host.limit(now, id) else {
+                    continue;
+                };
+                every
+                    .entry(id)
+                    .or_default()
+                    .set(now, Some((wait.limit, true)));
+            }
+        }
         if !self.is_watched {
             return;
         }

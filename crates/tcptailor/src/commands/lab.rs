@@ -11,6 +11,7 @@ mod path;
 mod report;
 mod reproduce;
 mod run;
+mod shares;
 mod sweep;
 
 use clap::Subcommand;
@@ -35,6 +36,7 @@ Examples:
   tcptailor lab path --rtt 40ms            a path that stays, for any program
   tcptailor lab faults                     every fault that the doctor knows, provoked and cured
   tcptailor lab agree                      how far our own TCP agrees with the kernel's
+  tcptailor lab shares                     how far inferred limits are from the true ones
   tcptailor lab reproduce netburner        the experiments of a published document")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -53,6 +55,7 @@ enum Command {
     Compare(compare::Args),
     Faults(faults::Args),
     Agree(agree::Args),
+    Shares(shares::Args),
     Reproduce(reproduce::Args),
 }
 
@@ -76,6 +79,7 @@ impl Args {
             Command::Agree(_) => true,
             Command::Path(_)
             | Command::List
+            | Command::Shares(_)
             | Command::Merge(_)
             | Command::Report(_)
             | Command::Compare(_) => false,
@@ -94,6 +98,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         Command::Compare(args) => compare::run(args, output),
         Command::Faults(args) => faults::run(args, output),
         Command::Agree(args) => exit::or_without(agree::run(args, output), AGREE_NEEDS),
+        Command::Shares(args) => shares::run(args, output),
         Command::Reproduce(args) => reproduce::run(args, output),
     }
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use base::{Change, KnobValue, Limit, Live, Netns, Scope, Target};
-use doctor::{Confidence, Evidence, NextLimit, Proposal, Side, Timeline, Track, Verdict};
+use doctor::{Confidence, Evidence, NextLimit, Proposal, Shares, Side, Timeline, Track, Verdict};
 use serde::Serialize;
 
 use crate::targets::Ends;
@@ -48,11 +48,21 @@ pub(crate) struct FlowRow {
     pub(crate) rate_bps: Option<u64>,
     pub(crate) min_rtt_us: Option<u64>,
     pub(crate) srtt_us: Option<u64>,
+    /// Why this end did not send more, as shares of the time; empty where it mostly receives.
+    pub(crate) limits: Vec<LimitShare>,
     pub(crate) verdicts: Vec<VerdictRow>,
     /// Why there is no verdict.
     pub(crate) unknown: Option<String>,
     /// Why options such as `TCP_NODELAY` could not be read.
     pub(crate) options_error: Option<String>,
+}
+
+/// How much of the time a limit held.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct LimitShare {
+    /// One of [`Limit`], or `unclear`.
+    pub(crate) limit: &'static str,
+    pub(crate) share: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -134,11 +144,36 @@ impl FlowRow {
             rate_bps: rate.map(base::Rate::bits_per_second),
             min_rtt_us: timeline.min_rtt().and_then(micros),
             srtt_us: timeline.srtt().and_then(micros),
+            limits: match direction {
+                Direction::Out => limits(timeline),
+                Direction::In => Vec::new(),
+            },
             verdicts: Vec::new(),
             unknown: None,
             options_error: track.options_error.clone(),
         }
     }
+}
+
+/// Those of half a percent and more, largest first.
+fn limits(timeline: &Timeline) -> Vec<LimitShare> {
+    let Some(shares) = Shares::of_timeline(timeline) else {
+        return Vec::new();
+    };
+    let known = shares.largest_first().into_iter();
+    known
+        .map(|(limit, share)| (limit.name(), share))
+        .chain([("unclear", shares.unclear())])
+        .filter(|(_, share)| *share >= 0.005)
+        .map(|(limit, share)| LimitShare {
+            limit,
+            share: rounded(share),
+        })
+        .collect()
+}
+
+fn rounded(share: f64) -> f64 {
+    (share * 1e4).round() / 1e4
 }
 
 /// No payload moved and none was waiting for anything.
@@ -175,7 +210,7 @@ impl VerdictRow {
             sentence: verdict.diagnosis.sentence,
             finding: verdict.diagnosis.is_finding(),
             limit: verdict.limit,
-            share: (verdict.share * 1e4).round() / 1e4,
+            share: rounded(verdict.share),
             confidence: verdict.confidence,
             act: verdict.confidence >= verdict.diagnosis.act_from,
             evidence: verdict.evidence.clone(),

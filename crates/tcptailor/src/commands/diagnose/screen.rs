@@ -150,6 +150,14 @@ fn details(number: usize, flow: &FlowRow, verbosity: u8) -> String {
         write!(text, "\n{number}  unknown: ").expect("a String grows");
         push_wrapped(&mut text, unknown, "   ", number.to_string().len() + 11);
     }
+    if verbosity > 0 && !flow.idle && !flow.limits.is_empty() {
+        let shares = flow.limits.iter();
+        let shares: Vec<String> = shares
+            .map(|limit| format!("{} {}", limit.limit, human::share(limit.share)))
+            .collect();
+        text.push_str("   its time  ");
+        push_wrapped(&mut text, &shares.join(", "), "   ", 13);
+    }
     text
 }
 
@@ -307,6 +315,7 @@ mod tests {
             rate_bps: Some(18_700),
             min_rtt_us: Some(400),
             srtt_us: None,
+            limits: Vec::new(),
             verdicts,
             unknown: None,
             options_error: None,

@@ -1,0 +1,346 @@
+//! Which limit held a sender, and for how long: the time between looks is shared out.
+//!
+//! Two counters of the kernel are exact (`tcp_chrono_*`): the time with nothing to send, and the
+//! time that the peer's window took. What is left of the time between two looks is shared out by
+//! what each of them saw: half the time goes by the look before, half by the one after.
+
+use core::time::Duration;
+
+use base::{CongestionState, FlowSample, Limit, TcpState};
+
+use crate::timeline::{Timeline, cwnd_room_pkts, window_room_bytes};
+
+/// Shares of time by limit, and of the time of which nothing can be said; they sum to one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shares {
+    of: [f64; Limit::ALL.len()],
+    unclear: f64,
+}
+
+/// Times by limit, in seconds.
+#[derive(Default)]
+struct Times {
+    of: [f64; Limit::ALL.len()],
+    unclear: f64,
+}
+
+impl Shares {
+    /// Shares out the time from the first sample to the last; `None` with fewer than two.
+    #[must_use]
+    pub fn of_timeline(timeline: &Timeline) -> Option<Self> {
+        Self::of_samples(timeline.samples())
+    }
+
+    /// The same of samples in order of time.
+    pub fn of_samples<'s>(samples: impl IntoIterator<Item = &'s FlowSample>) -> Option<Self> {
+        let mut times = Times::default();
+        let mut samples = samples.into_iter();
+        let mut before = samples.next()?;
+        for after in samples {
+            times.share_out(before, after);
+            before = after;
+        }
+        let all = times.of.iter().sum::<f64>() + times.unclear;
+        (all > 0.0).then(|| Self {
+            of: times.of.map(|time| time / all),
+            unclear: times.unclear / all,
+        })
+    }
+
+    /// The share of a limit, 0 to 1.
+    #[must_use]
+    pub fn get(&self, limit: Limit) -> f64 {
+        self.of[place(limit)]
+    }
+
+    /// The share of time of which nothing can be said, 0 to 1.
+    #[must_use]
+    pub const fn unclear(&self) -> f64 {
+        self.unclear
+    }
+
+    /// Each limit that took time, largest first.
+    #[must_use]
+    pub fn largest_first(&self) -> Vec<(Limit, f64)> {
+        let mut shares: Vec<(Limit, f64)> = Limit::ALL
+            .into_iter()
+            .map(|limit| (limit, self.get(limit)))
+            .filter(|(_, share)| *share > 0.0)
+            .collect();
+        shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+        shares
+    }
+}
+
+impl Times {
+    fn share_out(&mut self, before: &FlowSample, after: &FlowSample) {
+        let all = after.at.since(before.at).as_secs_f64();
+        let counted = |read: fn(&FlowSample) -> Option<Duration>| {
+            let (old, new) = (read(before)?, read(after)?);
+            Some(new.checked_sub(old)?.as_secs_f64().min(all))
+        };
+        let looks = [before, after];
+        let seen = looks.map(limit_of);
+        let busy = counted(|s| s.busy_time);
+        let shut = counted(|s| s.rwnd_limited_time).unwrap_or(0.0);
+        let shut = shut.min(busy.unwrap_or(all));
+        self.add(Some(Limit::PeerWindow), shut);
+        let mut left = all - shut;
+        let is_open = seen.iter().all(|limit| *limit != Some(Limit::Handshake));
+        if let Some(busy) = busy.filter(|_| is_open) {
+            self.add(Some(Limit::Application), all - busy);
+            left = busy - shut;
+        }
+        // The counters have had the idle time, and that of the window.
+        let has_busy = busy.is_some() && is_open;
+        let is_counted = |look: &FlowSample, limit: Option<Limit>| {
+            (has_busy && has_nothing(look)) || (shut > 0.0 && limit == Some(Limit::PeerWindow))
+        };
+        let votes: Vec<Option<Limit>> = looks
+            .into_iter()
+            .zip(seen)
+            .filter(|(look, limit)| !is_counted(look, *limit))
+            .map(|(_, limit)| limit)
+            .collect();
+        if votes.is_empty() {
+            // Both looks fell into what is counted; between them data came and went.
+            let between = if shut > 0.0 && !looks.into_iter().any(has_nothing) {
+                Limit::PeerWindow
+            } else {
+                Limit::Application
+            };
+            self.add(Some(between), left);
+        }
+        for vote in &votes {
+            self.add(*vote, left / votes.len() as f64);
+        }
+    }
+
+    fn add(&mut self, limit: Option<Limit>, time: f64) {
+        match limit {
+            Some(limit) => self.of[place(limit)] += time,
+            None => self.unclear += time,
+        }
+    }
+}
+
+/// Why the flow did not send more at the time of a look; `None` where it does not show that.
+fn limit_of(sample: &FlowSample) -> Option<Limit> {
+    if matches!(
+        sample.state,
+        Some(TcpState::SynSent | TcpState::SynReceived)
+    ) {
+        return Some(Limit::Handshake);
+    }
+    let unsent = u64::from(sample.notsent_bytes?);
+    if unsent == 0 {
+        return Some(match sample.lost_pkts {
+            Some(lost) if lost > 0 => Limit::Recovery,
+            _ if holds_writer(sample) => Limit::SendBuffer,
+            _ => Limit::Application,
+        });
+    }
+    let mss = u64::from(sample.snd_mss_bytes?);
+    let is_recovering = matches!(
+        sample.congestion_state,
+        Some(CongestionState::Recovery | CongestionState::Loss)
+    );
+    if cwnd_room_pkts(sample)? == 0 {
+        return Some(match is_recovering {
+            true => Limit::Recovery,
+            false => Limit::Congestion,
+        });
+    }
+    if window_room_bytes(sample)? < unsent.min(mss) {
+        return Some(Limit::PeerWindow);
+    }
+    if unsent < mss && sample.cork == Some(true) {
+        return Some(Limit::Cork);
+    }
+    if unsent < mss && sample.unacked_pkts? > 0 && sample.nodelay != Some(true) {
+        return Some(Limit::Nagle);
+    }
+    // There is room everywhere, and the packets do not leave.
+    Some(if is_paced(sample) {
+        Limit::Pacing
+    } else if sample
+        .local_queue_bytes
+        .is_some_and(|queued| u64::from(queued) > 2 * mss)
+    {
+        Limit::Interface
+    } else {
+        // The room of a few segments waits to become that of a large packet
+        // (`tcp_tso_should_defer`).
+        Limit::Congestion
+    })
+}
+
+/// Whether a writer that found the send buffer full would still wait: it is woken when a third of
+/// the buffer is free (`sk_stream_is_writeable`).
+fn holds_writer(sample: &FlowSample) -> bool {
+    match (sample.wmem_queued_bytes, sample.sndbuf_bytes) {
+        (Some(queued), Some(limit)) => 3 * u64::from(queued) > 2 * u64::from(limit),
+        _ => false,
+    }
+}
+
+/// Whether packets leave at a pace; `pacing_rate` alone is kept of every connection.
+fn is_paced(sample: &FlowSample) -> bool {
+    sample.bbr.is_some() || sample.max_pacing_rate.is_some()
+}
+
+/// Nothing to send and nothing out.
+fn has_nothing(sample: &FlowSample) -> bool {
+    sample.unacked_pkts == Some(0) && sample.notsent_bytes == Some(0)
+}
+
+fn place(limit: Limit) -> usize {
+    let found = Limit::ALL.iter().position(|each| *each == limit);
+    found.expect("the list has all of them")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{FlowKey, Instant};
+
+    fn look(millis: u64) -> FlowSample {
+        let key = FlowKey {
+            local: ([10, 0, 0, 1], 40_000).into(),
+            remote: ([10, 0, 0, 2], 80).into(),
+        };
+        FlowSample {
+            snd_mss_bytes: Some(1448),
+            cwnd_pkts: Some(10),
+            snd_wnd_bytes: Some(1 << 20),
+            bytes_sent: Some(0),
+            bytes_acked: Some(0),
+            unacked_pkts: Some(0),
+            notsent_bytes: Some(0),
+            ..FlowSample::empty(Instant::ZERO + Duration::from_millis(millis), key)
+        }
+    }
+
+    /// At 100 ms, with all that is left out of a look changed.
+    fn check(looks: &[FlowSample; 2], expected: &[(Limit, f64)], unclear: f64) {
+        let shares = Shares::of_samples(looks).expect("two looks");
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        let found = shares.largest_first();
+        let same = found.len() == expected.len()
+            && expected
+                .iter()
+                .all(|(limit, share)| near(shares.get(*limit), *share));
+        assert!(same, "{found:?} instead of {expected:?}");
+        assert!(
+            near(shares.unclear(), unclear),
+            "{} unclear",
+            shares.unclear()
+        );
+    }
+
+    fn full(sample: FlowSample) -> FlowSample {
+        FlowSample {
+            unacked_pkts: Some(10),
+            notsent_bytes: Some(50_000),
+            ..sample
+        }
+    }
+
+    #[test]
+    fn what_both_looks_see_takes_all_the_time() {
+        let both = |change: fn(FlowSample) -> FlowSample, limit| {
+            check(&[change(look(0)), change(look(100))], &[(limit, 1.0)], 0.0);
+        };
+        both(|s| s, Limit::Application);
+        both(full, Limit::Congestion);
+        both(
+            |s| FlowSample {
+                congestion_state: Some(CongestionState::Recovery),
+                ..full(s)
+            },
+            Limit::Recovery,
+        );
+        both(
+            |s| FlowSample {
+                snd_wnd_bytes: Some(1000),
+                cwnd_pkts: Some(90),
+                ..full(s)
+            },
+            Limit::PeerWindow,
+        );
+        let tail = |s| FlowSample {
+            unacked_pkts: Some(1),
+            notsent_bytes: Some(100),
+            ..s
+        };
+        both(tail, Limit::Nagle);
+        both(
+            |s| FlowSample {
+                unacked_pkts: Some(0),
+                notsent_bytes: Some(100),
+                cork: Some(true),
+                ..s
+            },
+            Limit::Cork,
+        );
+        both(
+            |s| FlowSample {
+                unacked_pkts: Some(3),
+                wmem_queued_bytes: Some(15_000),
+                sndbuf_bytes: Some(16_384),
+                ..s
+            },
+            Limit::SendBuffer,
+        );
+        both(
+            |s| FlowSample {
+                state: Some(TcpState::SynSent),
+                ..s
+            },
+            Limit::Handshake,
+        );
+    }
+
+    #[test]
+    fn two_looks_that_differ_have_half_of_it_each() {
+        let halves = [(Limit::Congestion, 0.5), (Limit::Application, 0.5)];
+        check(&[full(look(0)), look(100)], &halves, 0.0);
+    }
+
+    #[test]
+    fn counters_of_time_go_before_what_looks_see() {
+        let counted = |sample: FlowSample, busy, shut| FlowSample {
+            busy_time: Some(Duration::from_millis(busy)),
+            rwnd_limited_time: Some(Duration::from_millis(shut)),
+            ..sample
+        };
+        let expected = [
+            (Limit::Congestion, 0.5),
+            (Limit::PeerWindow, 0.3),
+            (Limit::Application, 0.2),
+        ];
+        let (before, after) = (counted(full(look(0)), 5, 0), counted(look(100), 85, 30));
+        check(&[before, after], &expected, 0.0);
+    }
+
+    #[test]
+    fn what_is_not_shown_is_unclear() {
+        let blind = |millis| FlowSample {
+            notsent_bytes: None,
+            ..look(millis)
+        };
+        check(&[blind(0), blind(100)], &[], 1.0);
+        check(
+            &[blind(0), full(look(100))],
+            &[(Limit::Congestion, 0.5)],
+            0.5,
+        );
+        assert_eq!(Shares::of_samples(&[look(0)]), None);
+        // Counters of another socket, or of a broken source.
+        let at = |millis, busy| FlowSample {
+            busy_time: Some(Duration::from_secs(busy)),
+            ..full(look(millis))
+        };
+        check(&[at(0, 9), at(100, 1)], &[(Limit::Congestion, 1.0)], 0.0);
+    }
+}
