@@ -239,10 +239,19 @@ impl Timeline {
 
     /// The value below which half of the known ones lie.
     pub fn median<T: Ord>(&self, read: impl Fn(&FlowSample) -> Option<T>) -> Option<T> {
+        self.above_share(2, read)
+    }
+
+    /// The value below which one in `parts` of the known ones lies.
+    pub(crate) fn above_share<T: Ord>(
+        &self,
+        parts: usize,
+        read: impl Fn(&FlowSample) -> Option<T>,
+    ) -> Option<T> {
         let mut values: Vec<T> = self.samples().filter_map(read).collect();
         values.sort_unstable();
-        let middle = values.len() / 2;
-        values.into_iter().nth(middle)
+        let place = values.len() / parts;
+        values.into_iter().nth(place)
     }
 
     /// Share of samples in which the flow had nothing to send and nothing out; `None` where that

@@ -5,8 +5,8 @@ use core::time::Duration;
 
 use crate::host_timeline::HostTimeline;
 use crate::rules::thresholds::{
-    ASSUMED_PATH_BITS, DELAYED_ACK_ON_LONG_PATHS, DELAYED_ACK_QUEUE_DELAY, FULL_SHARE, GROWTH,
-    MIN_BUSY_SHARE, MIN_RETRANSMISSIONS, SHORT_DELAYED_ACK, SHORT_DELAYED_ACK_RTTS,
+    ASSUMED_PATH_BITS, DELAYED_ACK_ON_LONG_PATHS, DELAYED_ACK_QUEUE_DELAY, FULL_BUSY, FULL_SHARE,
+    GROWTH, MIN_BUSY_SHARE, MIN_RETRANSMISSIONS, SHORT_DELAYED_ACK, SHORT_DELAYED_ACK_RTTS,
     UNSCALED_WINDOW, WINDOW_QUEUE, WINDOW_QUEUE_DELAY, WINDOW_QUEUE_SEGMENTS, WINDOW_SHARE,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts, ratio_of_times};
@@ -67,12 +67,12 @@ impl View<'_> {
     pub(crate) fn window_bound(&self) -> bool {
         self.rwnd_share().is_some_and(|share| share > WINDOW_SHARE)
             && !self.repairs_without_sack()
-            && !self.window_exceeds_path()
+            && !self.stands_in_queue()
     }
 
-    /// Whether a whole window is under way and stands in a queue: the path carries no more, and a
-    /// larger window would only make the queue longer.
-    fn window_exceeds_path(&self) -> bool {
+    /// Whether much more is under way than the path carries, and stands in a queue: more, or a
+    /// larger window, would only make the queue longer.
+    pub(crate) fn stands_in_queue(&self) -> bool {
         let Some(sender) = self.sender else {
             return false;
         };
@@ -90,6 +90,16 @@ impl View<'_> {
             )
         };
         queued().unwrap_or(false)
+    }
+
+    /// Whether there are times in which nothing is under way: a path with these is not full.
+    pub(crate) fn has_gaps(&self) -> bool {
+        self.sender.is_some_and(|sender| {
+            sender.busy_share().is_some_and(|busy| busy < FULL_BUSY)
+                || sender
+                    .idle_share()
+                    .is_some_and(|idle| idle > 1.0 - FULL_BUSY)
+        })
     }
 
     /// Whether the sender has more than its congestion window lets out, in most samples.

@@ -26,6 +26,11 @@ const LINE_MAX: u64 = 4 << 20;
 const SAMPLES_MAX: usize = 400_000;
 /// Looks at the host, at most.
 const HOSTS_MAX: usize = 5_000;
+/// What a file may take in memory. What changes is written, and what stays is held again and again:
+/// a short file can stand for much.
+const MEMORY_MAX: usize = 1 << 30;
+/// Of an entry of a map, beside its name and its value.
+const ENTRY_BYTES: usize = 64;
 /// Connections of a file, at most.
 const TRACKS_MAX: usize = 100_000;
 
@@ -218,7 +223,15 @@ fn apply(target: &mut Value, patch: Value) {
 /// # Errors
 /// [`FileError`] where it is something else, of another version, cut short, or too large.
 pub fn read(from: &mut dyn BufRead) -> Result<(Recording, Netns), FileError> {
-    let mut reader = Reader { from, number: 0 };
+    read_within(MEMORY_MAX, from)
+}
+
+fn read_within(memory: usize, from: &mut dyn BufRead) -> Result<(Recording, Netns), FileError> {
+    let mut reader = Reader {
+        from,
+        number: 0,
+        left: memory,
+    };
     let head: Head = reader.head()?;
     let mut recording = Recording {
         began: head.began,
@@ -248,6 +261,7 @@ pub fn read(from: &mut dyn BufRead) -> Result<(Recording, Netns), FileError> {
                     return Err(reader.wrong("more samples than a recording may have"));
                 }
                 apply(&mut sample, patch);
+                reader.hold(size_of::<FlowSample>() + heap_bytes(&sample))?;
                 let sample: FlowSample = reader.value(&sample)?;
                 match recording.flows.last_mut() {
                     Some(track) if track.key == sample.key => track.samples.push(Arc::new(sample)),
@@ -259,10 +273,29 @@ pub fn read(from: &mut dyn BufRead) -> Result<(Recording, Netns), FileError> {
                     return Err(reader.wrong("more looks at the host than a recording may have"));
                 }
                 apply(&mut host, patch);
+                reader.hold(size_of::<HostSample>() + heap_bytes(&host))?;
                 recording.hosts.push(reader.value::<HostSample>(&host)?);
             }
             Line::End(count) if count + 1 == reader.number => return Ok((recording, head.netns)),
             Line::End(_) => return Err(reader.wrong("lines are missing before it")),
+        }
+    }
+}
+
+/// What a value takes beside the fixed size of what it becomes: its texts, and what its lists and
+/// maps hold.
+fn heap_bytes(value: &Value) -> usize {
+    let entry = |value: &Value| ENTRY_BYTES + heap_bytes(value);
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(entry).sum(),
+        Value::Object(fields) => {
+            let field = |value: &Value| match value {
+                Value::Object(map) => map.iter().map(|(name, one)| name.len() + entry(one)).sum(),
+                _ => heap_bytes(value),
+            };
+            fields.values().map(field).sum()
         }
     }
 }
@@ -289,9 +322,21 @@ fn track(head: TrackHead, processes: &mut BTreeMap<u32, Arc<ProcessInfo>>) -> Tr
 struct Reader<'r> {
     from: &'r mut dyn BufRead,
     number: usize,
+    /// Memory that what is read may still take, about.
+    left: usize,
 }
 
 impl Reader<'_> {
+    fn hold(&mut self, bytes: usize) -> Result<(), FileError> {
+        match self.left.checked_sub(bytes) {
+            None => Err(self.wrong("more data than a recording may have")),
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+        }
+    }
+
     fn head(&mut self) -> Result<Head, FileError> {
         let text = self.text()?;
         let schema = serde_json::from_slice::<Value>(&text)
@@ -310,6 +355,7 @@ impl Reader<'_> {
 
     fn line(&mut self) -> Result<Line, FileError> {
         let text = self.text()?;
+        self.hold(text.len())?;
         serde_json::from_slice(&text).map_err(|error| self.wrong(error.to_string()))
     }
 

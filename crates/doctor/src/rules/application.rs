@@ -330,6 +330,10 @@ pub(crate) fn app_limited(view: &View<'_>) -> Option<Verdict> {
     if idle < APP_SHARE && waits.is_none_or(|waits| waits < APP_SHARE) {
         return None;
     }
+    // A program that keeps more under way than the path carries is not what it waits for.
+    if view.stands_in_queue() && !view.has_gaps() {
+        return None;
+    }
     let marked = sender.vote_of_all(|s| s.delivery_app_limited);
     let confidence = high_if(marked.is_some_and(|marked| marked >= APP_SHARE) || idle >= APP_SHARE);
     Some(

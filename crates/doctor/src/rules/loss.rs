@@ -5,27 +5,37 @@ use base::{FlowSample, KnobValue, Limit, Live, human};
 use super::draft::{BothEnds, Draft, Step, high_if};
 use super::next::next_limit;
 use super::thresholds::{
-    CUTS, LOCAL_DROP_SHARE, LOSS_SHARE, MIN_LOCAL_DROPS, MIN_RETRANSMISSIONS, MIN_SAMPLES,
+    CUT, CUTS, LOCAL_DROP_SHARE, LOSS_SHARE, MIN_LOCAL_DROPS, MIN_RETRANSMISSIONS, MIN_SAMPLES,
     NO_QUEUE, NO_QUEUE_SLACK, NO_QUEUE_VOTES, QUEUE_CORRELATION, QUEUE_DELAY, QUEUE_SPREAD,
-    SEGMENTS_PER_PACKET, SPURIOUS_SHARE, STEADY_CUTS, USUAL_TXQUEUELEN,
+    SEGMENTS_PER_PACKET, SPURIOUS_SHARE, STEADY_CUTS, USUAL_TXQUEUELEN, WINDOW_QUEUE_SEGMENTS,
 };
 use crate::host_timeline::LinkDrops;
 use crate::timeline::Timeline;
 use crate::verdict::{Confidence, Verdict};
 use crate::view::View;
 
-/// At which sizes losses cut the congestion window, as the slow-start threshold keeps it.
+/// To which sizes losses cut the congestion window while it was watched, as the slow-start
+/// threshold keeps them.
 pub(crate) struct WindowCuts {
     pub(crate) sizes: Vec<f64>,
 }
 
 impl WindowCuts {
+    /// A cut shows in a window that has fallen: the threshold alone does not change where the
+    /// window is cut to the same size again.
     pub(crate) fn of(sender: &Timeline) -> Self {
         let mut sizes: Vec<f64> = Vec::new();
-        let set = |s: &FlowSample| s.ssthresh_pkts.filter(|pkts| *pkts < i32::MAX as u32);
-        for size in sender.samples().filter_map(set).map(f64::from) {
-            if sizes.last() != Some(&size) {
-                sizes.push(size);
+        let mut most = 0.0_f64;
+        for sample in sender.samples() {
+            let (Some(cwnd), Some(threshold)) = (sample.cwnd_pkts, sample.ssthresh_pkts) else {
+                continue;
+            };
+            let cwnd = f64::from(cwnd);
+            if cwnd > most * CUT {
+                most = most.max(cwnd);
+            } else if threshold < i32::MAX as u32 {
+                sizes.push(threshold.into());
+                most = cwnd;
             }
         }
         Self { sizes }
@@ -181,6 +191,22 @@ fn queue_name(link: &LinkDrops) -> String {
     }
 }
 
+/// Whether windows are so small that a late ACK for one segment lengthens the mean of the round
+/// trips like a queue.
+pub(crate) fn has_small_window(sender: &Timeline) -> bool {
+    let cwnd = sender.median(|s| s.cwnd_pkts);
+    cwnd.is_some_and(|cwnd| f64::from(cwnd) < WINDOW_QUEUE_SEGMENTS)
+}
+
+/// Whether the round trips are at times as short as they can be: a queue that stands lengthens all.
+fn has_short_round_trips(sender: &Timeline) -> bool {
+    let short = sender.above_share(10, |s| s.srtt);
+    short.zip(sender.min_rtt()).is_some_and(|(short, min)| {
+        let slack = min.mul_f64(NO_QUEUE - 1.0).max(NO_QUEUE_SLACK);
+        short < min + slack
+    })
+}
+
 /// Packets vanish while no queue stands, and a loss-based congestion control gives way.
 pub(crate) fn random_loss(view: &View<'_>) -> Option<Verdict> {
     let sender = view.sender?;
@@ -200,9 +226,14 @@ pub(crate) fn random_loss(view: &View<'_>) -> Option<Verdict> {
         let queued = s.srtt?.saturating_sub(min).as_secs_f64();
         Some(queued < slack.max(NO_QUEUE_SLACK.as_secs_f64()))
     })?;
+    let without_queue = match has_small_window(sender) && has_short_round_trips(sender) {
+        true => 1.0,
+        false => without_queue,
+    };
     let cuts = WindowCuts::of(sender);
     let is_full = cuts.are_at_one_size() || cuts.follow_a_queue(sender);
-    if without_queue < NO_QUEUE_VOTES || is_full || !view.fills_cwnd() {
+    let is_cut = cuts.sizes.len() >= CUTS;
+    if without_queue < NO_QUEUE_VOTES || is_full || !is_cut || !view.fills_cwnd() {
         return None;
     }
     let (srtt, min_rtt) = (sender.srtt()?, sender.min_rtt()?);
@@ -218,12 +249,16 @@ pub(crate) fn random_loss(view: &View<'_>) -> Option<Verdict> {
                 format!("{} (minimum {})", human::time(srtt), human::time(min_rtt)),
                 format!("above {NO_QUEUE} times the minimum if a queue overflowed"),
             )
-            .row_if(
+            .row(
                 "cwnd_pkts",
-                sender
-                    .median(|s| s.cwnd_pkts)
-                    .map(|pkts| human::count(pkts, "segment")),
-                "what the path holds",
+                format!(
+                    "cut {}, to {:.0} segments on average, from {:.0} to {:.0}",
+                    human::count(cuts.sizes.len() as u64, "time"),
+                    cuts.mean(),
+                    cuts.sizes.iter().copied().fold(f64::INFINITY, f64::min),
+                    cuts.sizes.iter().copied().fold(0.0, f64::max),
+                ),
+                "always to one size if a queue overflowed",
             )
             .row_if(
                 "congestion",

@@ -3,13 +3,13 @@
 use base::{FlowSample, KnobValue, Limit, Live, human};
 
 use super::draft::{Draft, Step};
-use super::loss::WindowCuts;
+use super::loss::{WindowCuts, has_small_window};
 use super::small_writes::of_all_time;
 use super::thresholds::{
-    DEAD_BACKOFF, DEAD_SHARE, FULL_BUSY, FULL_RATE, FULL_SEGMENT, FULL_SHARE, MIN_RETRANSMISSIONS,
+    DEAD_BACKOFF, DEAD_SHARE, FULL_RATE, FULL_SEGMENT, FULL_SHARE, MIN_RETRANSMISSIONS,
     PASSED_SEGMENTS, POLICED_LOSS, POLICED_QUEUE, POLICED_QUEUE_SHARE, QUEUE_DELAY, QUEUE_SHARE,
 };
-use crate::timeline::cwnd_room_pkts;
+use crate::timeline::{Timeline, cwnd_room_pkts};
 use crate::verdict::{Confidence, Verdict};
 use crate::view::View;
 
@@ -215,15 +215,10 @@ pub(crate) fn path_full(view: &View<'_>) -> Option<Verdict> {
 fn fullness(view: &View<'_>, id: &'static str) -> Option<Draft> {
     let sender = view.sender?;
     let rate = view.rate()?;
-    let gaps = sender.busy_share().is_some_and(|busy| busy < FULL_BUSY)
-        || sender
-            .idle_share()
-            .is_some_and(|idle| idle > 1.0 - FULL_BUSY);
-    if !view.fills_cwnd() || gaps || rate.bits_per_second() == 0 {
+    if view.has_gaps() || rate.bits_per_second() == 0 {
         return None;
     }
-    let full =
-        sender.vote(|s| Some(s.notsent_bytes? >= s.snd_mss_bytes? || cwnd_room_pkts(s)? < 2))?;
+    let (full, supply) = supply(view)?;
     let (field, shown, expected) = signs_of_fullness(view)?;
     let best = sender.best_rate();
     let of_best =
@@ -235,14 +230,7 @@ fn fullness(view: &View<'_>, id: &'static str) -> Option<Draft> {
     let lost = sender.retransmitted_share();
     Some(
         Draft::new(id, of_all_time(sender, full), confidence)
-            .row(
-                "cwnd_pkts",
-                format!(
-                    "full or more to send in {} of the samples",
-                    human::share(full)
-                ),
-                format!("at least {}", human::share(FULL_SHARE)),
-            )
+            .row(supply.0, supply.1, supply.2)
             .row(field, shown, expected)
             .row(
                 "bytes_acked",
@@ -261,13 +249,48 @@ fn fullness(view: &View<'_>, id: &'static str) -> Option<Draft> {
     )
 }
 
+/// Whether the rate stays well below the best that was ever delivered.
+fn falls_short(view: &View<'_>) -> bool {
+    let rates = view.rate().zip(view.sender.and_then(Timeline::best_rate));
+    rates.is_some_and(|(rate, best)| {
+        (rate.bits_per_second() as f64) < best.bits_per_second() as f64 * FULL_RATE
+    })
+}
+
+/// How much of the time the sender has more than the path takes, and what shows it: a full
+/// congestion window, or more under way than the path holds.
+fn supply(view: &View<'_>) -> Option<(f64, Sign)> {
+    let sender = view.sender?;
+    if view.fills_cwnd() {
+        let is_full =
+            |s: &FlowSample| Some(s.notsent_bytes? >= s.snd_mss_bytes? || cwnd_room_pkts(s)? < 2);
+        let full = sender.vote(is_full)?;
+        let shown = format!(
+            "full or more to send in {} of the samples",
+            human::share(full)
+        );
+        let expected = format!("at least {}", human::share(FULL_SHARE));
+        return Some((full, ("cwnd_pkts", shown, expected)));
+    }
+    if !view.stands_in_queue() {
+        return None;
+    }
+    let out = sender.median(FlowSample::bytes_out)?;
+    let holds = sender.rate()?.bdp_bytes(sender.min_rtt()?);
+    let expected = format!("the path holds {}", human::count(holds, "byte"));
+    Some((1.0, ("bytes_out", human::count(out, "byte"), expected)))
+}
+
+/// A field with what was seen, and what is expected.
+type Sign = (&'static str, String, String);
+
 /// What shows that the path carries no more: field, what was seen, what is expected of a path with
 /// room.
-fn signs_of_fullness(view: &View<'_>) -> Option<(&'static str, String, String)> {
+fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
     let sender = view.sender?;
     if let (Some(delay), Some(min_rtt)) = (sender.queue_delay(), sender.min_rtt()) {
         let bound = QUEUE_DELAY.max(min_rtt.mul_f64(QUEUE_SHARE));
-        if delay >= bound {
+        if delay >= bound && !(has_small_window(sender) && falls_short(view)) {
             let shown = format!("{} in a queue", human::time(delay));
             return Some((
                 "srtt - min_rtt",

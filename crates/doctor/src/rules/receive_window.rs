@@ -69,7 +69,8 @@ fn reader_signs(sender: &Timeline) -> Option<String> {
     if let Some(share) = window_shrinks(sender).filter(|share| *share >= WINDOW_SHRINKS_SHARE) {
         return Some(format!("shrinks in {} of the steps", human::share(share)));
     }
-    let offered = sender.median(|s| s.snd_wnd_bytes)?;
+    // A reader that takes much at a time leaves the window closed in most samples.
+    let offered = sender.largest(|s| s.snd_wnd_bytes)?;
     let prompt = Rate::of(u64::from(offered), sender.srtt()?);
     let rate = sender.rate()?;
     let of_prompt = rate.bits_per_second() as f64 / prompt.bits_per_second().max(1) as f64;

@@ -271,11 +271,15 @@ pub(crate) const POLICED_QUEUE_SHARE: f64 = 0.0125;
 pub(crate) const POLICED_QUEUE: Duration = Duration::from_micros(400);
 /// ... and drops at least this share.
 pub(crate) const POLICED_LOSS: f64 = 0.0005;
+/// A window that has fallen to this share of its largest was cut: CUBIC goes to 0.7 of it, Reno to
+/// a half.
+pub(crate) const CUT: f64 = 0.8;
 /// A path that drops at one rate cuts the window at one size: its deviation is below this share of
-/// its mean (measured: 0.4 and more where losses are random).
-pub(crate) const STEADY_CUTS: f64 = 0.2;
+/// its mean (in virtual time: 0.03 at most where a short queue overflows, 0.12 to 0.5 where losses
+/// are random).
+pub(crate) const STEADY_CUTS: f64 = 0.08;
 /// So many cuts at one size are no chance.
-pub(crate) const CUTS: usize = 3;
+pub(crate) const CUTS: usize = 4;
 
 // --- host ---------------------------------------------------------------------------------------
 

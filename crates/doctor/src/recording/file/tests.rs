@@ -136,3 +136,25 @@ fn what_is_no_recording_is_told() {
     let long = format!("{}\n{}", text.lines().next().unwrap(), "x".repeat(5 << 20));
     check(long, "line 2: it is too long");
 }
+
+/// A line of a few bytes may stand for all that came before it.
+#[test]
+fn a_short_file_that_stands_for_much_is_refused() {
+    let text = String::from_utf8(written()).unwrap();
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let name = "x".repeat(1 << 20);
+    lines[2] = lines[2].replacen(
+        "{\"sample\":{",
+        &format!("{{\"sample\":{{\"congestion\":\"{name}\","),
+        1,
+    );
+    let file = lines.join("\n") + "\n";
+    assert!(file.len() < 2 << 20);
+    let error = read_within(10 << 20, &mut file.as_bytes()).expect_err("50 samples of 1 MiB");
+    let told = error.to_string();
+    assert!(
+        told.ends_with("more data than a recording may have"),
+        "{told}"
+    );
+    assert!(told.starts_with("line 1"), "before it is all held: {told}");
+}

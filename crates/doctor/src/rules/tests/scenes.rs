@@ -689,7 +689,12 @@ fn losses() -> Vec<Scene> {
             s.delivery_rate = (tick == 3)
                 .then_some(Rate::from_bits_per_second(48_000_000))
                 .or(s.delivery_rate);
-            s.ssthresh_pkts = Some(9);
+            // Losses come at any size of the window.
+            let cut = |number: u64| [7, 12, 9, 7, 10][number as usize % 5];
+            let (from, to) = (cut(tick / 16), cut(tick / 16 + 1) * 10 / 7);
+            let grown = (to - from) * (tick % 16) as u32 / 15;
+            (s.ssthresh_pkts, s.cwnd_pkts) = (Some(from), Some(from + grown));
+            s.unacked_pkts = s.cwnd_pkts;
         }),
         scene("SACK off", "sack-or-timestamps-off", no_sack, |s, tick| {
             s.sack = Some(false);
@@ -722,7 +727,10 @@ fn losses() -> Vec<Scene> {
             s.srtt = Some(millis(40.2 + f64::from(saw) * 0.17));
         }),
         scene("policer", "policed", policed, |s, tick| {
-            s.ssthresh_pkts = Some([60, 63, 58, 61][(tick / 20) as usize % 4]);
+            let cut = [60, 62, 59, 61][(tick / 16) as usize % 4];
+            let saw = (tick % 16) as u32;
+            (s.ssthresh_pkts, s.cwnd_pkts) = (Some(cut), Some(cut + saw * 26 / 15));
+            s.unacked_pkts = s.cwnd_pkts;
         }),
         scene("peer gone", "path-dead", hole, |s, tick| {
             s.backoff = Some(3 + (tick / 40) as u8);
