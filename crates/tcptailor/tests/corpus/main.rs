@@ -2,12 +2,13 @@
 //!
 //! `UPDATE_DOCS=1 cargo test -p tcptailor --test corpus` writes the page anew.
 
+mod hostile;
 mod judge;
 mod page;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::BufReader;
+use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -47,12 +48,22 @@ fn recordings() -> Vec<String> {
     names
 }
 
-/// What the doctor answers for each connection of a recording, and for its host.
-fn answers(name: &str) -> Vec<Answer> {
+/// A recording as the text that it is.
+fn text(name: &str) -> String {
     let path = root().join("corpus/recordings").join(name);
     let packed = BufReader::new(File::open(path).expect("a recording"));
-    let mut text = BufReader::new(MultiGzDecoder::new(packed));
-    let (recording, _) = file::read(&mut text).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let mut text = String::new();
+    MultiGzDecoder::new(packed)
+        .read_to_string(&mut text)
+        .unwrap_or_else(|error| panic!("{name}: {error}"));
+    text
+}
+
+/// What the doctor answers for each connection of a recording, and for its host.
+fn answers(name: &str) -> Vec<Answer> {
+    let text = text(name);
+    let (recording, _) =
+        file::read(&mut text.as_bytes()).unwrap_or_else(|error| panic!("{name}: {error}"));
     let cases = Cases::of(&recording);
     let of_flows = cases.select(|_: &Track| true);
     let of_host = doctor::diagnose_host(cases.host());
