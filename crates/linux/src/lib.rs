@@ -5,6 +5,7 @@
 extern crate self as linux;
 
 mod actuator;
+mod all_netns;
 #[cfg(test)]
 #[path = "../tests/asking/mod.rs"]
 mod asking;
@@ -47,6 +48,7 @@ mod worker;
 pub mod workload;
 
 pub use actuator::Setting;
+pub use all_netns::{NetnsPlace, all_netns};
 pub use clock::Clock;
 pub use counters::{counters, host_sample, sysctl};
 pub use driver::{Driver, DriverStats, DriverStopper};

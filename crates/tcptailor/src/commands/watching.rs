@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base::Netns;
 use doctor::Recording;
-use linux::{Filter, NetnsHandle, OwnerProcess, ScanRequest, SockDiag, WatchRequest};
+use linux::{Filter, NetnsHandle, NetnsPlace, OwnerProcess, ScanRequest, SockDiag, WatchRequest};
 
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
@@ -144,6 +144,59 @@ pub(crate) fn watch(
     filter: &Filter,
     output: &Output,
 ) -> anyhow::Result<Recording> {
+    let bar = bar(args, output);
+    watch_one(args, netns, filter, 1, &|elapsed| bar.set(millis(elapsed)))
+}
+
+/// Watches several namespaces at the same time, behind one bar; each has an answer of its own.
+pub(crate) fn watch_all(
+    args: &Watching,
+    places: &[NetnsPlace],
+    filter: &Filter,
+    output: &Output,
+) -> Vec<anyhow::Result<Recording>> {
+    let bar = bar(args, output);
+    let watch = |place: &NetnsPlace, is_first: bool| {
+        let netns = NetnsHandle::open(&place.netns)?;
+        let show = |elapsed| {
+            if is_first {
+                bar.set(millis(elapsed));
+            }
+        };
+        watch_one(args, &netns, filter, places.len(), &show)
+    };
+    std::thread::scope(|scope| {
+        let watchers: Vec<_> = places
+            .iter()
+            .enumerate()
+            .map(|(at, place)| scope.spawn(move || watch(place, at == 0)))
+            .collect();
+        watchers
+            .into_iter()
+            .map(|watcher| {
+                let joined = watcher.join();
+                joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+            .collect()
+    })
+}
+
+fn bar(args: &Watching, output: &Output) -> Progress {
+    Progress::bar(output, "watching", millis(args.time))
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Watches one of so many namespaces.
+fn watch_one(
+    args: &Watching,
+    netns: &NetnsHandle,
+    filter: &Filter,
+    of: usize,
+    show: &(dyn Fn(Duration) + Sync),
+) -> anyhow::Result<Recording> {
     let process = filter.fixed_pid().map(OwnerProcess::open).transpose()?;
     let sockets = SockDiag::open_in(netns)?
         .scan(&ScanRequest::default())?
@@ -151,26 +204,26 @@ pub(crate) fn watch(
     let whole = sockets <= SOCKETS_WATCHED_WHOLE;
     let sysctls = crate::subject::sysctls();
     let stop = AtomicBool::new(false);
+    let plain = WatchRequest::new(
+        if whole {
+            Filter::default()
+        } else {
+            filter.clone()
+        },
+        args.time,
+    );
     let request = WatchRequest {
         netns: Some(netns),
+        samples_max: plain.samples_max / of,
         // The doctor wants some looks, however short the time.
         interval: args.interval.min(args.time / SAMPLES_MIN),
         host_interval: HOST_INTERVAL.max(args.time / HOST_LOOKS),
         sysctls: &sysctls,
         stop: Some(&stop),
-        ..WatchRequest::new(
-            if whole {
-                Filter::default()
-            } else {
-                filter.clone()
-            },
-            args.time,
-        )
+        ..plain
     };
-    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let bar = Progress::bar(output, "watching", millis(args.time));
     let mut watched = linux::watch(&request, &mut |progress| {
-        bar.set(millis(progress.elapsed));
+        show(progress.elapsed);
         let process_ended = process.as_ref().is_some_and(OwnerProcess::has_ended);
         if interrupt::stopped() || process_ended {
             stop.store(true, Ordering::Relaxed);

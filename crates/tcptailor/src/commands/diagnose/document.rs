@@ -23,15 +23,29 @@ pub(crate) struct Document {
     pub(crate) unseen_processes: usize,
     /// Connections that were not watched because there were too many.
     pub(crate) flows_left_out: usize,
+    /// Network namespaces that were not watched, of all that were asked for.
+    pub(crate) netns_left_out: usize,
     /// What is wrong with the host as a whole, such as a listener that does not accept.
-    pub(crate) host: Vec<VerdictRow>,
+    pub(crate) host: Vec<HostRow>,
     pub(crate) flows: Vec<FlowRow>,
+}
+
+/// One verdict on a host, or on the part of it that a network namespace is.
+#[derive(Debug, Serialize)]
+pub(crate) struct HostRow {
+    pub(crate) netns: Netns,
+    /// The container in the namespace, if there is one.
+    pub(crate) container: Option<String>,
+    #[serde(flatten)]
+    pub(crate) verdict: VerdictRow,
 }
 
 /// One connection.
 #[derive(Debug, Serialize)]
 pub(crate) struct FlowRow {
     pub(crate) netns: Netns,
+    /// The container in the namespace, if there is one and all were watched.
+    pub(crate) container: Option<String>,
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
     pub(crate) pid: Option<u32>,
@@ -129,6 +143,7 @@ impl FlowRow {
         };
         Self {
             netns: ends.local.netns.clone(),
+            container: None,
             local: ends.local.key.local,
             remote: ends.local.key.remote,
             pid: ends.local.pid,

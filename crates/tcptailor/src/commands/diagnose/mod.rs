@@ -2,6 +2,7 @@
 //! show the answer. Changes nothing; `-o` writes down what `apply` would change.
 
 pub(crate) mod document;
+mod everywhere;
 mod replay;
 pub(crate) mod screen;
 pub(crate) mod seen;
@@ -29,6 +30,7 @@ Examples:
   tcptailor diagnose                              all connections, for 5 seconds
   tcptailor diagnose --pid 4127 -t 10s -v         one process, longer, with the evidence
   tcptailor diagnose dport = :443 and dst 10.0.0.0/8
+  tcptailor diagnose --all-netns                  of all containers too
   tcptailor diagnose 'comm = backup' -o plan.json     then: tcptailor apply plan.json
   tcptailor diagnose --fail-on findings --json    for scripts: exit code 3 if something is wrong
   tcptailor diagnose ./slow.rec sport = :443      what `tcptailor record` saved, judged again
@@ -38,6 +40,9 @@ comm, uid, cgroup, state; joined by and, or, not and parentheses.")]
 pub(crate) struct Args {
     #[command(flatten)]
     watching: Watching,
+    /// The connections of every network namespace of this machine, those of containers too.
+    #[arg(long, conflicts_with_all = ["netns", "pid"])]
+    all_netns: bool,
     /// Exit with code 3 if there is any.
     #[arg(long, value_name = "WHAT")]
     fail_on: Option<FailOn>,
@@ -56,7 +61,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     args.output.as_deref().map_or(Ok(()), check_plan_path)?;
     let document = match replay::file(&args.watching) {
         Some(_) if args.output.is_some() => return Err(replay::no_plan().into()),
+        Some(_) if args.all_netns => {
+            return Err(Problem::usage("--all-netns: a recording is of one namespace").into());
+        }
         Some(file) => replay::judge(file, &args.watching)?,
+        None if args.all_netns => everywhere::look(&args.watching, output)?,
         None => look(&args.watching, output)?,
     };
     tell_what_is_missing(&document, output);
@@ -97,6 +106,12 @@ fn tell_what_is_missing(document: &Document, output: &Output) {
     if document.process_ended {
         let seen = base::human::time(Duration::from_secs_f64(document.duration_s));
         output.note(format!("note: the process ended, {seen} after the start"));
+    }
+    if document.netns_left_out > 0 {
+        output.note(format!(
+            "note: {} left out: they may not be entered (root may), or are too many",
+            base::human::count(document.netns_left_out as u64, "namespace")
+        ));
     }
     if document.flows_left_out > 0 {
         output.note(format!(

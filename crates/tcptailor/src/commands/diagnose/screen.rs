@@ -3,10 +3,10 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use base::{Live, human};
+use base::{Live, Netns, human};
 use doctor::Side;
 
-use super::document::{ChangeRow, Direction, Document, FlowRow, VerdictRow};
+use super::document::{ChangeRow, Direction, Document, FlowRow, HostRow, VerdictRow};
 use crate::output::{self, push_wrapped};
 
 /// Rows without a finding that are shown unless everything is asked for.
@@ -29,8 +29,8 @@ pub(crate) fn render(document: &Document, style: &Style<'_>) -> String {
         }
         screen.push('\n');
     }
-    for verdict in &document.host {
-        screen.push_str(&host_finding(verdict, style.verbosity));
+    for row in &document.host {
+        screen.push_str(&host_finding(row, style.verbosity));
     }
     screen.push_str(&summary(document, shown.len()));
     if !style.next.is_empty() {
@@ -41,11 +41,22 @@ pub(crate) fn render(document: &Document, style: &Style<'_>) -> String {
 }
 
 /// A finding that is of the host and of no single connection.
-fn host_finding(verdict: &VerdictRow, verbosity: u8) -> String {
+fn host_finding(row: &HostRow, verbosity: u8) -> String {
+    let verdict = &row.verdict;
     let bold = anstyle::Style::new().bold();
-    let mut text = format!("host  {bold}{}{bold:#}", verdict.id);
+    let whose = match (&row.netns, &row.container) {
+        (_, Some(container)) => container.clone(),
+        (Netns::Own, None) => "host".to_owned(),
+        (netns, None) => netns.to_string(),
+    };
+    let mut text = format!("{whose}  {bold}{}{bold:#}", verdict.id);
     push_sureness(&mut text, verdict);
-    push_wrapped(&mut text, verdict.sentence, "   ", verdict.id.len() + 18);
+    push_wrapped(
+        &mut text,
+        verdict.sentence,
+        "   ",
+        whose.len() + verdict.id.len() + 14,
+    );
     push_advice(&mut text, verdict);
     if verbosity > 0 {
         push_evidence(&mut text, verdict);
@@ -74,33 +85,44 @@ fn rows_to_show(document: &Document, verbosity: u8) -> Vec<&FlowRow> {
 }
 
 fn table(flows: &[&FlowRow]) -> String {
-    let mut table = output::table(&[
-        "",
-        "FLOW",
+    let are_apart = flows.windows(2).any(|two| two[0].netns != two[1].netns);
+    let place = are_apart.then_some("WHERE");
+    let header = ["", "FLOW"].into_iter().chain(place).chain([
         "PID/CMD",
         "RATE",
         "MIN RTT",
         "LIMITED BY",
         "SHARE",
     ]);
+    let mut table = output::table(&header.collect::<Vec<_>>());
     for (number, flow) in flows.iter().enumerate() {
         let (limited_by, share) = match flow.main() {
             Some(verdict) => (verdict.id.to_owned(), human::share(verdict.share)),
             None if flow.idle => ("idle".into(), String::new()),
             None => ("unknown".into(), String::new()),
         };
-        table.add_row([
-            (number + 1).to_string(),
-            ends(flow),
-            owner(flow),
-            flow.rate_bps.map_or_else(|| "?".into(), human::bps),
-            flow.min_rtt_us.map_or_else(|| "?".into(), human::micros),
-            limited_by,
-            share,
-        ]);
+        let place = are_apart.then(|| where_it_is(flow));
+        let row = [(number + 1).to_string(), ends(flow)]
+            .into_iter()
+            .chain(place)
+            .chain([
+                owner(flow),
+                flow.rate_bps.map_or_else(|| "?".into(), human::bps),
+                flow.min_rtt_us.map_or_else(|| "?".into(), human::micros),
+                limited_by,
+                share,
+            ]);
+        table.add_row(row);
     }
-    output::align_right(&mut table, &[3, 4, 6]);
+    let numbers = [3, 4, 6].map(|column| column + usize::from(are_apart));
+    output::align_right(&mut table, &numbers);
     output::render(&table)
+}
+
+/// The container, or else the namespace.
+fn where_it_is(flow: &FlowRow) -> String {
+    let container = flow.container.clone();
+    container.unwrap_or_else(|| flow.netns.to_string())
 }
 
 /// `10.0.0.5:51514 < 10.0.9.2:443`: the arrow points where the data goes.
@@ -297,12 +319,13 @@ fn summary(document: &Document, shown: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::{KnobValue, Netns, Scope};
+    use base::{KnobValue, Scope};
     use doctor::{Confidence, Evidence};
 
     fn flow_row(port: u16, verdicts: Vec<VerdictRow>) -> FlowRow {
         FlowRow {
             netns: Netns::Own,
+            container: None,
             local: format!("10.0.0.5:{port}").parse().unwrap(),
             remote: "10.0.0.9:443".parse().unwrap(),
             pid: Some(4130),

@@ -5,7 +5,7 @@ use base::{FlowKey, Netns};
 use doctor::{Case, Cases, Recording, Track, Verdict};
 use linux::Filter;
 
-use super::document::{Document, FlowRow, VerdictRow};
+use super::document::{Document, FlowRow, HostRow, VerdictRow};
 use crate::targets::{End, Ends};
 
 /// Asks the doctor about each connection that the filter selects.
@@ -21,8 +21,18 @@ pub(crate) fn diagnose(recording: &Recording, netns: &Netns, filter: &Filter) ->
         host,
         unseen_processes: recording.unseen_processes,
         flows_left_out: recording.flows_left_out,
+        netns_left_out: 0,
         flows,
     }
+}
+
+/// Puts the most important first.
+pub(crate) fn sort(flows: &mut [FlowRow]) {
+    flows.sort_by(|a, b| {
+        rank(b)
+            .total_cmp(&rank(a))
+            .then(b.rate_bps.cmp(&a.rate_bps))
+    });
 }
 
 /// Findings first, then flows that do something; within them by share.
@@ -67,18 +77,19 @@ impl<'r> Seen<'r> {
         };
         let cases = self.cases.select(matches);
         let mut flows: Vec<FlowRow> = cases.iter().map(|case| self.row(case)).collect();
-        flows.sort_by(|a, b| {
-            rank(b)
-                .total_cmp(&rank(a))
-                .then(b.rate_bps.cmp(&a.rate_bps))
-        });
+        sort(&mut flows);
         flows
     }
 
     /// What is wrong with the host as a whole. No change follows from here.
-    fn host_rows(&self) -> Vec<VerdictRow> {
+    fn host_rows(&self) -> Vec<HostRow> {
+        let row = |verdict: &Verdict| HostRow {
+            netns: self.netns.clone(),
+            container: None,
+            verdict: VerdictRow::of_host(verdict),
+        };
         let verdicts = doctor::diagnose_host(self.cases.host());
-        verdicts.iter().map(VerdictRow::of_host).collect()
+        verdicts.iter().map(row).collect()
     }
 
     fn row(&self, case: &Case<'_, 'r>) -> FlowRow {
