@@ -20,6 +20,8 @@ from model import (
     sysctl,
 )
 
+# Whoever sent what was lost sees it; the other end sees a long wait for an answer.
+WAITS_FOR_LOST = fault("retransmission-timeouts", "random-loss")
 SMALL_SNDBUF = fault("sndbuf-locked", "sndbuf-tiny")
 PROCESSORS = healthy("app-limited", "path-full", "unknown")
 LAN = {"rate": "1gbit", "rtt": "0.2ms", "queue": "1000p"}
@@ -569,6 +571,43 @@ PROXIES = [
     ),
 ]
 
+LOSSES = [
+    Situation(
+        "redis-loss-3", program="redis", rate="100mbit", rtt="10ms", path=("--loss", "3%"),
+        server=REDIS, settle=1,
+        client=at_client("redis-benchmark -h $S -c 1 -n 100000000 -t get"), look=10,
+        why="each lost packet is waited for by a timer of 200 ms, of a request that takes 10",
+        watch=both(6379, WAITS_FOR_LOST, WAITS_FOR_LOST),
+    ),
+    Situation(
+        "nginx-loss-3", program="nginx", rate="100mbit", rtt="40ms", path=("--loss", "3%"),
+        prepare=FILES, server=NGINX,
+        client=at_client("wrk -c 1 -t 1 -d 100 http://$S/page100"), look=15,
+        why="each lost packet is waited for by a timer of 240 ms, of a request that takes 40",
+        watch=both(80, WAITS_FOR_LOST, WAITS_FOR_LOST),
+    ),
+    Situation(
+        "mariadb-loss-4", program="mariadb", rate="100mbit", rtt="20ms", path=("--loss", "4%"),
+        prepare=MARIADB, server=MARIADB_SERVER, settle=4, client=mariadb("select 1"), look=10,
+        why="each lost packet is waited for by a timer of 220 ms, of a query that takes 20",
+        watch=both(3306, WAITS_FOR_LOST, WAITS_FOR_LOST),
+    ),
+    Situation(
+        "redis-loss-rare", program="redis", rate="100mbit", rtt="40ms", path=("--loss", "0.05%"),
+        server=REDIS, settle=1,
+        client=at_client("redis-benchmark -h $S -c 1 -n 100000000 -t get"), look=10,
+        why="one request of a thousand waits for a timer, which takes half a percent of the time",
+        watch=both(6379, BY_ROUND_TRIPS, SOME_TRAFFIC),
+    ),
+    Situation(
+        "ssh-keys-loss-2", program="ssh", rtt="30ms", path=("--loss", "2%"), prepare=SSHD,
+        server=server("/usr/sbin/sshd -D -f $W/sshd_config"),
+        client=(("client", "(while sleep 0.5; do printf a; done) | ssh -tt -F ssh_config $S cat"),),
+        why="two keys a second; one of fifty comes 200 ms late, which is little of the time",
+        watch=both(2222, SOME_TRAFFIC, SOME_TRAFFIC),
+    ),
+]
+
 MEASURING = [
     Situation(
         "nuttcp", program="nuttcp", rate="30mbit", rtt="50ms", server=NUTTCP, client=nuttcp(),
@@ -653,4 +692,4 @@ MEASURING = [
     ),
 ]
 
-SITUATIONS = [*WEB, *THINKERS, *DATABASES, *TRANSFERS, *PROXIES, *MEASURING]
+SITUATIONS = [*WEB, *THINKERS, *DATABASES, *TRANSFERS, *PROXIES, *LOSSES, *MEASURING]

@@ -242,6 +242,15 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         ..FINDING
     },
     Diagnosis {
+        id: "retransmission-timeouts",
+        sentence: "Lost packets are missed only by a timer, since too little follows them: the connection \
+         waits for it again and again.",
+        limit: Some(Limit::Recovery),
+        stage: Stage::Stall,
+        rule: Rule::Flow(loss::retransmission_timeouts),
+        ..FINDING
+    },
+    Diagnosis {
         id: "paced",
         sentence: "A pacing rate that was set on purpose is the limit. Nothing to tune.",
         limit: Some(Limit::Pacing),

@@ -192,6 +192,20 @@ fn lossy_wan() -> PathSpec {
     })
 }
 
+/// Of both directions, since requests and answers are lost alike.
+fn lossy_mid() -> PathSpec {
+    let mut path = emulated(100, Duration::from_millis(10), 1000);
+    if let PathSpec::Emulated {
+        forward, reverse, ..
+    } = &mut path
+    {
+        for link in [forward, reverse] {
+            link.loss = Loss::Random("3%".parse().expect("a valid fraction"));
+        }
+    }
+    path
+}
+
 fn black_hole() -> PathSpec {
     wan_forward(|link| {
         link.mtu = Some(Bytes(1400));
@@ -432,6 +446,22 @@ pub const FAULTS: &[Fault] = &[
         path: mid,
         client: &[("nodelay", "on")],
         workload: || write_write_read(2, WriteMethod::Write),
+        ..ROW
+    },
+    Fault {
+        id: "retransmission-timeouts",
+        aliases: &["timeouts", "rto"],
+        about: "One request at a time over 10 ms on a path that loses three packets in a hundred.",
+        expected: "retransmission-timeouts",
+        observe: Duration::from_secs(8),
+        path: lossy_mid,
+        client: &[("nodelay", "on")],
+        workload: || Workload::RequestResponse {
+            request: Bytes(100),
+            response: Bytes(1000),
+            flows: 1,
+            amount: ENDLESS,
+        },
         ..ROW
     },
     Fault {

@@ -5,9 +5,10 @@ use base::{FlowSample, KnobValue, Limit, Live, human};
 use super::draft::{BothEnds, Draft, Step, high_if};
 use super::next::next_limit;
 use super::thresholds::{
-    CUT, CUTS, LOCAL_DROP_SHARE, LOSS_SHARE, MIN_LOCAL_DROPS, MIN_RETRANSMISSIONS, MIN_SAMPLES,
-    NO_QUEUE, NO_QUEUE_SLACK, NO_QUEUE_VOTES, QUEUE_CORRELATION, QUEUE_DELAY, QUEUE_SPREAD,
-    SEGMENTS_PER_PACKET, SPURIOUS_SHARE, STEADY_CUTS, USUAL_TXQUEUELEN, WINDOW_QUEUE_SEGMENTS,
+    CUT, CUTS, LATE_OF_RTO, LATE_SHARE, LOCAL_DROP_SHARE, LOSS_SHARE, MIN_LOCAL_DROPS,
+    MIN_RETRANSMISSIONS, MIN_SAMPLES, NO_QUEUE, NO_QUEUE_SLACK, NO_QUEUE_VOTES, QUEUE_CORRELATION,
+    QUEUE_DELAY, QUEUE_SPREAD, SEGMENTS_PER_PACKET, SPURIOUS_SHARE, STEADY_CUTS, USUAL_TXQUEUELEN,
+    WINDOW_QUEUE_SEGMENTS,
 };
 use crate::host_timeline::LinkDrops;
 use crate::timeline::Timeline;
@@ -110,6 +111,47 @@ pub(crate) fn sack_or_timestamps_off(view: &View<'_>) -> Option<Verdict> {
         "Needs a reconnect: SACK is agreed in the SYN. If the sysctl is on at both ends, a \
          middlebox on the path removes the option.",
     ))
+}
+
+/// The last packets of a message get lost, or its only one: no later one makes the receiver complain
+/// (RFC 8985 section 7), and a timer of 200 ms and more decides, however short the round trip is.
+pub(crate) fn retransmission_timeouts(view: &View<'_>) -> Option<Verdict> {
+    let sender = view.sender?;
+    let retransmitted = view.retransmitted_pkts()?;
+    let late = sender.vote_of_all(|s| {
+        let waited = s.since_data_sent?.as_secs_f64();
+        Some(s.unacked_pkts? > 0 && waited >= s.rto?.as_secs_f64() * LATE_OF_RTO)
+    })?;
+    if late < LATE_SHARE || retransmitted < MIN_RETRANSMISSIONS {
+        return None;
+    }
+    let share = (late / (1.0 - LATE_OF_RTO)).min(1.0);
+    let rto = sender.median(|s| s.rto)?;
+    Some(
+        Draft::new("retransmission-timeouts", share, Confidence::Medium)
+            .row(
+                "since_data_sent",
+                format!(
+                    "half of the timeout or more without an ACK in {} of the samples",
+                    human::share(late)
+                ),
+                format!("below {}", human::share(LATE_SHARE)),
+            )
+            .row("rto", human::time(rto), "some round trips")
+            .row_if("srtt", sender.srtt().map(human::time), "far below the timeout")
+            .row(
+                "retrans_total_pkts",
+                human::count(retransmitted, "segment"),
+                format!("fewer than {MIN_RETRANSMISSIONS}"),
+            )
+            .next(next_limit(view, Limit::Recovery))
+            .remark(
+                "Needs a path that loses less: look for the cause (a bad cable, a radio link, a \
+                 policer). A smaller route.rto_min at both ends (ip route change ... rto_min 50ms) \
+                 shortens each wait; in the program, several requests at once on one connection let \
+                 a loss be seen without the timer.",
+            ),
+    )
 }
 
 /// The sender's own interface or queue throws packets away although it is shorter than the path

@@ -271,6 +271,12 @@ pub(crate) const POLICED_QUEUE_SHARE: f64 = 0.0125;
 pub(crate) const POLICED_QUEUE: Duration = Duration::from_micros(400);
 /// ... and drops at least this share.
 pub(crate) const POLICED_LOSS: f64 = 0.0005;
+/// An ACK that is out for longer than this share of the retransmission timeout (200 ms and more) is
+/// late in any case: 40 ms of delay are less.
+pub(crate) const LATE_OF_RTO: f64 = 0.5;
+/// Waits for lost packets show in this share of the samples, which see half of each (measured: 0.02
+/// at most with one loss in a thousand or few operations, 0.14 with three in a hundred).
+pub(crate) const LATE_SHARE: f64 = 0.06;
 /// A window that has fallen to this share of its largest was cut: CUBIC goes to 0.7 of it, Reno to
 /// a half.
 pub(crate) const CUT: f64 = 0.8;

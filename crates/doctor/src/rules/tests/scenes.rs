@@ -158,6 +158,18 @@ fn healthy() -> Vec<Scene> {
         scene("request/response", "round-trip-bound", rr, |s, _| {
             s.nodelay = Some(true);
         }),
+        // One wait for the timer of 210 ms in half a second: looks come each 20 ms or so.
+        scene(
+            "lost requests",
+            "retransmission-timeouts",
+            rr_far,
+            |s, tick| {
+                s.retrans_total_pkts = Some(tick / 16);
+                s.rto = Some(millis(220.0));
+                s.since_data_sent = Some(millis(((tick % 16) * 14) as f64));
+                (s.unacked_pkts, s.notsent_bytes) = (Some(1), Some(0));
+            },
+        ),
         // Both ends run a core: that is the emulator's price, not that of small writes.
         scene("request/response, busy", "round-trip-bound", rr, |s, _| {
             s.nodelay = Some(true);
