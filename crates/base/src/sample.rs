@@ -178,6 +178,13 @@ pub struct FlowSample {
     pub window_scaling: Option<bool>,
     /// ECN was agreed (RFC 3168).
     pub ecn: Option<bool>,
+    /// What the kernel runs above this connection: `mptcp` for a subflow of Multipath TCP
+    /// (RFC 8684), `tls` for kernel TLS.
+    #[cfg_attr(
+        feature = "serde",
+        serde(default, skip_serializing_if = "Option::is_none")
+    )]
+    pub upper: Option<String>,
     /// Scale of the windows that the peer offers.
     pub snd_wscale: Option<u8>,
     /// Scale of the windows that we offer: the largest is `65535 << rcv_wscale`.
@@ -391,6 +398,7 @@ impl FlowSample {
             sack: None,
             window_scaling: None,
             ecn: None,
+            upper: None,
             snd_wscale: None,
             rcv_wscale: None,
             snd_mss_bytes: None,

@@ -33,7 +33,10 @@ const INET_DIAG_VEGASINFO: u16 = 3;
 const INET_DIAG_CONG: u16 = 4;
 const INET_DIAG_SKMEMINFO: u16 = 7;
 const INET_DIAG_BBRINFO: u16 = 16;
+const INET_DIAG_ULP_INFO: u16 = 19;
 const INET_DIAG_CGROUP_ID: u16 = 21;
+/// The first attribute within `INET_DIAG_ULP_INFO`.
+const INET_ULP_INFO_NAME: u16 = 1;
 /// The attributes that the kernel sends only where they are asked for. The number of BBR's does not
 /// fit into the mask; who asks for that of Vegas gets that of any congestion control that has one.
 const EXTENSIONS: u8 = (1 << (INET_DIAG_INFO - 1))
@@ -336,6 +339,11 @@ fn read_socket(
             INET_DIAG_INFO => tcp_info::fill(sample, payload),
             INET_DIAG_CONG => sample.congestion = Some(text(payload)),
             INET_DIAG_SKMEMINFO => fill_memory(sample, payload),
+            INET_DIAG_ULP_INFO => {
+                let mut inner = Attributes(payload);
+                let name = inner.find(|(number, _)| *number == INET_ULP_INFO_NAME);
+                sample.upper = name.map(|(_, name)| text(name));
+            }
             INET_DIAG_BBRINFO => sample.bbr = bbr_state(payload),
             INET_DIAG_CGROUP_ID => sample.cgroup_id = u64_at(payload, 0),
             _ => {}

@@ -303,6 +303,31 @@ fn a_listener_shows_how_long_its_queue_is() {
 }
 
 #[test]
+fn a_subflow_of_multipath_tcp_is_recognized() {
+    in_namespace(|netns| {
+        let stream = socket2::Type::STREAM;
+        let made = socket2::Socket::new(
+            socket2::Domain::IPV4,
+            stream,
+            Some(socket2::Protocol::MPTCP),
+        );
+        let (Ok(socket), (_listener, plain)) = (made, listen("127.0.0.1:0")) else {
+            return asking::skip("this kernel has no MPTCP");
+        };
+        // A plain listener answers without it, and then the kernel falls back to one connection.
+        socket.connect(&plain.into()).expect("a listener");
+        let mut diag = SockDiag::open_in(netns.handle()).expect("sock_diag");
+        let samples = diag.scan(&ScanRequest::default()).expect("a scan");
+        let upper = |is_of: &dyn Fn(&FlowSample) -> bool| {
+            let sample = samples.iter().find(|sample| is_of(sample));
+            sample.expect("it is open").upper.as_deref()
+        };
+        assert_eq!(upper(&|sample| sample.key.remote == plain), Some("mptcp"));
+        assert_eq!(upper(&|sample| sample.key.local == plain), None);
+    });
+}
+
+#[test]
 fn options_of_another_process_are_read() {
     in_namespace(|_| {
         let (_listener, address) = listen("127.0.0.1:0");

@@ -113,8 +113,9 @@ pub(crate) fn sack_or_timestamps_off(view: &View<'_>) -> Option<Verdict> {
     ))
 }
 
-/// The last packets of a message get lost, or its only one: no later one makes the receiver complain
-/// (RFC 8985 section 7), and a timer of 200 ms and more decides, however short the round trip is.
+/// The last packets of a message get lost, or its only one: no later one makes the receiver
+/// complain (RFC 8985 section 7), and a timer of 200 ms and more decides, however short the round
+/// trip is.
 pub(crate) fn retransmission_timeouts(view: &View<'_>) -> Option<Verdict> {
     let sender = view.sender?;
     let retransmitted = view.retransmitted_pkts()?;

@@ -50,6 +50,8 @@ pub(crate) struct FlowRow {
     pub(crate) remote: SocketAddr,
     pub(crate) pid: Option<u32>,
     pub(crate) command: Option<String>,
+    /// What the kernel runs above it: `mptcp` for a subflow, `tls`.
+    pub(crate) upper: Option<String>,
     /// Where most of the payload went.
     pub(crate) direction: Direction,
     /// Whether no payload moved and none was waiting.
@@ -151,6 +153,7 @@ impl FlowRow {
                 .owners
                 .first()
                 .map(|owner| owner.process.command.clone()),
+            upper: timeline.latest(|s| s.upper.clone()),
             direction,
             idle: is_idle(timeline),
             both_ends_seen: ends.remote.is_some(),

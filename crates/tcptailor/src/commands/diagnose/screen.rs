@@ -131,7 +131,12 @@ fn ends(flow: &FlowRow) -> String {
         Direction::Out => '>',
         Direction::In => '<',
     };
-    format!("{} {arrow} {}", flow.local, flow.remote)
+    let upper = match flow.upper.as_deref() {
+        Some("mptcp") => " (MPTCP subflow)",
+        Some("tls") => " (kernel TLS)",
+        _ => "",
+    };
+    format!("{} {arrow} {}{upper}", flow.local, flow.remote)
 }
 
 fn owner(flow: &FlowRow) -> String {
@@ -330,6 +335,7 @@ mod tests {
             remote: "10.0.0.9:443".parse().unwrap(),
             pid: Some(4130),
             command: Some("app".into()),
+            upper: None,
             direction: Direction::Out,
             idle: false,
             both_ends_seen: false,
