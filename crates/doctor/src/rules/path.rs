@@ -183,7 +183,7 @@ pub(crate) fn policed(view: &View<'_>) -> Option<Verdict> {
     let (delay, min_rtt) = (sender.queue_delay()?, sender.min_rtt()?);
     let bound = POLICED_QUEUE.max(min_rtt.mul_f64(POLICED_QUEUE_SHARE));
     let drops = lost >= POLICED_LOSS && view.retransmitted_pkts()? >= MIN_RETRANSMISSIONS;
-    if !drops || delay >= bound {
+    if !drops || delay >= bound || WindowCuts::of(sender).follow_a_queue(sender) {
         return None;
     }
     let draft = fullness(view, "policed")?;

@@ -266,7 +266,7 @@ pub(crate) const QUEUE_CORRELATION: f64 = 0.5;
 /// ... where the longest are longer than the shortest by this share of them.
 pub(crate) const QUEUE_SPREAD: f64 = 0.02;
 /// A path that drops without a queue delays by less than this share of the smallest round trip.
-pub(crate) const POLICED_QUEUE_SHARE: f64 = 0.0125;
+pub(crate) const POLICED_QUEUE_SHARE: f64 = 0.03;
 /// ... or less than this.
 pub(crate) const POLICED_QUEUE: Duration = Duration::from_micros(400);
 /// ... and drops at least this share.
