@@ -7,7 +7,8 @@ use super::loss::{WindowCuts, has_small_window};
 use super::small_writes::of_all_time;
 use super::thresholds::{
     DEAD_BACKOFF, DEAD_SHARE, FULL_RATE, FULL_SEGMENT, FULL_SHARE, MIN_RETRANSMISSIONS,
-    PASSED_SEGMENTS, POLICED_LOSS, POLICED_QUEUE, POLICED_QUEUE_SHARE, QUEUE_DELAY, QUEUE_SHARE,
+    OVERTAKEN_IN_VAIN, OVERTAKEN_REPEATS, PASSED_SEGMENTS, POLICED_LOSS, POLICED_QUEUE,
+    POLICED_QUEUE_SHARE, QUEUE_DELAY, QUEUE_SHARE,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts};
 use crate::verdict::{Confidence, Verdict};
@@ -212,10 +213,21 @@ pub(crate) fn path_full(view: &View<'_>) -> Option<Verdict> {
     )
 }
 
+/// Whether packets that were only overtaken are taken for lost so often that this cuts the window:
+/// long round trips are then those of the longer way, and no queue.
+fn repeats_overtaken(view: &View<'_>) -> Option<bool> {
+    let sender = view.sender?;
+    let repeated = view.retransmitted_pkts()? as f64;
+    let in_vain = sender.counted(|s| s.dsack_dups)? as f64;
+    let overtaken = sender.counted(|s| s.reord_seen)? as f64;
+    let often = sender.retransmitted_share()? >= OVERTAKEN_REPEATS;
+    Some(often && overtaken >= repeated && in_vain >= repeated * OVERTAKEN_IN_VAIN)
+}
+
 fn fullness(view: &View<'_>, id: &'static str) -> Option<Draft> {
     let sender = view.sender?;
     let rate = view.rate()?;
-    if view.has_gaps() || rate.bits_per_second() == 0 {
+    if view.has_gaps() || rate.bits_per_second() == 0 || repeats_overtaken(view) == Some(true) {
         return None;
     }
     let (full, supply) = supply(view)?;

@@ -407,6 +407,19 @@ fn conflicts_are_decided() {
         },
         &["path-full"],
     );
+    // Round trips over a longer way are no queue where packets only overtake each other.
+    check(
+        "loss, CUBIC",
+        |scene| {
+            scene.local = edited(&scene.local, |s| {
+                s.srtt = Some(core::time::Duration::from_millis(70));
+                s.dsack_dups = s.retrans_total_pkts.map(|n| n / 2);
+                s.reord_seen = s.retrans_total_pkts.map(|n| n * 4);
+                s.bytes_retrans = s.bytes_sent.map(|n| n / 14);
+            });
+        },
+        &[],
+    );
     // Bufferbloat is no limit: the path stands behind it.
     check("DSL, CUBIC", |_| (), &["bufferbloat", "path-full"]);
     // A locked buffer on a path that is full anyway.

@@ -271,6 +271,12 @@ pub(crate) const POLICED_QUEUE_SHARE: f64 = 0.03;
 pub(crate) const POLICED_QUEUE: Duration = Duration::from_micros(400);
 /// ... and drops at least this share.
 pub(crate) const POLICED_LOSS: f64 = 0.0005;
+/// A connection that sends this share again although packets were only overtaken is slowed down by
+/// that (measured: 7 % where every second packet is 60 ms late, and 6 of 100 Mbit/s; 0.1 % where
+/// three of ten are 30 ms late, and the path is full).
+pub(crate) const OVERTAKEN_REPEATS: f64 = 0.01;
+/// ... where at least this share of what was sent again came back as D-SACK (measured: 0.44).
+pub(crate) const OVERTAKEN_IN_VAIN: f64 = 0.25;
 /// An ACK that is out for longer than this share of the retransmission timeout (200 ms and more) is
 /// late in any case: 40 ms of delay are less.
 pub(crate) const LATE_OF_RTO: f64 = 0.5;
