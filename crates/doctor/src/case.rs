@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{FlowKey, FlowSample};
+use base::{FlowKey, FlowSample, Instant};
 
 use crate::host_timeline::HostTimeline;
 use crate::observation::{Observation, Report, diagnose};
@@ -34,16 +34,19 @@ pub struct Cases<'r> {
     host: HostTimeline,
     /// How long was recorded.
     whole: Duration,
+    /// When the connections that were open at first were looked at.
+    first_look: Option<Instant>,
     /// What was recorded elsewhere at the same time, where the other ends may be.
     elsewhere: Option<&'r Cases<'r>>,
 }
 
 /// One connection to answer for, with all that is known around it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Case<'c, 'r> {
     cases: &'c Cases<'r>,
     index: usize,
-    connections: usize,
+    /// All that it stands for, itself too.
+    members: Vec<usize>,
 }
 
 impl<'r> Cases<'r> {
@@ -62,6 +65,11 @@ impl<'r> Cases<'r> {
             carrying: BTreeMap::new(),
             host,
             whole: recording.ended.since(recording.began),
+            first_look: recording
+                .flows
+                .iter()
+                .filter_map(|track| Some(track.samples.first()?.at))
+                .min(),
             elsewhere: None,
         };
         for (index, track) in recording.flows.iter().enumerate() {
@@ -96,6 +104,12 @@ impl<'r> Cases<'r> {
         &self.host
     }
 
+    /// How long was recorded.
+    #[must_use]
+    pub const fn whole(&self) -> Duration {
+        self.whole
+    }
+
     /// The connections to answer for, of those that are `wanted`. One with both ends here is
     /// answered for once, by the end that sends more; those of one service that came or went are
     /// one case.
@@ -111,15 +125,11 @@ impl<'r> Cases<'r> {
             let case = groups.entry(self.group_of(index)).or_insert(Case {
                 cases: self,
                 index,
-                connections: 0,
+                members: Vec::new(),
             });
-            case.connections += 1;
-            // One whose owner is known, and that tells most.
-            let tells = |index: usize| (self.tracks[index].pid(), self.timelines[index].looks());
-            if tells(index) > tells(case.index) {
-                case.index = index;
-            }
+            case.add(index);
         }
+        join_ownerless(&mut groups);
         groups.into_values().collect()
     }
 
@@ -155,16 +165,13 @@ impl<'r> Cases<'r> {
     /// other one stands alone.
     fn group_of(&self, index: usize) -> GroupKey {
         let track = &self.tracks[index];
-        let FlowKey { local, remote } = track.key;
         if !self.is_short(index) {
             return GroupKey::Alone(track.cookie, index);
         }
-        // The port that the kernel chose is the larger one, nearly always. Whose connections to a
-        // port here are is known without a process, which those that ended early do not show.
-        if local.port() < remote.port() {
-            GroupKey::Clients(local.port())
-        } else {
-            GroupKey::Requests(remote, track.pid())
+        match Place::of(track.key) {
+            // Whose these are is known without a process, which those that ended early do not show.
+            place @ Place::Listening(_) => GroupKey::Short(place, None),
+            place @ Place::Remote(_) => GroupKey::Short(place, track.pid()),
         }
     }
 
@@ -173,6 +180,17 @@ impl<'r> Cases<'r> {
         let (track, timeline) = (&self.tracks[index], &self.timelines[index]);
         let part = self.whole.mul_f64(SHORT_SHARE);
         (track.ended && timeline.looks() < MIN_SAMPLES) || timeline.interval() < part
+    }
+
+    /// The change of a counter that is zero when a connection is opened.
+    fn moved_bytes(&self, index: usize, read: fn(&FlowSample) -> Option<u64>) -> Option<u64> {
+        let timeline = &self.timelines[index];
+        let began = self.tracks[index].samples.first()?.at;
+        if Some(began) == self.first_look {
+            timeline.counted(read)
+        } else {
+            timeline.latest(read)
+        }
     }
 
     /// Other connections of the same process (where that is known) between the same two hosts, the
@@ -225,6 +243,19 @@ impl<'r> Cases<'r> {
 }
 
 impl<'c, 'r> Case<'c, 'r> {
+    /// Lets it stand for another connection too; the one whose owner is known, and that tells most,
+    /// is looked at.
+    fn add(&mut self, index: usize) {
+        let of = |index: usize| {
+            let (track, timeline) = (&self.cases.tracks[index], &self.cases.timelines[index]);
+            (track.pid(), timeline.looks())
+        };
+        if of(index) > of(self.index) {
+            self.index = index;
+        }
+        self.members.push(index);
+    }
+
     /// The connection; the longest seen one where it stands for several.
     #[must_use]
     pub fn track(&self) -> &'r Track {
@@ -240,7 +271,18 @@ impl<'c, 'r> Case<'c, 'r> {
     /// For how many connections it stands.
     #[must_use]
     pub const fn connections(&self) -> usize {
-        self.connections
+        self.members.len()
+    }
+
+    /// Payload that all its connections sent and received while they were watched, in bytes. Of a
+    /// connection that was opened meanwhile the first look finds some already.
+    #[must_use]
+    pub fn payload_bytes(&self) -> (u64, u64) {
+        let of = |read: fn(&FlowSample) -> Option<u64>| {
+            let moved = |&index: &usize| self.cases.moved_bytes(index, read).unwrap_or(0);
+            self.members.iter().map(moved).sum()
+        };
+        (of(|s| s.bytes_acked), of(|s| s.bytes_received))
     }
 
     /// The other end, and the cases that it is in, where it was seen.
@@ -283,14 +325,56 @@ fn carries(timeline: &Timeline) -> bool {
     moved(|s| s.bytes_acked) || moved(|s| s.bytes_received)
 }
 
+/// The end of a connection that a service has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// The port here that clients connect to.
+    Listening(u16),
+    /// The address and port that a program here connected to.
+    Remote(SocketAddr),
+}
+
+impl Place {
+    /// That of a connection: the port that a kernel chose is the larger one, nearly always.
+    #[must_use]
+    pub const fn of(key: FlowKey) -> Self {
+        if key.local.port() < key.remote.port() {
+            Self::Listening(key.local.port())
+        } else {
+            Self::Remote(key.remote)
+        }
+    }
+}
+
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum GroupKey {
     /// By cookie, and by place where two tracks have the same.
     Alone(u64, usize),
-    /// Short connections of clients to a port here.
-    Clients(u16),
-    /// Short connections of a process to one place.
-    Requests(SocketAddr, Option<u32>),
+    /// Short connections of one service, and of one process where it is the client.
+    Short(Place, Option<u32>),
+}
+
+/// A connection that ended early does not show its process: it is of the only one here that has
+/// connections to the same place.
+fn join_ownerless(groups: &mut BTreeMap<GroupKey, Case<'_, '_>>) {
+    let mut owners: BTreeMap<Place, Vec<u32>> = BTreeMap::new();
+    for key in groups.keys() {
+        if let &GroupKey::Short(place, Some(pid)) = key {
+            owners.entry(place).or_default().push(pid);
+        }
+    }
+    for (place, pids) in owners {
+        let &[pid] = pids.as_slice() else {
+            continue;
+        };
+        if let Some(ownerless) = groups.remove(&GroupKey::Short(place, None)) {
+            let case = groups.get_mut(&GroupKey::Short(place, Some(pid)));
+            let case = case.expect("its key was found among them");
+            for index in ownerless.members {
+                case.add(index);
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ mod timeline;
 mod verdict;
 mod view;
 
-pub use case::{Case, Cases};
+pub use case::{Case, Cases, Place};
 pub use catalogue::{DIAGNOSES, Diagnosis, find_diagnosis};
 pub use host_timeline::{FullListener, HostTimeline, LinkDrops};
 pub use observation::{Observation, Report, diagnose, diagnose_host};

@@ -5,7 +5,9 @@ use core::time::Duration;
 use base::FlowSample;
 
 use crate::host_timeline::HostTimeline;
-use crate::rules::thresholds::{INTERVAL_SLACK, MIN_INTERVAL, MIN_SAMPLES, ONE_WAY_SHARE};
+use crate::rules::thresholds::{
+    INTERVAL_SLACK, MIN_INTERVAL, MIN_SAMPLES, ONE_WAY_SHARE, THINKING_CONNECTIONS,
+};
 use crate::rules::{self, Scope};
 use crate::timeline::Timeline;
 use crate::verdict::{Side, Verdict};
@@ -192,6 +194,16 @@ fn is_enough(timeline: &Timeline) -> bool {
 
 fn why_unknown(observation: &Observation<'_>, main: &View<'_>, scope: Scope) -> String {
     let timeline = main.main_timeline().unwrap_or(observation.local);
+    let is_short = |other: &&Timeline| other.looks() < MIN_SAMPLES;
+    let alike = observation.siblings.iter().copied().filter(is_short);
+    if scope == Scope::ShortLived && alike.count() >= THINKING_CONNECTIONS {
+        return format!(
+            "each of these connections is too short to be judged alone ({} samples in {:.1} s), and \
+             together they show no slow start and no program that is waited for",
+            timeline.looks(),
+            timeline.interval().as_secs_f64(),
+        );
+    }
     if scope == Scope::ShortLived {
         return format!(
             "too few samples: {} in {:.1} s; at least {MIN_SAMPLES} in {:.0} s are needed",
@@ -206,11 +218,11 @@ fn why_unknown(observation: &Observation<'_>, main: &View<'_>, scope: Scope) -> 
             .into();
     }
     if main.fills_cwnd() {
-        return "unclear: the congestion window is the limit, and no queue and no regular loss shows \
+        return "the congestion window is the limit, and no queue and no regular loss shows \
                 that the path is full; watch longer (-t 30s), or at the other end too"
             .into();
     }
-    "unclear: the flow shows the signs of several limits or of none; watch longer (-t 30s), and at \
+    "the flow shows the signs of several limits or of none; watch longer (-t 30s), and at \
      the other end too"
         .into()
 }

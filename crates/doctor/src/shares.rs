@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 
-use base::{CongestionState, FlowSample, Limit, TcpState};
+use base::{CongestionState, FlowSample, Instant, Limit, TcpState};
 
 use crate::timeline::{Timeline, cwnd_room_pkts, window_room_bytes};
 
@@ -70,6 +70,27 @@ impl Shares {
         shares.sort_by(|a, b| b.1.total_cmp(&a.1));
         shares
     }
+}
+
+/// From when to when `limit` took time: the start of the first interval between samples in which
+/// it held for at least half, and the end of the last one.
+pub(crate) fn held<'s>(
+    samples: impl IntoIterator<Item = &'s FlowSample>,
+    limit: Limit,
+) -> Option<(Instant, Instant)> {
+    let mut samples = samples.into_iter();
+    let mut before = samples.next()?;
+    let mut held = None;
+    for after in samples {
+        let mut times = Times::default();
+        times.share_out(before, after);
+        if 2.0 * times.of[place(limit)] >= after.at.since(before.at).as_secs_f64() {
+            let (first, _) = held.unwrap_or((before.at, after.at));
+            held = Some((first, after.at));
+        }
+        before = after;
+    }
+    held
 }
 
 impl Times {
@@ -202,7 +223,7 @@ fn place(limit: Limit) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::{FlowKey, Instant};
+    use base::FlowKey;
 
     fn look(millis: u64) -> FlowSample {
         let key = FlowKey {
@@ -321,6 +342,34 @@ mod tests {
         ];
         let (before, after) = (counted(full(look(0)), 5, 0), counted(look(100), 85, 30));
         check(&[before, after], &expected, 0.0);
+    }
+
+    #[test]
+    fn a_limit_held_from_its_first_interval_to_its_last() {
+        let looks = [0, 100, 200, 300, 400, 500].map(look);
+        let [a, b, c, d, e, f] = looks;
+        let looks = [a, full(b), full(c), d, full(e), f];
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        assert_eq!(
+            held(&looks, Limit::Congestion),
+            Some((at(0), at(500))),
+            "half of an interval is enough"
+        );
+        let blind = FlowSample {
+            notsent_bytes: None,
+            ..look(150)
+        };
+        assert_eq!(
+            held(&[blind, full(look(200)), full(look(300))], Limit::Nagle),
+            None
+        );
+        assert_eq!(
+            held(
+                &[look(0), look(100), full(look(200)), full(look(300))],
+                Limit::Congestion
+            ),
+            Some((at(100), at(300)))
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What the doctor says of a flow.
 
-use base::{FlowKey, Knob, KnobValue, Limit, Live, Rate};
+use base::{FlowKey, Instant, Knob, KnobValue, Limit, Live, Rate};
 
 use crate::catalogue::Diagnosis;
 
@@ -96,6 +96,9 @@ pub struct Verdict {
     pub limit: Option<Limit>,
     /// Share of the observed time, 0 to 1.
     pub share: f64,
+    /// The first and the last time at which the limit held, of the samples of the sender; `None`
+    /// where they do not show it by themselves.
+    pub held: Option<(Instant, Instant)>,
     /// How sure.
     pub confidence: Confidence,
     /// Why.

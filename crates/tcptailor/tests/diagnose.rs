@@ -145,7 +145,8 @@ fn a_healthy_conversation_has_no_finding() {
     let screen = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{screen}");
     assert!(
-        screen.contains("Nothing to improve: 1 flow seen, no finding."),
+        screen.contains("Nothing to improve: 1 connection seen in 2.0")
+            && screen.contains(": 1 healthy."),
         "{screen}"
     );
     assert!(

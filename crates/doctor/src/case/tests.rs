@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{HostSample, Instant};
+use base::HostSample;
 
 use super::*;
 use crate::recording::{ProcessInfo, SocketOwner};
@@ -121,6 +121,29 @@ fn short_connections_to_one_service_are_one_case() {
             "10.0.0.1:40010 false x1",
             "10.0.0.1:40011 false x1"
         ]
+    );
+}
+
+#[test]
+fn what_ended_before_its_owner_was_seen_is_of_the_only_one() {
+    let short = |port: u32, pid: Option<u32>| {
+        let local = format!("10.0.0.1:{port}");
+        let mut track = track([&local, "10.0.0.2:443"], pid.unwrap_or(0), 3);
+        track.ended = true;
+        track.owners.truncate(pid.iter().len());
+        track
+    };
+    let one = recording(vec![short(40_000, Some(7)), short(40_001, None)]);
+    assert_eq!(shown(&one, |_| true), ["10.0.0.1:40000 false x2"]);
+    let several = recording(vec![
+        short(40_000, Some(7)),
+        short(40_001, None),
+        short(40_002, Some(8)),
+    ]);
+    assert_eq!(
+        shown(&several, |_| true).len(),
+        3,
+        "nobody knows whose it is"
     );
 }
 

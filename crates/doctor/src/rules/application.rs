@@ -1,14 +1,16 @@
 //! The program is the limit: it computes, it waits for an answer, or it has nothing to say.
 
-use base::{FlowSample, KnobValue, Live, human};
+use core::time::Duration;
+
+use base::{FlowSample, KnobValue, Live, TcpState, human};
 
 use super::draft::{Draft, Step, high_if};
 use super::receive_window::unread_share;
 use super::thresholds::{
     APP_SHARE, CPU_SHARE, FEW_OPERATIONS, FLOOD_SEGMENTS_PER_SECOND, LARGE_WRITE_NANOS_PER_BYTE,
-    MANY_RECORDS_PER_SECOND, MANY_SEGMENTS_PER_SECOND, PACED_SHARE, RECORD_BLOCK_BYTES,
-    RECORD_SEGMENT, REQUEST_PKTS, ROUND_TRIP_STRETCH, ROUND_TRIPS_BUSY, ROUND_TRIPS_IDLE,
-    SMALL_SEGMENT, TICK, UNREAD_VOTES,
+    MANY_RECORDS_PER_SECOND, MANY_SEGMENTS_PER_SECOND, MIN_SAMPLES, PACED_SHARE, QUESTION_SEGMENTS,
+    RECORD_BLOCK_BYTES, RECORD_SEGMENT, REQUEST_PKTS, ROUND_TRIP_STRETCH, ROUND_TRIPS_BUSY,
+    ROUND_TRIPS_IDLE, SMALL_SEGMENT, THINKING_CONNECTIONS, TICK, UNREAD_VOTES,
 };
 use crate::observation::only_sends;
 use crate::timeline::{Timeline, cwnd_room_pkts, fills_sndbuf, ratio_of_times, window_room_bytes};
@@ -189,37 +191,31 @@ pub(crate) fn round_trip_bound(view: &View<'_>) -> Option<Verdict> {
     )
 }
 
-/// Questions and answers with a pause before each that is no round trip.
+/// Questions and answers with a pause before each that is no round trip: on one connection, or on
+/// many that carry one question each.
 pub(crate) fn application_thinks(view: &View<'_>) -> Option<Verdict> {
-    let (sender, side) = asking_or_answering(view)?;
-    let out = sender.counted(|s| s.data_segs_out)?;
-    let back = sender.counted(|s| s.data_segs_in)?;
-    let rtt = sender.min_rtt()?;
-    let operations = out.min(back) as f64 / sender.interval().as_secs_f64();
-    let per_round_trip = operations * rtt.as_secs_f64();
-    if operations < FEW_OPERATIONS || per_round_trip < ROUND_TRIPS_IDLE {
-        return None;
-    }
-    let (here, there) = thinking_shares(sender)?;
-    if here + there < APP_SHARE {
-        return None;
-    }
-    let (where_, share) = if here >= there {
-        (side, here)
+    let (timeline, side) = asking_or_answering(view)?;
+    let thinking = if timeline.looks() >= MIN_SAMPLES {
+        Thinking::of_one(timeline)?
     } else {
-        (side.other(), there)
+        Thinking::of_many(timeline, view.siblings)?
+    };
+    if thinking.here + thinking.there < APP_SHARE {
+        return None;
+    }
+    let (where_, share) = if thinking.here >= thinking.there {
+        (side, thinking.here)
+    } else {
+        (side.other(), thinking.there)
     };
     let who = match where_ {
         Side::Local => "the program here",
         Side::Remote => "the program at the other end",
     };
+    let all = thinking.here + thinking.there;
     Some(
-        Draft::new("application-thinks", here + there, Confidence::Medium)
-            .row(
-                "data_segs_in",
-                format!("{operations:.0} operations per second"),
-                format!("one per round trip of {}", human::time(rtt)),
-            )
+        Draft::new("application-thinks", all, Confidence::Medium)
+            .row("data_segs_in", thinking.operations, thinking.without)
             .row(
                 "since_data_sent, since_data_received",
                 format!(
@@ -233,6 +229,96 @@ pub(crate) fn application_thinks(view: &View<'_>) -> Option<Verdict> {
                  its answer. In the program: several requests at once, or less work per request.",
             )),
     )
+}
+
+/// For how much of the time a program is waited for, and what is waited for.
+struct Thinking {
+    here: f64,
+    there: f64,
+    /// How many questions are answered.
+    operations: String,
+    /// ... and without a program's time.
+    without: String,
+}
+
+impl Thinking {
+    fn of_one(timeline: &Timeline) -> Option<Self> {
+        let out = timeline.counted(|s| s.data_segs_out)?;
+        let back = timeline.counted(|s| s.data_segs_in)?;
+        let rtt = timeline.min_rtt()?;
+        let operations = out.min(back) as f64 / timeline.interval().as_secs_f64();
+        let per_round_trip = operations * rtt.as_secs_f64();
+        if operations < FEW_OPERATIONS || per_round_trip < ROUND_TRIPS_IDLE {
+            return None;
+        }
+        let (here, there) = thinking_shares(timeline)?;
+        Some(Self {
+            here,
+            there,
+            operations: format!("{operations:.0} operations per second"),
+            without: format!("one per round trip of {}", human::time(rtt)),
+        })
+    }
+
+    /// Connections that end before anything can be said of one of them: their looks together.
+    fn of_many(one: &Timeline, siblings: &[&Timeline]) -> Option<Self> {
+        let others = siblings.iter().copied();
+        let short = || {
+            let all = std::iter::once(one).chain(others.clone());
+            all.filter(|timeline| timeline.looks() < MIN_SAMPLES && asks_little(timeline))
+        };
+        let count = short().count();
+        let mut looks = 0;
+        let (mut here, mut there) = (0, 0);
+        for timeline in short() {
+            let round_trip = timeline.min_rtt().unwrap_or_default() + TICK;
+            // When a socket ends it is looked at once more, which says nothing of shares of time.
+            let open = |sample: &&FlowSample| sample.state == Some(TcpState::Established);
+            for sample in timeline.samples().filter(open) {
+                looks += 1;
+                match program_waited_for(sample, round_trip) {
+                    Some(Side::Local) => here += 1,
+                    Some(Side::Remote) => there += 1,
+                    None => {}
+                }
+            }
+        }
+        let enough = count >= THINKING_CONNECTIONS && looks >= MIN_SAMPLES;
+        enough.then(|| Self {
+            here: f64::from(here) / looks as f64,
+            there: f64::from(there) / looks as f64,
+            operations: format!(
+                "{} looked at {looks} times",
+                human::count(count as u64, "short connection")
+            ),
+            without: "answered after a round trip".into(),
+        })
+    }
+}
+
+/// Whether it carries a question or an answer of few segments, so that it lives as long as somebody
+/// thinks.
+fn asks_little(timeline: &Timeline) -> bool {
+    let segments = || {
+        let out = timeline.latest(|s| s.data_segs_out)?;
+        Some(out.max(timeline.latest(|s| s.data_segs_in)?))
+    };
+    segments().is_some_and(|most| (1..=QUESTION_SEGMENTS).contains(&most))
+}
+
+/// Whose program is waited for at a look at a connection that carries one question, if one is. A
+/// server that has not answered yet has no data sent to reckon from.
+fn program_waited_for(sample: &FlowSample, round_trip: Duration) -> Option<Side> {
+    if sample.notsent_bytes? > 0 {
+        return None;
+    }
+    let (sent, received) = (sample.since_data_sent?, sample.since_data_received?);
+    let has = |count: Option<u64>| count.is_some_and(|segments| segments > 0);
+    match (has(sample.data_segs_in), has(sample.data_segs_out)) {
+        (true, false) => (received >= TICK).then_some(Side::Local),
+        (false, true) => (sent >= round_trip).then_some(Side::Remote),
+        _ => None,
+    }
 }
 
 /// Shares of the samples in which the last thing that happened was that data arrived here (and the

@@ -23,6 +23,7 @@ impl Draft {
             } else {
                 0.0
             },
+            held: None,
             confidence,
             evidence: Vec::new(),
             next: None,

@@ -22,6 +22,7 @@ use base::{Limit, Live};
 
 use crate::catalogue::{DIAGNOSES, Diagnosis, Rule, Stage};
 use crate::host_timeline::HostTimeline;
+use crate::shares;
 use crate::timeline::Timeline;
 use crate::verdict::{Confidence, Verdict};
 use crate::view::View;
@@ -59,6 +60,10 @@ pub(crate) fn evaluate(view: &View<'_>, scope: Scope) -> Vec<Verdict> {
         );
         stage_done = Some(row.stage);
         weaken_if_short(&mut verdict, view, scope);
+        verdict.held = view
+            .sender
+            .zip(verdict.limit)
+            .and_then(|(sender, limit)| shares::held(sender.samples(), limit));
         if verdicts.is_empty() && gains_little(&verdict, view) {
             small_gains.push(verdict);
         } else if verdicts
@@ -108,7 +113,7 @@ fn is_asked(row: &Diagnosis, scope: Scope) -> bool {
         Scope::OtherDirection => {
             matches!(row.stage, Stage::DeadPath | Stage::Stall) || row.id == "slow-reader"
         }
-        Scope::ShortLived => row.id == "initcwnd-too-small",
+        Scope::ShortLived => matches!(row.id, "initcwnd-too-small" | "application-thinks"),
     }
 }
 

@@ -204,6 +204,10 @@ pub(crate) const SHORT_BUSY: Duration = Duration::from_secs(2);
 /// The transfer takes this many times what the path's rate would need (measured 1.7 to 3.7 with 10
 /// segments, 1.0 to 1.3 with 60).
 pub(crate) const STARTUP_SLOWDOWN: f64 = 1.4;
+/// A program's time shows over so many connections that carry a question each.
+pub(crate) const THINKING_CONNECTIONS: usize = 5;
+/// A question or an answer of more segments takes the network its time.
+pub(crate) const QUESTION_SEGMENTS: u64 = 10;
 /// So many short connections show a habit.
 pub(crate) const SHORT_CONNECTIONS: usize = 2;
 /// Bounds of the proposed initial window; 60 was measured, more risks a burst loss.

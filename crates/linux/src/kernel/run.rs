@@ -604,6 +604,7 @@ mod tests {
             diagnosis: find_diagnosis("nagle-delack-stall").expect("an id"),
             limit,
             share,
+            held: None,
             confidence: Confidence::High,
             evidence: Vec::new(),
             next: None,

@@ -1,11 +1,15 @@
 //! The answer as data: what `--json` prints, and what the table is made of.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use base::{Change, KnobValue, Limit, Live, Netns, Scope, Target};
-use doctor::{Confidence, Evidence, NextLimit, Proposal, Shares, Side, Timeline, Track, Verdict};
+use base::{Change, FlowKey, KnobValue, Limit, Live, Netns, Rate, Scope, Target};
+use doctor::{
+    Confidence, Evidence, NextLimit, Place, Proposal, Shares, Side, Timeline, Track, Verdict,
+};
 use serde::Serialize;
 
+use super::service::{self, Answer, Counts, Service};
 use crate::targets::Ends;
 
 /// The whole answer. Flows with findings come first.
@@ -17,7 +21,7 @@ pub(crate) struct Document {
     pub(crate) interrupted: bool,
     /// Whether the process that was asked for ended first.
     pub(crate) process_ended: bool,
-    /// Flows with at least one finding.
+    /// Flows with at least one finding, and findings of the host.
     pub(crate) findings: usize,
     /// Processes whose sockets have no owner here, because we may not look into them.
     pub(crate) unseen_processes: usize,
@@ -25,9 +29,46 @@ pub(crate) struct Document {
     pub(crate) flows_left_out: usize,
     /// Network namespaces that were not watched, of all that were asked for.
     pub(crate) netns_left_out: usize,
+    /// Connections by what is said of them.
+    pub(crate) counts: Counts,
     /// What is wrong with the host as a whole, such as a listener that does not accept.
     pub(crate) host: Vec<HostRow>,
+    /// The connections by the program and the place that they belong to.
+    pub(crate) services: Vec<Service>,
     pub(crate) flows: Vec<FlowRow>,
+}
+
+impl Document {
+    /// The same with its connections, sorted and summed up.
+    pub(crate) fn with_flows(mut self, mut flows: Vec<FlowRow>) -> Self {
+        sort(&mut flows);
+        let found = flows.iter().filter(|flow| flow.has_finding()).count();
+        self.findings = found + self.host.len();
+        self.counts = Counts::of(&flows);
+        self.services = service::services(&flows);
+        self.flows = flows;
+        self
+    }
+}
+
+/// Puts the most important first.
+pub(crate) fn sort(flows: &mut [FlowRow]) {
+    flows.sort_by(|a, b| {
+        rank(b)
+            .total_cmp(&rank(a))
+            .then(b.rate_bps.cmp(&a.rate_bps))
+    });
+}
+
+/// Findings first, then flows that do something; within them by share.
+fn rank(flow: &FlowRow) -> f64 {
+    let share = flow.main().map_or(0.0, |verdict| verdict.share);
+    match flow.main() {
+        Some(verdict) if verdict.finding => 30.0 + share,
+        _ if flow.has_finding() => 20.0 + share,
+        _ if flow.idle => share,
+        _ => 10.0 + share,
+    }
 }
 
 /// One verdict on a host, or on the part of it that a network namespace is.
@@ -59,6 +100,8 @@ pub(crate) struct FlowRow {
     /// Whether the socket at the other end was seen too.
     pub(crate) both_ends_seen: bool,
     pub(crate) samples: usize,
+    /// Seconds from its first sample to its last.
+    pub(crate) seen_s: f64,
     /// Short connections of one service are shown as one: so many.
     pub(crate) connections: usize,
     pub(crate) rate_bps: Option<u64>,
@@ -96,6 +139,8 @@ pub(crate) struct VerdictRow {
     pub(crate) finding: bool,
     pub(crate) limit: Option<Limit>,
     pub(crate) share: f64,
+    /// From when to when its limit was seen, in seconds after the watch began.
+    pub(crate) held_s: Option<[f64; 2]>,
     pub(crate) confidence: Confidence,
     /// Whether that is sure enough to make the change.
     pub(crate) act: bool,
@@ -134,9 +179,54 @@ impl FlowRow {
         self.verdicts.iter().any(|verdict| verdict.finding)
     }
 
+    /// What is said of it.
+    pub(crate) fn answer(&self) -> Answer {
+        if self.has_finding() {
+            Answer::Finding
+        } else if self.idle {
+            Answer::Idle
+        } else if self.verdicts.is_empty() {
+            Answer::Unclear
+        } else {
+            Answer::Healthy
+        }
+    }
+
+    /// The id of its main verdict, or what stands in place of one.
+    pub(crate) fn answer_id(&self) -> &'static str {
+        match self.main() {
+            Some(main) => main.id,
+            None if self.idle => "idle",
+            None => "unknown",
+        }
+    }
+
+    /// The end of it that a service has.
+    pub(crate) const fn place(&self) -> Place {
+        Place::of(FlowKey {
+            local: self.local,
+            remote: self.remote,
+        })
+    }
+
+    /// Makes it stand for several connections, which moved these bytes while they were watched.
+    pub(crate) fn stand_for(&mut self, connections: usize, payload: (u64, u64), seen: Duration) {
+        self.connections = connections;
+        if connections > 1 {
+            let (sent, received) = payload;
+            self.direction = if received > sent {
+                Direction::In
+            } else {
+                Direction::Out
+            };
+            let rate = Rate::of(sent.max(received), seen);
+            self.rate_bps = (!seen.is_zero()).then(|| rate.bits_per_second());
+        }
+    }
+
     /// The numbers of a flow; verdicts are added by the caller.
     pub(crate) fn of(timeline: &Timeline, ends: &Ends, track: &Track) -> Self {
-        let micros = |time: std::time::Duration| u64::try_from(time.as_micros()).ok();
+        let micros = |time: Duration| u64::try_from(time.as_micros()).ok();
         let (sent, received) = (timeline.rate(), timeline.receive_rate());
         let (direction, rate) = if received > sent {
             (Direction::In, received)
@@ -158,6 +248,7 @@ impl FlowRow {
             idle: is_idle(timeline),
             both_ends_seen: ends.remote.is_some(),
             samples: timeline.looks(),
+            seen_s: timeline.interval().as_secs_f64(),
             connections: 1,
             rate_bps: rate.map(base::Rate::bits_per_second),
             min_rtt_us: timeline.min_rtt().and_then(micros),
@@ -229,6 +320,7 @@ impl VerdictRow {
             finding: verdict.diagnosis.is_finding(),
             limit: verdict.limit,
             share: rounded(verdict.share),
+            held_s: None,
             confidence: verdict.confidence,
             act: verdict.confidence >= verdict.diagnosis.act_from,
             evidence: verdict.evidence.clone(),
@@ -293,7 +385,7 @@ pub(crate) fn plan(flows: &[FlowRow]) -> Vec<Change> {
 mod tests {
     use super::*;
     use crate::targets::End;
-    use base::{FlowKey, Rate, find_knob};
+    use base::find_knob;
     use serde_json::{Value, json, to_value};
 
     fn row(proposals: Vec<Proposal>) -> Value {
@@ -302,6 +394,7 @@ mod tests {
             diagnosis,
             limit: diagnosis.limit,
             share: 0.973_456_7,
+            held: None,
             confidence: Confidence::High,
             evidence: vec![Evidence {
                 field: "nodelay",

@@ -2,7 +2,7 @@
 
 use linux::NetnsPlace;
 
-use super::document::Document;
+use super::document::{Document, FlowRow};
 use super::seen;
 use crate::commands::watching::{self, Watching};
 use crate::output::Output;
@@ -21,33 +21,34 @@ pub(super) fn look(watching: &Watching, output: &Output) -> anyhow::Result<Docum
         netns_left_out: too_many,
         ..Document::default()
     };
+    let mut flows = Vec::new();
     for (at, (place, recording)) in places.iter().zip(recordings).enumerate() {
         match recording {
             Ok(recording) => {
                 let document = seen::diagnose(&recording, &place.netns, &filter);
-                join(&mut whole, document, place);
+                flows.extend(join(&mut whole, document, place));
             }
             // Our own is always there; others may end meanwhile, or not be ours to enter.
             Err(error) if at == 0 => return Err(error),
             Err(_) => whole.netns_left_out += 1,
         }
     }
-    seen::sort(&mut whole.flows);
-    Ok(whole)
+    Ok(whole.with_flows(flows))
 }
 
-fn join(whole: &mut Document, part: Document, place: &NetnsPlace) {
+/// Adds what was seen of one namespace, apart from its connections, which are given back.
+fn join(whole: &mut Document, part: Document, place: &NetnsPlace) -> Vec<FlowRow> {
     whole.duration_s = whole.duration_s.max(part.duration_s);
     whole.interrupted |= part.interrupted;
-    whole.findings += part.findings;
     whole.unseen_processes = whole.unseen_processes.max(part.unseen_processes);
     whole.flows_left_out += part.flows_left_out;
     for mut row in part.host {
         row.container.clone_from(&place.container);
         whole.host.push(row);
     }
-    for mut flow in part.flows {
+    let mut flows = part.flows;
+    for flow in &mut flows {
         flow.container.clone_from(&place.container);
-        whole.flows.push(flow);
     }
+    flows
 }

@@ -6,6 +6,7 @@ mod everywhere;
 mod replay;
 pub(crate) mod screen;
 pub(crate) mod seen;
+mod service;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,16 +1,25 @@
-//! The answer for people: a table of flows, what to change, and what to type next.
+//! The answer for people: a table of connections by service, what is wrong and what to change, what
+//! is unclear, and what to type next.
 
+mod verdict;
+
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use base::{Live, Netns, human};
-use doctor::Side;
+use base::{Netns, human};
+use doctor::Place;
 
-use super::document::{ChangeRow, Direction, Document, FlowRow, HostRow, VerdictRow};
+use self::verdict::Telling;
+pub(crate) use self::verdict::findings;
+use super::document::{Direction, Document, FlowRow, HostRow};
+use super::service::{Answer, Row};
 use crate::output::{self, push_wrapped};
 
-/// Rows without a finding that are shown unless everything is asked for.
-const OTHER_ROWS_MAX: usize = 20;
+/// Rows that are shown unless everything is asked for.
+const ROWS_MAX: usize = 20;
+/// Rows whose findings are told unless everything is asked for: so many fit on a screen.
+const TOLD_MAX: usize = 5;
 
 /// What the screen says beyond the document.
 pub(crate) struct Style<'a> {
@@ -21,18 +30,17 @@ pub(crate) struct Style<'a> {
 
 pub(crate) fn render(document: &Document, style: &Style<'_>) -> String {
     let mut screen = String::new();
-    let shown = rows_to_show(document, style.verbosity);
+    let (shown, left_out) = rows_to_show(document, style.verbosity);
     if !shown.is_empty() {
         screen.push_str(&table(&shown));
-        for (number, flow) in shown.iter().enumerate() {
-            screen.push_str(&details(number + 1, flow, style.verbosity));
-        }
+        push_findings(&mut screen, &shown, style.verbosity);
+        push_unclear(&mut screen, &shown);
         screen.push('\n');
     }
     for row in &document.host {
-        screen.push_str(&host_finding(row, style.verbosity));
+        push_host_finding(&mut screen, row, style.verbosity);
     }
-    screen.push_str(&summary(document, shown.len()));
+    screen.push_str(&summary(document, left_out));
     if !style.next.is_empty() {
         screen.push_str(style.next);
         screen.push('\n');
@@ -41,78 +49,75 @@ pub(crate) fn render(document: &Document, style: &Style<'_>) -> String {
 }
 
 /// A finding that is of the host and of no single connection.
-fn host_finding(row: &HostRow, verbosity: u8) -> String {
-    let verdict = &row.verdict;
-    let bold = anstyle::Style::new().bold();
+fn push_host_finding(text: &mut String, row: &HostRow, verbosity: u8) {
     let whose = match (&row.netns, &row.container) {
         (_, Some(container)) => container.clone(),
         (Netns::Own, None) => "host".to_owned(),
         (netns, None) => netns.to_string(),
     };
-    let mut text = format!("{whose}  {bold}{}{bold:#}", verdict.id);
-    push_sureness(&mut text, verdict);
-    push_wrapped(
-        &mut text,
-        verdict.sentence,
-        "   ",
-        whose.len() + verdict.id.len() + 14,
-    );
-    push_advice(&mut text, verdict);
-    if verbosity > 0 {
-        push_evidence(&mut text, verdict);
-    }
+    let telling = Telling {
+        whose: &whose,
+        seen_s: 0.0,
+        changes_elsewhere: 0,
+        with_evidence: verbosity > 0,
+    };
+    verdict::push(text, &row.verdict, &telling);
     text.push('\n');
-    text
 }
 
-/// How sure it is, in the line that names it.
-fn push_sureness(text: &mut String, verdict: &VerdictRow) {
-    let sure = format!("{:?}", verdict.confidence).to_lowercase();
-    write!(text, " ({sure}): ").expect("a String grows");
+/// The most important rows, and the number of connections in the others. What is idle is shown
+/// with everything else only.
+fn rows_to_show(document: &Document, verbosity: u8) -> (Vec<Row<'_>>, usize) {
+    if verbosity > 1 {
+        return (Row::each(&document.flows), 0);
+    }
+    let mut rows = Row::by_service(&document.flows);
+    rows.retain(|row| row.first().answer() != Answer::Idle);
+    rows.truncate(ROWS_MAX);
+    let shown: usize = rows.iter().map(Row::connections).sum();
+    let left_out = document.counts.connections - shown;
+    (rows, left_out)
 }
 
-/// All flows with findings, and some of the others that do something.
-fn rows_to_show(document: &Document, verbosity: u8) -> Vec<&FlowRow> {
-    let (findings, others): (Vec<&FlowRow>, Vec<&FlowRow>) =
-        document.flows.iter().partition(|flow| flow.has_finding());
-    let all = verbosity > 1;
-    let limit = if all { usize::MAX } else { OTHER_ROWS_MAX };
-    let others = others
-        .into_iter()
-        .filter(|flow| all || !flow.idle)
-        .take(limit);
-    findings.into_iter().chain(others).collect()
-}
-
-fn table(flows: &[&FlowRow]) -> String {
-    let are_apart = flows.windows(2).any(|two| two[0].netns != two[1].netns);
+fn table(rows: &[Row<'_>]) -> String {
+    let place_of = |row: &Row<'_>| row.first().netns.clone();
+    let are_apart = rows
+        .windows(2)
+        .any(|two| place_of(&two[0]) != place_of(&two[1]));
     let place = are_apart.then_some("WHERE");
-    let header = ["", "FLOW"].into_iter().chain(place).chain([
+    let header = ["", "CONNECTION"].into_iter().chain(place).chain([
         "PID/CMD",
         "RATE",
         "MIN RTT",
         "LIMITED BY",
         "SHARE",
+        "SURE",
     ]);
     let mut table = output::table(&header.collect::<Vec<_>>());
-    for (number, flow) in flows.iter().enumerate() {
-        let (limited_by, share) = match flow.main() {
-            Some(verdict) => (verdict.id.to_owned(), human::share(verdict.share)),
-            None if flow.idle => ("idle".into(), String::new()),
-            None => ("unknown".into(), String::new()),
+    for (number, row) in rows.iter().enumerate() {
+        let flow = row.first();
+        let (limited_by, share, sure) = match row.main() {
+            Some(main) => (
+                main.id,
+                human::share(row.share()),
+                verdict::confidence(main),
+            ),
+            None if flow.idle => ("idle", String::new(), String::new()),
+            None => ("unclear", String::new(), String::new()),
         };
         let place = are_apart.then(|| where_it_is(flow));
-        let row = [(number + 1).to_string(), ends(flow)]
+        let cells = [(number + 1).to_string(), ends(row)]
             .into_iter()
             .chain(place)
             .chain([
-                owner(flow),
-                flow.rate_bps.map_or_else(|| "?".into(), human::bps),
-                flow.min_rtt_us.map_or_else(|| "?".into(), human::micros),
-                limited_by,
+                owner(row),
+                row.rate_bps().map_or_else(|| "?".into(), human::bps),
+                row.min_rtt_us().map_or_else(|| "?".into(), human::micros),
+                limited_by.to_owned(),
                 share,
+                sure,
             ]);
-        table.add_row(row);
+        table.add_row(cells);
     }
     let numbers = [3, 4, 6].map(|column| column + usize::from(are_apart));
     output::align_right(&mut table, &numbers);
@@ -125,8 +130,10 @@ fn where_it_is(flow: &FlowRow) -> String {
     container.unwrap_or_else(|| flow.netns.to_string())
 }
 
-/// `10.0.0.5:51514 < 10.0.9.2:443`: the arrow points where the data goes.
-fn ends(flow: &FlowRow) -> String {
+/// `10.0.0.5:51514 < 10.0.9.2:443`: the arrow points where the data goes. Of several connections
+/// the end of the service.
+fn ends(row: &Row<'_>) -> String {
+    let flow = row.first();
     let arrow = match flow.direction {
         Direction::Out => '>',
         Direction::In => '<',
@@ -136,316 +143,134 @@ fn ends(flow: &FlowRow) -> String {
         Some("tls") => " (kernel TLS)",
         _ => "",
     };
-    format!("{} {arrow} {}{upper}", flow.local, flow.remote)
-}
-
-fn owner(flow: &FlowRow) -> String {
-    match (flow.pid, &flow.command) {
-        (Some(pid), Some(command)) => format!("{pid}/{command}"),
-        (Some(pid), None) => pid.to_string(),
-        (None, _) => "?".into(),
+    match (row.connections(), flow.place()) {
+        (1, _) => format!("{} {arrow} {}{upper}", flow.local, flow.remote),
+        (n, Place::Listening(port)) => format!("port {port} {arrow} {n} connections{upper}"),
+        (n, Place::Remote(remote)) => format!("{n} connections {arrow} {remote}{upper}"),
     }
 }
 
-/// What follows the table for one flow: its findings, and with `-v` every verdict with evidence.
-fn details(number: usize, flow: &FlowRow, verbosity: u8) -> String {
-    let mut text = String::new();
-    let told = flow
-        .verdicts
-        .iter()
-        .filter(|verdict| verdict.finding || verbosity > 0);
-    for verdict in told {
-        let bold = anstyle::Style::new().bold();
-        write!(text, "\n{number}  {bold}{}{bold:#}", verdict.id).expect("a String grows");
-        push_sureness(&mut text, verdict);
-        push_wrapped(
-            &mut text,
-            verdict.sentence,
-            "   ",
-            number.to_string().len() + verdict.id.len() + 13,
-        );
-        push_advice(&mut text, verdict);
-        if verbosity > 0 {
-            push_evidence(&mut text, verdict);
-        }
+fn owner(row: &Row<'_>) -> String {
+    match (&row.processes()[..], &row.first().command) {
+        ([pid], Some(command)) => format!("{pid}/{command}"),
+        ([pid], None) => pid.to_string(),
+        ([], _) => "?".into(),
+        (several, Some(command)) => format!("{command} x{}", several.len()),
+        (several, None) => format!("{} processes", several.len()),
     }
-    if let Some(unknown) = flow
-        .unknown
-        .as_ref()
-        .filter(|_| verbosity > 0 && !flow.idle)
-    {
-        write!(text, "\n{number}  unknown: ").expect("a String grows");
-        push_wrapped(&mut text, unknown, "   ", number.to_string().len() + 11);
-    }
-    if verbosity > 0 && !flow.idle && !flow.limits.is_empty() {
-        let shares = flow.limits.iter();
-        let shares: Vec<String> = shares
-            .map(|limit| format!("{} {}", limit.limit, human::share(limit.share)))
-            .collect();
-        text.push_str("   its time  ");
-        push_wrapped(&mut text, &shares.join(", "), "   ", 13);
-    }
-    text
 }
 
-/// The main verdict on one flow with everything that speaks for it, and further findings.
-pub(crate) fn findings(flow: &FlowRow) -> String {
-    let bold = anstyle::Style::new().bold();
-    let mut text = String::new();
-    for (index, verdict) in flow.verdicts.iter().enumerate() {
-        if index > 0 && !verdict.finding {
+/// What follows the table: findings with their changes, and with `-v` every verdict with evidence.
+fn push_findings(screen: &mut String, rows: &[Row<'_>], verbosity: u8) {
+    let mut told = 0;
+    for (number, row) in rows.iter().enumerate() {
+        let flow = row.first();
+        let is_told = verbosity > 0 || told < TOLD_MAX;
+        if !is_told || (verbosity == 0 && !flow.has_finding()) {
             continue;
         }
-        writeln!(text, "\n{bold}{}{bold:#}", verdict.id).expect("a String grows");
-        text.push_str("   ");
-        push_wrapped(&mut text, verdict.sentence, "   ", 3);
-        push_evidence(&mut text, verdict);
-        push_advice(&mut text, verdict);
+        told += usize::from(flow.has_finding());
+        let whose = (number + 1).to_string();
+        let verdicts = flow.verdicts.iter();
+        for verdict in verdicts.filter(|verdict| verdict.finding || verbosity > 0) {
+            screen.push('\n');
+            let telling = Telling {
+                whose: &whose,
+                seen_s: flow.seen_s,
+                changes_elsewhere: row.changes_elsewhere(verdict),
+                with_evidence: verbosity > 0,
+            };
+            verdict::push(screen, verdict, &telling);
+        }
+        if verbosity > 0 && !flow.idle && !flow.limits.is_empty() {
+            push_limits(screen, flow);
+        }
     }
-    if let Some(unknown) = &flow.unknown {
-        text.push_str("\nunknown: ");
-        push_wrapped(&mut text, unknown, "   ", 9);
-    }
-    text
-}
-
-fn push_advice(text: &mut String, verdict: &VerdictRow) {
-    let green = anstyle::AnsiColor::Green.on_default();
-    for (index, change) in verdict
-        .change
-        .iter()
-        .chain(&verdict.alternatives)
-        .enumerate()
-    {
-        let label = if index == 0 { "change" } else { "or    " };
-        let indent = "            ";
-        write!(text, "   {green}{label}{green:#}   ").expect("a String grows");
-        push_wrapped(text, &advice(change), indent, indent.len());
-    }
-    if let Some(next) = &verdict.next {
-        let rate = next.rate.map(|rate| format!(" ({})", human::rate(rate)));
-        text.push_str("   then     ");
-        push_wrapped(
-            text,
-            &format!("{}{}", next.what, rate.unwrap_or_default()),
-            "            ",
-            12,
-        );
-    }
-    if !verdict.remark.is_empty() {
-        text.push_str("   note     ");
-        push_wrapped(text, &verdict.remark, "            ", 12);
-    }
-}
-
-/// `nodelay = on here, on the open connection; risk: more small packets`.
-fn advice(change: &ChangeRow) -> String {
-    let place = match (&change.target, change.side) {
-        (Some(target), _) => target.to_string(),
-        (None, Side::Local) => "on this host".into(),
-        (None, Side::Remote) => "on the host at the other end".into(),
-    };
-    let when = match change.takes_effect {
-        Live::Now => "at once",
-        Live::Reconnect => "for new connections",
-        Live::Restart => "after the program was started again",
-    };
-    let risk = match change.risk {
-        "" => String::new(),
-        risk => format!("; risk: {risk}"),
-    };
-    format!(
-        "{} = {}, {place}: {when}{risk}",
-        change.knob, change.to_text
-    )
-}
-
-fn push_evidence(text: &mut String, verdict: &VerdictRow) {
-    let mut table = output::table(&["  FIELD", "OBSERVED", "EXPECTED"]);
-    for row in &verdict.evidence {
-        table.add_row([&format!("  {}", row.field), &row.observed, &row.expected]);
-    }
-    // Names are looked for by eye and by grep: they stay whole.
-    if let Some(names) = table.column_mut(0) {
-        names.set_constraint(comfy_table::ColumnConstraint::ContentWidth);
-    }
-    let confidence = format!("{:?}", verdict.confidence).to_lowercase();
-    let share = human::share(verdict.share);
-    writeln!(
-        text,
-        "   evidence for {share} of the time, confidence {confidence}:"
-    )
-    .expect("a String grows");
-    for line in output::render(&table).lines() {
-        writeln!(text, " {line}").expect("a String grows");
-    }
-}
-
-fn summary(document: &Document, shown: usize) -> String {
-    let flows = document.flows.len();
-    if flows == 0 {
-        return format!(
-            "No connection was seen in {}.\n",
-            human::time(Duration::from_secs_f64(document.duration_s))
-        );
-    }
-    let mut text = match document.findings {
-        0 => format!(
-            "Nothing to improve: {} seen, no finding.",
-            human::count(flows as u64, "flow")
-        ),
-        n => format!(
-            "{n} with a finding, of {} seen.",
-            human::count(flows as u64, "flow")
-        ),
-    };
-    if shown < flows {
-        write!(
-            text,
-            " {} not shown (idle or without a finding; -vv shows all).",
-            flows - shown
+    let findings = rows.iter().filter(|row| row.first().has_finding()).count();
+    if told < findings {
+        let more = human::count((findings - told) as u64, "more row");
+        writeln!(
+            screen,
+            "\n{more} with a finding: -v tells what to do about them."
         )
         .expect("a String grows");
+    }
+}
+
+/// What took the time of a sender.
+fn push_limits(screen: &mut String, flow: &FlowRow) {
+    let shares = flow.limits.iter();
+    let shares: Vec<String> = shares
+        .map(|limit| format!("{} {}", limit.limit, human::share(limit.share)))
+        .collect();
+    screen.push_str("   its time  ");
+    push_wrapped(screen, &shares.join(", "), "   ", 13);
+}
+
+/// Why nothing can be said of some rows, and what would settle it; each reason once.
+fn push_unclear(screen: &mut String, rows: &[Row<'_>]) {
+    let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (number, row) in rows.iter().enumerate() {
+        let flow = row.first();
+        if let Some(reason) = flow.unknown.as_deref().filter(|_| !flow.idle) {
+            reasons
+                .entry(reason)
+                .or_default()
+                .push((number + 1).to_string());
+        }
+    }
+    for (reason, numbers) in reasons {
+        let whose = numbers.join(", ");
+        write!(screen, "\n{whose}  unclear: ").expect("a String grows");
+        push_wrapped(screen, reason, "   ", whose.len() + 11);
+    }
+}
+
+fn summary(document: &Document, left_out: usize) -> String {
+    let counts = &document.counts;
+    let watched = human::time(Duration::from_secs_f64(document.duration_s));
+    if counts.connections == 0 && document.host.is_empty() {
+        return format!("No connection was seen in {watched}.\n");
+    }
+    let mut text = String::new();
+    if document.findings == 0 && counts.unclear == 0 {
+        text.push_str("Nothing to improve: ");
+    }
+    let connections = human::count(counts.connections as u64, "connection");
+    write!(text, "{connections} seen in {watched}").expect("a String grows");
+    let said = [
+        (counts.with_finding, "with a finding"),
+        (counts.healthy, "healthy"),
+        (counts.unclear, "unclear"),
+        (counts.idle, "idle"),
+    ];
+    let said = said.into_iter().filter(|(number, _)| *number > 0);
+    let said: Vec<String> = said
+        .map(|(number, what)| format!("{number} {what}"))
+        .collect();
+    if !said.is_empty() {
+        write!(text, ": {}", said.join(", ")).expect("a String grows");
+    }
+    match document.host.len() {
+        0 => text.push('.'),
+        n => write!(text, "; {} of the host.", human::count(n as u64, "finding"))
+            .expect("a String grows"),
+    }
+    if left_out > 0 {
+        write!(text, " {left_out} not shown (-vv shows all).").expect("a String grows");
     }
     if document.unseen_processes > 0 {
         write!(
             text,
-            " {} may not be looked into: their sockets have no owner here; root sees them.",
+            " No permission to inspect {}; run as root to see which sockets are theirs.",
             human::count(document.unseen_processes as u64, "process")
         )
         .expect("a String grows");
     }
-    text.push('\n');
     let mut wrapped = String::new();
     push_wrapped(&mut wrapped, &text, "", 0);
     wrapped
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use base::{KnobValue, Scope};
-    use doctor::{Confidence, Evidence};
-
-    fn flow_row(port: u16, verdicts: Vec<VerdictRow>) -> FlowRow {
-        FlowRow {
-            netns: Netns::Own,
-            container: None,
-            local: format!("10.0.0.5:{port}").parse().unwrap(),
-            remote: "10.0.0.9:443".parse().unwrap(),
-            pid: Some(4130),
-            command: Some("app".into()),
-            upper: None,
-            direction: Direction::Out,
-            idle: false,
-            both_ends_seen: false,
-            samples: 500,
-            connections: 1,
-            rate_bps: Some(18_700),
-            min_rtt_us: Some(400),
-            srtt_us: None,
-            limits: Vec::new(),
-            verdicts,
-            unknown: None,
-            options_error: None,
-        }
-    }
-
-    fn stall() -> VerdictRow {
-        let diagnosis = doctor::find_diagnosis("nagle-delack-stall").unwrap();
-        VerdictRow {
-            id: diagnosis.id,
-            sentence: diagnosis.sentence,
-            finding: true,
-            limit: diagnosis.limit,
-            share: 0.93,
-            confidence: Confidence::High,
-            act: true,
-            evidence: vec![Evidence {
-                field: "nodelay",
-                observed: "off".into(),
-                expected: "off".into(),
-            }],
-            next: None,
-            change: Some(ChangeRow {
-                knob: "nodelay",
-                to: KnobValue::Flag(true),
-                to_text: "on".into(),
-                side: Side::Remote,
-                scope: Scope::Socket,
-                takes_effect: Live::Now,
-                risk: "more small packets",
-                target: None,
-            }),
-            live: Some(true),
-            alternatives: Vec::new(),
-            remark: "In the program: one write per message.".into(),
-        }
-    }
-
-    fn shown(flows: Vec<FlowRow>, verbosity: u8) -> String {
-        let findings = flows.iter().filter(|flow| flow.has_finding()).count();
-        let document = Document {
-            duration_s: 5.0,
-            findings,
-            flows,
-            ..Document::default()
-        };
-        let text = render(
-            &document,
-            &Style {
-                verbosity,
-                next: "",
-            },
-        );
-        anstream::adapter::strip_str(&text).to_string()
-    }
-
-    #[test]
-    fn a_finding_is_told_with_its_change() {
-        let idle = FlowRow {
-            idle: true,
-            ..flow_row(51_520, Vec::new())
-        };
-        let text = shown(vec![flow_row(51_514, vec![stall()]), idle], 0);
-        assert_eq!(
-            text,
-            "   \
-FLOW                           PID/CMD          RATE  MIN RTT  LIMITED BY          SHARE
-1  10.0.0.5:51514 > 10.0.0.9:443  4130/app  18.7 kbit/s   400 us  nagle-delack-stall   93 %
-
-1  nagle-delack-stall (high): The sender holds a small piece until an ACK comes, and the receiver
-   delays that ACK: each operation waits out a timer that nobody needs.
-   change   nodelay = on, on the host at the other end: at once; risk: more small packets
-   note     In the program: one write per message.
-
-1 with a finding, of 2 flows seen. 1 not shown (idle or without a finding; -vv shows all).
-"
-        );
-    }
-
-    #[test]
-    fn evidence_is_shown_when_it_is_asked_for() {
-        let text = shown(vec![flow_row(51_514, vec![stall()])], 1);
-        assert!(
-            text.contains("evidence for 93 % of the time, confidence high:"),
-            "{text}"
-        );
-        assert!(text.contains("FIELD"), "{text}");
-        assert!(
-            text.lines().all(|line| line.chars().count() <= 100),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn many_flows_and_none_have_their_summary() {
-        assert_eq!(shown(Vec::new(), 0), "No connection was seen in 5.00 s.\n");
-        let many = (1..60).map(|port| flow_row(port, Vec::new())).collect();
-        let text = shown(many, 0);
-        assert!(
-            text.contains("Nothing to improve: 59 flows seen, no finding. 39 not shown"),
-            "{text}"
-        );
-    }
-}
+mod tests;

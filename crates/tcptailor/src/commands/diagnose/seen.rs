@@ -1,11 +1,11 @@
 //! From what was recorded to the answer: the doctor's cases, with the places at which changes can
 //! be made.
 
-use base::{FlowKey, Netns};
+use base::{FlowKey, Instant, Netns};
 use doctor::{Case, Cases, Recording, Track, Verdict};
 use linux::Filter;
 
-use super::document::{Document, FlowRow, HostRow, VerdictRow};
+use super::document::{self, Document, FlowRow, HostRow, VerdictRow};
 use crate::targets::{End, Ends};
 
 /// Asks the doctor about each connection that the filter selects.
@@ -17,38 +17,18 @@ pub(crate) fn diagnose(recording: &Recording, netns: &Netns, filter: &Filter) ->
         duration_s: recording.ended.since(recording.began).as_secs_f64(),
         interrupted: recording.stopped && !recording.process_ended,
         process_ended: recording.process_ended,
-        findings: flows.iter().filter(|flow| flow.has_finding()).count() + host.len(),
         host,
         unseen_processes: recording.unseen_processes,
         flows_left_out: recording.flows_left_out,
-        netns_left_out: 0,
-        flows,
+        ..Document::default()
     }
-}
-
-/// Puts the most important first.
-pub(crate) fn sort(flows: &mut [FlowRow]) {
-    flows.sort_by(|a, b| {
-        rank(b)
-            .total_cmp(&rank(a))
-            .then(b.rate_bps.cmp(&a.rate_bps))
-    });
-}
-
-/// Findings first, then flows that do something; within them by share.
-fn rank(flow: &FlowRow) -> f64 {
-    let share = flow.main().map_or(0.0, |verdict| verdict.share);
-    match flow.main() {
-        Some(verdict) if verdict.finding => 30.0 + share,
-        _ if flow.has_finding() => 20.0 + share,
-        _ if flow.idle => share,
-        _ => 10.0 + share,
-    }
+    .with_flows(flows)
 }
 
 /// The cases of one namespace, and of another one that was recorded at the same time.
 pub(crate) struct Seen<'r> {
     netns: &'r Netns,
+    began: Instant,
     cases: Cases<'r>,
     elsewhere: Option<&'r Netns>,
 }
@@ -57,6 +37,7 @@ impl<'r> Seen<'r> {
     pub(crate) fn new(recording: &'r Recording, netns: &'r Netns) -> Self {
         Self {
             netns,
+            began: recording.began,
             cases: Cases::of(recording),
             elsewhere: None,
         }
@@ -77,7 +58,7 @@ impl<'r> Seen<'r> {
         };
         let cases = self.cases.select(matches);
         let mut flows: Vec<FlowRow> = cases.iter().map(|case| self.row(case)).collect();
-        sort(&mut flows);
+        document::sort(&mut flows);
         flows
     }
 
@@ -105,11 +86,14 @@ impl<'r> Seen<'r> {
                 .collect(),
         };
         let mut row = FlowRow::of(case.timeline(), &ends, case.track());
-        row.connections = case.connections();
+        row.stand_for(case.connections(), case.payload_bytes(), self.cases.whole());
         row.verdicts = report
             .verdicts
             .iter()
-            .map(|verdict| VerdictRow::of(verdict, &ends))
+            .map(|verdict| VerdictRow {
+                held_s: self.held_s(verdict),
+                ..VerdictRow::of(verdict, &ends)
+            })
             .collect();
         row.unknown = report.unknown;
         if row.idle && !row.has_finding() {
@@ -118,6 +102,13 @@ impl<'r> Seen<'r> {
             row.unknown = None;
         }
         row
+    }
+
+    /// From when to when the verdict's limit was seen, in seconds after the watch began.
+    fn held_s(&self, verdict: &Verdict) -> Option<[f64; 2]> {
+        let (first, last) = verdict.held?;
+        let after = |at: Instant| (at.since(self.began).as_secs_f64() * 1e3).round() / 1e3;
+        Some([after(first), after(last)])
     }
 
     /// The ends of other connections that a verdict wants to change.
