@@ -5,7 +5,7 @@
     situations.py run [PATTERN] --bin target/release/tcptailor -o DIR
     situations.py table DIR
 
-`cases.py` and `packages.py` are the table. `run` needs root. A label follows from how a situation
+`cases.py`, `packages.py` and `hosts.py` are the table. `run` needs root. A label follows from how a situation
 was made, never from an answer.
 """
 
@@ -23,11 +23,12 @@ import time
 from pathlib import Path
 
 import cases
+import hosts
 import packages
 from model import Healthy
 
-SITUATIONS = [*cases.SITUATIONS, *packages.SITUATIONS]
-CONFIGS = {**cases.CONFIGS, **packages.CONFIGS}
+SITUATIONS = [*cases.SITUATIONS, *packages.SITUATIONS, *hosts.SITUATIONS]
+CONFIGS = {**cases.CONFIGS, **packages.CONFIGS, **hosts.CONFIGS}
 HERE = Path(__file__).resolve().parent
 RESULTS = "results.jsonl"
 # A connection with less of the largest rate is a control connection.
@@ -104,6 +105,7 @@ class LabPath:
             "H": str(HERE),
             "S": self.address["server"],
             "C": self.address["client"],
+            "SN": self.netns["server"],
             "P": f"{sys.executable} {HERE}/programs.py",
             "PY": sys.executable,
             "LC_ALL": "C",

@@ -607,6 +607,14 @@ pub struct LinkSample {
     pub rx_bytes: u64,
     /// Counter: packets dropped on the way in.
     pub rx_dropped_pkts: u64,
+    /// Counter: packets for which the card had no room (`rx_missed_errors`, or the larger of
+    /// `rx_over_errors` and `rx_fifo_errors`: drivers differ); `None` where it was not read.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub rx_missed_pkts: Option<u64>,
+    /// Whether TCP segmentation offload is on, as read at the first look; `None` later, and where
+    /// the interface has no such setting.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub tso: Option<bool>,
     /// Its queueing disciplines.
     pub qdiscs: Vec<QdiscSample>,
 }

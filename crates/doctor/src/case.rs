@@ -227,6 +227,17 @@ impl<'r> Cases<'r> {
         of_process.copied().any(is_other)
     }
 
+    /// Whether segments arrive on another connection between the same two hosts.
+    fn hosts_answer_elsewhere(&self, index: usize) -> bool {
+        let key = self.tracks[index].key;
+        let between = self.by_hosts.get(&(key.local.ip(), key.remote.ip()));
+        let partner = self.partner(index);
+        let others = between.into_iter().flatten().copied();
+        others
+            .filter(|&other| other != index && Some(other) != partner)
+            .any(|other| self.timelines[other].counted(|s| s.segs_in) > Some(0))
+    }
+
     /// The interface that dropped most, if any did.
     fn dropping_link(&self) -> Option<String> {
         let mut drops = self.host.link_drops().into_iter();
@@ -306,6 +317,7 @@ impl<'c, 'r> Case<'c, 'r> {
             remote_interface: other
                 .and_then(|(cases, index)| cases.tracks[index].interface.as_deref()),
             shares_process: self.cases.shares_process(self.index),
+            hosts_answer_elsewhere: self.cases.hosts_answer_elsewhere(self.index),
             ..Observation::of(self.timeline())
         })
     }

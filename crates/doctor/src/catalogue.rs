@@ -133,12 +133,30 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         ..FINDING
     },
     Diagnosis {
+        id: "idle-connection-cut",
+        sentence: "After a pause nothing is answered on this connection, and on others to the same host it is: a \
+         NAT or firewall on the path has forgotten it.",
+        limit: Some(Limit::Recovery),
+        stage: Stage::DeadPath,
+        rule: Rule::Flow(path::idle_connection_cut),
+        ..FINDING
+    },
+    Diagnosis {
         id: "path-dead",
         sentence: "Nothing that is sent is answered: the path or the other host is gone, or the program \
                    there does not accept the connection.",
         limit: Some(Limit::Recovery),
         stage: Stage::DeadPath,
         rule: Rule::Flow(path::path_dead),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "segmentation-offload-off",
+        sentence: "The processor cuts all data into packets by itself, because segmentation offload is switched \
+         off at the interface, and has no time left.",
+        limit: Some(Limit::Application),
+        stage: Stage::ReceiveWindow,
+        rule: Rule::Flow(application::segmentation_offload_off),
         ..FINDING
     },
     Diagnosis {
@@ -360,6 +378,15 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         ..FINDING
     },
     Diagnosis {
+        id: "reordering",
+        sentence: "Packets overtake each other on the path and are taken for lost: the congestion window is cut \
+         for nothing.",
+        limit: Some(Limit::Recovery),
+        stage: Stage::Loss,
+        rule: Rule::Flow(loss::reordering),
+        ..FINDING
+    },
+    Diagnosis {
         id: "random-loss",
         sentence: "Packets get lost although no queue is full, and the congestion control slows down for \
          nothing.",
@@ -423,6 +450,30 @@ pub const DIAGNOSES: &[Diagnosis] = &[
                    them back.",
         stage: Stage::Host,
         rule: Rule::Host(host::tcp_memory_pressure),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "receive-drops",
+        sentence: "Packets reach this machine and are dropped before TCP sees them: the processor or the card \
+         does not keep up.",
+        stage: Stage::Host,
+        rule: Rule::Host(host::receive_drops),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "conntrack-full",
+        sentence: "Connection tracking has no room for more connections: packets are dropped, or connections \
+         forgotten that live.",
+        stage: Stage::Host,
+        rule: Rule::Host(host::conntrack_full),
+        ..FINDING
+    },
+    Diagnosis {
+        id: "receive-buffer-overrun",
+        sentence: "Segments arrive within the window and find no room in the receive buffer: they are dropped and \
+         have to be retransmitted.",
+        stage: Stage::Host,
+        rule: Rule::Host(host::receive_buffer_overrun),
         ..FINDING
     },
 ];

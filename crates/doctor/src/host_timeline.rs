@@ -46,6 +46,15 @@ pub struct LinkDrops {
     pub queue_bytes: Option<u64>,
 }
 
+/// What reached an interface in the observed interval.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LinkArrivals {
+    pub(crate) name: String,
+    pub(crate) rx_pkts: u64,
+    /// Packets for which the card had no room.
+    pub(crate) missed_pkts: u64,
+}
+
 impl LinkDrops {
     /// Packets lost on the way out. Some kernels count a packet that the queue dropped at the
     /// interface too, so the larger one is taken and not the sum.
@@ -138,19 +147,38 @@ impl HostTimeline {
     /// What each interface dropped on the way out, the worst first.
     #[must_use]
     pub fn link_drops(&self) -> Vec<LinkDrops> {
+        let mut found = self.of_each_link(drops_between);
+        found.sort_by_key(|drops| core::cmp::Reverse(drops.dropped_pkts()));
+        found
+    }
+
+    /// What reached each interface.
+    pub(crate) fn link_arrivals(&self) -> Vec<LinkArrivals> {
+        self.of_each_link(|before, after| {
+            let missed = after.rx_missed_pkts.zip(before.rx_missed_pkts);
+            Some(LinkArrivals {
+                name: after.name.clone(),
+                rx_pkts: after.rx_pkts.checked_sub(before.rx_pkts)?,
+                missed_pkts: missed.map_or(Some(0), |(after, before)| after.checked_sub(before))?,
+            })
+        })
+    }
+
+    /// Whether TCP segmentation offload is on at an interface.
+    pub(crate) fn tso(&self, interface: &str) -> Option<bool> {
+        let mut links = self.samples.iter().flat_map(|sample| &sample.links);
+        links.find_map(|link| link.tso.filter(|_| link.name == interface))
+    }
+
+    fn of_each_link<T>(&self, between: impl Fn(&LinkSample, &LinkSample) -> Option<T>) -> Vec<T> {
         let Some((first, last)) = self.ends() else {
             return Vec::new();
         };
-        let mut found: Vec<LinkDrops> = last
-            .links
-            .iter()
-            .filter_map(|link| {
-                let before = first.links.iter().find(|other| other.index == link.index)?;
-                drops_between(before, link)
-            })
-            .collect();
-        found.sort_by_key(|drops| core::cmp::Reverse(drops.dropped_pkts()));
-        found
+        let links = last.links.iter().filter_map(|link| {
+            let before = first.links.iter().find(|other| other.index == link.index)?;
+            between(before, link)
+        });
+        links.collect()
     }
 
     /// A sysctl as text.

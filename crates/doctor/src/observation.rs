@@ -37,6 +37,8 @@ pub struct Observation<'a> {
     /// The process at the observed end has other connections that carry data, so that what it
     /// computes is not for this one alone.
     pub shares_process: bool,
+    /// Answers arrive on another connection between the same two hosts, of whichever process.
+    pub hosts_answer_elsewhere: bool,
 }
 
 impl<'a> Observation<'a> {
@@ -52,6 +54,7 @@ impl<'a> Observation<'a> {
             interface: None,
             remote_interface: None,
             shares_process: false,
+            hosts_answer_elsewhere: false,
         }
     }
 }
@@ -142,6 +145,7 @@ fn views<'a>(observation: &Observation<'a>) -> (View<'a>, View<'a>) {
         interface,
         remote_interface,
         shares_process,
+        hosts_answer_elsewhere,
     } = observation;
     let forward = View {
         sender: Some(local),
@@ -151,6 +155,7 @@ fn views<'a>(observation: &Observation<'a>) -> (View<'a>, View<'a>) {
         receiver_host: remote_host,
         sender_interface: interface,
         shares_process,
+        hosts_answer_elsewhere,
         sender_side: Side::Local,
     };
     let reverse = View {
@@ -161,6 +166,7 @@ fn views<'a>(observation: &Observation<'a>) -> (View<'a>, View<'a>) {
         receiver_host: host,
         sender_interface: remote_interface,
         shares_process,
+        hosts_answer_elsewhere,
         sender_side: Side::Remote,
     };
     if local_sends_most(local, remote) {

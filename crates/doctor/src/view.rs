@@ -24,6 +24,8 @@ pub(crate) struct View<'a> {
     pub(crate) sender_interface: Option<&'a str>,
     /// The observed process has other connections that carry data.
     pub(crate) shares_process: bool,
+    /// Answers arrive on another connection between the same two hosts.
+    pub(crate) hosts_answer_elsewhere: bool,
     /// Where the sender is, for whoever asked.
     pub(crate) sender_side: Side,
 }

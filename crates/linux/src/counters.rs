@@ -32,7 +32,9 @@ pub fn host_sample(now: Instant, sysctls: &[&str]) -> Result<HostSample> {
 
 /// The counters of the calling thread's namespace by the names of `nstat`, such as `TcpRetransSegs`
 /// and `TcpExtDelayedACKs`, and the gauges of `sockstat` as `Sockstat` + protocol + name, such as
-/// `SockstatTCPmem` (in pages).
+/// `SockstatTCPmem` (in pages). Beside them sums over all processors: `SoftnetDropped` and
+/// `SoftnetTimeSqueeze`, which are of the whole machine, and of connection tracking
+/// `ConntrackDrop`, `ConntrackEarlyDrop` and `ConntrackInsertFailed`, where it is loaded.
 ///
 /// # Errors
 /// Where `/proc` is not mounted.
@@ -42,6 +44,10 @@ pub fn counters() -> Result<CounterSet> {
         parse_tables(&read(name)?, &mut counters);
     }
     parse_sockstat(&read("sockstat")?, &mut counters);
+    parse_softnet(&read("softnet_stat")?, &mut counters);
+    // May need root.
+    let tracking = fs::read_to_string("/proc/thread-self/net/stat/nf_conntrack");
+    parse_conntrack(&tracking.unwrap_or_default(), &mut counters);
     Ok(counters)
 }
 
@@ -104,6 +110,43 @@ fn parse_sockstat(text: &str, counters: &mut CounterSet) {
     }
 }
 
+/// A line for each processor, of numbers in base 16: packets, packets dropped because the processor
+/// did not keep up (`netdev_max_backlog`), and times that its budget ended before its work.
+fn parse_softnet(text: &str, counters: &mut CounterSet) {
+    for line in text.lines() {
+        let columns = line.split_whitespace();
+        let named = [(1, "SoftnetDropped"), (2, "SoftnetTimeSqueeze")];
+        for (place, name) in named {
+            if let Some(count) = columns.clone().nth(place).and_then(parse_hex) {
+                *counters.entry(name.into()).or_insert(0) += count;
+            }
+        }
+    }
+}
+
+/// A line of names, and a line of numbers in base 16 for each processor.
+fn parse_conntrack(text: &str, counters: &mut CounterSet) {
+    let mut lines = text.lines();
+    let names: Vec<&str> = lines.next().unwrap_or("").split_whitespace().collect();
+    let wanted = [
+        ("drop", "ConntrackDrop"),
+        ("early_drop", "ConntrackEarlyDrop"),
+        ("insert_failed", "ConntrackInsertFailed"),
+    ];
+    for line in lines {
+        for (name, value) in names.iter().zip(line.split_whitespace()) {
+            let ours = wanted.iter().find(|(theirs, _)| theirs == name);
+            if let (Some((_, ours)), Some(count)) = (ours, parse_hex(value)) {
+                *counters.entry((*ours).into()).or_insert(0) += count;
+            }
+        }
+    }
+}
+
+fn parse_hex(word: &str) -> Option<u64> {
+    u64::from_str_radix(word, 16).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,6 +176,28 @@ mod tests {
         assert_eq!(counters.get("SockstatTCPmem"), Some(&1));
         assert_eq!(counters.get("Sockstatsocketsused"), Some(&9));
         assert_eq!(counters.len(), 3);
+    }
+
+    #[test]
+    fn counters_of_processors_are_summed() {
+        let mut counters = CounterSet::new();
+        parse_softnet(
+            "0000492b 0000000a 00000001 0\n00009394 00000010 x\n\n",
+            &mut counters,
+        );
+        let tracking = "entries  drop early_drop insert_failed\n00000009 1 0 f\n00000009 2 0\n";
+        parse_conntrack(tracking, &mut counters);
+        let read: Vec<_> = counters.iter().map(|(k, v)| (k.as_str(), *v)).collect();
+        assert_eq!(
+            read,
+            [
+                ("ConntrackDrop", 3),
+                ("ConntrackEarlyDrop", 0),
+                ("ConntrackInsertFailed", 15),
+                ("SoftnetDropped", 26),
+                ("SoftnetTimeSqueeze", 1)
+            ]
+        );
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub mod netlink;
 mod netlink_dump;
 mod netns;
 pub mod nodelay;
+mod offload;
 mod path;
 mod path_to;
 mod plan;

@@ -99,6 +99,8 @@ fn read_link(message: &[u8]) -> Option<LinkSample> {
                 link.tx_bytes = count(3);
                 link.rx_dropped_pkts = count(6);
                 link.tx_dropped_pkts = count(7);
+                let [over, fifo, missed] = [11, 14, 15].map(count);
+                link.rx_missed_pkts = Some(over.max(fifo).max(missed));
             }
             _ => {}
         }
@@ -239,5 +241,6 @@ mod tests {
         assert_eq!((link.rx_pkts, link.tx_pkts), (1, 2));
         assert_eq!((link.rx_bytes, link.tx_bytes), (3, 4));
         assert_eq!((link.rx_dropped_pkts, link.tx_dropped_pkts), (7, 8));
+        assert_eq!(link.rx_missed_pkts, Some(16));
     }
 }

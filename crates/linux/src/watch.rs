@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::netlink::route::{self, Destination, Found};
 use crate::netns::NetnsHandle;
+use crate::offload::OffloadReader;
 use crate::process::cgroup_id;
 use crate::remote_socket::OwnerProcess;
 use crate::sock_diag::{ClosedSockets, ScanRequest, SockDiag};
@@ -271,6 +272,12 @@ impl<'a> Watcher<'a> {
     fn look_at_host(&mut self, now: Instant) -> Result<()> {
         let mut sample = host_sample(now, self.request.sysctls)?;
         sample.listeners = self.diag.listeners()?;
+        if self.hosts.is_empty() {
+            let offloads = OffloadReader::new()?;
+            for link in &mut sample.links {
+                link.tso = offloads.tso(&link.name);
+            }
+        }
         if self.pace_ports.is_due(now, SHARE_PORTS) {
             let diag = &mut self.diag;
             sample.ports = self.pace_ports.run(|| ports_taken(diag))?;

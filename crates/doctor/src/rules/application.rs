@@ -8,9 +8,9 @@ use super::draft::{Draft, Step, high_if};
 use super::receive_window::unread_share;
 use super::thresholds::{
     APP_SHARE, CPU_SHARE, FEW_OPERATIONS, FLOOD_SEGMENTS_PER_SECOND, LARGE_WRITE_NANOS_PER_BYTE,
-    MANY_RECORDS_PER_SECOND, MANY_SEGMENTS_PER_SECOND, MIN_SAMPLES, PACED_SHARE, QUESTION_SEGMENTS,
-    RECORD_BLOCK_BYTES, RECORD_SEGMENT, REQUEST_PKTS, ROUND_TRIP_STRETCH, ROUND_TRIPS_BUSY,
-    ROUND_TRIPS_IDLE, SMALL_SEGMENT, THINKING_CONNECTIONS, TICK, UNREAD_VOTES,
+    MANY_RECORDS_PER_SECOND, MANY_SEGMENTS_PER_SECOND, MIN_SAMPLES, OFFLOAD_BITS, PACED_SHARE,
+    QUESTION_SEGMENTS, RECORD_BLOCK_BYTES, RECORD_SEGMENT, REQUEST_PKTS, ROUND_TRIP_STRETCH,
+    ROUND_TRIPS_BUSY, ROUND_TRIPS_IDLE, SMALL_SEGMENT, THINKING_CONNECTIONS, TICK, UNREAD_VOTES,
 };
 use crate::observation::only_sends;
 use crate::timeline::{Timeline, cwnd_room_pkts, fills_sndbuf, ratio_of_times, window_room_bytes};
@@ -403,6 +403,34 @@ pub(crate) fn cpu_bound(view: &View<'_>) -> Option<Verdict> {
             .remark(format!(
                 "No TCP setting helps, because {who} has no processor time left. In the program: \
                  larger reads and writes, or more threads with a connection each.",
+            )),
+    )
+}
+
+/// The processor cuts what it sends into packets by itself, although the card could, and that takes
+/// the time that the connection lacks.
+pub(crate) fn segmentation_offload_off(view: &View<'_>) -> Option<Verdict> {
+    let sender = view.sender?;
+    let interface = view.sender_interface?;
+    let rate = view.rate()?;
+    if view.sender_host?.tso(interface) != Some(false) || rate.bits_per_second() < OFFLOAD_BITS {
+        return None;
+    }
+    let cpu = view
+        .cpu_share(Some(sender))
+        .filter(|cpu| *cpu >= CPU_SHARE)?;
+    Some(
+        Draft::new("segmentation-offload-off", cpu.min(1.0), Confidence::High)
+            .row("tso", format!("off at {interface}"), "on")
+            .row(
+                "owner_cpu_time",
+                format!("{} of a processor", human::share(cpu)),
+                format!("below {}", human::share(CPU_SHARE)),
+            )
+            .row("bytes_acked", human::rate(rate), "what the path carries")
+            .remark(format!(
+                "Needs a setting of the interface: ethtool -K {interface} tso on gso on. Where it was \
+                 switched off against a defect of the card or its driver, gso alone saves most of the time.",
             )),
     )
 }

@@ -2,8 +2,8 @@
 
 use base::human;
 
-use super::draft::Draft;
-use super::thresholds::PORTS_TAKEN;
+use super::draft::{Draft, high_if};
+use super::thresholds::{CONNTRACK_DROPS, PORTS_TAKEN, RECEIVE_DROP_SHARE, RECEIVE_DROPS};
 use crate::host_timeline::HostTimeline;
 use crate::verdict::{Confidence, Verdict};
 
@@ -122,4 +122,120 @@ pub(crate) fn tcp_memory_pressure(host: &HostTimeline) -> Option<Verdict> {
                  net.ipv4.tcp_mem.",
             ),
     )
+}
+
+/// Packets that reach the machine and that it drops before TCP sees them: the processor does not
+/// keep up (`enqueue_to_backlog`), or the card has no room.
+pub(crate) fn receive_drops(host: &HostTimeline) -> Option<Verdict> {
+    let received: u64 = host.link_arrivals().iter().map(|link| link.rx_pkts).sum();
+    let backlog = host.counted("SoftnetDropped").unwrap_or(0);
+    let worst = host
+        .link_arrivals()
+        .into_iter()
+        .max_by_key(|link| link.missed_pkts);
+    let missed = worst.as_ref().map_or(0, |link| link.missed_pkts);
+    let dropped = backlog + missed;
+    let share = dropped as f64 / received.saturating_add(dropped).max(1) as f64;
+    if dropped < RECEIVE_DROPS || share < RECEIVE_DROP_SHARE {
+        return None;
+    }
+    let squeezed = host.counted("SoftnetTimeSqueeze").unwrap_or(0);
+    let help = if backlog >= missed {
+        "On the host: a larger net.core.netdev_max_backlog and net.core.netdev_budget, and packets \
+         spread over more processors (receive queues of the card, RPS)."
+    } else {
+        "On the host: a larger ring of the card (ethtool -g shows it, ethtool -G DEV rx N sets it), \
+         and interrupts spread over more processors."
+    };
+    // The backlog of a processor is that of all namespaces.
+    Some(
+        Draft::new("receive-drops", share, high_if(missed >= RECEIVE_DROPS))
+            .row(
+                "softnet_stat dropped",
+                human::count(backlog, "packet"),
+                "0; it counts for the whole machine",
+            )
+            .row_if(
+                "rx_missed_errors",
+                worst.map(|link| format!("{} at {}", human::count(missed, "packet"), link.name)),
+                "0",
+            )
+            .row(
+                "rx_packets",
+                human::count(received, "packet"),
+                "none of them dropped",
+            )
+            .row(
+                "softnet_stat time_squeeze",
+                human::count(squeezed, "time"),
+                "seldom",
+            )
+            .remark(help),
+    )
+}
+
+/// Connection tracking has no room for more (`nf_conntrack_max`), and drops packets or forgets
+/// connections that live.
+pub(crate) fn conntrack_full(host: &HostTimeline) -> Option<Verdict> {
+    let dropped = host.counted("ConntrackDrop").unwrap_or(0);
+    let forgotten = host.counted("ConntrackEarlyDrop").unwrap_or(0);
+    if dropped + forgotten < CONNTRACK_DROPS {
+        return None;
+    }
+    Some(
+        Draft::new("conntrack-full", 0.0, Confidence::Medium)
+            .row("nf_conntrack drop", human::count(dropped, "packet"), "0")
+            .row(
+                "nf_conntrack early_drop",
+                format!(
+                    "{} forgotten to make room",
+                    human::count(forgotten, "connection")
+                ),
+                "0",
+            )
+            .remark(
+                "On the host: a larger net.netfilter.nf_conntrack_max, shorter timeouts \
+                 (nf_conntrack_tcp_timeout_established is five days by default), or no tracking \
+                 of this traffic (notrack).",
+            ),
+    )
+}
+
+/// Packets that arrive within the window and for which the receive buffer has no room: small
+/// segments take much more memory than they carry.
+pub(crate) fn receive_buffer_overrun(host: &HostTimeline) -> Option<Verdict> {
+    let counters = [
+        ("TcpExtRcvPruned", "segments dropped, the buffer is full"),
+        ("TcpExtOfoPruned", "queues of segments out of order dropped"),
+        ("TcpExtTCPRcvQDrop", "segments dropped, memory is short"),
+        (
+            "TcpExtTCPBacklogDrop",
+            "segments dropped while the program held the socket",
+        ),
+        (
+            "TcpExtTCPZeroWindowDrop",
+            "segments dropped in a closed window",
+        ),
+    ];
+    let counted = counters.map(|(name, what)| (name, host.counted(name).unwrap_or(0), what));
+    let dropped: u64 = counted.iter().map(|(_, count, _)| count).sum();
+    let segments = host.counted("TcpInSegs")?;
+    let share = dropped as f64 / segments.max(1) as f64;
+    if dropped < RECEIVE_DROPS || share < RECEIVE_DROP_SHARE {
+        return None;
+    }
+    let draft = Draft::new("receive-buffer-overrun", share, Confidence::High).row(
+        "TcpInSegs",
+        human::count(segments, "segment"),
+        "none of them dropped",
+    );
+    let seen = counted.into_iter().filter(|(_, count, _)| *count > 0);
+    let draft = seen.fold(draft, |draft, (name, count, what)| {
+        draft.row(name, format!("{count} {what}"), "0")
+    });
+    Some(draft.remark(
+        "In the program that receives: no fixed SO_RCVBUF, or a larger one, and reads that keep up. \
+         In the program that sends: fewer and larger writes; a segment of one byte takes 768 bytes \
+         of the receive buffer and more.",
+    ))
 }

@@ -1,19 +1,24 @@
 //! Lost packets: repaired slowly, thrown away here, or lost on the way without a reason.
 
-use base::{FlowSample, KnobValue, Limit, Live, human};
+use base::{CongestionState, FlowSample, KnobValue, Limit, Live, human};
 
 use super::draft::{BothEnds, Draft, Step, high_if};
 use super::next::next_limit;
+use super::path::repeats_overtaken;
 use super::thresholds::{
     CUT, CUTS, LATE_OF_RTO, LATE_SHARE, LOCAL_DROP_SHARE, LOSS_SHARE, MIN_LOCAL_DROPS,
-    MIN_RETRANSMISSIONS, MIN_SAMPLES, NO_QUEUE, NO_QUEUE_SLACK, NO_QUEUE_VOTES, QUEUE_CORRELATION,
-    QUEUE_DELAY, QUEUE_SPREAD, SEGMENTS_PER_PACKET, SPURIOUS_SHARE, STEADY_CUTS, USUAL_TXQUEUELEN,
-    WINDOW_QUEUE_SEGMENTS,
+    MIN_RETRANSMISSIONS, MIN_SAMPLES, NO_QUEUE, NO_QUEUE_SLACK, NO_QUEUE_VOTES, OVERTAKEN_IN_VAIN,
+    OVERTAKEN_REPEATS, QUEUE_CORRELATION, QUEUE_DELAY, QUEUE_SPREAD, SEGMENTS_PER_PACKET,
+    SPURIOUS_SHARE, STEADY_CUTS, USUAL_TXQUEUELEN, WINDOW_QUEUE_SEGMENTS,
 };
 use crate::host_timeline::LinkDrops;
 use crate::timeline::Timeline;
 use crate::verdict::{Confidence, Verdict};
 use crate::view::View;
+
+const REORDERING_HELP: &str = "No TCP setting helps, because the path has to keep the order: look \
+    for links that are used in turn, packet by packet (balance by flow instead), for several \
+    receive queues, and for a radio link that delivers late.";
 
 /// To which sizes losses cut the congestion window while it was watched, as the slow-start
 /// threshold keeps them.
@@ -248,6 +253,47 @@ fn has_short_round_trips(sender: &Timeline) -> bool {
         let slack = min.mul_f64(NO_QUEUE - 1.0).max(NO_QUEUE_SLACK);
         short < min + slack
     })
+}
+
+/// Packets that were only overtaken are taken for lost (RFC 4737): the congestion window is cut for
+/// nothing.
+pub(crate) fn reordering(view: &View<'_>) -> Option<Verdict> {
+    let sender = view.sender?;
+    if repeats_overtaken(view) != Some(true) {
+        return None;
+    }
+    let retransmitted = view.retransmitted_pkts()?;
+    let in_recovery = sender.vote(|s| Some(s.congestion_state? != CongestionState::Open))?;
+    Some(
+        Draft::new("reordering", in_recovery, Confidence::Medium)
+            .row_if(
+                "reord_seen",
+                sender
+                    .counted(|s| s.reord_seen)
+                    .map(|count| human::count(count, "time")),
+                "fewer than retransmissions",
+            )
+            .row(
+                "dsack_dups",
+                format!(
+                    "{} of {} came twice",
+                    sender.counted(|s| s.dsack_dups)?,
+                    human::count(retransmitted, "retransmission")
+                ),
+                format!("below {}", human::share(OVERTAKEN_IN_VAIN)),
+            )
+            .row(
+                "bytes_retrans / bytes_sent",
+                human::share(sender.retransmitted_share()?),
+                format!("below {}", human::share(OVERTAKEN_REPEATS)),
+            )
+            .row(
+                "congestion_state",
+                format!("not open in {} of the samples", human::share(in_recovery)),
+                "seldom",
+            )
+            .remark(REORDERING_HELP),
+    )
 }
 
 /// Packets vanish while no queue stands, and a loss-based congestion control gives way.

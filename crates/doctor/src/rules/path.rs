@@ -1,14 +1,16 @@
 //! The path: dead for large packets, or simply full.
 
+use core::time::Duration;
+
 use base::{FlowSample, KnobValue, Limit, Live, human};
 
 use super::draft::{Draft, Step};
 use super::loss::{WindowCuts, has_small_window};
 use super::small_writes::of_all_time;
 use super::thresholds::{
-    DEAD_BACKOFF, DEAD_SHARE, FULL_RATE, FULL_SEGMENT, FULL_SHARE, MIN_RETRANSMISSIONS,
-    OVERTAKEN_IN_VAIN, OVERTAKEN_REPEATS, PASSED_SEGMENTS, POLICED_LOSS, POLICED_QUEUE,
-    POLICED_QUEUE_SHARE, QUEUE_DELAY, QUEUE_SHARE,
+    DEAD_BACKOFF, DEAD_SHARE, FULL_RATE, FULL_SEGMENT, FULL_SHARE, IDLE_BEFORE_CUT,
+    MIN_RETRANSMISSIONS, OVERTAKEN_IN_VAIN, OVERTAKEN_REPEATS, PASSED_SEGMENTS, POLICED_LOSS,
+    POLICED_QUEUE, POLICED_QUEUE_SHARE, QUEUE_DELAY, QUEUE_SHARE,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts};
 use crate::verdict::{Confidence, Verdict};
@@ -157,6 +159,43 @@ pub(crate) fn path_dead(view: &View<'_>) -> Option<Verdict> {
     ))
 }
 
+/// A connection that was idle gets no answer any more, while another one between the same two hosts
+/// does: a NAT or a firewall on the path has forgotten it.
+pub(crate) fn idle_connection_cut(view: &View<'_>) -> Option<Verdict> {
+    let unanswered = Unanswered::read(view)?;
+    if unanswered.arrived > 0 || !view.hosts_answer_elsewhere {
+        return None;
+    }
+    let idle = idle_before(view.sender?)?;
+    (idle >= IDLE_BEFORE_CUT).then(|| {
+        unanswered
+            .draft("idle-connection-cut", Confidence::Medium, view)
+            .row(
+                "since_ack_received",
+                format!("{} idle before the first of it was sent", human::time(idle)),
+                format!("below {}", human::time(IDLE_BEFORE_CUT)),
+            )
+            .row(
+                "other connections",
+                "answers arrive from the same host",
+                "none, if the host or the path were gone",
+            )
+            .remark(
+                "No TCP setting helps, because it is forgotten: the program has to reconnect \
+                 (TCP_USER_TIMEOUT tells it sooner). To keep such connections: SO_KEEPALIVE with TCP_KEEPIDLE below the \
+                 timeout of the NAT or firewall, a ping of the protocol, or a longer timeout there.",
+            )
+    })
+}
+
+/// How long nothing had arrived when what is out was sent at first, at least: each timeout is twice
+/// the one before, so that all of them before the present one took no longer than it does.
+fn idle_before(sender: &Timeline) -> Option<Duration> {
+    let last = sender.last()?;
+    let (silence, rto) = (last.since_ack_received?, last.rto?);
+    silence.checked_sub(rto.checked_add(last.since_data_sent?.min(rto))?)
+}
+
 /// Whether what is out are full segments; `None` where nothing tells.
 fn sends_full_segments(view: &View<'_>, mss: u32) -> Option<bool> {
     let last_out = |s: &FlowSample| {
@@ -215,7 +254,7 @@ pub(crate) fn path_full(view: &View<'_>) -> Option<Verdict> {
 
 /// Whether packets that were only overtaken are taken for lost so often that this cuts the window:
 /// long round trips are then those of the longer way, and no queue.
-fn repeats_overtaken(view: &View<'_>) -> Option<bool> {
+pub(crate) fn repeats_overtaken(view: &View<'_>) -> Option<bool> {
     let sender = view.sender?;
     let repeated = view.retransmitted_pkts()? as f64;
     let in_vain = sender.counted(|s| s.dsack_dups)? as f64;

@@ -20,6 +20,9 @@ fn report(scene: &Scene) -> Report {
         siblings: &siblings,
         host: scene.host.as_ref(),
         remote_host: scene.remote_host.as_ref(),
+        interface: scene.interface,
+        remote_interface: scene.remote_interface,
+        hosts_answer_elsewhere: scene.hosts_answer_elsewhere,
         ..Observation::of(&scene.local)
     })
 }
@@ -163,6 +166,8 @@ fn from_the_other_end_the_answer_is_the_same_and_the_sides_are_swapped() {
             remote: Some(scene.local.clone()),
             host: scene.remote_host.clone(),
             remote_host: scene.host.clone(),
+            interface: scene.remote_interface,
+            remote_interface: scene.interface,
             ..named(scene.name)
         });
         let here = report(&scene);
@@ -418,7 +423,7 @@ fn conflicts_are_decided() {
                 s.bytes_retrans = s.bytes_sent.map(|n| n / 14);
             });
         },
-        &[],
+        &["reordering"],
     );
     // Bufferbloat is no limit: the path stands behind it.
     check("DSL, CUBIC", |_| (), &["bufferbloat", "path-full"]);

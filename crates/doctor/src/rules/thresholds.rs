@@ -225,6 +225,8 @@ pub(crate) const NO_QUEUE_SLACK: Duration = Duration::from_millis(1);
 pub(crate) const NO_QUEUE_VOTES: f64 = 0.8;
 /// If this share of the retransmissions came back as D-SACK, nothing was lost.
 pub(crate) const SPURIOUS_SHARE: f64 = 0.5;
+/// Below this rate a processor segments packets with ease.
+pub(crate) const OFFLOAD_BITS: u64 = 1_000_000_000;
 /// Fewer retransmissions are chance.
 pub(crate) const MIN_RETRANSMISSIONS: u64 = 3;
 /// Fewer drops are chance.
@@ -275,6 +277,9 @@ pub(crate) const POLICED_QUEUE_SHARE: f64 = 0.03;
 pub(crate) const POLICED_QUEUE: Duration = Duration::from_micros(400);
 /// ... and drops at least this share.
 pub(crate) const POLICED_LOSS: f64 = 0.0005;
+/// A pause after which a box on the path may have forgotten the connection; the shortest timeouts
+/// of NATs and firewalls are half a minute, and shorter ones are set by hand.
+pub(crate) const IDLE_BEFORE_CUT: Duration = Duration::from_secs(5);
 /// A connection that sends this share again although packets were only overtaken is slowed down by
 /// that (measured: 7 % where every second packet is 60 ms late, and 6 of 100 Mbit/s; 0.1 % where
 /// three of ten are 30 ms late, and the path is full).
@@ -302,3 +307,10 @@ pub(crate) const CUTS: usize = 4;
 /// From this share of the local ports on, the kernel hardly finds a free one (it tries half of them
 /// first, by parity).
 pub(crate) const PORTS_TAKEN: f64 = 0.95;
+/// Fewer drops of what arrived are chance.
+pub(crate) const RECEIVE_DROPS: u64 = 10;
+/// Fewer drops per packet that arrived do no harm: as for losses on the path.
+pub(crate) const RECEIVE_DROP_SHARE: f64 = 0.001;
+/// Connection tracking that drops so many packets or connections in a watch has no room; single
+/// ones are lost to races.
+pub(crate) const CONNTRACK_DROPS: u64 = 10;

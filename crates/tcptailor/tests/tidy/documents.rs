@@ -116,6 +116,8 @@ const NOT_PROVOKED: &[(&str, &str)] = &[
         "tcp-memory-pressure",
         "the limit is that of the whole machine",
     ),
+    ("receive-drops", "the limit is that of the whole machine"),
+    ("conntrack-full", "the limit is that of the whole machine"),
 ];
 
 /// The lab has a fault that provokes each diagnosis, or the corpus a situation that is labelled so.

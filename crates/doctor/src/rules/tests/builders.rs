@@ -18,6 +18,9 @@ pub(super) struct Scene {
     pub(super) siblings: Vec<Timeline>,
     pub(super) host: Option<HostTimeline>,
     pub(super) remote_host: Option<HostTimeline>,
+    pub(super) interface: Option<&'static str>,
+    pub(super) remote_interface: Option<&'static str>,
+    pub(super) hosts_answer_elsewhere: bool,
 }
 
 /// A sender in a steady state.
@@ -210,12 +213,20 @@ pub(super) fn scene(
         siblings: Vec::new(),
         host: host(|_, _| ()),
         remote_host: host(|_, _| ()),
+        interface: None,
+        remote_interface: None,
+        hosts_answer_elsewhere: false,
     }
 }
 
 impl Scene {
     pub(super) fn remote(mut self, sender: Sender, edit: impl Fn(&mut FlowSample, u64)) -> Self {
         self.remote = Some(receiving(sender, edit));
+        self
+    }
+
+    pub(super) fn answered_elsewhere(mut self) -> Self {
+        self.hosts_answer_elsewhere = true;
         self
     }
 

@@ -212,6 +212,7 @@ proptest! {
             interface: draws.flag().map(|_| "tt0"),
             remote_interface: None,
             shares_process: draws.flag().is_some(),
+            hosts_answer_elsewhere: draws.flag().is_some(),
         });
         prop_assert_eq!(report.verdicts.is_empty(), report.unknown.is_some());
         for verdict in &report.verdicts {

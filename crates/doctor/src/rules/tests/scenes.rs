@@ -1,5 +1,6 @@
 //! Flows with the values that were measured on Linux 6.18, path and traffic beside each.
 
+mod boxes;
 mod starts;
 
 use base::{CongestionState, FlowSample, Instant, QdiscSample, Rate};
@@ -69,6 +70,7 @@ pub(super) fn scenes() -> Vec<Scene> {
     all.extend(applications());
     all.extend(losses());
     all.extend(starts::starts());
+    all.extend(boxes::boxes());
     all
 }
 

@@ -94,6 +94,9 @@ pub(super) fn starts() -> Vec<Scene> {
         siblings: Vec::new(),
         host: host(|_, _| ()),
         remote_host: host(|_, _| ()),
+        interface: None,
+        remote_interface: None,
+        hosts_answer_elsewhere: false,
     };
     let earlier = |life, cwnd| {
         vec![
