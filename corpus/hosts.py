@@ -154,29 +154,32 @@ SITUATIONS = [
         watch=at_sender(5201, FULL),
     ),
     Situation(
-        "bytes-overrun", rate="200mbit", rtt="20ms", queue="1000p", path=("--loss", "3%"),
+        "bytes-overrun", rate="200mbit", rtt="20ms", queue="1000p", path=("--loss", "3%"), cc="bbr",
         server=(("server", "exec $PY -c \"import socket, time\ns = socket.socket()\n"
-                           "s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 200000)\n"
+                           "s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 60000)\n"
                            "s.bind(('', 5000)); s.listen(); c, _ = s.accept()\n"
-                           "while c.recv(100): time.sleep(0.01)\""),),
-        client=(("client", "sleep 0.3; exec $PY -c \"import os, socket\n"
+                           "while c.recv(100): time.sleep(0.02)\""),),
+        warm_up=3,
+        client=(("client", "exec $PY -c \"import os, socket, time\n"
                            "s = socket.create_connection((os.environ['S'], 5000))\n"
-                           "s.setsockopt(6, 1, 1)\nwhile True: s.send(b'x')\""),),
+                           "s.setsockopt(6, 1, 1)\n"
+                           "while True: [s.send(b'x') for _ in range(5)]; time.sleep(2e-4)\""),),
         why="segments of one byte fill the memory of a receive buffer long before its window: the "
             "kernel drops thousands (TcpExtRcvPruned); none with writes of 100 bytes",
         watch=at_server(5000, fault("receive-buffer-overrun", also=("slow-reader",))),
     ),
     Situation(
-        "bytes-slow-reader", rate="200mbit", rtt="20ms", queue="1000p",
+        "bytes-slow-reader", rate="200mbit", rtt="20ms", queue="1000p", cc="bbr", warm_up=3,
         server=(("server", "exec $PY -c \"import socket, time\ns = socket.socket()\n"
-                           "s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 200000)\n"
+                           "s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 60000)\n"
                            "s.bind(('', 5000)); s.listen(); c, _ = s.accept()\n"
-                           "while c.recv(100): time.sleep(0.01)\""),),
-        client=(("client", "sleep 0.3; exec $PY -c \"import os, socket\n"
+                           "while c.recv(100): time.sleep(0.02)\""),),
+        client=(("client", "sleep 0.3; exec $PY -c \"import os, socket, time\n"
                            "s = socket.create_connection((os.environ['S'], 5000))\n"
-                           "s.setsockopt(6, 1, 1)\nwhile True: s.send(b'x')\""),),
+                           "s.setsockopt(6, 1, 1)\n"
+                           "while True: [s.send(b'x') for _ in range(5)]; time.sleep(2e-4)\""),),
         why="the same without losses: the kernel joins the segments, and drops none; the reader "
-            "takes 10 kB a second",
+            "takes 5 kB a second",
         watch=at_server(5000, fault("slow-reader")),
     ),
     Situation(

@@ -271,7 +271,7 @@ pub(crate) fn reordering(view: &View<'_>) -> Option<Verdict> {
                 sender
                     .counted(|s| s.reord_seen)
                     .map(|count| human::count(count, "time")),
-                "fewer than retransmissions",
+                "seldom",
             )
             .row(
                 "dsack_dups",

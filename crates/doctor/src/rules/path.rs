@@ -9,8 +9,8 @@ use super::loss::{WindowCuts, has_small_window};
 use super::small_writes::of_all_time;
 use super::thresholds::{
     DEAD_BACKOFF, DEAD_SHARE, FULL_RATE, FULL_SEGMENT, FULL_SHARE, IDLE_BEFORE_CUT,
-    MIN_RETRANSMISSIONS, OVERTAKEN_IN_VAIN, OVERTAKEN_REPEATS, PASSED_SEGMENTS, POLICED_LOSS,
-    POLICED_QUEUE, POLICED_QUEUE_SHARE, QUEUE_DELAY, QUEUE_SHARE,
+    MIN_RETRANSMISSIONS, OVERTAKEN_EVENTS, OVERTAKEN_IN_VAIN, OVERTAKEN_REPEATS, PASSED_SEGMENTS,
+    POLICED_LOSS, POLICED_QUEUE, POLICED_QUEUE_SHARE, QUEUE_DELAY, QUEUE_SHARE,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts};
 use crate::verdict::{Confidence, Verdict};
@@ -260,7 +260,8 @@ pub(crate) fn repeats_overtaken(view: &View<'_>) -> Option<bool> {
     let in_vain = sender.counted(|s| s.dsack_dups)? as f64;
     let overtaken = sender.counted(|s| s.reord_seen)? as f64;
     let often = sender.retransmitted_share()? >= OVERTAKEN_REPEATS;
-    Some(often && overtaken >= repeated && in_vain >= repeated * OVERTAKEN_IN_VAIN)
+    let events = overtaken >= repeated * OVERTAKEN_EVENTS;
+    Some(often && events && in_vain >= repeated * OVERTAKEN_IN_VAIN)
 }
 
 fn fullness(view: &View<'_>, id: &'static str) -> Option<Draft> {
