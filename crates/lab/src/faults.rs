@@ -8,7 +8,7 @@
 use core::time::Duration;
 
 use base::{Bytes, QueueLimit, Rate, find_knob};
-use link::{LinkSpec, Loss, TooBig};
+use link::{LinkSpec, Loss, Reorder, TooBig};
 
 use crate::engine::EngineName;
 use crate::trial::{HostSpec, PathSpec, Settings, Trial};
@@ -202,6 +202,18 @@ fn lossy_mid() -> PathSpec {
         for link in [forward, reverse] {
             link.loss = Loss::Random("3%".parse().expect("a valid fraction"));
         }
+    }
+    path
+}
+
+/// Every second packet takes a way that is 60 ms longer.
+fn overtaking() -> PathSpec {
+    let mut path = emulated(100, Duration::from_millis(20), 400);
+    if let PathSpec::Emulated { forward, .. } = &mut path {
+        forward.reorder = Some(Reorder {
+            share: "50%".parse().expect("a valid fraction"),
+            hold: Duration::from_millis(60),
+        });
     }
     path
 }
@@ -462,6 +474,15 @@ pub const FAULTS: &[Fault] = &[
             flows: 1,
             amount: ENDLESS,
         },
+        ..ROW
+    },
+    Fault {
+        id: "reordering",
+        aliases: &["overtaking"],
+        about: "Every second packet of a bulk transfer takes a way that is 60 ms longer.",
+        expected: "reordering",
+        observe: Duration::from_secs(5),
+        path: overtaking,
         ..ROW
     },
     Fault {
