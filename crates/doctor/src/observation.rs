@@ -194,18 +194,19 @@ fn local_sends_most(local: &Timeline, remote: Option<&Timeline>) -> bool {
     waiting(local) > 0 || remote.is_none_or(|remote| waiting(remote) == 0)
 }
 
-fn is_enough(timeline: &Timeline) -> bool {
+/// Whether so much was seen of a connection that it can be judged by itself.
+pub(crate) fn is_enough(timeline: &Timeline) -> bool {
     timeline.looks() >= MIN_SAMPLES && timeline.interval() >= MIN_INTERVAL.mul_f64(INTERVAL_SLACK)
 }
 
 fn why_unknown(observation: &Observation<'_>, main: &View<'_>, scope: Scope) -> String {
     let timeline = main.main_timeline().unwrap_or(observation.local);
-    let is_short = |other: &&Timeline| other.looks() < MIN_SAMPLES;
+    let is_short = |other: &&Timeline| !is_enough(other);
     let alike = observation.siblings.iter().copied().filter(is_short);
     if scope == Scope::ShortLived && alike.count() >= THINKING_CONNECTIONS {
         return format!(
             "each of these connections is too short to be judged alone ({} samples in {:.1} s), and \
-             together they show no slow start and no program that is waited for",
+             together they do not show what they wait for",
             timeline.looks(),
             timeline.interval().as_secs_f64(),
         );

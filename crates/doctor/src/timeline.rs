@@ -46,6 +46,8 @@ pub(crate) struct Opening {
     pub(crate) first: Instant,
     /// When it was seen last.
     pub(crate) last: Instant,
+    /// How often it was seen.
+    pub(crate) looks: u32,
     /// How often its SYN was sent again.
     pub(crate) timeouts: u8,
 }
@@ -131,16 +133,23 @@ impl Timeline {
         let begun = Opening {
             first: sample.at,
             last: sample.at,
+            looks: 0,
             timeouts: 0,
         };
         let opening = self.opening.get_or_insert(begun);
         opening.last = sample.at;
+        opening.looks += 1;
         opening.timeouts = opening.timeouts.max(sample.timeouts.unwrap_or(0));
     }
 
     /// How it was seen before it was established.
     pub(crate) const fn opening(&self) -> Option<&Opening> {
         self.opening.as_ref()
+    }
+
+    /// How often it was looked at before it was established.
+    pub(crate) fn opening_looks(&self) -> u32 {
+        self.opening.map_or(0, |opening| opening.looks)
     }
 
     /// The samples, oldest first.

@@ -1,16 +1,15 @@
 //! The program is the limit: it computes, it waits for an answer, or it has nothing to say.
 
-use core::time::Duration;
-
-use base::{FlowSample, KnobValue, Live, TcpState, human};
+use base::{FlowSample, KnobValue, Live, human};
 
 use super::draft::{Draft, Step, high_if};
 use super::receive_window::unread_share;
+use super::short::ShortConnections;
 use super::thresholds::{
     APP_SHARE, CPU_SHARE, FEW_OPERATIONS, FLOOD_SEGMENTS_PER_SECOND, LARGE_WRITE_NANOS_PER_BYTE,
-    MANY_RECORDS_PER_SECOND, MANY_SEGMENTS_PER_SECOND, MIN_SAMPLES, OFFLOAD_BITS, PACED_SHARE,
-    QUESTION_SEGMENTS, RECORD_BLOCK_BYTES, RECORD_SEGMENT, REQUEST_PKTS, ROUND_TRIP_STRETCH,
-    ROUND_TRIPS_BUSY, ROUND_TRIPS_IDLE, SMALL_SEGMENT, THINKING_CONNECTIONS, TICK, UNREAD_VOTES,
+    MANY_RECORDS_PER_SECOND, MANY_SEGMENTS_PER_SECOND, OFFLOAD_BITS, PACED_SHARE,
+    RECORD_BLOCK_BYTES, RECORD_SEGMENT, REQUEST_PKTS, ROUND_TRIP_STRETCH, ROUND_TRIPS_BUSY,
+    ROUND_TRIPS_IDLE, SMALL_SEGMENT, TICK, UNREAD_VOTES,
 };
 use crate::observation::only_sends;
 use crate::timeline::{Timeline, cwnd_room_pkts, fills_sndbuf, ratio_of_times, window_room_bytes};
@@ -148,6 +147,9 @@ fn asking_or_answering<'a>(view: &View<'a>) -> Option<(&'a Timeline, Side)> {
 /// A question, an answer, and nothing in between but the path.
 pub(crate) fn round_trip_bound(view: &View<'_>) -> Option<Verdict> {
     let (sender, _) = asking_or_answering(view)?;
+    if let Some(short) = ShortConnections::of(sender, view.siblings) {
+        return round_trips_of_connections(sender, &short);
+    }
     let out = sender.counted(|s| s.data_segs_out)?;
     let back = sender.counted(|s| s.data_segs_in)?;
     let rtt = sender
@@ -191,14 +193,44 @@ pub(crate) fn round_trip_bound(view: &View<'_>) -> Option<Verdict> {
     )
 }
 
+/// A handshake, a question and an answer on each connection, and nothing between them but the path.
+fn round_trips_of_connections(one: &Timeline, short: &ShortConnections) -> Option<Verdict> {
+    let rtt = one.min_rtt()?;
+    // What takes a kernel tick only cannot be told from a program's time.
+    if short.network < APP_SHARE || rtt < TICK * 2 {
+        return None;
+    }
+    Some(
+        Draft::new("round-trip-bound", short.network, Confidence::Medium)
+            .row(
+                "state, since_data_sent",
+                format!(
+                    "the network is waited for in {} of the samples",
+                    human::share(short.network)
+                ),
+                "a program is waited for",
+            )
+            .row("data_segs_in", short.shown(), "many questions each")
+            .row("min_rtt", human::time(rtt), "short")
+            .next(Some(NextLimit {
+                what: "one round trip for each question, without the handshake".into(),
+                rate: None,
+            }))
+            .remark(
+                "No TCP setting helps, because each connection takes a round trip to open and one \
+                 to answer. In the program: keep connections open for several questions (keep-alive, \
+                 a pool), or a closer server.",
+            ),
+    )
+}
+
 /// Questions and answers with a pause before each that is no round trip: on one connection, or on
 /// many that carry one question each.
 pub(crate) fn application_thinks(view: &View<'_>) -> Option<Verdict> {
     let (timeline, side) = asking_or_answering(view)?;
-    let thinking = if timeline.looks() >= MIN_SAMPLES {
-        Thinking::of_one(timeline)?
-    } else {
-        Thinking::of_many(timeline, view.siblings)?
+    let thinking = match ShortConnections::of(timeline, view.siblings) {
+        Some(short) => Thinking::of_short(&short),
+        None => Thinking::of_one(timeline)?,
     };
     if thinking.here + thinking.there < APP_SHARE {
         return None;
@@ -260,64 +292,13 @@ impl Thinking {
         })
     }
 
-    /// Connections that end before anything can be said of one of them: their looks together.
-    fn of_many(one: &Timeline, siblings: &[&Timeline]) -> Option<Self> {
-        let others = siblings.iter().copied();
-        let short = || {
-            let all = std::iter::once(one).chain(others.clone());
-            all.filter(|timeline| timeline.looks() < MIN_SAMPLES && asks_little(timeline))
-        };
-        let count = short().count();
-        let mut looks = 0;
-        let (mut here, mut there) = (0, 0);
-        for timeline in short() {
-            let round_trip = timeline.min_rtt().unwrap_or_default() + TICK;
-            // When a socket ends it is looked at once more, which says nothing of shares of time.
-            let open = |sample: &&FlowSample| sample.state == Some(TcpState::Established);
-            for sample in timeline.samples().filter(open) {
-                looks += 1;
-                match program_waited_for(sample, round_trip) {
-                    Some(Side::Local) => here += 1,
-                    Some(Side::Remote) => there += 1,
-                    None => {}
-                }
-            }
-        }
-        let enough = count >= THINKING_CONNECTIONS && looks >= MIN_SAMPLES;
-        enough.then(|| Self {
-            here: f64::from(here) / looks as f64,
-            there: f64::from(there) / looks as f64,
-            operations: format!(
-                "{} looked at {looks} times",
-                human::count(count as u64, "short connection")
-            ),
+    fn of_short(short: &ShortConnections) -> Self {
+        Self {
+            here: short.here,
+            there: short.there,
+            operations: short.shown(),
             without: "answered after a round trip".into(),
-        })
-    }
-}
-
-/// Whether it carries a question or an answer of few segments, so that it lives as long as somebody
-/// thinks.
-fn asks_little(timeline: &Timeline) -> bool {
-    let segments = || {
-        let out = timeline.latest(|s| s.data_segs_out)?;
-        Some(out.max(timeline.latest(|s| s.data_segs_in)?))
-    };
-    segments().is_some_and(|most| (1..=QUESTION_SEGMENTS).contains(&most))
-}
-
-/// Whose program is waited for at a look at a connection that carries one question, if one is. A
-/// server that has not answered yet has no data sent to reckon from.
-fn program_waited_for(sample: &FlowSample, round_trip: Duration) -> Option<Side> {
-    if sample.notsent_bytes? > 0 {
-        return None;
-    }
-    let (sent, received) = (sample.since_data_sent?, sample.since_data_received?);
-    let has = |count: Option<u64>| count.is_some_and(|segments| segments > 0);
-    match (has(sample.data_segs_in), has(sample.data_segs_out)) {
-        (true, false) => (received >= TICK).then_some(Side::Local),
-        (false, true) => (sent >= round_trip).then_some(Side::Remote),
-        _ => None,
+        }
     }
 }
 

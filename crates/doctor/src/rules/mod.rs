@@ -14,6 +14,7 @@ pub(crate) mod path;
 pub(crate) mod queue;
 pub(crate) mod receive_window;
 pub(crate) mod send_buffer;
+mod short;
 pub(crate) mod small_writes;
 pub(crate) mod startup;
 pub(crate) mod thresholds;
@@ -113,7 +114,10 @@ fn is_asked(row: &Diagnosis, scope: Scope) -> bool {
         Scope::OtherDirection => {
             matches!(row.stage, Stage::DeadPath | Stage::Stall) || row.id == "slow-reader"
         }
-        Scope::ShortLived => matches!(row.id, "initcwnd-too-small" | "application-thinks"),
+        Scope::ShortLived => matches!(
+            row.id,
+            "initcwnd-too-small" | "round-trip-bound" | "application-thinks"
+        ),
     }
 }
 

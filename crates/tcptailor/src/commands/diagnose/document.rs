@@ -221,6 +221,7 @@ impl FlowRow {
             };
             let rate = Rate::of(sent.max(received), seen);
             self.rate_bps = (!seen.is_zero()).then(|| rate.bits_per_second());
+            self.idle = payload == (0, 0);
         }
     }
 

@@ -91,7 +91,10 @@ impl<'r> Seen<'r> {
             .verdicts
             .iter()
             .map(|verdict| VerdictRow {
-                held_s: self.held_s(verdict),
+                // Each of many has its own.
+                held_s: (row.connections == 1)
+                    .then(|| self.held_s(verdict))
+                    .flatten(),
                 ..VerdictRow::of(verdict, &ends)
             })
             .collect();
