@@ -1,6 +1,8 @@
 //! From a recording to cases: which sockets are the two ends of one connection, which connections
 //! belong together, and what is known around each.
 
+mod timelines;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -8,6 +10,7 @@ use std::time::Duration;
 
 use base::{FlowKey, FlowSample, Instant};
 
+use self::timelines::{Facts, Timelines};
 use crate::host_timeline::HostTimeline;
 use crate::observation::{Observation, Report, diagnose};
 use crate::recording::{Recording, Track};
@@ -25,7 +28,8 @@ const SHORT_SHARE: f64 = 0.6;
 pub struct Cases<'r> {
     tracks: &'r [Track],
     /// One for each track.
-    timelines: Vec<Timeline>,
+    facts: Vec<Facts>,
+    timelines: Timelines,
     by_key: BTreeMap<FlowKey, usize>,
     by_hosts: BTreeMap<(IpAddr, IpAddr), Vec<usize>>,
     /// Of each process the first of its connections that carry data, three at most: one of them is
@@ -59,7 +63,8 @@ impl<'r> Cases<'r> {
         }
         let mut cases = Self {
             tracks: &recording.flows,
-            timelines: Vec::with_capacity(recording.flows.len()),
+            facts: Vec::with_capacity(recording.flows.len()),
+            timelines: Timelines::default(),
             by_key: BTreeMap::new(),
             by_hosts: BTreeMap::new(),
             carrying: BTreeMap::new(),
@@ -73,17 +78,14 @@ impl<'r> Cases<'r> {
             elsewhere: None,
         };
         for (index, track) in recording.flows.iter().enumerate() {
-            let mut timeline = Timeline::new();
-            for sample in &track.samples {
-                timeline.push(Arc::clone(sample));
-            }
-            if let Some(pid) = track.pid().filter(|_| carries(&timeline)) {
+            let facts = Facts::of(&timelines::timeline_of(track));
+            if let Some(pid) = track.pid().filter(|_| facts.carries) {
                 let of_process = cases.carrying.entry(pid).or_default();
                 if of_process.len() < 3 {
                     of_process.push(index);
                 }
             }
-            cases.timelines.push(timeline);
+            cases.facts.push(facts);
             cases.by_key.insert(track.key, index);
             let hosts = (track.key.local.ip(), track.key.remote.ip());
             cases.by_hosts.entry(hosts).or_default().push(index);
@@ -153,11 +155,7 @@ impl<'r> Cases<'r> {
 
     /// Of the two ends the one that sends more stands for the connection; of equals the first.
     fn sends_less(&self, index: usize, other: usize) -> bool {
-        let sent = |index: usize| {
-            self.timelines[index]
-                .counted(|s| s.bytes_acked)
-                .unwrap_or(0)
-        };
+        let sent = |index: usize| self.facts[index].acked_bytes.unwrap_or(0);
         (sent(index), other) < (sent(other), index)
     }
 
@@ -177,14 +175,14 @@ impl<'r> Cases<'r> {
 
     /// Whether it was there for a part of the time only.
     fn is_short(&self, index: usize) -> bool {
-        let (track, timeline) = (&self.tracks[index], &self.timelines[index]);
+        let (track, facts) = (&self.tracks[index], &self.facts[index]);
         let part = self.whole.mul_f64(SHORT_SHARE);
-        (track.ended && timeline.looks() < MIN_SAMPLES) || timeline.interval() < part
+        (track.ended && facts.looks < MIN_SAMPLES) || facts.interval < part
     }
 
     /// The change of a counter that is zero when a connection is opened.
     fn moved_bytes(&self, index: usize, read: fn(&FlowSample) -> Option<u64>) -> Option<u64> {
-        let timeline = &self.timelines[index];
+        let timeline = self.timeline(index);
         let began = self.tracks[index].samples.first()?.at;
         if Some(began) == self.first_look {
             timeline.counted(read)
@@ -195,7 +193,7 @@ impl<'r> Cases<'r> {
 
     /// Other connections of the same process (where that is known) between the same two hosts, the
     /// latest first: some that are open, and some that have ended and tell of their whole lives.
-    fn siblings(&self, index: usize) -> Vec<&Timeline> {
+    fn siblings(&self, index: usize) -> Vec<Arc<Timeline>> {
         let (key, pid) = (self.tracks[index].key, self.tracks[index].pid());
         let between = self.by_hosts.get(&(key.local.ip(), key.remote.ip()));
         let is_sibling = |other: usize| {
@@ -213,7 +211,11 @@ impl<'r> Cases<'r> {
                 .take(SIBLINGS_MAX)
         };
         let chosen = latest(false).chain(latest(true));
-        chosen.map(|other| &self.timelines[other]).collect()
+        chosen.map(|other| self.timeline(other)).collect()
+    }
+
+    fn timeline(&self, index: usize) -> Arc<Timeline> {
+        self.timelines.get(index, &self.tracks[index])
     }
 
     /// Whether other connections of the same process carry data, apart from this one's other end.
@@ -235,7 +237,7 @@ impl<'r> Cases<'r> {
         let others = between.into_iter().flatten().copied();
         others
             .filter(|&other| other != index && Some(other) != partner)
-            .any(|other| self.timelines[other].counted(|s| s.segs_in) > Some(0))
+            .any(|other| self.facts[other].hears)
     }
 
     /// The interface that dropped most, if any did.
@@ -258,8 +260,8 @@ impl<'c, 'r> Case<'c, 'r> {
     /// is looked at.
     fn add(&mut self, index: usize) {
         let of = |index: usize| {
-            let (track, timeline) = (&self.cases.tracks[index], &self.cases.timelines[index]);
-            (track.pid(), timeline.looks())
+            let (track, facts) = (&self.cases.tracks[index], &self.cases.facts[index]);
+            (track.pid(), facts.looks)
         };
         if of(index) > of(self.index) {
             self.index = index;
@@ -275,8 +277,8 @@ impl<'c, 'r> Case<'c, 'r> {
 
     /// What was seen of it over time.
     #[must_use]
-    pub fn timeline(&self) -> &'c Timeline {
-        &self.cases.timelines[self.index]
+    pub fn timeline(&self) -> Arc<Timeline> {
+        self.cases.timeline(self.index)
     }
 
     /// For how many connections it stands.
@@ -307,9 +309,12 @@ impl<'c, 'r> Case<'c, 'r> {
     #[must_use]
     pub fn diagnose(&self) -> Report {
         let other = self.other();
+        let local = self.timeline();
+        let remote = other.map(|(cases, index)| cases.timeline(index));
         let siblings = self.cases.siblings(self.index);
+        let siblings: Vec<&Timeline> = siblings.iter().map(|sibling| &**sibling).collect();
         diagnose(&Observation {
-            remote: other.map(|(cases, index)| &cases.timelines[index]),
+            remote: remote.as_deref(),
             siblings: &siblings,
             host: Some(&self.cases.host),
             remote_host: other.map(|(cases, _)| &cases.host),
@@ -318,7 +323,7 @@ impl<'c, 'r> Case<'c, 'r> {
                 .and_then(|(cases, index)| cases.tracks[index].interface.as_deref()),
             shares_process: self.cases.shares_process(self.index),
             hosts_answer_elsewhere: self.cases.hosts_answer_elsewhere(self.index),
-            ..Observation::of(self.timeline())
+            ..Observation::of(&local)
         })
     }
 
@@ -330,11 +335,6 @@ impl<'c, 'r> Case<'c, 'r> {
         let other = elsewhere.by_key.get(&self.track().key.reversed())?;
         Some((elsewhere, *other))
     }
-}
-
-fn carries(timeline: &Timeline) -> bool {
-    let moved = |read: fn(&FlowSample) -> Option<u64>| timeline.counted(read) > Some(0);
-    moved(|s| s.bytes_acked) || moved(|s| s.bytes_received)
 }
 
 /// The end of a connection that a service has.

@@ -45,7 +45,7 @@ pub use case::{Case, Cases, Place};
 pub use catalogue::{DIAGNOSES, Diagnosis, find_diagnosis};
 pub use host_timeline::{FullListener, HostTimeline, LinkDrops};
 pub use observation::{Observation, Report, diagnose, diagnose_host};
-pub use recording::{ProcessInfo, Recording, SocketOwner, Track};
+pub use recording::{ProcessInfo, Recording, Samples, SocketOwner, Track};
 pub use shares::Shares;
 pub use timeline::{Burst, Timeline};
 pub use verdict::{Confidence, Evidence, NextLimit, Proposal, Side, Verdict};

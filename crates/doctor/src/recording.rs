@@ -3,11 +3,14 @@
 
 use std::sync::Arc;
 
-use base::{FlowKey, FlowSample, HostSample, Instant};
+use base::{FlowKey, HostSample, Instant};
+
+pub use samples::Samples;
 
 mod anonymous;
 #[cfg(feature = "files")]
 pub mod file;
+mod samples;
 
 /// Everything that was seen in one network namespace.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,7 +43,7 @@ pub struct Track {
     /// Who held it when that was looked up; empty where it is not known.
     pub owners: Vec<SocketOwner>,
     /// The looks at it in order of time; at least one.
-    pub samples: Vec<Arc<FlowSample>>,
+    pub samples: Samples,
     /// It was gone before the window ended.
     pub ended: bool,
     /// The interface through which it sends, as the routes stand at the end; `None` where that was

@@ -9,12 +9,11 @@ mod owner_book;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use base::{FlowKey, FlowSample, HostSample, Instant, PortUse, Rng, TcpState};
-use doctor::{Recording, Track};
+use doctor::{Recording, Samples, Track};
 
 use crate::clock::Clock;
 use crate::counters::{host_sample, sysctl};
@@ -67,7 +66,8 @@ pub struct WatchRequest<'a> {
     pub sysctls: &'a [&'a str],
     /// Seed of the random distances.
     pub seed: u64,
-    /// About as many samples are kept at most, of all flows together (a sample has about 1 KB).
+    /// About as many samples are kept at most, of all flows together (a sample has about 100 bytes
+    /// where the connection does something).
     pub samples_max: usize,
     /// Set by somebody else to end early; what was seen until then is returned.
     pub stop: Option<&'a AtomicBool>,
@@ -318,7 +318,7 @@ impl<'a> Watcher<'a> {
             if let Some(Followed { flow, .. }) = self.flows.get_mut(&cookie) {
                 sample.key = flow.key;
                 sample.inode = flow.samples.last().and_then(|last| last.inode);
-                flow.samples.push(Arc::new(sample));
+                flow.samples.push(sample);
                 flow.ended = true;
                 self.samples += 1;
             }
@@ -408,7 +408,7 @@ impl<'a> Watcher<'a> {
             key: sample.key,
             cookie,
             owners: Vec::new(),
-            samples: Vec::new(),
+            samples: Samples::new(),
             ended: false,
             interface: None,
             options_error: None,
@@ -452,9 +452,9 @@ impl<'a> Watcher<'a> {
             track.matches = true;
             if last.nodelay.is_none() && !flow.owners.is_empty() && flow.samples.len() == 1 {
                 book.note_near(&flow.owners);
-                let mut last = flow.samples.pop().expect("there is one");
-                book.fill(flow, Arc::make_mut(&mut last));
-                flow.samples.push(last);
+                let mut last = last.clone();
+                book.fill(flow, &mut last);
+                flow.samples.replace_last(last);
             }
             true
         });
@@ -524,22 +524,22 @@ impl<'a> Watcher<'a> {
 
 /// Appends a sample; whether there is one more than before. Of a connection on which nothing has
 /// happened for a while only the first and the last look are kept.
-fn add(samples: &mut Vec<Arc<FlowSample>>, mut sample: FlowSample) -> bool {
+fn add(samples: &mut Samples, mut sample: FlowSample) -> bool {
     let is_rest = |later: &FlowSample, earlier: &FlowSample| {
         let idle = earlier.since_data_sent.min(earlier.since_data_received);
         idle >= Some(LONG_IDLE) && later.repeats(earlier)
     };
-    if let [.., earlier, last] = &mut samples[..]
+    if let (Some(earlier), Some(last)) = (samples.before_last(), samples.last())
         && is_rest(last, earlier)
         && is_rest(&sample, last)
     {
         sample.looks = last.looks.saturating_add(1);
         // Read seldom: the last reading stays.
         sample.owner_cpu_time = sample.owner_cpu_time.or(last.owner_cpu_time);
-        *last = Arc::new(sample);
+        samples.replace_last(sample);
         return false;
     }
-    samples.push(Arc::new(sample));
+    samples.push(sample);
     true
 }
 

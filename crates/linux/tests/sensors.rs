@@ -85,7 +85,7 @@ fn watch_own() {
         "ready all {} mine {} with options {} unseen {}",
         watched.flows.len(),
         has(&|flow| flow.key.remote == address && flow.owners.len() == 1),
-        has(&|flow| flow.samples[0].nodelay.is_some()),
+        has(&|flow| first(flow).nodelay.is_some()),
         watched.unseen_processes > 0,
     );
     drop(listener);
@@ -420,10 +420,10 @@ fn a_stalling_program_is_watched_with_its_owner() {
             assert_eq!(flow.owners[0].pid(), pid);
             assert!(!flow.ended && flow.options_error.is_none());
             assert!(flow.samples.len() >= 20, "{}", flow.samples.len());
-            assert!(flow.samples.is_sorted_by_key(|sample| sample.at));
+            assert!(flow.samples.iter().is_sorted_by_key(|sample| sample.at));
             // The owner's descriptor is taken once, and once more when the options have settled.
-            let first = &flow.samples[0];
-            assert_eq!((first.nodelay, first.cork), (Some(false), Some(false)));
+            let oldest = first(flow);
+            assert_eq!((oldest.nodelay, oldest.cork), (Some(false), Some(false)));
             let with_options = flow.samples.iter().filter(|s| s.nodelay.is_some()).count();
             assert!(with_options <= 2, "{with_options}");
             assert!(
@@ -431,14 +431,14 @@ fn a_stalling_program_is_watched_with_its_owner() {
                     .iter()
                     .any(|sample| sample.owner_cpu_time.is_some())
             );
-            let stalled = |sample: &Arc<FlowSample>| {
+            let stalled = |sample: Arc<FlowSample>| {
                 sample.unacked_pkts > Some(0) && sample.notsent_bytes > Some(0)
             };
             assert!(flow.samples.iter().any(stalled));
             let (first, last) = (&watched.hosts[0], &watched.hosts[watched.hosts.len() - 1]);
             let delayed = |sample: &base::HostSample| sample.counters["TcpExtDelayedACKs"];
             assert!(delayed(last) > delayed(first));
-            assert!(first.at <= flow.samples[0].at);
+            assert!(first.at <= oldest.at);
             assert!(first.sysctls.contains_key("net.ipv4.tcp_wmem"));
             assert!(!steps.is_empty());
             assert_eq!(steps[steps.len() - 1].flows, 1);
@@ -493,7 +493,7 @@ fn flows_that_live_shorter_than_the_window_are_kept() {
             assert!(watched.flows.len() >= 8, "{}", watched.flows.len());
             let ended = watched.flows.iter().filter(|flow| flow.ended).count();
             assert!(ended >= 2, "{ended} ended");
-            let known = |flow: &&doctor::Track| flow.samples[0].nodelay.is_some();
+            let known = |flow: &&doctor::Track| first(flow).nodelay.is_some();
             assert!(watched.flows.iter().filter(known).count() >= 2);
         });
     });
@@ -529,7 +529,7 @@ fn watching_does_not_keep_a_closed_connection_open() {
             let watched = watching.join().expect("no panic");
             assert!(watched.stopped && !watched.process_ended);
             assert_eq!(watched.flows.len(), 1);
-            assert!(watched.flows[0].samples[0].nodelay.is_some());
+            assert!(first(&watched.flows[0]).nodelay.is_some());
         });
     });
 }
@@ -611,7 +611,11 @@ fn connections_shorter_than_two_looks_are_seen_whole() {
             .flows
             .iter()
             .filter(|flow| flow.key.remote == address);
-        let seen = clients.filter(|flow| flow.samples.iter().any(|sample| whole(sample)));
+        let seen = clients.filter(|flow| flow.samples.iter().any(|sample| whole(&sample)));
         assert!(seen.count() as u64 >= asked - 1, "{asked}: {watched:?}");
     });
+}
+
+fn first(flow: &doctor::Track) -> &FlowSample {
+    flow.samples.first().expect("a connection has a sample")
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use base::FlowKey;
+use base::{FlowKey, FlowSample};
 
 use super::{ProcessInfo, Recording, SocketOwner};
 
@@ -78,11 +78,13 @@ impl Recording {
                     process: Arc::new(names.program(&owner.process)),
                 };
             }
-            for sample in &mut track.samples {
-                let sample = Arc::make_mut(sample);
-                sample.key = track.key;
-                (sample.uid, sample.cgroup_id) = (None, None);
-            }
+            let nameless = |sample: Arc<FlowSample>| FlowSample {
+                key: track.key,
+                uid: None,
+                cgroup_id: None,
+                ..FlowSample::clone(&sample)
+            };
+            track.samples = track.samples.iter().map(nameless).collect();
         }
         for host in &mut self.hosts {
             for link in &mut host.links {
@@ -99,7 +101,7 @@ impl Recording {
 mod tests {
     use super::*;
     use crate::recording::Track;
-    use base::{FlowSample, HostSample, Instant, LinkSample};
+    use base::{HostSample, Instant, LinkSample};
 
     #[test]
     fn names_are_numbers_and_the_same_stays_the_same() {
@@ -121,10 +123,12 @@ mod tests {
                     fd: 3,
                     process: Arc::new(process),
                 }],
-                samples: vec![Arc::new(FlowSample {
+                samples: [FlowSample {
                     uid: Some(1000),
                     ..FlowSample::empty(Instant::ZERO, key)
-                })],
+                }]
+                .into_iter()
+                .collect(),
                 ended: false,
                 interface: Some("secret0".into()),
                 options_error: Some("secret".into()),
@@ -151,7 +155,7 @@ mod tests {
             panic!("two connections");
         };
         assert_eq!(first.key.local.ip(), second.key.local.ip());
-        assert_eq!(first.samples[0].key, first.key);
+        assert_eq!(first.samples.first().expect("one").key, first.key);
         assert_eq!(first.owners[0].process.command, "program-1");
         assert_eq!(first.interface.as_deref(), Some("if1"));
         assert_eq!(recording.hosts[0].links[0].name, "if1");

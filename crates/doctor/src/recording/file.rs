@@ -6,6 +6,7 @@
 //! keeps a file small and readable. What is read may come from anybody: lengths and numbers are
 //! bounded, and nothing is made up for what is missing.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, BufRead, Read, Write};
@@ -16,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{ProcessInfo, Recording, SocketOwner, Track};
+use super::{ProcessInfo, Recording, Samples, SocketOwner, Track};
 
 /// What the first line calls the format; the number rises when older programs cannot read it.
 const SCHEMA: &str = "tcptailor/recording/1";
@@ -135,9 +136,9 @@ pub fn write(recording: &Recording, netns: &Netns, to: &mut dyn Write) -> io::Re
             interface: track.interface.clone(),
             options_error: track.options_error.clone(),
         }))?;
-        lines.put_changes(track.samples.iter().map(|sample| &**sample), Line::Sample)?;
+        lines.put_changes::<FlowSample, _>(&track.samples, Line::Sample)?;
     }
-    lines.put_changes(&recording.hosts, Line::Host)?;
+    lines.put_changes::<HostSample, _>(&recording.hosts, Line::Host)?;
     let count = lines.count;
     lines.put(&Line::End(count))
 }
@@ -154,14 +155,14 @@ impl Lines<'_> {
         self.to.write_all(b"\n")
     }
 
-    fn put_changes<'v, T: Serialize + 'v>(
+    fn put_changes<T: Serialize, B: Borrow<T>>(
         &mut self,
-        values: impl IntoIterator<Item = &'v T>,
+        values: impl IntoIterator<Item = B>,
         line: fn(Value) -> Line,
     ) -> io::Result<()> {
         let mut before = Value::Object(Map::new());
         for value in values {
-            let value = without_nulls(serde_json::to_value(value)?);
+            let value = without_nulls(serde_json::to_value(value.borrow())?);
             self.put(&line(changes(&before, &value)))?;
             before = value;
         }
@@ -312,7 +313,7 @@ fn track(head: TrackHead, processes: &mut BTreeMap<u32, Arc<ProcessInfo>>) -> Tr
         key: head.key,
         cookie: head.cookie,
         owners: head.owners.into_iter().map(&mut owner).collect(),
-        samples: Vec::new(),
+        samples: Samples::new(),
         ended: head.ended,
         interface: head.interface,
         options_error: head.options_error,

@@ -60,14 +60,15 @@ pub(super) fn rtt_mean_us(points: &[Point]) -> Option<u64> {
 }
 
 /// The connections of the end that sends.
-struct Sender<'w> {
-    flows: Vec<&'w Track>,
-    /// The one that sent most, whose limits are told.
-    main: Option<&'w Track>,
+struct Sender {
+    /// The samples of each.
+    flows: Vec<Vec<Arc<FlowSample>>>,
+    /// Place of the one that sent most, whose limits are told.
+    main: Option<usize>,
 }
 
-impl<'w> Sender<'w> {
-    fn of(watched: &'w Recording) -> Self {
+impl Sender {
+    fn of(watched: &Recording) -> Self {
         let is_of_lab = |flow: &&Track| {
             [flow.key.local, flow.key.remote]
                 .map(|end| end.port())
@@ -79,15 +80,15 @@ impl<'w> Sender<'w> {
             last.is_some_and(|sample| sample.data_segs_out != Some(0))
         };
         let flows = watched.flows.iter().filter(is_of_lab).filter(sends);
-        let flows: Vec<&Track> = flows.collect();
-        let acked = |flow: &&&Track| flow.samples.last().and_then(|last| last.bytes_acked);
-        let main = flows.iter().max_by_key(acked).copied();
+        let flows: Vec<Vec<_>> = flows.map(|flow| flow.samples.iter().collect()).collect();
+        let acked = |flow: &[Arc<FlowSample>]| flow.last().and_then(|last| last.bytes_acked);
+        let main = (0..flows.len()).max_by_key(|&at| acked(&flows[at]));
         Self { flows, main }
     }
 
     /// A point for each sample of the main connection, or fewer.
     fn acknowledged(&self) -> Vec<Point> {
-        let samples = self.main.map_or(&[][..], |flow| &flow.samples);
+        let samples = self.main.map_or(&[][..], |main| &self.flows[main]);
         let Some(first) = samples.first() else {
             return Vec::new();
         };
@@ -96,8 +97,8 @@ impl<'w> Sender<'w> {
         for sample in samples {
             let at = sample.at;
             let acked = self.flows.iter().filter_map(|flow| {
-                let seen = flow.samples.partition_point(|sample| sample.at <= at);
-                flow.samples[..seen].last()?.bytes_acked
+                let seen = flow.partition_point(|sample| sample.at <= at);
+                flow[..seen].last()?.bytes_acked
             });
             let (look, limit) = self.look(last, at);
             let look = FlowLook {
@@ -116,20 +117,21 @@ impl<'w> Sender<'w> {
             let samples = between(flow, from, until);
             samples.last().map(|sample| &**sample)
         });
-        let limit = self.main.and_then(|flow| {
+        let limit = self.main.and_then(|main| {
+            let flow = &self.flows[main];
             // From the last sample before, so that no time is missing.
-            let first = flow.samples.partition_point(|sample| sample.at <= from);
-            let end = flow.samples.partition_point(|sample| sample.at <= until);
-            limit(&flow.samples[first.saturating_sub(1)..end])
+            let first = flow.partition_point(|sample| sample.at <= from);
+            let end = flow.partition_point(|sample| sample.at <= until);
+            limit(&flow[first.saturating_sub(1)..end])
         });
         (FlowLook::of(newest), limit)
     }
 }
 
-fn between(flow: &Track, from: Instant, until: Instant) -> &[Arc<FlowSample>] {
-    let begin = flow.samples.partition_point(|sample| sample.at <= from);
-    let end = flow.samples.partition_point(|sample| sample.at <= until);
-    &flow.samples[begin..end.max(begin)]
+fn between(flow: &[Arc<FlowSample>], from: Instant, until: Instant) -> &[Arc<FlowSample>] {
+    let begin = flow.partition_point(|sample| sample.at <= from);
+    let end = flow.partition_point(|sample| sample.at <= until);
+    &flow[begin..end.max(begin)]
 }
 
 /// What held a sender for the longest part of the time of these samples, by the times that the
@@ -216,13 +218,13 @@ mod tests {
 
     #[test]
     fn reports_and_samples_make_points() {
-        let samples = [sample(160, 0, 0), sample(190, 30, 30), sample(240, 80, 30)].map(Arc::new);
+        let samples = [sample(160, 0, 0), sample(190, 30, 30), sample(240, 80, 30)];
         let sender = Recording {
             flows: vec![Track {
                 key: samples[0].key,
                 cookie: 1,
                 owners: Vec::new(),
-                samples: samples.into(),
+                samples: samples.into_iter().collect(),
                 ended: false,
                 interface: None,
                 options_error: None,
@@ -262,20 +264,10 @@ mod tests {
             bytes_acked: Some(bytes),
             ..sample(at_ms, 0, 0)
         };
-        let flow = Track {
-            key: sample(0, 0, 0).key,
-            cookie: 1,
-            owners: Vec::new(),
-            samples: [acked(10, 100), acked(20, 150), acked(30, 250)]
-                .map(Arc::new)
-                .into(),
-            ended: false,
-            interface: None,
-            options_error: None,
-        };
+        let flow = [acked(10, 100), acked(20, 150), acked(30, 250)].map(Arc::new);
         let sender = Sender {
-            main: Some(&flow),
-            flows: vec![&flow],
+            main: Some(0),
+            flows: vec![flow.into()],
         };
         let points = sender.acknowledged();
         let shown: Vec<_> = points

@@ -1,7 +1,6 @@
 //! A trial from its start to its end.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -496,7 +495,7 @@ fn shares(verdicts: &[Verdict]) -> Vec<(Limit, f64)> {
 
 /// Payload that a connection carried while it was watched, both ways, and how often it was seen.
 fn moved(flow: &Track) -> (u64, usize) {
-    let carried = |sample: &Arc<base::FlowSample>| {
+    let carried = |sample: &base::FlowSample| {
         sample.bytes_acked.unwrap_or(0) + sample.bytes_received.unwrap_or(0)
     };
     let first = flow.samples.first().map_or(0, carried);

@@ -241,7 +241,7 @@ fn watched(host: &SeenHost, (began, ended): (base::Instant, base::Instant)) -> R
         key: flow.key,
         cookie: flow.cookie,
         owners: Vec::new(),
-        samples: flow.samples.clone(),
+        samples: flow.samples.iter().cloned().collect(),
         ended: flow.ended,
         interface: None,
         options_error: None,

@@ -36,7 +36,7 @@ fn absurd_numbers_are_judged_or_refused() {
         let cases = Cases::of(&recording);
         for case in &cases.select(|_: &Track| true) {
             drop(case.diagnose());
-            let shares = doctor::Shares::of_timeline(case.timeline());
+            let shares = doctor::Shares::of_timeline(&case.timeline());
             let unclear = shares.map_or(0.0, |shares| shares.unclear());
             assert!((0.0..=1.0).contains(&unclear), "{name}: {unclear}");
         }

@@ -85,7 +85,7 @@ impl<'r> Seen<'r> {
                 .flat_map(|verdict| self.ends_beside(verdict))
                 .collect(),
         };
-        let mut row = FlowRow::of(case.timeline(), &ends, case.track());
+        let mut row = FlowRow::of(&case.timeline(), &ends, case.track());
         row.stand_for(case.connections(), case.payload_bytes(), self.cases.whole());
         row.verdicts = report
             .verdicts

@@ -1,0 +1,525 @@
+//! Looks at one connection, packed.
+//!
+//! A look has about ninety values, of which a dozen change from one to the next. The first look is
+//! kept whole, and so is each that differs in a value which seldom changes; of the others only what
+//! has changed is kept, as differences in a few bytes. Ten looks a second at thousands of
+//! connections fit into memory that way.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::{BbrState, CongestionState, FlowSample, Instant, Rate};
+
+/// Marks a value that has become unknown.
+const UNKNOWN: u8 = 0x80;
+/// Follows the last change of a look.
+const END: u8 = 0x7f;
+/// The first of the four numbers of BBR's model.
+const BBR: u8 = END - 4;
+
+/// The looks at one connection in the order of time.
+#[derive(Clone, Default)]
+pub struct Samples {
+    /// Looks that are kept whole.
+    whole: Vec<Whole>,
+    /// What changed in the others, one look after the other.
+    changes: Vec<u8>,
+    /// How many are packed.
+    packed: usize,
+    /// The newest that is packed.
+    before: Option<Arc<FlowSample>>,
+    /// The newest of all, which may still be replaced.
+    last: Option<Arc<FlowSample>>,
+}
+
+#[derive(Clone)]
+struct Whole {
+    /// Looks before it.
+    index: usize,
+    sample: Arc<FlowSample>,
+}
+
+impl Samples {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes one more.
+    pub fn push(&mut self, sample: impl Into<Arc<FlowSample>>) {
+        if let Some(last) = self.last.replace(sample.into()) {
+            self.pack(last);
+        }
+    }
+
+    /// Takes one more in place of the newest.
+    pub fn replace_last(&mut self, sample: impl Into<Arc<FlowSample>>) {
+        self.last = Some(sample.into());
+    }
+
+    /// How many.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.packed + usize::from(self.last.is_some())
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.last.is_none()
+    }
+
+    /// The oldest.
+    #[must_use]
+    pub fn first(&self) -> Option<&FlowSample> {
+        let first = self.whole.first().map(|whole| &whole.sample);
+        first.or(self.last.as_ref()).map(|sample| &**sample)
+    }
+
+    /// The newest.
+    #[must_use]
+    pub fn last(&self) -> Option<&FlowSample> {
+        self.last.as_deref()
+    }
+
+    /// The one before the newest.
+    #[must_use]
+    pub fn before_last(&self) -> Option<&FlowSample> {
+        self.before.as_deref()
+    }
+
+    /// All of them, oldest first.
+    #[must_use]
+    pub fn iter(&self) -> Iter<'_> {
+        Iter {
+            whole: self.whole.iter().peekable(),
+            changes: &self.changes,
+            index: 0,
+            packed: self.packed,
+            before: None,
+            last: self.last.as_ref(),
+        }
+    }
+
+    fn pack(&mut self, sample: Arc<FlowSample>) {
+        let length = self.changes.len();
+        let follows = self
+            .before
+            .as_ref()
+            .is_some_and(|before| put_changes(before, &sample, &mut self.changes));
+        if !follows {
+            self.changes.truncate(length);
+            self.whole.push(Whole {
+                index: self.packed,
+                sample: Arc::clone(&sample),
+            });
+        }
+        self.packed += 1;
+        self.before = Some(sample);
+    }
+}
+
+impl fmt::Debug for Samples {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl PartialEq for Samples {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.iter().eq(other.iter())
+    }
+}
+
+impl<S: Into<Arc<FlowSample>>> FromIterator<S> for Samples {
+    fn from_iter<I: IntoIterator<Item = S>>(samples: I) -> Self {
+        let mut packed = Self::new();
+        for sample in samples {
+            packed.push(sample);
+        }
+        packed
+    }
+}
+
+impl<'s> IntoIterator for &'s Samples {
+    type Item = Arc<FlowSample>;
+    type IntoIter = Iter<'s>;
+
+    fn into_iter(self) -> Iter<'s> {
+        self.iter()
+    }
+}
+
+/// The looks at a connection, unpacked one after the other.
+#[derive(Clone)]
+pub struct Iter<'s> {
+    whole: std::iter::Peekable<std::slice::Iter<'s, Whole>>,
+    changes: &'s [u8],
+    index: usize,
+    packed: usize,
+    before: Option<Arc<FlowSample>>,
+    last: Option<&'s Arc<FlowSample>>,
+}
+
+impl Iterator for Iter<'_> {
+    type Item = Arc<FlowSample>;
+
+    fn next(&mut self) -> Option<Arc<FlowSample>> {
+        if self.index == self.packed {
+            return self.last.take().map(Arc::clone);
+        }
+        let index = self.index;
+        self.index += 1;
+        let sample = match self.whole.next_if(|whole| whole.index == index) {
+            Some(whole) => Arc::clone(&whole.sample),
+            None => {
+                let mut sample = FlowSample::clone(self.before.as_ref()?);
+                take_changes(&mut sample, &mut self.changes);
+                Arc::new(sample)
+            }
+        };
+        self.before = Some(Arc::clone(&sample));
+        Some(sample)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.packed - self.index + usize::from(self.last.is_some());
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
+
+/// A value that is kept as a difference.
+trait Slot: Copy + PartialEq {
+    fn number(self) -> Option<u64>;
+    fn of(number: Option<u64>) -> Self;
+}
+
+impl Slot for Option<u64> {
+    fn number(self) -> Option<u64> {
+        self
+    }
+    fn of(number: Option<u64>) -> Self {
+        number
+    }
+}
+
+/// Whether an `u64` holds the value without loss.
+fn is_kept_whole<S: Slot>(value: S) -> bool {
+    S::of(value.number()) == value
+}
+
+/// Types that an `u64` holds without loss, or nearly all values of them.
+macro_rules! slots_by {
+    ($($kind:ty: $to:expr, $of:expr;)*) => {$(
+        impl Slot for $kind {
+            fn number(self) -> Option<u64> {
+                let to: fn(Self) -> Option<u64> = $to;
+                to(self)
+            }
+            fn of(number: Option<u64>) -> Self {
+                let of: fn(Option<u64>) -> Self = $of;
+                of(number)
+            }
+        }
+    )*};
+}
+
+const STATES: [CongestionState; 5] = [
+    CongestionState::Open,
+    CongestionState::Disorder,
+    CongestionState::Cwr,
+    CongestionState::Recovery,
+    CongestionState::Loss,
+];
+
+slots_by! {
+    Option<u32>: |value| value.map(u64::from), |number| number.map(|n| n as u32);
+    Option<u8>: |value| value.map(u64::from), |number| number.map(|n| n as u8);
+    Option<bool>: |value| value.map(u64::from), |number| number.map(|n| n != 0);
+    Option<Rate>: |value| value.map(Rate::bits_per_second),
+        |number| number.map(Rate::from_bits_per_second);
+    Option<Duration>: |value| value.map(|time| time.as_nanos() as u64),
+        |number| number.map(Duration::from_nanos);
+    Option<CongestionState>:
+        |value| STATES.iter().position(|state| Some(*state) == value).map(|at| at as u64),
+        |number| number.and_then(|n| STATES.get(n as usize).copied());
+    u32: |value| Some(u64::from(value)), |number| number.map_or(0, |n| n as Self);
+    Instant: |value| Some(value.since(Self::ZERO).as_nanos() as u64),
+        |number| Self::from_nanos(number.unwrap_or(0));
+}
+
+/// Which values are kept as differences, and which make a look whole if they change: each is in one
+/// of the two lists.
+macro_rules! slots {
+    (changing: $($slot:ident)*; steady: $($steady:ident)*;) => {
+        /// Appends what is different in `after`; false where that cannot be told in changes.
+        fn put_changes(before: &FlowSample, after: &FlowSample, out: &mut Vec<u8>) -> bool {
+            // Without `..`: who adds a value has to say which kind it is.
+            let FlowSample { $($slot,)* $($steady,)* bbr } = after;
+            if $(*$steady != before.$steady)||* {
+                return false;
+            }
+            let mut number = 0;
+            $(
+                if *$slot != before.$slot {
+                    if !is_kept_whole(*$slot) {
+                        return false;
+                    }
+                    put(out, number, Slot::number(before.$slot), Slot::number(*$slot));
+                }
+                number += 1;
+            )*
+            debug_assert!(number < BBR, "each value has a number");
+            let model = put_model(before.bbr, *bbr, out);
+            out.push(END);
+            model
+        }
+
+        /// Makes the changes that come first in `from`, and takes them away.
+        fn take_changes(sample: &mut FlowSample, from: &mut &[u8]) {
+            while let Some((changed, value)) = take(from) {
+                if changed >= BBR {
+                    take_model(sample, changed - BBR, value);
+                    continue;
+                }
+                let mut number = 0;
+                $(
+                    if changed == number {
+                        sample.$slot = Slot::of(value.applied(Slot::number(sample.$slot)));
+                        continue;
+                    }
+                    number += 1;
+                )*
+                debug_assert!(number > changed, "no value has the number {changed}");
+            }
+        }
+    };
+}
+
+slots! {
+    changing: at congestion_state unacked_pkts sacked_pkts lost_pkts retrans_pkts timeouts probes
+        backoff cwnd_pkts ssthresh_pkts reordering_pkts snd_mss_bytes rcv_mss_bytes snd_wnd_bytes
+        rcv_wnd_bytes rcv_ssthresh_bytes rcv_space_bytes notsent_bytes send_queue_bytes unread_bytes
+        srtt rttvar min_rtt rcv_rtt rto ato since_data_sent since_data_received since_ack_received
+        bytes_sent bytes_retrans bytes_acked bytes_received segs_out segs_in data_segs_out
+        data_segs_in delivered_pkts delivered_ce_pkts retrans_total_pkts dsack_dups reord_seen
+        out_of_order_pkts rto_total busy_time rwnd_limited_time sndbuf_limited_time delivery_rate
+        delivery_app_limited pacing_rate max_pacing_rate rmem_bytes rcvbuf_bytes wmem_queued_bytes
+        sndbuf_bytes local_queue_bytes backlog_bytes socket_drops nodelay cork quickack
+        sndbuf_locked rcvbuf_locked notsent_lowat_bytes owner_cpu_time looks;
+    steady: key cookie inode uid cgroup_id source state congestion timestamps sack
+        window_scaling ecn upper snd_wscale rcv_wscale advmss_bytes pmtu_bytes limit;
+}
+
+/// The numbers of BBR's model, of which each look has others. False where the model comes or goes.
+fn put_model(before: Option<BbrState>, after: Option<BbrState>, out: &mut Vec<u8>) -> bool {
+    let (Some(old), Some(new)) = (before, after) else {
+        return before == after;
+    };
+    let slots = [
+        (Some(old.bandwidth).number(), Some(new.bandwidth).number()),
+        (Some(old.min_rtt).number(), Some(new.min_rtt).number()),
+        (old.pacing_gain.number(), new.pacing_gain.number()),
+        (old.cwnd_gain.number(), new.cwnd_gain.number()),
+    ];
+    for (number, (old, new)) in (BBR..END).zip(slots) {
+        if old != new {
+            put(out, number, old, new);
+        }
+    }
+    is_kept_whole(Some(new.min_rtt))
+}
+
+fn take_model(sample: &mut FlowSample, place: u8, value: Change) {
+    let Some(model) = &mut sample.bbr else {
+        return;
+    };
+    let by = |before: Option<u64>| value.applied(before).unwrap_or(0);
+    match place {
+        0 => {
+            let bits = by(Some(model.bandwidth).number());
+            model.bandwidth = Rate::from_bits_per_second(bits);
+        }
+        1 => model.min_rtt = Duration::from_nanos(by(Some(model.min_rtt).number())),
+        2 => model.pacing_gain = Slot::of(Some(by(model.pacing_gain.number()))),
+        _ => model.cwnd_gain = Slot::of(Some(by(model.cwnd_gain.number()))),
+    }
+}
+
+/// What became of a value.
+#[derive(Clone, Copy)]
+enum Change {
+    Unknown,
+    /// By a difference, modulo 2^64.
+    By(u64),
+}
+
+impl Change {
+    fn applied(self, before: Option<u64>) -> Option<u64> {
+        match self {
+            Self::Unknown => None,
+            Self::By(difference) => Some(before.unwrap_or(0).wrapping_add(difference)),
+        }
+    }
+}
+
+fn put(out: &mut Vec<u8>, number: u8, before: Option<u64>, after: Option<u64>) {
+    let Some(after) = after else {
+        out.push(number | UNKNOWN);
+        return;
+    };
+    out.push(number);
+    let difference = after.wrapping_sub(before.unwrap_or(0)).cast_signed();
+    // Small ones of either sign in few bytes (zigzag, then seven bits a byte).
+    let mut rest = ((difference << 1) ^ (difference >> 63)).cast_unsigned();
+    while rest >= 0x80 {
+        out.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    out.push(rest as u8);
+}
+
+/// The next change of a look; `None` after the last one.
+fn take(from: &mut &[u8]) -> Option<(u8, Change)> {
+    let mut byte = || {
+        let (&first, rest) = from.split_first()?;
+        *from = rest;
+        Some(first)
+    };
+    let number = byte()?;
+    if number == END {
+        return None;
+    }
+    if number & UNKNOWN != 0 {
+        return Some((number & !UNKNOWN, Change::Unknown));
+    }
+    let (mut value, mut shift) = (0, 0);
+    loop {
+        let next = byte()?;
+        value |= u64::from(next & 0x7f) << shift;
+        shift += 7;
+        if next & 0x80 == 0 {
+            break;
+        }
+    }
+    let difference = (value >> 1).cast_signed() ^ -((value & 1).cast_signed());
+    Some((number, Change::By(difference.cast_unsigned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{FlowKey, TcpState};
+    use proptest::prelude::*;
+
+    fn look(millis: u64) -> FlowSample {
+        let key = FlowKey {
+            local: ([10, 0, 0, 1], 40_000).into(),
+            remote: ([10, 0, 0, 2], 80).into(),
+        };
+        FlowSample {
+            congestion: Some("cubic".into()),
+            ..FlowSample::empty(Instant::ZERO + Duration::from_millis(millis), key)
+        }
+    }
+
+    fn packed(samples: &[FlowSample]) -> Samples {
+        samples.iter().cloned().collect()
+    }
+
+    fn check(samples: &[FlowSample]) -> Samples {
+        let packed = packed(samples);
+        assert_eq!(packed.len(), samples.len());
+        let unpacked: Vec<FlowSample> = packed.iter().map(|sample| (*sample).clone()).collect();
+        assert_eq!(unpacked, samples);
+        assert_eq!(packed.first(), samples.first());
+        assert_eq!(packed.last(), samples.last());
+        packed
+    }
+
+    #[test]
+    fn what_changes_takes_a_few_bytes() {
+        let samples: Vec<FlowSample> = (0..100)
+            .map(|at| FlowSample {
+                bytes_acked: Some(at * 20_000),
+                srtt: Some(Duration::from_micros(20_000 + at % 7)),
+                owner_cpu_time: (at % 5 == 0).then(|| Duration::from_micros(at * 90)),
+                congestion_state: Some(STATES[at as usize % 5]),
+                ..look(at * 10)
+            })
+            .collect();
+        let packed = check(&samples);
+        assert_eq!(packed.whole.len(), 1);
+        let each = packed.changes.len() / 98;
+        assert!(each < 25, "{each} bytes");
+    }
+
+    #[test]
+    fn what_seldom_changes_makes_a_look_whole() {
+        let bbr = BbrState {
+            bandwidth: Rate::from_bits_per_second(9_000_000),
+            min_rtt: Duration::from_millis(20),
+            pacing_gain: 256,
+            cwnd_gain: 512,
+        };
+        let samples = [
+            look(0),
+            FlowSample {
+                state: Some(TcpState::Established),
+                ..look(10)
+            },
+            FlowSample {
+                bbr: Some(bbr),
+                ..look(20)
+            },
+            FlowSample {
+                bbr: Some(BbrState {
+                    bandwidth: Rate::from_bits_per_second(8_500_000),
+                    pacing_gain: 320,
+                    ..bbr
+                }),
+                ..look(25)
+            },
+            // Longer than nanoseconds in 64 bits can tell.
+            FlowSample {
+                rto: Some(Duration::MAX),
+                ..look(30)
+            },
+            look(40),
+            look(50),
+        ];
+        assert_eq!(check(&samples).whole.len(), 4);
+    }
+
+    #[test]
+    fn the_newest_may_be_replaced() {
+        let mut samples = packed(&[look(0), look(10)]);
+        samples.replace_last(look(20));
+        assert_eq!(samples, packed(&[look(0), look(20)]));
+        assert_eq!(samples.before_last(), Some(&look(0)));
+        assert_eq!(check(&[]).before_last(), None);
+        check(&[look(5)]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_numbers_come_back(values in proptest::collection::vec(any::<[Option<u64>; 4]>(), 0..20)) {
+            let samples: Vec<FlowSample> = values
+                .iter()
+                .map(|&[a, b, c, d]| FlowSample {
+                    bytes_sent: a,
+                    cwnd_pkts: b.map(|n| n as u32),
+                    rto: c.map(Duration::from_nanos),
+                    backoff: d.map(|n| n as u8),
+                    delivery_app_limited: a.map(|n| n % 2 == 0),
+                    ..look(b.unwrap_or(0) % 1_000_000)
+                })
+                .collect();
+            check(&samples);
+        }
+    }
+}
