@@ -507,7 +507,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_numbers_come_back(values in proptest::collection::vec(any::<[Option<u64>; 4]>(), 0..20)) {
+        fn any_numbers_come_back(
+            values in proptest::collection::vec(any::<[Option<u64>; 4]>(), 0..20),
+        ) {
             let samples: Vec<FlowSample> = values
                 .iter()
                 .map(|&[a, b, c, d]| FlowSample {

@@ -10,7 +10,8 @@ use super::small_writes::of_all_time;
 use super::thresholds::{
     DEAD_BACKOFF, DEAD_SHARE, FULL_RATE, FULL_SEGMENT, FULL_SHARE, IDLE_BEFORE_CUT,
     MIN_RETRANSMISSIONS, OVERTAKEN_EVENTS, OVERTAKEN_IN_VAIN, OVERTAKEN_REPEATS, PASSED_SEGMENTS,
-    POLICED_LOSS, POLICED_QUEUE, POLICED_QUEUE_SHARE, QUEUE_DELAY, QUEUE_SHARE,
+    POLICED_LOSS, POLICED_QUEUE, POLICED_QUEUE_SHARE, QUESTIONS_PER_SECOND, QUEUE_DELAY,
+    QUEUE_SHARE, UNSENT_BACKLOG,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts};
 use crate::verdict::{Confidence, Verdict};
@@ -245,11 +246,34 @@ pub(crate) fn policed(view: &View<'_>) -> Option<Verdict> {
 /// The sender has more, the congestion window (or BBR's pace) decides, and the path shows that it
 /// is full: a queue builds, or it drops at one rate.
 pub(crate) fn path_full(view: &View<'_>) -> Option<Verdict> {
-    Some(
-        fullness(view, "path-full")?.remark(
-            "No TCP setting helps, because the path (or this flow's share of it) is used up.",
-        ),
-    )
+    let draft = fullness(view, "path-full")?;
+    let full = "No TCP setting helps, because the path (or this flow's share of it) is used up.";
+    let Some(backlog) = unsent_backlog(view) else {
+        return Some(draft.remark(full));
+    };
+    let time = human::time(backlog);
+    let draft = draft.row(
+        "notsent_bytes / rate",
+        time.clone(),
+        format!("below {}", human::time(UNSENT_BACKLOG)),
+    );
+    Some(draft.remark(format!(
+        "{full} What the program writes now leaves {time} later, behind what it wrote before: if \
+         somebody waits for answers on this connection, TCP_NOTSENT_LOWAT (or the sysctl \
+         net.ipv4.tcp_notsent_lowat) of 16 to 128 KiB lets the program put them first.",
+    )))
+}
+
+/// How long what is written now waits behind what the program wrote before, where that is long and
+/// the other end sends data too: it may ask, and wait for answers.
+fn unsent_backlog(view: &View<'_>) -> Option<Duration> {
+    let sender = view.sender?;
+    let unsent = sender.median(|s| s.notsent_bytes)?;
+    let bits = view.rate()?.bits_per_second().max(1);
+    let waits = Duration::from_secs_f64(f64::from(unsent) * 8.0 / bits as f64);
+    let asked = sender.counted(|s| s.data_segs_in)? as f64;
+    let asks = asked >= sender.interval().as_secs_f64() * QUESTIONS_PER_SECOND;
+    (asks && waits >= UNSENT_BACKLOG).then_some(waits)
 }
 
 /// Whether packets that were only overtaken are taken for lost so often that this cuts the window:

@@ -336,6 +336,25 @@ fn edited(timeline: &Timeline, edit: impl Fn(&mut base::FlowSample)) -> Timeline
     changed
 }
 
+#[test]
+fn answers_behind_a_backlog_are_told_of() {
+    let check = |questions: u64, unsent: u32, told: bool| {
+        let mut scene = named("healthy CUBIC");
+        let began = scene.local.first().expect("a sample").at;
+        scene.local = edited(&scene.local, |s| {
+            s.data_segs_in = Some(s.at.since(began).as_secs() * questions);
+            s.notsent_bytes = Some(unsent);
+        });
+        let report = report(&scene);
+        let main = report.main().expect("a verdict");
+        assert_eq!(main.diagnosis.id, "path-full");
+        assert_eq!(main.remark.contains("TCP_NOTSENT_LOWAT"), told);
+    };
+    check(5, 2_400_000, true);
+    check(0, 2_400_000, false);
+    check(5, 100_000, false);
+}
+
 /// Conflict rules, each on a signature that fits two diagnoses.
 #[test]
 // tidy: long because it is a table of conflicts.

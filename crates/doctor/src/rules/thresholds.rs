@@ -277,6 +277,10 @@ pub(crate) const POLICED_QUEUE_SHARE: f64 = 0.03;
 pub(crate) const POLICED_QUEUE: Duration = Duration::from_micros(400);
 /// ... and drops at least this share.
 pub(crate) const POLICED_LOSS: f64 = 0.0005;
+/// What is written waits for so long behind earlier data that people notice it.
+pub(crate) const UNSENT_BACKLOG: Duration = Duration::from_millis(200);
+/// An end that sends data at least so often may be asking questions.
+pub(crate) const QUESTIONS_PER_SECOND: f64 = 1.0;
 /// A pause after which a box on the path may have forgotten the connection; the shortest timeouts
 /// of NATs and firewalls are half a minute, and shorter ones are set by hand.
 pub(crate) const IDLE_BEFORE_CUT: Duration = Duration::from_secs(5);
