@@ -31,6 +31,12 @@ pub fn may_make_paths() -> bool {
     capabilities(None).is_ok_and(|sets| sets.effective.contains(needed))
 }
 
+/// Whether this process may change routes, interfaces, queues and sysctls of a network namespace.
+#[must_use]
+pub fn may_configure_network() -> bool {
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::NET_ADMIN))
+}
+
 /// Makes this process root of a user namespace of its own, in which it may make network namespaces.
 /// It stays in the network namespace in which it runs and keeps its own user for everything
 /// outside, such as files.

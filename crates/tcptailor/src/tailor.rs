@@ -351,7 +351,7 @@ fn decide(verdict: &VerdictRow, subject: &mut dyn Subject) -> anyhow::Result<Dec
 
 /// The change that carries out a proposal, where one can be made from here.
 fn reach(row: &ChangeRow, subject: &mut dyn Subject) -> anyhow::Result<Option<Decided>> {
-    let Some(target) = row.target.clone() else {
+    let Some(target) = row.target.clone().filter(|_| row.requires.is_none()) else {
         return Ok(None);
     };
     let change = Change {

@@ -167,6 +167,9 @@ pub(crate) struct ChangeRow {
     pub(crate) takes_effect: Live,
     pub(crate) risk: &'static str,
     pub(crate) target: Option<Target>,
+    /// What the user who asked lacks to make it here, such as `CAP_NET_ADMIN`; null where nothing
+    /// does, and for changes on other machines.
+    pub(crate) requires: Option<&'static str>,
 }
 
 impl FlowRow {
@@ -336,7 +339,9 @@ impl VerdictRow {
 
 impl ChangeRow {
     fn of(proposal: &Proposal, ends: &Ends) -> Self {
+        let target = ends.change(proposal).map(|change| change.target);
         Self {
+            requires: lacking(proposal, target.as_ref()),
             knob: proposal.knob.name,
             to: proposal.to.clone(),
             to_text: proposal.knob.format(&proposal.to),
@@ -344,8 +349,27 @@ impl ChangeRow {
             scope: proposal.knob.scope,
             takes_effect: proposal.live,
             risk: proposal.risk,
-            target: ends.change(proposal).map(|change| change.target),
+            target,
         }
+    }
+}
+
+/// What this process lacks to make a change on this machine.
+fn lacking(proposal: &Proposal, target: Option<&Target>) -> Option<&'static str> {
+    let is_simulated = |netns: &Netns| matches!(netns, Netns::Simulated(_));
+    match target {
+        // Whose socket it is was not to be seen.
+        None if proposal.side == Side::Local && proposal.knob.scope == Scope::Socket => {
+            Some("root, to find its program")
+        }
+        None | Some(Target::Socket { .. }) => None,
+        Some(
+            Target::Route { netns, .. }
+            | Target::Link { netns, .. }
+            | Target::Qdisc { netns, .. }
+            | Target::Namespace { netns },
+        ) => (!is_simulated(netns) && !linux::privilege::may_configure_network())
+            .then_some("CAP_NET_ADMIN"),
     }
 }
 
@@ -364,6 +388,7 @@ pub(crate) fn plan(flows: &[FlowRow]) -> Vec<Change> {
                 .iter()
                 .chain(&verdict.alternatives)
                 .filter(|change| change.takes_effect == Live::Now && change.target.is_some())
+                .filter(|change| change.requires.is_none())
         };
         let Some(smallest) = live().map(|change| change.scope).min() else {
             continue;

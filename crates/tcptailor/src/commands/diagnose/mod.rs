@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use base::Change;
+use base::{Change, Live};
 use clap::ValueEnum;
 use linux::{NetnsHandle, Plan};
 
@@ -168,6 +168,9 @@ fn next_step(args: &Args, document: &Document, planned: usize, verbosity: u8) ->
         return String::new();
     }
     let step = match &args.output {
+        _ if planned == 0 && needs_root(document) => {
+            "Next: the same command as root, which may make these changes.".into()
+        }
         _ if planned == 0 => {
             "Nothing of it can be changed at once from here; the notes say who can.".into()
         }
@@ -179,6 +182,14 @@ fn next_step(args: &Args, document: &Document, planned: usize, verbosity: u8) ->
         }
     };
     step + evidence
+}
+
+/// Whether a change that would be made at once fails for want of a permission.
+fn needs_root(document: &Document) -> bool {
+    let verdicts = document.flows.iter().flat_map(|flow| &flow.verdicts);
+    let sure = verdicts.filter(|verdict| verdict.finding && verdict.act);
+    let mut changes = sure.flat_map(|verdict| verdict.change.iter().chain(&verdict.alternatives));
+    changes.any(|change| change.takes_effect == Live::Now && change.requires.is_some())
 }
 
 /// A word as a shell reads it back.

@@ -54,6 +54,7 @@ fn stall() -> VerdictRow {
             takes_effect: Live::Now,
             risk: "more small packets",
             target: None,
+            requires: None,
         }),
         live: Some(true),
         alternatives: Vec::new(),
@@ -218,5 +219,18 @@ fn many_connections_and_none_have_their_summary() {
     assert!(
         !text.contains("Nothing to improve"),
         "what is unclear is not said to be well: {text}"
+    );
+}
+
+#[test]
+fn what_needs_a_permission_is_told_with_it() {
+    let mut finding = stall();
+    let change = finding.change.as_mut().expect("it has one");
+    change.requires = Some("CAP_NET_ADMIN");
+    let text = shown(vec![flow_row(51_514, vec![finding])], 0);
+    let lines: Vec<&str> = text.split_whitespace().collect();
+    assert!(
+        lines.join(" ").contains("; requires CAP_NET_ADMIN"),
+        "{text}"
     );
 }

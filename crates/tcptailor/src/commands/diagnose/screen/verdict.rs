@@ -124,9 +124,12 @@ fn advice(change: &ChangeRow) -> String {
         "" => String::new(),
         risk => format!("; risk: {risk}"),
     };
+    let requires = change.requires.map(|what| format!("; requires {what}"));
     format!(
-        "{} = {}, {place}: {when}{risk}",
-        change.knob, change.to_text
+        "{} = {}, {place}: {when}{risk}{}",
+        change.knob,
+        change.to_text,
+        requires.unwrap_or_default()
     )
 }
 
