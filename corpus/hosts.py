@@ -50,7 +50,88 @@ def overtaking(share, hold):
     return ("--set", f"path.reorder.share={share}", "--set", f"path.reorder.hold={hold}")
 
 
+LAN = {"rate": "1gbit", "rtt": "0.2ms", "queue": "1000p"}
+STALLS = fault("nagle-delack-stall")
+# Reads messages of two pieces, works on each for a while, and answers.
+THINKER = (
+    "exec $PY -c \"import socket, time\ns = socket.socket(); s.bind(('', 5000)); s.listen()\n"
+    "c, _ = s.accept(); b = b''\nwhile True:\n b += c.recv(4096)\n"
+    " while len(b) >= 110: b = b[110:]; time.sleep({seconds}); c.send(b'ok')\""
+)
+PHP_PIECES = (
+    "sleep 0.4; exec php -r '$s = stream_socket_client(\"tcp://\" . getenv(\"S\") . \":5000\"); "
+    "stream_set_write_buffer($s, 0); while (true) {{ fwrite($s, str_repeat(\"a\", {first})); "
+    "fwrite($s, str_repeat(\"b\", {second})); fread($s, 2); }}'"
+)
+# Sends head and body of an answer apart, with TCP_NODELAY and work between them.
+HEAD_BODY = (
+    "exec $PY -c \"import socket, time\ns = socket.socket(); s.bind(('', 5000)); s.listen()\n"
+    "c, _ = s.accept(); c.setsockopt(6, 1, 1)\nwhile c.recv(4096):\n"
+    " c.send(b'h' * 100); time.sleep({seconds}); c.send(b'b' * 500)\""
+)
+ASKER = (
+    "sleep 0.4; exec $PY -c \"import os, socket\ns = socket.create_connection((os.environ['S'], "
+    "5000))\nwhile True:\n s.send(b'q' * 50); n = 0\n while n < 600: n += len(s.recv(4096))\""
+)
+
 SITUATIONS = [
+    Situation(
+        "nagle-php", program="php", **LAN, server=(("server", THINKER.format(seconds=0)),),
+        client=(("client", PHP_PIECES.format(first=10, second=100)),),
+        why="php writes a message in two pieces with Nagle on; none if it writes it at once",
+        watch=both(5000, STALLS, STALLS),
+    ),
+    Situation(
+        "php-one-write", program="php", **LAN, server=(("server", THINKER.format(seconds=0.04)),),
+        client=(("client", PHP_PIECES.format(first=110, second=0)),),
+        why="one write a message, and 40 ms of work on it",
+        watch=both(5000, fault("application-thinks"), SOME_TRAFFIC),
+    ),
+    Situation(
+        "nagle-answerer", **LAN, server=(("server", "exec $P answer 5000"),),
+        client=(("client", "exec $P ask $S 5000 --writes 2"),),
+        why="write, write, read with Nagle on, seen by who answers",
+        watch=at_server(5000, STALLS),
+    ),
+    Situation(
+        "nagle-cured-answerer", **LAN, server=(("server", "exec $P answer 5000"),),
+        client=(("client", "exec $P ask $S 5000 --writes 2 --nodelay"),),
+        why="the same with TCP_NODELAY", watch=at_server(5000, SOME_TRAFFIC),
+    ),
+    Situation(
+        "nagle-node-client", program="node", **LAN,
+        server=(("server", "exec node $H/server.js nagle"),),
+        client=(("client", "exec wrk -c 1 -t 1 -d 100 http://$S:8080/"),),
+        why="node writes head and body apart with Nagle on, seen by its client",
+        watch=at_sender(8080, STALLS),
+    ),
+    Situation(
+        "nodelay-node-client", program="node", **LAN,
+        server=(("server", "exec node $H/server.js nodelay"),),
+        client=(("client", "exec wrk -c 1 -t 1 -d 100 http://$S:8080/"),),
+        why="the same with TCP_NODELAY", watch=at_sender(8080, SOME_TRAFFIC),
+    ),
+    Situation(
+        "pieces-thought-about", **LAN, server=(("server", THINKER.format(seconds=0.04)),),
+        client=(("client", "sleep 0.4; exec $PY -c \"import os, socket\n"
+                           "s = socket.create_connection((os.environ['S'], 5000))\n"
+                           "s.setsockopt(6, 1, 1)\nwhile True: s.send(b'a' * 10); "
+                           "s.send(b'b' * 100); s.recv(2)\""),),
+        why="two writes with TCP_NODELAY, and 40 ms of work on the message: no timer",
+        watch=both(5000, fault("application-thinks"), SOME_TRAFFIC),
+    ),
+    Situation(
+        "head-work-body", **LAN, server=(("server", HEAD_BODY.format(seconds=0.07)),),
+        client=(("client", ASKER),),
+        why="head, 70 ms of work, body, with TCP_NODELAY", watch=both(5000, SOME_TRAFFIC,
+                                                                     SOME_TRAFFIC),
+    ),
+    Situation(
+        "head-quick-body", **LAN, server=(("server", HEAD_BODY.format(seconds=0.02)),),
+        client=(("client", ASKER),),
+        why="head, 20 ms of work, body, with TCP_NODELAY", watch=both(5000, SOME_TRAFFIC,
+                                                                     SOME_TRAFFIC),
+    ),
     Situation(
         "overtaken-60ms", program="iperf3", rate="100mbit", rtt="20ms", queue="2bdp",
         path=overtaking("50%", "60ms"), server=IPERF_SERVER, client=IPERF,

@@ -16,6 +16,7 @@ pub(crate) mod receive_window;
 pub(crate) mod send_buffer;
 mod short;
 pub(crate) mod small_writes;
+mod stall_at_peer;
 pub(crate) mod startup;
 pub(crate) mod thresholds;
 

@@ -8,6 +8,7 @@ use base::{FlowSample, Instant, KnobValue, Live, human};
 use core::time::Duration;
 
 use super::draft::{Draft, Step, high_if};
+use super::stall_at_peer;
 use super::thresholds::{
     ANSWER_GAP, ANSWER_SHARE, CORK_PAUSE, CORK_PAUSES, CORK_SEGMENTS, CORK_SHARE,
     DELAYED_ACK_QUEUE_DELAY, DELAYED_ACKS_PER_SECOND, DELAYED_OPERATIONS, SERIALISED_SHARE,
@@ -20,6 +21,9 @@ use crate::view::View;
 
 /// A piece is held while a few packets are out, and the receiver delays its ACK.
 pub(crate) fn nagle_delack_stall(view: &View<'_>) -> Option<Verdict> {
+    if view.sender.is_none() {
+        return stall_at_peer::nagle_delack_stall(view);
+    }
     let share = stall_share(view, STALL_SHARE)?;
     if !view.acks_are_late()? {
         return None;
@@ -224,7 +228,7 @@ fn sends_without_answer(view: &View<'_>) -> bool {
     view.sender.and_then(only_sends) == Some(true)
 }
 
-fn nodelay() -> Step {
+pub(super) fn nodelay() -> Step {
     Step {
         knob: "nodelay",
         to: KnobValue::Flag(true),
@@ -233,7 +237,7 @@ fn nodelay() -> Step {
     }
 }
 
-fn quickack_route() -> Step {
+pub(super) fn quickack_route() -> Step {
     Step {
         knob: "route.quickack",
         to: KnobValue::Flag(true),
