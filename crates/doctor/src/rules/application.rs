@@ -9,7 +9,7 @@ use super::thresholds::{
     APP_SHARE, CPU_SHARE, FEW_OPERATIONS, FLOOD_SEGMENTS_PER_SECOND, LARGE_WRITE_NANOS_PER_BYTE,
     MANY_RECORDS_PER_SECOND, MANY_SEGMENTS_PER_SECOND, OFFLOAD_BITS, PACED_SHARE,
     RECORD_BLOCK_BYTES, RECORD_SEGMENT, REQUEST_PKTS, ROUND_TRIP_STRETCH, ROUND_TRIPS_BUSY,
-    ROUND_TRIPS_IDLE, SMALL_SEGMENT, TICK, UNREAD_VOTES,
+    SMALL_SEGMENT, TICK, UNREAD_VOTES,
 };
 use crate::observation::only_sends;
 use crate::timeline::{Timeline, cwnd_room_pkts, fills_sndbuf, ratio_of_times, window_room_bytes};
@@ -279,8 +279,7 @@ impl Thinking {
         let back = timeline.counted(|s| s.data_segs_in)?;
         let rtt = timeline.min_rtt()?;
         let operations = out.min(back) as f64 / timeline.interval().as_secs_f64();
-        let per_round_trip = operations * rtt.as_secs_f64();
-        if operations < FEW_OPERATIONS || per_round_trip < ROUND_TRIPS_IDLE {
+        if operations < FEW_OPERATIONS {
             return None;
         }
         let (here, there) = thinking_shares(timeline)?;

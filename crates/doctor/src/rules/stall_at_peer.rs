@@ -1,7 +1,7 @@
 //! Nagle's algorithm against a delayed ACK, seen from the end that delays it.
 //!
-//! The other end writes a message in pieces. The first arrives at once; the next one comes when this
-//! end's delayed ACK has gone out. Its program waits for the rest meanwhile and has nothing unread,
+//! The other end writes a message in pieces. The first arrives at once; the next one comes when
+//! this end's delayed ACK has gone out. Its program waits for the rest meanwhile and has nothing unread,
 //! which looks like a program at work, if it were not for the count of segments.
 
 use base::{FlowSample, human};
@@ -22,7 +22,7 @@ const SMALL_MSS: f64 = 536.0;
 struct Pieces {
     /// Segments of each message that arrives.
     count: u64,
-    /// Share of the looks in which some of a message have arrived, and the rest has not for a while.
+    /// Share of the looks in which a part of a message has arrived, and the rest is late.
     waits: f64,
     /// Messages of this end, per second.
     operations: f64,

@@ -46,8 +46,8 @@ pub(crate) const DELAYED_ACK_ON_LONG_PATHS: Duration = Duration::from_millis(20)
 pub(crate) const SHORT_DELAYED_ACK: Duration = Duration::from_millis(2);
 /// ... this many times.
 pub(crate) const SHORT_DELAYED_ACK_RTTS: u32 = 5;
-/// An operation that waits for a delayed ACK takes no longer than its delay and so many kernel ticks,
-/// beside the round trips (measured: 46 ms at 40 ms and a round trip of 1 ms).
+/// An operation that waits for a delayed ACK takes no longer than its delay and so many kernel
+/// ticks, beside the round trips (measured: 46 ms at 40 ms and a round trip of 1 ms).
 pub(crate) const DELAYED_ACK_TICKS: u32 = 2;
 /// Messages in more pieces are streams.
 pub(crate) const MOST_PIECES: u64 = 8;
@@ -176,8 +176,6 @@ pub(crate) const RECORD_BLOCK_BYTES: f64 = 8000.0;
 pub(crate) const LARGE_WRITE_NANOS_PER_BYTE: f64 = 20.0;
 /// Operations per round trip from which a flow is bound by it; lower, a program thinks.
 pub(crate) const ROUND_TRIPS_BUSY: f64 = 0.7;
-/// Operations per round trip below which the programs hardly talk.
-pub(crate) const ROUND_TRIPS_IDLE: f64 = 0.01;
 /// Operations per second below which the programs hardly talk.
 pub(crate) const FEW_OPERATIONS: f64 = 1.0;
 /// Times since something was sent or received are known to a kernel tick.
