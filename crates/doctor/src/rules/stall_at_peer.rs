@@ -1,8 +1,8 @@
 //! Nagle's algorithm against a delayed ACK, seen from the end that delays it.
 //!
 //! The other end writes a message in pieces. The first arrives at once; the next one comes when
-//! this end's delayed ACK has gone out. Its program waits for the rest meanwhile and has nothing unread,
-//! which looks like a program at work, if it were not for the count of segments.
+//! this end's delayed ACK has gone out. Its program waits for the rest meanwhile and has nothing
+//! unread, which looks like a program at work, if it were not for the count of segments.
 
 use base::{FlowSample, human};
 
