@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{FlowKey, FlowSample, Instant};
+use base::{FlowKey, Instant};
 
 use self::timelines::{Facts, Timelines};
 use crate::host_timeline::HostTimeline;
@@ -35,6 +35,8 @@ pub struct Cases<'r> {
     /// Of each process the first of its connections that carry data, three at most: one of them is
     /// neither a certain connection nor its other end.
     carrying: BTreeMap<u32, Vec<usize>>,
+    /// Between two hosts the first of the connections on which segments arrive, as many.
+    hearing: BTreeMap<(IpAddr, IpAddr), Vec<usize>>,
     host: HostTimeline,
     /// How long was recorded.
     whole: Duration,
@@ -68,6 +70,7 @@ impl<'r> Cases<'r> {
             by_key: BTreeMap::new(),
             by_hosts: BTreeMap::new(),
             carrying: BTreeMap::new(),
+            hearing: BTreeMap::new(),
             host,
             whole: recording.ended.since(recording.began),
             first_look: recording
@@ -79,15 +82,15 @@ impl<'r> Cases<'r> {
         };
         for (index, track) in recording.flows.iter().enumerate() {
             let facts = Facts::of(&timelines::timeline_of(track));
+            let hosts = (track.key.local.ip(), track.key.remote.ip());
             if let Some(pid) = track.pid().filter(|_| facts.carries) {
-                let of_process = cases.carrying.entry(pid).or_default();
-                if of_process.len() < 3 {
-                    of_process.push(index);
-                }
+                note(cases.carrying.entry(pid).or_default(), index);
+            }
+            if facts.hears {
+                note(cases.hearing.entry(hosts).or_default(), index);
             }
             cases.facts.push(facts);
             cases.by_key.insert(track.key, index);
-            let hosts = (track.key.local.ip(), track.key.remote.ip());
             cases.by_hosts.entry(hosts).or_default().push(index);
         }
         cases
@@ -155,7 +158,7 @@ impl<'r> Cases<'r> {
 
     /// Of the two ends the one that sends more stands for the connection; of equals the first.
     fn sends_less(&self, index: usize, other: usize) -> bool {
-        let sent = |index: usize| self.facts[index].acked_bytes.unwrap_or(0);
+        let sent = |index: usize| self.facts[index].moved_bytes.0.unwrap_or(0);
         (sent(index), other) < (sent(other), index)
     }
 
@@ -180,15 +183,17 @@ impl<'r> Cases<'r> {
         (track.ended && facts.looks < MIN_SAMPLES) || facts.interval < part
     }
 
-    /// The change of a counter that is zero when a connection is opened.
-    fn moved_bytes(&self, index: usize, read: fn(&FlowSample) -> Option<u64>) -> Option<u64> {
-        let timeline = self.timeline(index);
-        let began = self.tracks[index].samples.first()?.at;
-        if Some(began) == self.first_look {
-            timeline.counted(read)
+    /// Payload that a connection sent and received while it was watched. Of one that was opened
+    /// meanwhile the first look finds some already.
+    fn moved_bytes(&self, index: usize) -> (u64, u64) {
+        let began = self.tracks[index].samples.first().map(|first| first.at);
+        let facts = &self.facts[index];
+        let (sent, received) = if began == self.first_look {
+            facts.moved_bytes
         } else {
-            timeline.latest(read)
-        }
+            facts.moved_ever_bytes
+        };
+        (sent.unwrap_or(0), received.unwrap_or(0))
     }
 
     /// Other connections of the same process (where that is known) between the same two hosts, the
@@ -232,12 +237,10 @@ impl<'r> Cases<'r> {
     /// Whether segments arrive on another connection between the same two hosts.
     fn hosts_answer_elsewhere(&self, index: usize) -> bool {
         let key = self.tracks[index].key;
-        let between = self.by_hosts.get(&(key.local.ip(), key.remote.ip()));
+        let between = self.hearing.get(&(key.local.ip(), key.remote.ip()));
         let partner = self.partner(index);
-        let others = between.into_iter().flatten().copied();
-        others
-            .filter(|&other| other != index && Some(other) != partner)
-            .any(|other| self.facts[other].hears)
+        let mut hearing = between.into_iter().flatten().copied();
+        hearing.any(|other| other != index && Some(other) != partner)
     }
 
     /// The interface that dropped most, if any did.
@@ -287,15 +290,16 @@ impl<'c, 'r> Case<'c, 'r> {
         self.members.len()
     }
 
-    /// Payload that all its connections sent and received while they were watched, in bytes. Of a
-    /// connection that was opened meanwhile the first look finds some already.
+    /// Payload that all its connections sent and received while they were watched, in bytes.
     #[must_use]
     pub fn payload_bytes(&self) -> (u64, u64) {
-        let of = |read: fn(&FlowSample) -> Option<u64>| {
-            let moved = |&index: &usize| self.cases.moved_bytes(index, read).unwrap_or(0);
-            self.members.iter().map(moved).sum()
-        };
-        (of(|s| s.bytes_acked), of(|s| s.bytes_received))
+        let moved = self
+            .members
+            .iter()
+            .map(|&index| self.cases.moved_bytes(index));
+        moved.fold((0, 0), |(sent, received), (more_sent, more_received)| {
+            (sent + more_sent, received + more_received)
+        })
     }
 
     /// The other end, and the cases that it is in, where it was seen.
@@ -334,6 +338,13 @@ impl<'c, 'r> Case<'c, 'r> {
         let elsewhere = self.cases.elsewhere?;
         let other = elsewhere.by_key.get(&self.track().key.reversed())?;
         Some((elsewhere, *other))
+    }
+}
+
+/// Keeps the first three.
+fn note(places: &mut Vec<usize>, index: usize) {
+    if places.len() < 3 {
+        places.push(index);
     }
 }
 

@@ -1,7 +1,6 @@
-use std::sync::Arc;
 use std::time::Duration;
 
-use base::HostSample;
+use base::{FlowSample, HostSample};
 
 use super::*;
 use crate::recording::{ProcessInfo, SocketOwner};

@@ -18,13 +18,17 @@ const SAMPLES_KEPT: usize = 4096;
 /// A connection is judged beside this many siblings, and by its other end.
 const TIMELINES_KEPT: usize = 2 * SIBLINGS_MAX + 2;
 
+type Counter = fn(&FlowSample) -> Option<u64>;
+
 /// What is asked of each connection of a recording.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
     pub(super) looks: usize,
     pub(super) interval: Duration,
-    /// Payload that was acknowledged while it was watched.
-    pub(super) acked_bytes: Option<u64>,
+    /// Payload that was acknowledged and that arrived while it was watched.
+    pub(super) moved_bytes: (Option<u64>, Option<u64>),
+    /// The same since it was opened.
+    pub(super) moved_ever_bytes: (Option<u64>, Option<u64>),
     /// Payload moved in either direction.
     pub(super) carries: bool,
     /// Segments arrived.
@@ -33,13 +37,15 @@ pub(super) struct Facts {
 
 impl Facts {
     pub(super) fn of(timeline: &Timeline) -> Self {
-        let moved = |read: fn(&FlowSample) -> Option<u64>| timeline.counted(read) > Some(0);
+        let (acked, received): (Counter, Counter) = (|s| s.bytes_acked, |s| s.bytes_received);
+        let moved_bytes = (timeline.counted(acked), timeline.counted(received));
         Self {
             looks: timeline.looks(),
             interval: timeline.interval(),
-            acked_bytes: timeline.counted(|s| s.bytes_acked),
-            carries: moved(|s| s.bytes_acked) || moved(|s| s.bytes_received),
-            hears: moved(|s| s.segs_in),
+            moved_bytes,
+            moved_ever_bytes: (timeline.latest(acked), timeline.latest(received)),
+            carries: moved_bytes.0.max(moved_bytes.1) > Some(0),
+            hears: timeline.counted(|s| s.segs_in) > Some(0),
         }
     }
 }
