@@ -12,7 +12,6 @@ mod output;
 mod progress;
 mod subject;
 mod tailor;
-mod targets;
 
 use std::process::ExitCode;
 

@@ -10,12 +10,13 @@ const EDGES: &[(&str, &[&str])] = &[
     ("stack", &["base"]),
     ("doctor", &["base"]),
     ("lab", &["base", "link", "stack", "doctor"]),
+    ("tailor", &["base", "doctor", "lab"]),
     ("linux", &["base", "link", "stack", "doctor", "lab"]),
     ("tokio", &["base", "stack", "linux"]),
     ("autocork", &[]),
     (
         "tcptailor",
-        &["base", "link", "stack", "doctor", "lab", "linux"],
+        &["base", "link", "stack", "doctor", "lab", "tailor", "linux"],
     ),
 ];
 
@@ -27,7 +28,7 @@ const DEV_EDGES: &[(&str, &[&str])] = &[("stack", &["link"]), ("tcptailor", &["a
 pub(crate) const UNSAFE: &[&str] = &["linux", "autocork"];
 
 /// Crates without clocks, file descriptors and hash order.
-pub(crate) const PURE: &[&str] = &["base", "link", "stack", "doctor", "lab"];
+pub(crate) const PURE: &[&str] = &["base", "link", "stack", "doctor", "lab", "tailor"];
 
 pub(crate) fn check(tree: &Tree) -> Vec<Complaint> {
     let mut complaints = Vec::new();

@@ -10,7 +10,7 @@ use doctor::{
 use serde::Serialize;
 
 use super::service::{self, Answer, Counts, Service};
-use crate::targets::Ends;
+use ::tailor::Ends;
 
 /// The whole answer. Flows with findings come first.
 #[derive(Debug, Default, Serialize)]
@@ -410,7 +410,7 @@ pub(crate) fn plan(flows: &[FlowRow]) -> Vec<Change> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::targets::End;
+    use ::tailor::End;
     use base::find_knob;
     use serde_json::{Value, json, to_value};
 

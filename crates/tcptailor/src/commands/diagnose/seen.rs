@@ -6,7 +6,7 @@ use doctor::{Case, Cases, Recording, Track, Verdict};
 use linux::Filter;
 
 use super::document::{self, Document, FlowRow, HostRow, VerdictRow};
-use crate::targets::{End, Ends};
+use ::tailor::{End, Ends};
 
 /// Asks the doctor about each connection that the filter selects.
 pub(crate) fn diagnose(recording: &Recording, netns: &Netns, filter: &Filter) -> Document {

@@ -8,33 +8,35 @@ use doctor::{Proposal, Side};
 
 /// One end of a flow, on a host where changes can be made.
 #[derive(Clone, Debug)]
-pub(crate) struct End {
+pub struct End {
     /// The namespace of its socket.
-    pub(crate) netns: Netns,
+    pub netns: Netns,
     /// The flow as this end sees it.
-    pub(crate) key: FlowKey,
+    pub key: FlowKey,
     /// The socket's cookie.
-    pub(crate) cookie: Option<u64>,
+    pub cookie: Option<u64>,
     /// A process that holds the socket.
-    pub(crate) pid: Option<u32>,
+    pub pid: Option<u32>,
     /// The interface through which it sends, or that drops its packets.
-    pub(crate) link: Option<String>,
+    pub link: Option<String>,
 }
 
 /// The ends of a flow that can be reached from here.
 #[derive(Clone, Debug)]
-pub(crate) struct Ends {
-    pub(crate) local: End,
+pub struct Ends {
+    /// The end on the host that was observed.
+    pub local: End,
     /// `None` where it is on another machine.
-    pub(crate) remote: Option<End>,
+    pub remote: Option<End>,
     /// Ends of other connections between the same hosts, at either side.
-    pub(crate) beside: Vec<End>,
+    pub beside: Vec<End>,
 }
 
 impl Ends {
     /// The change that carries out a proposal; `None` where it has to be made on another machine,
     /// or where nobody knows the process, the cookie or the interface.
-    pub(crate) fn change(&self, proposal: &Proposal) -> Option<Change> {
+    #[must_use]
+    pub fn change(&self, proposal: &Proposal) -> Option<Change> {
         let end = match (proposal.beside, proposal.side) {
             (Some(key), _) => self.beside.iter().find(|end| end.key == key)?,
             (None, Side::Local) => &self.local,
