@@ -22,6 +22,43 @@ pub enum Kind {
     Nothing,
 }
 
+/// What the cure of a diagnosis makes better, and what a change on its account is judged by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+pub enum Objective {
+    /// Payload per second; more is better.
+    Goodput,
+    /// Median response time; less is better.
+    Response,
+    /// Smoothed round-trip time while there is traffic; less is better.
+    Rtt,
+    /// Packets that the sender's own interface drops; fewer are better.
+    LocalDrops,
+}
+
+impl Objective {
+    /// Whether a larger value is a better one.
+    #[must_use]
+    pub const fn larger_is_better(self) -> bool {
+        matches!(self, Self::Goodput)
+    }
+
+    /// How many times better `after` is than `before`: above 1 is better. Where nothing came
+    /// through before, everything is a million times better.
+    #[must_use]
+    pub fn gain(self, before: f64, after: f64) -> f64 {
+        // The quotient of these two is above 1 where `after` is better.
+        let (dividend, divisor) = match self {
+            Self::Goodput => (after, before),
+            Self::Response | Self::Rtt => (before, after),
+            // None may be dropped.
+            Self::LocalDrops => (before + 1.0, after + 1.0),
+        };
+        dividend / divisor.max(dividend * 1e-6).max(f64::MIN_POSITIVE)
+    }
+}
+
 /// The questions in their order. Start-up comes before the application: a flow of bursts is idle
 /// most of the time, and that alone would make each of them application-limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,6 +100,8 @@ pub struct Diagnosis {
     pub kind: Kind,
     /// The least confidence from which a change is made on its account.
     pub act_from: Confidence,
+    /// What its cure makes better.
+    pub objective: Objective,
     pub(crate) stage: Stage,
     pub(crate) rule: Rule,
 }
@@ -103,6 +142,7 @@ const FINDING: Diagnosis = Diagnosis {
     limit: None,
     kind: Kind::Finding,
     act_from: Confidence::Medium,
+    objective: Objective::Goodput,
     stage: Stage::Opening,
     rule: Rule::Flow(|_| None),
 };
@@ -228,6 +268,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         sentence: "The program corked the socket and never released it: data leaves only when a 200 ms \
          timer gives up.",
         limit: Some(Limit::Cork),
+        objective: Objective::Response,
         stage: Stage::Stall,
         rule: Rule::Flow(small_writes::cork_not_uncorked),
         ..FINDING
@@ -237,6 +278,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         sentence: "Requests go out on one connection and answers come back on another, so no answer can \
          carry an ACK.",
         limit: Some(Limit::Nagle),
+        objective: Objective::Response,
         stage: Stage::Stall,
         rule: Rule::Flow(small_writes::two_one_way_connections),
         ..FINDING
@@ -246,6 +288,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         sentence: "The sender holds a small piece until an ACK comes, and the receiver delays that ACK: \
          each operation waits out a timer that nobody needs.",
         limit: Some(Limit::Nagle),
+        objective: Objective::Response,
         stage: Stage::Stall,
         rule: Rule::Flow(small_writes::nagle_delack_stall),
         ..FINDING
@@ -255,6 +298,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         sentence: "The sender holds each partial segment for one round trip although the receiver answers \
          at once.",
         limit: Some(Limit::Nagle),
+        objective: Objective::Response,
         stage: Stage::Stall,
         rule: Rule::Flow(small_writes::nagle_rtt_serialised),
         ..FINDING
@@ -264,6 +308,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         sentence: "Lost packets are missed only by a timer, since too little follows them: the connection \
          waits for it again and again.",
         limit: Some(Limit::Recovery),
+        objective: Objective::Response,
         stage: Stage::Stall,
         rule: Rule::Flow(loss::retransmission_timeouts),
         ..FINDING
@@ -306,6 +351,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         sentence: "After each pause the connection starts slowly again, although the path is known.",
         limit: Some(Limit::Congestion),
         act_from: Confidence::High,
+        objective: Objective::Response,
         stage: Stage::Startup,
         rule: Rule::Flow(startup::slow_start_after_idle),
         ..FINDING
@@ -314,6 +360,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         id: "initcwnd-too-small",
         sentence: "Short transfers end before the connection has reached the speed of the path.",
         limit: Some(Limit::Congestion),
+        objective: Objective::Response,
         stage: Stage::Startup,
         rule: Rule::Flow(startup::initcwnd_too_small),
         ..FINDING
@@ -373,6 +420,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         sentence: "Packets are lost in this machine's own output queue.",
         limit: Some(Limit::Interface),
         act_from: Confidence::High,
+        objective: Objective::LocalDrops,
         stage: Stage::Loss,
         rule: Rule::Flow(loss::local_qdisc_drops),
         ..FINDING
@@ -398,6 +446,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     Diagnosis {
         id: "bufferbloat",
         sentence: "The connection fills a queue so deep that everybody behind it waits.",
+        objective: Objective::Rtt,
         stage: Stage::Queue,
         rule: Rule::Flow(queue::bufferbloat),
         ..FINDING

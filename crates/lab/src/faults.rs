@@ -623,6 +623,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_cure_is_judged_by_what_its_diagnosis_makes_better() {
+        for fault in FAULTS {
+            let Some(objective) = fault.cure.objective() else {
+                continue;
+            };
+            let diagnosis = doctor::find_diagnosis(fault.expected).expect(fault.expected);
+            assert_eq!(objective, diagnosis.objective, "{}", fault.id);
+        }
+    }
+
+    #[test]
     fn every_fault_has_a_diagnosis_and_a_trial() {
         for fault in FAULTS {
             assert!(

@@ -1,6 +1,7 @@
 //! What a program gets out of its connection over some seconds, and whether a change cured it.
 
 use base::human;
+use doctor::Objective;
 use serde::{Deserialize, Serialize};
 
 use crate::faults::Cure;
@@ -13,6 +14,11 @@ pub struct Measure {
     pub duration_s: f64,
     /// Payload that arrived, in bit/s.
     pub goodput_bps: u64,
+    /// The same of the time in which payload waited to be sent or acknowledged: what a program
+    /// that offers less than its connection could carry still shows of it. `None` where the
+    /// programs count themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_goodput_bps: Option<u64>,
     /// Operations per second, for workloads that have them.
     pub operations_per_s: Option<f64>,
     /// Their response times.
@@ -23,30 +29,16 @@ pub struct Measure {
     pub local_drops_pkts: u64,
 }
 
-/// Which of its numbers a measurement is judged by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Yardstick {
-    /// Payload per second; more is better.
-    Goodput,
-    /// Median response time; less is better.
-    Response,
-    /// Smoothed round-trip time; less is better.
-    Rtt,
-    /// Dropped packets; fewer are better.
-    Drops,
-}
-
 impl Cure {
     /// The number that this cure is judged by; `None` where there is nothing to cure.
     #[must_use]
-    pub const fn yardstick(self) -> Option<Yardstick> {
+    pub const fn objective(self) -> Option<Objective> {
         match self {
             Self::None => None,
-            Self::ResponseBelow(_) | Self::ResponseFactor(_) => Some(Yardstick::Response),
-            Self::ShareOfDefault(_) | Self::GoodputFactor(_) => Some(Yardstick::Goodput),
-            Self::RttFactor(_) => Some(Yardstick::Rtt),
-            Self::DropsEnd => Some(Yardstick::Drops),
+            Self::ResponseBelow(_) | Self::ResponseFactor(_) => Some(Objective::Response),
+            Self::ShareOfDefault(_) | Self::GoodputFactor(_) => Some(Objective::Goodput),
+            Self::RttFactor(_) => Some(Objective::Rtt),
+            Self::DropsEnd => Some(Objective::LocalDrops),
         }
     }
 
@@ -60,63 +52,69 @@ impl Cure {
                 median_us(after).is_some_and(|p50| u128::from(p50) < limit.as_micros())
             }
             Self::ResponseFactor(factor) | Self::RttFactor(factor) => self
-                .yardstick()
-                .and_then(|yardstick| yardstick.gain(before, after))
+                .objective()
+                .and_then(|objective| before.gain(after, objective))
                 .is_some_and(|gain| gain >= factor),
             Self::ShareOfDefault(share) => {
                 reference_bps.is_some_and(|bps| after.goodput_bps as f64 >= share * bps as f64)
             }
-            Self::GoodputFactor(factor) => Yardstick::Goodput
-                .gain(before, after)
+            Self::GoodputFactor(factor) => before
+                .gain(after, Objective::Goodput)
                 .is_some_and(|gain| gain >= factor),
             Self::DropsEnd => before.local_drops_pkts > 0 && after.local_drops_pkts == 0,
         }
     }
 }
 
-impl Yardstick {
-    /// The yardstick that fits a workload on its own: response time where it has operations.
+impl Measure {
+    /// What a change is judged by, in bit/s, microseconds or packets; `None` where it was not
+    /// measured.
     #[must_use]
-    pub const fn of(measure: &Measure) -> Self {
-        if measure.response_us.is_some() {
-            Self::Response
+    pub fn value(&self, objective: Objective) -> Option<f64> {
+        Some(match objective {
+            Objective::Goodput => self.busy_goodput_bps.unwrap_or(self.goodput_bps) as f64,
+            Objective::Response => median_us(self)? as f64,
+            Objective::Rtt => self.srtt_us? as f64,
+            Objective::LocalDrops => self.local_drops_pkts as f64,
+        })
+    }
+
+    /// The objective that fits a workload on its own: response time where it has operations.
+    #[must_use]
+    pub const fn own_objective(&self) -> Objective {
+        if self.response_us.is_some() {
+            Objective::Response
         } else {
-            Self::Goodput
+            Objective::Goodput
         }
     }
 
-    /// How many times better `after` is than `before`: above 1 is better. `None` where one of them
-    /// lacks the number. Where nothing came through before, everything is a million times better.
+    /// How many times better `after` is, by this objective; `None` where one of them lacks it.
     #[must_use]
-    pub fn gain(self, before: &Measure, after: &Measure) -> Option<f64> {
-        // The quotient of these two is above 1 where `after` is better.
-        let (dividend, divisor) = match self {
-            Self::Goodput => (after.goodput_bps as f64, before.goodput_bps as f64),
-            Self::Response => (median_us(before)? as f64, median_us(after)? as f64),
-            Self::Rtt => (before.srtt_us? as f64, after.srtt_us? as f64),
-            Self::Drops => (
-                before.local_drops_pkts as f64 + 1.0,
-                after.local_drops_pkts as f64 + 1.0,
-            ),
-        };
-        Some(dividend / divisor.max(dividend * 1e-6).max(f64::MIN_POSITIVE))
+    pub fn gain(&self, after: &Self, objective: Objective) -> Option<f64> {
+        Some(objective.gain(self.value(objective)?, after.value(objective)?))
     }
 
-    /// The number in words, such as `44.0 ms median` or `26.0 Mbit/s`.
+    /// Its value in words; see [`show_value`].
     #[must_use]
-    pub fn show(self, measure: &Measure) -> String {
-        match self {
-            Self::Goodput => human::bps(measure.goodput_bps),
-            Self::Response => match median_us(measure) {
-                Some(p50) => format!("{} median", human::micros(p50)),
-                None => "no response".into(),
-            },
-            Self::Rtt => match measure.srtt_us {
-                Some(srtt) => format!("{} round trip", human::micros(srtt)),
-                None => "round trip unknown".into(),
-            },
-            Self::Drops => format!("{} local drops", measure.local_drops_pkts),
+    pub fn show(&self, objective: Objective) -> String {
+        match (self.value(objective), objective) {
+            (Some(value), _) => show_value(objective, value),
+            (None, Objective::Rtt) => "round trip unknown".into(),
+            (None, _) => "no response".into(),
         }
+    }
+}
+
+/// A value of [`Measure::value`] in words, such as `44.0 ms median` or `26.0 Mbit/s`.
+#[must_use]
+pub fn show_value(objective: Objective, value: f64) -> String {
+    let whole = value.round() as u64;
+    match objective {
+        Objective::Goodput => human::bps(whole),
+        Objective::Response => format!("{} median", human::micros(whole)),
+        Objective::Rtt => format!("{} round trip", human::micros(whole)),
+        Objective::LocalDrops => format!("{whole} local drops"),
     }
 }
 
@@ -184,10 +182,9 @@ mod tests {
 
     #[test]
     fn a_number_is_shown_with_what_it_is() {
-        assert_eq!(Yardstick::Goodput.show(&goodput(26_040_000)), "26.0 Mbit/s");
-        assert_eq!(
-            Yardstick::Response.show(&response(44_012)),
-            "44.0 ms median"
-        );
+        let shown = |measure: &Measure| measure.show(measure.own_objective());
+        assert_eq!(shown(&goodput(26_040_000)), "26.0 Mbit/s");
+        assert_eq!(shown(&response(44_012)), "44.0 ms median");
+        assert_eq!(goodput(1).show(Objective::Response), "no response");
     }
 }

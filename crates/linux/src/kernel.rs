@@ -221,6 +221,7 @@ impl Session {
             duration_s: until.since(from).as_secs_f64(),
             // The payload of a workload goes one way; what comes back are answers.
             goodput_bps: server.goodput_bps().max(client.goodput_bps()),
+            busy_goodput_bps: None,
             operations_per_s: has_operations.then(|| client.operations_per_s()),
             response_us: client.response_us(),
             srtt_us: median_srtt_us(&look.client),

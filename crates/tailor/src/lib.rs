@@ -1,8 +1,28 @@
 //! Which change helps, how much, and did it.
 //!
-//! A pure crate: what it works on is an argument, and so is the time. The program drives it; real
-//! hosts, lab paths and simulated hosts are all the same to it.
+//! A pure crate: what it works on is a [`Subject`], and time passes in there. The program drives
+//! it; real hosts, lab paths and simulated hosts are all the same to it.
+//!
+//! [`Observed`] asks the doctor about what was recorded; [`candidates`] turns a finding into the
+//! changes that may cure it; an [`Experiment`] says whether one is better than none; [`fit`] does
+//! so until nothing is left.
 
+mod candidate;
+mod experiment;
+mod fit;
+mod measure;
+mod observed;
+mod simulated;
+mod subject;
 mod targets;
 
+pub use candidate::{Candidate, Design, NoCandidate, candidates};
+pub use experiment::{Answer, Arm, Experiment, GAIN_MIN, Outcome};
+pub use fit::{
+    ChangeMade, Ending, Finding, Fitting, Plan, Step, Tell, Tried, apply_and_look, comparison, fit,
+};
+pub use measure::measure_of;
+pub use observed::{Answered, Observed};
+pub use simulated::{Progress, Simulated, SimulatedError, host_name};
+pub use subject::{Applied, Look, Settings, Subject, Undone, Values};
 pub use targets::{End, Ends};

@@ -20,7 +20,8 @@ Examples:
 Exit codes:
   0  done, or nothing to improve     1  failed while running     2  wrong usage
   3  findings (`--fail-on`)          4  a permission or kernel feature is missing
-  5  applied, verification failed, rolled back                 130  interrupted";
+  5  a change made it worse          6  a change made no difference; both were rolled back
+  130  interrupted";
 
 /// Fits TCP to the path and to the traffic, and proves it.
 ///

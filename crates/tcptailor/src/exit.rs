@@ -22,8 +22,10 @@ pub(crate) enum Exit {
     Findings = 3,
     /// A permission or a kernel feature is missing; the message lists what.
     Missing = 4,
-    /// Applied, but the verification failed, and rolled back.
+    /// A change made it worse, and was rolled back.
     RolledBack = 5,
+    /// A change made no significant difference, and was rolled back.
+    NoDifference = 6,
     /// Interrupted by the user.
     Interrupted = 130,
 }
@@ -38,6 +40,7 @@ impl Exit {
             Self::Findings => "findings",
             Self::Missing => "missing-permission-or-feature",
             Self::RolledBack => "rolled-back",
+            Self::NoDifference => "no-difference",
             Self::Interrupted => "interrupted",
         }
     }

@@ -11,7 +11,6 @@ mod interrupt;
 mod output;
 mod progress;
 mod subject;
-mod tailor;
 
 use std::process::ExitCode;
 

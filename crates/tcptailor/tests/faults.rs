@@ -149,15 +149,16 @@ fn a_fit_tells_before_and_after_and_leaves_nothing() {
     let pid = child.id();
     let output = child.wait_with_output().expect("the program ends");
     let document: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
-    assert_eq!(document["schema"], "tcptailor/fit/1");
+    assert_eq!(document["schema"], "tcptailor/fit/2");
     assert_eq!(document["engine"], "kernel", "{document:#}");
     assert_eq!(document["ending"], "kept", "{document:#}");
-    assert_eq!(document["changes"][0]["knob"], "nodelay");
-    assert_eq!(document["changes"][0]["live"], true);
-    assert!(
-        document["gain"].as_f64().is_some_and(|gain| gain > 10.0),
-        "{document:#}"
-    );
+    let tried = &document["tried"][0];
+    assert_eq!(tried["finding"]["diagnosis"], "nagle-delack-stall");
+    assert_eq!(tried["changes"][0]["knob"], "nodelay");
+    assert_eq!(tried["changes"][0]["live"], true);
+    let gain = tried["outcome"]["gain"].as_f64();
+    assert!(gain.is_some_and(|gain| gain > 10.0), "{document:#}");
+    assert_eq!(document["left"], "nothing-to-improve", "{document:#}");
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(namespaces_of(pid), [""; 0], "nothing is left behind");
 }

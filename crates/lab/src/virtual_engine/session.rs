@@ -460,6 +460,7 @@ fn measure(time: Duration, [client, server]: [&Totals; 2], seen: &SeenHost) -> M
         duration_s: seconds,
         // The payload of a workload goes one way; what comes back are answers.
         goodput_bps: rate(server).max(rate(client)),
+        busy_goodput_bps: None,
         operations_per_s: response_us.map(|_| client.operations as f64 / seconds),
         response_us,
         srtt_us: srtts.get(srtts.len() / 2).copied(),

@@ -1,30 +1,34 @@
 //! The main job: measure, name the limit, change, verify, keep or roll back.
 
-pub(crate) mod story;
+pub(crate) mod screen;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
+use tailor::{Ending, Fitting, Plan, Subject};
 
 use crate::commands::bench::Traffic;
 use crate::exit::{Exit, Problem};
 use crate::output::Output;
-use crate::subject::Subject;
+use crate::subject::AnySubject;
 use crate::subject::host::HostSubject;
 use crate::subject::path::{self, EngineChoice, PathReport};
 use crate::subject::process::ProcessSubject;
-use crate::tailor::{self, Fitting, Pattern};
 
 /// How long a running program is looked at where nobody says otherwise.
 const OBSERVE: Duration = Duration::from_secs(4);
+/// How long each look of an experiment lasts, at least.
+const SLICE: Duration = Duration::from_secs(1);
 /// Time that a change or a new connection gets to show its effect.
 const SETTLE: Duration = Duration::from_secs(3);
 
 /// Find what limits the traffic to a host or on a lab path, fix it, and prove it.
 ///
-/// Measures, names the limit with its evidence, makes the smallest change that helps, measures
-/// again, and keeps it or rolls it back. What was kept, `tcptailor rollback` undoes.
+/// Measures, names the limit with its evidence, and tries the smallest change that may help: with
+/// and without it in turn, until the difference is certain or too small to matter. What is better
+/// is kept; then it looks for the next limit, until nothing is left. `tcptailor rollback` undoes
+/// what was kept.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,7 +38,10 @@ Examples:
   tcptailor fit 10.0.0.9         towards a host that runs `tcptailor serve`
   tcptailor fit 10.0.0.9 -- --mode wwr     with the traffic of `bench --mode wwr`
   tcptailor fit 10.0.0.9 -n      name the change, do not make it
-  tcptailor fit --pid 4127       a program that is running, with the traffic that it has")]
+  tcptailor fit --pid 4127       a program that is running, with the traffic that it has
+  tcptailor fit --pid 4127 --max-time 10m       up to ten minutes for each experiment
+
+Exit codes: 0 kept, or nothing to change; 5 worse, undone; 6 no significant difference, undone.")]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["host", "lab", "pid"]))]
 pub(crate) struct Args {
     /// A machine that runs `tcptailor serve`: HOST or HOST:PORT.
@@ -53,9 +60,16 @@ pub(crate) struct Args {
     /// Name the change and do not make it.
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// How long each look lasts [default: 4s; that of the fault with --lab].
+    /// How long each look lasts from which a limit is named [default: 4s; that of the fault with
+    /// --lab].
     #[arg(short, long, value_name = "TIME", value_parser = base::parse_duration)]
     time: Option<Duration>,
+    /// The longest time that one experiment may take.
+    #[arg(long, value_name = "TIME", default_value = "3m", value_parser = base::parse_duration)]
+    max_time: Duration,
+    /// Stop after the first change that is kept.
+    #[arg(long)]
+    once: bool,
     /// The key that `serve` was given [also: the environment variable TCPTAILOR_KEY].
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
@@ -88,13 +102,23 @@ impl Args {
     }
 
     /// How a program is fitted that is not of the table of faults.
-    fn pattern(&self) -> Pattern {
-        Pattern {
+    fn plan(&self) -> Plan {
+        self.adapted(Plan {
             observe: self.time.unwrap_or(OBSERVE),
+            slice: SLICE,
             settle: SETTLE,
             warm_up: SETTLE,
-            yardstick: None,
+            bound: self.max_time,
+            once: false,
+            dry_run: false,
+        })
+    }
+
+    const fn adapted(&self, plan: Plan) -> Plan {
+        Plan {
+            once: self.once,
             dry_run: self.dry_run,
+            ..plan
         }
     }
 }
@@ -122,15 +146,14 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     }
 }
 
-/// Fits one fault of the table, and tells the story while it happens.
+/// Fits one fault of the table, and tells what happens meanwhile.
 fn fit_fault(fault: &lab::Fault, args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let trial = fault.trial();
     let mut path = path::start(args.engine, fault, &trial, fault.id, output)?;
-    output.line(story::opening(fault, &trial, &path))?;
+    output.line(screen::opening(fault, &trial, &path))?;
     path.subject.wait(fault.warm_up)?;
-    let mut pattern = path::pattern(fault, args.dry_run);
-    pattern.observe = args.time.unwrap_or(pattern.observe);
-    let fitting = tell(&mut *path.subject, &pattern, output)?;
+    let plan = args.adapted(path::plan(fault, args.time, args.max_time));
+    let fitting = fit_and_tell(&mut *path.subject, &plan, output)?;
     let report = path.subject.path_report()?;
     finish(fault.id, fitting, Some(report), output)
 }
@@ -138,8 +161,9 @@ fn fit_fault(fault: &lab::Fault, args: &Args, output: &Output) -> anyhow::Result
 /// Fits the traffic towards a host that runs `serve`.
 fn fit_host(host: &str, args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let traffic = Traffic::parse(host, &args.traffic)?;
-    // Two looks and the waits before them, and some time to think.
-    let time = (args.pattern().observe + SETTLE + SETTLE) * 2;
+    let plan = args.plan();
+    // It is stopped before, or started again for each look.
+    let time = (plan.bound + plan.observe + SETTLE) * 2;
     let errand = traffic.errand(args.key_file.as_deref(), time)?;
     output.line(format!(
         "host      {}\ntraffic   {}",
@@ -148,29 +172,40 @@ fn fit_host(host: &str, args: &Args, output: &Output) -> anyhow::Result<Exit> {
     ))?;
     let mut subject = HostSubject::start(errand, output)?;
     subject.wait(SETTLE)?;
-    fit_and_finish(&mut subject, host, args, output)
+    let fitting = fit_and_tell(&mut subject, &plan, output)?;
+    let exit = finish(host, fitting, None, output)?;
+    output.note(
+        "It was a test connection of this command; what was set on it alone ended with it. For the \
+         program itself: tcptailor fit --pid PID.",
+    );
+    Ok(exit)
 }
 
 /// Fits the connections of a program that is running.
 fn fit_process(pid: u32, args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let mut subject = ProcessSubject::open(pid, output)?;
-    fit_and_finish(&mut subject, &format!("process {pid}"), args, output)
+    let fitting = fit_and_tell(&mut subject, &args.plan(), output)?;
+    finish(&format!("process {pid}"), fitting, None, output)
 }
 
-fn fit_and_finish(
-    subject: &mut dyn Subject,
-    name: &str,
-    args: &Args,
+fn fit_and_tell(
+    subject: &mut AnySubject<'_>,
+    plan: &Plan,
     output: &Output,
-) -> anyhow::Result<Exit> {
-    let fitting = tell(subject, &args.pattern(), output)?;
-    finish(name, fitting, None, output)
+) -> anyhow::Result<Fitting> {
+    tailor::fit(subject, plan, &mut |subject, step| {
+        let told = screen::step(&step, &|track| subject.wants(track));
+        told.map_or(Ok(()), |text| output.line(text))
+    })
 }
 
-fn tell(subject: &mut dyn Subject, pattern: &Pattern, output: &Output) -> anyhow::Result<Fitting> {
-    tailor::fit(subject, pattern, &mut |step| {
-        output.line(story::step(&step, pattern))
-    })
+/// The exit code of the command.
+const fn exit_of(ending: Ending) -> Exit {
+    match ending {
+        Ending::Worse => Exit::RolledBack,
+        Ending::NotDistinguishable => Exit::NoDifference,
+        _ => Exit::Done,
+    }
 }
 
 fn finish(
@@ -179,8 +214,8 @@ fn finish(
     path: Option<PathReport>,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    output.line(story::ending(&fitting, path.as_ref()))?;
-    let exit = fitting.ending.exit();
+    output.line(screen::ending(&fitting, path.as_ref()))?;
+    let exit = exit_of(fitting.ending);
     if output.is_json() {
         output.report(
             "fit",

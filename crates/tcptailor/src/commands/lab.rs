@@ -137,7 +137,7 @@ pub(crate) fn list_faults(output: &Output) -> anyhow::Result<Exit> {
             fault: fault.id,
             aliases: fault.aliases,
             about: fault.about,
-            path: super::fit::story::path(&fault.trial().path),
+            path: super::fit::screen::path(&fault.trial().path),
             engines: fault.engines(),
             kernel_only: fault.kernel_only,
         })

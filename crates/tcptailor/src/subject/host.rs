@@ -8,16 +8,17 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Context;
-use base::{Change, Instant, Netns};
-use doctor::Recording;
+use base::{Change, Instant, Netns, Target};
+use doctor::{Recording, Track};
 use lab::Measure;
 use linux::service::{BenchClient, Key};
 use linux::workload::{Interval, RunSpec, Session, SocketSpec, Totals};
 use linux::{Clock, Filter, Journal, NetnsHandle, Role};
+use tailor::{Look, Settings, Subject};
 
 use super::journalled::Journalled;
-use super::{Settings, Sight, Subject, wait, watch};
-use crate::commands::diagnose::seen::Seen;
+use super::{lacks, wait, watch};
+use crate::commands::diagnose::seen;
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
 use crate::output::Output;
@@ -45,6 +46,8 @@ pub(crate) struct HostSubject<'o> {
     errand: Errand,
     output: &'o Output,
     netns: NetnsHandle,
+    /// Our own connections to that host.
+    filter: Filter,
     run: Run,
 }
 
@@ -66,8 +69,14 @@ impl<'o> HostSubject<'o> {
     /// Connects and begins the workload.
     pub(crate) fn start(errand: Errand, output: &'o Output) -> anyhow::Result<Self> {
         let netns = NetnsHandle::open(&Netns::Own)?;
+        let remote = errand.address.ip();
+        let own = std::process::id();
+        let filter = format!("dst {remote} and pid = {own}")
+            .parse()
+            .context("the filter for our own connections")?;
         let run = Run::start(&errand)?;
         Ok(Self {
+            filter,
             settings: Journalled::open(Journal::default_directory()?)?,
             errand,
             output,
@@ -194,17 +203,13 @@ impl HostSubject<'_> {
 }
 
 impl Subject for HostSubject<'_> {
-    fn look(&mut self, time: Duration) -> anyhow::Result<Sight> {
+    type Error = anyhow::Error;
+
+    fn look(&mut self, time: Duration) -> anyhow::Result<Look> {
         self.run.check()?;
-        let remote = self.errand.address.ip();
-        let own = std::process::id();
-        let filter: Filter = format!("dst {remote} and pid = {own}")
-            .parse()
-            .context("the filter for our own connections")?;
-        let watched = watch(self.output, &self.netns, filter.clone(), time)?;
+        let watched = watch(self.output, &self.netns, self.filter.clone(), time)?;
         self.run.check()?;
         self.check_heard(&watched)?;
-        let flows = Seen::new(&watched, &Netns::Own).rows(&filter);
         let client = self
             .run
             .reports
@@ -219,10 +224,15 @@ impl Subject for HostSubject<'_> {
             goodput_bps: server.goodput_bps().max(client.goodput_bps()),
             operations_per_s: response_us.map(|_| client.operations_per_s()),
             response_us,
-            srtt_us: flows.first().and_then(|flow| flow.srtt_us),
-            local_drops_pkts: 0,
+            busy_goodput_bps: None,
+            ..tailor::measure_of(&watched, |track| self.wants(track))
         };
-        Ok(Sight { measure, flows })
+        Ok(Look {
+            measure,
+            here: watched,
+            netns: Netns::Own,
+            there: None,
+        })
     }
 
     fn wait(&mut self, time: Duration) -> anyhow::Result<()> {
@@ -231,8 +241,16 @@ impl Subject for HostSubject<'_> {
             "settling".into(),
             time,
             Some(&self.run.reports.over),
-        );
+        )?;
         self.run.check()
+    }
+
+    fn wants(&self, track: &Track) -> bool {
+        seen::selects(&self.filter, track)
+    }
+
+    fn lacks(&self, target: &Target) -> Option<&'static str> {
+        lacks(target)
     }
 
     fn can_reconnect(&self) -> bool {
@@ -250,7 +268,7 @@ impl Subject for HostSubject<'_> {
         Ok(None)
     }
 
-    fn settings(&mut self) -> &mut dyn Settings {
+    fn settings(&mut self) -> &mut dyn Settings<Error = anyhow::Error> {
         &mut self.settings
     }
 }

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use anyhow::Context;
 use base::Change;
 use linux::Journal;
-use linux::journal::{Applied, Transaction, Undone};
+use linux::journal::{self, Transaction};
 
-use super::{Made, PutBack, Settings, Trying};
+use tailor::{Settings, Undone, Values};
 
 /// The settings of real hosts.
 pub(crate) struct Journalled {
     journal: Journal,
-    trying: Option<Transaction>,
+    unconfirmed: Option<Transaction>,
 }
 
 impl Journalled {
@@ -20,46 +20,53 @@ impl Journalled {
     pub(crate) fn open(directory: impl Into<PathBuf>) -> anyhow::Result<Self> {
         Ok(Self {
             journal: Journal::open(directory)?,
-            trying: None,
+            unconfirmed: None,
         })
     }
 
-    fn trying(&mut self) -> anyhow::Result<&mut Transaction> {
-        self.trying.as_mut().context("no change is on trial")
+    fn unconfirmed(&mut self) -> anyhow::Result<&mut Transaction> {
+        self.unconfirmed
+            .as_mut()
+            .context("no change is unconfirmed")
     }
 }
 
 impl Settings for Journalled {
-    fn make(&mut self, reason: &str, changes: &[Change]) -> anyhow::Result<Trying> {
+    type Error = anyhow::Error;
+
+    fn make(&mut self, reason: &str, changes: &[Change]) -> anyhow::Result<tailor::Applied> {
         let mut transaction = self.journal.begin(reason)?;
         let applied = transaction.apply_all(changes)?;
-        let made = |applied: &Applied| Made {
+        let values = |applied: &journal::Applied| Values {
             from: applied.old.to_string(),
             to: applied.now.to_string(),
         };
-        let trying = Trying {
+        let applied = tailor::Applied {
             transaction: Some(transaction.id()),
-            changes: applied.iter().map(made).collect(),
+            values: applied.iter().map(values).collect(),
         };
-        self.trying = Some(transaction);
-        Ok(trying)
+        self.unconfirmed = Some(transaction);
+        Ok(applied)
     }
 
     fn verified(&mut self, better: bool, comparison: &str) -> anyhow::Result<()> {
-        Ok(self.trying()?.verified(better, comparison)?)
+        Ok(self.unconfirmed()?.verified(better, comparison)?)
     }
 
     fn keep(&mut self) -> anyhow::Result<()> {
-        let transaction = self.trying.take().context("no change is on trial")?;
+        let transaction = self
+            .unconfirmed
+            .take()
+            .context("no change is unconfirmed")?;
         Ok(transaction.keep()?)
     }
 
-    fn put_back(&mut self) -> Vec<PutBack> {
-        let shown = |undone: Undone| PutBack {
+    fn undo(&mut self) -> Vec<Undone> {
+        let shown = |undone: journal::Undone| Undone {
             knob: undone.change.knob,
             how: undone.how.to_string(),
         };
-        let undone = self.trying.take().map(Transaction::roll_back);
+        let undone = self.unconfirmed.take().map(Transaction::roll_back);
         undone.into_iter().flatten().map(shown).collect()
     }
 }

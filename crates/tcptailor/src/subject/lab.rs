@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use anyhow::Context;
 use base::{Change, Target};
+use doctor::Track;
 use lab::{Caveat, EngineName, Trial};
+use linux::WatchProgress;
 use linux::kernel::{End, Session};
-use linux::{Filter, WatchProgress};
+use tailor::{Look, Settings, Subject};
 
 use super::journalled::Journalled;
 use super::path::{Links, PathReport, PathSubject};
-use super::{Settings, Sight, Subject, millis, wait};
-use crate::commands::diagnose::seen::Seen;
+use super::{check_stopped, millis, wait};
 use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
@@ -77,7 +78,9 @@ impl PathSubject for LabSubject<'_> {
 }
 
 impl Subject for LabSubject<'_> {
-    fn look(&mut self, time: Duration) -> anyhow::Result<Sight> {
+    type Error = anyhow::Error;
+
+    fn look(&mut self, time: Duration) -> anyhow::Result<Look> {
         let label = format!("{}: measuring", self.label);
         let bar = Progress::bar(self.output, label, millis(time));
         let look =
@@ -85,25 +88,29 @@ impl Subject for LabSubject<'_> {
                 .look(time, interrupt::stop_flag(), &mut |seen: WatchProgress| {
                     bar.set(millis(seen.elapsed));
                 })?;
+        check_stopped()?;
         if let Some(Caveat::HostBusy { percent }) = look.load {
             self.busy_percent = self.busy_percent.max(percent);
         }
-        let (client_ns, server_ns) = (
-            self.session.netns(End::Client),
-            self.session.netns(End::Server),
-        );
-        let server = Seen::new(&look.server, &server_ns);
-        let client = Seen::new(&look.client, &client_ns).with_other_ends(&server);
-        let flows = client.rows(&Filter::default());
-        Ok(Sight {
+        Ok(Look {
             measure: self.session.measure(&look)?,
-            flows,
+            here: look.client,
+            netns: self.session.netns(End::Client),
+            there: Some((look.server, self.session.netns(End::Server))),
         })
     }
 
     fn wait(&mut self, time: Duration) -> anyhow::Result<()> {
-        wait(self.output, format!("{}: settling", self.label), time, None);
-        Ok(())
+        wait(self.output, format!("{}: settling", self.label), time, None)
+    }
+
+    fn wants(&self, _track: &Track) -> bool {
+        true
+    }
+
+    fn lacks(&self, _target: &Target) -> Option<&'static str> {
+        // Its namespaces are ours.
+        None
     }
 
     fn can_reconnect(&self) -> bool {
@@ -139,7 +146,7 @@ impl Subject for LabSubject<'_> {
         }))
     }
 
-    fn settings(&mut self) -> &mut dyn Settings {
+    fn settings(&mut self) -> &mut dyn Settings<Error = anyhow::Error> {
         &mut self.settings
     }
 }

@@ -1,16 +1,20 @@
 //! A fault on a path of this machine: between two hosts of the kernel where that is permitted, else
 //! between two simulated ones. Whoever works on it need not know which.
 
-use clap::ValueEnum;
-use lab::{Caveat, EngineName, Fault, LatenessMicros, LinkOutcome, Trial};
-use serde::Serialize;
+use std::time::Duration;
 
-use super::Subject;
+use clap::ValueEnum;
+use lab::app::HostCosts;
+use lab::{Caveat, End, EngineName, Fault, LatenessMicros, LinkOutcome, Trial, Virtual};
+use serde::Serialize;
+use tailor::{Plan, Simulated, Subject, host_name};
+
 use super::lab::LabSubject;
-use super::simulated::SimulatedSubject;
+use super::millis;
 use crate::exit::{self, Problem};
+use crate::interrupt;
 use crate::output::Output;
-use crate::tailor::Pattern;
+use crate::progress::Progress;
 
 /// Which TCP a lab path is to have at its ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -25,7 +29,7 @@ pub(crate) enum EngineChoice {
 }
 
 /// A workload on a path that was made for it.
-pub(crate) trait PathSubject: Subject {
+pub(crate) trait PathSubject: Subject<Error = anyhow::Error> {
     /// What makes TCP at its ends.
     fn engine(&self) -> EngineName;
 
@@ -64,13 +68,16 @@ impl Links {
 }
 
 /// How a fault of the table is fitted.
-pub(crate) fn pattern(fault: &Fault, dry_run: bool) -> Pattern {
-    Pattern {
-        observe: fault.observe,
+pub(crate) fn plan(fault: &Fault, observe: Option<Duration>, bound: Duration) -> Plan {
+    let observe = observe.unwrap_or(fault.observe);
+    Plan {
+        observe,
+        slice: observe.min(fault.observe),
         settle: fault.settle,
         warm_up: fault.warm_up,
-        yardstick: fault.cure.yardstick(),
-        dry_run,
+        bound,
+        once: false,
+        dry_run: false,
     }
 }
 
@@ -127,8 +134,55 @@ fn simulated<'o>(
             .hint("`tcptailor fit --lab list` shows which faults exist on which engine.")
             .into());
     }
+    let session = engine().start(trial).map_err(|refused| {
+        let refused: Vec<String> = refused.iter().map(ToString::to_string).collect();
+        anyhow::anyhow!(refused.join("; "))
+    })?;
+    let label = label.to_owned();
+    let mut bar: Option<(&str, Progress)> = None;
+    let progress = move |what: &'static str, elapsed: Duration, whole: Duration| {
+        if elapsed >= whole {
+            bar = None;
+            return;
+        }
+        if bar.as_ref().is_none_or(|(shown, _)| *shown != what) {
+            let text = format!("{label}: {what}");
+            bar = Some((what, Progress::bar(output, text, millis(whole))));
+        }
+        if let Some((_, bar)) = &bar {
+            bar.set(millis(elapsed));
+        }
+    };
+    let subject = Simulated::new(session, interrupt::stop_flag(), Box::new(progress));
     Ok(Started {
-        subject: Box::new(SimulatedSubject::start(trial, label, output)?),
+        subject: Box::new(subject),
         denied: None,
     })
+}
+
+/// Our TCP with Linux's settings, on hosts whose work takes the time that it takes on Linux.
+pub(crate) fn engine() -> Virtual {
+    Virtual {
+        costs: Some(HostCosts::linux()),
+        ..Virtual::default()
+    }
+}
+
+impl PathSubject for Simulated<'_, anyhow::Error> {
+    fn engine(&self) -> EngineName {
+        EngineName::Virtual
+    }
+
+    fn programs(&self) -> [String; 2] {
+        [End::Client, End::Server].map(|end| host_name(end).to_string())
+    }
+
+    fn path_report(&mut self) -> anyhow::Result<PathReport> {
+        let (forward, reverse) = self.session().links();
+        Ok(PathReport {
+            engine: self.engine(),
+            link: Links { forward, reverse },
+            caveats: Vec::new(),
+        })
+    }
 }

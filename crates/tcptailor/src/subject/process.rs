@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use base::{Change, Netns};
-use lab::Measure;
+use base::{Change, Netns, Target};
+use doctor::Track;
 use linux::{Filter, Journal, NetnsHandle};
+use tailor::{Look, Settings, Subject};
 
 use super::journalled::Journalled;
-use super::{Settings, Sight, Subject, wait, watch};
-use crate::commands::diagnose::seen::Seen;
+use super::{lacks, wait, watch};
+use crate::commands::diagnose::seen;
 use crate::output::Output;
 
 /// A process and the namespace of its sockets.
@@ -43,25 +44,31 @@ impl<'o> ProcessSubject<'o> {
 }
 
 impl Subject for ProcessSubject<'_> {
-    fn look(&mut self, time: Duration) -> anyhow::Result<Sight> {
-        let watched = watch(self.output, &self.netns, self.filter.clone(), time)?;
-        if watched.process_ended {
+    type Error = anyhow::Error;
+
+    fn look(&mut self, time: Duration) -> anyhow::Result<Look> {
+        let here = watch(self.output, &self.netns, self.filter.clone(), time)?;
+        if here.process_ended {
             anyhow::bail!("process {} ended while it was measured", self.pid);
         }
-        let flows = Seen::new(&watched, &self.netns_name).rows(&self.filter);
-        let measure = Measure {
-            duration_s: watched.ended.since(watched.began).as_secs_f64(),
-            // What its connections carry is all that is known of a strange program's success.
-            goodput_bps: flows.iter().filter_map(|flow| flow.rate_bps).sum(),
-            srtt_us: flows.first().and_then(|flow| flow.srtt_us),
-            ..Measure::default()
-        };
-        Ok(Sight { measure, flows })
+        Ok(Look {
+            measure: tailor::measure_of(&here, |track| self.wants(track)),
+            here,
+            netns: self.netns_name.clone(),
+            there: None,
+        })
     }
 
     fn wait(&mut self, time: Duration) -> anyhow::Result<()> {
-        wait(self.output, "settling".into(), time, None);
-        Ok(())
+        wait(self.output, "settling".into(), time, None)
+    }
+
+    fn wants(&self, track: &Track) -> bool {
+        seen::selects(&self.filter, track)
+    }
+
+    fn lacks(&self, target: &Target) -> Option<&'static str> {
+        lacks(target)
     }
 
     fn can_reconnect(&self) -> bool {
@@ -69,14 +76,14 @@ impl Subject for ProcessSubject<'_> {
     }
 
     fn reconnect(&mut self) -> anyhow::Result<()> {
-        anyhow::bail!("a strange program cannot be made to reconnect")
+        anyhow::bail!("process {} opens its connections itself", self.pid)
     }
 
     fn on_listener(&mut self, _change: &Change) -> anyhow::Result<Option<Change>> {
         Ok(None)
     }
 
-    fn settings(&mut self) -> &mut dyn Settings {
+    fn settings(&mut self) -> &mut dyn Settings<Error = anyhow::Error> {
         &mut self.settings
     }
 }

@@ -10,7 +10,7 @@ use doctor::{
 use serde::Serialize;
 
 use super::service::{self, Answer, Counts, Service};
-use ::tailor::Ends;
+use tailor::Ends;
 
 /// The whole answer. Flows with findings come first.
 #[derive(Debug, Default, Serialize)]
@@ -410,9 +410,9 @@ pub(crate) fn plan(flows: &[FlowRow]) -> Vec<Change> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ::tailor::End;
     use base::find_knob;
     use serde_json::{Value, json, to_value};
+    use tailor::End;
 
     fn row(proposals: Vec<Proposal>) -> Value {
         let diagnosis = doctor::find_diagnosis("nagle-delack-stall").unwrap();

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use base::human;
-use lab::{Cure, FAULTS, Fault, Measure, Yardstick};
+use lab::{Cure, FAULTS, Fault, Measure};
 use serde::Serialize;
+use tailor::{Candidate, ChangeMade, Look};
 
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
 use crate::output::{self, Output};
+use crate::subject::AnySubject;
 use crate::subject::path::{self, EngineChoice, PathReport};
-use crate::tailor::{self, ChangeMade, Ending, Fitting};
 
 /// How long a connection with default settings is measured for comparison.
 const REFERENCE: Duration = Duration::from_secs(4);
@@ -125,10 +126,110 @@ fn provoke(
     };
     let mut path = path::start(engine, fault, &fault.trial(), fault.id, output)?;
     path.subject.wait(fault.warm_up)?;
-    let pattern = path::pattern(fault, fault.is_healthy() || fault.cure == Cure::None);
-    let fitting = tailor::fit(&mut *path.subject, &pattern, &mut |_| Ok(()))?;
-    let report = path.subject.path_report()?;
-    Ok(judge(fault, fitting, reference_bps, report))
+    let before = path.subject.look(fault.observe)?;
+    let named = Named::of(&before, &mut *path.subject)?;
+    let is_cured = |after: &Measure| fault.cure.is_met(&before.measure, after, reference_bps);
+    let is_as_expected = named.id == Some(fault.expected) && fault.cure != Cure::None;
+    let cure = match named.candidate.as_ref().filter(|_| is_as_expected) {
+        Some(candidate) => {
+            // It is known what must come out of it, so that one look is enough.
+            let plan = path::plan(fault, None, Duration::MAX);
+            Some(tailor::apply_and_look(
+                &mut *path.subject,
+                &plan,
+                candidate,
+                is_cured,
+            )?)
+        }
+        None => None,
+    };
+    let cured = cure.as_ref().is_some_and(|(_, after)| is_cured(after));
+    let why = why_not(fault, &named, cure.is_some(), cured, reference_bps);
+    let (fix, after) = cure.unzip();
+    Ok(Row {
+        fault: fault.id,
+        expected: fault.expected,
+        named: named.id,
+        share: named.share,
+        ok: why.is_none(),
+        live: fix
+            .as_ref()
+            .map(|fix: &Vec<ChangeMade>| fix.iter().all(|change| change.live)),
+        fix,
+        before: before.measure,
+        after,
+        reference_bps,
+        path: path.subject.path_report()?,
+        why,
+    })
+}
+
+/// What the doctor said of the first connection, and what may cure it.
+struct Named {
+    id: Option<&'static str>,
+    share: Option<f64>,
+    /// Any of its verdicts is a finding.
+    finds: bool,
+    /// In place of a verdict.
+    unknown: String,
+    candidate: Option<Candidate>,
+}
+
+impl Named {
+    fn of(look: &Look, subject: &mut AnySubject<'_>) -> anyhow::Result<Self> {
+        look.observed(|observed| {
+            let answers = observed.answers(|_| true);
+            let Some(first) = answers.first() else {
+                return Ok(Self {
+                    id: None,
+                    share: None,
+                    finds: false,
+                    unknown: "no connection was seen".into(),
+                    candidate: None,
+                });
+            };
+            let found = tailor::candidates(first, subject)?.unwrap_or_default();
+            Ok(Self {
+                id: first.main().map(|verdict| verdict.diagnosis.id),
+                share: first.main().map(|verdict| verdict.share),
+                finds: first
+                    .report
+                    .verdicts
+                    .iter()
+                    .any(|verdict| verdict.diagnosis.is_finding()),
+                unknown: first.report.unknown.clone().unwrap_or_default(),
+                candidate: found.into_iter().next(),
+            })
+        })
+    }
+}
+
+/// Why a row does not hold; `None` where it does.
+fn why_not(
+    fault: &Fault,
+    named: &Named,
+    is_made: bool,
+    cured: bool,
+    reference_bps: Option<u64>,
+) -> Option<String> {
+    if fault.is_healthy() {
+        // One that nobody saw is not healthy.
+        return match (named.finds, named.id) {
+            (true, _) => Some("a finding on a healthy flow".into()),
+            (false, None) => Some(named.unknown.clone()),
+            (false, Some(_)) => None,
+        };
+    }
+    match named.id {
+        None => Some(named.unknown.clone()),
+        Some(id) if id != fault.expected => Some(format!("named {id} instead")),
+        Some(_) if fault.cure == Cure::None || cured => None,
+        Some(_) if !is_made => Some("no change was proposed that can be made here".into()),
+        Some(_) => Some(match reference_bps {
+            Some(bps) => format!("not cured: a default connection gets {}", human::bps(bps)),
+            None => "not cured".into(),
+        }),
+    }
 }
 
 fn reference(
@@ -148,68 +249,6 @@ fn reference(
     let bps = started.subject.look(REFERENCE)?.measure.goodput_bps;
     references.insert(path, bps);
     Ok(bps)
-}
-
-fn judge(
-    fault: &'static Fault,
-    fitting: Fitting,
-    reference_bps: Option<u64>,
-    path: PathReport,
-) -> Row {
-    let main = fitting.flow.as_ref().and_then(|flow| flow.main());
-    let named = main.map(|verdict| verdict.id);
-    let share = main.map(|verdict| verdict.share);
-    let finds = fitting.flow.as_ref().is_some_and(|flow| flow.has_finding());
-    let cured = fitting
-        .after
-        .as_ref()
-        .is_some_and(|after| fault.cure.is_met(&fitting.before, after, reference_bps));
-    let why = if fault.is_healthy() {
-        finds.then(|| "a finding on a healthy flow".into())
-    } else if named != Some(fault.expected) {
-        Some(unexpected(&fitting))
-    } else if fault.cure == Cure::None {
-        None
-    } else {
-        (!cured).then(|| missed(&fitting, reference_bps))
-    };
-    let made = !fitting.changes.is_empty() && fitting.after.is_some();
-    Row {
-        fault: fault.id,
-        expected: fault.expected,
-        named,
-        share,
-        ok: why.is_none(),
-        live: made.then(|| fitting.changes.iter().all(|change| change.live)),
-        fix: made.then_some(fitting.changes),
-        before: fitting.before,
-        after: fitting.after,
-        reference_bps,
-        path,
-        why,
-    }
-}
-
-fn unexpected(fitting: &Fitting) -> String {
-    match fitting.flow.as_ref() {
-        None => "no connection was seen".into(),
-        Some(flow) => match (&flow.unknown, flow.main()) {
-            (Some(unknown), _) => unknown.clone(),
-            (None, Some(verdict)) => format!("named {} instead", verdict.id),
-            (None, None) => "no verdict".into(),
-        },
-    }
-}
-
-fn missed(fitting: &Fitting, reference_bps: Option<u64>) -> String {
-    match (fitting.ending, reference_bps) {
-        (Ending::NoSettingHelps | Ending::OutOfReach, _) => {
-            "no change was proposed that can be made here".into()
-        }
-        (Ending::RolledBack, _) => "the change did not help and was rolled back".into(),
-        (_, Some(bps)) => format!("not cured: a default connection gets {}", human::bps(bps)),
-        (_, None) => "not cured".into(),
-    }
 }
 
 fn summary(row: &Row) -> String {
@@ -237,10 +276,10 @@ fn render(document: &Document) -> String {
         "LATE",
     ]);
     for row in &document.rows {
-        let yardstick = lab::find_fault(row.fault)
+        let objective = lab::find_fault(row.fault)
             .ok()
-            .and_then(|fault| fault.cure.yardstick())
-            .unwrap_or(Yardstick::of(&row.before));
+            .and_then(|fault| fault.cure.objective())
+            .unwrap_or(row.before.own_objective());
         let named = match row.named {
             Some(named) if named == row.fault => "the same",
             Some(named) => named,
@@ -255,10 +294,10 @@ fn render(document: &Document) -> String {
             row.live
                 .map_or("", |live| if live { "yes" } else { "no" })
                 .into(),
-            yardstick.show(&row.before),
+            row.before.show(objective),
             row.after
                 .as_ref()
-                .map_or_else(String::new, |after| yardstick.show(after)),
+                .map_or_else(String::new, |after| after.show(objective)),
             row.path
                 .link
                 .lateness()

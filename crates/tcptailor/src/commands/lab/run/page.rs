@@ -5,7 +5,7 @@ use lab::{Cell, Metric, Outcome, Scenario, stats};
 
 use super::document::{ClaimRow, Document};
 use super::{Engine, Ran, screen};
-use crate::commands::fit::story;
+use crate::commands::fit::screen::path as path_text;
 use crate::commands::lab::short_name;
 use crate::html::sweep::{OVER, Observation, pictures};
 use crate::html::{self, Page, Part, Range, Ranges, Section, Series, Table, Tone};
@@ -97,7 +97,7 @@ fn facts(cells: &[Cell], document: &Document, engine: Engine) -> Vec<(String, St
     ];
     let first = cells.first();
     let path = first.filter(|first| cells.iter().all(|cell| cell.trial.path == first.trial.path));
-    facts.extend(path.map(|cell| ("path".to_owned(), story::path(&cell.trial.path))));
+    facts.extend(path.map(|cell| ("path".to_owned(), path_text(&cell.trial.path))));
     facts.extend(output::provenance());
     facts
 }

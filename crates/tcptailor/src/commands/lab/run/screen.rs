@@ -8,7 +8,7 @@ use lab::{Amount, CaveatKind, Cell, Outcome, Scenario, stats};
 
 use super::Ran;
 use super::document::Document;
-use crate::commands::fit::story;
+use crate::commands::fit::screen::path as path_text;
 use crate::commands::lab::short_name;
 use crate::output;
 
@@ -55,7 +55,7 @@ fn heading(scenario: &Scenario, cells: &[Cell], document: &Document) -> String {
     let mut add = |line: String| writeln!(text, "{line}").expect("a String grows");
     if let Some(first) = cells.first() {
         if cells.iter().all(|cell| cell.trial.path == first.trial.path) {
-            add(format!("path: {}", story::path(&first.trial.path)));
+            add(format!("path: {}", path_text(&first.trial.path)));
         }
         let amount = first.trial.workload.amount();
         if let Amount::Time(time) = amount {

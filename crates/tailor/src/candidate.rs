@@ -1,0 +1,198 @@
+//! The changes that may cure a finding, from the smallest scope to the largest, and how each can be
+//! tried without harm.
+
+use base::{Change, Live, Scope};
+use doctor::{Objective, Place, Proposal};
+
+use crate::observed::Answered;
+use crate::subject::Subject;
+
+/// Changes that belong together, and cure one finding if the finding is right.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// Of which service: its connections come and go, the changes are for all of them.
+    pub place: Place,
+    /// The finding, by the id of its diagnosis.
+    pub diagnosis: &'static str,
+    /// What they are to make better.
+    pub objective: Objective,
+    /// The scope that they share.
+    pub scope: Scope,
+    /// What to change.
+    pub changes: Vec<Change>,
+    /// Whether they act on open connections.
+    pub live: bool,
+    /// What they may cost.
+    pub risk: &'static str,
+    /// Where the changes come from, to make them again for a new connection.
+    proposals: Vec<Proposal>,
+    /// The connections of the service come and go by themselves.
+    comes_and_goes: bool,
+}
+
+/// How A and B are brought about in turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Design {
+    /// On open connections, back and forth.
+    Alternate,
+    /// Each on connections of its own, which the subject opens.
+    NewConnections,
+    /// A can neither come back on the open connection nor be had on another one: all looks at A
+    /// come first.
+    BeforeAfter,
+}
+
+/// Why a finding has no candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoCandidate {
+    /// TCP has no setting for it.
+    NoSetting,
+    /// There is one, on another host, without permission, or for connections that nobody opens.
+    OutOfReach,
+}
+
+/// Knobs whose old value brings back the old behaviour of an open connection. A buffer that has
+/// grown stays (`tcp_rcv_space_adjust`, `sk_stream_moderate_sndbuf`), a window once offered is not
+/// taken back (RFC 9293, section 3.8.6.2.1), an MSS once lowered by probing does not rise at once.
+const REVERSIBLE: &[&str] = &[
+    "congestion",
+    "cork",
+    "link.txqueuelen",
+    "max_pacing_rate",
+    "nodelay",
+    "notsent_lowat",
+    "qdisc.limit",
+    "quickack",
+];
+
+impl Candidate {
+    /// How it can be tried; `None` where it cannot.
+    #[must_use]
+    pub fn design(&self, can_reconnect: bool) -> Option<Design> {
+        let comes_back = |change: &Change| REVERSIBLE.contains(&change.knob.as_str());
+        if self.comes_and_goes && !can_reconnect {
+            // New connections have the present value by themselves.
+            return Some(Design::Alternate);
+        }
+        match (self.live, can_reconnect) {
+            (true, _) if self.changes.iter().all(comes_back) => Some(Design::Alternate),
+            (_, true) => Some(Design::NewConnections),
+            (true, false) => Some(Design::BeforeAfter),
+            (false, false) => None,
+        }
+    }
+
+    /// Whether the changes are made on one connection, so that the next one needs its own.
+    #[must_use]
+    pub fn is_of_one_connection(&self) -> bool {
+        self.scope == Scope::Socket && self.live
+    }
+
+    /// The same changes for the connection that has taken the place of the first one; `None` where
+    /// it cannot be reached.
+    #[must_use]
+    pub fn again(&self, answered: &Answered<'_, '_>) -> Option<Vec<Change>> {
+        let change = |proposal| answered.ends.change(proposal);
+        self.proposals.iter().map(change).collect()
+    }
+
+    /// `nodelay = on`.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut shown: Vec<String> = self.changes.iter().map(text_of).collect();
+        shown.dedup();
+        shown.join(", ")
+    }
+}
+
+/// `nodelay = on`.
+fn text_of(change: &Change) -> String {
+    let value = base::find_knob(&change.knob)
+        .map_or_else(|_| change.to.to_string(), |knob| knob.format(&change.to));
+    format!("{} = {value}", change.knob)
+}
+
+/// The candidates of the main verdict of `answered`, which is a finding, the smallest scope first.
+/// Proposals of one scope belong together (both ends of a connection, both windows of a route).
+///
+/// # Errors
+/// Those of the subject; inside, why there is none.
+pub fn candidates<S: Subject + ?Sized>(
+    answered: &Answered<'_, '_>,
+    subject: &mut S,
+) -> Result<Result<Vec<Candidate>, NoCandidate>, S::Error> {
+    let Some(verdict) = answered.actionable() else {
+        return Ok(Ok(Vec::new()));
+    };
+    if verdict.proposals.is_empty() {
+        return Ok(Err(NoCandidate::NoSetting));
+    }
+    let comes_and_goes = answered.case.connections() > 1;
+    let mut found: Vec<Candidate> = Vec::new();
+    for proposal in &verdict.proposals {
+        let Some(reached) = reach(proposal, answered, comes_and_goes, subject)? else {
+            continue;
+        };
+        let scope = proposal.knob.scope;
+        let is_same = |known: &&mut Candidate| known.scope == scope && known.live == reached.live;
+        match found.iter_mut().find(is_same) {
+            Some(candidate) if !candidate.changes.contains(&reached.change) => {
+                candidate.changes.push(reached.change);
+                candidate.proposals.push(proposal.clone());
+            }
+            Some(_) => {}
+            None => found.push(Candidate {
+                place: Place::of(answered.ends.local.key),
+                diagnosis: verdict.diagnosis.id,
+                objective: verdict.diagnosis.objective,
+                scope,
+                changes: vec![reached.change],
+                live: reached.live,
+                risk: proposal.risk,
+                proposals: vec![proposal.clone()],
+                comes_and_goes,
+            }),
+        }
+    }
+    found.sort_by_key(|candidate| (candidate.scope, !candidate.live));
+    Ok(if found.is_empty() {
+        Err(NoCandidate::OutOfReach)
+    } else {
+        Ok(found)
+    })
+}
+
+/// A change that can be made from here.
+struct Reached {
+    change: Change,
+    live: bool,
+}
+
+fn reach<S: Subject + ?Sized>(
+    proposal: &Proposal,
+    answered: &Answered<'_, '_>,
+    comes_and_goes: bool,
+    subject: &mut S,
+) -> Result<Option<Reached>, S::Error> {
+    let Some(change) = answered.ends.change(proposal) else {
+        return Ok(None);
+    };
+    if subject.lacks(&change.target).is_some() {
+        return Ok(None);
+    }
+    let has_new_ones = comes_and_goes || subject.can_reconnect();
+    Ok(match proposal.live {
+        Live::Now => Some(Reached { change, live: true }),
+        _ if !has_new_ones => None,
+        Live::Reconnect => Some(Reached {
+            change,
+            live: false,
+        }),
+        // Accepted sockets inherit the options of their listener, so that new connections are
+        // reached without starting the program again.
+        Live::Restart => subject.on_listener(&change)?.map(|change| Reached {
+            change,
+            live: false,
+        }),
+    })
+}

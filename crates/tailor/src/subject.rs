@@ -1,0 +1,136 @@
+//! What the tailor works on: a workload that runs, can be looked at, and can be changed. Whether
+//! its hosts are real or simulated, the tailor does not know.
+
+use std::time::Duration;
+
+use base::{Change, Netns, Target};
+use doctor::{Recording, Track};
+use lab::Measure;
+
+use crate::observed::Observed;
+
+/// A running workload.
+pub trait Subject {
+    /// Why something did not work; also that the user wants to stop.
+    type Error;
+
+    /// Looks for `time` at the connections and at what the program gets out of them.
+    ///
+    /// # Errors
+    /// Where the workload ended, or cannot be seen any more.
+    fn look(&mut self, time: Duration) -> Result<Look, Self::Error>;
+
+    /// Waits.
+    ///
+    /// # Errors
+    /// Where the workload ended meanwhile.
+    fn wait(&mut self, time: Duration) -> Result<(), Self::Error>;
+
+    /// Whether a connection belongs to the workload.
+    fn wants(&self, track: &Track) -> bool;
+
+    /// What the user lacks to change something here, such as `CAP_NET_ADMIN`.
+    fn lacks(&self, target: &Target) -> Option<&'static str>;
+
+    /// Whether [`Subject::reconnect`] is possible.
+    fn can_reconnect(&self) -> bool;
+
+    /// Makes the program open its connections anew.
+    ///
+    /// # Errors
+    /// Where it cannot.
+    fn reconnect(&mut self) -> Result<(), Self::Error>;
+
+    /// The change that does for the listening socket what `change` does for the accepted one;
+    /// `None` where the listener is out of reach.
+    ///
+    /// # Errors
+    /// Where the sockets cannot be listed.
+    fn on_listener(&mut self, change: &Change) -> Result<Option<Change>, Self::Error>;
+
+    /// The settings of its hosts.
+    fn settings(&mut self) -> &mut dyn Settings<Error = Self::Error>;
+}
+
+/// Settings that are changed on trial, a group of changes at a time. What is neither kept nor
+/// undone when its owner is dropped is undone.
+pub trait Settings {
+    /// Why something did not work.
+    type Error;
+
+    /// Makes these changes, unconfirmed: should the tailor die, they are put back. On an error none
+    /// of them is in force. `reason` is for people.
+    ///
+    /// # Errors
+    /// Why one of them could not be made.
+    fn make(&mut self, reason: &str, changes: &[Change]) -> Result<Applied, Self::Error>;
+
+    /// Notes what measuring has shown of the unconfirmed changes.
+    ///
+    /// # Errors
+    /// Where the note cannot be written.
+    fn verified(&mut self, better: bool, note: &str) -> Result<(), Self::Error>;
+
+    /// Confirms the unconfirmed changes.
+    ///
+    /// # Errors
+    /// Where that cannot be written; then they have been undone.
+    fn keep(&mut self) -> Result<(), Self::Error>;
+
+    /// Undoes the unconfirmed changes, the last one first.
+    fn undo(&mut self) -> Vec<Undone>;
+}
+
+/// What a look gave.
+#[derive(Debug)]
+pub struct Look {
+    /// What the program got.
+    pub measure: Measure,
+    /// What was recorded at the observed end.
+    pub here: Recording,
+    /// The namespace of that end.
+    pub netns: Netns,
+    /// The same of the other end, where that can be seen as well.
+    pub there: Option<(Recording, Netns)>,
+}
+
+impl Look {
+    /// Calls `ask` with what was observed.
+    pub fn observed<T>(&self, ask: impl FnOnce(&Observed<'_>) -> T) -> T {
+        let here = Observed::new(&self.here, &self.netns);
+        match &self.there {
+            None => ask(&here),
+            Some((recording, netns)) => {
+                let there = Observed::new(recording, netns);
+                ask(&here.with_other_ends(&there))
+            }
+        }
+    }
+}
+
+/// Unconfirmed changes.
+#[derive(Clone, Debug)]
+pub struct Applied {
+    /// By which `tcptailor rollback` knows them; `None` on simulated hosts.
+    pub transaction: Option<u64>,
+    /// In the order in which they were asked for.
+    pub values: Vec<Values>,
+}
+
+/// What a change did to its setting.
+#[derive(Clone, Debug)]
+pub struct Values {
+    /// The value before, with its unit.
+    pub from: String,
+    /// The value now, which may be another one than was asked for.
+    pub to: String,
+}
+
+/// One change that was undone.
+#[derive(Clone, Debug)]
+pub struct Undone {
+    /// Its knob.
+    pub knob: String,
+    /// What became of it.
+    pub how: String,
+}

@@ -1,0 +1,93 @@
+//! The loop on simulated hosts: what is kept, and that it goes on to the next limit.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use lab::app::HostCosts;
+use lab::{Trial, Virtual, Workload, find_fault};
+use tailor::{Ending, Fitting, Plan, Simulated, SimulatedError, Subject, fit};
+
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+fn plan(fault: &lab::Fault) -> Plan {
+    Plan {
+        observe: fault.observe,
+        slice: fault.observe,
+        settle: fault.settle,
+        warm_up: fault.warm_up,
+        bound: Duration::from_secs(600),
+        once: false,
+        dry_run: false,
+    }
+}
+
+fn fitted(fault: &lab::Fault, trial: &Trial) -> Fitting {
+    let engine = Virtual {
+        costs: Some(HostCosts::linux()),
+        ..Virtual::default()
+    };
+    let session = engine.start(trial).expect("our stack has it");
+    let mut subject: Simulated<'_, SimulatedError> =
+        Simulated::new(session, &NEVER, Box::new(|_, _, _| ()));
+    subject.wait(fault.warm_up).expect("it runs");
+    fit(&mut subject, &plan(fault), &mut |_, _| Ok(())).expect("it runs")
+}
+
+/// What was kept, in order.
+fn kept(fitting: &Fitting) -> Vec<(&'static str, String)> {
+    let kept = fitting.tried.iter().filter(|tried| tried.kept);
+    kept.map(|tried| {
+        let change = &tried.changes[0];
+        (
+            tried.finding.diagnosis,
+            format!("{} = {}", change.knob, change.to),
+        )
+    })
+    .collect()
+}
+
+/// By response time, by round-trip time, by goodput on new connections, and past a timeout that has
+/// backed off. `lab faults` and the command `fit` walk the others.
+#[test]
+fn a_cure_of_each_kind_is_kept() {
+    let check = |name, change: &str| {
+        let fault = find_fault(name).expect("a row of the table");
+        let fitting = fitted(fault, &fault.trial());
+        assert_eq!(fitting.ending, Ending::Kept, "{name}: {:#?}", fitting.tried);
+        assert_eq!(kept(&fitting), [(fault.expected, change.to_owned())]);
+        let outcome = fitting.tried[0].outcome.as_ref().expect("it was tried");
+        assert!(outcome.gain_interval.is_some_and(|[low, _]| low > 1.05));
+    };
+    check("nagle", "nodelay = on");
+    check("bufferbloat", "congestion = bbr");
+    check("rcvbuf", "buf_lock = 0");
+    check("pmtu-blackhole", "net.ipv4.tcp_mtu_probing = 1");
+}
+
+#[test]
+fn behind_the_first_limit_the_next_one_is_removed() {
+    let fault = find_fault("cork").expect("a row of the table");
+    let mut trial = fault.trial();
+    let Workload::WriteWriteRead { writes, .. } = &mut trial.workload else {
+        panic!("a corked request");
+    };
+    // Uncorked, the second piece waits for a delayed ACK.
+    *writes = 2;
+    let fitting = fitted(fault, &trial);
+    let steps = [
+        ("cork-not-uncorked", "cork = off".to_owned()),
+        ("nagle-delack-stall", "nodelay = on".to_owned()),
+    ];
+    assert_eq!(kept(&fitting), steps, "{:#?}", fitting.tried);
+    assert_eq!(fitting.left, Some(Ending::NothingToImprove));
+    let after = fitting.after.and_then(|after| after.response_us);
+    assert!(after.is_some_and(|response| response.p50 < 1_000));
+}
+
+#[test]
+fn what_is_healthy_is_not_touched() {
+    let fault = find_fault("healthy-request").expect("a row of the table");
+    let fitting = fitted(fault, &fault.trial());
+    assert_eq!(fitting.ending, Ending::NothingToImprove);
+    assert!(fitting.tried.is_empty() && fitting.after.is_none());
+}

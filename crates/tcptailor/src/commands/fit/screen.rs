@@ -1,0 +1,294 @@
+//! What `fit` shows while it works, and the table at its end.
+
+use std::fmt::Write;
+
+use base::human;
+use doctor::Objective;
+use lab::{EngineName, Fault, Measure, PathSpec, Trial};
+use tailor::{
+    Answer, Candidate, ChangeMade, Design, Ending, Finding, Fitting, Look, Outcome, Step, Tried,
+};
+
+use crate::commands::diagnose::{screen, seen};
+use crate::output::{self, push_wrapped};
+use crate::subject::path::{PathReport, Started};
+
+/// What is wrong, on which path, and what runs there.
+pub(crate) fn opening(fault: &Fault, trial: &Trial, started: &Started<'_>) -> String {
+    let subject = &started.subject;
+    let [client, server] = subject.programs();
+    let mut text = format!(
+        "{}\n\npath      {}\nengine    ",
+        fault.about,
+        path(&trial.path)
+    );
+    let engine = engine(subject.engine(), started.denied.as_ref());
+    push_wrapped(&mut text, &engine, INDENT, INDENT.len());
+    write!(text, "programs  {client}\n{INDENT}{server}").expect("a String grows");
+    text
+}
+
+/// Under the first word of each line.
+const INDENT: &str = "          ";
+
+/// Which TCP it is, and how to get the kernel's.
+fn engine(engine: EngineName, denied: Option<&linux::Error>) -> String {
+    let real = match denied {
+        _ if engine == EngineName::Kernel => return format!("{engine}: Linux TCP at both ends"),
+        Some(denied) => format!("; for Linux TCP {}", denied.advice()),
+        None => String::new(),
+    };
+    format!("{engine}: tcptailor's own TCP at both ends, in virtual time{real}")
+}
+
+/// `1gbit each way, 200us round trip, queue 1000p`.
+pub(crate) fn path(path: &PathSpec) -> String {
+    let PathSpec::Emulated {
+        mtu,
+        forward,
+        reverse,
+        ..
+    } = path
+    else {
+        return match path {
+            PathSpec::Loopback => "loopback".into(),
+            PathSpec::Veth { mtu } => format!("veth pair, MTU {}", mtu.0),
+            PathSpec::Emulated { .. } => unreachable!("matched above"),
+        };
+    };
+    let rtt = base::format_duration(forward.delay + reverse.delay);
+    let rate = |link: &link::LinkSpec| {
+        link.rate
+            .map_or_else(|| "no rate limit".into(), |rate| rate.to_string())
+    };
+    let rate = both_ways(rate(forward), &rate(reverse));
+    let queue = both_ways(forward.queue.to_string(), &reverse.queue.to_string());
+    format!("{rate}, {rtt} round trip, queue {queue}, MTU {}", mtu.0)
+}
+
+/// One text where both directions are the same.
+fn both_ways(up: String, down: &str) -> String {
+    if up == down {
+        up
+    } else {
+        format!("{up} up and {down} down")
+    }
+}
+
+/// What has just happened; `None` for what only a progress bar shows.
+pub(crate) fn step(step: &Step<'_>, wants: &dyn Fn(&doctor::Track) -> bool) -> Option<String> {
+    Some(match step {
+        Step::Looked(look) => looked(look, wants),
+        Step::Trying(finding, candidate, design) => trying(finding, candidate, *design),
+        Step::Compared(..) => return None,
+        Step::Tried(tried) => result(tried),
+        Step::Undone([]) => return None,
+        Step::Undone(undone) => undone
+            .iter()
+            .map(|undone| format!("undone    {}: {}", undone.knob, undone.how))
+            .collect::<Vec<_>>()
+            .join("\n"),
+    })
+}
+
+fn looked(look: &Look, wants: &dyn Fn(&doctor::Track) -> bool) -> String {
+    let rows = look.observed(|observed| seen::rows(observed, wants));
+    let Some(main) = rows.first() else {
+        return "no connection was seen\n".into();
+    };
+    let mut text = format!("\nmeasured  {}\n", got(&look.measure));
+    text.push_str(&screen::findings(main));
+    text
+}
+
+fn trying(finding: &Finding, candidate: &Candidate, design: Design) -> String {
+    let how = match design {
+        Design::Alternate => "without and with it in turn, on the open connection",
+        Design::NewConnections => "without and with it in turn, on new connections",
+        Design::BeforeAfter => "before and after it; the old state cannot be brought back",
+    };
+    let target = candidate.changes.first().map(|change| &change.target);
+    let mut text = format!("try       {}: measured ", candidate.text());
+    let used = text.len();
+    push_wrapped(&mut text, how, INDENT, used);
+    if let Some(target) = target {
+        text.push_str(&format!("{INDENT}{target}\n"));
+    }
+    if !candidate.risk.is_empty() {
+        text.push_str(&format!("{INDENT}risk: {}\n", candidate.risk));
+    }
+    // The finding stands above already.
+    let _ = finding;
+    text.truncate(text.trim_end().len());
+    text
+}
+
+fn result(tried: &Tried) -> String {
+    let Some(outcome) = &tried.outcome else {
+        return String::new();
+    };
+    let (word, style) = match outcome.answer {
+        Answer::Better if tried.kept => ("kept     ", anstyle::AnsiColor::Green.on_default()),
+        Answer::Better | Answer::NotDistinguishable => {
+            ("undone   ", anstyle::AnsiColor::Yellow.on_default())
+        }
+        Answer::Worse => ("undone   ", anstyle::AnsiColor::Red.on_default()),
+    };
+    format!("{style}{word}{style:#} {}", judged(outcome))
+}
+
+/// `44.0 ms median -> 317 us median, 139 times better (135 to 142; 3 looks each)`.
+fn judged(outcome: &Outcome) -> String {
+    let mut text = tailor::comparison(outcome);
+    match (outcome.answer, outcome.gain) {
+        (Answer::NotDistinguishable, _) => text.push_str(", no significant difference"),
+        (_, Some(gain)) => write!(text, ", {}", times(gain)).expect("a String grows"),
+        (_, None) => {}
+    }
+    match outcome.gain_interval {
+        Some([low, high]) if outcome.answer != Answer::NotDistinguishable && high < 1000.0 => {
+            write!(
+                text,
+                " ({low:.2} to {high:.2}; {} looks each)",
+                outcome.looks
+            )
+        }
+        _ => write!(text, " ({} looks each)", outcome.looks),
+    }
+    .expect("a String grows");
+    if let Some(why) = outcome.why {
+        write!(text, ": {why}").expect("a String grows");
+    }
+    text
+}
+
+/// `118 times better`, `1.23 times worse`.
+fn times(gain: f64) -> String {
+    match gain {
+        gain if gain >= 1000.0 => "more than 1000 times better".into(),
+        gain if gain >= 10.0 => format!("{gain:.0} times better"),
+        gain if gain >= 1.0 => format!("{gain:.2} times better"),
+        gain => format!("{:.2} times worse", 1.0 / gain.max(1e-6)),
+    }
+}
+
+/// What the program got, the number that counts first.
+fn got(measure: &Measure) -> String {
+    let first = measure.own_objective();
+    let mut parts = vec![measure.show(first)];
+    if let Some(rate) = measure
+        .operations_per_s
+        .filter(|_| first == Objective::Response)
+    {
+        parts.push(format!("{rate:.*} operations/s", usize::from(rate < 100.0)));
+    }
+    if let Some(response) = measure.response_us.filter(|_| first == Objective::Response) {
+        parts.push(format!("99 % within {}", human::micros(response.p99)));
+    }
+    if let Some(srtt) = measure.srtt_us.filter(|_| first == Objective::Goodput) {
+        parts.push(format!("round trip {}", human::micros(srtt)));
+    }
+    parts.join(", ")
+}
+
+/// The table of what was tried, how it ended, and what to doubt.
+pub(crate) fn ending(fitting: &Fitting, path: Option<&PathReport>) -> String {
+    let bold = anstyle::Style::new().bold();
+    let mut text = String::from("\n");
+    if !fitting.tried.is_empty() {
+        text.push_str(&table(&fitting.tried));
+        text.push('\n');
+    }
+    let [headline, rest] = sentence(fitting.ending);
+    write!(text, "{bold}{headline}{bold:#}{rest}").expect("a String grows");
+    if let Some(after) = &fitting.after {
+        let (before, after) = (got(&fitting.before), got(after));
+        write!(text, "\nbefore    {before}\nafter     {after}").expect("a String grows");
+    }
+    if let Some(left) = fitting.left {
+        let [headline, rest] = sentence(left);
+        write!(text, "\nleft      {headline}{rest}").expect("a String grows");
+    }
+    if let Some(path) = path {
+        text.push_str(&lateness(path));
+        for caveat in &path.caveats {
+            write!(text, "\ncaveat    {caveat}").expect("a String grows");
+        }
+    }
+    text
+}
+
+fn table(tried: &[Tried]) -> String {
+    let mut table = output::table(&["LIMIT", "CHANGE", "WHERE", "MEASURED", "RESULT"]);
+    for tried in tried {
+        let measured = tried.outcome.as_ref().map(tailor::comparison);
+        let result = match (&tried.outcome, tried.kept) {
+            (None, _) => "not made (dry run)".to_owned(),
+            (Some(outcome), true) => {
+                let gain = outcome.gain.map_or_else(String::new, times);
+                format!("kept: {gain}")
+            }
+            (Some(outcome), false) => match outcome.answer {
+                Answer::Worse => "undone: worse".into(),
+                _ => "undone: no significant difference".into(),
+            },
+        };
+        table.add_row([
+            tried.finding.diagnosis.to_owned(),
+            changes(&tried.changes),
+            places(&tried.changes),
+            measured.unwrap_or_default(),
+            result,
+        ]);
+    }
+    output::render(&table)
+}
+
+/// `nodelay: off -> on`, a line for each.
+fn changes(changes: &[ChangeMade]) -> String {
+    let text = |change: &ChangeMade| match change.from.is_empty() {
+        true => format!("{} = {}", change.knob, change.to),
+        false => format!("{}: {} -> {}", change.knob, change.from, change.to),
+    };
+    let mut lines: Vec<String> = changes.iter().map(text).collect();
+    lines.dedup();
+    lines.join("\n")
+}
+
+fn places(changes: &[ChangeMade]) -> String {
+    let mut lines: Vec<&str> = changes.iter().map(|change| &*change.target).collect();
+    lines.dedup();
+    lines.join("\n")
+}
+
+/// How it ended: a word, and what to add to it.
+const fn sentence(ending: Ending) -> [&'static str; 2] {
+    match ending {
+        Ending::Kept => ["kept", ""],
+        Ending::Worse => ["undone", ": what was tried makes it worse"],
+        Ending::NotDistinguishable => ["undone", ": no significant difference"],
+        Ending::DryRun => ["dry run", ": nothing was changed"],
+        Ending::NothingToImprove => ["nothing to improve", ""],
+        Ending::NoVerdict => [
+            "no change",
+            ": could not determine what limits this connection",
+        ],
+        Ending::NoSettingHelps => [
+            "no TCP setting removes this limit",
+            ": see the advice above",
+        ],
+        Ending::OutOfReach => [
+            "no change",
+            ": it has to be made on the other host, needs root, or needs new connections",
+        ],
+    }
+}
+
+/// How late the emulator delivered packets: the error of every time above.
+fn lateness(path: &PathReport) -> String {
+    let Some(late) = path.link.lateness() else {
+        return String::new();
+    };
+    let [p50, p99, max] = [late.p50, late.p99, late.max].map(human::micros);
+    format!("\nemulator  late by {p50} median, {p99} at the 99th percentile, {max} at worst")
+}
