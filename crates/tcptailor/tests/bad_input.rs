@@ -491,7 +491,7 @@ fn ctrl_c_takes_a_lab_down_at_every_stage() {
     if !may_lay_paths(&User::new()) {
         return;
     }
-    for stage in ["", "path ", "programs ", "before ", "changed "] {
+    for stage in ["", "path ", "programs ", "measured ", "try ", "kept "] {
         let user = User::new();
         let mut fit = Running::start(user.command(&["fit", "--lab", "nagle", "-t", "1s"]));
         if stage.is_empty() {

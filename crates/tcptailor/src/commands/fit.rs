@@ -193,8 +193,10 @@ fn fit_and_tell(
     plan: &Plan,
     output: &Output,
 ) -> anyhow::Result<Fitting> {
+    let mut is_first = true;
     tailor::fit(subject, plan, &mut |subject, step| {
-        let told = screen::step(&step, &|track| subject.wants(track));
+        let told = screen::step(&step, is_first, &|track| subject.wants(track));
+        is_first = false;
         told.map_or(Ok(()), |text| output.line(text))
     })
 }

@@ -76,9 +76,13 @@ fn both_ways(up: String, down: &str) -> String {
 }
 
 /// What has just happened; `None` for what only a progress bar shows.
-pub(crate) fn step(step: &Step<'_>, wants: &dyn Fn(&doctor::Track) -> bool) -> Option<String> {
+pub(crate) fn step(
+    step: &Step<'_>,
+    is_first: bool,
+    wants: &dyn Fn(&doctor::Track) -> bool,
+) -> Option<String> {
     Some(match step {
-        Step::Looked(look) => looked(look, wants),
+        Step::Looked(look) => looked(look, is_first, wants),
         Step::Trying(finding, candidate, design) => trying(finding, candidate, *design),
         Step::Compared(..) => return None,
         Step::Tried(tried) => result(tried),
@@ -91,13 +95,22 @@ pub(crate) fn step(step: &Step<'_>, wants: &dyn Fn(&doctor::Track) -> bool) -> O
     })
 }
 
-fn looked(look: &Look, wants: &dyn Fn(&doctor::Track) -> bool) -> String {
+fn looked(look: &Look, is_first: bool, wants: &dyn Fn(&doctor::Track) -> bool) -> String {
     let rows = look.observed(|observed| seen::rows(observed, wants));
     let Some(main) = rows.first() else {
         return "no connection was seen\n".into();
     };
     let mut text = format!("\nmeasured  {}\n", got(&look.measure));
-    text.push_str(&screen::findings(main));
+    match main.main().filter(|_| !is_first && !main.has_finding()) {
+        // Behind a change that is kept, a word is enough.
+        Some(verdict) => {
+            let bold = anstyle::Style::new().bold();
+            write!(text, "\n{bold}{}{bold:#}\n   ", verdict.id).expect("a String grows");
+            push_wrapped(&mut text, verdict.sentence, "   ", 3);
+            text.truncate(text.trim_end().len());
+        }
+        None => text.push_str(&screen::findings(main)),
+    }
     text
 }
 
