@@ -344,9 +344,24 @@ impl Site {
     }
 }
 
-/// The socket that has this cookie in this process, whatever its descriptor is. It is to be dropped
-/// soon: while it is open, the connection does not end when the program closes it.
+/// The socket that has this cookie: that of the process, or, where that has ended or closed it, of
+/// another one that holds it still, as a child does that inherited it. It is to be dropped soon:
+/// while it is open, the connection does not end when the program closes it.
 fn socket_of(pid: u32, cookie: u64, name: &str) -> Result<RemoteSocket> {
+    let missing = match socket_in(pid, cookie, name) {
+        Err(error @ Error::NotFound { .. }) => error,
+        other => return other,
+    };
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|other| *other != pid)
+        .find_map(|other| socket_in(other, cookie, name).ok())
+        .ok_or(missing)
+}
+
+/// The socket that has this cookie in this process, whatever its descriptor is.
+fn socket_in(pid: u32, cookie: u64, name: &str) -> Result<RemoteSocket> {
     let process = OwnerProcess::open(pid).map_err(|error| gone(error, name))?;
     let directory = format!("/proc/{pid}/fd");
     let entries = fs::read_dir(&directory).map_err(|source| match source.kind() {

@@ -3,16 +3,22 @@
 //! One file per transaction, one line of JSON per step. The order is the whole point: first the
 //! old value and the intent are on the disk (file and directory), then the setting is written, then
 //! it is read back and the result is on the disk. So after a crash at any moment the file tells
-//! what may have been changed, and the kernel tells whether it was. Undoing runs backwards, leaves
-//! alone what somebody else has changed since, and reports what is gone.
+//! what may have been changed, and the kernel tells whether it was. Undoing is announced as well,
+//! so that whoever comes next finishes it. It runs backwards, leaves alone what somebody else has
+//! changed since, hands on what a later change of ours covers, and reports what is gone.
 //!
-//! Only one process at a time changes settings: an exclusive lock on a file beside the
+//! Only one process at a time changes settings: an exclusive lock on the directory of the
 //! transactions, which the kernel releases when the process dies.
 //!
 //! What is not here: whether a change did any good. The caller measures, then calls
 //! [`Transaction::keep`] or [`Transaction::roll_back`].
 
+mod chain;
+mod directory;
+mod entry;
 mod file;
+mod guard;
+mod history;
 mod lock;
 mod place;
 mod record;
@@ -20,22 +26,28 @@ mod undo;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use base::Change;
+use base::{Change, Instant};
 
 use crate::actuator::Setting;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::state::State;
 
-use file::TransactionFile;
+pub use entry::{Entry, Lease, Status, Step};
+use file::{SUBDIRECTORY, TransactionFile};
+pub use guard::{Guard, stand_guard};
+pub use history::{History, Unusable};
 use lock::Lock;
 pub use place::Place;
-pub use record::{Owner, Record, Status, Step, Story};
+pub use record::{ProcessIdentity, Record, StepId};
 pub use undo::{How, Presence, Undone};
 
-/// Finished transactions that are kept to be looked at and undone later.
+/// Transactions that are kept to be looked at; of older ones, those of which something is in force.
 const HISTORY: usize = 100;
+/// How long somebody else's lock is waited for: whoever recovers has it for a moment only.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Called with the name of each step, before and after it. A test dies here.
 type StepHook = Arc<Mutex<dyn FnMut(&'static str) + Send>>;
@@ -52,7 +64,10 @@ pub struct Journal {
 pub struct Transaction {
     journal: Journal,
     file: TransactionFile,
-    story: Story,
+    history: History,
+    id: u64,
+    /// What was recovered before it began.
+    recovered: Vec<Recovered>,
     finished: bool,
     _lock: Lock,
 }
@@ -78,7 +93,7 @@ impl Applied {
     }
 }
 
-/// What [`Journal::recover`] did with one transaction.
+/// What undoing did with one transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovered {
     /// The transaction.
@@ -121,7 +136,7 @@ impl Journal {
     /// [`Error::Os`] where the directory cannot be made.
     pub fn open(directory: impl Into<PathBuf>) -> Result<Self> {
         let directory = directory.into();
-        file::make_directory(&directory)?;
+        directory::make(&directory)?;
         Ok(Self {
             directory,
             on_step: None,
@@ -140,26 +155,104 @@ impl Journal {
         &self.directory
     }
 
-    /// Begins a transaction; `reason` is for people. Nothing is changed yet.
+    /// Finishes what an interrupted process left in the journal of this directory, where there is
+    /// one and nobody is at work on it: for the start of every command. Makes nothing.
     ///
     /// # Errors
-    /// [`Error::Busy`] while another process changes settings; [`Error::Refused`] while an earlier
-    /// transaction waits to be recovered, because undoing runs backwards; [`Error::File`] for a
-    /// journal that cannot be read; [`Error::Os`] where the disk is full.
-    pub fn begin(&self, reason: &str) -> Result<Transaction> {
-        let lock = Lock::take(&self.directory)?;
-        let stories = self.stories()?;
-        if let Some(unfinished) = stories
-            .iter()
-            .find(|story| story.status() == Status::Pending)
-        {
+    /// As [`Journal::recover`].
+    pub fn recover_in(directory: impl Into<PathBuf>) -> Result<Vec<Recovered>> {
+        let directory = directory.into();
+        if !directory.join(SUBDIRECTORY).is_dir() {
+            return Ok(Vec::new());
+        }
+        directory::check(&directory)?;
+        let journal = Self {
+            directory,
+            on_step: None,
+        };
+        let is_interrupted = journal.history()?.entries.iter().any(Entry::is_interrupted);
+        if !is_interrupted {
+            return Ok(Vec::new());
+        }
+        match Lock::take(&journal.directory, Duration::ZERO) {
+            Ok(_lock) => Ok(journal.undo_interrupted(&mut journal.history()?)),
+            // It is not interrupted but at work.
+            Err(Error::Busy { .. }) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether something in the journal of this directory is on trial.
+    pub(crate) fn has_trials(directory: &Path) -> Result<bool> {
+        let history = History::load(directory)?;
+        let is_leased = |entry: &Entry| entry.status() == Status::Leased;
+        Ok(history.entries.iter().any(is_leased))
+    }
+
+    /// Undoes what was interrupted, and whatever this process has left on trial: it has ended, or
+    /// its trial is over.
+    pub(crate) fn undo_left_by(
+        directory: &Path,
+        owner: &ProcessIdentity,
+        patience: Duration,
+    ) -> Result<Vec<Recovered>> {
+        let journal = Self::open(directory)?;
+        let _lock = Lock::take(directory, patience)?;
+        let mut history = journal.history()?;
+        history.set_aside_unusable();
+        Ok(journal.undo_all(&mut history, |entry| {
+            let is_theirs = entry.status() == Status::Leased && entry.owner == *owner;
+            is_theirs || entry.is_interrupted()
+        }))
+    }
+
+    /// Keeps changes that are on trial.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where there is no transaction of this number, [`Error::Refused`] where
+    /// it is not on trial, [`Error::Busy`] while another process changes settings, [`Error::Os`]
+    /// where the journal cannot be written; then the trial goes on.
+    pub fn confirm(&self, id: u64) -> Result<()> {
+        let _lock = Lock::take(&self.directory, PATIENCE)?;
+        let mut history = self.history()?;
+        let entry = history.entry(id).ok_or_else(|| not_found(id))?;
+        if entry.status() != Status::Leased || entry.is_interrupted() {
             return Err(Error::Refused {
-                what: format!("transaction {} ({})", unfinished.id, unfinished.reason),
-                reason: "it was never finished; run `tcptailor recover` first".into(),
+                what: format!("confirming transaction {id}"),
+                reason: match entry.status() {
+                    Status::Kept => "it is kept already".into(),
+                    Status::Leased | Status::RolledBack | Status::RollingBack => {
+                        "its time was over, and it is rolled back".into()
+                    }
+                    _ => "it is not on trial".to_owned(),
+                },
             });
         }
-        file::prune(&self.directory, &stories, HISTORY);
-        let id = stories.last().map_or(1, |story| story.id + 1);
+        let time_unix_ms = Clock.unix_millis();
+        let mut file = TransactionFile::reopen(&self.directory, id)?;
+        self.append(&mut file, &mut history, id, Record::Kept { time_unix_ms })
+    }
+
+    /// Begins a transaction; `reason` is for people. What an interrupted process left is undone
+    /// first; see [`Transaction::recovered`]. Nothing else is changed yet.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] while another process changes settings; [`Error::Refused`] where what an
+    /// interrupted process left cannot be undone; [`Error::Os`] where the disk is full.
+    pub fn begin(&self, reason: &str) -> Result<Transaction> {
+        let lock = Lock::take(&self.directory, PATIENCE)?;
+        let mut history = self.history()?;
+        history.set_aside_unusable();
+        let recovered = self.undo_interrupted(&mut history);
+        if let Some(left) = history.entries.iter().find(|entry| entry.is_interrupted()) {
+            return Err(Error::Refused {
+                what: format!("transaction {} ({})", left.id, left.reason),
+                reason: "it was interrupted and could not be undone; `tcptailor recover` says why"
+                    .into(),
+            });
+        }
+        history.prune(&self.directory, HISTORY);
+        let id = history.next_id();
         self.step("begin");
         let mut file = TransactionFile::create(&self.directory, id)?;
         let begin = Record::Begin {
@@ -167,137 +260,168 @@ impl Journal {
             id,
             reason: reason.into(),
             time_unix_ms: Clock.unix_millis(),
-            owner: Owner::this_process()?,
+            owner: ProcessIdentity::this_process()?,
         };
-        let mut story = Story::new(id);
-        if let Err(error) = self.append(&mut file, &mut story, begin) {
+        history.entries.push(Entry::new(id));
+        if let Err(error) = self.append(&mut file, &mut history, id, begin) {
             file.discard();
             return Err(error);
         }
         Ok(Transaction {
             journal: self.clone(),
             file,
-            story,
+            history,
+            id,
+            recovered,
             finished: false,
             _lock: lock,
         })
     }
 
-    /// All transactions that there are files of, oldest first.
+    /// All transactions that there are files of, and what cannot be used.
     ///
     /// # Errors
-    /// [`Error::File`] for a file that is damaged other than by being cut short. It is never
-    /// deleted.
-    pub fn stories(&self) -> Result<Vec<Story>> {
-        file::ids(&self.directory)?
-            .into_iter()
-            .map(|id| file::load(&self.directory, id))
-            .collect()
+    /// [`Error::Os`] where the directory cannot be listed.
+    pub fn history(&self) -> Result<History> {
+        History::load(&self.directory)
     }
 
-    /// The transactions that were neither kept nor rolled back: that of a process that is at work
-    /// now, or those of processes that died.
+    /// Undoes, newest first, every transaction that its process left unfinished, and finishes every
+    /// undoing that was begun. Running it twice does no harm.
     ///
     /// # Errors
-    /// As [`Journal::stories`].
-    pub fn pending(&self) -> Result<Vec<Story>> {
-        let mut stories = self.stories()?;
-        stories.retain(|story| story.status() == Status::Pending);
-        Ok(stories)
-    }
-
-    /// Undoes, newest first, every transaction that its process left unfinished. Running it twice
-    /// does no harm.
-    ///
-    /// # Errors
-    /// [`Error::Busy`] while another process changes settings; as [`Journal::stories`].
+    /// [`Error::Busy`] while another process changes settings; as [`Journal::history`].
     pub fn recover(&self) -> Result<Vec<Recovered>> {
-        let _lock = Lock::take(&self.directory)?;
-        let mut pending = self.pending()?;
-        pending.reverse();
-        pending
-            .into_iter()
-            .map(|story| self.undo_story(story))
-            .collect()
+        let _lock = Lock::take(&self.directory, PATIENCE)?;
+        let mut history = self.history()?;
+        history.set_aside_unusable();
+        Ok(self.undo_interrupted(&mut history))
     }
 
-    /// Undoes one transaction, also one that was kept.
+    /// Undoes one transaction, also one that was kept, and one whose file is damaged as far as it
+    /// can be read.
     ///
     /// # Errors
     /// [`Error::NotFound`] where there is none of this number, [`Error::Refused`] where it was
     /// rolled back already, [`Error::Busy`] while another process changes settings.
     pub fn roll_back(&self, id: u64) -> Result<Recovered> {
-        let _lock = Lock::take(&self.directory)?;
-        let story = self.stories()?.into_iter().find(|story| story.id == id);
-        let story = story.ok_or_else(|| Error::NotFound {
-            what: "transaction",
-            name: id.to_string(),
-            hint: "; `tcptailor status` lists them".into(),
-        })?;
-        if story.status() == Status::RolledBack {
+        let _lock = Lock::take(&self.directory, PATIENCE)?;
+        let mut history = self.history()?;
+        let entry = history.entry(id).ok_or_else(|| not_found(id))?;
+        if entry.status() == Status::RolledBack {
             return Err(Error::Refused {
                 what: format!("transaction {id}"),
                 reason: "it was rolled back already".into(),
             });
         }
-        self.undo_story(story)
+        Ok(self.undo_entry(&mut history, id))
     }
 
-    fn undo_story(&self, mut story: Story) -> Result<Recovered> {
-        let mut file = TransactionFile::reopen(&self.directory, story.id)?;
-        let undone = self.undo_changes(&mut file, &mut story);
-        Ok(Recovered {
-            id: story.id,
-            reason: story.reason,
+    fn undo_interrupted(&self, history: &mut History) -> Vec<Recovered> {
+        self.undo_all(history, Entry::is_interrupted)
+    }
+
+    /// Undoes those that `is_due` names, newest first.
+    fn undo_all(&self, history: &mut History, is_due: impl Fn(&Entry) -> bool) -> Vec<Recovered> {
+        let due = history.entries.iter().rev().filter(|entry| is_due(entry));
+        let due: Vec<u64> = due.map(|entry| entry.id).collect();
+        let undo = |id: u64| self.undo_entry(history, id);
+        due.into_iter().map(undo).collect()
+    }
+
+    fn undo_entry(&self, history: &mut History, id: u64) -> Recovered {
+        // On a disk that is read-only the settings can be restored all the same.
+        let mut file = TransactionFile::reopen(&self.directory, id).ok();
+        let undone = self.undo_changes(file.as_mut(), history, id);
+        let reason = history.entry(id).map(|entry| entry.reason.clone());
+        Recovered {
+            id,
+            reason: reason.unwrap_or_default(),
             undone,
-        })
+        }
     }
 
     /// Undoes backwards. What cannot be written into the journal is still undone: the comparison
     /// with the kernel makes the next attempt harmless.
-    fn undo_changes(&self, file: &mut TransactionFile, story: &mut Story) -> Vec<Undone> {
+    fn undo_changes(
+        &self,
+        mut file: Option<&mut TransactionFile>,
+        history: &mut History,
+        id: u64,
+    ) -> Vec<Undone> {
+        let steps = history.entry(id).map_or(0, |entry| entry.steps.len());
+        let mut can_record = true;
+        if steps > 0 {
+            let begun = Record::RollingBack {
+                time_unix_ms: Clock.unix_millis(),
+            };
+            can_record = self.note(&mut file, history, id, begun);
+        }
         let mut all = Vec::new();
-        for at in (0..story.steps.len()).rev() {
-            if story.steps[at].undone {
+        for at in (0..steps).rev() {
+            let Some(step) = history.entry(id).map(|entry| entry.steps[at].clone()) else {
+                continue;
+            };
+            if step.undone {
                 continue;
             }
             self.step("undo");
-            let step = story.steps[at].clone();
-            let how = undo::undo(&step, &story.owner);
+            let (how, passed_to) = undo::undo(history, &step, can_record);
             self.step("undone");
-            let finished = !matches!(how, How::Failed { .. });
-            let undone = Undone {
+            if !matches!(how, How::Failed { .. }) {
+                let record = Record::Undone {
+                    step: step.id.step,
+                    how: how.to_string(),
+                    passed_to,
+                };
+                self.note(&mut file, history, id, record);
+            }
+            all.push(Undone {
                 change: step.change,
                 how,
-            };
-            if finished {
-                let record = Record::Undone {
-                    step: at,
-                    how: undone.how.to_string(),
-                };
-                // A full disk must not stop the undoing.
-                self.append(file, story, record).ok();
-            }
-            all.push(undone);
+            });
         }
-        if all
-            .iter()
-            .all(|undone| !matches!(undone.how, How::Failed { .. }))
-        {
+        let failed = |undone: &Undone| matches!(undone.how, How::Failed { .. });
+        if !all.iter().any(failed) {
             let time_unix_ms = Clock.unix_millis();
-            self.append(file, story, Record::RolledBack { time_unix_ms })
-                .ok();
+            self.note(&mut file, history, id, Record::RolledBack { time_unix_ms });
         }
         all
     }
 
-    fn append(&self, file: &mut TransactionFile, story: &mut Story, record: Record) -> Result<()> {
+    /// Appends where that is possible: a full disk must not stop the undoing. Says whether it was.
+    fn note(
+        &self,
+        file: &mut Option<&mut TransactionFile>,
+        history: &mut History,
+        id: u64,
+        record: Record,
+    ) -> bool {
+        let written = file
+            .as_mut()
+            .is_some_and(|file| self.append(file, history, id, record.clone()).is_ok());
+        if !written && let Some(entry) = history.entry_mut(id) {
+            // What follows has to know it all the same.
+            entry.take(record);
+        }
+        written
+    }
+
+    fn append(
+        &self,
+        file: &mut TransactionFile,
+        history: &mut History,
+        id: u64,
+        record: Record,
+    ) -> Result<()> {
         self.step("append");
         file.write(&record)?;
         self.step("appended");
         file.sync()?;
         self.step("synced");
-        story.tell(record);
+        if let Some(entry) = history.entry_mut(id) {
+            entry.take(record);
+        }
         Ok(())
     }
 
@@ -312,7 +436,13 @@ impl Transaction {
     /// Its number.
     #[must_use]
     pub const fn id(&self) -> u64 {
-        self.story.id
+        self.id
+    }
+
+    /// What an interrupted process had left and was undone before this one began.
+    #[must_use]
+    pub fn recovered(&self) -> &[Recovered] {
+        &self.recovered
     }
 
     /// Makes one change: old value and intent to the disk, write, read back, result to the disk.
@@ -333,12 +463,12 @@ impl Transaction {
                 already: true,
             });
         }
-        let step = self.story.steps.len();
+        let step = self.history.entry(self.id).map_or(0, Entry::next_step);
         self.record(Record::Intent {
             step,
             change: change.clone(),
             old: old.clone(),
-            place: Box::new(Place::of(&setting, &change.target)?),
+            place: Box::new(Place::of(&setting)?),
             time_unix_ms: Clock.unix_millis(),
         })?;
         let written = setting.write(&change.to);
@@ -421,6 +551,23 @@ impl Transaction {
         Ok(())
     }
 
+    /// Leaves the changes on trial until this time, and ends the transaction: they are undone then,
+    /// by a [`Guard`] or by the next start of any command, unless [`Journal::confirm`] comes
+    /// before.
+    ///
+    /// # Errors
+    /// [`Error::Os`] where the journal cannot be written; then the changes have been undone.
+    pub fn lease(mut self, until: Instant) -> Result<()> {
+        let left = until.since(Clock.now());
+        let left_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+        self.record(Record::Leased {
+            until,
+            until_unix_ms: Clock.unix_millis().saturating_add(left_ms),
+        })?;
+        self.finished = true;
+        Ok(())
+    }
+
     /// Undoes the changes, last first, and ends the transaction.
     pub fn roll_back(mut self) -> Vec<Undone> {
         self.undo()
@@ -428,11 +575,21 @@ impl Transaction {
 
     fn undo(&mut self) -> Vec<Undone> {
         self.finished = true;
-        self.journal.undo_changes(&mut self.file, &mut self.story)
+        self.journal
+            .undo_changes(Some(&mut self.file), &mut self.history, self.id)
     }
 
     fn record(&mut self, record: Record) -> Result<()> {
-        self.journal.append(&mut self.file, &mut self.story, record)
+        self.journal
+            .append(&mut self.file, &mut self.history, self.id, record)
+    }
+}
+
+fn not_found(id: u64) -> Error {
+    Error::NotFound {
+        what: "transaction",
+        name: id.to_string(),
+        hint: "; `tcptailor status` lists them".into(),
     }
 }
 

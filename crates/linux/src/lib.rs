@@ -63,7 +63,9 @@ pub use path::{INTERFACE, LabPath, configure_stack_device};
 pub use path_to::{PathTo, interface_to, probe_path_to, seen_path_to};
 pub use plan::Plan;
 pub use privilege::{Capabilities, Fact};
-pub use process::{SocketOwners, cgroup_id, process_cgroup, process_cpu_time, process_info};
+pub use process::{
+    SocketOwners, cgroup_id, ignores_signal, process_cgroup, process_cpu_time, process_info,
+};
 pub use record_writer::RecordWriter;
 pub use remote_socket::{OwnerProcess, RemoteSocket};
 pub use seed::random_seed;

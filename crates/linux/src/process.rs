@@ -158,6 +158,16 @@ fn harmless(name: &[u8]) -> String {
     String::from_utf8_lossy(name).replace(char::is_control, "\u{fffd}")
 }
 
+/// Whether this process ignores a signal, as `nohup` has its program ignore SIGHUP (proc(5),
+/// `SigIgn`).
+#[must_use]
+pub fn ignores_signal(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
 /// When a process started, in clock ticks since the boot: with it, a number that was given again is
 /// told from the process that had it before. `None` where there is none, or it has ended and was
 /// only not waited for yet.

@@ -78,12 +78,15 @@ pub(crate) enum Command {
     NodelayClient(commands::nodelay::ClientArgs),
     Autocork(commands::autocork::Args),
     Apply(commands::apply::Args),
-    Status(commands::apply::StatusArgs),
-    Rollback(commands::apply::RollbackArgs),
-    Recover(commands::apply::RecoverArgs),
+    Confirm(commands::apply::trial::Args),
+    Status(commands::apply::status::Args),
+    Rollback(commands::apply::undo::RollbackArgs),
+    Recover(commands::apply::undo::RecoverArgs),
     Lab(commands::lab::Args),
     Check(commands::check::Args),
     Knobs(commands::knobs::Args),
+    #[command(hide = true)]
+    Guard(commands::guard::Args),
     #[command(hide = true)]
     Worker(commands::worker::Args),
 }

@@ -1,4 +1,5 @@
-//! Ctrl-C and SIGTERM: the first asks the command to end in order, the second ends the program.
+//! Ctrl-C, SIGTERM and the loss of the terminal (SIGHUP): the first asks the command to end in
+//! order, the second ends the program.
 //!
 //! A command that runs for more than a moment looks at [`stopped`] (or hands [`stop_flag`] down)
 //! and returns; whatever it made is then taken down by `Drop`. Where a command waits in a place
@@ -10,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use anyhow::Context;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::exit::Exit;
@@ -24,14 +25,19 @@ struct Cleanup {
     work: Box<dyn FnOnce() + Send>,
 }
 
-/// Starts to listen for the two signals, on a thread of its own.
+/// Starts to listen for the signals, on a thread of its own. What `nohup` started outlives its
+/// terminal.
 pub(crate) fn install() -> anyhow::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM]).context("listening for Ctrl-C")?;
+    let hangup = (!linux::ignores_signal(SIGHUP)).then_some(SIGHUP);
+    let listened = [SIGINT, SIGTERM].into_iter().chain(hangup);
+    let mut signals = Signals::new(listened).context("listening for Ctrl-C")?;
     thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
-            for _signal in signals.forever() {
-                if STOP.swap(true, Ordering::SeqCst) {
+            for signal in signals.forever() {
+                // A terminal may be lost more than once.
+                let is_second = STOP.swap(true, Ordering::SeqCst);
+                if is_second && signal != SIGHUP {
                     linux::cleanup::remove_all_of_this_process();
                     std::process::exit(Exit::Interrupted as i32);
                 }

@@ -200,14 +200,61 @@ fn a_connection_that_is_gone_and_a_damaged_journal_are_said_so() {
     fs::write(&plan, gone.to_string()).unwrap();
     user.check_refused(&["apply", &plan], 1, "does not exist any more");
 
+    // A damaged file costs itself only, and is shown by name until somebody removes it.
     let transactions = user.directory.path().join("state/txn");
     fs::write(transactions.join("000009.jsonl"), "not a line of ours\n").unwrap();
-    for args in [
-        &["apply", &plan][..],
-        &["recover"],
-        &["rollback"],
-        &["status"],
-    ] {
-        user.check_refused(args, 1, "000009.jsonl: line 1 is damaged");
+    let unusable = |status: &Value| status["unusable"][0]["path"].as_str().map(str::to_owned);
+    let before = unusable(&user.json(&["status"])).unwrap();
+    assert!(before.ends_with("000009.jsonl"), "{before}");
+    for args in [&["rollback"][..], &["recover"]] {
+        assert_eq!(user.json(args)["transactions"], json!([]), "{args:?}");
     }
+    let aside = unusable(&user.json(&["status"])).unwrap();
+    assert!(aside.ends_with("000009.jsonl.damaged-1"), "{aside}");
+    let plan = user.plan(&[("nodelay", json!(true))]);
+    let applied = user.json(&["apply", plan.to_str().unwrap()]);
+    assert_eq!(applied["changes"][0]["now"], "on");
+    user.json(&["rollback"]);
+    assert!(!user.client.nodelay().unwrap());
+}
+
+#[test]
+fn a_trial_is_confirmed_or_rolled_back() {
+    let user = User::new();
+    let plan = user.plan(&[("nodelay", json!(true))]);
+    let plan = plan.to_str().unwrap();
+    if !may_reach_sockets(&user, plan) {
+        return;
+    }
+    user.check_refused(&["confirm"], 1, "no change is waiting");
+    let too_short = user.run(&["apply", plan, "--confirm-within", "0s"]);
+    assert_eq!(too_short.status.code(), Some(2));
+
+    let applied = user.json(&["apply", plan, "--confirm-within", "300s"]);
+    assert_eq!(applied["confirm_within_s"], 300.0);
+    assert!(user.client.nodelay().unwrap());
+    assert_eq!(user.json(&["recover"])["transactions"], json!([]));
+    let status = user.json(&["status"]);
+    assert_eq!(status["transactions"][0]["status"], "leased");
+    assert!(status["transactions"][0]["confirm_until"].is_string());
+    assert_eq!(user.json(&["confirm"])["confirmed"], json!([1]));
+    user.check_refused(&["confirm", "1"], 1, "kept already");
+    assert_eq!(user.json(&["status"])["transactions"][0]["status"], "kept");
+    user.json(&["rollback"]);
+    assert!(!user.client.nodelay().unwrap());
+
+    user.json(&["apply", plan, "--confirm-within", "300s"]);
+    assert_eq!(user.json(&["rollback"])["transactions"][0]["id"], 2);
+    assert!(!user.client.nodelay().unwrap());
+
+    // Nobody confirms: a process of its own rolls it back, without any other command.
+    user.json(&["apply", plan, "--confirm-within", "1s"]);
+    assert!(user.client.nodelay().unwrap());
+    let mut looks = 0;
+    while user.client.nodelay().unwrap() {
+        looks += 1;
+        assert!(looks < 3000, "nobody rolls it back");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    user.check_refused(&["confirm", "3"], 1, "rolled back");
 }

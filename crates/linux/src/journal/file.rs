@@ -2,16 +2,19 @@
 //!
 //! A line is appended with one `write` and followed by `fsync`, so a crash can only cut the last
 //! one. A cut line was never followed by the write that it announces. Anything else that does not
-//! read is damage, which is reported and never repaired.
+//! read is damage: the lines beside it still count, and what is no file of ours at all costs
+//! nothing but itself.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FallocateFlags;
 
-use super::record::{Record, Status, Story};
+use super::directory;
+use super::entry::Entry;
+use super::record::Record;
 use crate::error::{Error, Result};
 
 /// Where the transactions lie in the journal's directory.
@@ -19,6 +22,10 @@ pub(super) const SUBDIRECTORY: &str = "txn";
 /// Disk space that is taken before an intent is written, so that its outcome finds room: several
 /// times the longest line, which holds a route.
 const RESERVE_BYTES: u64 = 16 << 10;
+/// The longest file that is read: several times what a plan of the longest can make.
+const BYTES_MAX: u64 = 16 << 20;
+/// Numbers of transactions have no more digits than fit the names of a thousand years.
+const ID_MAX: u64 = 999_999_999;
 
 /// A file that lines are appended to.
 pub(super) struct TransactionFile {
@@ -29,15 +36,15 @@ pub(super) struct TransactionFile {
 
 impl TransactionFile {
     /// Makes the file of a new transaction, durably.
-    pub(super) fn create(directory: &Path, id: u64) -> Result<Self> {
-        let path = path_of(directory, id);
+    pub(super) fn create(journal: &Path, id: u64) -> Result<Self> {
+        let path = path_of(journal, id);
         let file = OpenOptions::new()
             .append(true)
             .create_new(true)
             .mode(0o600)
             .open(&path)
             .map_err(|source| nothing_changed(&path, source))?;
-        sync_directory(&directory.join(SUBDIRECTORY))?;
+        directory::sync(&journal.join(SUBDIRECTORY))?;
         Ok(Self {
             path,
             file,
@@ -47,15 +54,21 @@ impl TransactionFile {
 
     /// Opens the file of an earlier transaction to append to it. What a crash has left of a cut
     /// line is taken off, so that the next line begins at the beginning of a line.
-    pub(super) fn reopen(directory: &Path, id: u64) -> Result<Self> {
-        let path = path_of(directory, id);
+    pub(super) fn reopen(journal: &Path, id: u64) -> Result<Self> {
+        let path = path_of(journal, id);
         let fail = |source| Error::Os {
             op: format!("open {}", path.display()),
             source,
         };
-        let whole = whole_lines(&fs::read(&path).map_err(fail)?) as u64;
+        let bytes = read_trusted(&path).map_err(|why| Error::File {
+            path: path.clone(),
+            what: why,
+        })?;
+        let whole = whole_lines(&bytes) as u64;
         let file = OpenOptions::new().append(true).open(&path).map_err(fail)?;
-        file.set_len(whole).map_err(fail)?;
+        if whole < bytes.len() as u64 {
+            file.set_len(whole).map_err(fail)?;
+        }
         Ok(Self {
             path,
             file,
@@ -108,124 +121,96 @@ impl Drop for TransactionFile {
     }
 }
 
-/// Makes the directory of a journal, which only its owner may look into, durably. One that is there
-/// must not be open to others: whoever writes a transaction there says what is to be "undone".
-pub(super) fn make_directory(directory: &Path) -> Result<()> {
-    let transactions = directory.join(SUBDIRECTORY);
-    if transactions.is_dir() {
-        check_owner(directory)?;
-        return check_owner(&transactions);
-    }
-    let made = fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(transactions);
-    made.map_err(|source| match source.kind() {
-        io::ErrorKind::PermissionDenied => Error::Permission {
-            what: format!("the journal in {}", directory.display()),
-            needs: "a directory that this user may write to",
-            hint: "run as root, or set TCPTAILOR_STATE".into(),
-        },
-        _ => Error::Os {
-            op: format!(
-                "make the journal's directory {} (TCPTAILOR_STATE names another one)",
-                directory.display()
-            ),
-            source,
-        },
-    })?;
-    check_owner(directory)?;
-    sync_directory(directory)?;
-    directory.parent().map_or(Ok(()), sync_directory)
+/// The name of a transaction's file.
+pub(super) fn path_of(journal: &Path, id: u64) -> PathBuf {
+    journal.join(SUBDIRECTORY).join(name_of(id))
 }
 
-/// Refuses a directory in which others than this user and root may make files.
-fn check_owner(directory: &Path) -> Result<()> {
-    const OTHERS_WRITE: u32 = 0o002;
-    let meta =
-        fs::metadata(directory).map_err(Error::os(format!("look at {}", directory.display())))?;
-    let own = rustix::process::geteuid().as_raw();
-    let why = if meta.uid() != own && meta.uid() != 0 {
-        "it belongs to another user"
-    } else if meta.mode() & OTHERS_WRITE != 0 {
-        "everybody may write to it"
-    } else {
-        return Ok(());
-    };
-    Err(Error::Refused {
-        what: format!("a journal in {}", directory.display()),
-        reason: format!(
-            "{why}, who could have settings changed by it; set TCPTAILOR_STATE to a directory of \
-             your own"
-        ),
-    })
+pub(super) fn name_of(id: u64) -> String {
+    format!("{id:06}.jsonl")
 }
 
-fn sync_directory(directory: &Path) -> Result<()> {
-    // The parent of a relative path of one part is the empty path.
-    let directory = if directory.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        directory
-    };
-    File::open(directory)
-        .and_then(|directory| directory.sync_all())
-        .map_err(Error::os(format!("fsync of {}", directory.display())))
+/// The number in the name of a transaction's file, where it is the name that the number has.
+pub(super) fn id_of(name: &str) -> Option<u64> {
+    let id = name.strip_suffix(".jsonl")?.parse().ok()?;
+    ((1..=ID_MAX).contains(&id) && name_of(id) == name).then_some(id)
 }
 
-/// The numbers of all transactions, rising.
-pub(super) fn ids(directory: &Path) -> Result<Vec<u64>> {
-    let directory = directory.join(SUBDIRECTORY);
-    let entries = fs::read_dir(&directory).map_err(Error::os(format!(
-        "list the journal {}",
-        directory.display()
-    )))?;
-    let mut ids: Vec<u64> = entries
-        .flatten()
-        .filter_map(|entry| {
-            let name = entry.file_name();
-            name.to_str()?.strip_suffix(".jsonl")?.parse().ok()
-        })
-        .collect();
-    ids.sort_unstable();
-    Ok(ids)
-}
-
-/// Reads a transaction. A cut last line does not count.
-pub(super) fn load(directory: &Path, id: u64) -> Result<Story> {
-    let path = path_of(directory, id);
-    let bytes = fs::read(&path).map_err(Error::os(format!("read {}", path.display())))?;
-    let damaged = |line: usize, what: &str| Error::File {
-        path: path.clone(),
-        what: format!(
-            "line {line} {what}, so nobody knows what was changed; look at the file, undo by hand \
-             what it names, and move it away"
-        ),
-    };
-    let mut story = Story::new(id);
+/// Reads a transaction. A cut last line does not count, and damaged ones only by the remark that
+/// there are some.
+///
+/// # Errors
+/// Why it cannot be used at all, for people.
+pub(super) fn load(path: &Path, id: u64) -> Result<Entry, String> {
+    let bytes = read_trusted(path)?;
+    let mut entry = Entry::new(id);
     let whole = &bytes[..whole_lines(&bytes)];
     for (at, line) in whole.split_inclusive(|byte| *byte == b'\n').enumerate() {
-        let record = record_in(line).ok_or_else(|| damaged(at + 1, "is damaged"))?;
-        if !story.tell(record) {
-            return Err(damaged(at + 1, "does not follow from those before it"));
+        let line_number = at + 1;
+        let record = record_in(line);
+        let what = if record.is_none() {
+            "is damaged"
+        } else {
+            "does not follow from those before it"
+        };
+        let is_taken = record.is_some_and(|record| entry.take(record));
+        if !is_taken && !entry.has_begun() {
+            return Err(format!("line {line_number} {what}"));
+        }
+        if !is_taken && entry.damage.is_none() {
+            entry.damage = Some(format!("line {line_number} of its file {what}"));
         }
     }
-    Ok(story)
+    Ok(entry)
 }
 
-/// Deletes the oldest finished transactions beyond `keep`. Failing to is no harm.
-pub(super) fn prune(directory: &Path, stories: &[Story], keep: usize) {
-    let finished: Vec<&Story> = stories
-        .iter()
-        .filter(|story| story.status() != Status::Pending)
-        .collect();
-    for story in &finished[..finished.len().saturating_sub(keep)] {
-        fs::remove_file(path_of(directory, story.id)).ok();
+/// The bytes of an ordinary file of ours: never waits for another program, never follows a link,
+/// never reads more than a journal has.
+fn read_trusted(path: &Path) -> Result<Vec<u8>, String> {
+    // ELOOP: a symbolic link (open(2)).
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path)
+        .map_err(|error| error.to_string())?;
+    let meta = file.metadata().map_err(|error| error.to_string())?;
+    if !meta.is_file() {
+        return Err("it is not an ordinary file".into());
     }
+    if let Some(why) = directory::why_not_trusted(&meta) {
+        return Err(why);
+    }
+    if meta.len() > BYTES_MAX {
+        return Err(format!(
+            "it has {} bytes, more than any transaction",
+            meta.len()
+        ));
+    }
+    let mut bytes = Vec::new();
+    file.take(BYTES_MAX)
+        .read_to_end(&mut bytes)
+        .map_err(|error| error.to_string())?;
+    Ok(bytes)
 }
 
-fn path_of(directory: &Path, id: u64) -> PathBuf {
-    directory.join(SUBDIRECTORY).join(format!("{id:06}.jsonl"))
+/// Renames what cannot be used, so that it is looked at by people only. A read-only disk keeps its
+/// name.
+pub(super) fn set_aside(path: &Path) {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    for number in 1..1000 {
+        let aside = path.with_file_name(format!("{name}.damaged-{number}"));
+        // RENAME_NOREPLACE: what was set aside before stays.
+        let renamed = rustix::fs::renameat_with(
+            rustix::fs::CWD,
+            path,
+            rustix::fs::CWD,
+            &aside,
+            rustix::fs::RenameFlags::NOREPLACE,
+        );
+        if renamed != Err(rustix::io::Errno::EXIST) {
+            return;
+        }
+    }
 }
 
 fn nothing_changed(path: &Path, source: io::Error) -> Error {
@@ -274,41 +259,6 @@ mod tests {
     #[test]
     fn the_checksum_is_the_common_one() {
         assert_eq!(crc32fast::hash(b"123456789"), 0xcbf4_3926);
-    }
-
-    #[test]
-    fn a_directory_that_is_open_to_others_is_refused() {
-        use std::os::unix::fs::{PermissionsExt, chown};
-        let parent = tempfile::tempdir().unwrap();
-        let check = |name: &str, prepare: &dyn Fn(&Path), expected: &str| {
-            let directory = parent.path().join(name);
-            fs::create_dir_all(directory.join(SUBDIRECTORY)).unwrap();
-            prepare(&directory);
-            let shown = make_directory(&directory).map_or_else(|e| e.to_string(), |()| "ok".into());
-            assert!(shown.contains(expected), "{name}: {shown}");
-        };
-        let open_up = |directory: &Path| {
-            fs::set_permissions(directory, fs::Permissions::from_mode(0o777)).unwrap();
-        };
-        check("own", &|_| (), "ok");
-        check("open", &open_up, "everybody may write");
-        check(
-            "open-below",
-            &|d| open_up(&d.join(SUBDIRECTORY)),
-            "everybody may write",
-        );
-        let somebody = rustix::process::geteuid().as_raw() + 1;
-        let given = chown(parent.path().join("own"), Some(somebody), None);
-        if crate::asking::may("giving a directory away", given).is_some() {
-            let give = |d: &Path| chown(d, Some(somebody), None).unwrap();
-            check("foreign", &give, "another user");
-        }
-        // Not there yet, in a directory that is open to others.
-        let open = parent.path().join("shared");
-        fs::create_dir(&open).unwrap();
-        open_up(&open);
-        assert!(make_directory(&open).is_err());
-        assert!(make_directory(&open.join("ours")).is_ok());
     }
 
     #[test]

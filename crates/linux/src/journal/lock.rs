@@ -1,54 +1,47 @@
 //! One process at a time.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
+use super::file::SUBDIRECTORY;
+use crate::clock::Clock;
 use crate::error::{Error, Result};
 
-/// The exclusive right to change settings. The kernel takes it back when the process ends.
+/// How often a lock that is taken is tried again.
+const RETRY: Duration = Duration::from_millis(10);
+
+/// The exclusive right to change settings: a lock on the directory of the transactions itself,
+/// which needs no room on the disk and may be had on one that is read-only. The kernel takes it
+/// back when the process ends.
 pub(super) struct Lock {
-    file: File,
+    directory: File,
 }
 
 impl Lock {
-    /// Takes the lock, or says who has it.
-    pub(super) fn take(directory: &Path) -> Result<Self> {
-        let path = directory.join("lock");
-        let op = || format!("lock the journal with {}", path.display());
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path)
-            .map_err(Error::os(op()))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                let mut pid = String::new();
-                file.read_to_string(&mut pid).ok();
-                let known = !pid.trim().is_empty();
-                return Err(Error::Busy {
-                    pid: if known {
-                        pid.trim().into()
-                    } else {
-                        "unknown".into()
-                    },
-                });
+    /// Takes the lock, or says who has it once `patience` is over: a guard needs it for a moment
+    /// only.
+    pub(super) fn take(directory: &Path, patience: Duration) -> Result<Self> {
+        let path = directory.join(SUBDIRECTORY);
+        let op = || format!("lock the journal {}", path.display());
+        let directory = File::open(&path).map_err(Error::os(op()))?;
+        let began = Clock.now();
+        loop {
+            match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Self { directory }),
+                Err(rustix::io::Errno::WOULDBLOCK) => {}
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(errno) => return Err(Error::errno(op())(errno)),
             }
-            other => other.map_err(Error::errno(op()))?,
+            if Clock.now().since(began) >= patience {
+                let pid = holder_of(&directory).map_or("unknown".into(), |pid| pid.to_string());
+                return Err(Error::Busy { pid });
+            }
+            std::thread::sleep(RETRY);
         }
-        // For the message above only; a full disk is no reason not to go on.
-        let pid = format!("{}\n", std::process::id());
-        file.set_len(0)
-            .and_then(|()| file.rewind())
-            .and_then(|()| file.write_all(pid.as_bytes()))
-            .ok();
-        Ok(Self { file })
     }
 }
 
@@ -56,6 +49,22 @@ impl Drop for Lock {
     /// Closing the file is not enough: a process that another thread is just starting shares it
     /// until it runs its program, and would hold the lock so long.
     fn drop(&mut self) {
-        flock(&self.file, FlockOperation::Unlock).ok();
+        flock(&self.directory, FlockOperation::Unlock).ok();
     }
+}
+
+/// Who holds a lock of the whole file, as proc(5) tells in `/proc/locks`: `1: FLOCK ADVISORY WRITE
+/// PID MAJOR:MINOR:INODE 0 EOF`. The device is not compared, since some file systems report
+/// another one to stat(2).
+fn holder_of(file: &File) -> Option<u32> {
+    let inode = file.metadata().ok()?.ino().to_string();
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    let holder = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let is_it = words.get(1) == Some(&"FLOCK")
+            && words.get(5)?.rsplit(':').next() == Some(inode.as_str());
+        is_it.then(|| words.get(4)?.parse().ok()).flatten()
+    };
+    // 0: a process that this one cannot see, as from within a container.
+    locks.lines().find_map(holder).filter(|pid| *pid != 0)
 }

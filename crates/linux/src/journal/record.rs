@@ -1,12 +1,11 @@
-//! What a transaction file says, line by line, and the story that its lines make together.
+//! The lines of a transaction file, and the identity of a process.
 
 use std::fs;
 
-use base::Change;
+use base::{Change, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::place::Place;
-use super::undo::{Presence, look};
 use crate::error::{Error, Result};
 use crate::process::process_start_ticks;
 use crate::state::State;
@@ -27,7 +26,7 @@ pub enum Record {
         /// Milliseconds since 1970.
         time_unix_ms: u64,
         /// Who makes it.
-        owner: Owner,
+        owner: ProcessIdentity,
     },
     /// A change is about to be made.
     Intent {
@@ -63,8 +62,20 @@ pub enum Record {
         /// The numbers, for people.
         note: String,
     },
+    /// The changes stay for a time, and are undone unless somebody confirms them by then.
+    Leased {
+        /// When the time is over, by the monotonic clock of this boot.
+        until: Instant,
+        /// The same in milliseconds since 1970, for people.
+        until_unix_ms: u64,
+    },
     /// The changes stay: the end of most files.
     Kept {
+        /// Milliseconds since 1970.
+        time_unix_ms: u64,
+    },
+    /// The changes are about to be undone. Whoever finds this without the last line goes on.
+    RollingBack {
         /// Milliseconds since 1970.
         time_unix_ms: u64,
     },
@@ -74,6 +85,10 @@ pub enum Record {
         step: usize,
         /// How, for people.
         how: String,
+        /// Where later changes of the same setting were in force: the newest of them. Undoing any
+        /// of these restores what was there before this step.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        passed_to: Option<StepId>,
     },
     /// All changes were undone: the other end.
     RolledBack {
@@ -84,13 +99,24 @@ pub enum Record {
 
 impl Record {
     /// Name and version of the form.
-    pub const SCHEMA: &'static str = "tcptailor/journal/1";
+    pub const SCHEMA: &'static str = "tcptailor/journal/2";
+    /// The one before, which has fewer kinds of lines.
+    pub(super) const SCHEMA_1: &'static str = "tcptailor/journal/1";
 }
 
-/// The process that makes a transaction, told apart from a later one of the same number.
+/// One change of one transaction. Later ones are greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct StepId {
+    /// Number of the transaction.
+    pub transaction: u64,
+    /// Position in it, from 0.
+    pub step: usize,
+}
+
+/// A process, told apart from a later one of the same number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Owner {
-    /// Process number.
+pub struct ProcessIdentity {
+    /// Process ID.
     pub pid: u32,
     /// When it started, in ticks since the boot.
     pub start_ticks: u64,
@@ -98,13 +124,20 @@ pub struct Owner {
     pub boot_id: String,
 }
 
-impl Owner {
+impl ProcessIdentity {
     /// The calling process.
     ///
     /// # Errors
     /// [`Error::Os`] where `/proc` is not mounted.
     pub fn this_process() -> Result<Self> {
-        let pid = std::process::id();
+        Self::of(std::process::id())
+    }
+
+    /// The process of this number, as long as it runs.
+    ///
+    /// # Errors
+    /// [`Error::Os`] where `/proc` is not mounted.
+    pub fn of(pid: u32) -> Result<Self> {
         Ok(Self {
             pid,
             start_ticks: process_start_ticks(pid).unwrap_or_default(),
@@ -125,138 +158,10 @@ impl Owner {
     }
 }
 
+/// What tells one running of the machine from another (random(4)).
 fn boot_id() -> Result<String> {
     let path = "/proc/sys/kernel/random/boot_id";
     fs::read_to_string(path)
         .map(|text| text.trim().into())
         .map_err(Error::os(format!("read {path}")))
-}
-
-/// How a transaction stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Status {
-    /// Neither kept nor rolled back.
-    Pending,
-    /// Its changes are in force.
-    Kept,
-    /// Its changes were undone.
-    RolledBack,
-}
-
-/// One change in the story of a transaction.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Step {
-    /// What was to be set.
-    pub change: Change,
-    /// What there was.
-    pub old: State,
-    /// What was read back; nothing where the process died in between, or the kernel refused.
-    pub now: Option<State>,
-    /// Which target this was.
-    pub place: Place,
-    /// Whether it was undone.
-    pub undone: bool,
-}
-
-/// A transaction, as its file tells it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Story {
-    /// Number.
-    pub id: u64,
-    /// Why it was made.
-    pub reason: String,
-    /// When it was begun, milliseconds since 1970.
-    pub time_unix_ms: u64,
-    /// Who made it.
-    pub owner: Owner,
-    /// Its changes, first first.
-    pub steps: Vec<Step>,
-    /// What measuring has shown.
-    pub verified: Option<(bool, String)>,
-    status: Option<Status>,
-}
-
-impl Story {
-    pub(super) fn new(id: u64) -> Self {
-        Self {
-            id,
-            reason: String::new(),
-            time_unix_ms: 0,
-            owner: Owner::default(),
-            steps: Vec::new(),
-            verified: None,
-            status: None,
-        }
-    }
-
-    /// How it stands. One whose first line never reached the disk has changed nothing.
-    #[must_use]
-    pub fn status(&self) -> Status {
-        match self.status {
-            Some(status) => status,
-            None if self.owner == Owner::default() => Status::RolledBack,
-            None => Status::Pending,
-        }
-    }
-
-    /// How one of its changes stands now.
-    #[must_use]
-    pub fn presence(&self, step: &Step) -> Presence {
-        if step.undone {
-            return Presence::Undone;
-        }
-        look(step, &self.owner).1
-    }
-
-    /// Takes in the next line. `false` where it does not fit those before it.
-    pub(super) fn tell(&mut self, record: Record) -> bool {
-        match record {
-            Record::Begin {
-                schema,
-                id,
-                reason,
-                time_unix_ms,
-                owner,
-            } => {
-                if schema != Record::SCHEMA || id != self.id {
-                    return false;
-                }
-                self.reason = reason;
-                self.time_unix_ms = time_unix_ms;
-                self.owner = owner;
-            }
-            Record::Intent {
-                step,
-                change,
-                old,
-                place,
-                time_unix_ms: _,
-            } => {
-                if step != self.steps.len() {
-                    return false;
-                }
-                self.steps.push(Step {
-                    change,
-                    old,
-                    now: None,
-                    place: *place,
-                    undone: false,
-                });
-            }
-            Record::Outcome { step, now } => match self.steps.get_mut(step) {
-                Some(step) => step.now = Some(now),
-                None => return false,
-            },
-            Record::Undone { step, how: _ } => match self.steps.get_mut(step) {
-                Some(step) => step.undone = true,
-                None => return false,
-            },
-            Record::Failed { .. } => {}
-            Record::Verified { better, note } => self.verified = Some((better, note)),
-            Record::Kept { .. } => self.status = Some(Status::Kept),
-            Record::RolledBack { .. } => self.status = Some(Status::RolledBack),
-        }
-        true
-    }
 }

@@ -92,10 +92,10 @@ fn changes_are_made_recorded_and_undone_backwards() {
     );
     assert_eq!(fixture.state("nodelay"), nodelay);
     assert_eq!(fixture.state("sndbuf"), sndbuf);
-    let stories = journal.stories().unwrap();
-    assert_eq!(stories.len(), 1);
-    assert_eq!(stories[0].status(), Status::RolledBack);
-    assert_eq!(stories[0].reason, "test");
+    let entries = journal.history().unwrap().entries;
+    assert_eq!(entries.len(), 1);
+    assert_eq!(entries[0].status(), Status::RolledBack);
+    assert_eq!(entries[0].reason, "test");
 }
 
 #[test]
@@ -263,17 +263,12 @@ fn a_file_cut_anywhere_is_read_up_to_the_last_whole_line() {
             .iter()
             .filter(|byte| **byte == b'\n')
             .count();
-        let story = &journal.stories().unwrap()[0];
+        let entry = &journal.history().unwrap().entries[0];
         assert_eq!(
-            story.steps.len(),
+            entry.steps.len(),
             whole.saturating_sub(1).div_ceil(2).min(2)
         );
-        let unfinished = story.status() == Status::Pending;
-        assert_eq!(unfinished, whole >= 1, "cut at {length}");
-        // Each attempt costs a wait for the disk.
-        if length % 61 == 0 {
-            assert_eq!(journal.begin("next").is_err(), unfinished, "{length}");
-        }
+        assert_eq!(entry.is_interrupted(), whole >= 1, "cut at {length}");
     }
     // The outcome of the second change is cut: only the kernel knows that it was made.
     let ends: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] == b'\n').collect();
@@ -284,11 +279,12 @@ fn a_file_cut_anywhere_is_read_up_to_the_last_whole_line() {
         ["cork: restored: off", "nodelay: restored: off"]
     );
     assert!(journal.recover().unwrap().is_empty());
-    assert_eq!(journal.stories().unwrap()[0].status(), Status::RolledBack);
+    let entries = journal.history().unwrap().entries;
+    assert_eq!(entries[0].status(), Status::RolledBack);
 }
 
 #[test]
-fn a_damaged_file_stops_everything_and_is_not_deleted() {
+fn a_damaged_file_costs_its_own_record_only() {
     let fixture = Fixture::new();
     let journal = fixture.journal();
     let mut transaction = journal.begin("damaged").unwrap();
@@ -297,20 +293,52 @@ fn a_damaged_file_stops_everything_and_is_not_deleted() {
     let good = fs::read_to_string(fixture.file(1)).unwrap();
     let check = |bad: &str, expected: &str| {
         fs::write(fixture.file(1), bad).unwrap();
-        let journal = fixture.journal();
-        for error in [
-            journal.recover().map(drop).expect_err("damaged"),
-            journal.begin("next").map(drop).expect_err("damaged"),
-        ] {
-            assert!(error.to_string().contains(expected), "{error}");
-            assert!(error.to_string().contains("000001.jsonl"), "{error}");
-        }
+        assert!(journal.recover().unwrap().is_empty());
+        let history = journal.history().unwrap();
+        let entry = history.entry(1).expect("what can be read of it counts");
+        assert_eq!(entry.status(), Status::Damaged);
+        assert!(entry.damage.as_deref().unwrap().contains(expected));
         assert_eq!(fs::read_to_string(fixture.file(1)).unwrap(), bad);
+        let id = journal.begin("next").unwrap().id();
+        journal.roll_back(id).expect_err("nothing was in it");
     };
-    check(&good.replace("nodelay", "nodelax"), "line 2 is damaged");
-    check(&format!("nonsense\n{good}"), "line 1 is damaged");
+    check(&good.replace("nodelay", "nodelax"), "line 2");
     let second = good.split_inclusive('\n').nth(1).unwrap();
-    check(&format!("{good}{second}"), "line 5 does not follow");
+    check(&format!("{good}{second}"), "line 5");
+    // What can be read of it can be undone.
+    let undone = journal.roll_back(1).unwrap().undone;
+    assert_eq!(shown(&undone), ["nodelay: restored: off"]);
+}
+
+/// None of these hangs, is followed, or keeps others from their work.
+#[test]
+fn what_is_no_transaction_is_set_aside_by_name() {
+    let fixture = Fixture::new();
+    let journal = fixture.journal();
+    let directory = fixture.directory.path().join("txn");
+    let at = |name: &str| directory.join(name);
+    fs::write(at("000001.jsonl"), "nonsense\n").unwrap();
+    fs::create_dir(at("000002.jsonl")).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        at("000003.jsonl"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .unwrap();
+    std::os::unix::fs::symlink("/dev/zero", at("000004.jsonl")).unwrap();
+    fs::write(at("18446744073709551615.jsonl"), "").unwrap();
+    fs::write(at("7.jsonl"), "").unwrap();
+    let unusable = journal.history().unwrap().unusable;
+    assert_eq!(unusable.len(), 6, "{unusable:?}");
+    let mut transaction = journal.begin("beside them").unwrap();
+    transaction.apply(&fixture.change("nodelay", "on")).unwrap();
+    transaction.roll_back();
+    assert_eq!(fixture.state("nodelay"), "off");
+    assert!(!at("000003.jsonl").exists(), "it was renamed");
+    let history = journal.history().unwrap();
+    assert_eq!((history.entries.len(), history.unusable.len()), (1, 6));
 }
 
 #[test]
@@ -319,24 +347,161 @@ fn another_boot_leaves_nothing_to_undo() {
     let journal = fixture.journal();
     let mut transaction = journal.begin("before the power cut").unwrap();
     transaction.apply(&fixture.change("nodelay", "on")).unwrap();
-    let mut step = transaction.story.steps[0].clone();
-    let mut owner = transaction.story.owner.clone();
-    let outcome = |step: &record::Step, owner: &Owner| undo::undo(step, owner).to_string();
-    owner.boot_id = "another".into();
-    assert!(outcome(&step, &owner).contains("started again"));
-    let owner = transaction.story.owner.clone();
-    step.place.process_start_ticks = Some(1);
-    assert!(outcome(&step, &owner).contains("the process has ended"));
-    step = transaction.story.steps[0].clone();
-    step.place.netns_inode = 1;
-    assert!(outcome(&step, &owner).contains("namespace is no more"));
+    transaction.keep().unwrap();
+    let history = journal.history().unwrap();
+    let outcome = |change: &dyn Fn(&mut Entry)| {
+        let mut history = history.clone();
+        change(&mut history.entries[0]);
+        let step = history.entries[0].steps[0].clone();
+        undo::undo(&history, &step, true).0.to_string()
+    };
+    let boot = outcome(&|entry| entry.owner.boot_id = "another".into());
+    assert!(boot.contains("started again"), "{boot}");
+    let gone = outcome(&|entry| entry.steps[0].place.netns_inode = 1);
+    assert!(gone.contains("namespace is no more"), "{gone}");
     // Another namespace got the inode of the one that is gone.
-    step = transaction.story.steps[0].clone();
-    step.place.netns_cookie = step.place.netns_cookie.map(|cookie| cookie + 1);
-    if step.place.netns_cookie.is_some() {
-        assert!(outcome(&step, &owner).contains("namespace is no more"));
+    if history.entries[0].steps[0].place.netns_cookie.is_some() {
+        let other = outcome(&|entry| {
+            let place = &mut entry.steps[0].place;
+            place.netns_cookie = place.netns_cookie.map(|cookie| cookie + 1);
+        });
+        assert!(other.contains("namespace is no more"), "{other}");
     }
     assert_eq!(fixture.state("nodelay"), "on");
+}
+
+/// A was there, then B, C and D were set by one transaction each: in whatever order they are rolled
+/// back, A is there at the end, and in between the newest that is left.
+#[test]
+fn changes_on_top_of_each_other_are_undone_in_any_order() {
+    let orders = [
+        [1, 2, 3],
+        [1, 3, 2],
+        [2, 1, 3],
+        [2, 3, 1],
+        [3, 1, 2],
+        [3, 2, 1],
+    ];
+    for order in orders {
+        for knob in ["notsent_lowat", "sndbuf"] {
+            let fixture = Fixture::new();
+            let journal = fixture.journal();
+            let first = fixture.state(knob);
+            for value in ["16KiB", "32KiB", "64KiB"] {
+                let mut transaction = journal.begin(value).unwrap();
+                transaction.apply(&fixture.change(knob, value)).unwrap();
+                transaction.keep().unwrap();
+            }
+            let mut values = vec![first.clone()];
+            for id in 1..=3 {
+                let history = journal.history().unwrap();
+                let step = &history.entry(id).unwrap().steps[0];
+                values.push(step.now.as_ref().unwrap().to_string());
+            }
+            let mut left = vec![0, 1, 2, 3];
+            for id in order {
+                journal.roll_back(id as u64).unwrap();
+                left.retain(|other| *other != id);
+                let newest = *left.last().unwrap();
+                assert_eq!(
+                    fixture.state(knob),
+                    values[newest],
+                    "{knob}: {order:?} at {id}"
+                );
+            }
+        }
+    }
+}
+
+/// A rollback that dies between any two of its steps is finished by whoever comes next.
+#[test]
+fn an_interrupted_rollback_is_finished_by_the_next_start() {
+    struct Death;
+    let mut deaths = 0;
+    for fatal in 0.. {
+        let fixture = Fixture::new();
+        let mut journal = fixture.journal();
+        let mut transaction = journal.begin("kept").unwrap();
+        transaction
+            .apply_all(&[
+                fixture.change("nodelay", "on"),
+                fixture.change("cork", "on"),
+            ])
+            .unwrap();
+        transaction.keep().unwrap();
+        let mut taken = 0;
+        journal.on_step(move |_| {
+            if taken == fatal {
+                std::panic::panic_any(Death);
+            }
+            taken += 1;
+        });
+        let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            journal.roll_back(1).map(drop)
+        }));
+        if died.is_ok() {
+            break;
+        }
+        deaths += 1;
+        let recovered = Journal::recover_in(fixture.directory.path()).unwrap();
+        let states = [fixture.state("nodelay"), fixture.state("cork")];
+        // Either the intent to undo was not on the disk yet, or it is finished.
+        match recovered.is_empty() {
+            true => {
+                let entry = &journal.history().unwrap().entries[0];
+                let expected = match entry.status() {
+                    Status::Kept => "on",
+                    _ => "off",
+                };
+                assert_eq!(states, [expected, expected], "step {fatal}");
+            }
+            false => assert_eq!(states, ["off", "off"], "step {fatal}"),
+        }
+        let again = Journal::recover_in(fixture.directory.path()).unwrap();
+        assert!(again.is_empty(), "step {fatal}");
+    }
+    assert!(deaths >= 10, "{deaths} steps");
+}
+
+#[test]
+fn nothing_in_force_is_forgotten() {
+    let fixture = Fixture::new();
+    let journal = fixture.journal();
+    let mut transaction = journal.begin("in force").unwrap();
+    transaction.apply(&fixture.change("nodelay", "on")).unwrap();
+    transaction.keep().unwrap();
+    for _ in 0..HISTORY + 5 {
+        journal.begin("one of many").unwrap().keep().unwrap();
+    }
+    assert_eq!(shown(&journal.roll_back(1).unwrap().undone).len(), 1);
+    assert_eq!(fixture.state("nodelay"), "off");
+}
+
+#[test]
+fn a_child_that_inherited_the_socket_is_found() {
+    use std::process::{Command, Stdio};
+    let fixture = Fixture::new();
+    let journal = fixture.journal();
+    let mut change = fixture.change("nodelay", "on");
+    let Target::Socket { pid, .. } = &mut change.target else {
+        panic!("a socket");
+    };
+    // The socket is the standard input of a child, and the change names a process that is gone.
+    let held = fixture.client.try_clone().unwrap();
+    let mut child = Command::new("sleep")
+        .arg("60")
+        .stdin(Stdio::from(std::os::fd::OwnedFd::from(held)))
+        .spawn()
+        .unwrap();
+    *pid = child.id();
+    let mut transaction = journal.begin("inherited").unwrap();
+    transaction.apply(&change).unwrap();
+    transaction.keep().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let undone = shown(&journal.roll_back(1).unwrap().undone);
+    assert_eq!(undone, ["nodelay: restored: off"]);
+    assert_eq!(fixture.state("nodelay"), "off");
 }
 
 #[test]
@@ -346,7 +511,7 @@ fn history_is_bounded() {
     for _ in 0..HISTORY + 5 {
         journal.begin("one of many").unwrap().keep().unwrap();
     }
-    let stories = journal.stories().unwrap();
-    assert_eq!(stories.len(), HISTORY + 1);
-    assert_eq!(stories.last().unwrap().id, HISTORY as u64 + 5);
+    let entries = journal.history().unwrap().entries;
+    assert_eq!(entries.len(), HISTORY + 1);
+    assert_eq!(entries.last().unwrap().id, HISTORY as u64 + 5);
 }

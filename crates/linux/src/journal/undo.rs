@@ -4,9 +4,12 @@ use std::fmt;
 
 use base::Change;
 
-use super::record::{Owner, Step};
+use super::chain::Link;
+use super::entry::{Entry, Step};
+use super::history::History;
+use super::record::StepId;
 use crate::actuator::Setting;
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::state::State;
 
 /// A change and what became of undoing it.
@@ -33,6 +36,11 @@ pub enum How {
     },
     /// The old value was in force: the change was never made, or undone before.
     WasBack,
+    /// A later change of the same setting is in force; undoing that one restores the old value.
+    PassedOn {
+        /// The transaction of the later change.
+        to: u64,
+    },
     /// Somebody else has changed the setting since; it was left alone.
     LeftAlone {
         /// What it is now.
@@ -61,6 +69,11 @@ impl fmt::Display for How {
                 )
             }
             Self::WasBack => f.write_str("nothing to undo: the old value is in force"),
+            Self::PassedOn { to } => write!(
+                f,
+                "nothing to undo yet: transaction {to} has changed it since; rolling that back \
+                 restores the value from before both"
+            ),
             Self::LeftAlone { present } => {
                 write!(f, "left alone: somebody else has set it to {present} since")
             }
@@ -78,6 +91,7 @@ impl How {
             Self::Restored { .. } => "restored",
             Self::Clipped { .. } => "clipped",
             Self::WasBack => "was-back",
+            Self::PassedOn { .. } => "passed-on",
             Self::LeftAlone { .. } => "left-alone",
             Self::Gone { .. } => "gone",
             Self::Failed { .. } => "failed",
@@ -92,6 +106,11 @@ pub enum Presence {
     InForce,
     /// The old value is in force.
     Undone,
+    /// A later transaction has changed the setting since.
+    Superseded {
+        /// Its number.
+        by: u64,
+    },
     /// Somebody else has changed the setting since.
     Changed {
         /// What it is now.
@@ -114,6 +133,7 @@ impl fmt::Display for Presence {
         match self {
             Self::InForce => f.write_str("in force"),
             Self::Undone => f.write_str("undone"),
+            Self::Superseded { by } => write!(f, "changed since by transaction {by}"),
             Self::Changed { present } => write!(f, "changed since to {present}"),
             Self::Gone { why } => write!(f, "gone: {why}"),
             Self::Unknown { error } => write!(f, "unknown: {error}"),
@@ -121,17 +141,148 @@ impl fmt::Display for Presence {
     }
 }
 
-/// Undoes one change of a transaction of `owner`.
-pub(super) fn undo(step: &Step, owner: &Owner) -> How {
-    let (setting, presence) = look(step, owner);
-    let setting = match (presence, setting) {
-        (Presence::InForce, Some(setting)) => setting,
-        (Presence::InForce | Presence::Undone, _) => return How::WasBack,
-        (Presence::Changed { present }, _) => return How::LeftAlone { present },
-        (Presence::Gone { why }, _) => return How::Gone { why },
-        (Presence::Unknown { error }, _) => return How::Failed { error },
+/// Undoes one change. Where later changes of the same setting are in force, the newest of them is
+/// returned as well, to be recorded: without the record, undoing them would restore a wrong value.
+/// So where nothing can be recorded, such a change is not undone.
+pub(super) fn undo(history: &History, step: &Step, can_record: bool) -> (How, Option<StepId>) {
+    let situation = Situation::of(history, step);
+    if let (Some(newest), false) = (situation.passed_to, can_record) {
+        let error = format!(
+            "transaction {} has changed it since and the journal cannot be written; roll that one \
+             back first",
+            newest.transaction
+        );
+        return (How::Failed { error }, None);
+    }
+    let how = match situation.presence {
+        Presence::InForce => match situation.restoring {
+            Some((setting, target)) => restored(&setting, &target),
+            None => How::WasBack,
+        },
+        Presence::Undone => How::WasBack,
+        Presence::Superseded { by } => How::PassedOn { to: by },
+        Presence::Changed { present } => How::LeftAlone { present },
+        Presence::Gone { why } => How::Gone { why },
+        Presence::Unknown { error } => How::Failed { error },
     };
-    match restore(&setting, step) {
+    (how, situation.passed_to)
+}
+
+/// How a change stands now.
+pub(super) fn presence(history: &History, step: &Step) -> Presence {
+    if step.undone {
+        return Presence::Undone;
+    }
+    Situation::of(history, step).presence
+}
+
+/// A change as it stands now, and what undoing it takes.
+struct Situation {
+    presence: Presence,
+    /// What to set, and where; only for [`Presence::InForce`].
+    restoring: Option<(Setting, State)>,
+    /// The newest of the later changes in the same place that are in force.
+    passed_to: Option<StepId>,
+}
+
+impl Situation {
+    fn without_undoing(presence: Presence) -> Self {
+        Self {
+            presence,
+            restoring: None,
+            passed_to: None,
+        }
+    }
+
+    fn of(history: &History, step: &Step) -> Self {
+        let Some(entry) = history.entry(step.id.transaction) else {
+            let why = "its transaction is no more".into();
+            return Self::without_undoing(Presence::Gone { why });
+        };
+        let opened = open(entry, step).and_then(|setting| match setting.read() {
+            Ok(present) => Ok((setting, present)),
+            Err(error) => Err(not_seen(&error)),
+        });
+        match opened {
+            Ok((setting, present)) => Self::seen(history, entry, step, setting, present),
+            Err(presence) => Self::without_undoing(presence),
+        }
+    }
+
+    /// Of a setting that has the value `present`.
+    fn seen(
+        history: &History,
+        entry: &Entry,
+        step: &Step,
+        setting: Setting,
+        present: State,
+    ) -> Self {
+        let link = Link::of(history, entry, step);
+        let later = link.later(history, entry);
+        let is_made = |found: &State| setting.is_result_of(found, &step.old, &step.change.to);
+        let covered = link.covered(&later, &is_made);
+        let passed_to = later.last().map(|newest| newest.step.id);
+        let own_parts = if step.change.knob == "buf_lock" { 2 } else { 1 };
+        if covered.len() == own_parts {
+            return Self {
+                presence: Presence::Superseded {
+                    by: covered[0].1.transaction,
+                },
+                restoring: None,
+                passed_to,
+            };
+        }
+        let under = |state: &State| match later.is_empty() {
+            true => state.clone(),
+            false => link.under(state, &later, &covered, &present),
+        };
+        let target = under(&link.old);
+        let now = link.now.as_ref().map(under);
+        if present.same_as(&target) {
+            return Self {
+                passed_to,
+                ..Self::without_undoing(Presence::Undone)
+            };
+        }
+        if is_ours(&setting, step, now.as_ref(), &target, &present) {
+            return Self {
+                presence: Presence::InForce,
+                restoring: Some((setting, target)),
+                passed_to,
+            };
+        }
+        Self::without_undoing(Presence::Changed { present })
+    }
+}
+
+/// The setting of a change, wherever it is now.
+fn open(entry: &Entry, step: &Step) -> Result<Setting, Presence> {
+    let gone = |why: &str| Presence::Gone { why: why.into() };
+    // Everything that is changed here lives in the kernel's memory.
+    if !entry.owner.is_of_this_boot() {
+        return Err(gone("the machine has been started again since"));
+    }
+    let target = &step.change.target;
+    let netns = step
+        .place
+        .netns(target)
+        .ok_or_else(|| gone("the network namespace is no more"))?;
+    Setting::open_in(netns, target, &step.change.knob).map_err(|error| not_seen(&error))
+}
+
+fn not_seen(error: &Error) -> Presence {
+    match error {
+        Error::NotFound { .. } => Presence::Gone {
+            why: error.to_string(),
+        },
+        _ => Presence::Unknown {
+            error: error.to_string(),
+        },
+    }
+}
+
+fn restored(setting: &Setting, target: &State) -> How {
+    match restore(setting, target) {
         Ok(how) => how,
         Err(error @ Error::NotFound { .. }) => How::Gone {
             why: error.to_string(),
@@ -142,58 +293,33 @@ pub(super) fn undo(step: &Step, owner: &Owner) -> How {
     }
 }
 
-/// How a change of a transaction of `owner` stands now, and the setting where there is one.
-pub(super) fn look(step: &Step, owner: &Owner) -> (Option<Setting>, Presence) {
-    let gone = |why: &str| (None, Presence::Gone { why: why.into() });
-    // Everything that is changed here lives in the kernel's memory.
-    if !owner.is_of_this_boot() {
-        return gone("the machine has been started again since");
-    }
-    if !step.place.process_lives(&step.change.target) {
-        return gone("the process has ended");
-    }
-    let Some(netns) = step.place.netns(&step.change.target) else {
-        return gone("the network namespace is no more");
-    };
-    let opened = Setting::open_in(netns, &step.change.target, &step.change.knob);
-    let read = opened.and_then(|setting| {
-        let present = setting.read()?;
-        Ok((setting, present))
-    });
-    match read {
-        Ok((_, present)) if present.same_as(&step.old) => (None, Presence::Undone),
-        Ok((setting, present)) if is_ours(&setting, step, &present) => {
-            (Some(setting), Presence::InForce)
-        }
-        Ok((_, present)) => (None, Presence::Changed { present }),
-        Err(error @ Error::NotFound { .. }) => gone(&error.to_string()),
-        Err(error) => {
-            let error = error.to_string();
-            (None, Presence::Unknown { error })
-        }
-    }
-}
-
-fn restore(setting: &Setting, step: &Step) -> Result<How> {
-    setting.restore(&step.old)?;
+fn restore(setting: &Setting, target: &State) -> Result<How, Error> {
+    setting.restore(target)?;
     let now = setting.read()?;
-    if now.same_as(&step.old) || setting.is_volatile() {
-        let to = step.old.clone();
+    if now.same_as(target) || setting.is_volatile() {
+        let to = target.clone();
         return Ok(How::Restored { to });
     }
     Ok(How::Clipped { now })
 }
 
-/// Whether the present state is one that we have made.
-fn is_ours(setting: &Setting, step: &Step, present: &State) -> bool {
+/// Whether the present state is one that we have made: what was read back after the change, or
+/// what a crash has left between it and the state that is to be restored.
+fn is_ours(
+    setting: &Setting,
+    step: &Step,
+    now: Option<&State>,
+    target: &State,
+    present: &State,
+) -> bool {
     if setting.is_volatile() {
         return true;
     }
-    let written = match &step.now {
+    let written = match now {
         Some(now) => present.same_as(now),
-        None => setting.is_result_of(present, &step.old, &step.change.to),
+        None => setting.is_result_of(present, target, &step.change.to),
     };
-    written || is_half_restored(present, &step.old)
+    written || is_half_restored(present, target)
 }
 
 /// Restoring a buffer that was open takes two calls, the size and then the lock; a crash in

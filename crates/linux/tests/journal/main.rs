@@ -14,15 +14,18 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use base::{Change, KNOBS, Netns, Target, find_knob};
-use linux::journal::Status;
-use linux::{Journal, Plan};
+use linux::journal::{Entry, Guard, Status, stand_guard};
+use linux::{Clock, Journal, Plan};
 use rustix::process::{Signal, getpid, kill_process};
 
 use holder::Holder;
 
 const VICTIM: &str = "TCPTAILOR_TEST_VICTIM";
+const GUARD: &str = "TCPTAILOR_TEST_GUARD";
 
 /// One change of every actuator, several of them on the same target.
 fn changes(holder: &Holder) -> Vec<Change> {
@@ -96,19 +99,85 @@ fn change((target, knob, value): (Target, &str, &str)) -> Change {
     }
 }
 
-/// The victim: applies a plan and dies at a step. Does nothing in an ordinary run.
+/// What a victim does before it dies, and what of it counts steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    /// Applies a plan and keeps it; every step counts.
+    Keep,
+    /// Applies it and undoes it; every step counts.
+    RollBack,
+    /// Applies it and leaves it on trial; every step counts.
+    Lease,
+    /// Confirms what is on trial.
+    Confirm,
+    /// Undoes what was kept.
+    RollBackKept,
+    /// Undoes what was interrupted.
+    Recover,
+}
+
+impl Work {
+    const ALL: [Self; 6] = [
+        Self::Keep,
+        Self::RollBack,
+        Self::Lease,
+        Self::Confirm,
+        Self::RollBackKept,
+        Self::Recover,
+    ];
+
+    /// Does it, in a journal that may kill this process.
+    fn run(self, journal: &Journal, plan: &Plan) {
+        let applied = || {
+            let mut transaction = journal.begin("a test").unwrap();
+            transaction.apply_all(&plan.changes).unwrap();
+            transaction
+        };
+        match self {
+            Self::Keep => applied().keep().unwrap(),
+            Self::RollBack => drop(applied().roll_back()),
+            Self::Lease => applied().lease(Clock.now() + TRIAL).unwrap(),
+            Self::Confirm => journal.confirm(1).unwrap(),
+            Self::RollBackKept => drop(journal.roll_back(1).unwrap()),
+            Self::Recover => drop(journal.recover().unwrap()),
+        }
+    }
+
+    /// Does what has to be there before.
+    fn prepare(self, journal: &Journal, plan: &Plan) {
+        match self {
+            Self::Confirm => Self::Lease.run(journal, plan),
+            Self::RollBackKept => Self::Keep.run(journal, plan),
+            _ => {}
+        }
+    }
+}
+
+/// Longer than a test.
+const TRIAL: Duration = Duration::from_secs(600);
+
+/// The victim: works and dies at a step. Does nothing in an ordinary run.
 #[test]
 fn victim() {
     let Ok(order) = std::env::var(VICTIM) else {
         return;
     };
-    let mut words = order.split(' ');
-    let directory = Path::new(words.next().unwrap()).to_owned();
-    let die_at: usize = words.next().unwrap().parse().unwrap();
-    let rolls_back = words.next() == Some("roll-back");
+    let words: Vec<&str> = order.split(' ').collect();
+    let [directory, die_at, work, is_guarded] = words[..] else {
+        panic!("not an order: {order}")
+    };
+    let directory = Path::new(directory).to_owned();
+    let die_at: usize = die_at.parse().unwrap();
+    let work = Work::ALL[work.parse::<usize>().unwrap()];
 
     let plan = Plan::read(&directory.join("plan.json")).unwrap();
     let mut journal = Journal::open(&directory).unwrap();
+    work.prepare(&journal, &plan);
+    let _guard = (is_guarded == "guarded").then(|| {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "guard", "--nocapture"]);
+        Guard::start(command.env_remove(VICTIM).env(GUARD, &directory)).unwrap()
+    });
     let mut step = 0;
     let note = directory.join("died-at");
     journal.on_step(move |name| {
@@ -118,14 +187,15 @@ fn victim() {
         }
         step += 1;
     });
-    let mut transaction = journal.begin("a test").unwrap();
-    transaction.apply_all(&plan.changes).unwrap();
-    if rolls_back {
-        transaction.roll_back();
-    } else {
-        transaction.keep().unwrap();
+    work.run(&journal, &plan);
+}
+
+/// The guard of a victim. Does nothing in an ordinary run.
+#[test]
+fn guard() {
+    if let Some(directory) = std::env::var_os(GUARD) {
+        stand_guard(Path::new(&directory), &AtomicBool::new(false)).unwrap();
     }
-    fs::write(directory.join("steps"), "done").unwrap();
 }
 
 /// The state as it was at the start, or the lines that differ.
@@ -143,47 +213,57 @@ fn assert_same(now: &str, start: &str, when: &str) {
     );
 }
 
-/// Lets the victim run until step `die_at`; whether it was killed there.
-fn run_victim(directory: &Path, die_at: usize, mode: &str) -> bool {
-    let status = Command::new(std::env::current_exe().unwrap())
+/// Lets the victim run until step `die_at`, and waits until its guard has ended as well; whether it
+/// was killed there.
+fn run_victim(directory: &Path, die_at: usize, work: Work, guarded: &str) -> bool {
+    let number = Work::ALL.iter().position(|known| *known == work).unwrap();
+    let order = format!("{} {die_at} {number} {guarded}", directory.display());
+    let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "victim", "--nocapture"])
-        .env(VICTIM, format!("{} {die_at} {mode}", directory.display()))
+        .env(VICTIM, order)
         .stdout(Stdio::null())
-        .status()
+        // The guard has it as well, so that its end is the end of both.
+        .stderr(Stdio::piped())
+        .output()
         .unwrap();
-    let killed = status.signal() == Some(Signal::KILL.as_raw());
-    assert!(killed || status.success(), "the victim failed: {status}");
+    let killed = output.status.signal() == Some(Signal::KILL.as_raw());
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(killed || output.status.success(), "{work:?}: {told}");
     killed
 }
 
-/// Kills a victim at step `from` and at every later step, recovers, and compares the whole state
-/// with the start. Returns the number of the first step that was not reached.
-fn kill_everywhere(holder: &Holder, from: usize, mode: &str) -> usize {
-    // Killing a process does not lose what it wrote, so memory will do, and it is fast.
+/// A journal on memory with a plan beside it: killing a process does not lose what it wrote, and it
+/// is fast.
+fn directory_of(changes: &[Change]) -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let directory = tempfile::tempdir_in(memory)
         .or_else(|_| tempfile::tempdir())
         .unwrap();
-    let plan = serde_json::to_string(&Plan::new(changes(holder))).unwrap();
+    let plan = serde_json::to_string(&Plan::new(changes.to_vec())).unwrap();
     fs::write(directory.path().join("plan.json"), plan).unwrap();
+    directory
+}
+
+/// Kills a victim that has no guard at step `from` and at every later step, recovers, and compares
+/// the whole state with the start. Returns the number of the first step that was not reached.
+fn kill_everywhere(holder: &Holder, from: usize, work: Work) -> usize {
+    let directory = directory_of(&changes(holder));
     let start = holder.snapshot();
     for die_at in from.. {
-        let killed = run_victim(directory.path(), die_at, mode);
-        if !killed {
+        if !run_victim(directory.path(), die_at, work, "alone") {
             return die_at;
         }
         cut_last_line(directory.path());
         let journal = Journal::open(directory.path()).unwrap();
-        let kept = journal
-            .stories()
-            .unwrap()
+        let history = journal.history().unwrap();
+        if let Some(kept) = history
+            .entries
             .last()
-            .is_some_and(|story| story.status() == Status::Kept);
-        if kept {
+            .filter(|e| e.status() == Status::Kept)
+        {
             // It died after the decision was on the disk: what was decided stands.
             assert_ne!(holder.snapshot(), start, "step {die_at}");
-            let id = journal.stories().unwrap().last().unwrap().id;
-            journal.roll_back(id).unwrap();
+            journal.roll_back(kept.id).unwrap();
         }
         for recovered in journal.recover().unwrap() {
             for undone in recovered.undone {
@@ -195,14 +275,46 @@ fn kill_everywhere(holder: &Holder, from: usize, mode: &str) -> usize {
                 );
             }
         }
-        assert_same(
-            &holder.snapshot(),
-            &start,
-            &format!("{mode}, killed at step {die_at}"),
-        );
-        assert!(journal.pending().unwrap().is_empty());
+        let when = format!("{work:?}, killed at step {die_at}");
+        assert_same(&holder.snapshot(), &start, &when);
+        let history = journal.history().unwrap();
+        assert!(!history.entries.iter().any(Entry::is_interrupted));
     }
-    unreachable!("an apply has an end")
+    unreachable!("a work has an end")
+}
+
+/// Kills a victim at every step and does nothing more: its guard puts everything back. Returns how
+/// often it was killed.
+fn kill_guarded(holder: &Holder, changes: &[Change], work: Work) -> usize {
+    let start = holder.snapshot();
+    for die_at in 0.. {
+        let directory = directory_of(changes);
+        if work == Work::Recover {
+            let all = 4 + 7 * changes.len();
+            assert!(run_victim(directory.path(), all, Work::Keep, "alone"));
+        }
+        let killed = run_victim(directory.path(), die_at, work, "guarded");
+        let journal = Journal::open(directory.path()).unwrap();
+        let history = journal.history().unwrap();
+        let status = history.entries.last().map(Entry::status);
+        let when = format!("{work:?}, killed at step {die_at}: {status:?}");
+        match status {
+            // It died before or after the decision was on the disk, which stands.
+            Some(Status::Kept)
+                if matches!(work, Work::Keep | Work::Confirm | Work::RollBackKept) =>
+            {
+                assert_ne!(holder.snapshot(), start, "{when}");
+                journal.roll_back(1).unwrap();
+            }
+            Some(Status::RolledBack) | None => {}
+            _ => panic!("{when}"),
+        }
+        assert_same(&holder.snapshot(), &start, &when);
+        if !killed {
+            return die_at;
+        }
+    }
+    unreachable!("a work has an end")
 }
 
 /// Where the victim died between writing a line and knowing that it is on the disk, only a part of
@@ -230,7 +342,7 @@ fn killed_at_every_step_and_recovered() {
     let Some(holder) = Holder::start() else {
         return;
     };
-    let steps = kill_everywhere(&holder, 0, "keep");
+    let steps = kill_everywhere(&holder, 0, Work::Keep);
     let count = changes(&holder).len();
     assert!(
         steps > count * 7,
@@ -245,11 +357,102 @@ fn killed_at_every_step_of_undoing_and_recovered() {
     };
     let count = changes(&holder).len();
     // Begin (4 steps) and the changes (7 each) are the other test's.
-    let steps = kill_everywhere(&holder, 4 + 7 * count, "roll-back");
+    let steps = kill_everywhere(&holder, 4 + 7 * count, Work::RollBack);
     assert!(
         steps > 4 + 12 * count,
         "five steps for each undoing: {steps}"
     );
+}
+
+#[test]
+fn a_guard_puts_back_what_a_killed_process_leaves() {
+    let Some(holder) = Holder::start() else {
+        return;
+    };
+    // One of each kind: a socket, a route that has to be made, a link, a queue, a sysctl.
+    let all = changes(&holder);
+    let wanted = [
+        "sndbuf",
+        "route.rto_min",
+        "link.mtu",
+        "qdisc.limit",
+        "net.ipv4.tcp_rmem",
+    ];
+    let one = |knob: &&str| all.iter().find(|change| change.knob == **knob).cloned();
+    let some: Vec<Change> = wanted.iter().filter_map(one).collect();
+    assert_eq!(some.len(), wanted.len());
+    let killed = Work::ALL.map(|work| (work, kill_guarded(&holder, &some, work)));
+    println!("killed and put back: {killed:?}");
+    for (work, times) in killed {
+        // Confirming is one line: before it, while it is written, and when it is on the disk.
+        let least = if work == Work::Confirm {
+            3
+        } else {
+            4 * some.len()
+        };
+        assert!(times >= least, "{work:?}: {times}");
+    }
+}
+
+#[test]
+fn a_trial_that_nobody_confirms_ends_by_itself() {
+    let Some(holder) = Holder::start() else {
+        return;
+    };
+    let start = holder.snapshot();
+    let some: Vec<Change> = changes(&holder).into_iter().take(2).collect();
+    let directory = directory_of(&some);
+    let journal = Journal::open(directory.path()).unwrap();
+    let guard = || {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "guard", "--nocapture"]);
+        Guard::start(command.env(GUARD, directory.path())).unwrap()
+    };
+    let begin = |time| {
+        let mut transaction = journal.begin("a trial").unwrap();
+        transaction.apply_all(&some).unwrap();
+        let (id, until) = (transaction.id(), Clock.now() + time);
+        transaction.lease(until).unwrap();
+        (id, until)
+    };
+    let status = |id| journal.history().unwrap().entry(id).unwrap().status();
+    let wait_while = |id, unwanted| {
+        let began = Clock.now();
+        while status(id) == unwanted {
+            assert!(
+                Clock.now().since(began) < Duration::from_secs(60),
+                "{unwanted:?}"
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+
+    let (confirmed, until) = begin(TRIAL);
+    guard().detach(until).unwrap();
+    assert_eq!(journal.recover().unwrap(), [], "it is in force");
+    journal.confirm(confirmed).unwrap();
+    assert_eq!(status(confirmed), Status::Kept);
+    let again = journal.confirm(confirmed).expect_err("it is kept");
+    assert!(again.to_string().contains("kept already"), "{again}");
+    journal.roll_back(confirmed).unwrap();
+    assert_same(&holder.snapshot(), &start, "confirmed, then rolled back");
+
+    let (forgotten, until) = begin(Duration::from_millis(1500));
+    guard().detach(until).unwrap();
+    wait_while(forgotten, Status::Leased);
+    wait_while(forgotten, Status::RollingBack);
+    assert_same(&holder.snapshot(), &start, "forgotten");
+    let late = journal.confirm(forgotten).expect_err("too late");
+    assert!(late.to_string().contains("rolled back"), "{late}");
+
+    // Without a guard, whoever comes next ends it.
+    let (unguarded, until) = begin(Duration::from_millis(100));
+    while Clock.now() < until {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let recovered = Journal::recover_in(directory.path()).unwrap();
+    assert_eq!(recovered[0].id, unguarded);
+    assert_same(&holder.snapshot(), &start, "unguarded");
 }
 
 #[test]
@@ -345,11 +548,9 @@ fn a_namespace_that_is_gone_leaves_nothing_to_undo() {
     let Some(holder) = Holder::start() else {
         return;
     };
-    let directory = tempfile::tempdir().unwrap();
-    let plan = serde_json::to_string(&Plan::new(changes(&holder))).unwrap();
-    fs::write(directory.path().join("plan.json"), plan).unwrap();
+    let directory = directory_of(&changes(&holder));
     let steps = 4 + 7 * changes(&holder).len();
-    assert!(run_victim(directory.path(), steps, "keep"));
+    assert!(run_victim(directory.path(), steps, Work::Keep, "alone"));
     drop(holder);
     let journal = Journal::open(directory.path()).unwrap();
     let recovered = journal.recover().unwrap();

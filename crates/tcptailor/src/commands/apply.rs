@@ -1,21 +1,32 @@
-//! Changes under a journal: apply, status, rollback, recover.
+//! Changes under a journal.
+
+pub(crate) mod status;
+pub(crate) mod trial;
+pub(crate) mod undo;
 
 use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use base::{Change, find_knob, human};
-use linux::journal::{Applied, How, Presence, Recovered, Status, Story};
-use linux::{Journal, Plan, Setting};
+use base::{Change, find_knob};
+use linux::journal::{Applied, Guard, Transaction};
+use linux::{Clock, Journal, Plan, Setting};
 use serde::Serialize;
 
+use crate::commands::guard;
 use crate::exit::{Exit, Problem};
 use crate::output::{self, Output};
+
+/// Making all changes of a plan takes less than this; a process that takes longer hangs.
+const HANG: Duration = Duration::from_secs(120);
 
 /// Apply the changes of a plan, under a journal that can undo them.
 ///
 /// Either all changes are made or none: where one fails, those before it are undone. They stay in
-/// force until `tcptailor rollback`, or until the machine starts again.
+/// force until `tcptailor rollback`, or until the machine starts again. With --confirm-within they
+/// are rolled back unless you confirm them in time: press Enter, or run `tcptailor confirm`. So a
+/// change that cuts your own connection does not lock you out.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -23,6 +34,7 @@ Examples:
   tcptailor apply plan.json -n                  show what it would change
   tcptailor apply plan.json --dry-run=sh        the same as shell commands
   tcptailor apply plan.json                     do it
+  tcptailor apply plan.json --confirm-within 60s     roll back unless confirmed in time
   tcptailor rollback                            undo it")]
 pub(crate) struct Args {
     /// The plan, as `tcptailor diagnose -o` writes it.
@@ -35,9 +47,14 @@ pub(crate) struct Args {
         value_name = "FORM",
         num_args = 0..=1,
         require_equals = true,
-        default_missing_value = "table"
+        default_missing_value = "table",
+        conflicts_with = "confirm_within"
     )]
     dry_run: Option<DryRun>,
+    /// Roll back after this time unless the changes are confirmed. On a terminal, also when Ctrl-C
+    /// is pressed or the terminal is lost.
+    #[arg(long, value_name = "TIME", value_parser = trial::parse_time)]
+    confirm_within: Option<Duration>,
 }
 
 /// What a dry run prints.
@@ -49,54 +66,14 @@ enum DryRun {
     Sh,
 }
 
-/// Show the changes that are in force.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  tcptailor status             what is changed now, and by which transaction
-  tcptailor status --all       also what was undone, or ended with its program
-  tcptailor status --json      for scripts: transactions[].changes[].presence")]
-pub(crate) struct StatusArgs {
-    /// Also those that were rolled back, or whose program or namespace is gone.
-    #[arg(short, long)]
-    all: bool,
-}
-
-/// Undo changes, newest first.
-///
-/// A setting that somebody else has changed since is left alone and reported.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  tcptailor rollback           undo the newest transaction that is in force
-  tcptailor rollback 3         undo transaction 3 of `tcptailor status`
-  tcptailor rollback --all     undo everything")]
-pub(crate) struct RollbackArgs {
-    /// Number of the transaction, as `tcptailor status` shows it; the newest in force where none
-    /// is given.
-    #[arg(value_name = "ID", conflicts_with = "all", value_parser = transaction_number)]
-    id: Option<u64>,
-    /// Undo everything that is in force.
-    #[arg(long)]
-    all: bool,
-}
-
-/// Undo what a killed tcptailor left half done.
-///
-/// Whatever it had changed and neither kept nor put back is put back now. Running it when nothing
-/// is left half done, or twice, does no harm.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  tcptailor recover            after a crash or `kill -9`
-  tcptailor recover --json     for scripts: transactions[].changes[].result")]
-pub(crate) struct RecoverArgs {}
-
 #[derive(Serialize)]
 struct ApplyReport {
     /// Number of the transaction; nothing for a dry run.
     transaction: Option<u64>,
     dry_run: bool,
+    /// How long the changes are in force unless they are confirmed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    confirm_within_s: Option<f64>,
     changes: Vec<ChangeRow>,
 }
 
@@ -126,29 +103,103 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     let journal = open_journal()?;
+    let on_terminal = trial::can_ask(output);
+    let left_alone = args.confirm_within.is_some() && !on_terminal;
+    let mut guard = guard::start(&journal, left_alone)?;
+    guard.give_until(Clock.now() + HANG)?;
     let mut transaction = journal.begin(&format!("apply {}", args.plan.display()))?;
-    let id = transaction.id();
+    undo::tell(transaction.recovered(), output);
     let applied = transaction.apply_all(&plan.changes)?;
     let changed = applied.iter().any(|applied| !applied.already);
-    if changed {
-        transaction.keep()?;
-    } else {
-        // Nothing that could be undone later.
-        transaction.roll_back();
-    }
     let report = ApplyReport {
-        transaction: changed.then_some(id),
+        transaction: changed.then_some(transaction.id()),
         dry_run: false,
+        confirm_within_s: args
+            .confirm_within
+            .filter(|_| changed)
+            .map(|time| time.as_secs_f64()),
         changes: applied.iter().map(row_of).collect(),
     };
-    output.report("apply", &report, || changes_table(&report))?;
-    if !output.is_json() {
-        output.note(match changed {
-            true => format!("Undo with: tcptailor rollback {id}"),
-            false => "Nothing was changed.".into(),
-        });
+    let done = Made {
+        journal: &journal,
+        guard,
+        transaction,
+    };
+    match args.confirm_within {
+        _ if !changed => done.nothing(&report, output),
+        None => done.keep(&report, output),
+        Some(time) if on_terminal => done.ask(time, &report, output),
+        Some(time) => done.leave(time, &report, output),
     }
-    Ok(Exit::Done)
+}
+
+/// Changes that were made and not decided on.
+struct Made<'j> {
+    journal: &'j Journal,
+    guard: Guard,
+    transaction: Transaction,
+}
+
+impl Made<'_> {
+    /// Everything was so already.
+    fn nothing(self, report: &ApplyReport, output: &Output) -> anyhow::Result<Exit> {
+        // Nothing that could be undone later.
+        self.transaction.roll_back();
+        show(report, output)?;
+        note(output, "Nothing was changed.");
+        Ok(Exit::Done)
+    }
+
+    fn keep(self, report: &ApplyReport, output: &Output) -> anyhow::Result<Exit> {
+        let id = self.transaction.id();
+        self.transaction.keep()?;
+        show(report, output)?;
+        note(output, &format!("Undo with: tcptailor rollback {id}"));
+        Ok(Exit::Done)
+    }
+
+    /// Asks for a confirmation and waits for it.
+    fn ask(
+        mut self,
+        time: Duration,
+        report: &ApplyReport,
+        output: &Output,
+    ) -> anyhow::Result<Exit> {
+        let (id, until) = (self.transaction.id(), Clock.now() + time);
+        self.guard.give_until(until + HANG)?;
+        self.transaction.lease(until)?;
+        // Whether it can be shown or not: a terminal that is gone confirms nothing.
+        let outcome =
+            show(report, output).and_then(|()| trial::ask(self.journal, id, until, output));
+        if outcome.is_err() {
+            self.journal.roll_back(id)?;
+        }
+        outcome
+    }
+
+    /// Leaves the changes to a guard that outlives this process.
+    fn leave(self, time: Duration, report: &ApplyReport, output: &Output) -> anyhow::Result<Exit> {
+        let (id, until) = (self.transaction.id(), Clock.now() + time);
+        self.transaction.lease(until)?;
+        self.guard.detach(until)?;
+        show(report, output)?;
+        let shown = base::format_duration(time);
+        note(
+            output,
+            &format!("Rolled back in {shown} unless confirmed: tcptailor confirm {id}"),
+        );
+        Ok(Exit::Done)
+    }
+}
+
+fn show(report: &ApplyReport, output: &Output) -> anyhow::Result<()> {
+    output.report("apply", report, || changes_table(report))
+}
+
+fn note(output: &Output, text: &str) {
+    if !output.is_json() {
+        output.note(text);
+    }
 }
 
 fn read_plan(path: &Path) -> anyhow::Result<Plan> {
@@ -160,11 +211,6 @@ fn read_plan(path: &Path) -> anyhow::Result<Plan> {
         }
         other => other.into(),
     })
-}
-
-fn transaction_number(text: &str) -> Result<u64, String> {
-    text.parse()
-        .map_err(|_| "a transaction is a number, as `tcptailor status` shows it".into())
 }
 
 /// What a plan would do, without doing it.
@@ -190,6 +236,7 @@ fn preview(plan: &Plan, form: DryRun) -> anyhow::Result<ApplyReport> {
     Ok(ApplyReport {
         transaction: None,
         dry_run: true,
+        confirm_within_s: None,
         changes,
     })
 }
@@ -240,237 +287,6 @@ fn script(report: &ApplyReport) -> String {
             row.knob, row.from, row.to
         )
         .expect("a String grows");
-    }
-    text
-}
-
-#[derive(Serialize)]
-struct StatusReport {
-    journal: PathBuf,
-    transactions: Vec<TransactionRow>,
-}
-
-#[derive(Serialize)]
-struct TransactionRow {
-    id: u64,
-    reason: String,
-    time: String,
-    status: Status,
-    /// The process that made it.
-    pid: u32,
-    /// Whether that process is at work now.
-    alive: bool,
-    verified: Option<String>,
-    changes: Vec<StepRow>,
-}
-
-#[derive(Serialize)]
-struct StepRow {
-    knob: String,
-    target: String,
-    from: String,
-    to: String,
-    presence: String,
-}
-
-pub(crate) fn status(args: &StatusArgs, output: &Output) -> anyhow::Result<Exit> {
-    let journal = open_journal()?;
-    let stories = journal.stories()?;
-    let report = StatusReport {
-        journal: journal.directory().into(),
-        transactions: stories
-            .iter()
-            .filter(|story| args.all || is_current(story))
-            .map(transaction_row)
-            .collect(),
-    };
-    output.report("status", &report, || status_text(&report))?;
-    Ok(Exit::Done)
-}
-
-/// Whether there is something that could be undone or is at work. A change ends with its process,
-/// its namespace, or the running of the machine.
-fn is_current(story: &Story) -> bool {
-    let ended = |presence| matches!(presence, Presence::Gone { .. } | Presence::Undone);
-    match story.status() {
-        Status::Pending => true,
-        Status::Kept => !story.steps.iter().all(|step| ended(story.presence(step))),
-        Status::RolledBack => false,
-    }
-}
-
-fn transaction_row(story: &Story) -> TransactionRow {
-    TransactionRow {
-        id: story.id,
-        reason: story.reason.clone(),
-        time: output::rfc3339(story.time_unix_ms / 1000),
-        status: story.status(),
-        pid: story.owner.pid,
-        alive: story.owner.is_alive(),
-        verified: story.verified.as_ref().map(|(_, note)| note.clone()),
-        changes: story
-            .steps
-            .iter()
-            .map(|step| StepRow {
-                knob: step.change.knob.clone(),
-                target: step.change.target.to_string(),
-                from: step.old.to_string(),
-                to: match &step.now {
-                    Some(now) => now.to_string(),
-                    None => shown(&step.change),
-                },
-                presence: story.presence(step).to_string(),
-            })
-            .collect(),
-    }
-}
-
-fn status_text(report: &StatusReport) -> String {
-    if report.transactions.is_empty() {
-        return format!(
-            "No changes are in force. (journal: {})\n",
-            report.journal.display()
-        );
-    }
-    let mut text = String::new();
-    for row in &report.transactions {
-        let how = match row.status {
-            Status::Kept => "kept".into(),
-            Status::RolledBack => "rolled back".into(),
-            Status::Pending if row.alive => format!("at work now (process {})", row.pid),
-            Status::Pending => "never finished; run `tcptailor recover`".into(),
-        };
-        writeln!(text, "{}  {}  {}: {how}", row.id, row.time, row.reason).expect("a String grows");
-        if let Some(note) = &row.verified {
-            writeln!(text, "   {note}").expect("a String grows");
-        }
-        if row.changes.is_empty() {
-            text.push_str("   no change\n");
-            continue;
-        }
-        let mut table = output::table(&["  KNOB", "WHERE", "WAS", "SET TO", "STATE"]);
-        for change in &row.changes {
-            let knob = format!("  {}", change.knob);
-            table.add_row([
-                knob.as_str(),
-                &change.target,
-                &change.from,
-                &change.to,
-                &change.presence,
-            ]);
-        }
-        text.push_str(&output::render(&table));
-    }
-    text
-}
-
-#[derive(Serialize)]
-struct UndoReport {
-    transactions: Vec<UndoneTransaction>,
-}
-
-#[derive(Serialize)]
-struct UndoneTransaction {
-    id: u64,
-    reason: String,
-    changes: Vec<UndoneRow>,
-}
-
-#[derive(Serialize)]
-struct UndoneRow {
-    knob: String,
-    target: String,
-    result: &'static str,
-    text: String,
-}
-
-pub(crate) fn rollback(args: &RollbackArgs, output: &Output) -> anyhow::Result<Exit> {
-    let journal = open_journal()?;
-    let ids = match args.id {
-        Some(id) => vec![id],
-        None => {
-            let stories = journal.stories()?;
-            let in_force = stories
-                .iter()
-                .rev()
-                .filter(|story| story.status() == Status::Kept && is_current(story))
-                .map(|story| story.id);
-            in_force
-                .take(if args.all { usize::MAX } else { 1 })
-                .collect()
-        }
-    };
-    let mut recovered = Vec::new();
-    for id in ids {
-        recovered.push(journal.roll_back(id)?);
-    }
-    finish("rollback", recovered, "No changes are in force.", output)
-}
-
-pub(crate) fn recover(_args: &RecoverArgs, output: &Output) -> anyhow::Result<Exit> {
-    let recovered = open_journal()?.recover()?;
-    finish("recover", recovered, "Nothing was left half done.", output)
-}
-
-/// Reports what was undone; a change that could not be undone is a failure.
-fn finish(
-    name: &str,
-    recovered: Vec<Recovered>,
-    nothing: &str,
-    output: &Output,
-) -> anyhow::Result<Exit> {
-    let failed = recovered
-        .iter()
-        .flat_map(|recovered| &recovered.undone)
-        .filter(|undone| matches!(undone.how, How::Failed { .. }))
-        .count();
-    let report = UndoReport {
-        transactions: recovered.into_iter().map(undone_row).collect(),
-    };
-    output.report(name, &report, || undo_text(&report, nothing))?;
-    if failed == 0 {
-        return Ok(Exit::Done);
-    }
-    output.note(format!(
-        "{} not undone; remove the cause and run `tcptailor recover`",
-        human::count(failed as u64, "change")
-    ));
-    Ok(Exit::Failed)
-}
-
-fn undone_row(recovered: Recovered) -> UndoneTransaction {
-    UndoneTransaction {
-        id: recovered.id,
-        reason: recovered.reason,
-        changes: recovered
-            .undone
-            .into_iter()
-            .map(|undone| UndoneRow {
-                knob: undone.change.knob.clone(),
-                target: undone.change.target.to_string(),
-                result: undone.how.name(),
-                text: undone.how.to_string(),
-            })
-            .collect(),
-    }
-}
-
-fn undo_text(report: &UndoReport, nothing: &str) -> String {
-    if report.transactions.is_empty() {
-        return format!("{nothing}\n");
-    }
-    let mut text = String::new();
-    for transaction in &report.transactions {
-        writeln!(text, "{}  {}", transaction.id, transaction.reason).expect("a String grows");
-        if transaction.changes.is_empty() {
-            text.push_str("   no change\n");
-            continue;
-        }
-        let mut table = output::table(&["  KNOB", "WHERE", "RESULT"]);
-        for row in &transaction.changes {
-            table.add_row([&format!("  {}", row.knob), &row.target, &row.text]);
-        }
-        text.push_str(&output::render(&table));
     }
     text
 }

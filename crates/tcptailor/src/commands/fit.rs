@@ -23,6 +23,9 @@ const SLICE: Duration = Duration::from_secs(1);
 /// Time that a change or a new connection gets to show its effect.
 const SETTLE: Duration = Duration::from_secs(3);
 
+/// The last look of an experiment, and the waits before it, may end so long after its bound.
+const LEASE_MARGIN: Duration = Duration::from_secs(600);
+
 /// Find what limits the traffic to a host or on a lab path, fix it, and prove it.
 ///
 /// Measures, names the limit with its evidence, and tries the smallest change that may help: with
@@ -170,7 +173,7 @@ fn fit_host(host: &str, args: &Args, output: &Output) -> anyhow::Result<Exit> {
         errand.address,
         traffic.kind()
     ))?;
-    let mut subject = HostSubject::start(errand, output)?;
+    let mut subject = HostSubject::start(errand, lease(&plan), output)?;
     subject.wait(SETTLE)?;
     let fitting = fit_and_tell(&mut subject, &plan, output)?;
     let exit = finish(host, fitting, None, output)?;
@@ -183,8 +186,9 @@ fn fit_host(host: &str, args: &Args, output: &Output) -> anyhow::Result<Exit> {
 
 /// Fits the connections of a program that is running.
 fn fit_process(pid: u32, args: &Args, output: &Output) -> anyhow::Result<Exit> {
-    let mut subject = ProcessSubject::open(pid, output)?;
-    let fitting = fit_and_tell(&mut subject, &args.plan(), output)?;
+    let plan = args.plan();
+    let mut subject = ProcessSubject::open(pid, lease(&plan), output)?;
+    let fitting = fit_and_tell(&mut subject, &plan, output)?;
     finish(&format!("process {pid}"), fitting, None, output)
 }
 
@@ -199,6 +203,11 @@ fn fit_and_tell(
         is_first = false;
         told.map_or(Ok(()), |text| output.line(text))
     })
+}
+
+/// How long one change may stay undecided: longer than an experiment lasts.
+fn lease(plan: &Plan) -> Duration {
+    plan.bound + LEASE_MARGIN
 }
 
 /// The exit code of the command.

@@ -7,6 +7,7 @@ pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod diagnose;
 pub(crate) mod fit;
+pub(crate) mod guard;
 pub(crate) mod knobs;
 pub(crate) mod lab;
 pub(crate) mod nodelay;
@@ -38,6 +39,14 @@ pub(crate) fn prepare(command: &Command) {
 
 /// Runs one command.
 pub(crate) fn run(command: Command, output: &Output) -> anyhow::Result<Exit> {
+    // `recover` tells of each change what became of it; the other two are parts of a command.
+    let is_apart = matches!(
+        command,
+        Command::Worker(_) | Command::Guard(_) | Command::Recover(_)
+    );
+    if !is_apart {
+        apply::undo::finish_interrupted(output);
+    }
     match command {
         Command::Fit(args) => fit::run(&args, output),
         Command::Diagnose(args) => diagnose::run(&args, output),
@@ -50,12 +59,14 @@ pub(crate) fn run(command: Command, output: &Output) -> anyhow::Result<Exit> {
         Command::Autocork(args) => autocork::run(&args),
         Command::Stack(args) => stack::run(&args, output),
         Command::Apply(args) => apply::run(&args, output),
-        Command::Status(args) => apply::status(&args, output),
-        Command::Rollback(args) => apply::rollback(&args, output),
-        Command::Recover(args) => apply::recover(&args, output),
+        Command::Confirm(args) => apply::trial::confirm(&args, output),
+        Command::Status(args) => apply::status::run(&args, output),
+        Command::Rollback(args) => apply::undo::rollback(&args, output),
+        Command::Recover(args) => apply::undo::recover(&args, output),
         Command::Lab(args) => lab::run(&args, output),
         Command::Check(args) => check::run(&args, output),
         Command::Knobs(args) => knobs::run(&args, output),
+        Command::Guard(args) => guard::run(&args, output),
         Command::Worker(args) => worker::run(&args, output),
     }
 }

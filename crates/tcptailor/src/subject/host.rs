@@ -13,7 +13,7 @@ use doctor::{Recording, Track};
 use lab::Measure;
 use linux::service::{BenchClient, Key};
 use linux::workload::{Interval, RunSpec, Session, SocketSpec, Totals};
-use linux::{Clock, Filter, Journal, NetnsHandle, Role};
+use linux::{Clock, Filter, NetnsHandle, Role};
 use tailor::{Look, Settings, Subject};
 
 use super::journalled::Journalled;
@@ -67,7 +67,11 @@ struct Reports {
 
 impl<'o> HostSubject<'o> {
     /// Connects and begins the workload.
-    pub(crate) fn start(errand: Errand, output: &'o Output) -> anyhow::Result<Self> {
+    pub(crate) fn start(
+        errand: Errand,
+        lease: Duration,
+        output: &'o Output,
+    ) -> anyhow::Result<Self> {
         let netns = NetnsHandle::open(&Netns::Own)?;
         let remote = errand.address.ip();
         let own = std::process::id();
@@ -77,7 +81,7 @@ impl<'o> HostSubject<'o> {
         let run = Run::start(&errand)?;
         Ok(Self {
             filter,
-            settings: Journalled::open(Journal::default_directory()?)?,
+            settings: Journalled::of_machine(lease)?,
             errand,
             output,
             netns,

@@ -1,26 +1,51 @@
 //! Settings of this machine, each change behind the journal.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context;
 use base::Change;
-use linux::Journal;
-use linux::journal::{self, Transaction};
+use linux::journal::{self, Guard, Transaction};
+use linux::{Clock, Journal};
 
 use tailor::{Settings, Undone, Values};
+
+use crate::commands::guard;
 
 /// The settings of real hosts.
 pub(crate) struct Journalled {
     journal: Journal,
+    // Dropped before its guard, which then has nothing to do.
     unconfirmed: Option<Transaction>,
+    guarding: Option<Guarding>,
+}
+
+/// Somebody who undoes the unconfirmed changes should this process not be able to.
+struct Guarding {
+    guard: Guard,
+    /// How long one change may stay unconfirmed.
+    lease: Duration,
 }
 
 impl Journalled {
-    /// With the journal in this directory.
-    pub(crate) fn open(directory: impl Into<PathBuf>) -> anyhow::Result<Self> {
+    /// Of hosts that end with this process; the journal is in this directory.
+    pub(crate) fn of_lab(directory: impl Into<PathBuf>) -> anyhow::Result<Self> {
         Ok(Self {
             journal: Journal::open(directory)?,
             unconfirmed: None,
+            guarding: None,
+        })
+    }
+
+    /// Of this machine. Whatever becomes of this process, no change stays unconfirmed for longer
+    /// than `lease`.
+    pub(crate) fn of_machine(lease: Duration) -> anyhow::Result<Self> {
+        let journal = Journal::open(Journal::default_directory()?)?;
+        let guard = guard::start(&journal, false)?;
+        Ok(Self {
+            journal,
+            unconfirmed: None,
+            guarding: Some(Guarding { guard, lease }),
         })
     }
 
@@ -35,6 +60,9 @@ impl Settings for Journalled {
     type Error = anyhow::Error;
 
     fn make(&mut self, reason: &str, changes: &[Change]) -> anyhow::Result<tailor::Applied> {
+        if let Some(Guarding { guard, lease }) = &mut self.guarding {
+            guard.give_until(Clock.now() + *lease)?;
+        }
         let mut transaction = self.journal.begin(reason)?;
         let applied = transaction.apply_all(changes)?;
         let values = |applied: &journal::Applied| Values {

@@ -42,7 +42,7 @@ impl<'o> LabSubject<'o> {
             .tempdir()
             .context("making a directory for the journal")?;
         Ok(Self {
-            settings: Journalled::open(scratch.path())?,
+            settings: Journalled::of_lab(scratch.path())?,
             _scratch: scratch,
             session,
             output,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context;
 use base::{Change, Netns, Target};
 use doctor::Track;
-use linux::{Filter, Journal, NetnsHandle};
+use linux::{Filter, NetnsHandle};
 use tailor::{Look, Settings, Subject};
 
 use super::journalled::Journalled;
@@ -25,7 +25,7 @@ pub(crate) struct ProcessSubject<'o> {
 
 impl<'o> ProcessSubject<'o> {
     /// The connections of `pid`.
-    pub(crate) fn open(pid: u32, output: &'o Output) -> anyhow::Result<Self> {
+    pub(crate) fn open(pid: u32, lease: Duration, output: &'o Output) -> anyhow::Result<Self> {
         crate::commands::watching::check_may_see(pid)?;
         let filter = format!("pid = {pid}")
             .parse()
@@ -33,7 +33,7 @@ impl<'o> ProcessSubject<'o> {
         let netns_name = crate::commands::watching::netns_of_process(pid);
         let netns = NetnsHandle::open(&netns_name)?;
         Ok(Self {
-            settings: Journalled::open(Journal::default_directory()?)?,
+            settings: Journalled::of_machine(lease)?,
             pid,
             filter,
             netns,

@@ -189,6 +189,29 @@ impl Route {
         Ok(())
     }
 
+    /// The same with the metric of a knob, and its lock where it needs one, as `from` has them;
+    /// without it where there is no `from`.
+    #[must_use]
+    pub(crate) fn with_metric_of(&self, knob: &Knob, from: Option<&Self>) -> Self {
+        let metric = metric_of(knob);
+        let mut route = self.clone();
+        match from.and_then(|from| from.metrics.get(&metric)) {
+            Some(data) => route.metrics.insert(metric, data.clone()),
+            None => route.metrics.remove(&metric),
+        };
+        if is_obeyed_locked_only(metric) {
+            let bit = 1 << metric;
+            let theirs = from.map_or(0, Self::locks) & bit;
+            match route.locks() & !bit | theirs {
+                0 => route.metrics.remove(&RTAX_LOCK),
+                locks => route
+                    .metrics
+                    .insert(RTAX_LOCK, locks.to_ne_bytes().to_vec()),
+            };
+        }
+        route
+    }
+
     fn lock(&mut self, metric: u16) {
         let locks = self.locks() | 1 << metric;
         self.metrics.insert(RTAX_LOCK, locks.to_ne_bytes().to_vec());

@@ -1,0 +1,212 @@
+//! A transaction, as the lines of its file make it together.
+
+use base::{Change, Instant};
+use serde::Serialize;
+
+use super::place::Place;
+use super::record::{ProcessIdentity, Record, StepId};
+use crate::clock::Clock;
+use crate::state::State;
+
+/// How a transaction stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Status {
+    /// Neither kept nor rolled back: its process is at work, or was interrupted.
+    Pending,
+    /// Its changes are in force on trial: they are undone unless they are confirmed in time.
+    Leased,
+    /// Its changes are in force.
+    Kept,
+    /// Its undoing was begun.
+    RollingBack,
+    /// Its changes were undone.
+    RolledBack,
+    /// Its file is damaged, so that nobody knows how it ended.
+    Damaged,
+}
+
+/// One change of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// Which of which transaction.
+    pub id: StepId,
+    /// What was to be set.
+    pub change: Change,
+    /// What there was.
+    pub old: State,
+    /// What was read back; nothing where the process died in between, or the kernel refused.
+    pub now: Option<State>,
+    /// Which target this was.
+    pub place: Place,
+    /// Whether it was undone.
+    pub undone: bool,
+    /// The newest of the later changes of the same setting that were in force when it was undone.
+    pub passed_to: Option<StepId>,
+}
+
+/// How long changes are in force that nobody has confirmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Lease {
+    /// By the monotonic clock of the boot.
+    pub until: Instant,
+    /// In milliseconds since 1970, for people.
+    pub until_unix_ms: u64,
+}
+
+/// A transaction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Entry {
+    /// Number.
+    pub id: u64,
+    /// Why it was made.
+    pub reason: String,
+    /// When it was begun, milliseconds since 1970.
+    pub time_unix_ms: u64,
+    /// Who made it.
+    pub owner: ProcessIdentity,
+    /// Its changes, first first.
+    pub steps: Vec<Step>,
+    /// What measuring has shown.
+    pub verified: Option<(bool, String)>,
+    /// What is wrong with its file. The lines that can be read count.
+    pub damage: Option<String>,
+    /// Until when it is on trial.
+    pub lease: Option<Lease>,
+    status: Option<Status>,
+}
+
+impl Entry {
+    pub(super) fn new(id: u64) -> Self {
+        Self {
+            id,
+            reason: String::new(),
+            time_unix_ms: 0,
+            owner: ProcessIdentity::default(),
+            steps: Vec::new(),
+            verified: None,
+            damage: None,
+            lease: None,
+            status: None,
+        }
+    }
+
+    /// How it stands. One whose first line never reached the disk has changed nothing.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        match self.status {
+            Some(Status::RolledBack) => Status::RolledBack,
+            _ if self.damage.is_some() => Status::Damaged,
+            Some(status) => status,
+            None if !self.has_begun() => Status::RolledBack,
+            None => Status::Pending,
+        }
+    }
+
+    /// Whether its first line was read.
+    pub(super) fn has_begun(&self) -> bool {
+        self.owner != ProcessIdentity::default()
+    }
+
+    /// Whether it has to be put back now, by whoever holds the lock of the journal: nobody is at
+    /// work on it then.
+    #[must_use]
+    pub fn is_interrupted(&self) -> bool {
+        match self.status() {
+            Status::Pending | Status::RollingBack => true,
+            Status::Leased => self.lease.is_none_or(|lease| Clock.now() >= lease.until),
+            _ => false,
+        }
+    }
+
+    fn step_mut(&mut self, number: usize) -> Option<&mut Step> {
+        self.steps.iter_mut().find(|step| step.id.step == number)
+    }
+
+    /// The number of the next step.
+    pub(super) fn next_step(&self) -> usize {
+        self.steps.last().map_or(0, |step| step.id.step + 1)
+    }
+
+    /// Adds a change. One that a damaged line before it has announced may be missing.
+    fn add(&mut self, step: Step) -> bool {
+        let (number, next) = (step.id.step, self.next_step());
+        let fits = number == next || (self.damage.is_some() && number > next);
+        if fits {
+            self.steps.push(step);
+        }
+        fits
+    }
+
+    /// Takes in the next line. `false` where it does not fit those before it.
+    pub(super) fn take(&mut self, record: Record) -> bool {
+        match record {
+            Record::Begin {
+                schema,
+                id,
+                reason,
+                time_unix_ms,
+                owner,
+            } => {
+                let is_known = [Record::SCHEMA, Record::SCHEMA_1].contains(&schema.as_str());
+                if !is_known || id != self.id || self.has_begun() {
+                    return false;
+                }
+                self.reason = reason;
+                self.time_unix_ms = time_unix_ms;
+                self.owner = owner;
+            }
+            Record::Intent {
+                step,
+                change,
+                old,
+                place,
+                time_unix_ms: _,
+            } => {
+                let id = StepId {
+                    transaction: self.id,
+                    step,
+                };
+                return self.add(Step {
+                    id,
+                    change,
+                    old,
+                    now: None,
+                    place: *place,
+                    undone: false,
+                    passed_to: None,
+                });
+            }
+            Record::Outcome { step, now } => match self.step_mut(step) {
+                Some(step) => step.now = Some(now),
+                None => return false,
+            },
+            Record::Undone {
+                step, passed_to, ..
+            } => match self.step_mut(step) {
+                Some(step) => {
+                    step.undone = true;
+                    step.passed_to = passed_to;
+                }
+                None => return false,
+            },
+            Record::Failed { .. } => {}
+            Record::Verified { better, note } => self.verified = Some((better, note)),
+            Record::Leased {
+                until,
+                until_unix_ms,
+            } => {
+                self.status = Some(Status::Leased);
+                self.lease = Some(Lease {
+                    until,
+                    until_unix_ms,
+                });
+            }
+            Record::Kept { .. } => self.status = Some(Status::Kept),
+            Record::RollingBack { .. } => self.status = Some(Status::RollingBack),
+            Record::RolledBack { .. } => self.status = Some(Status::RolledBack),
+        }
+        true
+    }
+}

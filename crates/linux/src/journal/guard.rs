@@ -1,0 +1,242 @@
+//! A process of its own that undoes what its owner has neither kept nor undone, once that cannot do
+//! it any more: it was killed, its terminal is gone, it hangs, or it has left the change on trial.
+//!
+//! The owner talks to it over a pipe. The kernel closes the pipe whatever the owner dies of, so
+//! that no signal has to be caught. The guard leads a session of its own, which a terminal that is
+//! lost does not end. Should the guard be killed as well, the next start of any command does its
+//! work.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use base::Instant;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, getppid, pidfd_open, pidfd_send_signal, setsid};
+
+use super::record::ProcessIdentity;
+use super::{Journal, Recovered};
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+
+/// What the guard says once it can be relied on.
+const READY: &str = "guard is ready";
+/// How often a guard looks whether a trial was decided, or it is told to end.
+const LOOK: Duration = Duration::from_millis(500);
+/// How long an owner that hangs has to end by itself once it was told to.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long a guard waits for others who are changing settings: as long as their guards let them.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// The longest order, in bytes.
+const ORDER_BYTES_MAX: usize = 64;
+
+/// The guard of this process. Dropping it lets the guard end, which has nothing to do then, unless
+/// something was left unfinished.
+#[derive(Debug)]
+pub struct Guard {
+    child: Child,
+    orders: Option<ChildStdin>,
+}
+
+impl Guard {
+    /// Starts `command`, which has to call [`stand_guard`], and waits until it is ready. A guard
+    /// that will outlive this process should not be given its standard error.
+    ///
+    /// # Errors
+    /// [`Error::Os`] where no process can be started, [`Error::Peer`] where it ends at once.
+    pub fn start(command: &mut Command) -> Result<Self> {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(Error::os("start the guard that undoes unconfirmed changes"))?;
+        let orders = child.stdin.take();
+        let answers = BufReader::new(child.stdout.take().expect("it is piped"));
+        let guard = Self { child, orders };
+        let is_ready = |line: std::io::Result<String>| line.is_ok_and(|line| line.ends_with(READY));
+        if answers.lines().any(is_ready) {
+            return Ok(guard);
+        }
+        Err(Error::Peer(
+            "the guard that undoes unconfirmed changes did not start; nothing was changed".into(),
+        ))
+    }
+
+    /// Lets this process have until `deadline` to decide. An owner that hangs longer than that is
+    /// killed, and what it has not kept is undone.
+    ///
+    /// # Errors
+    /// [`Error::Os`] where the guard is gone.
+    pub fn give_until(&mut self, deadline: Instant) -> Result<()> {
+        self.order(&format!("until {}\n", deadline.as_nanos()))
+    }
+
+    /// From now on the guard does not mind that this process ends: it waits until the trial that
+    /// ends at `until` was decided or is over.
+    ///
+    /// # Errors
+    /// [`Error::Os`] where the guard is gone.
+    pub fn detach(mut self, until: Instant) -> Result<()> {
+        self.order(&format!("detach {}\n", until.as_nanos()))?;
+        self.orders = None;
+        Ok(())
+    }
+
+    fn order(&mut self, order: &str) -> Result<()> {
+        let op = "talk to the guard that undoes unconfirmed changes";
+        let Some(orders) = &mut self.orders else {
+            return Err(Error::Peer(op.into()));
+        };
+        orders.write_all(order.as_bytes()).map_err(Error::os(op))
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if self.orders.take().is_some() {
+            // It has nothing to wait for. How it ends does not matter.
+            self.child.wait().ok();
+        }
+    }
+}
+
+/// What the guard is to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Duty {
+    /// The owner is at work.
+    Attached {
+        /// When it counts as hung.
+        deadline: Option<Instant>,
+    },
+    /// The owner has left the change on trial until then.
+    Detached { until: Instant },
+}
+
+/// The whole life of a guard, as a child of the process that changes settings: returns what had to
+/// be undone. `stop` tells that the guard itself is to end, as at a logout that ends everything;
+/// then a trial is over.
+///
+/// # Errors
+/// As [`Journal::recover`].
+pub fn stand_guard(directory: &Path, stop: &AtomicBool) -> Result<Vec<Recovered>> {
+    // It fails for who leads a process group already, and then there is no terminal to lose.
+    setsid().ok();
+    // No directory is kept from being unmounted.
+    std::env::set_current_dir("/").ok();
+    let owner = Owner::parent()?;
+    let mut input = Orders::default();
+    let mut duty = Duty::Attached { deadline: None };
+    writeln!(std::io::stdout(), "{READY}").map_err(Error::os("answer the owner"))?;
+    loop {
+        let is_open = input.wait(LOOK, &mut duty)?;
+        match duty {
+            Duty::Attached { .. } if !is_open => break,
+            Duty::Attached { deadline } => {
+                if deadline.is_some_and(|deadline| Clock.now() >= deadline) {
+                    owner.end();
+                    break;
+                }
+            }
+            Duty::Detached { until } => {
+                let is_over = Clock.now() >= until || stop.load(Ordering::SeqCst);
+                if is_over || !Journal::has_trials(directory)? {
+                    break;
+                }
+                if !is_open {
+                    std::thread::sleep(LOOK);
+                }
+            }
+        }
+    }
+    Journal::undo_left_by(directory, &owner.identity, PATIENCE)
+}
+
+/// The process that changes settings.
+struct Owner {
+    identity: ProcessIdentity,
+    pidfd: Option<rustix::fd::OwnedFd>,
+}
+
+impl Owner {
+    fn parent() -> Result<Self> {
+        let parent = getppid().unwrap_or(Pid::INIT);
+        Ok(Self {
+            identity: ProcessIdentity::of(parent.as_raw_nonzero().get().unsigned_abs())?,
+            pidfd: pidfd_open(parent, PidfdFlags::empty()).ok(),
+        })
+    }
+
+    /// Tells it to end, and kills it where it does not.
+    fn end(&self) {
+        let Some(pidfd) = &self.pidfd else { return };
+        for signal in [Signal::TERM, Signal::KILL] {
+            if pidfd_send_signal(pidfd, signal).is_err() {
+                return;
+            }
+            let mut ends = [PollFd::new(pidfd, PollFlags::IN)];
+            if poll(&mut ends, Some(&timespec(GRACE))).is_ok_and(|ready| ready > 0) {
+                return;
+            }
+        }
+    }
+}
+
+/// The pipe from the owner.
+#[derive(Default)]
+struct Orders {
+    text: Vec<u8>,
+    is_closed: bool,
+}
+
+impl Orders {
+    /// Takes in what comes within `time`; `false` once the owner has closed the pipe.
+    fn wait(&mut self, time: Duration, duty: &mut Duty) -> Result<bool> {
+        if self.is_closed {
+            return Ok(false);
+        }
+        let stdin = std::io::stdin();
+        let mut readable = [PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)];
+        match poll(&mut readable, Some(&timespec(time))) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(true),
+            Ok(_) => {}
+            Err(errno) => return Err(Error::errno("wait for the owner")(errno)),
+        }
+        let mut bytes = [0; ORDER_BYTES_MAX];
+        match rustix::io::read(stdin.as_fd(), &mut bytes) {
+            Ok(0) => self.is_closed = true,
+            Ok(count) => self.obey(&bytes[..count], duty),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => self.is_closed = true,
+        }
+        Ok(!self.is_closed)
+    }
+
+    fn obey(&mut self, bytes: &[u8], duty: &mut Duty) {
+        self.text.extend_from_slice(bytes);
+        while let Some(end) = self.text.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.text.drain(..=end).collect();
+            if let Some(ordered) = parse(&String::from_utf8_lossy(&line)) {
+                *duty = ordered;
+            }
+        }
+        // Nobody but the owner writes here; a line that does not end is not kept for ever.
+        self.text.truncate(ORDER_BYTES_MAX);
+    }
+}
+
+fn parse(line: &str) -> Option<Duty> {
+    let (word, nanos) = line.trim_end().split_once(' ')?;
+    let at = Instant::from_nanos(nanos.parse().ok()?);
+    match word {
+        "until" => Some(Duty::Attached { deadline: Some(at) }),
+        "detach" => Some(Duty::Detached { until: at }),
+        _ => None,
+    }
+}
+
+fn timespec(time: Duration) -> Timespec {
+    Timespec::try_from(time).unwrap_or_default()
+}

@@ -1,0 +1,149 @@
+//! All transactions that there are files of, and what lies beside them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::entry::{Entry, Status, Step};
+use super::file::{self, SUBDIRECTORY};
+use super::undo::{self, Presence};
+use crate::error::{Error, Result};
+
+/// What the journal's directory holds.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// The transactions, oldest first.
+    pub entries: Vec<Entry>,
+    /// What cannot be used.
+    pub unusable: Vec<Unusable>,
+}
+
+/// A file, or whatever else bears the name of a transaction, that tells nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unusable {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Why, for people.
+    pub why: String,
+    /// Whether it still has the name of a transaction.
+    is_in_place: bool,
+}
+
+impl History {
+    /// Reads everything. What cannot be used costs itself only.
+    ///
+    /// # Errors
+    /// [`Error::Os`] where the directory cannot be listed.
+    pub(super) fn load(journal: &Path) -> Result<Self> {
+        let directory = journal.join(SUBDIRECTORY);
+        let entries = fs::read_dir(&directory).map_err(Error::os(format!(
+            "list the journal {}",
+            directory.display()
+        )))?;
+        let mut names: Vec<String> = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter(|name| name.contains(".jsonl"))
+            .collect();
+        names.sort();
+        let mut history = Self::default();
+        for name in names {
+            let path = directory.join(&name);
+            let (original, _) = name.split_once(".damaged").unwrap_or((&name, ""));
+            let is_in_place = original == name;
+            let unusable = |why: String| Unusable {
+                path: path.clone(),
+                why,
+                is_in_place,
+            };
+            let Some(id) = file::id_of(original) else {
+                let why = "its name is not that of a transaction".to_owned();
+                history.unusable.push(unusable(why));
+                continue;
+            };
+            match file::load(&path, id) {
+                Ok(entry) if is_in_place => history.entries.push(entry),
+                Ok(_) => history.unusable.push(unusable("it was set aside".into())),
+                Err(why) => history.unusable.push(unusable(why)),
+            }
+        }
+        history.entries.sort_by_key(|entry| entry.id);
+        Ok(history)
+    }
+
+    /// The transaction of this number.
+    #[must_use]
+    pub fn entry(&self, id: u64) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.id == id)
+    }
+
+    pub(super) fn entry_mut(&mut self, id: u64) -> Option<&mut Entry> {
+        self.entries.iter_mut().find(|entry| entry.id == id)
+    }
+
+    /// Every change of every transaction, oldest first.
+    pub(super) fn steps(&self) -> impl DoubleEndedIterator<Item = (&Entry, &Step)> {
+        self.entries
+            .iter()
+            .flat_map(|entry| entry.steps.iter().map(move |step| (entry, step)))
+    }
+
+    /// How one of the changes stands now.
+    #[must_use]
+    pub fn presence(&self, step: &Step) -> Presence {
+        undo::presence(self, step)
+    }
+
+    /// Whether there is something of a transaction that could be undone or is at work. A change
+    /// ends with its process, its namespace, or the running of the machine.
+    #[must_use]
+    pub fn is_in_force(&self, entry: &Entry) -> bool {
+        let ended = |step: &Step| {
+            let presence = self.presence(step);
+            matches!(presence, Presence::Gone { .. } | Presence::Undone)
+        };
+        match entry.status() {
+            Status::RolledBack => false,
+            Status::Kept | Status::Leased => !entry.steps.iter().all(ended),
+            _ => true,
+        }
+    }
+
+    /// The number of the next transaction: greater than every other, and not that of a file which
+    /// cannot be used.
+    pub(super) fn next_id(&self) -> u64 {
+        let newest = self.entries.last().map_or(0, |entry| entry.id);
+        let is_free = |id: &u64| {
+            let name = file::name_of(*id);
+            let has_it = |unusable: &Unusable| {
+                let found = unusable.path.file_name().unwrap_or_default();
+                found.to_string_lossy().starts_with(&name)
+            };
+            !self.unusable.iter().any(has_it)
+        };
+        let mut free = (newest + 1..).filter(is_free);
+        free.next().expect("the files that are there have an end")
+    }
+
+    /// Renames what cannot be used; to be called by whoever holds the lock.
+    pub(super) fn set_aside_unusable(&self) {
+        let in_place = |unusable: &&Unusable| unusable.is_in_place;
+        for unusable in self.unusable.iter().filter(in_place) {
+            file::set_aside(&unusable.path);
+        }
+    }
+
+    /// Deletes the oldest transactions beyond `keep` of which nothing is in force any more. Failing
+    /// to is no harm.
+    pub(super) fn prune(&mut self, journal: &Path, keep: usize) {
+        let older = self.entries.len().saturating_sub(keep);
+        let ended: Vec<u64> = self.entries[..older]
+            .iter()
+            .filter(|entry| !self.is_in_force(entry))
+            .map(|entry| entry.id)
+            .collect();
+        for id in &ended {
+            fs::remove_file(file::path_of(journal, *id)).ok();
+        }
+        self.entries.retain(|entry| !ended.contains(&entry.id));
+    }
+}

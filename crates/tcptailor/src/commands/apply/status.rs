@@ -1,0 +1,173 @@
+//! What is changed now, and by which transaction.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use linux::journal::{Entry, History, Status, Unusable};
+use serde::Serialize;
+
+use super::{open_journal, shown};
+use crate::exit::Exit;
+use crate::output::{self, Output};
+
+/// Show the changes that are in force.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tcptailor status             what is changed now, and by which transaction
+  tcptailor status --all       also what was undone, or ended with its program
+  tcptailor status --json      for scripts: transactions[].changes[].presence")]
+pub(crate) struct Args {
+    /// Also those that were rolled back, or whose program or namespace is gone.
+    #[arg(short, long)]
+    all: bool,
+}
+
+#[derive(Serialize)]
+struct StatusReport {
+    journal: PathBuf,
+    transactions: Vec<TransactionRow>,
+    /// Files of the journal that tell nothing.
+    unusable: Vec<UnusableRow>,
+}
+
+#[derive(Serialize)]
+struct UnusableRow {
+    path: PathBuf,
+    why: String,
+}
+
+#[derive(Serialize)]
+struct TransactionRow {
+    id: u64,
+    reason: String,
+    time: String,
+    status: Status,
+    /// The process that made it.
+    pid: u32,
+    /// Whether that process is at work now.
+    alive: bool,
+    verified: Option<String>,
+    /// What is wrong with its file.
+    damage: Option<String>,
+    /// When its changes are rolled back unless they are confirmed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    confirm_until: Option<String>,
+    changes: Vec<StepRow>,
+}
+
+#[derive(Serialize)]
+struct StepRow {
+    knob: String,
+    target: String,
+    from: String,
+    to: String,
+    presence: String,
+}
+
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
+    let journal = open_journal()?;
+    let history = journal.history()?;
+    let unusable = |unusable: &Unusable| UnusableRow {
+        path: unusable.path.clone(),
+        why: unusable.why.clone(),
+    };
+    let report = StatusReport {
+        journal: journal.directory().into(),
+        transactions: history
+            .entries
+            .iter()
+            .filter(|entry| args.all || history.is_in_force(entry))
+            .map(|entry| transaction_row(&history, entry))
+            .collect(),
+        unusable: history.unusable.iter().map(unusable).collect(),
+    };
+    output.report("status", &report, || status_text(&report))?;
+    Ok(Exit::Done)
+}
+
+fn transaction_row(history: &History, entry: &Entry) -> TransactionRow {
+    TransactionRow {
+        id: entry.id,
+        reason: entry.reason.clone(),
+        time: output::rfc3339(entry.time_unix_ms / 1000),
+        status: entry.status(),
+        pid: entry.owner.pid,
+        alive: entry.owner.is_alive(),
+        verified: entry.verified.as_ref().map(|(_, note)| note.clone()),
+        damage: entry.damage.clone(),
+        confirm_until: (entry.status() == Status::Leased)
+            .then_some(entry.lease)
+            .flatten()
+            .map(|lease| output::rfc3339(lease.until_unix_ms / 1000)),
+        changes: entry
+            .steps
+            .iter()
+            .map(|step| StepRow {
+                knob: step.change.knob.clone(),
+                target: step.change.target.to_string(),
+                from: step.old.to_string(),
+                to: match &step.now {
+                    Some(now) => now.to_string(),
+                    None => shown(&step.change),
+                },
+                presence: history.presence(step).to_string(),
+            })
+            .collect(),
+    }
+}
+
+fn status_text(report: &StatusReport) -> String {
+    let mut text = String::new();
+    for unusable in &report.unusable {
+        let path = unusable.path.display();
+        writeln!(text, "unusable: {path}: {}", unusable.why).expect("a String grows");
+    }
+    if report.transactions.is_empty() {
+        let journal = report.journal.display();
+        writeln!(text, "No changes are in force. (journal: {journal})").expect("a String grows");
+        return text;
+    }
+    for row in &report.transactions {
+        let how = match row.status {
+            Status::Kept => "kept".into(),
+            Status::RolledBack => "rolled back".into(),
+            Status::Pending | Status::RollingBack if row.alive => {
+                format!("at work now (process {})", row.pid)
+            }
+            Status::Leased => {
+                let until = row.confirm_until.as_deref().unwrap_or("now");
+                let id = row.id;
+                format!("rolled back at {until} unless confirmed: tcptailor confirm {id}")
+            }
+            Status::Pending => "interrupted; run `tcptailor recover`".into(),
+            Status::RollingBack => "its rollback was interrupted; run `tcptailor recover`".into(),
+            _ => {
+                let damage = row.damage.as_deref().unwrap_or("its file is damaged");
+                let id = row.id;
+                format!("{damage}; `tcptailor rollback {id}` undoes what can be read of it")
+            }
+        };
+        writeln!(text, "{}  {}  {}: {how}", row.id, row.time, row.reason).expect("a String grows");
+        if let Some(note) = &row.verified {
+            writeln!(text, "   {note}").expect("a String grows");
+        }
+        if row.changes.is_empty() {
+            text.push_str("   no change\n");
+            continue;
+        }
+        let mut table = output::table(&["  KNOB", "WHERE", "WAS", "SET TO", "STATE"]);
+        for change in &row.changes {
+            let knob = format!("  {}", change.knob);
+            table.add_row([
+                knob.as_str(),
+                &change.target,
+                &change.from,
+                &change.to,
+                &change.presence,
+            ]);
+        }
+        text.push_str(&output::render(&table));
+    }
+    text
+}

@@ -1,0 +1,193 @@
+//! Undoing: what was kept, and what was interrupted.
+
+use std::fmt::Write;
+
+use base::human;
+use linux::Journal;
+use linux::journal::{Guard, How, Recovered, Status};
+use serde::Serialize;
+
+use super::open_journal;
+use crate::commands::guard;
+use crate::exit::Exit;
+use crate::output::{self, Output};
+
+/// Undo changes, newest first.
+///
+/// A setting that somebody else has changed since is left alone and reported.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tcptailor rollback           undo the newest transaction that is in force
+  tcptailor rollback 3         undo transaction 3 of `tcptailor status`
+  tcptailor rollback --all     undo everything")]
+pub(crate) struct RollbackArgs {
+    /// Number of the transaction, as `tcptailor status` shows it; the newest in force where none
+    /// is given.
+    #[arg(value_name = "ID", conflicts_with = "all", value_parser = transaction_number)]
+    id: Option<u64>,
+    /// Undo everything that is in force.
+    #[arg(long)]
+    all: bool,
+}
+
+/// Roll back changes left by an interrupted run.
+///
+/// Whatever it had changed and neither kept nor rolled back is rolled back now, and a rollback that
+/// was interrupted is finished. The next start of any command does the same by itself; this one
+/// says what became of each change. Running it twice does no harm.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tcptailor recover            after a crash or `kill -9`
+  tcptailor recover --json     for scripts: transactions[].changes[].result")]
+pub(crate) struct RecoverArgs {}
+
+pub(super) fn transaction_number(text: &str) -> Result<u64, String> {
+    text.parse()
+        .map_err(|_| "a transaction is a number, as `tcptailor status` shows it".into())
+}
+
+#[derive(Serialize)]
+struct UndoReport {
+    transactions: Vec<UndoneTransaction>,
+}
+
+#[derive(Serialize)]
+struct UndoneTransaction {
+    id: u64,
+    reason: String,
+    changes: Vec<UndoneRow>,
+}
+
+#[derive(Serialize)]
+struct UndoneRow {
+    knob: String,
+    target: String,
+    result: &'static str,
+    text: String,
+}
+
+pub(crate) fn rollback(args: &RollbackArgs, output: &Output) -> anyhow::Result<Exit> {
+    let journal = open_journal()?;
+    let _guard = guard_if_possible(&journal, output);
+    let ids = match args.id {
+        Some(id) => vec![id],
+        None => {
+            let history = journal.history()?;
+            let in_force = history
+                .entries
+                .iter()
+                .rev()
+                .filter(|entry| matches!(entry.status(), Status::Kept | Status::Leased))
+                .filter(|entry| history.is_in_force(entry))
+                .map(|entry| entry.id);
+            in_force
+                .take(if args.all { usize::MAX } else { 1 })
+                .collect()
+        }
+    };
+    let mut recovered = Vec::new();
+    for id in ids {
+        recovered.push(journal.roll_back(id)?);
+    }
+    finish("rollback", recovered, "No changes are in force.", output)
+}
+
+pub(crate) fn recover(_args: &RecoverArgs, output: &Output) -> anyhow::Result<Exit> {
+    let journal = open_journal()?;
+    let _guard = guard_if_possible(&journal, output);
+    let recovered = journal.recover()?;
+    finish("recover", recovered, "Nothing to recover.", output)
+}
+
+/// Finishes the undoing where this process is killed. Without one it is done all the same: the next
+/// start of any command would finish it.
+fn guard_if_possible(journal: &Journal, output: &Output) -> Option<Guard> {
+    guard::start(journal, false)
+        .map_err(|error| output.note(format!("{error}")))
+        .ok()
+}
+
+/// Rolls back what an interrupted run has left, with a word. Where that is not possible, the
+/// command that was asked for is run all the same, and `status` tells.
+pub(crate) fn finish_interrupted(output: &Output) {
+    let recovered = Journal::default_directory().and_then(Journal::recover_in);
+    tell(&recovered.unwrap_or_default(), output);
+}
+
+/// Tells what an interrupted run had left.
+pub(crate) fn tell(recovered: &[Recovered], output: &Output) {
+    for Recovered { id, reason, undone } in recovered {
+        output.note(format!(
+            "transaction {id} ({reason}) was interrupted or not confirmed; rolled back {}",
+            human::count(undone.len() as u64, "change")
+        ));
+        for undone in undone {
+            output.note(format!("  {}: {}", undone.change.knob, undone.how));
+        }
+    }
+}
+
+/// Reports what was undone; a change that could not be undone is a failure.
+fn finish(
+    name: &str,
+    recovered: Vec<Recovered>,
+    nothing: &str,
+    output: &Output,
+) -> anyhow::Result<Exit> {
+    let failed = recovered
+        .iter()
+        .flat_map(|recovered| &recovered.undone)
+        .filter(|undone| matches!(undone.how, How::Failed { .. }))
+        .count();
+    let report = UndoReport {
+        transactions: recovered.into_iter().map(undone_row).collect(),
+    };
+    output.report(name, &report, || undo_text(&report, nothing))?;
+    if failed == 0 {
+        return Ok(Exit::Done);
+    }
+    output.note(format!(
+        "{} not undone; remove the cause and run `tcptailor recover`",
+        human::count(failed as u64, "change")
+    ));
+    Ok(Exit::Failed)
+}
+
+fn undone_row(recovered: Recovered) -> UndoneTransaction {
+    UndoneTransaction {
+        id: recovered.id,
+        reason: recovered.reason,
+        changes: recovered
+            .undone
+            .into_iter()
+            .map(|undone| UndoneRow {
+                knob: undone.change.knob.clone(),
+                target: undone.change.target.to_string(),
+                result: undone.how.name(),
+                text: undone.how.to_string(),
+            })
+            .collect(),
+    }
+}
+
+fn undo_text(report: &UndoReport, nothing: &str) -> String {
+    if report.transactions.is_empty() {
+        return format!("{nothing}\n");
+    }
+    let mut text = String::new();
+    for transaction in &report.transactions {
+        writeln!(text, "{}  {}", transaction.id, transaction.reason).expect("a String grows");
+        if transaction.changes.is_empty() {
+            text.push_str("   no change\n");
+            continue;
+        }
+        let mut table = output::table(&["  KNOB", "WHERE", "RESULT"]);
+        for row in &transaction.changes {
+            table.add_row([&format!("  {}", row.knob), &row.target, &row.text]);
+        }
+        text.push_str(&output::render(&table));
+    }
+    text
+}
