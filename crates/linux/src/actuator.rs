@@ -18,6 +18,9 @@ use crate::remote_socket::{OwnerProcess, RemoteSocket};
 use crate::state::State;
 use crate::{sockopt, sysctl};
 
+/// Letters of a wrong name that are shown.
+const NAME_SHOWN: usize = 40;
+
 /// One knob at one target, in a namespace that is held open.
 #[derive(Debug)]
 pub struct Setting {
@@ -313,11 +316,40 @@ impl Setting {
     }
 }
 
+/// Refuses what cannot be the name of anything, before it becomes a part of a path.
+fn check_names(target: &Target) -> Result<()> {
+    let refuse = |name: &str, what: &str| {
+        // A long one is not repeated.
+        let name: String = name.chars().take(NAME_SHOWN).collect();
+        Err(Error::Refused {
+            what: format!("`{name}`"),
+            reason: format!("not the name of {what}"),
+        })
+    };
+    if let Netns::Named(name) = target.netns()
+        && !crate::netns::is_name(name)
+    {
+        return refuse(name, "a namespace (`ip netns` lists them)");
+    }
+    // dev_valid_name: shorter than IFNAMSIZ, without `/`, `:` and white space.
+    let is_link_name = |name: &str| {
+        let is_bad = |byte: u8| matches!(byte, b'/' | b':' | 0) || byte.is_ascii_whitespace();
+        (1..16).contains(&name.len()) && !matches!(name, "." | "..") && !name.bytes().any(is_bad)
+    };
+    match target {
+        Target::Link { name, .. } | Target::Qdisc { link: name, .. } if !is_link_name(name) => {
+            refuse(name, "an interface (`ip link` lists them)")
+        }
+        _ => Ok(()),
+    }
+}
+
 impl Site {
     fn of(target: &Target, knob: &Knob) -> Result<Self> {
         let Some(linux) = knob.linux else {
             return Err(KnobError::NotInLinux { knob: knob.name }.into());
         };
+        check_names(target)?;
         Ok(match (target, linux) {
             (Target::Socket { pid, cookie, .. }, LinuxSite::SocketOption { .. }) => Self::Socket {
                 pid: *pid,

@@ -33,6 +33,7 @@ pub mod privilege;
 pub mod probe;
 mod process;
 mod record_writer;
+mod regular_file;
 mod remote_socket;
 mod seed;
 pub mod service;
@@ -61,7 +62,7 @@ pub use links::link_samples;
 pub use netns::{NAMED_DIR, NetnsHandle};
 pub use path::{INTERFACE, LabPath, configure_stack_device};
 pub use path_to::{PathTo, interface_to, probe_path_to, seen_path_to};
-pub use plan::Plan;
+pub use plan::{Plan, Planned};
 pub use privilege::{Capabilities, Fact};
 pub use process::{
     SocketOwners, cgroup_id, ignores_signal, process_cgroup, process_cpu_time, process_info,

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
 use base::Netns;
@@ -15,6 +16,14 @@ pub const NAMED_DIR: &str = "/run/netns";
 
 /// `SO_NETNS_COOKIE` (include/uapi/asm-generic/socket.h, Linux 5.14).
 const SO_NETNS_COOKIE: libc::c_int = 71;
+
+/// The file system of namespaces (include/uapi/linux/magic.h).
+const NSFS_MAGIC: rustix::fs::FsWord = 0x6e73_6673;
+
+/// Whether a namespace can have this name: it is that of a file in one directory.
+pub(crate) fn is_name(name: &str) -> bool {
+    (1..=255).contains(&name.len()) && !matches!(name, "." | "..") && !name.contains(['/', '\0'])
+}
 
 /// An open network namespace. It lives at least as long as this handle.
 #[derive(Debug)]
@@ -37,11 +46,21 @@ impl NetnsHandle {
             Netns::Simulated(_) => return Err(not_found(name)),
         };
         if let Netns::Named(own) = name
+            && !is_name(own)
+        {
+            return Err(not_found(name));
+        }
+        if let Netns::Named(own) = name
             && let Some(file) = crate::lab_netns::find_own(own)
         {
             return Ok(Self::from_file(name.clone(), file));
         }
-        let file = File::open(&path).map_err(|source| match source.kind() {
+        // Whatever else lies there is not waited for.
+        let opened = File::options()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(&path);
+        let file = opened.map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => not_found(name),
             io::ErrorKind::PermissionDenied => Error::Permission {
                 what: format!("entering the {name}"),
@@ -53,6 +72,10 @@ impl NetnsHandle {
                 source,
             },
         })?;
+        let is_namespace = rustix::fs::fstatfs(&file).is_ok_and(|fs| fs.f_type == NSFS_MAGIC);
+        if !is_namespace {
+            return Err(not_found(name));
+        }
         Ok(Self {
             name: name.clone(),
             file,

@@ -8,6 +8,7 @@ mod asking;
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -44,7 +45,7 @@ impl User {
             })
             .collect();
         let path = self.directory.path().join("plan.json");
-        let plan = json!({"schema": "tcptailor/plan/1", "changes": changes});
+        let plan = json!({"schema": "tcptailor/plan/2", "changes": changes});
         fs::write(&path, plan.to_string()).unwrap();
         path
     }
@@ -183,8 +184,8 @@ fn what_is_wrong_with_a_plan_is_said_in_one_line() {
     check(&[("link.mtu", json!(1400))], "it is a setting of a link");
     let path = user.directory.path().join("plan.json");
     fs::write(&path, "{\"schema\":").unwrap();
-    user.check_refused(&["apply", path.to_str().unwrap()], 2, "this is no plan");
-    user.check_refused(&["apply", "no-such.json"], 1, "there is no plan");
+    user.check_refused(&["apply", path.to_str().unwrap()], 2, "not a plan");
+    user.check_refused(&["apply", "no-such.json"], 1, "does not exist");
 }
 
 #[test]
@@ -216,6 +217,42 @@ fn a_connection_that_is_gone_and_a_damaged_journal_are_said_so() {
     assert_eq!(applied["changes"][0]["now"], "on");
     user.json(&["rollback"]);
     assert!(!user.client.nodelay().unwrap());
+}
+
+#[test]
+fn a_plan_that_does_not_fit_any_more_is_refused() {
+    let user = User::new();
+    let path = user.plan(&[("nodelay", json!(true)), ("notsent_lowat", json!(16384))]);
+    if !may_reach_sockets(&user, path.to_str().unwrap()) {
+        return;
+    }
+    let mut plan: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    plan["changes"][0]["from"] = json!({"state": "plain", "value": false});
+    plan["changes"][1]["from"] = json!({"state": "plain", "value": 777});
+    let args = ["apply", path.to_str().unwrap()];
+    fs::write(&path, plan.to_string()).unwrap();
+    user.check_refused(&args, 1, "it was 777, now");
+    assert!(!user.client.nodelay().unwrap(), "nothing of it is made");
+
+    plan["changes"].as_array_mut().unwrap().pop();
+    let inode = fs::metadata("/proc/self/ns/net")
+        .map(|meta| meta.ino())
+        .unwrap();
+    plan["changes"][0]["place"] = json!({"netns_inode": inode + 1});
+    fs::write(&path, plan.to_string()).unwrap();
+    user.check_refused(&args, 1, "another namespace now");
+
+    plan["changes"][0]["place"] = json!({"netns_inode": inode});
+    plan["boot_id"] = json!("3b24e0a1-0000-0000-0000-000000000000");
+    fs::write(&path, plan.to_string()).unwrap();
+    user.check_refused(&args, 1, "another machine");
+
+    plan["boot_id"] = Value::Null;
+    fs::write(&path, plan.to_string()).unwrap();
+    user.json(&args);
+    assert!(user.client.nodelay().unwrap());
+    // What is so already does not count as a difference.
+    assert_eq!(user.json(&args)["changes"][0]["already"], true);
 }
 
 #[test]

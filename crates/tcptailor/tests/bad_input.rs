@@ -74,7 +74,7 @@ impl User {
     fn plan(&self, netns: &str, knob: &str, to: &Value) -> String {
         let target = json!({"scope": "namespace", "netns": {"named": netns}});
         let change = json!({"target": target, "knob": knob, "to": to});
-        let plan = json!({"schema": "tcptailor/plan/1", "changes": [change]});
+        let plan = json!({"schema": "tcptailor/plan/2", "changes": [change]});
         let path = self.path("plan.json");
         fs::write(&path, plan.to_string()).unwrap();
         path.to_str().unwrap().to_owned()

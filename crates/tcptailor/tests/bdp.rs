@@ -82,7 +82,7 @@ fn what_is_too_small_becomes_a_plan() {
     );
     let read = std::fs::read(&file).expect("a plan");
     let read: Value = serde_json::from_slice(&read).expect("JSON");
-    assert_eq!(read["schema"], "tcptailor/plan/1");
+    assert_eq!(read["schema"], "tcptailor/plan/2");
     assert_eq!(read["changes"][0]["knob"], "net.ipv4.tcp_rmem");
 }
 

@@ -122,7 +122,7 @@ fn a_stall_is_named_and_its_change_is_planned() {
 
     let plan: Value =
         serde_json::from_str(&std::fs::read_to_string(&plan).expect("a plan")).expect("JSON");
-    assert_eq!(plan["schema"], "tcptailor/plan/1");
+    assert_eq!(plan["schema"], "tcptailor/plan/2");
     assert_eq!(
         plan["changes"].as_array().map(Vec::len),
         Some(1),

@@ -90,7 +90,8 @@ impl Draft {
             live,
             risk,
         };
-        let lasting = "as above, for all new connections to this destination";
+        let lasting = "as above, for all new connections to this destination; a host route keeps the \
+                       next hop of today";
         self.propose(side, bbr("congestion", Live::Now, risk))
             .propose(side, bbr("route.congctl", Live::Reconnect, lasting))
     }

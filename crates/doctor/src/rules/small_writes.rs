@@ -242,7 +242,7 @@ pub(super) fn quickack_route() -> Step {
         knob: "route.quickack",
         to: KnobValue::Flag(true),
         live: Live::Now,
-        risk: "more ACKs towards this destination",
+        risk: "more ACKs towards this destination; a host route keeps the next hop of today",
     }
 }
 

@@ -177,12 +177,16 @@ pub(crate) fn initcwnd_too_small(view: &View<'_>) -> Option<Verdict> {
                 sending,
                 step(
                     "route.initcwnd",
-                    "a first burst may overflow a thin path's queue",
+                    "a first burst may overflow a thin path's queue; a host route keeps the next hop of \
+                     today",
                 ),
             )
             .propose(
                 receiving,
-                step("route.initrwnd", "memory for each new connection"),
+                step(
+                    "route.initrwnd",
+                    "memory for each new connection; a host route keeps the next hop of today",
+                ),
             )
             .remark(
                 "Needs a reconnect: the route's values count for new connections. In the program: \

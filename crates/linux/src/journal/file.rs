@@ -6,7 +6,7 @@
 //! nothing but itself.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +16,7 @@ use super::directory;
 use super::entry::Entry;
 use super::record::Record;
 use crate::error::{Error, Result};
+use crate::regular_file;
 
 /// Where the transactions lie in the journal's directory.
 pub(super) const SUBDIRECTORY: &str = "txn";
@@ -167,30 +168,11 @@ pub(super) fn load(path: &Path, id: u64) -> Result<Entry, String> {
 /// The bytes of an ordinary file of ours: never waits for another program, never follows a link,
 /// never reads more than a journal has.
 fn read_trusted(path: &Path) -> Result<Vec<u8>, String> {
-    // ELOOP: a symbolic link (open(2)).
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-        .open(path)
-        .map_err(|error| error.to_string())?;
-    let meta = file.metadata().map_err(|error| error.to_string())?;
-    if !meta.is_file() {
-        return Err("it is not an ordinary file".into());
+    let (file, meta) = regular_file::open(path, false)?;
+    match directory::why_not_trusted(&meta) {
+        Some(why) => Err(why),
+        None => regular_file::read(file, &meta, BYTES_MAX),
     }
-    if let Some(why) = directory::why_not_trusted(&meta) {
-        return Err(why);
-    }
-    if meta.len() > BYTES_MAX {
-        return Err(format!(
-            "it has {} bytes, more than any transaction",
-            meta.len()
-        ));
-    }
-    let mut bytes = Vec::new();
-    file.take(BYTES_MAX)
-        .read_to_end(&mut bytes)
-        .map_err(|error| error.to_string())?;
-    Ok(bytes)
 }
 
 /// Renames what cannot be used, so that it is looked at by people only. A read-only disk keeps its

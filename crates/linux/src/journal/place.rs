@@ -30,6 +30,13 @@ impl Place {
         })
     }
 
+    /// Whether both are the same, as far as is known of them.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let cookies = (self.netns_cookie, other.netns_cookie);
+        self.netns_inode == other.netns_inode
+            && !matches!(cookies, (Some(one), Some(another)) if one != another)
+    }
+
     /// Whether this namespace is the one.
     pub(crate) fn is_namespace(&self, handle: &NetnsHandle) -> bool {
         handle.inode().is_ok_and(|inode| inode == self.netns_inode)

@@ -130,7 +130,7 @@ impl Work {
     fn run(self, journal: &Journal, plan: &Plan) {
         let applied = || {
             let mut transaction = journal.begin("a test").unwrap();
-            transaction.apply_all(&plan.changes).unwrap();
+            transaction.apply_all(&plan.changes()).unwrap();
             transaction
         };
         match self {

@@ -5,7 +5,6 @@ pub(crate) mod trial;
 pub(crate) mod undo;
 
 use std::fmt::Write;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -94,6 +93,7 @@ struct ChangeRow {
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let plan = read_plan(&args.plan)?;
+    plan.check_present()?;
     if let Some(form) = args.dry_run {
         let report = preview(&plan, form)?;
         output.report("apply", &report, || match form {
@@ -109,7 +109,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     guard.give_until(Clock.now() + HANG)?;
     let mut transaction = journal.begin(&format!("apply {}", args.plan.display()))?;
     undo::tell(transaction.recovered(), output);
-    let applied = transaction.apply_all(&plan.changes)?;
+    let applied = transaction.apply_all(&plan.changes())?;
     let changed = applied.iter().any(|applied| !applied.already);
     let report = ApplyReport {
         transaction: changed.then_some(transaction.id()),
@@ -205,10 +205,6 @@ fn note(output: &Output, text: &str) {
 fn read_plan(path: &Path) -> anyhow::Result<Plan> {
     Plan::read(path).map_err(|error| match error {
         linux::Error::File { .. } => Problem::usage(error).into(),
-        linux::Error::Os { ref source, .. } if source.kind() == io::ErrorKind::NotFound => {
-            let shown = path.display();
-            anyhow::anyhow!("there is no plan {shown}; `tcptailor diagnose -o {shown}` writes one")
-        }
         other => other.into(),
     })
 }
@@ -216,7 +212,7 @@ fn read_plan(path: &Path) -> anyhow::Result<Plan> {
 /// What a plan would do, without doing it.
 fn preview(plan: &Plan, form: DryRun) -> anyhow::Result<ApplyReport> {
     let mut changes = Vec::new();
-    for change in &plan.changes {
+    for change in &plan.changes() {
         let setting = Setting::open(&change.target, &change.knob)?;
         let old = setting.read()?;
         let command = match form {

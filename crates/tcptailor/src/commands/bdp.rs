@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         .collect();
     if let Some(path) = &args.output {
         // Also a plan without changes: one of before must not be applied in its place.
-        write_plan(path, changes)?;
+        write_plan(path, changes, output)?;
     }
     let link = known.link.as_ref().map(Link::of);
     let origins = (known.rate_from, known.rtt_from);

@@ -399,12 +399,29 @@ pub(crate) fn plan(flows: &[FlowRow]) -> Vec<Change> {
                 knob: row.knob.into(),
                 to: row.to.clone(),
             };
-            if !planned.contains(&change) {
-                planned.push(change);
-            }
+            add(&mut planned, change);
         }
     }
     planned
+}
+
+/// Adds a change. One setting has one value: of two the larger, which suffices for both, and of two
+/// names the first.
+fn add(planned: &mut Vec<Change>, change: Change) {
+    let is_same =
+        |known: &&mut Change| (&known.target, &known.knob) == (&change.target, &change.knob);
+    let Some(known) = planned.iter_mut().find(is_same) else {
+        return planned.push(change);
+    };
+    match (&mut known.to, change.to) {
+        (KnobValue::Number(known), KnobValue::Number(other)) => *known = other.max(*known),
+        (KnobValue::Triple(known), KnobValue::Triple(other)) => {
+            for (known, other) in known.iter_mut().zip(other) {
+                *known = other.max(*known);
+            }
+        }
+        _ => {}
+    }
 }
 
 #[cfg(test)]
@@ -486,6 +503,28 @@ mod tests {
         check("/change/target/pid", json!(4127));
         check("/alternatives/0/side", json!("remote"));
         check("/alternatives/0/target", Value::Null);
+    }
+
+    #[test]
+    fn two_values_for_one_setting_become_one() {
+        let change = |knob: &str, to| Change {
+            target: Target::Namespace { netns: Netns::Own },
+            knob: knob.into(),
+            to,
+        };
+        let rmem = |most| change("net.ipv4.tcp_rmem", KnobValue::Triple([4096, 8192, most]));
+        let name = |name: &str| change("congestion", KnobValue::Name(name.into()));
+        let mut planned = Vec::new();
+        for change in [
+            rmem(1000),
+            name("bbr"),
+            rmem(3000),
+            rmem(2000),
+            name("reno"),
+        ] {
+            add(&mut planned, change);
+        }
+        assert_eq!(planned, [rmem(3000), name("bbr")]);
     }
 
     #[test]

@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let plan = document::plan(&document.flows);
     let planned = plan.len();
     if let Some(path) = &args.output {
-        write_plan(path, plan)?;
+        write_plan(path, plan, output)?;
     }
     let next = next_step(args, &document, planned, output.verbosity());
     output.report("diagnose", &document, || {
@@ -147,9 +147,13 @@ pub(crate) fn check_plan_path(path: &Path) -> Result<(), Problem> {
     }
 }
 
-/// Writes a plan for `apply`.
-pub(crate) fn write_plan(path: &Path, changes: Vec<Change>) -> anyhow::Result<()> {
-    let text = serde_json::to_string_pretty(&Plan::new(changes)).context("writing JSON")?;
+/// Writes a plan for `apply`, with what there is now.
+pub(crate) fn write_plan(path: &Path, changes: Vec<Change>, output: &Output) -> anyhow::Result<()> {
+    let (plan, left_out) = Plan::of_present(changes)?;
+    for (change, error) in left_out {
+        output.note(format!("note: left out of the plan: {change}: {error}"));
+    }
+    let text = serde_json::to_string_pretty(&plan).context("writing JSON")?;
     std::fs::write(path, text + "\n").with_context(|| format!("writing {}", path.display()))
 }
 
