@@ -189,11 +189,12 @@ impl Journal {
         Ok(history.entries.iter().any(is_leased))
     }
 
-    /// Undoes what was interrupted, and whatever this process has left on trial: it has ended, or
-    /// its trial is over.
+    /// Undoes what was interrupted, what this process was `undoing`, and whatever it has left on
+    /// trial: it has ended, or its trial is over.
     pub(crate) fn undo_left_by(
         directory: &Path,
         owner: &ProcessIdentity,
+        undoing: &[u64],
         patience: Duration,
     ) -> Result<Vec<Recovered>> {
         let journal = Self::open(directory)?;
@@ -201,8 +202,10 @@ impl Journal {
         let mut history = journal.history()?;
         history.set_aside_unusable();
         Ok(journal.undo_all(&mut history, |entry| {
-            let is_theirs = entry.status() == Status::Leased && entry.owner == *owner;
-            is_theirs || entry.is_interrupted()
+            let status = entry.status();
+            let is_theirs = status == Status::Leased && entry.owner == *owner;
+            let is_begun = undoing.contains(&entry.id) && status != Status::RolledBack;
+            is_theirs || is_begun || entry.is_interrupted()
         }))
     }
 

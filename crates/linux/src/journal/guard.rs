@@ -74,6 +74,15 @@ impl Guard {
         self.order(&format!("until {}\n", deadline.as_nanos()))
     }
 
+    /// Says that this process is about to undo a transaction, for a disk that cannot be written to:
+    /// elsewhere the journal says so.
+    ///
+    /// # Errors
+    /// [`Error::Os`] where the guard is gone.
+    pub fn undoing(&mut self, id: u64) -> Result<()> {
+        self.order(&format!("undoing {id}\n"))
+    }
+
     /// From now on the guard does not mind that this process ends: it waits until the trial that
     /// ends at `until` was decided or is over.
     ///
@@ -128,11 +137,10 @@ pub fn stand_guard(directory: &Path, stop: &AtomicBool) -> Result<Vec<Recovered>
     std::env::set_current_dir("/").ok();
     let owner = Owner::parent()?;
     let mut input = Orders::default();
-    let mut duty = Duty::Attached { deadline: None };
     writeln!(std::io::stdout(), "{READY}").map_err(Error::os("answer the owner"))?;
     loop {
-        let is_open = input.wait(LOOK, &mut duty)?;
-        match duty {
+        let is_open = input.wait(LOOK)?;
+        match input.duty {
             Duty::Attached { .. } if !is_open => break,
             Duty::Attached { deadline } => {
                 if deadline.is_some_and(|deadline| Clock.now() >= deadline) {
@@ -151,7 +159,7 @@ pub fn stand_guard(directory: &Path, stop: &AtomicBool) -> Result<Vec<Recovered>
             }
         }
     }
-    Journal::undo_left_by(directory, &owner.identity, PATIENCE)
+    Journal::undo_left_by(directory, &owner.identity, &input.undoing, PATIENCE)
 }
 
 /// The process that changes settings.
@@ -185,15 +193,28 @@ impl Owner {
 }
 
 /// The pipe from the owner.
-#[derive(Default)]
 struct Orders {
     text: Vec<u8>,
     is_closed: bool,
+    duty: Duty,
+    /// What the owner was undoing.
+    undoing: Vec<u64>,
+}
+
+impl Default for Orders {
+    fn default() -> Self {
+        Self {
+            text: Vec::new(),
+            is_closed: false,
+            duty: Duty::Attached { deadline: None },
+            undoing: Vec::new(),
+        }
+    }
 }
 
 impl Orders {
     /// Takes in what comes within `time`; `false` once the owner has closed the pipe.
-    fn wait(&mut self, time: Duration, duty: &mut Duty) -> Result<bool> {
+    fn wait(&mut self, time: Duration) -> Result<bool> {
         if self.is_closed {
             return Ok(false);
         }
@@ -207,33 +228,34 @@ impl Orders {
         let mut bytes = [0; ORDER_BYTES_MAX];
         match rustix::io::read(stdin.as_fd(), &mut bytes) {
             Ok(0) => self.is_closed = true,
-            Ok(count) => self.obey(&bytes[..count], duty),
+            Ok(count) => self.take(&bytes[..count]),
             Err(rustix::io::Errno::INTR) => {}
             Err(_) => self.is_closed = true,
         }
         Ok(!self.is_closed)
     }
 
-    fn obey(&mut self, bytes: &[u8], duty: &mut Duty) {
+    fn take(&mut self, bytes: &[u8]) {
         self.text.extend_from_slice(bytes);
         while let Some(end) = self.text.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.text.drain(..=end).collect();
-            if let Some(ordered) = parse(&String::from_utf8_lossy(&line)) {
-                *duty = ordered;
-            }
+            // Nobody but the owner writes here.
+            let _ = self.obey(&String::from_utf8_lossy(&line));
         }
-        // Nobody but the owner writes here; a line that does not end is not kept for ever.
         self.text.truncate(ORDER_BYTES_MAX);
     }
-}
 
-fn parse(line: &str) -> Option<Duty> {
-    let (word, nanos) = line.trim_end().split_once(' ')?;
-    let at = Instant::from_nanos(nanos.parse().ok()?);
-    match word {
-        "until" => Some(Duty::Attached { deadline: Some(at) }),
-        "detach" => Some(Duty::Detached { until: at }),
-        _ => None,
+    fn obey(&mut self, line: &str) -> Option<()> {
+        let (word, number) = line.trim_end().split_once(' ')?;
+        let number = number.parse().ok()?;
+        let at = Instant::from_nanos(number);
+        match word {
+            "until" => self.duty = Duty::Attached { deadline: Some(at) },
+            "detach" => self.duty = Duty::Detached { until: at },
+            "undoing" => self.undoing.push(number),
+            _ => return None,
+        }
+        Some(())
     }
 }
 

@@ -70,7 +70,7 @@ struct UndoneRow {
 
 pub(crate) fn rollback(args: &RollbackArgs, output: &Output) -> anyhow::Result<Exit> {
     let journal = open_journal()?;
-    let _guard = guard_if_possible(&journal, output);
+    let mut guard = guard_if_possible(&journal, output);
     let ids = match args.id {
         Some(id) => vec![id],
         None => {
@@ -89,6 +89,10 @@ pub(crate) fn rollback(args: &RollbackArgs, output: &Output) -> anyhow::Result<E
     };
     let mut recovered = Vec::new();
     for id in ids {
+        if let Some(guard) = &mut guard {
+            // Without it, the next start of any command finishes what was begun.
+            guard.undoing(id).ok();
+        }
         recovered.push(journal.roll_back(id)?);
     }
     finish("rollback", recovered, "No changes are in force.", output)
