@@ -18,6 +18,10 @@ use crate::exit::Exit;
 static STOP: AtomicBool = AtomicBool::new(false);
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 static CLEANUPS: Mutex<Vec<Cleanup>> = Mutex::new(Vec::new());
+static HEIR: Mutex<Option<Heir>> = Mutex::new(None);
+
+/// Who gets the signals, by their numbers.
+type Heir = Box<dyn Fn(i32) + Send>;
 
 struct Cleanup {
     id: u64,
@@ -30,16 +34,31 @@ pub(crate) fn install() -> anyhow::Result<()> {
     thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
-            for _signal in signals.forever() {
+            for signal in signals.forever() {
+                if let Some(heir) = &*heir() {
+                    STOP.store(true, Ordering::SeqCst);
+                    heir(signal);
+                    continue;
+                }
                 if STOP.swap(true, Ordering::SeqCst) {
                     linux::cleanup::remove_all_of_this_process();
-                    std::process::exit(Exit::Interrupted as i32);
+                    std::process::exit(Exit::Interrupted.number().into());
                 }
                 run_cleanups();
             }
         })
         .context("listening for Ctrl-C")?;
     Ok(())
+}
+
+/// Gives the signals to somebody else from now on, for a command that ends when another program
+/// does: none of them ends this program by itself any more.
+pub(crate) fn hand_over(to: impl Fn(i32) + Send + 'static) {
+    *heir() = Some(Box::new(to));
+}
+
+fn heir() -> MutexGuard<'static, Option<Heir>> {
+    HEIR.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Becomes true when the user wants the program to end.
