@@ -81,12 +81,17 @@ pub struct WatchRequest<'a> {
     pub open_end: bool,
     /// Who knows the owners of sockets before anybody has looked for them.
     pub announced: Option<&'a dyn AnnouncedSockets>,
+    /// Of those that match, only these: on a host with very many others.
+    pub only_announced: bool,
 }
 
 /// Who learns of sockets from those that open them.
 pub trait AnnouncedSockets: fmt::Debug + Sync {
     /// Who opened the socket with this cookie, where that was seen.
     fn owner(&self, cookie: u64) -> Option<SocketOwner>;
+
+    /// Whether a socket was announced, or accepted by one that was.
+    fn has(&self, sample: &FlowSample) -> bool;
 }
 
 impl WatchRequest<'_> {
@@ -106,6 +111,7 @@ impl WatchRequest<'_> {
             stop: None,
             open_end: false,
             announced: None,
+            only_announced: false,
         }
     }
 }
@@ -405,6 +411,11 @@ impl<'a> Watcher<'a> {
 
     /// A flow that was not known so far, if it is to be followed: it matches, or may turn out to.
     fn admit(&mut self, sample: &FlowSample) -> Option<Followed> {
+        let announced = self.request.announced;
+        let is_announced = || announced.is_some_and(|announced| announced.has(sample));
+        if self.request.only_announced && !is_announced() {
+            return None;
+        }
         let matches = if self.filter.needs_owners() {
             match self.book.known(sample.inode) {
                 Known::Owners(owners) => Some(self.filter.matches(sample, owners)),
@@ -422,7 +433,6 @@ impl<'a> Watcher<'a> {
             return None;
         }
         self.order += 1;
-        let announced = self.request.announced;
         let owner = announced.and_then(|announced| announced.owner(cookie));
         let owners: Vec<SocketOwner> = owner.into_iter().collect();
         self.book.note_near(&owners);

@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use base::FlowSample;
 use doctor::{ProcessInfo, SocketOwner, Track};
 
 use super::filter::{self, Shown};
@@ -29,11 +30,13 @@ const PROCESSES_MAX: usize = 4096;
 /// What was seen of the program's sockets.
 #[derive(Clone, Debug, Default)]
 pub struct Noted {
-    /// Those that it connected or listened on, by cookie, with the process that did.
+    /// Those that it connected, by cookie, with the process that did.
     pub sockets: BTreeMap<u64, SocketOwner>,
     /// The addresses it listens on, and the process that does: connections to them are the
     /// program's too.
     pub listeners: Vec<(SocketAddr, SocketOwner)>,
+    /// The cookies of those that listen.
+    listening: BTreeSet<u64>,
     /// What became of each setting, in the order in which they were asked for.
     pub outcomes: Vec<SettingOutcome>,
     /// Sockets that could not be reached, and why the first could not.
@@ -92,6 +95,10 @@ impl Noted {
     pub fn has(&self, track: &Track) -> bool {
         let held = |owner: &SocketOwner| self.processes.contains(&owner.pid());
         self.passed_by(track) || track.owners.iter().any(held)
+    }
+
+    fn knows(&self, cookie: u64) -> bool {
+        self.sockets.contains_key(&cookie) || self.listening.contains(&cookie)
     }
 
     /// Whether a connection passed by here when it was opened, so that it has the settings.
@@ -153,6 +160,12 @@ impl AnnouncedSockets for Notes {
     fn owner(&self, cookie: u64) -> Option<SocketOwner> {
         self.lock().sockets.get(&cookie).cloned()
     }
+
+    fn has(&self, sample: &FlowSample) -> bool {
+        let notes = self.lock();
+        let is_connected = |cookie| notes.sockets.contains_key(&cookie);
+        sample.cookie.is_some_and(is_connected) || notes.listener_at(sample.key.local).is_some()
+    }
 }
 
 /// Answers calls until no process is left under the filter.
@@ -207,7 +220,7 @@ impl Supervisor<'_> {
         if let Shown::SetOption(option) = shown {
             return Ok(self.overrule(option));
         }
-        if self.notes.lock().sockets.contains_key(&cookie) {
+        if self.notes.lock().knows(cookie) {
             // A connect that is asked for its result, or tried again.
             return Ok(Answer::Continue);
         }
@@ -231,14 +244,20 @@ impl Supervisor<'_> {
             return Ok(Answer::Continue);
         };
         notes.processes.insert(pid);
-        if let Some(at) = listening_at
-            && notes.listeners.iter().all(|(known, _)| *known != at)
-            && notes.listeners.len() < LISTENERS_MAX
-        {
-            notes.listeners.push((at, owner.clone()));
-        }
-        if notes.sockets.len() < SOCKETS_MAX {
-            notes.sockets.insert(cookie, owner);
+        match shown {
+            Shown::Listen => {
+                notes.listening.insert(cookie);
+                let known = |at: &SocketAddr| notes.listeners.iter().any(|(old, _)| old == at);
+                if let Some(at) = listening_at.filter(|at| !known(at))
+                    && notes.listeners.len() < LISTENERS_MAX
+                {
+                    notes.listeners.push((at, owner));
+                }
+            }
+            _ if notes.sockets.len() < SOCKETS_MAX => {
+                notes.sockets.insert(cookie, owner);
+            }
+            _ => {}
         }
         Ok(Answer::Continue)
     }

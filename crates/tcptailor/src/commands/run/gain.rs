@@ -12,9 +12,9 @@ pub(super) fn expected(
     verdict: &VerdictRow,
 ) -> Option<String> {
     let next = verdict.next.as_ref()?;
-    let rate = next
-        .rate
-        .map(|rate| format!(" ({})", base::human::rate(rate)));
+    let rate = next.rate.map(base::human::rate);
+    let rate = rate.filter(|rate| !next.what.contains(rate));
+    let rate = rate.map(|rate| format!(" ({rate})"));
     Some(format!(
         "then limited by {}{}",
         next.what,

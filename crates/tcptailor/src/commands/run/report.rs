@@ -15,7 +15,7 @@ use super::watched::Seen;
 use super::{Args, gain, settings};
 use crate::commands::diagnose::document::Document;
 use crate::commands::diagnose::{quoted, screen, seen as diagnosed};
-use crate::output::Output;
+use crate::output::{Output, push_wrapped};
 
 /// The document `tcptailor/run/1`: how the program ended, and what `diagnose` says.
 #[derive(Debug, Serialize)]
@@ -52,6 +52,9 @@ struct Attribution {
     reason: Option<String>,
     /// Connections of this user that ended before anybody saw whose they were.
     unattributed: usize,
+    /// Connections that the program began and that were never seen: refused ones, those in another
+    /// network namespace, and some of a flood.
+    unseen: usize,
 }
 
 #[derive(Debug, Serialize)]
@@ -134,6 +137,7 @@ impl Report {
                 },
                 reason: unfiltered.clone(),
                 unattributed: unfiltered.as_ref().map_or(0, |_| unattributed(seen)),
+                unseen: unseen(seen),
             },
             settings: noted.outcomes.iter().map(SettingRow::from).collect(),
             unreached: (&noted.unreached).into(),
@@ -204,15 +208,22 @@ impl Report {
 
     /// What to doubt about which connections are the program's.
     fn push_doubts(&self, text: &mut String) {
+        if self.attribution.unseen > 0 {
+            let count = human::count(self.attribution.unseen as u64, "connection");
+            let words = format!(
+                "note: the program began {count} more that could not be seen open: refused, in \
+                 another network namespace (-N), or too many at once"
+            );
+            push_wrapped(text, &words, "      ", 0);
+        }
         if self.attribution.unattributed > 0 {
             let count = human::count(self.attribution.unattributed as u64, "connection");
             let reason = self.attribution.reason.as_deref().unwrap_or_default();
-            writeln!(
-                text,
+            let words = format!(
                 "note: {count} ended before their program was seen, and may be of this one: its \
                  calls were not watched ({reason})"
-            )
-            .expect("a String grows");
+            );
+            push_wrapped(text, &words, "      ", 0);
         }
     }
 
@@ -224,7 +235,8 @@ impl Report {
             };
             let expected = help.expected.as_ref();
             let expected = expected.map_or_else(String::new, |expected| format!(": {expected}"));
-            writeln!(text, "helps     {what}{expected}").expect("a String grows");
+            text.push_str("helps     ");
+            push_wrapped(text, &format!("{what}{expected}"), "          ", 10);
         }
     }
 
@@ -287,6 +299,13 @@ fn helps(recording: &doctor::Recording, diagnosis: &Document) -> Vec<Help> {
         }
     }
     helps
+}
+
+fn unseen(seen: &Seen) -> usize {
+    let tracks = seen.recording.flows.iter();
+    let cookies: BTreeSet<u64> = tracks.map(|track| track.cookie).collect();
+    let begun = seen.noted.sockets.keys();
+    begun.filter(|&cookie| !cookies.contains(cookie)).count()
 }
 
 /// Connections of this user that opened while the program ran and whose program nobody saw. Of

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -12,8 +12,9 @@ use linux::supervise::{
     Ended, Filtering, Launch, LaunchError, Noted, Notes, Running, SocketSetting, launch,
     send_signal, shares_terminal,
 };
-use linux::{Clock, Filter, NetnsHandle, WatchRequest};
+use linux::{Clock, Filter, NetnsHandle, ScanRequest, SockDiag, WatchRequest};
 
+use crate::commands::watching;
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
 
@@ -29,15 +30,18 @@ const SIGINT: i32 = 2;
 
 /// The program that runs now; 0 where none does.
 static RUNS_NOW: AtomicU32 = AtomicU32::new(0);
+/// A signal that came before it did; 0 for none.
+static CAME_BEFORE: AtomicI32 = AtomicI32::new(0);
 
 /// Has every signal that asks for an end go to the program. A Ctrl-C in its terminal has reached it
 /// by itself.
 pub(super) fn give_signals_to_the_program() {
     interrupt::hand_over(|signal| {
-        let pid = RUNS_NOW.load(Ordering::SeqCst);
-        if pid != 0 && !(signal == SIGINT && shares_terminal()) {
+        match RUNS_NOW.load(Ordering::SeqCst) {
+            0 => CAME_BEFORE.store(signal, Ordering::SeqCst),
+            _ if signal == SIGINT && shares_terminal() => {}
             // It may have ended just now.
-            let _ = send_signal(pid, signal);
+            pid => drop(send_signal(pid, signal)),
         }
     });
 }
@@ -74,6 +78,8 @@ impl Program<'_> {
         let notes = Notes::new(settings);
         let stop = AtomicBool::new(false);
         let sysctls = crate::subject::sysctls();
+        let sockets = SockDiag::open_in(self.netns)?.scan(&ScanRequest::default())?;
+        let is_crowded = sockets.len() > watching::SOCKETS_WATCHED_WHOLE;
         let request = WatchRequest {
             netns: Some(self.netns),
             interval: self.interval,
@@ -81,6 +87,7 @@ impl Program<'_> {
             stop: Some(&stop),
             open_end: true,
             announced: Some(&notes),
+            only_announced: is_crowded && self.filter != Filtering::Never,
             ..WatchRequest::new(Filter::default(), TIME_MAX)
         };
         let (ready, is_ready) = mpsc::channel();
@@ -123,9 +130,9 @@ impl Program<'_> {
         let began = Clock.now();
         let running = self.start(notes)?;
         RUNS_NOW.store(running.pid(), Ordering::SeqCst);
-        if interrupt::stopped() {
-            // The signal came when it was not there yet.
-            let _ = send_signal(running.pid(), SIGINT);
+        let signal = CAME_BEFORE.swap(0, Ordering::SeqCst);
+        if signal != 0 {
+            let _ = send_signal(running.pid(), signal);
         }
         let ended = running.wait();
         RUNS_NOW.store(0, Ordering::SeqCst);
