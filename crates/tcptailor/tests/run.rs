@@ -8,6 +8,8 @@ mod common;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -555,6 +557,84 @@ fn what_a_program_leaves_goes_on_and_we_leave_nothing() {
         fs::read_to_string(&result).expect("it went on"),
         "connected\n"
     );
+}
+
+/// `nobody`.
+const USER: u32 = 65_534;
+
+/// Where the tests run as an ordinary user, all others show the same.
+#[test]
+fn an_ordinary_user_can_do_it_too() {
+    if linux::privilege::user_id() != 0 || !may_be_shown_calls() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a directory");
+    let place = |name: &str| folder.path().join(name);
+    let allow = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("our own file");
+    };
+    allow(folder.path(), 0o755);
+    fs::copy(env!("CARGO_BIN_EXE_tcptailor"), place("tcptailor")).expect("room");
+    let run = |args: &[&str]| {
+        let output = Command::new(place("tcptailor"))
+            .args([&["run", "--json"], args].concat())
+            .current_dir("/")
+            .uid(USER)
+            .gid(USER)
+            .output()
+            .expect("a program that all may run");
+        // First the program's own output, then the document.
+        let all = stdout(&output);
+        let (text, document) = all.split_at(all.find('{').expect("a document"));
+        let document: Value = serde_json::from_str(document).expect("JSON");
+        (text.to_owned(), document)
+    };
+    // It pays with the right to gain privileges, which a set-uid program needs.
+    let (text, document) = run(&["--", "grep", "NoNewPrivs", "/proc/self/status"]);
+    assert_eq!(text, "NoNewPrivs:\t1\n", "{document:#}");
+    let grep = place("set-uid-grep");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let original = std::env::split_paths(&path).map(|folder| folder.join("grep"));
+    let original = original.into_iter().find(|path| path.is_file());
+    fs::copy(original.expect("grep"), &grep).expect("room");
+    allow(&grep, 0o4755);
+    let grep = grep.to_str().expect("UTF-8");
+    let (text, document) = run(&["--", grep, "NoNewPrivs", "/proc/self/status"]);
+    assert_eq!(text, "NoNewPrivs:\t0\n", "{document:#}");
+    let reason = document["attribution"]["reason"].as_str();
+    assert!(
+        reason.is_some_and(|why| why.ends_with("is set-uid")),
+        "{reason:?}"
+    );
+
+    let Some(client) = client(folder.path()) else {
+        return;
+    };
+    let port = serve().to_string();
+    let command = [
+        "--set",
+        "nodelay=on",
+        "--",
+        &*client,
+        "127.0.0.1",
+        &port,
+        "1",
+    ];
+    let (text, document) = run(&[&command[..], &["nodelay=0", "connections=20"]].concat());
+    assert_eq!(text, "nodelay 1, buffers locked 0\n");
+    assert_eq!(document["settings"][0]["set"], 20, "{document:#}");
+    assert_eq!(document["counts"]["connections"], 20, "{document:#}");
+}
+
+/// As root the program keeps every right that it has.
+#[test]
+fn a_filter_of_root_takes_nothing_from_the_program() {
+    if linux::privilege::user_id() != 0 || !may_be_shown_calls() {
+        return;
+    }
+    let (output, document) = report(&[], &["grep", "NoNewPrivs", "/proc/self/status"]);
+    assert_eq!(document["attribution"]["by"], "calls");
+    assert_eq!(stdout(&output), "NoNewPrivs:\t0\n");
 }
 
 #[test]

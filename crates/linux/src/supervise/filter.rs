@@ -46,7 +46,7 @@ pub(super) enum Shown {
 pub(super) fn shown(number: i32, arguments: &[u64; 6]) -> Option<Shown> {
     // The kernel reads these as `int`; the upper halves are whatever the program left there.
     let int = |index: usize| arguments[index] as u32 as i32;
-    match i64::from(number) {
+    match libc::c_long::from(number) {
         libc::SYS_connect | libc::SYS_sendto | libc::SYS_sendmsg => Some(Shown::Connect),
         libc::SYS_listen => Some(Shown::Listen),
         libc::SYS_setsockopt => Some(Shown::SetOption(Forced {

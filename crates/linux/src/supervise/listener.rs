@@ -47,6 +47,21 @@ pub(super) fn install(program: &[sock_filter], to: &UnixStream) -> io::Result<()
     listener.map(drop)
 }
 
+/// Whether the kernel has filters with a listener.
+pub(super) fn is_supported() -> bool {
+    let action = libc::SECCOMP_RET_USER_NOTIF;
+    // SAFETY: the kernel reads a live number of four bytes.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::c_ulong::from(libc::SECCOMP_GET_ACTION_AVAIL),
+            0,
+            &raw const action,
+        )
+    };
+    result == 0
+}
+
 /// The descriptor closes by itself at `exec`.
 fn listen(program: &[sock_filter]) -> io::Result<OwnedFd> {
     // Without the second flag, signals that a runtime sends itself (Go) would break off each call

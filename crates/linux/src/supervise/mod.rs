@@ -305,6 +305,13 @@ impl Drop for Running {
     }
 }
 
+/// Whether the kernel can show a program's calls to its parent (Linux 5.0), on this processor and
+/// within the filters of this process.
+#[must_use]
+pub fn is_supported() -> bool {
+    filter::is_supported() && listener::is_supported()
+}
+
 /// Sends a signal to a process that [`launch`] has started.
 ///
 /// # Errors

@@ -17,7 +17,7 @@ use super::watched::Program;
 use super::{Args, settings};
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
-use crate::output::Output;
+use crate::output::{Output, push_wrapped};
 use crate::progress::Progress;
 
 /// What is compared.
@@ -211,27 +211,33 @@ impl Compared {
             ..
         } = &self.outcome;
         let [before, after] = [before, after].map(|value| self.value(*value));
-        let answer_text = match (answer, gain) {
-            (Answer::Better, Some(gain)) => format!("{gain:.2} times better"),
-            (Answer::Worse, Some(gain)) => format!("{:.2} times worse", 1.0 / gain.max(1e-6)),
-            _ => "no significant difference".into(),
+        let range = |low: f64, high: f64| format!(" ({low:.2} to {high:.2})");
+        let answer_text = match (answer, gain, gain_interval) {
+            (Answer::Better, Some(gain), Some([low, high])) => {
+                format!("{gain:.2} times better{}", range(*low, *high))
+            }
+            (Answer::Worse, Some(gain), Some([low, high])) => {
+                let [times, low, high] = [*gain, *high, *low].map(|gain| 1.0 / gain.max(1e-6));
+                format!("{times:.2} times worse{}", range(low, high))
+            }
+            (Answer::Better, ..) => "better".into(),
+            (Answer::Worse, ..) => "worse".into(),
+            (Answer::NotDistinguishable, ..) => "no significant difference".into(),
         };
-        let mut text = format!(
-            "compared  {}: {} {before} -> {after}, {bold}{answer_text}{bold:#}",
+        let metric = match self.metric {
+            Metric::Time => "time of the command",
+            Metric::Goodput => "goodput",
+        };
+        let runs = human::count(*looks as u64, "run");
+        let mut words = format!(
+            "{}: {metric} {before} -> {after}, {bold}{answer_text}{bold:#}; {runs} each",
             joined(&self.settings),
-            match self.metric {
-                Metric::Time => "time of the command",
-                Metric::Goodput => "goodput",
-            },
         );
-        if let (Some([low, high]), true) = (gain_interval, *answer != Answer::NotDistinguishable) {
-            write!(text, " ({low:.2} to {high:.2})").expect("a String grows");
-        }
-        write!(text, "; {} each", human::count(*looks as u64, "run")).expect("a String grows");
         if let Some(why) = why {
-            write!(text, "; {why}").expect("a String grows");
+            write!(words, "; {why}").expect("a String grows");
         }
-        text.push('\n');
+        let mut text = String::from("compared  ");
+        push_wrapped(&mut text, &words, "          ", 10);
         if *answer == Answer::Better {
             for setting in &self.settings {
                 writeln!(text, "to keep   {}", settings::in_the_program(setting))

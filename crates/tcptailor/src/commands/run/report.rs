@@ -185,12 +185,9 @@ impl Report {
             let sockets = human::count(row.set as u64, "socket");
             write!(text, "set       {} on {sockets}", row.setting).expect("a String grows");
             if row.overruled > 0 {
-                let times = human::count(row.overruled as u64, "time");
-                write!(
-                    text,
-                    "; the program set it itself {times}, which was ignored"
-                )
-                .expect("a String grows");
+                let calls = human::count(row.overruled as u64, "call");
+                write!(text, "; {calls} of the program to set it overruled")
+                    .expect("a String grows");
             }
             text.push('\n');
             push_failures(text, &format!("refused   {} on", row.setting), &row.refused);
