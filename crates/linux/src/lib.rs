@@ -40,6 +40,7 @@ pub mod service;
 mod sock_diag;
 pub mod sockopt;
 mod state;
+pub mod supervise;
 pub mod sysctl;
 mod tcp_info;
 pub mod tun;
@@ -73,7 +74,7 @@ pub use seed::random_seed;
 pub use sock_diag::{ClosedSockets, ScanRequest, SockDiag};
 pub use state::State;
 pub use tun_engine::{Side, StackEnd, StackSpec, StackSummary};
-pub use watch::{WatchProgress, WatchRequest, watch};
+pub use watch::{AnnouncedSockets, WatchProgress, WatchRequest, watch};
 pub use worker::{
     Role, Worker, WorkerFailure, WorkerReport, WorkerSpec, own_program, run_worker,
     run_worker_process,

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::sockopt::{
+    Timeout, set_socket_recv_buffer_size, set_socket_recv_buffer_size_force, set_socket_timeout,
+};
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 use crate::error::{Error, Result};
@@ -22,6 +24,9 @@ pub(crate) const DUMP_ATTEMPTS: u32 = 3;
 const RECEIVE_BYTES: usize = 32 * 1024;
 /// No single answer that we ask for comes near it; it bounds what a bad length can cost.
 const RECEIVE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// What the kernel tells by itself waits in so much memory at most; without privilege the kernel
+/// gives as much as `net.core.rmem_max` says.
+const WAITING_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// The kernel answers at once. The bound keeps a bug there from hanging us here.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -78,6 +83,9 @@ impl NetlinkSocket {
         )
         .map_err(|errno| open_error(errno, what))?;
         if let Some(groups) = groups {
+            // A smaller buffer only loses more in a flood.
+            let _ = set_socket_recv_buffer_size_force(&fd, WAITING_BYTES_MAX)
+                .or_else(|_| set_socket_recv_buffer_size(&fd, WAITING_BYTES_MAX));
             rustix::net::bind(&fd, &SocketAddrNetlink::new(0, groups))
                 .map_err(Error::errno(format!("listen to {what}")))?;
         }

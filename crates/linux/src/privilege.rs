@@ -24,6 +24,12 @@ const APPARMOR_SWITCH: &str = "/proc/sys/kernel/apparmor_restrict_unprivileged_u
 /// Says how many user namespaces a user may have.
 const LIMIT: &str = "/proc/sys/user/max_user_namespaces";
 
+/// The user as whom this process acts (geteuid(2)).
+#[must_use]
+pub fn user_id() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
 /// Whether this process may make namespaces and configure networks as it is.
 #[must_use]
 pub fn may_make_paths() -> bool {

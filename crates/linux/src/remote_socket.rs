@@ -73,16 +73,7 @@ impl OwnerProcess {
     /// [`Error::Permission`] where we may not look into the process, [`Error::Unsupported`] before
     /// Linux 5.6.
     pub fn socket(&self, fd: i32, cookie: u64) -> Result<RemoteSocket> {
-        let taken = pidfd_getfd(&self.pidfd, fd, PidfdGetfdFlags::empty()).map_err(|errno| {
-            let pid = self.pid;
-            match errno {
-                Errno::SRCH => process_gone(pid),
-                Errno::BADF => socket_gone(pid, fd),
-                Errno::PERM => not_permitted(pid),
-                Errno::NOSYS => too_old("pidfd_getfd", "5.6"),
-                _ => descriptor_error(format!("take descriptor {fd} of process {pid}"), errno),
-            }
-        })?;
+        let taken = self.take(fd)?;
         match sockopt::socket_cookie(&taken) {
             Ok(found) if found == cookie => Ok(RemoteSocket { fd: taken }),
             // Another cookie, or no socket that can be used (opened with O_PATH): the number was
@@ -93,6 +84,30 @@ impl OwnerProcess {
                 source: errno.into(),
             }),
         }
+    }
+
+    /// Takes a second handle of what descriptor `fd` is, if that is a TCP socket, and its cookie.
+    /// For a process that waits for us meanwhile, so that the number keeps its meaning.
+    pub(crate) fn tcp_socket(&self, fd: i32) -> Result<Option<(RemoteSocket, u64)>> {
+        let socket = RemoteSocket { fd: self.take(fd)? };
+        if !socket.is_tcp() {
+            return Ok(None);
+        }
+        let cookie = sockopt::socket_cookie(&socket.fd);
+        Ok(cookie.ok().map(|cookie| (socket, cookie)))
+    }
+
+    fn take(&self, fd: i32) -> Result<OwnedFd> {
+        pidfd_getfd(&self.pidfd, fd, PidfdGetfdFlags::empty()).map_err(|errno| {
+            let pid = self.pid;
+            match errno {
+                Errno::SRCH => process_gone(pid),
+                Errno::BADF => socket_gone(pid, fd),
+                Errno::PERM => not_permitted(pid),
+                Errno::NOSYS => too_old("pidfd_getfd", "5.6"),
+                _ => descriptor_error(format!("take descriptor {fd} of process {pid}"), errno),
+            }
+        })
     }
 }
 
@@ -152,6 +167,19 @@ impl RemoteSocket {
                 .map(u64::from),
         };
         Some(rate.map(Rate::from_bytes_per_second))
+    }
+
+    /// Whether it is a socket of TCP or of Multipath TCP.
+    fn is_tcp(&self) -> bool {
+        let protocol = self.number(libc::SOL_SOCKET, libc::SO_PROTOCOL);
+        let protocol = protocol.map(u32::cast_signed);
+        matches!(protocol, Some(libc::IPPROTO_TCP | libc::IPPROTO_MPTCP))
+    }
+
+    /// The end of it that is here; `None` where it is not one of IP.
+    pub(crate) fn local(&self) -> Option<std::net::SocketAddr> {
+        let address = rustix::net::getsockname(&self.fd).ok()?;
+        std::net::SocketAddr::try_from(address).ok()
     }
 
     fn number(&self, level: libc::c_int, name: libc::c_int) -> Option<u32> {

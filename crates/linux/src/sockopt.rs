@@ -126,6 +126,32 @@ pub fn restore(socket: BorrowedFd<'_>, knob: &Knob, old: &State) -> Result<()> {
     }
 }
 
+/// One of the two buffers of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Send,
+    Receive,
+}
+
+/// Lets the kernel size a buffer from now on, whatever the program has fixed it to.
+pub(crate) fn unlock(socket: BorrowedFd<'_>, direction: Direction) -> Result<()> {
+    let option = SocketOption {
+        knob: "buf_lock",
+        symbol: "SO_BUF_LOCK",
+        level: SOL_SOCKET,
+        option: SO_BUF_LOCK,
+    };
+    let lock = match direction {
+        Direction::Send => LOCK_SEND,
+        Direction::Receive => LOCK_RECEIVE,
+    };
+    let bits = option.check(number(socket, SOL_SOCKET, SO_BUF_LOCK))?;
+    if bits & lock == 0 {
+        return Ok(());
+    }
+    option.check(set(socket, SOL_SOCKET, SO_BUF_LOCK, bits & !lock))
+}
+
 /// Gives a buffer the size that was read from it, which also locks it. The kernel doubles what it
 /// is told, and limits what it is told without privilege (Linux 6.18 `net/core/sock.c`,
 /// `sk_setsockopt`), so the unlimited option comes first: a size that was reached by autotuning

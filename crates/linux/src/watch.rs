@@ -8,12 +8,13 @@
 mod owner_book;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use base::{FlowKey, FlowSample, HostSample, Instant, PortUse, Rng, TcpState};
-use doctor::{Recording, Samples, Track};
+use doctor::{Recording, Samples, SocketOwner, Track};
 
 use crate::clock::Clock;
 use crate::counters::{host_sample, sysctl};
@@ -45,6 +46,10 @@ const STOP_CHECK: Duration = Duration::from_millis(50);
 /// pauses of programs that think are shorter.
 const LONG_IDLE: Duration = Duration::from_secs(1);
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+/// Where nobody knows when it ends, it is taken to last at least so long again.
+const OPEN_END_MIN: Duration = Duration::from_secs(10);
+/// And there are about so many looks at the host each time that it has taken twice as long.
+const OPEN_END_HOST_LOOKS: u32 = 300;
 /// Hosts whose route is looked up; the interface of flows to others is not known.
 const ROUTES_ASKED: usize = 256;
 
@@ -71,6 +76,22 @@ pub struct WatchRequest<'a> {
     pub samples_max: usize,
     /// Set by somebody else to end early; what was seen until then is returned.
     pub stop: Option<&'a AtomicBool>,
+    /// Nobody knows when that will be: the duration is a bound. Looks are spaced as if it took as
+    /// long again as it has taken so far.
+    pub open_end: bool,
+    /// Who knows the owners of sockets before anybody has looked for them.
+    pub announced: Option<&'a dyn AnnouncedSockets>,
+    /// Of those that match, only these: on a host with very many others.
+    pub only_announced: bool,
+}
+
+/// Who learns of sockets from those that open them.
+pub trait AnnouncedSockets: fmt::Debug + Sync {
+    /// Who opened the socket with this cookie, where that was seen.
+    fn owner(&self, cookie: u64) -> Option<SocketOwner>;
+
+    /// Whether a socket was announced, or accepted by one that was.
+    fn has(&self, sample: &FlowSample) -> bool;
 }
 
 impl WatchRequest<'_> {
@@ -88,6 +109,9 @@ impl WatchRequest<'_> {
             seed: 0,
             samples_max: 100_000,
             stop: None,
+            open_end: false,
+            announced: None,
+            only_announced: false,
         }
     }
 }
@@ -136,7 +160,7 @@ fn watch_here(
         // The first look at the flows is inside the first and the last look at the host.
         if now >= next_host && !over {
             watcher.look_at_host(now)?;
-            next_host = now + request.host_interval;
+            next_host = now + watcher.host_interval(now);
         }
         watcher.look(now, over)?;
         if over {
@@ -387,6 +411,11 @@ impl<'a> Watcher<'a> {
 
     /// A flow that was not known so far, if it is to be followed: it matches, or may turn out to.
     fn admit(&mut self, sample: &FlowSample) -> Option<Followed> {
+        let announced = self.request.announced;
+        let is_announced = || announced.is_some_and(|announced| announced.has(sample));
+        if self.request.only_announced && !is_announced() {
+            return None;
+        }
         let matches = if self.filter.needs_owners() {
             match self.book.known(sample.inode) {
                 Known::Owners(owners) => Some(self.filter.matches(sample, owners)),
@@ -404,10 +433,13 @@ impl<'a> Watcher<'a> {
             return None;
         }
         self.order += 1;
+        let owner = announced.and_then(|announced| announced.owner(cookie));
+        let owners: Vec<SocketOwner> = owner.into_iter().collect();
+        self.book.note_near(&owners);
         let flow = Track {
             key: sample.key,
             cookie,
-            owners: Vec::new(),
+            owners,
             samples: Samples::new(),
             ended: false,
             interface: None,
@@ -465,7 +497,11 @@ impl<'a> Watcher<'a> {
     fn next_look(&mut self, planned: Instant, deadline: Instant) -> Instant {
         let now = Clock.now();
         let rest = self.request.samples_max.saturating_sub(self.samples).max(1);
-        let rationed = deadline.since(now).mul_f64(self.live as f64 / rest as f64);
+        let time_left = match self.request.open_end {
+            true => now.since(self.began).max(OPEN_END_MIN),
+            false => deadline.since(now),
+        };
+        let rationed = time_left.mul_f64(self.live as f64 / rest as f64);
         let mean = self
             .request
             .interval
@@ -476,6 +512,15 @@ impl<'a> Watcher<'a> {
         let next = planned + Duration::from_nanos(spacing);
         // After a delay the missed looks are not made up for.
         next.max(now).min(deadline)
+    }
+
+    /// Distance of this look at the host and the next one.
+    fn host_interval(&self, now: Instant) -> Duration {
+        let plain = self.request.host_interval;
+        match self.request.open_end {
+            true => plain.max(now.since(self.began) / OPEN_END_HOST_LOOKS),
+            false => plain,
+        }
     }
 
     fn sleep_until(&self, time: Instant) {

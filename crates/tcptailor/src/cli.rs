@@ -15,6 +15,7 @@ Examples:
   tcptailor fit 10.0.0.9             the same towards a host that runs `tcptailor serve`
   tcptailor diagnose -t 5s           what limits the connections of this machine?
   tcptailor diagnose --pid 4127 -v   ... of one process, with the evidence
+  tcptailor run -- curl -O URL       ... of one program, from its first packet
   tcptailor check                    what this machine allows
 
 Exit codes:
@@ -70,6 +71,7 @@ pub(crate) enum Command {
     Fit(commands::fit::Args),
     Diagnose(commands::diagnose::Args),
     Record(commands::record::Args),
+    Run(commands::run::Args),
     Bdp(commands::bdp::Args),
     Bench(Box<commands::bench::Args>),
     Serve(commands::serve::Args),

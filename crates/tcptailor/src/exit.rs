@@ -13,21 +13,23 @@ use crate::output::{Output, ReaderLeft, visible};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Done; or nothing to improve.
-    Done = 0,
+    Done,
     /// Failed while running.
-    Failed = 1,
+    Failed,
     /// Wrong usage: unknown name, value out of range.
-    Usage = 2,
+    Usage,
     /// Findings at or above `--fail-on`, or a lab assertion that does not hold.
-    Findings = 3,
+    Findings,
     /// A permission or a kernel feature is missing; the message lists what.
-    Missing = 4,
+    Missing,
     /// A change made it worse, and was rolled back.
-    RolledBack = 5,
+    RolledBack,
     /// A change made no significant difference, and was rolled back.
-    NoDifference = 6,
+    NoDifference,
     /// Interrupted by the user.
-    Interrupted = 130,
+    Interrupted,
+    /// As the program ended that was run, or could not be: as a shell shows it.
+    OfProgram(u8),
 }
 
 impl Exit {
@@ -42,11 +44,27 @@ impl Exit {
             Self::RolledBack => "rolled-back",
             Self::NoDifference => "no-difference",
             Self::Interrupted => "interrupted",
+            Self::OfProgram(_) => "program",
+        }
+    }
+
+    /// What the caller sees.
+    pub(crate) const fn number(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Findings => 3,
+            Self::Missing => 4,
+            Self::RolledBack => 5,
+            Self::NoDifference => 6,
+            Self::Interrupted => 130,
+            Self::OfProgram(number) => number,
         }
     }
 
     fn code(self) -> ExitCode {
-        ExitCode::from(self as u8)
+        ExitCode::from(self.number())
     }
 }
 

@@ -19,6 +19,10 @@ use crate::exit::Exit;
 static STOP: AtomicBool = AtomicBool::new(false);
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 static CLEANUPS: Mutex<Vec<Cleanup>> = Mutex::new(Vec::new());
+static HANDLER: Mutex<Option<Handler>> = Mutex::new(None);
+
+/// Who gets the signals, by their numbers.
+type Handler = Box<dyn Fn(i32) + Send>;
 
 struct Cleanup {
     id: u64,
@@ -35,17 +39,32 @@ pub(crate) fn install() -> anyhow::Result<()> {
         .name("signals".into())
         .spawn(move || {
             for signal in signals.forever() {
+                if let Some(handle) = &*handler() {
+                    STOP.store(true, Ordering::SeqCst);
+                    handle(signal);
+                    continue;
+                }
                 // A terminal may be lost more than once.
                 let is_second = STOP.swap(true, Ordering::SeqCst);
                 if is_second && signal != SIGHUP {
                     linux::cleanup::remove_all_of_this_process();
-                    std::process::exit(Exit::Interrupted as i32);
+                    std::process::exit(Exit::Interrupted.number().into());
                 }
                 run_cleanups();
             }
         })
         .context("listening for Ctrl-C")?;
     Ok(())
+}
+
+/// Gives the signals to somebody else from now on, for a command that ends when another program
+/// does: none of them ends this program by itself any more.
+pub(crate) fn hand_over(to: impl Fn(i32) + Send + 'static) {
+    *handler() = Some(Box::new(to));
+}
+
+fn handler() -> MutexGuard<'static, Option<Handler>> {
+    HANDLER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Becomes true when the user wants the program to end.

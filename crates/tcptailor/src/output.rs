@@ -8,6 +8,7 @@ mod control;
 
 use std::fmt::{self, Display};
 use std::io::{self, Write};
+use std::path::Path;
 
 use anyhow::Context;
 use base::human;
@@ -102,6 +103,34 @@ impl Output {
         } else {
             self.print(&human())
         })
+    }
+
+    /// As [`Output::report`], of a command whose stdout is another program's: what people read goes
+    /// to stderr, and either goes into `file` where there is one.
+    pub(crate) fn report_aside<T: Serialize>(
+        &self,
+        (name, body): (&str, &T),
+        file: Option<&Path>,
+        human: impl FnOnce() -> String,
+    ) -> anyhow::Result<()> {
+        match (file, self.is_json()) {
+            (None, true) => self.report(name, body, human),
+            (None, false) => {
+                // Nobody can be told that stderr is gone.
+                let _ = write_lines(&mut anstream::stderr().lock(), &visible(&human()));
+                Ok(())
+            }
+            (Some(file), is_json) => {
+                let mut text = match is_json {
+                    true => document(name, body)?,
+                    false => anstream::adapter::strip_str(&visible(&human())).to_string(),
+                };
+                if !text.ends_with('\n') {
+                    text.push('\n');
+                }
+                std::fs::write(file, text).with_context(|| format!("writing {}", file.display()))
+            }
+        }
     }
 
     /// Prints `text` on stdout, for people and for generated files.

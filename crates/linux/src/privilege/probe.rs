@@ -60,6 +60,7 @@ impl Capabilities {
             buffer_locks(),
             delayed_ack_limit(),
             descriptors_of_others(),
+            calls_of_programs(),
             congestion_controls(),
             cgroups(),
         ]);
@@ -266,6 +267,19 @@ fn socket_option(level: libc::c_int, option: libc::c_int) -> Result<String, Stri
 }
 
 /// Tried on this very process, for which no capability is needed.
+fn calls_of_programs() -> Fact {
+    let outcome = match crate::supervise::is_supported() {
+        true => Ok("there".into()),
+        false => Err("not there, or forbidden by a seccomp filter".to_owned()),
+    };
+    fact(
+        "seccomp notification",
+        "`run`: short connections, and settings from outside",
+        outcome,
+        "use Linux 5.5 with CONFIG_SECCOMP_FILTER; allow `seccomp` in a container",
+    )
+}
+
 fn descriptors_of_others() -> Fact {
     let copied = || {
         let own = File::open("/dev/null")?;

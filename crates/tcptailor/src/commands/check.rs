@@ -52,6 +52,13 @@ const COMMANDS: &[Needs] = &[
         without: "all connections, but programs of this user only",
     },
     Needs {
+        commands: "run",
+        one_of: &[],
+        all_of: &["seccomp notification", "pidfd_getfd"],
+        otherwise: Works::Partly,
+        without: "connections of some milliseconds are not attributed; no `--set`, no `--fit`",
+    },
+    Needs {
         commands: "fit HOST, fit --pid, apply",
         one_of: &["CAP_NET_ADMIN"],
         all_of: &["CAP_SYS_PTRACE", "pidfd_getfd"],

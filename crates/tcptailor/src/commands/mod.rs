@@ -12,6 +12,7 @@ pub(crate) mod knobs;
 pub(crate) mod lab;
 pub(crate) mod nodelay;
 pub(crate) mod record;
+pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod stack;
 pub(crate) mod watching;
@@ -51,6 +52,7 @@ pub(crate) fn run(command: Command, output: &Output) -> anyhow::Result<Exit> {
         Command::Fit(args) => fit::run(&args, output),
         Command::Diagnose(args) => diagnose::run(&args, output),
         Command::Record(args) => record::run(&args, output),
+        Command::Run(args) => run::run(&args, output),
         Command::Bdp(args) => bdp::run(&args, output),
         Command::Bench(args) => bench::run(&args, output),
         Command::Serve(args) => serve::run(&args, output),

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use doctor::Recording;
 use doctor::recording::file;
+use doctor::{Recording, Track};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use linux::{Filter, NetnsHandle};
+use linux::NetnsHandle;
 use serde::Serialize;
 
 use super::watching::{self, Watching};
@@ -63,7 +63,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let netns = args.watching.netns();
     let handle = NetnsHandle::open(&netns)?;
     let mut recording = watching::watch(&args.watching, &handle, &filter, output)?;
-    keep_matching(&mut recording, &filter);
+    keep_wanted(&mut recording, |track| {
+        super::diagnose::seen::selects(&filter, track)
+    });
     if recording.flows.is_empty() {
         output.note("note: no connection matched; only the host was recorded");
     }
@@ -107,24 +109,16 @@ fn shown(saved: &Saved) -> String {
     )
 }
 
-/// What matches, and the other ends of it: with few sockets all were watched.
-fn keep_matching(recording: &mut Recording, filter: &Filter) {
-    let matching: std::collections::BTreeSet<base::FlowKey> = recording
-        .flows
-        .iter()
-        .filter(|track| {
-            let last = track.samples.last();
-            last.is_some_and(|sample| filter.matches(sample, &track.owners))
-        })
-        .map(|track| track.key)
-        .collect();
-    let is_kept =
-        |key: base::FlowKey| matching.contains(&key) || matching.contains(&key.reversed());
+/// What is wanted, and the other ends of it: with few sockets all were watched.
+pub(crate) fn keep_wanted(recording: &mut Recording, wanted: impl Fn(&Track) -> bool) {
+    let tracks = recording.flows.iter().filter(|track| wanted(track));
+    let keys: std::collections::BTreeSet<base::FlowKey> = tracks.map(|track| track.key).collect();
+    let is_kept = |key: base::FlowKey| keys.contains(&key) || keys.contains(&key.reversed());
     recording.flows.retain(|track| is_kept(track.key));
 }
 
 /// Into a file beside it first, so that nothing half written stands there.
-fn save(recording: &Recording, netns: &base::Netns, path: &Path) -> anyhow::Result<u64> {
+pub(crate) fn save(recording: &Recording, netns: &base::Netns, path: &Path) -> anyhow::Result<u64> {
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

@@ -14,7 +14,7 @@ use crate::progress::Progress;
 
 /// Up to so many sockets all are watched whatever the filter says, because the other end of a
 /// connection may be among them; above, only those that match.
-const SOCKETS_WATCHED_WHOLE: usize = 500;
+pub(crate) const SOCKETS_WATCHED_WHOLE: usize = 500;
 /// The doctor gives no verdict on less.
 const TIME_MIN: Duration = Duration::from_secs(1);
 const TIME_MAX: Duration = Duration::from_secs(3600);

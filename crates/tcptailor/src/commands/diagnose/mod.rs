@@ -197,7 +197,7 @@ fn needs_root(document: &Document) -> bool {
 }
 
 /// A word as a shell reads it back.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=@".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.into()

@@ -11,7 +11,38 @@ use super::document::{self, Document, FlowRow, HostRow, VerdictRow};
 pub(crate) fn diagnose(recording: &Recording, netns: &Netns, filter: &Filter) -> Document {
     let observed = Observed::new(recording, netns);
     let flows = rows(&observed, |track| selects(filter, track));
-    let host = host_rows(&observed);
+    document_of(recording, &observed, flows)
+}
+
+/// Asks the doctor about each connection that is wanted. Those that are new were opened while it
+/// was recorded: whatever they carried they carried then.
+pub(crate) fn diagnose_wanted(
+    recording: &Recording,
+    netns: &Netns,
+    wanted: impl Fn(&Track) -> bool,
+    is_new: impl Fn(&Track) -> bool,
+) -> Document {
+    let observed = Observed::new(recording, netns);
+    let answers = observed.answers(wanted);
+    let rows = answers.iter().map(|answered| {
+        let mut row = numbers(&observed, answered);
+        let track = answered.case.track();
+        if row.connections == 1 && is_new(track) {
+            row.idle = !track.samples.last().is_some_and(has_carried);
+        }
+        judged(row, &observed, answered)
+    });
+    let rows = rows.collect();
+    document_of(recording, &observed, rows)
+}
+
+fn has_carried(sample: &base::FlowSample) -> bool {
+    let bytes = [sample.bytes_sent, sample.bytes_received];
+    bytes.into_iter().flatten().any(|bytes| bytes > 0)
+}
+
+fn document_of(recording: &Recording, observed: &Observed<'_>, flows: Vec<FlowRow>) -> Document {
+    let host = host_rows(observed);
     Document {
         duration_s: recording.ended.since(recording.began).as_secs_f64(),
         interrupted: recording.stopped && !recording.process_ended,
@@ -53,13 +84,24 @@ fn host_rows(observed: &Observed<'_>) -> Vec<HostRow> {
 }
 
 fn row(observed: &Observed<'_>, answered: &Answered<'_, '_>) -> FlowRow {
-    let Answered { case, report, ends } = answered;
+    judged(numbers(observed, answered), observed, answered)
+}
+
+/// The numbers of a row.
+fn numbers(observed: &Observed<'_>, answered: &Answered<'_, '_>) -> FlowRow {
+    let Answered { case, ends, .. } = answered;
     let mut row = FlowRow::of(&case.timeline(), ends, case.track());
     row.stand_for(
         case.connections(),
         case.payload_bytes(),
         observed.cases().whole(),
     );
+    row
+}
+
+/// The row with what the doctor says of it.
+fn judged(mut row: FlowRow, observed: &Observed<'_>, answered: &Answered<'_, '_>) -> FlowRow {
+    let Answered { report, ends, .. } = answered;
     row.verdicts = report
         .verdicts
         .iter()

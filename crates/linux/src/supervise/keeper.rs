@@ -1,0 +1,98 @@
+//! Who answers when we are gone: a process that does nothing until this one has ended, and then
+//! lets every call of the supervised program go on.
+//!
+//! Without it, the calls of a program that outlives us (a daemon that it left, or all of it where
+//! we were killed) would fail: the kernel answers them with `ENOSYS` when nobody holds the
+//! listener.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::Pid;
+
+use super::listener::{Answer, Listener, receive_raw, send_answer};
+use crate::error::{Error, Result};
+
+/// Descriptors of the keeper; it has no others.
+const LISTENER: i32 = 0;
+const PARENT: i32 = 1;
+const FIRST_OTHER: libc::c_uint = 2;
+
+/// The keeper, who takes over when this is dropped, by whatever ends the process that holds it.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    /// Its end of stream is what the keeper waits for.
+    _alive: OwnedFd,
+    /// The keeper's number.
+    pub(super) pid: Option<Pid>,
+}
+
+impl Keeper {
+    /// Starts one.
+    pub(super) fn start(listener: &Listener) -> Result<Self> {
+        let (reading, writing) =
+            pipe_with(PipeFlags::CLOEXEC).map_err(Error::errno("make a pipe"))?;
+        let (listener, reading_fd) = (listener.as_raw_fd(), reading.as_raw_fd());
+        // SAFETY: the child calls nothing but system calls, which is all that is allowed after a
+        // fork of a process with threads, and never returns.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: as above; both descriptors are open in the child as they are here.
+            unsafe { keep(listener, reading_fd) }
+        }
+        if child < 0 {
+            return Err(Error::os("start a process")(std::io::Error::last_os_error()));
+        }
+        Ok(Self {
+            _alive: writing,
+            pid: Pid::from_raw(child),
+        })
+    }
+}
+
+/// The life of the keeper.
+///
+/// # Safety
+/// For a process that has just been forked: it closes every descriptor.
+unsafe fn keep(listener: i32, parent: i32) -> ! {
+    // The copies lie above all that are used, so that none is overwritten by the other.
+    // SAFETY: numbers and pointers to live locals only.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
+        // Neither a terminal's signals nor its end are for us, nor do we hold a directory.
+        libc::setsid();
+        libc::chdir(c"/".as_ptr());
+        let listener = libc::fcntl(listener, libc::F_DUPFD, 3);
+        let parent = libc::fcntl(parent, libc::F_DUPFD, 3);
+        libc::dup2(listener, LISTENER);
+        libc::dup2(parent, PARENT);
+        libc::close_range(FIRST_OTHER, libc::c_uint::MAX, 0);
+        libc::prctl(libc::PR_SET_NAME, c"tcptailor-keep".as_ptr());
+        let mut byte = 0_u8;
+        while libc::read(PARENT, (&raw mut byte).cast(), 1) < 0 {
+            if *libc::__errno_location() != libc::EINTR {
+                break;
+            }
+        }
+    }
+    loop {
+        let mut waiting = libc::pollfd {
+            fd: LISTENER,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one live structure.
+        unsafe { libc::poll(&raw mut waiting, 1, -1) };
+        if waiting.revents & libc::POLLIN != 0 {
+            if let Ok(call) = receive_raw(LISTENER) {
+                send_answer(LISTENER, call.id, Answer::Continue);
+            }
+        } else if waiting.revents != 0 {
+            // Nobody is left under the filter.
+            // SAFETY: ends this process without running anything of its parent.
+            unsafe { libc::_exit(0) };
+        }
+    }
+}

@@ -1,0 +1,690 @@
+//! `run` with programs that know nothing of it: compiled, static and interpreted ones. They talk to
+//! this test process over loopback, or across a lab path where one can be laid.
+
+#[path = "../../linux/tests/asking/mod.rs"]
+mod asking;
+mod common;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+const STALL: &str = "nagle-delack-stall";
+/// What a machine that is busy did to a look is not a failure of ours.
+const ATTEMPTS: usize = 5;
+
+/// Answers each request of 104 bytes with 100, and reads streams to their end; for as long as the
+/// test program runs.
+fn serve() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || answer(stream));
+        }
+    });
+    port
+}
+
+fn answer(mut stream: TcpStream) {
+    let mut request = [0; 104];
+    while stream.read_exact(&mut request).is_ok() && stream.write_all(&[b'r'; 100]).is_ok() {}
+}
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/programs")
+        .join(name)
+}
+
+/// Says what is not installed: no reason to fail, whatever the kernel permits.
+fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
+    if !is_there {
+        println!("skipped: `{program}` is not installed");
+    }
+    is_there
+}
+
+/// The client in C, compiled into `folder`.
+fn client(folder: &Path) -> Option<String> {
+    build(folder, "cc", &["-O1", "-o"], "client.c")
+}
+
+/// A program, compiled into `folder`.
+fn build(folder: &Path, compiler: &str, flags: &[&str], name: &str) -> Option<String> {
+    if !is_installed(compiler) {
+        return None;
+    }
+    let program = folder.join("client");
+    let output = Command::new(compiler)
+        .args(flags)
+        .arg(&program)
+        .arg(source(name))
+        .envs([("CGO_ENABLED", "0"), ("GO111MODULE", "off")])
+        .output()
+        .expect("the compiler starts");
+    assert!(output.status.success(), "{output:?}");
+    Some(program.to_str().expect("UTF-8").to_owned())
+}
+
+fn tcptailor(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tcptailor"));
+    command.args(args);
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    let output = tcptailor(&[&["run"], args].concat()).output();
+    output.expect("the program starts")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Runs a command, and gives its output and the report on it.
+fn report(flags: &[&str], command: &[&str]) -> (Output, Value) {
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = folder.path().join("report.json");
+    let file = file.to_str().expect("UTF-8");
+    let output = run(&[&["--json", "-o", file], flags, &["--"], command].concat());
+    let text = fs::read_to_string(file).unwrap_or_else(|_| panic!("{output:?}"));
+    let document = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    (output, document)
+}
+
+/// Whether the kernel shows a program's calls to us here.
+fn may_be_shown_calls() -> bool {
+    let (_, document) = report(&[], &["true"]);
+    let is_shown = document["attribution"]["by"] == "calls";
+    if !is_shown {
+        asking::skip(&document["attribution"]["reason"]);
+    }
+    is_shown
+}
+
+fn main_verdict(document: &Value) -> &str {
+    let id = document["flows"][0]["verdicts"][0]["id"].as_str();
+    id.unwrap_or_default()
+}
+
+/// The program's stall is named, and gone with another setting. As a ratio of times within one run:
+/// a hundred requests wait out a hundred timers of 40 ms, or none.
+fn check_stall(command: &[&str]) {
+    if !may_be_shown_calls() {
+        return;
+    }
+    let port = serve().to_string();
+    let command = [command, &["127.0.0.1", &port, "100"]].concat();
+    let named = (0..ATTEMPTS).find_map(|_| {
+        let (output, document) = report(&[], &command);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        (main_verdict(&document) == STALL).then_some(document)
+    });
+    let before = named.expect("its diagnosis");
+    assert_eq!(before["schema"], "tcptailor/run/1");
+    assert_eq!(before["counts"]["connections"], 1, "{before:#}");
+    assert_eq!(before["helps"][0]["finding"], STALL);
+    assert_eq!(before["helps"][0]["set"][0], "nodelay=on");
+
+    let (output, after) = report(&["--set", "nodelay=on"], &command);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(after["settings"][0]["set"], 1, "{after:#}");
+    assert_eq!(after["settings"][0]["refused"]["count"], 0, "{after:#}");
+    assert_eq!(after["bypassed"], 0);
+    assert_eq!(after["findings"], 0, "{after:#}");
+    let [before, after] = [&before, &after].map(|document| document["time_s"].as_f64());
+    assert!(
+        before > after.map(|time| 2.0 * time),
+        "{before:?} {after:?}"
+    );
+}
+
+#[test]
+fn a_stall_of_a_program_in_c_is_named_and_gone_with_another_setting() {
+    let folder = tempfile::tempdir().expect("a directory");
+    if let Some(client) = client(folder.path()) {
+        check_stall(&[&client]);
+    }
+}
+
+#[test]
+fn a_stall_of_a_static_go_program_is_named_and_gone_with_another_setting() {
+    let folder = tempfile::tempdir().expect("a directory");
+    if let Some(client) = build(folder.path(), "go", &["build", "-o"], "client.go") {
+        check_stall(&[&client]);
+    }
+}
+
+#[test]
+fn a_stall_of_a_python_program_is_named_and_gone_with_another_setting() {
+    if is_installed("python3") {
+        check_stall(&["python3", source("client.py").to_str().expect("UTF-8")]);
+    }
+}
+
+#[test]
+fn a_stall_of_a_node_program_is_named_and_gone_with_another_setting() {
+    if is_installed("node") {
+        check_stall(&["node", source("client.js").to_str().expect("UTF-8")]);
+    }
+}
+
+#[test]
+fn settings_hold_against_those_of_the_program() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let Some(client) = client(folder.path()) else {
+        return;
+    };
+    if !may_be_shown_calls() {
+        return;
+    }
+    let port = serve().to_string();
+    let check = |flags: &[&str], expected: &str, overruled: &[u64]| {
+        let options = ["nodelay=0", "sndbuf=8192"];
+        let command = [&[&*client, "127.0.0.1", &port, "1"][..], &options].concat();
+        let (output, document) = report(flags, &command);
+        assert_eq!(stdout(&output), format!("{expected}\n"), "{document:#}");
+        let settings = document["settings"].as_array().expect("a list").iter();
+        let found: Vec<u64> = settings
+            .map(|row| row["overruled"].as_u64().expect("a number"))
+            .collect();
+        assert_eq!(found, overruled);
+    };
+    check(&[], "nodelay 0, buffers locked 1", &[]);
+    let nodelay = ["--set", "nodelay=on"];
+    check(&nodelay, "nodelay 1, buffers locked 1", &[1]);
+    let auto = ["--set", "sndbuf=auto"];
+    check(&auto, "nodelay 0, buffers locked 0", &[1]);
+    let all = [
+        "--set",
+        "nodelay=on",
+        "--set",
+        "sndbuf=auto",
+        "--set",
+        "rcvbuf=auto",
+    ];
+    check(&all, "nodelay 1, buffers locked 0", &[1, 1, 0]);
+    let fixed = ["--set", "rcvbuf=64KiB", "--set", "nodelay=off"];
+    check(&fixed, "nodelay 0, buffers locked 3", &[0, 1]);
+}
+
+/// The setting of a listener is that of the connections it accepts.
+#[test]
+fn a_server_gives_its_settings_to_what_it_accepts() {
+    if !is_installed("python3") || !may_be_shown_calls() {
+        return;
+    }
+    let script = "\
+import socket
+server = socket.create_server(('127.0.0.1', 0))
+client = socket.create_connection(server.getsockname())
+accepted, _ = server.accept()
+for stream in (client, accepted):
+    print(stream.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY),
+          stream.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b'\\0').decode())
+";
+    let flags = ["--set", "nodelay=on", "--set", "congestion=reno"];
+    let (output, document) = report(&flags, &["python3", "-c", script]);
+    assert_eq!(stdout(&output), "1 reno\n1 reno\n", "{output:?}");
+    assert_eq!(document["settings"][0]["set"], 2, "{document:#}");
+    assert_eq!(document["counts"]["connections"], 1, "both ends are one");
+}
+
+#[test]
+fn what_the_kernel_refuses_is_told_once_with_a_count() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let Some(client) = client(folder.path()) else {
+        return;
+    };
+    if !may_be_shown_calls() {
+        return;
+    }
+    let port = serve().to_string();
+    let flags = ["--set", "congestion=nosuch", "--", &client];
+    let output = run(&[&flags[..], &["127.0.0.1", &port, "1", "connections=3"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let told = stderr(&output);
+    let told: Vec<&str> = told
+        .lines()
+        .filter(|line| line.starts_with("refused"))
+        .collect();
+    let [line] = told[..] else {
+        panic!("{output:?}");
+    };
+    assert!(line.contains("congestion=nosuch on 3 sockets"), "{line}");
+}
+
+#[test]
+fn a_fixed_send_buffer_is_named_and_undone_across_a_path() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let Some(client) = client(folder.path()) else {
+        return;
+    };
+    if !is_installed("python3") || !may_be_shown_calls() {
+        return;
+    }
+    let script = "\
+$RUN -N $SERVER_NETNS -o /dev/null -- python3 $SINK $SERVER_ADDRESS 7071 > ready &
+until grep -q ready ready; do sleep 0.1; done
+set -- $CLIENT $SERVER_ADDRESS 7071 0 sndbuf=8192
+$RUN -N $CLIENT_NETNS --json -o fixed.json -- $* bulk=3000000 &&
+$RUN -N $CLIENT_NETNS --json -o auto.json --set sndbuf=auto -- $* bulk=12000000
+code=$?
+kill $!
+wait $!
+exit $code";
+    let path = ["lab", "path", "--rate", "50mbit", "--rtt", "40ms", "--"];
+    let output = tcptailor(&[&path[..], &["sh", "-c", script]].concat())
+        .env("RUN", format!("{} run", env!("CARGO_BIN_EXE_tcptailor")))
+        .env("SINK", source("sink.py"))
+        .env("CLIENT", &client)
+        .current_dir(folder.path())
+        .output()
+        .expect("the program starts");
+    if output.status.code() == Some(4) {
+        asking::skip(stderr(&output));
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let read = |name: &str| -> Value {
+        let text = fs::read_to_string(folder.path().join(name)).expect("a report");
+        serde_json::from_str(&text).expect("JSON")
+    };
+    let fixed = read("fixed.json");
+    assert_eq!(main_verdict(&fixed), "sndbuf-locked", "{fixed:#}");
+    assert_eq!(fixed["helps"][0]["set"][0], "sndbuf=auto", "{fixed:#}");
+    let auto = read("auto.json");
+    assert_eq!(auto["settings"][0]["set"], 1, "{auto:#}");
+    assert_ne!(main_verdict(&auto), "sndbuf-locked", "{auto:#}");
+    let rate = |document: &Value| document["flows"][0]["rate_bps"].as_f64();
+    assert!(
+        rate(&auto) > rate(&fixed).map(|rate| 2.0 * rate),
+        "{auto:#}"
+    );
+}
+
+#[test]
+fn children_of_a_script_are_watched_and_its_exit_code_is_ours() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let Some(client) = client(folder.path()) else {
+        return;
+    };
+    let port = serve().to_string();
+    // One in the foreground, one in the background whose parent does not wait for it.
+    let script = format!(
+        "{client} 127.0.0.1 {port} 30; (({client} 127.0.0.1 {port} 30; echo ended) &) ; sleep 2; \
+         exit 7"
+    );
+    for flags in [&[][..], &["--no-notify"]] {
+        let (output, document) = report(flags, &["sh", "-c", &script]);
+        assert_eq!(output.status.code(), Some(7), "{output:?}");
+        assert!(stdout(&output).ends_with("ended\n"), "{output:?}");
+        assert_eq!(document["exit_code"], 7);
+        assert_eq!(
+            document["counts"]["connections"], 2,
+            "{flags:?} {document:#}"
+        );
+        let flows = document["flows"].as_array().expect("a list");
+        assert!(flows.iter().all(|flow| flow["command"] == "client"));
+    }
+}
+
+#[test]
+fn every_one_of_a_hundred_short_connections_is_the_programs() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let Some(client) = client(folder.path()) else {
+        return;
+    };
+    if !may_be_shown_calls() {
+        return;
+    }
+    let port = serve().to_string();
+    let script = format!("for i in $(seq 100); do {client} 127.0.0.1 {port} 1; done");
+    let (_, document) = report(&[], &["sh", "-c", &script]);
+    assert_eq!(document["counts"]["connections"], 100, "{document:#}");
+    assert_eq!(document["attribution"]["unseen"], 0, "{document:#}");
+    let connections = "connections=100";
+    let (_, document) = report(&[], &[&client, "127.0.0.1", &port, "1", connections]);
+    assert_eq!(document["counts"]["connections"], 100, "{document:#}");
+}
+
+#[test]
+fn it_ends_as_the_program_does() {
+    let check = |command: &[&str], code: i32, told: &str| {
+        let output = run(&[&["--"], command].concat());
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        assert!(stderr(&output).contains(told), "{output:?}");
+    };
+    check(&["true"], 0, "exit code 0 after");
+    check(&["true"], 0, "No connection was seen in");
+    check(&["sh", "-c", "exit 42"], 42, "exit code 42 after");
+    check(&["sh", "-c", "kill -TERM $$"], 143, "ended by signal 15");
+    check(&["/nonexistent/program"], 127, "no such program");
+    check(
+        &["no-such-program"],
+        127,
+        "error: no-such-program: no such program",
+    );
+    check(&["/"], 126, "error: /: ");
+}
+
+#[test]
+fn the_programs_output_stays_its_own() {
+    let output = run(&["printf", "a\\n%s", "--json"]);
+    assert_eq!(stdout(&output), "a\n--json", "its flags are its own");
+    assert!(!output.stderr.is_empty());
+    let output = run(&["--json", "--", "true"]);
+    assert_eq!(stderr(&output), "");
+    let document: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+    assert_eq!(document["exit_code"], 0);
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = folder.path().join("report.txt");
+    let output = run(&["-o", file.to_str().expect("UTF-8"), "true"]);
+    assert_eq!(
+        (stdout(&output), stderr(&output)),
+        (String::new(), String::new())
+    );
+    let text = fs::read_to_string(file).expect("a report");
+    assert!(text.contains("No connection was seen"), "{text}");
+    assert!(!text.contains('\u{1b}'), "{text}");
+}
+
+#[test]
+fn nonsense_is_refused_before_anything_runs() {
+    let check = |args: &[&str], told: &str| {
+        let output = run(&[args, &["--", "sh", "-c", "echo ran"]].concat());
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(stderr(&output).contains(told), "{output:?}");
+        assert_eq!(stdout(&output), "");
+    };
+    check(&["--set", "nodely=on"], "did you mean `nodelay`?");
+    check(&["--set", "nodelay=maybe"], "neither `on` nor `off`");
+    check(
+        &["--set", "net.ipv4.tcp_sack=off"],
+        "not a setting of a socket",
+    );
+    check(&["--set", "quickack=on"], "route.quickack");
+    check(&["--set", "cork=on", "--set", "cork=off"], "has two values");
+    check(&["--set", "cork=on", "--no-notify"], "cannot be used with");
+    check(&["-i", "1us"], "the range is 1ms to 1s");
+    check(&["-o", "/nonexistent/report"], "there is no directory");
+}
+
+#[test]
+fn a_saved_run_is_judged_the_same() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let Some(client) = client(folder.path()) else {
+        return;
+    };
+    let port = serve().to_string();
+    let file = folder.path().join("run.rec");
+    let file = file.to_str().expect("UTF-8");
+    let (_, document) = report(&["--record", file], &[&client, "127.0.0.1", &port, "50"]);
+    let filter = format!("dport = :{port}");
+    let again = tcptailor(&["diagnose", "--json", file, &filter])
+        .output()
+        .expect("the program starts");
+    let again: Value = serde_json::from_str(&stdout(&again)).expect("JSON");
+    assert_eq!(main_verdict(&again), main_verdict(&document), "{again:#}");
+    assert_eq!(again["counts"]["connections"], 1, "{again:#}");
+}
+
+/// Starts a run that reads a line from us before it does `script`.
+fn waiting(flags: &[&str], script: &str) -> Child {
+    let script = format!("echo started; read line; {script}");
+    let mut child = tcptailor(&[&["run"], flags, &["--", "bash", "-c", &script]].concat())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut started = [0; 8];
+    let stdout = child.stdout.as_mut().expect("piped");
+    stdout.read_exact(&mut started).expect("it starts");
+    child
+}
+
+fn signal(child: &Child, name: &str) {
+    let pid = child.id().to_string();
+    let sent = Command::new("kill").args([name, &pid]).status();
+    assert!(sent.expect("kill starts").success());
+}
+
+#[test]
+fn a_signal_goes_to_the_program_and_the_report_is_printed_all_the_same() {
+    for (name, code) in [("-INT", 130), ("-TERM", 143)] {
+        let mut child = waiting(&[], "true");
+        common::wait_until_it_hears(&child);
+        // It is not the end of its input that ends it.
+        let _stdin = child.stdin.take();
+        signal(&child, name);
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        assert!(stderr(&output).contains("ended by signal"), "{output:?}");
+    }
+    // A program that wants to end otherwise does.
+    let script = "trap 'exit 5' INT; echo trap; while true; do sleep 0.05; done";
+    let mut child = waiting(&[], script);
+    common::wait_until_it_hears(&child);
+    child
+        .stdin
+        .take()
+        .expect("piped")
+        .write_all(b"\n")
+        .expect("it reads");
+    let mut trapped = [0; 5];
+    let stdout = child.stdout.as_mut().expect("piped");
+    stdout.read_exact(&mut trapped).expect("it goes on");
+    signal(&child, "-INT");
+    // It ends by its trap.
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
+}
+
+/// Processes whose arguments hold a word that no other process has.
+fn processes_with(word: &str) -> usize {
+    let entries = fs::read_dir("/proc").expect("/proc").flatten();
+    let arguments = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    arguments
+        .filter(|words| String::from_utf8_lossy(words).contains(word))
+        .count()
+}
+
+/// Waits until none is left: the process that keeps calls going ends when init has waited for the
+/// last one of the program.
+fn wait_until_nothing_is_left(word: &str) {
+    for _ in 0..3000 {
+        if processes_with(word) == 0 {
+            return;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{word} is left");
+}
+
+#[test]
+fn a_program_goes_on_where_we_are_killed_and_nothing_is_left() {
+    if !may_be_shown_calls() {
+        return;
+    }
+    let port = serve();
+    let word = format!("killed-{}", std::process::id());
+    let script =
+        format!(": {word}; exec 3<>/dev/tcp/127.0.0.1/{port} && echo connected || echo failed");
+    let mut child = waiting(&["--set", "nodelay=on"], &script);
+    // Waiting closes it.
+    let mut stdin = child.stdin.take().expect("piped");
+    signal(&child, "-KILL");
+    child.wait().expect("our child");
+    stdin.write_all(b"\n").expect("the program still reads");
+    let mut text = String::new();
+    let mut stdout = child.stdout.take().expect("piped");
+    stdout.read_to_string(&mut text).expect("the program ends");
+    assert_eq!(text, "connected\n");
+    wait_until_nothing_is_left(&word);
+}
+
+#[test]
+fn what_a_program_leaves_goes_on_and_we_leave_nothing() {
+    if !may_be_shown_calls() {
+        return;
+    }
+    let port = serve();
+    let folder = tempfile::tempdir().expect("a directory");
+    let result = folder.path().join("result");
+    let word = result.to_str().expect("UTF-8");
+    let late = format!("exec 3<>/dev/tcp/127.0.0.1/{port} && echo connected > {word}");
+    let script = format!("(sleep 0.5; bash -c '{late}') > /dev/null 2>&1 & exit 3");
+    let output = run(&["--", "bash", "-c", &script]);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    wait_until_nothing_is_left(word);
+    assert_eq!(
+        fs::read_to_string(&result).expect("it went on"),
+        "connected\n"
+    );
+}
+
+/// `nobody`.
+const USER: u32 = 65_534;
+
+/// Where the tests run as an ordinary user, all others show the same.
+#[test]
+fn an_ordinary_user_can_do_it_too() {
+    if linux::privilege::user_id() != 0 || !may_be_shown_calls() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a directory");
+    let place = |name: &str| folder.path().join(name);
+    let allow = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("our own file");
+    };
+    allow(folder.path(), 0o755);
+    fs::copy(env!("CARGO_BIN_EXE_tcptailor"), place("tcptailor")).expect("room");
+    let run = |args: &[&str]| {
+        let output = Command::new(place("tcptailor"))
+            .args([&["run", "--json"], args].concat())
+            .current_dir("/")
+            .uid(USER)
+            .gid(USER)
+            .output()
+            .expect("a program that all may run");
+        // First the program's own output, then the document.
+        let all = stdout(&output);
+        let (text, document) = all.split_at(all.find('{').expect("a document"));
+        let document: Value = serde_json::from_str(document).expect("JSON");
+        (text.to_owned(), document)
+    };
+    // It pays with the right to gain privileges, which a set-uid program needs.
+    let (text, document) = run(&["--", "grep", "NoNewPrivs", "/proc/self/status"]);
+    assert_eq!(text, "NoNewPrivs:\t1\n", "{document:#}");
+    let grep = place("set-uid-grep");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let original = std::env::split_paths(&path).map(|folder| folder.join("grep"));
+    let original = original.into_iter().find(|path| path.is_file());
+    fs::copy(original.expect("grep"), &grep).expect("room");
+    allow(&grep, 0o4755);
+    let grep = grep.to_str().expect("UTF-8");
+    let (text, document) = run(&["--", grep, "NoNewPrivs", "/proc/self/status"]);
+    assert_eq!(text, "NoNewPrivs:\t0\n", "{document:#}");
+    let reason = document["attribution"]["reason"].as_str();
+    assert!(
+        reason.is_some_and(|why| why.ends_with("is set-uid")),
+        "{reason:?}"
+    );
+
+    let Some(client) = client(folder.path()) else {
+        return;
+    };
+    let port = serve().to_string();
+    let command = [
+        "--set",
+        "nodelay=on",
+        "--",
+        &*client,
+        "127.0.0.1",
+        &port,
+        "1",
+    ];
+    let (text, document) = run(&[&command[..], &["nodelay=0", "connections=20"]].concat());
+    assert_eq!(text, "nodelay 1, buffers locked 0\n");
+    assert_eq!(document["settings"][0]["set"], 20, "{document:#}");
+    assert_eq!(document["counts"]["connections"], 20, "{document:#}");
+}
+
+/// As root the program keeps every right that it has.
+#[test]
+fn a_filter_of_root_takes_nothing_from_the_program() {
+    if linux::privilege::user_id() != 0 || !may_be_shown_calls() {
+        return;
+    }
+    let (output, document) = report(&[], &["grep", "NoNewPrivs", "/proc/self/status"]);
+    assert_eq!(document["attribution"]["by"], "calls");
+    assert_eq!(stdout(&output), "NoNewPrivs:\t0\n");
+}
+
+#[test]
+fn fit_tells_better_from_worse_from_no_difference() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let Some(client) = client(folder.path()) else {
+        return;
+    };
+    if !may_be_shown_calls() {
+        return;
+    }
+    let port = serve().to_string();
+    let fit = |flags: &[&str], count: &str, option: &str| {
+        let command = [&*client, "127.0.0.1", &port, count, option];
+        let (output, document) = report(&[&["--fit"], flags].concat(), &command);
+        let answer = document["compared"]["answer"].as_str().map(str::to_owned);
+        (output.status.code(), answer)
+    };
+    let expect = |code, answer: &str| (Some(code), Some(answer.to_owned()));
+    // By itself it needs the diagnosis, which a busy machine may not allow at once.
+    let found = (0..ATTEMPTS)
+        .map(|_| fit(&[], "40", "nodelay=0"))
+        .find(|(_, answer)| answer.is_some());
+    assert_eq!(found, Some(expect(0, "better")));
+    let worse = fit(&["--set", "nodelay=off"], "20", "nodelay=1");
+    assert_eq!(worse, expect(5, "worse"));
+    // One in fifty comparisons may take noise for a difference.
+    let same = || fit(&["--set", "nodelay=off"], "3", "nodelay=0");
+    let found = (0..3).map(|_| same()).find(|found| found.0 == Some(6));
+    assert_eq!(found, Some(expect(6, "not-distinguishable")));
+}
+
+#[test]
+fn fit_compares_only_what_can_be_repeated() {
+    if !may_be_shown_calls() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a directory");
+    let once = folder.path().join("once");
+    let script = format!("mkdir {}", once.display());
+    let output = run(&["--fit", "--set", "nodelay=on", "--", "sh", "-c", &script]);
+    assert_eq!(
+        output.status.code(),
+        Some(1),
+        "mkdir fails the second time: {output:?}"
+    );
+    assert!(stderr(&output).contains("run again"), "{output:?}");
+    let output = run(&["--fit", "--", "sh", "-c", "exit 9"]);
+    assert_eq!(output.status.code(), Some(9), "{output:?}");
+    let output = run(&["--fit", "--", "true"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(stderr(&output).contains("Nothing to try"), "{output:?}");
+}
