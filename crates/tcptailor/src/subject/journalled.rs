@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use base::Change;
+use base::{Change, Instant};
 use linux::journal::{self, Guard, Transaction};
 use linux::{Clock, Journal};
 
@@ -49,6 +49,13 @@ impl Journalled {
         })
     }
 
+    /// Nothing is unconfirmed any more: a guard that is gone has nothing to miss.
+    fn end_lease(&mut self) {
+        if let Some(Guarding { guard, .. }) = &mut self.guarding {
+            guard.give_until(Instant::MAX).ok();
+        }
+    }
+
     fn unconfirmed(&mut self) -> anyhow::Result<&mut Transaction> {
         self.unconfirmed
             .as_mut()
@@ -86,7 +93,9 @@ impl Settings for Journalled {
             .unconfirmed
             .take()
             .context("no change is unconfirmed")?;
-        Ok(transaction.keep()?)
+        transaction.keep()?;
+        self.end_lease();
+        Ok(())
     }
 
     fn undo(&mut self) -> Vec<Undone> {
@@ -95,6 +104,7 @@ impl Settings for Journalled {
             how: undone.how.to_string(),
         };
         let undone = self.unconfirmed.take().map(Transaction::roll_back);
+        self.end_lease();
         undone.into_iter().flatten().map(shown).collect()
     }
 }
