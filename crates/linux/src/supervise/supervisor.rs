@@ -221,6 +221,10 @@ impl AnnouncedSockets for Notes {
         let is_connected = |cookie| notes.sockets.contains_key(&cookie);
         sample.cookie.is_some_and(is_connected) || notes.listener_at(sample.key.local).is_some()
     }
+
+    fn are_all(&self, seen: &dyn Fn(u64) -> bool) -> bool {
+        self.lock().sockets.keys().all(|&cookie| seen(cookie))
+    }
 }
 
 /// Answers calls until no process is left under the filter.
