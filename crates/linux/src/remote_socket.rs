@@ -176,6 +176,17 @@ impl RemoteSocket {
         matches!(protocol, Some(libc::IPPROTO_TCP | libc::IPPROTO_MPTCP))
     }
 
+    pub(crate) fn is_listening(&self) -> bool {
+        matches!(
+            self.number(libc::SOL_SOCKET, libc::SO_ACCEPTCONN),
+            Some(1..)
+        )
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        rustix::net::getpeername(&self.fd).is_ok_and(|peer| peer.is_some())
+    }
+
     /// The end of it that is here; `None` where it is not one of IP.
     pub(crate) fn local(&self) -> Option<std::net::SocketAddr> {
         let address = rustix::net::getsockname(&self.fd).ok()?;

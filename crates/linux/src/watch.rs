@@ -5,6 +5,7 @@
 //! Flows may come and go meanwhile: each is known by its cookie, and one that lived shorter than
 //! the window is kept with the samples that there are.
 
+mod closing;
 mod owner_book;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +26,8 @@ use crate::netns::NetnsHandle;
 use crate::offload::OffloadReader;
 use crate::process::cgroup_id;
 use crate::remote_socket::OwnerProcess;
-use crate::sock_diag::{ClosedSockets, ScanRequest, SockDiag};
+use crate::sock_diag::{ScanRequest, SockDiag};
+use closing::Closing;
 use owner_book::{Known, OwnerBook, Pace};
 
 /// Listing all sockets to find new ones takes at most one part in this many of the time.
@@ -42,6 +44,8 @@ const SHARE_LOOK: u32 = 4;
 const SHARE_PORTS: u32 = 50;
 /// How long a request to stop may go unseen.
 const STOP_CHECK: Duration = Duration::from_millis(50);
+/// How long the kernel gets at the end to tell of connections that were announced.
+const ANNOUNCED_GRACE: Duration = Duration::from_millis(300);
 /// Looks at a connection that was idle for longer than this are kept only where something changed:
 /// pauses of programs that think are shorter.
 const LONG_IDLE: Duration = Duration::from_secs(1);
@@ -92,6 +96,9 @@ pub trait AnnouncedSockets: fmt::Debug + Sync {
 
     /// Whether a socket was announced, or accepted by one that was.
     fn has(&self, sample: &FlowSample) -> bool;
+
+    /// Whether all that were announced are among those that were seen.
+    fn are_all(&self, seen: &dyn Fn(u64) -> bool) -> bool;
 }
 
 impl WatchRequest<'_> {
@@ -162,6 +169,9 @@ fn watch_here(
             watcher.look_at_host(now)?;
             next_host = now + watcher.host_interval(now);
         }
+        if over {
+            watcher.wait_for_announced()?;
+        }
         watcher.look(now, over)?;
         if over {
             watcher.look_at_host(Clock.now())?;
@@ -183,7 +193,7 @@ struct Watcher<'a> {
     scan: ScanRequest,
     diag: SockDiag,
     /// `None` where the kernel does not let us.
-    closed: Option<ClosedSockets>,
+    closed: Option<Closing>,
     /// Empty; kept for the memory of the last list of all sockets.
     listed: Vec<FlowSample>,
     /// How many sockets were in it, and how many of them are followed.
@@ -260,7 +270,8 @@ impl<'a> Watcher<'a> {
                 skip_ipv6: false,
             },
             diag: SockDiag::open()?,
-            closed: ClosedSockets::open().ok(),
+            // Of a program that is run every connection is wanted.
+            closed: Closing::open(request.announced.is_some()),
             listed: Vec::new(),
             listed_count: 0,
             live: 0,
@@ -329,7 +340,7 @@ impl<'a> Watcher<'a> {
     /// Takes in the last counters of connections that were closed since the last look. One that was
     /// never seen open is new, unless only its owner, who is gone, could tell whether it matches.
     fn look_at_closed(&mut self) {
-        let closed = self.closed.as_mut().map(|closed| closed.take(Clock.now()));
+        let closed = self.closed.as_ref().map(Closing::take);
         for mut sample in closed.into_iter().flatten() {
             let cookie = sample.cookie.unwrap_or_default();
             if !self.flows.contains_key(&cookie) {
@@ -346,6 +357,29 @@ impl<'a> Watcher<'a> {
                 flow.ended = true;
                 self.samples += 1;
             }
+        }
+    }
+
+    /// The kernel tells of closed connections on a worker of its own, which may come late. One that
+    /// was refused is told of never.
+    fn wait_for_announced(&mut self) -> Result<()> {
+        let Some(announced) = self.request.announced else {
+            return Ok(());
+        };
+        let began = Clock.now();
+        let mut looks = 0;
+        loop {
+            self.look_at_closed();
+            let is_seen = |cookie| self.flows.contains_key(&cookie);
+            if announced.are_all(&is_seen) || Clock.now() >= began + ANNOUNCED_GRACE {
+                return Ok(());
+            }
+            match looks {
+                // Some may still be open, or closing.
+                0 => self.look_at_all(began, true)?,
+                _ => std::thread::sleep(ANNOUNCED_GRACE / 50),
+            }
+            looks += 1;
         }
     }
 

@@ -11,6 +11,7 @@
 //! others, and programs that others run for it (a container's daemon).
 
 mod filter;
+mod inherited;
 mod keeper;
 mod listener;
 mod setting;
@@ -166,7 +167,7 @@ fn launch_here(launch: &Launch<'_>) -> Result<Running, LaunchError> {
     }
     let pid = spawned.map_err(|source| start_error(name, source))?;
     let listener = received.ok().and_then(Result::ok);
-    let keeper = listener.and_then(|listener| supervise(listener, settings, launch.notes));
+    let keeper = listener.and_then(|listener| supervise(listener, launch.notes));
     Ok(Running::new(pid, launch.notes, Ok(keeper)))
 }
 
@@ -217,11 +218,11 @@ fn pid_of(number: u32) -> Option<Pid> {
 }
 
 /// Answers the program's calls from now on, on a thread that ends with it or with us.
-fn supervise(listener: Listener, settings: Vec<SocketSetting>, notes: &Notes) -> Option<Keeper> {
+fn supervise(listener: Listener, notes: &Notes) -> Option<Keeper> {
     // Without one the program is in danger only where we are killed.
     let keeper = Keeper::start(&listener).ok();
     let notes = notes.clone();
-    let serve = move || supervisor::serve(&listener, &settings, &notes);
+    let serve = move || supervisor::serve(&listener, &notes);
     let started = std::thread::Builder::new()
         .name("supervisor".into())
         .spawn(serve);
@@ -236,6 +237,7 @@ impl Running {
     /// With its keeper, if it is under a filter, or the reason why it is not.
     fn new(pid: Pid, notes: &Notes, filter: Result<Option<Keeper>, String>) -> Self {
         let ended = Arc::new(AtomicBool::new(false));
+        inherited::note(pid.as_raw_pid().cast_unsigned(), notes);
         let (keeper, unfiltered) = match filter {
             Ok(keeper) => (keeper, None),
             Err(reason) => (None, Some(reason)),

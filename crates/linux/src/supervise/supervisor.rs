@@ -18,7 +18,7 @@ use super::listener::{Answer, Call, Listener};
 use super::setting::{Forced, SocketSetting};
 use crate::error::{Error, Result};
 use crate::process::process_info;
-use crate::remote_socket::OwnerProcess;
+use crate::remote_socket::{OwnerProcess, RemoteSocket};
 use crate::watch::AnnouncedSockets;
 
 /// Sockets that are noted at most; each takes some hundred bytes.
@@ -37,6 +37,8 @@ pub struct Noted {
     pub listeners: Vec<(SocketAddr, SocketOwner)>,
     /// The cookies of those that listen.
     listening: BTreeSet<u64>,
+    /// The cookies of those that were connected before the program began.
+    inherited: BTreeSet<u64>,
     /// What became of each setting, in the order in which they were asked for.
     pub outcomes: Vec<SettingOutcome>,
     /// Sockets that could not be reached, and why the first could not.
@@ -107,6 +109,12 @@ impl Noted {
         self.owner_of(track).is_some()
     }
 
+    /// Whether a connection was opened by the program, so that all it carried it carried since.
+    #[must_use]
+    pub fn opened(&self, track: &Track) -> bool {
+        self.passed_by(track) && !self.inherited.contains(&track.cookie)
+    }
+
     /// Who opened a connection, or listens where it was accepted.
     #[must_use]
     pub fn owner_of(&self, track: &Track) -> Option<&SocketOwner> {
@@ -156,6 +164,53 @@ impl Notes {
     }
 }
 
+/// How a socket comes to be the program's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// It is about to connect.
+    Connects,
+    /// It is about to listen, or does.
+    Listens,
+    /// It was connected before.
+    Inherited,
+}
+
+impl Notes {
+    /// Gives a socket the settings, and notes it.
+    pub(super) fn take_in(
+        &self,
+        (cookie, socket): (u64, &RemoteSocket),
+        owner: SocketOwner,
+        origin: Origin,
+    ) {
+        let settings = self.settings();
+        let results: Vec<Result<()>> = settings.iter().map(|s| s.apply(socket)).collect();
+        let at = socket.local();
+        let mut notes = self.lock();
+        for (outcome, result) in notes.outcomes.iter_mut().zip(results) {
+            match result {
+                Ok(()) => outcome.set += 1,
+                Err(error) => outcome.refused.add(&error),
+            }
+        }
+        notes.processes.insert(owner.pid());
+        if origin == Origin::Listens {
+            notes.listening.insert(cookie);
+            let known = |at: &SocketAddr| notes.listeners.iter().any(|(old, _)| old == at);
+            if let Some(at) = at.filter(|at| !known(at))
+                && notes.listeners.len() < LISTENERS_MAX
+            {
+                notes.listeners.push((at, owner));
+            }
+        } else if notes.sockets.len() < SOCKETS_MAX {
+            notes.sockets.insert(cookie, owner);
+            if origin == Origin::Inherited {
+                notes.inherited.insert(cookie);
+            }
+        }
+    }
+}
+
 impl AnnouncedSockets for Notes {
     fn owner(&self, cookie: u64) -> Option<SocketOwner> {
         self.lock().sockets.get(&cookie).cloned()
@@ -166,13 +221,16 @@ impl AnnouncedSockets for Notes {
         let is_connected = |cookie| notes.sockets.contains_key(&cookie);
         sample.cookie.is_some_and(is_connected) || notes.listener_at(sample.key.local).is_some()
     }
+
+    fn are_all(&self, seen: &dyn Fn(u64) -> bool) -> bool {
+        self.lock().sockets.keys().all(|&cookie| seen(cookie))
+    }
 }
 
 /// Answers calls until no process is left under the filter.
-pub(super) fn serve(listener: &Listener, settings: &[SocketSetting], notes: &Notes) {
+pub(super) fn serve(listener: &Listener, notes: &Notes) {
     let mut supervisor = Supervisor {
         listener,
-        settings,
         notes,
         processes: BTreeMap::new(),
     };
@@ -185,7 +243,6 @@ pub(super) fn serve(listener: &Listener, settings: &[SocketSetting], notes: &Not
 
 struct Supervisor<'s> {
     listener: &'s Listener,
-    settings: &'s [SocketSetting],
     notes: &'s Notes,
     processes: BTreeMap<u32, Arc<ProcessInfo>>,
 }
@@ -218,63 +275,37 @@ impl Supervisor<'_> {
             return Ok(Answer::Continue);
         };
         if let Shown::SetOption(option) = shown {
-            return Ok(self.overrule(option));
+            return Ok(self.overrule(option, &socket));
         }
-        if self.notes.lock().knows(cookie) {
-            // A connect that is asked for its result, or tried again.
-            return Ok(Answer::Continue);
+        // One that is known is a connect that is asked for its result, or tried again.
+        if !self.notes.lock().knows(cookie)
+            && let Some(owner) = self.owner(pid, fd)
+        {
+            let origin = match shown {
+                Shown::Listen => Origin::Listens,
+                _ => Origin::Connects,
+            };
+            self.notes.take_in((cookie, &socket), owner, origin);
         }
-        let results: Vec<Result<()>> = self
-            .settings
-            .iter()
-            .map(|setting| setting.apply(&socket))
-            .collect();
-        let listening_at = (shown == Shown::Listen).then(|| socket.local()).flatten();
         // The second handle must not outlive the call: see `remote_socket`.
         drop(socket);
-        let owner = self.owner(pid, fd);
-        let mut notes = self.notes.lock();
-        for (outcome, result) in notes.outcomes.iter_mut().zip(results) {
-            match result {
-                Ok(()) => outcome.set += 1,
-                Err(error) => outcome.refused.add(&error),
-            }
-        }
-        let Some(owner) = owner else {
-            return Ok(Answer::Continue);
-        };
-        notes.processes.insert(pid);
-        match shown {
-            Shown::Listen => {
-                notes.listening.insert(cookie);
-                let known = |at: &SocketAddr| notes.listeners.iter().any(|(old, _)| old == at);
-                if let Some(at) = listening_at.filter(|at| !known(at))
-                    && notes.listeners.len() < LISTENERS_MAX
-                {
-                    notes.listeners.push((at, owner));
-                }
-            }
-            _ if notes.sockets.len() < SOCKETS_MAX => {
-                notes.sockets.insert(cookie, owner);
-            }
-            _ => {}
-        }
         Ok(Answer::Continue)
     }
 
-    /// The program wants to set what a setting forces.
-    fn overrule(&self, option: Forced) -> Answer {
+    /// The program wants to set what a setting forces: it is given that, also where the socket did
+    /// not pass by when it was opened. Where the kernel refuses that, the program's call goes on.
+    fn overrule(&self, option: Forced, socket: &RemoteSocket) -> Answer {
         let mut notes = self.notes.lock();
         let mut forcing = notes
             .outcomes
             .iter_mut()
             .filter(|outcome| outcome.setting.forced().contains(&option));
         match forcing.next() {
-            Some(outcome) => {
+            Some(outcome) if outcome.setting.apply(socket).is_ok() => {
                 outcome.overruled += 1;
                 Answer::Done
             }
-            None => Answer::Continue,
+            _ => Answer::Continue,
         }
     }
 

@@ -115,7 +115,7 @@ impl Report {
         } = seen;
         let netns = args.netns();
         let own = |track: &Track| noted.has(track);
-        let is_new = |track: &Track| noted.passed_by(track);
+        let is_new = |track: &Track| noted.opened(track);
         let mut diagnosis = diagnosed::diagnose_wanted(recording, &netns, own, is_new);
         // Whose sockets those are does not matter here.
         diagnosis.unseen_processes = 0;
@@ -197,7 +197,7 @@ impl Report {
             let connections = human::count(self.bypassed as u64, "connection");
             writeln!(
                 text,
-                "not set   on {connections} opened by io_uring, or that the program was given"
+                "not set   on {connections} opened by io_uring, or handed over by another program"
             )
             .expect("a String grows");
         }
