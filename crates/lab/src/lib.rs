@@ -51,7 +51,7 @@ pub use limit_errors::{
     LimitError, LimitErrors, SHARE_ERROR_MAX, SHARE_THAT_MATTERS, ScoredFlow, fault_cells,
     gallery_cells, score_limits,
 };
-pub use measure::{Measure, show_value};
+pub use measure::{Measure, Offered, show_value};
 pub use outcome::{
     Caveat, LatenessMicros, LinkOutcome, Outcome, Point, ResponseMicros, STALL_US, SenderOutcome,
 };

@@ -1,5 +1,6 @@
 //! The main job: measure, name the limit, change, verify, keep or roll back.
 
+mod own_connection;
 pub(crate) mod screen;
 
 use std::path::PathBuf;
@@ -7,6 +8,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tailor::{Ending, Fitting, Plan, Subject};
+
+use self::own_connection::OwnConnection;
 
 use crate::commands::bench::Traffic;
 use crate::exit::{Exit, Problem};
@@ -133,6 +136,20 @@ struct Document<'d> {
     /// Of a lab path.
     #[serde(flatten)]
     path: Option<PathReport>,
+    /// Towards a host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    own_connection: Option<OwnConnection>,
+}
+
+impl<'d> Document<'d> {
+    const fn of(subject: &'d str, fitting: Fitting) -> Self {
+        Self {
+            subject,
+            fitting,
+            path: None,
+            own_connection: None,
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
@@ -155,7 +172,13 @@ fn fit_fault(fault: &lab::Fault, args: &Args, output: &Output) -> anyhow::Result
     let plan = args.adapted(path::plan(fault, args.time, args.max_time));
     let fitting = fit_and_tell(&mut *path.subject, &plan, output)?;
     let report = path.subject.path_report()?;
-    finish(fault.id, fitting, Some(report), output)
+    finish(
+        Document {
+            path: Some(report),
+            ..Document::of(fault.id, fitting)
+        },
+        output,
+    )
 }
 
 /// Fits the traffic towards a host that runs `serve`.
@@ -173,19 +196,22 @@ fn fit_host(host: &str, args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let mut subject = HostSubject::start(errand, output)?;
     subject.wait(SETTLE)?;
     let fitting = fit_and_tell(&mut subject, &plan, output)?;
-    let exit = finish(host, fitting, None, output)?;
-    output.note(
-        "It was a test connection of this command; what was set on it alone ended with it. For the \
-         program itself: tcptailor fit --pid PID.",
-    );
-    Ok(exit)
+    drop(subject);
+    let own_connection = OwnConnection::of(&fitting);
+    finish(
+        Document {
+            own_connection: Some(own_connection),
+            ..Document::of(host, fitting)
+        },
+        output,
+    )
 }
 
 /// Fits the connections of a program that is running.
 fn fit_process(pid: u32, args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let mut subject = ProcessSubject::open(pid, output)?;
     let fitting = fit_and_tell(&mut subject, &args.plan(), output)?;
-    finish(&format!("process {pid}"), fitting, None, output)
+    finish(Document::of(&format!("process {pid}"), fitting), output)
 }
 
 fn fit_and_tell(
@@ -210,24 +236,21 @@ const fn exit_of(ending: Ending) -> Exit {
     }
 }
 
-fn finish(
-    subject: &str,
-    fitting: Fitting,
-    path: Option<PathReport>,
-    output: &Output,
-) -> anyhow::Result<Exit> {
-    output.line(screen::ending(&fitting, path.as_ref()))?;
+fn finish(document: Document<'_>, output: &Output) -> anyhow::Result<Exit> {
+    let Document {
+        subject: _,
+        fitting,
+        path,
+        own_connection,
+    } = &document;
+    output.line(screen::ending(
+        fitting,
+        path.as_ref(),
+        own_connection.as_ref(),
+    ))?;
     let exit = exit_of(fitting.ending);
     if output.is_json() {
-        output.report(
-            "fit",
-            &Document {
-                subject,
-                fitting,
-                path,
-            },
-            String::new,
-        )?;
+        output.report("fit", &document, String::new)?;
     }
     Ok(exit)
 }

@@ -67,12 +67,15 @@ impl Links {
     }
 }
 
+/// A look of an experiment lasts half as long as one from which a limit is named, and no shorter.
+const SLICE_MIN: Duration = Duration::from_secs(1);
+
 /// How a fault of the table is fitted.
 pub(crate) fn plan(fault: &Fault, observe: Option<Duration>, bound: Duration) -> Plan {
     let observe = observe.unwrap_or(fault.observe);
     Plan {
         observe,
-        slice: observe.min(fault.observe),
+        slice: (observe.min(fault.observe) / 2).max(SLICE_MIN),
         settle: fault.settle,
         warm_up: fault.warm_up,
         bound,

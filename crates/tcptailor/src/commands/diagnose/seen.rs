@@ -53,7 +53,12 @@ fn host_rows(observed: &Observed<'_>) -> Vec<HostRow> {
 }
 
 fn row(observed: &Observed<'_>, answered: &Answered<'_, '_>) -> FlowRow {
-    let Answered { case, report, ends } = answered;
+    let Answered {
+        case,
+        report,
+        ends,
+        is_pool: _,
+    } = answered;
     let mut row = FlowRow::of(&case.timeline(), ends, case.track());
     row.stand_for(
         case.connections(),

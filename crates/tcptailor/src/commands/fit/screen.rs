@@ -9,6 +9,7 @@ use tailor::{
     Answer, Candidate, ChangeMade, Design, Ending, Finding, Fitting, Look, Outcome, Step, Tried,
 };
 
+use super::own_connection::{self, OwnConnection};
 use crate::commands::diagnose::{screen, seen};
 use crate::output::{self, push_wrapped};
 use crate::subject::path::{PathReport, Started};
@@ -118,6 +119,10 @@ fn trying(finding: &Finding, candidate: &Candidate, design: Design) -> String {
     let how = match design {
         Design::Alternate => "without and with it in turn, on the open connection",
         Design::NewConnections => "without and with it in turn, on new connections",
+        Design::SideBySide => {
+            "connections opened before and after it, side by side; those opened after it keep it until \
+             they close"
+        }
         Design::BeforeAfter => "before and after it; the old state cannot be brought back",
     };
     let target = candidate.changes.first().map(|change| &change.target);
@@ -172,6 +177,18 @@ fn judged(outcome: &Outcome) -> String {
     if let Some(why) = outcome.why {
         write!(text, ": {why}").expect("a String grows");
     }
+    if let Some(limit) = outcome.time_limit_s {
+        let limit = base::format_duration(std::time::Duration::from_secs_f64(limit));
+        let reached = match outcome.looks {
+            0 => "too short to tell",
+            _ => "reached",
+        };
+        write!(
+            text,
+            "; the time limit of {limit} was {reached} (--max-time)"
+        )
+        .expect("a String grows");
+    }
     text
 }
 
@@ -196,7 +213,7 @@ fn got(measure: &Measure) -> String {
         parts.push(format!("{rate:.*} operations/s", usize::from(rate < 100.0)));
     }
     if let Some(response) = measure.response_us.filter(|_| first == Objective::Response) {
-        parts.push(format!("99 % within {}", human::micros(response.p99)));
+        parts.push(format!("p99 {}", human::micros(response.p99)));
     }
     if let Some(srtt) = measure.srtt_us.filter(|_| first == Objective::Goodput) {
         parts.push(format!("round trip {}", human::micros(srtt)));
@@ -205,14 +222,21 @@ fn got(measure: &Measure) -> String {
 }
 
 /// The table of what was tried, how it ended, and what to doubt.
-pub(crate) fn ending(fitting: &Fitting, path: Option<&PathReport>) -> String {
+pub(crate) fn ending(
+    fitting: &Fitting,
+    path: Option<&PathReport>,
+    own: Option<&OwnConnection>,
+) -> String {
     let bold = anstyle::Style::new().bold();
     let mut text = String::from("\n");
     if !fitting.tried.is_empty() {
-        text.push_str(&table(&fitting.tried));
+        text.push_str(&table(&fitting.tried, own.is_some()));
         text.push('\n');
     }
-    let [headline, rest] = sentence(fitting.ending);
+    let [headline, rest] = match fitting.ending {
+        Ending::Kept if own.is_some() => ["better", ": proven on a test connection"],
+        ending => sentence(ending),
+    };
     write!(text, "{bold}{headline}{bold:#}{rest}").expect("a String grows");
     if let Some(after) = &fitting.after {
         let (before, after) = (got(&fitting.before), got(after));
@@ -221,6 +245,9 @@ pub(crate) fn ending(fitting: &Fitting, path: Option<&PathReport>) -> String {
     if let Some(left) = fitting.left {
         let [headline, rest] = sentence(left);
         write!(text, "\nleft      {headline}{rest}").expect("a String grows");
+    }
+    if let Some(own) = own {
+        write!(text, "\n{}", own.text()).expect("a String grows");
     }
     if let Some(path) = path {
         text.push_str(&lateness(path));
@@ -231,7 +258,7 @@ pub(crate) fn ending(fitting: &Fitting, path: Option<&PathReport>) -> String {
     text
 }
 
-fn table(tried: &[Tried]) -> String {
+fn table(tried: &[Tried], is_test: bool) -> String {
     let mut table = output::table(&["LIMIT", "CHANGE", "WHERE", "MEASURED", "RESULT"]);
     for tried in tried {
         let measured = tried.outcome.as_ref().map(tailor::comparison);
@@ -239,10 +266,18 @@ fn table(tried: &[Tried]) -> String {
             (None, _) => "not made (dry run)".to_owned(),
             (Some(outcome), true) => {
                 let gain = outcome.gain.map_or_else(String::new, times);
-                format!("kept: {gain}")
+                let word = match is_test && own_connection::is_of_socket(tried) {
+                    // What was set on a test connection ends with it.
+                    true => "better",
+                    false => "kept",
+                };
+                format!("{word}: {gain}")
             }
             (Some(outcome), false) => match outcome.answer {
                 Answer::Worse => "undone: worse".into(),
+                _ if outcome.time_limit_s.is_some() => {
+                    "undone: no significant difference within the time limit".into()
+                }
                 _ => "undone: no significant difference".into(),
             },
         };
