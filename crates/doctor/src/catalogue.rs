@@ -46,7 +46,7 @@ pub enum Objective {
 }
 
 /// A smaller share of stalls is not told from none.
-const STALLS_MIN: f64 = 0.01;
+const STALLS_MIN: f64 = 0.05;
 
 impl Objective {
     /// Whether a larger value is a better one.

@@ -13,6 +13,7 @@ mod corrections;
 mod doubts;
 mod engine;
 mod faults;
+pub mod known;
 mod limit_errors;
 mod measure;
 pub mod netburner;
@@ -70,6 +71,6 @@ pub use virtual_engine::{
     VirtualSession, VirtualTarget,
 };
 pub use workload::{
-    Amount, Completion, Direction, Quotes, RecordWrites, Records, SizeRange, UNACKED_LOOK,
+    Amount, Completion, Direction, Pace, Quotes, RecordWrites, Records, SizeRange, UNACKED_LOOK,
     UNACKED_ROOM_MIN, Workload, WriteMethod, unacked_room,
 };

@@ -189,25 +189,38 @@ impl Experiment {
         if !is_clear && stage.is_none() {
             return None;
         }
-        let [good_a, good_b] = self.steady(self.objective);
-        let p_value = stats::mann_whitney(&good_a, &good_b);
-        let differs = is_clear || stage.is_some_and(|(_, p)| p_value.is_some_and(|q| q <= *p));
-        match direction(&good_a, &good_b) {
-            Some(gain) if differs && !(1.0 / GAIN_MIN..GAIN_MIN).contains(&gain) => {
-                let (answer, why) = self.judge(gain);
-                Some(Outcome {
-                    answer,
-                    why,
-                    ..self.found()
-                })
+        let p_max = stage.map_or(0.0, |(_, p_max)| *p_max);
+        let judged = self.judged(if is_clear { 1.0 } else { p_max });
+        judged.or_else(|| {
+            let found = || self.found();
+            if is_last {
+                return Some(found());
             }
-            _ if is_last => Some(self.found()),
             // Of what makes no difference that is all there is to say.
-            Some(gain) if (1.0 / GAIN_MIN..GAIN_MIN).contains(&gain) => {
-                Some(self.found()).filter(Outcome::is_negligible)
-            }
-            _ => None,
+            let gain = self.gain().filter(|gain| !is_worth_naming(*gain));
+            gain.map(|_| found()).filter(Outcome::is_negligible)
+        })
+    }
+
+    /// How many times better B is.
+    fn gain(&self) -> Option<f64> {
+        let [a, b] = self.steady(self.objective);
+        direction(&a, &b)
+    }
+
+    /// The outcome where there is a difference, if chance makes one like it no more often than this.
+    fn judged(&self, p_max: f64) -> Option<Outcome> {
+        let gain = self.gain().filter(|gain| is_worth_naming(*gain))?;
+        let [a, b] = self.steady(self.objective);
+        if stats::mann_whitney(&a, &b)? > p_max {
+            return None;
         }
+        let (answer, why) = self.judge(gain);
+        Some(Outcome {
+            answer,
+            why,
+            ..self.found()
+        })
     }
 
     /// Looks at each after which it is asked whether it can be told.
@@ -216,10 +229,12 @@ impl Experiment {
         looks == CLEAR_LOOKS || STAGES.iter().any(|(stage, _)| *stage == looks)
     }
 
-    /// The outcome where there is no time for more looks: no more than `limit`.
+    /// The outcome where there is no time for more looks: no more than `limit`. It is the last
+    /// question, whatever the number of looks.
     #[must_use]
     pub fn out_of_time(&self, limit: Duration) -> Outcome {
-        self.outcome().unwrap_or_else(|| Outcome {
+        let last = STAGES.last().map_or(0.0, |(_, p_max)| *p_max);
+        self.judged(last).unwrap_or_else(|| Outcome {
             time_limit_s: Some(limit.as_secs_f64()),
             ..self.found()
         })
@@ -352,6 +367,11 @@ impl Experiment {
         let floor = (best * 1e-6).max(f64::MIN_POSITIVE);
         all.map(|values| values.map(|value| value.max(floor)).collect())
     }
+}
+
+/// Whether a gain, or a loss, is large enough to matter.
+fn is_worth_naming(gain: f64) -> bool {
+    !(1.0 / GAIN_MIN..GAIN_MIN).contains(&gain)
 }
 
 /// How many times larger `other` is, of the medians; `None` where single values against each other

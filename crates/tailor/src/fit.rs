@@ -454,7 +454,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             _ => Duration::ZERO,
         };
         match design {
-            Design::NewConnections => self.plan.warm_up + anew,
+            Design::NewConnections => timing.warm_up + anew,
             _ if switches => timing.settle,
             _ => Duration::ZERO,
         }
@@ -485,7 +485,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             _ => {}
         }
         self.subject.reconnect()?;
-        self.wait(self.plan.warm_up)?;
+        self.wait(timing.warm_up)?;
         if arm == Arm::B && each_its_own {
             let look = self.look(ACTS_AFTER)?;
             let changes = self.again(candidate, &look);

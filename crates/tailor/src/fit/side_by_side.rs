@@ -14,7 +14,7 @@ use lab::Measure;
 use super::timing::Timing;
 use super::{ACTS_AFTER, Step, Work, measurable};
 use crate::candidate::Candidate;
-use crate::experiment::{Answer, Arm, Experiment, Outcome};
+use crate::experiment::{Arm, Experiment, Outcome};
 use crate::measure::measure_of;
 use crate::subject::{Look, Subject, Values};
 
@@ -59,10 +59,11 @@ impl<S: Subject + ?Sized> Work<'_, S> {
                 }
             }
             if self.spent + timing.slice > self.plan.bound {
+                let outcome = experiment.out_of_time(self.plan.bound);
+                let why = (looks == 0).then_some("no connection was opened that stayed");
                 return Ok(Outcome {
-                    why: (looks == 0).then_some("no connection was opened that stayed"),
-                    answer: Answer::NotDistinguishable,
-                    ..experiment.out_of_time(self.plan.bound)
+                    why: outcome.why.or(why),
+                    ..outcome
                 });
             }
             let look = self.look(timing.slice)?;

@@ -19,9 +19,15 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 pub(super) struct Timing {
     /// Until a change shows on an open connection.
     pub(super) settle: Duration,
+    /// From new connections to the look at them.
+    pub(super) warm_up: Duration,
     /// Of each look.
     pub(super) slice: Duration,
 }
+
+/// On a new connection a timeout is backed off so often, from its first value, until what acts on
+/// timeouts has acted: Linux probes the MTU from the fourth on (`tcp_write_timeout`, `tcp_retries1`).
+const BACKOFFS: u32 = 5;
 
 pub(super) fn timing(answered: &Answered<'_, '_>, plan: &Plan) -> Timing {
     let timeline = answered.timeline();
@@ -36,12 +42,15 @@ pub(super) fn timing(answered: &Answered<'_, '_>, plan: &Plan) -> Timing {
     });
     let bounded = |time: Duration| time.min(WAIT_MAX);
     let pause = bounded(pause.unwrap_or_default());
+    let backoffs = timeline.latest(|s| s.timeouts).unwrap_or(0).min(16);
+    let anew = timeout.unwrap_or_default() / (1 << backoffs) * (1 << BACKOFFS);
     Timing {
         settle: ACTS_AFTER
             .max(round_trips.min(plan.settle))
             // What acts after a pause shows when one has passed.
             .max(pause)
             .max(bounded(timeout.unwrap_or_default() * 2)),
+        warm_up: plan.warm_up.max(bounded(anew)),
         slice: plan.slice.max(bounded(pause * PAUSES)),
     }
 }

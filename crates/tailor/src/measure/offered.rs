@@ -5,9 +5,12 @@
 //! and pauses by itself, the payload per second is; of one that never pauses, nothing is known, and
 //! the connection carries as much as it can.
 
+use std::time::Duration;
+
+use base::FlowSample;
 use lab::Offered;
 
-use super::{Flows, counted};
+use super::{Flows, counted, nanos};
 
 /// Fewer answers than this in a look are no mean of anything.
 const ANSWERS_MIN: u64 = 3;
@@ -42,6 +45,28 @@ pub(super) fn load(flows: &Flows<'_>) -> Option<Offered> {
         })
         .sum();
     // When the other end sends, nobody sees here whether it could have sent more.
-    let pauses = !is_download && main.time.as_secs_f64() < BUSY_SHARE_MAX * watched;
+    let pauses = !is_download
+        && (main.time.as_secs_f64() < BUSY_SHARE_MAX * watched || is_caught_up(flows, watched));
     pauses.then(|| Offered::PerSecond(main.bytes as f64 / watched))
+}
+
+/// Whether nothing waits to be sent, nearly always, and the program does not wait for room either:
+/// TCP keeps up with it.
+fn is_caught_up(flows: &Flows<'_>, watched: f64) -> bool {
+    let (mut looks, mut waiting) = (0_u32, 0_u32);
+    let mut blocked = 0;
+    for track in &flows.tracks {
+        for sample in track.samples.iter() {
+            looks += sample.looks;
+            let segment = sample.snd_mss_bytes.unwrap_or(1).max(1);
+            if sample.notsent_bytes.is_none_or(|bytes| bytes >= segment) {
+                waiting += sample.looks;
+            }
+        }
+        let limited = |sample: &FlowSample| sample.sndbuf_limited_time.map(nanos);
+        blocked += counted(track, flows.was_open(track), limited);
+    }
+    let most = 1.0 - BUSY_SHARE_MAX;
+    f64::from(waiting) <= most * f64::from(looks)
+        && Duration::from_nanos(blocked).as_secs_f64() <= most * watched
 }

@@ -173,7 +173,7 @@ fn fit_fault(fault: &lab::Fault, args: &Args, output: &Output) -> anyhow::Result
     let fitting = fit_and_tell(&mut *path.subject, &plan, output)?;
     let report = path.subject.path_report()?;
     finish(
-        Document {
+        &Document {
             path: Some(report),
             ..Document::of(fault.id, fitting)
         },
@@ -199,7 +199,7 @@ fn fit_host(host: &str, args: &Args, output: &Output) -> anyhow::Result<Exit> {
     drop(subject);
     let own_connection = OwnConnection::of(&fitting);
     finish(
-        Document {
+        &Document {
             own_connection: Some(own_connection),
             ..Document::of(host, fitting)
         },
@@ -211,7 +211,7 @@ fn fit_host(host: &str, args: &Args, output: &Output) -> anyhow::Result<Exit> {
 fn fit_process(pid: u32, args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let mut subject = ProcessSubject::open(pid, output)?;
     let fitting = fit_and_tell(&mut subject, &args.plan(), output)?;
-    finish(Document::of(&format!("process {pid}"), fitting), output)
+    finish(&Document::of(&format!("process {pid}"), fitting), output)
 }
 
 fn fit_and_tell(
@@ -236,13 +236,13 @@ const fn exit_of(ending: Ending) -> Exit {
     }
 }
 
-fn finish(document: Document<'_>, output: &Output) -> anyhow::Result<Exit> {
+fn finish(document: &Document<'_>, output: &Output) -> anyhow::Result<Exit> {
     let Document {
         subject: _,
         fitting,
         path,
         own_connection,
-    } = &document;
+    } = document;
     output.line(screen::ending(
         fitting,
         path.as_ref(),
@@ -250,7 +250,7 @@ fn finish(document: Document<'_>, output: &Output) -> anyhow::Result<Exit> {
     ))?;
     let exit = exit_of(fitting.ending);
     if output.is_json() {
-        output.report("fit", &document, String::new)?;
+        output.report("fit", document, String::new)?;
     }
     Ok(exit)
 }
