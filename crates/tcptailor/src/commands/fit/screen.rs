@@ -141,7 +141,8 @@ fn trying(finding: &Finding, candidate: &Candidate, design: Design) -> String {
     text
 }
 
-fn result(tried: &Tried) -> String {
+/// What came of a change.
+pub(crate) fn result(tried: &Tried) -> String {
     let Some(outcome) = &tried.outcome else {
         return String::new();
     };
