@@ -3,8 +3,7 @@
 //!
 //! Each run of this test draws other traffic; `SIM_SEED=17` repeats a run.
 
-use std::sync::OnceLock;
-use std::time::{SystemTime, UNIX_EPOCH};
+mod seeds;
 
 use base::Rng;
 use doctor::Objective;
@@ -101,28 +100,9 @@ fn run(traffic: Traffic, gain: f64, seed: u64) -> Outcome {
     }
 }
 
-/// Where the seeds of this run begin.
-fn first_seed() -> u64 {
-    static SEED: OnceLock<u64> = OnceLock::new();
-    *SEED.get_or_init(|| {
-        let given = std::env::var("SIM_SEED")
-            .ok()
-            .map(|seed| seed.parse().expect("a number"));
-        let now = || {
-            SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .expect("after 1970")
-                .as_secs()
-        };
-        let seed = given.unwrap_or_else(now);
-        println!("SIM_SEED={seed}");
-        seed
-    })
-}
-
 /// How many of `runs` are answered so.
 fn count(traffic: Traffic, gain: f64, runs: u64, answer: Answer) -> usize {
-    let first = first_seed();
+    let first = seeds::first();
     let seeds = first..first + runs;
     seeds
         .filter(|seed| run(traffic, gain, *seed).answer == answer)
@@ -286,7 +266,7 @@ fn another_load_is_no_gain() {
 fn a_connection_counts_once_where_old_and_new_ones_are_compared() {
     let check = |news: usize, gain: f64, answer: Option<Answer>| {
         let mut experiment = Experiment::side_by_side(Objective::Goodput);
-        let mut source = Source::new(Traffic::Steady, first_seed());
+        let mut source = Source::new(Traffic::Steady, seeds::first());
         for _ in 0..8 {
             experiment.add(Arm::A, source.look(1.0));
         }

@@ -5,8 +5,10 @@
 //! changes and half as many helpful ones (`tcptailor lab experiments` does the same on either
 //! engine).
 
-use std::sync::atomic::AtomicBool;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+mod seeds;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use lab::Virtual;
 use lab::app::HostCosts;
@@ -14,22 +16,6 @@ use lab::known::{KnownChange, helpful, useless};
 use tailor::{Answer, Plan, Simulated, SimulatedError, Subject, Tried, fit_given};
 
 static NEVER: AtomicBool = AtomicBool::new(false);
-
-fn number(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
-    Some(text.parse().expect("a number"))
-}
-
-fn seed() -> u64 {
-    let now = || {
-        SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .expect("after 1970")
-    };
-    let seed = number("SIM_SEED").unwrap_or_else(|| now().as_secs());
-    println!("SIM_SEED={seed}");
-    seed
-}
 
 fn plan() -> Plan {
     Plan {
@@ -78,11 +64,11 @@ fn show(number: usize, known: &KnownChange, tried: &Tried) {
 /// How many of them are kept.
 fn kept(of: fn(u64, usize) -> KnownChange, seed: u64, runs: usize) -> usize {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let next = std::sync::atomic::AtomicUsize::new(0);
+    let next = AtomicUsize::new(0);
     let work = || {
         let mut kept = 0;
         loop {
-            let number = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let number = next.fetch_add(1, Ordering::Relaxed);
             if number >= runs {
                 return kept;
             }
@@ -110,16 +96,16 @@ fn allowed(runs: usize) -> usize {
 
 #[test]
 fn what_does_nothing_is_not_kept() {
-    let runs = number("SIM_RUNS").map_or(36, |runs| runs as usize);
-    let kept = kept(useless, seed(), runs);
+    let runs = seeds::number("SIM_RUNS").map_or(36, |runs| runs as usize);
+    let kept = kept(useless, seeds::first(), runs);
     println!("{kept} of {runs} useless changes kept");
     assert!(kept <= allowed(runs), "{kept} of {runs}");
 }
 
 #[test]
 fn what_helps_is_not_undone() {
-    let runs = number("SIM_RUNS").map_or(33, |runs| runs as usize / 2);
-    let undone = runs - kept(helpful, seed(), runs);
+    let runs = seeds::number("SIM_RUNS").map_or(33, |runs| runs as usize / 2);
+    let undone = runs - kept(helpful, seeds::first(), runs);
     println!("{undone} of {runs} helpful changes undone");
     assert!(undone <= allowed(runs), "{undone} of {runs}");
 }
