@@ -86,15 +86,11 @@ impl Candidate {
         match (self.live, can_reconnect) {
             _ if is_reversible => Some(Design::Alternate),
             (_, true) => Some(Design::NewConnections),
-            _ if self.is_pool && self.reaches_new_ones() => Some(Design::SideBySide),
+            // What acts on open connections leaves none as it was.
+            (false, false) if self.is_pool => Some(Design::SideBySide),
             (true, false) => Some(Design::BeforeAfter),
             (false, false) => None,
         }
-    }
-
-    /// Whether connections that are opened later have the changes too.
-    fn reaches_new_ones(&self) -> bool {
-        self.scope > Scope::Socket || !self.live
     }
 
     /// Whether the changes are made on one connection, so that the next one needs its own.

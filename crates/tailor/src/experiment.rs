@@ -208,7 +208,7 @@ impl Experiment {
         direction(&a, &b)
     }
 
-    /// The outcome where there is a difference, if chance makes one like it no more often than this.
+    /// The outcome where there is a difference that chance makes no more often than this.
     fn judged(&self, p_max: f64) -> Option<Outcome> {
         let gain = self.gain().filter(|gain| is_worth_naming(*gain))?;
         let [a, b] = self.steady(self.objective);
@@ -375,8 +375,8 @@ fn is_worth_naming(gain: f64) -> bool {
 }
 
 /// How many times larger `other` is, of the medians; `None` where single values against each other
-/// (the shift of Hodges and Lehmann, to which the test of ranks belongs) say the opposite: of values
-/// in two groups the medians may lie in either.
+/// (the shift of Hodges and Lehmann, to which the test of ranks belongs) say the opposite: of
+/// values in two groups the medians may lie in either.
 fn direction(base: &[f64], other: &[f64]) -> Option<f64> {
     let ratio = stats::median(other)? / stats::median(base)?;
     let pairs: Vec<f64> = other

@@ -102,9 +102,12 @@ impl<'r> Observed<'r> {
     fn is_pool(&self, track: &Track) -> bool {
         let first_at = |track: &Track| track.samples.first().map(|first| first.at);
         let first_look = self.recording.flows.iter().filter_map(first_at).min();
-        let of_service = |other: &&Track| {
-            Place::of(other.key) == Place::of(track.key) && other.pid() == track.pid()
+        // A connection that ended early does not show its process.
+        let is_same = |other: Option<u32>| {
+            other.is_none() || track.pid().is_none_or(|own| other == Some(own))
         };
+        let of_service =
+            |other: &&Track| Place::of(other.key) == Place::of(track.key) && is_same(other.pid());
         let (mut opened, mut stayed, mut went) = (0, 0, 0);
         for other in self.recording.flows.iter().filter(of_service) {
             match (other.ended, first_at(other) == first_look) {

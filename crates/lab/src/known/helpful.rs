@@ -118,8 +118,8 @@ impl Draw {
 
     fn deep_queue(&mut self) -> KnownChange {
         if self.traffic == Traffic::Bursty {
-            // BBR takes the best rate of the last round trips for the path's, and fills the queue of
-            // a path that becomes slower.
+            // BBR takes the best rate of the last round trips for the path's, and fills the queue
+            // of a path that becomes slower.
             self.traffic = Traffic::Drifting;
         }
         let rtt = self.millis(10, 30);

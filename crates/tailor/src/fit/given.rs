@@ -10,8 +10,8 @@ use crate::subject::Subject;
 /// In place of the id of a diagnosis.
 const GIVEN: &str = "given";
 
-/// Tries `proposals` on what matters most on `subject`, judged by `objective`, with and without them
-/// as [`fit`](super::fit) does; of several scopes the smallest. `None` where they cannot be made
+/// Tries `proposals` on what matters most on `subject`, judged by `objective`, with and without
+/// them as [`fit`](super::fit) does; of several scopes the smallest. `None` where they cannot be made
 /// from here.
 ///
 /// # Errors

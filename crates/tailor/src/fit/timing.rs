@@ -1,5 +1,5 @@
-//! Waits that depend on the connection: its round trips, a timeout that is backed off, the pauses of
-//! its program.
+//! Waits that depend on the connection: its round trips, a timeout that is backed off, the pauses
+//! of its program.
 
 use std::time::Duration;
 
@@ -26,7 +26,8 @@ pub(super) struct Timing {
 }
 
 /// On a new connection a timeout is backed off so often, from its first value, until what acts on
-/// timeouts has acted: Linux probes the MTU from the fourth on (`tcp_write_timeout`, `tcp_retries1`).
+/// timeouts has acted: Linux probes the MTU from the fourth on (`tcp_write_timeout`,
+/// `tcp_retries1`).
 const BACKOFFS: u32 = 5;
 
 pub(super) fn timing(answered: &Answered<'_, '_>, plan: &Plan) -> Timing {

@@ -1,9 +1,9 @@
 //! What a program offers its connections, measured such that a better TCP does not raise it.
 //!
 //! A program that waits for answers asks more often when they come sooner: its requests per second
-//! are a result. How much it sends for each answer is its own choice. Of one that hears nothing back
-//! and pauses by itself, the payload per second is; of one that never pauses, nothing is known, and
-//! the connection carries as much as it can.
+//! are a result. How much it sends for each answer is its own choice. Of one that hears nothing
+//! back and pauses by itself, the payload per second is; of one that never pauses, nothing is
+//! known, and the connection carries as much as it can.
 
 use std::time::Duration;
 

@@ -120,7 +120,7 @@ fn trying(finding: &Finding, candidate: &Candidate, design: Design) -> String {
         Design::Alternate => "without and with it in turn, on the open connection",
         Design::NewConnections => "without and with it in turn, on new connections",
         Design::SideBySide => {
-            "connections opened before and after it, side by side; those opened after it keep it until \
+            "on connections opened before and after it, side by side; those opened after it keep it until \
              they close"
         }
         Design::BeforeAfter => "before and after it; the old state cannot be brought back",
@@ -153,7 +153,14 @@ pub(crate) fn result(tried: &Tried) -> String {
         }
         Answer::Worse => ("undone   ", anstyle::AnsiColor::Red.on_default()),
     };
-    format!("{style}{word}{style:#} {}", judged(outcome))
+    let mut text = format!("{style}{word}{style:#} {}", judged(outcome));
+    let wanted = doctor::find_diagnosis(tried.finding.diagnosis).map(|found| found.objective);
+    if wanted.is_some_and(|wanted| wanted != outcome.objective) {
+        let used = "by payload per time with data in flight: response times are known to the program \
+                    alone";
+        write!(text, "\n{INDENT}{used}").expect("a String grows");
+    }
+    text
 }
 
 /// `44.0 ms median -> 317 us median, 139 times better (135 to 142; 3 looks each)`.

@@ -20,7 +20,8 @@ const PER_ERROR: u32 = 50;
 ///
 /// Draws paths, traffic (steady, bursty and drifting) and changes from a seed: some do nothing, and
 /// should be undone; some help by a fifth or more, and should be kept. Each is tried as `fit` tries
-/// what the doctor proposes. What decides whether a change helps is how TCP works, not a measurement.
+/// what the doctor proposes. What decides whether a change helps is how TCP works, not a
+/// measurement.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
