@@ -107,6 +107,9 @@ pub struct Outcome {
     /// The time that the experiment was allowed, in seconds, where that ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_limit_s: Option<f64>,
+    /// Where that is too short from the start, and nothing was changed: the least that is needed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_needed_s: Option<f64>,
 }
 
 impl Experiment {
@@ -147,6 +150,22 @@ impl Experiment {
             Order::SideBySide => a <= b,
         };
         if is_a { Arm::A } else { Arm::B }
+    }
+
+    /// In which order A and B are looked at until it can be told for the first time.
+    #[must_use]
+    pub fn shortest(&self) -> Vec<Arm> {
+        let mut experiment = Self::of(self.objective, self.order);
+        let looks = match self.order {
+            Order::AFirst => BEFORE_AFTER_LOOKS,
+            Order::Alternating | Order::SideBySide => CLEAR_LOOKS,
+        };
+        let next = |_| {
+            let arm = experiment.next();
+            experiment.add(arm, Measure::default());
+            arm
+        };
+        (0..2 * looks).map(next).collect()
     }
 
     /// Whether nothing was looked at yet.
@@ -240,6 +259,16 @@ impl Experiment {
         })
     }
 
+    /// The outcome where the time that is allowed is too short from the start.
+    #[must_use]
+    pub fn too_long(&self, needed: Duration, limit: Duration) -> Outcome {
+        Outcome {
+            time_limit_s: Some(limit.as_secs_f64()),
+            time_needed_s: Some(needed.as_secs_f64()),
+            ..self.found()
+        }
+    }
+
     /// The numbers, not yet judged.
     fn found(&self) -> Outcome {
         let [a, b] = [Arm::A, Arm::B].map(|arm| self.raw(arm, self.objective));
@@ -257,6 +286,7 @@ impl Experiment {
             looks: self.looks[0].len().min(self.looks[1].len()),
             why: None,
             time_limit_s: None,
+            time_needed_s: None,
         }
     }
 

@@ -69,6 +69,8 @@ pub enum Ending {
     Worse,
     /// What was tried makes no significant difference, and was undone.
     NotDistinguishable,
+    /// The time that an experiment may take did not suffice.
+    OutOfTime,
     /// The change was named only.
     DryRun,
     /// Nothing limits the connections that a change could remove.
@@ -279,9 +281,10 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
         };
         let kept = tried.iter().any(|tried| tried.kept);
         let answer = tried.last().and_then(|tried| tried.outcome.as_ref());
-        let ending = match answer.map(|outcome| outcome.answer) {
+        let ending = match answer {
             _ if kept => Ending::Kept,
-            Some(Answer::Worse) => Ending::Worse,
+            Some(outcome) if outcome.answer == Answer::Worse => Ending::Worse,
+            Some(outcome) if outcome.time_limit_s.is_some() => Ending::OutOfTime,
             Some(_) => Ending::NotDistinguishable,
             None => left,
         };
@@ -418,12 +421,18 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             _ => Experiment::alternating(objective),
         };
         let mut experiment = of(candidate.objective);
+        let needed = self.least_time(&experiment, candidate, design, timing);
+        if needed > self.plan.bound {
+            return Ok(experiment.too_long(needed, self.plan.bound));
+        }
         loop {
             if let Some(outcome) = experiment.outcome() {
                 return Ok(outcome);
             }
             let arm = experiment.next();
-            let cost = self.time_to_enter(arm, candidate, design, timing) + timing.slice;
+            let switches = (arm == Arm::B) != self.in_force.is_some();
+            let enter = self.time_to_enter((arm, switches), candidate, design, timing);
+            let cost = enter + timing.slice;
             if self.spent + cost > self.plan.bound {
                 return Ok(experiment.out_of_time(self.plan.bound));
             }
@@ -440,15 +449,30 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
         }
     }
 
-    /// How long it takes until A or B can be looked at.
-    fn time_to_enter(
+    /// How long the shortest experiment takes.
+    fn least_time(
         &self,
-        arm: Arm,
+        experiment: &Experiment,
         candidate: &Candidate,
         design: Design,
         timing: Timing,
     ) -> Duration {
-        let switches = (arm == Arm::B) != self.in_force.is_some();
+        let mut before = Arm::A;
+        let time = |arm| {
+            let switches = arm != core::mem::replace(&mut before, arm);
+            self.time_to_enter((arm, switches), candidate, design, timing) + timing.slice
+        };
+        experiment.shortest().into_iter().map(time).sum()
+    }
+
+    /// How long it takes until A or B can be looked at, where that switches or not.
+    fn time_to_enter(
+        &self,
+        (arm, switches): (Arm, bool),
+        candidate: &Candidate,
+        design: Design,
+        timing: Timing,
+    ) -> Duration {
         let anew = match arm {
             Arm::B if candidate.is_of_one_connection() => ACTS_AFTER + timing.settle,
             _ => Duration::ZERO,

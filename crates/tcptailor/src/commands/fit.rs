@@ -67,7 +67,7 @@ pub(crate) struct Args {
     /// --lab].
     #[arg(short, long, value_name = "TIME", value_parser = base::parse_duration)]
     time: Option<Duration>,
-    /// The longest time that one experiment may take.
+    /// The longest time that one experiment may take. Where it does not suffice, nothing is kept.
     #[arg(long, value_name = "TIME", default_value = "3m", value_parser = base::parse_duration)]
     max_time: Duration,
     /// Stop after the first change that is kept.
@@ -231,7 +231,7 @@ fn fit_and_tell(
 const fn exit_of(ending: Ending) -> Exit {
     match ending {
         Ending::Worse => Exit::RolledBack,
-        Ending::NotDistinguishable => Exit::NoDifference,
+        Ending::NotDistinguishable | Ending::OutOfTime => Exit::NoDifference,
         _ => Exit::Done,
     }
 }

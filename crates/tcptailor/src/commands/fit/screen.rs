@@ -147,6 +147,9 @@ pub(crate) fn result(tried: &Tried) -> String {
         return String::new();
     };
     let (word, style) = match outcome.answer {
+        _ if outcome.time_needed_s.is_some() => {
+            ("skipped  ", anstyle::AnsiColor::Yellow.on_default())
+        }
         Answer::Better if tried.kept => ("kept     ", anstyle::AnsiColor::Green.on_default()),
         Answer::Better | Answer::NotDistinguishable => {
             ("undone   ", anstyle::AnsiColor::Yellow.on_default())
@@ -165,6 +168,10 @@ pub(crate) fn result(tried: &Tried) -> String {
 
 /// `44.0 ms median -> 317 us median, 139 times better (135 to 142; 3 looks each)`.
 fn judged(outcome: &Outcome) -> String {
+    if let Some(needed) = outcome.time_needed_s {
+        let needed = seconds(needed.ceil());
+        return format!("not tried: the experiment takes {needed} at least (--max-time)");
+    }
     let mut text = tailor::comparison(outcome);
     match (outcome.answer, outcome.gain) {
         (Answer::NotDistinguishable, _) => text.push_str(", no significant difference"),
@@ -186,18 +193,15 @@ fn judged(outcome: &Outcome) -> String {
         write!(text, ": {why}").expect("a String grows");
     }
     if let Some(limit) = outcome.time_limit_s {
-        let limit = base::format_duration(std::time::Duration::from_secs_f64(limit));
-        let reached = match outcome.looks {
-            0 => "too short to tell",
-            _ => "reached",
-        };
-        write!(
-            text,
-            "; the time limit of {limit} was {reached} (--max-time)"
-        )
-        .expect("a String grows");
+        let limit = seconds(limit);
+        write!(text, "; the time limit of {limit} was reached (--max-time)")
+            .expect("a String grows");
     }
     text
+}
+
+fn seconds(seconds: f64) -> String {
+    human::long_time(std::time::Duration::from_secs_f64(seconds))
 }
 
 /// `118 times better`, `1.23 times worse`.
@@ -269,7 +273,10 @@ pub(crate) fn ending(
 fn table(tried: &[Tried], is_test: bool) -> String {
     let mut table = output::table(&["LIMIT", "CHANGE", "WHERE", "MEASURED", "RESULT"]);
     for tried in tried {
-        let measured = tried.outcome.as_ref().map(tailor::comparison);
+        let outcome = tried.outcome.as_ref();
+        let measured = outcome
+            .filter(|outcome| outcome.time_needed_s.is_none())
+            .map(tailor::comparison);
         let result = match (&tried.outcome, tried.kept) {
             (None, _) => "not made (dry run)".to_owned(),
             (Some(outcome), true) => {
@@ -283,6 +290,7 @@ fn table(tried: &[Tried], is_test: bool) -> String {
             }
             (Some(outcome), false) => match outcome.answer {
                 Answer::Worse => "undone: worse".into(),
+                _ if outcome.time_needed_s.is_some() => "not tried: time limit".into(),
                 _ if outcome.time_limit_s.is_some() => {
                     "undone: no significant difference within the time limit".into()
                 }
@@ -323,6 +331,10 @@ const fn sentence(ending: Ending) -> [&'static str; 2] {
         Ending::Kept => ["kept", ""],
         Ending::Worse => ["undone", ": what was tried makes it worse"],
         Ending::NotDistinguishable => ["undone", ": no significant difference"],
+        Ending::OutOfTime => [
+            "no change",
+            ": no significant difference within the time limit of an experiment (--max-time)",
+        ],
         Ending::DryRun => ["dry run", ": nothing was changed"],
         Ending::NothingToImprove => ["nothing to improve", ""],
         Ending::NoVerdict => [
