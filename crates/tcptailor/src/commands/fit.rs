@@ -10,6 +10,7 @@ use serde::Serialize;
 use tailor::{Ending, Fitting, Plan, Subject};
 
 use self::own_connection::OwnConnection;
+use self::screen::Told;
 
 use crate::commands::bench::Traffic;
 use crate::exit::{Exit, Problem};
@@ -170,7 +171,7 @@ fn fit_fault(fault: &lab::Fault, args: &Args, output: &Output) -> anyhow::Result
     output.line(screen::opening(fault, &trial, &path))?;
     path.subject.wait(fault.warm_up)?;
     let plan = args.adapted(path::plan(fault, args.time, args.max_time));
-    let fitting = fit_and_tell(&mut *path.subject, &plan, output)?;
+    let fitting = fit_and_tell(&mut *path.subject, &plan, output, false)?;
     let report = path.subject.path_report()?;
     finish(
         &Document {
@@ -195,7 +196,7 @@ fn fit_host(host: &str, args: &Args, output: &Output) -> anyhow::Result<Exit> {
     ))?;
     let mut subject = HostSubject::start(errand, output)?;
     subject.wait(SETTLE)?;
-    let fitting = fit_and_tell(&mut subject, &plan, output)?;
+    let fitting = fit_and_tell(&mut subject, &plan, output, true)?;
     drop(subject);
     let own_connection = OwnConnection::of(&fitting);
     finish(
@@ -210,7 +211,7 @@ fn fit_host(host: &str, args: &Args, output: &Output) -> anyhow::Result<Exit> {
 /// Fits the connections of a program that is running.
 fn fit_process(pid: u32, args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let mut subject = ProcessSubject::open(pid, output)?;
-    let fitting = fit_and_tell(&mut subject, &args.plan(), output)?;
+    let fitting = fit_and_tell(&mut subject, &args.plan(), output, false)?;
     finish(&Document::of(&format!("process {pid}"), fitting), output)
 }
 
@@ -218,10 +219,13 @@ fn fit_and_tell(
     subject: &mut AnySubject<'_>,
     plan: &Plan,
     output: &Output,
+    is_test: bool,
 ) -> anyhow::Result<Fitting> {
     let mut is_first = true;
     tailor::fit(subject, plan, &mut |subject, step| {
-        let told = screen::step(&step, is_first, &|track| subject.wants(track));
+        let told = screen::step(&step, Told { is_first, is_test }, &|track| {
+            subject.wants(track)
+        });
         is_first = false;
         told.map_or(Ok(()), |text| output.line(text))
     })

@@ -76,17 +76,26 @@ fn both_ways(up: String, down: &str) -> String {
     }
 }
 
+/// What the user knows already.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    /// Nothing was said yet.
+    pub(crate) is_first: bool,
+    /// The connection is one of this command, and ends with it.
+    pub(crate) is_test: bool,
+}
+
 /// What has just happened; `None` for what only a progress bar shows.
 pub(crate) fn step(
     step: &Step<'_>,
-    is_first: bool,
+    Told { is_first, is_test }: Told,
     wants: &dyn Fn(&doctor::Track) -> bool,
 ) -> Option<String> {
     Some(match step {
         Step::Looked(look) => looked(look, is_first, wants),
         Step::Trying(finding, candidate, design) => trying(finding, candidate, *design),
         Step::Compared(..) => return None,
-        Step::Tried(tried) => result(tried),
+        Step::Tried(tried) => result(tried, is_test),
         Step::Undone([]) => return None,
         Step::Undone(undone) => undone
             .iter()
@@ -142,13 +151,16 @@ fn trying(finding: &Finding, candidate: &Candidate, design: Design) -> String {
 }
 
 /// What came of a change.
-pub(crate) fn result(tried: &Tried) -> String {
+pub(crate) fn result(tried: &Tried, is_test: bool) -> String {
     let Some(outcome) = &tried.outcome else {
         return String::new();
     };
     let (word, style) = match outcome.answer {
         _ if outcome.time_needed_s.is_some() => {
             ("skipped  ", anstyle::AnsiColor::Yellow.on_default())
+        }
+        Answer::Better if tried.kept && is_test && own_connection::is_of_socket(tried) => {
+            ("better   ", anstyle::AnsiColor::Green.on_default())
         }
         Answer::Better if tried.kept => ("kept     ", anstyle::AnsiColor::Green.on_default()),
         Answer::Better | Answer::NotDistinguishable => {
@@ -281,12 +293,11 @@ fn table(tried: &[Tried], is_test: bool) -> String {
             (None, _) => "not made (dry run)".to_owned(),
             (Some(outcome), true) => {
                 let gain = outcome.gain.map_or_else(String::new, times);
-                let word = match is_test && own_connection::is_of_socket(tried) {
+                match is_test && own_connection::is_of_socket(tried) {
                     // What was set on a test connection ends with it.
-                    true => "better",
-                    false => "kept",
-                };
-                format!("{word}: {gain}")
+                    true => format!("{gain}, on the test connection"),
+                    false => format!("kept: {gain}"),
+                }
             }
             (Some(outcome), false) => match outcome.answer {
                 Answer::Worse => "undone: worse".into(),

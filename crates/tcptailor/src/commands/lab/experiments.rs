@@ -114,7 +114,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
             } else {
                 "WRONG"
             };
-            let told = screen::result(&tried);
+            let told = screen::result(&tried, false);
             let (name, traffic) = (&known.name, known.traffic.name());
             output.line(format!("{mark} {name} ({traffic})\n      {told}"))?;
             rows.push(Row {
