@@ -31,11 +31,22 @@ pub enum Objective {
     Goodput,
     /// Median response time; less is better.
     Response,
+    /// 99th percentile of the response time, where only some operations suffer; less is better.
+    Tail,
+    /// Median time of a transfer: a block between two pauses, or a short connection; less is
+    /// better.
+    Transfer,
+    /// Share of the time with data to deliver in which nothing is acknowledged for longer than a
+    /// round trip explains; less is better.
+    Stalls,
     /// Smoothed round-trip time while there is traffic; less is better.
     Rtt,
     /// Packets that the sender's own interface drops; fewer are better.
     LocalDrops,
 }
+
+/// A smaller share of stalls is not told from none.
+const STALLS_MIN: f64 = 0.05;
 
 impl Objective {
     /// Whether a larger value is a better one.
@@ -51,7 +62,9 @@ impl Objective {
         // The quotient of these two is above 1 where `after` is better.
         let (dividend, divisor) = match self {
             Self::Goodput => (after, before),
-            Self::Response | Self::Rtt => (before, after),
+            Self::Response | Self::Tail | Self::Transfer | Self::Rtt => (before, after),
+            // None may be left.
+            Self::Stalls => (before + STALLS_MIN, after + STALLS_MIN),
             // None may be dropped.
             Self::LocalDrops => (before + 1.0, after + 1.0),
         };
@@ -168,6 +181,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         sentence: "Small packets pass and full-sized ones disappear without a message: the connection hangs \
          as soon as it has something to say.",
         limit: Some(Limit::Recovery),
+        objective: Objective::Stalls,
         stage: Stage::DeadPath,
         rule: Rule::Flow(path::pmtu_blackhole),
         ..FINDING
@@ -177,6 +191,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         sentence: "After a pause nothing is answered on this connection, and on others to the same host it is: a \
          NAT or firewall on the path has forgotten it.",
         limit: Some(Limit::Recovery),
+        objective: Objective::Stalls,
         stage: Stage::DeadPath,
         rule: Rule::Flow(path::idle_connection_cut),
         ..FINDING
@@ -186,6 +201,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         sentence: "Nothing that is sent is answered: the path or the other host is gone, or the program \
                    there does not accept the connection.",
         limit: Some(Limit::Recovery),
+        objective: Objective::Stalls,
         stage: Stage::DeadPath,
         rule: Rule::Flow(path::path_dead),
         ..FINDING
@@ -308,7 +324,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         sentence: "Lost packets are missed only by a timer, since too little follows them: the connection \
          waits for it again and again.",
         limit: Some(Limit::Recovery),
-        objective: Objective::Response,
+        objective: Objective::Tail,
         stage: Stage::Stall,
         rule: Rule::Flow(loss::retransmission_timeouts),
         ..FINDING
@@ -351,7 +367,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         sentence: "After each pause the connection starts slowly again, although the path is known.",
         limit: Some(Limit::Congestion),
         act_from: Confidence::High,
-        objective: Objective::Response,
+        objective: Objective::Transfer,
         stage: Stage::Startup,
         rule: Rule::Flow(startup::slow_start_after_idle),
         ..FINDING
@@ -360,7 +376,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         id: "initcwnd-too-small",
         sentence: "Short transfers end before the connection has reached the speed of the path.",
         limit: Some(Limit::Congestion),
-        objective: Objective::Response,
+        objective: Objective::Transfer,
         stage: Stage::Startup,
         rule: Rule::Flow(startup::initcwnd_too_small),
         ..FINDING

@@ -27,6 +27,10 @@ pub enum Cure {
     ShareOfDefault(f64),
     /// Goodput rises by this factor.
     GoodputFactor(f64),
+    /// The median time of a transfer falls by this factor.
+    TransferFactor(f64),
+    /// The share of the time in which data is stalled falls below this.
+    StallsBelow(f64),
     /// The smoothed round-trip time falls by this factor.
     RttFactor(f64),
     /// The local interface drops no more packets.
@@ -331,6 +335,17 @@ pub const FAULTS: &[Fault] = &[
         ..ROW
     },
     Fault {
+        id: "cork-over-nagle",
+        aliases: &["stacked"],
+        about: "Two faults, one behind the other: the program corks its socket and forgets to uncork it, and \
+                writes each request in two pieces.",
+        expected: "cork-not-uncorked",
+        cure: Cure::ResponseFactor(2.0),
+        path: lan,
+        workload: || write_write_read(2, WriteMethod::CorkForever),
+        ..ROW
+    },
+    Fault {
         id: "two-one-way-connections",
         aliases: &["quotes"],
         about: "Requests on one connection, answers on another, and hosts that delay ACKs.",
@@ -523,7 +538,7 @@ pub const FAULTS: &[Fault] = &[
         aliases: &["blackhole"],
         about: "Packets above 1400 bytes vanish on the way, without an ICMP message.",
         expected: "pmtu-blackhole",
-        cure: Cure::GoodputFactor(5.0),
+        cure: Cure::StallsBelow(0.1),
         warm_up: Duration::from_secs(4),
         settle: Duration::from_secs(12),
         path: black_hole,
@@ -549,7 +564,7 @@ pub const FAULTS: &[Fault] = &[
         aliases: &["idle"],
         about: "500 kB every 2 s on one connection, slow at the start of each block.",
         expected: "slow-start-after-idle",
-        cure: Cure::ResponseFactor(2.5),
+        cure: Cure::TransferFactor(2.5),
         warm_up: Duration::from_secs(6),
         observe: Duration::from_secs(8),
         path: fast_wan,
@@ -561,7 +576,7 @@ pub const FAULTS: &[Fault] = &[
         aliases: &["initcwnd"],
         about: "500 kB on a new connection each: over before the speed of the path is reached.",
         expected: "initcwnd-too-small",
-        cure: Cure::ResponseFactor(1.25),
+        cure: Cure::TransferFactor(1.25),
         observe: Duration::from_secs(5),
         path: fast_wan,
         workload: || bursts(Duration::from_millis(300), true),

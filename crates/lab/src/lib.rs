@@ -13,6 +13,7 @@ mod corrections;
 mod doubts;
 mod engine;
 mod faults;
+pub mod known;
 mod limit_errors;
 mod measure;
 pub mod netburner;
@@ -51,7 +52,7 @@ pub use limit_errors::{
     LimitError, LimitErrors, SHARE_ERROR_MAX, SHARE_THAT_MATTERS, ScoredFlow, fault_cells,
     gallery_cells, score_limits,
 };
-pub use measure::{Measure, show_value};
+pub use measure::{Measure, Offered, show_value};
 pub use outcome::{
     Caveat, LatenessMicros, LinkOutcome, Outcome, Point, ResponseMicros, STALL_US, SenderOutcome,
 };
@@ -70,6 +71,6 @@ pub use virtual_engine::{
     VirtualSession, VirtualTarget,
 };
 pub use workload::{
-    Amount, Completion, Direction, Quotes, RecordWrites, Records, SizeRange, UNACKED_LOOK,
+    Amount, Completion, Direction, Pace, Quotes, RecordWrites, Records, SizeRange, UNACKED_LOOK,
     UNACKED_ROOM_MIN, Workload, WriteMethod, unacked_room,
 };

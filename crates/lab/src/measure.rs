@@ -27,6 +27,37 @@ pub struct Measure {
     pub srtt_us: Option<u64>,
     /// Packets that the sender's own interface dropped.
     pub local_drops_pkts: u64,
+    /// Median time of the transfers that began and ended meanwhile: blocks between two pauses, or
+    /// short connections, as the kernel shows them. `None` where there was none, or nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transfer_us: Option<u64>,
+    /// Share of the time with data to deliver in which nothing was acknowledged for longer than a
+    /// round trip explains; `None` where there was nothing to deliver, or nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalled_share: Option<f64>,
+    /// What the program offered, by a measure that does not depend on how fast TCP is; for
+    /// comparisons only. `None` where the connection carries as much as it can, or nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered: Option<Offered>,
+}
+
+/// The load that a program puts on its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Offered {
+    /// Payload for each message from the other end, in bytes, of a program that waits for answers.
+    PerAnswer(f64),
+    /// Payload per second, in bytes, of a program that pauses by itself.
+    PerSecond(f64),
+}
+
+impl Offered {
+    /// The number, of whatever it is.
+    #[must_use]
+    pub const fn value(self) -> f64 {
+        let (Self::PerAnswer(value) | Self::PerSecond(value)) = self;
+        value
+    }
 }
 
 impl Cure {
@@ -37,6 +68,8 @@ impl Cure {
             Self::None => None,
             Self::ResponseBelow(_) | Self::ResponseFactor(_) => Some(Objective::Response),
             Self::ShareOfDefault(_) | Self::GoodputFactor(_) => Some(Objective::Goodput),
+            Self::TransferFactor(_) => Some(Objective::Transfer),
+            Self::StallsBelow(_) => Some(Objective::Stalls),
             Self::RttFactor(_) => Some(Objective::Rtt),
             Self::DropsEnd => Some(Objective::LocalDrops),
         }
@@ -51,10 +84,17 @@ impl Cure {
             Self::ResponseBelow(limit) => {
                 median_us(after).is_some_and(|p50| u128::from(p50) < limit.as_micros())
             }
-            Self::ResponseFactor(factor) | Self::RttFactor(factor) => self
+            Self::ResponseFactor(factor)
+            | Self::TransferFactor(factor)
+            | Self::RttFactor(factor) => self
                 .objective()
                 .and_then(|objective| before.gain(after, objective))
                 .is_some_and(|gain| gain >= factor),
+            Self::StallsBelow(share) => {
+                let [before, after] = [before, after].map(|measure| measure.stalled_share);
+                before.is_some_and(|before| before >= share)
+                    && after.is_some_and(|after| after < share)
+            }
             Self::ShareOfDefault(share) => {
                 reference_bps.is_some_and(|bps| after.goodput_bps as f64 >= share * bps as f64)
             }
@@ -74,6 +114,10 @@ impl Measure {
         Some(match objective {
             Objective::Goodput => self.busy_goodput_bps.unwrap_or(self.goodput_bps) as f64,
             Objective::Response => median_us(self)? as f64,
+            Objective::Tail => self.response_us.filter(|response| response.n > 0)?.p99 as f64,
+            // A program that times its transfers itself knows best.
+            Objective::Transfer => median_us(self).or(self.transfer_us)? as f64,
+            Objective::Stalls => self.stalled_share?,
             Objective::Rtt => self.srtt_us? as f64,
             Objective::LocalDrops => self.local_drops_pkts as f64,
         })
@@ -101,6 +145,8 @@ impl Measure {
         match (self.value(objective), objective) {
             (Some(value), _) => show_value(objective, value),
             (None, Objective::Rtt) => "round trip unknown".into(),
+            (None, Objective::Transfer) => "no transfer".into(),
+            (None, Objective::Stalls) => "nothing to deliver".into(),
             (None, _) => "no response".into(),
         }
     }
@@ -113,6 +159,9 @@ pub fn show_value(objective: Objective, value: f64) -> String {
     match objective {
         Objective::Goodput => human::bps(whole),
         Objective::Response => format!("{} median", human::micros(whole)),
+        Objective::Tail => format!("{} p99", human::micros(whole)),
+        Objective::Transfer => format!("{} per transfer", human::micros(whole)),
+        Objective::Stalls => format!("stalled {:.0} % of the time", value * 100.0),
         Objective::Rtt => format!("{} round trip", human::micros(whole)),
         Objective::LocalDrops => format!("{whole} local drops"),
     }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::outcome::Caveat;
 use crate::text::duration;
 use crate::trial::End;
-pub use records::{Quotes, RecordWrites, Records, SizeRange};
+pub use records::{Pace, Quotes, RecordWrites, Records, SizeRange};
 
 /// Time from look to look of a writer that waits until less is unacknowledged: systems tell
 /// programs how much that is (`SIOCOUTQ`), but not when it changes.

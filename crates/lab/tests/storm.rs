@@ -266,6 +266,7 @@ impl Draw {
                 uncork_after: Duration::ZERO,
             },
             3 => Workload::Records(Records {
+                rates: Vec::new(),
                 record: {
                     let (one, other) = (self.size(2000), self.size(2000));
                     SizeRange {

@@ -226,6 +226,7 @@ impl Session {
             response_us: client.response_us(),
             srtt_us: median_srtt_us(&look.client),
             local_drops_pkts: local_drops(&look.client, self.path.interface()),
+            ..Measure::default()
         })
     }
 

@@ -28,6 +28,8 @@ pub struct Candidate {
     proposals: Vec<Proposal>,
     /// The connections of the service come and go by themselves.
     comes_and_goes: bool,
+    /// The program keeps several of them, and opens more.
+    is_pool: bool,
 }
 
 /// How A and B are brought about in turn.
@@ -37,6 +39,9 @@ pub enum Design {
     Alternate,
     /// Each on connections of its own, which the subject opens.
     NewConnections,
+    /// Connections that were open before the change beside those that the program opened after it,
+    /// over the same time.
+    SideBySide,
     /// A can neither come back on the open connection nor be had on another one: all looks at A
     /// come first.
     BeforeAfter,
@@ -59,10 +64,13 @@ const REVERSIBLE: &[&str] = &[
     "cork",
     "link.txqueuelen",
     "max_pacing_rate",
+    "net.ipv4.tcp_autocorking",
+    "net.ipv4.tcp_slow_start_after_idle",
     "nodelay",
     "notsent_lowat",
     "qdisc.limit",
     "quickack",
+    "route.quickack",
 ];
 
 impl Candidate {
@@ -70,13 +78,16 @@ impl Candidate {
     #[must_use]
     pub fn design(&self, can_reconnect: bool) -> Option<Design> {
         let comes_back = |change: &Change| REVERSIBLE.contains(&change.knob.as_str());
-        if self.comes_and_goes && !can_reconnect {
+        let is_reversible = self.live && self.changes.iter().all(comes_back);
+        if self.comes_and_goes && !self.is_pool && !can_reconnect {
             // New connections have the present value by themselves.
             return Some(Design::Alternate);
         }
         match (self.live, can_reconnect) {
-            (true, _) if self.changes.iter().all(comes_back) => Some(Design::Alternate),
+            _ if is_reversible => Some(Design::Alternate),
             (_, true) => Some(Design::NewConnections),
+            // What acts on open connections leaves none as it was.
+            (false, false) if self.is_pool => Some(Design::SideBySide),
             (true, false) => Some(Design::BeforeAfter),
             (false, false) => None,
         }
@@ -127,10 +138,26 @@ pub fn candidates<S: Subject + ?Sized>(
     if verdict.proposals.is_empty() {
         return Ok(Err(NoCandidate::NoSetting));
     }
+    let cause = (verdict.diagnosis.id, verdict.diagnosis.objective);
+    let found = of_proposals(&verdict.proposals, cause, answered, subject)?;
+    Ok(if found.is_empty() {
+        Err(NoCandidate::OutOfReach)
+    } else {
+        Ok(found)
+    })
+}
+
+/// Those of `proposals` that can be made from here.
+pub(crate) fn of_proposals<S: Subject + ?Sized>(
+    proposals: &[Proposal],
+    (diagnosis, objective): (&'static str, Objective),
+    answered: &Answered<'_, '_>,
+    subject: &mut S,
+) -> Result<Vec<Candidate>, S::Error> {
     let comes_and_goes = answered.case.connections() > 1;
     let mut found: Vec<Candidate> = Vec::new();
-    for proposal in &verdict.proposals {
-        let Some(reached) = reach(proposal, answered, comes_and_goes, subject)? else {
+    for proposal in proposals {
+        let Some(reached) = reach(proposal, answered, subject)? else {
             continue;
         };
         let scope = proposal.knob.scope;
@@ -143,23 +170,20 @@ pub fn candidates<S: Subject + ?Sized>(
             Some(_) => {}
             None => found.push(Candidate {
                 place: Place::of(answered.ends.local.key),
-                diagnosis: verdict.diagnosis.id,
-                objective: verdict.diagnosis.objective,
+                diagnosis,
+                objective,
                 scope,
                 changes: vec![reached.change],
                 live: reached.live,
                 risk: proposal.risk,
                 proposals: vec![proposal.clone()],
                 comes_and_goes,
+                is_pool: answered.is_pool,
             }),
         }
     }
     found.sort_by_key(|candidate| (candidate.scope, !candidate.live));
-    Ok(if found.is_empty() {
-        Err(NoCandidate::OutOfReach)
-    } else {
-        Ok(found)
-    })
+    Ok(found)
 }
 
 /// A change that can be made from here.
@@ -171,7 +195,6 @@ struct Reached {
 fn reach<S: Subject + ?Sized>(
     proposal: &Proposal,
     answered: &Answered<'_, '_>,
-    comes_and_goes: bool,
     subject: &mut S,
 ) -> Result<Option<Reached>, S::Error> {
     let Some(change) = answered.ends.change(proposal) else {
@@ -180,7 +203,8 @@ fn reach<S: Subject + ?Sized>(
     if subject.lacks(&change.target).is_some() {
         return Ok(None);
     }
-    let has_new_ones = comes_and_goes || subject.can_reconnect();
+    let comes_and_goes = answered.case.connections() > 1;
+    let has_new_ones = comes_and_goes || answered.is_pool || subject.can_reconnect();
     Ok(match proposal.live {
         Live::Now => Some(Reached { change, live: true }),
         _ if !has_new_ones => None,

@@ -1,10 +1,16 @@
 //! Whether B is better than A, from looks at both in turn.
 //!
-//! The order is A B B A, so that a steady drift of the traffic favours neither. After 3, 5, 8, 12
-//! and 16 looks at each the question is asked whether it can be told already; the demands are such
-//! that all five together name a gain in fewer than 2 of 100 cases where there is none
-//! (`tests/experiment.rs` counts). Everything goes by ranks, since measurements of networks are
-//! skewed (Mann and Whitney 1947).
+//! The order is that of Thue and Morse (A B B A B A A B ...), so that neither a drift nor a period
+//! of the traffic favours one. After 5, 8, 12 and more looks at each the question is asked
+//! whether it can be told already; the demands are such that all of them together name a gain in
+//! fewer than 1 of 100 cases where there is none (`tests/experiment.rs` counts). Everything goes by
+//! ranks, since measurements of networks are skewed (Mann and Whitney 1947).
+//!
+//! What the program offered is compared too: a gain that comes with another load is none.
+
+mod load;
+
+use core::time::Duration;
 
 use doctor::Objective;
 use lab::Measure;
@@ -15,13 +21,23 @@ use serde::Serialize;
 pub const GAIN_MIN: f64 = 1.05;
 /// A lower goodput than this share of that before is no price for a better response time.
 const GOODPUT_SHARE_MIN: f64 = 0.9;
+/// The slowest operations may take so much longer, and no more, where the median gets better.
+const TAIL_FACTOR_MAX: f64 = 1.5;
 /// Looks at each of A and B after which it is asked, and the largest two-sided p-value that counts
-/// as a difference then. Of 5 and 5, 0.0079 means that every value of one exceeds all of the other.
-const STAGES: &[(usize, f64)] = &[(5, 0.008), (8, 0.01), (12, 0.01), (16, 0.01)];
+/// as a difference then.
+const STAGES: &[(usize, f64)] = &[
+    (8, 0.001),
+    (12, 0.0015),
+    (16, 0.002),
+    (24, 0.002),
+    (32, 0.002),
+];
 /// The first question, at so many looks of each, demands more than an order of values, which would
-/// come about by chance in one of ten cases: a gap of [`CLEAR_RANGES`] times the range of either.
-const CLEAR_LOOKS: usize = 3;
+/// come about by chance in one of 126 cases: a gap of [`CLEAR_RANGES`] times the range of either.
+const CLEAR_LOOKS: usize = 5;
 const CLEAR_RANGES: f64 = 2.0;
+/// Looks at A, and then at B, where A does not come back.
+const BEFORE_AFTER_LOOKS: usize = 8;
 /// For a percentile interval: any constant.
 const SEED: u64 = 1;
 
@@ -47,12 +63,22 @@ pub enum Answer {
     NotDistinguishable,
 }
 
+/// In which order A and B are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// Back and forth.
+    Alternating,
+    /// All looks at A before the first one at B.
+    AFirst,
+    /// Both in every look, on connections of their own, each of which counts once.
+    SideBySide,
+}
+
 /// Looks at A and B.
 #[derive(Clone, Debug)]
 pub struct Experiment {
     objective: Objective,
-    /// All looks at A before the first one at B.
-    a_first: bool,
+    order: Order,
     /// Each with its number in the order of time.
     looks: [Vec<(f64, Measure)>; 2],
 }
@@ -70,7 +96,7 @@ pub struct Outcome {
     pub after: Option<f64>,
     /// How many times better B is than A.
     pub gain: Option<f64>,
-    /// Of the gain, 95 %; of three looks their whole range.
+    /// Of the gain, 95 %; of five looks their whole range.
     pub gain_interval: Option<[f64; 2]>,
     /// The chance of such a difference where there is none.
     pub p_value: Option<f64>,
@@ -78,41 +104,68 @@ pub struct Outcome {
     pub looks: usize,
     /// What made the answer, where it is not the objective itself.
     pub why: Option<&'static str>,
+    /// The time that the experiment was allowed, in seconds, where that ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_limit_s: Option<f64>,
+    /// Where that is too short from the start, and nothing was changed: the least that is needed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_needed_s: Option<f64>,
 }
 
 impl Experiment {
+    const fn of(objective: Objective, order: Order) -> Self {
+        Self {
+            objective,
+            order,
+            looks: [Vec::new(), Vec::new()],
+        }
+    }
+
     /// One that goes back and forth.
     #[must_use]
     pub const fn alternating(objective: Objective) -> Self {
-        Self {
-            objective,
-            a_first: false,
-            looks: [Vec::new(), Vec::new()],
-        }
+        Self::of(objective, Order::Alternating)
     }
 
     /// One in which A does not come back.
     #[must_use]
     pub const fn before_after(objective: Objective) -> Self {
-        Self {
-            objective,
-            a_first: true,
-            looks: [Vec::new(), Vec::new()],
-        }
+        Self::of(objective, Order::AFirst)
+    }
+
+    /// One of connections that were opened before the change and after it.
+    #[must_use]
+    pub const fn side_by_side(objective: Objective) -> Self {
+        Self::of(objective, Order::SideBySide)
     }
 
     /// What to look at next.
     #[must_use]
     pub fn next(&self) -> Arm {
         let [a, b] = self.looks.each_ref().map(Vec::len);
-        if self.a_first {
-            let enough = STAGES[0].0;
-            return if a < enough { Arm::A } else { Arm::B };
-        }
-        match (a + b) % 4 {
-            0 | 3 => Arm::A,
-            _ => Arm::B,
-        }
+        let is_a = match self.order {
+            Order::AFirst => a < BEFORE_AFTER_LOOKS,
+            Order::Alternating => (a + b).count_ones().is_multiple_of(2),
+            // Whoever has fewer.
+            Order::SideBySide => a <= b,
+        };
+        if is_a { Arm::A } else { Arm::B }
+    }
+
+    /// In which order A and B are looked at until it can be told for the first time.
+    #[must_use]
+    pub fn shortest(&self) -> Vec<Arm> {
+        let mut experiment = Self::of(self.objective, self.order);
+        let looks = match self.order {
+            Order::AFirst => BEFORE_AFTER_LOOKS,
+            Order::Alternating | Order::SideBySide => CLEAR_LOOKS,
+        };
+        let next = |_| {
+            let arm = experiment.next();
+            experiment.add(arm, Measure::default());
+            arm
+        };
+        (0..2 * looks).map(next).collect()
     }
 
     /// Whether nothing was looked at yet.
@@ -124,6 +177,11 @@ impl Experiment {
     /// Takes in a look.
     pub fn add(&mut self, arm: Arm, measure: Measure) {
         let number: usize = self.looks.iter().map(Vec::len).sum();
+        let number = match self.order {
+            // All of them are of the same time.
+            Order::SideBySide => 0,
+            _ => number,
+        };
         self.looks[arm as usize].push((number as f64, measure));
     }
 
@@ -131,39 +189,84 @@ impl Experiment {
     #[must_use]
     pub fn outcome(&self) -> Option<Outcome> {
         let [a, b] = self.looks.each_ref().map(Vec::len);
-        if a != b || (self.a_first && a < STAGES[0].0) {
+        let looks = a.min(b);
+        let is_due = match self.order {
+            Order::Alternating => a == b,
+            Order::AFirst => a == b && a == BEFORE_AFTER_LOOKS,
+            Order::SideBySide => true,
+        };
+        if !is_due {
             return None;
         }
-        let stage = STAGES.iter().find(|(looks, _)| *looks == a);
-        let is_last = self.a_first || STAGES.last().is_some_and(|(looks, _)| *looks == a);
-        let is_clear = a == CLEAR_LOOKS && self.is_clear();
+        let stage = match self.order {
+            Order::SideBySide => STAGES.iter().rev().find(|(least, _)| *least <= looks),
+            _ => STAGES.iter().find(|(exactly, _)| *exactly == looks),
+        };
+        let last = STAGES.last().map_or(0, |(looks, _)| *looks);
+        let is_last = self.order == Order::AFirst || looks >= last;
+        let is_clear = looks == CLEAR_LOOKS && self.is_clear();
         if !is_clear && stage.is_none() {
             return None;
         }
-        let found = self.found();
-        let differs =
-            is_clear || stage.is_some_and(|(_, p)| found.p_value.is_some_and(|q| q <= *p));
-        match found.gain {
-            Some(gain) if differs && !(1.0..GAIN_MIN).contains(&gain) => {
-                let (answer, why) = self.judge(gain);
-                Some(Outcome {
-                    answer,
-                    why,
-                    ..found
-                })
+        let p_max = stage.map_or(0.0, |(_, p_max)| *p_max);
+        let judged = self.judged(if is_clear { 1.0 } else { p_max });
+        judged.or_else(|| {
+            let found = || self.found();
+            if is_last {
+                return Some(found());
             }
-            _ if is_last || found.is_negligible() => Some(found),
-            _ => None,
-        }
+            // Of what makes no difference that is all there is to say.
+            let gain = self.gain().filter(|gain| !is_worth_naming(*gain));
+            gain.map(|_| found()).filter(Outcome::is_negligible)
+        })
     }
 
-    /// The outcome where there is no time for more looks.
-    #[must_use]
-    pub fn give_up(&self) -> Outcome {
-        self.outcome().unwrap_or_else(|| Outcome {
-            why: Some("there was no time for more looks"),
+    /// How many times better B is.
+    fn gain(&self) -> Option<f64> {
+        let [a, b] = self.steady(self.objective);
+        direction(&a, &b)
+    }
+
+    /// The outcome where there is a difference that chance makes no more often than this.
+    fn judged(&self, p_max: f64) -> Option<Outcome> {
+        let gain = self.gain().filter(|gain| is_worth_naming(*gain))?;
+        let [a, b] = self.steady(self.objective);
+        if stats::mann_whitney(&a, &b)? > p_max {
+            return None;
+        }
+        let (answer, why) = self.judge(gain);
+        Some(Outcome {
+            answer,
+            why,
             ..self.found()
         })
+    }
+
+    /// Looks at each after which it is asked whether it can be told.
+    #[must_use]
+    pub fn is_asked_at(looks: usize) -> bool {
+        looks == CLEAR_LOOKS || STAGES.iter().any(|(stage, _)| *stage == looks)
+    }
+
+    /// The outcome where there is no time for more looks: no more than `limit`. It is the last
+    /// question, whatever the number of looks.
+    #[must_use]
+    pub fn out_of_time(&self, limit: Duration) -> Outcome {
+        let last = STAGES.last().map_or(0.0, |(_, p_max)| *p_max);
+        self.judged(last).unwrap_or_else(|| Outcome {
+            time_limit_s: Some(limit.as_secs_f64()),
+            ..self.found()
+        })
+    }
+
+    /// The outcome where the time that is allowed is too short from the start.
+    #[must_use]
+    pub fn too_long(&self, needed: Duration, limit: Duration) -> Outcome {
+        Outcome {
+            time_limit_s: Some(limit.as_secs_f64()),
+            time_needed_s: Some(needed.as_secs_f64()),
+            ..self.found()
+        }
     }
 
     /// The numbers, not yet judged.
@@ -182,23 +285,44 @@ impl Experiment {
             p_value: compared.map(|found| found.p_value),
             looks: self.looks[0].len().min(self.looks[1].len()),
             why: None,
+            time_limit_s: None,
+            time_needed_s: None,
         }
     }
 
     fn judge(&self, gain: f64) -> (Answer, Option<&'static str>) {
+        if let Some(why) = load::explains(self.objective, self.loads(), gain) {
+            return (Answer::NotDistinguishable, Some(why));
+        }
         if gain < 1.0 {
             return (Answer::Worse, None);
         }
-        if self.objective != Objective::Goodput {
-            let [a, b] = self.steady(Objective::Goodput);
-            let costs = stats::compare(&a, &b, SEED).is_some_and(|goodput| {
-                goodput.ratio < GOODPUT_SHARE_MIN && goodput.interval.high < 1.0
-            });
-            if costs {
-                return (Answer::Worse, Some("it costs goodput"));
-            }
+        let is_worse = |objective, least| {
+            let [a, b] = self.steady(objective);
+            let found = || stats::compare(&a, &b, SEED);
+            let is_lower = direction(&a, &b).is_some_and(|ratio| ratio < least);
+            is_lower && found().is_some_and(|found| found.interval.high < 1.0)
+        };
+        let costs_goodput =
+            self.objective != Objective::Goodput && is_worse(Objective::Goodput, GOODPUT_SHARE_MIN);
+        if costs_goodput {
+            return (Answer::Worse, Some("it costs goodput"));
+        }
+        if self.objective == Objective::Response && is_worse(Objective::Tail, 1.0 / TAIL_FACTOR_MAX)
+        {
+            let why = "the slowest operations (p99) take longer";
+            return (Answer::Worse, Some(why));
         }
         (Answer::Better, None)
+    }
+
+    /// What the program offered in each look.
+    fn loads(&self) -> [Vec<Option<lab::Offered>>; 2] {
+        let offered = |looks: &Vec<(f64, Measure)>| {
+            let looks = looks.iter();
+            looks.map(|(_, measure)| measure.offered).collect()
+        };
+        self.looks.each_ref().map(offered)
     }
 
     /// Whether the values of A and B lie so far apart that three of each suffice.
@@ -227,7 +351,7 @@ impl Experiment {
     /// covariance), so that a difference between A and B stays.
     fn steady(&self, objective: Objective) -> [Vec<f64>; 2] {
         let good = self.goodness(objective);
-        if self.a_first {
+        if self.order == Order::AFirst {
             // A drift cannot be told from the change there.
             return good;
         }
@@ -260,8 +384,10 @@ impl Experiment {
         let good = |look: &Measure| match (look.value(objective), objective) {
             (None, _) => 0.0,
             (Some(value), Objective::Goodput) => value,
-            (Some(value), Objective::Response | Objective::Rtt) => 1.0 / value.max(1.0),
-            (Some(value), Objective::LocalDrops) => 1.0 / (value + 1.0),
+            // Its gain over one unit: all other objectives are the smaller the better.
+            (Some(value), Objective::Stalls) => Objective::Stalls.gain(1.0, value),
+            (Some(value), Objective::LocalDrops) => Objective::LocalDrops.gain(0.0, value),
+            (Some(value), objective) => objective.gain(1.0, value.max(1.0)),
         };
         let all = self
             .looks
@@ -271,6 +397,24 @@ impl Experiment {
         let floor = (best * 1e-6).max(f64::MIN_POSITIVE);
         all.map(|values| values.map(|value| value.max(floor)).collect())
     }
+}
+
+/// Whether a gain, or a loss, is large enough to matter.
+fn is_worth_naming(gain: f64) -> bool {
+    !(1.0 / GAIN_MIN..GAIN_MIN).contains(&gain)
+}
+
+/// How many times larger `other` is, of the medians; `None` where single values against each other
+/// (the shift of Hodges and Lehmann, to which the test of ranks belongs) say the opposite: of
+/// values in two groups the medians may lie in either.
+fn direction(base: &[f64], other: &[f64]) -> Option<f64> {
+    let ratio = stats::median(other)? / stats::median(base)?;
+    let pairs: Vec<f64> = other
+        .iter()
+        .flat_map(|other| base.iter().map(move |base| other / base))
+        .collect();
+    let shift = stats::median(&pairs)?;
+    ((ratio > 1.0) == (shift > 1.0)).then_some(ratio)
 }
 
 impl Outcome {

@@ -1,17 +1,22 @@
 //! The loop: look, name the limit, try the changes against it one after the other, keep what is
 //! better, look again, until nothing is left.
 
+mod given;
+mod side_by_side;
+mod timing;
+
 use std::time::Duration;
 
-use base::{Change, Limit, Scope};
+use base::{Change, Instant, Limit, Scope};
 use doctor::{Confidence, Evidence, Objective, Place};
 use lab::Measure;
 use serde::Serialize;
 
 use crate::candidate::{Candidate, Design, NoCandidate, candidates};
 use crate::experiment::{Answer, Arm, Experiment, Outcome};
-use crate::observed::Answered;
 use crate::subject::{Applied, Look, Subject, Undone, Values};
+pub use given::fit_given;
+use timing::{Timing, timing};
 
 /// Limits that are removed one after the other, at most. Every one of them was kept, so that more
 /// would mean that two changes contradict each other.
@@ -19,11 +24,6 @@ const ROUNDS_MAX: usize = 8;
 /// A change acts on an open connection after this time, and after so many round trips.
 const ACTS_AFTER: Duration = Duration::from_millis(300);
 const ACTS_AFTER_RTTS: u32 = 20;
-/// A look of an experiment lasts so many of the pauses between the program's messages.
-const PAUSES: u32 = 3;
-/// No pause and no timeout is waited for longer than this.
-const WAIT_MAX: Duration = Duration::from_secs(60);
-
 /// How the work is done.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -69,6 +69,8 @@ pub enum Ending {
     Worse,
     /// What was tried makes no significant difference, and was undone.
     NotDistinguishable,
+    /// The time that an experiment may take did not suffice.
+    OutOfTime,
     /// The change was named only.
     DryRun,
     /// Nothing limits the connections that a change could remove.
@@ -146,13 +148,6 @@ pub struct Fitting {
     pub left: Option<Ending>,
 }
 
-/// Waits that depend on the connection.
-#[derive(Clone, Copy, Debug)]
-struct Timing {
-    settle: Duration,
-    slice: Duration,
-}
-
 /// What a look leads to.
 enum Next {
     Try(Finding, Timing, Vec<Candidate>),
@@ -172,6 +167,8 @@ struct Work<'w, S: Subject + ?Sized> {
     in_force: Option<Applied>,
     /// Since the experiment began.
     spent: Duration,
+    /// When it began, by the time of the subject.
+    began: Instant,
 }
 
 /// Does the work.
@@ -183,21 +180,9 @@ pub fn fit<S: Subject + ?Sized>(
     plan: &Plan,
     tell: &mut Tell<'_, S>,
 ) -> Result<Fitting, S::Error> {
-    let mut work = Work {
-        subject,
-        plan,
-        tell,
-        done: Vec::new(),
-        in_force: None,
-        spent: Duration::ZERO,
-    };
+    let mut work = Work::new(subject, plan, tell);
     let done = work.run();
-    if done.is_err() {
-        let undone = work.subject.settings().undo();
-        // The cause is what the user has to hear; that telling fails too is not.
-        let _ = (work.tell)(work.subject, Step::Undone(&undone));
-    }
-    done
+    work.undone_on_error(done)
 }
 
 /// Makes a change without a comparison, and looks once: for who knows already what must come out.
@@ -233,9 +218,42 @@ pub fn apply_and_look<S: Subject + ?Sized>(
     Ok((changes, subject.look(plan.observe)?.measure))
 }
 
-impl<S: Subject + ?Sized> Work<'_, S> {
+impl<'w, S: Subject + ?Sized> Work<'w, S> {
+    fn new(subject: &'w mut S, plan: &'w Plan, tell: &'w mut Tell<'w, S>) -> Self {
+        Self {
+            subject,
+            plan,
+            tell,
+            done: Vec::new(),
+            in_force: None,
+            spent: Duration::ZERO,
+            began: Instant::ZERO,
+        }
+    }
+
+    /// Hands `done` on, and undoes what is not kept where the work failed.
+    fn undone_on_error<T>(&mut self, done: Result<T, S::Error>) -> Result<T, S::Error> {
+        if done.is_err() {
+            let undone = self.subject.settings().undo();
+            // The cause is what the user has to hear; that telling fails too is not.
+            let _ = (self.tell)(self.subject, Step::Undone(&undone));
+        }
+        done
+    }
+
+    /// The first look. Where nothing moves in it, a longer one: the program may be in a pause.
+    fn first_look(&mut self) -> Result<Look, S::Error> {
+        let look = self.look(self.plan.observe)?;
+        let subject = &*self.subject;
+        let pause = timing::pause_of(&look, |track| subject.wants(track));
+        match pause.filter(|pause| *pause > self.plan.observe && !self.plan.dry_run) {
+            Some(pause) => self.look(timing::past(pause, self.plan.observe)),
+            None => Ok(look),
+        }
+    }
+
     fn run(&mut self) -> Result<Fitting, S::Error> {
-        let mut look = self.look(self.plan.observe)?;
+        let mut look = self.first_look()?;
         (self.tell)(self.subject, Step::Looked(&look))?;
         let before = look.measure;
         let mut tried: Vec<Tried> = Vec::new();
@@ -263,9 +281,10 @@ impl<S: Subject + ?Sized> Work<'_, S> {
         };
         let kept = tried.iter().any(|tried| tried.kept);
         let answer = tried.last().and_then(|tried| tried.outcome.as_ref());
-        let ending = match answer.map(|outcome| outcome.answer) {
+        let ending = match answer {
             _ if kept => Ending::Kept,
-            Some(Answer::Worse) => Ending::Worse,
+            Some(outcome) if outcome.answer == Answer::Worse => Ending::Worse,
+            Some(outcome) if outcome.time_limit_s.is_some() => Ending::OutOfTime,
             Some(_) => Ending::NotDistinguishable,
             None => left,
         };
@@ -355,9 +374,12 @@ impl<S: Subject + ?Sized> Work<'_, S> {
         let design = candidate.design(can_reconnect);
         let design = design.expect("the others were sorted out");
         (self.tell)(self.subject, Step::Trying(finding, candidate, design))?;
-        self.spent = Duration::ZERO;
+        self.start_clock();
         let mut values = None;
-        let mut outcome = self.compare(candidate, design, timing, &mut values)?;
+        let mut outcome = match design {
+            Design::SideBySide => self.side_by_side(candidate, timing, &mut values)?,
+            _ => self.compare(candidate, design, timing, &mut values)?,
+        };
         if outcome.answer == Answer::Better {
             if self.in_force.is_none() {
                 self.enter(Arm::B, candidate, design, timing)?;
@@ -399,25 +421,66 @@ impl<S: Subject + ?Sized> Work<'_, S> {
             _ => Experiment::alternating(objective),
         };
         let mut experiment = of(candidate.objective);
+        let needed = self.least_time(&experiment, candidate, design, timing);
+        if needed > self.plan.bound {
+            return Ok(experiment.too_long(needed, self.plan.bound));
+        }
         loop {
             if let Some(outcome) = experiment.outcome() {
                 return Ok(outcome);
             }
-            if self.spent > self.plan.bound {
-                return Ok(experiment.give_up());
-            }
             let arm = experiment.next();
+            let switches = (arm == Arm::B) != self.in_force.is_some();
+            let enter = self.time_to_enter((arm, switches), candidate, design, timing);
+            let cost = enter + timing.slice;
+            if self.spent + cost > self.plan.bound {
+                return Ok(experiment.out_of_time(self.plan.bound));
+            }
             self.enter(arm, candidate, design, timing)?;
             if let Some(applied) = &self.in_force {
                 *values = Some(applied.values.clone());
             }
             let measure = self.look(timing.slice)?.measure;
-            if experiment.is_first() && measure.value(candidate.objective).is_none() {
-                // How long its answers take only the program knows; how fast payload leaves shows.
-                experiment = of(Objective::Goodput);
+            if experiment.is_first() {
+                experiment = of(measurable(candidate.objective, &measure));
             }
             (self.tell)(self.subject, Step::Compared(arm, &measure))?;
             experiment.add(arm, measure);
+        }
+    }
+
+    /// How long the shortest experiment takes.
+    fn least_time(
+        &self,
+        experiment: &Experiment,
+        candidate: &Candidate,
+        design: Design,
+        timing: Timing,
+    ) -> Duration {
+        let mut before = Arm::A;
+        let time = |arm| {
+            let switches = arm != core::mem::replace(&mut before, arm);
+            self.time_to_enter((arm, switches), candidate, design, timing) + timing.slice
+        };
+        experiment.shortest().into_iter().map(time).sum()
+    }
+
+    /// How long it takes until A or B can be looked at, where that switches or not.
+    fn time_to_enter(
+        &self,
+        (arm, switches): (Arm, bool),
+        candidate: &Candidate,
+        design: Design,
+        timing: Timing,
+    ) -> Duration {
+        let anew = match arm {
+            Arm::B if candidate.is_of_one_connection() => ACTS_AFTER + timing.settle,
+            _ => Duration::ZERO,
+        };
+        match design {
+            Design::NewConnections => timing.warm_up + anew,
+            _ if switches => timing.settle,
+            _ => Duration::ZERO,
         }
     }
 
@@ -446,7 +509,7 @@ impl<S: Subject + ?Sized> Work<'_, S> {
             _ => {}
         }
         self.subject.reconnect()?;
-        self.wait(self.plan.warm_up)?;
+        self.wait(timing.warm_up)?;
         if arm == Arm::B && each_its_own {
             let look = self.look(ACTS_AFTER)?;
             let changes = self.again(candidate, &look);
@@ -508,15 +571,39 @@ impl<S: Subject + ?Sized> Work<'_, S> {
         Ok(())
     }
 
+    /// The experiment begins.
+    fn start_clock(&mut self) {
+        self.began += self.spent;
+        self.spent = Duration::ZERO;
+    }
+
+    /// Looks. What was spent follows the subject's own time, in which a switch of connections or a
+    /// busy machine may cost more than was planned.
     fn look(&mut self, time: Duration) -> Result<Look, S::Error> {
-        self.spent += time;
-        self.subject.look(time)
+        let look = self.subject.look(time)?;
+        if self.began == Instant::ZERO {
+            self.began = look.here.began;
+        }
+        self.spent = (self.spent + time).max(look.here.ended.since(self.began));
+        Ok(look)
     }
 
     fn wait(&mut self, time: Duration) -> Result<(), S::Error> {
         self.spent += time;
         self.subject.wait(time)
     }
+}
+
+/// What can be measured in place of `objective`: how long its answers take only the program knows;
+/// how long its data stands still, and how fast it leaves, shows.
+fn measurable(objective: Objective, measure: &Measure) -> Objective {
+    let instead: &[Objective] = match objective {
+        Objective::Tail => &[Objective::Tail, Objective::Stalls],
+        _ => &[objective],
+    };
+    let mut known = instead.iter();
+    let found = known.find(|objective| measure.value(**objective).is_some());
+    found.copied().unwrap_or(Objective::Goodput)
 }
 
 impl Finding {
@@ -529,28 +616,6 @@ impl Finding {
             confidence: verdict.confidence,
             evidence: verdict.evidence.clone(),
         }
-    }
-}
-
-/// What depends on the connection: its round trips, a timeout that is backed off, the pauses of its
-/// program.
-fn timing(answered: &Answered<'_, '_>, plan: &Plan) -> Timing {
-    let timeline = answered.timeline();
-    let round_trips = timeline.srtt().unwrap_or_default() * ACTS_AFTER_RTTS;
-    let in_timeout = timeline.latest(|s| s.timeouts).is_some_and(|n| n > 0);
-    // What the kernel tells is backed off already; the next one may be twice as long.
-    let timeout = timeline.latest(|s| s.rto).filter(|_| in_timeout);
-    let pause = timeline.largest(|s| s.since_data_sent).filter(|_| {
-        timeline
-            .rate()
-            .is_some_and(|rate| rate.bits_per_second() > 0)
-    });
-    let bounded = |time: Duration| time.min(WAIT_MAX);
-    Timing {
-        settle: ACTS_AFTER
-            .max(round_trips.min(plan.settle))
-            .max(bounded(timeout.unwrap_or_default() * 2)),
-        slice: plan.slice.max(bounded(pause.unwrap_or_default() * PAUSES)),
     }
 }
 

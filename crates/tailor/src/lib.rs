@@ -20,8 +20,9 @@ pub use candidate::{Candidate, Design, NoCandidate, candidates};
 pub use experiment::{Answer, Arm, Experiment, GAIN_MIN, Outcome};
 pub use fit::{
     ChangeMade, Ending, Finding, Fitting, Plan, Step, Tell, Tried, apply_and_look, comparison, fit,
+    fit_given,
 };
-pub use measure::measure_of;
+pub use measure::{completed, measure_of};
 pub use observed::{Answered, Observed};
 pub use simulated::{Progress, Simulated, SimulatedError, host_name};
 pub use subject::{Applied, Look, Settings, Subject, Undone, Values};

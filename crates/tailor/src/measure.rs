@@ -1,5 +1,9 @@
 //! What a program gets out of its connections, from what the kernel shows of them.
 
+mod offered;
+mod stalls;
+mod transfers;
+
 use std::time::Duration;
 
 use base::{FlowSample, HostSample, Rate};
@@ -10,35 +14,95 @@ use lab::Measure;
 /// kernel does not know; in its place stands the payload per time in which some was on its way.
 pub fn measure_of(recording: &Recording, wanted: impl Fn(&Track) -> bool) -> Measure {
     let time = recording.ended.since(recording.began);
-    let first_look = recording
-        .flows
+    let flows = Flows::of(recording, wanted);
+    let main = flows.main();
+    let mut srtts: Vec<Duration> = flows
+        .tracks
         .iter()
-        .filter_map(|track| Some(track.samples.first()?.at))
-        .min();
-    let mut sent = Carried::default();
-    let mut received = Carried::default();
-    let mut srtts: Vec<Duration> = Vec::new();
-    for track in recording.flows.iter().filter(|track| wanted(track)) {
-        let was_open = track.samples.first().map(|first| first.at) == first_look;
-        sent.add(Carried::sent(track, was_open));
-        received.add(Carried::received(track, was_open));
-        srtts.extend(track.samples.iter().filter_map(|sample| sample.srtt));
-    }
+        .flat_map(|track| track.samples.iter())
+        .filter_map(|sample| sample.srtt)
+        .collect();
     srtts.sort_unstable();
-    let main = if received.bytes > sent.bytes {
-        received
-    } else {
-        sent
-    };
-    Measure {
+    let measure = Measure {
         duration_s: time.as_secs_f64(),
-        goodput_bps: rate(sent.bytes + received.bytes, time),
+        goodput_bps: rate(flows.sent.bytes + flows.received.bytes, time),
         busy_goodput_bps: (!main.time.is_zero()).then(|| rate(main.bytes, main.time)),
-        srtt_us: srtts
-            .get(srtts.len() / 2)
-            .map(|srtt| u64::try_from(srtt.as_micros()).unwrap_or(u64::MAX)),
+        srtt_us: srtts.get(srtts.len() / 2).map(|srtt| micros(*srtt)),
         local_drops_pkts: local_drops(&recording.hosts),
         ..Measure::default()
+    };
+    flows.completed(measure)
+}
+
+/// `measure`, which the programs of a workload made of themselves, with what only the connections
+/// show: times of transfers, stalls, and the load that was offered.
+#[must_use]
+pub fn completed(
+    measure: Measure,
+    recording: &Recording,
+    wanted: impl Fn(&Track) -> bool,
+) -> Measure {
+    Flows::of(recording, wanted).completed(measure)
+}
+
+/// The connections that are asked about, and what they carried.
+struct Flows<'r> {
+    tracks: Vec<&'r Track>,
+    /// When those were looked at first that were open at the beginning.
+    first_look: Option<base::Instant>,
+    sent: Carried,
+    received: Carried,
+}
+
+impl<'r> Flows<'r> {
+    fn of(recording: &'r Recording, wanted: impl Fn(&Track) -> bool) -> Self {
+        let looks = recording.flows.iter();
+        let mut flows = Self {
+            first_look: looks
+                .filter_map(|track| Some(track.samples.first()?.at))
+                .min(),
+            tracks: recording
+                .flows
+                .iter()
+                .filter(|track| wanted(track))
+                .collect(),
+            sent: Carried::default(),
+            received: Carried::default(),
+        };
+        for track in &flows.tracks {
+            let was_open = flows.was_open(track);
+            flows.sent.add(Carried::sent(track, was_open));
+            flows.received.add(Carried::received(track, was_open));
+        }
+        flows
+    }
+
+    /// Whether a connection was there when the recording began.
+    fn was_open(&self, track: &Track) -> bool {
+        track.samples.first().map(|first| first.at) == self.first_look
+    }
+
+    /// Whether more came than went.
+    const fn is_download(&self) -> bool {
+        self.received.bytes > self.sent.bytes
+    }
+
+    /// The direction that carried more.
+    const fn main(&self) -> Carried {
+        if self.is_download() {
+            self.received
+        } else {
+            self.sent
+        }
+    }
+
+    fn completed(&self, measure: Measure) -> Measure {
+        Measure {
+            transfer_us: transfers::median(self).map(micros),
+            stalled_share: stalls::share(self),
+            offered: offered::load(self),
+            ..measure
+        }
     }
 }
 
@@ -57,20 +121,10 @@ impl Carried {
 
     /// The kernel counts how long something was sent and not acknowledged (`tcp_chrono_start`).
     fn sent(track: &Track, was_open: bool) -> Self {
-        let ends = || Some((track.samples.first()?, track.samples.last()?));
-        let Some((first, last)) = ends() else {
-            return Self::default();
-        };
-        let bytes = |sample: &FlowSample| sample.bytes_acked.unwrap_or(0);
-        let busy = |sample: &FlowSample| sample.busy_time.unwrap_or_default();
-        let (bytes_before, busy_before) = match was_open {
-            true => (bytes(first), busy(first)),
-            // Whatever it carries it has carried since.
-            false => (0, Duration::ZERO),
-        };
+        let busy = |sample: &FlowSample| sample.busy_time.map(nanos);
         Self {
-            bytes: bytes(last).saturating_sub(bytes_before),
-            time: busy(last).saturating_sub(busy_before),
+            bytes: counted(track, was_open, |sample| sample.bytes_acked),
+            time: Duration::from_nanos(counted(track, was_open, busy)),
         }
     }
 
@@ -97,6 +151,17 @@ impl Carried {
     }
 }
 
+/// How much a counter rose while it was watched.
+fn counted(track: &Track, was_open: bool, read: impl Fn(&FlowSample) -> Option<u64>) -> u64 {
+    let of = |sample: Option<&FlowSample>| sample.and_then(&read).unwrap_or(0);
+    let before = match was_open {
+        true => of(track.samples.first()),
+        // Whatever it counts it has counted since.
+        false => 0,
+    };
+    of(track.samples.last()).saturating_sub(before)
+}
+
 /// Packets that any interface of the host dropped on the way out.
 fn local_drops(hosts: &[HostSample]) -> u64 {
     let dropped = |host: &HostSample| {
@@ -112,4 +177,12 @@ fn local_drops(hosts: &[HostSample]) -> u64 {
 
 fn rate(bytes: u64, time: Duration) -> u64 {
     Rate::of(bytes, time).bits_per_second()
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::{FlowKey, Instant, Netns};
-use doctor::{Case, Cases, Recording, Report, Timeline, Track, Verdict};
+use doctor::{Case, Cases, Place, Recording, Report, Timeline, Track, Verdict};
 
 use crate::targets::{End, Ends};
 
@@ -12,6 +12,7 @@ use crate::targets::{End, Ends};
 pub struct Observed<'r> {
     netns: &'r Netns,
     began: Instant,
+    recording: &'r Recording,
     cases: Cases<'r>,
     elsewhere: Option<&'r Netns>,
 }
@@ -25,6 +26,9 @@ pub struct Answered<'o, 'r> {
     pub report: Report,
     /// Where its settings are.
     pub ends: Ends,
+    /// The program keeps several connections of this service open for long, and opened one of them
+    /// while it was watched.
+    pub is_pool: bool,
 }
 
 impl<'r> Observed<'r> {
@@ -34,6 +38,7 @@ impl<'r> Observed<'r> {
         Self {
             netns,
             began: recording.began,
+            recording,
             cases: Cases::of(recording),
             elsewhere: None,
         }
@@ -85,7 +90,33 @@ impl<'r> Observed<'r> {
                 .flat_map(|verdict| self.ends_beside(verdict))
                 .collect(),
         };
-        Answered { case, report, ends }
+        Answered {
+            is_pool: self.is_pool(case.track()),
+            case,
+            report,
+            ends,
+        }
+    }
+
+    /// Whether the service of a connection is a pool: one was opened, and more stay than go.
+    fn is_pool(&self, track: &Track) -> bool {
+        let first_at = |track: &Track| track.samples.first().map(|first| first.at);
+        let first_look = self.recording.flows.iter().filter_map(first_at).min();
+        // A connection that ended early does not show its process.
+        let is_same = |other: Option<u32>| {
+            other.is_none() || track.pid().is_none_or(|own| other == Some(own))
+        };
+        let of_service =
+            |other: &&Track| Place::of(other.key) == Place::of(track.key) && is_same(other.pid());
+        let (mut opened, mut stayed, mut went) = (0, 0, 0);
+        for other in self.recording.flows.iter().filter(of_service) {
+            match (other.ended, first_at(other) == first_look) {
+                (true, _) => went += 1,
+                (false, true) => stayed += 1,
+                (false, false) => opened += 1,
+            }
+        }
+        opened > 0 && stayed > 0 && went <= stayed
     }
 
     /// The ends of other connections that a verdict wants to change.

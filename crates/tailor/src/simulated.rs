@@ -9,6 +9,7 @@ use base::{Change, KnobValue, Netns, Target, find_knob};
 use doctor::{Recording, Track};
 use lab::{End, SeenFlow, SeenHost, SetError, VirtualSession, VirtualTarget};
 
+use crate::measure::completed;
 use crate::subject::{Applied, Look, Settings, Subject, Undone, Values};
 
 /// Told what is going on, how long it has been going on, and how long it will.
@@ -133,7 +134,7 @@ impl<E: From<SimulatedError>> Subject for Simulated<'_, E> {
         let span = (look.began, look.ended);
         let [here, there] = [&look.client, &look.server].map(|host| recording(host, span));
         Ok(Look {
-            measure: look.measure,
+            measure: completed(look.measure, &here, |track| self.wants(track)),
             here,
             netns: host_name(End::Client),
             there: Some((there, host_name(End::Server))),

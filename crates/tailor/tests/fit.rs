@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use lab::app::HostCosts;
-use lab::{Trial, Virtual, Workload, find_fault};
+use lab::{Virtual, find_fault};
 use tailor::{Ending, Fitting, Plan, Simulated, SimulatedError, Subject, fit};
 
 static NEVER: AtomicBool = AtomicBool::new(false);
@@ -21,16 +21,16 @@ fn plan(fault: &lab::Fault) -> Plan {
     }
 }
 
-fn fitted(fault: &lab::Fault, trial: &Trial) -> Fitting {
+fn fitted(fault: &lab::Fault, plan: Plan) -> Fitting {
     let engine = Virtual {
         costs: Some(HostCosts::linux()),
         ..Virtual::default()
     };
-    let session = engine.start(trial).expect("our stack has it");
+    let session = engine.start(&fault.trial()).expect("our stack has it");
     let mut subject: Simulated<'_, SimulatedError> =
         Simulated::new(session, &NEVER, Box::new(|_, _, _| ()));
     subject.wait(fault.warm_up).expect("it runs");
-    fit(&mut subject, &plan(fault), &mut |_, _| Ok(())).expect("it runs")
+    fit(&mut subject, &plan, &mut |_, _| Ok(())).expect("it runs")
 }
 
 /// What was kept, in order.
@@ -46,13 +46,13 @@ fn kept(fitting: &Fitting) -> Vec<(&'static str, String)> {
     .collect()
 }
 
-/// By response time, by round-trip time, by goodput on new connections, and past a timeout that has
-/// backed off. `lab faults` and the command `fit` walk the others.
+/// By response time, by round-trip time, by goodput on new connections, by stalls past a timeout
+/// that has backed off, and by the time of transfers with pauses between them. `lab faults` and the command `fit` walk the others.
 #[test]
 fn a_cure_of_each_kind_is_kept() {
     let check = |name, change: &str| {
         let fault = find_fault(name).expect("a row of the table");
-        let fitting = fitted(fault, &fault.trial());
+        let fitting = fitted(fault, plan(fault));
         assert_eq!(fitting.ending, Ending::Kept, "{name}: {:#?}", fitting.tried);
         assert_eq!(kept(&fitting), [(fault.expected, change.to_owned())]);
         let outcome = fitting.tried[0].outcome.as_ref().expect("it was tried");
@@ -62,18 +62,13 @@ fn a_cure_of_each_kind_is_kept() {
     check("bufferbloat", "congestion = bbr");
     check("rcvbuf", "buf_lock = 0");
     check("pmtu-blackhole", "net.ipv4.tcp_mtu_probing = 1");
+    check("idle", "net.ipv4.tcp_slow_start_after_idle = off");
 }
 
 #[test]
 fn behind_the_first_limit_the_next_one_is_removed() {
-    let fault = find_fault("cork").expect("a row of the table");
-    let mut trial = fault.trial();
-    let Workload::WriteWriteRead { writes, .. } = &mut trial.workload else {
-        panic!("a corked request");
-    };
-    // Uncorked, the second piece waits for a delayed ACK.
-    *writes = 2;
-    let fitting = fitted(fault, &trial);
+    let fault = find_fault("stacked").expect("a row of the table");
+    let fitting = fitted(fault, plan(fault));
     let steps = [
         ("cork-not-uncorked", "cork = off".to_owned()),
         ("nagle-delack-stall", "nodelay = on".to_owned()),
@@ -87,7 +82,27 @@ fn behind_the_first_limit_the_next_one_is_removed() {
 #[test]
 fn what_is_healthy_is_not_touched() {
     let fault = find_fault("healthy-request").expect("a row of the table");
-    let fitting = fitted(fault, &fault.trial());
+    let fitting = fitted(fault, plan(fault));
     assert_eq!(fitting.ending, Ending::NothingToImprove);
     assert!(fitting.tried.is_empty() && fitting.after.is_none());
+}
+
+#[test]
+fn what_takes_longer_than_is_allowed_is_not_begun() {
+    let fault = find_fault("bufferbloat").expect("a row of the table");
+    let bound = Duration::from_secs(20);
+    let fitting = fitted(
+        fault,
+        Plan {
+            bound,
+            ..plan(fault)
+        },
+    );
+    assert_eq!(fitting.ending, Ending::OutOfTime);
+    for tried in &fitting.tried {
+        let outcome = tried.outcome.as_ref().expect("it says why not");
+        assert!(!tried.kept && outcome.looks == 0);
+        assert!(outcome.time_needed_s > Some(20.0), "{outcome:?}");
+        assert!(tried.changes[0].from.is_empty(), "it was not made");
+    }
 }

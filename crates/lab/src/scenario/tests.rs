@@ -1,6 +1,7 @@
 mod mistakes;
 
 use core::time::Duration;
+use std::sync::LazyLock;
 
 use base::{Bytes, Fraction, KnobValue, QueueLimit, Rate};
 use link::{Loss, Reorder, TooBig};
@@ -170,144 +171,146 @@ fn other_paths() {
 const SECOND: Amount = Amount::Time(Duration::from_secs(1));
 
 /// A table of a workload, and what it means.
-const WORKLOADS: &[(&str, Workload)] = &[
-    (
-        "kind='bulk'\ndirection='both'\nflows=4\nwrite_size='1kB'\nbytes='1MiB'",
-        Workload::Bulk {
-            direction: Direction::Both,
-            flows: 4,
-            write_size: Bytes(1000),
-            unacked: None,
-            amount: Amount::Bytes(Bytes(1 << 20)),
-        },
-    ),
-    (
-        "kind='bulk'\nunacked='32KiB'\nduration='1s'",
-        Workload::Bulk {
-            direction: Direction::Up,
-            flows: 1,
-            write_size: Bytes(64 << 10),
-            unacked: Some(Bytes(32 << 10)),
-            amount: SECOND,
-        },
-    ),
-    (
-        "kind='request-response'\nrequest='1B'\nresponse=200\noperations=9",
-        Workload::RequestResponse {
-            request: Bytes(1),
-            response: Bytes(200),
-            flows: 1,
-            amount: Amount::Operations(9),
-        },
-    ),
-    (
-        "kind='connect-request-close'\nrequest='1B'\nresponse='2B'\nduration='1s'",
-        Workload::ConnectRequestClose {
-            request: Bytes(1),
-            response: Bytes(2),
-            amount: SECOND,
-        },
-    ),
-    (
-        "kind='write-write-read'\nwrite_size='100B'\nreply='2B'\nmethod='msg-more'\nduration='1s'",
-        Workload::WriteWriteRead {
-            writes: 2,
-            write_size: Bytes(100),
-            pieces: Vec::new(),
-            reply: Bytes(2),
-            method: WriteMethod::MsgMore,
-            amount: SECOND,
-            uncork_after: Duration::ZERO,
-        },
-    ),
-    (
-        "kind='write-write-read'\nwrites=1\nwrite_size='10B'\nreply='2B'\nmethod='cork'\n\
+static WORKLOADS: LazyLock<Vec<(&str, Workload)>> = LazyLock::new(|| {
+    vec![
+        (
+            "kind='bulk'\ndirection='both'\nflows=4\nwrite_size='1kB'\nbytes='1MiB'",
+            Workload::Bulk {
+                direction: Direction::Both,
+                flows: 4,
+                write_size: Bytes(1000),
+                unacked: None,
+                amount: Amount::Bytes(Bytes(1 << 20)),
+            },
+        ),
+        (
+            "kind='bulk'\nunacked='32KiB'\nduration='1s'",
+            Workload::Bulk {
+                direction: Direction::Up,
+                flows: 1,
+                write_size: Bytes(64 << 10),
+                unacked: Some(Bytes(32 << 10)),
+                amount: SECOND,
+            },
+        ),
+        (
+            "kind='request-response'\nrequest='1B'\nresponse=200\noperations=9",
+            Workload::RequestResponse {
+                request: Bytes(1),
+                response: Bytes(200),
+                flows: 1,
+                amount: Amount::Operations(9),
+            },
+        ),
+        (
+            "kind='connect-request-close'\nrequest='1B'\nresponse='2B'\nduration='1s'",
+            Workload::ConnectRequestClose {
+                request: Bytes(1),
+                response: Bytes(2),
+                amount: SECOND,
+            },
+        ),
+        (
+            "kind='write-write-read'\nwrite_size='100B'\nreply='2B'\nmethod='msg-more'\nduration='1s'",
+            Workload::WriteWriteRead {
+                writes: 2,
+                write_size: Bytes(100),
+                pieces: Vec::new(),
+                reply: Bytes(2),
+                method: WriteMethod::MsgMore,
+                amount: SECOND,
+                uncork_after: Duration::ZERO,
+            },
+        ),
+        (
+            "kind='write-write-read'\nwrites=1\nwrite_size='10B'\nreply='2B'\nmethod='cork'\n\
          uncork_after='10ms'\nduration='1s'",
-        Workload::WriteWriteRead {
-            writes: 1,
-            write_size: Bytes(10),
-            pieces: Vec::new(),
-            reply: Bytes(2),
-            method: WriteMethod::Cork,
-            amount: SECOND,
-            uncork_after: Duration::from_millis(10),
-        },
-    ),
-    (
-        "kind='records'\nrecord='100B'\nper_second=5\ncompletion='acknowledged'\nduration='1s'",
-        Workload::Records(Records {
-            seed: 1,
-            per_second: Some(5),
-            completion: Completion::Acknowledged,
-            ..Records::new(Bytes(100), SECOND)
-        }),
-    ),
-    (
-        "kind='records'\nrecord='20B..100B'\njoined=80\nheader='4B'\nnon_blocking='on'\n\
+            Workload::WriteWriteRead {
+                writes: 1,
+                write_size: Bytes(10),
+                pieces: Vec::new(),
+                reply: Bytes(2),
+                method: WriteMethod::Cork,
+                amount: SECOND,
+                uncork_after: Duration::from_millis(10),
+            },
+        ),
+        (
+            "kind='records'\nrecord='100B'\nper_second=5\ncompletion='acknowledged'\nduration='1s'",
+            Workload::Records(Records {
+                seed: 1,
+                per_second: Some(5),
+                completion: Completion::Acknowledged,
+                ..Records::new(Bytes(100), SECOND)
+            }),
+        ),
+        (
+            "kind='records'\nrecord='20B..100B'\njoined=80\nheader='4B'\nnon_blocking='on'\n\
          outstanding=2\n\
          read_size='200B'\nread_pause='60ms'\nduration='1s'",
-        Workload::Records(Records {
-            record: SizeRange {
-                min: Bytes(20),
-                max: Bytes(100),
-            },
-            seed: 1,
-            joined: 80,
-            header: Bytes(4),
-            non_blocking: true,
-            outstanding: 2,
-            read_size: Some(Bytes(200)),
-            read_pause: Duration::from_millis(60),
-            ..Records::new(Bytes(1), SECOND)
-        }),
-    ),
-    (
-        "kind='quotes'\nwrites=3\nwrite_size='1B'\nreply='2B'\ndelayed_acks=true\nduration='1s'",
-        Workload::Quotes(Quotes {
-            writes: 3,
-            delayed_acks: true,
-            ..Quotes::new(Bytes(1), Bytes(2), SECOND)
-        }),
-    ),
-    (
-        "kind='quotes'\nwrites=1\nwrite_size='8B'\nreply='32B'\njoined=10\none_connection='on'\n\
+            Workload::Records(Records {
+                record: SizeRange {
+                    min: Bytes(20),
+                    max: Bytes(100),
+                },
+                seed: 1,
+                joined: 80,
+                header: Bytes(4),
+                non_blocking: true,
+                outstanding: 2,
+                read_size: Some(Bytes(200)),
+                read_pause: Duration::from_millis(60),
+                ..Records::new(Bytes(1), SECOND)
+            }),
+        ),
+        (
+            "kind='quotes'\nwrites=3\nwrite_size='1B'\nreply='2B'\ndelayed_acks=true\nduration='1s'",
+            Workload::Quotes(Quotes {
+                writes: 3,
+                delayed_acks: true,
+                ..Quotes::new(Bytes(1), Bytes(2), SECOND)
+            }),
+        ),
+        (
+            "kind='quotes'\nwrites=1\nwrite_size='8B'\nreply='32B'\njoined=10\none_connection='on'\n\
          duration='1s'",
-        Workload::Quotes(Quotes {
-            joined: 10,
-            one_connection: true,
-            ..Quotes::new(Bytes(8), Bytes(32), SECOND)
-        }),
-    ),
-    (
-        "kind='bursts'\nburst='1MB'\nidle='500ms'\nreconnect='on'\noperations=3",
-        Workload::Bursts {
-            burst: Bytes(1_000_000),
-            idle: Duration::from_millis(500),
-            reconnect: true,
-            amount: Amount::Operations(3),
-        },
-    ),
-    (
-        "kind='slow-reader'\nread_size='4KiB'\nevery='10ms'\nduration='1s'",
-        Workload::SlowReader {
-            read_size: Bytes(4096),
-            every: Duration::from_millis(10),
-            amount: SECOND,
-        },
-    ),
-    (
-        "kind='paced'\nrate='5mbit'\nduration='1s'",
-        Workload::Paced {
-            rate: Rate::from_bits_per_second(5_000_000),
-            write_size: Bytes(65_536),
-            amount: SECOND,
-        },
-    ),
-];
+            Workload::Quotes(Quotes {
+                joined: 10,
+                one_connection: true,
+                ..Quotes::new(Bytes(8), Bytes(32), SECOND)
+            }),
+        ),
+        (
+            "kind='bursts'\nburst='1MB'\nidle='500ms'\nreconnect='on'\noperations=3",
+            Workload::Bursts {
+                burst: Bytes(1_000_000),
+                idle: Duration::from_millis(500),
+                reconnect: true,
+                amount: Amount::Operations(3),
+            },
+        ),
+        (
+            "kind='slow-reader'\nread_size='4KiB'\nevery='10ms'\nduration='1s'",
+            Workload::SlowReader {
+                read_size: Bytes(4096),
+                every: Duration::from_millis(10),
+                amount: SECOND,
+            },
+        ),
+        (
+            "kind='paced'\nrate='5mbit'\nduration='1s'",
+            Workload::Paced {
+                rate: Rate::from_bits_per_second(5_000_000),
+                write_size: Bytes(65_536),
+                amount: SECOND,
+            },
+        ),
+    ]
+});
 
 #[test]
 fn each_kind_of_workload_is_read() {
-    for (text, expected) in WORKLOADS {
+    for (text, expected) in WORKLOADS.iter() {
         let found = only(&format!("[workload]\n{text}")).workload;
         assert_eq!(found, *expected, "{text}");
     }

@@ -465,6 +465,7 @@ fn measure(time: Duration, [client, server]: [&Totals; 2], seen: &SeenHost) -> M
         response_us,
         srtt_us: srtts.get(srtts.len() / 2).copied(),
         local_drops_pkts: 0,
+        ..Measure::default()
     }
 }
 

@@ -45,6 +45,10 @@ pub struct Records {
     /// Writes per second; `None` for as fast as they complete.
     #[serde(default)]
     pub per_second: Option<u32>,
+    /// Writes per second that replace `per_second`, each for its time, one after the other and
+    /// repeated from the beginning: a load that comes in bursts, or drifts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rates: Vec<(Duration, u32)>,
     /// When a record is done.
     pub completion: Completion,
     /// The writer does not block: a write that finds the buffer full is tried again when there is
@@ -76,6 +80,7 @@ impl Records {
             joined: 1,
             header: Bytes(0),
             per_second: None,
+            rates: Vec::new(),
             completion: Completion::Written,
             non_blocking: false,
             outstanding: 1,
@@ -102,11 +107,43 @@ impl Records {
         self.header.0 + self.record.max.0 * self.joined as u64
     }
 
-    /// How often a second it writes so that [`Records::per_second`] records leave.
+    /// When it writes.
     #[must_use]
-    pub fn gap(&self) -> Option<Duration> {
-        self.per_second
-            .map(|rate| Duration::from_secs(1) / rate.max(1))
+    pub fn pace(&self) -> Pace {
+        Pace {
+            per_second: self.per_second,
+            rates: self.rates.clone(),
+            period: self.rates.iter().map(|(time, _)| *time).sum(),
+        }
+    }
+}
+
+/// How far apart the writes of [`Records`] are.
+#[derive(Clone, Debug)]
+pub struct Pace {
+    per_second: Option<u32>,
+    rates: Vec<(Duration, u32)>,
+    period: Duration,
+}
+
+impl Pace {
+    /// From one write to the next, so long after the first one; `None` where each follows as soon
+    /// as the one before is done.
+    #[must_use]
+    pub fn gap(&self, elapsed: Duration) -> Option<Duration> {
+        let gap = |rate: u32| Duration::from_secs(1) / rate.max(1);
+        if self.period.is_zero() {
+            return self.per_second.map(gap);
+        }
+        let period = self.period.as_nanos();
+        let mut place = elapsed.as_nanos() % period;
+        let mut rates = self.rates.iter();
+        let now = rates.find(|(time, _)| {
+            let is_now = place < time.as_nanos();
+            place = place.saturating_sub(time.as_nanos());
+            is_now
+        });
+        now.map(|(_, rate)| gap(*rate))
     }
 }
 
@@ -230,5 +267,22 @@ mod tests {
         };
         assert_eq!(records.writes().next_bytes(), 8004);
         assert_eq!(records.write_bytes_max(), 8004);
+    }
+
+    #[test]
+    fn a_load_varies_over_time() {
+        let second = Duration::from_secs(1);
+        let pace = Records {
+            per_second: Some(5),
+            rates: vec![(second, 10), (second * 2, 100)],
+            ..Records::new(Bytes(100), Amount::Time(second))
+        }
+        .pace();
+        let millis = |elapsed: f64| {
+            let gap = pace.gap(Duration::from_secs_f64(elapsed));
+            gap.expect("it waits").as_millis()
+        };
+        let gaps = [0.0, 0.9, 1.0, 2.9, 3.1, 4.5].map(millis);
+        assert_eq!(gaps, [100, 100, 10, 10, 100, 10]);
     }
 }

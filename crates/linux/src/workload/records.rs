@@ -19,10 +19,11 @@ const LOOK_EVERY: Duration = Duration::from_micros(50);
 pub(super) fn send(flow: &mut Flow<'_>, records: &Records) -> io::Result<()> {
     flow.reserve(records.write_bytes_max());
     let mut writes = records.writes();
-    let gap = records.gap();
-    let mut due = Clock.now();
+    let pace = records.pace();
+    let began = Clock.now();
+    let mut due = began;
     while flow.more() {
-        if let Some(gap) = gap {
+        if let Some(gap) = pace.gap(Clock.now().since(began)) {
             if !flow.session.sleep_until(due) {
                 break;
             }

@@ -1,5 +1,6 @@
 //! The main job: measure, name the limit, change, verify, keep or roll back.
 
+mod own_connection;
 pub(crate) mod screen;
 
 use std::path::PathBuf;
@@ -7,6 +8,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tailor::{Ending, Fitting, Plan, Subject};
+
+use self::own_connection::OwnConnection;
+use self::screen::Told;
 
 use crate::commands::bench::Traffic;
 use crate::exit::{Exit, Problem};
@@ -67,7 +71,7 @@ pub(crate) struct Args {
     /// --lab].
     #[arg(short, long, value_name = "TIME", value_parser = base::parse_duration)]
     time: Option<Duration>,
-    /// The longest time that one experiment may take.
+    /// The longest time that one experiment may take. Where it does not suffice, nothing is kept.
     #[arg(long, value_name = "TIME", default_value = "3m", value_parser = base::parse_duration)]
     max_time: Duration,
     /// Stop after the first change that is kept.
@@ -136,6 +140,20 @@ struct Document<'d> {
     /// Of a lab path.
     #[serde(flatten)]
     path: Option<PathReport>,
+    /// Towards a host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    own_connection: Option<OwnConnection>,
+}
+
+impl<'d> Document<'d> {
+    const fn of(subject: &'d str, fitting: Fitting) -> Self {
+        Self {
+            subject,
+            fitting,
+            path: None,
+            own_connection: None,
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
@@ -156,9 +174,15 @@ fn fit_fault(fault: &lab::Fault, args: &Args, output: &Output) -> anyhow::Result
     output.line(screen::opening(fault, &trial, &path))?;
     path.subject.wait(fault.warm_up)?;
     let plan = args.adapted(path::plan(fault, args.time, args.max_time));
-    let fitting = fit_and_tell(&mut *path.subject, &plan, output)?;
+    let fitting = fit_and_tell(&mut *path.subject, &plan, output, false)?;
     let report = path.subject.path_report()?;
-    finish(fault.id, fitting, Some(report), output)
+    finish(
+        &Document {
+            path: Some(report),
+            ..Document::of(fault.id, fitting)
+        },
+        output,
+    )
 }
 
 /// Fits the traffic towards a host that runs `serve`.
@@ -175,31 +199,37 @@ fn fit_host(host: &str, args: &Args, output: &Output) -> anyhow::Result<Exit> {
     ))?;
     let mut subject = HostSubject::start(errand, lease(&plan), output)?;
     subject.wait(SETTLE)?;
-    let fitting = fit_and_tell(&mut subject, &plan, output)?;
-    let exit = finish(host, fitting, None, output)?;
-    output.note(
-        "It was a test connection of this command; what was set on it alone ended with it. For the \
-         program itself: tcptailor fit --pid PID.",
-    );
-    Ok(exit)
+    let fitting = fit_and_tell(&mut subject, &plan, output, true)?;
+    drop(subject);
+    let own_connection = OwnConnection::of(&fitting);
+    finish(
+        &Document {
+            own_connection: Some(own_connection),
+            ..Document::of(host, fitting)
+        },
+        output,
+    )
 }
 
 /// Fits the connections of a program that is running.
 fn fit_process(pid: u32, args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let plan = args.plan();
     let mut subject = ProcessSubject::open(pid, lease(&plan), output)?;
-    let fitting = fit_and_tell(&mut subject, &plan, output)?;
-    finish(&format!("process {pid}"), fitting, None, output)
+    let fitting = fit_and_tell(&mut subject, &plan, output, false)?;
+    finish(&Document::of(&format!("process {pid}"), fitting), output)
 }
 
 fn fit_and_tell(
     subject: &mut AnySubject<'_>,
     plan: &Plan,
     output: &Output,
+    is_test: bool,
 ) -> anyhow::Result<Fitting> {
     let mut is_first = true;
     tailor::fit(subject, plan, &mut |subject, step| {
-        let told = screen::step(&step, is_first, &|track| subject.wants(track));
+        let told = screen::step(&step, Told { is_first, is_test }, &|track| {
+            subject.wants(track)
+        });
         is_first = false;
         told.map_or(Ok(()), |text| output.line(text))
     })
@@ -214,29 +244,26 @@ fn lease(plan: &Plan) -> Duration {
 const fn exit_of(ending: Ending) -> Exit {
     match ending {
         Ending::Worse => Exit::RolledBack,
-        Ending::NotDistinguishable => Exit::NoDifference,
+        Ending::NotDistinguishable | Ending::OutOfTime => Exit::NoDifference,
         _ => Exit::Done,
     }
 }
 
-fn finish(
-    subject: &str,
-    fitting: Fitting,
-    path: Option<PathReport>,
-    output: &Output,
-) -> anyhow::Result<Exit> {
-    output.line(screen::ending(&fitting, path.as_ref()))?;
+fn finish(document: &Document<'_>, output: &Output) -> anyhow::Result<Exit> {
+    let Document {
+        subject: _,
+        fitting,
+        path,
+        own_connection,
+    } = document;
+    output.line(screen::ending(
+        fitting,
+        path.as_ref(),
+        own_connection.as_ref(),
+    ))?;
     let exit = exit_of(fitting.ending);
     if output.is_json() {
-        output.report(
-            "fit",
-            &Document {
-                subject,
-                fitting,
-                path,
-            },
-            String::new,
-        )?;
+        output.report("fit", document, String::new)?;
     }
     Ok(exit)
 }

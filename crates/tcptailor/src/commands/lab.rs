@@ -2,6 +2,7 @@
 
 mod agree;
 mod compare;
+mod experiments;
 mod faults;
 mod folder;
 mod line_log;
@@ -37,6 +38,7 @@ Examples:
   tcptailor lab faults                     every fault that the doctor knows, provoked and cured
   tcptailor lab agree                      how far our own TCP agrees with the kernel's
   tcptailor lab shares                     how far inferred limits are from the true ones
+  tcptailor lab experiments                how often `fit` keeps what does nothing, or undoes what helps
   tcptailor lab reproduce netburner        the experiments of a published document")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -56,6 +58,7 @@ enum Command {
     Faults(faults::Args),
     Agree(agree::Args),
     Shares(shares::Args),
+    Experiments(experiments::Args),
     Reproduce(reproduce::Args),
 }
 
@@ -76,6 +79,7 @@ impl Args {
             Command::Sweep(ref args) => args.lays_path(),
             Command::Reproduce(ref args) => args.lays_path(),
             Command::Faults(ref args) => args.lays_path(),
+            Command::Experiments(ref args) => args.lays_path(),
             Command::Agree(_) => true,
             Command::Path(_)
             | Command::List
@@ -99,6 +103,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         Command::Faults(args) => faults::run(args, output),
         Command::Agree(args) => exit::or_without(agree::run(args, output), AGREE_NEEDS),
         Command::Shares(args) => shares::run(args, output),
+        Command::Experiments(args) => experiments::run(args, output),
         Command::Reproduce(args) => reproduce::run(args, output),
     }
 }

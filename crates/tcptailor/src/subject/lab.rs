@@ -92,8 +92,9 @@ impl Subject for LabSubject<'_> {
         if let Some(Caveat::HostBusy { percent }) = look.load {
             self.busy_percent = self.busy_percent.max(percent);
         }
+        let measure = self.session.measure(&look)?;
         Ok(Look {
-            measure: self.session.measure(&look)?,
+            measure: tailor::completed(measure, &look.client, |track| self.wants(track)),
             here: look.client,
             netns: self.session.netns(End::Client),
             there: Some((look.server, self.session.netns(End::Server))),

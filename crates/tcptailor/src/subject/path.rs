@@ -67,12 +67,15 @@ impl Links {
     }
 }
 
+/// A look of an experiment lasts half as long as one from which a limit is named, and no shorter.
+const SLICE_MIN: Duration = Duration::from_secs(1);
+
 /// How a fault of the table is fitted.
 pub(crate) fn plan(fault: &Fault, observe: Option<Duration>, bound: Duration) -> Plan {
     let observe = observe.unwrap_or(fault.observe);
     Plan {
         observe,
-        slice: observe.min(fault.observe),
+        slice: (observe.min(fault.observe) / 2).max(SLICE_MIN),
         settle: fault.settle,
         warm_up: fault.warm_up,
         bound,
@@ -122,6 +125,32 @@ pub(crate) fn start<'o>(
     }
 }
 
+/// Starts a trial that both engines have.
+pub(crate) fn start_trial<'o>(
+    choice: EngineChoice,
+    trial: &Trial,
+    label: &str,
+    output: &'o Output,
+) -> anyhow::Result<Started<'o>> {
+    if choice == EngineChoice::Virtual {
+        return simulated_trial(trial, label, output);
+    }
+    match LabSubject::start(trial, label, output) {
+        Ok(subject) => Ok(Started {
+            subject: Box::new(subject),
+            denied: None,
+        }),
+        Err(error) if choice == EngineChoice::Auto && exit::is_denied(&error) => Ok(Started {
+            denied: error.downcast().ok(),
+            ..simulated_trial(trial, label, output)?
+        }),
+        Err(error) => exit::or_without(
+            Err(error),
+            "Works without: the same with `--engine virtual`.",
+        ),
+    }
+}
+
 fn simulated<'o>(
     fault: &Fault,
     trial: &Trial,
@@ -134,6 +163,14 @@ fn simulated<'o>(
             .hint("`tcptailor fit --lab list` shows which faults exist on which engine.")
             .into());
     }
+    simulated_trial(trial, label, output)
+}
+
+fn simulated_trial<'o>(
+    trial: &Trial,
+    label: &str,
+    output: &'o Output,
+) -> anyhow::Result<Started<'o>> {
     let session = engine().start(trial).map_err(|refused| {
         let refused: Vec<String> = refused.iter().map(ToString::to_string).collect();
         anyhow::anyhow!(refused.join("; "))

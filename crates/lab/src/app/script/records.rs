@@ -6,7 +6,7 @@ use base::Instant;
 
 use super::super::flow::CHUNK_BYTES;
 use super::{Done, Next, Order, Scene, Script};
-use crate::workload::{Completion, RecordWrites, Records};
+use crate::workload::{Completion, Pace, RecordWrites, Records};
 
 /// Writes records until the amount is done.
 #[derive(Debug)]
@@ -14,7 +14,8 @@ pub(super) struct SendRecords {
     writes: RecordWrites,
     joined: u32,
     bytes_max: u64,
-    gap: Option<Duration>,
+    pace: Pace,
+    began: Instant,
     completion: Completion,
     non_blocking: bool,
     outstanding: u32,
@@ -39,7 +40,8 @@ impl SendRecords {
             writes: records.writes(),
             joined: records.joined,
             bytes_max: records.write_bytes_max(),
-            gap: records.gap(),
+            pace: records.pace(),
+            began: Instant::ZERO,
             completion: records.completion,
             non_blocking: records.non_blocking,
             outstanding: records.outstanding,
@@ -60,12 +62,13 @@ impl SendRecords {
 
 impl Script for SendRecords {
     fn resume(&mut self, done: Done, scene: &mut Scene<'_>) -> Next {
-        match (self.stage, self.gap) {
+        let gap = self.pace.gap(scene.now.since(self.began));
+        match (self.stage, gap) {
             (Stage::Begin, _) => {
                 scene.flows[0].reserve(self.bytes_max);
                 scene.flows[0].non_blocking = self.non_blocking;
                 scene.flows[0].outstanding = self.outstanding as usize;
-                self.due = scene.now;
+                (self.due, self.began) = (scene.now, scene.now);
             }
             (Stage::Waiting, _) if done.bytes == 0 => return Next::Finish,
             (Stage::Waiting, gap) => {
@@ -84,7 +87,7 @@ impl Script for SendRecords {
         if !scene.more() {
             return Next::Finish;
         }
-        if self.gap.is_none() {
+        if gap.is_none() {
             return self.write(scene.now);
         }
         self.stage = Stage::Waiting;

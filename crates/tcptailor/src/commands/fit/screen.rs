@@ -9,6 +9,7 @@ use tailor::{
     Answer, Candidate, ChangeMade, Design, Ending, Finding, Fitting, Look, Outcome, Step, Tried,
 };
 
+use super::own_connection::{self, OwnConnection};
 use crate::commands::diagnose::{screen, seen};
 use crate::output::{self, push_wrapped};
 use crate::subject::path::{PathReport, Started};
@@ -75,17 +76,26 @@ fn both_ways(up: String, down: &str) -> String {
     }
 }
 
+/// What the user knows already.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    /// Nothing was said yet.
+    pub(crate) is_first: bool,
+    /// The connection is one of this command, and ends with it.
+    pub(crate) is_test: bool,
+}
+
 /// What has just happened; `None` for what only a progress bar shows.
 pub(crate) fn step(
     step: &Step<'_>,
-    is_first: bool,
+    Told { is_first, is_test }: Told,
     wants: &dyn Fn(&doctor::Track) -> bool,
 ) -> Option<String> {
     Some(match step {
         Step::Looked(look) => looked(look, is_first, wants),
         Step::Trying(finding, candidate, design) => trying(finding, candidate, *design),
         Step::Compared(..) => return None,
-        Step::Tried(tried) => result(tried),
+        Step::Tried(tried) => result(tried, is_test),
         Step::Undone([]) => return None,
         Step::Undone(undone) => undone
             .iter()
@@ -118,6 +128,10 @@ fn trying(finding: &Finding, candidate: &Candidate, design: Design) -> String {
     let how = match design {
         Design::Alternate => "without and with it in turn, on the open connection",
         Design::NewConnections => "without and with it in turn, on new connections",
+        Design::SideBySide => {
+            "on connections opened before and after it, side by side; those opened after it keep it until \
+             they close"
+        }
         Design::BeforeAfter => "before and after it; the old state cannot be brought back",
     };
     let target = candidate.changes.first().map(|change| &change.target);
@@ -136,22 +150,40 @@ fn trying(finding: &Finding, candidate: &Candidate, design: Design) -> String {
     text
 }
 
-fn result(tried: &Tried) -> String {
+/// What came of a change.
+pub(crate) fn result(tried: &Tried, is_test: bool) -> String {
     let Some(outcome) = &tried.outcome else {
         return String::new();
     };
     let (word, style) = match outcome.answer {
+        _ if outcome.time_needed_s.is_some() => {
+            ("skipped  ", anstyle::AnsiColor::Yellow.on_default())
+        }
+        Answer::Better if tried.kept && is_test && own_connection::is_of_socket(tried) => {
+            ("better   ", anstyle::AnsiColor::Green.on_default())
+        }
         Answer::Better if tried.kept => ("kept     ", anstyle::AnsiColor::Green.on_default()),
         Answer::Better | Answer::NotDistinguishable => {
             ("undone   ", anstyle::AnsiColor::Yellow.on_default())
         }
         Answer::Worse => ("undone   ", anstyle::AnsiColor::Red.on_default()),
     };
-    format!("{style}{word}{style:#} {}", judged(outcome))
+    let mut text = format!("{style}{word}{style:#} {}", judged(outcome));
+    let wanted = doctor::find_diagnosis(tried.finding.diagnosis).map(|found| found.objective);
+    if wanted.is_some_and(|wanted| wanted != outcome.objective) {
+        let used = "by payload per time with data in flight: response times are known to the program \
+                    alone";
+        write!(text, "\n{INDENT}{used}").expect("a String grows");
+    }
+    text
 }
 
 /// `44.0 ms median -> 317 us median, 139 times better (135 to 142; 3 looks each)`.
 fn judged(outcome: &Outcome) -> String {
+    if let Some(needed) = outcome.time_needed_s {
+        let needed = seconds(needed.ceil());
+        return format!("not tried: the experiment takes {needed} at least (--max-time)");
+    }
     let mut text = tailor::comparison(outcome);
     match (outcome.answer, outcome.gain) {
         (Answer::NotDistinguishable, _) => text.push_str(", no significant difference"),
@@ -172,7 +204,16 @@ fn judged(outcome: &Outcome) -> String {
     if let Some(why) = outcome.why {
         write!(text, ": {why}").expect("a String grows");
     }
+    if let Some(limit) = outcome.time_limit_s {
+        let limit = seconds(limit);
+        write!(text, "; the time limit of {limit} was reached (--max-time)")
+            .expect("a String grows");
+    }
     text
+}
+
+fn seconds(seconds: f64) -> String {
+    human::long_time(std::time::Duration::from_secs_f64(seconds))
 }
 
 /// `118 times better`, `1.23 times worse`.
@@ -196,7 +237,7 @@ fn got(measure: &Measure) -> String {
         parts.push(format!("{rate:.*} operations/s", usize::from(rate < 100.0)));
     }
     if let Some(response) = measure.response_us.filter(|_| first == Objective::Response) {
-        parts.push(format!("99 % within {}", human::micros(response.p99)));
+        parts.push(format!("p99 {}", human::micros(response.p99)));
     }
     if let Some(srtt) = measure.srtt_us.filter(|_| first == Objective::Goodput) {
         parts.push(format!("round trip {}", human::micros(srtt)));
@@ -205,14 +246,21 @@ fn got(measure: &Measure) -> String {
 }
 
 /// The table of what was tried, how it ended, and what to doubt.
-pub(crate) fn ending(fitting: &Fitting, path: Option<&PathReport>) -> String {
+pub(crate) fn ending(
+    fitting: &Fitting,
+    path: Option<&PathReport>,
+    own: Option<&OwnConnection>,
+) -> String {
     let bold = anstyle::Style::new().bold();
     let mut text = String::from("\n");
     if !fitting.tried.is_empty() {
-        text.push_str(&table(&fitting.tried));
+        text.push_str(&table(&fitting.tried, own.is_some()));
         text.push('\n');
     }
-    let [headline, rest] = sentence(fitting.ending);
+    let [headline, rest] = match fitting.ending {
+        Ending::Kept if own.is_some() => ["better", ": proven on a test connection"],
+        ending => sentence(ending),
+    };
     write!(text, "{bold}{headline}{bold:#}{rest}").expect("a String grows");
     if let Some(after) = &fitting.after {
         let (before, after) = (got(&fitting.before), got(after));
@@ -221,6 +269,9 @@ pub(crate) fn ending(fitting: &Fitting, path: Option<&PathReport>) -> String {
     if let Some(left) = fitting.left {
         let [headline, rest] = sentence(left);
         write!(text, "\nleft      {headline}{rest}").expect("a String grows");
+    }
+    if let Some(own) = own {
+        write!(text, "\n{}", own.text()).expect("a String grows");
     }
     if let Some(path) = path {
         text.push_str(&lateness(path));
@@ -231,18 +282,29 @@ pub(crate) fn ending(fitting: &Fitting, path: Option<&PathReport>) -> String {
     text
 }
 
-fn table(tried: &[Tried]) -> String {
+fn table(tried: &[Tried], is_test: bool) -> String {
     let mut table = output::table(&["LIMIT", "CHANGE", "WHERE", "MEASURED", "RESULT"]);
     for tried in tried {
-        let measured = tried.outcome.as_ref().map(tailor::comparison);
+        let outcome = tried.outcome.as_ref();
+        let measured = outcome
+            .filter(|outcome| outcome.time_needed_s.is_none())
+            .map(tailor::comparison);
         let result = match (&tried.outcome, tried.kept) {
             (None, _) => "not made (dry run)".to_owned(),
             (Some(outcome), true) => {
                 let gain = outcome.gain.map_or_else(String::new, times);
-                format!("kept: {gain}")
+                match is_test && own_connection::is_of_socket(tried) {
+                    // What was set on a test connection ends with it.
+                    true => format!("{gain}, on the test connection"),
+                    false => format!("kept: {gain}"),
+                }
             }
             (Some(outcome), false) => match outcome.answer {
                 Answer::Worse => "undone: worse".into(),
+                _ if outcome.time_needed_s.is_some() => "not tried: time limit".into(),
+                _ if outcome.time_limit_s.is_some() => {
+                    "undone: no significant difference within the time limit".into()
+                }
                 _ => "undone: no significant difference".into(),
             },
         };
@@ -280,6 +342,10 @@ const fn sentence(ending: Ending) -> [&'static str; 2] {
         Ending::Kept => ["kept", ""],
         Ending::Worse => ["undone", ": what was tried makes it worse"],
         Ending::NotDistinguishable => ["undone", ": no significant difference"],
+        Ending::OutOfTime => [
+            "no change",
+            ": no significant difference within the time limit of an experiment (--max-time)",
+        ],
         Ending::DryRun => ["dry run", ": nothing was changed"],
         Ending::NothingToImprove => ["nothing to improve", ""],
         Ending::NoVerdict => [

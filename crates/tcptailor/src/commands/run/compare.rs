@@ -98,7 +98,7 @@ fn compare(
         }
         let run_began = Clock.now();
         if run_began.since(began) + longest > args.max_time && runs >= 2 {
-            break experiment.give_up();
+            break experiment.out_of_time(args.max_time);
         }
         let arm = experiment.next();
         runs += 1;

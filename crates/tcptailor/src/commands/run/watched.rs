@@ -25,9 +25,6 @@ const NOT_RUNNABLE: u8 = 126;
 const NO_SUCH_PROGRAM: u8 = 127;
 /// Connections with fewer looks are judged together.
 const LOOKS_ALONE: usize = 20;
-/// The kernel tells of a closed socket from a work queue (`sock_diag_broadcast_destroy`), so that
-/// the last ones are told of after the program has ended.
-const LAST_WORDS: Duration = Duration::from_millis(100);
 /// Ctrl-C (signal(7)); the same number on all Linux machines.
 const SIGINT: i32 = 2;
 
@@ -104,7 +101,6 @@ impl Program<'_> {
             });
             // Where it cannot watch it ends by itself, and says why below.
             let ran = is_ready.recv().ok().map(|()| self.run_noted(&notes));
-            thread::sleep(LAST_WORDS);
             stop.store(true, Ordering::SeqCst);
             let watched = watcher.join();
             let watched = watched.unwrap_or_else(|panic| std::panic::resume_unwind(panic));

@@ -1,0 +1,76 @@
+//! Waits that depend on the connection: its round trips, a timeout that is backed off, the pauses
+//! of its program.
+
+use std::time::Duration;
+
+use doctor::Track;
+
+use super::{ACTS_AFTER, ACTS_AFTER_RTTS, Plan};
+use crate::observed::Answered;
+use crate::subject::Look;
+
+/// A look of an experiment lasts so many of the pauses between the program's messages.
+const PAUSES: u32 = 3;
+/// No pause and no timeout is waited for longer than this.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// How long an experiment on a connection waits and looks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timing {
+    /// Until a change shows on an open connection.
+    pub(super) settle: Duration,
+    /// From new connections to the look at them.
+    pub(super) warm_up: Duration,
+    /// Of each look.
+    pub(super) slice: Duration,
+}
+
+/// On a new connection a timeout is backed off so often, from its first value, until what acts on
+/// timeouts has acted: Linux probes the MTU from the fourth on (`tcp_write_timeout`,
+/// `tcp_retries1`).
+const BACKOFFS: u32 = 5;
+
+pub(super) fn timing(answered: &Answered<'_, '_>, plan: &Plan) -> Timing {
+    let timeline = answered.timeline();
+    let round_trips = timeline.srtt().unwrap_or_default() * ACTS_AFTER_RTTS;
+    let in_timeout = timeline.latest(|s| s.timeouts).is_some_and(|n| n > 0);
+    // What the kernel tells is backed off already; the next one may be twice as long.
+    let timeout = timeline.latest(|s| s.rto).filter(|_| in_timeout);
+    let pause = timeline.largest(|s| s.since_data_sent).filter(|_| {
+        timeline
+            .rate()
+            .is_some_and(|rate| rate.bits_per_second() > 0)
+    });
+    let bounded = |time: Duration| time.min(WAIT_MAX);
+    let pause = bounded(pause.unwrap_or_default());
+    let backoffs = timeline.latest(|s| s.timeouts).unwrap_or(0).min(16);
+    let anew = timeout.unwrap_or_default() / (1 << backoffs) * (1 << BACKOFFS);
+    Timing {
+        settle: ACTS_AFTER
+            .max(round_trips.min(plan.settle))
+            // What acts after a pause shows when one has passed.
+            .max(pause)
+            .max(bounded(timeout.unwrap_or_default() * 2)),
+        warm_up: plan.warm_up.max(bounded(anew)),
+        slice: plan.slice.max(bounded(pause * PAUSES)),
+    }
+}
+
+/// For how long the program has paused, where nothing at all moved in a look.
+pub(super) fn pause_of(look: &Look, wants: impl Fn(&Track) -> bool) -> Option<Duration> {
+    if look.measure.goodput_bps > 0 || look.measure.stalled_share.is_some() {
+        return None;
+    }
+    let wanted = look.here.flows.iter().filter(|track| wants(track));
+    let since = wanted.filter_map(|track| {
+        let last = track.samples.last()?;
+        let since = [last.since_data_sent?, last.since_data_received?];
+        since.into_iter().min()
+    });
+    since.min().filter(|since| *since < WAIT_MAX)
+}
+
+/// A look that lasts beyond a pause of which so much has passed.
+pub(super) fn past(pause: Duration, observe: Duration) -> Duration {
+    (pause * PAUSES + observe).min(WAIT_MAX)
+}
