@@ -171,7 +171,7 @@ impl Report {
         };
         text.push_str(&screen::render(&self.diagnosis, &style));
         self.push_settings(&mut text);
-        self.push_doubts(&mut text);
+        self.push_doubts(&mut text, args.no_notify);
         self.push_helps(&mut text);
         match &self.compared {
             Some(compared) => text.push_str(&compared.shown(args)),
@@ -204,7 +204,15 @@ impl Report {
     }
 
     /// What to doubt about which connections are the program's.
-    fn push_doubts(&self, text: &mut String) {
+    fn push_doubts(&self, text: &mut String, by_owners: bool) {
+        let reason = self.attribution.reason.as_deref().unwrap_or_default();
+        if !reason.is_empty() && !by_owners && self.attribution.unattributed == 0 {
+            let words = format!(
+                "note: the program's calls were not watched ({reason}): short connections may be \
+                 missing here"
+            );
+            push_wrapped(text, &words, "      ", 0);
+        }
         if self.attribution.unseen > 0 {
             let count = human::count(self.attribution.unseen as u64, "connection");
             let words = format!(
@@ -215,7 +223,6 @@ impl Report {
         }
         if self.attribution.unattributed > 0 {
             let count = human::count(self.attribution.unattributed as u64, "connection");
-            let reason = self.attribution.reason.as_deref().unwrap_or_default();
             let words = format!(
                 "note: {count} ended before their program was seen, and may be of this one: its \
                  calls were not watched ({reason})"
