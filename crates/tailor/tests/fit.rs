@@ -47,7 +47,8 @@ fn kept(fitting: &Fitting) -> Vec<(&'static str, String)> {
 }
 
 /// By response time, by round-trip time, by goodput on new connections, by stalls past a timeout
-/// that has backed off, and by the time of transfers with pauses between them. `lab faults` and the command `fit` walk the others.
+/// that has backed off, and by the time of transfers with pauses between them.
+/// `lab faults` and the command `fit` walk the others.
 #[test]
 fn a_cure_of_each_kind_is_kept() {
     let check = |name, change: &str| {

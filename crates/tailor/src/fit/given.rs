@@ -11,8 +11,8 @@ use crate::subject::Subject;
 const GIVEN: &str = "given";
 
 /// Tries `proposals` on what matters most on `subject`, judged by `objective`, with and without
-/// them as [`fit`](super::fit) does; of several scopes the smallest. `None` where they cannot be made
-/// from here.
+/// them as [`fit`](super::fit) does; of several scopes the smallest. `None` where they cannot be
+/// made from here.
 ///
 /// # Errors
 /// Those of the subject; what is not kept by then is undone.

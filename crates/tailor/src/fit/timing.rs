@@ -29,6 +29,9 @@ pub(super) struct Timing {
 /// timeouts has acted: Linux probes the MTU from the fourth on (`tcp_write_timeout`,
 /// `tcp_retries1`).
 const BACKOFFS: u32 = 5;
+/// Looks, with the waits before them, that the time allowed must hold: enough of A and B for the
+/// second question, since not each connection takes the same time to recover.
+const LOOKS_MIN: u32 = 20;
 
 pub(super) fn timing(answered: &Answered<'_, '_>, plan: &Plan) -> Timing {
     let timeline = answered.timeline();
@@ -45,14 +48,21 @@ pub(super) fn timing(answered: &Answered<'_, '_>, plan: &Plan) -> Timing {
     let pause = bounded(pause.unwrap_or_default());
     let backoffs = timeline.latest(|s| s.timeouts).unwrap_or(0).min(16);
     let anew = timeout.unwrap_or_default() / (1 << backoffs) * (1 << BACKOFFS);
+    let share = plan.bound / LOOKS_MIN;
+    // Of a program with long pauses a look holds one of them at least.
+    let slice = plan
+        .slice
+        .max(bounded(pause * PAUSES).min(share.max(pause + pause / 4)));
     Timing {
         settle: ACTS_AFTER
             .max(round_trips.min(plan.settle))
             // What acts after a pause shows when one has passed.
             .max(pause)
             .max(bounded(timeout.unwrap_or_default() * 2)),
-        warm_up: plan.warm_up.max(bounded(anew)),
-        slice: plan.slice.max(bounded(pause * PAUSES)),
+        warm_up: plan
+            .warm_up
+            .max(bounded(anew).min(share.saturating_sub(slice))),
+        slice,
     }
 }
 
