@@ -12,9 +12,12 @@ mod experiment;
 mod fit;
 mod measure;
 mod observed;
+mod prediction;
 mod simulated;
 mod subject;
 mod targets;
+mod truth;
+mod twin;
 
 pub use candidate::{Candidate, Design, NoCandidate, candidates};
 pub use experiment::{Answer, Arm, Experiment, GAIN_MIN, Outcome};
@@ -23,6 +26,15 @@ pub use fit::{
 };
 pub use measure::measure_of;
 pub use observed::{Answered, Observed};
+pub use prediction::{Prediction, Range};
 pub use simulated::{Progress, Simulated, SimulatedError, host_name};
 pub use subject::{Applied, Look, Settings, Subject, Undone, Values};
 pub use targets::{End, Ends};
+pub use truth::{
+    KnobChange, Score, Scored, TruthCase, Unpredicted, WORST, drawn_cases, refusals, score,
+    truth_cases,
+};
+pub use twin::{
+    CannotKnow, Compared, GOODPUT_TOLERANCE, RESPONSE_TOLERANCE, RTT_TOLERANCE, Seen, SelfCheck,
+    Timing, Twin, Way,
+};

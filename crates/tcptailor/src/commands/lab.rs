@@ -13,6 +13,7 @@ mod reproduce;
 mod run;
 mod shares;
 mod sweep;
+mod truth;
 
 use clap::Subcommand;
 use lab::{EngineName, FAULTS, Fault, find_fault};
@@ -36,6 +37,7 @@ Examples:
   tcptailor lab path --rtt 40ms            a path that stays, for any program
   tcptailor lab faults                     every fault that the doctor knows, provoked and cured
   tcptailor lab agree                      how far our own TCP agrees with the kernel's
+  tcptailor lab truth                      how often predictions were right
   tcptailor lab shares                     how far inferred limits are from the true ones
   tcptailor lab reproduce netburner        the experiments of a published document")]
 pub(crate) struct Args {
@@ -57,6 +59,7 @@ enum Command {
     Agree(agree::Args),
     Shares(shares::Args),
     Reproduce(reproduce::Args),
+    Truth(truth::Args),
 }
 
 /// The name of a cell without that of its scenario, unless there is nothing else.
@@ -76,6 +79,7 @@ impl Args {
             Command::Sweep(ref args) => args.lays_path(),
             Command::Reproduce(ref args) => args.lays_path(),
             Command::Faults(ref args) => args.lays_path(),
+            Command::Truth(ref args) => args.lays_path(),
             Command::Agree(_) => true,
             Command::Path(_)
             | Command::List
@@ -100,6 +104,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         Command::Agree(args) => exit::or_without(agree::run(args, output), AGREE_NEEDS),
         Command::Shares(args) => shares::run(args, output),
         Command::Reproduce(args) => reproduce::run(args, output),
+        Command::Truth(args) => truth::run(args, output),
     }
 }
 

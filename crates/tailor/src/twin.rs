@@ -1,0 +1,345 @@
+//! A twin: a trial fitted to what was seen of a service before any change, in which changes can be
+//! tried in virtual time.
+//!
+//! It never sees what came after a change. What it does not show as it was seen it does not
+//! predict: see [`SelfCheck`].
+
+mod check;
+mod draft;
+mod fitting;
+mod hosts;
+mod seen;
+mod traffic;
+
+use std::time::Duration;
+
+use base::Change;
+use doctor::{Objective, Place};
+use lab::Trial;
+use serde::Serialize;
+
+pub use self::check::{Compared, GOODPUT_TOLERANCE, RESPONSE_TOLERANCE, RTT_TOLERANCE, SelfCheck};
+use self::draft::{Draft, LiveChange, Times};
+use self::fitting::{Fitted, fit, loss_of};
+use self::hosts::{Hosts, end_of};
+pub use self::seen::{Seen, Way};
+use crate::prediction::{Prediction, Run};
+use crate::subject::Look;
+
+/// Seeds of the runs of a self-check and of a prediction.
+const SEEDS: [u64; 3] = [21, 22, 23];
+/// A connection is warmed up no longer than this.
+const WARM_UP_MAX: Duration = Duration::from_secs(6);
+const WARM_UP_MIN: Duration = Duration::from_millis(300);
+/// Nor is it looked at longer.
+const LOOK_MAX: Duration = Duration::from_secs(3);
+/// Above this share of segments that arrived out of order the path reorders, which no twin does.
+const REORDERED_SHARE: f64 = 0.002;
+/// Fewer segments than these tell nothing.
+const SEGMENTS_MIN: f64 = 10.0;
+
+/// Why there is no twin, or why it does not predict.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "why", content = "what", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum CannotKnow {
+    /// No connection was seen.
+    NoConnection,
+    /// Nothing, or next to nothing, was carried.
+    Silent,
+    /// What the programs do could not be made out.
+    Traffic,
+    /// No round-trip time was seen.
+    RoundTrip,
+    /// Packets overtake each other.
+    Reordering,
+    /// The change is made at an end that was not seen.
+    FarEnd,
+    /// A setting that tcptailor's own TCP does not have.
+    Knob(String),
+    /// The twin does not show what was seen.
+    SelfCheck(SelfCheck),
+}
+
+impl core::fmt::Display for CannotKnow {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::NoConnection => f.write_str("no connection was seen"),
+            Self::Silent => f.write_str("too little was carried to tell how the path behaves"),
+            Self::Traffic => f.write_str("what the programs do could not be made out"),
+            Self::RoundTrip => f.write_str("no round-trip time was seen"),
+            Self::Reordering => f.write_str("packets overtake each other, which no twin models"),
+            Self::FarEnd => f.write_str("it acts at the far end, which was not seen"),
+            Self::Knob(knob) => write!(f, "{knob}: only a kernel has this"),
+            Self::SelfCheck(check) => {
+                f.write_str("the twin does not show what was seen:")?;
+                let off = check.compared.iter().filter(|compared| !compared.ok);
+                for (at, compared) in off.enumerate() {
+                    let comma = if at > 0 { "," } else { "" };
+                    write!(
+                        f,
+                        "{comma} {} is off by {}",
+                        compared.what,
+                        base::human::share(compared.error)
+                    )?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl core::error::Error for CannotKnow {}
+
+impl CannotKnow {
+    /// The kind of reason, for counting.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::NoConnection => "no connection",
+            Self::Silent => "too little traffic",
+            Self::Traffic => "traffic unknown",
+            Self::RoundTrip => "round-trip time unknown",
+            Self::Reordering => "reordering",
+            Self::FarEnd => "far end unknown",
+            Self::Knob(_) => "only a kernel has the setting",
+            Self::SelfCheck(_) => "self-check failed",
+        }
+    }
+}
+
+/// How an effect will be measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Timing {
+    /// From a change on an open connection to the look.
+    pub settle: Duration,
+    /// From a new connection to the look.
+    pub warm_up: Duration,
+    /// How long the look lasts.
+    pub look: Duration,
+}
+
+/// A trial that behaves as what was seen.
+#[derive(Clone, Debug)]
+pub struct Twin {
+    seen: Seen,
+    times: Times,
+    best: Draft,
+    /// Paths that fit nearly as well.
+    others: Vec<Draft>,
+    check: SelfCheck,
+    /// Runs that the fitting took.
+    runs: usize,
+}
+
+impl Twin {
+    /// Fits one to the connections of `place`.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn of(look: &Look, place: Place) -> Result<Self, CannotKnow> {
+        let seen = Seen::of(look, place).ok_or(CannotKnow::NoConnection)?;
+        let pairs = seen::pairs(look, place);
+        let busiest = pairs.iter().max_by_key(|pair| pair.here.samples.len());
+        let main = busiest.ok_or(CannotKnow::NoConnection)?;
+        check_enough(&seen)?;
+        let draft = Draft {
+            rate_bps: 1e9,
+            rtt: seen.min_rtt.ok_or(CannotKnow::RoundTrip)?,
+            queue_pkts: 1000.0,
+            loss: [0.0; 2],
+            mtu: mtu(&seen),
+            hosts: Hosts::seen(look, main, seen.here),
+            workload: traffic::workload(&seen, main)?,
+        };
+        let draft = Draft {
+            loss: loss_of(seen.sender(), seen.lost_share, &draft.workload),
+            ..draft
+        };
+        let times = Times {
+            warm_up: seen.age.clamp(WARM_UP_MIN, WARM_UP_MAX),
+            look: seen.span.min(LOOK_MAX),
+            settle: Duration::ZERO,
+        };
+        let fits = fit(&draft, &seen, times).ok_or(CannotKnow::Traffic)?;
+        let others: Vec<Draft> = fits
+            .others
+            .into_iter()
+            .map(|fitted: Fitted| fitted.draft)
+            .collect();
+        let mut twin = Self {
+            seen,
+            times,
+            best: fits.best.draft,
+            others,
+            check: SelfCheck::default(),
+            runs: fits.runs,
+        };
+        twin.check = twin.check_self();
+        Ok(twin)
+    }
+
+    /// What it was fitted to.
+    #[must_use]
+    pub const fn seen(&self) -> &Seen {
+        &self.seen
+    }
+
+    /// How far it agrees with that.
+    #[must_use]
+    pub const fn self_check(&self) -> &SelfCheck {
+        &self.check
+    }
+
+    /// The trial.
+    #[must_use]
+    pub fn trial(&self) -> Trial {
+        self.best.trial(SEEDS[0])
+    }
+
+    /// The rates of the paths that fit, from the smallest to the largest, in bit/s.
+    #[must_use]
+    pub fn rate_range_bps(&self) -> [f64; 2] {
+        let all = self
+            .others
+            .iter()
+            .chain([&self.best])
+            .map(|draft| draft.rate_bps);
+        all.fold([f64::MAX, 0.0], |[low, high], rate| {
+            [low.min(rate), high.max(rate)]
+        })
+    }
+
+    /// How many runs the fitting took.
+    #[must_use]
+    pub const fn runs(&self) -> usize {
+        self.runs
+    }
+
+    fn check_self(&self) -> SelfCheck {
+        let times = self.times.bounded(&self.best, self.seen.goodput_bps());
+        let from = (self.seen.here, self.seen.both_ends);
+        let looks: Vec<Seen> = SEEDS
+            .iter()
+            .filter_map(|seed| self.best.run(*seed, times, from, &[])?.into_iter().next())
+            .collect();
+        SelfCheck::of(&self.seen, &looks)
+    }
+
+    /// What `changes` give. `on_new` tells that they are measured on connections that are opened
+    /// after them.
+    ///
+    /// # Errors
+    /// Why that is not known.
+    pub fn predict(
+        &self,
+        look: &Look,
+        changes: &[Change],
+        objective: Objective,
+        (on_new, timing): (bool, Timing),
+    ) -> Result<Prediction, CannotKnow> {
+        if !self.check.holds() {
+            return Err(CannotKnow::SelfCheck(self.check.clone()));
+        }
+        let mut runs = Vec::new();
+        for draft in self.others.iter().chain([&self.best]) {
+            let is_best = *draft == self.best;
+            let seeds = if is_best { &SEEDS[..] } else { &SEEDS[..1] };
+            let tried = self.try_changes(draft, look, changes, on_new, timing, seeds)?;
+            runs.extend(tried.into_iter().map(|(before, after)| Run {
+                before,
+                after,
+                is_best,
+            }));
+        }
+        Prediction::of(
+            objective,
+            &self.seen,
+            &runs,
+            &self.check,
+            self.best.rate_bps,
+        )
+        .ok_or(CannotKnow::Traffic)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "split below")]
+    fn try_changes(
+        &self,
+        draft: &Draft,
+        look: &Look,
+        changes: &[Change],
+        on_new: bool,
+        timing: Timing,
+        seeds: &[u64],
+    ) -> Result<Vec<(Seen, Seen)>, CannotKnow> {
+        let here = self.seen.here;
+        let from = (here, self.seen.both_ends);
+        let goodput = self.seen.goodput_bps();
+        let mut changed = draft.clone();
+        let mut live = Vec::new();
+        for change in changes {
+            changed.hosts.change(look, here, change)?;
+            live.push(LiveChange {
+                end: end_of(look, here, &change.target)?,
+                is_of_socket: matches!(change.target, base::Target::Socket { .. }),
+                knob: change.knob.clone(),
+                to: change.to.clone(),
+            });
+        }
+        let fast = goodput.max(draft.rate_bps.min(goodput * 20.0));
+        let before = Times {
+            look: timing.look.min(LOOK_MAX),
+            ..self.times
+        };
+        let after = Times {
+            warm_up: timing.warm_up.min(WARM_UP_MAX),
+            look: timing.look.min(LOOK_MAX),
+            settle: Duration::ZERO,
+        };
+        let both = Times {
+            settle: timing.settle.min(WARM_UP_MAX),
+            ..before
+        };
+        let mut tried = Vec::new();
+        for seed in seeds {
+            let pair = if on_new {
+                let first = |draft: &Draft, times: Times, bps: f64| {
+                    draft
+                        .run(*seed, times.bounded(draft, bps), from, &[])?
+                        .into_iter()
+                        .next()
+                };
+                first(draft, before, goodput).zip(first(&changed, after, fast))
+            } else {
+                let looks = draft.run(*seed, both.bounded(draft, fast), from, &live);
+                looks.and_then(|looks| {
+                    let mut looks = looks.into_iter();
+                    looks.next().zip(looks.next())
+                })
+            };
+            let knob =
+                || CannotKnow::Knob(changes.first().map_or_else(String::new, |c| c.knob.clone()));
+            tried.push(pair.ok_or_else(knob)?);
+        }
+        Ok(tried)
+    }
+}
+
+fn check_enough(seen: &Seen) -> Result<(), CannotKnow> {
+    let segments = (seen.up.segments_per_s + seen.down.segments_per_s) * seen.span.as_secs_f64();
+    if segments < SEGMENTS_MIN {
+        return Err(CannotKnow::Silent);
+    }
+    if seen.reordered_share > REORDERED_SHARE {
+        return Err(CannotKnow::Reordering);
+    }
+    Ok(())
+}
+
+/// From the payload of a segment, with headers and timestamps.
+fn mtu(seen: &Seen) -> u64 {
+    (seen.mss_bytes as u64 + 52).clamp(576, 65_535)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+//! A trial with its path in numbers that can be varied, and its runs in virtual time.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use base::{Bytes, QueueLimit, Rate};
+use doctor::Place;
+use lab::app::{HostCosts, LAB_PORT};
+use lab::{End, HostSpec, PathSpec, Trial, Virtual, VirtualTarget, Workload};
+
+use super::hosts::Hosts;
+use super::seen::{Seen, fraction};
+use crate::simulated::{Simulated, SimulatedError};
+use crate::subject::{Look, Subject};
+
+/// Packets of a run, about: what a prediction may take is less than two seconds, of some sixty runs.
+const PACKETS_MAX: f64 = 25_000.0;
+/// No look at a twin is shorter: so many round trips, and this time.
+const LOOK_MIN: Duration = Duration::from_millis(400);
+const LOOK_RTTS_MIN: f64 = 30.0;
+
+/// What is varied until it fits.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Draft {
+    /// In bit/s, both ways.
+    pub(super) rate_bps: f64,
+    /// When the queues are empty, in seconds.
+    pub(super) rtt: f64,
+    /// In front of the wire, in packets of the MTU.
+    pub(super) queue_pkts: f64,
+    /// Of the packets from client to server, and back.
+    pub(super) loss: [f64; 2],
+    pub(super) mtu: u64,
+    pub(super) hosts: Hosts,
+    pub(super) workload: Workload,
+}
+
+/// When a twin is looked at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Times {
+    /// From the start to the look.
+    pub(super) warm_up: Duration,
+    pub(super) look: Duration,
+    /// From a change to the look at its effect.
+    pub(super) settle: Duration,
+}
+
+/// A change on open connections.
+#[derive(Clone, Debug)]
+pub(super) struct LiveChange {
+    pub(super) end: End,
+    pub(super) is_of_socket: bool,
+    pub(super) knob: String,
+    pub(super) to: base::KnobValue,
+}
+
+impl Times {
+    /// The same, shortened where so much would be sent that it takes long.
+    pub(super) fn bounded(self, draft: &Draft, goodput_bps: f64) -> Self {
+        let packets_per_s = goodput_bps / 8.0 / draft.mtu as f64;
+        let budget = PACKETS_MAX / packets_per_s.max(1e-9);
+        let all = (self.warm_up + self.look + self.settle).as_secs_f64();
+        if all <= budget {
+            return self;
+        }
+        let rtts = Duration::from_secs_f64(LOOK_RTTS_MIN * draft.rtt);
+        let shrink = |time: Duration| {
+            let least = LOOK_MIN.max(rtts).min(time);
+            time.mul_f64(budget / all).max(least)
+        };
+        Self {
+            warm_up: shrink(self.warm_up),
+            look: shrink(self.look),
+            settle: shrink(self.settle),
+        }
+    }
+}
+
+impl Draft {
+    pub(super) fn trial(&self, seed: u64) -> Trial {
+        let rate = Rate::from_bits_per_second(self.rate_bps.max(1.0) as u64);
+        let queue = QueueLimit::Packets(self.queue_pkts.round().max(1.0) as u64);
+        let rtt = Duration::from_secs_f64(self.rtt.max(0.0));
+        let path = PathSpec::emulated(rate, rtt, queue)
+            .without_overhead()
+            .with_mtu(Bytes(self.mtu))
+            .with_losses(self.loss.map(fraction));
+        let host = |settings: &lab::Settings| HostSpec {
+            settings: settings.clone(),
+            ..HostSpec::default()
+        };
+        let trial = Trial {
+            path,
+            client: host(&self.hosts.client),
+            server: host(&self.hosts.server),
+            workload: self.workload.clone(),
+            seed,
+        };
+        trial.with_seed(seed)
+    }
+
+    /// Runs it, looks, makes changes where there are some, and looks again, at `here` and at the
+    /// other end where `both_ends` says so.
+    pub(super) fn run(
+        &self,
+        seed: u64,
+        times: Times,
+        seen_from: (End, bool),
+        changes: &[LiveChange],
+    ) -> Option<Vec<Seen>> {
+        let engine = Virtual {
+            costs: Some(HostCosts::linux()),
+            ..Virtual::default()
+        };
+        let mut trial = self.trial(seed);
+        let session = match engine.start(&trial) {
+            Ok(session) => session,
+            Err(refused) => {
+                leave_out(&mut trial, &refused);
+                engine.start(&trial).ok()?
+            }
+        };
+        let stop = AtomicBool::new(false);
+        let mut subject: Simulated<'_, SimulatedError> =
+            Simulated::new(session, &stop, Box::new(|_, _, _| ()));
+        subject.wait(times.warm_up).ok()?;
+        let mut all = vec![look(&mut subject, times.look, seen_from)?];
+        if !changes.is_empty() {
+            for change in changes {
+                make(&mut subject, change)?;
+            }
+            subject.wait(times.settle).ok()?;
+            all.push(look(&mut subject, times.look, seen_from)?);
+        }
+        Some(all)
+    }
+}
+
+/// Settings that our stack does not have do not act in a twin.
+fn leave_out(trial: &mut Trial, refused: &[lab::Caveat]) {
+    for caveat in refused {
+        if let lab::Caveat::SettingNotApplied { knob, .. } = caveat {
+            trial.client.settings.remove(knob.as_str());
+            trial.server.settings.remove(knob.as_str());
+        }
+    }
+}
+
+fn look(
+    subject: &mut Simulated<'_, SimulatedError>,
+    time: Duration,
+    (here, both_ends): (End, bool),
+) -> Option<Seen> {
+    let look = subject.look(time).ok()?;
+    let (there, there_netns) = look.there?;
+    let (client, server) = ((look.here, look.netns), (there, there_netns));
+    let (here_seen, there_seen) = match here {
+        End::Client => (client, server),
+        End::Server => (server, client),
+    };
+    let look = Look {
+        measure: look.measure,
+        here: here_seen.0,
+        netns: here_seen.1,
+        there: both_ends.then_some(there_seen),
+    };
+    let place = look.here.flows.first().map(|track| match here {
+        End::Client => Place::Remote(track.key.remote),
+        End::Server => Place::Listening(LAB_PORT),
+    })?;
+    Seen::of(&look, place)
+}
+
+fn make(subject: &mut Simulated<'_, SimulatedError>, change: &LiveChange) -> Option<()> {
+    let session = subject.session();
+    let stop = AtomicBool::new(false);
+    if !change.is_of_socket {
+        let host = VirtualTarget::Host(change.end);
+        return session.set(host, &change.knob, &change.to).ok();
+    }
+    let look = session
+        .look(Duration::from_millis(1), &stop, &mut |_| ())
+        .ok()?;
+    let flows = match change.end {
+        End::Client => look.client.flows,
+        End::Server => look.server.flows,
+    };
+    for flow in flows.iter().filter(|flow| !flow.ended) {
+        let socket = VirtualTarget::Socket {
+            end: change.end,
+            cookie: flow.cookie,
+        };
+        session.set(socket, &change.knob, &change.to).ok()?;
+    }
+    Some(())
+}

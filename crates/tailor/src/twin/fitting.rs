@@ -1,0 +1,276 @@
+//! Fitting a twin: its path is varied until a look at it shows what was seen.
+
+use std::time::Duration;
+
+use lab::{End, Workload};
+
+use super::draft::{Draft, Times};
+use super::seen::Seen;
+
+/// Seeds of the runs that a path is chosen by; those of predictions are others.
+const SEEDS: [u64; 3] = [11, 12, 13];
+/// Rates that are tried, each so many times the one before.
+const RATE_STEP: f64 = 1.6;
+const RATE_MAX_BPS: f64 = 12e9;
+/// Around the best one, in several rounds.
+const NEARER: [&[f64]; 2] = [&[0.8, 1.25], &[0.9, 1.1]];
+/// A path that fits worse by no more than this is as plausible: two parts of 2 in the sum of
+/// squares, each in units of what two looks at one twin differ by.
+const PLAUSIBLE: f64 = 4.0;
+/// Where no queue was seen to overflow, it is taken to hold so many products of rate and time.
+const QUEUE_BDPS: f64 = 1.0;
+/// No router has a shorter queue.
+const QUEUE_MIN_PKTS: f64 = 20.0;
+
+/// A draft with its distance to what was seen.
+#[derive(Clone, Debug)]
+pub(super) struct Fitted {
+    pub(super) draft: Draft,
+    pub(super) distance: f64,
+}
+
+/// What fits.
+#[derive(Clone, Debug)]
+pub(super) struct Fits {
+    pub(super) best: Fitted,
+    /// Others that fit nearly as well, as different from each other as they can be.
+    pub(super) others: Vec<Fitted>,
+    pub(super) runs: usize,
+}
+
+struct Search<'s> {
+    seen: &'s Seen,
+    times: Times,
+    tried: Vec<Fitted>,
+    runs: usize,
+    seeds: usize,
+}
+
+/// Varies the path of `draft`.
+pub(super) fn fit(draft: &Draft, seen: &Seen, times: Times) -> Option<Fits> {
+    // Losses by chance make a run differ from the next.
+    let seeds = if seen.lost_share > 0.0 {
+        SEEDS.len()
+    } else {
+        1
+    };
+    let mut search = Search {
+        seen,
+        times,
+        tried: Vec::new(),
+        runs: 0,
+        seeds,
+    };
+    let draft = search.with_rtt(draft);
+    for rate in rates(seen) {
+        search.try_rate(&draft, rate);
+    }
+    for factors in NEARER {
+        let best = search.best()?.draft;
+        for factor in factors {
+            search.try_rate(&best, best.rate_bps * factor);
+        }
+    }
+    search.try_queues();
+    search.try_losses();
+    let best = search.best()?;
+    let limit = best.distance + PLAUSIBLE;
+    let plausible = search
+        .tried
+        .iter()
+        .filter(|fitted| fitted.distance <= limit);
+    let mut plausible: Vec<&Fitted> = plausible.collect();
+    plausible.sort_by(|a, b| a.draft.rate_bps.total_cmp(&b.draft.rate_bps));
+    let ends = [plausible.first(), plausible.last()];
+    let mut others: Vec<Fitted> = Vec::new();
+    for fitted in ends.into_iter().flatten() {
+        if fitted.draft != best.draft && others.iter().all(|other| other.draft != fitted.draft) {
+            others.push((*fitted).clone());
+        }
+    }
+    Some(Fits {
+        best,
+        others,
+        runs: search.runs,
+    })
+}
+
+/// From what was carried upwards.
+fn rates(seen: &Seen) -> Vec<f64> {
+    let wire = 1.0 + 52.0 / seen.mss_bytes;
+    let carried = seen.up.bps.max(seen.down.bps) * wire;
+    let mut rates = Vec::new();
+    let mut rate = carried.max(200e3);
+    while rate < RATE_MAX_BPS && rates.len() < 24 {
+        rates.push(rate);
+        rate *= RATE_STEP;
+    }
+    rates
+}
+
+impl Search<'_> {
+    fn best(&self) -> Option<Fitted> {
+        let best = self
+            .tried
+            .iter()
+            .min_by(|a, b| a.distance.total_cmp(&b.distance));
+        best.cloned()
+    }
+
+    fn run(&mut self, draft: &Draft) -> Vec<Seen> {
+        let times = self.times.bounded(draft, self.seen.goodput_bps());
+        let from = (self.seen.here, self.seen.both_ends);
+        let seeds = &SEEDS[..self.seeds];
+        self.runs += seeds.len();
+        seeds
+            .iter()
+            .filter_map(|seed| draft.run(*seed, times, from, &[])?.into_iter().next())
+            .collect()
+    }
+
+    fn try_one(&mut self, draft: Draft, prior: f64) {
+        let seen = self.run(&draft);
+        if let Some(distance) = distance(self.seen, &seen) {
+            self.tried.push(Fitted {
+                draft,
+                distance: distance + prior,
+            });
+        }
+    }
+
+    /// With the round-trip time such that the smallest one that its hosts see is the one that was
+    /// seen: hosts and short packets take their part of it.
+    fn with_rtt(&mut self, draft: &Draft) -> Draft {
+        let mut draft = draft.clone();
+        for _ in 0..2 {
+            let Some(wanted) = self.seen.min_rtt else {
+                break;
+            };
+            let mut times = self.times;
+            times.warm_up = times.warm_up.min(Duration::from_millis(300));
+            times.look = times.look.min(Duration::from_millis(500));
+            let from = (self.seen.here, self.seen.both_ends);
+            self.runs += 1;
+            let seen = draft.run(
+                SEEDS[0],
+                times.bounded(&draft, self.seen.goodput_bps()),
+                from,
+                &[],
+            );
+            let found = seen.and_then(|seen| seen.first()?.min_rtt);
+            let Some(found) = found else { break };
+            draft.rtt = (draft.rtt + wanted - found).max(1e-6);
+        }
+        draft
+    }
+
+    fn try_rate(&mut self, draft: &Draft, rate: f64) {
+        let mut draft = draft.clone();
+        draft.rate_bps = rate;
+        let bdp = rate / 8.0 * draft.rtt / draft.mtu as f64;
+        let stood = self
+            .seen
+            .srtt_max
+            .zip(self.seen.min_rtt)
+            .map_or(0.0, |(most, least)| {
+                (most - least).max(0.0) * rate / 8.0 / draft.mtu as f64
+            });
+        draft.queue_pkts = (bdp * QUEUE_BDPS).max(stood * 1.2).max(QUEUE_MIN_PKTS);
+        self.try_one(draft.clone(), 0.0);
+        if self.seen.lost_share > 0.0 {
+            // Perhaps the queue lost them, and nothing else.
+            draft.loss = [0.0; 2];
+            draft.queue_pkts = stood.max(2.0);
+            self.try_one(draft, 0.0);
+        }
+    }
+
+    /// Other queues, where one was seen to fill.
+    fn try_queues(&mut self) {
+        let Some(best) = self.best() else { return };
+        if best.draft.loss != [0.0; 2] || self.seen.lost_share == 0.0 {
+            return;
+        }
+        for factor in [0.7, 0.85, 1.2, 1.5] {
+            let queue_pkts = (best.draft.queue_pkts * factor).max(2.0);
+            self.try_one(
+                Draft {
+                    queue_pkts,
+                    ..best.draft.clone()
+                },
+                0.0,
+            );
+        }
+    }
+
+    /// Other shares of loss: few losses are counted badly, and the rate tells of them too.
+    fn try_losses(&mut self) {
+        let Some(best) = self.best() else { return };
+        if best.draft.loss == [0.0; 2] {
+            return;
+        }
+        let counted = (self.seen.lost_share * self.seen.lost_of).max(1.0);
+        for factor in [0.6_f64, 0.8, 1.25, 1.6] {
+            let loss = best.draft.loss.map(|loss| loss * factor);
+            let prior = factor.ln().powi(2) * counted;
+            self.try_one(
+                Draft {
+                    loss,
+                    ..best.draft.clone()
+                },
+                prior,
+            );
+        }
+    }
+}
+
+/// How far runs of a twin are from what was seen: a sum of squares, each in units of what two looks
+/// at one connection differ by.
+fn distance(seen: &Seen, twin: &[Seen]) -> Option<f64> {
+    if twin.is_empty() {
+        return None;
+    }
+    let mean = |read: &dyn Fn(&Seen) -> Option<f64>| {
+        let values: Vec<f64> = twin.iter().filter_map(read).collect();
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    };
+    let by_ratio = |read: &dyn Fn(&Seen) -> Option<f64>, unit: f64| {
+        let pair = read(seen)
+            .zip(mean(read))
+            .filter(|(a, b)| *a > 0.0 && *b > 0.0);
+        pair.map_or(0.0, |(a, b)| ((a / b).ln() / unit).powi(2).min(1e4))
+    };
+    let by_time = |read: &dyn Fn(&Seen) -> Option<f64>, share: f64| {
+        let pair = read(seen).zip(mean(read));
+        let unit = |a: f64| a * share + 60e-6;
+        pair.map_or(0.0, |(a, b)| ((a - b) / unit(a)).powi(2).min(1e4))
+    };
+    let noise = if seen.lost_share > 0.0 { 0.08 } else { 0.03 };
+    let mut sum = by_ratio(&|s| Some(s.goodput_bps()), noise);
+    sum += by_time(&Seen::response, 0.03);
+    sum += by_time(&|s| s.srtt, 0.02);
+    sum += by_time(&|s| s.srtt_high, 0.04);
+    if seen.is_one_way() {
+        sum += by_ratio(&|s| s.crest_bps, 0.12);
+    }
+    let lost = seen.lost_share;
+    let counted = (lost * seen.lost_of).max(1.0);
+    let twin_lost = mean(&|s| Some(s.lost_share)).unwrap_or(0.0);
+    let unit = lost.max(3.0 / seen.lost_of.max(1.0)) * (0.3 + 1.0 / counted.sqrt());
+    sum += ((twin_lost - lost) / unit.max(1e-9)).powi(2).min(400.0);
+    Some(sum)
+}
+
+/// The direction that a loss is counted in.
+pub(super) const fn loss_of(sender: End, share: f64, workload: &Workload) -> [f64; 2] {
+    match (workload, sender) {
+        (Workload::Bulk { .. } | Workload::Paced { .. } | Workload::Records(_), End::Client) => {
+            [share, 0.0]
+        }
+        (Workload::Bulk { .. } | Workload::Paced { .. } | Workload::Records(_), End::Server) => {
+            [0.0, share]
+        }
+        (Workload::Bursts { .. } | Workload::SlowReader { .. }, _) => [share, 0.0],
+        _ => [share, share],
+    }
+}
