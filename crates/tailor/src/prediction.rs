@@ -77,6 +77,8 @@ pub struct Prediction {
     pub response_p99_us: Option<Range>,
     /// Smoothed round-trip time in microseconds.
     pub rtt_us: Option<Range>,
+    /// The rate of the path, as far as it showed.
+    pub path_bps: Range,
     /// Runs of the twin that it comes from.
     pub runs: usize,
 }
@@ -95,14 +97,14 @@ impl Prediction {
         seen: &Seen,
         runs: &[Run],
         check: &SelfCheck,
-        rate_bps: f64,
+        path_bps: Range,
     ) -> Option<Self> {
         let floor = |what: &str, share: f64, slack: f64| Floor {
             share,
             slack,
             residual: check.residual(what),
         };
-        let full = |value: f64| value > FULL_SHARE * rate_bps;
+        let full = |value: f64| value > FULL_SHARE * path_bps.value;
         let goodput = |s: &Seen| Some(s.goodput_bps());
         let goodput_bps = predict(
             seen,
@@ -145,6 +147,7 @@ impl Prediction {
             response_us,
             response_p99_us: predict(seen, runs, &p99, p99_floor, &never).map(in_us),
             rtt_us,
+            path_bps,
             runs: runs.len(),
         })
     }

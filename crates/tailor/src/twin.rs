@@ -23,7 +23,7 @@ use self::draft::{Draft, LiveChange, Times};
 use self::fitting::{Fitted, fit, loss_of};
 use self::hosts::{Hosts, end_of};
 pub use self::seen::{Seen, Way};
-use crate::prediction::{Prediction, Run};
+use crate::prediction::{Prediction, Range, Run};
 use crate::subject::Look;
 
 /// Seeds of the runs of a self-check and of a prediction.
@@ -33,6 +33,9 @@ const WARM_UP_MAX: Duration = Duration::from_secs(6);
 const WARM_UP_MIN: Duration = Duration::from_millis(300);
 /// Nor is it looked at longer.
 const LOOK_MAX: Duration = Duration::from_secs(3);
+const LOOK_RARE_MAX: Duration = Duration::from_secs(8);
+/// Fewer operations per second are rare.
+const RARE_PER_S: f64 = 5.0;
 /// Above this share of segments that arrived out of order the path reorders, which no twin does.
 const REORDERED_SHARE: f64 = 0.002;
 /// Fewer segments than these tell nothing.
@@ -143,22 +146,31 @@ impl Twin {
         let busiest = pairs.iter().max_by_key(|pair| pair.here.samples.len());
         let main = busiest.ok_or(CannotKnow::NoConnection)?;
         check_enough(&seen)?;
+        let workload = traffic::workload(&seen, main)?;
+        let mut hosts = Hosts::seen(look, main, seen.here);
+        hosts.note_acks(&seen, &workload);
         let draft = Draft {
             rate_bps: 1e9,
             rtt: seen.min_rtt.ok_or(CannotKnow::RoundTrip)?,
             queue_pkts: 1000.0,
             loss: [0.0; 2],
             mtu: mtu(&seen),
-            hosts: Hosts::seen(look, main, seen.here),
-            workload: traffic::workload(&seen, main)?,
+            hosts,
+            workload,
         };
         let draft = Draft {
             loss: loss_of(seen.sender(), seen.lost_share, &draft.workload),
             ..draft
         };
+        // Where operations are rare, all that was seen of them is needed.
+        let is_rare = seen
+            .measure
+            .operations_per_s
+            .is_some_and(|count| count < RARE_PER_S);
+        let look_max = if is_rare { LOOK_RARE_MAX } else { LOOK_MAX };
         let times = Times {
             warm_up: seen.age.clamp(WARM_UP_MIN, WARM_UP_MAX),
-            look: seen.span.min(LOOK_MAX),
+            look: seen.span.min(look_max),
             settle: Duration::ZERO,
         };
         let fits = fit(&draft, &seen, times).ok_or(CannotKnow::Traffic)?;
@@ -197,17 +209,16 @@ impl Twin {
         self.best.trial(SEEDS[0])
     }
 
-    /// The rates of the paths that fit, from the smallest to the largest, in bit/s.
+    /// The rates of the paths that fit, in bit/s.
     #[must_use]
-    pub fn rate_range_bps(&self) -> [f64; 2] {
-        let all = self
-            .others
-            .iter()
-            .chain([&self.best])
-            .map(|draft| draft.rate_bps);
-        all.fold([f64::MAX, 0.0], |[low, high], rate| {
-            [low.min(rate), high.max(rate)]
-        })
+    pub fn path_range(&self) -> Range {
+        let rates = self.others.iter().map(|draft| draft.rate_bps);
+        let value = self.best.rate_bps;
+        Range {
+            low: rates.clone().fold(value, f64::min),
+            value,
+            high: rates.fold(value, f64::max),
+        }
     }
 
     /// How many runs the fitting took.
@@ -217,7 +228,9 @@ impl Twin {
     }
 
     fn check_self(&self) -> SelfCheck {
-        let times = self.times.bounded(&self.best, self.seen.goodput_bps());
+        let times = self
+            .times
+            .bounded_loosely(self.seen.events_per_s(), self.best.rtt);
         let from = (self.seen.here, self.seen.both_ends);
         let looks: Vec<Seen> = SEEDS
             .iter()
@@ -252,14 +265,8 @@ impl Twin {
                 is_best,
             }));
         }
-        Prediction::of(
-            objective,
-            &self.seen,
-            &runs,
-            &self.check,
-            self.best.rate_bps,
-        )
-        .ok_or(CannotKnow::Traffic)
+        Prediction::of(objective, &self.seen, &runs, &self.check, self.path_range())
+            .ok_or(CannotKnow::Traffic)
     }
 
     #[expect(clippy::too_many_arguments, reason = "split below")]
@@ -274,7 +281,7 @@ impl Twin {
     ) -> Result<Vec<(Seen, Seen)>, CannotKnow> {
         let here = self.seen.here;
         let from = (here, self.seen.both_ends);
-        let goodput = self.seen.goodput_bps();
+        let events = self.seen.events_per_s();
         let mut changed = draft.clone();
         let mut live = Vec::new();
         for change in changes {
@@ -286,14 +293,20 @@ impl Twin {
                 to: change.to.clone(),
             });
         }
-        let fast = goodput.max(draft.rate_bps.min(goodput * 20.0));
+        // A bulk transfer may come to fill the path.
+        let full = draft.rate_bps / 8.0 / draft.mtu as f64;
+        let fast = if self.seen.is_one_way() {
+            events.max(full.min(events * 20.0))
+        } else {
+            events * 2.0
+        };
         let before = Times {
-            look: timing.look.min(LOOK_MAX),
+            look: timing.look.min(self.times.look),
             ..self.times
         };
         let after = Times {
             warm_up: timing.warm_up.min(WARM_UP_MAX),
-            look: timing.look.min(LOOK_MAX),
+            look: timing.look.min(self.times.look),
             settle: Duration::ZERO,
         };
         let both = Times {
@@ -305,13 +318,13 @@ impl Twin {
             let pair = if on_new {
                 let first = |draft: &Draft, times: Times, bps: f64| {
                     draft
-                        .run(*seed, times.bounded(draft, bps), from, &[])?
+                        .run(*seed, times.bounded_loosely(bps, draft.rtt), from, &[])?
                         .into_iter()
                         .next()
                 };
-                first(draft, before, goodput).zip(first(&changed, after, fast))
+                first(draft, before, events).zip(first(&changed, after, fast))
             } else {
-                let looks = draft.run(*seed, both.bounded(draft, fast), from, &live);
+                let looks = draft.run(*seed, both.bounded_loosely(fast, draft.rtt), from, &live);
                 looks.and_then(|looks| {
                     let mut looks = looks.into_iter();
                     looks.next().zip(looks.next())

@@ -79,11 +79,13 @@ pub(super) fn case(seed: u64, number: u32) -> TruthCase {
 /// With the times of a trial that names none.
 pub(super) fn timed(trial: Trial, label: String) -> TruthCase {
     let end = End::Client;
+    let is_rare = matches!(trial.workload, Workload::Bursts { .. });
     TruthCase {
         label,
         trial,
         warm_up: WARM_UP,
-        look: LOOK,
+        // Of few blocks one more or less would decide.
+        look: if is_rare { 2 * LOOK } else { LOOK },
         settle: SETTLE,
         change: KnobChange {
             end,
@@ -162,7 +164,7 @@ fn traffic(rng: &mut Rng, path: &Drawn) -> (Workload, Settings, &'static str) {
             let burst = Bytes(log_between(rng, 50e3, (bdp * 2.0).clamp(100e3, 1e6)) as u64);
             let workload = Workload::Bursts {
                 burst,
-                idle: Duration::from_millis(100 + rng.below(600)),
+                idle: Duration::from_millis(50 + rng.below(350)),
                 reconnect: one_in(rng, 3),
                 amount: ENDLESS,
             };

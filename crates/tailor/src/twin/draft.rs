@@ -14,7 +14,7 @@ use crate::simulated::{Simulated, SimulatedError};
 use crate::subject::{Look, Subject};
 
 /// Packets of a run, about: what a prediction may take is less than two seconds, of some sixty runs.
-const PACKETS_MAX: f64 = 25_000.0;
+const PACKETS_MAX: f64 = 15_000.0;
 /// No look at a twin is shorter: so many round trips, and this time.
 const LOOK_MIN: Duration = Duration::from_millis(400);
 const LOOK_RTTS_MIN: f64 = 30.0;
@@ -56,16 +56,27 @@ pub(super) struct LiveChange {
 
 impl Times {
     /// The same, shortened where so much would be sent that it takes long.
-    pub(super) fn bounded(self, draft: &Draft, goodput_bps: f64) -> Self {
-        let packets_per_s = goodput_bps / 8.0 / draft.mtu as f64;
-        let budget = PACKETS_MAX / packets_per_s.max(1e-9);
+    pub(super) fn bounded(self, events_per_s: f64, rtt: f64) -> Self {
+        self.bounded_by(PACKETS_MAX, events_per_s, rtt)
+    }
+
+    /// The same for one of few runs.
+    pub(super) fn bounded_loosely(self, events_per_s: f64, rtt: f64) -> Self {
+        self.bounded_by(6.0 * PACKETS_MAX, events_per_s, rtt)
+    }
+
+    fn bounded_by(self, packets_max: f64, events_per_s: f64, rtt: f64) -> Self {
+        let budget = packets_max / events_per_s.max(1e-9);
         let all = (self.warm_up + self.look + self.settle).as_secs_f64();
         if all <= budget {
             return self;
         }
-        let rtts = Duration::from_secs_f64(LOOK_RTTS_MIN * draft.rtt);
+        let rtts = Duration::from_secs_f64(LOOK_RTTS_MIN * rtt);
         let shrink = |time: Duration| {
-            let least = LOOK_MIN.max(rtts).min(time);
+            let least = LOOK_MIN
+                .max(rtts)
+                .min(time)
+                .min(Duration::from_secs_f64(budget));
             time.mul_f64(budget / all).max(least)
         };
         Self {
@@ -76,7 +87,20 @@ impl Times {
     }
 }
 
+/// What a handshake takes on the wire both ways, in bits: two headers with all options.
+const HANDSHAKE_BITS: f64 = 2.0 * 60.0 * 8.0;
+
 impl Draft {
+    /// The same at another rate, with the same round-trip time of the shortest packets.
+    pub(super) fn at_rate(&self, rate_bps: f64) -> Self {
+        let wire = HANDSHAKE_BITS / self.rate_bps - HANDSHAKE_BITS / rate_bps;
+        Self {
+            rate_bps,
+            rtt: (self.rtt + wire).max(1e-6),
+            ..self.clone()
+        }
+    }
+
     pub(super) fn trial(&self, seed: u64) -> Trial {
         let rate = Rate::from_bits_per_second(self.rate_bps.max(1.0) as u64);
         let queue = QueueLimit::Packets(self.queue_pkts.round().max(1.0) as u64);

@@ -13,12 +13,20 @@ const SEEDS: [u64; 3] = [11, 12, 13];
 const RATE_STEP: f64 = 1.6;
 const RATE_MAX_BPS: f64 = 12e9;
 /// Around the best one, in several rounds.
-const NEARER: [&[f64]; 2] = [&[0.8, 1.25], &[0.9, 1.1]];
+const NEARER: [&[f64]; 4] = [&[0.8, 1.25], &[0.9, 1.1], &[0.95, 1.05], &[0.975, 1.025]];
 /// A path that fits worse by no more than this is as plausible: two parts of 2 in the sum of
 /// squares, each in units of what two looks at one twin differ by.
 const PLAUSIBLE: f64 = 4.0;
 /// Where no queue was seen to overflow, it is taken to hold so many products of rate and time.
 const QUEUE_BDPS: f64 = 1.0;
+/// What hosts and an emulator add to a round-trip time, now and then.
+const TIME_NOISE: f64 = 60e-6;
+/// A path is taken to be full where congestion control is the limit for so much of the time, so
+/// many packets stand in the queue, and a twin is no farther off than three units in each of three
+/// numbers.
+const FULL_CONGESTION_SHARE: f64 = 0.6;
+const FULL_QUEUE_PKTS: f64 = 2.5;
+const FULL_DISTANCE: f64 = 27.0;
 /// No router has a shorter queue.
 const QUEUE_MIN_PKTS: f64 = 20.0;
 
@@ -44,6 +52,8 @@ struct Search<'s> {
     tried: Vec<Fitted>,
     runs: usize,
     seeds: usize,
+    /// Runs may take longer, since they are few.
+    is_loose: bool,
 }
 
 /// Varies the path of `draft`.
@@ -60,8 +70,12 @@ pub(super) fn fit(draft: &Draft, seen: &Seen, times: Times) -> Option<Fits> {
         tried: Vec::new(),
         runs: 0,
         seeds,
+        is_loose: false,
     };
     let draft = search.with_rtt(draft);
+    if search.is_full(&draft) {
+        return search.found();
+    }
     for rate in rates(seen) {
         search.try_rate(&draft, rate);
     }
@@ -73,26 +87,7 @@ pub(super) fn fit(draft: &Draft, seen: &Seen, times: Times) -> Option<Fits> {
     }
     search.try_queues();
     search.try_losses();
-    let best = search.best()?;
-    let limit = best.distance + PLAUSIBLE;
-    let plausible = search
-        .tried
-        .iter()
-        .filter(|fitted| fitted.distance <= limit);
-    let mut plausible: Vec<&Fitted> = plausible.collect();
-    plausible.sort_by(|a, b| a.draft.rate_bps.total_cmp(&b.draft.rate_bps));
-    let ends = [plausible.first(), plausible.last()];
-    let mut others: Vec<Fitted> = Vec::new();
-    for fitted in ends.into_iter().flatten() {
-        if fitted.draft != best.draft && others.iter().all(|other| other.draft != fitted.draft) {
-            others.push((*fitted).clone());
-        }
-    }
-    Some(Fits {
-        best,
-        others,
-        runs: search.runs,
-    })
+    search.found()
 }
 
 /// From what was carried upwards.
@@ -118,7 +113,11 @@ impl Search<'_> {
     }
 
     fn run(&mut self, draft: &Draft) -> Vec<Seen> {
-        let times = self.times.bounded(draft, self.seen.goodput_bps());
+        let events = self.seen.events_per_s();
+        let times = match self.is_loose {
+            true => self.times.bounded_loosely(events, draft.rtt),
+            false => self.times.bounded(events, draft.rtt),
+        };
         let from = (self.seen.here, self.seen.both_ends);
         let seeds = &SEEDS[..self.seeds];
         self.runs += seeds.len();
@@ -153,7 +152,7 @@ impl Search<'_> {
             self.runs += 1;
             let seen = draft.run(
                 SEEDS[0],
-                times.bounded(&draft, self.seen.goodput_bps()),
+                times.bounded(self.seen.events_per_s(), draft.rtt),
                 from,
                 &[],
             );
@@ -165,8 +164,7 @@ impl Search<'_> {
     }
 
     fn try_rate(&mut self, draft: &Draft, rate: f64) {
-        let mut draft = draft.clone();
-        draft.rate_bps = rate;
+        let mut draft = draft.at_rate(rate);
         let bdp = rate / 8.0 * draft.rtt / draft.mtu as f64;
         let stood = self
             .seen
@@ -183,6 +181,74 @@ impl Search<'_> {
             draft.queue_pkts = stood.max(2.0);
             self.try_one(draft, 0.0);
         }
+    }
+
+    /// Whether what was carried is what the path can carry: it is if congestion control is the
+    /// limit, a queue stands, and a twin whose path is that slow shows the same.
+    fn is_full(&mut self, draft: &Draft) -> bool {
+        let seen = self.seen;
+        let wire = 1.0 + 52.0 / seen.mss_bytes;
+        let rate = seen.goodput_bps() * wire;
+        let packet = draft.mtu as f64 * 8.0 / rate.max(1.0);
+        let queue = seen.queue_time().unwrap_or(0.0);
+        if seen
+            .congestion_share
+            .is_none_or(|share| share < FULL_CONGESTION_SHARE)
+            || queue < FULL_QUEUE_PKTS * packet
+        {
+            return false;
+        }
+        self.is_loose = true;
+        let stood = seen
+            .srtt_max
+            .zip(seen.min_rtt)
+            .map_or(0.0, |(most, least)| most - least);
+        let stood_pkts = (stood / packet).max(2.0);
+        let loses = seen.lost_share > 0.0;
+        let factors: &[f64] = if loses {
+            &[0.8, 0.9, 1.0, 1.1, 1.25]
+        } else {
+            &[4.0]
+        };
+        for factor in factors {
+            self.try_one(
+                Draft {
+                    queue_pkts: stood_pkts * factor,
+                    loss: [0.0; 2],
+                    ..draft.at_rate(rate)
+                },
+                0.0,
+            );
+        }
+        let fits = self
+            .best()
+            .is_some_and(|best| best.distance <= FULL_DISTANCE);
+        self.is_loose = fits;
+        if !fits {
+            self.tried.clear();
+        }
+        fits
+    }
+
+    fn found(&self) -> Option<Fits> {
+        let best = self.best()?;
+        let limit = best.distance + PLAUSIBLE;
+        let plausible = self.tried.iter().filter(|fitted| fitted.distance <= limit);
+        let mut plausible: Vec<&Fitted> = plausible.collect();
+        plausible.sort_by(|a, b| a.draft.rate_bps.total_cmp(&b.draft.rate_bps));
+        let ends = [plausible.first(), plausible.last()];
+        let mut others: Vec<Fitted> = Vec::new();
+        for fitted in ends.into_iter().flatten() {
+            if fitted.draft != best.draft && others.iter().all(|other| other.draft != fitted.draft)
+            {
+                others.push((*fitted).clone());
+            }
+        }
+        Some(Fits {
+            best,
+            others,
+            runs: self.runs,
+        })
     }
 
     /// Other queues, where one was seen to fill.
@@ -226,7 +292,7 @@ impl Search<'_> {
 
 /// How far runs of a twin are from what was seen: a sum of squares, each in units of what two looks
 /// at one connection differ by.
-fn distance(seen: &Seen, twin: &[Seen]) -> Option<f64> {
+pub(super) fn distance(seen: &Seen, twin: &[Seen]) -> Option<f64> {
     if twin.is_empty() {
         return None;
     }
@@ -242,14 +308,15 @@ fn distance(seen: &Seen, twin: &[Seen]) -> Option<f64> {
     };
     let by_time = |read: &dyn Fn(&Seen) -> Option<f64>, share: f64| {
         let pair = read(seen).zip(mean(read));
-        let unit = |a: f64| a * share + 60e-6;
+        let unit = |a: f64| a * share + TIME_NOISE;
         pair.map_or(0.0, |(a, b)| ((a - b) / unit(a)).powi(2).min(1e4))
     };
     let noise = if seen.lost_share > 0.0 { 0.08 } else { 0.03 };
     let mut sum = by_ratio(&|s| Some(s.goodput_bps()), noise);
     sum += by_time(&Seen::response, 0.03);
-    sum += by_time(&|s| s.srtt, 0.02);
-    sum += by_time(&|s| s.srtt_high, 0.04);
+    sum += by_time(&|s| s.min_rtt, 0.005);
+    sum += by_time(&Seen::queue_time, 0.08);
+    sum += by_time(&|s| Some(s.srtt_high? - s.min_rtt?), 0.15);
     if seen.is_one_way() {
         sum += by_ratio(&|s| s.crest_bps, 0.12);
     }

@@ -2,10 +2,10 @@
 
 use base::{Change, FlowSample, KNOBS, KnobValue, Scope, Target, find_knob};
 use doctor::{Recording, Track};
-use lab::{End, Settings};
+use lab::{End, Settings, Workload, WriteMethod};
 
 use super::CannotKnow;
-use super::seen::Pair;
+use super::seen::{Pair, Seen};
 use crate::subject::Look;
 
 /// What is told of single sockets by samples is not taken from here, and no twin has other
@@ -14,6 +14,8 @@ const NOT_TAKEN: &[&str] = &[
     "net.ipv4.tcp_congestion_control",
     "net.ipv4.tcp_no_metrics_save",
 ];
+/// The shortest time that Linux delays an ACK, in seconds.
+const DELAYED_ACK_MIN: f64 = 0.04;
 /// What both engines have where nothing was seen of an end.
 const CONGESTION: &str = "cubic";
 
@@ -41,6 +43,21 @@ impl Hosts {
             (None, _) => guess(hosts.of(here.other()), main.here),
         }
         hosts
+    }
+
+    /// With Nagle's algorithm the second write of a request waits for the ACK of the first one.
+    /// Where it does not wait longer than the path takes, the server delays no ACK.
+    pub(super) fn note_acks(&mut self, seen: &Seen, workload: &Workload) {
+        let is_split = matches!(workload, Workload::WriteWriteRead { writes, method, .. }
+            if *writes > 1 && *method == WriteMethod::Write);
+        let sends_at_once = self.client.get("nodelay") == Some(&KnobValue::Flag(true));
+        let times = seen.response().zip(seen.min_rtt);
+        let is_prompt = times.is_some_and(|(response, rtt)| {
+            response > 1.7 * rtt && response < 2.0 * rtt + DELAYED_ACK_MIN / 2.0
+        });
+        if is_split && !sends_at_once && is_prompt {
+            put(&mut self.server, "route.quickack", KnobValue::Flag(true));
+        }
     }
 
     /// The same with a change for connections that are opened after it.

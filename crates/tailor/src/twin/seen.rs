@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use base::{FlowSample, Fraction, Instant};
-use doctor::{Place, Track};
+use base::{FlowSample, Fraction, Instant, Limit};
+use doctor::{Place, Shares, Timeline, Track};
 use lab::{End, Measure};
 
 use crate::subject::Look;
@@ -69,6 +69,10 @@ pub struct Seen {
     pub crest_bps: Option<f64>,
     /// Share of the time in which the sender had data out or to send.
     pub busy_share: Option<f64>,
+    /// Share of the time in which the sender's program was the limit.
+    pub application_share: Option<f64>,
+    /// Share of the time in which congestion control was.
+    pub congestion_share: Option<f64>,
     /// Share of the busy time in which the window of the receiver was shut.
     pub window_shut_share: Option<f64>,
     /// Share of the samples in which data that the receiver's program has not taken waits.
@@ -92,7 +96,7 @@ impl Seen {
         let pairs = pairs(look, place);
         let span = look.here.ended.since(look.here.began);
         let here = end_of(place);
-        let main = pairs.iter().max_by_key(|pair| moved(pair.here))?;
+        let main = pairs.iter().max_by_key(|pair| order(pair.here))?;
         let seconds = span.as_secs_f64().max(1e-6);
         let is_short = |pair: &&Pair<'_>| is_short(pair.here, span);
         let short_connections = pairs.iter().filter(is_short).count();
@@ -116,6 +120,7 @@ impl Seen {
             (true, there) => (Some(main.here), there),
             (false, there) => (there, Some(main.here)),
         };
+        let shares = sender.and_then(shares);
         let rtts = Rtts::of(sender.unwrap_or(main.here));
         let losses = Losses::of(pairs.iter().filter_map(|pair| match sends_here {
             true => Some(pair.here),
@@ -150,6 +155,8 @@ impl Seen {
             reordered_share: losses.reordered,
             crest_bps: crest.into_iter().flatten().flatten().next(),
             busy_share: sender.and_then(busy_share),
+            application_share: shares.map(|shares| shares.get(Limit::Application)),
+            congestion_share: shares.map(congestion_share),
             window_shut_share: sender.and_then(window_shut_share),
             unread_share: receiver.map(unread_share),
             age: age(sender.unwrap_or(main.here)),
@@ -196,6 +203,13 @@ impl Seen {
             _ if self.measure.busy_goodput_bps.is_some() => self.main().bps,
             bps => bps as f64,
         }
+    }
+
+    /// Packets and calls per second that a run of a twin has to go through, about.
+    #[must_use]
+    pub fn events_per_s(&self) -> f64 {
+        let segments = self.up.segments_per_s + self.down.segments_per_s;
+        segments.max(self.goodput_bps() / 8.0 / self.mss_bytes)
     }
 
     /// Median response time in seconds, where a program told.
@@ -261,6 +275,22 @@ fn moved(track: &Track) -> u64 {
         ends.map_or(0, |(first, last)| last.saturating_sub(first))
     };
     difference(|s| s.bytes_acked) + difference(|s| s.bytes_received)
+}
+
+/// By which the connection is chosen that stands for all: of those that carry about as much, one
+/// that sends.
+fn order(track: &Track) -> (u32, u64) {
+    (moved(track).max(1).ilog2(), sent(track))
+}
+
+fn sent(track: &Track) -> u64 {
+    let read = |s: &FlowSample| s.bytes_acked;
+    let ends = track
+        .samples
+        .first()
+        .and_then(read)
+        .zip(track.samples.last().and_then(read));
+    ends.map_or(0, |(first, last)| last.saturating_sub(first))
 }
 
 /// Bytes and segments that one end sent and received.
@@ -406,6 +436,20 @@ fn time_share(track: &Track, read: fn(&FlowSample) -> Option<Duration>) -> Optio
 fn busy_share(track: &Track) -> Option<f64> {
     let (busy, all) = time_share(track, |s| s.busy_time)?;
     Some((busy / all).min(1.0))
+}
+
+fn shares(track: &Track) -> Option<Shares> {
+    let mut timeline = Timeline::new();
+    track
+        .samples
+        .iter()
+        .for_each(|sample| timeline.push(sample));
+    Shares::of_timeline(&timeline)
+}
+
+fn congestion_share(shares: Shares) -> f64 {
+    let limits = [Limit::Congestion, Limit::Recovery, Limit::Pacing];
+    limits.into_iter().map(|limit| shares.get(limit)).sum()
 }
 
 fn window_shut_share(track: &Track) -> Option<f64> {

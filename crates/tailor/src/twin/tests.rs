@@ -1,1 +1,63 @@
+use super::*;
+use crate::simulated::{Simulated, SimulatedError};
+use crate::subject::Subject;
+use std::sync::atomic::AtomicBool;
 
+fn look_at(fault: &str) -> Look {
+    let fault = lab::find_fault(fault).unwrap();
+    let engine = lab::Virtual {
+        costs: Some(lab::app::HostCosts::linux()),
+        ..Default::default()
+    };
+    let session = engine.start(&fault.trial()).unwrap();
+    let stop = AtomicBool::new(false);
+    let mut subject: Simulated<'_, SimulatedError> =
+        Simulated::new(session, &stop, Box::new(|_, _, _| ()));
+    subject.wait(fault.warm_up).unwrap();
+    subject.look(fault.observe).unwrap()
+}
+
+#[test]
+fn debug() {
+    for name in std::env::var("FAULTS_TO_SEE")
+        .unwrap_or_default()
+        .split(',')
+        .filter(|s| !s.is_empty())
+    {
+        let look = look_at(name);
+        let place = Place::of(look.here.flows[0].key);
+        let seen = Seen::of(&look, place).unwrap();
+        println!("{name} SEEN {seen:#?}");
+        let twin = Twin::of(&look, place);
+        match twin {
+            Ok(twin) => {
+                println!("best {:?}", twin.best);
+                for rate in [twin.best.rate_bps, 50e6] {
+                    let draft = Draft {
+                        rate_bps: rate,
+                        ..twin.best.clone()
+                    };
+                    let runs: Vec<Seen> = [1, 2]
+                        .iter()
+                        .flat_map(|s| {
+                            draft
+                                .run(
+                                    *s,
+                                    twin.times.bounded(twin.seen.events_per_s(), draft.rtt),
+                                    (seen.here, seen.both_ends),
+                                    &[],
+                                )
+                                .unwrap()
+                        })
+                        .collect();
+                    println!(
+                        "rate {rate}: distance {:?}",
+                        fitting::distance(&seen, &runs)
+                    );
+                    println!("{:#?}", runs[0]);
+                }
+            }
+            Err(why) => println!("{why}"),
+        }
+    }
+}
