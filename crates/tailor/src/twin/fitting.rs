@@ -10,10 +10,10 @@ use super::seen::Seen;
 /// Seeds of the runs that a path is chosen by; those of predictions are others.
 const SEEDS: [u64; 3] = [11, 12, 13];
 /// Rates that are tried, each so many times the one before.
-const RATE_STEP: f64 = 1.6;
+const RATE_STEP: f64 = 1.4;
 const RATE_MAX_BPS: f64 = 12e9;
-/// Around the best one, in several rounds.
-const NEARER: [&[f64]; 4] = [&[0.8, 1.25], &[0.9, 1.1], &[0.95, 1.05], &[0.975, 1.025]];
+/// Around the best one, in two rounds: so many steps down and up.
+const NEARER: [(f64, i32); 2] = [(1.08, 4), (1.02, 2)];
 /// A path that fits worse by no more than this is as plausible: two parts of 2 in the sum of
 /// squares, each in units of what two looks at one twin differ by.
 const PLAUSIBLE: f64 = 4.0;
@@ -21,6 +21,10 @@ const PLAUSIBLE: f64 = 4.0;
 const QUEUE_BDPS: f64 = 1.0;
 /// What hosts and an emulator add to a round-trip time, now and then.
 const TIME_NOISE: f64 = 60e-6;
+/// Looks at a connection with losses differ by so much more, squared.
+const LOSS_VARIANCE: f64 = 5.0;
+/// By which two looks at one connection differ in [`Seen::swing`].
+const SWING_NOISE: f64 = 0.03;
 /// A path is taken to be full where congestion control is the limit for so much of the time, so
 /// many packets stand in the queue, and a twin is no farther off than three units in each of three
 /// numbers.
@@ -79,12 +83,15 @@ pub(super) fn fit(draft: &Draft, seen: &Seen, times: Times) -> Option<Fits> {
     for rate in rates(seen) {
         search.try_rate(&draft, rate);
     }
-    for factors in NEARER {
+    for (step, count) in NEARER {
         let best = search.best()?.draft;
-        for factor in factors {
-            search.try_rate(&best, best.rate_bps * factor);
+        for place in -count..=count {
+            if place != 0 {
+                search.try_rate(&best, best.rate_bps * step.powi(place));
+            }
         }
     }
+    search.try_mean();
     search.try_queues();
     search.try_losses();
     search.found()
@@ -96,7 +103,7 @@ fn rates(seen: &Seen) -> Vec<f64> {
     let carried = seen.up.bps.max(seen.down.bps) * wire;
     let mut rates = Vec::new();
     let mut rate = carried.max(200e3);
-    while rate < RATE_MAX_BPS && rates.len() < 24 {
+    while rate < RATE_MAX_BPS && rates.len() < 36 {
         rates.push(rate);
         rate *= RATE_STEP;
     }
@@ -251,6 +258,33 @@ impl Search<'_> {
         })
     }
 
+    /// The mean of all rates that were tried, each with the weight of its likelihood.
+    fn try_mean(&mut self) {
+        let Some(best) = self.best() else { return };
+        let same = |fitted: &&Fitted| fitted.draft.loss == best.draft.loss;
+        let weight = |fitted: &Fitted| ((best.distance - fitted.distance) / 2.0).exp();
+        let tried = self.tried.iter().filter(same);
+        let (sum, of) = tried.fold((0.0, 0.0), |(sum, of), fitted| {
+            (
+                sum + weight(fitted) * fitted.draft.rate_bps.ln(),
+                of + weight(fitted),
+            )
+        });
+        let rate = (sum / of).exp();
+        self.try_rate(&best.draft, rate);
+        // It is no worse than the best, which is the best by chance.
+        if let Some(mean) = self
+            .tried
+            .iter_mut()
+            .rev()
+            .find(|tried| tried.draft.rate_bps == rate)
+        {
+            if mean.distance <= best.distance + 1.0 {
+                mean.distance = mean.distance.min(best.distance - 1e-9);
+            }
+        }
+    }
+
     /// Other queues, where one was seen to fill.
     fn try_queues(&mut self) {
         let Some(best) = self.best() else { return };
@@ -318,14 +352,20 @@ pub(super) fn distance(seen: &Seen, twin: &[Seen]) -> Option<f64> {
     sum += by_time(&Seen::queue_time, 0.08);
     sum += by_time(&|s| Some(s.srtt_high? - s.min_rtt?), 0.15);
     if seen.is_one_way() {
-        sum += by_ratio(&|s| s.crest_bps, 0.12);
+        sum += by_ratio(&|s| s.crest_bps, 0.15);
+    }
+    if seen.is_one_way() {
+        let swing = |s: &Seen| s.swing;
+        let pair = swing(seen).zip(mean(&swing));
+        sum += pair.map_or(0.0, |(a, b)| ((a - b) / SWING_NOISE).powi(2));
     }
     let lost = seen.lost_share;
     let counted = (lost * seen.lost_of).max(1.0);
     let twin_lost = mean(&|s| Some(s.lost_share)).unwrap_or(0.0);
     let unit = lost.max(3.0 / seen.lost_of.max(1.0)) * (0.3 + 1.0 / counted.sqrt());
     sum += ((twin_lost - lost) / unit.max(1e-9)).powi(2).min(400.0);
-    Some(sum)
+    // Where chance decides of losses, it decides of all that follows from them.
+    Some(if lost > 0.0 { sum / LOSS_VARIANCE } else { sum })
 }
 
 /// The direction that a loss is counted in.

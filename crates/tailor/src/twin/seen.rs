@@ -14,6 +14,10 @@ use crate::subject::Look;
 const PAIR_MIN: Duration = Duration::from_millis(2);
 /// Of the rates between neighbouring samples so many are the crest.
 const CREST_SHARE: f64 = 0.05;
+/// What is even and what is not is told within so many round trips, and this time in seconds at
+/// least: over more the rate itself may change.
+const SWING_RTTS: f64 = 8.0;
+const SWING_TIME_MIN: f64 = 0.25;
 /// Fewer samples of a connection tell no percentiles.
 const SAMPLES_MIN: usize = 10;
 /// A direction with less than this share of the payload of the other carries answers only.
@@ -67,10 +71,15 @@ pub struct Seen {
     pub reordered_share: f64,
     /// Payload per second at which data arrives while it arrives.
     pub crest_bps: Option<f64>,
+    /// How unevenly data arrives within a round trip: how far it runs ahead of its mean rate and
+    /// falls behind, as a share of what arrives in a round trip. 0 where it flows evenly, near 1
+    /// where all of it comes at once.
+    pub swing: Option<f64>,
     /// Share of the time in which the sender had data out or to send.
     pub busy_share: Option<f64>,
-    /// Share of the time in which the sender's program was the limit.
-    pub application_share: Option<f64>,
+    /// Share of the time in which congestion control, the window or a buffer was the limit, and not
+    /// the program or its writes.
+    pub transport_share: Option<f64>,
     /// Share of the time in which congestion control was.
     pub congestion_share: Option<f64>,
     /// Share of the busy time in which the window of the receiver was shut.
@@ -154,8 +163,9 @@ impl Seen {
             srtt_at_loss: percentile(losses.srtts.clone(), 0.5),
             reordered_share: losses.reordered,
             crest_bps: crest.into_iter().flatten().flatten().next(),
+            swing: swing(receiver, sender, min_rtt(&pairs)),
             busy_share: sender.and_then(busy_share),
-            application_share: shares.map(|shares| shares.get(Limit::Application)),
+            transport_share: shares.map(transport_share),
             congestion_share: shares.map(congestion_share),
             window_shut_share: sender.and_then(window_shut_share),
             unread_share: receiver.map(unread_share),
@@ -398,6 +408,63 @@ impl Losses {
     }
 }
 
+/// See [`Seen::swing`]; of the receiver where it was seen.
+fn swing(receiver: Option<&Track>, sender: Option<&Track>, rtt: Option<f64>) -> Option<f64> {
+    let arrived = |track: &Track| points(track, |s| s.bytes_received);
+    let points = receiver
+        .map(arrived)
+        .or_else(|| sender.map(|track| points(track, |s| s.bytes_acked)))?;
+    let rtt = rtt?;
+    let window = (rtt * SWING_RTTS).max(SWING_TIME_MIN);
+    let (mut offs, mut rates) = (Vec::new(), Vec::new());
+    let mut rest = points.as_slice();
+    while let Some((began, _)) = rest.first() {
+        let end = rest.partition_point(|(at, _)| *at < began + window);
+        let (these, later) = rest.split_at(end);
+        if these.len() >= SAMPLES_MIN {
+            let (slope, off) = about_a_line(these);
+            rates.push(slope);
+            offs.extend(off);
+        }
+        rest = later;
+    }
+    let per_rtt = rates.iter().sum::<f64>() / rates.len() as f64 * rtt;
+    let range = percentile(offs.clone(), 0.97)? - percentile(offs, 0.03)?;
+    (per_rtt > 0.0).then(|| range / per_rtt)
+}
+
+/// A counter over time, in seconds since its first value.
+fn points(track: &Track, read: impl Fn(&FlowSample) -> Option<u64>) -> Vec<(f64, f64)> {
+    let mut first = None;
+    track
+        .samples
+        .iter()
+        .filter_map(|sample| {
+            let value = read(&sample)?;
+            let (began, had) = *first.get_or_insert((sample.at, value));
+            Some((
+                sample.at.since(began).as_secs_f64(),
+                value.saturating_sub(had) as f64,
+            ))
+        })
+        .collect()
+}
+
+/// The slope of the line through the points that is nearest to them, and how far each is off.
+fn about_a_line(points: &[(f64, f64)]) -> (f64, Vec<f64>) {
+    let count = points.len() as f64;
+    let mean_at = points.iter().map(|(at, _)| at).sum::<f64>() / count;
+    let mean = points.iter().map(|(_, value)| value).sum::<f64>() / count;
+    let along: f64 = points
+        .iter()
+        .map(|(at, value)| (at - mean_at) * (value - mean))
+        .sum();
+    let spread: f64 = points.iter().map(|(at, _)| (at - mean_at).powi(2)).sum();
+    let slope = if spread > 0.0 { along / spread } else { 0.0 };
+    let off = |(at, value): &(f64, f64)| value - mean - slope * (at - mean_at);
+    (slope, points.iter().map(off).collect())
+}
+
 /// The mean of the highest rates between neighbouring samples.
 fn crest(track: &Track, read: impl Fn(&FlowSample) -> Option<u64>) -> Option<f64> {
     let looks: Vec<(Instant, u64)> = track
@@ -445,6 +512,15 @@ fn shares(track: &Track) -> Option<Shares> {
         .iter()
         .for_each(|sample| timeline.push(sample));
     Shares::of_timeline(&timeline)
+}
+
+fn transport_share(shares: Shares) -> f64 {
+    let limits = [Limit::PeerWindow, Limit::SendBuffer];
+    congestion_share(shares)
+        + limits
+            .into_iter()
+            .map(|limit| shares.get(limit))
+            .sum::<f64>()
 }
 
 fn congestion_share(shares: Shares) -> f64 {

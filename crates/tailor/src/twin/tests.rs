@@ -27,12 +27,18 @@ fn debug() {
         let look = look_at(name);
         let place = Place::of(look.here.flows[0].key);
         let seen = Seen::of(&look, place).unwrap();
-        println!("{name} SEEN {seen:#?}");
+        println!(
+            "{name} SEEN {:?} {:?} {:?} transport {:?}",
+            seen.swing,
+            seen.crest_bps,
+            seen.queue_time(),
+            seen.transport_share
+        );
         let twin = Twin::of(&look, place);
         match twin {
             Ok(twin) => {
                 println!("best {:?}", twin.best);
-                for rate in [twin.best.rate_bps, 50e6] {
+                for rate in [twin.best.rate_bps, 50e6, 50e6 * 1.2, 50e6 / 1.2] {
                     let draft = Draft {
                         rate_bps: rate,
                         ..twin.best.clone()
@@ -54,7 +60,13 @@ fn debug() {
                         "rate {rate}: distance {:?}",
                         fitting::distance(&seen, &runs)
                     );
-                    println!("{:#?}", runs[0]);
+                    println!(
+                        "{:?} {:?} {:?} {:?}",
+                        runs[0].swing,
+                        runs[1].swing,
+                        runs[0].crest_bps,
+                        runs[0].queue_time()
+                    );
                 }
             }
             Err(why) => println!("{why}"),

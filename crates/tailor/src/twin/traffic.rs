@@ -13,9 +13,9 @@ pub(super) const ENDLESS: Amount = Amount::Time(Duration::from_secs(3600));
 /// A sender that had something to send or unacknowledged for so much of the time is as fast as its
 /// connection.
 const BUSY_SHARE: f64 = 0.9;
-/// Above this share of the time in which its program was the limit, a sender is not as fast as it
+/// Where nothing but its program was the limit for more of the time, a sender is not as fast as it
 /// could be.
-const APPLICATION_SHARE: f64 = 0.5;
+const TRANSPORT_SHARE: f64 = 0.4;
 /// A pause between an answer and the next request that is longer than this share of the time from
 /// request to request is one.
 const PAUSE_SHARE: f64 = 0.15;
@@ -61,8 +61,8 @@ fn one_way_workload(seen: &Seen) -> Workload {
     let segment = way.bps / 8.0 / way.segments_per_s.max(1e-9);
     let is_small = segment < SMALL_SHARE * seen.mss_bytes;
     let is_idle = seen
-        .application_share
-        .is_some_and(|share| share > APPLICATION_SHARE);
+        .transport_share
+        .is_some_and(|share| share < TRANSPORT_SHARE);
     let is_busy = !is_idle && seen.busy_share.is_none_or(|share| share >= BUSY_SHARE);
     let shut = seen.window_shut_share.unwrap_or(0.0);
     if is_busy && seen.unread_share.is_some_and(|share| share > 0.9) && shut > 0.3 {
