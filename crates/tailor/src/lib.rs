@@ -36,5 +36,5 @@ pub use truth::{
 };
 pub use twin::{
     CannotKnow, Compared, GOODPUT_TOLERANCE, RESPONSE_TOLERANCE, RTT_TOLERANCE, Seen, SelfCheck,
-    Timing, Twin, Way,
+    Timing, Tweak, Twin, Way,
 };

@@ -13,13 +13,13 @@ mod traffic;
 
 use std::time::Duration;
 
-use base::Change;
+use base::{Change, Knob, KnobValue};
 use doctor::{Objective, Place};
-use lab::Trial;
+use lab::{End, Trial};
 use serde::Serialize;
 
 pub use self::check::{Compared, GOODPUT_TOLERANCE, RESPONSE_TOLERANCE, RTT_TOLERANCE, SelfCheck};
-use self::draft::{Draft, LiveChange, Times};
+use self::draft::{Draft, Times};
 use self::fitting::{Fitted, fit, loss_of};
 use self::hosts::{Hosts, end_of};
 pub use self::seen::{Seen, Way};
@@ -36,6 +36,8 @@ const LOOK_MAX: Duration = Duration::from_secs(3);
 const LOOK_RARE_MAX: Duration = Duration::from_secs(8);
 /// Fewer operations per second are rare.
 const RARE_PER_S: f64 = 5.0;
+/// With a change, so many times as much may be carried.
+const FASTER_MAX: f64 = 20.0;
 /// Above this share of segments that arrived out of order the path reorders, which no twin does.
 const REORDERED_SHARE: f64 = 0.002;
 /// Fewer segments than these tell nothing.
@@ -122,6 +124,25 @@ pub struct Timing {
     pub look: Duration,
 }
 
+/// A setting of one end of a twin, or a change of it.
+#[derive(Clone, Debug)]
+pub struct Tweak {
+    /// Which end.
+    pub end: End,
+    /// Which knob.
+    pub knob: &'static Knob,
+    /// The value.
+    pub to: KnobValue,
+}
+
+impl Tweak {
+    /// `nodelay = on`.
+    #[must_use]
+    pub fn text(&self) -> String {
+        format!("{} = {}", self.knob.name, self.knob.format(&self.to))
+    }
+}
+
 /// A trial that behaves as what was seen.
 #[derive(Clone, Debug)]
 pub struct Twin {
@@ -157,6 +178,7 @@ impl Twin {
             mtu: mtu(&seen),
             hosts,
             workload,
+            path: None,
         };
         let draft = Draft {
             loss: loss_of(seen.sender(), seen.lost_share, &draft.workload),
@@ -189,6 +211,33 @@ impl Twin {
         };
         twin.check = twin.check_self();
         Ok(twin)
+    }
+
+    /// Of a trial that is known, with what a look at it shows: nothing needs to be fitted.
+    ///
+    /// # Errors
+    /// Where our stack does not have it, or nothing is carried.
+    pub fn given(trial: &Trial, timing: Timing) -> Result<(Self, Look), CannotKnow> {
+        let draft = Draft::given(trial);
+        let times = Times {
+            warm_up: timing.warm_up.min(WARM_UP_MAX),
+            look: timing.look,
+            settle: Duration::ZERO,
+        };
+        let look = draft
+            .look(trial.seed, times)
+            .ok_or(CannotKnow::NoConnection)?;
+        let first = look.here.flows.first().ok_or(CannotKnow::NoConnection)?;
+        let seen = Seen::of(&look, Place::of(first.key)).ok_or(CannotKnow::NoConnection)?;
+        let twin = Self {
+            check: SelfCheck::of(&seen, core::slice::from_ref(&seen)),
+            seen,
+            times,
+            best: draft,
+            others: Vec::new(),
+            runs: 1,
+        };
+        Ok((twin, look))
     }
 
     /// What it was fitted to.
@@ -239,102 +288,103 @@ impl Twin {
         SelfCheck::of(&self.seen, &looks)
     }
 
-    /// What `changes` give. `on_new` tells that they are measured on connections that are opened
+    /// `changes` as they are made in a twin of `look`.
+    ///
+    /// # Errors
+    /// Where one of them is made elsewhere, or is not known.
+    pub fn tweaks(look: &Look, place: Place, changes: &[Change]) -> Result<Vec<Tweak>, CannotKnow> {
+        let here = seen::end_of(place);
+        let tweak = |change: &Change| {
+            let unknown = |_| CannotKnow::Knob(change.knob.clone());
+            Ok(Tweak {
+                end: end_of(look, here, &change.target)?,
+                knob: base::find_knob(&change.knob).map_err(unknown)?,
+                to: change.to.clone(),
+            })
+        };
+        changes.iter().map(tweak).collect()
+    }
+
+    /// What `tweaks` give. `on_new` tells that they are measured on connections that are opened
     /// after them.
     ///
     /// # Errors
     /// Why that is not known.
     pub fn predict(
         &self,
-        look: &Look,
-        changes: &[Change],
+        tweaks: &[Tweak],
         objective: Objective,
         (on_new, timing): (bool, Timing),
     ) -> Result<Prediction, CannotKnow> {
         if !self.check.holds() {
             return Err(CannotKnow::SelfCheck(self.check.clone()));
         }
+        let is_far = |tweak: &Tweak| tweak.end != self.seen.here;
+        if !self.seen.both_ends && tweaks.iter().any(is_far) {
+            return Err(CannotKnow::FarEnd);
+        }
         let mut runs = Vec::new();
         for draft in self.others.iter().chain([&self.best]) {
             let is_best = *draft == self.best;
             let seeds = if is_best { &SEEDS[..] } else { &SEEDS[..1] };
-            let tried = self.try_changes(draft, look, changes, on_new, timing, seeds)?;
-            runs.extend(tried.into_iter().map(|(before, after)| Run {
-                before,
-                after,
-                is_best,
-            }));
+            for seed in seeds {
+                let pair = self.try_out(draft, tweaks, (on_new, timing), *seed);
+                let knob = || tweaks.first().map_or("nothing", |tweak| tweak.knob.name);
+                let (before, after) = pair.ok_or_else(|| CannotKnow::Knob(knob().to_owned()))?;
+                runs.push(Run {
+                    before,
+                    after,
+                    is_best,
+                });
+            }
         }
         Prediction::of(objective, &self.seen, &runs, &self.check, self.path_range())
             .ok_or(CannotKnow::Traffic)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "split below")]
-    fn try_changes(
+    /// One run without and one with `tweaks`; `None` where our stack does not have one of them.
+    fn try_out(
         &self,
         draft: &Draft,
-        look: &Look,
-        changes: &[Change],
-        on_new: bool,
-        timing: Timing,
-        seeds: &[u64],
-    ) -> Result<Vec<(Seen, Seen)>, CannotKnow> {
-        let here = self.seen.here;
-        let from = (here, self.seen.both_ends);
+        tweaks: &[Tweak],
+        (on_new, timing): (bool, Timing),
+        seed: u64,
+    ) -> Option<(Seen, Seen)> {
+        let from = (self.seen.here, self.seen.both_ends);
         let events = self.seen.events_per_s();
-        let mut changed = draft.clone();
-        let mut live = Vec::new();
-        for change in changes {
-            changed.hosts.change(look, here, change)?;
-            live.push(LiveChange {
-                end: end_of(look, here, &change.target)?,
-                is_of_socket: matches!(change.target, base::Target::Socket { .. }),
-                knob: change.knob.clone(),
-                to: change.to.clone(),
-            });
-        }
         // A bulk transfer may come to fill the path.
         let full = draft.rate_bps / 8.0 / draft.mtu as f64;
-        let fast = if self.seen.is_one_way() {
-            events.max(full.min(events * 20.0))
-        } else {
-            events * 2.0
+        let fast = match self.seen.is_one_way() {
+            true => events.max(full.min(events * FASTER_MAX)),
+            false => events * 2.0,
         };
         let before = Times {
             look: timing.look.min(self.times.look),
             ..self.times
         };
+        if !on_new {
+            let times = Times {
+                settle: timing.settle.min(WARM_UP_MAX),
+                ..before
+            };
+            let times = times.bounded_loosely(fast, draft.rtt);
+            let mut looks = draft.run(seed, times, from, tweaks)?.into_iter();
+            return looks.next().zip(looks.next());
+        }
         let after = Times {
             warm_up: timing.warm_up.min(WARM_UP_MAX),
-            look: timing.look.min(self.times.look),
-            settle: Duration::ZERO,
-        };
-        let both = Times {
-            settle: timing.settle.min(WARM_UP_MAX),
             ..before
         };
-        let mut tried = Vec::new();
-        for seed in seeds {
-            let pair = if on_new {
-                let first = |draft: &Draft, times: Times, bps: f64| {
-                    draft
-                        .run(*seed, times.bounded_loosely(bps, draft.rtt), from, &[])?
-                        .into_iter()
-                        .next()
-                };
-                first(draft, before, events).zip(first(&changed, after, fast))
-            } else {
-                let looks = draft.run(*seed, both.bounded_loosely(fast, draft.rtt), from, &live);
-                looks.and_then(|looks| {
-                    let mut looks = looks.into_iter();
-                    looks.next().zip(looks.next())
-                })
-            };
-            let knob =
-                || CannotKnow::Knob(changes.first().map_or_else(String::new, |c| c.knob.clone()));
-            tried.push(pair.ok_or_else(knob)?);
+        let mut changed = draft.clone();
+        tweaks.iter().for_each(|tweak| changed.hosts.tweak(tweak));
+        if !changed.is_possible(tweaks) {
+            return None;
         }
-        Ok(tried)
+        let first = |draft: &Draft, times: Times, events_per_s: f64| {
+            let times = times.bounded_loosely(events_per_s, draft.rtt);
+            draft.run(seed, times, from, &[])?.into_iter().next()
+        };
+        first(draft, before, events).zip(first(&changed, after, fast))
     }
 }
 

@@ -3,11 +3,12 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use base::{Bytes, QueueLimit, Rate};
+use base::{Bytes, QueueLimit, Rate, Scope};
 use doctor::Place;
 use lab::app::{HostCosts, LAB_PORT};
 use lab::{End, HostSpec, PathSpec, Trial, Virtual, VirtualTarget, Workload};
 
+use super::Tweak;
 use super::hosts::Hosts;
 use super::seen::{Seen, fraction};
 use crate::simulated::{Simulated, SimulatedError};
@@ -33,6 +34,8 @@ pub(super) struct Draft {
     pub(super) mtu: u64,
     pub(super) hosts: Hosts,
     pub(super) workload: Workload,
+    /// In place of the numbers above, where the path was given and not fitted.
+    pub(super) path: Option<PathSpec>,
 }
 
 /// When a twin is looked at.
@@ -43,15 +46,6 @@ pub(super) struct Times {
     pub(super) look: Duration,
     /// From a change to the look at its effect.
     pub(super) settle: Duration,
-}
-
-/// A change on open connections.
-#[derive(Clone, Debug)]
-pub(super) struct LiveChange {
-    pub(super) end: End,
-    pub(super) is_of_socket: bool,
-    pub(super) knob: String,
-    pub(super) to: base::KnobValue,
 }
 
 impl Times {
@@ -105,10 +99,13 @@ impl Draft {
         let rate = Rate::from_bits_per_second(self.rate_bps.max(1.0) as u64);
         let queue = QueueLimit::Packets(self.queue_pkts.round().max(1.0) as u64);
         let rtt = Duration::from_secs_f64(self.rtt.max(0.0));
-        let path = PathSpec::emulated(rate, rtt, queue)
-            .without_overhead()
-            .with_mtu(Bytes(self.mtu))
-            .with_losses(self.loss.map(fraction));
+        let fitted = || {
+            PathSpec::emulated(rate, rtt, queue)
+                .without_overhead()
+                .with_mtu(Bytes(self.mtu))
+                .with_losses(self.loss.map(fraction))
+        };
+        let path = self.path.clone().unwrap_or_else(fitted);
         let host = |settings: &lab::Settings| HostSpec {
             settings: settings.clone(),
             ..HostSpec::default()
@@ -123,15 +120,51 @@ impl Draft {
         trial.with_seed(seed)
     }
 
-    /// Runs it, looks, makes changes where there are some, and looks again, at `here` and at the
-    /// other end where `both_ends` says so.
-    pub(super) fn run(
-        &self,
-        seed: u64,
-        times: Times,
-        seen_from: (End, bool),
-        changes: &[LiveChange],
-    ) -> Option<Vec<Seen>> {
+    /// A trial whose path is known.
+    pub(super) fn given(trial: &Trial) -> Self {
+        let (rate, mtu) = match &trial.path {
+            PathSpec::Emulated { forward, mtu, .. } => (forward.rate, mtu.0),
+            PathSpec::Veth { mtu } => (None, mtu.0),
+            PathSpec::Loopback => (None, 65_535),
+        };
+        Self {
+            rate_bps: rate.map_or(20e9, |rate| rate.bits_per_second() as f64),
+            rtt: trial.path.rtt().as_secs_f64(),
+            queue_pkts: 0.0,
+            loss: [0.0; 2],
+            mtu,
+            hosts: Hosts {
+                client: trial.client.settings.clone(),
+                server: trial.server.settings.clone(),
+            },
+            workload: trial.workload.clone(),
+            path: Some(trial.path.clone()),
+        }
+    }
+
+    /// Whether our stack has these settings.
+    pub(super) fn is_possible(&self, tweaks: &[Tweak]) -> bool {
+        let refused = match Virtual::default().start(&self.trial(1)) {
+            Ok(_) => return true,
+            Err(refused) => refused,
+        };
+        refused.iter().all(|caveat| match caveat {
+            lab::Caveat::SettingNotApplied { knob, .. } => {
+                tweaks.iter().all(|tweak| tweak.knob.name != knob)
+            }
+            _ => true,
+        })
+    }
+
+    /// Runs it and looks at both ends.
+    pub(super) fn look(&self, seed: u64, times: Times) -> Option<Look> {
+        let stop = AtomicBool::new(false);
+        let mut subject = self.start(seed, &stop)?;
+        subject.wait(times.warm_up).ok()?;
+        subject.look(times.look).ok()
+    }
+
+    fn start<'s>(&self, seed: u64, stop: &'s AtomicBool) -> Option<Simulated<'s, SimulatedError>> {
         let engine = Virtual {
             costs: Some(HostCosts::linux()),
             ..Virtual::default()
@@ -144,14 +177,25 @@ impl Draft {
                 engine.start(&trial).ok()?
             }
         };
+        Some(Simulated::new(session, stop, Box::new(|_, _, _| ())))
+    }
+
+    /// Runs it, looks, makes changes where there are some, and looks again, at `here` and at the
+    /// other end where `both_ends` says so.
+    pub(super) fn run(
+        &self,
+        seed: u64,
+        times: Times,
+        seen_from: (End, bool),
+        tweaks: &[Tweak],
+    ) -> Option<Vec<Seen>> {
         let stop = AtomicBool::new(false);
-        let mut subject: Simulated<'_, SimulatedError> =
-            Simulated::new(session, &stop, Box::new(|_, _, _| ()));
+        let mut subject = self.start(seed, &stop)?;
         subject.wait(times.warm_up).ok()?;
         let mut all = vec![look(&mut subject, times.look, seen_from)?];
-        if !changes.is_empty() {
-            for change in changes {
-                make(&mut subject, change)?;
+        if !tweaks.is_empty() {
+            for tweak in tweaks {
+                make(&mut subject, tweak)?;
             }
             subject.wait(times.settle).ok()?;
             all.push(look(&mut subject, times.look, seen_from)?);
@@ -195,26 +239,26 @@ fn look(
     Seen::of(&look, place)
 }
 
-fn make(subject: &mut Simulated<'_, SimulatedError>, change: &LiveChange) -> Option<()> {
+fn make(subject: &mut Simulated<'_, SimulatedError>, tweak: &Tweak) -> Option<()> {
     let session = subject.session();
     let stop = AtomicBool::new(false);
-    if !change.is_of_socket {
-        let host = VirtualTarget::Host(change.end);
-        return session.set(host, &change.knob, &change.to).ok();
+    if tweak.knob.scope != Scope::Socket {
+        let host = VirtualTarget::Host(tweak.end);
+        return session.set(host, tweak.knob.name, &tweak.to).ok();
     }
     let look = session
         .look(Duration::from_millis(1), &stop, &mut |_| ())
         .ok()?;
-    let flows = match change.end {
+    let flows = match tweak.end {
         End::Client => look.client.flows,
         End::Server => look.server.flows,
     };
     for flow in flows.iter().filter(|flow| !flow.ended) {
         let socket = VirtualTarget::Socket {
-            end: change.end,
+            end: tweak.end,
             cookie: flow.cookie,
         };
-        session.set(socket, &change.knob, &change.to).ok()?;
+        session.set(socket, tweak.knob.name, &tweak.to).ok()?;
     }
     Some(())
 }

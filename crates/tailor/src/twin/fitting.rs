@@ -14,6 +14,10 @@ const RATE_STEP: f64 = 1.4;
 const RATE_MAX_BPS: f64 = 12e9;
 /// Around the best one, in two rounds: so many steps down and up.
 const NEARER: [(f64, i32); 2] = [(1.08, 4), (1.02, 2)];
+/// Rates that differ by this factor are looked around separately, where one fits worse than the
+/// other by no more than that.
+const BASIN_FACTOR: f64 = 1.5;
+const BASIN_DISTANCE: f64 = 15.0;
 /// A path that fits worse by no more than this is as plausible: two parts of 2 in the sum of
 /// squares, each in units of what two looks at one twin differ by.
 const PLAUSIBLE: f64 = 4.0;
@@ -63,10 +67,10 @@ struct Search<'s> {
 /// Varies the path of `draft`.
 pub(super) fn fit(draft: &Draft, seen: &Seen, times: Times) -> Option<Fits> {
     // Losses by chance make a run differ from the next.
-    let seeds = if seen.lost_share > 0.0 {
-        SEEDS.len()
-    } else {
-        1
+    let seeds = match (seen.lost_share > 0.0, seen.is_one_way()) {
+        (true, _) => 3,
+        (false, true) => 2,
+        (false, false) => 1,
     };
     let mut search = Search {
         seen,
@@ -83,14 +87,13 @@ pub(super) fn fit(draft: &Draft, seen: &Seen, times: Times) -> Option<Fits> {
     for rate in rates(seen) {
         search.try_rate(&draft, rate);
     }
-    for (step, count) in NEARER {
-        let best = search.best()?.draft;
-        for place in -count..=count {
-            if place != 0 {
-                search.try_rate(&best, best.rate_bps * step.powi(place));
-            }
-        }
+    for basin in search.basins() {
+        let (step, count) = NEARER[0];
+        search.try_around(&basin, step, count);
     }
+    let (step, count) = NEARER[1];
+    let best = search.best()?.draft;
+    search.try_around(&best, step, count);
     search.try_mean();
     search.try_queues();
     search.try_losses();
@@ -256,6 +259,30 @@ impl Search<'_> {
             others,
             runs: self.runs,
         })
+    }
+
+    /// The draft that fits best, and another one far from it that may come to fit better.
+    fn basins(&self) -> Vec<Draft> {
+        let Some(best) = self.best() else {
+            return Vec::new();
+        };
+        let is_far = |fitted: &&Fitted| {
+            let ratio = fitted.draft.rate_bps / best.draft.rate_bps;
+            !(1.0 / BASIN_FACTOR..BASIN_FACTOR).contains(&ratio)
+        };
+        let far = self.tried.iter().filter(is_far);
+        let second = far.min_by(|a, b| a.distance.total_cmp(&b.distance));
+        let near = second.filter(|second| second.distance <= best.distance + BASIN_DISTANCE);
+        let second = near.map(|near| near.draft.clone());
+        [best.draft].into_iter().chain(second).collect()
+    }
+
+    fn try_around(&mut self, draft: &Draft, step: f64, count: i32) {
+        for place in -count..=count {
+            if place != 0 {
+                self.try_rate(draft, draft.rate_bps * step.powi(place));
+            }
+        }
     }
 
     /// The mean of all rates that were tried, each with the weight of its likelihood.

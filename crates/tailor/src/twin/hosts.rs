@@ -1,11 +1,11 @@
 //! The settings of both ends, as far as their samples show them.
 
-use base::{Change, FlowSample, KNOBS, KnobValue, Scope, Target, find_knob};
+use base::{FlowSample, KNOBS, Knob, KnobValue, Scope, Target, find_knob};
 use doctor::{Recording, Track};
 use lab::{End, Settings, Workload, WriteMethod};
 
-use super::CannotKnow;
 use super::seen::{Pair, Seen};
+use super::{CannotKnow, Tweak};
 use crate::subject::Look;
 
 /// What is told of single sockets by samples is not taken from here, and no twin has other
@@ -61,21 +61,13 @@ impl Hosts {
     }
 
     /// The same with a change for connections that are opened after it.
-    pub(super) fn change(
-        &mut self,
-        look: &Look,
-        here: End,
-        change: &Change,
-    ) -> Result<(), CannotKnow> {
-        let end = end_of(look, here, &change.target)?;
-        let settings = self.of(end);
-        set(settings, &change.knob, &change.to)
+    pub(super) fn tweak(&mut self, tweak: &Tweak) {
+        set(self.of(tweak.end), tweak.knob, &tweak.to);
     }
 }
 
 /// Sets a knob of a host's sockets.
-pub(super) fn set(settings: &mut Settings, name: &str, to: &KnobValue) -> Result<(), CannotKnow> {
-    let knob = find_knob(name).map_err(|_| CannotKnow::Knob(name.to_owned()))?;
+fn set(settings: &mut Settings, knob: &'static Knob, to: &KnobValue) {
     if let ("buf_lock", KnobValue::Number(lock)) = (knob.name, to) {
         // A size that was asked for is what locks a buffer.
         for (bit, sized) in [(1, "sndbuf"), (2, "rcvbuf")] {
@@ -83,10 +75,9 @@ pub(super) fn set(settings: &mut Settings, name: &str, to: &KnobValue) -> Result
                 settings.remove(sized);
             }
         }
-        return Ok(());
+        return;
     }
     settings.insert(knob.name, to.clone());
-    Ok(())
 }
 
 /// The end at which a change is made.

@@ -275,12 +275,8 @@ fn predict(case: &TruthCase, look: &Look, tried: &Tried) -> Result<Prediction, C
         warm_up: case.warm_up,
         look: case.look,
     };
-    twin.predict(
-        look,
-        &tried.changes,
-        tried.objective,
-        (tried.on_new, timing),
-    )
+    let tweaks = Twin::tweaks(look, tried.place, &tried.changes)?;
+    twin.predict(&tweaks, tried.objective, (tried.on_new, timing))
 }
 
 /// The change that is predicted and made.
