@@ -18,6 +18,7 @@ mod subject;
 mod targets;
 mod truth;
 mod twin;
+mod what_if;
 
 pub use candidate::{Candidate, Design, NoCandidate, candidates};
 pub use experiment::{Answer, Arm, Experiment, GAIN_MIN, Outcome};
@@ -38,3 +39,4 @@ pub use twin::{
     CannotKnow, Compared, GOODPUT_TOLERANCE, RESPONSE_TOLERANCE, RTT_TOLERANCE, Seen, SelfCheck,
     Timing, Tweak, Twin, Way,
 };
+pub use what_if::{Foretold, WhatIf, rank, what_ifs};

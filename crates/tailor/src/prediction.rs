@@ -152,17 +152,22 @@ impl Prediction {
         })
     }
 
+    /// What [`Prediction::range`] is of: where no program told response times, goodput.
+    #[must_use]
+    pub const fn shown_objective(&self) -> Objective {
+        match self.objective {
+            Objective::Response if self.response_us.is_none() => Objective::Goodput,
+            other => other,
+        }
+    }
+
     /// `26.0 Mbit/s (24.0 to 28.0)`.
     #[must_use]
     pub fn text(&self) -> String {
         let Some(range) = self.range else {
             return "not known".into();
         };
-        let objective = match self.objective {
-            Objective::Response if self.response_us.is_none() => Objective::Goodput,
-            other => other,
-        };
-        let shown = |value: f64| match objective {
+        let shown = |value: f64| match self.shown_objective() {
             Objective::Goodput => human::bps(value.round() as u64),
             _ => human::micros(value.round() as u64),
         };

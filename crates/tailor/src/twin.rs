@@ -22,6 +22,7 @@ pub use self::check::{Compared, GOODPUT_TOLERANCE, RESPONSE_TOLERANCE, RTT_TOLER
 use self::draft::{Draft, Times};
 use self::fitting::{Fitted, fit, loss_of};
 use self::hosts::{Hosts, end_of};
+pub(crate) use self::seen::end_of as end_of_place;
 pub use self::seen::{Seen, Way};
 use crate::prediction::{Prediction, Range, Run};
 use crate::subject::Look;
@@ -268,6 +269,12 @@ impl Twin {
             value,
             high: rates.fold(value, f64::max),
         }
+    }
+
+    /// Whether the path was given and not fitted.
+    #[must_use]
+    pub const fn is_given(&self) -> bool {
+        self.best.path.is_some()
     }
 
     /// How many runs the fitting took.

@@ -68,6 +68,7 @@ pub(crate) enum Color {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Fit(commands::fit::Args),
+    Predict(commands::predict::Args),
     Diagnose(commands::diagnose::Args),
     Record(commands::record::Args),
     Bdp(commands::bdp::Args),

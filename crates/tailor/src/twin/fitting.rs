@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use base::Bytes;
 use lab::{End, Workload};
 
 use super::draft::{Draft, Times};
@@ -29,6 +30,14 @@ const TIME_NOISE: f64 = 60e-6;
 const LOSS_VARIANCE: f64 = 5.0;
 /// By which two looks at one connection differ in [`Seen::swing`].
 const SWING_NOISE: f64 = 0.03;
+/// A response that takes so much longer than a round trip waits for a timer, and what such a timer
+/// may be late by, in seconds.
+const STALL: f64 = 0.035;
+const TICK: f64 = 0.006;
+/// Of a program that writes at a pace.
+const WRITE_SIZES: [u64; 4] = [1448, 5000, 16_384, 65_536];
+/// Where blocks overflow a queue, looks between them do not show how long it was.
+const BURST_QUEUES_PKTS: [f64; 8] = [20.0, 35.0, 50.0, 75.0, 110.0, 160.0, 250.0, 400.0];
 /// A path is taken to be full where congestion control is the limit for so much of the time, so
 /// many packets stand in the queue, and a twin is no farther off than three units in each of three
 /// numbers.
@@ -81,6 +90,7 @@ pub(super) fn fit(draft: &Draft, seen: &Seen, times: Times) -> Option<Fits> {
         is_loose: false,
     };
     let draft = search.with_rtt(draft);
+    let draft = search.with_writes(draft);
     if search.is_full(&draft) {
         return search.found();
     }
@@ -312,10 +322,50 @@ impl Search<'_> {
         }
     }
 
+    /// How much a program that is not as fast as its connection writes at once, the queue in front
+    /// of the path tells.
+    fn with_writes(&mut self, draft: Draft) -> Draft {
+        let Workload::Paced { rate, amount, .. } = draft.workload else {
+            return draft;
+        };
+        for size in WRITE_SIZES {
+            for factor in [2.0, 5.0, 15.0, 50.0] {
+                let workload = Workload::Paced {
+                    rate,
+                    write_size: Bytes(size),
+                    amount,
+                };
+                let draft = Draft {
+                    workload,
+                    ..draft.clone()
+                };
+                self.try_rate(&draft, self.seen.goodput_bps() * factor);
+            }
+        }
+        self.best().map_or(draft, |best| best.draft)
+    }
+
     /// Other queues, where one was seen to fill.
     fn try_queues(&mut self) {
+        if self.seen.lost_share == 0.0 {
+            return;
+        }
         let Some(best) = self.best() else { return };
-        if best.draft.loss != [0.0; 2] || self.seen.lost_share == 0.0 {
+        if matches!(best.draft.workload, Workload::Bursts { .. }) {
+            for queue_pkts in BURST_QUEUES_PKTS {
+                let loss = [0.0; 2];
+                self.try_one(
+                    Draft {
+                        queue_pkts,
+                        loss,
+                        ..best.draft.clone()
+                    },
+                    0.0,
+                );
+            }
+        }
+        let Some(best) = self.best() else { return };
+        if best.draft.loss != [0.0; 2] {
             return;
         }
         for factor in [0.7, 0.85, 1.2, 1.5] {
@@ -374,7 +424,15 @@ pub(super) fn distance(seen: &Seen, twin: &[Seen]) -> Option<f64> {
     };
     let noise = if seen.lost_share > 0.0 { 0.08 } else { 0.03 };
     let mut sum = by_ratio(&|s| Some(s.goodput_bps()), noise);
-    sum += by_time(&Seen::response, 0.03);
+    // A timer of a kernel may be a tick late, and where several are waited for, each of them.
+    let tick = match seen.response() {
+        Some(time) if time > seen.min_rtt.unwrap_or(0.0) + STALL => TICK,
+        _ => 0.0,
+    };
+    let pair = seen.response().zip(mean(&Seen::response));
+    sum += pair.map_or(0.0, |(a, b)| {
+        ((a - b) / (a * 0.03 + TIME_NOISE + tick)).powi(2)
+    });
     sum += by_time(&|s| s.min_rtt, 0.005);
     sum += by_time(&Seen::queue_time, 0.08);
     sum += by_time(&|s| Some(s.srtt_high? - s.min_rtt?), 0.15);

@@ -9,9 +9,9 @@ use lab::{End, Measure};
 
 use crate::subject::Look;
 
-/// Samples that are nearer to each other than this tell nothing of a rate: one merged packet
-/// decides.
-const PAIR_MIN: Duration = Duration::from_millis(2);
+/// Samples that are nearer to each other than this in seconds, tell nothing of a rate: one
+/// merged packet decides.
+const PAIR_MIN: f64 = 0.002;
 /// Of the rates between neighbouring samples so many are the crest.
 const CREST_SHARE: f64 = 0.05;
 /// What is even and what is not is told within so many round trips, and this time in seconds at
@@ -20,8 +20,8 @@ const SWING_RTTS: f64 = 8.0;
 const SWING_TIME_MIN: f64 = 0.25;
 /// Fewer samples of a connection tell no percentiles.
 const SAMPLES_MIN: usize = 10;
-/// A direction with less than this share of the payload of the other carries answers only.
-const ANSWERS_SHARE: f64 = 0.02;
+/// Fewer segments than these in one direction are no answers.
+const ANSWERS_MIN: f64 = 3.0;
 
 /// One direction of the connections, all together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -61,7 +61,7 @@ pub struct Seen {
     pub srtt_max: Option<f64>,
     /// Median of the mean deviation of the round-trip times.
     pub rttvar: Option<f64>,
-    /// Share of the segments that had to be sent again, over the whole life of the connections.
+    /// Share of the segments that had to be sent again.
     pub lost_share: f64,
     /// Segments that this share was counted from.
     pub lost_of: f64,
@@ -135,10 +135,17 @@ impl Seen {
             true => Some(pair.here),
             false => pair.there,
         }));
-        let crest = [
-            receiver.map(|track| crest(track, |s| s.bytes_received)),
-            sender.map(|track| crest(track, |s| s.bytes_acked)),
-        ];
+        let is_lossy = losses.share() > 0.0;
+        // What arrives behind a loss is read all at once when the gap is filled.
+        let arrivals = match (receiver, sender) {
+            (_, Some(sender)) if is_lossy => points(sender, |s| {
+                let delivered = s.delivered_pkts?;
+                Some(delivered * u64::from(s.snd_mss_bytes.unwrap_or(1448)))
+            }),
+            (Some(receiver), _) => points(receiver, |s| s.bytes_received),
+            (None, Some(sender)) => points(sender, |s| s.bytes_acked),
+            (None, None) => Vec::new(),
+        };
         Some(Self {
             span,
             here,
@@ -162,8 +169,8 @@ impl Seen {
             lost_of: losses.segments,
             srtt_at_loss: percentile(losses.srtts.clone(), 0.5),
             reordered_share: losses.reordered,
-            crest_bps: crest.into_iter().flatten().flatten().next(),
-            swing: swing(receiver, sender, min_rtt(&pairs)),
+            crest_bps: crest(&arrivals),
+            swing: swing(&arrivals, min_rtt(&pairs)),
             busy_share: sender.and_then(busy_share),
             transport_share: shares.map(transport_share),
             congestion_share: shares.map(congestion_share),
@@ -194,14 +201,11 @@ impl Seen {
         }
     }
 
-    /// Whether the other direction carries no payload worth the name.
+    /// Whether nothing is answered: data goes one way, and not a few times only.
     #[must_use]
     pub fn is_one_way(&self) -> bool {
-        let (less, more) = (
-            self.up.bps.min(self.down.bps),
-            self.up.bps.max(self.down.bps),
-        );
-        less <= more * ANSWERS_SHARE
+        let answers = self.up.segments_per_s.min(self.down.segments_per_s);
+        answers * self.span.as_secs_f64() < ANSWERS_MIN
     }
 
     /// Payload per second, as the program counts it where it does.
@@ -225,7 +229,9 @@ impl Seen {
     /// Median response time in seconds, where a program told.
     #[must_use]
     pub fn response(&self) -> Option<f64> {
-        let response = self.measure.response_us.filter(|response| response.n > 0)?;
+        // Where nothing is answered, it is the time of a call.
+        let response = self.measure.response_us.filter(|response| response.n > 0);
+        let response = response.filter(|_| !self.is_one_way() || self.short_connections > 0)?;
         Some(response.p50 as f64 / 1e6)
     }
 
@@ -237,7 +243,7 @@ impl Seen {
 }
 
 /// The end of a trial that a place stands for.
-pub(super) const fn end_of(place: Place) -> End {
+pub(crate) const fn end_of(place: Place) -> End {
     match place {
         Place::Remote(_) => End::Client,
         Place::Listening(_) => End::Server,
@@ -330,6 +336,10 @@ fn values(track: &Track, read: impl Fn(&FlowSample) -> Option<f64>) -> Vec<f64> 
         .collect()
 }
 
+/// Losses of the whole life of a connection are counted where they are about as frequent, up to this
+/// factor, as in the look.
+const LIFE_FACTOR: f64 = 2.5;
+
 /// The value below which this share of them lies.
 pub(super) fn percentile(mut values: Vec<f64>, share: f64) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
@@ -363,7 +373,7 @@ fn mss(track: &Track) -> f64 {
     f64::from(mss.unwrap_or(1448))
 }
 
-/// Segments that were sent again, of the whole life of connections: more than one look shows.
+/// Segments that were sent again.
 #[derive(Debug, Default)]
 struct Losses {
     again: f64,
@@ -381,8 +391,26 @@ impl Losses {
             };
             let again = last.retrans_total_pkts.unwrap_or(0);
             let spurious = last.dsack_dups.unwrap_or(0);
-            losses.again += again.saturating_sub(spurious) as f64;
-            losses.segments += last.data_segs_out.unwrap_or(0) as f64;
+            let life = [
+                again.saturating_sub(spurious) as f64,
+                last.data_segs_out.unwrap_or(0) as f64,
+            ];
+            let first = track.samples.first();
+            let before = |read: fn(&FlowSample) -> Option<u64>| first.and_then(read).unwrap_or(0);
+            let again_now = again.saturating_sub(before(|s| s.retrans_total_pkts));
+            let spurious_now = spurious.saturating_sub(before(|s| s.dsack_dups));
+            let sent_now = last.data_segs_out.unwrap_or(0) - before(|s| s.data_segs_out);
+            let now = [
+                again_now.saturating_sub(spurious_now) as f64,
+                sent_now as f64,
+            ];
+            // What was lost when it began is another matter: slow start overflows every queue.
+            let share = |[again, sent]: [f64; 2]| again / f64::max(sent, 1.0);
+            let is_alike =
+                share(life) < LIFE_FACTOR * share(now) && share(now) < LIFE_FACTOR * share(life);
+            let [again, sent] = if is_alike { life } else { now };
+            losses.again += again;
+            losses.segments += sent;
             losses.reordered += last.reord_seen.unwrap_or(0) as f64;
             let mut before = None;
             for sample in track.samples.iter() {
@@ -408,16 +436,12 @@ impl Losses {
     }
 }
 
-/// See [`Seen::swing`]; of the receiver where it was seen.
-fn swing(receiver: Option<&Track>, sender: Option<&Track>, rtt: Option<f64>) -> Option<f64> {
-    let arrived = |track: &Track| points(track, |s| s.bytes_received);
-    let points = receiver
-        .map(arrived)
-        .or_else(|| sender.map(|track| points(track, |s| s.bytes_acked)))?;
+/// See [`Seen::swing`].
+fn swing(points: &[(f64, f64)], rtt: Option<f64>) -> Option<f64> {
     let rtt = rtt?;
     let window = (rtt * SWING_RTTS).max(SWING_TIME_MIN);
     let (mut offs, mut rates) = (Vec::new(), Vec::new());
-    let mut rest = points.as_slice();
+    let mut rest = points;
     while let Some((began, _)) = rest.first() {
         let end = rest.partition_point(|(at, _)| *at < began + window);
         let (these, later) = rest.split_at(end);
@@ -466,25 +490,18 @@ fn about_a_line(points: &[(f64, f64)]) -> (f64, Vec<f64>) {
 }
 
 /// The mean of the highest rates between neighbouring samples.
-fn crest(track: &Track, read: impl Fn(&FlowSample) -> Option<u64>) -> Option<f64> {
-    let looks: Vec<(Instant, u64)> = track
-        .samples
-        .iter()
-        .filter_map(|sample| Some((sample.at, read(&sample)?)))
-        .collect();
-    if looks.len() < SAMPLES_MIN {
+fn crest(points: &[(f64, f64)]) -> Option<f64> {
+    if points.len() < SAMPLES_MIN {
         return None;
     }
-    let mut rates: Vec<f64> = looks
-        .windows(2)
-        .filter_map(|pair| {
-            let [(before, had), (at, has)] = pair else {
-                return None;
-            };
-            let time = at.since(*before);
-            (time >= PAIR_MIN).then(|| has.saturating_sub(*had) as f64 * 8.0 / time.as_secs_f64())
-        })
-        .collect();
+    let rate = |pair: &[(f64, f64)]| {
+        let [(before, had), (at, has)] = pair else {
+            return None;
+        };
+        let time = at - before;
+        (time >= PAIR_MIN).then(|| (has - had) * 8.0 / time)
+    };
+    let mut rates: Vec<f64> = points.windows(2).filter_map(rate).collect();
     rates.sort_unstable_by(|a, b| b.total_cmp(a));
     let most = ((rates.len() as f64 * CREST_SHARE).ceil() as usize).max(1);
     let highest = rates.get(..most)?;

@@ -4,6 +4,21 @@ use crate::subject::Subject;
 use std::sync::atomic::AtomicBool;
 
 fn look_at(fault: &str) -> Look {
+    if let Some((seed, number)) = fault.split_once(':') {
+        let case = crate::truth::drawn_cases(seed.parse().unwrap(), 400)
+            .swap_remove(number.parse().unwrap());
+        println!("{} {:?}", case.label, case.trial.workload);
+        let engine = lab::Virtual {
+            costs: Some(lab::app::HostCosts::linux()),
+            ..Default::default()
+        };
+        let session = engine.start(&case.trial).unwrap();
+        let stop = AtomicBool::new(false);
+        let mut subject: Simulated<'_, SimulatedError> =
+            Simulated::new(session, &stop, Box::new(|_, _, _| ()));
+        subject.wait(case.warm_up).unwrap();
+        return subject.look(case.look).unwrap();
+    }
     let fault = lab::find_fault(fault).unwrap();
     let engine = lab::Virtual {
         costs: Some(lab::app::HostCosts::linux()),
@@ -37,7 +52,16 @@ fn debug() {
         let twin = Twin::of(&look, place);
         match twin {
             Ok(twin) => {
-                println!("best {:?}", twin.best);
+                println!(
+                    "best {} {} {} {:?} {:?}\n   {:?}",
+                    twin.best.rate_bps,
+                    twin.best.queue_pkts,
+                    twin.best.rtt,
+                    twin.best.loss,
+                    twin.best.workload,
+                    twin.check
+                );
+                println!("  {seen:?}");
                 for rate in [twin.best.rate_bps, 50e6, 50e6 * 1.2, 50e6 / 1.2] {
                     let draft = Draft {
                         rate_bps: rate,

@@ -41,8 +41,7 @@ pub(super) fn workload(seen: &Seen, main: &Pair<'_>) -> Result<Workload, CannotK
     if is_two_one_way(seen, main) {
         return Ok(quotes(seen));
     }
-    let one_way = seen.is_one_way() && !has_block_answers(seen);
-    if one_way {
+    if seen.is_one_way() {
         return Ok(one_way_workload(seen));
     }
     let operations = operations_per_s(seen);
@@ -101,19 +100,6 @@ fn one_way_workload(seen: &Seen) -> Workload {
 
 fn flows(seen: &Seen) -> u32 {
     u32::try_from(seen.connections.max(1)).unwrap_or(1)
-}
-
-/// Large blocks that are answered by so little that the answers look like none.
-fn has_block_answers(seen: &Seen) -> bool {
-    let answers = seen.down.segments_per_s;
-    let block = seen.up.bps / 8.0 / answers.max(1e-9);
-    seen.down.bps > 0.0
-        && answers > 0.0
-        && block >= BURST_BYTES_MIN
-        && seen
-            .measure
-            .response_us
-            .is_some_and(|response| response.n > 0)
 }
 
 /// Operations per second: told by the program, or as many as the rarer of requests and answers.

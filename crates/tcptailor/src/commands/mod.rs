@@ -10,6 +10,7 @@ pub(crate) mod fit;
 pub(crate) mod knobs;
 pub(crate) mod lab;
 pub(crate) mod nodelay;
+pub(crate) mod predict;
 pub(crate) mod record;
 pub(crate) mod serve;
 pub(crate) mod stack;
@@ -41,6 +42,7 @@ pub(crate) fn run(command: Command, output: &Output) -> anyhow::Result<Exit> {
     match command {
         Command::Fit(args) => fit::run(&args, output),
         Command::Diagnose(args) => diagnose::run(&args, output),
+        Command::Predict(args) => predict::run(&args, output),
         Command::Record(args) => record::run(&args, output),
         Command::Bdp(args) => bdp::run(&args, output),
         Command::Bench(args) => bench::run(&args, output),
