@@ -61,6 +61,18 @@ impl WhatIf {
         shown.join(", ")
     }
 
+    /// `client`, `server` or `both`.
+    #[must_use]
+    pub fn at(&self) -> &'static str {
+        let mut ends = self.tweaks.iter().map(|tweak| tweak.end);
+        let first = ends.next();
+        match first {
+            Some(first) if ends.all(|end| end == first) => first.name(),
+            Some(_) => "both",
+            None => "",
+        }
+    }
+
     /// What it will give.
     #[must_use]
     pub fn foretell(&self, twin: &Twin, timing: Timing) -> Foretold {

@@ -56,7 +56,7 @@ impl Times {
 
     /// The same for one of few runs.
     pub(super) fn bounded_loosely(self, events_per_s: f64, rtt: f64) -> Self {
-        self.bounded_by(6.0 * PACKETS_MAX, events_per_s, rtt)
+        self.bounded_by(4.0 * PACKETS_MAX, events_per_s, rtt)
     }
 
     fn bounded_by(self, packets_max: f64, events_per_s: f64, rtt: f64) -> Self {
@@ -80,6 +80,9 @@ impl Times {
         }
     }
 }
+
+/// How often a run is asked whether it carries too much.
+const SLICES: u32 = 10;
 
 /// What a handshake takes on the wire both ways, in bits: two headers with all options.
 const HANDSHAKE_BITS: f64 = 2.0 * 60.0 * 8.0;
@@ -154,6 +157,27 @@ impl Draft {
             }
             _ => true,
         })
+    }
+
+    /// The same as [`Draft::run`] without changes, where it carries no more than so many packets;
+    /// `None` where it would carry more: it is far from what was seen, and takes long.
+    pub(super) fn run_within(
+        &self,
+        seed: u64,
+        times: Times,
+        seen_from: (End, bool),
+        packets_max: f64,
+    ) -> Option<Seen> {
+        let stop = AtomicBool::new(false);
+        let mut subject = self.start(seed, &stop)?;
+        for _ in 0..SLICES {
+            subject.wait(times.warm_up / SLICES).ok()?;
+            let (forward, reverse) = subject.session().links();
+            if (forward.sent.max(reverse.sent)) as f64 > packets_max {
+                return None;
+            }
+        }
+        look(&mut subject, times.look, seen_from)
     }
 
     /// Runs it and looks at both ends.

@@ -10,9 +10,17 @@ use super::seen::Seen;
 
 /// Seeds of the runs that a path is chosen by; those of predictions are others.
 const SEEDS: [u64; 3] = [11, 12, 13];
+/// A run that carries so many times what was seen, and this beside it, is far off.
+const CARRIED_FACTOR: f64 = 2.5;
+const CARRIED_MIN: f64 = 3000.0;
 /// Rates that are tried, each so many times the one before.
 const RATE_STEP: f64 = 1.4;
+/// Of messages, whose answers tell little of the rate.
+const RATE_STEP_MESSAGES: f64 = 2.0;
+/// Above so many times what was carried, how fast the path is does not show.
+const RATE_FACTOR_MAX: f64 = 60.0;
 const RATE_MAX_BPS: f64 = 12e9;
+const RATE_MIN_BPS: f64 = 500e3;
 /// Around the best one, in two rounds: so many steps down and up.
 const NEARER: [(f64, i32); 2] = [(1.08, 4), (1.02, 2)];
 /// Rates that differ by this factor are looked around separately, where one fits worse than the
@@ -44,6 +52,8 @@ const BURST_QUEUES_PKTS: [f64; 8] = [20.0, 35.0, 50.0, 75.0, 110.0, 160.0, 250.0
 const FULL_CONGESTION_SHARE: f64 = 0.6;
 const FULL_QUEUE_PKTS: f64 = 2.5;
 const FULL_DISTANCE: f64 = 27.0;
+/// A queue that drops packets is at least this long.
+const STOOD_MIN_PKTS: f64 = 8.0;
 /// No router has a shorter queue.
 const QUEUE_MIN_PKTS: f64 = 20.0;
 
@@ -94,9 +104,11 @@ pub(super) fn fit(draft: &Draft, seen: &Seen, times: Times) -> Option<Fits> {
     if search.is_full(&draft) {
         return search.found();
     }
+    search.seeds = 1;
     for rate in rates(seen) {
         search.try_rate(&draft, rate);
     }
+    search.seeds = seeds;
     for basin in search.basins() {
         let (step, count) = NEARER[0];
         search.try_around(&basin, step, count);
@@ -114,11 +126,15 @@ pub(super) fn fit(draft: &Draft, seen: &Seen, times: Times) -> Option<Fits> {
 fn rates(seen: &Seen) -> Vec<f64> {
     let wire = 1.0 + 52.0 / seen.mss_bytes;
     let carried = seen.up.bps.max(seen.down.bps) * wire;
+    let (step, most) = match seen.is_one_way() {
+        true => (RATE_STEP, carried * RATE_FACTOR_MAX),
+        false => (RATE_STEP_MESSAGES, RATE_MAX_BPS),
+    };
     let mut rates = Vec::new();
-    let mut rate = carried.max(200e3);
-    while rate < RATE_MAX_BPS && rates.len() < 36 {
+    let mut rate = carried.max(RATE_MIN_BPS);
+    while rate < most.clamp(20.0 * RATE_MIN_BPS, RATE_MAX_BPS) {
         rates.push(rate);
-        rate *= RATE_STEP;
+        rate *= step;
     }
     rates
 }
@@ -140,11 +156,18 @@ impl Search<'_> {
         };
         let from = (self.seen.here, self.seen.both_ends);
         let seeds = &SEEDS[..self.seeds];
+        let whole = (times.warm_up + times.look).as_secs_f64();
+        let packets_max = events * whole * CARRIED_FACTOR + CARRIED_MIN;
         self.runs += seeds.len();
-        seeds
-            .iter()
-            .filter_map(|seed| draft.run(*seed, times, from, &[])?.into_iter().next())
-            .collect()
+        let run = |seed: &u64| draft.run_within(*seed, times, from, packets_max);
+        // Where the first run is far off, so are the others.
+        let first = seeds.first().and_then(run);
+        let Some(first) = first else {
+            return Vec::new();
+        };
+        let mut all = vec![first];
+        all.extend(seeds[1..].iter().filter_map(run));
+        all
     }
 
     fn try_one(&mut self, draft: Draft, prior: f64) {
@@ -195,7 +218,7 @@ impl Search<'_> {
             });
         draft.queue_pkts = (bdp * QUEUE_BDPS).max(stood * 1.2).max(QUEUE_MIN_PKTS);
         self.try_one(draft.clone(), 0.0);
-        if self.seen.lost_share > 0.0 {
+        if self.seen.lost_share > 0.0 && stood > STOOD_MIN_PKTS {
             // Perhaps the queue lost them, and nothing else.
             draft.loss = [0.0; 2];
             draft.queue_pkts = stood.max(2.0);

@@ -270,7 +270,11 @@ fn document(subject: Subjects, (near, far): (Vec<Setting>, Vec<Setting>)) -> Doc
         .map(|setting| (here, setting))
         .chain(far.into_iter().map(|setting| (here.other(), setting)))
     {
-        all.push(WhatIf::of(vec![Tweak { end, knob, to }], twin.seen()));
+        let what_if = WhatIf::of(vec![Tweak { end, knob, to }], twin.seen());
+        let same = |known: &WhatIf| known.text() == what_if.text() && known.at() == what_if.at();
+        if !all.iter().any(same) {
+            all.push(what_if);
+        }
     }
     let mut foretold: Vec<(WhatIf, Foretold)> = all
         .into_iter()
@@ -321,7 +325,7 @@ fn twin_row(twin: &Twin) -> TwinRow {
 fn row((what_if, foretold): (WhatIf, Foretold)) -> Row {
     Row {
         change: what_if.text(),
-        end: what_if.tweaks.first().map_or("", |tweak| tweak.end.name()),
+        end: what_if.at(),
         scope: what_if.scope,
         diagnosis: what_if.diagnosis,
         risk: what_if.risk,

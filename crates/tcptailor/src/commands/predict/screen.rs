@@ -90,7 +90,10 @@ fn table(rows: &[Row]) -> String {
         };
         any = true;
         let objective = prediction.shown_objective();
-        let shown = |value: f64| lab::show_value(objective, value);
+        let shown = |value: f64| match objective {
+            doctor::Objective::Goodput => human::bps(value.round() as u64),
+            _ => human::micros(value.round() as u64),
+        };
         table.add_row([
             row.change.clone(),
             row.end.into(),
