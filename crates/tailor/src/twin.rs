@@ -37,6 +37,8 @@ const LOOK_MAX: Duration = Duration::from_secs(3);
 const LOOK_RARE_MAX: Duration = Duration::from_secs(8);
 /// Fewer operations per second are rare.
 const RARE_PER_S: f64 = 5.0;
+/// An interval of goodput whose ends differ by more says nothing.
+const UNKNOWN_FACTOR: f64 = 3.0;
 /// With a change, so many times as much may be carried.
 const FASTER_MAX: f64 = 20.0;
 /// Above this share of segments that arrived out of order the path reorders, which no twin does.
@@ -63,6 +65,8 @@ pub enum CannotKnow {
     FarEnd,
     /// A setting that tcptailor's own TCP does not have.
     Knob(String),
+    /// How fast the path is did not show, and the change depends on it.
+    PathRate,
     /// The twin does not show what was seen.
     SelfCheck(SelfCheck),
 }
@@ -77,6 +81,9 @@ impl core::fmt::Display for CannotKnow {
             Self::Reordering => f.write_str("packets overtake each other, which no twin models"),
             Self::FarEnd => f.write_str("it acts at the far end, which was not seen"),
             Self::Knob(knob) => write!(f, "{knob}: only a kernel has this"),
+            Self::PathRate => f.write_str(
+                "how fast the path is did not show, and what the change gives depends on it",
+            ),
             Self::SelfCheck(check) => {
                 f.write_str("the twin does not show what was seen:")?;
                 let off = check.compared.iter().filter(|compared| !compared.ok);
@@ -109,6 +116,7 @@ impl CannotKnow {
             Self::Reordering => "reordering",
             Self::FarEnd => "far end unknown",
             Self::Knob(_) => "only a kernel has the setting",
+            Self::PathRate => "rate of the path unknown",
             Self::SelfCheck(_) => "self-check failed",
         }
     }

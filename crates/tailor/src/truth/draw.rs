@@ -240,12 +240,8 @@ fn set(settings: &mut Settings, name: &str, value: &str) -> String {
 /// A change that acts on this traffic.
 pub(super) fn change(trial: &Trial, rng: &mut Rng) -> KnobChange {
     let sender = trial.workload.sender();
-    let bulk: &[(&str, End)] = &[
-        ("sndbuf", sender),
-        ("rcvbuf", sender.other()),
-        ("congestion", sender),
-        ("sndbuf", sender),
-    ];
+    // Not the receive buffer: a window that was offered is not taken back.
+    let bulk: &[(&str, End)] = &[("sndbuf", sender), ("congestion", sender)];
     let small: &[(&str, End)] = &[("nodelay", End::Client), ("congestion", End::Client)];
     let wwr: &[(&str, End)] = &[("nodelay", End::Client)];
     let new_ones: &[(&str, End)] = &[("route.initcwnd", End::Client)];

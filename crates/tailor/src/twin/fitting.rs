@@ -10,6 +10,9 @@ use super::seen::Seen;
 
 /// Seeds of the runs that a path is chosen by; those of predictions are others.
 const SEEDS: [u64; 3] = [11, 12, 13];
+/// Packets of all runs, and what setting one up takes, as packets: a second, about.
+const PACKETS_MAX: f64 = 900_000.0;
+const RUN_COSTS: f64 = 1000.0;
 /// A run that carries so many times what was seen, and this beside it, is far off.
 const CARRIED_FACTOR: f64 = 2.5;
 const CARRIED_MIN: f64 = 3000.0;
@@ -27,9 +30,11 @@ const NEARER: [(f64, i32); 2] = [(1.08, 4), (1.02, 2)];
 /// other by no more than that.
 const BASIN_FACTOR: f64 = 1.5;
 const BASIN_DISTANCE: f64 = 15.0;
-/// A path that fits worse by no more than this is as plausible: two parts of 2 in the sum of
-/// squares, each in units of what two looks at one twin differ by.
-const PLAUSIBLE: f64 = 4.0;
+/// A path that fits worse by no more than this is as plausible: three units of what two looks at
+/// one connection differ by, squared.
+const PLAUSIBLE: f64 = 9.0;
+/// One in each of the numbers that are compared.
+const GOOD_DISTANCE: f64 = 6.0;
 /// Where no queue was seen to overflow, it is taken to hold so many products of rate and time.
 const QUEUE_BDPS: f64 = 1.0;
 /// What hosts and an emulator add to a round-trip time, now and then.
@@ -52,6 +57,8 @@ const BURST_QUEUES_PKTS: [f64; 8] = [20.0, 35.0, 50.0, 75.0, 110.0, 160.0, 250.0
 const FULL_CONGESTION_SHARE: f64 = 0.6;
 const FULL_QUEUE_PKTS: f64 = 2.5;
 const FULL_DISTANCE: f64 = 27.0;
+/// Where packets are lost, so many have to stand in it that it can have lost them.
+const LOSING_QUEUE_PKTS: f64 = 12.0;
 /// A queue that drops packets is at least this long.
 const STOOD_MIN_PKTS: f64 = 8.0;
 /// No router has a shorter queue.
@@ -79,6 +86,8 @@ struct Search<'s> {
     tried: Vec<Fitted>,
     runs: usize,
     seeds: usize,
+    /// That went through all runs so far, about.
+    packets: f64,
     /// Runs may take longer, since they are few.
     is_loose: bool,
 }
@@ -97,6 +106,7 @@ pub(super) fn fit(draft: &Draft, seen: &Seen, times: Times) -> Option<Fits> {
         tried: Vec::new(),
         runs: 0,
         seeds,
+        packets: 0.0,
         is_loose: false,
     };
     let draft = search.with_rtt(draft);
@@ -158,6 +168,11 @@ impl Search<'_> {
         let seeds = &SEEDS[..self.seeds];
         let whole = (times.warm_up + times.look).as_secs_f64();
         let packets_max = events * whole * CARRIED_FACTOR + CARRIED_MIN;
+        let costs = (events * whole + RUN_COSTS) * seeds.len() as f64;
+        if self.packets + costs > PACKETS_MAX {
+            return Vec::new();
+        }
+        self.packets += costs;
         self.runs += seeds.len();
         let run = |seed: &u64| draft.run_within(*seed, times, from, packets_max);
         // Where the first run is far off, so are the others.
@@ -275,7 +290,8 @@ impl Search<'_> {
 
     fn found(&self) -> Option<Fits> {
         let best = self.best()?;
-        let limit = best.distance + PLAUSIBLE;
+        // Where even the best is far off, the units are too small for this connection.
+        let limit = best.distance + PLAUSIBLE * (best.distance / GOOD_DISTANCE).max(1.0);
         let plausible = self.tried.iter().filter(|fitted| fitted.distance <= limit);
         let mut plausible: Vec<&Fitted> = plausible.collect();
         plausible.sort_by(|a, b| a.draft.rate_bps.total_cmp(&b.draft.rate_bps));
