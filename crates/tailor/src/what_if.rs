@@ -4,8 +4,10 @@ use base::{Live, Scope};
 use doctor::{Objective, Place, Proposal, Side, Verdict};
 use serde::Serialize;
 
+use crate::candidate::Candidate;
 use crate::observed::Answered;
 use crate::prediction::Prediction;
+use crate::subject::Look;
 use crate::twin::{CannotKnow, Seen, Timing, Tweak, Twin, end_of_place};
 
 /// Settings to try together.
@@ -139,6 +141,36 @@ fn end_of_proposal(answered: &Answered<'_, '_>, proposal: &Proposal) -> lab::End
         (None, side) => side == Side::Local,
     };
     if is_here { here } else { here.other() }
+}
+
+/// What candidates are predicted to give, by their texts: from a look at the connections before
+/// any of them is made.
+pub(crate) fn foretell(
+    look: &Look,
+    candidates: &[Candidate],
+    timing: Timing,
+) -> Vec<(String, Foretold)> {
+    let Some(place) = candidates.first().map(|candidate| candidate.place) else {
+        return Vec::new();
+    };
+    let twin = Twin::of(look, place);
+    let foretell_one = |candidate: &Candidate| {
+        let tweaks = Twin::tweaks(look, place, &candidate.changes)?;
+        let how = (candidate.acts_on_new_connections(), timing);
+        twin.as_ref()
+            .map_err(Clone::clone)?
+            .predict(&tweaks, candidate.objective, how)
+    };
+    candidates
+        .iter()
+        .map(|candidate| {
+            let foretold = match foretell_one(candidate) {
+                Ok(prediction) => Foretold::Known(Box::new(prediction)),
+                Err(why) => Foretold::Unknown(why),
+            };
+            (candidate.text(), foretold)
+        })
+        .collect()
 }
 
 /// The best first: by gain in steps of a tenth, then by scope, then those without a risk.
