@@ -36,7 +36,7 @@ pub use truth::{
     truth_cases,
 };
 pub use twin::{
-    CannotKnow, Compared, GOODPUT_TOLERANCE, RESPONSE_TOLERANCE, RTT_TOLERANCE, Seen, SelfCheck,
-    Timing, Tweak, Twin, Way,
+    CannotKnow, Compared, GOODPUT_TOLERANCE, MEAN_TOLERANCE, RESPONSE_TOLERANCE, RTT_TOLERANCE,
+    Seen, SelfCheck, Timing, Tweak, Twin, Way,
 };
 pub use what_if::{Foretold, WhatIf, rank, what_ifs};

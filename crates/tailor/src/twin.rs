@@ -18,7 +18,9 @@ use doctor::{Objective, Place};
 use lab::{End, Trial};
 use serde::Serialize;
 
-pub use self::check::{Compared, GOODPUT_TOLERANCE, RESPONSE_TOLERANCE, RTT_TOLERANCE, SelfCheck};
+pub use self::check::{
+    Compared, GOODPUT_TOLERANCE, MEAN_TOLERANCE, RESPONSE_TOLERANCE, RTT_TOLERANCE, SelfCheck,
+};
 use self::draft::{Draft, Times};
 use self::fitting::{Fitted, fit, loss_of};
 use self::hosts::{Hosts, end_of};
@@ -353,8 +355,14 @@ impl Twin {
                 });
             }
         }
-        Prediction::of(objective, &self.seen, &runs, &self.check, self.path_range())
-            .ok_or(CannotKnow::Traffic)
+        let path = self.path_range();
+        let prediction = Prediction::of(objective, &self.seen, &runs, &self.check, path);
+        let prediction = prediction.ok_or(CannotKnow::Traffic)?;
+        let Range { low, high, .. } = prediction.goodput_bps;
+        if self.seen.is_one_way() && high > UNKNOWN_FACTOR * low {
+            return Err(CannotKnow::PathRate);
+        }
+        Ok(prediction)
     }
 
     /// One run without and one with `tweaks`; `None` where our stack does not have one of them.

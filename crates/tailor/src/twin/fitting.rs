@@ -249,10 +249,17 @@ impl Search<'_> {
         let rate = seen.goodput_bps() * wire;
         let packet = draft.mtu as f64 * 8.0 / rate.max(1.0);
         let queue = seen.queue_time().unwrap_or(0.0);
-        if seen
-            .congestion_share
-            .is_none_or(|share| share < FULL_CONGESTION_SHARE)
+        let at_loss = seen.srtt_at_loss.zip(seen.srtt_max).zip(seen.min_rtt);
+        // A queue that overflows is full when it does.
+        let is_random =
+            at_loss.is_some_and(|((at_loss, most), least)| at_loss - least < 0.6 * (most - least));
+        let loses = seen.lost_share > 0.0;
+        let congested = seen.congestion_share.unwrap_or(0.0);
+        let shut = seen.window_shut_share.unwrap_or(0.0);
+        let is_slower = congested < FULL_CONGESTION_SHARE || shut > 1.0 - FULL_CONGESTION_SHARE;
+        if is_slower
             || queue < FULL_QUEUE_PKTS * packet
+            || (loses && (is_random || queue < LOSING_QUEUE_PKTS * packet))
         {
             return false;
         }
@@ -262,7 +269,6 @@ impl Search<'_> {
             .zip(seen.min_rtt)
             .map_or(0.0, |(most, least)| most - least);
         let stood_pkts = (stood / packet).max(2.0);
-        let loses = seen.lost_share > 0.0;
         let factors: &[f64] = if loses {
             &[0.8, 0.9, 1.0, 1.1, 1.25]
         } else {
@@ -278,9 +284,9 @@ impl Search<'_> {
                 0.0,
             );
         }
-        let fits = self
-            .best()
-            .is_some_and(|best| best.distance <= FULL_DISTANCE);
+        let fits = self.best().is_some_and(|best| {
+            best.distance <= FULL_DISTANCE / if loses { LOSS_VARIANCE } else { 1.0 }
+        });
         self.is_loose = fits;
         if !fits {
             self.tried.clear();
