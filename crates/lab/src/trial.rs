@@ -3,8 +3,8 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use base::{Bytes, KnobValue, QueueLimit, Rate};
-use link::LinkSpec;
+use base::{Bytes, Fraction, KnobValue, QueueLimit, Rate};
+use link::{LinkSpec, Loss};
 use serde::{Deserialize, Serialize};
 
 use crate::workload::Workload;
@@ -54,6 +54,58 @@ impl PathSpec {
             reverse: link(rtt - rtt / 2),
             ipv6: false,
         }
+    }
+
+    /// The same with another MTU; one without emulation keeps its own.
+    #[must_use]
+    pub fn with_mtu(mut self, bytes: Bytes) -> Self {
+        if let Self::Emulated { mtu, .. } = &mut self {
+            *mtu = bytes;
+        }
+        self
+    }
+
+    /// The same that loses these shares of its packets by chance, from client to server and back.
+    #[must_use]
+    pub fn with_losses(mut self, losses: [Fraction; 2]) -> Self {
+        if let Self::Emulated {
+            forward, reverse, ..
+        } = &mut self
+        {
+            for (link, share) in [forward, reverse].into_iter().zip(losses) {
+                link.loss = match share.parts() {
+                    0 => Loss::Never,
+                    _ => Loss::Random(share),
+                };
+            }
+        }
+        self
+    }
+
+    /// The same without what its packets have on the wire beyond their IP length.
+    #[must_use]
+    pub fn without_overhead(mut self) -> Self {
+        if let Self::Emulated {
+            forward, reverse, ..
+        } = &mut self
+        {
+            forward.overhead_bytes = 0;
+            reverse.overhead_bytes = 0;
+        }
+        self
+    }
+
+    /// The same with this extra delay, drawn for each packet, each way.
+    #[must_use]
+    pub fn with_jitter(mut self, jitter: Duration) -> Self {
+        if let Self::Emulated {
+            forward, reverse, ..
+        } = &mut self
+        {
+            forward.jitter = jitter;
+            reverse.jitter = jitter;
+        }
+        self
     }
 
     /// Its round-trip time when all queues are empty; zero where nothing is emulated.

@@ -302,6 +302,22 @@ impl Workload {
         }
     }
 
+    /// Lets it go on until it is stopped.
+    pub const fn set_endless(&mut self) {
+        const ENDLESS: Amount = Amount::Time(Duration::from_secs(3600));
+        match self {
+            Self::Bulk { amount, .. }
+            | Self::RequestResponse { amount, .. }
+            | Self::ConnectRequestClose { amount, .. }
+            | Self::WriteWriteRead { amount, .. }
+            | Self::Records(Records { amount, .. })
+            | Self::Quotes(Quotes { amount, .. })
+            | Self::Bursts { amount, .. }
+            | Self::SlowReader { amount, .. }
+            | Self::Paced { amount, .. } => *amount = ENDLESS,
+        }
+    }
+
     /// Lets everything random in it be drawn by this seed.
     pub const fn set_seed(&mut self, seed: u64) {
         if let Self::Records(records) = self {

@@ -107,6 +107,14 @@ impl Candidate {
         self.proposals.iter().map(change).collect()
     }
 
+    /// Whether its effect shows on connections that are opened after it: always where it does not
+    /// act on open ones, and surely where it is wider than a socket, since the kernel reads a route
+    /// or a sysctl when it next has a reason to.
+    #[must_use]
+    pub fn acts_on_new_connections(&self) -> bool {
+        !self.live || self.scope > Scope::Socket
+    }
+
     /// `nodelay = on`.
     #[must_use]
     pub fn text(&self) -> String {

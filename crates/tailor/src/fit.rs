@@ -15,6 +15,8 @@ use serde::Serialize;
 use crate::candidate::{Candidate, Design, NoCandidate, candidates};
 use crate::experiment::{Answer, Arm, Experiment, Outcome};
 use crate::subject::{Applied, Look, Subject, Undone, Values};
+use crate::twin::Timing as Predicted;
+use crate::what_if::{Foretold, foretell};
 pub use given::fit_given;
 use timing::{Timing, timing};
 
@@ -44,6 +46,17 @@ pub struct Plan {
     pub dry_run: bool,
 }
 
+impl Plan {
+    /// How a prediction has to look at an effect.
+    const fn timing(&self) -> Predicted {
+        Predicted {
+            settle: self.settle,
+            warm_up: self.warm_up,
+            look: self.observe,
+        }
+    }
+}
+
 /// What the tailor is doing, for a narrator.
 #[derive(Debug)]
 pub enum Step<'s> {
@@ -51,6 +64,8 @@ pub enum Step<'s> {
     Looked(&'s Look),
     /// A candidate is about to be tried.
     Trying(&'s Finding, &'s Candidate, Design),
+    /// What it is predicted to give, or why that is not known.
+    Predicted(&'s Foretold),
     /// A look of an experiment is done.
     Compared(Arm, &'s Measure),
     /// An experiment is done.
@@ -125,6 +140,8 @@ pub struct Tried {
     pub changes: Vec<ChangeMade>,
     /// What they may cost.
     pub risk: &'static str,
+    /// What they were predicted to give, from the look before them.
+    pub predicted: Option<Foretold>,
     /// The experiment; `None` for a dry run.
     pub outcome: Option<Outcome>,
     /// Whether they stay.
@@ -163,6 +180,8 @@ struct Work<'w, S: Subject + ?Sized> {
     tell: &'w mut Tell<'w, S>,
     /// What was tried in vain or is kept.
     done: Vec<(Place, &'static str, String)>,
+    /// What the candidates are predicted to give, by their texts.
+    foretold: Vec<(String, Foretold)>,
     /// Unconfirmed changes that are in force.
     in_force: Option<Applied>,
     /// Since the experiment began.
@@ -225,6 +244,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             plan,
             tell,
             done: Vec::new(),
+            foretold: Vec::new(),
             in_force: None,
             spent: Duration::ZERO,
             began: Instant::ZERO,
@@ -262,8 +282,12 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
                 Next::Try(finding, timing, found) => (finding, timing, found),
                 Next::End(left) => break left,
             };
+            self.foretold = foretell(&look, &found, self.plan.timing());
             if self.plan.dry_run {
-                tried.extend(found.iter().map(|candidate| planned(&finding, candidate)));
+                tried.extend(found.iter().map(|candidate| Tried {
+                    predicted: self.foretold_of(candidate).cloned(),
+                    ..planned(&finding, candidate)
+                }));
                 break Ending::DryRun;
             }
             let better = self.first_better(&finding, timing, found, &mut tried)?;
@@ -295,6 +319,12 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             ending,
             left: kept.then_some(left),
         })
+    }
+
+    fn foretold_of(&self, candidate: &Candidate) -> Option<&Foretold> {
+        let text = candidate.text();
+        let mut all = self.foretold.iter();
+        all.find_map(|(of, foretold)| (*of == text).then_some(foretold))
     }
 
     /// Tries one candidate after the other until one is better.
@@ -374,6 +404,10 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
         let design = candidate.design(can_reconnect);
         let design = design.expect("the others were sorted out");
         (self.tell)(self.subject, Step::Trying(finding, candidate, design))?;
+        let predicted = self.foretold_of(candidate).cloned();
+        if let Some(predicted) = &predicted {
+            (self.tell)(self.subject, Step::Predicted(predicted))?;
+        }
         self.start_clock();
         let mut values = None;
         let mut outcome = match design {
@@ -393,6 +427,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
         let mut tried = Tried {
             changes: made(candidate, values.as_deref().unwrap_or_default()),
             kept,
+            predicted,
             ..planned(finding, candidate)
         };
         if kept {
@@ -641,6 +676,7 @@ fn planned(finding: &Finding, candidate: &Candidate) -> Tried {
         finding: finding.clone(),
         changes: made(candidate, &[]),
         risk: candidate.risk,
+        predicted: None,
         outcome: None,
         kept: false,
         transaction: None,

@@ -12,9 +12,13 @@ mod experiment;
 mod fit;
 mod measure;
 mod observed;
+mod prediction;
 mod simulated;
 mod subject;
 mod targets;
+mod truth;
+mod twin;
+mod what_if;
 
 pub use candidate::{Candidate, Design, NoCandidate, candidates};
 pub use experiment::{Answer, Arm, Experiment, GAIN_MIN, Outcome};
@@ -24,6 +28,16 @@ pub use fit::{
 };
 pub use measure::{completed, measure_of};
 pub use observed::{Answered, Observed};
+pub use prediction::{Prediction, Range};
 pub use simulated::{Progress, Simulated, SimulatedError, host_name};
 pub use subject::{Applied, Look, Settings, Subject, Undone, Values};
 pub use targets::{End, Ends};
+pub use truth::{
+    KnobChange, Score, Scored, TruthCase, Unpredicted, WORST, drawn_cases, refusals, score,
+    truth_cases,
+};
+pub use twin::{
+    CannotKnow, Compared, GOODPUT_TOLERANCE, MEAN_TOLERANCE, RESPONSE_TOLERANCE, RTT_TOLERANCE,
+    Seen, SelfCheck, Timing, Tweak, Twin, Way,
+};
+pub use what_if::{Foretold, WhatIf, rank, what_ifs};

@@ -69,6 +69,7 @@ pub(crate) enum Color {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Fit(commands::fit::Args),
+    Predict(commands::predict::Args),
     Diagnose(commands::diagnose::Args),
     Record(commands::record::Args),
     Run(commands::run::Args),

@@ -75,6 +75,16 @@ impl Output {
         }
     }
 
+    /// The same without progress and notes, for work inside other work.
+    pub(crate) fn silenced(&self) -> Self {
+        let globals = Globals {
+            quiet: true,
+            verbose: 0,
+            ..self.globals.clone()
+        };
+        Self { globals }
+    }
+
     /// Whether the result is a JSON document.
     pub(crate) const fn is_json(&self) -> bool {
         self.globals.json

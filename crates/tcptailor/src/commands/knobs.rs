@@ -106,7 +106,7 @@ const fn unit(kind: Kind) -> &'static str {
     }
 }
 
-const fn scope_name(scope: Scope) -> &'static str {
+pub(crate) const fn scope_name(scope: Scope) -> &'static str {
     match scope {
         Scope::Socket => "socket",
         Scope::Route => "route",

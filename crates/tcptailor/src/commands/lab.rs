@@ -14,6 +14,7 @@ mod reproduce;
 mod run;
 mod shares;
 mod sweep;
+mod truth;
 
 use clap::Subcommand;
 use lab::{EngineName, FAULTS, Fault, find_fault};
@@ -37,6 +38,7 @@ Examples:
   tcptailor lab path --rtt 40ms            a path that stays, for any program
   tcptailor lab faults                     every fault that the doctor knows, provoked and cured
   tcptailor lab agree                      how far our own TCP agrees with the kernel's
+  tcptailor lab truth                      how often predictions were right
   tcptailor lab shares                     how far inferred limits are from the true ones
   tcptailor lab experiments                how often `fit` keeps what does nothing, or undoes what helps
   tcptailor lab reproduce netburner        the experiments of a published document")]
@@ -60,6 +62,7 @@ enum Command {
     Shares(shares::Args),
     Experiments(experiments::Args),
     Reproduce(reproduce::Args),
+    Truth(truth::Args),
 }
 
 /// The name of a cell without that of its scenario, unless there is nothing else.
@@ -80,6 +83,7 @@ impl Args {
             Command::Reproduce(ref args) => args.lays_path(),
             Command::Faults(ref args) => args.lays_path(),
             Command::Experiments(ref args) => args.lays_path(),
+            Command::Truth(ref args) => args.lays_path(),
             Command::Agree(_) => true,
             Command::Path(_)
             | Command::List
@@ -105,6 +109,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         Command::Shares(args) => shares::run(args, output),
         Command::Experiments(args) => experiments::run(args, output),
         Command::Reproduce(args) => reproduce::run(args, output),
+        Command::Truth(args) => truth::run(args, output),
     }
 }
 

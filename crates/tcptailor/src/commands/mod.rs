@@ -11,6 +11,7 @@ pub(crate) mod guard;
 pub(crate) mod knobs;
 pub(crate) mod lab;
 pub(crate) mod nodelay;
+pub(crate) mod predict;
 pub(crate) mod record;
 pub(crate) mod run;
 pub(crate) mod serve;
@@ -51,6 +52,7 @@ pub(crate) fn run(command: Command, output: &Output) -> anyhow::Result<Exit> {
     match command {
         Command::Fit(args) => fit::run(&args, output),
         Command::Diagnose(args) => diagnose::run(&args, output),
+        Command::Predict(args) => predict::run(&args, output),
         Command::Record(args) => record::run(&args, output),
         Command::Run(args) => run::run(&args, output),
         Command::Bdp(args) => bdp::run(&args, output),

@@ -14,7 +14,8 @@ use crate::commands::guard;
 
 /// The settings of real hosts.
 pub(crate) struct Journalled {
-    journal: Journal,
+    /// `None` where nothing is to be changed.
+    journal: Option<Journal>,
     // Dropped before its guard, which then has nothing to do.
     unconfirmed: Option<Transaction>,
     guarding: Option<Guarding>,
@@ -28,10 +29,19 @@ struct Guarding {
 }
 
 impl Journalled {
+    /// Of a host that is only looked at.
+    pub(crate) const fn none() -> Self {
+        Self {
+            journal: None,
+            unconfirmed: None,
+            guarding: None,
+        }
+    }
+
     /// Of hosts that end with this process; the journal is in this directory.
     pub(crate) fn of_lab(directory: impl Into<PathBuf>) -> anyhow::Result<Self> {
         Ok(Self {
-            journal: Journal::open(directory)?,
+            journal: Some(Journal::open(directory)?),
             unconfirmed: None,
             guarding: None,
         })
@@ -43,7 +53,7 @@ impl Journalled {
         let journal = Journal::open(Journal::default_directory()?)?;
         let guard = guard::start(&journal, false)?;
         Ok(Self {
-            journal,
+            journal: Some(journal),
             unconfirmed: None,
             guarding: Some(Guarding { guard, lease }),
         })
@@ -70,7 +80,8 @@ impl Settings for Journalled {
         if let Some(Guarding { guard, lease }) = &mut self.guarding {
             guard.give_until(Clock.now() + *lease)?;
         }
-        let mut transaction = self.journal.begin(reason)?;
+        let journal = self.journal.as_ref().context("it is only looked at")?;
+        let mut transaction = journal.begin(reason)?;
         let applied = transaction.apply_all(changes)?;
         let values = |applied: &journal::Applied| Values {
             from: applied.old.to_string(),

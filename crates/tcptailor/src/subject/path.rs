@@ -99,10 +99,27 @@ pub(crate) fn start<'o>(
     label: &str,
     output: &'o Output,
 ) -> anyhow::Result<Started<'o>> {
-    if choice == EngineChoice::Virtual {
-        return simulated(fault, trial, label, output);
+    if let (EngineChoice::Virtual, Some(why)) = (choice, fault.kernel_only) {
+        let message = format!("{}: not on the engine `virtual`: {why}", fault.id);
+        return Err(Problem::usage(message)
+            .hint("`tcptailor fit --lab list` shows which faults exist on which engine.")
+            .into());
     }
-    match (LabSubject::start(trial, label, output), fault.kernel_only) {
+    start_trial(choice, fault.kernel_only, trial, label, output)
+}
+
+/// Starts `trial`; `kernel_only` says why our own stack does not have it.
+pub(crate) fn start_trial<'o>(
+    choice: EngineChoice,
+    kernel_only: Option<&str>,
+    trial: &Trial,
+    label: &str,
+    output: &'o Output,
+) -> anyhow::Result<Started<'o>> {
+    if choice == EngineChoice::Virtual {
+        return simulated(trial, label, output);
+    }
+    match (LabSubject::start(trial, label, output), kernel_only) {
         (Ok(subject), _) => Ok(Started {
             subject: Box::new(subject),
             denied: None,
@@ -110,7 +127,7 @@ pub(crate) fn start<'o>(
         (Err(error), None) if choice == EngineChoice::Auto && exit::is_denied(&error) => {
             Ok(Started {
                 denied: error.downcast().ok(),
-                ..simulated(fault, trial, label, output)?
+                ..simulated(trial, label, output)?
             })
         }
         (Err(error), None) => exit::or_without(
@@ -125,52 +142,7 @@ pub(crate) fn start<'o>(
     }
 }
 
-/// Starts a trial that both engines have.
-pub(crate) fn start_trial<'o>(
-    choice: EngineChoice,
-    trial: &Trial,
-    label: &str,
-    output: &'o Output,
-) -> anyhow::Result<Started<'o>> {
-    if choice == EngineChoice::Virtual {
-        return simulated_trial(trial, label, output);
-    }
-    match LabSubject::start(trial, label, output) {
-        Ok(subject) => Ok(Started {
-            subject: Box::new(subject),
-            denied: None,
-        }),
-        Err(error) if choice == EngineChoice::Auto && exit::is_denied(&error) => Ok(Started {
-            denied: error.downcast().ok(),
-            ..simulated_trial(trial, label, output)?
-        }),
-        Err(error) => exit::or_without(
-            Err(error),
-            "Works without: the same with `--engine virtual`.",
-        ),
-    }
-}
-
-fn simulated<'o>(
-    fault: &Fault,
-    trial: &Trial,
-    label: &str,
-    output: &'o Output,
-) -> anyhow::Result<Started<'o>> {
-    if let Some(why) = fault.kernel_only {
-        let message = format!("{}: not on the engine `virtual`: {why}", fault.id);
-        return Err(Problem::usage(message)
-            .hint("`tcptailor fit --lab list` shows which faults exist on which engine.")
-            .into());
-    }
-    simulated_trial(trial, label, output)
-}
-
-fn simulated_trial<'o>(
-    trial: &Trial,
-    label: &str,
-    output: &'o Output,
-) -> anyhow::Result<Started<'o>> {
+fn simulated<'o>(trial: &Trial, label: &str, output: &'o Output) -> anyhow::Result<Started<'o>> {
     let session = engine().start(trial).map_err(|refused| {
         let refused: Vec<String> = refused.iter().map(ToString::to_string).collect();
         anyhow::anyhow!(refused.join("; "))

@@ -26,6 +26,16 @@ pub(crate) struct ProcessSubject<'o> {
 impl<'o> ProcessSubject<'o> {
     /// The connections of `pid`.
     pub(crate) fn open(pid: u32, lease: Duration, output: &'o Output) -> anyhow::Result<Self> {
+        let settings = Journalled::of_machine(lease)?;
+        Self::with(settings, pid, output)
+    }
+
+    /// The connections of `pid`, to be looked at only.
+    pub(crate) fn look_only(pid: u32, output: &'o Output) -> anyhow::Result<Self> {
+        Self::with(Journalled::none(), pid, output)
+    }
+
+    fn with(settings: Journalled, pid: u32, output: &'o Output) -> anyhow::Result<Self> {
         crate::commands::watching::check_may_see(pid)?;
         let filter = format!("pid = {pid}")
             .parse()
@@ -33,7 +43,7 @@ impl<'o> ProcessSubject<'o> {
         let netns_name = crate::commands::watching::netns_of_process(pid);
         let netns = NetnsHandle::open(&netns_name)?;
         Ok(Self {
-            settings: Journalled::of_machine(lease)?,
+            settings,
             pid,
             filter,
             netns,

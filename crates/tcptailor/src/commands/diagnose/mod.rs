@@ -3,7 +3,7 @@
 
 pub(crate) mod document;
 mod everywhere;
-mod replay;
+pub(crate) mod replay;
 pub(crate) mod screen;
 pub(crate) mod seen;
 mod service;

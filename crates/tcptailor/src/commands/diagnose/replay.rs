@@ -28,15 +28,20 @@ pub(super) fn judge(path: &Path, args: &Watching) -> anyhow::Result<Document> {
         return Err(Problem::usage("-N: a recording has a namespace of its own").into());
     }
     let filter = watching::parse_filter(&args.filter[1..], args.pid)?;
+    let (recording, netns) = open(path)?;
+    Ok(seen::diagnose(&recording, &netns, &filter))
+}
+
+/// A recording and the namespace that it was made in.
+pub(crate) fn open(path: &Path) -> Result<(doctor::Recording, base::Netns), Problem> {
     let shown = path.display();
-    let (recording, netns) = read(path).map_err(|error| match error {
+    read(path).map_err(|error| match error {
         FileError::Io(error) if error.kind() == io::ErrorKind::NotFound => {
             Problem::usage(format!("{shown}: there is no such file"))
         }
         error => Problem::failed(format!("{shown}: {error}"))
             .hint("`tcptailor record -o FILE` makes recordings"),
-    })?;
-    Ok(seen::diagnose(&recording, &netns, &filter))
+    })
 }
 
 pub(super) fn no_plan() -> Problem {

@@ -6,7 +6,8 @@ use base::human;
 use doctor::Objective;
 use lab::{EngineName, Fault, Measure, PathSpec, Trial};
 use tailor::{
-    Answer, Candidate, ChangeMade, Design, Ending, Finding, Fitting, Look, Outcome, Step, Tried,
+    Answer, Candidate, ChangeMade, Design, Ending, Finding, Fitting, Foretold, Look, Outcome, Step,
+    Tried,
 };
 
 use super::own_connection::{self, OwnConnection};
@@ -94,6 +95,7 @@ pub(crate) fn step(
     Some(match step {
         Step::Looked(look) => looked(look, is_first, wants),
         Step::Trying(finding, candidate, design) => trying(finding, candidate, *design),
+        Step::Predicted(foretold) => predicted(foretold),
         Step::Compared(..) => return None,
         Step::Tried(tried) => result(tried, is_test),
         Step::Undone([]) => return None,
@@ -148,6 +150,19 @@ fn trying(finding: &Finding, candidate: &Candidate, design: Design) -> String {
     let _ = finding;
     text.truncate(text.trim_end().len());
     text
+}
+
+/// `predicted 46.2 Mbit/s (39.3 to 52.1)`, or why not.
+fn predicted(foretold: &Foretold) -> String {
+    match foretold {
+        Foretold::Known(prediction) => format!("predicted {}", prediction.text()),
+        Foretold::Unknown(why) => {
+            let mut text = String::from("predicted ");
+            push_wrapped(&mut text, &format!("nothing: {why}"), INDENT, INDENT.len());
+            text.truncate(text.trim_end().len());
+            text
+        }
+    }
 }
 
 /// What came of a change.
@@ -283,7 +298,14 @@ pub(crate) fn ending(
 }
 
 fn table(tried: &[Tried], is_test: bool) -> String {
-    let mut table = output::table(&["LIMIT", "CHANGE", "WHERE", "MEASURED", "RESULT"]);
+    let mut table = output::table(&[
+        "LIMIT",
+        "CHANGE",
+        "WHERE",
+        "PREDICTED",
+        "MEASURED",
+        "RESULT",
+    ]);
     for tried in tried {
         let outcome = tried.outcome.as_ref();
         let measured = outcome
@@ -312,6 +334,11 @@ fn table(tried: &[Tried], is_test: bool) -> String {
             tried.finding.diagnosis.to_owned(),
             changes(&tried.changes),
             places(&tried.changes),
+            match &tried.predicted {
+                Some(Foretold::Known(prediction)) => prediction.text(),
+                Some(Foretold::Unknown(_)) => "not known".into(),
+                None => String::new(),
+            },
             measured.unwrap_or_default(),
             result,
         ]);

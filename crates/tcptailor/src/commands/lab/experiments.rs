@@ -161,7 +161,7 @@ fn try_one(
     args: &Args,
     output: &Output,
 ) -> anyhow::Result<(Tried, lab::EngineName)> {
-    let mut path = path::start_trial(args.engine, &known.trial, &known.name, output)?;
+    let mut path = path::start_trial(args.engine, None, &known.trial, &known.name, output)?;
     path.subject.wait(known.warm_up)?;
     let given = (known.objective, &known.proposals[..]);
     let engine = path.subject.engine();

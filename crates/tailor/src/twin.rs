@@ -1,0 +1,431 @@
+//! A twin: a trial fitted to what was seen of a service before any change, in which changes can be
+//! tried in virtual time.
+//!
+//! It never sees what came after a change. What it does not show as it was seen it does not
+//! predict: see [`SelfCheck`].
+
+mod check;
+mod draft;
+mod fitting;
+mod hosts;
+mod seen;
+mod traffic;
+
+use std::time::Duration;
+
+use base::{Change, Knob, KnobValue};
+use doctor::{Objective, Place};
+use lab::{End, Trial};
+use serde::Serialize;
+
+pub use self::check::{
+    Compared, GOODPUT_TOLERANCE, MEAN_TOLERANCE, RESPONSE_TOLERANCE, RTT_TOLERANCE, SelfCheck,
+};
+use self::draft::{Draft, Times};
+use self::fitting::{Fitted, fit, loss_of};
+use self::hosts::{Hosts, end_of};
+pub(crate) use self::seen::end_of as end_of_place;
+pub use self::seen::{Seen, Way};
+use crate::prediction::{Prediction, Range, Run};
+use crate::subject::Look;
+
+/// Seeds of the runs of a self-check and of a prediction.
+const SEEDS: [u64; 3] = [21, 22, 23];
+/// A connection is warmed up no longer than this.
+const WARM_UP_MAX: Duration = Duration::from_secs(6);
+const WARM_UP_MIN: Duration = Duration::from_millis(300);
+/// Nor is it looked at longer.
+const LOOK_MAX: Duration = Duration::from_secs(3);
+const LOOK_RARE_MAX: Duration = Duration::from_secs(8);
+/// Fewer operations per second are rare.
+const RARE_PER_S: f64 = 5.0;
+/// An interval of goodput whose ends differ by more says nothing.
+const UNKNOWN_FACTOR: f64 = 3.0;
+/// With a change, so many times as much may be carried.
+const FASTER_MAX: f64 = 20.0;
+/// Above this share of segments that arrived out of order the path reorders, which no twin does.
+const REORDERED_SHARE: f64 = 0.002;
+/// Fewer segments than these tell nothing.
+const SEGMENTS_MIN: f64 = 10.0;
+
+/// Why there is no twin, or why it does not predict.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "why", content = "what", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum CannotKnow {
+    /// No connection was seen.
+    NoConnection,
+    /// Nothing, or next to nothing, was carried.
+    Silent,
+    /// What the programs do could not be made out.
+    Traffic,
+    /// No round-trip time was seen.
+    RoundTrip,
+    /// Packets overtake each other.
+    Reordering,
+    /// The change is made at an end that was not seen.
+    FarEnd,
+    /// A setting that tcptailor's own TCP does not have.
+    Knob(String),
+    /// How fast the path is did not show, and the change depends on it.
+    PathRate,
+    /// The twin does not show what was seen.
+    SelfCheck(SelfCheck),
+}
+
+impl core::fmt::Display for CannotKnow {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::NoConnection => f.write_str("no connection was seen"),
+            Self::Silent => f.write_str("too little was carried to tell how the path behaves"),
+            Self::Traffic => f.write_str("what the programs do could not be made out"),
+            Self::RoundTrip => f.write_str("no round-trip time was seen"),
+            Self::Reordering => f.write_str("packets overtake each other, which no twin models"),
+            Self::FarEnd => f.write_str("it acts at the far end, which was not seen"),
+            Self::Knob(knob) => write!(f, "{knob}: only a kernel has this"),
+            Self::PathRate => f.write_str(
+                "how fast the path is did not show, and what the change gives depends on it",
+            ),
+            Self::SelfCheck(check) => {
+                f.write_str("the twin does not show what was seen:")?;
+                let off = check.compared.iter().filter(|compared| !compared.ok);
+                for (at, compared) in off.enumerate() {
+                    let comma = if at > 0 { "," } else { "" };
+                    write!(
+                        f,
+                        "{comma} {} is off by {}",
+                        compared.what,
+                        base::human::share(compared.error)
+                    )?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl core::error::Error for CannotKnow {}
+
+impl CannotKnow {
+    /// The kind of reason, for counting.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::NoConnection => "no connection",
+            Self::Silent => "too little traffic",
+            Self::Traffic => "traffic unknown",
+            Self::RoundTrip => "round-trip time unknown",
+            Self::Reordering => "reordering",
+            Self::FarEnd => "far end unknown",
+            Self::Knob(_) => "only a kernel has the setting",
+            Self::PathRate => "rate of the path unknown",
+            Self::SelfCheck(_) => "self-check failed",
+        }
+    }
+}
+
+/// How an effect will be measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Timing {
+    /// From a change on an open connection to the look.
+    pub settle: Duration,
+    /// From a new connection to the look.
+    pub warm_up: Duration,
+    /// How long the look lasts.
+    pub look: Duration,
+}
+
+/// A setting of one end of a twin, or a change of it.
+#[derive(Clone, Debug)]
+pub struct Tweak {
+    /// Which end.
+    pub end: End,
+    /// Which knob.
+    pub knob: &'static Knob,
+    /// The value.
+    pub to: KnobValue,
+}
+
+impl Tweak {
+    /// `nodelay = on`.
+    #[must_use]
+    pub fn text(&self) -> String {
+        format!("{} = {}", self.knob.name, self.knob.format(&self.to))
+    }
+}
+
+/// A trial that behaves as what was seen.
+#[derive(Clone, Debug)]
+pub struct Twin {
+    seen: Seen,
+    times: Times,
+    best: Draft,
+    /// Paths that fit nearly as well.
+    others: Vec<Draft>,
+    check: SelfCheck,
+    /// Runs that the fitting took.
+    runs: usize,
+}
+
+impl Twin {
+    /// Fits one to the connections of `place`.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn of(look: &Look, place: Place) -> Result<Self, CannotKnow> {
+        let seen = Seen::of(look, place).ok_or(CannotKnow::NoConnection)?;
+        let pairs = seen::pairs(look, place);
+        let busiest = pairs.iter().max_by_key(|pair| pair.here.samples.len());
+        let main = busiest.ok_or(CannotKnow::NoConnection)?;
+        check_enough(&seen)?;
+        let workload = traffic::workload(&seen, main)?;
+        let mut hosts = Hosts::seen(look, main, seen.here);
+        hosts.note_acks(&seen, &workload);
+        let draft = Draft {
+            rate_bps: 1e9,
+            rtt: seen.min_rtt.ok_or(CannotKnow::RoundTrip)?,
+            queue_pkts: 1000.0,
+            loss: [0.0; 2],
+            mtu: mtu(&seen),
+            hosts,
+            workload,
+            path: None,
+        };
+        let draft = Draft {
+            loss: loss_of(seen.sender(), seen.lost_share, &draft.workload),
+            ..draft
+        };
+        // Where operations are rare, all that was seen of them is needed.
+        let is_rare = seen
+            .measure
+            .operations_per_s
+            .is_some_and(|count| count < RARE_PER_S);
+        let look_max = if is_rare { LOOK_RARE_MAX } else { LOOK_MAX };
+        let times = Times {
+            warm_up: seen.age.clamp(WARM_UP_MIN, WARM_UP_MAX),
+            look: seen.span.min(look_max),
+            settle: Duration::ZERO,
+        };
+        let fits = fit(&draft, &seen, times).ok_or(CannotKnow::Traffic)?;
+        let others: Vec<Draft> = fits
+            .others
+            .into_iter()
+            .map(|fitted: Fitted| fitted.draft)
+            .collect();
+        let mut twin = Self {
+            seen,
+            times,
+            best: fits.best.draft,
+            others,
+            check: SelfCheck::default(),
+            runs: fits.runs,
+        };
+        twin.check = twin.check_self();
+        Ok(twin)
+    }
+
+    /// Of a trial that is known, with what a look at it shows: nothing needs to be fitted.
+    ///
+    /// # Errors
+    /// Where our stack does not have it, or nothing is carried.
+    pub fn given(trial: &Trial, timing: Timing) -> Result<(Self, Look), CannotKnow> {
+        let draft = Draft::given(trial);
+        let times = Times {
+            warm_up: timing.warm_up.min(WARM_UP_MAX),
+            look: timing.look,
+            settle: Duration::ZERO,
+        };
+        let look = draft
+            .look(trial.seed, times)
+            .ok_or(CannotKnow::NoConnection)?;
+        let first = look.here.flows.first().ok_or(CannotKnow::NoConnection)?;
+        let seen = Seen::of(&look, Place::of(first.key)).ok_or(CannotKnow::NoConnection)?;
+        let twin = Self {
+            check: SelfCheck::of(&seen, core::slice::from_ref(&seen)),
+            seen,
+            times,
+            best: draft,
+            others: Vec::new(),
+            runs: 1,
+        };
+        Ok((twin, look))
+    }
+
+    /// What it was fitted to.
+    #[must_use]
+    pub const fn seen(&self) -> &Seen {
+        &self.seen
+    }
+
+    /// How far it agrees with that.
+    #[must_use]
+    pub const fn self_check(&self) -> &SelfCheck {
+        &self.check
+    }
+
+    /// The trial.
+    #[must_use]
+    pub fn trial(&self) -> Trial {
+        self.best.trial(SEEDS[0])
+    }
+
+    /// The rates of the paths that fit, in bit/s.
+    #[must_use]
+    pub fn path_range(&self) -> Range {
+        let rates = self.others.iter().map(|draft| draft.rate_bps);
+        let value = self.best.rate_bps;
+        Range {
+            low: rates.clone().fold(value, f64::min),
+            value,
+            high: rates.fold(value, f64::max),
+        }
+    }
+
+    /// Whether the path was given and not fitted.
+    #[must_use]
+    pub const fn is_given(&self) -> bool {
+        self.best.path.is_some()
+    }
+
+    /// How many runs the fitting took.
+    #[must_use]
+    pub const fn runs(&self) -> usize {
+        self.runs
+    }
+
+    fn check_self(&self) -> SelfCheck {
+        let times = self
+            .times
+            .bounded_loosely(self.seen.events_per_s(), self.best.rtt);
+        let from = (self.seen.here, self.seen.both_ends);
+        let looks: Vec<Seen> = SEEDS
+            .iter()
+            .filter_map(|seed| self.best.run(*seed, times, from, &[])?.into_iter().next())
+            .collect();
+        SelfCheck::of(&self.seen, &looks)
+    }
+
+    /// `changes` as they are made in a twin of `look`.
+    ///
+    /// # Errors
+    /// Where one of them is made elsewhere, or is not known.
+    pub fn tweaks(look: &Look, place: Place, changes: &[Change]) -> Result<Vec<Tweak>, CannotKnow> {
+        let here = seen::end_of(place);
+        let tweak = |change: &Change| {
+            let unknown = |_| CannotKnow::Knob(change.knob.clone());
+            Ok(Tweak {
+                end: end_of(look, here, &change.target)?,
+                knob: base::find_knob(&change.knob).map_err(unknown)?,
+                to: change.to.clone(),
+            })
+        };
+        changes.iter().map(tweak).collect()
+    }
+
+    /// What `tweaks` give. `on_new` tells that they are measured on connections that are opened
+    /// after them.
+    ///
+    /// # Errors
+    /// Why that is not known.
+    pub fn predict(
+        &self,
+        tweaks: &[Tweak],
+        objective: Objective,
+        (on_new, timing): (bool, Timing),
+    ) -> Result<Prediction, CannotKnow> {
+        if !self.check.holds() {
+            return Err(CannotKnow::SelfCheck(self.check.clone()));
+        }
+        let is_far = |tweak: &Tweak| tweak.end != self.seen.here;
+        if !self.seen.both_ends && tweaks.iter().any(is_far) {
+            return Err(CannotKnow::FarEnd);
+        }
+        let mut runs = Vec::new();
+        for draft in self.others.iter().chain([&self.best]) {
+            let is_best = *draft == self.best;
+            let seeds = if is_best { &SEEDS[..] } else { &SEEDS[..1] };
+            for seed in seeds {
+                let pair = self.try_out(draft, tweaks, (on_new, timing), *seed);
+                let knob = || tweaks.first().map_or("nothing", |tweak| tweak.knob.name);
+                let (before, after) = pair.ok_or_else(|| CannotKnow::Knob(knob().to_owned()))?;
+                runs.push(Run {
+                    before,
+                    after,
+                    is_best,
+                });
+            }
+        }
+        let path = self.path_range();
+        let prediction = Prediction::of(objective, &self.seen, &runs, &self.check, path);
+        let prediction = prediction.ok_or(CannotKnow::Traffic)?;
+        let Range { low, high, .. } = prediction.goodput_bps;
+        if self.seen.is_one_way() && high > UNKNOWN_FACTOR * low {
+            return Err(CannotKnow::PathRate);
+        }
+        Ok(prediction)
+    }
+
+    /// One run without and one with `tweaks`; `None` where our stack does not have one of them.
+    fn try_out(
+        &self,
+        draft: &Draft,
+        tweaks: &[Tweak],
+        (on_new, timing): (bool, Timing),
+        seed: u64,
+    ) -> Option<(Seen, Seen)> {
+        let from = (self.seen.here, self.seen.both_ends);
+        let events = self.seen.events_per_s();
+        // A bulk transfer may come to fill the path.
+        let full = draft.rate_bps / 8.0 / draft.mtu as f64;
+        let fast = match self.seen.is_one_way() {
+            true => events.max(full.min(events * FASTER_MAX)),
+            false => events * 2.0,
+        };
+        let before = Times {
+            look: timing.look.min(self.times.look),
+            ..self.times
+        };
+        if !on_new {
+            let times = Times {
+                settle: timing.settle.min(WARM_UP_MAX),
+                ..before
+            };
+            let times = times.bounded_loosely(fast, draft.rtt);
+            let mut looks = draft.run(seed, times, from, tweaks)?.into_iter();
+            return looks.next().zip(looks.next());
+        }
+        let after = Times {
+            warm_up: timing.warm_up.min(WARM_UP_MAX),
+            ..before
+        };
+        let mut changed = draft.clone();
+        tweaks.iter().for_each(|tweak| changed.hosts.tweak(tweak));
+        if !changed.is_possible(tweaks) {
+            return None;
+        }
+        let first = |draft: &Draft, times: Times, events_per_s: f64| {
+            let times = times.bounded_loosely(events_per_s, draft.rtt);
+            draft.run(seed, times, from, &[])?.into_iter().next()
+        };
+        first(draft, before, events).zip(first(&changed, after, fast))
+    }
+}
+
+fn check_enough(seen: &Seen) -> Result<(), CannotKnow> {
+    let segments = (seen.up.segments_per_s + seen.down.segments_per_s) * seen.span.as_secs_f64();
+    if segments < SEGMENTS_MIN {
+        return Err(CannotKnow::Silent);
+    }
+    if seen.reordered_share > REORDERED_SHARE {
+        return Err(CannotKnow::Reordering);
+    }
+    Ok(())
+}
+
+/// From the payload of a segment, with headers and timestamps.
+fn mtu(seen: &Seen) -> u64 {
+    (seen.mss_bytes as u64 + 52).clamp(576, 65_535)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,513 @@
+//! Fitting a twin: its path is varied until a look at it shows what was seen.
+
+use std::time::Duration;
+
+use base::Bytes;
+use lab::{End, Workload};
+
+use super::draft::{Draft, Times};
+use super::seen::Seen;
+
+/// Seeds of the runs that a path is chosen by; those of predictions are others.
+const SEEDS: [u64; 3] = [11, 12, 13];
+/// Packets of all runs, and what setting one up takes, as packets: a second, about.
+const PACKETS_MAX: f64 = 900_000.0;
+const RUN_COSTS: f64 = 1000.0;
+/// A run that carries so many times what was seen, and this beside it, is far off.
+const CARRIED_FACTOR: f64 = 2.5;
+const CARRIED_MIN: f64 = 3000.0;
+/// Rates that are tried, each so many times the one before.
+const RATE_STEP: f64 = 1.4;
+/// Of messages, whose answers tell little of the rate.
+const RATE_STEP_MESSAGES: f64 = 2.0;
+/// Above so many times what was carried, how fast the path is does not show.
+const RATE_FACTOR_MAX: f64 = 60.0;
+const RATE_MAX_BPS: f64 = 12e9;
+const RATE_MIN_BPS: f64 = 500e3;
+/// Around the best one, in two rounds: so many steps down and up.
+const NEARER: [(f64, i32); 2] = [(1.08, 4), (1.02, 2)];
+/// Rates that differ by this factor are looked around separately, where one fits worse than the
+/// other by no more than that.
+const BASIN_FACTOR: f64 = 1.5;
+const BASIN_DISTANCE: f64 = 15.0;
+/// A path that fits worse by no more than this is as plausible: three units of what two looks at
+/// one connection differ by, squared.
+const PLAUSIBLE: f64 = 9.0;
+/// One in each of the numbers that are compared.
+const GOOD_DISTANCE: f64 = 6.0;
+/// Where no queue was seen to overflow, it is taken to hold so many products of rate and time.
+const QUEUE_BDPS: f64 = 1.0;
+/// What hosts and an emulator add to a round-trip time, now and then.
+const TIME_NOISE: f64 = 60e-6;
+/// Looks at a connection with losses differ by so much more, squared.
+const LOSS_VARIANCE: f64 = 5.0;
+/// By which two looks at one connection differ in [`Seen::swing`].
+const SWING_NOISE: f64 = 0.03;
+/// A response that takes so much longer than a round trip waits for a timer, and what such a timer
+/// may be late by, in seconds.
+const STALL: f64 = 0.035;
+const TICK: f64 = 0.006;
+/// Of a program that writes at a pace.
+const WRITE_SIZES: [u64; 4] = [1448, 5000, 16_384, 65_536];
+/// Where blocks overflow a queue, looks between them do not show how long it was.
+const BURST_QUEUES_PKTS: [f64; 8] = [20.0, 35.0, 50.0, 75.0, 110.0, 160.0, 250.0, 400.0];
+/// A path is taken to be full where congestion control is the limit for so much of the time, so
+/// many packets stand in the queue, and a twin is no farther off than three units in each of three
+/// numbers.
+const FULL_CONGESTION_SHARE: f64 = 0.6;
+const FULL_QUEUE_PKTS: f64 = 2.5;
+const FULL_DISTANCE: f64 = 27.0;
+/// Where packets are lost, so many have to stand in it that it can have lost them.
+const LOSING_QUEUE_PKTS: f64 = 12.0;
+/// A queue that drops packets is at least this long.
+const STOOD_MIN_PKTS: f64 = 8.0;
+/// No router has a shorter queue.
+const QUEUE_MIN_PKTS: f64 = 20.0;
+
+/// A draft with its distance to what was seen.
+#[derive(Clone, Debug)]
+pub(super) struct Fitted {
+    pub(super) draft: Draft,
+    pub(super) distance: f64,
+}
+
+/// What fits.
+#[derive(Clone, Debug)]
+pub(super) struct Fits {
+    pub(super) best: Fitted,
+    /// Others that fit nearly as well, as different from each other as they can be.
+    pub(super) others: Vec<Fitted>,
+    pub(super) runs: usize,
+}
+
+struct Search<'s> {
+    seen: &'s Seen,
+    times: Times,
+    tried: Vec<Fitted>,
+    runs: usize,
+    seeds: usize,
+    /// That went through all runs so far, about.
+    packets: f64,
+    /// Runs may take longer, since they are few.
+    is_loose: bool,
+}
+
+/// Varies the path of `draft`.
+pub(super) fn fit(draft: &Draft, seen: &Seen, times: Times) -> Option<Fits> {
+    // Losses by chance make a run differ from the next.
+    let seeds = match (seen.lost_share > 0.0, seen.is_one_way()) {
+        (true, _) => 3,
+        (false, true) => 2,
+        (false, false) => 1,
+    };
+    let mut search = Search {
+        seen,
+        times,
+        tried: Vec::new(),
+        runs: 0,
+        seeds,
+        packets: 0.0,
+        is_loose: false,
+    };
+    let draft = search.with_rtt(draft);
+    let draft = search.with_writes(draft);
+    if search.is_full(&draft) {
+        return search.found();
+    }
+    search.seeds = 1;
+    for rate in rates(seen) {
+        search.try_rate(&draft, rate);
+    }
+    search.seeds = seeds;
+    for basin in search.basins() {
+        let (step, count) = NEARER[0];
+        search.try_around(&basin, step, count);
+    }
+    let (step, count) = NEARER[1];
+    let best = search.best()?.draft;
+    search.try_around(&best, step, count);
+    search.try_mean();
+    search.try_queues();
+    search.try_losses();
+    search.found()
+}
+
+/// From what was carried upwards.
+fn rates(seen: &Seen) -> Vec<f64> {
+    let wire = 1.0 + 52.0 / seen.mss_bytes;
+    let carried = seen.up.bps.max(seen.down.bps) * wire;
+    let (step, most) = match seen.is_one_way() {
+        true => (RATE_STEP, carried * RATE_FACTOR_MAX),
+        false => (RATE_STEP_MESSAGES, RATE_MAX_BPS),
+    };
+    let mut rates = Vec::new();
+    let mut rate = carried.max(RATE_MIN_BPS);
+    while rate < most.clamp(20.0 * RATE_MIN_BPS, RATE_MAX_BPS) {
+        rates.push(rate);
+        rate *= step;
+    }
+    rates
+}
+
+impl Search<'_> {
+    fn best(&self) -> Option<Fitted> {
+        let best = self
+            .tried
+            .iter()
+            .min_by(|a, b| a.distance.total_cmp(&b.distance));
+        best.cloned()
+    }
+
+    fn run(&mut self, draft: &Draft) -> Vec<Seen> {
+        let events = self.seen.events_per_s();
+        let times = match self.is_loose {
+            true => self.times.bounded_loosely(events, draft.rtt),
+            false => self.times.bounded(events, draft.rtt),
+        };
+        let from = (self.seen.here, self.seen.both_ends);
+        let seeds = &SEEDS[..self.seeds];
+        let whole = (times.warm_up + times.look).as_secs_f64();
+        let packets_max = events * whole * CARRIED_FACTOR + CARRIED_MIN;
+        let costs = (events * whole + RUN_COSTS) * seeds.len() as f64;
+        if self.packets + costs > PACKETS_MAX {
+            return Vec::new();
+        }
+        self.packets += costs;
+        self.runs += seeds.len();
+        let run = |seed: &u64| draft.run_within(*seed, times, from, packets_max);
+        // Where the first run is far off, so are the others.
+        let first = seeds.first().and_then(run);
+        let Some(first) = first else {
+            return Vec::new();
+        };
+        let mut all = vec![first];
+        all.extend(seeds[1..].iter().filter_map(run));
+        all
+    }
+
+    fn try_one(&mut self, draft: Draft, prior: f64) {
+        let seen = self.run(&draft);
+        if let Some(distance) = distance(self.seen, &seen) {
+            self.tried.push(Fitted {
+                draft,
+                distance: distance + prior,
+            });
+        }
+    }
+
+    /// With the round-trip time such that the smallest one that its hosts see is the one that was
+    /// seen: hosts and short packets take their part of it.
+    fn with_rtt(&mut self, draft: &Draft) -> Draft {
+        let mut draft = draft.clone();
+        for _ in 0..2 {
+            let Some(wanted) = self.seen.min_rtt else {
+                break;
+            };
+            let mut times = self.times;
+            times.warm_up = times.warm_up.min(Duration::from_millis(300));
+            times.look = times.look.min(Duration::from_millis(500));
+            let from = (self.seen.here, self.seen.both_ends);
+            self.runs += 1;
+            let seen = draft.run(
+                SEEDS[0],
+                times.bounded(self.seen.events_per_s(), draft.rtt),
+                from,
+                &[],
+            );
+            let found = seen.and_then(|seen| seen.first()?.min_rtt);
+            let Some(found) = found else { break };
+            draft.rtt = (draft.rtt + wanted - found).max(1e-6);
+        }
+        draft
+    }
+
+    fn try_rate(&mut self, draft: &Draft, rate: f64) {
+        let mut draft = draft.at_rate(rate);
+        let bdp = rate / 8.0 * draft.rtt / draft.mtu as f64;
+        let stood = self
+            .seen
+            .srtt_max
+            .zip(self.seen.min_rtt)
+            .map_or(0.0, |(most, least)| {
+                (most - least).max(0.0) * rate / 8.0 / draft.mtu as f64
+            });
+        draft.queue_pkts = (bdp * QUEUE_BDPS).max(stood * 1.2).max(QUEUE_MIN_PKTS);
+        self.try_one(draft.clone(), 0.0);
+        if self.seen.lost_share > 0.0 && stood > STOOD_MIN_PKTS {
+            // Perhaps the queue lost them, and nothing else.
+            draft.loss = [0.0; 2];
+            draft.queue_pkts = stood.max(2.0);
+            self.try_one(draft, 0.0);
+        }
+    }
+
+    /// Whether what was carried is what the path can carry: it is if congestion control is the
+    /// limit, a queue stands, and a twin whose path is that slow shows the same.
+    fn is_full(&mut self, draft: &Draft) -> bool {
+        let seen = self.seen;
+        let wire = 1.0 + 52.0 / seen.mss_bytes;
+        let rate = seen.goodput_bps() * wire;
+        let packet = draft.mtu as f64 * 8.0 / rate.max(1.0);
+        let queue = seen.queue_time().unwrap_or(0.0);
+        let at_loss = seen.srtt_at_loss.zip(seen.srtt_max).zip(seen.min_rtt);
+        // A queue that overflows is full when it does.
+        let is_random =
+            at_loss.is_some_and(|((at_loss, most), least)| at_loss - least < 0.6 * (most - least));
+        let loses = seen.lost_share > 0.0;
+        let congested = seen.congestion_share.unwrap_or(0.0);
+        let shut = seen.window_shut_share.unwrap_or(0.0);
+        let is_slower = congested < FULL_CONGESTION_SHARE || shut > 1.0 - FULL_CONGESTION_SHARE;
+        if is_slower
+            || queue < FULL_QUEUE_PKTS * packet
+            || (loses && (is_random || queue < LOSING_QUEUE_PKTS * packet))
+        {
+            return false;
+        }
+        self.is_loose = true;
+        let stood = seen
+            .srtt_max
+            .zip(seen.min_rtt)
+            .map_or(0.0, |(most, least)| most - least);
+        let stood_pkts = (stood / packet).max(2.0);
+        let factors: &[f64] = if loses {
+            &[0.8, 0.9, 1.0, 1.1, 1.25]
+        } else {
+            &[4.0]
+        };
+        for factor in factors {
+            self.try_one(
+                Draft {
+                    queue_pkts: stood_pkts * factor,
+                    loss: [0.0; 2],
+                    ..draft.at_rate(rate)
+                },
+                0.0,
+            );
+        }
+        let fits = self.best().is_some_and(|best| {
+            best.distance <= FULL_DISTANCE / if loses { LOSS_VARIANCE } else { 1.0 }
+        });
+        self.is_loose = fits;
+        if !fits {
+            self.tried.clear();
+        }
+        fits
+    }
+
+    fn found(&self) -> Option<Fits> {
+        let best = self.best()?;
+        // Where even the best is far off, the units are too small for this connection.
+        let limit = best.distance + PLAUSIBLE * (best.distance / GOOD_DISTANCE).max(1.0);
+        let plausible = self.tried.iter().filter(|fitted| fitted.distance <= limit);
+        let mut plausible: Vec<&Fitted> = plausible.collect();
+        plausible.sort_by(|a, b| a.draft.rate_bps.total_cmp(&b.draft.rate_bps));
+        let ends = [plausible.first(), plausible.last()];
+        let mut others: Vec<Fitted> = Vec::new();
+        for fitted in ends.into_iter().flatten() {
+            if fitted.draft != best.draft && others.iter().all(|other| other.draft != fitted.draft)
+            {
+                others.push((*fitted).clone());
+            }
+        }
+        Some(Fits {
+            best,
+            others,
+            runs: self.runs,
+        })
+    }
+
+    /// The draft that fits best, and another one far from it that may come to fit better.
+    fn basins(&self) -> Vec<Draft> {
+        let Some(best) = self.best() else {
+            return Vec::new();
+        };
+        let is_far = |fitted: &&Fitted| {
+            let ratio = fitted.draft.rate_bps / best.draft.rate_bps;
+            !(1.0 / BASIN_FACTOR..BASIN_FACTOR).contains(&ratio)
+        };
+        let far = self.tried.iter().filter(is_far);
+        let second = far.min_by(|a, b| a.distance.total_cmp(&b.distance));
+        let near = second.filter(|second| second.distance <= best.distance + BASIN_DISTANCE);
+        let second = near.map(|near| near.draft.clone());
+        [best.draft].into_iter().chain(second).collect()
+    }
+
+    fn try_around(&mut self, draft: &Draft, step: f64, count: i32) {
+        for place in -count..=count {
+            if place != 0 {
+                self.try_rate(draft, draft.rate_bps * step.powi(place));
+            }
+        }
+    }
+
+    /// The mean of all rates that were tried, each with the weight of its likelihood.
+    fn try_mean(&mut self) {
+        let Some(best) = self.best() else { return };
+        let same = |fitted: &&Fitted| fitted.draft.loss == best.draft.loss;
+        let weight = |fitted: &Fitted| ((best.distance - fitted.distance) / 2.0).exp();
+        let tried = self.tried.iter().filter(same);
+        let (sum, of) = tried.fold((0.0, 0.0), |(sum, of), fitted| {
+            (
+                sum + weight(fitted) * fitted.draft.rate_bps.ln(),
+                of + weight(fitted),
+            )
+        });
+        let rate = (sum / of).exp();
+        self.try_rate(&best.draft, rate);
+        // It is no worse than the best, which is the best by chance.
+        if let Some(mean) = self
+            .tried
+            .iter_mut()
+            .rev()
+            .find(|tried| tried.draft.rate_bps == rate)
+        {
+            if mean.distance <= best.distance + 1.0 {
+                mean.distance = mean.distance.min(best.distance - 1e-9);
+            }
+        }
+    }
+
+    /// How much a program that is not as fast as its connection writes at once, the queue in front
+    /// of the path tells.
+    fn with_writes(&mut self, draft: Draft) -> Draft {
+        let Workload::Paced { rate, amount, .. } = draft.workload else {
+            return draft;
+        };
+        for size in WRITE_SIZES {
+            for factor in [2.0, 5.0, 15.0, 50.0] {
+                let workload = Workload::Paced {
+                    rate,
+                    write_size: Bytes(size),
+                    amount,
+                };
+                let draft = Draft {
+                    workload,
+                    ..draft.clone()
+                };
+                self.try_rate(&draft, self.seen.goodput_bps() * factor);
+            }
+        }
+        self.best().map_or(draft, |best| best.draft)
+    }
+
+    /// Other queues, where one was seen to fill.
+    fn try_queues(&mut self) {
+        if self.seen.lost_share == 0.0 {
+            return;
+        }
+        let Some(best) = self.best() else { return };
+        if matches!(best.draft.workload, Workload::Bursts { .. }) {
+            for queue_pkts in BURST_QUEUES_PKTS {
+                let loss = [0.0; 2];
+                self.try_one(
+                    Draft {
+                        queue_pkts,
+                        loss,
+                        ..best.draft.clone()
+                    },
+                    0.0,
+                );
+            }
+        }
+        let Some(best) = self.best() else { return };
+        if best.draft.loss != [0.0; 2] {
+            return;
+        }
+        for factor in [0.7, 0.85, 1.2, 1.5] {
+            let queue_pkts = (best.draft.queue_pkts * factor).max(2.0);
+            self.try_one(
+                Draft {
+                    queue_pkts,
+                    ..best.draft.clone()
+                },
+                0.0,
+            );
+        }
+    }
+
+    /// Other shares of loss: few losses are counted badly, and the rate tells of them too.
+    fn try_losses(&mut self) {
+        let Some(best) = self.best() else { return };
+        if best.draft.loss == [0.0; 2] {
+            return;
+        }
+        let counted = (self.seen.lost_share * self.seen.lost_of).max(1.0);
+        for factor in [0.6_f64, 0.8, 1.25, 1.6] {
+            let loss = best.draft.loss.map(|loss| loss * factor);
+            let prior = factor.ln().powi(2) * counted;
+            self.try_one(
+                Draft {
+                    loss,
+                    ..best.draft.clone()
+                },
+                prior,
+            );
+        }
+    }
+}
+
+/// How far runs of a twin are from what was seen: a sum of squares, each in units of what two looks
+/// at one connection differ by.
+pub(super) fn distance(seen: &Seen, twin: &[Seen]) -> Option<f64> {
+    if twin.is_empty() {
+        return None;
+    }
+    let mean = |read: &dyn Fn(&Seen) -> Option<f64>| {
+        let values: Vec<f64> = twin.iter().filter_map(read).collect();
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    };
+    let by_ratio = |read: &dyn Fn(&Seen) -> Option<f64>, unit: f64| {
+        let pair = read(seen)
+            .zip(mean(read))
+            .filter(|(a, b)| *a > 0.0 && *b > 0.0);
+        pair.map_or(0.0, |(a, b)| ((a / b).ln() / unit).powi(2).min(1e4))
+    };
+    let by_time = |read: &dyn Fn(&Seen) -> Option<f64>, share: f64| {
+        let pair = read(seen).zip(mean(read));
+        let unit = |a: f64| a * share + TIME_NOISE;
+        pair.map_or(0.0, |(a, b)| ((a - b) / unit(a)).powi(2).min(1e4))
+    };
+    let noise = if seen.lost_share > 0.0 { 0.08 } else { 0.03 };
+    let mut sum = by_ratio(&|s| Some(s.goodput_bps()), noise);
+    // A timer of a kernel may be a tick late, and where several are waited for, each of them.
+    let tick = match seen.response() {
+        Some(time) if time > seen.min_rtt.unwrap_or(0.0) + STALL => TICK,
+        _ => 0.0,
+    };
+    let pair = seen.response().zip(mean(&Seen::response));
+    sum += pair.map_or(0.0, |(a, b)| {
+        ((a - b) / (a * 0.03 + TIME_NOISE + tick)).powi(2)
+    });
+    sum += by_time(&|s| s.min_rtt, 0.005);
+    sum += by_time(&Seen::queue_time, 0.08);
+    sum += by_time(&|s| Some(s.srtt_high? - s.min_rtt?), 0.15);
+    if seen.is_one_way() {
+        sum += by_ratio(&|s| s.crest_bps, 0.15);
+    }
+    if seen.is_one_way() {
+        let swing = |s: &Seen| s.swing;
+        let pair = swing(seen).zip(mean(&swing));
+        sum += pair.map_or(0.0, |(a, b)| ((a - b) / SWING_NOISE).powi(2));
+    }
+    let lost = seen.lost_share;
+    let counted = (lost * seen.lost_of).max(1.0);
+    let twin_lost = mean(&|s| Some(s.lost_share)).unwrap_or(0.0);
+    let unit = lost.max(3.0 / seen.lost_of.max(1.0)) * (0.3 + 1.0 / counted.sqrt());
+    sum += ((twin_lost - lost) / unit.max(1e-9)).powi(2).min(400.0);
+    // Where chance decides of losses, it decides of all that follows from them.
+    Some(if lost > 0.0 { sum / LOSS_VARIANCE } else { sum })
+}
+
+/// The direction that a loss is counted in.
+pub(super) const fn loss_of(sender: End, share: f64, workload: &Workload) -> [f64; 2] {
+    match (workload, sender) {
+        (Workload::Bulk { .. } | Workload::Paced { .. } | Workload::Records(_), End::Client) => {
+            [share, 0.0]
+        }
+        (Workload::Bulk { .. } | Workload::Paced { .. } | Workload::Records(_), End::Server) => {
+            [0.0, share]
+        }
+        (Workload::Bursts { .. } | Workload::SlowReader { .. }, _) => [share, 0.0],
+        _ => [share, share],
+    }
+}

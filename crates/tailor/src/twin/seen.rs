@@ -1,0 +1,581 @@
+//! What a look shows of one service, in the numbers that a twin has to reproduce: computed alike of
+//! a real look and of one at a twin, so that what the sensors do to a number they do to both.
+
+use std::time::Duration;
+
+use base::{FlowSample, Fraction, Instant, Limit};
+use doctor::{Place, Shares, Timeline, Track};
+use lab::{End, Measure};
+
+use crate::subject::Look;
+
+/// Samples that are nearer to each other than this in seconds, tell nothing of a rate: one
+/// merged packet decides.
+const PAIR_MIN: f64 = 0.002;
+/// Of the rates between neighbouring samples so many are the crest.
+const CREST_SHARE: f64 = 0.05;
+/// What is even and what is not is told within so many round trips, and this time in seconds at
+/// least: over more the rate itself may change.
+const SWING_RTTS: f64 = 8.0;
+const SWING_TIME_MIN: f64 = 0.25;
+/// Fewer samples of a connection tell no percentiles.
+const SAMPLES_MIN: usize = 10;
+/// Fewer segments than these in one direction are no answers.
+const ANSWERS_MIN: f64 = 3.0;
+
+/// One direction of the connections, all together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Way {
+    /// Payload per second that arrived.
+    pub bps: f64,
+    /// Segments with payload per second, retransmissions included.
+    pub segments_per_s: f64,
+}
+
+/// What was seen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    /// How long was looked.
+    pub span: Duration,
+    /// Which end was looked at, of the two that a trial has.
+    pub here: End,
+    /// Whether the other end was seen too.
+    pub both_ends: bool,
+    /// Connections that were open for most of the time.
+    pub connections: usize,
+    /// Connections that came or went.
+    pub short_connections: usize,
+    /// Client to server.
+    pub up: Way,
+    /// Server to client.
+    pub down: Way,
+    /// Payload of a full segment.
+    pub mss_bytes: f64,
+    /// Smallest round-trip time, in seconds.
+    pub min_rtt: Option<f64>,
+    /// Median of the smoothed round-trip times of the sender.
+    pub srtt: Option<f64>,
+    /// Their 90th percentile.
+    pub srtt_high: Option<f64>,
+    /// The largest.
+    pub srtt_max: Option<f64>,
+    /// Median of the mean deviation of the round-trip times.
+    pub rttvar: Option<f64>,
+    /// Share of the segments that had to be sent again.
+    pub lost_share: f64,
+    /// Segments that this share was counted from.
+    pub lost_of: f64,
+    /// Median of the smoothed round-trip times just before losses, where there were any.
+    pub srtt_at_loss: Option<f64>,
+    /// Reordering events per segment that arrived out of order and was not lost.
+    pub reordered_share: f64,
+    /// Payload per second at which data arrives while it arrives.
+    pub crest_bps: Option<f64>,
+    /// How unevenly data arrives within a round trip: how far it runs ahead of its mean rate and
+    /// falls behind, as a share of what arrives in a round trip. 0 where it flows evenly, near 1
+    /// where all of it comes at once.
+    pub swing: Option<f64>,
+    /// Share of the time in which the sender had data out or to send.
+    pub busy_share: Option<f64>,
+    /// Share of the time in which congestion control, the window or a buffer was the limit, and not
+    /// the program or its writes.
+    pub transport_share: Option<f64>,
+    /// Share of the time in which congestion control was.
+    pub congestion_share: Option<f64>,
+    /// Share of the busy time in which the window of the receiver was shut.
+    pub window_shut_share: Option<f64>,
+    /// Share of the samples in which data that the receiver's program has not taken waits.
+    pub unread_share: Option<f64>,
+    /// How old the connection was when the look began.
+    pub age: Duration,
+    /// What the program got.
+    pub measure: Measure,
+}
+
+/// The samples of a track at one end with those of its other end.
+pub(super) struct Pair<'r> {
+    pub(super) here: &'r Track,
+    pub(super) there: Option<&'r Track>,
+}
+
+impl Seen {
+    /// What `look` shows of the connections of `place`; `None` where there are none.
+    #[must_use]
+    pub fn of(look: &Look, place: Place) -> Option<Self> {
+        let pairs = pairs(look, place);
+        let span = look.here.ended.since(look.here.began);
+        let here = end_of(place);
+        let main = pairs.iter().max_by_key(|pair| order(pair.here))?;
+        let seconds = span.as_secs_f64().max(1e-6);
+        let is_short = |pair: &&Pair<'_>| is_short(pair.here, span);
+        let short_connections = pairs.iter().filter(is_short).count();
+        let first_look = first_look(look);
+        let mut ways = [Way::default(); 2];
+        for pair in &pairs {
+            let was_open = pair.here.samples.first().map(|s| s.at) == first_look;
+            let [sent, received] = counted(pair.here, was_open);
+            for (way, (bytes, segments)) in ways.iter_mut().zip([sent, received]) {
+                way.bps += bytes * 8.0 / seconds;
+                way.segments_per_s += segments / seconds;
+            }
+        }
+        let [sent, received] = ways;
+        let (up, down) = match here {
+            End::Client => (sent, received),
+            End::Server => (received, sent),
+        };
+        let sends_here = sent.bps >= received.bps;
+        let (sender, receiver) = match (sends_here, main.there) {
+            (true, there) => (Some(main.here), there),
+            (false, there) => (there, Some(main.here)),
+        };
+        let shares = sender.and_then(shares);
+        let rtts = Rtts::of(sender.unwrap_or(main.here));
+        let losses = Losses::of(pairs.iter().filter_map(|pair| match sends_here {
+            true => Some(pair.here),
+            false => pair.there,
+        }));
+        let is_lossy = losses.share() > 0.0;
+        // What arrives behind a loss is read all at once when the gap is filled.
+        let arrivals = match (receiver, sender) {
+            (_, Some(sender)) if is_lossy => points(sender, |s| {
+                let delivered = s.delivered_pkts?;
+                Some(delivered * u64::from(s.snd_mss_bytes.unwrap_or(1448)))
+            }),
+            (Some(receiver), _) => points(receiver, |s| s.bytes_received),
+            (None, Some(sender)) => points(sender, |s| s.bytes_acked),
+            (None, None) => Vec::new(),
+        };
+        Some(Self {
+            span,
+            here,
+            both_ends: main.there.is_some(),
+            connections: pairs.len() - short_connections,
+            short_connections,
+            up,
+            down,
+            mss_bytes: mss(sender.unwrap_or(main.here)),
+            min_rtt: min_rtt(&pairs),
+            srtt: rtts.at(0.5),
+            srtt_high: rtts.at(0.9),
+            srtt_max: rtts.at(1.0),
+            rttvar: percentile(
+                values(sender.unwrap_or(main.here), |s| {
+                    s.rttvar.map(|time| time.as_secs_f64())
+                }),
+                0.5,
+            ),
+            lost_share: losses.share(),
+            lost_of: losses.segments,
+            srtt_at_loss: percentile(losses.srtts.clone(), 0.5),
+            reordered_share: losses.reordered,
+            crest_bps: crest(&arrivals),
+            swing: swing(&arrivals, min_rtt(&pairs)),
+            busy_share: sender.and_then(busy_share),
+            transport_share: shares.map(transport_share),
+            congestion_share: shares.map(congestion_share),
+            window_shut_share: sender.and_then(window_shut_share),
+            unread_share: receiver.map(unread_share),
+            age: age(sender.unwrap_or(main.here)),
+            measure: look.measure,
+        })
+    }
+
+    /// The end that sends the payload.
+    #[must_use]
+    pub fn sender(&self) -> End {
+        if self.up.bps >= self.down.bps {
+            End::Client
+        } else {
+            End::Server
+        }
+    }
+
+    /// The direction with the payload.
+    #[must_use]
+    pub fn main(&self) -> Way {
+        if self.up.bps >= self.down.bps {
+            self.up
+        } else {
+            self.down
+        }
+    }
+
+    /// Whether nothing is answered: data goes one way, and not a few times only.
+    #[must_use]
+    pub fn is_one_way(&self) -> bool {
+        let answers = self.up.segments_per_s.min(self.down.segments_per_s);
+        answers * self.span.as_secs_f64() < ANSWERS_MIN
+    }
+
+    /// Payload per second, as the program counts it where it does.
+    #[must_use]
+    pub fn goodput_bps(&self) -> f64 {
+        match self.measure.goodput_bps {
+            0 => self.main().bps,
+            // What the kernel counts goes both ways.
+            _ if self.measure.busy_goodput_bps.is_some() => self.main().bps,
+            bps => bps as f64,
+        }
+    }
+
+    /// Packets and calls per second that a run of a twin has to go through, about.
+    #[must_use]
+    pub fn events_per_s(&self) -> f64 {
+        let segments = self.up.segments_per_s + self.down.segments_per_s;
+        segments.max(self.goodput_bps() / 8.0 / self.mss_bytes)
+    }
+
+    /// Median response time in seconds, where a program told.
+    #[must_use]
+    pub fn response(&self) -> Option<f64> {
+        // Where nothing is answered, it is the time of a call.
+        let response = self.measure.response_us.filter(|response| response.n > 0);
+        let response = response.filter(|_| !self.is_one_way() || self.short_connections > 0)?;
+        Some(response.p50 as f64 / 1e6)
+    }
+
+    /// What queues add to the smallest round-trip time, the median.
+    #[must_use]
+    pub fn queue_time(&self) -> Option<f64> {
+        Some((self.srtt? - self.min_rtt?).max(0.0))
+    }
+}
+
+/// The end of a trial that a place stands for.
+pub(crate) const fn end_of(place: Place) -> End {
+    match place {
+        Place::Remote(_) => End::Client,
+        Place::Listening(_) => End::Server,
+    }
+}
+
+/// The tracks of a service with their other ends.
+pub(super) fn pairs(look: &Look, place: Place) -> Vec<Pair<'_>> {
+    let other = |track: &Track| {
+        let (recording, _) = look.there.as_ref()?;
+        let key = track.key.reversed();
+        recording.flows.iter().find(|other| other.key == key)
+    };
+    let tracks = look.here.flows.iter();
+    tracks
+        .filter(|track| Place::of(track.key) == place && !track.samples.is_empty())
+        .map(|here| Pair {
+            here,
+            there: other(here),
+        })
+        .collect()
+}
+
+fn first_look(look: &Look) -> Option<Instant> {
+    let firsts = look
+        .here
+        .flows
+        .iter()
+        .filter_map(|track| Some(track.samples.first()?.at));
+    firsts.min()
+}
+
+fn is_short(track: &Track, span: Duration) -> bool {
+    let ends = track.samples.first().zip(track.samples.last());
+    ends.is_none_or(|(first, last)| last.at.since(first.at) < span.mul_f64(0.6))
+}
+
+fn moved(track: &Track) -> u64 {
+    let difference = |read: fn(&FlowSample) -> Option<u64>| {
+        let ends = track
+            .samples
+            .first()
+            .and_then(read)
+            .zip(track.samples.last().and_then(read));
+        ends.map_or(0, |(first, last)| last.saturating_sub(first))
+    };
+    difference(|s| s.bytes_acked) + difference(|s| s.bytes_received)
+}
+
+/// By which the connection is chosen that stands for all: of those that carry about as much, one
+/// that sends.
+fn order(track: &Track) -> (u32, u64) {
+    (moved(track).max(1).ilog2(), sent(track))
+}
+
+fn sent(track: &Track) -> u64 {
+    let read = |s: &FlowSample| s.bytes_acked;
+    let ends = track
+        .samples
+        .first()
+        .and_then(read)
+        .zip(track.samples.last().and_then(read));
+    ends.map_or(0, |(first, last)| last.saturating_sub(first))
+}
+
+/// Bytes and segments that one end sent and received.
+fn counted(track: &Track, was_open: bool) -> [(f64, f64); 2] {
+    let difference = |read: fn(&FlowSample) -> Option<u64>| {
+        let first = track.samples.first().and_then(read).filter(|_| was_open);
+        let last = track.samples.last().and_then(read).unwrap_or(0);
+        last.saturating_sub(first.unwrap_or(0)) as f64
+    };
+    [
+        (
+            difference(|s| s.bytes_acked),
+            difference(|s| s.data_segs_out),
+        ),
+        (
+            difference(|s| s.bytes_received),
+            difference(|s| s.data_segs_in),
+        ),
+    ]
+}
+
+fn values(track: &Track, read: impl Fn(&FlowSample) -> Option<f64>) -> Vec<f64> {
+    track
+        .samples
+        .iter()
+        .filter_map(|sample| read(&sample))
+        .collect()
+}
+
+/// Losses of the whole life of a connection are counted where they are about as frequent, up to this
+/// factor, as in the look.
+const LIFE_FACTOR: f64 = 2.5;
+
+/// The value below which this share of them lies.
+pub(super) fn percentile(mut values: Vec<f64>, share: f64) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    let last = values.len().checked_sub(1)?;
+    values.get((last as f64 * share).round() as usize).copied()
+}
+
+struct Rtts(Vec<f64>);
+
+impl Rtts {
+    fn of(track: &Track) -> Self {
+        Self(values(track, |s| s.srtt.map(|time| time.as_secs_f64())))
+    }
+
+    fn at(&self, share: f64) -> Option<f64> {
+        percentile(self.0.clone(), share)
+    }
+}
+
+fn min_rtt(pairs: &[Pair<'_>]) -> Option<f64> {
+    let tracks = pairs
+        .iter()
+        .flat_map(|pair| [Some(pair.here), pair.there])
+        .flatten();
+    let all = tracks.flat_map(|track| values(track, |s| s.min_rtt.map(|time| time.as_secs_f64())));
+    all.filter(|time| *time > 0.0).reduce(f64::min)
+}
+
+fn mss(track: &Track) -> f64 {
+    let mss = track.samples.last().and_then(|s| s.snd_mss_bytes);
+    f64::from(mss.unwrap_or(1448))
+}
+
+/// Segments that were sent again.
+#[derive(Debug, Default)]
+struct Losses {
+    again: f64,
+    segments: f64,
+    srtts: Vec<f64>,
+    reordered: f64,
+}
+
+impl Losses {
+    fn of<'r>(tracks: impl Iterator<Item = &'r Track>) -> Self {
+        let mut losses = Self::default();
+        for track in tracks {
+            let Some(last) = track.samples.last() else {
+                continue;
+            };
+            let again = last.retrans_total_pkts.unwrap_or(0);
+            let spurious = last.dsack_dups.unwrap_or(0);
+            let life = [
+                again.saturating_sub(spurious) as f64,
+                last.data_segs_out.unwrap_or(0) as f64,
+            ];
+            let first = track.samples.first();
+            let before = |read: fn(&FlowSample) -> Option<u64>| first.and_then(read).unwrap_or(0);
+            let again_now = again.saturating_sub(before(|s| s.retrans_total_pkts));
+            let spurious_now = spurious.saturating_sub(before(|s| s.dsack_dups));
+            let sent_now = last.data_segs_out.unwrap_or(0) - before(|s| s.data_segs_out);
+            let now = [
+                again_now.saturating_sub(spurious_now) as f64,
+                sent_now as f64,
+            ];
+            // What was lost when it began is another matter: slow start overflows every queue.
+            let share = |[again, sent]: [f64; 2]| again / f64::max(sent, 1.0);
+            let is_alike =
+                share(life) < LIFE_FACTOR * share(now) && share(now) < LIFE_FACTOR * share(life);
+            let [again, sent] = if is_alike { life } else { now };
+            losses.again += again;
+            losses.segments += sent;
+            losses.reordered += last.reord_seen.unwrap_or(0) as f64;
+            let mut before = None;
+            for sample in track.samples.iter() {
+                let now = (sample.retrans_total_pkts, sample.srtt);
+                if let Some((had, Some(srtt))) = before.replace(now) {
+                    let grew = had < now.0;
+                    losses
+                        .srtts
+                        .extend(grew.then(|| Duration::as_secs_f64(&srtt)));
+                }
+            }
+        }
+        losses.reordered /= losses.segments.max(1.0);
+        losses
+    }
+
+    fn share(&self) -> f64 {
+        if self.segments > 0.0 {
+            self.again / self.segments
+        } else {
+            0.0
+        }
+    }
+}
+
+/// See [`Seen::swing`].
+fn swing(points: &[(f64, f64)], rtt: Option<f64>) -> Option<f64> {
+    let rtt = rtt?;
+    let window = (rtt * SWING_RTTS).max(SWING_TIME_MIN);
+    let (mut offs, mut rates) = (Vec::new(), Vec::new());
+    let mut rest = points;
+    while let Some((began, _)) = rest.first() {
+        let end = rest.partition_point(|(at, _)| *at < began + window);
+        let (these, later) = rest.split_at(end);
+        if these.len() >= SAMPLES_MIN {
+            let (slope, off) = about_a_line(these);
+            rates.push(slope);
+            offs.extend(off);
+        }
+        rest = later;
+    }
+    let per_rtt = rates.iter().sum::<f64>() / rates.len() as f64 * rtt;
+    let range = percentile(offs.clone(), 0.97)? - percentile(offs, 0.03)?;
+    (per_rtt > 0.0).then(|| range / per_rtt)
+}
+
+/// A counter over time, in seconds since its first value.
+fn points(track: &Track, read: impl Fn(&FlowSample) -> Option<u64>) -> Vec<(f64, f64)> {
+    let mut first = None;
+    track
+        .samples
+        .iter()
+        .filter_map(|sample| {
+            let value = read(&sample)?;
+            let (began, had) = *first.get_or_insert((sample.at, value));
+            Some((
+                sample.at.since(began).as_secs_f64(),
+                value.saturating_sub(had) as f64,
+            ))
+        })
+        .collect()
+}
+
+/// The slope of the line through the points that is nearest to them, and how far each is off.
+fn about_a_line(points: &[(f64, f64)]) -> (f64, Vec<f64>) {
+    let count = points.len() as f64;
+    let mean_at = points.iter().map(|(at, _)| at).sum::<f64>() / count;
+    let mean = points.iter().map(|(_, value)| value).sum::<f64>() / count;
+    let along: f64 = points
+        .iter()
+        .map(|(at, value)| (at - mean_at) * (value - mean))
+        .sum();
+    let spread: f64 = points.iter().map(|(at, _)| (at - mean_at).powi(2)).sum();
+    let slope = if spread > 0.0 { along / spread } else { 0.0 };
+    let off = |(at, value): &(f64, f64)| value - mean - slope * (at - mean_at);
+    (slope, points.iter().map(off).collect())
+}
+
+/// The mean of the highest rates between neighbouring samples.
+fn crest(points: &[(f64, f64)]) -> Option<f64> {
+    if points.len() < SAMPLES_MIN {
+        return None;
+    }
+    let rate = |pair: &[(f64, f64)]| {
+        let [(before, had), (at, has)] = pair else {
+            return None;
+        };
+        let time = at - before;
+        (time >= PAIR_MIN).then(|| (has - had) * 8.0 / time)
+    };
+    let mut rates: Vec<f64> = points.windows(2).filter_map(rate).collect();
+    rates.sort_unstable_by(|a, b| b.total_cmp(a));
+    let most = ((rates.len() as f64 * CREST_SHARE).ceil() as usize).max(1);
+    let highest = rates.get(..most)?;
+    Some(highest.iter().sum::<f64>() / most as f64)
+}
+
+fn time_share(track: &Track, read: fn(&FlowSample) -> Option<Duration>) -> Option<(f64, f64)> {
+    let (first, last) = (track.samples.first()?, track.samples.last()?);
+    let time = read(last)?.checked_sub(read(first)?)?;
+    Some((
+        time.as_secs_f64(),
+        last.at.since(first.at).as_secs_f64().max(1e-6),
+    ))
+}
+
+fn busy_share(track: &Track) -> Option<f64> {
+    let (busy, all) = time_share(track, |s| s.busy_time)?;
+    Some((busy / all).min(1.0))
+}
+
+fn shares(track: &Track) -> Option<Shares> {
+    let mut timeline = Timeline::new();
+    track
+        .samples
+        .iter()
+        .for_each(|sample| timeline.push(sample));
+    Shares::of_timeline(&timeline)
+}
+
+fn transport_share(shares: Shares) -> f64 {
+    let limits = [Limit::PeerWindow, Limit::SendBuffer];
+    congestion_share(shares)
+        + limits
+            .into_iter()
+            .map(|limit| shares.get(limit))
+            .sum::<f64>()
+}
+
+fn congestion_share(shares: Shares) -> f64 {
+    let limits = [Limit::Congestion, Limit::Recovery, Limit::Pacing];
+    limits.into_iter().map(|limit| shares.get(limit)).sum()
+}
+
+fn window_shut_share(track: &Track) -> Option<f64> {
+    let (shut, _) = time_share(track, |s| s.rwnd_limited_time)?;
+    let (busy, _) = time_share(track, |s| s.busy_time)?;
+    (busy > 0.0).then(|| (shut / busy).min(1.0))
+}
+
+fn unread_share(track: &Track) -> f64 {
+    let has = track
+        .samples
+        .iter()
+        .filter(|s| s.unread_bytes.is_some_and(|bytes| bytes > 0));
+    has.count() as f64 / track.samples.len().max(1) as f64
+}
+
+/// From what it has carried so far and how fast it goes: of a connection that went faster or
+/// slower before, an estimate.
+fn age(track: &Track) -> Duration {
+    let ends = || Some((track.samples.first()?, track.samples.last()?));
+    let Some((first, last)) = ends() else {
+        return Duration::ZERO;
+    };
+    let carried = |s: &FlowSample| s.bytes_acked.unwrap_or(0) + s.bytes_received.unwrap_or(0);
+    let (before, moved) = (carried(first), carried(last).saturating_sub(carried(first)));
+    let time = last.at.since(first.at);
+    if moved == 0 {
+        return Duration::ZERO;
+    }
+    time.mul_f64((before as f64 / moved as f64).min(1e6))
+}
+
+/// A share as links are told it.
+pub(super) fn fraction(share: f64) -> Fraction {
+    Fraction::from_parts((share.clamp(0.0, 1.0) * 1e9).round() as u32)
+}

@@ -1,0 +1,189 @@
+//! Changes to try in a twin, and what comes of them: nothing is changed anywhere.
+
+use base::{Live, Scope};
+use doctor::{Objective, Place, Proposal, Side, Verdict};
+use serde::Serialize;
+
+use crate::candidate::Candidate;
+use crate::observed::Answered;
+use crate::prediction::Prediction;
+use crate::subject::Look;
+use crate::twin::{CannotKnow, Seen, Timing, Tweak, Twin, end_of_place};
+
+/// Settings to try together.
+#[derive(Clone, Debug)]
+pub struct WhatIf {
+    /// The finding that proposes them; `None` where a user does.
+    pub diagnosis: Option<&'static str>,
+    /// What they are to make better.
+    pub objective: Objective,
+    /// The widest scope of them.
+    pub scope: Scope,
+    /// What they may cost.
+    pub risk: &'static str,
+    /// Their effect is that on connections that are opened afterwards.
+    pub on_new: bool,
+    /// The settings.
+    pub tweaks: Vec<Tweak>,
+}
+
+/// What came of one.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Foretold {
+    /// What it will give.
+    Known(Box<Prediction>),
+    /// Why that is not known.
+    Unknown(CannotKnow),
+}
+
+impl WhatIf {
+    /// What a user wants to try.
+    #[must_use]
+    pub fn of(tweaks: Vec<Tweak>, seen: &Seen) -> Self {
+        let scope = tweaks.iter().map(|tweak| tweak.knob.scope).max();
+        let scope = scope.unwrap_or(Scope::Socket);
+        // The only option of a socket that is read when it connects.
+        let needs_new = tweaks.iter().any(|tweak| tweak.knob.name == "mss");
+        Self {
+            diagnosis: None,
+            objective: seen.measure.own_objective(),
+            scope,
+            risk: "",
+            on_new: needs_new || scope > Scope::Socket,
+            tweaks,
+        }
+    }
+
+    /// `nodelay = on`.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut shown: Vec<String> = self.tweaks.iter().map(Tweak::text).collect();
+        shown.dedup();
+        shown.join(", ")
+    }
+
+    /// `client`, `server` or `both`.
+    #[must_use]
+    pub fn at(&self) -> &'static str {
+        let mut ends = self.tweaks.iter().map(|tweak| tweak.end);
+        let first = ends.next();
+        match first {
+            Some(first) if ends.all(|end| end == first) => first.name(),
+            Some(_) => "both",
+            None => "",
+        }
+    }
+
+    /// What it will give.
+    #[must_use]
+    pub fn foretell(&self, twin: &Twin, timing: Timing) -> Foretold {
+        match twin.predict(&self.tweaks, self.objective, (self.on_new, timing)) {
+            Ok(prediction) => Foretold::Known(Box::new(prediction)),
+            Err(why) => Foretold::Unknown(why),
+        }
+    }
+}
+
+impl Foretold {
+    /// How many times better; `None` where that is not known.
+    #[must_use]
+    pub fn gain(&self) -> Option<f64> {
+        match self {
+            Self::Known(prediction) => prediction.gain,
+            Self::Unknown(_) => None,
+        }
+    }
+}
+
+/// The changes that the doctor's findings propose, whoever could make them; proposals of one scope
+/// belong together.
+#[must_use]
+pub fn what_ifs(answered: &Answered<'_, '_>) -> Vec<WhatIf> {
+    let findings = answered.report.verdicts.iter();
+    let findings = findings.filter(|verdict| verdict.diagnosis.is_finding());
+    findings
+        .flat_map(|verdict| of_verdict(answered, verdict))
+        .collect()
+}
+
+fn of_verdict(answered: &Answered<'_, '_>, verdict: &Verdict) -> Vec<WhatIf> {
+    let mut found: Vec<WhatIf> = Vec::new();
+    for proposal in &verdict.proposals {
+        let scope = proposal.knob.scope;
+        let on_new = proposal.live != Live::Now || scope > Scope::Socket;
+        let tweak = Tweak {
+            end: end_of_proposal(answered, proposal),
+            knob: proposal.knob,
+            to: proposal.to.clone(),
+        };
+        let is_same = |known: &&mut WhatIf| known.scope == scope && known.on_new == on_new;
+        match found.iter_mut().find(is_same) {
+            Some(known) => known.tweaks.push(tweak),
+            None => found.push(WhatIf {
+                diagnosis: Some(verdict.diagnosis.id),
+                objective: verdict.diagnosis.objective,
+                scope,
+                risk: proposal.risk,
+                on_new,
+                tweaks: vec![tweak],
+            }),
+        }
+    }
+    found
+}
+
+fn end_of_proposal(answered: &Answered<'_, '_>, proposal: &Proposal) -> lab::End {
+    let local = answered.ends.local.key;
+    let here = end_of_place(Place::of(local));
+    let is_here = match (proposal.beside, proposal.side) {
+        (Some(key), _) => key.local.ip() == local.local.ip(),
+        (None, side) => side == Side::Local,
+    };
+    if is_here { here } else { here.other() }
+}
+
+/// What candidates are predicted to give, by their texts: from a look at the connections before
+/// any of them is made.
+pub(crate) fn foretell(
+    look: &Look,
+    candidates: &[Candidate],
+    timing: Timing,
+) -> Vec<(String, Foretold)> {
+    let Some(place) = candidates.first().map(|candidate| candidate.place) else {
+        return Vec::new();
+    };
+    let twin = Twin::of(look, place);
+    let foretell_one = |candidate: &Candidate| {
+        let tweaks = Twin::tweaks(look, place, &candidate.changes)?;
+        let how = (candidate.acts_on_new_connections(), timing);
+        twin.as_ref()
+            .map_err(Clone::clone)?
+            .predict(&tweaks, candidate.objective, how)
+    };
+    candidates
+        .iter()
+        .map(|candidate| {
+            let foretold = match foretell_one(candidate) {
+                Ok(prediction) => Foretold::Known(Box::new(prediction)),
+                Err(why) => Foretold::Unknown(why),
+            };
+            (candidate.text(), foretold)
+        })
+        .collect()
+}
+
+/// The best first: by gain in steps of a tenth, then by scope, then those without a risk.
+pub fn rank(all: &mut [(WhatIf, Foretold)]) {
+    all.sort_by(|(a, a_gives), (b, b_gives)| {
+        let steps = |foretold: &Foretold| {
+            foretold
+                .gain()
+                .map_or(i64::MIN, |gain| (gain.max(1e-9).ln() / 0.1).round() as i64)
+        };
+        steps(b_gives)
+            .cmp(&steps(a_gives))
+            .then(a.scope.cmp(&b.scope))
+            .then(a.risk.is_empty().cmp(&b.risk.is_empty()).reverse())
+    });
+}

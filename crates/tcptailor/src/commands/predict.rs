@@ -1,0 +1,340 @@
+//! What a change would give, before anything is changed: of a running program, a recording, a
+//! scenario, a fault, or a path that is given by hand.
+
+mod given;
+mod screen;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use base::{KnobValue, Netns, Rate};
+use doctor::{Place, Track};
+use lab::Measure;
+use serde::Serialize;
+use tailor::{
+    CannotKnow, Foretold, Look, Range, Seen, SelfCheck, Subject, Timing, Tweak, Twin, WhatIf,
+};
+
+use crate::exit::{Exit, Problem};
+use crate::output::Output;
+use crate::subject::process::ProcessSubject;
+
+/// How long a running program is looked at where nobody says otherwise.
+const OBSERVE: Duration = Duration::from_secs(4);
+/// Time that a change or a new connection gets to show its effect.
+const SETTLE: Duration = Duration::from_secs(3);
+
+/// Say what changes would give, without making them.
+///
+/// Fits a twin to what is seen: a path, two hosts and a workload on tcptailor's own TCP in virtual
+/// time. First it must show what was seen (the self-check); then each change is run in it. What
+/// cannot be known is said, with the reason. docs/predict.md tells how to read it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tcptailor predict --pid 4127                     the changes that the doctor proposes
+  tcptailor predict --pid 4127 --try sndbuf=1MiB --try congestion=bbr
+  tcptailor predict slow.rec                       of what `tcptailor record` saved
+  tcptailor predict --scenario lan-wwr --try nodelay=on
+  tcptailor predict --lab rcvbuf                   of a fault that `fit --lab` knows
+  tcptailor predict --rate 100mbit --rtt 40ms --loss 0.1% --queue 200p \\
+                    --set sndbuf=64KiB --try sndbuf=1MiB --try congestion=bbr
+  tcptailor predict --rate 1gbit --rtt 200us --traffic wwr --try nodelay=on
+
+Exit codes: 0 predicted; 3 nothing could be predicted, and why.")]
+#[command(group = clap::ArgGroup::new("what").required(true)
+    .args(["file", "pid", "scenario", "lab", "rate"]))]
+pub(crate) struct Args {
+    /// A recording.
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// The open connections of this process.
+    #[arg(short, long, value_name = "PID")]
+    #[arg(value_parser = super::watching::process_number)]
+    pid: Option<u32>,
+    /// A built-in scenario, or one of its cells, such as `lan-wwr/nagle`.
+    #[arg(long, value_name = "NAME")]
+    scenario: Option<String>,
+    /// A fault of the table; `fit --lab list` names them.
+    #[arg(long, value_name = "FAULT")]
+    lab: Option<String>,
+    #[command(flatten)]
+    path: given::Path,
+    /// Try this setting at the end that is seen (of a path that is given: the client); may be
+    /// repeated, each is tried by itself.
+    #[arg(long = "try", value_name = "KNOB=VALUE")]
+    tries: Vec<String>,
+    /// The same at the other end.
+    #[arg(long, value_name = "KNOB=VALUE")]
+    try_far: Vec<String>,
+    /// How long to watch a process.
+    #[arg(short, long, value_name = "TIME", default_value = "4s", value_parser = base::parse_duration)]
+    time: Duration,
+}
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct Document {
+    /// The process, file, scenario or path.
+    subject: String,
+    /// Null where there is no twin.
+    twin: Option<TwinRow>,
+    /// Why there is none.
+    cannot_know: Option<CannotKnow>,
+    /// In words.
+    why: Option<String>,
+    /// The best first.
+    predictions: Vec<Row>,
+}
+
+#[derive(Debug, Serialize)]
+struct TwinRow {
+    /// The path was given and not fitted.
+    given: bool,
+    path_bps: Range,
+    rtt_us: u64,
+    path: String,
+    workload: lab::Workload,
+    self_check: SelfCheck,
+    /// Whether it may predict.
+    ok: bool,
+    seen: Measure,
+    fitting_runs: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    change: String,
+    end: &'static str,
+    scope: base::Scope,
+    diagnosis: Option<&'static str>,
+    risk: &'static str,
+    acts_on_new_connections: bool,
+    #[serde(flatten)]
+    foretold: Foretold,
+}
+
+/// A twin with what it was made from.
+struct Subjects {
+    name: String,
+    look: Option<Look>,
+    place: Option<Place>,
+    twin: Result<Twin, CannotKnow>,
+    timing: Timing,
+}
+
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
+    let range = Duration::from_secs(1)..=Duration::from_secs(600);
+    if !range.contains(&args.time) {
+        let shown = base::format_duration(args.time);
+        return Err(Problem::usage(format!("-t {shown}: the range is 1s to 600s")).into());
+    }
+    args.path.check(args.rate_is_given())?;
+    // What was typed wrongly is told before anybody waits.
+    let tries = (
+        parse_all("--try", &args.tries)?,
+        parse_all("--try-far", &args.try_far)?,
+    );
+    let subject = subject(args, output)?;
+    let document = document(subject, tries);
+    let is_known = |row: &Row| matches!(row.foretold, Foretold::Known(_));
+    let exit = match document.predictions.iter().any(is_known) {
+        true => Exit::Done,
+        // Without a change to try there is nothing to predict, and that is an answer.
+        false if document.cannot_know.is_none() && document.predictions.is_empty() => Exit::Done,
+        false => Exit::Findings,
+    };
+    output.report("predict", &document, || screen::render(&document))?;
+    Ok(exit)
+}
+
+impl Args {
+    const fn rate_is_given(&self) -> bool {
+        self.path.rate.is_some()
+    }
+}
+
+type Setting = (&'static base::Knob, KnobValue);
+
+/// `knob=value` as users write it.
+fn parse_all(flag: &str, all: &[String]) -> Result<Vec<Setting>, Problem> {
+    all.iter().map(|text| parse_setting(flag, text)).collect()
+}
+
+fn parse_setting(flag: &str, text: &str) -> Result<Setting, Problem> {
+    let (name, value) = text.split_once('=').ok_or_else(|| {
+        Problem::usage(format!(
+            "{flag} {text}: write KNOB=VALUE, such as `nodelay=on`"
+        ))
+    })?;
+    let problem = |error: base::KnobError| {
+        Problem::usage(format!("{flag} {text}: {error}"))
+            .hint("`tcptailor knobs` lists the settings and their values")
+    };
+    let knob = base::find_knob(name.trim()).map_err(problem)?;
+    let value = knob.parse(value).map_err(problem)?;
+    Ok((knob, value))
+}
+
+fn subject(args: &Args, output: &Output) -> anyhow::Result<Subjects> {
+    let timing = Timing {
+        settle: SETTLE,
+        warm_up: SETTLE,
+        look: args.time.min(OBSERVE),
+    };
+    let (name, look) = match (args.pid, &args.file) {
+        (Some(pid), _) => {
+            let mut subject = ProcessSubject::look_only(pid, output)?;
+            (format!("process {pid}"), subject.look(args.time)?)
+        }
+        (None, Some(file)) => {
+            let (recording, netns) = super::diagnose::replay::open(file)?;
+            (file.display().to_string(), recorded(recording, netns))
+        }
+        (None, None) => return given_subject(args, timing),
+    };
+    let place = look.observed(|observed| {
+        let answers = observed.answers(|track| is_wanted(&look, args.pid, track));
+        answers.first().map(|first| Place::of(first.ends.local.key))
+    });
+    let twin = place.ok_or(CannotKnow::NoConnection);
+    let twin = twin.and_then(|place| Twin::of(&look, place));
+    Ok(Subjects {
+        name,
+        look: Some(look),
+        place,
+        twin,
+        timing,
+    })
+}
+
+/// A process is looked at with its namespace; of a recording all is wanted.
+fn is_wanted(_look: &Look, pid: Option<u32>, track: &Track) -> bool {
+    pid.is_none_or(|pid| track.owners.iter().any(|owner| owner.pid() == pid))
+}
+
+/// A recording as a look.
+fn recorded(recording: doctor::Recording, netns: Netns) -> Look {
+    Look {
+        measure: tailor::measure_of(&recording, |_| true),
+        here: recording,
+        netns,
+        there: None,
+    }
+}
+
+fn given_subject(args: &Args, timing: Timing) -> anyhow::Result<Subjects> {
+    let (name, trial) = match (&args.scenario, &args.lab) {
+        (Some(name), _) => (name.clone(), given::scenario(name)?),
+        (None, Some(name)) => {
+            let fault = super::lab::fault(name)?;
+            if let Some(why) = fault.kernel_only {
+                let message = format!("--lab {name}: no twin has it: {why}");
+                return Err(Problem::usage(message).into());
+            }
+            (fault.id.to_owned(), fault.trial())
+        }
+        (None, None) => ("a path that was given".into(), args.path.trial()?),
+    };
+    let (twin, look) = match Twin::given(&trial, timing) {
+        Ok((twin, look)) => (Ok(twin), Some(look)),
+        Err(why) => (Err(why), None),
+    };
+    let first = look.as_ref().and_then(|look| look.here.flows.first());
+    Ok(Subjects {
+        name,
+        place: first.map(|track| Place::of(track.key)),
+        look,
+        twin,
+        timing,
+    })
+}
+
+fn document(subject: Subjects, (near, far): (Vec<Setting>, Vec<Setting>)) -> Document {
+    let twin = match subject.twin {
+        Ok(twin) => twin,
+        Err(why) => {
+            return Document {
+                subject: subject.name,
+                twin: None,
+                why: Some(why.to_string()),
+                cannot_know: Some(why),
+                predictions: Vec::new(),
+            };
+        }
+    };
+    let mut all: Vec<WhatIf> = proposed(subject.look.as_ref(), subject.place);
+    let here = twin.seen().here;
+    for (end, (knob, to)) in near
+        .into_iter()
+        .map(|setting| (here, setting))
+        .chain(far.into_iter().map(|setting| (here.other(), setting)))
+    {
+        let what_if = WhatIf::of(vec![Tweak { end, knob, to }], twin.seen());
+        let same = |known: &WhatIf| known.text() == what_if.text() && known.at() == what_if.at();
+        if !all.iter().any(same) {
+            all.push(what_if);
+        }
+    }
+    let mut foretold: Vec<(WhatIf, Foretold)> = all
+        .into_iter()
+        .map(|what_if| {
+            let gives = what_if.foretell(&twin, subject.timing);
+            (what_if, gives)
+        })
+        .collect();
+    tailor::rank(&mut foretold);
+    let check = twin.self_check();
+    let failed = (!check.holds()).then(|| CannotKnow::SelfCheck(check.clone()));
+    Document {
+        subject: subject.name,
+        why: failed.as_ref().map(ToString::to_string),
+        cannot_know: failed,
+        twin: Some(twin_row(&twin)),
+        predictions: foretold.into_iter().map(row).collect(),
+    }
+}
+
+/// What the doctor proposes.
+fn proposed(look: Option<&Look>, place: Option<Place>) -> Vec<WhatIf> {
+    let Some((look, place)) = look.zip(place) else {
+        return Vec::new();
+    };
+    look.observed(|observed| {
+        let answers = observed.answers(|track| Place::of(track.key) == place);
+        answers.first().map_or_else(Vec::new, tailor::what_ifs)
+    })
+}
+
+fn twin_row(twin: &Twin) -> TwinRow {
+    let trial = twin.trial();
+    let seen: &Seen = twin.seen();
+    TwinRow {
+        given: twin.is_given(),
+        path_bps: twin.path_range(),
+        rtt_us: u64::try_from(trial.path.rtt().as_micros()).unwrap_or(u64::MAX),
+        path: super::fit::screen::path(&trial.path),
+        workload: trial.workload,
+        self_check: twin.self_check().clone(),
+        ok: twin.self_check().holds(),
+        seen: seen.measure,
+        fitting_runs: twin.runs(),
+    }
+}
+
+fn row((what_if, foretold): (WhatIf, Foretold)) -> Row {
+    Row {
+        change: what_if.text(),
+        end: what_if.at(),
+        scope: what_if.scope,
+        diagnosis: what_if.diagnosis,
+        risk: what_if.risk,
+        acts_on_new_connections: what_if.on_new,
+        foretold,
+    }
+}
+
+/// A rate for messages.
+fn shown_rate(bps: f64) -> String {
+    base::human::rate(Rate::from_bits_per_second(bps.round() as u64))
+}

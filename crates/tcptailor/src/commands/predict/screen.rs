@@ -1,0 +1,122 @@
+//! What `predict` shows.
+
+use std::fmt::Write;
+
+use base::human;
+use tailor::Foretold;
+
+use super::{Document, Row, TwinRow, shown_rate};
+use crate::output;
+
+/// For the screen.
+pub(super) fn render(document: &Document) -> String {
+    let mut text = format!("{}\n\n", document.subject);
+    if let Some(twin) = &document.twin {
+        text.push_str(&about(twin));
+    }
+    if let Some(why) = &document.why {
+        writeln!(text, "Nothing can be predicted: {why}.").expect("a String grows");
+    }
+    if document.predictions.is_empty() {
+        if document.why.is_none() {
+            text.push_str("Nothing is proposed; `--try KNOB=VALUE` tries a setting.\n");
+        }
+        return text;
+    }
+    if document.why.is_none() {
+        text.push_str(&table(&document.predictions));
+    }
+    for row in &document.predictions {
+        if let (Foretold::Unknown(why), None) = (&row.foretold, &document.why) {
+            writeln!(text, "{} is not known: {why}.", row.change).expect("a String grows");
+        }
+    }
+    text
+}
+
+fn about(twin: &TwinRow) -> String {
+    let mut text = format!("path      {}\n", twin.path);
+    if !twin.given {
+        let range = twin.path_bps;
+        if range.high > range.low * 1.02 {
+            writeln!(
+                text,
+                "          paths from {} to {} show the same",
+                shown_rate(range.low),
+                shown_rate(range.high)
+            )
+            .expect("a String grows");
+        }
+        text.push_str("check     ");
+        for (at, compared) in twin.self_check.compared.iter().enumerate() {
+            let indent = if at > 0 { "          " } else { "" };
+            let shown = |value: f64| match compared.what {
+                "goodput" => human::bps(value.round() as u64),
+                _ => human::micros((value * 1e6).round() as u64),
+            };
+            let off = if compared.ok { "" } else { "  too far off" };
+            writeln!(
+                text,
+                "{indent}{}: seen {}, the twin {}{off}",
+                compared.what,
+                shown(compared.seen),
+                shown(compared.twin)
+            )
+            .expect("a String grows");
+        }
+    }
+    text.push('\n');
+    text
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut table = output::table(&[
+        "CHANGE",
+        "AT",
+        "SCOPE",
+        "NOW",
+        "PREDICTED",
+        "FROM",
+        "TO",
+        "GAIN",
+    ]);
+    let mut any = false;
+    for row in rows {
+        let Foretold::Known(prediction) = &row.foretold else {
+            continue;
+        };
+        let Some(range) = prediction.range else {
+            continue;
+        };
+        any = true;
+        let objective = prediction.shown_objective();
+        let shown = |value: f64| match objective {
+            doctor::Objective::Goodput => human::bps(value.round() as u64),
+            _ => human::micros(value.round() as u64),
+        };
+        table.add_row([
+            row.change.clone(),
+            row.end.into(),
+            crate::commands::knobs::scope_name(row.scope).into(),
+            prediction.before.map_or_else(|| "-".into(), shown),
+            shown(range.value),
+            shown(range.low),
+            shown(range.high),
+            prediction
+                .gain
+                .map_or_else(|| "-".into(), |gain| format!("x{gain:.2}")),
+        ]);
+    }
+    if !any {
+        return String::new();
+    }
+    let mut text = output::render(&table);
+    text.push('\n');
+    for row in rows.iter().filter(|row| row.acts_on_new_connections) {
+        writeln!(text, "{}: on new connections.", row.change).expect("a String grows");
+    }
+    for row in rows.iter().filter(|row| !row.risk.is_empty()) {
+        writeln!(text, "{}: {}", row.change, row.risk).expect("a String grows");
+    }
+    text
+}
