@@ -282,7 +282,10 @@ pub(crate) fn ending(
         write!(text, "\nbefore    {before}\nafter     {after}").expect("a String grows");
     }
     if let Some(left) = fitting.left {
-        let [headline, rest] = sentence(left);
+        let [headline, rest] = match left {
+            Ending::Kept => ["another limit", ": the same command goes on with it"],
+            left => sentence(left),
+        };
         write!(text, "\nleft      {headline}{rest}").expect("a String grows");
     }
     if let Some(own) = own {
