@@ -6,6 +6,8 @@
 //! not journaled again.
 
 mod at_boot;
+mod overriding;
+mod since_boot;
 mod unit;
 
 use std::fmt::Write;
@@ -20,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::journal::{FileContent, FilePresence, History, Transaction, why_open_to_others};
 use crate::netns::NetnsHandle;
 pub use at_boot::{AtBoot, SetAtBoot, apply_at_boot};
+pub use since_boot::SinceBoot;
 use unit::Unit;
 
 /// The process whose namespace is that of the machine, or of the container.
@@ -104,6 +107,19 @@ impl Persistence {
         all
     }
 
+    /// The kernel parameters that another file will set at boot after ours, and that file.
+    #[must_use]
+    pub fn overridden(&self, id: u64) -> Vec<(String, PathBuf)> {
+        let ours = self.paths_of(&shown(id)).sysctls;
+        let sysctls = self.changes.iter().filter(|change| is_sysctl(change));
+        sysctls
+            .filter_map(|change| {
+                let file = overriding::later(&change.knob, &ours)?;
+                Some((change.knob.clone(), file))
+            })
+            .collect()
+    }
+
     /// Makes the files, as steps of a transaction that has made the changes; `reason` is for
     /// people.
     ///
@@ -182,9 +198,8 @@ impl Persistence {
     /// The file for sysctl.d(5).
     fn sysctls(&self, id: u64, reason: &str) -> Result<String> {
         let mut text = format!(
-            "# Made by `tcptailor apply --persist` (transaction {}): {}\n\
+            "# Made by `tcptailor apply --persist` (transaction {id}): {}\n\
              # Remove with: tcptailor rollback {id}\n",
-            shown(id),
             one_line(reason)
         );
         for change in self.changes.iter().filter(|change| is_sysctl(change)) {
@@ -243,6 +258,13 @@ fn at_every_boot(change: &Change) -> Result<Change> {
         };
         return refuse(what(), reason.into());
     }
+    let change = in_own_namespace(change);
+    Setting::check(&change)?;
+    Ok(change)
+}
+
+/// The change, as a program that is in the namespace says it.
+fn in_own_namespace(change: &Change) -> Change {
     let mut change = change.clone();
     match &mut change.target {
         Target::Socket { netns, .. }
@@ -251,8 +273,7 @@ fn at_every_boot(change: &Change) -> Result<Change> {
         | Target::Qdisc { netns, .. }
         | Target::Namespace { netns } => *netns = Netns::Own,
     }
-    Setting::check(&change)?;
-    Ok(change)
+    change
 }
 
 /// `$TCPTAILOR_ETC`, else `/etc`.

@@ -149,7 +149,7 @@ impl MadeFile {
     }
 
     /// Whether it keeps its transaction from being forgotten. A directory alone does nothing.
-    pub(super) fn is_in_force(&self) -> bool {
+    pub(crate) fn is_in_force(&self) -> bool {
         let is_directory = self.content == FileContent::Directory;
         !is_directory && !self.undone && self.presence() != FilePresence::Missing
     }

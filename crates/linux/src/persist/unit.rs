@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{check_program, one_line, shown};
+use super::{check_program, one_line};
 use crate::error::{Error, Result};
 
 /// What a unit is made from.
@@ -34,7 +34,7 @@ impl Unit<'_> {
         let (id, plan) = (self.id, self.plan.display());
         let reason = one_line(self.reason);
         Ok(format!(
-            "# Made by `tcptailor apply --persist` (transaction {name}): {reason}\n\
+            "# Made by `tcptailor apply --persist` (transaction {id}): {reason}\n\
              # Remove with: tcptailor rollback {id}\n\
              [Unit]\n\
              Description=Routes, interfaces and queues set by tcptailor (transaction {id})\n\
@@ -49,7 +49,6 @@ impl Unit<'_> {
              \n\
              [Install]\n\
              WantedBy=multi-user.target\n",
-            name = shown(id),
             program = program.display(),
         ))
     }

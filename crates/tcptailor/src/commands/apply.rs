@@ -132,7 +132,10 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     undo::tell(transaction.recovered(), output);
     let applied = transaction.apply_all(&plan.changes)?;
     let files = match &persistence {
-        Some(persistence) => persist::write(persistence, &mut transaction, &args.plan)?,
+        Some(persistence) => {
+            persist::tell_overridden(persistence, transaction.id(), output);
+            persist::write(persistence, &mut transaction, &args.plan)?
+        }
         None => Vec::new(),
     };
     let changed = applied.iter().any(|applied| !applied.already) || !files.is_empty();

@@ -127,6 +127,18 @@ fn a_fresh_machine_has_the_same_values_and_rollback_removes_the_files() {
     let transactions = status["transactions"].as_array().unwrap();
     assert_eq!(transactions.len(), 2, "{status}");
 
+    let states = |machine: &Machine| {
+        let status = machine.json(&disk, &["status"]);
+        let changes = status["transactions"][0]["changes"].as_array().unwrap();
+        let states = changes.iter().map(|change| change["presence"].as_str());
+        states
+            .map(|state| state.unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(states(&second), ["in force, set again at boot"; 7]);
+    second.sh("ip link set v0 mtu 1450");
+    assert_eq!(states(&second)[2], "not in force since the boot: 1450");
+
     let conf = disk.etc().join(CONF);
     let edited = fs::read_to_string(&conf).unwrap() + "# mine\n";
     fs::write(&conf, edited).unwrap();
@@ -207,6 +219,25 @@ fn what_is_not_there_yet_is_waited_for_and_the_rest_is_set() {
         other.sh("ip -o link show v0 | grep -o 'mtu [0-9]*'; ip route show"),
         expected
     );
+}
+
+#[test]
+fn a_file_that_wins_at_boot_is_named() {
+    let disk = Disk::new();
+    let Some(machine) = Machine::boot(&disk, 1, NETWORK) else {
+        return;
+    };
+    let theirs = disk.etc().join("sysctl.d/99-theirs.conf");
+    fs::create_dir(theirs.parent().unwrap()).unwrap();
+    fs::write(&theirs, "net.ipv4.tcp_rmem = 4096 8192 16384\n").unwrap();
+    let plan = write_plan(&disk, &everything());
+    let output = machine.run(&disk, &["apply", &plan, "--persist"]);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let expected = "99-theirs.conf sets net.ipv4.tcp_rmem as well and is read later";
+    assert!(told.contains(expected), "{told}");
+    assert!(!told.contains("tcp_slow_start_after_idle"), "{told}");
+    machine.json(&disk, &["rollback"]);
+    assert_eq!(disk.files(), ["sysctl.d/99-theirs.conf"]);
 }
 
 #[test]

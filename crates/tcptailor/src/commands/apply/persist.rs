@@ -68,6 +68,16 @@ pub(super) fn files_text(files: &[PathBuf], is_dry_run: bool) -> String {
     text
 }
 
+/// Where a boot would set something else, after our file.
+pub(super) fn tell_overridden(persistence: &Persistence, id: u64, output: &Output) {
+    for (parameter, file) in persistence.overridden(id) {
+        output.note(format!(
+            "{} sets {parameter} as well and is read later: at boot its value wins",
+            file.display()
+        ));
+    }
+}
+
 /// What the administrator may want to run once units were written or removed.
 pub(super) fn reload_note<'f>(
     mut files: impl Iterator<Item = &'f PathBuf>,

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
+use linux::SinceBoot;
 use linux::journal::{Entry, FileContent, History, Status, Unusable};
 use serde::Serialize;
 
@@ -120,7 +121,10 @@ fn transaction_row(history: &History, entry: &Entry) -> TransactionRow {
                     Some(now) => now.to_string(),
                     None => shown(&step.change),
                 },
-                presence: history.presence(step).to_string(),
+                presence: match SinceBoot::of(entry, step) {
+                    Some(since) => since.to_string(),
+                    None => history.presence(step).to_string(),
+                },
             })
             .collect(),
         files: entry
