@@ -193,10 +193,7 @@ impl Entry {
             Record::Undone {
                 step, passed_to, ..
             } => match self.step_mut(step) {
-                Some(step) => {
-                    step.undone = true;
-                    step.passed_to = passed_to;
-                }
+                Some(step) => (step.undone, step.passed_to) = (true, passed_to),
                 None => return false,
             },
             Record::FileIntent { .. } | Record::FileMade { .. } | Record::FileUndone { .. } => {

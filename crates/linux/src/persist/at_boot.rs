@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use base::{Change, Instant};
+use base::{Change, Instant, Target};
 
 use super::BootPlan;
 use crate::actuator::Setting;
@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::state::State;
 
-/// How long an interface or a route that is not there yet is waited for, all of them together. The
+/// How long an interface, a route or a queue that is not there yet is waited for, all of them together. The
 /// units that the unit waits for have come before.
 const PATIENCE: Duration = Duration::from_secs(15);
 const RETRY: Duration = Duration::from_millis(200);
@@ -60,7 +60,9 @@ pub fn apply_at_boot(path: &Path, stop: &AtomicBool) -> Result<AtBoot> {
 fn set_patiently(change: &Change, until: Instant, stop: &AtomicBool) -> Result<(State, State)> {
     loop {
         let outcome = set(change);
-        let may_come = outcome.as_ref().is_err_and(is_not_there_yet);
+        let may_come = outcome
+            .as_ref()
+            .is_err_and(|error| is_not_there_yet(change, error));
         if !may_come || Clock.now() >= until || stop.load(Ordering::SeqCst) {
             return outcome;
         }
@@ -78,10 +80,12 @@ fn set(change: &Change) -> Result<(State, State)> {
     Ok((old, now))
 }
 
-/// An interface, the route to a destination, or the way to its next hop.
-fn is_not_there_yet(error: &Error) -> bool {
+/// An interface, the route to a destination, the way to its next hop; or a queue with a limit that
+/// can be changed, which is not the kernel's own: somebody makes it at every boot.
+fn is_not_there_yet(change: &Change, error: &Error) -> bool {
     match error {
         Error::NotFound { .. } => true,
+        Error::Refused { .. } => matches!(change.target, Target::Qdisc { .. }),
         Error::Os { source, .. } => matches!(
             source.raw_os_error(),
             Some(libc::ENODEV | libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN)
