@@ -477,7 +477,8 @@ fn number_of(value: &KnobValue) -> u64 {
     }
 }
 
-fn sysctl_text(value: &KnobValue) -> String {
+/// The text that the kernel takes for a value.
+pub(crate) fn sysctl_text(value: &KnobValue) -> String {
     match value {
         KnobValue::Flag(on) => u8::from(*on).to_string(),
         other => other.to_string(),

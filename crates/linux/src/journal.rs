@@ -20,6 +20,7 @@ mod file;
 mod guard;
 mod history;
 mod lock;
+mod made_file;
 mod place;
 mod record;
 mod undo;
@@ -35,11 +36,13 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::state::State;
 
+pub(crate) use directory::why_open_to_others;
 pub use entry::{Entry, Lease, Status, Step};
 use file::{SUBDIRECTORY, TransactionFile};
 pub use guard::{Guard, stand_guard};
 pub use history::{History, Unusable};
 use lock::Lock;
+pub use made_file::{FileContent, FilePresence, MadeFile, Removal, RemovedFile};
 pub use place::Place;
 pub use record::{ProcessIdentity, Record, StepId};
 pub use undo::{How, Presence, Undone};
@@ -102,6 +105,8 @@ pub struct Recovered {
     pub reason: String,
     /// Its changes, last first.
     pub undone: Vec<Undone>,
+    /// The files that it had made, last first.
+    pub files: Vec<RemovedFile>,
 }
 
 impl Journal {
@@ -335,31 +340,77 @@ impl Journal {
     fn undo_entry(&self, history: &mut History, id: u64) -> Recovered {
         // On a disk that is read-only the settings can be restored all the same.
         let mut file = TransactionFile::reopen(&self.directory, id).ok();
-        let undone = self.undo_changes(file.as_mut(), history, id);
+        let (undone, files) = self.undo_all_of(file.as_mut(), history, id);
         let reason = history.entry(id).map(|entry| entry.reason.clone());
         Recovered {
             id,
             reason: reason.unwrap_or_default(),
             undone,
+            files,
         }
     }
 
-    /// Undoes backwards. What cannot be written into the journal is still undone: the comparison
-    /// with the kernel makes the next attempt harmless.
-    fn undo_changes(
+    /// Undoes backwards, the files first, which were made last. What cannot be written into the
+    /// journal is still undone: the comparison with what there is makes the next attempt harmless.
+    fn undo_all_of(
         &self,
         mut file: Option<&mut TransactionFile>,
         history: &mut History,
         id: u64,
-    ) -> Vec<Undone> {
-        let steps = history.entry(id).map_or(0, |entry| entry.steps.len());
+    ) -> (Vec<Undone>, Vec<RemovedFile>) {
+        let is_empty = |entry: &Entry| entry.steps.is_empty() && entry.files.is_empty();
         let mut can_record = true;
-        if steps > 0 {
+        if !history.entry(id).is_none_or(is_empty) {
             let begun = Record::RollingBack {
                 time_unix_ms: Clock.unix_millis(),
             };
             can_record = self.note(&mut file, history, id, begun);
         }
+        let files = self.remove_files(&mut file, history, id);
+        let undone = self.undo_changes(&mut file, history, id, can_record);
+        let failed = |undone: &Undone| matches!(undone.how, How::Failed { .. });
+        let stays = |file: &RemovedFile| matches!(file.how, Removal::Failed { .. });
+        if !undone.iter().any(failed) && !files.iter().any(stays) {
+            let time_unix_ms = Clock.unix_millis();
+            self.note(&mut file, history, id, Record::RolledBack { time_unix_ms });
+        }
+        (undone, files)
+    }
+
+    fn remove_files(
+        &self,
+        file: &mut Option<&mut TransactionFile>,
+        history: &mut History,
+        id: u64,
+    ) -> Vec<RemovedFile> {
+        let due = history.entry(id).map_or(Vec::new(), |entry| {
+            let due = entry.files.iter().rev().filter(|made| !made.undone);
+            due.cloned().collect()
+        });
+        let mut all = Vec::new();
+        for made in due {
+            let how = made.remove(&|name| self.step(name));
+            if !matches!(how, Removal::Failed { .. }) {
+                let record = Record::FileUndone {
+                    file: made.number,
+                    how: how.to_string(),
+                };
+                self.note(file, history, id, record);
+            }
+            let path = made.path;
+            all.push(RemovedFile { path, how });
+        }
+        all
+    }
+
+    fn undo_changes(
+        &self,
+        file: &mut Option<&mut TransactionFile>,
+        history: &mut History,
+        id: u64,
+        can_record: bool,
+    ) -> Vec<Undone> {
+        let steps = history.entry(id).map_or(0, |entry| entry.steps.len());
         let mut all = Vec::new();
         for at in (0..steps).rev() {
             let Some(step) = history.entry(id).map(|entry| entry.steps[at].clone()) else {
@@ -377,17 +428,12 @@ impl Journal {
                     how: how.to_string(),
                     passed_to,
                 };
-                self.note(&mut file, history, id, record);
+                self.note(file, history, id, record);
             }
             all.push(Undone {
                 change: step.change,
                 how,
             });
-        }
-        let failed = |undone: &Undone| matches!(undone.how, How::Failed { .. });
-        if !all.iter().any(failed) {
-            let time_unix_ms = Clock.unix_millis();
-            self.note(&mut file, history, id, Record::RolledBack { time_unix_ms });
         }
         all
     }
@@ -532,6 +578,43 @@ impl Transaction {
         Ok(applied)
     }
 
+    /// Makes a file, which outlives the running of the machine: path and contents to the disk, the
+    /// file under a temporary name, its own name, and that it is there to the disk. A directory
+    /// that another than a transaction of this journal has made is nobody's to remove, and nothing
+    /// is recorded.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where there is something already, or the path is not absolute;
+    /// [`Error::Os`] where it or the journal cannot be written. Then nothing of it stays once the
+    /// transaction is rolled back.
+    pub fn make_file(&mut self, path: &Path, content: &FileContent) -> Result<()> {
+        if !path.is_absolute() || path.to_str().is_none() {
+            return Err(Error::Refused {
+                what: format!("writing {}", path.display()),
+                reason: "it is not an absolute path of plain text".into(),
+            });
+        }
+        made_file::check_free(path, content)?;
+        if *content == FileContent::Directory && path.exists() && !self.history.has_made(path) {
+            return Ok(());
+        }
+        let file = self.history.entry(self.id).map_or(0, Entry::next_file);
+        self.record(Record::FileIntent {
+            file,
+            path: path.into(),
+            content: content.clone(),
+            time_unix_ms: Clock.unix_millis(),
+        })?;
+        made_file::make(path, content, &|name| self.journal.step(name))?;
+        self.record(Record::FileMade { file })
+    }
+
+    /// The transactions that there are files of, this one included.
+    #[must_use]
+    pub const fn history(&self) -> &History {
+        &self.history
+    }
+
     /// Records what measuring has shown.
     ///
     /// # Errors
@@ -578,8 +661,9 @@ impl Transaction {
 
     fn undo(&mut self) -> Vec<Undone> {
         self.finished = true;
-        self.journal
-            .undo_changes(Some(&mut self.file), &mut self.history, self.id)
+        let file = Some(&mut self.file);
+        let (undone, _) = self.journal.undo_all_of(file, &mut self.history, self.id);
+        undone
     }
 
     fn record(&mut self, record: Record) -> Result<()> {

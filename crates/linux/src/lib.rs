@@ -28,6 +28,7 @@ pub mod nodelay;
 mod offload;
 mod path;
 mod path_to;
+mod persist;
 mod plan;
 pub mod privilege;
 pub mod probe;
@@ -63,6 +64,7 @@ pub use links::link_samples;
 pub use netns::{NAMED_DIR, NetnsHandle};
 pub use path::{INTERFACE, LabPath, configure_stack_device};
 pub use path_to::{PathTo, interface_to, probe_path_to, seen_path_to};
+pub use persist::{AtBoot, Persistence, SetAtBoot, SinceBoot, apply_at_boot};
 pub use plan::{Plan, Planned};
 pub use privilege::{Capabilities, Fact};
 pub use process::{

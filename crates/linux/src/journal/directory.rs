@@ -49,21 +49,31 @@ pub(super) fn make(directory: &Path) -> Result<()> {
 pub(super) fn check(directory: &Path) -> Result<()> {
     let real = fs::canonicalize(directory)
         .map_err(Error::os(format!("look at {}", directory.display())))?;
-    let refuse = |path: &Path, why: String| Error::Refused {
-        what: format!("a journal in {}", directory.display()),
-        reason: format!(
-            "{why} {}, and could have settings changed by it; `chmod go-w` or `chown` it, or set \
-             TCPTAILOR_STATE to a directory of your own",
-            path.display()
-        ),
-    };
-    let own = [real.join(SUBDIRECTORY), real.clone()];
-    let above = real.ancestors().skip(1).map(Path::to_path_buf);
+    match why_not_alone(&[real.join(SUBDIRECTORY), real.clone()], &real)? {
+        None => Ok(()),
+        Some(why) => Err(Error::Refused {
+            what: format!("a journal in {}", directory.display()),
+            reason: format!(
+                "{why}, and could have settings changed by it; `chmod go-w` or `chown` it, or set \
+                 TCPTAILOR_STATE to a directory of your own"
+            ),
+        }),
+    }
+}
+
+/// Who else than this user and root could write to a file, or replace it, by the same rules.
+pub(crate) fn why_open_to_others(file: &Path) -> Result<Option<String>> {
+    why_not_alone(&[file.to_owned()], file)
+}
+
+/// Who else could write to one of `own`, or to what is above `path`.
+fn why_not_alone(own: &[PathBuf], path: &Path) -> Result<Option<String>> {
+    let above = path.ancestors().skip(1).map(Path::to_path_buf);
     for path in own.iter().cloned().chain(above) {
         let meta = fs::metadata(&path).map_err(Error::os(format!("look at {}", path.display())))?;
         let is_above = !own.contains(&path);
         if !(is_trusted(meta.uid()) || is_above && is_outside_user_namespace(meta.uid())) {
-            return Err(refuse(&path, format!("user {} owns", meta.uid())));
+            return Ok(Some(format!("user {} owns {}", meta.uid(), path.display())));
         }
         let is_shared = is_above && meta.mode() & STICKY != 0;
         if meta.mode() & GROUP_OR_OTHERS_WRITE != 0 && !is_shared {
@@ -71,10 +81,10 @@ pub(super) fn check(directory: &Path) -> Result<()> {
                 0 => format!("group {} may write to", meta.gid()),
                 _ => "everybody may write to".into(),
             };
-            return Err(refuse(&path, who));
+            return Ok(Some(format!("{who} {}", path.display())));
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Why a file of the journal cannot be believed, by the same rules.

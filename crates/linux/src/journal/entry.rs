@@ -3,6 +3,7 @@
 use base::{Change, Instant};
 use serde::Serialize;
 
+use super::made_file::MadeFile;
 use super::place::Place;
 use super::record::{ProcessIdentity, Record, StepId};
 use crate::clock::Clock;
@@ -68,6 +69,8 @@ pub struct Entry {
     pub owner: ProcessIdentity,
     /// Its changes, first first.
     pub steps: Vec<Step>,
+    /// Files that it has made, first first.
+    pub files: Vec<MadeFile>,
     /// What measuring has shown.
     pub verified: Option<(bool, String)>,
     /// What is wrong with its file. The lines that can be read count.
@@ -85,6 +88,7 @@ impl Entry {
             time_unix_ms: 0,
             owner: ProcessIdentity::default(),
             steps: Vec::new(),
+            files: Vec::new(),
             verified: None,
             damage: None,
             lease: None,
@@ -115,7 +119,11 @@ impl Entry {
     pub fn is_interrupted(&self) -> bool {
         match self.status() {
             Status::Pending | Status::RollingBack => true,
-            Status::Leased => self.lease.is_none_or(|lease| Clock.now() >= lease.until),
+            // The clock of a trial ends with its boot, and its files do not.
+            Status::Leased => {
+                let is_over = |lease: Lease| Clock.now() >= lease.until;
+                self.lease.is_none_or(is_over) || !self.owner.is_of_this_boot()
+            }
             _ => false,
         }
     }
@@ -185,12 +193,12 @@ impl Entry {
             Record::Undone {
                 step, passed_to, ..
             } => match self.step_mut(step) {
-                Some(step) => {
-                    step.undone = true;
-                    step.passed_to = passed_to;
-                }
+                Some(step) => (step.undone, step.passed_to) = (true, passed_to),
                 None => return false,
             },
+            Record::FileIntent { .. } | Record::FileMade { .. } | Record::FileUndone { .. } => {
+                return self.take_file(record);
+            }
             Record::Failed { .. } => {}
             Record::Verified { better, note } => self.verified = Some((better, note)),
             Record::Leased {
@@ -208,5 +216,44 @@ impl Entry {
             Record::RolledBack { .. } => self.status = Some(Status::RolledBack),
         }
         true
+    }
+
+    /// Takes in a line about a file.
+    fn take_file(&mut self, record: Record) -> bool {
+        let next = self.next_file();
+        match record {
+            Record::FileIntent {
+                file: number,
+                path,
+                content,
+                time_unix_ms: _,
+            } => {
+                let fits = number == next || (self.damage.is_some() && number > next);
+                if fits {
+                    self.files.push(MadeFile {
+                        number,
+                        path,
+                        content,
+                        written: false,
+                        undone: false,
+                    });
+                }
+                fits
+            }
+            Record::FileMade { file: number } => {
+                let made = self.files.iter_mut().find(|file| file.number == number);
+                made.map(|file| file.written = true).is_some()
+            }
+            Record::FileUndone { file: number, .. } => {
+                let made = self.files.iter_mut().find(|file| file.number == number);
+                made.map(|file| file.undone = true).is_some()
+            }
+            _ => false,
+        }
+    }
+
+    /// The number of the next file.
+    pub(super) fn next_file(&self) -> usize {
+        self.files.last().map_or(0, |file| file.number + 1)
     }
 }

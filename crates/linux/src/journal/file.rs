@@ -80,7 +80,7 @@ impl TransactionFile {
     /// Appends a line. Where that fails, nothing of it stays.
     pub(super) fn write(&mut self, record: &Record) -> Result<()> {
         let line = line_of(record);
-        if matches!(record, Record::Begin { .. } | Record::Intent { .. }) {
+        if record.is_announcement() {
             self.reserve(line.len() as u64 + RESERVE_BYTES)
                 .map_err(|source| nothing_changed(&self.path, source))?;
         }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::entry::{Entry, Status, Step};
 use super::file::{self, SUBDIRECTORY};
+use super::made_file::MadeFile;
 use super::undo::{self, Presence};
 use crate::error::{Error, Result};
 
@@ -94,7 +95,7 @@ impl History {
     }
 
     /// Whether there is something of a transaction that could be undone or is at work. A change
-    /// ends with its process, its namespace, or the running of the machine.
+    /// ends with its process, its namespace, or the running of the machine; a file does not.
     #[must_use]
     pub fn is_in_force(&self, entry: &Entry) -> bool {
         let ended = |step: &Step| {
@@ -103,9 +104,18 @@ impl History {
         };
         match entry.status() {
             Status::RolledBack => false,
-            Status::Kept | Status::Leased => !entry.steps.iter().all(ended),
+            Status::Kept | Status::Leased => {
+                let has_file = entry.files.iter().any(MadeFile::is_in_force);
+                has_file || !entry.steps.iter().all(ended)
+            }
             _ => true,
         }
+    }
+
+    /// Whether a transaction of this journal has made this file.
+    pub(super) fn has_made(&self, path: &Path) -> bool {
+        let mut files = self.entries.iter().flat_map(|entry| &entry.files);
+        files.any(|file| file.path == path)
     }
 
     /// The number of the next transaction: greater than every other, and not that of a file which

@@ -1,10 +1,12 @@
 //! The lines of a transaction file, and the identity of a process.
 
 use std::fs;
+use std::path::PathBuf;
 
 use base::{Change, Instant};
 use serde::{Deserialize, Serialize};
 
+use super::made_file::FileContent;
 use super::place::Place;
 use crate::error::{Error, Result};
 use crate::process::process_start_ticks;
@@ -55,6 +57,29 @@ pub enum Record {
         /// The kernel's reason.
         reason: String,
     },
+    /// A file is about to be made.
+    FileIntent {
+        /// Its position among the files of the transaction, from 0.
+        file: usize,
+        /// Where.
+        path: PathBuf,
+        /// What is to be written.
+        content: FileContent,
+        /// Milliseconds since 1970.
+        time_unix_ms: u64,
+    },
+    /// A file was made.
+    FileMade {
+        /// Which.
+        file: usize,
+    },
+    /// A file was removed, or there was nothing left to remove.
+    FileUndone {
+        /// Which.
+        file: usize,
+        /// How, for people.
+        how: String,
+    },
     /// The effect was measured.
     Verified {
         /// Whether it was good.
@@ -102,6 +127,14 @@ impl Record {
     pub const SCHEMA: &'static str = "tcptailor/journal/2";
     /// The one before, which has fewer kinds of lines.
     pub(super) const SCHEMA_1: &'static str = "tcptailor/journal/1";
+
+    /// Whether something is done as soon as it is on the disk.
+    pub(super) const fn is_announcement(&self) -> bool {
+        matches!(
+            self,
+            Self::Begin { .. } | Self::Intent { .. } | Self::FileIntent { .. }
+        )
+    }
 }
 
 /// One change of one transaction. Later ones are greater.

@@ -478,6 +478,54 @@ fn nothing_in_force_is_forgotten() {
 }
 
 #[test]
+fn a_file_is_not_forgotten_and_goes_with_its_transaction() {
+    let fixture = Fixture::new();
+    let journal = fixture.journal();
+    let path = fixture.directory.path().join("made/a.conf");
+    let text = |text: &str| FileContent::Text { text: text.into() };
+    let make = |transaction: &mut Transaction, path: &Path| {
+        let directory = path.parent().unwrap();
+        transaction.make_file(directory, &FileContent::Directory)?;
+        transaction.make_file(path, &text("a\n"))
+    };
+    let mut transaction = journal.begin("files").unwrap();
+    make(&mut transaction, &path).unwrap();
+    transaction.keep().unwrap();
+    let mut second = journal.begin("more files").unwrap();
+    let taken = make(&mut second, &path).unwrap_err();
+    assert!(taken.to_string().contains("has not made"), "{taken}");
+    make(&mut second, &path.with_file_name("b.conf")).unwrap();
+    second.keep().unwrap();
+    for _ in 0..HISTORY + 5 {
+        journal.begin("one of many").unwrap().keep().unwrap();
+    }
+    let removed = |id| {
+        let files = journal.roll_back(id).unwrap().files;
+        files.iter().map(|file| file.how.name()).collect::<Vec<_>>()
+    };
+    // The directory goes with the last file in it, in whichever order that is.
+    assert_eq!(removed(1), ["removed", "still-used"]);
+    assert!(!path.exists());
+    assert_eq!(removed(2), ["removed", "removed", "was-missing"]);
+    assert!(!path.parent().unwrap().exists());
+    // One that is neither kept nor rolled back takes its files with it.
+    let mut dropped = journal.begin("dropped").unwrap();
+    make(&mut dropped, &path).unwrap();
+    drop(dropped);
+    assert!(!path.parent().unwrap().exists());
+    let relative = journal
+        .begin("x")
+        .unwrap()
+        .make_file(Path::new("a"), &text(""));
+    assert!(
+        relative
+            .unwrap_err()
+            .to_string()
+            .contains("not an absolute path")
+    );
+}
+
+#[test]
 fn a_child_that_inherited_the_socket_is_found() {
     use std::process::{Command, Stdio};
     let fixture = Fixture::new();

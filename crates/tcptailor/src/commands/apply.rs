@@ -1,5 +1,6 @@
 //! Changes under a journal.
 
+mod persist;
 pub(crate) mod status;
 pub(crate) mod trial;
 pub(crate) mod undo;
@@ -23,7 +24,8 @@ const HANG: Duration = Duration::from_secs(120);
 /// Apply the changes of a plan, under a journal that can undo them.
 ///
 /// Either all changes are made or none: where one fails, those before it are undone. They stay in
-/// force until `tcptailor rollback`, or until the machine starts again. With --confirm-within they
+/// force until `tcptailor rollback`, or until the machine starts again; with --persist they are
+/// made again at every boot, until `tcptailor rollback`. With --confirm-within they
 /// are rolled back unless you confirm them in time: press Enter, or run `tcptailor confirm`. So a
 /// change that cuts your own connection does not lock you out.
 #[derive(Debug, clap::Args)]
@@ -34,7 +36,8 @@ Examples:
   tcptailor apply plan.json --dry-run=sh        the same as shell commands
   tcptailor apply plan.json                     do it
   tcptailor apply plan.json --confirm-within 60s     roll back unless confirmed in time
-  tcptailor rollback                            undo it")]
+  tcptailor apply plan.json --persist           also at every boot, by files in /etc
+  tcptailor rollback                            undo it, and remove the files")]
 pub(crate) struct Args {
     /// The plan, as `tcptailor diagnose -o` writes it.
     #[arg(value_name = "PLAN.json")]
@@ -54,6 +57,13 @@ pub(crate) struct Args {
     /// is pressed or the terminal is lost.
     #[arg(long, value_name = "TIME", value_parser = trial::parse_time)]
     confirm_within: Option<Duration>,
+    /// Make the changes again at every boot: kernel parameters by a file in sysctl.d; routes,
+    /// interfaces and queues by a systemd unit. Needs root; sockets cannot persist.
+    #[arg(long)]
+    persist: bool,
+    /// Set what a plan of --persist says (started by its unit).
+    #[arg(long, hide = true, conflicts_with_all = ["persist", "dry_run", "confirm_within"])]
+    at_boot: bool,
 }
 
 /// What a dry run prints.
@@ -74,6 +84,9 @@ struct ApplyReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     confirm_within_s: Option<f64>,
     changes: Vec<ChangeRow>,
+    /// What makes them again at every boot.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    files: Vec<PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -92,10 +105,18 @@ struct ChangeRow {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
+    if args.at_boot {
+        return persist::at_boot(&args.plan, output);
+    }
     let plan = read_plan(&args.plan)?;
     plan.check_present()?;
+    let persistence = match args.persist {
+        true => Some(persist::prepare(&plan.changes())?),
+        false => None,
+    };
     if let Some(form) = args.dry_run {
-        let report = preview(&plan, form)?;
+        let mut report = preview(&plan, form)?;
+        report.files = persistence.as_ref().map_or(Vec::new(), persist::planned);
         output.report("apply", &report, || match form {
             DryRun::Table => changes_table(&report),
             DryRun::Sh => script(&report),
@@ -110,7 +131,14 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let mut transaction = journal.begin(&format!("apply {}", args.plan.display()))?;
     undo::tell(transaction.recovered(), output);
     let applied = transaction.apply_all(&plan.changes())?;
-    let changed = applied.iter().any(|applied| !applied.already);
+    let files = match &persistence {
+        Some(persistence) => {
+            persist::tell_overridden(persistence, transaction.id(), output);
+            persist::write(persistence, &mut transaction, &args.plan)?
+        }
+        None => Vec::new(),
+    };
+    let changed = applied.iter().any(|applied| !applied.already) || !files.is_empty();
     let report = ApplyReport {
         transaction: changed.then_some(transaction.id()),
         dry_run: false,
@@ -119,6 +147,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
             .filter(|_| changed)
             .map(|time| time.as_secs_f64()),
         changes: applied.iter().map(row_of).collect(),
+        files,
     };
     let done = Made {
         journal: &journal,
@@ -155,6 +184,9 @@ impl Made<'_> {
         self.transaction.keep()?;
         show(report, output)?;
         note(output, &format!("Undo with: tcptailor rollback {id}"));
+        if let Some(text) = persist::reload_note(report.files.iter()) {
+            note(output, text);
+        }
         Ok(Exit::Done)
     }
 
@@ -234,6 +266,7 @@ fn preview(plan: &Plan, form: DryRun) -> anyhow::Result<ApplyReport> {
         dry_run: true,
         confirm_within_s: None,
         changes,
+        files: Vec::new(),
     })
 }
 
@@ -267,6 +300,7 @@ fn changes_table(report: &ApplyReport) -> String {
         table.add_row([row.knob.as_str(), &row.target, &row.from, now]);
     }
     let mut text = output::render(&table);
+    text.push_str(&persist::files_text(&report.files, report.dry_run));
     if report.dry_run {
         text.push_str("Dry run: nothing was changed.\n");
     }
@@ -283,6 +317,9 @@ fn script(report: &ApplyReport) -> String {
             row.knob, row.from, row.to
         )
         .expect("a String grows");
+    }
+    for line in persist::files_text(&report.files, true).lines() {
+        writeln!(text, "# {line}").expect("a String grows");
     }
     text
 }

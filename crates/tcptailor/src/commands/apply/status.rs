@@ -3,7 +3,8 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use linux::journal::{Entry, History, Status, Unusable};
+use linux::SinceBoot;
+use linux::journal::{Entry, FileContent, History, Status, Unusable};
 use serde::Serialize;
 
 use super::{open_journal, shown};
@@ -54,6 +55,15 @@ struct TransactionRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     confirm_until: Option<String>,
     changes: Vec<StepRow>,
+    /// What makes them again at every boot.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    files: Vec<FileRow>,
+}
+
+#[derive(Serialize)]
+struct FileRow {
+    path: PathBuf,
+    state: String,
 }
 
 #[derive(Serialize)]
@@ -111,7 +121,22 @@ fn transaction_row(history: &History, entry: &Entry) -> TransactionRow {
                     Some(now) => now.to_string(),
                     None => shown(&step.change),
                 },
-                presence: history.presence(step).to_string(),
+                presence: match SinceBoot::of(entry, step) {
+                    Some(since) => since.to_string(),
+                    None => history.presence(step).to_string(),
+                },
+            })
+            .collect(),
+        files: entry
+            .files
+            .iter()
+            .filter(|file| file.content != FileContent::Directory)
+            .map(|file| FileRow {
+                path: file.path.clone(),
+                state: match file.undone {
+                    true => "removed or left alone".into(),
+                    false => file.presence().to_string(),
+                },
             })
             .collect(),
     }
@@ -154,6 +179,7 @@ fn status_text(report: &StatusReport) -> String {
         }
         if row.changes.is_empty() {
             text.push_str("   no change\n");
+            text.push_str(&files_text(&row.files));
             continue;
         }
         let mut table = output::table(&["  KNOB", "WHERE", "WAS", "SET TO", "STATE"]);
@@ -168,6 +194,18 @@ fn status_text(report: &StatusReport) -> String {
             ]);
         }
         text.push_str(&output::render(&table));
+        text.push_str(&files_text(&row.files));
     }
     text
+}
+
+fn files_text(files: &[FileRow]) -> String {
+    if files.is_empty() {
+        return String::new();
+    }
+    let mut table = output::table(&["  SET AT EVERY BOOT BY", "STATE"]);
+    for file in files {
+        table.add_row([&format!("  {}", file.path.display()), &file.state]);
+    }
+    output::render(&table)
 }

@@ -1,13 +1,14 @@
 //! Undoing: what was kept, and what was interrupted.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 
 use base::human;
 use linux::Journal;
-use linux::journal::{Guard, How, Recovered, Status};
+use linux::journal::{Entry, Guard, How, Recovered, Removal, RemovedFile, Status};
 use serde::Serialize;
 
-use super::open_journal;
+use super::{open_journal, persist};
 use crate::commands::guard;
 use crate::exit::Exit;
 use crate::output::{self, Output};
@@ -58,6 +59,16 @@ struct UndoneTransaction {
     id: u64,
     reason: String,
     changes: Vec<UndoneRow>,
+    /// Files that made them again at every boot.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    files: Vec<FileRow>,
+}
+
+#[derive(Serialize)]
+struct FileRow {
+    path: PathBuf,
+    result: &'static str,
+    text: String,
 }
 
 #[derive(Serialize)]
@@ -95,6 +106,7 @@ pub(crate) fn rollback(args: &RollbackArgs, output: &Output) -> anyhow::Result<E
         }
         recovered.push(journal.roll_back(id)?);
     }
+    tell_of_boots(&journal, &recovered, output)?;
     finish("rollback", recovered, "No changes are in force.", output)
 }
 
@@ -103,6 +115,29 @@ pub(crate) fn recover(_args: &RecoverArgs, output: &Output) -> anyhow::Result<Ex
     let _guard = guard_if_possible(&journal, output);
     let recovered = journal.recover()?;
     finish("recover", recovered, "Nothing to recover.", output)
+}
+
+/// Says what removing files does not do.
+fn tell_of_boots(journal: &Journal, all: &[Recovered], output: &Output) -> anyhow::Result<()> {
+    let history = journal.history()?;
+    let is_of_earlier_boot = |id: u64| {
+        let owner = history.entry(id).map(|entry: &Entry| &entry.owner);
+        owner.is_some_and(|owner| !owner.is_of_this_boot())
+    };
+    let is_removed = |file: &&RemovedFile| file.how == Removal::Removed;
+    for Recovered { id, files, .. } in all {
+        if files.iter().any(|file| is_removed(&file)) && is_of_earlier_boot(*id) {
+            output.note(format!(
+                "what the files of transaction {id} set at boot stays in force until the next boot"
+            ));
+        }
+    }
+    let removed = all.iter().flat_map(|recovered| &recovered.files);
+    let paths = removed.filter(is_removed).map(|file| &file.path);
+    if let Some(text) = persist::reload_note(paths) {
+        output.note(text);
+    }
+    Ok(())
 }
 
 /// Finishes the undoing where this process is killed. Without one it is done all the same: the next
@@ -122,11 +157,20 @@ pub(crate) fn finish_interrupted(output: &Output) {
 
 /// Tells what an interrupted run had left.
 pub(crate) fn tell(recovered: &[Recovered], output: &Output) {
-    for Recovered { id, reason, undone } in recovered {
+    for Recovered {
+        id,
+        reason,
+        undone,
+        files,
+    } in recovered
+    {
         output.note(format!(
             "transaction {id} ({reason}) was interrupted or not confirmed; rolled back {}",
             human::count(undone.len() as u64, "change")
         ));
+        for RemovedFile { path, how } in files {
+            output.note(format!("  {}: {how}", path.display()));
+        }
         for undone in undone {
             output.note(format!("  {}: {}", undone.change.knob, undone.how));
         }
@@ -145,6 +189,9 @@ fn finish(
         .flat_map(|recovered| &recovered.undone)
         .filter(|undone| matches!(undone.how, How::Failed { .. }))
         .count();
+    let files = recovered.iter().flat_map(|recovered| &recovered.files);
+    let failed_files = files.filter(|file| matches!(file.how, Removal::Failed { .. }));
+    let failed = failed + failed_files.count();
     let report = UndoReport {
         transactions: recovered.into_iter().map(undone_row).collect(),
     };
@@ -173,6 +220,15 @@ fn undone_row(recovered: Recovered) -> UndoneTransaction {
                 text: undone.how.to_string(),
             })
             .collect(),
+        files: recovered
+            .files
+            .into_iter()
+            .map(|file| FileRow {
+                result: file.how.name(),
+                text: file.how.to_string(),
+                path: file.path,
+            })
+            .collect(),
     }
 }
 
@@ -183,15 +239,23 @@ fn undo_text(report: &UndoReport, nothing: &str) -> String {
     let mut text = String::new();
     for transaction in &report.transactions {
         writeln!(text, "{}  {}", transaction.id, transaction.reason).expect("a String grows");
-        if transaction.changes.is_empty() {
+        if transaction.changes.is_empty() && transaction.files.is_empty() {
             text.push_str("   no change\n");
-            continue;
         }
-        let mut table = output::table(&["  KNOB", "WHERE", "RESULT"]);
-        for row in &transaction.changes {
-            table.add_row([&format!("  {}", row.knob), &row.target, &row.text]);
+        if !transaction.changes.is_empty() {
+            let mut table = output::table(&["  KNOB", "WHERE", "RESULT"]);
+            for row in &transaction.changes {
+                table.add_row([&format!("  {}", row.knob), &row.target, &row.text]);
+            }
+            text.push_str(&output::render(&table));
         }
-        text.push_str(&output::render(&table));
+        if !transaction.files.is_empty() {
+            let mut table = output::table(&["  FILE", "RESULT"]);
+            for row in &transaction.files {
+                table.add_row([&format!("  {}", row.path.display()), &row.text]);
+            }
+            text.push_str(&output::render(&table));
+        }
     }
     text
 }
