@@ -26,17 +26,18 @@ pub(crate) struct ProcessSubject<'o> {
 impl<'o> ProcessSubject<'o> {
     /// The connections of `pid`.
     pub(crate) fn open(pid: u32, lease: Duration, output: &'o Output) -> anyhow::Result<Self> {
-        let settings = Journalled::of_machine(lease)?;
-        Self::with(settings, pid, output)
+        // What the user may not see he hears of first.
+        crate::commands::watching::check_may_see(pid)?;
+        Self::with(Journalled::of_machine(lease)?, pid, output)
     }
 
     /// The connections of `pid`, to be looked at only.
     pub(crate) fn look_only(pid: u32, output: &'o Output) -> anyhow::Result<Self> {
+        crate::commands::watching::check_may_see(pid)?;
         Self::with(Journalled::none(), pid, output)
     }
 
     fn with(settings: Journalled, pid: u32, output: &'o Output) -> anyhow::Result<Self> {
-        crate::commands::watching::check_may_see(pid)?;
         let filter = format!("pid = {pid}")
             .parse()
             .context("the filter for one process")?;
