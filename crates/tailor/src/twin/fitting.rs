@@ -355,15 +355,10 @@ impl Search<'_> {
         let rate = (sum / of).exp();
         self.try_rate(&best.draft, rate);
         // It is no worse than the best, which is the best by chance.
-        if let Some(mean) = self
-            .tried
-            .iter_mut()
-            .rev()
-            .find(|tried| tried.draft.rate_bps == rate)
-        {
-            if mean.distance <= best.distance + 1.0 {
-                mean.distance = mean.distance.min(best.distance - 1e-9);
-            }
+        let mut tried = self.tried.iter_mut().rev();
+        let mean = tried.find(|tried| tried.draft.rate_bps.to_bits() == rate.to_bits());
+        if let Some(mean) = mean.filter(|mean| mean.distance <= best.distance + 1.0) {
+            mean.distance = mean.distance.min(best.distance - 1e-9);
         }
     }
 

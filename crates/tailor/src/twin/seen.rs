@@ -417,9 +417,7 @@ impl Losses {
                 let now = (sample.retrans_total_pkts, sample.srtt);
                 if let Some((had, Some(srtt))) = before.replace(now) {
                     let grew = had < now.0;
-                    losses
-                        .srtts
-                        .extend(grew.then(|| Duration::as_secs_f64(&srtt)));
+                    losses.srtts.extend(grew.then_some(srtt.as_secs_f64()));
                 }
             }
         }
