@@ -37,6 +37,8 @@ pub struct Scored {
     pub after: Measure,
     /// What had been predicted.
     pub prediction: Prediction,
+    /// What the prediction took, fitting included, in milliseconds.
+    pub predict_ms: u64,
     /// What makes its measured numbers doubtful, where anything does.
     pub doubts: Vec<String>,
 }

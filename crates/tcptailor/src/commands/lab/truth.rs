@@ -235,7 +235,8 @@ fn judge(
     };
     let began = linux::Clock.now();
     let predicted = predict(case, &look, &tried);
-    took.push(linux::Clock.now().since(began));
+    let predict_time = linux::Clock.now().since(began);
+    took.push(predict_time);
     let prediction = match predicted {
         Ok(prediction) => prediction,
         Err(why) => return Ok(unpredicted(label, &why)),
@@ -256,6 +257,7 @@ fn judge(
         before: look.measure,
         after,
         prediction,
+        predict_ms: u64::try_from(predict_time.as_millis()).unwrap_or(u64::MAX),
         doubts: report.caveats.iter().map(ToString::to_string).collect(),
     })))
 }
