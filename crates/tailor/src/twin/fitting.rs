@@ -14,6 +14,10 @@ const SEEDS: [u64; 3] = [11, 12, 13];
 /// a second, about.
 const PACKETS_MAX: f64 = 600_000.0;
 const RUN_COSTS: f64 = 1000.0;
+/// Small messages tell a slow path from hosts that have other work to do only by little. Few paths
+/// are slower than this; each factor of e below it has to be worth so many units.
+const SLOW_BPS: f64 = 4e6;
+const SLOW_WEIGHT: f64 = 3.0;
 /// A run that carries so many times what was seen, and this beside it, is far off.
 const CARRIED_FACTOR: f64 = 2.5;
 const CARRIED_MIN: f64 = 3000.0;
@@ -232,13 +236,17 @@ impl Search<'_> {
             .map_or(0.0, |(most, least)| {
                 (most - least).max(0.0) * rate / 8.0 / draft.mtu as f64
             });
+        let prior = match self.seen.is_small() {
+            true => ((SLOW_BPS / rate).ln().max(0.0) * SLOW_WEIGHT).powi(2),
+            false => 0.0,
+        };
         draft.queue_pkts = (bdp * QUEUE_BDPS).max(stood * 1.2).max(QUEUE_MIN_PKTS);
-        self.try_one(draft.clone(), 0.0);
+        self.try_one(draft.clone(), prior);
         if self.seen.lost_share > 0.0 && stood > STOOD_MIN_PKTS {
             // Perhaps the queue lost them, and nothing else.
             draft.loss = [0.0; 2];
             draft.queue_pkts = stood.max(2.0);
-            self.try_one(draft, 0.0);
+            self.try_one(draft, prior);
         }
     }
 
