@@ -14,10 +14,10 @@ const SEEDS: [u64; 3] = [11, 12, 13];
 /// a second, about.
 const PACKETS_MAX: f64 = 600_000.0;
 const RUN_COSTS: f64 = 1000.0;
-/// Small messages tell a slow path from hosts that have other work to do only by little. Few paths
-/// are slower than this; each factor of e below it has to be worth so many units.
-const SLOW_BPS: f64 = 4e6;
-const SLOW_WEIGHT: f64 = 3.0;
+/// Small messages tell a slow path from hosts that have other work to do only by little, and few
+/// paths are slower than this; each factor of e below it has to be worth so many units.
+const SLOW_BPS: f64 = 100e6;
+const SLOW_WEIGHT: f64 = 0.8;
 /// A run that carries so many times what was seen, and this beside it, is far off.
 const CARRIED_FACTOR: f64 = 2.5;
 const CARRIED_MIN: f64 = 3000.0;
@@ -66,6 +66,8 @@ const FULL_DISTANCE: f64 = 27.0;
 const LOSING_QUEUE_PKTS: f64 = 12.0;
 /// A queue that drops packets is at least this long.
 const STOOD_MIN_PKTS: f64 = 8.0;
+/// To the time of a message, for which programs are woken.
+const MESSAGE_NOISE: f64 = 120e-6;
 /// No router has a shorter queue.
 const QUEUE_MIN_PKTS: f64 = 20.0;
 
@@ -484,7 +486,12 @@ pub(super) fn distance(seen: &Seen, twin: &[Seen]) -> Option<f64> {
     };
     let by_time = |read: &dyn Fn(&Seen) -> Option<f64>, share: f64| {
         let pair = read(seen).zip(mean(read));
-        let unit = |a: f64| a * share + TIME_NOISE;
+        let noise = if seen.is_small() {
+            MESSAGE_NOISE
+        } else {
+            TIME_NOISE
+        };
+        let unit = |a: f64| a * share + noise;
         pair.map_or(0.0, |(a, b)| ((a - b) / unit(a)).powi(2).min(1e4))
     };
     let noise = if seen.lost_share > 0.0 { 0.08 } else { 0.03 };

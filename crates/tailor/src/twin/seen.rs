@@ -322,8 +322,8 @@ fn values(track: &Track, read: impl Fn(&FlowSample) -> Option<f64>) -> Vec<f64> 
         .collect()
 }
 
-/// Losses of the whole life of a connection are counted where they are about as frequent, up to this
-/// factor, as in the look.
+/// Losses of the whole life of a connection are counted where they are about as frequent, up to
+/// this factor, as in the look.
 const LIFE_FACTOR: f64 = 2.5;
 
 /// The value below which this share of them lies.
