@@ -10,6 +10,8 @@ use crate::twin::{Seen, SelfCheck};
 /// errors of `lab agree` for goodput, the larger part of which is the change of the kernel itself
 /// from run to run.
 const GOODPUT_FLOOR: f64 = 0.08;
+/// And what the rate of a path is off by that was not full, and was told by how its packets lie.
+const UNSEEN_RATE_FLOOR: f64 = 0.12;
 /// The same of a median response time.
 const RESPONSE_FLOOR: f64 = 0.10;
 /// And what a host with other work to do adds, in seconds.
@@ -65,7 +67,8 @@ impl Range {
 pub struct Prediction {
     /// What the change is judged by.
     pub objective: Objective,
-    /// What was seen of that, in the unit of the objective.
+    /// What was seen of that, in the unit of the objective; of response times that no program
+    /// told, what the twin has.
     pub before: Option<f64>,
     /// Of the objective, in its unit.
     pub range: Option<Range>,
@@ -91,6 +94,8 @@ struct Floor {
     share: f64,
     slack: f64,
     residual: f64,
+    /// Where the path bounds it, whose rate did not show directly.
+    unseen: f64,
 }
 
 impl Prediction {
@@ -101,10 +106,13 @@ impl Prediction {
         check: &SelfCheck,
         path_bps: Range,
     ) -> Option<Self> {
+        let is_seen = seen.goodput_bps() > FULL_SHARE * path_bps.value;
+        let unseen = if is_seen { 0.0 } else { UNSEEN_RATE_FLOOR };
         let floor = |what: &str, share: f64, slack: f64| Floor {
             share,
             slack,
             residual: check.residual(what),
+            unseen,
         };
         let full = |value: f64| value > FULL_SHARE * path_bps.value;
         let goodput = |s: &Seen| Some(s.goodput_bps());
@@ -132,7 +140,7 @@ impl Prediction {
         let response_us = response.map(in_us);
         let (before, range) = match objective {
             Objective::Response if response_us.is_some() => {
-                (seen.response().map(|s| s * 1e6), response_us)
+                (response_before(seen, runs).map(|s| s * 1e6), response_us)
             }
             Objective::Goodput | Objective::Response => {
                 (Some(seen.goodput_bps()), Some(goodput_bps))
@@ -197,6 +205,13 @@ impl Prediction {
     }
 }
 
+/// What responses take now; where no program told, what they take in the twin.
+fn response_before(seen: &Seen, runs: &[Run]) -> Option<f64> {
+    let mut best = runs.iter().filter(|run| run.is_best);
+    let of_twin = best.find_map(|run| run.before.response());
+    seen.response().or(of_twin)
+}
+
 /// Anchored at what was seen.
 fn predict(
     seen: &Seen,
@@ -228,7 +243,8 @@ fn predict(
     let value = *best.get(best.len() / 2)?;
     let low = all.iter().copied().fold(value, f64::min);
     let high = all.iter().copied().fold(value, f64::max);
-    let share = floor.share + floor.residual;
+    let unseen = if is_bounded(value) { floor.unseen } else { 0.0 };
+    let share = floor.share + floor.residual + unseen;
     Some(Range {
         low: (low * (1.0 - share) - floor.slack).max(0.0),
         value,

@@ -40,7 +40,7 @@ const LOOK_RARE_MAX: Duration = Duration::from_secs(8);
 /// Fewer operations per second are rare.
 const RARE_PER_S: f64 = 5.0;
 /// An interval of goodput whose ends differ by more says nothing.
-const UNKNOWN_FACTOR: f64 = 3.0;
+const UNKNOWN_FACTOR: f64 = 4.0;
 /// With a change, so many times as much may be carried.
 const FASTER_MAX: f64 = 20.0;
 /// Above this share of segments that arrived out of order the path reorders, which no twin does.

@@ -172,11 +172,7 @@ fn traffic(rng: &mut Rng, path: &Drawn) -> (Workload, Settings, &'static str) {
         }
         18 => {
             set(&mut client, "nodelay", "on");
-            let workload = Workload::Records(Records {
-                per_second: Some(log_between(rng, 50.0, 1000.0) as u32),
-                ..Records::new(bytes(rng, 40.0, 400.0), ENDLESS)
-            });
-            (workload, "records")
+            (records(rng), "records")
         }
         _ => {
             let share = 0.1 + rng.below(50) as f64 / 100.0;
@@ -189,6 +185,14 @@ fn traffic(rng: &mut Rng, path: &Drawn) -> (Workload, Settings, &'static str) {
         }
     };
     (workload, client, kind)
+}
+
+fn records(rng: &mut Rng) -> Workload {
+    let size = Bytes(log_between(rng, 40.0, 400.0) as u64);
+    Workload::Records(Records {
+        per_second: Some(log_between(rng, 50.0, 1000.0) as u32),
+        ..Records::new(size, ENDLESS)
+    })
 }
 
 /// What is wrong, if anything, of what this traffic suffers from.
@@ -224,7 +228,7 @@ fn fault(
             &format!("4096 16384 {}", small.max(16_384)),
         ),
         5 => set(sending, "net.ipv4.tcp_window_scaling", "off"),
-        _ => return "nothing wrong".into(),
+        _ => "nothing wrong".into(),
     }
 }
 

@@ -10,6 +10,9 @@ use crate::prediction::{Prediction, Range};
 /// Trials that are shown as the worst.
 pub const WORST: usize = 10;
 
+/// By fewer operations goodput is not judged.
+const OPERATIONS_MIN: u64 = 10;
+
 /// A trial without a prediction.
 #[derive(Clone, Debug, Serialize)]
 pub struct Unpredicted {
@@ -34,6 +37,8 @@ pub struct Scored {
     pub after: Measure,
     /// What had been predicted.
     pub prediction: Prediction,
+    /// What the prediction took, fitting included, in milliseconds.
+    pub predict_ms: u64,
     /// What makes its measured numbers doubtful, where anything does.
     pub doubts: Vec<String>,
 }
@@ -54,11 +59,17 @@ pub struct Score {
 }
 
 impl Scored {
-    /// The predicted goodput with the measured one, in bit/s.
+    /// The predicted goodput with the measured one, in bit/s; `None` where so few operations were
+    /// counted that one more or less would decide.
     #[must_use]
     pub fn goodput(&self) -> Option<(Range, f64)> {
         let measured = self.after.goodput_bps as f64;
-        (measured > 0.0).then_some((self.prediction.goodput_bps, measured))
+        let counted = |measure: &Measure| {
+            let response = measure.response_us.filter(|response| response.n > 0);
+            response.map_or(u64::MAX, |response| response.n)
+        };
+        let is_enough = counted(&self.before).min(counted(&self.after)) >= OPERATIONS_MIN;
+        (measured > 0.0 && is_enough).then_some((self.prediction.goodput_bps, measured))
     }
 
     /// The same of the median response time, in microseconds.

@@ -14,7 +14,8 @@ use super::seen::{Seen, fraction};
 use crate::simulated::{Simulated, SimulatedError};
 use crate::subject::{Look, Subject};
 
-/// Packets of a run, about: what a prediction may take is less than two seconds, of some sixty runs.
+/// Packets of a run, about: what a prediction may take is less than two seconds, of some sixty
+/// runs.
 const PACKETS_MAX: f64 = 15_000.0;
 /// No look at a twin is shorter: so many round trips, and this time.
 const LOOK_MIN: Duration = Duration::from_millis(400);
@@ -56,7 +57,7 @@ impl Times {
 
     /// The same for one of few runs.
     pub(super) fn bounded_loosely(self, events_per_s: f64, rtt: f64) -> Self {
-        self.bounded_by(4.0 * PACKETS_MAX, events_per_s, rtt)
+        self.bounded_by(3.0 * PACKETS_MAX, events_per_s, rtt)
     }
 
     fn bounded_by(self, packets_max: f64, events_per_s: f64, rtt: f64) -> Self {

@@ -10,9 +10,14 @@ use super::seen::Seen;
 
 /// Seeds of the runs that a path is chosen by; those of predictions are others.
 const SEEDS: [u64; 3] = [11, 12, 13];
-/// Packets of all runs, and what setting one up takes, as packets: a second, about.
-const PACKETS_MAX: f64 = 900_000.0;
+/// Packets of all runs, and what setting one up takes, as packets: less than
+/// a second, about.
+const PACKETS_MAX: f64 = 600_000.0;
 const RUN_COSTS: f64 = 1000.0;
+/// Small messages tell a slow path from hosts that have other work to do only by little, and few
+/// paths are slower than this; each factor of e below it has to be worth so many units.
+const SLOW_BPS: f64 = 100e6;
+const SLOW_WEIGHT: f64 = 0.8;
 /// A run that carries so many times what was seen, and this beside it, is far off.
 const CARRIED_FACTOR: f64 = 2.5;
 const CARRIED_MIN: f64 = 3000.0;
@@ -61,6 +66,8 @@ const FULL_DISTANCE: f64 = 27.0;
 const LOSING_QUEUE_PKTS: f64 = 12.0;
 /// A queue that drops packets is at least this long.
 const STOOD_MIN_PKTS: f64 = 8.0;
+/// To the time of a message, for which programs are woken.
+const MESSAGE_NOISE: f64 = 120e-6;
 /// No router has a shorter queue.
 const QUEUE_MIN_PKTS: f64 = 20.0;
 
@@ -187,7 +194,7 @@ impl Search<'_> {
 
     fn try_one(&mut self, draft: Draft, prior: f64) {
         let seen = self.run(&draft);
-        if let Some(distance) = distance(self.seen, &seen) {
+        if let Some(distance) = likely(self.seen, &seen) {
             self.tried.push(Fitted {
                 draft,
                 distance: distance + prior,
@@ -231,13 +238,17 @@ impl Search<'_> {
             .map_or(0.0, |(most, least)| {
                 (most - least).max(0.0) * rate / 8.0 / draft.mtu as f64
             });
+        let prior = match self.seen.is_small() {
+            true => ((SLOW_BPS / rate).ln().max(0.0) * SLOW_WEIGHT).powi(2),
+            false => 0.0,
+        };
         draft.queue_pkts = (bdp * QUEUE_BDPS).max(stood * 1.2).max(QUEUE_MIN_PKTS);
-        self.try_one(draft.clone(), 0.0);
+        self.try_one(draft.clone(), prior);
         if self.seen.lost_share > 0.0 && stood > STOOD_MIN_PKTS {
             // Perhaps the queue lost them, and nothing else.
             draft.loss = [0.0; 2];
             draft.queue_pkts = stood.max(2.0);
-            self.try_one(draft, 0.0);
+            self.try_one(draft, prior);
         }
     }
 
@@ -355,15 +366,10 @@ impl Search<'_> {
         let rate = (sum / of).exp();
         self.try_rate(&best.draft, rate);
         // It is no worse than the best, which is the best by chance.
-        if let Some(mean) = self
-            .tried
-            .iter_mut()
-            .rev()
-            .find(|tried| tried.draft.rate_bps == rate)
-        {
-            if mean.distance <= best.distance + 1.0 {
-                mean.distance = mean.distance.min(best.distance - 1e-9);
-            }
+        let mut tried = self.tried.iter_mut().rev();
+        let mean = tried.find(|tried| tried.draft.rate_bps.to_bits() == rate.to_bits());
+        if let Some(mean) = mean.filter(|mean| mean.distance <= best.distance + 1.0) {
+            mean.distance = mean.distance.min(best.distance - 1e-9);
         }
     }
 
@@ -446,6 +452,22 @@ impl Search<'_> {
     }
 }
 
+/// The distance whose likelihood is the mean of those of the runs. How the bursts of a flow came to
+/// lie, or where its losses fell, is chance, and seeds draw it: what was seen need be like one of
+/// the runs, not like their mean.
+fn likely(seen: &Seen, runs: &[Seen]) -> Option<f64> {
+    let distances: Vec<f64> = runs
+        .iter()
+        .filter_map(|run| distance(seen, core::slice::from_ref(run)))
+        .collect();
+    let least = distances.iter().copied().reduce(f64::min)?;
+    let weights = distances
+        .iter()
+        .map(|distance| ((least - distance) / 2.0).exp());
+    let mean = weights.sum::<f64>() / distances.len() as f64;
+    Some(least - 2.0 * mean.ln())
+}
+
 /// How far runs of a twin are from what was seen: a sum of squares, each in units of what two looks
 /// at one connection differ by.
 pub(super) fn distance(seen: &Seen, twin: &[Seen]) -> Option<f64> {
@@ -464,7 +486,12 @@ pub(super) fn distance(seen: &Seen, twin: &[Seen]) -> Option<f64> {
     };
     let by_time = |read: &dyn Fn(&Seen) -> Option<f64>, share: f64| {
         let pair = read(seen).zip(mean(read));
-        let unit = |a: f64| a * share + TIME_NOISE;
+        let noise = if seen.is_small() {
+            MESSAGE_NOISE
+        } else {
+            TIME_NOISE
+        };
+        let unit = |a: f64| a * share + noise;
         pair.map_or(0.0, |(a, b)| ((a - b) / unit(a)).powi(2).min(1e4))
     };
     let noise = if seen.lost_share > 0.0 { 0.08 } else { 0.03 };

@@ -106,20 +106,9 @@ impl Seen {
         let span = look.here.ended.since(look.here.began);
         let here = end_of(place);
         let main = pairs.iter().max_by_key(|pair| order(pair.here))?;
-        let seconds = span.as_secs_f64().max(1e-6);
         let is_short = |pair: &&Pair<'_>| is_short(pair.here, span);
         let short_connections = pairs.iter().filter(is_short).count();
-        let first_look = first_look(look);
-        let mut ways = [Way::default(); 2];
-        for pair in &pairs {
-            let was_open = pair.here.samples.first().map(|s| s.at) == first_look;
-            let [sent, received] = counted(pair.here, was_open);
-            for (way, (bytes, segments)) in ways.iter_mut().zip([sent, received]) {
-                way.bps += bytes * 8.0 / seconds;
-                way.segments_per_s += segments / seconds;
-            }
-        }
-        let [sent, received] = ways;
+        let [sent, received] = ways(look, &pairs);
         let (up, down) = match here {
             End::Client => (sent, received),
             End::Server => (received, sent),
@@ -135,17 +124,7 @@ impl Seen {
             true => Some(pair.here),
             false => pair.there,
         }));
-        let is_lossy = losses.share() > 0.0;
-        // What arrives behind a loss is read all at once when the gap is filled.
-        let arrivals = match (receiver, sender) {
-            (_, Some(sender)) if is_lossy => points(sender, |s| {
-                let delivered = s.delivered_pkts?;
-                Some(delivered * u64::from(s.snd_mss_bytes.unwrap_or(1448)))
-            }),
-            (Some(receiver), _) => points(receiver, |s| s.bytes_received),
-            (None, Some(sender)) => points(sender, |s| s.bytes_acked),
-            (None, None) => Vec::new(),
-        };
+        let arrivals = arrivals(sender, receiver, losses.share() > 0.0);
         Some(Self {
             span,
             here,
@@ -206,6 +185,13 @@ impl Seen {
     pub fn is_one_way(&self) -> bool {
         let answers = self.up.segments_per_s.min(self.down.segments_per_s);
         answers * self.span.as_secs_f64() < ANSWERS_MIN
+    }
+
+    /// Whether all that is sent are messages of less than a segment.
+    #[must_use]
+    pub fn is_small(&self) -> bool {
+        let segment = |way: Way| way.bps / 8.0 / way.segments_per_s.max(1e-9);
+        segment(self.up).max(segment(self.down)) < 0.7 * self.mss_bytes
     }
 
     /// Payload per second, as the program counts it where it does.
@@ -336,8 +322,8 @@ fn values(track: &Track, read: impl Fn(&FlowSample) -> Option<f64>) -> Vec<f64> 
         .collect()
 }
 
-/// Losses of the whole life of a connection are counted where they are about as frequent, up to this
-/// factor, as in the look.
+/// Losses of the whole life of a connection are counted where they are about as frequent, up to
+/// this factor, as in the look.
 const LIFE_FACTOR: f64 = 2.5;
 
 /// The value below which this share of them lies.
@@ -417,9 +403,7 @@ impl Losses {
                 let now = (sample.retrans_total_pkts, sample.srtt);
                 if let Some((had, Some(srtt))) = before.replace(now) {
                     let grew = had < now.0;
-                    losses
-                        .srtts
-                        .extend(grew.then(|| Duration::as_secs_f64(&srtt)));
+                    losses.srtts.extend(grew.then_some(srtt.as_secs_f64()));
                 }
             }
         }
@@ -433,6 +417,41 @@ impl Losses {
         } else {
             0.0
         }
+    }
+}
+
+/// What the connections sent and received at this end.
+fn ways(look: &Look, pairs: &[Pair<'_>]) -> [Way; 2] {
+    let seconds = look
+        .here
+        .ended
+        .since(look.here.began)
+        .as_secs_f64()
+        .max(1e-6);
+    let first_look = first_look(look);
+    let mut ways = [Way::default(); 2];
+    for pair in pairs {
+        let was_open = pair.here.samples.first().map(|s| s.at) == first_look;
+        let counted = counted(pair.here, was_open);
+        for (way, (bytes, segments)) in ways.iter_mut().zip(counted) {
+            way.bps += bytes * 8.0 / seconds;
+            way.segments_per_s += segments / seconds;
+        }
+    }
+    ways
+}
+
+/// What arrived over time, of the receiver where it was seen.
+fn arrivals(sender: Option<&Track>, receiver: Option<&Track>, is_lossy: bool) -> Vec<(f64, f64)> {
+    // What arrives behind a loss is read all at once when the gap is filled.
+    match (receiver, sender) {
+        (_, Some(sender)) if is_lossy => points(sender, |s| {
+            let delivered = s.delivered_pkts?;
+            Some(delivered * u64::from(s.snd_mss_bytes.unwrap_or(1448)))
+        }),
+        (Some(receiver), _) => points(receiver, |s| s.bytes_received),
+        (None, Some(sender)) => points(sender, |s| s.bytes_acked),
+        (None, None) => Vec::new(),
     }
 }
 

@@ -1,99 +1,193 @@
+use std::sync::atomic::AtomicBool;
+
 use super::*;
 use crate::simulated::{Simulated, SimulatedError};
 use crate::subject::Subject;
-use std::sync::atomic::AtomicBool;
 
+const TIMING: Timing = Timing {
+    settle: Duration::from_secs(1),
+    warm_up: Duration::from_secs(2),
+    look: Duration::from_secs(2),
+};
+
+/// What a look at a fault on simulated hosts shows.
 fn look_at(fault: &str) -> Look {
-    if let Some((seed, number)) = fault.split_once(':') {
-        let case = crate::truth::drawn_cases(seed.parse().unwrap(), 400)
-            .swap_remove(number.parse().unwrap());
-        println!("{} {:?}", case.label, case.trial.workload);
-        let engine = lab::Virtual {
-            costs: Some(lab::app::HostCosts::linux()),
-            ..Default::default()
-        };
-        let session = engine.start(&case.trial).unwrap();
-        let stop = AtomicBool::new(false);
-        let mut subject: Simulated<'_, SimulatedError> =
-            Simulated::new(session, &stop, Box::new(|_, _, _| ()));
-        subject.wait(case.warm_up).unwrap();
-        return subject.look(case.look).unwrap();
-    }
-    let fault = lab::find_fault(fault).unwrap();
+    let fault = lab::find_fault(fault).expect("a row of the table");
+    look_at_trial(&fault.trial(), fault.warm_up)
+}
+
+fn look_at_trial(trial: &Trial, warm_up: Duration) -> Look {
     let engine = lab::Virtual {
         costs: Some(lab::app::HostCosts::linux()),
-        ..Default::default()
+        ..lab::Virtual::default()
     };
-    let session = engine.start(&fault.trial()).unwrap();
+    let session = engine.start(trial).expect("our stack has its settings");
     let stop = AtomicBool::new(false);
     let mut subject: Simulated<'_, SimulatedError> =
         Simulated::new(session, &stop, Box::new(|_, _, _| ()));
-    subject.wait(fault.warm_up).unwrap();
-    subject.look(fault.observe).unwrap()
+    subject.wait(warm_up).expect("nothing stops it");
+    subject.look(TIMING.look).expect("it runs")
+}
+
+fn place(look: &Look) -> Place {
+    Place::of(look.here.flows[0].key)
+}
+
+fn twin_of(fault: &str) -> Twin {
+    let look = look_at(fault);
+    Twin::of(&look, place(&look)).expect("enough was seen")
+}
+
+fn tweak(end: End, knob: &str, to: &str) -> Tweak {
+    let knob = base::find_knob(knob).expect("a knob");
+    let to = knob.parse(to).expect("a value");
+    Tweak { end, knob, to }
+}
+
+fn assert_near(what: &str, value: f64, expected: f64, share: f64) {
+    let off = (value / expected - 1.0).abs();
+    assert!(off <= share, "{what}: {value} instead of {expected}");
 }
 
 #[test]
-fn debug() {
-    for name in std::env::var("FAULTS_TO_SEE")
-        .unwrap_or_default()
-        .split(',')
-        .filter(|s| !s.is_empty())
-    {
-        let look = look_at(name);
-        let place = Place::of(look.here.flows[0].key);
-        let seen = Seen::of(&look, place).unwrap();
-        println!(
-            "{name} SEEN {:?} {:?} {:?} transport {:?}",
-            seen.swing,
-            seen.crest_bps,
-            seen.queue_time(),
-            seen.transport_share
-        );
-        let twin = Twin::of(&look, place);
-        match twin {
-            Ok(twin) => {
-                println!(
-                    "best {} {} {} {:?} {:?}\n   {:?}",
-                    twin.best.rate_bps,
-                    twin.best.queue_pkts,
-                    twin.best.rtt,
-                    twin.best.loss,
-                    twin.best.workload,
-                    twin.check
-                );
-                println!("  {seen:?}");
-                for rate in [twin.best.rate_bps, 50e6, 50e6 * 1.2, 50e6 / 1.2] {
-                    let draft = Draft {
-                        rate_bps: rate,
-                        ..twin.best.clone()
-                    };
-                    let runs: Vec<Seen> = [1, 2]
-                        .iter()
-                        .flat_map(|s| {
-                            draft
-                                .run(
-                                    *s,
-                                    twin.times.bounded(twin.seen.events_per_s(), draft.rtt),
-                                    (seen.here, seen.both_ends),
-                                    &[],
-                                )
-                                .unwrap()
-                        })
-                        .collect();
-                    println!(
-                        "rate {rate}: distance {:?}",
-                        fitting::distance(&seen, &runs)
-                    );
-                    println!(
-                        "{:?} {:?} {:?} {:?}",
-                        runs[0].swing,
-                        runs[1].swing,
-                        runs[0].crest_bps,
-                        runs[0].queue_time()
-                    );
-                }
-            }
-            Err(why) => println!("{why}"),
-        }
-    }
+fn a_full_path_is_found_with_its_rate_and_round_trip_time() {
+    let twin = twin_of("bufferbloat");
+    let path = twin.path_range();
+    assert_near("rate", path.value, 10e6, 0.03);
+    assert_near("round trip", twin.best.rtt, 0.02, 0.05);
+    assert_eq!(twin.best.loss, [0.0; 2]);
+    assert!(twin.self_check().holds(), "{:?}", twin.self_check());
+}
+
+#[test]
+fn the_rate_of_a_path_shows_although_a_small_window_keeps_it_empty() {
+    let twin = twin_of("rcvbuf-locked");
+    let path = twin.path_range();
+    assert!(twin.seen().goodput_bps() < 10e6);
+    assert_near("rate", path.value, 50e6, 0.2);
+    assert!(path.low <= 50e6 && 50e6 <= path.high, "{path:?}");
+}
+
+#[test]
+fn settings_of_both_ends_are_those_that_were_seen() {
+    let twin = twin_of("rcvbuf-locked");
+    let rcvbuf = twin.best.hosts.server.get("rcvbuf");
+    assert_eq!(rcvbuf, Some(&KnobValue::Number(32 * 1024)));
+    assert_eq!(twin.best.hosts.client.get("rcvbuf"), None);
+    let congestion = twin.best.hosts.client.get("congestion");
+    assert_eq!(congestion, Some(&KnobValue::Name("cubic".into())));
+}
+
+#[test]
+fn traffic_is_told_by_what_the_connections_show() {
+    let check = |fault: &str, expected: &str| {
+        let look = look_at(fault);
+        let place = place(&look);
+        let seen = Seen::of(&look, place).expect("connections");
+        let pairs = seen::pairs(&look, place);
+        let workload = traffic::workload(&seen, &pairs[0]).expect("traffic");
+        let shown = format!("{workload:?}");
+        assert!(shown.starts_with(expected), "{fault}: {shown}");
+    };
+    check(
+        "nagle",
+        "WriteWriteRead { writes: 2, write_size: Bytes(100)",
+    );
+    check("cork", "WriteWriteRead { writes: 1, write_size: Bytes(100)");
+    check(
+        "healthy-request",
+        "RequestResponse { request: Bytes(100), response: Bytes(1000)",
+    );
+    check("rcvbuf", "Bulk { direction: Up, flows: 1");
+    check("app-limited", "Paced { rate: Rate(");
+    check("slow-reader", "SlowReader {");
+}
+
+#[test]
+fn a_cure_is_predicted_within_fifteen_percent() {
+    let check = |fault: &str, tweak: Tweak, on_new: bool| {
+        let look = look_at(fault);
+        let twin = Twin::of(&look, place(&look)).expect("enough was seen");
+        let objective = look.measure.own_objective();
+        let predicted = twin
+            .predict(core::slice::from_ref(&tweak), objective, (on_new, TIMING))
+            .unwrap_or_else(|why| panic!("{fault}: {why}"));
+        let mut cured = lab::find_fault(fault).expect("a row").trial();
+        let settings = match tweak.end {
+            End::Client => &mut cured.client.settings,
+            End::Server => &mut cured.server.settings,
+        };
+        settings.insert(tweak.knob.name, tweak.to);
+        let after = look_at_trial(&cured, TIMING.warm_up).measure;
+        let measured = after.value(objective).expect("it was measured");
+        let range = predicted.range.expect("it was predicted");
+        assert_near(fault, range.value, measured, 0.15);
+        assert!(range.contains(measured), "{fault}: {range:?}, {measured}");
+    };
+    check(
+        "nagle-delack-stall",
+        tweak(End::Client, "nodelay", "on"),
+        false,
+    );
+    check(
+        "nagle-rtt-serialised",
+        tweak(End::Client, "nodelay", "on"),
+        false,
+    );
+    let autotuning = tweak(End::Server, "net.ipv4.tcp_moderate_rcvbuf", "on");
+    check("rmem-autotuning-off", autotuning, true);
+    check(
+        "initcwnd-too-small",
+        tweak(End::Client, "route.initcwnd", "64"),
+        true,
+    );
+}
+
+#[test]
+fn a_far_end_that_lies_is_found_out() {
+    let mut look = look_at("nagle-delack-stall");
+    // The program says that its requests take a tenth of what its connection shows.
+    let response = look.measure.response_us.as_mut().expect("operations");
+    response.p50 /= 10;
+    let twin = Twin::of(&look, place(&look)).expect("enough was seen");
+    assert!(!twin.self_check().holds(), "{:?}", twin.self_check());
+    let nodelay = [tweak(End::Client, "nodelay", "on")];
+    let refused = twin.predict(&nodelay, Objective::Response, (false, TIMING));
+    assert!(
+        matches!(refused, Err(CannotKnow::SelfCheck(_))),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn what_acts_at_an_end_that_was_not_seen_is_not_predicted() {
+    let mut look = look_at("nagle-delack-stall");
+    look.there = None;
+    let twin = Twin::of(&look, place(&look)).expect("enough was seen");
+    let far = [tweak(End::Server, "route.quickack", "on")];
+    let refused = twin.predict(&far, Objective::Response, (true, TIMING));
+    assert_eq!(refused.err(), Some(CannotKnow::FarEnd));
+}
+
+#[test]
+fn nothing_is_made_of_a_connection_that_carries_nothing() {
+    let look = look_at("path-dead");
+    let refused = Twin::of(&look, place(&look)).map(|twin| twin.self_check().clone());
+    assert_eq!(refused.err(), Some(CannotKnow::Silent));
+}
+
+#[test]
+fn a_trial_that_is_given_is_its_own_twin() {
+    let trial = lab::find_fault("nagle").expect("a row").trial();
+    let (twin, look) = Twin::given(&trial, TIMING).expect("it runs");
+    assert!(twin.is_given());
+    assert_eq!(twin.trial().path, trial.path);
+    let before = look.measure.response_us.expect("operations").p50;
+    let nodelay = [tweak(End::Client, "nodelay", "on")];
+    let predicted = twin.predict(&nodelay, Objective::Response, (false, TIMING));
+    let response = predicted.expect("it holds").response_us.expect("responses");
+    assert!(
+        before > 40_000 && response.value < 1_000.0,
+        "{before} {response:?}"
+    );
 }

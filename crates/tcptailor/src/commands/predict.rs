@@ -313,13 +313,25 @@ fn twin_row(twin: &Twin) -> TwinRow {
         given: twin.is_given(),
         path_bps: twin.path_range(),
         rtt_us: u64::try_from(trial.path.rtt().as_micros()).unwrap_or(u64::MAX),
-        path: super::fit::screen::path(&trial.path),
+        path: path_text(twin, &trial),
         workload: trial.workload,
         self_check: twin.self_check().clone(),
         ok: twin.self_check().holds(),
         seen: seen.measure,
         fitting_runs: twin.runs(),
     }
+}
+
+/// A path that was fitted is not known to so many digits.
+fn path_text(twin: &Twin, trial: &lab::Trial) -> String {
+    if twin.is_given() {
+        return super::fit::screen::path(&trial.path);
+    }
+    format!(
+        "{} each way, {} round trip",
+        shown_rate(twin.path_range().value),
+        base::human::time(trial.path.rtt())
+    )
 }
 
 fn row((what_if, foretold): (WhatIf, Foretold)) -> Row {

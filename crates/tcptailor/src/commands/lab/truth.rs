@@ -32,9 +32,9 @@ const COVERAGE_MIN: f64 = 0.9;
 /// Predict changes, make them, and count how often the prediction was right.
 ///
 /// Runs the faults, the everyday scenarios and random trials, whose path, traffic and fault are
-/// drawn by a seed. Each is looked at, a twin is fitted to that look, the doctor's first change (or,
-/// where it has none, a drawn one that acts) is predicted; then the change is made and the program
-/// measured again. Takes about 7 seconds for each trial on the kernel.
+/// drawn by a seed. Each is looked at, a twin is fitted to that look, and the doctor's first change
+/// (or, where it has none, a drawn one that acts) is predicted; then the change is made and the
+/// program measured again. Takes about 7 seconds for each trial on the kernel.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -43,8 +43,8 @@ Examples:
   tcptailor lab truth --engine virtual          on tcptailor's own TCP, in a minute or two
   tcptailor lab truth --json                    each prediction with what was measured
 
-Exit code 3 if the median of the errors of goodput or of the median response time is above 5 %, their
-90th percentile above 15 %, or fewer than 90 % of the intervals hold what was measured.")]
+Exit code 3 if the median of the errors of goodput or of the median response time is above 5 %,
+their 90th percentile above 15 %, or fewer than 90 % of the intervals hold what was measured.")]
 pub(super) struct Args {
     /// Of everything random.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -53,7 +53,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = 200)]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=10_000))]
     trials: u32,
-    /// Only trials whose label begins with this: `fault/`, `everyday/`; `drawn` for the random ones.
+    /// Only trials whose label begins with this, such as `fault/` or `everyday/`; `drawn`: the
+    /// random ones.
     #[arg(long, value_name = "WHICH")]
     only: Option<String>,
     /// Which TCP the paths have at their ends.
@@ -235,7 +236,8 @@ fn judge(
     };
     let began = linux::Clock.now();
     let predicted = predict(case, &look, &tried);
-    took.push(linux::Clock.now().since(began));
+    let predict_time = linux::Clock.now().since(began);
+    took.push(predict_time);
     let prediction = match predicted {
         Ok(prediction) => prediction,
         Err(why) => return Ok(unpredicted(label, &why)),
@@ -256,6 +258,7 @@ fn judge(
         before: look.measure,
         after,
         prediction,
+        predict_ms: u64::try_from(predict_time.as_millis()).unwrap_or(u64::MAX),
         doubts: report.caveats.iter().map(ToString::to_string).collect(),
     })))
 }

@@ -84,9 +84,6 @@ impl Path {
         let rtt = self
             .rtt
             .ok_or_else(|| missing("round-trip time", "--rtt 40ms"))?;
-        if rate.bits_per_second() == 0 {
-            return Err(Problem::usage("--rate: a rate of 0 never sends"));
-        }
         let bdp_pkts = rate.bdp_bytes(rtt) / MTU;
         let queue = self
             .queue
