@@ -61,6 +61,8 @@ pub enum CannotKnow {
     Traffic,
     /// No round-trip time was seen.
     RoundTrip,
+    /// So much is sent that no twin follows within the time of a prediction.
+    TooMuch,
     /// Packets overtake each other.
     Reordering,
     /// The change is made at an end that was not seen.
@@ -79,6 +81,7 @@ impl core::fmt::Display for CannotKnow {
             Self::NoConnection => f.write_str("no connection was seen"),
             Self::Silent => f.write_str("too little was carried to tell how the path behaves"),
             Self::Traffic => f.write_str("what the programs do could not be made out"),
+            Self::TooMuch => f.write_str("so much is sent that a twin takes too long to follow"),
             Self::RoundTrip => f.write_str("no round-trip time was seen"),
             Self::Reordering => f.write_str("packets overtake each other, which no twin models"),
             Self::FarEnd => f.write_str("it acts at the far end, which was not seen"),
@@ -115,6 +118,7 @@ impl CannotKnow {
             Self::Silent => "too little traffic",
             Self::Traffic => "traffic unknown",
             Self::RoundTrip => "round-trip time unknown",
+            Self::TooMuch => "too much traffic",
             Self::Reordering => "reordering",
             Self::FarEnd => "far end unknown",
             Self::Knob(_) => "only a kernel has the setting",
@@ -206,7 +210,7 @@ impl Twin {
             look: seen.span.min(look_max),
             settle: Duration::ZERO,
         };
-        let fits = fit(&draft, &seen, times).ok_or(CannotKnow::Traffic)?;
+        let fits = fit(&draft, &seen, times).ok_or(CannotKnow::TooMuch)?;
         let others: Vec<Draft> = fits
             .others
             .into_iter()

@@ -12,7 +12,7 @@ use super::seen::Seen;
 const SEEDS: [u64; 3] = [11, 12, 13];
 /// Packets of all runs, and what setting one up takes, as packets: less than
 /// a second, about.
-const PACKETS_MAX: f64 = 600_000.0;
+const PACKETS_MAX: f64 = 800_000.0;
 const RUN_COSTS: f64 = 1000.0;
 /// Small messages tell a slow path from hosts that have other work to do only by little, and few
 /// paths are slower than this; each factor of e below it has to be worth so many units.
@@ -95,11 +95,13 @@ struct Search<'s> {
     seeds: usize,
     /// That went through all runs so far, about.
     packets: f64,
+    /// There was no room for a run.
+    is_spent: bool,
     /// Runs may take longer, since they are few.
     is_loose: bool,
 }
 
-/// Varies the path of `draft`.
+/// Varies the path of `draft`; `None` where that would take too long.
 pub(super) fn fit(draft: &Draft, seen: &Seen, times: Times) -> Option<Fits> {
     // Losses by chance make a run differ from the next.
     let seeds = match (seen.lost_share > 0.0, seen.is_one_way()) {
@@ -114,6 +116,7 @@ pub(super) fn fit(draft: &Draft, seen: &Seen, times: Times) -> Option<Fits> {
         runs: 0,
         seeds,
         packets: 0.0,
+        is_spent: false,
         is_loose: false,
     };
     let draft = search.with_rtt(draft);
@@ -126,6 +129,9 @@ pub(super) fn fit(draft: &Draft, seen: &Seen, times: Times) -> Option<Fits> {
         search.try_rate(&draft, rate);
     }
     search.seeds = seeds;
+    if search.is_spent {
+        return None;
+    }
     for basin in search.basins() {
         let (step, count) = NEARER[0];
         search.try_around(&basin, step, count);
@@ -177,6 +183,7 @@ impl Search<'_> {
         let packets_max = events * whole * CARRIED_FACTOR + CARRIED_MIN;
         let costs = (events * whole + RUN_COSTS) * seeds.len() as f64;
         if self.packets + costs > PACKETS_MAX {
+            self.is_spent = true;
             return Vec::new();
         }
         self.packets += costs;
