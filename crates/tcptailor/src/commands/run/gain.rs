@@ -1,23 +1,58 @@
 //! What the change for a finding would have given: the one place from which the report takes it.
 
-use doctor::Recording;
+use std::time::Duration;
+
+use base::{Netns, Scope};
+use doctor::{Place, Recording};
+use tailor::{Foretold, Look, Timing, Twin};
 
 use crate::commands::diagnose::document::{FlowRow, VerdictRow};
 
-/// What the change for a finding on a connection of `recording` would have given; `None` where that
-/// is not known. It is what the doctor expects to limit the connection then.
+/// What a program of this length would have shown of the change.
+const TIMING: Timing = Timing {
+    settle: Duration::from_secs(3),
+    warm_up: Duration::from_secs(3),
+    look: Duration::from_secs(3),
+};
+
+/// What the change for a finding on a connection of `recording` would have given; `None` where
+/// nothing is known of that: what a twin of the connection predicts, and what limits it then.
 pub(super) fn expected(
-    _recording: &Recording,
-    _flow: &FlowRow,
+    recording: &Recording,
+    flow: &FlowRow,
     verdict: &VerdictRow,
 ) -> Option<String> {
-    let next = verdict.next.as_ref()?;
-    let rate = next.rate.map(base::human::rate);
-    let rate = rate.filter(|rate| !next.what.contains(rate));
-    let rate = rate.map(|rate| format!(" ({rate})"));
-    Some(format!(
-        "then limited by {}{}",
-        next.what,
-        rate.unwrap_or_default()
-    ))
+    let then = verdict.next.as_ref().map(|next| {
+        let rate = next.rate.map(base::human::rate);
+        let rate = rate.filter(|rate| !next.what.contains(rate));
+        let rate = rate.map(|rate| format!(" ({rate})"));
+        format!("then limited by {}{}", next.what, rate.unwrap_or_default())
+    });
+    let predicted = predicted(recording, flow.place(), verdict.id).map(|foretold| match foretold {
+        Foretold::Known(prediction) => format!("predicted {}", prediction.text()),
+        Foretold::Unknown(why) => format!("not predicted: {why}"),
+    });
+    match (predicted, then) {
+        (Some(predicted), Some(then)) => Some(format!("{predicted}; {then}")),
+        (one, other) => one.or(other),
+    }
+}
+
+/// What a twin says of the doctor's change of a socket against this finding.
+fn predicted(recording: &Recording, place: Place, diagnosis: &str) -> Option<Foretold> {
+    let look = Look {
+        measure: tailor::measure_of(recording, |track| Place::of(track.key) == place),
+        here: recording.clone(),
+        netns: Netns::Own,
+        there: None,
+    };
+    let what_if = look.observed(|observed| {
+        let answers = observed.answers(|track| Place::of(track.key) == place);
+        let mut all = answers.first().map(tailor::what_ifs)?.into_iter();
+        all.find(|what_if| what_if.diagnosis == Some(diagnosis) && what_if.scope == Scope::Socket)
+    })?;
+    Some(match Twin::of(&look, place) {
+        Ok(twin) => what_if.foretell(&twin, TIMING),
+        Err(why) => Foretold::Unknown(why),
+    })
 }

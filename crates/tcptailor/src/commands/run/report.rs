@@ -293,13 +293,15 @@ fn helps(recording: &doctor::Recording, diagnosis: &Document) -> Vec<Help> {
             continue;
         };
         let set = settings::of_finding(main);
-        let help = Help {
-            finding: main.id,
-            set: set.iter().map(ToString::to_string).collect(),
-            expected: gain::expected(recording, flow, main),
-        };
-        if !helps.contains(&help) {
-            helps.push(help);
+        let set: Vec<String> = set.iter().map(ToString::to_string).collect();
+        // The largest connection speaks for those with the same finding.
+        let is_told = |known: &Help| known.finding == main.id && known.set == set;
+        if !helps.iter().any(is_told) {
+            helps.push(Help {
+                finding: main.id,
+                expected: gain::expected(recording, flow, main),
+                set,
+            });
         }
     }
     helps
