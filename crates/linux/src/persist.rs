@@ -232,6 +232,13 @@ fn is_for_unit(change: &Change) -> bool {
 
 /// The change in the machine's own namespace.
 fn at_every_boot(change: &Change) -> Result<Change> {
+    at_every_boot_of(change, || {
+        NetnsHandle::open(&Netns::OfProcess(FIRST_PROCESS))?.inode()
+    })
+}
+
+/// Of a machine whose own namespace has this inode.
+fn at_every_boot_of(change: &Change, machine: impl FnOnce() -> Result<u64>) -> Result<Change> {
     let refuse = |what: String, reason: String| Err(Error::Refused { what, reason });
     let what = || format!("{} of the {} at every boot", change.knob, change.target);
     if let Target::Socket { .. } = change.target {
@@ -247,8 +254,7 @@ fn at_every_boot(change: &Change) -> Result<Change> {
     if let Netns::Simulated(_) = change.target.netns() {
         return refuse(what(), "it is a simulation".into());
     }
-    let machine = NetnsHandle::open(&Netns::OfProcess(FIRST_PROCESS))?.inode()?;
-    if NetnsHandle::open(change.target.netns())?.inode()? != machine {
+    if NetnsHandle::open(change.target.netns())?.inode()? != machine()? {
         let reason = match change.target.netns() {
             Netns::Own => "this is not the namespace of the machine, which process 1 is in",
             Netns::Named(_) => {

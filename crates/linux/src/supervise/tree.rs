@@ -47,7 +47,8 @@ mod tests {
     #[test]
     fn grandchildren_are_found() {
         let mut shell = Command::new("sh")
-            .args(["-c", "cat & echo $!; cat; wait"])
+            // A job in the background reads nothing unless it is told from where.
+            .args(["-c", "exec 3<&0; cat <&3 & echo $!; cat <&3; wait"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

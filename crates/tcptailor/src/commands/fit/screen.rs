@@ -12,6 +12,7 @@ use tailor::{
 
 use super::own_connection::{self, OwnConnection};
 use crate::commands::diagnose::{screen, seen};
+use crate::commands::knobs::scope_name;
 use crate::output::{self, push_wrapped};
 use crate::subject::path::{PathReport, Started};
 
@@ -304,7 +305,7 @@ fn table(tried: &[Tried], is_test: bool) -> String {
     let mut table = output::table(&[
         "LIMIT",
         "CHANGE",
-        "WHERE",
+        "SCOPE",
         "PREDICTED",
         "MEASURED",
         "RESULT",
@@ -336,7 +337,7 @@ fn table(tried: &[Tried], is_test: bool) -> String {
         table.add_row([
             tried.finding.diagnosis.to_owned(),
             changes(&tried.changes),
-            places(&tried.changes),
+            scopes(&tried.changes),
             match &tried.predicted {
                 Some(Foretold::Known(prediction)) => prediction.text(),
                 Some(Foretold::Unknown(_)) => "not known".into(),
@@ -360,8 +361,13 @@ fn changes(changes: &[ChangeMade]) -> String {
     lines.join("\n")
 }
 
-fn places(changes: &[ChangeMade]) -> String {
-    let mut lines: Vec<&str> = changes.iter().map(|change| &*change.target).collect();
+/// `socket`: what the change reaches; its place was told when it was tried.
+fn scopes(changes: &[ChangeMade]) -> String {
+    let scope = |change: &ChangeMade| match base::find_knob(&change.knob) {
+        Ok(knob) => scope_name(knob.scope),
+        Err(_) => "",
+    };
+    let mut lines: Vec<&str> = changes.iter().map(scope).collect();
     lines.dedup();
     lines.join("\n")
 }
