@@ -99,6 +99,7 @@ struct Floor {
 }
 
 impl Prediction {
+    // tidy: long because each number that is predicted is a few lines, and none decides on another.
     pub(crate) fn of(
         objective: Objective,
         seen: &Seen,

@@ -65,6 +65,8 @@ pub enum CannotKnow {
     TooMuch,
     /// Packets overtake each other.
     Reordering,
+    /// The program's writes are hidden by the cork that the change takes away.
+    Pieces,
     /// The change is made at an end that was not seen.
     FarEnd,
     /// A setting that tcptailor's own TCP does not have.
@@ -84,6 +86,10 @@ impl core::fmt::Display for CannotKnow {
             Self::TooMuch => f.write_str("so much is sent that a twin takes too long to follow"),
             Self::RoundTrip => f.write_str("no round-trip time was seen"),
             Self::Reordering => f.write_str("packets overtake each other, which no twin models"),
+            Self::Pieces => f.write_str(
+                "the cork hides in how many pieces the program writes, and Nagle's algorithm may \
+                 wait between them",
+            ),
             Self::FarEnd => f.write_str("it acts at the far end, which was not seen"),
             Self::Knob(knob) => write!(f, "{knob}: only a kernel has this"),
             Self::PathRate => f.write_str(
@@ -120,6 +126,7 @@ impl CannotKnow {
             Self::RoundTrip => "round-trip time unknown",
             Self::TooMuch => "too much traffic",
             Self::Reordering => "reordering",
+            Self::Pieces => "writes hidden by a cork",
             Self::FarEnd => "far end unknown",
             Self::Knob(_) => "only a kernel has the setting",
             Self::PathRate => "rate of the path unknown",
@@ -344,6 +351,9 @@ impl Twin {
         if !self.seen.both_ends && tweaks.iter().any(is_far) {
             return Err(CannotKnow::FarEnd);
         }
+        if tweaks.iter().any(|tweak| self.is_behind_a_cork(tweak)) {
+            return Err(CannotKnow::Pieces);
+        }
         let mut runs = Vec::new();
         for draft in self.others.iter().chain([&self.best]) {
             let is_best = *draft == self.best;
@@ -367,6 +377,14 @@ impl Twin {
             return Err(CannotKnow::PathRate);
         }
         Ok(prediction)
+    }
+
+    /// Whether a cork is taken away that hid in how many pieces the program writes, and Nagle's
+    /// algorithm would wait between them.
+    fn is_behind_a_cork(&self, tweak: &Tweak) -> bool {
+        let settings = self.best.hosts.settings(tweak.end);
+        let has_nagle = settings.get("nodelay") != Some(&KnobValue::Flag(true));
+        tweak.knob.name == "cork" && tweak.to == KnobValue::Flag(false) && has_nagle
     }
 
     /// One run without and one with `tweaks`; `None` where our stack does not have one of them.

@@ -14,8 +14,8 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::state::State;
 
-/// How long an interface, a route or a queue that is not there yet is waited for, all of them together. The
-/// units that the unit waits for have come before.
+/// How long an interface, a route or a queue that is not there yet is waited for, all of them
+/// together. The units that the unit waits for have come before.
 const PATIENCE: Duration = Duration::from_secs(15);
 const RETRY: Duration = Duration::from_millis(200);
 /// More than any plan has.

@@ -34,6 +34,13 @@ impl Hosts {
         }
     }
 
+    pub(super) const fn settings(&self, end: End) -> &Settings {
+        match end {
+            End::Client => &self.client,
+            End::Server => &self.server,
+        }
+    }
+
     /// As both ends show themselves; an end that was not seen is like Linux by default.
     pub(super) fn seen(look: &Look, main: &Pair<'_>, here: End) -> Self {
         let mut hosts = Self::default();
