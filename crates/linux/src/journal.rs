@@ -187,8 +187,12 @@ impl Journal {
         }
     }
 
-    /// Whether something in the journal of this directory is on trial.
+    /// Whether something in the journal of this directory is on trial; a journal that is gone has
+    /// nothing.
     pub(crate) fn has_trials(directory: &Path) -> Result<bool> {
+        if !directory.join(SUBDIRECTORY).is_dir() {
+            return Ok(false);
+        }
         let history = History::load(directory)?;
         let is_leased = |entry: &Entry| entry.status() == Status::Leased;
         Ok(history.entries.iter().any(is_leased))
@@ -202,7 +206,14 @@ impl Journal {
         undoing: &[u64],
         patience: Duration,
     ) -> Result<Vec<Recovered>> {
-        let journal = Self::open(directory)?;
+        if !directory.join(SUBDIRECTORY).is_dir() {
+            return Ok(Vec::new());
+        }
+        directory::check(directory)?;
+        let journal = Self {
+            directory: directory.into(),
+            on_step: None,
+        };
         let _lock = Lock::take(directory, patience)?;
         let mut history = journal.history()?;
         history.set_aside_unusable();
