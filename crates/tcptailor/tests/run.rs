@@ -97,7 +97,12 @@ fn stderr(output: &Output) -> String {
 }
 
 /// Runs a command, and gives its output and the report on it.
+/// Without a prediction, which takes long where nothing is optimised.
 fn report(flags: &[&str], command: &[&str]) -> (Output, Value) {
+    whole_report(&[flags, &["--no-predict"]].concat(), command)
+}
+
+fn whole_report(flags: &[&str], command: &[&str]) -> (Output, Value) {
     let folder = tempfile::tempdir().expect("a directory");
     let file = folder.path().join("report.json");
     let file = file.to_str().expect("UTF-8");
@@ -105,6 +110,21 @@ fn report(flags: &[&str], command: &[&str]) -> (Output, Value) {
     let text = fs::read_to_string(file).unwrap_or_else(|_| panic!("{output:?}"));
     let document = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
     (output, document)
+}
+
+#[test]
+fn what_the_change_would_have_given_is_predicted() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let Some(client) = client(folder.path()) else {
+        return;
+    };
+    let port = serve().to_string();
+    let (_, document) = whole_report(&[], &[&client, "127.0.0.1", &port, "60"]);
+    assert_eq!(document["helps"][0]["finding"], STALL, "{document:#}");
+    let expected = document["helps"][0]["expected"].as_str();
+    // A busy machine may make the self-check fail, which is said as well.
+    let expected = expected.expect("what it would have given");
+    assert!(expected.contains("predicted"), "{expected}");
 }
 
 /// Whether the kernel shows a program's calls to us here.

@@ -21,6 +21,7 @@ pub(super) fn expected(
     recording: &Recording,
     flow: &FlowRow,
     verdict: &VerdictRow,
+    predicts: bool,
 ) -> Option<String> {
     let then = verdict.next.as_ref().map(|next| {
         let rate = next.rate.map(base::human::rate);
@@ -28,7 +29,11 @@ pub(super) fn expected(
         let rate = rate.map(|rate| format!(" ({rate})"));
         format!("then limited by {}{}", next.what, rate.unwrap_or_default())
     });
-    let predicted = predicted(recording, flow.place(), verdict.id).map(|foretold| match foretold {
+    let foretold = match predicts {
+        true => predicted(recording, flow.place(), verdict.id),
+        false => None,
+    };
+    let predicted = foretold.map(|foretold| match foretold {
         Foretold::Known(prediction) => format!("predicted {}", prediction.text()),
         Foretold::Unknown(why) => format!("not predicted: {why}"),
     });

@@ -82,6 +82,9 @@ pub(crate) struct Args {
     /// not known as the program's.
     #[arg(long, conflicts_with_all = ["set", "fit"])]
     no_notify: bool,
+    /// Do not predict what a change would have given, which takes a moment at the end.
+    #[arg(long)]
+    no_predict: bool,
     /// The program and its arguments.
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
     #[arg(allow_hyphen_values = true)]

@@ -121,7 +121,7 @@ impl Report {
         diagnosis.unseen_processes = 0;
         let own = recording.flows.iter().filter(|track| noted.has(track));
         let bypassed = own.filter(|track| !noted.passed_by(track)).count();
-        let helps = helps(recording, &diagnosis);
+        let helps = helps(recording, &diagnosis, !args.no_predict);
         Self {
             command: args.shown_command(),
             exit_code: ended.shell_code(),
@@ -286,7 +286,7 @@ fn push_failures(text: &mut String, what: &str, failures: &Failures) {
 }
 
 /// What would have helped against the main findings, each once.
-fn helps(recording: &doctor::Recording, diagnosis: &Document) -> Vec<Help> {
+fn helps(recording: &doctor::Recording, diagnosis: &Document, predicts: bool) -> Vec<Help> {
     let mut helps = Vec::new();
     for flow in &diagnosis.flows {
         let Some(main) = flow.main().filter(|main| main.finding) else {
@@ -299,7 +299,7 @@ fn helps(recording: &doctor::Recording, diagnosis: &Document) -> Vec<Help> {
         if !helps.iter().any(is_told) {
             helps.push(Help {
                 finding: main.id,
-                expected: gain::expected(recording, flow, main),
+                expected: gain::expected(recording, flow, main, predicts),
                 set,
             });
         }
