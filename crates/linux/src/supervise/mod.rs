@@ -349,11 +349,23 @@ fn not_found(name: &OsString) -> LaunchError {
 fn start_error(name: &OsString, source: io::Error) -> LaunchError {
     match source.kind() {
         io::ErrorKind::NotFound => not_found(name),
+        // execvp(3): so it ends too where a directory of PATH may not be searched.
+        io::ErrorKind::PermissionDenied if !is_in_path(name) => not_found(name),
         _ => LaunchError::NotRunnable {
             name: Path::new(name).display().to_string(),
             source,
         },
     }
+}
+
+/// Whether a name leads to a file: by itself where it is a path, else in a directory of `PATH`.
+fn is_in_path(name: &OsString) -> bool {
+    let name = Path::new(name);
+    if name.components().count() > 1 || name.is_absolute() {
+        return true;
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
 fn filter_error(source: io::Error) -> Error {
