@@ -693,13 +693,16 @@ fn an_ordinary_user_can_do_it_too() {
         (text.to_owned(), document)
     };
     // It pays with the right to gain privileges, which a set-uid program needs.
-    let (text, document) = run(&["--", "grep", "NoNewPrivs", "/proc/self/status"]);
+    // The directories of our PATH may be closed to others.
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut found = std::env::split_paths(&path).map(|folder| folder.join("grep"));
+    let original = found.find(|path| path.is_file()).expect("grep");
+    let original = fs::canonicalize(original).expect("it is there");
+    let plain = original.to_str().expect("UTF-8");
+    let (text, document) = run(&["--", plain, "NoNewPrivs", "/proc/self/status"]);
     assert_eq!(text, "NoNewPrivs:\t1\n", "{document:#}");
     let grep = place("set-uid-grep");
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let original = std::env::split_paths(&path).map(|folder| folder.join("grep"));
-    let original = original.into_iter().find(|path| path.is_file());
-    fs::copy(original.expect("grep"), &grep).expect("room");
+    fs::copy(&original, &grep).expect("room");
     allow(&grep, 0o4755);
     let grep = grep.to_str().expect("UTF-8");
     let (text, document) = run(&["--", grep, "NoNewPrivs", "/proc/self/status"]);
