@@ -14,14 +14,14 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Twelve cells, twice each: two seconds of work for a debug build.
+/// Twelve cells, twice each: a second of work for a test build.
 const SWEEP: &[&str] = &[
     "sweep",
     "lan-wwr",
     "--vary",
     "path.rtt=20ms..50ms:log4",
     "--set",
-    "workload.duration=800ms",
+    "workload.duration=6s",
     "--runs",
     "2",
 ];
