@@ -21,7 +21,7 @@ const SWEEP: &[&str] = &[
     "--vary",
     "path.rtt=20ms..50ms:log4",
     "--set",
-    "workload.duration=6s",
+    "workload.duration=40s",
     "--runs",
     "2",
 ];
