@@ -663,6 +663,14 @@ fn what_a_program_leaves_goes_on_and_we_leave_nothing() {
 /// `nobody`.
 const USER: u32 = 65_534;
 
+/// The directories of our PATH may be closed to others.
+fn real_grep() -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut found = std::env::split_paths(&path).map(|folder| folder.join("grep"));
+    let found = found.find(|path| path.is_file()).expect("grep");
+    fs::canonicalize(found).expect("it is there")
+}
+
 /// Where the tests run as an ordinary user, all others show the same.
 #[test]
 fn an_ordinary_user_can_do_it_too() {
@@ -693,11 +701,7 @@ fn an_ordinary_user_can_do_it_too() {
         (text.to_owned(), document)
     };
     // It pays with the right to gain privileges, which a set-uid program needs.
-    // The directories of our PATH may be closed to others.
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut found = std::env::split_paths(&path).map(|folder| folder.join("grep"));
-    let original = found.find(|path| path.is_file()).expect("grep");
-    let original = fs::canonicalize(original).expect("it is there");
+    let original = real_grep();
     let plain = original.to_str().expect("UTF-8");
     let (text, document) = run(&["--", plain, "NoNewPrivs", "/proc/self/status"]);
     assert_eq!(text, "NoNewPrivs:\t1\n", "{document:#}");
