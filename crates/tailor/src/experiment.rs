@@ -1,8 +1,8 @@
 //! Whether B is better than A, from looks at both in turn.
 //!
 //! The order is that of Thue and Morse (A B B A B A A B ...), so that neither a drift nor a period
-//! of the traffic favours one. After 5, 8, 12 and more looks at each the question is asked
-//! whether it can be told already; the demands are such that all of them together name a gain in
+//! of the traffic favours one. After 5, 8, 12 and more looks at each the difference is
+//! tested for significance; the demands are such that all of them together name a gain in
 //! fewer than 1 of 100 cases where there is none (`tests/experiment.rs` counts). Everything goes by
 //! ranks, since measurements of networks are skewed (Mann and Whitney 1947).
 //!
@@ -152,7 +152,7 @@ impl Experiment {
         if is_a { Arm::A } else { Arm::B }
     }
 
-    /// In which order A and B are looked at until it can be told for the first time.
+    /// In which order A and B are looked at before the first decision.
     #[must_use]
     pub fn shortest(&self) -> Vec<Arm> {
         let mut experiment = Self::of(self.objective, self.order);
@@ -185,7 +185,7 @@ impl Experiment {
         self.looks[arm as usize].push((number as f64, measure));
     }
 
-    /// The outcome, where it can be told by now or never.
+    /// The outcome, where the looks so far decide it or no more may follow.
     #[must_use]
     pub fn outcome(&self) -> Option<Outcome> {
         let [a, b] = self.looks.each_ref().map(Vec::len);
@@ -242,7 +242,7 @@ impl Experiment {
         })
     }
 
-    /// Looks at each after which it is asked whether it can be told.
+    /// Whether a decision is tried after so many looks at each.
     #[must_use]
     pub fn is_asked_at(looks: usize) -> bool {
         looks == CLEAR_LOOKS || STAGES.iter().any(|(stage, _)| *stage == looks)

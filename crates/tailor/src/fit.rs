@@ -443,7 +443,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
         Ok(tried)
     }
 
-    /// Looks at A and B in turn until it can be told.
+    /// Looks at A and B in turn until the answer is significant.
     fn compare(
         &mut self,
         candidate: &Candidate,

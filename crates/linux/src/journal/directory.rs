@@ -100,7 +100,7 @@ fn is_trusted(uid: u32) -> bool {
 }
 
 /// In a user namespace, what belongs to root outside seems to belong to the user of
-/// `/proc/sys/kernel/overflowuid`, as does everything of strangers; neither can be told apart, and
+/// `/proc/sys/kernel/overflowuid`, as does what belongs to other users; the two look the same, and
 /// only the path above a directory that is our own is looked at so.
 fn is_outside_user_namespace(uid: u32) -> bool {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();

@@ -31,7 +31,8 @@ struct Member {
 }
 
 impl<S: Subject + ?Sized> Work<'_, S> {
-    /// Makes the change, and compares until it can be told. The change is in force afterwards.
+    /// Makes the change, and compares until the answer is significant. The change is in force
+    /// afterwards.
     pub(super) fn side_by_side(
         &mut self,
         candidate: &Candidate,

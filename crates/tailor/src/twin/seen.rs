@@ -61,7 +61,7 @@ pub struct Seen {
     pub srtt_max: Option<f64>,
     /// Median of the mean deviation of the round-trip times.
     pub rttvar: Option<f64>,
-    /// Share of the segments that had to be sent again.
+    /// Share of the segments that were retransmitted.
     pub lost_share: f64,
     /// Segments that this share was counted from.
     pub lost_of: f64,
@@ -359,7 +359,7 @@ fn mss(track: &Track) -> f64 {
     f64::from(mss.unwrap_or(1448))
 }
 
-/// Segments that were sent again.
+/// Segments that were retransmitted.
 #[derive(Debug, Default)]
 struct Losses {
     again: f64,
