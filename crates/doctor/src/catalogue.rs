@@ -24,7 +24,7 @@ pub enum Kind {
 
 /// What the cure of a diagnosis makes better, and what a change on its account is judged by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Objective {
     /// Payload per second; more is better.

@@ -152,14 +152,14 @@ impl Session {
         handle(&self.path, end).name().clone()
     }
 
-    /// Looks at all connections of the workload, at both ends, for `time`. `progress` hears of the
-    /// client's end.
+    /// Looks at all connections of the workload, at both ends, for `time`, at random times of which
+    /// `interval` is the mean distance. `progress` hears of the client's end.
     ///
     /// # Errors
     /// Where a host cannot be looked at.
     pub fn look(
         &self,
-        time: Duration,
+        (time, interval): (Duration, Duration),
         stop: &AtomicBool,
         progress: &mut (dyn FnMut(WatchProgress) + Send),
     ) -> Result<Look> {
@@ -176,6 +176,7 @@ impl Session {
                 sysctls: &sysctls,
                 seed: Rng::new(self.trial.seed, end.name()).next_u64(),
                 stop: Some(stop),
+                interval,
                 ..WatchRequest::new(filter, time)
             }
         };

@@ -7,6 +7,7 @@
 //! changes that may cure it; an [`Experiment`] says whether one is better than none; [`fit`] does
 //! so until nothing is left.
 
+mod arrivals;
 mod candidate;
 mod experiment;
 mod fit;
@@ -20,6 +21,7 @@ mod truth;
 mod twin;
 mod what_if;
 
+pub use arrivals::{Arrival, Arrivals, LOOK_INTERVAL};
 pub use candidate::{Candidate, Design, NoCandidate, candidates};
 pub use experiment::{Answer, Arm, Experiment, GAIN_MIN, Outcome};
 pub use fit::{

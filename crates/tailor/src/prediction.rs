@@ -181,6 +181,11 @@ impl Prediction {
         })
     }
 
+    /// Whether it comes to the rate of the path, which then has to be known.
+    pub(crate) fn is_bound_by_path(&self) -> bool {
+        self.goodput_bps.value > FULL_SHARE * self.path_bps.value
+    }
+
     /// What [`Prediction::range`] is of: where no program told response times, goodput.
     #[must_use]
     pub const fn shown_objective(&self) -> Objective {

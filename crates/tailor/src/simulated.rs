@@ -9,6 +9,7 @@ use base::{Change, KnobValue, Netns, Target, find_knob};
 use doctor::{Recording, Track};
 use lab::{End, SeenFlow, SeenHost, SetError, VirtualSession, VirtualTarget};
 
+use crate::arrivals::LOOK_INTERVAL;
 use crate::measure::completed;
 use crate::subject::{Applied, Look, Settings, Subject, Undone, Values};
 
@@ -20,6 +21,8 @@ pub type Progress<'p> = Box<dyn FnMut(&'static str, Duration, Duration) + 'p>;
 pub struct Simulated<'p, E> {
     session: VirtualSession,
     unconfirmed: Vec<Changed>,
+    /// Mean distance of two looks at a connection.
+    interval: Duration,
     stop: &'p AtomicBool,
     progress: Progress<'p>,
     error: PhantomData<fn() -> E>,
@@ -66,10 +69,18 @@ impl<'p, E> Simulated<'p, E> {
         Self {
             session,
             unconfirmed: Vec::new(),
+            interval: LOOK_INTERVAL,
             stop,
             progress,
             error: PhantomData,
         }
+    }
+
+    /// Looks at connections with this mean distance.
+    #[must_use]
+    pub const fn with_interval(mut self, interval: Duration) -> Self {
+        self.interval = interval;
+        self
     }
 
     /// The session.
@@ -126,19 +137,19 @@ impl<E: From<SimulatedError>> Subject for Simulated<'_, E> {
         let progress = &mut self.progress;
         let look = self
             .session
-            .look(time, self.stop, &mut |elapsed| {
+            .look((time, self.interval), self.stop, &mut |elapsed| {
                 progress("measuring", elapsed, time);
             })
             .map_err(SimulatedError::Ended)?;
         self.check_stopped()?;
         let span = (look.began, look.ended);
         let [here, there] = [&look.client, &look.server].map(|host| recording(host, span));
-        Ok(Look {
-            measure: completed(look.measure, &here, |track| self.wants(track)),
-            here,
-            netns: host_name(End::Client),
-            there: Some((there, host_name(End::Server))),
-        })
+        let measure = look.measure;
+        Ok(Look::new(
+            (here, host_name(End::Client)),
+            Some((there, host_name(End::Server))),
+            |here| completed(measure, here, |track| self.wants(track)),
+        ))
     }
 
     fn wait(&mut self, time: Duration) -> Result<(), E> {

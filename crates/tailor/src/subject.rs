@@ -7,6 +7,7 @@ use base::{Change, Netns, Target};
 use doctor::{Recording, Track};
 use lab::Measure;
 
+use crate::arrivals::{self, Arrivals};
 use crate::observed::Observed;
 
 /// A running workload.
@@ -92,9 +93,34 @@ pub struct Look {
     pub netns: Netns,
     /// The same of the other end, where that can be seen as well.
     pub there: Option<(Recording, Netns)>,
+    /// What arrived at either end, where that was looked at more closely.
+    pub close: Vec<Arrivals>,
 }
 
 impl Look {
+    /// Of recordings, whose looks may be close; `measure` tells what the program got, of that of the
+    /// observed end.
+    #[must_use]
+    pub fn new(
+        (here, netns): (Recording, Netns),
+        there: Option<(Recording, Netns)>,
+        measure: impl FnOnce(&Recording) -> Measure,
+    ) -> Self {
+        let (here, mut close) = arrivals::apart(here);
+        let there = there.map(|(recording, netns)| {
+            let (recording, others) = arrivals::apart(recording);
+            close.extend(others);
+            (recording, netns)
+        });
+        Self {
+            measure: measure(&here),
+            here,
+            netns,
+            there,
+            close,
+        }
+    }
+
     /// Calls `ask` with what was observed.
     pub fn observed<T>(&self, ask: impl FnOnce(&Observed<'_>) -> T) -> T {
         let here = Observed::new(&self.here, &self.netns);

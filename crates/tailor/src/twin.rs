@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use base::{Change, Knob, KnobValue};
 use doctor::{Objective, Place};
-use lab::{End, Trial};
+use lab::{End, SAMPLE_INTERVAL, Trial};
 use serde::Serialize;
 
 pub use self::check::{
@@ -72,7 +72,10 @@ pub enum CannotKnow {
     /// A setting that tcptailor's own TCP does not have.
     Knob(String),
     /// How fast the path is did not show, and the change depends on it.
-    PathRate,
+    PathRate {
+        /// In bit/s, payload.
+        at_least_bps: f64,
+    },
     /// The twin does not show what was seen.
     SelfCheck(SelfCheck),
 }
@@ -92,8 +95,11 @@ impl core::fmt::Display for CannotKnow {
             ),
             Self::FarEnd => f.write_str("it acts at the far end, which was not seen"),
             Self::Knob(knob) => write!(f, "{knob}: only a kernel has this"),
-            Self::PathRate => f.write_str(
-                "how fast the path is did not show, and what the change gives depends on it",
+            Self::PathRate { at_least_bps } => write!(
+                f,
+                "how fast the path is did not show (at least {}), and what the change gives \
+                 depends on it",
+                base::human::bps(at_least_bps.round() as u64)
             ),
             Self::SelfCheck(check) => {
                 f.write_str("the twin does not show what was seen:")?;
@@ -129,7 +135,7 @@ impl CannotKnow {
             Self::Pieces => "writes hidden by a cork",
             Self::FarEnd => "far end unknown",
             Self::Knob(_) => "only a kernel has the setting",
-            Self::PathRate => "rate of the path unknown",
+            Self::PathRate { .. } => "rate of the path unknown",
             Self::SelfCheck(_) => "self-check failed",
         }
     }
@@ -174,6 +180,8 @@ pub struct Twin {
     /// Paths that fit nearly as well.
     others: Vec<Draft>,
     check: SelfCheck,
+    /// The rate of the path showed, and was not only bounded.
+    is_rate_known: bool,
     /// Runs that the fitting took.
     runs: usize,
 }
@@ -216,6 +224,11 @@ impl Twin {
             warm_up: seen.age.clamp(WARM_UP_MIN, WARM_UP_MAX),
             look: seen.span.min(look_max),
             settle: Duration::ZERO,
+            // Of messages nothing is compared that closer looks would show.
+            interval: match seen.is_one_way() {
+                true => seen.interval,
+                false => seen.interval.max(SAMPLE_INTERVAL),
+            },
         };
         let fits = fit(&draft, &seen, times).ok_or(CannotKnow::TooMuch)?;
         let others: Vec<Draft> = fits
@@ -229,6 +242,7 @@ impl Twin {
             best: fits.best.draft,
             others,
             check: SelfCheck::default(),
+            is_rate_known: fits.is_rate_known,
             runs: fits.runs,
         };
         twin.check = twin.check_self();
@@ -245,6 +259,7 @@ impl Twin {
             warm_up: timing.warm_up.min(WARM_UP_MAX),
             look: timing.look,
             settle: Duration::ZERO,
+            interval: SAMPLE_INTERVAL,
         };
         let look = draft
             .look(trial.seed, times)
@@ -257,6 +272,7 @@ impl Twin {
             times,
             best: draft,
             others: Vec::new(),
+            is_rate_known: true,
             runs: 1,
         };
         Ok((twin, look))
@@ -373,8 +389,11 @@ impl Twin {
         let prediction = Prediction::of(objective, &self.seen, &runs, &self.check, path);
         let prediction = prediction.ok_or(CannotKnow::Traffic)?;
         let Range { low, high, .. } = prediction.goodput_bps;
-        if self.seen.is_one_way() && high > UNKNOWN_FACTOR * low {
-            return Err(CannotKnow::PathRate);
+        let is_bound = prediction.is_bound_by_path();
+        if self.seen.is_one_way() && (is_bound && !self.is_rate_known || high > UNKNOWN_FACTOR * low) {
+            return Err(CannotKnow::PathRate {
+                at_least_bps: self.seen.at_least_bps(),
+            });
         }
         Ok(prediction)
     }

@@ -111,6 +111,7 @@ impl Subject for Pool {
             here: recording,
             netns: Netns::Own,
             there: None,
+            close: Vec::new(),
         })
     }
 

@@ -45,6 +45,7 @@ fn watch(
     let request = WatchRequest {
         netns: Some(netns),
         sysctls: &sysctls,
+        interval: tailor::LOOK_INTERVAL,
         stop: Some(interrupt::stop_flag()),
         ..WatchRequest::new(filter, time)
     };

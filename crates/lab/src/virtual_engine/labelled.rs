@@ -9,7 +9,7 @@ use std::sync::Arc;
 use base::{FlowSample, Instant, Limit};
 use stack::SocketId;
 
-use super::session::VirtualSession;
+use super::session::{SAMPLE_INTERVAL, VirtualSession};
 use super::{BOTH, Virtual, at};
 use crate::outcome::Caveat;
 use crate::trial::{End, Trial};
@@ -55,7 +55,7 @@ impl Virtual {
         }
         let mut growing: [BTreeMap<SocketId, Growing>; 2] = Default::default();
         let until = session.now() + time;
-        session.look_until(until, stop, |session, _| {
+        session.look_until((until, SAMPLE_INTERVAL), stop, |session, _| {
             for end in BOTH {
                 grow(session, end, &mut growing[at(end)]);
             }

@@ -24,7 +24,7 @@ use crate::world::NodeId;
 
 /// Mean time from look to look at the connections, drawn from a quarter of it to one and three
 /// quarters: as the sensors on Linux look, so that no timer of TCP is in step with them.
-const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
+pub const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
 /// Time from look to look at a host.
 const HOST_INTERVAL: Duration = Duration::from_millis(200);
 /// Virtual time after which a wait looks whether it is to be stopped.
@@ -174,13 +174,14 @@ impl VirtualSession {
         }
     }
 
-    /// Looks at both hosts for `time`; `stop` ends it early.
+    /// Looks at both hosts for `time`, at random times of which `interval` is the mean distance;
+    /// `stop` ends it early.
     ///
     /// # Errors
     /// Why a program ended before its time.
     pub fn look(
         &mut self,
-        time: Duration,
+        (time, interval): (Duration, Duration),
         stop: &AtomicBool,
         progress: &mut dyn FnMut(Duration),
     ) -> Result<VirtualLook, String> {
@@ -189,7 +190,7 @@ impl VirtualSession {
         let before = BOTH.map(|end| self.totals(end));
         let mut seen: [SeenHost; 2] = Default::default();
         let mut next_host = began;
-        self.look_until(until, stop, |session, is_last| {
+        self.look_until((until, interval), stop, |session, is_last| {
             let now = session.now();
             let host_due = is_last || now >= next_host;
             if host_due {
@@ -216,7 +217,7 @@ impl VirtualSession {
     /// is told.
     pub(super) fn look_until(
         &mut self,
-        until: Instant,
+        (until, interval): (Instant, Duration),
         stop: &AtomicBool,
         mut look: impl FnMut(&mut Self, bool),
     ) {
@@ -227,7 +228,7 @@ impl VirtualSession {
             if is_last {
                 return;
             }
-            let next = now + self.sample_distance();
+            let next = now + self.sample_distance(interval);
             self.stage.world.run_to(next.min(until));
         }
     }
@@ -349,8 +350,8 @@ impl VirtualSession {
         client.or(server).map_or(Ok(()), |why| Err(why.to_owned()))
     }
 
-    fn sample_distance(&mut self) -> Duration {
-        let mean = u64::try_from(SAMPLE_INTERVAL.as_nanos()).expect("some milliseconds");
+    fn sample_distance(&mut self, mean: Duration) -> Duration {
+        let mean = u64::try_from(mean.as_nanos()).unwrap_or(u64::MAX / 4);
         Duration::from_nanos(mean / 4 + self.rng.below(mean + mean / 2))
     }
 
@@ -487,7 +488,7 @@ mod tests {
 
     fn look(session: &mut VirtualSession) -> VirtualLook {
         let stop = AtomicBool::new(false);
-        session.look(SECOND, &stop, &mut |_| ()).expect("they run")
+        session.look((SECOND, SAMPLE_INTERVAL), &stop, &mut |_| ()).expect("they run")
     }
 
     fn p50(session: &mut VirtualSession) -> u64 {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use base::{Bytes, QueueLimit, Rate, Scope};
 use doctor::Place;
 use lab::app::{HostCosts, LAB_PORT};
-use lab::{End, HostSpec, PathSpec, Trial, Virtual, VirtualTarget, Workload};
+use lab::{End, HostSpec, PathSpec, SAMPLE_INTERVAL, Trial, Virtual, VirtualTarget, Workload};
 
 use super::Tweak;
 use super::hosts::Hosts;
@@ -47,6 +47,8 @@ pub(super) struct Times {
     pub(super) look: Duration,
     /// From a change to the look at its effect.
     pub(super) settle: Duration,
+    /// Mean distance of the samples of a look.
+    pub(super) interval: Duration,
 }
 
 impl Times {
@@ -57,12 +59,14 @@ impl Times {
 
     /// The same for one of few runs.
     pub(super) fn bounded_loosely(self, events_per_s: f64, rtt: f64) -> Self {
-        self.bounded_by(3.0 * PACKETS_MAX, events_per_s, rtt)
+        self.bounded_by(2.0 * PACKETS_MAX, events_per_s, rtt)
     }
 
     fn bounded_by(self, packets_max: f64, events_per_s: f64, rtt: f64) -> Self {
-        let budget = packets_max / events_per_s.max(1e-9);
-        let all = (self.warm_up + self.look + self.settle).as_secs_f64();
+        // What follows from a change takes its time.
+        let budget = packets_max / events_per_s.max(1e-9) - self.settle.as_secs_f64();
+        let budget = budget.max(LOOK_MIN.as_secs_f64());
+        let all = (self.warm_up + self.look).as_secs_f64();
         if all <= budget {
             return self;
         }
@@ -77,7 +81,7 @@ impl Times {
         Self {
             warm_up: shrink(self.warm_up),
             look: shrink(self.look),
-            settle: shrink(self.settle),
+            ..self
         }
     }
 }
@@ -170,7 +174,7 @@ impl Draft {
         packets_max: f64,
     ) -> Option<Seen> {
         let stop = AtomicBool::new(false);
-        let mut subject = self.start(seed, &stop)?;
+        let mut subject = self.start(seed, times, &stop)?;
         for _ in 0..SLICES {
             subject.wait(times.warm_up / SLICES).ok()?;
             let (forward, reverse) = subject.session().links();
@@ -184,12 +188,17 @@ impl Draft {
     /// Runs it and looks at both ends.
     pub(super) fn look(&self, seed: u64, times: Times) -> Option<Look> {
         let stop = AtomicBool::new(false);
-        let mut subject = self.start(seed, &stop)?;
+        let mut subject = self.start(seed, times, &stop)?;
         subject.wait(times.warm_up).ok()?;
         subject.look(times.look).ok()
     }
 
-    fn start<'s>(&self, seed: u64, stop: &'s AtomicBool) -> Option<Simulated<'s, SimulatedError>> {
+    fn start<'s>(
+        &self,
+        seed: u64,
+        times: Times,
+        stop: &'s AtomicBool,
+    ) -> Option<Simulated<'s, SimulatedError>> {
         let engine = Virtual {
             costs: Some(HostCosts::linux()),
             ..Virtual::default()
@@ -202,7 +211,8 @@ impl Draft {
                 engine.start(&trial).ok()?
             }
         };
-        Some(Simulated::new(session, stop, Box::new(|_, _, _| ())))
+        let subject = Simulated::new(session, stop, Box::new(|_, _, _| ()));
+        Some(subject.with_interval(times.interval))
     }
 
     /// Runs it, looks, makes changes where there are some, and looks again, at `here` and at the
@@ -215,7 +225,7 @@ impl Draft {
         tweaks: &[Tweak],
     ) -> Option<Vec<Seen>> {
         let stop = AtomicBool::new(false);
-        let mut subject = self.start(seed, &stop)?;
+        let mut subject = self.start(seed, times, &stop)?;
         subject.wait(times.warm_up).ok()?;
         let mut all = vec![look(&mut subject, times.look, seen_from)?];
         if !tweaks.is_empty() {
@@ -256,6 +266,7 @@ fn look(
         here: here_seen.0,
         netns: here_seen.1,
         there: both_ends.then_some(there_seen),
+        close: look.close,
     };
     let place = look.here.flows.first().map(|track| match here {
         End::Client => Place::Remote(track.key.remote),
@@ -272,7 +283,7 @@ fn make(subject: &mut Simulated<'_, SimulatedError>, tweak: &Tweak) -> Option<()
         return session.set(host, tweak.knob.name, &tweak.to).ok();
     }
     let look = session
-        .look(Duration::from_millis(1), &stop, &mut |_| ())
+        .look((Duration::from_millis(1), SAMPLE_INTERVAL), &stop, &mut |_| ())
         .ok()?;
     let flows = match tweak.end {
         End::Client => look.client.flows,

@@ -6,7 +6,7 @@ use base::Bytes;
 use lab::{End, Workload};
 
 use super::draft::{Draft, Times};
-use super::seen::Seen;
+use super::seen::{HEADERS_BYTES, Seen};
 
 /// Seeds of the runs that a path is chosen by; those of predictions are others.
 const SEEDS: [u64; 3] = [11, 12, 13];
@@ -66,6 +66,10 @@ const FULL_DISTANCE: f64 = 27.0;
 const LOSING_QUEUE_PKTS: f64 = 12.0;
 /// A queue that drops packets is at least this long.
 const STOOD_MIN_PKTS: f64 = 8.0;
+/// The rate of a link that trains show, and what it may be off by, as a share.
+const LINK_STEPS: [f64; 5] = [1.0, 0.95, 0.975, 1.025, 1.05];
+const LINK_NOISE: f64 = 0.03;
+const LINK_LOOSER: f64 = 5.0;
 /// To the time of a message, for which programs are woken.
 const MESSAGE_NOISE: f64 = 120e-6;
 /// No router has a shorter queue.
@@ -84,6 +88,8 @@ pub(super) struct Fits {
     pub(super) best: Fitted,
     /// Others that fit nearly as well, as different from each other as they can be.
     pub(super) others: Vec<Fitted>,
+    /// The rate is that of a path that was full, or that trains showed.
+    pub(super) is_rate_known: bool,
     pub(super) runs: usize,
 }
 
@@ -99,6 +105,10 @@ struct Search<'s> {
     is_spent: bool,
     /// Runs may take longer, since they are few.
     is_loose: bool,
+    /// The rate of the link, where it showed and matters.
+    link_bps: Option<f64>,
+    /// See [`Fits::is_rate_known`].
+    is_rate_known: bool,
 }
 
 /// Varies the path of `draft`; `None` where that would take too long.
@@ -118,10 +128,21 @@ pub(super) fn fit(draft: &Draft, seen: &Seen, times: Times) -> Option<Fits> {
         packets: 0.0,
         is_spent: false,
         is_loose: false,
+        is_rate_known: false,
+        link_bps: seen.link_bps(),
     };
     let draft = search.with_rtt(draft);
     let draft = search.with_writes(draft);
     if search.is_full(&draft) {
+        search.is_rate_known = true;
+        return search.found();
+    }
+    if let Some(link) = search.link_bps {
+        for step in LINK_STEPS {
+            search.try_rate(&draft, link * step);
+        }
+        search.try_losses();
+        search.is_rate_known = true;
         return search.found();
     }
     search.seeds = 1;
@@ -147,7 +168,7 @@ pub(super) fn fit(draft: &Draft, seen: &Seen, times: Times) -> Option<Fits> {
 
 /// From what was carried upwards.
 fn rates(seen: &Seen) -> Vec<f64> {
-    let wire = 1.0 + 52.0 / seen.mss_bytes;
+    let wire = 1.0 + HEADERS_BYTES / seen.mss_bytes;
     let carried = seen.up.bps.max(seen.down.bps) * wire;
     let (step, most) = match seen.is_one_way() {
         true => (RATE_STEP, carried * RATE_FACTOR_MAX),
@@ -236,6 +257,7 @@ impl Search<'_> {
     }
 
     fn try_rate(&mut self, draft: &Draft, rate: f64) {
+        let of_link = self.link_bps.map_or(0.0, |link| ((rate / link).ln() / LINK_NOISE).powi(2));
         let mut draft = draft.at_rate(rate);
         let bdp = rate / 8.0 * draft.rtt / draft.mtu as f64;
         let stood = self
@@ -247,7 +269,7 @@ impl Search<'_> {
             });
         let prior = match self.seen.is_small() {
             true => ((SLOW_BPS / rate).ln().max(0.0) * SLOW_WEIGHT).powi(2),
-            false => 0.0,
+            false => of_link,
         };
         draft.queue_pkts = (bdp * QUEUE_BDPS).max(stood * 1.2).max(QUEUE_MIN_PKTS);
         self.try_one(draft.clone(), prior);
@@ -263,7 +285,7 @@ impl Search<'_> {
     /// limit, a queue stands, and a twin whose path is that slow shows the same.
     fn is_full(&mut self, draft: &Draft) -> bool {
         let seen = self.seen;
-        let wire = 1.0 + 52.0 / seen.mss_bytes;
+        let wire = 1.0 + HEADERS_BYTES / seen.mss_bytes;
         let rate = seen.goodput_bps() * wire;
         let packet = draft.mtu as f64 * 8.0 / rate.max(1.0);
         let queue = seen.queue_time().unwrap_or(0.0);
@@ -275,6 +297,7 @@ impl Search<'_> {
         let congested = seen.congestion_share.unwrap_or(0.0);
         let shut = seen.window_shut_share.unwrap_or(0.0);
         let is_slower = congested < FULL_CONGESTION_SHARE || shut > 1.0 - FULL_CONGESTION_SHARE;
+        let is_slower = is_slower && !seen.is_even();
         if is_slower
             || queue < FULL_QUEUE_PKTS * packet
             || (loses && (is_random || queue < LOSING_QUEUE_PKTS * packet))
@@ -330,6 +353,7 @@ impl Search<'_> {
         Some(Fits {
             best,
             others,
+            is_rate_known: self.is_rate_known,
             runs: self.runs,
         })
     }
@@ -491,6 +515,10 @@ pub(super) fn distance(seen: &Seen, twin: &[Seen]) -> Option<f64> {
             .filter(|(a, b)| *a > 0.0 && *b > 0.0);
         pair.map_or(0.0, |(a, b)| ((a / b).ln() / unit).powi(2).min(1e4))
     };
+    // How trains lie, and what queues they make for themselves, is chance to a large part; where
+    // they show the link, nothing more is asked of them.
+    let has_link = seen.link_bps().is_some();
+    let looser = if has_link { LINK_LOOSER } else { 1.0 };
     let by_time = |read: &dyn Fn(&Seen) -> Option<f64>, share: f64| {
         let pair = read(seen).zip(mean(read));
         let noise = if seen.is_small() {
@@ -513,12 +541,10 @@ pub(super) fn distance(seen: &Seen, twin: &[Seen]) -> Option<f64> {
         ((a - b) / (a * 0.03 + TIME_NOISE + tick)).powi(2)
     });
     sum += by_time(&|s| s.min_rtt, 0.005);
-    sum += by_time(&Seen::queue_time, 0.08);
-    sum += by_time(&|s| Some(s.srtt_high? - s.min_rtt?), 0.15);
-    if seen.is_one_way() {
-        sum += by_ratio(&|s| s.crest_bps, 0.15);
-    }
-    if seen.is_one_way() {
+    sum += by_time(&Seen::queue_time, 0.08 * looser);
+    sum += by_time(&|s| Some(s.srtt_high? - s.min_rtt?), 0.15 * looser);
+    if seen.is_one_way() && !has_link {
+        sum += by_ratio(&|s| Some(s.crest?.bps), 0.15);
         let swing = |s: &Seen| s.swing;
         let pair = swing(seen).zip(mean(&swing));
         sum += pair.map_or(0.0, |(a, b)| ((a - b) / SWING_NOISE).powi(2));

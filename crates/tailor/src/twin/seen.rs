@@ -5,21 +5,57 @@ use std::time::Duration;
 
 use base::{FlowSample, Fraction, Instant, Limit};
 use doctor::{Place, Shares, Timeline, Track};
-use lab::{End, Measure};
+use lab::{End, Measure, SAMPLE_INTERVAL};
 
+use crate::arrivals::{Arrival, Arrivals, LOOK_INTERVAL};
 use crate::subject::Look;
 
-/// Samples that are nearer to each other than this in seconds, tell nothing of a rate: one
-/// merged packet decides.
-const PAIR_MIN: f64 = 0.002;
-/// Of the rates between neighbouring samples so many are the crest.
-const CREST_SHARE: f64 = 0.05;
+/// The times over which a crest is looked for, in seconds, the shortest first.
+const CREST_TIMES: [f64; 9] = [0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256];
+/// A crest is what is reached in this share of the time: more is chance, such as of packets that a
+/// host had merged.
+const CREST_SHARE: f64 = 0.02;
+/// Where the rates that are reached in these shares of the time differ by no more than this factor,
+/// and those over twice the time fall short by no more than that one, they are the link's: what is
+/// sent in trains arrives as fast as the slowest link lets it.
+const PLATEAU_SHARES: [f64; 2] = [0.02, 0.05];
+const PLATEAU_FACTOR: f64 = 1.055;
+const PLATEAU_LONGER: f64 = 0.92;
+/// And where that is so much above the mean that it is not simply the rate of the program.
+const TRAIN_FACTOR: f64 = 1.3;
+/// What comes as evenly as this comes without pauses.
+const EVEN_FACTOR: f64 = 1.15;
+/// By how many segments the rate of a train is taken too large: of all trains one sees those that
+/// came a little too densely.
+const TRAIN_EXCESS_SEGMENTS: f64 = 0.6;
+/// Fewer segments are no train.
+const CREST_SEGMENTS_MIN: f64 = 6.0;
+/// The same of segments that are acknowledged, two at a time or more.
+const CREST_ACKED_MIN: f64 = 12.0;
+/// Of the trains of a window that is this much longer than the time over which they are looked at.
+const WINDOW_SHARE: f64 = 0.8;
+const WINDOW_FACTOR: f64 = 1.5;
+/// A receiver whose segments hold so much of what arrived counts each of them.
+const COUNTED_SHARE: f64 = 0.9;
+/// Where nothing but its program was the limit for more of the time, a sender is not as fast as it
+/// could be.
+pub(super) const TRANSPORT_SHARE: f64 = 0.4;
+/// A receiver with unread data in so many of the samples is slow to read.
+pub(super) const UNREAD_SHARE: f64 = 0.9;
+/// Fewer pairs of samples show none.
+const CREST_PAIRS_MIN: usize = 40;
+/// Samples of a twin are no farther apart.
+const INTERVAL_MAX: Duration = Duration::from_millis(50);
 /// What is even and what is not is told within so many round trips, and this time in seconds at
 /// least: over more the rate itself may change.
 const SWING_RTTS: f64 = 8.0;
 const SWING_TIME_MIN: f64 = 0.25;
+/// Of a shorter round trip looks do not show what arrives within it.
+const SWING_RTT_MIN: f64 = 0.003;
 /// Fewer samples of a connection tell no percentiles.
 const SAMPLES_MIN: usize = 10;
+/// IPv4 and TCP with timestamps.
+pub(super) const HEADERS_BYTES: f64 = 52.0;
 /// Fewer segments than these in one direction are no answers.
 const ANSWERS_MIN: f64 = 3.0;
 
@@ -30,6 +66,27 @@ pub struct Way {
     pub bps: f64,
     /// Segments with payload per second, retransmissions included.
     pub segments_per_s: f64,
+}
+
+/// The rate at which data arrives where it arrives densest, over the shortest time that holds a
+/// train of packets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Crest {
+    /// Payload per second, in bit/s.
+    pub bps: f64,
+    /// Over which time, in seconds.
+    pub time: f64,
+    /// Full segments that arrive in it.
+    pub segments: f64,
+    /// It is reached again and again, and never exceeded by much.
+    pub is_plateau: bool,
+}
+
+impl Crest {
+    /// The rate of the train itself, in bit/s.
+    fn rate(&self) -> f64 {
+        self.bps / (1.0 + TRAIN_EXCESS_SEGMENTS / self.segments)
+    }
 }
 
 /// What was seen.
@@ -69,8 +126,12 @@ pub struct Seen {
     pub srtt_at_loss: Option<f64>,
     /// Reordering events per segment that arrived out of order and was not lost.
     pub reordered_share: f64,
-    /// Payload per second at which data arrives while it arrives.
-    pub crest_bps: Option<f64>,
+    /// Mean distance of two samples.
+    pub interval: Duration,
+    /// Segments in flight most of the time when there are many.
+    pub window_pkts: Option<f64>,
+    /// How densely data arrives at most.
+    pub crest: Option<Crest>,
     /// How unevenly data arrives within a round trip: how far it runs ahead of its mean rate and
     /// falls behind, as a share of what arrives in a round trip. 0 where it flows evenly, near 1
     /// where all of it comes at once.
@@ -124,7 +185,9 @@ impl Seen {
             true => Some(pair.here),
             false => pair.there,
         }));
-        let arrivals = arrivals(sender, receiver, losses.share() > 0.0);
+        let mss = mss(sender.unwrap_or(main.here));
+        let is_lossy = losses.share() > 0.0;
+        let arrivals = arrivals(&look.close, (sender, receiver), (is_lossy, mss));
         Some(Self {
             span,
             here,
@@ -133,7 +196,7 @@ impl Seen {
             short_connections,
             up,
             down,
-            mss_bytes: mss(sender.unwrap_or(main.here)),
+            mss_bytes: mss,
             min_rtt: min_rtt(&pairs),
             srtt: rtts.at(0.5),
             srtt_high: rtts.at(0.9),
@@ -148,7 +211,12 @@ impl Seen {
             lost_of: losses.segments,
             srtt_at_loss: percentile(losses.srtts.clone(), 0.5),
             reordered_share: losses.reordered,
-            crest_bps: crest(&arrivals),
+            interval: interval(look, main.here),
+            window_pkts: sender.and_then(|sender| {
+                let in_flight = |s: &FlowSample| Some(f64::from(s.unacked_pkts?));
+                percentile(values(sender, in_flight), WINDOW_SHARE)
+            }),
+            crest: crest(&arrivals, mss, receiver.is_some()),
             swing: swing(&arrivals, min_rtt(&pairs)),
             busy_share: sender.and_then(busy_share),
             transport_share: shares.map(transport_share),
@@ -219,6 +287,43 @@ impl Seen {
         let response = self.measure.response_us.filter(|response| response.n > 0);
         let response = response.filter(|_| !self.is_one_way() || self.short_connections > 0)?;
         Some(response.p50 as f64 / 1e6)
+    }
+
+    /// The rate of the link, in bit/s of whole packets, where trains of packets show it.
+    #[must_use]
+    pub fn link_bps(&self) -> Option<f64> {
+        let crest = self.crest.filter(|crest| crest.is_plateau)?;
+        let is_of_train = self.window_pkts? >= WINDOW_FACTOR * crest.segments;
+        // Over more than a part of a round trip it is the mean of trains and pauses.
+        let is_short = crest.time <= self.min_rtt? / 2.0;
+        let has_pauses = crest.bps > TRAIN_FACTOR * self.mean_bps();
+        // A program's own pace may look like that of a link.
+        let is_program = self.transport_share.is_some_and(|share| share < TRANSPORT_SHARE)
+            || self.unread_share.is_some_and(|share| share > UNREAD_SHARE);
+        let is_link =
+            self.is_one_way() && is_of_train && is_short && has_pauses && !is_program;
+        is_link.then_some(crest.rate() * (1.0 + HEADERS_BYTES / self.mss_bytes))
+    }
+
+    /// Whether data arrives without pauses, as behind a link that is never idle.
+    #[must_use]
+    pub fn is_even(&self) -> bool {
+        self.crest.is_some_and(|crest| {
+            crest.is_plateau && crest.rate() < EVEN_FACTOR * self.mean_bps()
+        })
+    }
+
+    /// What the path carries at least, in bit/s of payload: what it was seen to carry over the time
+    /// of a short train.
+    #[must_use]
+    pub fn at_least_bps(&self) -> f64 {
+        let crest = self.crest.filter(|crest| crest.is_plateau);
+        crest.map_or(0.0, |crest| crest.rate()).max(self.goodput_bps())
+    }
+
+    /// Payload per second of one connection, on average.
+    fn mean_bps(&self) -> f64 {
+        self.main().bps / self.connections.max(1) as f64
     }
 
     /// What queues add to the smallest round-trip time, the median.
@@ -441,23 +546,40 @@ fn ways(look: &Look, pairs: &[Pair<'_>]) -> [Way; 2] {
     ways
 }
 
-/// What arrived over time, of the receiver where it was seen.
-fn arrivals(sender: Option<&Track>, receiver: Option<&Track>, is_lossy: bool) -> Vec<(f64, f64)> {
+/// What arrived over time, of the receiver where it was seen: in seconds since the first look, and
+/// in bytes.
+fn arrivals(
+    close: &[Arrivals],
+    (sender, receiver): (Option<&Track>, Option<&Track>),
+    (is_lossy, mss): (bool, f64),
+) -> Vec<(f64, f64)> {
+    let points = |track: &Track, read: fn(&Arrival) -> u64| {
+        let closely = close.iter().find(|arrivals| arrivals.key == track.key);
+        match closely {
+            Some(closely) => points(&closely.points, read),
+            None => points(&Arrivals::of(track).points, read),
+        }
+    };
     // What arrives behind a loss is read all at once when the gap is filled.
     match (receiver, sender) {
-        (_, Some(sender)) if is_lossy => points(sender, |s| {
-            let delivered = s.delivered_pkts?;
-            Some(delivered * u64::from(s.snd_mss_bytes.unwrap_or(1448)))
-        }),
-        (Some(receiver), _) => points(receiver, |s| s.bytes_received),
-        (None, Some(sender)) => points(sender, |s| s.bytes_acked),
+        (Some(receiver), _) => {
+            let received = points(receiver, |point| point.received);
+            let segments = points(receiver, |point| point.segments).into_iter();
+            let segments: Vec<_> = segments.map(|(at, count)| (at, count * mss)).collect();
+            let all = |points: &[(f64, f64)]| points.last().map_or(0.0, |(_, bytes)| *bytes);
+            // Merged packets may be counted as one.
+            let are_counted = all(&segments) > COUNTED_SHARE * all(&received);
+            if is_lossy && are_counted { segments } else { received }
+        }
+        (None, Some(sender)) if is_lossy => points(sender, |point| point.delivered),
+        (None, Some(sender)) => points(sender, |point| point.acked),
         (None, None) => Vec::new(),
     }
 }
 
 /// See [`Seen::swing`].
 fn swing(points: &[(f64, f64)], rtt: Option<f64>) -> Option<f64> {
-    let rtt = rtt?;
+    let rtt = rtt.filter(|rtt| *rtt >= SWING_RTT_MIN)?;
     let window = (rtt * SWING_RTTS).max(SWING_TIME_MIN);
     let (mut offs, mut rates) = (Vec::new(), Vec::new());
     let mut rest = points;
@@ -477,20 +599,15 @@ fn swing(points: &[(f64, f64)], rtt: Option<f64>) -> Option<f64> {
 }
 
 /// A counter over time, in seconds since its first value.
-fn points(track: &Track, read: impl Fn(&FlowSample) -> Option<u64>) -> Vec<(f64, f64)> {
-    let mut first = None;
-    track
-        .samples
-        .iter()
-        .filter_map(|sample| {
-            let value = read(&sample)?;
-            let (began, had) = *first.get_or_insert((sample.at, value));
-            Some((
-                sample.at.since(began).as_secs_f64(),
-                value.saturating_sub(had) as f64,
-            ))
-        })
-        .collect()
+fn points(arrivals: &[Arrival], read: fn(&Arrival) -> u64) -> Vec<(f64, f64)> {
+    let Some(first) = arrivals.first() else {
+        return Vec::new();
+    };
+    let since = |point: &Arrival| {
+        let time = point.at.since(first.at).as_secs_f64();
+        (time, read(point).saturating_sub(read(first)) as f64)
+    };
+    arrivals.iter().map(since).collect()
 }
 
 /// The slope of the line through the points that is nearest to them, and how far each is off.
@@ -508,23 +625,59 @@ fn about_a_line(points: &[(f64, f64)]) -> (f64, Vec<f64>) {
     (slope, points.iter().map(off).collect())
 }
 
-/// The mean of the highest rates between neighbouring samples.
-fn crest(points: &[(f64, f64)]) -> Option<f64> {
-    if points.len() < SAMPLES_MIN {
-        return None;
-    }
-    let rate = |pair: &[(f64, f64)]| {
-        let [(before, had), (at, has)] = pair else {
-            return None;
-        };
-        let time = at - before;
-        (time >= PAIR_MIN).then(|| (has - had) * 8.0 / time)
+/// See [`Seen::crest`].
+fn crest(points: &[(f64, f64)], mss: f64, is_received: bool) -> Option<Crest> {
+    let least = match is_received {
+        true => CREST_SEGMENTS_MIN,
+        false => CREST_ACKED_MIN,
     };
-    let mut rates: Vec<f64> = points.windows(2).filter_map(rate).collect();
+    CREST_TIMES.into_iter().find_map(|time| {
+        let rates = rates_over(points, time);
+        let bps = reached(&rates, CREST_SHARE)?;
+        let segments = bps / 8.0 * time / mss;
+        let [most, less] = PLATEAU_SHARES.map(|share| reached(&rates, share));
+        let longer = reached(&rates_over(points, 2.0 * time), CREST_SHARE);
+        (segments >= least).then_some(Crest {
+            bps,
+            time,
+            segments,
+            is_plateau: most? <= PLATEAU_FACTOR * less?
+                && longer.is_some_and(|longer| longer >= PLATEAU_LONGER * bps),
+        })
+    })
+}
+
+/// What is reached in this share of the time.
+fn reached(rates: &[f64], share: f64) -> Option<f64> {
+    let place = (rates.len() as f64 * share) as usize;
+    rates.get(place).copied().filter(|_| rates.len() >= CREST_PAIRS_MIN)
+}
+
+/// The rates between any sample and the next one that is at least so much later, in bit/s; the
+/// largest first.
+fn rates_over(points: &[(f64, f64)], time: f64) -> Vec<f64> {
+    let mut later = points.iter().peekable();
+    let rate = |(at, had): &(f64, f64)| {
+        while later.next_if(|(then, _)| *then < at + time).is_some() {}
+        let (then, has) = later.peek()?;
+        let passed = then - at;
+        (passed < 2.0 * time).then(|| (has - had) * 8.0 / passed)
+    };
+    let mut rates: Vec<f64> = points.iter().filter_map(rate).collect();
     rates.sort_unstable_by(|a, b| b.total_cmp(a));
-    let most = ((rates.len() as f64 * CREST_SHARE).ceil() as usize).max(1);
-    let highest = rates.get(..most)?;
-    Some(highest.iter().sum::<f64>() / most as f64)
+    rates
+}
+
+/// Mean distance of looks at what arrives.
+fn interval(look: &Look, track: &Track) -> Duration {
+    let closely = look.close.iter().any(|arrivals| arrivals.key == track.key);
+    let ends = track.samples.first().zip(track.samples.last());
+    let span = ends.map_or(Duration::ZERO, |(first, last)| last.at.since(first.at));
+    let count = u32::try_from(track.samples.len()).unwrap_or(u32::MAX);
+    match closely {
+        true => LOOK_INTERVAL,
+        false => (span / count.max(1)).clamp(SAMPLE_INTERVAL, INTERVAL_MAX),
+    }
 }
 
 fn time_share(track: &Track, read: fn(&FlowSample) -> Option<Duration>) -> Option<(f64, f64)> {

@@ -6,16 +6,13 @@ use base::{Bytes, Rate};
 use lab::{Amount, Direction, End, Quotes, Records, Workload, WriteMethod};
 
 use super::CannotKnow;
-use super::seen::{Pair, Seen};
+use super::seen::{Pair, Seen, TRANSPORT_SHARE, UNREAD_SHARE};
 
 /// Until it is stopped.
 pub(super) const ENDLESS: Amount = Amount::Time(Duration::from_secs(3600));
 /// A sender that had something to send or unacknowledged for so much of the time is as fast as its
 /// connection.
 const BUSY_SHARE: f64 = 0.9;
-/// Where nothing but its program was the limit for more of the time, a sender is not as fast as it
-/// could be.
-const TRANSPORT_SHARE: f64 = 0.4;
 /// A pause between an answer and the next request that is longer than this share of the time from
 /// request to request is one.
 const PAUSE_SHARE: f64 = 0.15;
@@ -64,7 +61,7 @@ fn one_way_workload(seen: &Seen) -> Workload {
         .is_some_and(|share| share < TRANSPORT_SHARE);
     let is_busy = !is_idle && seen.busy_share.is_none_or(|share| share >= BUSY_SHARE);
     let shut = seen.window_shut_share.unwrap_or(0.0);
-    if is_busy && seen.unread_share.is_some_and(|share| share > 0.9) && shut > 0.3 {
+    if is_busy && seen.unread_share.is_some_and(|share| share > UNREAD_SHARE) && shut > 0.3 {
         let read_size = Bytes((way.bps / 8.0 * READ_EVERY.as_secs_f64()).round() as u64);
         return Workload::SlowReader {
             read_size,

@@ -215,12 +215,9 @@ fn is_wanted(_look: &Look, pid: Option<u32>, track: &Track) -> bool {
 
 /// A recording as a look.
 fn recorded(recording: doctor::Recording, netns: Netns) -> Look {
-    Look {
-        measure: tailor::measure_of(&recording, |_| true),
-        here: recording,
-        netns,
-        there: None,
-    }
+    Look::new((recording, netns), None, |recording| {
+        tailor::measure_of(recording, |_| true)
+    })
 }
 
 fn given_subject(args: &Args, timing: Timing) -> anyhow::Result<Subjects> {

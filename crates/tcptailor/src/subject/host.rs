@@ -223,20 +223,15 @@ impl Subject for HostSubject<'_> {
             .reports
             .between(Role::Server, watched.began, watched.ended);
         let response_us = client.response_us();
-        let measure = Measure {
+        let measure = |watched: &Recording| Measure {
             duration_s: watched.ended.since(watched.began).as_secs_f64(),
             goodput_bps: server.goodput_bps().max(client.goodput_bps()),
             operations_per_s: response_us.map(|_| client.operations_per_s()),
             response_us,
             busy_goodput_bps: None,
-            ..tailor::measure_of(&watched, |track| self.wants(track))
+            ..tailor::measure_of(watched, |track| self.wants(track))
         };
-        Ok(Look {
-            measure,
-            here: watched,
-            netns: Netns::Own,
-            there: None,
-        })
+        Ok(Look::new((watched, Netns::Own), None, measure))
     }
 
     fn wait(&mut self, time: Duration) -> anyhow::Result<()> {

@@ -8,7 +8,7 @@ use doctor::Track;
 use lab::{Caveat, EngineName, Trial};
 use linux::WatchProgress;
 use linux::kernel::{End, Session};
-use tailor::{Look, Settings, Subject};
+use tailor::{LOOK_INTERVAL, Look, Settings, Subject};
 
 use super::journalled::Journalled;
 use super::path::{Links, PathReport, PathSubject};
@@ -85,7 +85,7 @@ impl Subject for LabSubject<'_> {
         let bar = Progress::bar(self.output, label, millis(time));
         let look =
             self.session
-                .look(time, interrupt::stop_flag(), &mut |seen: WatchProgress| {
+                .look((time, LOOK_INTERVAL), interrupt::stop_flag(), &mut |seen: WatchProgress| {
                     bar.set(millis(seen.elapsed));
                 })?;
         check_stopped()?;
@@ -93,12 +93,11 @@ impl Subject for LabSubject<'_> {
             self.busy_percent = self.busy_percent.max(percent);
         }
         let measure = self.session.measure(&look)?;
-        Ok(Look {
-            measure: tailor::completed(measure, &look.client, |track| self.wants(track)),
-            here: look.client,
-            netns: self.session.netns(End::Client),
-            there: Some((look.server, self.session.netns(End::Server))),
-        })
+        Ok(Look::new(
+            (look.client, self.session.netns(End::Client)),
+            Some((look.server, self.session.netns(End::Server))),
+            |client| tailor::completed(measure, client, |track| self.wants(track)),
+        ))
     }
 
     fn wait(&mut self, time: Duration) -> anyhow::Result<()> {

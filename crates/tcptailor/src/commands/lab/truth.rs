@@ -1,15 +1,16 @@
 //! How often predictions were right: each is made from the looks before a change only, then the
 //! change is made and measured.
 
+mod kept;
 mod page;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
 use base::Change;
 use doctor::{Objective, Place, Proposal, Side};
-use lab::End;
+use lab::{End, Measure};
 use serde::Serialize;
 use tailor::{
     Answered, CannotKnow, Look, Prediction, Score, Scored, Timing, TruthCase, Twin, Unpredicted,
@@ -60,6 +61,13 @@ pub(super) struct Args {
     /// Which TCP the paths have at their ends.
     #[arg(long, value_name = "ENGINE", default_value = "kernel")]
     engine: EngineChoice,
+    /// Keep the looks and what was measured in this directory, for `--from`.
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+    /// Measure nothing: predict again from looks that `--keep` kept, and compare with what was
+    /// measured then.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["keep", "only", "trials", "seed"])]
+    from: Option<PathBuf>,
     /// Write the answer into this file, as Markdown.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -90,12 +98,6 @@ impl Args {
         }
         Ok(cases)
     }
-}
-
-/// What came of one trial.
-enum Judged {
-    Scored(Box<Scored>),
-    Unpredicted(Unpredicted),
 }
 
 /// All that is told.
@@ -130,38 +132,12 @@ pub(super) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     if let Some(path) = &args.output {
         crate::commands::diagnose::check_plan_path(path)?;
     }
-    let cases = args.chosen()?;
-    let bar = Progress::bar(output, "predicting and measuring", cases.len() as u64);
-    let mut scored = Vec::new();
-    let mut unpredicted = Vec::new();
-    let mut took = Vec::new();
-    for (at, case) in cases.iter().enumerate() {
-        bar.set(at as u64);
-        let judged = judge(case, args.engine, output, &mut took);
-        if interrupt::stopped() {
-            break;
-        }
-        match judged {
-            Ok(Judged::Scored(one)) => {
-                output.note(page::line(&one));
-                scored.push(*one);
-            }
-            Ok(Judged::Unpredicted(one)) => {
-                output.note(format!("{}: no prediction: {}", one.label, one.why));
-                unpredicted.push(one);
-            }
-            Err(error) => {
-                output.note(format!("{}: not measured: {error:#}", case.label));
-                unpredicted.push(Unpredicted {
-                    label: case.label.clone(),
-                    kind: "could not be measured",
-                    why: format!("{error:#}"),
-                });
-            }
-        }
+    let mut tally = Tally::default();
+    match &args.from {
+        Some(dir) => tally.predict_kept(dir, output)?,
+        None => tally.measure(args, output)?,
     }
-    drop(bar);
-    let document = document(args, scored, unpredicted, took);
+    let document = document(args, tally);
     if let Some(path) = &args.output {
         std::fs::write(path, page::markdown(&document))
             .with_context(|| format!("writing {}", path.display()))?;
@@ -174,12 +150,12 @@ pub(super) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     })
 }
 
-fn document(
-    args: &Args,
-    scored: Vec<Scored>,
-    unpredicted: Vec<Unpredicted>,
-    mut took: Vec<Duration>,
-) -> Document {
+fn document(args: &Args, tally: Tally) -> Document {
+    let Tally {
+        scored,
+        unpredicted,
+        mut took,
+    } = tally;
     took.sort_unstable();
     let millis = |time: Option<&Duration>| {
         time.map_or(0, |time| {
@@ -218,68 +194,146 @@ fn is_reached(score: &Score) -> bool {
         && score.coverage.is_none_or(|share| share >= COVERAGE_MIN)
 }
 
-/// Looks, predicts, changes, looks again.
-fn judge(
-    case: &TruthCase,
-    engine: EngineChoice,
-    output: &Output,
-    took: &mut Vec<Duration>,
-) -> anyhow::Result<Judged> {
-    let quiet = output.silenced();
-    let label = case.label.as_str();
-    let mut path = path::start_trial(engine, case.kernel_only, &case.trial, label, &quiet)?;
-    let subject = &mut *path.subject;
-    subject.wait(case.warm_up)?;
-    let look = subject.look(case.look)?;
-    let Some(tried) = change_for(case, &look, subject)? else {
-        return Ok(unpredicted(label, &CannotKnow::NoConnection));
-    };
-    let began = linux::Clock.now();
-    let predicted = predict(case, &look, &tried);
-    let predict_time = linux::Clock.now().since(began);
-    took.push(predict_time);
-    let prediction = match predicted {
-        Ok(prediction) => prediction,
-        Err(why) => return Ok(unpredicted(label, &why)),
-    };
-    subject.settings().make("lab truth", &tried.changes)?;
-    if tried.on_new {
-        subject.reconnect()?;
-        subject.wait(case.warm_up)?;
-    } else {
-        subject.wait(case.settle)?;
+/// What came of the trials so far.
+#[derive(Default)]
+struct Tally {
+    scored: Vec<Scored>,
+    unpredicted: Vec<Unpredicted>,
+    /// What each prediction took.
+    took: Vec<Duration>,
+}
+
+impl Tally {
+    fn measure(&mut self, args: &Args, output: &Output) -> anyhow::Result<()> {
+        let cases = args.chosen()?;
+        let bar = Progress::bar(output, "predicting and measuring", cases.len() as u64);
+        for (number, case) in cases.iter().enumerate() {
+            bar.set(number as u64);
+            let measured = self.judge(case, args, output);
+            if interrupt::stopped() {
+                break;
+            }
+            match measured {
+                Ok(Some(measured)) => {
+                    if let Some(dir) = &args.keep {
+                        kept::write(dir, number, &measured)?;
+                    }
+                }
+                Ok(None) => self.leave(&case.label, &CannotKnow::NoConnection, output),
+                Err(error) => {
+                    output.note(format!("{}: not measured: {error:#}", case.label));
+                    self.unpredicted.push(Unpredicted {
+                        label: case.label.clone(),
+                        kind: "could not be measured",
+                        why: format!("{error:#}"),
+                    });
+                }
+            }
+        }
+        Ok(())
     }
-    let after = subject.look(case.look)?.measure;
-    drop(subject.settings().undo());
-    let report = path.subject.path_report()?;
-    Ok(Judged::Scored(Box::new(Scored {
-        label: label.to_owned(),
-        change: tried.text,
-        before: look.measure,
-        after,
-        prediction,
-        predict_ms: u64::try_from(predict_time.as_millis()).unwrap_or(u64::MAX),
-        doubts: report.caveats.iter().map(ToString::to_string).collect(),
-    })))
-}
 
-fn unpredicted(label: &str, why: &CannotKnow) -> Judged {
-    Judged::Unpredicted(Unpredicted {
-        label: label.to_owned(),
-        kind: why.kind(),
-        why: why.to_string(),
-    })
-}
+    fn predict_kept(&mut self, dir: &Path, output: &Output) -> anyhow::Result<()> {
+        let paths = kept::list(dir)?;
+        if paths.is_empty() {
+            return Err(Problem::usage(format!("{}: nothing is kept there", dir.display())).into());
+        }
+        let bar = Progress::bar(output, "predicting", paths.len() as u64);
+        for (at, path) in paths.iter().enumerate() {
+            bar.set(at as u64);
+            if interrupt::stopped() {
+                break;
+            }
+            let measured = kept::read(path)?;
+            let predicted = self.predict(&measured.look, &measured.tried);
+            self.take(&measured, predicted, output);
+        }
+        Ok(())
+    }
 
-fn predict(case: &TruthCase, look: &Look, tried: &Tried) -> Result<Prediction, CannotKnow> {
-    let twin = Twin::of(look, tried.place)?;
-    let timing = Timing {
-        settle: case.settle,
-        warm_up: case.warm_up,
-        look: case.look,
-    };
-    let tweaks = Twin::tweaks(look, tried.place, &tried.changes)?;
-    twin.predict(&tweaks, tried.objective, (tried.on_new, timing))
+    /// Looks, predicts, changes, looks again; `None` where there is no connection.
+    fn judge(
+        &mut self,
+        case: &TruthCase,
+        args: &Args,
+        output: &Output,
+    ) -> anyhow::Result<Option<Measured>> {
+        let quiet = output.silenced();
+        let label = case.label.as_str();
+        let mut path = path::start_trial(args.engine, case.kernel_only, &case.trial, label, &quiet)?;
+        let subject = &mut *path.subject;
+        subject.wait(case.warm_up)?;
+        let look = subject.look(case.look)?;
+        let Some(tried) = change_for(case, &look, subject)? else {
+            return Ok(None);
+        };
+        let predicted = self.predict(&look, &tried);
+        if let Err(why) = &predicted
+            && args.keep.is_none()
+        {
+            self.leave(label, why, output);
+            return Ok(None);
+        }
+        subject.settings().make("lab truth", &tried.changes)?;
+        if tried.on_new {
+            subject.reconnect()?;
+            subject.wait(case.warm_up)?;
+        } else {
+            subject.wait(case.settle)?;
+        }
+        let after = subject.look(case.look)?.measure;
+        drop(subject.settings().undo());
+        let report = path.subject.path_report()?;
+        let measured = Measured {
+            label: label.to_owned(),
+            tried,
+            look,
+            after,
+            doubts: report.caveats.iter().map(ToString::to_string).collect(),
+        };
+        self.take(&measured, predicted, output);
+        Ok(Some(measured))
+    }
+
+    fn predict(&mut self, look: &Look, tried: &Tried) -> Result<Prediction, CannotKnow> {
+        let began = linux::Clock.now();
+        let predicted = tried.predict(look);
+        self.took.push(linux::Clock.now().since(began));
+        predicted
+    }
+
+    fn take(
+        &mut self,
+        measured: &Measured,
+        predicted: Result<Prediction, CannotKnow>,
+        output: &Output,
+    ) {
+        let prediction = match predicted {
+            Ok(prediction) => prediction,
+            Err(why) => return self.leave(&measured.label, &why, output),
+        };
+        let took = self.took.last().copied().unwrap_or_default();
+        let scored = Scored {
+            label: measured.label.clone(),
+            change: measured.tried.text.clone(),
+            before: measured.look.measure,
+            after: measured.after,
+            prediction,
+            predict_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            doubts: measured.doubts.clone(),
+        };
+        output.note(page::line(&scored));
+        self.scored.push(scored);
+    }
+
+    fn leave(&mut self, label: &str, why: &CannotKnow, output: &Output) {
+        output.note(format!("{label}: no prediction: {why}"));
+        self.unpredicted.push(Unpredicted {
+            label: label.to_owned(),
+            kind: why.kind(),
+            why: why.to_string(),
+        });
+    }
 }
 
 /// The change that is predicted and made.
@@ -291,6 +345,25 @@ struct Tried {
     objective: Objective,
     /// It is measured on new connections.
     on_new: bool,
+    timing: Timing,
+}
+
+impl Tried {
+    fn predict(&self, look: &Look) -> Result<Prediction, CannotKnow> {
+        let twin = Twin::of(look, self.place)?;
+        let tweaks = Twin::tweaks(look, self.place, &self.changes)?;
+        twin.predict(&tweaks, self.objective, (self.on_new, self.timing))
+    }
+}
+
+/// A trial that was measured before and after its change.
+struct Measured {
+    label: String,
+    tried: Tried,
+    look: Look,
+    after: Measure,
+    /// What makes its measured numbers doubtful, where anything does.
+    doubts: Vec<String>,
 }
 
 /// The doctor's first candidate, or the drawn change; `None` where there is no connection.
@@ -312,6 +385,7 @@ fn change_for(
                 objective: candidate.objective,
                 on_new: candidate.acts_on_new_connections(),
                 changes: candidate.changes,
+                timing: timing(case),
             }));
         }
         Ok(drawn(case, look, first))
@@ -344,5 +418,14 @@ fn drawn(case: &TruthCase, look: &Look, answered: &Answered<'_, '_>) -> Option<T
         objective: look.measure.own_objective(),
         on_new: knob.scope > base::Scope::Socket,
         changes: vec![change],
+        timing: timing(case),
     })
+}
+
+const fn timing(case: &TruthCase) -> Timing {
+    Timing {
+        settle: case.settle,
+        warm_up: case.warm_up,
+        look: case.look,
+    }
 }

@@ -45,12 +45,9 @@ pub(super) fn expected(
 
 /// What a twin says of the doctor's change of a socket against this finding.
 fn predicted(recording: &Recording, place: Place, diagnosis: &str) -> Option<Foretold> {
-    let look = Look {
-        measure: tailor::measure_of(recording, |track| Place::of(track.key) == place),
-        here: recording.clone(),
-        netns: Netns::Own,
-        there: None,
-    };
+    let look = Look::new((recording.clone(), Netns::Own), None, |recording| {
+        tailor::measure_of(recording, |track| Place::of(track.key) == place)
+    });
     let what_if = look.observed(|observed| {
         let answers = observed.answers(|track| Place::of(track.key) == place);
         let mut all = answers.first().map(tailor::what_ifs)?.into_iter();

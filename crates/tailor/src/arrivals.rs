@@ -1,0 +1,98 @@
+//! What arrives over time, looked at more closely than anything else: the packets of a train that a
+//! slow link has spaced out tell its rate, and only looks that are nearer to each other than the
+//! train is long show them. All else is judged by looks as far apart as the doctor's rules are made
+//! for.
+
+use std::time::Duration;
+
+use base::{FlowKey, FlowSample, Instant, Rng};
+use doctor::{Recording, Samples, Track};
+use lab::SAMPLE_INTERVAL;
+use serde::{Deserialize, Serialize};
+
+/// Mean distance of two looks of a [`crate::Subject`] at a connection.
+pub const LOOK_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Looks that are farther apart are not close.
+const CLOSE_MAX: Duration = Duration::from_millis(5);
+
+/// What one end of a connection had sent and received at some times.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Arrivals {
+    /// The connection, as that end sees it.
+    pub key: FlowKey,
+    /// In order of time.
+    pub points: Vec<Arrival>,
+}
+
+/// One look at the counters of an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arrival {
+    /// When.
+    pub at: Instant,
+    /// Payload that has arrived in order, in bytes.
+    pub received: u64,
+    /// Payload that was sent and has arrived, in bytes.
+    pub acked: u64,
+    /// The same, with what arrived behind a gap, as full segments.
+    pub delivered: u64,
+    /// Segments with payload that have arrived, in whatever order.
+    pub segments: u64,
+}
+
+impl Arrivals {
+    /// Of all looks at one end.
+    #[must_use]
+    pub fn of(track: &Track) -> Self {
+        let point = |sample: &FlowSample| Arrival {
+            at: sample.at,
+            received: sample.bytes_received.unwrap_or(0),
+            acked: sample.bytes_acked.unwrap_or(0),
+            delivered: sample.delivered_pkts.unwrap_or(0)
+                * u64::from(sample.snd_mss_bytes.unwrap_or(1448)),
+            segments: sample.data_segs_in.unwrap_or(0),
+        };
+        Self {
+            key: track.key,
+            points: track.samples.iter().map(|sample| point(&sample)).collect(),
+        }
+    }
+}
+
+/// Takes close looks apart: a recording with looks at the usual distance, and the arrivals. One
+/// whose looks are not close stays as it is.
+#[must_use]
+pub(crate) fn apart(mut recording: Recording) -> (Recording, Vec<Arrivals>) {
+    let mut rng = Rng::new(0, "looks that are kept");
+    let mut all = Vec::new();
+    for track in &mut recording.flows {
+        if interval(track).is_some_and(|interval| interval < CLOSE_MAX) {
+            all.push(Arrivals::of(track));
+            track.samples = thinned(&track.samples, &mut rng);
+        }
+    }
+    (recording, all)
+}
+
+/// Mean distance of the looks at a connection; `None` of one that was looked at once.
+fn interval(track: &Track) -> Option<Duration> {
+    let (first, last) = (track.samples.first()?, track.samples.last()?);
+    let count = u32::try_from(track.samples.len()).ok()?;
+    Some(last.at.since(first.at) / count.checked_sub(1).filter(|count| *count > 0)?)
+}
+
+/// At random distances, as looks are always taken: from a quarter of the mean to one and three
+/// quarters. The first and the last look stay.
+fn thinned(samples: &Samples, rng: &mut Rng) -> Samples {
+    let mean = u64::try_from(SAMPLE_INTERVAL.as_nanos()).unwrap_or(u64::MAX / 4);
+    let mut kept = Samples::new();
+    let mut next = Instant::ZERO;
+    let last = samples.len().saturating_sub(1);
+    for (index, sample) in samples.iter().enumerate() {
+        if sample.at >= next || index == last {
+            next = sample.at + Duration::from_nanos(mean / 4 + rng.below(mean + mean / 2));
+            kept.push(sample);
+        }
+    }
+    kept
+}
