@@ -8,6 +8,7 @@ mod check;
 mod draft;
 mod fitting;
 mod hosts;
+mod parallel;
 mod seen;
 mod traffic;
 
@@ -26,6 +27,7 @@ use self::fitting::{Fitted, fit, loss_of};
 use self::hosts::{Hosts, end_of};
 pub(crate) use self::seen::end_of as end_of_place;
 pub use self::seen::{Seen, Way};
+use self::parallel::each;
 use crate::prediction::{Prediction, Range, Run};
 use crate::subject::Look;
 
@@ -325,10 +327,10 @@ impl Twin {
             .times
             .bounded_loosely(self.seen.events_per_s(), self.best.rtt);
         let from = (self.seen.here, self.seen.both_ends);
-        let looks: Vec<Seen> = SEEDS
-            .iter()
-            .filter_map(|seed| self.best.run(*seed, times, from, &[])?.into_iter().next())
-            .collect();
+        let looks = each(&SEEDS, |seed| {
+            self.best.run(*seed, times, from, &[])?.into_iter().next()
+        });
+        let looks: Vec<Seen> = looks.into_iter().flatten().collect();
         SelfCheck::of(&self.seen, &looks)
     }
 
@@ -370,21 +372,23 @@ impl Twin {
         if tweaks.iter().any(|tweak| self.is_behind_a_cork(tweak)) {
             return Err(CannotKnow::Pieces);
         }
-        let mut runs = Vec::new();
-        for draft in self.others.iter().chain([&self.best]) {
-            let is_best = *draft == self.best;
-            let seeds = if is_best { &SEEDS[..] } else { &SEEDS[..1] };
-            for seed in seeds {
-                let pair = self.try_out(draft, tweaks, (on_new, timing), *seed);
-                let knob = || tweaks.first().map_or("nothing", |tweak| tweak.knob.name);
-                let (before, after) = pair.ok_or_else(|| CannotKnow::Knob(knob().to_owned()))?;
-                runs.push(Run {
-                    before,
-                    after,
-                    is_best,
-                });
-            }
-        }
+        let others = self.others.iter().map(|draft| (draft, SEEDS[0]));
+        let all: Vec<(&Draft, u64)> = SEEDS
+            .iter()
+            .map(|seed| (&self.best, *seed))
+            .chain(others)
+            .collect();
+        let runs = each(&all, |(draft, seed)| {
+            let (before, after) = self.try_out(draft, tweaks, (on_new, timing), *seed)?;
+            Some(Run {
+                before,
+                after,
+                is_best: **draft == self.best,
+            })
+        });
+        let knob = || tweaks.first().map_or("nothing", |tweak| tweak.knob.name);
+        let runs: Option<Vec<Run>> = runs.into_iter().collect();
+        let runs = runs.ok_or_else(|| CannotKnow::Knob(knob().to_owned()))?;
         let path = self.path_range();
         let prediction = Prediction::of(objective, &self.seen, &runs, &self.check, path);
         let prediction = prediction.ok_or(CannotKnow::Traffic)?;

@@ -6,6 +6,7 @@ use base::Bytes;
 use lab::{End, Workload};
 
 use super::draft::{Draft, Times};
+use super::parallel::each;
 use super::seen::{HEADERS_BYTES, Seen};
 
 /// Seeds of the runs that a path is chosen by; those of predictions are others.
@@ -101,6 +102,8 @@ struct Search<'s> {
     seeds: usize,
     /// That went through all runs so far, about.
     packets: f64,
+    /// Drafts that are to be tried, with what they are worse by beforehand.
+    waiting: Vec<(Draft, f64)>,
     /// There was no room for a run.
     is_spent: bool,
     /// Runs may take longer, since they are few.
@@ -126,6 +129,7 @@ pub(super) fn fit(draft: &Draft, seen: &Seen, times: Times) -> Option<Fits> {
         runs: 0,
         seeds,
         packets: 0.0,
+        waiting: Vec::new(),
         is_spent: false,
         is_loose: false,
         is_rate_known: false,
@@ -141,6 +145,7 @@ pub(super) fn fit(draft: &Draft, seen: &Seen, times: Times) -> Option<Fits> {
         for step in LINK_STEPS {
             search.try_rate(&draft, link * step);
         }
+        search.run_all();
         search.try_losses();
         search.is_rate_known = true;
         return search.found();
@@ -149,6 +154,7 @@ pub(super) fn fit(draft: &Draft, seen: &Seen, times: Times) -> Option<Fits> {
     for rate in rates(seen) {
         search.try_rate(&draft, rate);
     }
+    search.run_all();
     search.seeds = seeds;
     if search.is_spent {
         return None;
@@ -157,9 +163,11 @@ pub(super) fn fit(draft: &Draft, seen: &Seen, times: Times) -> Option<Fits> {
         let (step, count) = NEARER[0];
         search.try_around(&basin, step, count);
     }
+    search.run_all();
     let (step, count) = NEARER[1];
     let best = search.best()?.draft;
     search.try_around(&best, step, count);
+    search.run_all();
     search.try_mean();
     search.try_queues();
     search.try_losses();
@@ -192,41 +200,60 @@ impl Search<'_> {
         best.cloned()
     }
 
-    fn run(&mut self, draft: &Draft) -> Vec<Seen> {
-        let events = self.seen.events_per_s();
-        let times = match self.is_loose {
-            true => self.times.bounded_loosely(events, draft.rtt),
-            false => self.times.bounded(events, draft.rtt),
-        };
-        let from = (self.seen.here, self.seen.both_ends);
-        let seeds = &SEEDS[..self.seeds];
-        let whole = (times.warm_up + times.look).as_secs_f64();
-        let packets_max = events * whole * CARRIED_FACTOR + CARRIED_MIN;
-        let costs = (events * whole + RUN_COSTS) * seeds.len() as f64;
-        if self.packets + costs > PACKETS_MAX {
-            self.is_spent = true;
-            return Vec::new();
+    /// Whether there is room for the runs of one draft.
+    fn affords(&mut self, draft: &Draft) -> bool {
+        let costs = (self.events_in(self.times_of(draft)) + RUN_COSTS) * self.seeds as f64;
+        self.is_spent |= self.packets + costs > PACKETS_MAX;
+        if !self.is_spent {
+            self.packets += costs;
+            self.runs += self.seeds;
         }
-        self.packets += costs;
-        self.runs += seeds.len();
-        let run = |seed: &u64| draft.run_within(*seed, times, from, packets_max);
-        // Where the first run is far off, so are the others.
-        let first = seeds.first().and_then(run);
-        let Some(first) = first else {
-            return Vec::new();
-        };
-        let mut all = vec![first];
-        all.extend(seeds[1..].iter().filter_map(run));
-        all
+        !self.is_spent
     }
 
+    fn times_of(&self, draft: &Draft) -> Times {
+        let events = self.seen.events_per_s();
+        match self.is_loose {
+            true => self.times.bounded_loosely(events, draft.rtt),
+            false => self.times.bounded(events, draft.rtt),
+        }
+    }
+
+    fn events_in(&self, times: Times) -> f64 {
+        self.seen.events_per_s() * (times.warm_up + times.look).as_secs_f64()
+    }
+
+    fn run(&self, draft: &Draft) -> Vec<Seen> {
+        let times = self.times_of(draft);
+        let from = (self.seen.here, self.seen.both_ends);
+        let packets_max = self.events_in(times) * CARRIED_FACTOR + CARRIED_MIN;
+        let run = |seed: &u64| draft.run_within(*seed, times, from, packets_max);
+        // Where the first run is far off, so are the others.
+        let Some(first) = run(&SEEDS[0]) else {
+            return Vec::new();
+        };
+        let others = SEEDS[1..self.seeds].iter().filter_map(run);
+        core::iter::once(first).chain(others).collect()
+    }
+
+    /// To be tried by [`Search::run_all`].
     fn try_one(&mut self, draft: Draft, prior: f64) {
-        let seen = self.run(&draft);
-        if let Some(distance) = likely(self.seen, &seen) {
-            self.tried.push(Fitted {
-                draft,
-                distance: distance + prior,
-            });
+        if self.affords(&draft) {
+            self.waiting.push((draft, prior));
+        }
+    }
+
+    /// Runs what is to be tried.
+    fn run_all(&mut self) {
+        let waiting = core::mem::take(&mut self.waiting);
+        let seen = each(&waiting, |(draft, _)| likely(self.seen, &self.run(draft)));
+        for ((draft, prior), distance) in waiting.into_iter().zip(seen) {
+            if let Some(distance) = distance {
+                self.tried.push(Fitted {
+                    draft,
+                    distance: distance + prior,
+                });
+            }
         }
     }
 
@@ -325,6 +352,7 @@ impl Search<'_> {
                 0.0,
             );
         }
+        self.run_all();
         let fits = self.best().is_some_and(|best| {
             best.distance <= FULL_DISTANCE / if loses { LOSS_VARIANCE } else { 1.0 }
         });
@@ -396,6 +424,7 @@ impl Search<'_> {
         });
         let rate = (sum / of).exp();
         self.try_rate(&best.draft, rate);
+        self.run_all();
         // It is no worse than the best, which is the best by chance.
         let mut tried = self.tried.iter_mut().rev();
         let mean = tried.find(|tried| tried.draft.rate_bps.to_bits() == rate.to_bits());
@@ -424,6 +453,7 @@ impl Search<'_> {
                 self.try_rate(&draft, self.seen.goodput_bps() * factor);
             }
         }
+        self.run_all();
         self.best().map_or(draft, |best| best.draft)
     }
 
@@ -445,6 +475,7 @@ impl Search<'_> {
                     0.0,
                 );
             }
+            self.run_all();
         }
         let Some(best) = self.best() else { return };
         if best.draft.loss != [0.0; 2] {
@@ -460,6 +491,7 @@ impl Search<'_> {
                 0.0,
             );
         }
+        self.run_all();
     }
 
     /// Other shares of loss: few losses are counted badly, and the rate tells of them too.
@@ -480,6 +512,7 @@ impl Search<'_> {
                 prior,
             );
         }
+        self.run_all();
     }
 }
 
