@@ -67,9 +67,8 @@ pub use show::cell_name;
 pub use sweep::{AXIS_VALUES_MAX, Shard, Vary, axis_number};
 pub use trial::{End, HostSpec, PathSpec, Settings, Trial};
 pub use virtual_engine::{
-    SAMPLE_INTERVAL,
-    LabelledFlow, SeenFlow, SeenHost, SetError, Virtual, VirtualLook, VirtualProgress, VirtualRun,
-    VirtualSession, VirtualTarget,
+    LabelledFlow, SAMPLE_INTERVAL, SeenFlow, SeenHost, SetError, Virtual, VirtualLook,
+    VirtualProgress, VirtualRun, VirtualSession, VirtualTarget,
 };
 pub use workload::{
     Amount, Completion, Direction, Pace, Quotes, RecordWrites, Records, SizeRange, UNACKED_LOOK,

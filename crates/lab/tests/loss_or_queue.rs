@@ -63,7 +63,9 @@ impl Drawn {
         let stop = AtomicBool::new(false);
         let mut session = Virtual::default().start(&self.trial()).expect("it runs");
         session.wait(WARM_UP, &stop, &mut |_| ());
-        let look = session.look((LOOK, lab::SAMPLE_INTERVAL), &stop, &mut |_| ()).expect("it goes on");
+        let look = session
+            .look((LOOK, lab::SAMPLE_INTERVAL), &stop, &mut |_| ())
+            .expect("it goes on");
         let mut timeline = Timeline::new();
         for sample in &look.client.flows[0].samples {
             timeline.push(sample.clone());

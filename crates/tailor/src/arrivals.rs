@@ -96,3 +96,59 @@ fn thinned(samples: &Samples, rng: &mut Rng) -> Samples {
     }
     kept
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A connection that receives a byte in each microsecond.
+    fn recording(looks: u64, every: Duration) -> Recording {
+        let addresses = ("10.0.0.1:5201", "10.0.0.2:33902");
+        let key = FlowKey {
+            local: addresses.0.parse().expect("an address"),
+            remote: addresses.1.parse().expect("an address"),
+        };
+        let mut samples = Samples::new();
+        for number in 0..looks {
+            let at = Instant::ZERO + every * u32::try_from(number).expect("few");
+            samples.push(FlowSample {
+                bytes_received: Some(at.since(Instant::ZERO).as_micros() as u64),
+                ..FlowSample::empty(at, key)
+            });
+        }
+        let track = Track {
+            key,
+            cookie: 1,
+            owners: Vec::new(),
+            samples,
+            ended: false,
+            interface: None,
+            options_error: None,
+        };
+        Recording {
+            flows: vec![track],
+            ..Recording::default()
+        }
+    }
+
+    #[test]
+    fn close_looks_are_thinned_and_their_arrivals_kept() {
+        let close = recording(3000, LOOK_INTERVAL);
+        let whole = close.flows[0].samples.clone();
+        let (thin, arrivals) = apart(close);
+        let kept = &thin.flows[0].samples;
+        assert!((250..400).contains(&kept.len()), "{}", kept.len());
+        assert_eq!(kept.first(), whole.first());
+        assert_eq!(kept.last(), whole.last());
+        assert_eq!(arrivals[0].points.len(), 3000);
+        assert_eq!(arrivals[0].points[7].received, 7000);
+    }
+
+    #[test]
+    fn looks_at_the_usual_distance_stay() {
+        let usual = recording(300, SAMPLE_INTERVAL);
+        let (same, arrivals) = apart(usual.clone());
+        assert_eq!(same, usual);
+        assert!(arrivals.is_empty());
+    }
+}

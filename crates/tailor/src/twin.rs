@@ -25,9 +25,9 @@ pub use self::check::{
 use self::draft::{Draft, Times};
 use self::fitting::{Fitted, fit, loss_of};
 use self::hosts::{Hosts, end_of};
+use self::parallel::each;
 pub(crate) use self::seen::end_of as end_of_place;
 pub use self::seen::{Seen, Way};
-use self::parallel::each;
 use crate::prediction::{Prediction, Range, Run};
 use crate::subject::Look;
 
@@ -394,7 +394,9 @@ impl Twin {
         let prediction = prediction.ok_or(CannotKnow::Traffic)?;
         let Range { low, high, .. } = prediction.goodput_bps;
         let is_bound = prediction.is_bound_by_path();
-        if self.seen.is_one_way() && (is_bound && !self.is_rate_known || high > UNKNOWN_FACTOR * low) {
+        if self.seen.is_one_way()
+            && (is_bound && !self.is_rate_known || high > UNKNOWN_FACTOR * low)
+        {
             return Err(CannotKnow::PathRate {
                 at_least_bps: self.seen.at_least_bps(),
             });

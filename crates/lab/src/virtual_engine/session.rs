@@ -488,7 +488,9 @@ mod tests {
 
     fn look(session: &mut VirtualSession) -> VirtualLook {
         let stop = AtomicBool::new(false);
-        session.look((SECOND, SAMPLE_INTERVAL), &stop, &mut |_| ()).expect("they run")
+        session
+            .look((SECOND, SAMPLE_INTERVAL), &stop, &mut |_| ())
+            .expect("they run")
     }
 
     fn p50(session: &mut VirtualSession) -> u64 {

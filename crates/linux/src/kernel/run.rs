@@ -8,8 +8,8 @@ use std::time::Duration;
 use base::{KnobError, KnobValue, Limit, Rate};
 use doctor::{Cases, Track, Verdict};
 use lab::{
-    Amount, Caveat, Direction, LinkOutcome, Outcome, PathSpec, Point, SAMPLE_INTERVAL, SenderOutcome,
-    Trial, WARM_UP, Workload,
+    Amount, Caveat, Direction, LinkOutcome, Outcome, PathSpec, Point, SAMPLE_INTERVAL,
+    SenderOutcome, Trial, WARM_UP, Workload,
 };
 
 use super::course::{self, Known};
@@ -177,7 +177,11 @@ fn watch_measured(session: &Session, course: &Course<'_>, over: &AtomicBool) -> 
         .stack
         .and_then(|end| StackLoad::read(session.worker(end).pid()));
     let (look, load) = if course.is_watched {
-        let look = session.look((course.time.unwrap_or(WATCH_MAX), SAMPLE_INTERVAL), over, &mut |_| ())?;
+        let look = session.look(
+            (course.time.unwrap_or(WATCH_MAX), SAMPLE_INTERVAL),
+            over,
+            &mut |_| (),
+        )?;
         let load = look.load.clone();
         (Some(look), load)
     } else {

@@ -283,7 +283,11 @@ fn make(subject: &mut Simulated<'_, SimulatedError>, tweak: &Tweak) -> Option<()
         return session.set(host, tweak.knob.name, &tweak.to).ok();
     }
     let look = session
-        .look((Duration::from_millis(1), SAMPLE_INTERVAL), &stop, &mut |_| ())
+        .look(
+            (Duration::from_millis(1), SAMPLE_INTERVAL),
+            &stop,
+            &mut |_| (),
+        )
         .ok()?;
     let flows = match tweak.end {
         End::Client => look.client.flows,

@@ -284,7 +284,9 @@ impl Search<'_> {
     }
 
     fn try_rate(&mut self, draft: &Draft, rate: f64) {
-        let of_link = self.link_bps.map_or(0.0, |link| ((rate / link).ln() / LINK_NOISE).powi(2));
+        let of_link = self
+            .link_bps
+            .map_or(0.0, |link| ((rate / link).ln() / LINK_NOISE).powi(2));
         let mut draft = draft.at_rate(rate);
         let bdp = rate / 8.0 * draft.rtt / draft.mtu as f64;
         let stood = self

@@ -11,7 +11,9 @@ use crate::arrivals::{Arrival, Arrivals, LOOK_INTERVAL};
 use crate::subject::Look;
 
 /// The times over which a crest is looked for, in seconds, the shortest first.
-const CREST_TIMES: [f64; 9] = [0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256];
+const CREST_TIMES: [f64; 9] = [
+    0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256,
+];
 /// A crest is what is reached in this share of the time: more is chance, such as of packets that a
 /// host had merged.
 const CREST_SHARE: f64 = 0.02;
@@ -298,19 +300,19 @@ impl Seen {
         let is_short = crest.time <= self.min_rtt? / 2.0;
         let has_pauses = crest.bps > TRAIN_FACTOR * self.mean_bps();
         // A program's own pace may look like that of a link.
-        let is_program = self.transport_share.is_some_and(|share| share < TRANSPORT_SHARE)
+        let is_program = self
+            .transport_share
+            .is_some_and(|share| share < TRANSPORT_SHARE)
             || self.unread_share.is_some_and(|share| share > UNREAD_SHARE);
-        let is_link =
-            self.is_one_way() && is_of_train && is_short && has_pauses && !is_program;
+        let is_link = self.is_one_way() && is_of_train && is_short && has_pauses && !is_program;
         is_link.then_some(crest.rate() * (1.0 + HEADERS_BYTES / self.mss_bytes))
     }
 
     /// Whether data arrives without pauses, as behind a link that is never idle.
     #[must_use]
     pub fn is_even(&self) -> bool {
-        self.crest.is_some_and(|crest| {
-            crest.is_plateau && crest.rate() < EVEN_FACTOR * self.mean_bps()
-        })
+        self.crest
+            .is_some_and(|crest| crest.is_plateau && crest.rate() < EVEN_FACTOR * self.mean_bps())
     }
 
     /// What the path carries at least, in bit/s of payload: what it was seen to carry over the time
@@ -318,7 +320,9 @@ impl Seen {
     #[must_use]
     pub fn at_least_bps(&self) -> f64 {
         let crest = self.crest.filter(|crest| crest.is_plateau);
-        crest.map_or(0.0, |crest| crest.rate()).max(self.goodput_bps())
+        crest
+            .map_or(0.0, |crest| crest.rate())
+            .max(self.goodput_bps())
     }
 
     /// Payload per second of one connection, on average.
@@ -569,7 +573,11 @@ fn arrivals(
             let all = |points: &[(f64, f64)]| points.last().map_or(0.0, |(_, bytes)| *bytes);
             // Merged packets may be counted as one.
             let are_counted = all(&segments) > COUNTED_SHARE * all(&received);
-            if is_lossy && are_counted { segments } else { received }
+            if is_lossy && are_counted {
+                segments
+            } else {
+                received
+            }
         }
         (None, Some(sender)) if is_lossy => points(sender, |point| point.delivered),
         (None, Some(sender)) => points(sender, |point| point.acked),
@@ -650,7 +658,10 @@ fn crest(points: &[(f64, f64)], mss: f64, is_received: bool) -> Option<Crest> {
 /// What is reached in this share of the time.
 fn reached(rates: &[f64], share: f64) -> Option<f64> {
     let place = (rates.len() as f64 * share) as usize;
-    rates.get(place).copied().filter(|_| rates.len() >= CREST_PAIRS_MIN)
+    rates
+        .get(place)
+        .copied()
+        .filter(|_| rates.len() >= CREST_PAIRS_MIN)
 }
 
 /// The rates between any sample and the next one that is at least so much later, in bit/s; the

@@ -134,13 +134,26 @@ fn a_cure_is_predicted_within_fifteen_percent() {
         tweak(End::Client, "nodelay", "on"),
         false,
     );
-    let autotuning = tweak(End::Server, "net.ipv4.tcp_moderate_rcvbuf", "on");
-    check("rmem-autotuning-off", autotuning, true);
+    let wmem = tweak(End::Client, "net.ipv4.tcp_wmem", "4096 16384 4194304");
+    check("tcp-wmem-max-cap", wmem, true);
     check(
         "initcwnd-too-small",
         tweak(End::Client, "route.initcwnd", "64"),
         true,
     );
+}
+
+#[test]
+fn a_bound_is_told_where_the_rate_of_the_path_did_not_show() {
+    let look = look_at("rmem-autotuning-off");
+    let twin = Twin::of(&look, place(&look)).expect("enough was seen");
+    let autotuning = [tweak(End::Server, "net.ipv4.tcp_moderate_rcvbuf", "on")];
+    let refused = twin.predict(&autotuning, Objective::Goodput, (true, TIMING));
+    let Err(CannotKnow::PathRate { at_least_bps }) = refused else {
+        panic!("{refused:?}");
+    };
+    let carried = look.measure.goodput_bps as f64;
+    assert!((carried..=50e6).contains(&at_least_bps), "{at_least_bps}");
 }
 
 #[test]

@@ -83,11 +83,13 @@ impl Subject for LabSubject<'_> {
     fn look(&mut self, time: Duration) -> anyhow::Result<Look> {
         let label = format!("{}: measuring", self.label);
         let bar = Progress::bar(self.output, label, millis(time));
-        let look =
-            self.session
-                .look((time, LOOK_INTERVAL), interrupt::stop_flag(), &mut |seen: WatchProgress| {
-                    bar.set(millis(seen.elapsed));
-                })?;
+        let look = self.session.look(
+            (time, LOOK_INTERVAL),
+            interrupt::stop_flag(),
+            &mut |seen: WatchProgress| {
+                bar.set(millis(seen.elapsed));
+            },
+        )?;
         check_stopped()?;
         if let Some(Caveat::HostBusy { percent }) = look.load {
             self.busy_percent = self.busy_percent.max(percent);

@@ -62,11 +62,9 @@ impl Subject for ProcessSubject<'_> {
         if here.process_ended {
             anyhow::bail!("process {} ended while it was measured", self.pid);
         }
-        Ok(Look::new(
-            (here, self.netns_name.clone()),
-            None,
-            |here| tailor::measure_of(here, |track| self.wants(track)),
-        ))
+        Ok(Look::new((here, self.netns_name.clone()), None, |here| {
+            tailor::measure_of(here, |track| self.wants(track))
+        }))
     }
 
     fn wait(&mut self, time: Duration) -> anyhow::Result<()> {

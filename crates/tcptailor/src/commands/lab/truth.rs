@@ -42,6 +42,8 @@ Examples:
   tcptailor lab truth -o docs/truth.md          the whole table, in about half an hour
   tcptailor lab truth --seed 7 --trials 20 --only drawn
   tcptailor lab truth --engine virtual          on tcptailor's own TCP, in a minute or two
+  tcptailor lab truth --keep looks              ... and keep what was seen and measured
+  tcptailor lab truth --from looks              predict from that again; measures nothing
   tcptailor lab truth --json                    each prediction with what was measured
 
 Exit code 3 if the median of the errors of goodput or of the median response time is above 5 %,
@@ -260,7 +262,8 @@ impl Tally {
     ) -> anyhow::Result<Option<Measured>> {
         let quiet = output.silenced();
         let label = case.label.as_str();
-        let mut path = path::start_trial(args.engine, case.kernel_only, &case.trial, label, &quiet)?;
+        let mut path =
+            path::start_trial(args.engine, case.kernel_only, &case.trial, label, &quiet)?;
         let subject = &mut *path.subject;
         subject.wait(case.warm_up)?;
         let look = subject.look(case.look)?;
