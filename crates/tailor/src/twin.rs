@@ -4,6 +4,7 @@
 //! It never sees what came after a change. What it does not show as it was seen it does not
 //! predict: see [`SelfCheck`].
 
+mod arriving;
 mod check;
 mod draft;
 mod fitting;
