@@ -211,7 +211,7 @@ fn write_lines(target: &mut impl Write, text: &str) -> io::Result<()> {
 /// The version of a document: one more each time that its shape changes for those who read it.
 fn version_of(name: &str) -> u32 {
     match name {
-        "check" | "fit" => 2,
+        "check" | "diagnose" | "fit" => 2,
         _ => 1,
     }
 }

@@ -100,7 +100,12 @@ fn a_stall_is_named_and_its_change_is_planned() {
     let (output, document) =
         diagnose_well(&[&filter, "-t", "2s", "--fail-on", "findings", "-o", plan_arg]);
     assert_eq!(output.status.code(), Some(3), "{document:#}");
-    assert_eq!(document["schema"], "tcptailor/diagnose/1");
+    assert_eq!(document["schema"], "tcptailor/diagnose/2");
+    assert!(
+        document["host"]["kernel"].is_string(),
+        "{}",
+        document["host"]
+    );
     assert_eq!(document["findings"], 1);
     let flow = &document["flows"][0];
     let own = std::process::id();

@@ -32,6 +32,7 @@ pub(crate) struct Document {
     /// Connections by what is said of them.
     pub(crate) counts: Counts,
     /// What is wrong with the host as a whole, such as a listener that does not accept.
+    #[serde(rename = "host_findings")]
     pub(crate) host: Vec<HostRow>,
     /// The connections by the program and the place that they belong to.
     pub(crate) services: Vec<Service>,

@@ -1,19 +1,19 @@
 //! `run` with programs that know nothing of it: compiled, static and interpreted ones. They talk to
 //! this test process over loopback, or across a lab path where one can be laid.
 
-#[path = "../../linux/tests/asking/mod.rs"]
+#[path = "../../../linux/tests/asking/mod.rs"]
 mod asking;
+#[path = "../common/mod.rs"]
 mod common;
+mod ending;
+mod rights;
 
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::thread;
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -58,6 +58,30 @@ fn is_installed(program: &str) -> bool {
 /// The client in C, compiled into `folder`.
 fn client(folder: &Path) -> Option<String> {
     build(folder, "cc", &["-O1", "-o"], "client.c")
+}
+
+/// The client in C, a directory of its own, and a server for it.
+struct Pair {
+    folder: tempfile::TempDir,
+    client: String,
+    port: String,
+}
+
+/// `None` where nothing can be compiled.
+fn pair() -> Option<Pair> {
+    let folder = tempfile::tempdir().expect("a directory");
+    let client = client(folder.path())?;
+    let port = serve().to_string();
+    Some(Pair {
+        folder,
+        client,
+        port,
+    })
+}
+
+/// The same where the kernel shows us the calls of programs.
+fn watched_pair() -> Option<Pair> {
+    pair().filter(|_| may_be_shown_calls())
 }
 
 /// A program, compiled into `folder`.
@@ -114,11 +138,14 @@ fn whole_report(flags: &[&str], command: &[&str]) -> (Output, Value) {
 
 #[test]
 fn what_the_change_would_have_given_is_predicted() {
-    let folder = tempfile::tempdir().expect("a directory");
-    let Some(client) = client(folder.path()) else {
+    let Some(Pair {
+        client,
+        port,
+        folder: _folder,
+    }) = pair()
+    else {
         return;
     };
-    let port = serve().to_string();
     let (_, document) = whole_report(&[], &[&client, "127.0.0.1", &port, "60"]);
     assert_eq!(document["helps"][0]["finding"], STALL, "{document:#}");
     let expected = document["helps"][0]["expected"].as_str();
@@ -206,14 +233,14 @@ fn a_stall_of_a_node_program_is_named_and_gone_with_another_setting() {
 
 #[test]
 fn settings_hold_against_those_of_the_program() {
-    let folder = tempfile::tempdir().expect("a directory");
-    let Some(client) = client(folder.path()) else {
+    let Some(Pair {
+        client,
+        port,
+        folder: _folder,
+    }) = watched_pair()
+    else {
         return;
     };
-    if !may_be_shown_calls() {
-        return;
-    }
-    let port = serve().to_string();
     let check = |flags: &[&str], expected: &str, overruled: &[u64]| {
         let options = ["nodelay=0", "sndbuf=8192"];
         let command = [&[&*client, "127.0.0.1", &port, "1"][..], &options].concat();
@@ -348,14 +375,14 @@ print(datagrams.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF))
 
 #[test]
 fn what_the_kernel_refuses_is_told_once_with_a_count() {
-    let folder = tempfile::tempdir().expect("a directory");
-    let Some(client) = client(folder.path()) else {
+    let Some(Pair {
+        client,
+        port,
+        folder: _folder,
+    }) = watched_pair()
+    else {
         return;
     };
-    if !may_be_shown_calls() {
-        return;
-    }
-    let port = serve().to_string();
     let flags = ["--set", "congestion=nosuch", "--", &client];
     let output = run(&[&flags[..], &["127.0.0.1", &port, "1", "connections=3"]].concat());
     assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -372,11 +399,10 @@ fn what_the_kernel_refuses_is_told_once_with_a_count() {
 
 #[test]
 fn a_fixed_send_buffer_is_named_and_undone_across_a_path() {
-    let folder = tempfile::tempdir().expect("a directory");
-    let Some(client) = client(folder.path()) else {
+    let Some(Pair { folder, client, .. }) = watched_pair() else {
         return;
     };
-    if !is_installed("python3") || !may_be_shown_calls() {
+    if !is_installed("python3") {
         return;
     }
     let script = "\
@@ -421,11 +447,14 @@ exit $code";
 
 #[test]
 fn children_of_a_script_are_watched_and_its_exit_code_is_ours() {
-    let folder = tempfile::tempdir().expect("a directory");
-    let Some(client) = client(folder.path()) else {
+    let Some(Pair {
+        client,
+        port,
+        folder: _folder,
+    }) = pair()
+    else {
         return;
     };
-    let port = serve().to_string();
     // One in the foreground, one in the background whose parent does not wait for it.
     let script = format!(
         "{client} 127.0.0.1 {port} 30; (({client} 127.0.0.1 {port} 30; echo ended) &) ; sleep 2; \
@@ -447,14 +476,14 @@ fn children_of_a_script_are_watched_and_its_exit_code_is_ours() {
 
 #[test]
 fn every_one_of_a_hundred_short_connections_is_the_programs() {
-    let folder = tempfile::tempdir().expect("a directory");
-    let Some(client) = client(folder.path()) else {
+    let Some(Pair {
+        client,
+        port,
+        folder: _folder,
+    }) = watched_pair()
+    else {
         return;
     };
-    if !may_be_shown_calls() {
-        return;
-    }
-    let port = serve().to_string();
     let script = format!("for i in $(seq 100); do {client} 127.0.0.1 {port} 1; done");
     let (_, document) = report(&[], &["sh", "-c", &script]);
     assert_eq!(document["counts"]["connections"], 100, "{document:#}");
@@ -462,47 +491,6 @@ fn every_one_of_a_hundred_short_connections_is_the_programs() {
     let connections = "connections=100";
     let (_, document) = report(&[], &[&client, "127.0.0.1", &port, "1", connections]);
     assert_eq!(document["counts"]["connections"], 100, "{document:#}");
-}
-
-#[test]
-fn it_ends_as_the_program_does() {
-    let check = |command: &[&str], code: i32, told: &str| {
-        let output = run(&[&["--"], command].concat());
-        assert_eq!(output.status.code(), Some(code), "{output:?}");
-        assert!(stderr(&output).contains(told), "{output:?}");
-    };
-    check(&["true"], 0, "exit code 0 after");
-    check(&["true"], 0, "No connection was seen in");
-    check(&["sh", "-c", "exit 42"], 42, "exit code 42 after");
-    check(&["sh", "-c", "kill -TERM $$"], 143, "ended by signal 15");
-    check(&["/nonexistent/program"], 127, "no such program");
-    check(
-        &["no-such-program"],
-        127,
-        "error: no-such-program: no such program",
-    );
-    check(&["/"], 126, "error: /: ");
-}
-
-#[test]
-fn the_programs_output_stays_its_own() {
-    let output = run(&["printf", "a\\n%s", "--json"]);
-    assert_eq!(stdout(&output), "a\n--json", "its flags are its own");
-    assert!(!output.stderr.is_empty());
-    let output = run(&["--json", "--", "true"]);
-    assert_eq!(stderr(&output), "");
-    let document: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
-    assert_eq!(document["exit_code"], 0);
-    let folder = tempfile::tempdir().expect("a directory");
-    let file = folder.path().join("report.txt");
-    let output = run(&["-o", file.to_str().expect("UTF-8"), "true"]);
-    assert_eq!(
-        (stdout(&output), stderr(&output)),
-        (String::new(), String::new())
-    );
-    let text = fs::read_to_string(file).expect("a report");
-    assert!(text.contains("No connection was seen"), "{text}");
-    assert!(!text.contains('\u{1b}'), "{text}");
 }
 
 #[test]
@@ -528,11 +516,14 @@ fn nonsense_is_refused_before_anything_runs() {
 
 #[test]
 fn a_saved_run_is_judged_the_same() {
-    let folder = tempfile::tempdir().expect("a directory");
-    let Some(client) = client(folder.path()) else {
+    let Some(Pair {
+        folder,
+        client,
+        port,
+    }) = pair()
+    else {
         return;
     };
-    let port = serve().to_string();
     let file = folder.path().join("run.rec");
     let file = file.to_str().expect("UTF-8");
     let (_, document) = report(&["--record", file], &[&client, "127.0.0.1", &port, "50"]);
@@ -545,226 +536,16 @@ fn a_saved_run_is_judged_the_same() {
     assert_eq!(again["counts"]["connections"], 1, "{again:#}");
 }
 
-/// Starts a run that reads a line from us before it does `script`.
-fn waiting(flags: &[&str], script: &str) -> Child {
-    let script = format!("echo started; read line; {script}");
-    let mut child = tcptailor(&[&["run"], flags, &["--", "bash", "-c", &script]].concat())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
-    let mut started = [0; 8];
-    let stdout = child.stdout.as_mut().expect("piped");
-    stdout.read_exact(&mut started).expect("it starts");
-    child
-}
-
-fn signal(child: &Child, name: &str) {
-    let pid = child.id().to_string();
-    let sent = Command::new("kill").args([name, &pid]).status();
-    assert!(sent.expect("kill starts").success());
-}
-
-#[test]
-fn a_signal_goes_to_the_program_and_the_report_is_printed_all_the_same() {
-    for (name, code) in [("-INT", 130), ("-TERM", 143)] {
-        let mut child = waiting(&[], "true");
-        common::wait_until_it_hears(&child);
-        // It is not the end of its input that ends it.
-        let _stdin = child.stdin.take();
-        signal(&child, name);
-        let output = child.wait_with_output().expect("it ends");
-        assert_eq!(output.status.code(), Some(code), "{output:?}");
-        assert!(stderr(&output).contains("ended by signal"), "{output:?}");
-    }
-    // A program that wants to end otherwise does.
-    let script = "trap 'exit 5' INT; echo trap; while true; do sleep 0.05; done";
-    let mut child = waiting(&[], script);
-    common::wait_until_it_hears(&child);
-    child
-        .stdin
-        .take()
-        .expect("piped")
-        .write_all(b"\n")
-        .expect("it reads");
-    let mut trapped = [0; 5];
-    let stdout = child.stdout.as_mut().expect("piped");
-    stdout.read_exact(&mut trapped).expect("it goes on");
-    signal(&child, "-INT");
-    // It ends by its trap.
-    let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(5), "{output:?}");
-}
-
-/// Processes whose arguments hold a word that no other process has.
-fn processes_with(word: &str) -> usize {
-    let entries = fs::read_dir("/proc").expect("/proc").flatten();
-    let arguments = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-    arguments
-        .filter(|words| String::from_utf8_lossy(words).contains(word))
-        .count()
-}
-
-/// Waits until none is left: the process that keeps calls going ends when init has waited for the
-/// last one of the program.
-fn wait_until_nothing_is_left(word: &str) {
-    for _ in 0..3000 {
-        if processes_with(word) == 0 {
-            return;
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    panic!("{word} is left");
-}
-
-#[test]
-fn a_program_goes_on_where_we_are_killed_and_nothing_is_left() {
-    if !may_be_shown_calls() {
-        return;
-    }
-    let port = serve();
-    let word = format!("killed-{}", std::process::id());
-    let script =
-        format!(": {word}; exec 3<>/dev/tcp/127.0.0.1/{port} && echo connected || echo failed");
-    let mut child = waiting(&["--set", "nodelay=on"], &script);
-    // Waiting closes it.
-    let mut stdin = child.stdin.take().expect("piped");
-    signal(&child, "-KILL");
-    child.wait().expect("our child");
-    stdin.write_all(b"\n").expect("the program still reads");
-    let mut text = String::new();
-    let mut stdout = child.stdout.take().expect("piped");
-    stdout.read_to_string(&mut text).expect("the program ends");
-    assert_eq!(text, "connected\n");
-    wait_until_nothing_is_left(&word);
-}
-
-#[test]
-fn what_a_program_leaves_goes_on_and_we_leave_nothing() {
-    if !may_be_shown_calls() {
-        return;
-    }
-    let port = serve();
-    let folder = tempfile::tempdir().expect("a directory");
-    let result = folder.path().join("result");
-    let word = result.to_str().expect("UTF-8");
-    let late = format!("exec 3<>/dev/tcp/127.0.0.1/{port} && echo connected > {word}");
-    let script = format!("(sleep 0.5; bash -c '{late}') > /dev/null 2>&1 & exit 3");
-    let output = run(&["--", "bash", "-c", &script]);
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
-    wait_until_nothing_is_left(word);
-    assert_eq!(
-        fs::read_to_string(&result).expect("it went on"),
-        "connected\n"
-    );
-}
-
-/// `nobody`.
-const USER: u32 = 65_534;
-
-/// The directories of our PATH may be closed to others.
-fn real_grep() -> PathBuf {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut found = std::env::split_paths(&path).map(|folder| folder.join("grep"));
-    let found = found.find(|path| path.is_file()).expect("grep");
-    fs::canonicalize(found).expect("it is there")
-}
-
-/// Where the tests run as an ordinary user, all others show the same.
-#[test]
-fn an_ordinary_user_can_do_it_too() {
-    if linux::privilege::user_id() != 0 || !may_be_shown_calls() {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a directory");
-    let place = |name: &str| folder.path().join(name);
-    let allow = |path: &Path, mode| {
-        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("our own file");
-    };
-    allow(folder.path(), 0o755);
-    fs::copy(env!("CARGO_BIN_EXE_tcptailor"), place("tcptailor")).expect("room");
-    let as_user = |args: &[&str]| {
-        let mut command = Command::new(place("tcptailor"));
-        command.args(args).current_dir("/").uid(USER).gid(USER);
-        command.output()
-    };
-    if asking::may("becoming another user", as_user(&["--version"])).is_none() {
-        return;
-    }
-    let run = |args: &[&str]| {
-        let output = as_user(&[&["run", "--json"], args].concat()).expect("it ran before");
-        // First the program's own output, then the document.
-        let all = stdout(&output);
-        let (text, document) = all.split_at(all.find('{').expect("a document"));
-        let document: Value = serde_json::from_str(document).expect("JSON");
-        (text.to_owned(), document)
-    };
-    // It pays with the right to gain privileges, which a set-uid program needs.
-    let original = real_grep();
-    let plain = original.to_str().expect("UTF-8");
-    let (text, document) = run(&["--", plain, "NoNewPrivs", "/proc/self/status"]);
-    assert_eq!(text, "NoNewPrivs:\t1\n", "{document:#}");
-    let grep = place("set-uid-grep");
-    fs::copy(&original, &grep).expect("room");
-    allow(&grep, 0o4755);
-    let grep = grep.to_str().expect("UTF-8");
-    let (text, document) = run(&["--", grep, "NoNewPrivs", "/proc/self/status"]);
-    assert_eq!(text, "NoNewPrivs:\t0\n", "{document:#}");
-    let reason = document["attribution"]["reason"].as_str();
-    assert!(
-        reason.is_some_and(|why| why.ends_with("is set-uid")),
-        "{reason:?}"
-    );
-
-    let Some(client) = client(folder.path()) else {
-        return;
-    };
-    let port = serve().to_string();
-    let command = [
-        "--set",
-        "nodelay=on",
-        "--",
-        &*client,
-        "127.0.0.1",
-        &port,
-        "1",
-    ];
-    let (text, document) = run(&[&command[..], &["nodelay=0", "connections=20"]].concat());
-    assert_eq!(text, "nodelay 1, buffers locked 0\n");
-    assert_eq!(document["settings"][0]["set"], 20, "{document:#}");
-    // The kernel keeps less for him of what it tells of closed sockets; what is lost is counted.
-    let seen = document["counts"]["connections"].as_u64();
-    let unseen = document["attribution"]["unseen"].as_u64();
-    let all = seen.zip(unseen).map(|(seen, unseen)| seen + unseen);
-    assert_eq!(all, Some(20), "{document:#}");
-    assert!(seen > unseen, "{document:#}");
-}
-
-/// As root the program keeps every right that it has.
-#[test]
-fn a_filter_of_root_takes_nothing_from_the_program() {
-    if linux::privilege::user_id() != 0 || !may_be_shown_calls() {
-        return;
-    }
-    if !linux::Capabilities::probe().has("CAP_SYS_ADMIN") {
-        return asking::skip("a filter without no_new_privs needs CAP_SYS_ADMIN");
-    }
-    let (output, document) = report(&[], &["grep", "NoNewPrivs", "/proc/self/status"]);
-    assert_eq!(document["attribution"]["by"], "calls");
-    assert_eq!(stdout(&output), "NoNewPrivs:\t0\n");
-}
-
 #[test]
 fn fit_tells_better_from_worse_from_no_difference() {
-    let folder = tempfile::tempdir().expect("a directory");
-    let Some(client) = client(folder.path()) else {
+    let Some(Pair {
+        client,
+        port,
+        folder: _folder,
+    }) = watched_pair()
+    else {
         return;
     };
-    if !may_be_shown_calls() {
-        return;
-    }
-    let port = serve().to_string();
     let fit = |flags: &[&str], count: &str, option: &str| {
         let command = [&*client, "127.0.0.1", &port, count, option];
         let (output, document) = report(&[&["--fit"], flags].concat(), &command);
