@@ -5,14 +5,16 @@
 //! stands for, all other commands follow `ip` and `ss`; a test below lists the letters of each
 //! command, so that a collision is a decision.
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use core::fmt::Write;
+
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::commands;
 
 const EXAMPLES: &str = "\
 Examples:
   tcptailor fit --lab nagle          find and fix a stall on a lab path of this machine
-  tcptailor fit 10.0.0.9             the same towards a host that runs `tcptailor serve`
+  tcptailor fit 10.0.0.9             towards a host that runs `tcptailor serve`
   tcptailor diagnose -t 5s           what limits the connections of this machine?
   tcptailor diagnose --pid 4127 -v   ... of one process, with the evidence
   tcptailor run -- curl -O URL       ... of one program, from its first packet
@@ -36,6 +38,63 @@ pub(crate) struct Cli {
     pub(crate) globals: Globals,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// The commands as the first screen of the help shows them.
+const GROUPS: &[(&str, &[&str])] = &[
+    (
+        "Find what limits TCP, and improve it",
+        &["diagnose", "fit", "predict", "run", "record"],
+    ),
+    (
+        "Changes that were made",
+        &["status", "apply", "confirm", "rollback", "recover"],
+    ),
+    (
+        "Measure and compare",
+        &["bench", "serve", "bdp", "lab", "knobs", "check"],
+    ),
+    (
+        "tcptailor's own TCP, and programs of published documents",
+        &["stack", "autocork", "nodelay-server", "nodelay-client"],
+    ),
+];
+
+impl Cli {
+    /// Reads the command line of this process.
+    ///
+    /// # Errors
+    /// What is wrong with it, or the help or the version that was asked for.
+    pub(crate) fn read() -> Result<Self, clap::Error> {
+        Self::from_arg_matches(&grouped(Self::command()).try_get_matches()?)
+    }
+}
+
+/// With its commands in groups on the first screen of the help.
+fn grouped(command: clap::Command) -> clap::Command {
+    let header = *command.get_styles().get_header();
+    let literal = *command.get_styles().get_literal();
+    let mut list = String::new();
+    for (title, names) in GROUPS {
+        let _ = writeln!(list, "{header}{title}:{header:#}");
+        for name in *names {
+            let about = command
+                .find_subcommand(name)
+                .and_then(clap::Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            let _ = writeln!(list, "  {literal}{name:<16}{literal:#}{about}");
+        }
+        list.push('\n');
+    }
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}{{all-args}}{{after-help}}\n"
+    );
+    // The list stands in the template.
+    let hidden = |command: clap::Command| command.hide(true);
+    command
+        .mut_subcommands(hidden)
+        .override_usage("tcptailor [OPTIONS] <COMMAND>")
+        .help_template(template)
 }
 
 /// Flags that every command has.
@@ -144,6 +203,26 @@ mod tests {
                 };
                 assert!(expected, "{}: -{letter} for --{long}", command.get_name());
             }
+        }
+    }
+
+    #[test]
+    fn each_command_stands_in_one_group_and_in_one_line() {
+        let command = Cli::command();
+        let shown = command.get_subcommands().filter(|sub| !sub.is_hide_set());
+        let mut shown: Vec<&str> = shown.map(clap::Command::get_name).collect();
+        let mut grouped: Vec<&str> = GROUPS
+            .iter()
+            .flat_map(|(_, names)| *names)
+            .copied()
+            .collect();
+        shown.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(shown, grouped);
+        let help = super::grouped(command).render_help().to_string();
+        let list = help.lines().take_while(|line| !line.starts_with("Options"));
+        for line in list {
+            assert!(line.chars().count() <= 80, "{line}");
         }
     }
 

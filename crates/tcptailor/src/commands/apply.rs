@@ -21,7 +21,7 @@ use crate::output::{self, Output};
 /// Making all changes of a plan takes less than this; a process that takes longer hangs.
 const HANG: Duration = Duration::from_secs(120);
 
-/// Apply the changes of a plan, under a journal that can undo them.
+/// Apply the changes of a plan; each can be undone.
 ///
 /// Either all changes are made or none: where one fails, those before it are undone. They stay in
 /// force until `tcptailor rollback`, or until the machine starts again; with --persist they are

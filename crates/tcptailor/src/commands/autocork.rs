@@ -8,7 +8,7 @@ use linux::nodelay::shim;
 
 use crate::exit::{Exit, Problem};
 
-/// Run a program with its small writes joined where it asks for TCP_NODELAY.
+/// Run a program with its small writes joined.
 ///
 /// Preloads the library `libtcptailor_autocork.so`. Where the program sets `TCP_NODELAY`, its
 /// socket is corked as well; what it wrote leaves as one message when it reads the answer or waits.

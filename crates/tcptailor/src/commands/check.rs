@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::exit::Exit;
 use crate::output::{self, Output};
 
-/// Show which commands work here, and what to allow for the others.
+/// Show which commands work here, and what others need.
 ///
 /// Tries what tcptailor may want to do, and leaves nothing behind. Ends with code 0 whatever the
 /// answer is.

@@ -30,7 +30,7 @@ const SETTLE: Duration = Duration::from_secs(3);
 /// The last look of an experiment, and the waits before it, may end so long after its bound.
 const LEASE_MARGIN: Duration = Duration::from_secs(600);
 
-/// Find what limits the traffic to a host or on a lab path, fix it, and prove it.
+/// Find what limits TCP, change it, and keep only what helps.
 ///
 /// Measures, names the limit with its evidence, and tries the smallest change that may help: with
 /// and without it in turn, until the difference is certain or too small to matter. What is better

@@ -10,8 +10,10 @@ use stack::profile::{self, PROFILES, Profile};
 use crate::exit::{Exit, Problem};
 use crate::output::{self, Output};
 
-/// List the settings that tcptailor knows: unit, range, where Linux keeps them, and what each
-/// profile of tcptailor's own stack sets them to.
+/// List the settings that tcptailor knows.
+///
+/// Their units and ranges, where Linux keeps them, and what each profile of tcptailor's own stack
+/// sets them to.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -19,7 +19,7 @@ use crate::exit::Exit;
 use crate::interrupt;
 use crate::output::Output;
 
-/// Save what is seen of connections, to be judged later or elsewhere.
+/// Save what is seen of connections, to judge it later.
 ///
 /// Writes what `diagnose` would judge: counters, settings and options of sockets, counters and
 /// queues of the host. No payload is looked at. `tcptailor diagnose FILE` gives the same answer

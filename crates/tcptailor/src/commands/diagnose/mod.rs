@@ -21,7 +21,7 @@ use crate::commands::watching::{self, Watching};
 use crate::exit::{Exit, Problem};
 use crate::output::Output;
 
-/// Name what limits each connection, with evidence and what to change.
+/// Name what limits each connection, why, and what to change.
 ///
 /// Watches the TCP sockets of this machine (or of one process or namespace) for some seconds.
 /// Without root it sees all connections, but only the programs of its own user.

@@ -16,7 +16,7 @@ use crate::output::Output;
 
 const MESSAGE_BYTES: u64 = (HEADER_AND_PAYLOAD[0] + HEADER_AND_PAYLOAD[1]) as u64;
 
-/// Answer messages of `nodelay-client`, and count the reads that they took.
+/// Answer `nodelay-client`, and count the reads.
 ///
 /// The sample server of the document on `TCP_NODELAY` and `TCP_CORK`: it reads 30 bytes and answers
 /// 2, for one client after the other. When a client leaves, it prints how many reads ("buffers")
