@@ -99,85 +99,51 @@ struct Floor {
 }
 
 impl Prediction {
-    // tidy: long because each number that is predicted is a few lines, and none decides on another.
-    pub(crate) fn of(
-        objective: Objective,
-        seen: &Seen,
-        runs: &[Run],
-        check: &SelfCheck,
-        path_bps: Range,
-    ) -> Option<Self> {
-        let is_seen = seen.goodput_bps() > FULL_SHARE * path_bps.value;
-        let unseen = if is_seen { 0.0 } else { UNSEEN_RATE_FLOOR };
-        let floor = |what: &str, share: f64, slack: f64| Floor {
-            share,
-            slack,
-            residual: check.residual(what),
-            unseen,
-        };
-        let full = |value: f64| value > FULL_SHARE * path_bps.value;
-        let goodput = |s: &Seen| Some(s.goodput_bps());
-        let goodput_bps = predict(
-            seen,
-            runs,
-            &goodput,
-            floor("goodput", GOODPUT_FLOOR, 0.0),
-            &full,
-        )?;
-        let never = |_: f64| false;
-        let response_floor = floor("median response time", RESPONSE_FLOOR, RESPONSE_SLACK);
-        let response = predict(seen, runs, &Seen::response, response_floor, &never);
-        let as_measured = |s: &Seen| s.measure.value(objective);
-        let p99 = |s: &Seen| Some(s.measure.response_us.filter(|r| r.n > 0)?.p99 as f64 / 1e6);
-        let p99_floor = Floor {
-            share: 2.0 * RESPONSE_FLOOR,
-            slack: 4e-3,
-            ..response_floor
-        };
-        let rtt_floor = floor("smoothed round-trip time", RTT_FLOOR, RTT_SLACK);
-        let in_us = |range: Range| range.map(|seconds| seconds * 1e6);
-        let response_p99_us = predict(seen, runs, &p99, p99_floor, &never).map(in_us);
-        let rtt_us = predict(seen, runs, &|s: &Seen| s.srtt, rtt_floor, &never).map(in_us);
-        let response_us = response.map(in_us);
+    pub(crate) fn of(objective: Objective, basis: &Basis<'_>) -> Option<Self> {
+        let goodput_bps = basis.goodput()?;
+        let response_us = basis.response().map(in_us);
+        let response_p99_us = basis.response_p99().map(in_us);
+        let rtt_us = basis.rtt().map(in_us);
+        let seen = basis.seen;
+        let micros = |seconds: f64| seconds * 1e6;
+        let as_measured = seen.measure.value(objective);
         let (before, range) = match objective {
             Objective::Response if response_us.is_some() => {
-                (response_before(seen, runs).map(|s| s * 1e6), response_us)
+                (basis.response_before().map(micros), response_us)
             }
             Objective::Goodput | Objective::Response => {
                 (Some(seen.goodput_bps()), Some(goodput_bps))
             }
-            Objective::Rtt => (seen.srtt.map(|s| s * 1e6), rtt_us),
+            Objective::Rtt => (seen.srtt.map(micros), rtt_us),
             Objective::Tail if response_p99_us.is_some() => {
-                (p99(seen).map(|s| s * 1e6), response_p99_us)
+                (response_p99(seen).map(micros), response_p99_us)
             }
             Objective::Transfer => {
-                let floor = Floor {
-                    slack: RESPONSE_SLACK * 1e6,
-                    ..response_floor
-                };
-                let range = predict(seen, runs, &as_measured, floor, &never);
-                (as_measured(seen), range)
+                let floor = basis.response_floor();
+                let slack = micros(floor.slack);
+                (
+                    as_measured,
+                    basis.value(objective, Floor { slack, ..floor }),
+                )
             }
             Objective::Stalls => {
-                let floor = floor("goodput", 0.0, STALLS_SLACK);
-                let range = predict(seen, runs, &as_measured, floor, &never);
-                (as_measured(seen), range)
+                let floor = basis.floor("goodput", 0.0, STALLS_SLACK);
+                (as_measured, basis.value(objective, floor))
             }
             Objective::LocalDrops | Objective::Tail => (None, None),
         };
+        let gain = before.zip(range);
         Some(Self {
             objective,
             before,
             range,
-            gain: before
-                .zip(range)
-                .map(|(before, range)| objective.gain(before, range.value)),
+            gain: gain.map(|(before, range)| objective.gain(before, range.value)),
             goodput_bps,
             response_us,
             response_p99_us,
             rtt_us,
-            path_bps,
-            runs: runs.len(),
+            path_bps: basis.path_bps,
+            runs: basis.runs.len(),
         })
     }
 
@@ -211,49 +177,115 @@ impl Prediction {
     }
 }
 
-/// What responses take now; where no program told, what they take in the twin.
-fn response_before(seen: &Seen, runs: &[Run]) -> Option<f64> {
-    let mut best = runs.iter().filter(|run| run.is_best);
-    let of_twin = best.find_map(|run| run.before.response());
-    seen.response().or(of_twin)
+/// What a prediction is made from.
+pub(crate) struct Basis<'b> {
+    pub(crate) seen: &'b Seen,
+    pub(crate) runs: &'b [Run],
+    pub(crate) check: &'b SelfCheck,
+    pub(crate) path_bps: Range,
 }
 
-/// Anchored at what was seen.
-fn predict(
-    seen: &Seen,
-    runs: &[Run],
-    read: &dyn Fn(&Seen) -> Option<f64>,
-    floor: Floor,
-    is_bounded: &dyn Fn(f64) -> bool,
-) -> Option<Range> {
-    let measured = read(seen);
-    let value = |run: &Run| {
-        let after = read(&run.after)?;
-        let before = read(&run.before);
-        Some(match measured.zip(before) {
-            Some((measured, before)) if before > 0.0 && !is_bounded(after) => {
-                let ratio = after / before;
-                let same = (1.0 / SAME_REGIME..SAME_REGIME).contains(&ratio);
-                if same { measured * ratio } else { after }
-            }
-            _ => after,
+impl Basis<'_> {
+    fn floor(&self, what: &str, share: f64, slack: f64) -> Floor {
+        let is_seen = self.is_full(self.seen.goodput_bps());
+        Floor {
+            share,
+            slack,
+            residual: self.check.residual(what),
+            unseen: if is_seen { 0.0 } else { UNSEEN_RATE_FLOOR },
+        }
+    }
+
+    fn response_floor(&self) -> Floor {
+        self.floor("median response time", RESPONSE_FLOOR, RESPONSE_SLACK)
+    }
+
+    fn is_full(&self, bps: f64) -> bool {
+        bps > FULL_SHARE * self.path_bps.value
+    }
+
+    fn goodput(&self) -> Option<Range> {
+        let floor = self.floor("goodput", GOODPUT_FLOOR, 0.0);
+        let is_full = |bps: f64| self.is_full(bps);
+        self.range(&|s: &Seen| Some(s.goodput_bps()), floor, &is_full)
+    }
+
+    /// In seconds.
+    fn response(&self) -> Option<Range> {
+        self.range(&Seen::response, self.response_floor(), &|_| false)
+    }
+
+    /// In seconds.
+    fn response_p99(&self) -> Option<Range> {
+        let floor = Floor {
+            share: 2.0 * RESPONSE_FLOOR,
+            slack: 4e-3,
+            ..self.response_floor()
+        };
+        self.range(&response_p99, floor, &|_| false)
+    }
+
+    /// In seconds.
+    fn rtt(&self) -> Option<Range> {
+        let floor = self.floor("smoothed round-trip time", RTT_FLOOR, RTT_SLACK);
+        self.range(&|s: &Seen| s.srtt, floor, &|_| false)
+    }
+
+    /// Of an objective, in its unit.
+    fn value(&self, objective: Objective, floor: Floor) -> Option<Range> {
+        self.range(&|s: &Seen| s.measure.value(objective), floor, &|_| false)
+    }
+
+    /// What responses take now, in seconds; where no program told, what they take in the twin.
+    fn response_before(&self) -> Option<f64> {
+        let mut best = self.runs.iter().filter(|run| run.is_best);
+        let of_twin = best.find_map(|run| run.before.response());
+        self.seen.response().or(of_twin)
+    }
+
+    /// Anchored at what was seen.
+    fn range(
+        &self,
+        read: &dyn Fn(&Seen) -> Option<f64>,
+        floor: Floor,
+        is_bounded: &dyn Fn(f64) -> bool,
+    ) -> Option<Range> {
+        let measured = read(self.seen);
+        let value = |run: &Run| {
+            let after = read(&run.after)?;
+            let before = read(&run.before);
+            Some(match measured.zip(before) {
+                Some((measured, before)) if before > 0.0 && !is_bounded(after) => {
+                    let ratio = after / before;
+                    let same = (1.0 / SAME_REGIME..SAME_REGIME).contains(&ratio);
+                    if same { measured * ratio } else { after }
+                }
+                _ => after,
+            })
+        };
+        let all: Vec<f64> = self.runs.iter().filter_map(value).collect();
+        let best = self.runs.iter().filter(|run| run.is_best);
+        let mut best: Vec<f64> = best.filter_map(value).collect();
+        best.sort_unstable_by(f64::total_cmp);
+        let value = *best.get(best.len() / 2)?;
+        let low = all.iter().copied().fold(value, f64::min);
+        let high = all.iter().copied().fold(value, f64::max);
+        let unseen = if is_bounded(value) { floor.unseen } else { 0.0 };
+        let share = floor.share + floor.residual + unseen;
+        Some(Range {
+            low: (low * (1.0 - share) - floor.slack).max(0.0),
+            value,
+            high: high * (1.0 + share) + floor.slack,
         })
-    };
-    let all: Vec<f64> = runs.iter().filter_map(value).collect();
-    let mut best: Vec<f64> = runs
-        .iter()
-        .filter(|run| run.is_best)
-        .filter_map(value)
-        .collect();
-    best.sort_unstable_by(f64::total_cmp);
-    let value = *best.get(best.len() / 2)?;
-    let low = all.iter().copied().fold(value, f64::min);
-    let high = all.iter().copied().fold(value, f64::max);
-    let unseen = if is_bounded(value) { floor.unseen } else { 0.0 };
-    let share = floor.share + floor.residual + unseen;
-    Some(Range {
-        low: (low * (1.0 - share) - floor.slack).max(0.0),
-        value,
-        high: high * (1.0 + share) + floor.slack,
-    })
+    }
+}
+
+/// 99th percentile of the response times in seconds.
+fn response_p99(seen: &Seen) -> Option<f64> {
+    let response = seen.measure.response_us.filter(|response| response.n > 0)?;
+    Some(response.p99 as f64 / 1e6)
+}
+
+fn in_us(range: Range) -> Range {
+    range.map(|seconds| seconds * 1e6)
 }

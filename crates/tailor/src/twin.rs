@@ -29,7 +29,7 @@ use self::hosts::{Hosts, end_of};
 use self::parallel::each;
 pub(crate) use self::seen::end_of as end_of_place;
 pub use self::seen::{Seen, Way};
-use crate::prediction::{Prediction, Range, Run};
+use crate::prediction::{Basis, Prediction, Range, Run};
 use crate::subject::Look;
 
 /// Seeds of the runs of a self-check and of a prediction.
@@ -390,8 +390,13 @@ impl Twin {
         let knob = || tweaks.first().map_or("nothing", |tweak| tweak.knob.name);
         let runs: Option<Vec<Run>> = runs.into_iter().collect();
         let runs = runs.ok_or_else(|| CannotKnow::Knob(knob().to_owned()))?;
-        let path = self.path_range();
-        let prediction = Prediction::of(objective, &self.seen, &runs, &self.check, path);
+        let basis = Basis {
+            seen: &self.seen,
+            runs: &runs,
+            check: &self.check,
+            path_bps: self.path_range(),
+        };
+        let prediction = Prediction::of(objective, &basis);
         let prediction = prediction.ok_or(CannotKnow::Traffic)?;
         let Range { low, high, .. } = prediction.goodput_bps;
         let is_bound = prediction.is_bound_by_path();
