@@ -84,6 +84,8 @@ pub struct Prediction {
     pub rtt_us: Option<Range>,
     /// The rate of the path, as far as it showed.
     pub path_bps: Range,
+    /// Share of the segments that were retransmitted before the change.
+    pub lost_share: f64,
     /// Runs of the twin that it comes from.
     pub runs: usize,
 }
@@ -143,6 +145,7 @@ impl Prediction {
             response_p99_us,
             rtt_us,
             path_bps: basis.path_bps,
+            lost_share: seen.lost_share,
             runs: basis.runs.len(),
         })
     }

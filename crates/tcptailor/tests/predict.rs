@@ -117,21 +117,37 @@ fn predictions_are_compared_with_what_comes_of_them() {
     let folder = tempfile::tempdir().expect("a folder");
     let page = folder.path().join("truth.md");
     let page_text = page.to_str().expect("UTF-8");
-    let (document, code) = document(&[
+    let looks = folder.path().join("looks");
+    let looks_text = looks.to_str().expect("UTF-8");
+    let (measured, code) = document(&[
         "lab", "truth", "--engine", "virtual", "--only", "drawn", "--seed", "5", "--trials", "3",
-        "-o", page_text,
+        "-o", page_text, "--keep", looks_text,
     ]);
     assert!(code == Some(0) || code == Some(3), "{code:?}");
-    assert_eq!(document["schema"], "tcptailor/lab-truth/1");
-    assert_eq!(document["partial"], false);
-    let count = |name: &str| document[name].as_array().expect("rows").len();
+    assert_eq!(measured["schema"], "tcptailor/lab-truth/1");
+    assert_eq!(measured["partial"], false);
+    let count = |name: &str| measured[name].as_array().expect("rows").len();
     assert_eq!(count("scored") + count("unpredicted"), 3);
-    assert!(count("scored") >= 2, "{document}");
-    let median = document["goodput"]["median"].as_f64().expect("a number");
+    assert!(count("scored") >= 2, "{measured}");
+    let median = measured["goodput"]["median"].as_f64().expect("a number");
     assert!(median < 0.2, "{median}");
     let written = std::fs::read_to_string(&page).expect("a page");
     assert!(
         written.contains("seed 5") && written.contains("## The worst"),
         "{written}"
     );
+
+    let (again, _) = document(&["lab", "truth", "--from", looks_text]);
+    for name in ["seed", "engine", "goodput", "response"] {
+        assert_eq!(again[name], measured[name], "{name}");
+    }
+    let predictions = |document: &Value| -> Vec<Value> {
+        let scored = document["scored"].as_array().expect("rows").iter();
+        scored.map(|row| row["prediction"].clone()).collect()
+    };
+    assert_eq!(predictions(&again), predictions(&measured));
+    let nothing = run(&["lab", "truth", "--from", "/nonexistent"]);
+    assert_eq!(nothing.status.code(), Some(1));
+    let told = text(&nothing.stderr);
+    assert!(told.contains("`--keep` writes it"), "{told}");
 }

@@ -81,6 +81,18 @@ impl Args {
         self.engine != EngineChoice::Virtual
     }
 
+    fn new_run(&self) -> kept::Run {
+        kept::Run {
+            seed: self.seed,
+            trials: self.trials,
+            engine: match self.engine {
+                EngineChoice::Virtual => "virtual".into(),
+                EngineChoice::Auto | EngineChoice::Kernel => "kernel".into(),
+            },
+            kernel: crate::output::kernel_release(),
+        }
+    }
+
     fn chosen(&self) -> Result<Vec<TruthCase>, Problem> {
         let mut cases = match self.only.as_deref() {
             Some("drawn") => tailor::drawn_cases(self.seed, self.trials),
@@ -105,10 +117,8 @@ impl Args {
 /// All that is told.
 #[derive(Debug, Serialize)]
 struct Document {
-    seed: u64,
-    trials: u32,
-    engine: &'static str,
-    kernel: Option<String>,
+    #[serde(flatten)]
+    run: kept::Run,
     /// It was interrupted.
     partial: bool,
     goal: Goal,
@@ -135,11 +145,22 @@ pub(super) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         crate::commands::diagnose::check_plan_path(path)?;
     }
     let mut tally = Tally::default();
-    match &args.from {
-        Some(dir) => tally.predict_kept(dir, output)?,
-        None => tally.measure(args, output)?,
-    }
-    let document = document(args, tally);
+    let run = match &args.from {
+        Some(dir) => {
+            let run = kept::run_of(dir)?;
+            tally.predict_kept(dir, output)?;
+            run
+        }
+        None => {
+            let run = args.new_run();
+            if let Some(dir) = &args.keep {
+                kept::begin(dir, &run)?;
+            }
+            tally.measure(args, output)?;
+            run
+        }
+    };
+    let document = document(run, tally);
     if let Some(path) = &args.output {
         std::fs::write(path, page::markdown(&document))
             .with_context(|| format!("writing {}", path.display()))?;
@@ -152,7 +173,7 @@ pub(super) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     })
 }
 
-fn document(args: &Args, tally: Tally) -> Document {
+fn document(run: kept::Run, tally: Tally) -> Document {
     let Tally {
         scored,
         unpredicted,
@@ -166,13 +187,7 @@ fn document(args: &Args, tally: Tally) -> Document {
     };
     let [goodput, response] = tailor::score(&scored);
     Document {
-        seed: args.seed,
-        trials: args.trials,
-        engine: match args.engine {
-            EngineChoice::Virtual => "virtual",
-            EngineChoice::Auto | EngineChoice::Kernel => "kernel",
-        },
-        kernel: crate::output::kernel_release(),
+        run,
         partial: interrupt::stopped(),
         goal: Goal {
             median_max: MEDIAN_MAX,

@@ -17,6 +17,18 @@ use tailor::{Arrivals, Look, Timing};
 
 use super::{Measured, Tried};
 
+/// The file that says of which run the looks are.
+const RUN: &str = "run.json";
+
+/// A run of `lab truth`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Run {
+    pub(super) seed: u64,
+    pub(super) trials: u32,
+    pub(super) engine: String,
+    pub(super) kernel: Option<String>,
+}
+
 /// All of a trial but its looks.
 #[derive(Debug, Serialize, Deserialize)]
 struct Head {
@@ -36,6 +48,20 @@ struct Head {
     doubts: Vec<String>,
     #[serde(default)]
     close: Vec<Arrivals>,
+}
+
+/// Makes the directory for what is kept of a run.
+pub(super) fn begin(dir: &Path, run: &Run) -> anyhow::Result<()> {
+    std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
+    Ok(serde_json::to_writer(File::create(dir.join(RUN))?, run)?)
+}
+
+/// Of which run that is which is kept in `dir`.
+pub(super) fn run_of(dir: &Path) -> anyhow::Result<Run> {
+    let path = dir.join(RUN);
+    let problem = || format!("reading {}: `--keep` writes it", path.display());
+    let file = File::open(&path).with_context(problem)?;
+    serde_json::from_reader(BufReader::new(file)).with_context(problem)
 }
 
 /// Keeps one as the files of this number.
@@ -61,7 +87,6 @@ pub(super) fn write(dir: &Path, number: usize, measured: &Measured) -> anyhow::R
         doubts: measured.doubts.clone(),
         close: look.close.clone(),
     };
-    std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
     let name = |what: &str| dir.join(format!("{number:03}{what}"));
     let mut to = BufWriter::new(File::create(name(".json"))?);
     serde_json::to_writer(&mut to, &head)?;
@@ -86,6 +111,7 @@ pub(super) fn list(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
         entries.map(|entry| entry.map(|e| e.path())).collect();
     let mut paths = paths?;
     paths.retain(|path| path.extension().is_some_and(|kind| kind == "json"));
+    paths.retain(|path| path.file_name().is_some_and(|name| name != RUN));
     paths.sort_unstable();
     Ok(paths)
 }

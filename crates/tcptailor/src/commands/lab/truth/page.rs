@@ -8,6 +8,11 @@ use tailor::{Range, Score, Scored, WORST};
 use super::Document;
 use crate::output;
 
+/// Fewer responses tell no percentiles.
+const FEW_RESPONSES: u64 = 20;
+/// What processors do is a large part of a shorter response.
+const SHORT_MICROS: f64 = 1000.0;
+
 /// One trial in one line.
 pub(super) fn line(scored: &Scored) -> String {
     let mut text = format!("{}: {}", scored.label, scored.change);
@@ -138,12 +143,12 @@ pub(super) fn markdown(document: &Document) -> String {
     if document.partial {
         text.push_str("**Partial**: the run was interrupted.\n\n");
     }
-    let kernel = document.kernel.as_deref().unwrap_or("unknown");
+    let kernel = document.run.kernel.as_deref().unwrap_or("unknown");
     let _ = writeln!(
         text,
         "Engine `{}`, Linux {kernel}, seed {}, {} random trials beside the faults and the everyday \
          scenarios.\n",
-        document.engine, document.seed, document.trials
+        document.run.engine, document.run.seed, document.run.trials
     );
     text.push_str("| | predictions | median error | 90th percentile | covered by the interval | upper over lower end |\n|---|---|---|---|---|---|\n");
     for (what, score) in rows(document) {
@@ -181,22 +186,41 @@ pub(super) fn markdown(document: &Document) -> String {
     text
 }
 
-/// Why it is off, as far as the numbers tell.
+/// Why it is off, as far as the numbers tell; the first that applies.
 fn cause(scored: &Scored) -> String {
     if !scored.doubts.is_empty() {
         return format!("Doubtful: {}.", scored.doubts.join("; "));
     }
-    let wide = |range: Range| range.high > 2.0 * range.low;
-    if wide(scored.prediction.goodput_bps) {
-        return "What the path can carry did not show before the change; the interval says so."
-            .into();
+    let error = |pair: Option<(Range, f64)>| {
+        pair.map_or(0.0, |(range, measured)| {
+            (range.value - measured).abs() / measured.max(1e-9)
+        })
+    };
+    let response = scored.after.response_us.filter(|response| response.n > 0);
+    let range = scored.prediction.goodput_bps;
+    let lost = scored.prediction.lost_share;
+    let few = response.filter(|response| response.n < FEW_RESPONSES);
+    let short = scored
+        .response()
+        .filter(|(_, micros)| *micros < SHORT_MICROS);
+    let is_mean =
+        scored.response().is_some() && error(scored.goodput()) > 2.0 * error(scored.response());
+    match (few, short) {
+        (Some(response), _) => format!("Only {} responses were measured.", response.n),
+        _ if is_mean => "Goodput is the mean over all operations; the few that wait for a \
+             processor count in full, and no virtual host waits for one."
+            .into(),
+        (_, Some(_)) => "A response takes less than a millisecond: what processors do beside it \
+             is a large part, and changes from look to look."
+            .into(),
+        _ if lost > 0.0 => format!(
+            "Packets were lost ({} of the segments were retransmitted): of few losses the share is \
+             known badly, and when the next one comes is chance.",
+            human::share(lost)
+        ),
+        _ if range.high > 2.0 * range.low => {
+            "What the path can carry did not show before the change; the interval says so.".into()
+        }
+        _ => "Not known.".into(),
     }
-    let n = scored
-        .after
-        .response_us
-        .map_or(u64::MAX, |response| response.n);
-    if n < 20 {
-        return format!("Only {n} responses were measured.");
-    }
-    "No doubt is known.".into()
 }
