@@ -98,8 +98,8 @@ pub struct Look {
 }
 
 impl Look {
-    /// Of recordings, whose looks may be close; `measure` tells what the program got, of that of the
-    /// observed end.
+    /// Of recordings, whose looks may be close; `measure` tells what the program got, from the
+    /// recording of the observed end.
     #[must_use]
     pub fn new(
         (here, netns): (Recording, Netns),
