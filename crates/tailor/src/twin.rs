@@ -15,7 +15,7 @@ mod traffic;
 
 use std::time::Duration;
 
-use base::{Change, Knob, KnobValue};
+use base::{Change, Knob, KnobValue, Scope};
 use doctor::{Objective, Place};
 use lab::{End, SAMPLE_INTERVAL, Trial};
 use serde::Serialize;
@@ -369,6 +369,13 @@ impl Twin {
         let is_far = |tweak: &Tweak| tweak.end != self.seen.here;
         if !self.seen.both_ends && tweaks.iter().any(is_far) {
             return Err(CannotKnow::FarEnd);
+        }
+        // What waits and is dropped in front of an interface of a host does not show in its sockets.
+        let is_queue = |tweak: &&Tweak| {
+            tweak.knob.scope == Scope::Qdisc || tweak.knob.name == "link.txqueuelen"
+        };
+        if let Some(tweak) = tweaks.iter().find(is_queue) {
+            return Err(CannotKnow::Knob(tweak.knob.name.to_owned()));
         }
         if tweaks.iter().any(|tweak| self.is_behind_a_cork(tweak)) {
             return Err(CannotKnow::Pieces);
