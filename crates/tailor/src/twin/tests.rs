@@ -182,7 +182,10 @@ fn what_acts_at_an_end_that_was_not_seen_is_not_predicted() {
     assert_eq!(refused.err(), Some(CannotKnow::FarEnd));
     let queue = [tweak(End::Client, "link.txqueuelen", "1000p")];
     let refused = twin.predict(&queue, Objective::LocalDrops, (false, TIMING));
-    assert_eq!(refused.err(), Some(CannotKnow::Knob("link.txqueuelen".into())));
+    assert_eq!(
+        refused.err(),
+        Some(CannotKnow::Knob("link.txqueuelen".into()))
+    );
 }
 
 #[test]
