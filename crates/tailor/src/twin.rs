@@ -370,7 +370,7 @@ impl Twin {
         if !self.seen.both_ends && tweaks.iter().any(is_far) {
             return Err(CannotKnow::FarEnd);
         }
-        // What waits and is dropped in front of an interface of a host does not show in its sockets.
+        // What waits and is dropped before an interface of a host does not show in its sockets.
         let is_queue = |tweak: &&Tweak| {
             tweak.knob.scope == Scope::Qdisc || tweak.knob.name == "link.txqueuelen"
         };
