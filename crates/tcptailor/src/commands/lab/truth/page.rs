@@ -144,11 +144,19 @@ pub(super) fn markdown(document: &Document) -> String {
         text.push_str("**Partial**: the run was interrupted.\n\n");
     }
     let kernel = document.run.kernel.as_deref().unwrap_or("unknown");
+    let scored = document.scored.iter().map(|one| &one.label);
+    let others = document.unpredicted.iter().map(|one| &one.label);
+    // A scenario or a fault has its name; a random trial, its number and what was drawn.
+    let (random, named): (Vec<_>, Vec<_>) = scored
+        .chain(others)
+        .partition(|label| label.starts_with(|first: char| first.is_ascii_digit()));
     let _ = writeln!(
         text,
-        "Engine `{}`, Linux {kernel}, seed {}, {} random trials beside the faults and the everyday \
-         scenarios.\n",
-        document.run.engine, document.run.seed, document.run.trials
+        "Engine `{}`, Linux {kernel}, seed {}: {} random trials, {} faults and everyday scenarios.\n",
+        document.run.engine,
+        document.run.seed,
+        random.len(),
+        named.len()
     );
     text.push_str("| | predictions | median error | 90th percentile | covered by the interval | upper over lower end |\n|---|---|---|---|---|---|\n");
     for (what, score) in rows(document) {
