@@ -146,8 +146,40 @@ fn predictions_are_compared_with_what_comes_of_them() {
         scored.map(|row| row["prediction"].clone()).collect()
     };
     assert_eq!(predictions(&again), predictions(&measured));
+    let mixed = run(&[
+        "lab",
+        "truth",
+        "--engine",
+        "virtual",
+        "--only",
+        "fault/cork",
+        "--keep",
+        looks_text,
+    ]);
+    assert_eq!(mixed.status.code(), Some(1));
+    let told = text(&mixed.stderr);
+    assert!(
+        told.contains("run.json") && told.contains("exists"),
+        "{told}"
+    );
     let nothing = run(&["lab", "truth", "--from", "/nonexistent"]);
     assert_eq!(nothing.status.code(), Some(1));
     let told = text(&nothing.stderr);
     assert!(told.contains("`--keep` writes it"), "{told}");
+}
+
+#[test]
+fn what_is_not_predicted_is_counted_once() {
+    let (document, _) = document(&[
+        "lab",
+        "truth",
+        "--engine",
+        "virtual",
+        "--only",
+        "fault/cork",
+    ]);
+    assert_eq!(document["scored"].as_array().map(Vec::len), Some(0));
+    let refused = document["unpredicted"].as_array().expect("rows");
+    let kinds: Vec<_> = refused.iter().map(|row| row["kind"].as_str()).collect();
+    assert_eq!(kinds, [Some("writes hidden by a cork"); 2]);
 }

@@ -153,10 +153,11 @@ pub(super) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         }
         None => {
             let run = args.new_run();
+            let cases = args.chosen()?;
             if let Some(dir) = &args.keep {
                 kept::begin(dir, &run)?;
             }
-            tally.measure(args, output)?;
+            tally.measure(&cases, args, output)?;
             run
         }
     };
@@ -221,8 +222,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn measure(&mut self, args: &Args, output: &Output) -> anyhow::Result<()> {
-        let cases = args.chosen()?;
+    fn measure(&mut self, cases: &[TruthCase], args: &Args, output: &Output) -> anyhow::Result<()> {
         let bar = Progress::bar(output, "predicting and measuring", cases.len() as u64);
         for (number, case) in cases.iter().enumerate() {
             bar.set(number as u64);
@@ -236,7 +236,7 @@ impl Tally {
                         kept::write(dir, number, &measured)?;
                     }
                 }
-                Ok(None) => self.leave(&case.label, &CannotKnow::NoConnection, output),
+                Ok(None) => {}
                 Err(error) => {
                     output.note(format!("{}: not measured: {error:#}", case.label));
                     self.unpredicted.push(Unpredicted {
@@ -268,7 +268,7 @@ impl Tally {
         Ok(())
     }
 
-    /// Looks, predicts, changes, looks again; `None` where there is no connection.
+    /// Looks, predicts, changes, looks again; `None` where nothing was changed, which it notes.
     fn judge(
         &mut self,
         case: &TruthCase,
@@ -283,6 +283,7 @@ impl Tally {
         subject.wait(case.warm_up)?;
         let look = subject.look(case.look)?;
         let Some(tried) = change_for(case, &look, subject)? else {
+            self.leave(label, &CannotKnow::NoConnection, output);
             return Ok(None);
         };
         let predicted = self.predict(&look, &tried);

@@ -53,7 +53,10 @@ struct Head {
 /// Makes the directory for what is kept of a run.
 pub(super) fn begin(dir: &Path, run: &Run) -> anyhow::Result<()> {
     std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
-    Ok(serde_json::to_writer(File::create(dir.join(RUN))?, run)?)
+    // The looks of two runs are not mixed.
+    let path = dir.join(RUN);
+    let file = File::create_new(&path).with_context(|| format!("making {}", path.display()))?;
+    Ok(serde_json::to_writer(file, run)?)
 }
 
 /// Of which run that is which is kept in `dir`.
