@@ -165,7 +165,7 @@ impl Session {
     ) -> Result<Look> {
         let sysctls: Vec<&str> = KNOBS
             .iter()
-            .filter(|knob| knob.scope == Scope::Namespace)
+            .filter(|knob| knob.scope >= Scope::Namespace)
             .map(|knob| knob.name)
             .collect();
         let request = |end: End| {
@@ -320,7 +320,7 @@ fn set_on_host(path: &LabPath, end: End, knob: &str, value: &KnobValue) -> Resul
             netns,
             link: interface,
         },
-        Scope::Namespace => Target::Namespace { netns },
+        Scope::Namespace | Scope::Host => Target::Namespace { netns },
     };
     Setting::open(&target, knob.name)?.write(value)
 }

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
@@ -29,7 +30,22 @@ pub fn write(name: &str, value: &str) -> Result<()> {
         .write(true)
         .open(path)
         .and_then(|mut file| file.write_all(format!("{value}\n").as_bytes()))
-        .map_err(|e| explain(name, "setting", e))
+        .map_err(|e| match e.kind() {
+            io::ErrorKind::PermissionDenied if is_of_host(name) => Error::Refused {
+                what: format!("setting the kernel parameter {name}"),
+                reason: "it belongs to the whole host and can only be set in its first network \
+                         namespace, for all others too"
+                    .into(),
+            },
+            _ => explain(name, "setting", e),
+        })
+}
+
+/// Whether a parameter shows in this namespace, but nobody may set it here.
+fn is_of_host(name: &str) -> bool {
+    const WRITABLE: u32 = 0o222;
+    let metadata = path_of(name).ok().and_then(|path| fs::metadata(path).ok());
+    metadata.is_some_and(|metadata| metadata.permissions().mode() & WRITABLE == 0)
 }
 
 /// The file of a parameter. A dot separates; a dot inside a part, as in the name of a VLAN, is

@@ -42,7 +42,6 @@ const TRIED: &[(&str, &str)] = &[
     ("send_buffer", "12345B"),
     ("send_buffer_initial", "12345B"),
     ("send_buffer_max", "123456B"),
-    ("send_buffer_request_max", "123456B"),
     ("send_buffer_auto", "other"),
     ("send_buffer_rule", "other"),
     ("send_buffer_step", "12345B"),
@@ -57,7 +56,6 @@ const TRIED: &[(&str, &str)] = &[
     ("recv_buffer", "12345B"),
     ("recv_buffer_initial", "12345B"),
     ("recv_buffer_max", "123456B"),
-    ("recv_buffer_request_max", "123456B"),
     ("recv_buffer_rule", "other"),
     ("recv_buffer_step", "12345B"),
     ("recv_accounting", "other"),
@@ -124,6 +122,8 @@ const TRIED: &[(&str, &str)] = &[
     ("net.ipv4.tcp_mtu_probing", "1"),
     ("net.ipv4.tcp_moderate_rcvbuf", "other"),
     ("net.ipv4.tcp_autocorking", "other"),
+    ("net.core.rmem_max", "123456B"),
+    ("net.core.wmem_max", "123456B"),
 ];
 
 /// Knobs that are no setting of a connection of our stack.

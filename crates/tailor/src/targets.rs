@@ -75,7 +75,7 @@ impl End {
                 netns,
                 link: self.link.clone()?,
             },
-            Scope::Namespace => Target::Namespace { netns },
+            Scope::Namespace | Scope::Host => Target::Namespace { netns },
         })
     }
 }

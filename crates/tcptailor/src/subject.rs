@@ -29,7 +29,7 @@ pub(crate) type AnySubject<'o> = dyn tailor::Subject<Error = anyhow::Error> + 'o
 pub(crate) fn sysctls() -> Vec<&'static str> {
     KNOBS
         .iter()
-        .filter(|knob| knob.scope == Scope::Namespace)
+        .filter(|knob| knob.scope >= Scope::Namespace)
         .map(|knob| knob.name)
         .collect()
 }

@@ -75,6 +75,8 @@ pub enum Scope {
     Qdisc,
     /// All connections of a network namespace.
     Namespace,
+    /// All connections of a host, whatever their namespace.
+    Host,
 }
 
 /// Where Linux keeps the setting.

@@ -58,8 +58,11 @@ impl Machine {
             ("link.txqueuelen", KnobValue::Number(packets)) => {
                 self.profile.system.txqueuelen = u32::try_from(*packets).unwrap_or(u32::MAX);
             }
-            // No connection here knows of an earlier one.
-            ("net.ipv4.tcp_no_metrics_save", _) => {}
+            // No connection here knows of an earlier one, and TCP has buffers of its own.
+            (
+                "net.ipv4.tcp_no_metrics_save" | "net.core.rmem_default" | "net.core.wmem_default",
+                _,
+            ) => {}
             _ => {
                 let settings = &mut self.profile.settings;
                 return find_knob(knob)
@@ -155,6 +158,29 @@ mod tests {
         let (_, refused) = set(&[("qdisc.limit", "5")]);
         assert_eq!(refused.len(), 1, "{refused:?}");
         assert!(refused[0].starts_with("qdisc.limit was not set"));
+    }
+
+    #[test]
+    fn what_a_program_may_ask_for_does_not_bound_what_sizes_itself() {
+        let set = |pairs: &[(&'static str, u64)]| {
+            let mut machine = Machine::new(profile::linux_6_18(), Bytes(1500));
+            let value = |bytes: &u64| KnobValue::Number(*bytes);
+            let settings = pairs.iter().map(|(knob, bytes)| (*knob, value(bytes)));
+            assert_eq!(machine.set_all(&settings.collect()), []);
+            machine.profile.settings
+        };
+        let asked = set(&[("net.core.rmem_max", 20_000), ("rcvbuf", 1_000_000)]);
+        assert_eq!(asked.recv.buffer.fixed, Some(40_000));
+        let asked = set(&[("net.core.wmem_max", 20_000), ("sndbuf", 1_000_000)]);
+        assert_eq!(asked.send.buffer.fixed, Some(40_000));
+
+        let plain = profile::linux_6_18().settings;
+        let by_itself = set(&[("net.core.rmem_max", 20_000)]);
+        assert_eq!(by_itself.recv.buffer.max, plain.recv.buffer.max);
+        assert_eq!(by_itself.recv.buffer.fixed, None);
+        // TCP begins with the middle value of tcp_rmem.
+        assert_eq!(set(&[("net.core.rmem_default", 20_000)]), plain);
+        assert_eq!(set(&[("net.core.wmem_default", 20_000)]), plain);
     }
 
     #[test]

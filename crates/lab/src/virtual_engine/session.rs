@@ -420,7 +420,7 @@ impl VirtualSession {
             links: Vec::new(),
             sysctls: KNOBS
                 .iter()
-                .filter(|knob| knob.scope == Scope::Namespace)
+                .filter(|knob| knob.scope >= Scope::Namespace)
                 .filter_map(sysctl)
                 .collect(),
         }

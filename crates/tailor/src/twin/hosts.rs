@@ -99,7 +99,7 @@ pub(super) fn end_of(look: &Look, here: End, target: &Target) -> Result<End, Can
 
 fn take(settings: &mut Settings, recording: &Recording, track: Option<&Track>) {
     let sysctls = recording.hosts.last().map(|host| &host.sysctls);
-    for knob in KNOBS.iter().filter(|knob| knob.scope == Scope::Namespace) {
+    for knob in KNOBS.iter().filter(|knob| knob.scope >= Scope::Namespace) {
         let text = sysctls.and_then(|sysctls| sysctls.get(knob.name));
         let value = text.and_then(|text| knob.parse(&sysctl_text(knob.name, text)).ok());
         if let Some(value) = value.filter(|_| !NOT_TAKEN.contains(&knob.name)) {

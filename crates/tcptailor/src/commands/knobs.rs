@@ -115,6 +115,7 @@ pub(crate) const fn scope_name(scope: Scope) -> &'static str {
         Scope::Link => "link",
         Scope::Qdisc => "queue",
         Scope::Namespace => "namespace",
+        Scope::Host => "host",
     }
 }
 

@@ -188,13 +188,6 @@ pub(super) const ROWS: &[Knob] = &[
         "seed: FreeBSD automatic buffer sizing, sendbuf_max; ip-sysctl, tcp_wmem",
     )
     .alias(&["net.inet.tcp.sendbuf_max"]),
-    number(
-        "send_buffer_request_max",
-        bytes(0, INT_MAX),
-        field!(send.buffer.request_max),
-        "The most that an application may ask for as its send buffer.",
-        "socket(7), wmem_max; seed: datacenter paths",
-    ),
     flag(
         "send_buffer_auto",
         SNDBUF_AUTO,
@@ -306,13 +299,6 @@ pub(super) const ROWS: &[Knob] = &[
         "seed: FreeBSD automatic buffer sizing, recvbuf_max; ip-sysctl, tcp_rmem",
     )
     .alias(&["net.inet.tcp.recvbuf_max"]),
-    number(
-        "recv_buffer_request_max",
-        bytes(0, INT_MAX),
-        field!(recv.buffer.request_max),
-        "The most that an application may ask for as its receive buffer.",
-        "socket(7), rmem_max; seed: datacenter paths",
-    ),
     choice(
         "recv_buffer_rule",
         SIZE_RULES,

@@ -219,7 +219,52 @@ pub(super) const ROWS: &[Knob] = &[
         "Forget what a connection learned about its path when it ends.",
         "ip-sysctl; tcp_update_metrics",
     ),
+    of_host(
+        "net.core.rmem_max",
+        RCVBUF_MIN,
+        "The most that a program may ask for as its receive buffer; autotuning goes beyond it.",
+        "socket(7); sk_setsockopt; seed: datacenter paths, receive buffer",
+    )
+    .on_stack(field!(recv.buffer.request_max))
+    .alias(&["rmem_max", "recv_buffer_request_max"]),
+    of_host(
+        "net.core.wmem_max",
+        SNDBUF_MIN,
+        "The most that a program may ask for as its send buffer; autotuning goes beyond it.",
+        "socket(7); sk_setsockopt; seed: datacenter paths, send buffer",
+    )
+    .on_stack(field!(send.buffer.request_max))
+    .alias(&["wmem_max", "send_buffer_request_max"]),
+    of_host(
+        "net.core.rmem_default",
+        RCVBUF_MIN,
+        "Receive buffer of sockets that are not TCP's: those begin with the middle value of \
+         net.ipv4.tcp_rmem.",
+        "socket(7); sock_init_data_uid, tcp_init_sock; seed: datacenter paths",
+    )
+    .alias(&["rmem_default"]),
+    of_host(
+        "net.core.wmem_default",
+        SNDBUF_MIN,
+        "Send buffer of sockets that are not TCP's: those begin with the middle value of \
+         net.ipv4.tcp_wmem.",
+        "socket(7); sock_init_data_uid, tcp_init_sock; seed: datacenter paths",
+    )
+    .alias(&["wmem_default"]),
 ];
+
+/// `SOCK_MIN_RCVBUF` and `SOCK_MIN_SNDBUF`: the kernel refuses less.
+const RCVBUF_MIN: u64 = 2304;
+const SNDBUF_MIN: u64 = 4608;
+
+/// A number of bytes that all network namespaces of a host share.
+const fn of_host(name: &'static str, min: u64, help: &'static str, cite: &'static str) -> Knob {
+    Knob {
+        min,
+        scope: Scope::Host,
+        ..sysctl(name, Kind::Bytes, INT_MAX, help, cite)
+    }
+}
 
 /// A sysctl is its own name and its own place.
 const fn sysctl(
