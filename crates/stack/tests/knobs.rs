@@ -134,6 +134,8 @@ const NOT_IN_STACK: &[&str] = &[
     "link.txqueuelen", // `HostSettings::txqueuelen`
     "qdisc.limit",
     "net.ipv4.tcp_no_metrics_save",
+    "net.core.rmem_default", // no memory of TCP
+    "net.core.wmem_default",
 ];
 
 #[test]
