@@ -55,8 +55,13 @@ impl Machine {
             // The kernel clears it by itself, so programs set it before each read.
             ("quickack", KnobValue::Flag(on)) => self.quickack = Some(*on),
             ("link.mtu" | "route.mtu", KnobValue::Number(bytes)) => self.mtu = Bytes(*bytes),
-            ("link.txqueuelen", KnobValue::Number(packets)) => {
-                self.profile.system.txqueuelen = u32::try_from(*packets).unwrap_or(u32::MAX);
+            // What leaves a host here is on its path at once.
+            ("link.txqueuelen", _) => {
+                return Err(
+                    "no packet waits in an interface here; `path.queue` is the queue before the \
+                     slowest link"
+                        .into(),
+                );
             }
             // No connection here knows of an earlier one, and TCP has buffers of its own.
             (
@@ -155,9 +160,11 @@ mod tests {
         let address = IpAddr::from([10, 77, 0, 1]);
         assert_eq!(both.host_config(address, 1).mtu, 1400);
 
-        let (_, refused) = set(&[("qdisc.limit", "5")]);
-        assert_eq!(refused.len(), 1, "{refused:?}");
-        assert!(refused[0].starts_with("qdisc.limit was not set"));
+        for knob in ["qdisc.limit", "link.txqueuelen"] {
+            let (_, refused) = set(&[(knob, "5")]);
+            assert_eq!(refused.len(), 1, "{refused:?}");
+            assert!(refused[0].starts_with(&format!("{knob} was not set")));
+        }
     }
 
     #[test]
