@@ -64,6 +64,18 @@ impl PathSpec {
         }
         self
     }
+    /// Whether packets are lost on the wire, and not only where queues overflow.
+    #[must_use]
+    pub fn loses_by_chance(&self) -> bool {
+        match self {
+            Self::Loopback | Self::Veth { .. } => false,
+            Self::Emulated {
+                forward, reverse, ..
+            } => [forward, reverse]
+                .iter()
+                .any(|link| link.loss != Loss::Never),
+        }
+    }
 
     /// The same that loses these shares of its packets by chance, from client to server and back.
     #[must_use]

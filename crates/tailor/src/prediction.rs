@@ -24,6 +24,8 @@ const STALLS_SLACK: f64 = 0.05;
 /// A change of a number by less than this factor is predicted by its ratio, since what the twin
 /// lacks it lacks before and after; a larger one is another regime, and the twin's number is it.
 const SAME_REGIME: f64 = 1.5;
+/// An interval of goodput whose ends differ by more says nothing.
+const UNKNOWN_FACTOR: f64 = 4.0;
 /// What fills the path so far is bounded by the path.
 const FULL_SHARE: f64 = 0.85;
 
@@ -74,8 +76,8 @@ pub struct Prediction {
     pub range: Option<Range>,
     /// How many times better, of the value; above 1 is better.
     pub gain: Option<f64>,
-    /// Payload per second, in bit/s.
-    pub goodput_bps: Range,
+    /// Payload per second, in bit/s; `None` where its interval is so wide that it says nothing.
+    pub goodput_bps: Option<Range>,
     /// Median response time in microseconds, where there are responses.
     pub response_us: Option<Range>,
     /// Its 99th percentile.
@@ -102,7 +104,8 @@ struct Floor {
 
 impl Prediction {
     pub(crate) fn of(objective: Objective, basis: &Basis<'_>) -> Option<Self> {
-        let goodput_bps = basis.goodput()?;
+        let goodput = basis.goodput()?;
+        let goodput_bps = (goodput.high <= UNKNOWN_FACTOR * goodput.low).then_some(goodput);
         let response_us = basis.response().map(in_us);
         let response_p99_us = basis.response_p99().map(in_us);
         let rtt_us = basis.rtt().map(in_us);
@@ -113,9 +116,7 @@ impl Prediction {
             Objective::Response if response_us.is_some() => {
                 (basis.response_before().map(micros), response_us)
             }
-            Objective::Goodput | Objective::Response => {
-                (Some(seen.goodput_bps()), Some(goodput_bps))
-            }
+            Objective::Goodput | Objective::Response => (Some(seen.goodput_bps()), goodput_bps),
             Objective::Rtt => (seen.srtt.map(micros), rtt_us),
             Objective::Tail if response_p99_us.is_some() => {
                 (response_p99(seen).map(micros), response_p99_us)
@@ -152,7 +153,8 @@ impl Prediction {
 
     /// Whether it comes to the rate of the path, which then has to be known.
     pub(crate) fn is_bound_by_path(&self) -> bool {
-        self.goodput_bps.value > FULL_SHARE * self.path_bps.value
+        self.goodput_bps
+            .is_some_and(|goodput| goodput.value > FULL_SHARE * self.path_bps.value)
     }
 
     /// What [`Prediction::range`] is of: where no program told response times, goodput.
@@ -254,23 +256,20 @@ impl Basis<'_> {
         is_bounded: &dyn Fn(f64) -> bool,
     ) -> Option<Range> {
         let measured = read(self.seen);
-        let value = |run: &Run| {
-            let after = read(&run.after)?;
-            let before = read(&run.before);
-            Some(match measured.zip(before) {
-                Some((measured, before)) if before > 0.0 && !is_bounded(after) => {
-                    let ratio = after / before;
-                    let same = (1.0 / SAME_REGIME..SAME_REGIME).contains(&ratio);
-                    if same { measured * ratio } else { after }
-                }
-                _ => after,
-            })
+        let value = |before: Option<f64>, after: f64| match measured.zip(before) {
+            Some((measured, before)) if before > 0.0 && !is_bounded(after) => {
+                let ratio = after / before;
+                let same = (1.0 / SAME_REGIME..SAME_REGIME).contains(&ratio);
+                if same { measured * ratio } else { after }
+            }
+            _ => after,
         };
-        let all: Vec<f64> = self.runs.iter().filter_map(value).collect();
-        let best = self.runs.iter().filter(|run| run.is_best);
-        let mut best: Vec<f64> = best.filter_map(value).collect();
-        best.sort_unstable_by(f64::total_cmp);
-        let value = *best.get(best.len() / 2)?;
+        let one = |run: &Run| Some(value(read(&run.before), read(&run.after)?));
+        let all: Vec<f64> = self.runs.iter().filter_map(one).collect();
+        // Where losses fall is chance: what is expected is the mean over the runs.
+        let best = || self.runs.iter().filter(|run| run.is_best);
+        let before = mean(best().filter_map(|run| read(&run.before)));
+        let value = value(before, mean(best().filter_map(|run| read(&run.after)))?);
         let low = all.iter().copied().fold(value, f64::min);
         let high = all.iter().copied().fold(value, f64::max);
         let unseen = if is_bounded(value) { floor.unseen } else { 0.0 };
@@ -281,6 +280,11 @@ impl Basis<'_> {
             high: high * (1.0 + share) + floor.slack,
         })
     }
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    (count > 0.0).then(|| sum / count)
 }
 
 /// 99th percentile of the response times in seconds.

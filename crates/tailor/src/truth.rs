@@ -16,6 +16,9 @@ const WARM_UP: Duration = Duration::from_millis(1800);
 const LOOK: Duration = Duration::from_millis(2000);
 /// Faults that come and go want a longer look, up to this.
 const LOOK_MAX: Duration = Duration::from_secs(5);
+/// Where packets are lost by chance: one timeout more or less of the few in a short look moves what
+/// is measured by a third.
+const LOOK_LOSSY: Duration = Duration::from_secs(10);
 /// Time from a change to the look at its effect.
 const SETTLE: Duration = Duration::from_millis(1200);
 
@@ -57,9 +60,9 @@ pub fn truth_cases(seed: u64, trials: u32) -> Vec<TruthCase> {
         TruthCase {
             label: format!("fault/{}", fault.id),
             change: draw::change(&trial, &mut draw::rng(seed, fault.id)),
-            trial,
             warm_up: fault.warm_up,
-            look: fault.observe.min(LOOK_MAX),
+            look: look_at(&trial, fault.observe.min(LOOK_MAX)),
+            trial,
             settle: fault.settle,
             kernel_only: fault.kernel_only,
         }
@@ -75,6 +78,14 @@ pub fn truth_cases(seed: u64, trials: u32) -> Vec<TruthCase> {
     });
     let drawn = (0..trials).map(|number| draw::case(seed, number));
     faults.chain(everyday).chain(drawn).collect()
+}
+
+/// How long `trial` is looked at: so long, or longer where packets are lost by chance.
+fn look_at(trial: &Trial, look: Duration) -> Duration {
+    match trial.path.loses_by_chance() {
+        true => look.max(LOOK_LOSSY),
+        false => look,
+    }
 }
 
 /// The drawn trials alone.

@@ -34,18 +34,21 @@ use crate::subject::Look;
 
 /// Seeds of the runs of a self-check and of a prediction.
 const SEEDS: [u64; 3] = [21, 22, 23];
+/// Where chance decides when packets are lost.
+const SEEDS_LOSSY: [u64; 10] = [21, 22, 23, 24, 25, 26, 27, 28, 29, 30];
 /// A connection is warmed up no longer than this.
 const WARM_UP_MAX: Duration = Duration::from_secs(6);
 const WARM_UP_MIN: Duration = Duration::from_millis(300);
 /// Nor is it looked at longer.
 const LOOK_MAX: Duration = Duration::from_secs(3);
-const LOOK_RARE_MAX: Duration = Duration::from_secs(8);
+/// Where operations or losses are rare.
+const LOOK_RARE_MAX: Duration = Duration::from_secs(10);
 /// Fewer operations per second are rare.
 const RARE_PER_S: f64 = 5.0;
-/// An interval of goodput whose ends differ by more says nothing.
-const UNKNOWN_FACTOR: f64 = 4.0;
 /// With a change, so many times as much may be carried.
 const FASTER_MAX: f64 = 20.0;
+/// Of what a window that losses bound is thought to carry.
+const LOSING_FACTOR: f64 = 2.0;
 /// Above this share of segments that arrived out of order the path reorders, which no twin does.
 const REORDERED_SHARE: f64 = 0.002;
 /// Fewer segments than these tell nothing.
@@ -217,12 +220,15 @@ impl Twin {
             loss: loss_of(seen.sender(), seen.lost_share, &draft.workload),
             ..draft
         };
-        // Where operations are rare, all that was seen of them is needed.
+        // Where operations are rare, or losses, all that was seen of them is needed.
         let is_rare = seen
             .measure
             .operations_per_s
             .is_some_and(|count| count < RARE_PER_S);
-        let look_max = if is_rare { LOOK_RARE_MAX } else { LOOK_MAX };
+        let look_max = match is_rare || seen.lost_share > 0.0 {
+            true => LOOK_RARE_MAX,
+            false => LOOK_MAX,
+        };
         let times = Times {
             warm_up: seen.age.clamp(WARM_UP_MIN, WARM_UP_MAX),
             look: seen.span.min(look_max),
@@ -323,12 +329,20 @@ impl Twin {
         self.runs
     }
 
+    /// Of the runs of the best draft.
+    fn seeds(&self) -> &'static [u64] {
+        match self.best.loss == [0.0; 2] {
+            true => &SEEDS,
+            false => &SEEDS_LOSSY,
+        }
+    }
+
     fn check_self(&self) -> SelfCheck {
         let times = self
             .times
             .bounded_loosely(self.seen.events_per_s(), self.best.rtt);
         let from = (self.seen.here, self.seen.both_ends);
-        let looks = each(&SEEDS, |seed| {
+        let looks = each(self.seeds(), |seed| {
             self.best.run(*seed, times, from, &[])?.into_iter().next()
         });
         let looks: Vec<Seen> = looks.into_iter().flatten().collect();
@@ -381,8 +395,8 @@ impl Twin {
             return Err(CannotKnow::Pieces);
         }
         let others = self.others.iter().map(|draft| (draft, SEEDS[0]));
-        let all: Vec<(&Draft, u64)> = SEEDS
-            .iter()
+        let seeds = self.seeds().iter();
+        let all: Vec<(&Draft, u64)> = seeds
             .map(|seed| (&self.best, *seed))
             .chain(others)
             .collect();
@@ -405,10 +419,9 @@ impl Twin {
         };
         let prediction = Prediction::of(objective, &basis);
         let prediction = prediction.ok_or(CannotKnow::Traffic)?;
-        let Range { low, high, .. } = prediction.goodput_bps;
         let is_bound = prediction.is_bound_by_path();
         if self.seen.is_one_way()
-            && (is_bound && !self.is_rate_known || high > UNKNOWN_FACTOR * low)
+            && (is_bound && !self.is_rate_known || prediction.goodput_bps.is_none())
         {
             return Err(CannotKnow::PathRate {
                 at_least_bps: self.seen.at_least_bps(),
@@ -425,6 +438,15 @@ impl Twin {
         tweak.knob.name == "cork" && tweak.to == KnobValue::Flag(false) && has_nagle
     }
 
+    /// Segments per second that losses by chance allow at most, about: a window of
+    /// `sqrt(1.5 / loss)` segments a round trip (Mathis and others, 1997), which CUBIC exceeds on
+    /// long paths.
+    fn losing_events_per_s(&self, draft: &Draft) -> f64 {
+        let [up, down] = draft.loss;
+        let window = (1.5 / up.max(down)).sqrt();
+        LOSING_FACTOR * window * self.seen.connections.max(1) as f64 / draft.rtt
+    }
+
     /// One run without and one with `tweaks`; `None` where our stack does not have one of them.
     fn try_out(
         &self,
@@ -435,10 +457,14 @@ impl Twin {
     ) -> Option<(Seen, Seen)> {
         let from = (self.seen.here, self.seen.both_ends);
         let events = self.seen.events_per_s();
-        // A bulk transfer may come to fill the path.
+        // A bulk transfer may come to fill the path, if its losses let it.
         let full = draft.rate_bps / 8.0 / draft.mtu as f64;
+        let most = match tweaks.iter().any(|tweak| tweak.knob.name == "congestion") {
+            true => full,
+            false => full.min(self.losing_events_per_s(draft)),
+        };
         let fast = match self.seen.is_one_way() {
-            true => events.max(full.min(events * FASTER_MAX)),
+            true => events.max(most.min(events * FASTER_MAX)),
             false => events * 2.0,
         };
         let before = Times {

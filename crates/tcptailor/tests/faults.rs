@@ -149,7 +149,7 @@ fn a_fit_tells_before_and_after_and_leaves_nothing() {
     let pid = child.id();
     let output = child.wait_with_output().expect("the program ends");
     let document: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
-    assert_eq!(document["schema"], "tcptailor/fit/2");
+    assert_eq!(document["schema"], "tcptailor/fit/3");
     assert_eq!(document["engine"], "kernel", "{document:#}");
     assert_eq!(document["ending"], "kept", "{document:#}");
     let tried = &document["tried"][0];

@@ -48,7 +48,7 @@ fn a_path_that_is_given_by_hand_is_predicted_and_ranked() {
         "congestion=reno",
     ]);
     assert_eq!(code, Some(0));
-    assert_eq!(document["schema"], "tcptailor/predict/1");
+    assert_eq!(document["schema"], "tcptailor/predict/2");
     assert_eq!(document["twin"]["given"], true);
     let sndbuf = &row(&document, "sndbuf = 256KiB")["known"];
     let goodput = sndbuf["goodput_bps"]["value"].as_f64().expect("a number");
@@ -124,7 +124,7 @@ fn predictions_are_compared_with_what_comes_of_them() {
         "-o", page_text, "--keep", looks_text,
     ]);
     assert!(code == Some(0) || code == Some(3), "{code:?}");
-    assert_eq!(measured["schema"], "tcptailor/lab-truth/1");
+    assert_eq!(measured["schema"], "tcptailor/lab-truth/2");
     assert_eq!(measured["partial"], false);
     let count = |name: &str| measured[name].as_array().expect("rows").len();
     assert_eq!(count("scored") + count("unpredicted"), 3);

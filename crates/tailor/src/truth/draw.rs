@@ -82,10 +82,10 @@ pub(super) fn timed(trial: Trial, label: String) -> TruthCase {
     let is_rare = matches!(trial.workload, Workload::Bursts { .. });
     TruthCase {
         label,
-        trial,
         warm_up: WARM_UP,
         // Of few blocks one more or less would decide.
-        look: if is_rare { 2 * LOOK } else { LOOK },
+        look: super::look_at(&trial, if is_rare { 2 * LOOK } else { LOOK }),
+        trial,
         settle: SETTLE,
         change: KnobChange {
             end,

@@ -59,8 +59,8 @@ pub struct Score {
 }
 
 impl Scored {
-    /// The predicted goodput with the measured one, in bit/s; `None` where so few operations were
-    /// counted that one more or less would decide.
+    /// The predicted goodput with the measured one, in bit/s; `None` where none was predicted, or
+    /// so few operations were counted that one more or less would decide.
     #[must_use]
     pub fn goodput(&self) -> Option<(Range, f64)> {
         let measured = self.after.goodput_bps as f64;
@@ -69,7 +69,8 @@ impl Scored {
             response.map_or(u64::MAX, |response| response.n)
         };
         let is_enough = counted(&self.before).min(counted(&self.after)) >= OPERATIONS_MIN;
-        (measured > 0.0 && is_enough).then_some((self.prediction.goodput_bps, measured))
+        let predicted = self.prediction.goodput_bps?;
+        (measured > 0.0 && is_enough).then_some((predicted, measured))
     }
 
     /// The same of the median response time, in microseconds.

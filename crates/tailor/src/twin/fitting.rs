@@ -302,7 +302,8 @@ impl Search<'_> {
         };
         draft.queue_pkts = (bdp * QUEUE_BDPS).max(stood * 1.2).max(QUEUE_MIN_PKTS);
         self.try_one(draft.clone(), prior);
-        if self.seen.lost_share > 0.0 && stood > STOOD_MIN_PKTS {
+        let may_overflow = stood > STOOD_MIN_PKTS && !self.seen.is_small();
+        if self.seen.lost_share > 0.0 && may_overflow {
             // Perhaps the queue lost them, and nothing else.
             draft.loss = [0.0; 2];
             draft.queue_pkts = stood.max(2.0);

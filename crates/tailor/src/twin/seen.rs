@@ -401,13 +401,31 @@ impl Rtts {
     }
 }
 
+/// After a retransmission the kernel takes a round-trip time from timestamps, in whole milliseconds
+/// and rounded down (`tcp_ack_update_rtt`): others are nearer.
 fn min_rtt(pairs: &[Pair<'_>]) -> Option<f64> {
-    let tracks = pairs
-        .iter()
-        .flat_map(|pair| [Some(pair.here), pair.there])
-        .flatten();
-    let all = tracks.flat_map(|track| values(track, |s| s.min_rtt.map(|time| time.as_secs_f64())));
-    all.filter(|time| *time > 0.0).reduce(f64::min)
+    let tracks = || {
+        let ends = pairs.iter().flat_map(|pair| [Some(pair.here), pair.there]);
+        ends.flatten().flat_map(|track| track.samples.iter())
+    };
+    let least = |read: fn(&FlowSample) -> Option<Duration>| {
+        let times = tracks().filter_map(|sample| read(&sample));
+        times.filter(|time| !time.is_zero()).min()
+    };
+    let is_whole = |time: Duration| time.subsec_micros() % 1000 == 0;
+    let rounded = least(|s| s.min_rtt)?;
+    let exact = || {
+        let times = tracks().filter_map(|sample| sample.min_rtt);
+        let exact = times.filter(|time| !time.is_zero() && !is_whole(*time)).min();
+        let smooth = least(|s| s.srtt).map_or(rounded, |srtt| srtt.max(rounded));
+        let upper = rounded + Duration::from_millis(1);
+        exact.unwrap_or(smooth).min(upper)
+    };
+    let time = match is_whole(rounded) {
+        true => exact(),
+        false => rounded,
+    };
+    Some(time.as_secs_f64())
 }
 
 fn mss(track: &Track) -> f64 {

@@ -226,7 +226,7 @@ fn cause(scored: &Scored) -> String {
              known badly, and when the next one comes is chance.",
             human::share(lost)
         ),
-        _ if range.high > 2.0 * range.low => {
+        _ if range.is_some_and(|range| range.high > 2.0 * range.low) => {
             "What the path can carry did not show before the change; the interval says so.".into()
         }
         _ => "Not known.".into(),
