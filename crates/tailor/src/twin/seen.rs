@@ -416,7 +416,9 @@ fn min_rtt(pairs: &[Pair<'_>]) -> Option<f64> {
     let rounded = least(|s| s.min_rtt)?;
     let exact = || {
         let times = tracks().filter_map(|sample| sample.min_rtt);
-        let exact = times.filter(|time| !time.is_zero() && !is_whole(*time)).min();
+        let exact = times
+            .filter(|time| !time.is_zero() && !is_whole(*time))
+            .min();
         let smooth = least(|s| s.srtt).map_or(rounded, |srtt| srtt.max(rounded));
         let upper = rounded + Duration::from_millis(1);
         exact.unwrap_or(smooth).min(upper)

@@ -210,3 +210,47 @@ fn a_trial_that_is_given_is_its_own_twin() {
         "{before} {response:?}"
     );
 }
+
+#[test]
+fn a_round_trip_time_that_timestamps_rounded_down_is_not_taken() {
+    let micros = Duration::from_micros;
+    // Its smallest round-trip time in the first half of the look, then after a retransmission.
+    let min_rtt = |first: Duration, then: Duration, smoothed: Duration| {
+        let mut look = look_at("bufferbloat");
+        let ends = [
+            Some(&mut look.here),
+            look.there.as_mut().map(|(there, _)| there),
+        ];
+        for recording in ends.into_iter().flatten() {
+            let samples = recording.flows[0].samples.clone();
+            let half = samples.len() / 2;
+            recording.flows[0].samples = doctor::Samples::new();
+            for (number, sample) in samples.iter().enumerate() {
+                recording.flows[0].samples.push(base::FlowSample {
+                    min_rtt: Some(if number < half { first } else { then }),
+                    srtt: Some(smoothed),
+                    ..(*sample).clone()
+                });
+            }
+        }
+        let seen = Seen::of(&look, place(&look)).expect("a connection");
+        Duration::from_secs_f64(seen.min_rtt.expect("a time"))
+    };
+    assert_eq!(
+        min_rtt(micros(7300), micros(7000), micros(9000)),
+        micros(7300)
+    );
+    // All of the look is after it.
+    assert_eq!(
+        min_rtt(micros(7000), micros(7000), micros(7600)),
+        micros(7600)
+    );
+    assert_eq!(
+        min_rtt(micros(7000), micros(7000), micros(9000)),
+        micros(8000)
+    );
+    assert_eq!(
+        min_rtt(micros(7300), micros(7100), micros(9000)),
+        micros(7100)
+    );
+}
