@@ -18,7 +18,6 @@ mod limit_errors;
 mod measure;
 pub mod netburner;
 mod outcome;
-pub mod packet_script;
 pub mod probe;
 mod repeat;
 pub mod reproduction;
@@ -56,11 +55,10 @@ pub use measure::{Measure, Offered, show_value};
 pub use outcome::{
     Caveat, LatenessMicros, LinkOutcome, Outcome, Point, ResponseMicros, STALL_US, SenderOutcome,
 };
-pub use packet_script::PacketScript;
 pub use repeat::wants_another_run;
 pub use scenario::{
-    CELLS_MAX, Cell, Class, Diagnostic, Expectation, Experiment, Metric, Published,
-    SWEEP_CELLS_MAX, Scenario, SeedDocument, Unit,
+    CELLS_MAX, Cell, Class, Expectation, Experiment, Metric, Published, SWEEP_CELLS_MAX, Scenario,
+    SeedDocument, Unit,
 };
 pub use series::{FlowLook, POINTS_MAX, Series};
 pub use show::cell_name;

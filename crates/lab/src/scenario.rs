@@ -37,11 +37,10 @@ mod read;
 mod vary;
 mod workload;
 
-use core::fmt;
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-use base::{find_knob, parse_duration};
+use base::{Diagnostic, find_knob, parse_duration};
 use stack::profile::{BUILDS, PROFILES};
 
 use crate::engine::EngineName;
@@ -64,36 +63,6 @@ const FILE_BYTES_MAX: usize = 256 << 10;
 const CELLS_BYTES_MAX: usize = 64 << 20;
 /// More mistakes than anybody reads at once.
 const DIAGNOSTICS_MAX: usize = 100;
-
-/// One mistake in a scenario file. [`fmt::Display`] prints `file:line:column: message`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Diagnostic {
-    /// The file, or the option; of `runs`, which several options set, the key.
-    pub file: String,
-    /// From 1; 0 where there is no file.
-    pub line: u32,
-    /// In characters, from 1; 0 where there is no file.
-    pub column: u32,
-    /// What is wrong and what to write.
-    pub message: String,
-}
-
-impl fmt::Display for Diagnostic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            file,
-            line,
-            column,
-            message,
-        } = self;
-        match line {
-            0 => write!(f, "{file}: {message}"),
-            _ => write!(f, "{file}:{line}:{column}: {message}"),
-        }
-    }
-}
-
-impl core::error::Error for Diagnostic {}
 
 /// A scenario file that was read and is known to make sense.
 #[derive(Clone, Debug)]

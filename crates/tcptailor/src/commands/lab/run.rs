@@ -12,8 +12,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use base::Diagnostic;
 use clap::builder::PossibleValuesParser;
-use lab::{Cell, Diagnostic, Metric, Outcome, Scenario};
+use lab::{Cell, Metric, Outcome, Scenario};
 use stack::profile::PROFILES;
 
 use self::document::{Document, OutcomeRow, Shown};

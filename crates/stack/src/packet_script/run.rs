@@ -1,8 +1,11 @@
 //! Plays a script against a host, whichever it is.
 
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
-use std::collections::{BTreeMap, VecDeque};
 
 use base::Instant;
 use base::ip::Ecn;

@@ -1,5 +1,10 @@
 //! The words of a packet.
 
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
 use base::ip::Ecn;
 use base::tcp::TcpFlags;
 
@@ -25,7 +30,7 @@ const ECN: &[(&str, Ecn)] = &[
 ];
 
 /// Most segments that one line stands for.
-const SEGMENTS_MAX: i64 = 1000;
+const SEGMENTS_MAX: u32 = 1000;
 
 /// Reads a packet; a line with `by` stands for several, of which only the last has PSH and FIN.
 pub(super) fn read(words: &mut Words<'_>) -> Parsed<Vec<PacketSpec>> {
@@ -44,10 +49,11 @@ pub(super) fn read(words: &mut Words<'_>) -> Parsed<Vec<PacketSpec>> {
     let Seq::Is(start) = spec.seq else {
         return word.wrong("`by` cuts `data START..END`, which is missing");
     };
-    if size <= 0 || i64::from(spec.data) / size > SEGMENTS_MAX {
-        return word.wrong(format!("segments of {size} bytes are too many"));
-    }
-    Ok(cut(&spec, start, size as u32))
+    let fits = |size: &u32| *size > 0 && spec.data / size <= SEGMENTS_MAX;
+    let Some(bytes) = u32::try_from(size).ok().filter(fits) else {
+        return word.wrong(format!("segments of {size} bytes are too many or too large"));
+    };
+    Ok(cut(&spec, start, bytes))
 }
 
 fn cut(spec: &PacketSpec, start: i64, size: u32) -> Vec<PacketSpec> {

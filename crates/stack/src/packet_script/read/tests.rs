@@ -1,3 +1,5 @@
+use alloc::string::ToString;
+
 use super::*;
 
 fn check(text: &str, expected: &[&str]) {
@@ -79,7 +81,11 @@ fn huge_numbers_and_files_are_refused() {
     );
     check(
         "about x\n+0 out data 1..1000000 by 1",
-        &["s:2:24: segments of 1 bytes are too many"],
+        &["s:2:24: segments of 1 bytes are too many or too large"],
+    );
+    check(
+        "about x\n+0 out data 1..9 by 4294967296",
+        &["s:2:18: segments of 4294967296 bytes are too many or too large"],
     );
     check(
         &" ".repeat(FILE_BYTES_MAX + 1),

@@ -7,8 +7,7 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use lab::PacketScript;
-use lab::packet_script::{Engine, StackHost, run};
+use stack::packet_script::{Engine, PacketScript, StackHost, run};
 
 #[test]
 fn scripts_hold_on_the_stack() {
@@ -94,7 +93,7 @@ fn every_excuse_is_a_listed_behaviour() {
 }
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../stack/scripts")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts")
 }
 
 /// Every script, by its path below `crates/stack/scripts`.

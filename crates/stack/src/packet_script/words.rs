@@ -1,5 +1,9 @@
 //! Words of a line, with their columns, and the values in them.
 
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 /// A word and where it begins.

@@ -1,5 +1,7 @@
 //! What a script says, as data.
 
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use base::ip::Ecn;

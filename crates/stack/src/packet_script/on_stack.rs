@@ -1,16 +1,20 @@
 //! Scripts on our own stack, in virtual time.
 
+use alloc::borrow::ToOwned;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use base::{Instant, WirePacket as _};
-use bytes::Bytes;
-use stack::profile::Profile;
-use stack::{
+use crate::profile::Profile;
+use crate::{
     Event, Failure as StackFailure, Host, HostConfig, ListenOptions, Packet, ReadError, SocketId,
     WriteError, WriteFlags,
 };
+use base::{Instant, WirePacket as _};
+use bytes::Bytes;
 
 use super::connection::HOST_PORT;
 use super::model::{Call, CallResult, Engine, Setup};
@@ -59,7 +63,7 @@ impl StackHost {
     /// # Errors
     /// What the stack does not have.
     pub fn new(setup: &Setup) -> Result<Self, String> {
-        let profile = stack::profile::find(&setup.profile).map_err(|error| error.to_string())?;
+        let profile = crate::profile::find(&setup.profile).map_err(|error| error.to_string())?;
         Self::with_profile(setup, profile, 1)
     }
 
@@ -168,7 +172,6 @@ impl StackHost {
             Err(WriteError::Closed) => broken(),
             Err(WriteError::Failed(failure)) if self.told.insert(id) => failed(failure),
             Err(WriteError::Failed(_)) => broken(),
-            Err(other) => return Err(format!("{other:?}")),
         })
     }
 
@@ -232,7 +235,6 @@ const fn failure_name(failure: StackFailure) -> &'static str {
         StackFailure::TimedOut => "timed-out",
         StackFailure::Unreachable => "unreachable",
         StackFailure::Aborted => "aborted",
-        _ => "another",
     }
 }
 

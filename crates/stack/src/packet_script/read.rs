@@ -1,5 +1,10 @@
 //! Reads a script: every line by itself, so that all mistakes are told at once.
 
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use base::tcp::TcpFlags;
@@ -12,7 +17,7 @@ use super::model::{
 use super::packet_words;
 use super::settings;
 use super::words::{Mistake, Parsed, Word, Words, duration, duration_range, number, small};
-use crate::Diagnostic;
+use base::Diagnostic;
 
 /// Largest script that is read.
 const FILE_BYTES_MAX: usize = 64 << 10;
