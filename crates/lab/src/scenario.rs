@@ -35,6 +35,7 @@ mod metric;
 mod path;
 mod read;
 mod vary;
+mod vocabulary;
 mod workload;
 
 use core::time::Duration;
@@ -44,14 +45,14 @@ use base::{Diagnostic, find_knob, parse_duration};
 use stack::profile::{BUILDS, PROFILES};
 
 use crate::engine::EngineName;
-use crate::probe::Probe;
 use crate::show::cell_name;
 use crate::trial::{HostSpec, Trial};
 pub use expect::Expectation;
-pub use experiment::{Class, Experiment, Published, SeedDocument};
+pub use experiment::{Class, Experiment, Published};
 pub use metric::{Metric, Unit};
 use read::{Entry, Keys, Place, Problem, ProblemKind, Reader};
 pub use vary::SWEEP_CELLS_MAX;
+pub use vocabulary::{ProbeSpec, Vocabulary};
 
 /// Most trials that one scenario makes: a sweep of more is a mistake or belongs into several files.
 pub const CELLS_MAX: usize = 10_000;
@@ -78,7 +79,7 @@ pub struct Scenario {
     /// What it has if it is one of the experiments of the seed documents.
     pub experiment: Option<Experiment>,
     /// What runs in place of trials, of which there are none then.
-    pub probe: Option<&'static Probe>,
+    pub probe: Option<ProbeSpec>,
     file: String,
     keys: Keys,
     variants: Vec<Variant>,
@@ -169,11 +170,23 @@ impl Scenario {
     /// # Errors
     /// All mistakes, in the order of the file; at least one.
     pub fn parse(file: &str, text: &str) -> Result<Self, Vec<Diagnostic>> {
+        Self::parse_with(file, text, &Vocabulary::default())
+    }
+
+    /// Reads a file that may name what `vocabulary` has, such as a probe.
+    ///
+    /// # Errors
+    /// As [`Scenario::parse`].
+    pub fn parse_with(
+        file: &str,
+        text: &str,
+        vocabulary: &Vocabulary,
+    ) -> Result<Self, Vec<Diagnostic>> {
         if text.len() > FILE_BYTES_MAX {
             let message = format!("the file has more than {FILE_BYTES_MAX} bytes");
             return Err(diagnostics(file, vec![Problem::new(Place::START, message)]));
         }
-        let (scenario, mut problems) = document::read(file, text);
+        let (scenario, mut problems) = document::read(file, text, vocabulary);
         problems.extend(scenario.check());
         let syntax = |problem: &&Problem| problem.kind == ProblemKind::Syntax;
         let broken: BTreeSet<u32> = problems

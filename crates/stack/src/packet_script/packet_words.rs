@@ -51,7 +51,9 @@ pub(super) fn read(words: &mut Words<'_>) -> Parsed<Vec<PacketSpec>> {
     };
     let fits = |size: &u32| *size > 0 && spec.data / size <= SEGMENTS_MAX;
     let Some(bytes) = u32::try_from(size).ok().filter(fits) else {
-        return word.wrong(format!("segments of {size} bytes are too many or too large"));
+        return word.wrong(format!(
+            "segments of {size} bytes are too many or too large"
+        ));
     };
     Ok(cut(&spec, start, bytes))
 }
