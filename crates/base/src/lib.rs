@@ -26,6 +26,7 @@ extern crate std;
 
 mod change;
 mod checksum;
+mod diagnostic;
 pub mod human;
 pub mod icmp;
 pub mod ip;
@@ -48,6 +49,7 @@ mod wire_packet;
 
 pub use change::{Change, KnobValue, Live, Netns, Target};
 pub use checksum::{Checksum, update_checksum, update_partial};
+pub use diagnostic::Diagnostic;
 pub use knob::{KNOBS, Knob, KnobError, Scope, StackSite, find_knob};
 pub use limit::Limit;
 pub use parse::{ParseError, ParseErrorKind};

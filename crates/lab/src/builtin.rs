@@ -7,6 +7,9 @@ use base::knob::nearest;
 use crate::agreement::AGREEMENT_SCENARIOS;
 use crate::scenario::Scenario;
 
+/// Longest name for which a similar one is looked for.
+const NAME_BYTES_MAX: usize = 60;
+
 /// A name with the file of that name.
 macro_rules! scenarios {
     ($($name:literal,)*) => {
@@ -49,88 +52,6 @@ pub const BUILTIN_SCENARIOS: &[(&str, &str)] = scenarios![
     "wifi-bursts",
 ];
 
-/// The experiments of the seed documents: the name and the file of each.
-pub const EXPERIMENT_SCENARIOS: &[(&str, &str)] = scenarios![
-    "n1",
-    "n2",
-    "n3x",
-    "n4",
-    "n4k",
-    "n5",
-    "n6",
-    "n6-lossy",
-    "n7a",
-    "n7a-records",
-    "n7b",
-    "n8",
-    "n9",
-    "n10",
-    "n10-stress",
-    "n10-traffic",
-    "dc21",
-    "p1",
-    "p2",
-    "p2b",
-    "p3",
-    "p3b",
-    "fig1",
-    "p4",
-    "p5",
-    "fig3",
-    "p6",
-    "p6b",
-    "p7",
-    "p8",
-    "p9",
-    "p10",
-    "p11",
-    "w1",
-    "w2",
-    "w3",
-    "w4",
-    "w5",
-    "w6",
-    "w7",
-    "w8",
-    "w9",
-    "ws36",
-    "f1",
-    "f2",
-    "f3",
-    "f4",
-    "f5",
-    "f6",
-    "f7",
-    "f7s",
-    "f8",
-    "f9",
-    "f10",
-    "f11",
-    "r1",
-    "r2",
-    "r4",
-    "r7",
-    "r8",
-    "r9",
-    "r10",
-    "r11",
-    "r12",
-    "r13",
-    "r14",
-];
-
-/// The experiments, in the order of the documents.
-///
-/// # Panics
-/// Never: a test reads every one.
-#[must_use]
-pub fn experiment_scenarios() -> Vec<Scenario> {
-    EXPERIMENT_SCENARIOS
-        .iter()
-        .map(|(name, text)| parse_builtin(name, text))
-        .collect()
-}
-
 /// No built-in scenario has this name. [`fmt::Display`] says which one may be meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownScenario {
@@ -172,26 +93,31 @@ pub fn find_scenario(name: &str) -> Result<Scenario, UnknownScenario> {
 /// # Errors
 /// As for [`find_scenario`].
 pub fn find_scenario_text(name: &str) -> Result<(&'static str, &'static str), UnknownScenario> {
-    let mut all = BUILTIN_SCENARIOS
-        .iter()
-        .chain(EXPERIMENT_SCENARIOS)
-        .chain(AGREEMENT_SCENARIOS);
-    let found = all.find(|(builtin, _)| *builtin == name);
-    let Some((builtin, text)) = found else {
-        let short = name.get(..60).unwrap_or(name);
-        let names = BUILTIN_SCENARIOS.iter().chain(EXPERIMENT_SCENARIOS);
-        let names = names.map(|(builtin, _)| *builtin);
-        let nearest = if short.len() < name.len() {
-            None
-        } else {
-            nearest(name, names)
-        };
-        return Err(UnknownScenario {
-            name: name.into(),
-            nearest,
-        });
-    };
-    Ok((*builtin, *text))
+    find_scenario_text_in(name, &[])
+}
+
+/// As [`find_scenario_text`], also among `more`.
+///
+/// # Errors
+/// As for [`find_scenario`].
+pub fn find_scenario_text_in(
+    name: &str,
+    more: &'static [(&'static str, &'static str)],
+) -> Result<(&'static str, &'static str), UnknownScenario> {
+    let named = || BUILTIN_SCENARIOS.iter().chain(more);
+    let found = named()
+        .chain(AGREEMENT_SCENARIOS)
+        .find(|(known, _)| *known == name);
+    if let Some(found) = found {
+        return Ok(*found);
+    }
+    // No name is as long, and to compare it with each would take its time.
+    let is_short = name.len() <= NAME_BYTES_MAX;
+    let names = named().map(|(known, _)| *known);
+    Err(UnknownScenario {
+        name: name.into(),
+        nearest: is_short.then(|| nearest(name, names)).flatten(),
+    })
 }
 
 /// A scenario that is part of the program.
@@ -205,7 +131,7 @@ mod tests {
 
     #[test]
     fn every_builtin_scenario_is_valid_and_described() {
-        for (name, text) in BUILTIN_SCENARIOS.iter().chain(EXPERIMENT_SCENARIOS) {
+        for (name, text) in BUILTIN_SCENARIOS {
             let scenario = match Scenario::parse(&format!("scenarios/{name}.toml"), text) {
                 Ok(scenario) => scenario,
                 Err(diagnostics) => {
@@ -216,7 +142,7 @@ mod tests {
             assert_eq!(scenario.name, *name);
             assert!(scenario.about.ends_with('.'), "{name}: about is a sentence");
             assert!(scenario.about.len() <= 80, "{name}: about fits a table");
-            assert!(scenario.probe.is_some() || !scenario.trials().is_empty());
+            assert!(!scenario.trials().is_empty());
         }
         assert!(BUILTIN_SCENARIOS.is_sorted(), "in order, so that lists are");
     }

@@ -9,23 +9,19 @@ mod agreement;
 pub mod app;
 pub mod bdp;
 mod builtin;
-mod corrections;
 mod doubts;
 mod engine;
 mod faults;
+pub mod judge;
 pub mod known;
 mod limit_errors;
 mod measure;
-pub mod netburner;
 mod outcome;
-pub mod packet_script;
-pub mod probe;
 mod repeat;
-pub mod reproduction;
 pub mod results;
 mod scenario;
 mod series;
-mod show;
+pub mod show;
 pub mod stats;
 mod sweep;
 pub mod text;
@@ -41,10 +37,8 @@ pub use agreement::{
 };
 pub use app::WARM_UP;
 pub use builtin::{
-    BUILTIN_SCENARIOS, EXPERIMENT_SCENARIOS, UnknownScenario, experiment_scenarios, find_scenario,
-    find_scenario_text,
+    BUILTIN_SCENARIOS, UnknownScenario, find_scenario, find_scenario_text, find_scenario_text_in,
 };
-pub use corrections::{CORRECTIONS, Correction, find_correction};
 pub use doubts::{CaveatKind, caveat_kinds};
 pub use engine::{EngineName, UnknownEngine};
 pub use faults::{Cure, FAULTS, Fault, find_fault};
@@ -56,11 +50,10 @@ pub use measure::{Measure, Offered, show_value};
 pub use outcome::{
     Caveat, LatenessMicros, LinkOutcome, Outcome, Point, ResponseMicros, STALL_US, SenderOutcome,
 };
-pub use packet_script::PacketScript;
 pub use repeat::wants_another_run;
 pub use scenario::{
-    CELLS_MAX, Cell, Class, Diagnostic, Expectation, Experiment, Metric, Published,
-    SWEEP_CELLS_MAX, Scenario, SeedDocument, Unit,
+    CELLS_MAX, Cell, Class, Expectation, Experiment, Metric, ProbeSpec, Published, SWEEP_CELLS_MAX,
+    Scenario, Unit, Vocabulary,
 };
 pub use series::{FlowLook, POINTS_MAX, Series};
 pub use show::cell_name;

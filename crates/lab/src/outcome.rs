@@ -231,6 +231,15 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// That of a run that gave nothing, with the reason.
+    #[must_use]
+    pub fn ended_early(why: String) -> Self {
+        Self {
+            caveats: vec![Caveat::EndedEarly { why }],
+            ..Self::default()
+        }
+    }
+
     /// Whether its numbers may be shown as a result; see [`Outcome::unusable_because`].
     #[must_use]
     pub fn is_usable(&self) -> bool {

@@ -35,24 +35,24 @@ mod metric;
 mod path;
 mod read;
 mod vary;
+mod vocabulary;
 mod workload;
 
-use core::fmt;
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-use base::{find_knob, parse_duration};
+use base::{Diagnostic, find_knob, parse_duration};
 use stack::profile::{BUILDS, PROFILES};
 
 use crate::engine::EngineName;
-use crate::probe::Probe;
 use crate::show::cell_name;
 use crate::trial::{HostSpec, Trial};
 pub use expect::Expectation;
-pub use experiment::{Class, Experiment, Published, SeedDocument};
+pub use experiment::{Class, Experiment, Published};
 pub use metric::{Metric, Unit};
 use read::{Entry, Keys, Place, Problem, ProblemKind, Reader};
 pub use vary::SWEEP_CELLS_MAX;
+pub use vocabulary::{ProbeSpec, Vocabulary};
 
 /// Most trials that one scenario makes: a sweep of more is a mistake or belongs into several files.
 pub const CELLS_MAX: usize = 10_000;
@@ -64,36 +64,6 @@ const FILE_BYTES_MAX: usize = 256 << 10;
 const CELLS_BYTES_MAX: usize = 64 << 20;
 /// More mistakes than anybody reads at once.
 const DIAGNOSTICS_MAX: usize = 100;
-
-/// One mistake in a scenario file. [`fmt::Display`] prints `file:line:column: message`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Diagnostic {
-    /// The file, or the option; of `runs`, which several options set, the key.
-    pub file: String,
-    /// From 1; 0 where there is no file.
-    pub line: u32,
-    /// In characters, from 1; 0 where there is no file.
-    pub column: u32,
-    /// What is wrong and what to write.
-    pub message: String,
-}
-
-impl fmt::Display for Diagnostic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            file,
-            line,
-            column,
-            message,
-        } = self;
-        match line {
-            0 => write!(f, "{file}: {message}"),
-            _ => write!(f, "{file}:{line}:{column}: {message}"),
-        }
-    }
-}
-
-impl core::error::Error for Diagnostic {}
 
 /// A scenario file that was read and is known to make sense.
 #[derive(Clone, Debug)]
@@ -109,7 +79,7 @@ pub struct Scenario {
     /// What it has if it is one of the experiments of the seed documents.
     pub experiment: Option<Experiment>,
     /// What runs in place of trials, of which there are none then.
-    pub probe: Option<&'static Probe>,
+    pub probe: Option<ProbeSpec>,
     file: String,
     keys: Keys,
     variants: Vec<Variant>,
@@ -200,11 +170,23 @@ impl Scenario {
     /// # Errors
     /// All mistakes, in the order of the file; at least one.
     pub fn parse(file: &str, text: &str) -> Result<Self, Vec<Diagnostic>> {
+        Self::parse_with(file, text, &Vocabulary::default())
+    }
+
+    /// Reads a file that may name what `vocabulary` has, such as a probe.
+    ///
+    /// # Errors
+    /// As [`Scenario::parse`].
+    pub fn parse_with(
+        file: &str,
+        text: &str,
+        vocabulary: &Vocabulary,
+    ) -> Result<Self, Vec<Diagnostic>> {
         if text.len() > FILE_BYTES_MAX {
             let message = format!("the file has more than {FILE_BYTES_MAX} bytes");
             return Err(diagnostics(file, vec![Problem::new(Place::START, message)]));
         }
-        let (scenario, mut problems) = document::read(file, text);
+        let (scenario, mut problems) = document::read(file, text, vocabulary);
         problems.extend(scenario.check());
         let syntax = |problem: &&Problem| problem.kind == ProblemKind::Syntax;
         let broken: BTreeSet<u32> = problems

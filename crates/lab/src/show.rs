@@ -46,7 +46,8 @@ pub fn cell_name<'a>(
 }
 
 /// A number in a sentence: `duration_us`, or `duration_us over that of n20`.
-pub(crate) fn number_name(metric: Metric, over: Option<&str>) -> String {
+#[must_use]
+pub fn number_name(metric: Metric, over: Option<&str>) -> String {
     let name = metric.name();
     match over {
         Some(over) => format!("{name} over that of {over}"),

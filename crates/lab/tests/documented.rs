@@ -1,9 +1,9 @@
-//! What `docs/scenarios.md` says: its example keeps its claim, and its tables have what there is.
+//! What `docs/scenarios.md` says: its example keeps its claim, and its tables have the keys that
+//! there are.
 
 use std::sync::atomic::AtomicBool;
 
-use lab::probe::PROBES;
-use lab::reproduction::{Verdict, judge_claim};
+use lab::judge::{Verdict, judge_claim};
 use lab::{EngineName, Scenario, Virtual};
 
 const DOCUMENT: &str = include_str!("../../../docs/scenarios.md");
@@ -112,43 +112,5 @@ fn every_workload_is_there_with_its_keys() {
                 "{kind}, {key}: {told}"
             );
         }
-    }
-}
-
-#[test]
-fn every_probe_is_there_with_its_sentence() {
-    for probe in PROBES {
-        let row = format!("| `{}` | {} |\n", probe.name, probe.about);
-        assert!(DOCUMENT.contains(&row), "docs/scenarios.md lacks {row}");
-    }
-}
-
-/// `{a,b}_c` stands for `a_c` and `b_c`.
-fn unfolded(figure: &str) -> Vec<String> {
-    let Some((before, rest)) = figure.split_once('{') else {
-        return vec![figure.to_owned()];
-    };
-    let (names, after) = rest.split_once('}').expect("a brace that is closed");
-    let each = names
-        .split(',')
-        .map(|name| format!("{before}{name}{after}"));
-    each.flat_map(|figure| unfolded(&figure)).collect()
-}
-
-#[test]
-fn every_figure_of_a_probe_is_there() {
-    let rows = table("| probe | engines | figures |");
-    for probe in PROBES {
-        let name = format!("| `{}`", probe.name);
-        let row = rows.iter().find(|row| row[0] == name);
-        let row = row.unwrap_or_else(|| panic!("docs/scenarios.md lacks {name}"));
-        let mut told: Vec<String> = words(row[2])
-            .iter()
-            .flat_map(|word| unfolded(word))
-            .collect();
-        told.sort_unstable();
-        let mut figures = probe.figures.to_vec();
-        figures.sort_unstable();
-        assert_eq!(told, figures, "{name}");
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use base::settings::CongestionName;
 use base::{Bytes, Instant, QueueLimit};
 use lab::app::{HostCosts, LAB_PORT, Program, ProgramSpec};
-use lab::reproduction::{Verdict, judge_claim};
+use lab::judge::{Verdict, judge_claim};
 use lab::world::{World, dumbbell};
 use lab::{Amount, Direction, EngineName, Outcome, Scenario, Virtual, Workload};
 use link::LinkSpec;

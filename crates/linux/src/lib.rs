@@ -9,6 +9,8 @@ mod all_netns;
 #[cfg(test)]
 #[path = "../tests/asking/mod.rs"]
 mod asking;
+pub mod autocork;
+pub mod calls;
 pub mod cleanup;
 mod clock;
 mod counters;
@@ -24,14 +26,12 @@ mod links;
 pub mod netlink;
 mod netlink_dump;
 mod netns;
-pub mod nodelay;
 mod offload;
 mod path;
 mod path_to;
 mod persist;
 mod plan;
 pub mod privilege;
-pub mod probe;
 mod process;
 mod record_writer;
 mod regular_file;
@@ -75,6 +75,7 @@ pub use remote_socket::{OwnerProcess, RemoteSocket};
 pub use seed::random_seed;
 pub use sock_diag::{ClosedSockets, ScanRequest, SockDiag};
 pub use state::State;
+pub use tcp_info::data_segments_sent;
 pub use tun_engine::{Side, StackEnd, StackSpec, StackSummary};
 pub use watch::{AnnouncedSockets, WatchProgress, WatchRequest, watch};
 pub use worker::{

@@ -43,7 +43,8 @@ pub(crate) fn fill(sample: &mut FlowSample, info: &[u8]) {
 
 /// Segments with payload that a socket of this process has sent, repeated ones included
 /// (`tcpi_data_segs_out`); `None` where the kernel does not count them.
-pub(crate) fn data_segments_sent(socket: BorrowedFd<'_>) -> Option<u64> {
+#[must_use]
+pub fn data_segments_sent(socket: BorrowedFd<'_>) -> Option<u64> {
     let mut info = [0_u8; 160];
     let mut length = info.len() as libc::socklen_t;
     // SAFETY: `info` is writable for `length` bytes, and the kernel writes no more than that.

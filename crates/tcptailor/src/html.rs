@@ -133,13 +133,10 @@ impl Cell {
         }
     }
 
-    /// A number in a unit of [`lab::reproduction::show_value`].
+    /// A number in a unit of [`lab::show::show_value`].
     pub(crate) fn number(unit: &str, value: Option<f64>) -> Self {
         Self {
-            text: value.map_or_else(
-                || "–".into(),
-                |value| lab::reproduction::show_value(unit, value),
-            ),
+            text: value.map_or_else(|| "–".into(), |value| lab::show::show_value(unit, value)),
             value,
             ..Self::default()
         }

@@ -11,7 +11,8 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use lab::reproduction::{Reproduction, show_value};
+use lab::show::show_value;
+use papers::evaluation::Reproduction;
 use serde_json::Value;
 
 /// A window that limits and one that does not: the first takes 524 ms, the other is the link's.

@@ -3,12 +3,13 @@
 use core::hash::Hasher;
 use std::collections::BTreeSet;
 
+use base::Diagnostic;
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 
 use super::record::RunId;
 use crate::engine::EngineName;
-use crate::scenario::{Cell, Diagnostic, SWEEP_CELLS_MAX, Scenario};
+use crate::scenario::{Cell, SWEEP_CELLS_MAX, Scenario};
 use crate::sweep::{Shard, Vary};
 use crate::trial::Trial;
 

@@ -6,8 +6,9 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::read::{Entry, Keys, Place, Problem, ProblemKind, TABLES, number, unknown};
-use super::{Axis, CELLS_MAX, DIAGNOSTICS_MAX, Occasion, RUNS_MAX, Scenario, Variant};
-use crate::probe::{PROBES, Probe};
+use super::{
+    Axis, CELLS_MAX, DIAGNOSTICS_MAX, Occasion, ProbeSpec, RUNS_MAX, Scenario, Variant, Vocabulary,
+};
 
 /// Most variants, and most claims.
 const TABLES_MAX: usize = 100;
@@ -15,12 +16,13 @@ const TABLES_MAX: usize = 100;
 const NAME_CHARS_MAX: usize = 40;
 
 /// Reads what can be read, and tells all that is wrong with the form.
-pub(super) fn read(file: &str, text: &str) -> (Scenario, Vec<Problem>) {
+pub(super) fn read(file: &str, text: &str, vocabulary: &Vocabulary) -> (Scenario, Vec<Problem>) {
     let (table, errors) = DeTable::parse_recoverable(text);
     let mut document = Document {
         lines: Lines::new(text),
         problems: Vec::new(),
         probe_is_unknown: false,
+        vocabulary,
     };
     let mut last_line = 0;
     for error in errors {
@@ -76,7 +78,7 @@ pub(super) fn read(file: &str, text: &str) -> (Scenario, Vec<Problem>) {
     document.check_variants(&scenario);
     if document.probe_is_unknown {
         // Whatever it is, it needs no path and no workload: only the other mistakes are told.
-        scenario.probe = PROBES.first();
+        scenario.probe = Some(ProbeSpec::UNKNOWN);
     }
     (scenario, document.problems)
 }
@@ -85,14 +87,15 @@ pub(super) type Key<'t> = Spanned<toml::de::DeString<'t>>;
 pub(super) type Value<'t> = Spanned<DeValue<'t>>;
 
 /// What is known while a file is read.
-pub(super) struct Document {
+pub(super) struct Document<'v> {
     pub(super) lines: Lines,
     pub(super) problems: Vec<Problem>,
     /// The file has a probe that there is not.
     pub(super) probe_is_unknown: bool,
+    pub(super) vocabulary: &'v Vocabulary,
 }
 
-impl Document {
+impl Document<'_> {
     pub(super) fn complain(&mut self, place: Place, message: impl Into<String>) {
         self.problems.push(Problem::new(place, message));
     }
@@ -349,7 +352,7 @@ impl Document {
 
     /// A probe brings its own path and traffic.
     fn check_probe(&mut self, scenario: &Scenario) {
-        let Some(Probe { name, .. }) = scenario.probe else {
+        let Some(ProbeSpec { name, .. }) = scenario.probe else {
             return;
         };
         let has_settings = TABLES.iter().any(|table| scenario.keys.has(table));

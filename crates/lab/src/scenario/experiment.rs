@@ -7,67 +7,6 @@ use super::expect::needs_trials_of;
 use super::metric::Metric;
 use crate::engine::EngineName;
 
-/// The document that describes an experiment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SeedDocument {
-    /// `NetBurner`, "Optimizing TCP Configurations: Throughput vs Response Speeds".
-    Netburner,
-    /// Khalil and Khan 2019, "Exploration of TCP Parameters for Enhanced Performance in a
-    /// Datacenter Environment", arXiv 1905.01194.
-    Datacenter,
-    /// Microsoft KB 214397, "Design issues - Sending small data segments over TCP with Winsock".
-    Winsock,
-    /// Oppermann 2006, "Automatic TCP Send and Receive Socket Buffer Sizing".
-    Freebsd,
-    /// Red Hat Enterprise Linux for Real Time 7, Reference Guide, chapter 8: `TCP_NODELAY` and
-    /// `TCP_CORK`.
-    Cork,
-}
-
-impl SeedDocument {
-    /// All, by the names that scenario files and the command line use.
-    pub const ALL: &[(&'static str, Self)] = &[
-        ("netburner", Self::Netburner),
-        ("datacenter", Self::Datacenter),
-        ("winsock", Self::Winsock),
-        ("freebsd", Self::Freebsd),
-        ("cork", Self::Cork),
-    ];
-
-    /// As it is written.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        let named = Self::ALL.iter().find(|(_, document)| *document == self);
-        named.map_or("", |(name, _)| name)
-    }
-
-    /// Title, for people.
-    #[must_use]
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::Netburner => {
-                "NetBurner: Optimizing TCP Configurations, Throughput vs Response Speeds"
-            }
-            Self::Datacenter => {
-                "Khalil and Khan 2019: Exploration of TCP Parameters for Enhanced Performance in \
-                 a Datacenter Environment"
-            }
-            Self::Winsock => {
-                "Microsoft KB 214397: Design issues, Sending small data segments over TCP with \
-                 Winsock"
-            }
-            Self::Freebsd => {
-                "Oppermann 2006: Automatic TCP Send and Receive Socket Buffer Sizing (FreeBSD)"
-            }
-            Self::Cork => {
-                "Red Hat Enterprise Linux for Real Time 7, Reference Guide: TCP_NODELAY and \
-                 TCP_CORK"
-            }
-        }
-    }
-}
-
 /// What a result of an experiment means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -130,8 +69,8 @@ impl Published {
 pub struct Experiment {
     /// Its short names, such as `N1`; at least one.
     pub ids: Vec<String>,
-    /// Where it comes from.
-    pub document: SeedDocument,
+    /// The document that describes it, as scenario files name it; see [`super::Vocabulary`].
+    pub document: String,
     /// What its result means.
     pub class: Class,
     /// What must be shown, in a sentence.

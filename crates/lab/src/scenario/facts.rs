@@ -4,12 +4,11 @@
 use toml::de::{DeTable, DeValue};
 
 use super::document::{Document, Key, Value};
-use super::experiment::{Class, Experiment, Published, SeedDocument};
+use super::experiment::{Class, Experiment, Published};
 use super::metric::{Metric, parse_number};
 use super::read::{Entry, Place, TABLES, number, one_of, unknown};
-use super::{Expectation, Keys, Occasion, Overrides, RUNS_MAX};
+use super::{Expectation, Keys, Occasion, Overrides, ProbeSpec, RUNS_MAX, Vocabulary};
 use crate::engine::EngineName;
-use crate::probe::{PROBES, Probe};
 
 const CLAIM: [&str; 7] = [
     "metric", "variant", "min", "max", "reason", "over", "engines",
@@ -25,7 +24,7 @@ const EXPERIMENT: [&str; 7] = [
     "not_promised",
 ];
 
-impl Document {
+impl Document<'_> {
     /// The values of a table whose keys are all known; complains about the others.
     fn entries<const N: usize>(
         &mut self,
@@ -47,20 +46,20 @@ impl Document {
     }
 
     /// `[probe]`: the probe that stands in place of a path and a workload.
-    pub(super) fn probe(&mut self, table: &DeTable<'_>) -> Option<&'static Probe> {
+    pub(super) fn probe(&mut self, table: &DeTable<'_>) -> Option<ProbeSpec> {
         let [kind] = self.entries("[probe]", ["kind"], table);
         let Some(kind) = kind else {
             self.complain(Place::START, "probe: write `kind = \"…\"`");
             return None;
         };
-        let known: Vec<(&str, &'static Probe)> =
-            PROBES.iter().map(|probe| (probe.name, probe)).collect();
+        let known = self.vocabulary.probes.iter();
+        let known: Vec<(&str, ProbeSpec)> = known.map(|probe| (probe.name, *probe)).collect();
         self.read(&kind, "probe.kind", |text| one_of(text, &known))
     }
 
     /// The metric of a claim or of a published number; `None` where it is wrong, or where nobody
     /// knows of which probe it is a figure.
-    fn metric(&mut self, entry: &Entry, probe: Option<&'static Probe>) -> Option<Metric> {
+    fn metric(&mut self, entry: &Entry, probe: Option<ProbeSpec>) -> Option<Metric> {
         if self.probe_is_unknown {
             return None;
         }
@@ -71,7 +70,7 @@ impl Document {
     pub(super) fn claim(
         &mut self,
         value: &Value<'_>,
-        probe: Option<&'static Probe>,
+        probe: Option<ProbeSpec>,
     ) -> Option<Expectation> {
         let DeValue::Table(table) = value.get_ref() else {
             self.complain(
@@ -127,7 +126,7 @@ impl Document {
     pub(super) fn published(
         &mut self,
         value: &Value<'_>,
-        probe: Option<&'static Probe>,
+        probe: Option<ProbeSpec>,
     ) -> Option<Published> {
         let DeValue::Table(table) = value.get_ref() else {
             let message = "published: write tables headed `[[published]]`";
@@ -160,7 +159,7 @@ impl Document {
         let entries = self.entries("[experiment]", EXPERIMENT, table);
         for (name, entry) in EXPERIMENT.iter().zip(&entries).take(5) {
             if entry.is_none() {
-                let choices = choices(name);
+                let choices = choices(name, self.vocabulary);
                 let message = format!("experiment: write `{name} = \"…\"`{choices}");
                 self.complain(self.lines.of(key), message);
             }
@@ -176,8 +175,11 @@ impl Document {
         ] = entries;
         let engines = self.engines(engines.as_ref());
         let (ids, document, class) = (ids?, document?, class?);
-        let document = self.read(&document, "document", |text| {
-            one_of(text, SeedDocument::ALL)
+        let known = self.vocabulary.documents;
+        let known: Vec<(&str, &str)> = known.iter().map(|name| (*name, *name)).collect();
+        let document = self.read(&document, "document", |text| match known.is_empty() {
+            true => Ok(text.to_owned()),
+            false => one_of(text, &known).map(ToOwned::to_owned),
         });
         let class = self.read(&class, "class", |text| one_of(text, Class::ALL));
         Some(Experiment {
@@ -283,9 +285,9 @@ fn words(text: &str) -> Vec<String> {
 }
 
 /// `: one of A, B`, where a key of `[experiment]` has few values.
-fn choices(key: &str) -> String {
+fn choices(key: &str, vocabulary: &Vocabulary) -> String {
     let names: Vec<&str> = match key {
-        "document" => SeedDocument::ALL.iter().map(|(name, _)| *name).collect(),
+        "document" if !vocabulary.documents.is_empty() => vocabulary.documents.to_vec(),
         "class" => Class::ALL.iter().map(|(name, _)| *name).collect(),
         "engines" => {
             let engines = EngineName::ALL.map(EngineName::name);
@@ -298,7 +300,19 @@ fn choices(key: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::scenario::Scenario;
+    use crate::scenario::{ProbeSpec, Scenario, Vocabulary};
+
+    fn vocabulary() -> Vocabulary {
+        let memory = ProbeSpec {
+            name: "memory",
+            about: "What connections cost.",
+            figures: &["used_bytes"],
+        };
+        Vocabulary {
+            probes: vec![memory],
+            documents: &["manual", "paper"],
+        }
+    }
 
     #[test]
     fn what_follows_from_an_unknown_probe_is_not_told() {
@@ -306,27 +320,42 @@ mod tests {
             let text = format!(
                 "name = \"a\"\nabout = \"b\"\n{probe}\n[[expect]]\nmetric = \"steps\"\nmin = 9\n"
             );
-            let told = Scenario::parse("a.toml", &text).expect_err("a mistake");
+            let told = Scenario::parse_with("a.toml", &text, &vocabulary());
+            let told = told.expect_err("a mistake");
             let told: Vec<&str> = told.iter().map(|told| told.message.as_str()).collect();
             assert_eq!(told.len(), expected.len(), "{told:?}");
             for (told, expected) in told.iter().zip(expected) {
                 assert!(told.contains(expected), "{told}");
             }
         };
-        let meant = "did you mean `freebsd-memory`?";
-        check("[probe]\nkind = \"freebsd-memori\"", &[meant]);
+        let meant = "did you mean `memory`?";
+        check("[probe]\nkind = \"memori\"", &[meant]);
         check("[probe]", &["probe: write `kind"]);
         check("probe = 1", &["probe: write a table"]);
     }
 
     #[test]
+    fn a_document_is_one_of_those_that_are_known_where_any_are() {
+        let text = "name = \"a\"\nabout = \"b\"\n[path]\nkind = \"loopback\"\n[workload]\n\
+                    kind = \"bulk\"\nduration = \"1s\"\n[experiment]\nids = \"X1\"\n\
+                    document = \"papre\"\nclass = \"shape\"\nclaim = \"c\"\nengines = \"virtual\"\n";
+        let told = Scenario::parse_with("a.toml", text, &vocabulary()).expect_err("a mistake");
+        assert!(
+            told[0].message.contains("did you mean `paper`?"),
+            "{told:?}"
+        );
+        let read = Scenario::parse("a.toml", text).expect("whatever it names");
+        assert_eq!(read.experiment.expect("it is one").document, "papre");
+    }
+
+    #[test]
     fn what_is_missing_in_an_experiment_is_told_with_its_choices() {
         let text = "name = \"a\"\nabout = \"b\"\n[experiment]\nids = \"X1\"\nclaim = \"c\"\n";
-        let told = Scenario::parse("a.toml", text).expect_err("a mistake");
+        let told = Scenario::parse_with("a.toml", text, &vocabulary()).expect_err("a mistake");
         let told: Vec<String> = told.iter().map(ToString::to_string).collect();
         let told = told.join("\n");
         for part in [
-            "write `document = \"…\"`: one of netburner, datacenter, winsock, freebsd, cork",
+            "write `document = \"…\"`: one of manual, paper",
             "write `class = \"…\"`: one of exact, value, calibrated, shape, deviates",
             "write `engines = \"…\"`: some of virtual, kernel, tun, tun-receiver",
         ] {

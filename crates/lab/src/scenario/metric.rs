@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use base::{Bytes, Fraction, Limit, Rate, parse_duration};
 
 use super::read::one_of;
+use super::vocabulary::ProbeSpec;
 use crate::outcome::{LinkOutcome, Outcome};
-use crate::probe::Probe;
 
 /// A number of an [`Outcome`] about which something can be claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -96,7 +96,7 @@ impl Metric {
 
     /// The metric that a scenario names: one of [`Metric::ALL`], `limit.nagle` and the like, or a
     /// figure of its probe.
-    pub(super) fn named(name: &str, probe: Option<&'static Probe>) -> Result<Self, String> {
+    pub(super) fn named(name: &str, probe: Option<ProbeSpec>) -> Result<Self, String> {
         if let Some(probe) = probe {
             let figures: Vec<(&str, &'static str)> = probe
                 .figures

@@ -618,7 +618,7 @@ fn an_experiment_says_what_was_published() {
     let scenario = parse(EXPERIMENT).expect("a valid scenario");
     let experiment = scenario.experiment.as_ref().expect("it is one");
     assert_eq!(experiment.ids, ["R1", "R14"]);
-    assert_eq!(experiment.document, SeedDocument::Cork);
+    assert_eq!(experiment.document, "cork");
     assert_eq!(experiment.class, Class::Value);
     assert_eq!(
         experiment.engines,

@@ -1,7 +1,9 @@
 //! Axes from the command line, and sweeps that are too large to make all their trials at once.
 
+use base::Diagnostic;
+
 use super::read::{Entry, Place, Problem};
-use super::{Axis, CELLS_MAX, Cell, Diagnostic, Scenario, diagnostics};
+use super::{Axis, CELLS_MAX, Cell, Scenario, diagnostics};
 
 /// Most cells of a sweep with axes from the command line, which are made one by one.
 pub const SWEEP_CELLS_MAX: u64 = 100_000_000;

@@ -7,13 +7,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use base::{Instant, find_knob};
-use lab::packet_script::{
-    Call, CallResult, Engine, HOST_PORT, Icmp, PacketScript, ScriptHost, Setting, Setup, Value,
-    Wire, pattern,
-};
 use linux::netlink::route::{self, Destination};
 use linux::{Clock, sysctl};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
+use stack::packet_script::{
+    Call, CallResult, Engine, HOST_PORT, Icmp, PacketScript, ScriptHost, Setting, Setup, Value,
+    Wire, pattern,
+};
 
 use crate::socket::KernelSocket;
 use crate::tun::PlainTun;

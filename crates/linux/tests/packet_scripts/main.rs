@@ -17,7 +17,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use lab::packet_script::{Engine, PacketScript, run};
+use stack::packet_script::{Engine, PacketScript, run};
 
 use host::KernelHost;
 use witness::Witness;

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use linux::nodelay::shim;
+use linux::autocork;
 
 use crate::exit::{Exit, Problem};
 
@@ -35,17 +35,17 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let library = shim::find_library()?;
+    let library = autocork::find_library()?;
     let (program, rest) = args.command.split_first().expect("clap asks for one");
     let mut command = Command::new(program);
     command
         .args(rest)
-        .env("LD_PRELOAD", shim::preload(&library)?);
+        .env("LD_PRELOAD", autocork::preload(&library)?);
     if args.stats {
-        command.env(shim::STATS_VARIABLE, "1");
+        command.env(autocork::STATS_VARIABLE, "1");
     }
     if let Some(writes) = args.max_writes {
-        command.env(shim::MAX_VARIABLE, writes.to_string());
+        command.env(autocork::MAX_VARIABLE, writes.to_string());
     }
     // It returns only where the program cannot be started.
     let error = command.exec();

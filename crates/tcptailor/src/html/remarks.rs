@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 
 use base::human;
-use lab::reproduction::{EngineValue, ExperimentResult, NumberRow, Verdict, show_value};
+use lab::judge::Verdict;
+use lab::show::show_value;
+use papers::evaluation::{EngineValue, ExperimentResult, NumberRow};
 
 use super::words::number_name;
 
@@ -99,8 +101,9 @@ fn left_out(experiment: &ExperimentResult) -> impl Iterator<Item = String> + '_ 
 pub(super) mod tests {
     use std::collections::BTreeMap;
 
-    use lab::reproduction::Spread;
-    use lab::{Class, EngineName, SeedDocument};
+    use lab::judge::Spread;
+    use lab::{Class, EngineName};
+    use papers::experiments::SeedDocument;
 
     use super::*;
 

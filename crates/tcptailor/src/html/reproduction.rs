@@ -4,10 +4,9 @@
 use std::collections::BTreeMap;
 
 use lab::Point;
-use lab::reproduction::{
-    CorrectionRow, EngineValue, ExperimentResult, NumberRow, Reproduction, Verdict, known_unit,
-    show_interval, show_value,
-};
+use lab::judge::{Verdict, show_interval};
+use lab::show::{known_unit, show_value};
+use papers::evaluation::{CorrectionRow, EngineValue, ExperimentResult, NumberRow, Reproduction};
 
 use super::remarks::of_numbers;
 use super::sweep::{OVER, Observation, pictures};
@@ -273,7 +272,7 @@ fn observations(rows: &[NumberRow]) -> Vec<Observation> {
 
 #[cfg(test)]
 mod tests {
-    use lab::reproduction::{Counts, Summary};
+    use papers::evaluation::{Counts, Summary};
 
     use super::*;
 

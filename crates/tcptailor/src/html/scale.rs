@@ -1,6 +1,6 @@
 //! Where a value stands on an axis, and at which values the axis is marked.
 
-use lab::reproduction::show_value;
+use lab::show::show_value;
 
 /// Marks of an axis, about.
 const TICKS: f64 = 5.0;

@@ -29,7 +29,7 @@ pub(crate) struct Observation {
     /// Keys and values of the sweep.
     pub(crate) axes: Vec<(String, String)>,
     pub(crate) metric: String,
-    /// One of [`lab::reproduction::show_value`].
+    /// One of [`lab::show::show_value`].
     pub(crate) unit: &'static str,
     /// `None` where the cell has no usable run.
     pub(crate) value: Option<f64>,

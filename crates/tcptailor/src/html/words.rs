@@ -1,7 +1,8 @@
 //! Names of numbers, what was published and what is claimed, in the words of tables on the screen
 //! and of pages.
 
-use lab::reproduction::{NumberRow, show_bounds, show_value};
+use lab::show::{show_bounds, show_value};
+use papers::evaluation::NumberRow;
 
 /// `duration_us` as `duration`: the unit stands beside each value, and a ratio has none.
 pub(crate) fn number_name(metric: &str) -> String {
@@ -51,7 +52,7 @@ pub(crate) fn claims(row: &NumberRow) -> Vec<String> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use lab::reproduction::{Bounds, Verdict};
+    use lab::judge::{Bounds, Verdict};
 
     use super::*;
 

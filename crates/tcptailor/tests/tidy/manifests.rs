@@ -12,11 +12,14 @@ const EDGES: &[(&str, &[&str])] = &[
     ("lab", &["base", "link", "stack", "doctor"]),
     ("tailor", &["base", "doctor", "lab"]),
     ("linux", &["base", "link", "stack", "doctor", "lab"]),
+    ("papers", &["base", "link", "stack", "lab", "linux"]),
     ("tokio", &["base", "stack", "linux"]),
     ("autocork", &[]),
     (
         "tcptailor",
-        &["base", "link", "stack", "doctor", "lab", "tailor", "linux"],
+        &[
+            "base", "link", "stack", "doctor", "lab", "tailor", "linux", "papers",
+        ],
     ),
 ];
 

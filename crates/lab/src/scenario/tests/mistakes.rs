@@ -132,7 +132,6 @@ fn mistakes_of_an_experiment_are_told() {
         let said = shown(parse(&text));
         assert!(said.contains(expected), "{said}");
     };
-    check("\"cork\"", "\"corks\"", "did you mean `cork`?");
     check("class = \"value\"\n", "", "experiment: write `class");
     check(
         "\"virtual, kernel\"",

@@ -1,6 +1,7 @@
 //! The scenarios that are part of the program.
 
-use lab::{BUILTIN_SCENARIOS, Class, FAULTS, SeedDocument};
+use lab::{BUILTIN_SCENARIOS, Class, FAULTS};
+use papers::experiments::SeedDocument;
 use serde::Serialize;
 
 use crate::exit::Exit;
@@ -42,14 +43,15 @@ pub(crate) fn run(output: &Output) -> anyhow::Result<Exit> {
         });
     }
     let faults: Vec<&str> = FAULTS.iter().map(|fault| fault.id).collect();
-    let experiments: Vec<ExperimentRow> = lab::experiment_scenarios()
+    let experiments: Vec<ExperimentRow> = papers::experiments::experiment_scenarios()
         .into_iter()
         .filter_map(|scenario| {
             let experiment = scenario.experiment?;
+            let document = SeedDocument::of(&experiment)?;
             Some(ExperimentRow {
                 scenario: scenario.name,
                 ids: experiment.ids,
-                document: experiment.document,
+                document,
                 class: experiment.class,
                 about: scenario.about,
             })

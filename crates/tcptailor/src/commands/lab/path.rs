@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
-use base::Netns;
-use lab::{Caveat, Diagnostic, LinkOutcome, Scenario, Trial};
+use base::{Diagnostic, Netns};
+use lab::{Caveat, LinkOutcome, Scenario, Trial};
 use linux::{Clock, LabPath, NAMED_DIR, NetnsHandle};
 use serde::Serialize;
 

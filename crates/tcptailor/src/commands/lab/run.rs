@@ -12,12 +12,14 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use base::Diagnostic;
 use clap::builder::PossibleValuesParser;
-use lab::{Cell, Diagnostic, Metric, Outcome, Scenario};
+use lab::{Cell, Metric, Outcome, Scenario};
+use papers::experiments::{find_scenario_text, read_scenario};
 use stack::profile::PROFILES;
 
 use self::document::{Document, OutcomeRow, Shown};
-pub(super) use self::engine::{Engine, Runner, failed};
+pub(super) use self::engine::{Engine, Runner};
 use self::record::Records;
 use super::folder::{check_page, write_page};
 use crate::exit::{Exit, Problem};
@@ -218,12 +220,12 @@ fn has_result(cells: &[Cell], ran: &[Ran]) -> bool {
 /// A built-in scenario by its name, or a file.
 fn load(name: &str) -> Result<Scenario, Problem> {
     let (file, text) = load_text(name)?;
-    Scenario::parse(&file, &text).map_err(|diagnostics| mistakes(&diagnostics))
+    read_scenario(&file, &text).map_err(|diagnostics| mistakes(&diagnostics))
 }
 
 /// The name of a scenario's file, for messages, and its text.
 pub(super) fn load_text(name: &str) -> Result<(String, String), Problem> {
-    let unknown = match lab::find_scenario_text(name) {
+    let unknown = match find_scenario_text(name) {
         Ok((builtin, text)) => return Ok((format!("{builtin}.toml"), text.to_owned())),
         Err(unknown) => unknown,
     };
@@ -238,7 +240,7 @@ pub(super) fn load_text(name: &str) -> Result<(String, String), Problem> {
 /// A scenario file and its text.
 pub(super) fn load_file(name: &str) -> Result<(Scenario, String), Problem> {
     let text = read_file(name)?;
-    let scenario = Scenario::parse(name, &text).map_err(|diagnostics| mistakes(&diagnostics))?;
+    let scenario = read_scenario(name, &text).map_err(|diagnostics| mistakes(&diagnostics))?;
     Ok((scenario, text))
 }
 

@@ -14,7 +14,7 @@ use clap::builder::PossibleValuesParser;
 use lab::results::{
     FORMAT, Host, MANIFEST_FILE, Manifest, Plan, Record, RunId, SWEEP_RUNS_MAX, Worth,
 };
-use lab::{Amount, Scenario, Shard};
+use lab::{Amount, Shard};
 use serde::Serialize;
 use stack::profile::PROFILES;
 
@@ -139,7 +139,8 @@ impl Args {
     /// What is to be run, as the folder says it.
     fn manifest(&self) -> Result<Manifest, Problem> {
         let (file, text) = load_text(&self.scenario)?;
-        let scenario = Scenario::parse(&file, &text).map_err(|told| mistakes(&told))?;
+        let scenario =
+            papers::experiments::read_scenario(&file, &text).map_err(|told| mistakes(&told))?;
         let mut scenario = scenario.on(self.engine.into());
         if let Some(probe) = scenario.probe {
             let message = format!("`{}` is a probe, not a trial", scenario.name);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base::human;
 use clap::ValueEnum;
-use linux::nodelay::{
+use papers::nodelay::{
     self, Client, ClientRun, ClientSpec, HEADER_AND_PAYLOAD, Handing, MESSAGE_BYTES_MAX, MESSAGES,
     PIECE_BYTES, PIECES, PORT, REPLY_BYTES,
 };

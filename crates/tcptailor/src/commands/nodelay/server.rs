@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base::human;
 use clap::ValueEnum;
-use linux::nodelay::{
+use papers::nodelay::{
     HEADER_AND_PAYLOAD, Intervals, MESSAGE_BYTES_MAX, PORT, REPLY_BYTES, Server, ServerSpec, Visit,
 };
 use serde::Serialize;

@@ -152,7 +152,7 @@ fn workload(traffic: Traffic) -> Workload {
 /// The first cell of a scenario, or the one that is named.
 pub(super) fn scenario(name: &str) -> Result<Trial, Problem> {
     let (first, _) = name.split_once('/').unwrap_or((name, ""));
-    let scenario = lab::find_scenario(first)
+    let scenario = papers::experiments::find_scenario(first)
         .map_err(|error| Problem::usage(error).hint("`tcptailor lab list` names the scenarios"))?;
     let cells = scenario.trials();
     let named = cells.iter().find(|cell| cell.id == name);

@@ -1,8 +1,8 @@
 //! The results of sweeps as a page: what `--html` writes.
 
 use base::human;
-use lab::reproduction::show_bounds;
 use lab::results::{CellSummary, Figure, Reason};
+use lab::show::show_bounds;
 
 use super::{REASONS_MAX, ROWS_MAX, Sweep};
 use crate::commands::lab::short_name;

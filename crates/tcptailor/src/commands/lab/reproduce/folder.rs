@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use lab::results::Host;
-use lab::{EngineName, Outcome};
+use papers::reproduction::Line;
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 
@@ -43,21 +43,6 @@ pub(super) struct Head {
     /// Where it was begun; what passes in real time is a matter of the machine.
     #[serde(default)]
     host: Host,
-}
-
-/// One run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Line {
-    pub(super) scenario: String,
-    pub(super) variant: Option<String>,
-    /// Keys and values of the sweep.
-    pub(super) axes: Vec<(String, String)>,
-    pub(super) engine: EngineName,
-    /// From 0.
-    pub(super) run: u32,
-    /// Real time that it took.
-    pub(super) elapsed_s: f64,
-    pub(super) outcome: Outcome,
 }
 
 /// An open folder.
@@ -284,6 +269,8 @@ fn refusal(path: &Path, what: &str) -> Problem {
 mod tests {
     use std::fs::OpenOptions;
     use std::io::Write;
+
+    use lab::{EngineName, Outcome};
 
     use super::*;
     use crate::cli::Globals;

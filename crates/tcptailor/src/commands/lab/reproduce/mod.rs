@@ -2,24 +2,24 @@
 
 mod folder;
 mod page;
-mod plan;
-mod run;
 mod screen;
-mod times;
+mod surroundings;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lab::EngineName;
-use lab::reproduction::{Counts, NotRun, Reproduction, RunOf, Summary, Verdict};
+use lab::judge::Verdict;
+use papers::evaluation::Reproduction;
+use papers::reproduction::{Chosen, Extent, Line, Plan, Wanted};
 
-use self::folder::{Folder, Head, Line};
+use self::folder::{Folder, Head};
 use self::page::{Courses, Place};
-use self::plan::{Planned, Record, Wanted};
-use self::run::Course;
+use self::surroundings::Surroundings;
 use super::folder::{check_page, write_page};
-use super::run::Engine;
+use super::run::{Engine, load_file};
 use crate::exit::{Exit, Problem};
+use crate::interrupt;
 use crate::output::{self, Output};
 
 /// From so many runs in real time on, it takes an hour and more.
@@ -103,45 +103,28 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         return show(folder, args.html.as_deref(), output);
     }
     let began = linux::Clock.now();
-    let wanted = args.wanted();
-    let chosen = plan::chosen(&args.experiments)?;
+    let chosen = chosen(&args.experiments)?;
     let scenarios = chosen.iter().map(|chosen| &chosen.scenario);
-    let planned = scenarios.filter_map(|scenario| Planned::new(scenario, &wanted));
-    let planned: Vec<Planned> = planned.collect();
-    let mut records: Vec<Record> = planned.iter().map(Planned::record).collect();
-    let folder = match &args.output {
+    let mut plan = Plan::new(scenarios, args.wanted());
+    let mut folder = match &args.output {
         Some(path) => {
             let texts = chosen.iter().map(|one| (&*one.scenario.name, &*one.text));
-            let head = Head::new(texts, wanted.quick);
-            Some(open((path, &head), &planned, &mut records, output)?)
+            let head = Head::new(texts, args.quick);
+            Some(open((path, &head), &mut plan, output)?)
         }
         None => None,
     };
-    let found: usize = records.iter().map(|record| record.runs.len()).sum();
     if !args.quick {
-        output.note(announcement(&planned));
+        output.note(announcement(plan.extent()));
     }
-    let mut course = Course {
-        planned: &planned,
-        records,
-        folder,
-        output,
-    };
-    course.run()?;
-    let is_cut_short = course.wants_more();
-    let Course {
-        records, folder, ..
-    } = course;
-    let made: usize = records.iter().map(|record| record.runs.len()).sum();
-    let mut document = document(&planned, &records, &wanted);
-    document.summary.interrupted = is_cut_short;
+    plan.run(&mut Surroundings::new(output, folder.as_mut()))?;
+    let mut document = plan.document();
+    document.summary.interrupted = interrupt::stopped() && plan.wants_more();
     document.summary.elapsed_s = linux::Clock.now().since(began).as_secs_f64();
-    document.summary.runs = made;
-    document.summary.runs_found = found;
     let told = report(&document, output);
     // One of the two that cannot be written is no reason to lose the other.
     if folder.is_some() || args.html.is_some() {
-        let page = courses(&planned, &records).page(&document, output::provenance());
+        let page = courses(&plan).page(&document, output::provenance());
         if let Some(folder) = &folder {
             folder.finish(&output::document("lab-reproduce", &document)?, &page)?;
         }
@@ -153,16 +136,46 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     Ok(exit(&document))
 }
 
+/// The experiments that the user names, each once: first the built-in ones in the order of the
+/// documents, then files; all that are built in where nothing is named.
+fn chosen(names: &[String]) -> Result<Vec<Chosen>, Problem> {
+    let is_file = |name: &&str| name.contains('/') || name.ends_with(".toml");
+    let names = names.iter().map(String::as_str);
+    let (files, mut names): (Vec<&str>, Vec<&str>) = names.partition(is_file);
+    if files.is_empty() && names.is_empty() {
+        names.push("all");
+    }
+    let chosen = papers::reproduction::chosen(names);
+    let mut chosen = chosen.map_err(|unknown| {
+        let hint = unknown.hint();
+        Problem::usage(unknown).hint(hint)
+    })?;
+    for file in files {
+        let (scenario, text) = load_file(file)?;
+        if scenario.experiment.is_none() {
+            let problem = Problem::usage(format!("{file} is no experiment"));
+            return Err(problem.hint("an experiment has a table `[experiment]`"));
+        }
+        let name = &scenario.name;
+        if chosen.iter().any(|other| other.scenario.name == *name) {
+            return Err(Problem::usage(format!(
+                "two experiments are named `{name}`"
+            )));
+        }
+        chosen.push(Chosen { scenario, text });
+    }
+    Ok(chosen)
+}
+
 /// How much is to be run, for whom did not expect it.
-fn announcement(planned: &[Planned]) -> String {
-    let runs = |in_real_time: bool| -> u64 {
-        let engines = planned.iter().flat_map(|planned| &planned.on);
-        let engines = engines.filter(|on| (on.engine != EngineName::Virtual) == in_real_time);
-        engines.map(|on| (on.runs.0 * on.work.len()) as u64).sum()
-    };
-    let (quickly, in_real_time) = (runs(false), runs(true));
-    let runs = base::human::count(quickly + in_real_time, "run");
-    let experiments = base::human::count(planned.len() as u64, "experiment");
+fn announcement(extent: Extent) -> String {
+    let Extent {
+        experiments,
+        in_virtual_time,
+        in_real_time,
+    } = extent;
+    let runs = base::human::count(in_virtual_time + in_real_time, "run");
+    let experiments = base::human::count(experiments, "experiment");
     let mut text = format!("{experiments}, {runs} at least");
     if in_real_time > 0 {
         text += &format!(", {in_real_time} of them in real time, one after the other");
@@ -206,21 +219,16 @@ fn place_of(line: &Line) -> Place<'_> {
 }
 
 /// How runs went, for the page.
-fn courses(planned: &[Planned], records: &[Record]) -> Courses {
+fn courses(plan: &Plan) -> Courses {
     let mut courses = Courses::default();
-    for (planned, record) in planned.iter().zip(records) {
-        let mut runs: Vec<&RunOf> = record.runs.iter().collect();
-        runs.sort_by_key(|run| run.cell);
-        for run in runs {
-            let cell = &planned.cells[run.cell];
-            let place = Place {
-                scenario: &planned.name,
-                variant: cell.variant.as_deref(),
-                axes: &cell.axes,
-                engine: run.engine,
-            };
-            courses.offer(place, &run.outcome);
-        }
+    for (scenario, cell, run) in plan.runs() {
+        let place = Place {
+            scenario,
+            variant: cell.variant.as_deref(),
+            axes: &cell.axes,
+            engine: run.engine,
+        };
+        courses.offer(place, &run.outcome);
     }
     courses
 }
@@ -236,100 +244,20 @@ fn exit(document: &Reproduction) -> Exit {
 }
 
 /// Opens the folder and takes the runs that it has.
-fn open(
-    (path, head): (&Path, &Head),
-    planned: &[Planned],
-    records: &mut [Record],
-    output: &Output,
-) -> anyhow::Result<Folder> {
-    let mut on = planned.iter().flat_map(|planned| &planned.on);
-    let in_real_time = on.any(|on| on.engine != EngineName::Virtual);
+fn open((path, head): (&Path, &Head), plan: &mut Plan, output: &Output) -> anyhow::Result<Folder> {
+    let in_real_time = plan.extent().in_real_time > 0;
     let (folder, lines) = Folder::open(path, head, in_real_time, output)?;
     if !lines.is_empty() {
         let there = base::human::count(lines.len() as u64, "run");
         output.note(format!("{} has {there} already: going on", path.display()));
     }
-    for line in lines {
-        take(line, planned, records);
-    }
-    for record in records {
-        record.runs.sort_by_key(|run| run.run);
-    }
+    plan.take(lines);
     Ok(folder)
-}
-
-/// A run of an engine or a cell that is not asked for now stays in the folder and is not shown.
-fn take(line: Line, planned: &[Planned], records: &mut [Record]) {
-    let Some(index) = planned
-        .iter()
-        .position(|planned| planned.name == line.scenario)
-    else {
-        return;
-    };
-    let planned = &planned[index];
-    let mut cells = planned.cells.iter();
-    let cell = cells.position(|cell| cell.variant == line.variant && cell.axes == line.axes);
-    let is_asked = planned.on.iter().any(|on| on.engine == line.engine);
-    let Some(cell) = cell.filter(|_| is_asked) else {
-        return;
-    };
-    let took = duration(line.elapsed_s);
-    let run = RunOf {
-        engine: line.engine,
-        cell,
-        run: line.run,
-        outcome: line.outcome,
-    };
-    // Of a run that is there twice, the first counts.
-    let mut known = records[index].runs.iter();
-    if !known.any(|known| known.is_same(&run)) {
-        records[index].found.push((run.engine, cell, took));
-        records[index].runs.push(run);
-    }
 }
 
 /// Seconds from a file: what is no time is none.
 fn duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or_default()
-}
-
-fn document(planned: &[Planned], records: &[Record], wanted: &Wanted) -> Reproduction {
-    let pairs = planned.iter().zip(records);
-    let experiments: Vec<_> = pairs
-        .map(|(planned, record)| planned.result(record))
-        .collect();
-    Reproduction {
-        summary: Summary {
-            verdicts: Counts::of(&experiments),
-            elapsed_s: 0.0,
-            quick: wanted.quick,
-            interrupted: false,
-            runs: 0,
-            runs_found: 0,
-            engines: wanted.engines.clone(),
-            missing: missing(planned, records),
-        },
-        experiments,
-    }
-}
-
-/// Engines that were to run something and ran nothing.
-fn missing(planned: &[Planned], records: &[Record]) -> Vec<NotRun> {
-    let engines = EngineName::ALL.into_iter();
-    engines
-        .filter_map(|engine| {
-            let is_on = |planned: &Planned| planned.on.iter().any(|on| on.engine == engine);
-            let ran = |record: &Record| record.runs.iter().any(|run| run.engine == engine);
-            if records.iter().any(ran) {
-                return None;
-            }
-            let pairs = planned.iter().zip(records);
-            let mut whys = pairs
-                .filter(|(planned, _)| is_on(planned))
-                .flat_map(|(_, record)| &record.not_run);
-            whys.find(|not_run| not_run.engine == engine).cloned()
-        })
-        .collect()
 }
 
 fn parse(text: &str, folder: &Path) -> anyhow::Result<Reproduction> {

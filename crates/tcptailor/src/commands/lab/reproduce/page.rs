@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use lab::reproduction::{CellName, NumberRow, Reproduction};
 use lab::{EngineName, Outcome};
+use papers::evaluation::{CellName, NumberRow, Reproduction};
 use serde_json::Value;
 
 use crate::html::reproduction::{Course, reproduction};

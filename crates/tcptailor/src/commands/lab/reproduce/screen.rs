@@ -5,9 +5,9 @@ use std::fmt::Write;
 use base::human;
 use comfy_table::{ColumnConstraint, Width};
 use lab::EngineName;
-use lab::reproduction::{
-    EngineValue, ExperimentResult, NotRun, NumberRow, Reproduction, Verdict, show_value,
-};
+use lab::judge::Verdict;
+use lab::show::show_value;
+use papers::evaluation::{EngineValue, ExperimentResult, NotRun, NumberRow, Reproduction};
 
 use super::of_verdict;
 use crate::html::remarks::{label, of_numbers};

@@ -1,9 +1,7 @@
-use std::time::Duration;
+use lab::Outcome;
+use papers::evaluation::{NotRun, Summary};
+use papers::experiments::read_scenario;
 
-use lab::{Outcome, Scenario};
-
-use super::plan::{Planned, Wanted, is_meant};
-use super::times::Times;
 use super::*;
 
 const TEXT: &str = r#"
@@ -66,47 +64,41 @@ min = "1.3"
 reason = "16 KiB per round trip are less than the link carries"
 "#;
 
-fn scenario() -> Scenario {
-    Scenario::parse("x1.toml", TEXT).unwrap_or_else(|errors| panic!("{errors:?}"))
-}
-
-fn wanted(quick: bool) -> Wanted {
+fn wanted() -> Wanted {
     Wanted {
         engines: vec![EngineName::Virtual, EngineName::Kernel, EngineName::Tun],
-        quick,
+        quick: false,
         runs: None,
     }
 }
 
-fn planned(wanted: &Wanted) -> Planned {
-    Planned::new(&scenario(), wanted).expect("it is an experiment")
-}
-
-/// Engine, cell and milliseconds of each run.
+/// A document of which TUN ran nothing; engine, variant and milliseconds of each run.
 fn document_of(runs: &[(EngineName, usize, u32)]) -> Reproduction {
-    let planned = planned(&wanted(false));
-    let mut record = planned.record();
-    record.runs.extend(
-        runs.iter()
-            .zip(0..)
-            .map(|((engine, cell, millis), run)| RunOf {
-                engine: *engine,
-                cell: *cell,
-                run,
-                outcome: Outcome {
-                    duration_s: f64::from(*millis) / 1e3,
-                    ..Outcome::default()
-                },
-            }),
-    );
-    record.not_run.push(NotRun {
+    let scenario = read_scenario("x1.toml", TEXT).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let mut plan = Plan::new([&scenario], wanted());
+    let lines = runs.iter().zip(0..);
+    plan.take(lines.map(|((engine, variant, millis), run)| Line {
+        scenario: "x1".into(),
+        variant: Some(["small", "large"][*variant].into()),
+        axes: Vec::new(),
+        engine: *engine,
+        run,
+        elapsed_s: 0.0,
+        outcome: Outcome {
+            duration_s: f64::from(*millis) / 1e3,
+            ..Outcome::default()
+        },
+    }));
+    let mut document = plan.document();
+    let missing = NotRun {
         engine: EngineName::Tun,
         why: "no /dev/net/tun".into(),
         by_choice: false,
-    });
-    let mut document = document(&[planned], &[record], &wanted(false));
+    };
+    document.summary.missing = vec![missing.clone()];
+    document.experiments[0].not_run.push(missing);
     document.summary.elapsed_s = 73.2;
-    document.summary.runs = runs.len();
+    document.summary.runs_found = 0;
     document
 }
 
@@ -193,78 +185,4 @@ fn a_document_is_read_as_it_was_written() {
         ..document
     };
     assert!(text(&endless, true).contains("took"));
-}
-
-#[test]
-fn engines_run_what_their_file_says() {
-    let shape = |wanted: &Wanted| -> Vec<(EngineName, (usize, usize), usize)> {
-        let planned = planned(wanted);
-        let on = planned.on.iter();
-        on.map(|on| (on.engine, on.runs, on.work.len())).collect()
-    };
-    use EngineName::{Kernel, Tun, Virtual};
-    assert_eq!(
-        shape(&wanted(false)),
-        [(Virtual, (3, 6), 3), (Kernel, (3, 6), 2), (Tun, (3, 6), 2)]
-    );
-    assert_eq!(shape(&wanted(true)), [(Virtual, (1, 1), 3)]);
-    let one = Wanted {
-        engines: vec![Kernel],
-        quick: false,
-        runs: Some(2),
-    };
-    assert_eq!(shape(&one), [(Kernel, (2, 2), 2)]);
-    let planned = planned(&one);
-    assert_eq!(planned.cells.len(), 2, "nobody runs the third");
-    assert_eq!(planned.cell_id(1), "x1/large");
-    let not_run: Vec<EngineName> = planned
-        .record()
-        .not_run
-        .iter()
-        .map(|no| no.engine)
-        .collect();
-    assert_eq!(not_run, [Virtual, Tun]);
-}
-
-#[test]
-fn experiments_have_several_names() {
-    let check = |name: &str, expected: bool| {
-        assert_eq!(is_meant(name, &scenario()), expected, "{name}");
-    };
-    check("x1", true);
-    check("X1A", true);
-    check("netburner", true);
-    check("all", true);
-    check("x", false);
-    check("cork", false);
-}
-
-#[test]
-fn the_time_left_is_told_once_it_is_known() {
-    let mut one = wanted(false);
-    one.engines = vec![EngineName::Kernel];
-    let all = [planned(&one)];
-    let mut times = Times::new(&all, &[all[0].record()], 2);
-    assert_eq!(
-        (times.left_in_words(), times.share_done()),
-        (String::new(), 0.0)
-    );
-    // Two cells of three runs each.
-    times.add((0, 0, 0), Duration::from_secs(10));
-    assert_eq!(times.left_in_words(), ", about 50 s left");
-    times.add((0, 0, 1), Duration::from_secs(40));
-    assert_eq!(times.left_in_words(), ", about 2 min left");
-    assert!((times.share_done() - 1.0 / 3.0).abs() < 1e-9);
-    times.drop_engine((0, 0, 0));
-    assert_eq!(
-        (times.left_in_words(), times.share_done()),
-        (String::new(), 1.0)
-    );
-    // What a folder had counts as done.
-    let mut record = all[0].record();
-    record.found = vec![(EngineName::Kernel, 0, Duration::from_secs(10)); 3];
-    let mut times = Times::new(&all, &[record], 2);
-    times.add((0, 0, 1), Duration::from_secs(15));
-    assert_eq!(times.left_in_words(), ", about 30 s left");
-    assert!((times.share_done() - 0.6).abs() < 1e-9);
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use base::Limit;
-use lab::reproduction::{Verdict, judge_claim};
+use lab::judge::{Verdict, judge_claim};
 use lab::{Caveat, Cell, Expectation, LinkOutcome, Point, ResponseMicros, Scenario, SenderOutcome};
 use serde::Serialize;
 

@@ -143,7 +143,7 @@ impl Runner {
                     }
                     Err(error) if error.is_missing_privilege() => Err(error.into()),
                     // One cell that cannot be run is no reason to lose the others.
-                    Err(error) => Ok(failed(error.to_string())),
+                    Err(error) => Ok(Outcome::ended_early(error.to_string())),
                 }
             }
             Self::Virtual(engine) => Ok(engine.run(trial, stop, &mut |seen| {
@@ -182,12 +182,4 @@ fn other_stacks(trial: &Trial, ours: Option<End>) -> Option<Caveat> {
         knob: "profile".into(),
         why: format!("the kernel is no `{name}`; `--engine virtual` has it"),
     })
-}
-
-/// An outcome that says why there is none.
-pub(in crate::commands::lab) fn failed(why: String) -> Outcome {
-    Outcome {
-        caveats: vec![Caveat::EndedEarly { why }],
-        ..Outcome::default()
-    }
 }

@@ -1,6 +1,6 @@
 //! The answer as a page: what `--html` writes.
 
-use lab::reproduction::{show_bounds, unit_name};
+use lab::show::{show_bounds, unit_name};
 use lab::{Cell, Metric, Outcome, Scenario, stats};
 
 use super::document::{ClaimRow, Document};

@@ -1,6 +1,5 @@
 use lab::{Caveat, LatenessMicros, LinkOutcome, ResponseMicros};
 
-use super::engine::failed;
 use super::*;
 
 const ON_KERNEL: document::Shown = document::Shown {
@@ -187,8 +186,17 @@ fn a_cell_without_a_usable_run_is_no_result() {
     let good = || vec![outcome(1, &[])];
     check([good(), good()], true);
     check([good(), Vec::new()], false);
-    check([good(), vec![failed("no such option".into())]], false);
-    check([good(), vec![failed("once".into()), outcome(1, &[])]], true);
+    check(
+        [good(), vec![Outcome::ended_early("no such option".into())]],
+        false,
+    );
+    check(
+        [
+            good(),
+            vec![Outcome::ended_early("once".into()), outcome(1, &[])],
+        ],
+        true,
+    );
 }
 
 #[test]

@@ -10,7 +10,7 @@ use lab::results::{Plan, Planned, Record, RunId};
 use lab::{Outcome, Shard};
 
 use super::super::line_log::LineLog;
-use super::super::run::{Runner, failed};
+use super::super::run::Runner;
 use crate::interrupt;
 use crate::output::{self, Output};
 use crate::progress::Progress;
@@ -163,7 +163,7 @@ impl Shared<'_> {
             return self.work.runner.run(&planned.trial, &mut |_| ());
         }
         let told: Vec<String> = planned.problems.iter().map(ToString::to_string).collect();
-        Ok(failed(told.join("; ")))
+        Ok(Outcome::ended_early(told.join("; ")))
     }
 
     fn show(&self, cell: &str) {

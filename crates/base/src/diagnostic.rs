@@ -1,0 +1,34 @@
+//! What is wrong in a file that people write, and where.
+
+use alloc::string::String;
+use core::fmt;
+
+/// One mistake in a text that somebody wrote. [`fmt::Display`] prints `file:line:column: message`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Diagnostic {
+    /// The file, or the option; of `runs`, which several options set, the key.
+    pub file: String,
+    /// From 1; 0 where there is no file.
+    pub line: u32,
+    /// In characters, from 1; 0 where there is no file.
+    pub column: u32,
+    /// What is wrong and what to write.
+    pub message: String,
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            file,
+            line,
+            column,
+            message,
+        } = self;
+        match line {
+            0 => write!(f, "{file}: {message}"),
+            _ => write!(f, "{file}:{line}:{column}: {message}"),
+        }
+    }
+}
+
+impl core::error::Error for Diagnostic {}

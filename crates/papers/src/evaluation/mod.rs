@@ -1,0 +1,222 @@
+//! Experiments of the published documents beside what came out here: the judgement, and the
+//! document that holds it.
+//!
+//! Nothing here runs a trial. Outcomes come in by engine and cell; what goes out is plain data from
+//! which a text, a page and JSON are made, so that all three have the same numbers.
+
+mod evaluate;
+mod published;
+mod sentence;
+
+use std::collections::BTreeMap;
+
+use lab::judge::{Bounds, Spread, Verdict};
+use lab::{Caveat, Class, EngineName};
+use serde::{Deserialize, Serialize};
+
+use crate::experiments::SeedDocument;
+pub use evaluate::{CellName, Material, RunOf, evaluate, wants_more_runs};
+
+/// Everything that was reproduced.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reproduction {
+    /// How it was made.
+    pub summary: Summary,
+    /// One per scenario file, in the order in which they were chosen.
+    pub experiments: Vec<ExperimentResult>,
+}
+
+/// How many experiments came out how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// See [`Verdict::Holds`].
+    pub holds: usize,
+    /// See [`Verdict::DeviatesAsExpected`].
+    pub deviates_as_expected: usize,
+    /// See [`Verdict::Calibrated`].
+    pub calibrated: usize,
+    /// See [`Verdict::Recorded`].
+    pub recorded: usize,
+    /// See [`Verdict::NotDistinguishable`].
+    pub not_distinguishable: usize,
+    /// See [`Verdict::Fails`].
+    pub fails: usize,
+    /// See [`Verdict::NotRun`].
+    pub not_run: usize,
+}
+
+/// How a reproduction was made, and what it came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Experiments.
+    pub verdicts: Counts,
+    /// Real time that it took, in seconds.
+    pub elapsed_s: f64,
+    /// Whether the scenarios were shortened.
+    pub quick: bool,
+    /// Whether the user ended it early.
+    pub interrupted: bool,
+    /// Runs on all engines.
+    pub runs: usize,
+    /// Of these, the ones that were made earlier.
+    pub runs_found: usize,
+    /// Engines that were asked for, in the order of tables.
+    pub engines: Vec<EngineName>,
+    /// Those that this machine cannot run, and why.
+    pub missing: Vec<NotRun>,
+}
+
+/// An engine that did not run something.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotRun {
+    /// Which.
+    pub engine: EngineName,
+    /// Why, in a few words.
+    pub why: String,
+    /// Whether the user left it out.
+    #[serde(default)]
+    pub by_choice: bool,
+}
+
+/// One scenario file with what came out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExperimentResult {
+    /// Of the scenario.
+    pub scenario: String,
+    /// Short names, such as `N1`.
+    pub ids: Vec<String>,
+    /// What it is, in a sentence.
+    pub about: String,
+    /// Where it was published.
+    pub document: SeedDocument,
+    /// What its result means.
+    pub class: Class,
+    /// What must be shown.
+    pub claim: String,
+    /// What nobody can promise, with the reason.
+    pub not_promised: Option<String>,
+    /// What it came to.
+    pub verdict: Verdict,
+    /// The same in a sentence.
+    pub why: String,
+    /// A row per variant, point of the sweep, and number that is published or claimed.
+    pub rows: Vec<NumberRow>,
+    /// Engines that the file names and that did not run it.
+    pub not_run: Vec<NotRun>,
+    /// Doubts about its runs.
+    pub doubts: Vec<Doubt>,
+    /// Mistakes of the document that belong beside the numbers.
+    pub corrections: Vec<CorrectionRow>,
+}
+
+/// One number on all engines.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NumberRow {
+    /// `None` where the scenario has no variants.
+    pub variant: Option<String>,
+    /// The number is divided by that of this variant.
+    pub over: Option<String>,
+    /// Keys and values of the sweep.
+    pub axes: BTreeMap<String, String>,
+    /// Its name in scenario files.
+    pub metric: String,
+    /// `bit/s`, `us`, `bytes`, `share`, `ratio`, or empty for things.
+    pub unit: String,
+    /// As the document prints it.
+    pub published_text: Option<String>,
+    /// The same as a number in the unit.
+    pub published: Option<f64>,
+    /// What is claimed.
+    pub claims: Vec<Bounds>,
+    /// In the order of tables; engines that did not run it are left out.
+    pub engines: Vec<EngineValue>,
+    /// The worst of those of the engines; by the class of the experiment.
+    pub verdict: Verdict,
+}
+
+/// One number on one engine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EngineValue {
+    /// Which.
+    pub engine: EngineName,
+    /// Median, its interval and the values; `None` where no run can be used or none measured it.
+    pub spread: Option<Spread>,
+    /// Runs that cannot be used and are left out.
+    pub left_out: usize,
+    /// [`Verdict::Recorded`] where nothing is claimed of it here.
+    pub verdict: Verdict,
+    /// A sentence where it does not plainly hold, or lies off the published number.
+    pub why: Option<String>,
+}
+
+/// A doubt about runs of one experiment on one engine: the worst of its kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Doubt {
+    /// Which.
+    pub engine: EngineName,
+    /// The worst.
+    #[serde(flatten)]
+    pub caveat: Caveat,
+    /// The same as a sentence.
+    pub text: String,
+    /// Of how many runs it is told.
+    pub runs: usize,
+    /// Of so many.
+    pub of: usize,
+}
+
+/// A mistake of a document, as a report quotes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CorrectionRow {
+    /// Such as `D-N8`.
+    pub id: String,
+    /// What the document says.
+    pub says: String,
+    /// What is wrong with it.
+    pub wrong: String,
+    /// How it is said instead.
+    pub wording: String,
+}
+
+impl Counts {
+    /// Counts the verdicts of experiments.
+    #[must_use]
+    pub fn of(experiments: &[ExperimentResult]) -> Self {
+        let mut counts = Self::default();
+        for experiment in experiments {
+            *match experiment.verdict {
+                Verdict::Recorded => &mut counts.recorded,
+                Verdict::Holds => &mut counts.holds,
+                Verdict::Calibrated => &mut counts.calibrated,
+                Verdict::DeviatesAsExpected => &mut counts.deviates_as_expected,
+                Verdict::NotRun => &mut counts.not_run,
+                Verdict::NotDistinguishable => &mut counts.not_distinguishable,
+                Verdict::Fails => &mut counts.fails,
+            } += 1;
+        }
+        counts
+    }
+
+    /// With what is counted, in the order of a summary; zeros included.
+    #[must_use]
+    pub const fn rows(&self) -> [(usize, Verdict); 7] {
+        let Self {
+            holds,
+            deviates_as_expected,
+            calibrated,
+            recorded,
+            not_distinguishable,
+            fails,
+            not_run,
+        } = *self;
+        [
+            (holds, Verdict::Holds),
+            (deviates_as_expected, Verdict::DeviatesAsExpected),
+            (calibrated, Verdict::Calibrated),
+            (recorded, Verdict::Recorded),
+            (not_distinguishable, Verdict::NotDistinguishable),
+            (fails, Verdict::Fails),
+            (not_run, Verdict::NotRun),
+        ]
+    }
+}

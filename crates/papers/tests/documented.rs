@@ -1,0 +1,68 @@
+//! What `docs/scenarios.md` says of probes: its tables have all of them, with their figures.
+
+use papers::probe::PROBES;
+
+const DOCUMENT: &str = include_str!("../../../docs/scenarios.md");
+
+/// The rows of the table with this header, by cell.
+fn table(header: &str) -> Vec<Vec<&'static str>> {
+    let (_, rest) = DOCUMENT.split_once(header).expect(header);
+    let rows = rest
+        .lines()
+        .skip(2)
+        .take_while(|line| line.starts_with('|'));
+    rows.map(|row| row.split(" | ").collect()).collect()
+}
+
+/// The words in backquotes of a cell, but for those in brackets.
+fn words(cell: &str) -> Vec<&str> {
+    let mut depth = 0;
+    let mut words = Vec::new();
+    for (index, part) in cell.split('`').enumerate() {
+        if index % 2 == 1 {
+            words.extend((depth == 0).then_some(part));
+        } else {
+            depth += part.matches('(').count();
+            depth -= part.matches(')').count();
+        }
+    }
+    words
+}
+
+#[test]
+fn every_probe_is_there_with_its_sentence() {
+    for probe in PROBES {
+        let row = format!("| `{}` | {} |\n", probe.name, probe.about);
+        assert!(DOCUMENT.contains(&row), "docs/scenarios.md lacks {row}");
+    }
+}
+
+/// `{a,b}_c` stands for `a_c` and `b_c`.
+fn unfolded(figure: &str) -> Vec<String> {
+    let Some((before, rest)) = figure.split_once('{') else {
+        return vec![figure.to_owned()];
+    };
+    let (names, after) = rest.split_once('}').expect("a brace that is closed");
+    let each = names
+        .split(',')
+        .map(|name| format!("{before}{name}{after}"));
+    each.flat_map(|figure| unfolded(&figure)).collect()
+}
+
+#[test]
+fn every_figure_of_a_probe_is_there() {
+    let rows = table("| probe | engines | figures |");
+    for probe in PROBES {
+        let name = format!("| `{}`", probe.name);
+        let row = rows.iter().find(|row| row[0] == name);
+        let row = row.unwrap_or_else(|| panic!("docs/scenarios.md lacks {name}"));
+        let mut told: Vec<String> = words(row[2])
+            .iter()
+            .flat_map(|word| unfolded(word))
+            .collect();
+        told.sort_unstable();
+        let mut figures = probe.figures.to_vec();
+        figures.sort_unstable();
+        assert_eq!(told, figures, "{name}");
+    }
+}
