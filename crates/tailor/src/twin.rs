@@ -476,7 +476,7 @@ impl Twin {
                 settle: timing.settle.min(WARM_UP_MAX),
                 ..before
             };
-            let times = times.bounded_loosely(fast, draft.rtt);
+            let times = times.bounded_for_change(fast, draft.rtt);
             let mut looks = draft.run(seed, times, from, tweaks)?.into_iter();
             return looks.next().zip(looks.next());
         }
@@ -490,7 +490,7 @@ impl Twin {
             return None;
         }
         let first = |draft: &Draft, times: Times, events_per_s: f64| {
-            let times = times.bounded_loosely(events_per_s, draft.rtt);
+            let times = times.bounded_for_change(events_per_s, draft.rtt);
             draft.run(seed, times, from, &[])?.into_iter().next()
         };
         first(draft, before, events).zip(first(&changed, after, fast))

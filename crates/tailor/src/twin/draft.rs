@@ -17,6 +17,8 @@ use crate::subject::{Look, Subject};
 /// Packets of a run, about: what a prediction may take is less than two seconds, of some sixty
 /// runs.
 const PACKETS_MAX: f64 = 15_000.0;
+/// So many times as many in a run with a change, of which there are few.
+const CHANGE_FACTOR: f64 = 6.0;
 /// No look at a twin is shorter: so many round trips, and this time.
 const LOOK_MIN: Duration = Duration::from_millis(400);
 const LOOK_RTTS_MIN: f64 = 30.0;
@@ -60,6 +62,11 @@ impl Times {
     /// The same for one of few runs.
     pub(super) fn bounded_loosely(self, events_per_s: f64, rtt: f64) -> Self {
         self.bounded_by(2.0 * PACKETS_MAX, events_per_s, rtt)
+    }
+
+    /// The same for the runs of a prediction: what follows from a change may take all of its look.
+    pub(super) fn bounded_for_change(self, events_per_s: f64, rtt: f64) -> Self {
+        self.bounded_by(CHANGE_FACTOR * PACKETS_MAX, events_per_s, rtt)
     }
 
     fn bounded_by(self, packets_max: f64, events_per_s: f64, rtt: f64) -> Self {
