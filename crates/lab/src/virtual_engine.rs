@@ -50,9 +50,8 @@ const LOOPBACK_MTU: Bytes = Bytes(65_535);
 pub struct Virtual {
     /// The stack of hosts that name none.
     pub profile: MakeProfile,
-    /// What the work of both hosts takes; `None`: nothing on emulated paths, and that of a Linux
-    /// host where nothing is emulated, since it is then all that there is.
-    pub costs: Option<HostCosts>,
+    /// What the work of both hosts takes.
+    pub costs: HostCosts,
     /// What an emulated path takes longer than it says, each way.
     pub emulator_delay: Duration,
     /// Check every packet; see [`World::audit`].
@@ -64,7 +63,7 @@ impl Default for Virtual {
     fn default() -> Self {
         Self {
             profile: profile::linux_6_18,
-            costs: None,
+            costs: HostCosts::linux(),
             emulator_delay: Duration::ZERO,
             audit: false,
         }
@@ -152,7 +151,6 @@ impl Virtual {
     #[must_use]
     pub fn with_machine_costs() -> Self {
         Self {
-            costs: Some(HostCosts::linux()),
             emulator_delay: EMULATOR_DELAY,
             ..Self::default()
         }
@@ -215,7 +213,10 @@ impl Virtual {
             path.links.1.delay += self.emulator_delay;
         }
         let (machines, caveats) = self.machines(trial, &path);
-        let costs = self.costs.unwrap_or(path.costs);
+        let costs = match path.is_emulated {
+            true => self.costs,
+            false => self.costs.on_one_machine(),
+        };
         let mut world = World::new();
         if self.audit {
             world.audit();
@@ -474,7 +475,6 @@ struct Path {
     links: (LinkSpec, LinkSpec),
     addresses: [IpAddr; 2],
     mtu: Bytes,
-    costs: HostCosts,
     is_emulated: bool,
     /// Both programs run on one host.
     is_shared: bool,
@@ -490,7 +490,6 @@ impl Path {
             links: (wire.clone(), wire.clone()),
             addresses,
             mtu,
-            costs: HostCosts::linux(),
             is_emulated: false,
             is_shared,
         };
@@ -507,7 +506,6 @@ impl Path {
                 links: (forward.clone(), reverse.clone()),
                 addresses: addresses(*ipv6),
                 mtu: *mtu,
-                costs: HostCosts::NONE,
                 is_emulated: true,
                 is_shared: false,
             },

@@ -395,13 +395,17 @@ impl<A: App> World<A> {
         while self.station_at(node).handle_next(now) {
             self.transmit(node);
         }
+        self.transmit(node);
         loop {
-            self.transmit(node);
             let station = self.station_at(node);
             let heard = station.hand_out(now);
             let called = station.call(now);
             if !heard && !called {
                 break;
+            }
+            self.transmit(node);
+            if called {
+                self.station_at(node).end_call();
             }
             self.on_move();
         }

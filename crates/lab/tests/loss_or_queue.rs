@@ -8,7 +8,8 @@ use base::Rng;
 use doctor::{Observation, Timeline, diagnose};
 use lab::{EngineName, Trial, Virtual, find_scenario};
 
-const PATHS: usize = 40;
+/// Of fewer, one path more or less would decide.
+const PATHS: usize = 120;
 const LOOK: Duration = Duration::from_secs(5);
 const WARM_UP: Duration = Duration::from_secs(6);
 /// A flow that gets less than this share of the link's rate leaves the path unfilled.

@@ -10,6 +10,7 @@ mod all_netns;
 #[path = "../tests/asking/mod.rs"]
 mod asking;
 pub mod autocork;
+mod calibrate;
 pub mod calls;
 pub mod cleanup;
 mod clock;
@@ -53,6 +54,7 @@ pub mod workload;
 
 pub use actuator::Setting;
 pub use all_netns::{NetnsPlace, all_netns};
+pub use calibrate::calibrate;
 pub use clock::Clock;
 pub use counters::{counters, host_sample, sysctl};
 pub use driver::{Driver, DriverStats, DriverStopper};

@@ -3,7 +3,6 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use lab::app::HostCosts;
 use lab::{Virtual, find_fault};
 use tailor::{Ending, Fitting, Plan, Simulated, SimulatedError, Subject, fit};
 
@@ -22,10 +21,7 @@ fn plan(fault: &lab::Fault) -> Plan {
 }
 
 fn fitted(fault: &lab::Fault, plan: Plan) -> Fitting {
-    let engine = Virtual {
-        costs: Some(HostCosts::linux()),
-        ..Virtual::default()
-    };
+    let engine = Virtual::default();
     let session = engine.start(&fault.trial()).expect("our stack has it");
     let mut subject: Simulated<'_, SimulatedError> =
         Simulated::new(session, &NEVER, Box::new(|_, _, _| ()));

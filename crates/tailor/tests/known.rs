@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lab::Virtual;
-use lab::app::HostCosts;
 use lab::known::{KnownChange, helpful, useless};
 use tailor::{Answer, Plan, Simulated, SimulatedError, Subject, Tried, fit_given};
 
@@ -30,10 +29,7 @@ fn plan() -> Plan {
 }
 
 fn tried(known: &KnownChange) -> Tried {
-    let engine = Virtual {
-        costs: Some(HostCosts::linux()),
-        ..Virtual::default()
-    };
+    let engine = Virtual::default();
     let session = engine.start(&known.trial).expect("our stack has it");
     let mut subject: Simulated<'_, SimulatedError> =
         Simulated::new(session, &NEVER, Box::new(|_, _, _| ()));

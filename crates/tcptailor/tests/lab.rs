@@ -120,6 +120,53 @@ fn a_run_on_the_kernel_is_a_document_and_leaves_nothing() {
 }
 
 #[test]
+fn a_calibration_is_what_virtual_hosts_take() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("here.json");
+    let path = file.to_str().expect("UTF-8");
+    assert_eq!(run(&["calibrate", "-o", path]).status.code(), Some(0));
+    let text = fs::read_to_string(&file).expect("a file");
+    let written: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(written["schema"], "tcptailor/lab-calibrate/1");
+    assert!(written["costs"]["wake_ns"].as_u64() > Some(0), "{written}");
+
+    // Fifteen small writes without delay are fifteen packets, and as much work.
+    let slow = |cost: u64| {
+        let mut costs = written.clone();
+        costs["costs"]["send_packet_ns"] = cost.into();
+        fs::write(&file, costs.to_string()).expect("a file");
+        let args = [
+            "run", "r2", "--engine", "virtual", "--runs", "1", "--json", "--costs", path,
+        ];
+        let ran = document(&run(&args));
+        assert_eq!(ran["host_costs"]["send_packet_ns"], cost);
+        let rows = ran["outcomes"].as_array().expect("rows").clone();
+        let of = |variant: &str| {
+            let row = rows.iter().find(|row| row["variant"] == variant);
+            row.expect("a variant")["response_us"]["p50"]
+                .as_f64()
+                .expect("a time")
+        };
+        of("no_delay") / of("cork")
+    };
+    let (cheap, dear) = (slow(100), slow(20_000));
+    assert!(dear > 5.0 && dear > 2.0 * cheap, "{cheap} {dear}");
+
+    let refused = |args: &[&str], expected: &str| {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(told.contains(expected), "{told}");
+    };
+    refused(&["run", "r2", "--costs", path], "--engine virtual");
+    fs::write(&file, text.replace("lab-calibrate", "lab-run")).expect("a file");
+    let virtual_run = ["run", "r2", "--engine", "virtual", "--costs", path];
+    refused(&virtual_run, "lab calibrate -o FILE");
+    fs::write(&file, "{}").expect("a file");
+    refused(&virtual_run, "no costs of hosts");
+}
+
+#[test]
 fn a_run_in_virtual_time_is_the_same_document() {
     let args = ["run", "lan-request", "--engine", "virtual", "--json"];
     let output = run(&args);
@@ -132,7 +179,8 @@ fn a_run_in_virtual_time_is_the_same_document() {
     assert_eq!(outcome["caveats"], serde_json::json!([]));
     assert!(outcome["link"]["forward"]["lateness_us"].is_null());
     let median = outcome["response_us"]["p50"].as_u64();
-    assert!(median >= Some(200) && median <= Some(220), "{outcome:#}");
+    // A round trip, and the work of two hosts.
+    assert!(median >= Some(210) && median <= Some(225), "{outcome:#}");
     assert_eq!(first["claims"][0]["holds"], true);
     let again = document(&run(&args));
     assert_eq!(first["outcomes"], again["outcomes"], "the same seed");

@@ -2,26 +2,39 @@
 
 use core::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// Times that programs and packets take on a host, apart from TCP. All zero: only the path takes
 /// time.
 ///
-/// System calls of one program follow each other; different programs run beside each other, as does
-/// the work of the network: each has a processor of its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// System calls of one program follow each other, and what a call makes the host send is handed over
+/// within it. Different programs run beside each other, as does the work of the network for what
+/// arrives: each has a processor of its own.
+///
+/// As data, each is a whole number of nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct HostCosts {
     /// From the event to the program that waited for it.
+    #[serde(rename = "wake_ns", with = "nanos")]
     pub wake: Duration,
     /// Each system call, without its copying.
+    #[serde(rename = "system_call_ns", with = "nanos")]
     pub system_call: Duration,
     /// Copying 1024 bytes between program and system.
+    #[serde(rename = "copy_kib_ns", with = "nanos")]
     pub copy_kib: Duration,
     /// Taking in a packet, which may be a superpacket.
+    #[serde(rename = "receive_packet_ns", with = "nanos")]
     pub receive_packet: Duration,
     /// Taking in each wire packet of it.
+    #[serde(rename = "receive_segment_ns", with = "nanos")]
     pub receive_segment: Duration,
     /// Handing a packet to the interface.
+    #[serde(rename = "send_packet_ns", with = "nanos")]
     pub send_packet: Duration,
     /// Handing over each wire packet of it.
+    #[serde(rename = "send_segment_ns", with = "nanos")]
     pub send_segment: Duration,
 }
 
@@ -63,6 +76,19 @@ impl HostCosts {
         }
     }
 
+    /// The same where nothing lies between two hosts of one machine (loopback, veth): whoever sends
+    /// a packet takes it in for the other as well, within its call (`loopback_xmit`, `netif_rx`).
+    #[must_use]
+    pub fn on_one_machine(self) -> Self {
+        Self {
+            send_packet: self.send_packet + self.receive_packet,
+            send_segment: self.send_segment + self.receive_segment,
+            receive_packet: Duration::ZERO,
+            receive_segment: Duration::ZERO,
+            ..self
+        }
+    }
+
     /// A system call that copies so much.
     pub(crate) fn call(&self, bytes: u64) -> Duration {
         self.system_call + per_kib(self.copy_kib, bytes)
@@ -79,6 +105,28 @@ impl HostCosts {
     }
 }
 
+/// Times as whole numbers of nanoseconds, at most a second.
+mod nanos {
+    use core::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    const MAX: u64 = 1_000_000_000;
+
+    pub(super) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        match u64::deserialize(from)? {
+            nanos @ 0..=MAX => Ok(Duration::from_nanos(nanos)),
+            nanos => Err(de::Error::custom(format!(
+                "{nanos} ns is more than a second: nothing that a host does takes so long"
+            ))),
+        }
+    }
+}
+
 fn per_kib(time: Duration, bytes: u64) -> Duration {
     let nanos = time.as_nanos() * u128::from(bytes) / 1024;
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
@@ -87,6 +135,25 @@ fn per_kib(time: Duration, bytes: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_what_is_wrong_is_refused() {
+        let costs = HostCosts::linux();
+        let text = serde_json::to_string(&costs).expect("numbers");
+        assert!(text.contains("\"wake_ns\":5000"), "{text}");
+        assert_eq!(
+            serde_json::from_str::<HostCosts>(&text).expect("the same"),
+            costs
+        );
+        for (from, to) in [
+            ("\"wake_ns\":5000", "\"wake_ns\":5000000000"),
+            ("\"wake_ns\":5000", "\"wake_ns\":-1"),
+            ("wake_ns", "awake_ns"),
+        ] {
+            let wrong = serde_json::from_str::<HostCosts>(&text.replace(from, to));
+            assert!(wrong.is_err(), "{to}");
+        }
+    }
 
     #[test]
     fn times_add_up() {
@@ -99,5 +166,8 @@ mod tests {
         assert_eq!(slow.receive(2), Duration::from_nanos(700 + 2 * 229_020));
         assert_eq!(slow.send(2), Duration::from_nanos(700 + 2 * 229_000));
         assert_eq!(slow.call(0), costs.call(0));
+        let near = costs.on_one_machine();
+        assert_eq!(near.send(45), costs.send(45) + costs.receive(45));
+        assert_eq!(near.receive(45), Duration::ZERO);
     }
 }

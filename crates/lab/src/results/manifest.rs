@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 
 use super::record::RunId;
+use crate::app::HostCosts;
 use crate::engine::EngineName;
 use crate::scenario::{Cell, SWEEP_CELLS_MAX, Scenario};
 use crate::sweep::{Shard, Vary};
@@ -49,6 +50,10 @@ pub struct Manifest {
     pub engine: EngineName,
     /// The stack of hosts that name none, where one was named.
     pub profile: Option<String>,
+    /// What the work of hosts takes in virtual time; none in real time, and in folders of earlier
+    /// versions, whose hosts took none on emulated paths.
+    #[serde(default)]
+    pub host_costs: Option<HostCosts>,
     /// How often each cell is run.
     pub runs: u32,
     /// Cells of all shards together.
@@ -196,10 +201,12 @@ impl Plan {
             profile,
             ..
         } = manifest;
+        let costs = manifest.host_costs.map(|costs| format!("\n{costs:?}"));
+        let costs = costs.unwrap_or_default();
         Ok(Self {
             cells: scenario.cell_count(),
             runs: manifest.runs.max(1),
-            salt: format!("{FORMAT}\n{text}\n{set:?}\n{engine}\n{profile:?}"),
+            salt: format!("{FORMAT}\n{text}\n{set:?}\n{engine}\n{profile:?}{costs}"),
             scenario,
         })
     }
@@ -325,6 +332,7 @@ workload.method = \"cork\"
             vary: vary.iter().map(|axis| (*axis).to_owned()).collect(),
             engine: EngineName::Virtual,
             profile: None,
+            host_costs: None,
             runs: 2,
             cells: 0,
             host: Host::default(),

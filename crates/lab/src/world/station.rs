@@ -26,6 +26,9 @@ pub(super) struct Station<A> {
     /// When the host is done with what it takes in and sends.
     receive_free: Instant,
     send_free: Instant,
+    /// When the program is done with handing over what its last call made the host send: that is
+    /// part of the call.
+    call_free: Instant,
     /// Wire packets that found the backlog full.
     pub(super) backlog_dropped: u64,
 }
@@ -50,6 +53,7 @@ impl<A: App> Station<A> {
             backlog: VecDeque::new(),
             receive_free: Instant::ZERO,
             send_free: Instant::ZERO,
+            call_free: Instant::ZERO,
             backlog_dropped: 0,
         }
     }
@@ -112,7 +116,12 @@ impl<A: App> Station<A> {
     /// Lets the program make a system call; false where it waits.
     pub(super) fn call(&mut self, now: Instant) -> bool {
         let Self { host, app, .. } = self;
-        app.as_mut().is_some_and(|app| app.call(now, host))
+        now >= self.call_free && app.as_mut().is_some_and(|app| app.call(now, host))
+    }
+
+    /// What the last call made the host send is sent.
+    pub(super) fn end_call(&mut self) {
+        self.call_free = self.send_free;
     }
 
     /// Notes the limit of the connection that the program names, and of each where all are
@@ -146,6 +155,7 @@ impl<A: App> Station<A> {
     /// When there is something to do again.
     pub(super) fn deadline(&mut self) -> Option<Instant> {
         let app = self.app.as_mut().and_then(App::poll_timeout);
+        let app = app.map(|at| at.max(self.call_free));
         let packet = self.backlog.front().map(|(at, _)| *at);
         [self.host.poll_timeout(), app, packet]
             .into_iter()

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base::{Bytes, QueueLimit, Rate, Scope};
 use doctor::Place;
-use lab::app::{HostCosts, LAB_PORT};
+use lab::app::LAB_PORT;
 use lab::{End, HostSpec, PathSpec, SAMPLE_INTERVAL, Trial, Virtual, VirtualTarget, Workload};
 
 use super::Tweak;
@@ -206,10 +206,7 @@ impl Draft {
         times: Times,
         stop: &'s AtomicBool,
     ) -> Option<Simulated<'s, SimulatedError>> {
-        let engine = Virtual {
-            costs: Some(HostCosts::linux()),
-            ..Virtual::default()
-        };
+        let engine = Virtual::default();
         let mut trial = self.trial(seed);
         let session = match engine.start(&trial) {
             Ok(session) => session,

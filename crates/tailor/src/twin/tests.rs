@@ -17,10 +17,7 @@ fn look_at(fault: &str) -> Look {
 }
 
 fn look_at_trial(trial: &Trial, warm_up: Duration) -> Look {
-    let engine = lab::Virtual {
-        costs: Some(lab::app::HostCosts::linux()),
-        ..lab::Virtual::default()
-    };
+    let engine = lab::Virtual::default();
     let session = engine.start(trial).expect("our stack has its settings");
     let stop = AtomicBool::new(false);
     let mut subject: Simulated<'_, SimulatedError> =

@@ -1,6 +1,7 @@
 //! Lab paths on this machine.
 
 mod agree;
+mod calibrate;
 mod compare;
 mod experiments;
 mod faults;
@@ -39,6 +40,7 @@ Examples:
   tcptailor lab faults                     every fault that the doctor knows, provoked and cured
   tcptailor lab agree                      how far our own TCP agrees with the kernel's
   tcptailor lab truth                      how often predictions were right
+  tcptailor lab calibrate                  what this machine takes, for hosts in virtual time
   tcptailor lab shares                     how far inferred limits are from the true ones
   tcptailor lab experiments                how often `fit` keeps what does nothing, or undoes what helps
   tcptailor lab reproduce netburner        the experiments of a published document")]
@@ -63,6 +65,7 @@ enum Command {
     Experiments(experiments::Args),
     Reproduce(reproduce::Args),
     Truth(truth::Args),
+    Calibrate(calibrate::Args),
 }
 
 /// The name of a cell without that of its scenario, unless there is nothing else.
@@ -88,6 +91,7 @@ impl Args {
             Command::Path(_)
             | Command::List
             | Command::Shares(_)
+            | Command::Calibrate(_)
             | Command::Merge(_)
             | Command::Report(_)
             | Command::Compare(_) => false,
@@ -110,6 +114,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         Command::Experiments(args) => experiments::run(args, output),
         Command::Reproduce(args) => reproduce::run(args, output),
         Command::Truth(args) => truth::run(args, output),
+        Command::Calibrate(args) => calibrate::run(args, output),
     }
 }
 

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
-use lab::app::HostCosts;
 use lab::{Caveat, End, EngineName, Fault, LatenessMicros, LinkOutcome, Trial, Virtual};
 use serde::Serialize;
 use tailor::{Plan, Simulated, Subject, host_name};
@@ -171,10 +170,7 @@ fn simulated<'o>(trial: &Trial, label: &str, output: &'o Output) -> anyhow::Resu
 
 /// Our TCP with Linux's settings, on hosts whose work takes the time that it takes on Linux.
 pub(crate) fn engine() -> Virtual {
-    Virtual {
-        costs: Some(HostCosts::linux()),
-        ..Virtual::default()
-    }
+    Virtual::default()
 }
 
 impl PathSubject for Simulated<'_, anyhow::Error> {

@@ -293,7 +293,7 @@ fn run_all(
 
 /// An engine that nobody watches, which would take a processor from the hosts.
 fn unwatched(engine: Engine) -> anyhow::Result<Runner> {
-    Ok(match Runner::new(engine, None)? {
+    Ok(match Runner::new(engine, None, None)? {
         Runner::RealTime(engine) => Runner::RealTime(RealTime {
             is_watched: false,
             ..engine

@@ -21,6 +21,7 @@ use stack::profile::PROFILES;
 use self::document::{Document, OutcomeRow, Shown};
 pub(super) use self::engine::{Engine, Runner};
 use self::record::Records;
+use super::calibrate;
 use super::folder::{check_page, write_page};
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
@@ -79,6 +80,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     #[arg(value_parser = PossibleValuesParser::new(PROFILES.iter().map(|(name, _)| *name)))]
     profile: Option<String>,
+    /// What the work of hosts takes in virtual time, from a file of `lab calibrate`; without, what it
+    /// takes on a usual Linux host.
+    #[arg(long, value_name = "FILE")]
+    costs: Option<PathBuf>,
     /// Write the packets of the first run of the first cell, at both ends, to a pcapng file; only
     /// in virtual time.
     #[arg(long, value_name = "FILE")]
@@ -153,6 +158,7 @@ impl Args {
             engine: self.engine,
             runs_max: self.runs_max(scenario),
             series: self.series,
+            costs: None,
         }
     }
 
@@ -174,10 +180,15 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         return Err(problem.hint(hint).into());
     }
     check_page(args.html.as_deref())?;
-    let runner = Runner::new(args.engine, args.profile.as_deref())?;
+    let costs = args.costs.as_deref().map(calibrate::read).transpose()?;
+    let runner = Runner::new(args.engine, args.profile.as_deref(), costs)?;
     let cells = scenario.trials();
     let (ran, lines) = run_all(&scenario, &cells, &runner, args, output)?;
-    let document = Document::new(&scenario, &cells, &ran, args.shown(&scenario));
+    let shown = Shown {
+        costs: runner.costs(),
+        ..args.shown(&scenario)
+    };
+    let document = Document::new(&scenario, &cells, &ran, shown);
     let told = if args.jsonl {
         for why in document.failed_claims() {
             output.note(format!("claim fails: {why}"));

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use base::human;
 use clap::builder::PossibleValuesParser;
+use lab::app::HostCosts;
 use lab::results::{
     FORMAT, Host, MANIFEST_FILE, Manifest, Plan, Record, RunId, SWEEP_RUNS_MAX, Worth,
 };
@@ -19,6 +20,7 @@ use serde::Serialize;
 use stack::profile::PROFILES;
 
 use self::work::Made;
+use super::calibrate;
 use super::folder::{Folder, go_on, open_log};
 use super::run::{Engine, Runner, load_text, mistakes};
 use crate::exit::{Exit, Problem};
@@ -75,6 +77,10 @@ pub(crate) struct Args {
     /// Seed of everything random on the path.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// What the work of hosts takes in virtual time, from a file of `lab calibrate`; without, what it
+    /// takes on a usual Linux host.
+    #[arg(long, value_name = "FILE")]
+    costs: Option<PathBuf>,
     /// The stack of hosts whose scenario names none (`client.profile`).
     #[arg(long, value_name = "NAME")]
     #[arg(value_parser = PossibleValuesParser::new(PROFILES.iter().map(|(name, _)| *name)))]
@@ -137,15 +143,17 @@ impl Args {
     }
 
     /// What is to be run, as the folder says it.
-    fn manifest(&self) -> Result<Manifest, Problem> {
+    fn manifest(&self) -> anyhow::Result<Manifest> {
         let (file, text) = load_text(&self.scenario)?;
         let scenario =
             papers::experiments::read_scenario(&file, &text).map_err(|told| mistakes(&told))?;
         let mut scenario = scenario.on(self.engine.into());
         if let Some(probe) = scenario.probe {
             let message = format!("`{}` is a probe, not a trial", scenario.name);
-            return Err(Problem::usage(message).hint(probe.about));
+            return Err(Problem::usage(message).hint(probe.about).into());
         }
+        let costs = self.costs.as_deref().map(calibrate::read).transpose()?;
+        let is_virtual = self.engine == Engine::Virtual;
         // How often is no setting of a cell: the manifest has a place of its own for it.
         let mut set = Vec::new();
         for setting in &self.set {
@@ -167,6 +175,7 @@ impl Args {
             vary: self.vary.clone(),
             engine: self.engine.into(),
             profile: self.profile.clone(),
+            host_costs: costs.or(is_virtual.then(HostCosts::linux)),
             runs: self.runs.unwrap_or(scenario.runs),
             cells: 0,
             host: Host {
@@ -186,7 +195,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let shard = args.shard.unwrap_or(Shard::WHOLE);
     let manifest = args.manifest()?;
     let plan = Plan::new(&manifest).map_err(|told| mistakes(&told))?;
-    let runner = Runner::new(args.engine, args.profile.as_deref())?;
+    let runner = Runner::new(args.engine, args.profile.as_deref(), manifest.host_costs)?;
     let runs = plan.count(shard);
     let consent = |runs| match !args.yes && runs > RUNS_UNASKED_MAX {
         true => ask(&plan, &runner, runs, jobs),

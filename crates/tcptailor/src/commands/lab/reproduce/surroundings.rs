@@ -36,7 +36,7 @@ impl<'o> Surroundings<'o> {
 
     fn runner(&mut self, engine: EngineName) -> Result<&Runner, String> {
         let runner = self.engines.entry(engine).or_insert_with(|| {
-            Runner::new(Engine::from(engine), None).map_err(|error| error.to_string())
+            Runner::new(Engine::from(engine), None, None).map_err(|error| error.to_string())
         });
         runner.as_ref().map_err(Clone::clone)
     }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use base::Limit;
+use lab::app::HostCosts;
 use lab::judge::{Verdict, judge_claim};
 use lab::{Caveat, Cell, Expectation, LinkOutcome, Point, ResponseMicros, Scenario, SenderOutcome};
 use serde::Serialize;
@@ -24,6 +25,8 @@ pub(super) struct Document {
     pub(super) warmup_s: f64,
     /// Whether the user ended it early.
     pub(super) interrupted: bool,
+    /// What the work of hosts took in virtual time; null in real time.
+    pub(super) host_costs: Option<HostCosts>,
     pub(super) outcomes: Vec<OutcomeRow>,
     pub(super) claims: Vec<ClaimRow>,
 }
@@ -37,6 +40,8 @@ pub(super) struct Shown {
     pub(super) runs_max: u32,
     /// How each run went.
     pub(super) series: bool,
+    /// What the work of hosts took in virtual time.
+    pub(super) costs: Option<HostCosts>,
 }
 
 /// One run of one cell.
@@ -121,6 +126,7 @@ impl Document {
             runs: scenario.runs,
             runs_max: shown.runs_max,
             warmup_s: linux::kernel::WARM_UP.as_secs_f64(),
+            host_costs: shown.costs,
             interrupted: interrupt::stopped(),
             outcomes: outcomes.collect(),
             claims: claims.collect(),

@@ -4,6 +4,7 @@ use std::fmt;
 
 use anyhow::Context;
 use clap::ValueEnum;
+use lab::app::HostCosts;
 use lab::{Caveat, Cell, End, EngineName, Outcome, Trial, Virtual};
 use linux::kernel::RealTime;
 use linux::{Side, StackEnd};
@@ -84,10 +85,12 @@ impl Engine {
 }
 
 impl Runner {
-    /// `profile` names the stack of hosts that name none.
+    /// `profile` names the stack of hosts that name none; `costs` is what their work takes in
+    /// virtual time.
     pub(in crate::commands::lab) fn new(
         engine: Engine,
         profile: Option<&str>,
+        costs: Option<HostCosts>,
     ) -> anyhow::Result<Self> {
         let known = |name| profile::PROFILES.iter().find(|(known, _)| *known == name);
         let profile = match profile {
@@ -99,8 +102,15 @@ impl Runner {
                 "--profile: the kernel has its own TCP; add `--engine virtual` or `--engine tun`",
             )
             .into()),
+            (Engine::Kernel | Engine::Tun | Engine::TunReceiver, _) if costs.is_some() => {
+                Err(Problem::usage(
+                    "--costs: hosts in real time take what they take; add `--engine virtual`",
+                )
+                .into())
+            }
             (Engine::Virtual, _) => {
                 let mut engine = Virtual::default();
+                engine.costs = costs.unwrap_or(engine.costs);
                 if let Some((_, make)) = profile {
                     engine.profile = *make;
                 }
@@ -117,6 +127,14 @@ impl Runner {
                     }),
                 }))
             }
+        }
+    }
+
+    /// What the work of hosts takes; `None` in real time.
+    pub(in crate::commands::lab) const fn costs(&self) -> Option<HostCosts> {
+        match self {
+            Self::RealTime(_) => None,
+            Self::Virtual(engine) => Some(engine.costs),
         }
     }
 

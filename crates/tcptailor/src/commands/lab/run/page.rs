@@ -343,6 +343,7 @@ min = "1.5"
             engine,
             runs_max: 3,
             series: false,
+            costs: None,
         };
         let document = Document::new(&scenario, &cells, &ran, shown);
         let page = render(&scenario, &cells, &ran, (&document, engine));

@@ -6,6 +6,7 @@ const ON_KERNEL: document::Shown = document::Shown {
     engine: Engine::Kernel,
     runs_max: 3,
     series: false,
+    costs: None,
 };
 
 pub(super) const SCENARIO: &str = r#"

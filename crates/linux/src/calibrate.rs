@@ -1,0 +1,151 @@
+//! What system calls, copies, wake-ups and packets take on this machine: the numbers by which a host
+//! in virtual time costs time.
+//!
+//! Everything is measured between two threads of this process, over sockets that have no path
+//! between them. A number is the median over batches: what a neighbour of this machine takes away
+//! falls on few of them.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::Duration;
+
+use base::Instant;
+use lab::app::HostCosts;
+
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+
+/// Batches of each number.
+const BATCHES: usize = 41;
+/// Operations of a batch.
+const BATCH: u32 = 200;
+/// What is copied to tell the time of copying from that of the call.
+const SMALL_BYTES: usize = 1024;
+const LARGE_BYTES: usize = 64 * 1024;
+
+/// What was measured of a host, in the terms of [`HostCosts`]; `taking in each wire packet` of a
+/// merged one is not, since nothing between two sockets of one host is cut or merged.
+///
+/// # Errors
+/// Where the kernel refuses sockets or threads.
+pub fn calibrate() -> Result<HostCosts> {
+    let failed = |source: io::Error| Error::Os {
+        op: "measuring what sockets of this machine take".into(),
+        source,
+    };
+    let system_call = system_call().map_err(failed)?;
+    let [small, large] = [SMALL_BYTES, LARGE_BYTES].map(copying);
+    let (small, large) = (small.map_err(failed)?, large.map_err(failed)?);
+    // Both the writer and the reader copy.
+    let kib = u32::try_from((LARGE_BYTES - SMALL_BYTES) / 1024).expect("few");
+    let copy_kib = large.saturating_sub(small) / (2 * kib);
+    let local = copying(1).map_err(failed)?;
+    let wake = there_and_back(UnixStream::pair().map_err(failed)?).map_err(failed)? / 2;
+    let wake = wake.saturating_sub(local);
+    let tcp = there_and_back(tcp_pair().map_err(failed)?).map_err(failed)? / 2;
+    // What is left is the work of TCP, and of what lies below it, at both ends.
+    let packet = tcp.saturating_sub(wake + 2 * system_call) / 2;
+    Ok(HostCosts {
+        wake,
+        system_call,
+        copy_kib,
+        receive_packet: packet,
+        send_packet: packet,
+        ..HostCosts::linux()
+    })
+}
+
+/// The median over batches of what one operation of a batch takes.
+fn median(mut batch: impl FnMut() -> io::Result<()>) -> io::Result<Duration> {
+    let mut times = Vec::with_capacity(BATCHES);
+    // The first one warms up caches and processors.
+    for _ in 0..=BATCHES {
+        let began: Instant = Clock.now();
+        batch()?;
+        times.push(Clock.now().since(began) / BATCH);
+    }
+    let times = &mut times[1..];
+    times.sort_unstable();
+    Ok(times[BATCHES / 2])
+}
+
+/// A call that does nothing but ask a connection for what is not there.
+fn system_call() -> io::Result<Duration> {
+    let (mut one, _other) = tcp_pair()?;
+    one.set_nonblocking(true)?;
+    median(|| {
+        for _ in 0..BATCH {
+            match one.read(&mut [0]) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+                Ok(_) => return Err(io::Error::other("data where none was sent")),
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Writing so much and reading it, in one thread.
+fn copying(bytes: usize) -> io::Result<Duration> {
+    let (mut one, mut other) = UnixStream::pair()?;
+    let (sent, mut got) = (vec![7; bytes], vec![0; bytes]);
+    median(|| {
+        for _ in 0..BATCH {
+            one.write_all(&sent)?;
+            other.read_exact(&mut got)?;
+        }
+        Ok(())
+    })
+}
+
+/// One byte to another thread and one back.
+fn there_and_back<S: Read + Write + Send>((mut one, mut other): (S, S)) -> io::Result<Duration> {
+    let operations = (BATCHES + 1) * BATCH as usize;
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            for _ in 0..operations {
+                // The other side sees that nothing comes back.
+                if other.read_exact(&mut [0]).is_err() || other.write_all(&[1]).is_err() {
+                    return;
+                }
+            }
+        });
+        median(|| {
+            for _ in 0..BATCH {
+                one.write_all(&[1])?;
+                one.read_exact(&mut [0])?;
+            }
+            Ok(())
+        })
+    })
+}
+
+fn tcp_pair() -> io::Result<(TcpStream, TcpStream)> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let one = TcpStream::connect(listener.local_addr()?)?;
+    let (other, _) = listener.accept()?;
+    one.set_nodelay(true)?;
+    other.set_nodelay(true)?;
+    Ok((one, other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_is_of_the_order_of_a_machine() {
+        let costs = calibrate().expect("loopback is there");
+        let within = |what: &str, time: Duration, most: Duration| {
+            assert!(!time.is_zero() && time < most, "{what}: {time:?}");
+        };
+        let micros = Duration::from_micros;
+        within("system call", costs.system_call, micros(100));
+        within("copy", costs.copy_kib, micros(20));
+        within("wake", costs.wake, micros(5000));
+        within("packet", costs.send_packet, micros(5000));
+        assert_eq!(costs.receive_segment, HostCosts::linux().receive_segment);
+    }
+}
