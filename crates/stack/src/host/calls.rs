@@ -27,6 +27,7 @@ impl Host {
         local: SocketAddr,
         options: ListenOptions,
     ) -> Result<SocketId, ListenError> {
+        let local = without_scope(local);
         let takes_all = self.shared.system.any_address && local.ip().is_unspecified();
         if local.port() == 0 && !takes_all {
             return Err(ListenError::InvalidPort);
@@ -54,6 +55,7 @@ impl Host {
         remote: SocketAddr,
         settings: SocketSettings,
     ) -> Result<SocketId, ConnectError> {
+        let remote = without_scope(remote);
         let ip = self
             .addrs
             .iter()
@@ -84,6 +86,7 @@ impl Host {
         remote: SocketAddr,
         settings: SocketSettings,
     ) -> Result<SocketId, ConnectError> {
+        let (local, remote) = (without_scope(local), without_scope(remote));
         let is_valid = local.port() != 0
             && remote.port() != 0
             && !remote.ip().is_unspecified()
@@ -288,7 +291,24 @@ impl Host {
         self.configure(now, id, |settings| {
             result = knob.set(settings, value);
         });
+        let pushes = matches!(
+            (knob.name, value),
+            ("nodelay", KnobValue::Flag(true)) | ("cork", KnobValue::Flag(false))
+        );
+        if pushes && result.is_ok() {
+            self.push(now, id);
+        }
         result
+    }
+
+    /// What waits for company leaves, where Nagle's algorithm is off: the application asked for no
+    /// delay or for no cork, perhaps not for the first time (Linux `__tcp_sock_set_nodelay`,
+    /// `__tcp_sock_set_cork`). [`Host::set`] does it by itself.
+    pub fn push(&mut self, now: Instant, id: SocketId) {
+        if let Some(connection) = self.sockets.connection(id) {
+            connection.push(now, &mut self.shared);
+            self.settle(now, id.index);
+        }
     }
 
     /// A lock that is closed keeps the size that the buffer has now (Linux `SO_BUF_LOCK`).
@@ -462,4 +482,10 @@ impl Host {
     pub fn sockets(&self) -> impl Iterator<Item = SocketId> + '_ {
         self.sockets.ids()
     }
+}
+
+/// A host has one interface: the scope and the flow label of an IPv6 address name nothing here, and
+/// packets do not carry the first.
+fn without_scope(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip(), address.port())
 }

@@ -200,7 +200,7 @@ impl Receiver {
     }
 
     /// Everything was here before (RFC 9293 section 3.10.7.4; Linux `tcp_data_queue`).
-    fn on_duplicate(&mut self, start: u64, end: u64) {
+    pub(crate) fn on_duplicate(&mut self, start: u64, end: u64) {
         self.stats.duplicates += 1;
         self.report_duplicate(start, end);
         self.autotune.on_slow_path();
@@ -265,14 +265,7 @@ impl Receiver {
     /// `tcp_event_data_recv`).
     fn on_in_order(&mut self, now: Instant, facts: &Arrived, env: &Env) {
         let next = self.queue.next();
-        let measured = self.window.measure(facts.segment_bytes, facts.is_pushed);
-        if measured.is_new_size && self.buffer.measure(facts.payload_bytes, facts.charge) {
-            self.window.follow_buffer(&self.buffer);
-            self.autotune.clamp_space(self.window.clamp());
-        }
-        if measured.is_pushed {
-            self.acks.on_pushed(measured.is_short);
-        }
+        self.measure(facts);
         if self.autotune.linux().is_some() {
             self.autotune.on_in_order(now, next, self.window.offered());
             if let Some((echo, rtt)) = facts.echo
@@ -289,6 +282,18 @@ impl Receiver {
             .grow(facts.payload_bytes, facts.charge, &self.buffer);
         if grown {
             self.acks.on_window_grown();
+        }
+    }
+
+    /// Learns the size of the peer's segments (Linux `tcp_measure_rcv_mss`).
+    fn measure(&mut self, facts: &Arrived) {
+        let measured = self.window.measure(facts.segment_bytes, facts.is_pushed);
+        if measured.is_new_size && self.buffer.measure(facts.payload_bytes, facts.charge) {
+            self.window.follow_buffer(&self.buffer);
+            self.autotune.clamp_space(self.window.clamp());
+        }
+        if measured.is_pushed {
+            self.acks.on_pushed(measured.is_short);
         }
     }
 
@@ -331,6 +336,14 @@ impl Receiver {
             if !self.make_room_out_of_order(&data, charge) {
                 return self.refuse(DropReason::OutOfOrderFull);
             }
+            self.measure(&Arrived {
+                payload_bytes,
+                segment_bytes: data.segment_bytes,
+                segments,
+                charge,
+                is_pushed: data.push,
+                echo: None,
+            });
             let duplicate = self.queue.insert(Held {
                 start: data.start,
                 payload: data.payload,
@@ -620,7 +633,7 @@ impl Receiver {
     }
 }
 
-/// What the rules need to know of a segment that was taken in order.
+/// What the rules need to know of a segment that was taken.
 #[derive(Clone, Copy, Debug)]
 struct Arrived {
     payload_bytes: u32,

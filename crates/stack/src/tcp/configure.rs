@@ -3,7 +3,7 @@
 
 use alloc::sync::Arc;
 
-use base::settings::SocketSettings;
+use base::settings::{Nagle, SocketSettings};
 use base::{CongestionState, Instant};
 use bytes::Bytes;
 
@@ -13,6 +13,7 @@ use crate::host::{Event, ReadError, Shared, WriteError, WriteFlags};
 use crate::mtu::{ProbeConditions, TooBig};
 use crate::packet::Payload;
 use crate::recv::AckWanted;
+use crate::send::{SegmentSizes, WriteOutcome};
 
 impl Connection {
     /// Changes settings. What acts only in the handshake has no effect any more.
@@ -52,6 +53,16 @@ impl Connection {
         }
     }
 
+    /// What Nagle's algorithm or a cork holds leaves, unless Nagle's algorithm still wants it held.
+    pub(crate) fn push(&mut self, now: Instant, shared: &mut Shared) {
+        if self.settings.small_writes.nagle == Nagle::Off {
+            self.send.flush();
+            if self.state != State::Closed {
+                self.output(now, shared);
+            }
+        }
+    }
+
     /// Takes data from the application.
     pub(crate) fn write(
         &mut self,
@@ -72,9 +83,6 @@ impl Connection {
         let wanted: usize = chunks.iter().map(Bytes::len).sum();
         if wanted == 0 {
             return Ok(0);
-        }
-        if self.send.unacked_bytes() == 0 {
-            self.recovery.before_transmit(now);
         }
         let room = self.pool_room(shared).filter(|room| *room < wanted);
         let part = room.map(|room| part_of(chunks, 0, room));
@@ -104,16 +112,30 @@ impl Connection {
         flags: WriteFlags,
     ) -> (usize, bool) {
         let sizes = self.segment_sizes();
-        let mut outcome = self.send.write(chunks, flags, &sizes);
+        let mut outcome = self.hand_over(now, chunks, flags, &sizes);
         let mut taken = outcome.taken;
         while let Some(pause) = outcome.pause {
             self.send_within_write(now, shared, pause);
-            outcome = self
-                .send
-                .write(&part_of(chunks, taken, usize::MAX), flags, &sizes);
+            outcome = self.hand_over(now, &part_of(chunks, taken, usize::MAX), flags, &sizes);
             taken += outcome.taken;
         }
         (taken, outcome.completed)
+    }
+
+    /// Hands over what is taken up to the next pause; each packet that it begins ends an idle time.
+    fn hand_over(
+        &mut self,
+        now: Instant,
+        chunks: &[Bytes],
+        flags: WriteFlags,
+        sizes: &SegmentSizes,
+    ) -> WriteOutcome {
+        let before = self.send.unsent_packets();
+        let outcome = self.send.write(chunks, flags, sizes);
+        for _ in before..self.send.unsent_packets() {
+            self.recovery.before_transmit(now);
+        }
+        outcome
     }
 
     /// Tells an application that waits for room when there is some, in its own buffer and in the
@@ -131,7 +153,9 @@ impl Connection {
             self.send.on_write_refused();
         } else {
             self.wants_room = false;
-            shared.report(self.id, Event::Writable);
+            if !self.is_orphan {
+                shared.report(self.id, Event::Writable);
+            }
         }
     }
 
@@ -199,7 +223,11 @@ impl Connection {
         if shared.pool.is_limited() {
             let buffer_bytes = self.mss();
             let received = self.recv.buffers_held(buffer_bytes);
-            let sent = self.send.buffers_held(buffer_bytes);
+            // What a connection that ended did not deliver is forgotten.
+            let sent = match self.state {
+                State::Closed => 0,
+                _ => self.send.buffers_held(buffer_bytes),
+            };
             shared.pool.set_held(self.id, received, sent);
         }
     }

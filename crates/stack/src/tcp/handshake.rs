@@ -270,10 +270,10 @@ impl Connection {
     ) {
         let rtt = self.handshake_rtt(now, state.since, state.retransmits, segment);
         self.establish(now, shared, rtt, state.retransmits);
-        if state.listener.is_none() {
-            shared.report(self.id, Event::Connected);
-        } else {
+        if state.listener.is_some() {
             shared.counters.passive_opens += 1;
+        } else if !self.is_orphan {
+            shared.report(self.id, Event::Connected);
         }
     }
 
@@ -363,7 +363,6 @@ impl Connection {
                 state.retransmits
             }
             State::SynSent(_) | State::SynReceived(_) => {
-                shared.counters.timed_out += 1;
                 let failure = self.soft_error.unwrap_or(Failure::TimedOut);
                 self.fail(now, shared, failure);
                 return;

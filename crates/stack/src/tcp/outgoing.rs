@@ -65,7 +65,11 @@ impl Connection {
             return Gate::Open;
         }
         loop {
-            let Some((start, end)) = self.recovery.poll_retransmit(self.retransmit_bytes()) else {
+            let segment = self.segment_sizes().mss;
+            let range = self
+                .recovery
+                .poll_retransmit(self.retransmit_bytes(), segment);
+            let Some((start, end)) = range else {
                 return Gate::Open;
             };
             if !self.may_repeat(start) {
@@ -91,7 +95,7 @@ impl Connection {
     pub(super) fn retransmit(&mut self, now: Instant, shared: &mut Shared, start: u64, end: u64) {
         let data_end = end.min(self.send.end());
         let fin = end > self.send.end();
-        let mss = self.mss();
+        let mss = self.segment_sizes().mss;
         let outgoing = Outgoing {
             start,
             end: data_end,
@@ -100,7 +104,7 @@ impl Connection {
             } else {
                 0
             },
-            push: data_end > start && self.send.repeats_push(data_end),
+            push: data_end > start && self.send.repeats_push(start, data_end),
             fin,
             urgent: None,
         };
@@ -110,7 +114,8 @@ impl Connection {
         });
         self.send_data(now, shared, &outgoing, true);
         let timestamp = self.timestamp(now);
-        self.recovery.on_retransmit(now, start, end, timestamp);
+        self.recovery
+            .on_retransmit(now, (start, end), mss, timestamp);
     }
 
     /// Sends new data, and says why it stopped.
@@ -195,9 +200,11 @@ impl Connection {
     }
 
     /// Sends one segment of new data, whatever the congestion window says: a tail-loss probe.
-    pub(super) fn send_one_new(&mut self, now: Instant, shared: &mut Shared) {
+    /// `is_pushed`: with PSH in any case.
+    pub(super) fn send_one_new(&mut self, now: Instant, shared: &mut Shared, is_pushed: bool) {
         let sizes = self.segment_sizes();
-        if let Some(outgoing) = self.send.poll_probe(self.window.end, &sizes) {
+        let outgoing = self.send.poll_probe(self.window.end, &sizes, is_pushed);
+        if let Some(outgoing) = outgoing {
             self.send_data(now, shared, &outgoing, false);
             self.send.on_sent(now, &outgoing);
             let end = outgoing.end + u64::from(outgoing.fin);
@@ -277,7 +284,7 @@ impl Connection {
 
     /// Bytes of the largest chain that is sent again at once.
     fn retransmit_bytes(&self) -> u32 {
-        let mss = self.mss();
+        let mss = self.segment_sizes().mss;
         let most = (self.settings.path.gso_max / mss).max(1);
         let segments = match self.burst_segments() {
             0 => most,
@@ -418,7 +425,8 @@ impl Connection {
 
     /// Sends a segment without data that acknowledges everything.
     pub(super) fn send_ack(&mut self, now: Instant, shared: &mut Shared) {
-        let segment = self.segment(now, self.recovery.next(), TcpFlags::ACK);
+        let (_, next) = self.sent_range();
+        let segment = self.segment(now, next, TcpFlags::ACK);
         self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
     }
 
@@ -446,7 +454,12 @@ impl Connection {
             flags |= TcpFlags::ECE;
         }
         let scale = self.recv_scale();
-        let window = (self.recv.offer_window(now) >> scale).min(u32::from(u16::MAX)) as u16;
+        let offered = match self.state {
+            // The window of the SYN-ACK, which grows from when the connection is established.
+            State::SynReceived(_) => self.recv.current_window(),
+            _ => self.recv.offer_window(now),
+        };
+        let window = (offered >> scale).min(u32::from(u16::MAX)) as u16;
         let sack = self.sack_option();
         Segment {
             source_port: self.local.port(),

@@ -63,7 +63,7 @@ impl Connection {
         if self.window.end > self.recovery.next() {
             // Less than a segment fits: silly-window avoidance has waited long enough (RFC 9293
             // section 3.8.6.2.1).
-            self.send_one_new(now, shared);
+            self.send_one_new(now, shared, true);
         } else {
             self.send_probe(now, shared);
         }

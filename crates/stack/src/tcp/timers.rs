@@ -113,13 +113,14 @@ impl Connection {
 
     /// RFC 8985 section 7.3: one segment of new data, or the last one again.
     fn send_loss_probe(&mut self, now: Instant, shared: &mut Shared) {
-        let Probe::NewOr { start, end } = self.recovery.on_probe_timeout(now) else {
+        let segment = self.segment_sizes().mss;
+        let Probe::NewOr { start, end } = self.recovery.on_probe_timeout(now, segment) else {
             return;
         };
         let next = self.recovery.next();
         if self.send.unsent_bytes() > 0 && self.window.end > next {
             let sent_before = self.traffic.data_segments_out;
-            self.send_one_new(now, shared);
+            self.send_one_new(now, shared, false);
             if self.traffic.data_segments_out > sent_before {
                 return;
             }
