@@ -72,7 +72,7 @@ pub use process::{
 };
 pub use record_writer::RecordWriter;
 pub use remote_socket::{OwnerProcess, RemoteSocket};
-pub use seed::random_seed;
+pub use seed::{random_secret, random_seed};
 pub use sock_diag::{ClosedSockets, ScanRequest, SockDiag};
 pub use state::State;
 pub use tun_engine::{Side, StackEnd, StackSpec, StackSummary};

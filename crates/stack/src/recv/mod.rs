@@ -119,6 +119,7 @@ impl Receiver {
         env: &Env,
     ) -> DataOutcome {
         self.last_packet = now;
+        self.buffer.set_tight(env.is_tight);
         let length = data.payload.len();
         if data.segment_bytes == 0 || data.segment_bytes > length {
             data.segment_bytes = length;
@@ -432,7 +433,8 @@ impl Receiver {
     }
 
     /// Takes up to `max` bytes; empty where nothing is there.
-    pub(crate) fn read(&mut self, now: Instant, max: usize, _env: &Env) -> Payload {
+    pub(crate) fn read(&mut self, now: Instant, max: usize, env: &Env) -> Payload {
+        self.buffer.set_tight(env.is_tight);
         let max = u32::try_from(max).unwrap_or(u32::MAX);
         let mut taken = Payload::default();
         while taken.len() < max

@@ -1,5 +1,5 @@
-//! Settings that change while the connection runs, the application's reads and writes, the path
-//! MTU, and the pool of buffers.
+//! Settings that change while the connection runs, the application's reads and writes, and the path
+//! MTU.
 
 use alloc::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::cc;
 use crate::host::{Event, ReadError, Shared, WriteError, WriteFlags};
 use crate::mtu::{ProbeConditions, TooBig};
 use crate::packet::Payload;
-use crate::recv::AckWanted;
+use crate::recv::{AckWanted, Env};
 use crate::send::{SegmentSizes, WriteOutcome};
 
 impl Connection {
@@ -166,7 +166,10 @@ impl Connection {
         shared: &mut Shared,
         max: usize,
     ) -> Result<Payload, ReadError> {
-        let env = self.recv_env();
+        let env = Env {
+            is_tight: shared.memory.is_tight(),
+            ..self.recv_env()
+        };
         let payload = self.recv.read(now, max, &env);
         if payload.is_empty() {
             if self.recv.is_finished() {
@@ -210,34 +213,6 @@ impl Connection {
             .pool
             .is_limited()
             .then(|| shared.pool.free() as usize * bytes)
-    }
-
-    /// Whether the pool has buffers for segments that came in. Bare ACKs need none: the interface
-    /// holds a few of its own to receive into, and ACKs are what frees those of the sending side.
-    pub(super) fn take_buffers(&self, shared: &mut Shared, segments: u32, bytes: u32) -> bool {
-        bytes == 0 || shared.pool.can_take(segments)
-    }
-
-    /// Tells the pool how many buffers it holds.
-    pub(super) fn report_buffers(&self, shared: &mut Shared) {
-        if shared.pool.is_limited() {
-            let buffer_bytes = self.mss();
-            let received = self.recv.buffers_held(buffer_bytes);
-            // What a connection that ended did not deliver is forgotten.
-            let sent = match self.state {
-                State::Closed => 0,
-                _ => self.send.buffers_held(buffer_bytes),
-            };
-            shared.pool.set_held(self.id, received, sent);
-        }
-    }
-
-    /// Nothing is sent any more: what waits to be read is all that it holds.
-    pub(super) fn give_back_buffers(&self, shared: &mut Shared) {
-        if shared.pool.is_limited() {
-            let received = self.recv.buffers_held(self.mss());
-            shared.pool.set_held(self.id, received, 0);
-        }
     }
 
     /// A router says that our packets exceed `mtu` (RFC 1191, RFC 8201).

@@ -12,7 +12,7 @@ use super::{Connection, State};
 use crate::host::{Event, Failure, Shared};
 use crate::packet::{EcnMark, Payload, Segment};
 use crate::recovery::AckInput;
-use crate::recv::{DataInput, DataOutcome, DropReason};
+use crate::recv::{DataInput, DataOutcome, DropReason, Env};
 use crate::trace::TraceEvent;
 
 /// Timestamps older than this may have wrapped (RFC 7323 section 5.5).
@@ -391,9 +391,7 @@ impl Connection {
         let start = data_start;
         let segments = u64::from(segment.segments());
         let bytes = segment.payload.len();
-        if !self.take_buffers(shared, segments as u32, bytes) {
-            shared.counters.pool_drops += 1;
-            shared.pool.on_refused();
+        if !self.admits(shared, start, segment) {
             return;
         }
         self.traffic.data_segments_in += if bytes > 0 { segments } else { 0 };
@@ -411,7 +409,10 @@ impl Connection {
         let push = segment.flags.contains(TcpFlags::PSH);
         let (start, payload, fin) = cut_old(start, segment);
         let before = self.recv.next();
-        let env = self.recv_env();
+        let env = Env {
+            is_tight: shared.memory.is_tight(),
+            ..self.recv_env()
+        };
         let outcome = self.recv.handle_data(
             now,
             DataInput {
