@@ -158,11 +158,17 @@ impl Receiver {
         if data.start > end_of_stream || self.is_fin_reached {
             return Err(self.refuse(DropReason::BehindFin));
         }
-        let edge = self.window.edge().min(end_of_stream);
+        // What was taken beyond the window lies behind its edge.
+        let edge = self.window.edge().max(next).min(end_of_stream);
         let is_bare_fin = data.payload.is_empty() && data.fin;
         if data.start >= edge && !(is_bare_fin && data.start == edge) {
             return Err(self.refuse(DropReason::OutOfWindow));
         }
+        let edge = if self.buffer.is_truesize() && self.queue.unread() == 0 {
+            end_of_stream
+        } else {
+            edge
+        };
         if data.start < next {
             self.report_duplicate(data.start, next);
             data.payload.advance((next - data.start) as u32);
@@ -425,6 +431,12 @@ impl Receiver {
     /// The right edge of the windows offered so far; what lies behind it is not taken.
     pub(crate) const fn window_end(&self) -> u64 {
         self.window.edge()
+    }
+
+    /// Whether a segment may end beyond the window: others than Linux take the part that lies in
+    /// it, Linux all or nothing (`tcp_sequence`).
+    pub(crate) fn takes_beyond_window(&self) -> bool {
+        !self.buffer.is_truesize() || self.queue.unread() == 0
     }
 
     /// The next offset that is expected; the FIN counts once everything before it is here.

@@ -271,6 +271,9 @@ impl Connection {
         let rtt = self.handshake_rtt(now, state.since, state.retransmits, segment);
         self.establish(now, shared, rtt, state.retransmits);
         if state.listener.is_some() {
+            // What a listener answered counts as nobody's (Linux `tcp_create_openreq_child`).
+            self.traffic.segments_in = 1 + u64::from(segment.segments());
+            self.traffic.segments_out = 0;
             shared.counters.passive_opens += 1;
         } else if !self.is_orphan {
             shared.report(self.id, Event::Connected);

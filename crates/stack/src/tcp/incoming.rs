@@ -200,7 +200,10 @@ impl Connection {
             _ => self.last_ack_sent as i64,
         };
         let right = (self.recv.window_end() as i64).max(self.recv.next() as i64);
-        placed.end >= left && placed.start <= right
+        // A FIN needs no room.
+        let end = placed.end - i64::from(placed.segment.flags.contains(TcpFlags::FIN));
+        let is_taken = end <= right || self.recv.takes_beyond_window();
+        placed.end >= left && placed.start <= right && is_taken
     }
 
     /// Everything is as it should be: the halves hear of it.
