@@ -511,6 +511,7 @@ impl Connection {
         ecn: EcnMark,
         not_before: Instant,
     ) {
+        self.assert_fits(&segment);
         let is_replaceable = self.is_replaceable(&segment);
         let segments = u64::from(segment.segments());
         if self.state.is_synchronized() {
@@ -537,6 +538,21 @@ impl Connection {
         let queued_bytes = shared.transmit(now, Some(self.id), packet);
         self.local_queue_bytes += queued_bytes;
         self.waiting_ack = (is_replaceable && queued_bytes > 0).then(|| shared.last_place());
+    }
+
+    /// No packet with data is larger than the path MTU, or than the probe that tries another, unless
+    /// that leaves next to no room.
+    fn assert_fits(&self, segment: &Segment) {
+        let payload = match segment.gso_size {
+            0 => segment.payload.len(),
+            size => size.into(),
+        };
+        let ip_header = if self.local.is_ipv4() { 20 } else { 40 };
+        let bytes = ip_header + segment.header_bytes() + payload;
+        debug_assert!(
+            payload <= super::MSS_MIN || bytes <= u32::from(self.mtu.largest()),
+            "{bytes} bytes exceed the path MTU"
+        );
     }
 
     /// Whether a newer segment of its kind says all that this one says: a bare ACK that moves on,
