@@ -186,14 +186,15 @@ impl Sender {
         is_drained
     }
 
-    /// One segment in spite of congestion window, Nagle's algorithm and cork, as far as the peer's
-    /// window allows: for the zero-window probe, which is pushed (Linux `tcp_write_wakeup`), and
-    /// the tail-loss probe, which is pushed where other data would be (`tcp_send_loss_probe`).
+    /// One segment in spite of congestion window, Nagle's algorithm and cork: for the zero-window
+    /// probe, of which a part may go and which is pushed (`of_window`; Linux `tcp_write_wakeup`),
+    /// and the tail-loss probe, which fits into the window as a whole and is pushed where other
+    /// data would be (`tcp_send_loss_probe`).
     pub(crate) fn poll_probe(
         &mut self,
         window_end: u64,
         sizes: &SegmentSizes,
-        is_pushed: bool,
+        of_window: bool,
     ) -> Option<Outgoing> {
         let mss = u64::from(self.fit_segment_bytes(sizes));
         let room = window_end.saturating_sub(self.sent);
@@ -202,10 +203,10 @@ impl Sender {
             None if self.fin == Fin::Queued => 0,
             None => return None,
         };
-        let bytes = bytes.min(room);
-        if room == 0 {
+        if room == 0 || (bytes > room && !of_window) {
             return None;
         }
+        let bytes = bytes.min(room);
         let end = self.sent + bytes;
         Some(Outgoing {
             start: self.sent,
@@ -213,8 +214,8 @@ impl Sender {
             gso_size: 0,
             push: bytes > 0
                 && match self.small_writes.push {
-                    Push::EachWrite => is_pushed || self.is_written_end(end),
-                    Push::BufferEmpty => is_pushed || end == self.end(),
+                    Push::EachWrite => of_window || self.is_written_end(end),
+                    Push::BufferEmpty => of_window || end == self.end(),
                     Push::Never => false,
                 },
             fin: self.fin == Fin::Queued && end == self.end() && bytes < room,

@@ -219,15 +219,14 @@ impl Connection {
         let has_ack = flags.contains(TcpFlags::ACK);
         let acks_syn = has_ack && self.iss.offset(segment.ack, 1) == 1;
         if has_ack && !acks_syn {
-            if !flags.contains(TcpFlags::RST) {
-                shared.reset_in_reply(now, self.local, self.remote, segment);
-                if state.retransmits == 0 {
-                    // Linux tcp_rcv_synsent_state_process: the peer's old connection is gone now,
-                    // so the SYN goes again, once.
-                    let soon = (shared.tick.tick() * 2).max(SYN_AGAIN_MIN);
-                    let due = shared.tick.expiry(now, soon);
-                    self.timers.set(Timer::Handshake, Some(due));
-                }
+            // Nothing is answered to a reset.
+            shared.reset_in_reply(now, self.local, self.remote, segment);
+            if state.retransmits == 0 {
+                // Linux tcp_rcv_synsent_state_process: the peer's old connection is gone now, so
+                // the SYN goes again, once.
+                let soon = (shared.tick.tick() * 2).max(SYN_AGAIN_MIN);
+                let due = shared.tick.expiry(now, soon);
+                self.timers.set(Timer::Handshake, Some(due));
             }
             return;
         }

@@ -200,10 +200,10 @@ impl Connection {
     }
 
     /// Sends one segment of new data, whatever the congestion window says: a tail-loss probe.
-    /// `is_pushed`: with PSH in any case.
-    pub(super) fn send_one_new(&mut self, now: Instant, shared: &mut Shared, is_pushed: bool) {
+    /// `of_window`: it probes a window, so that a part of a segment may go.
+    pub(super) fn send_one_new(&mut self, now: Instant, shared: &mut Shared, of_window: bool) {
         let sizes = self.segment_sizes();
-        let outgoing = self.send.poll_probe(self.window.end, &sizes, is_pushed);
+        let outgoing = self.send.poll_probe(self.window.end, &sizes, of_window);
         if let Some(outgoing) = outgoing {
             self.send_data(now, shared, &outgoing, false);
             self.send.on_sent(now, &outgoing);
