@@ -129,8 +129,8 @@ impl LossRecovery {
         self.reduced = false;
         let mut pass = self.begin_pass(input);
         let (delivered, lost) = (self.rate.delivered(), self.board.lost_total());
-        if self.board.packets_out() > 0 {
-            self.process_sack(input, &mut pass);
+        self.process_sack(input, &mut pass);
+        if self.board.packets_out() > 0 || pass.is_dsack {
             self.alert(&mut pass);
         }
         let delivered = self.rate.delivered() - delivered;

@@ -248,9 +248,10 @@ impl Connection {
         }
     }
 
-    /// RFC 3168 section 6.1.3: a mark is echoed until the sender says that it has reacted.
+    /// RFC 3168 section 6.1.3: a mark on data is echoed until the sender says, with data, that it
+    /// has reacted. Bare ACKs are never capable, so a mark on one says nothing.
     fn note_ecn(&mut self, segment: &Segment, mark: EcnMark) {
-        if !self.ecn.agreed {
+        if !self.ecn.agreed || segment.sequence_bytes() == 0 {
             return;
         }
         if segment.flags.contains(TcpFlags::CWR) {
