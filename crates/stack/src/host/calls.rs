@@ -8,6 +8,7 @@ use base::settings::SocketSettings;
 use base::{FlowSample, Instant, KnobError, KnobValue, find_knob};
 use bytes::Bytes;
 
+use super::incoming::is_many;
 use super::sockets::Kind;
 use super::{
     ConnectError, Failure, Host, ListenError, ListenOptions, Listener, ReadError, SocketId, Wait,
@@ -87,10 +88,7 @@ impl Host {
         settings: SocketSettings,
     ) -> Result<SocketId, ConnectError> {
         let (local, remote) = (without_scope(local), without_scope(remote));
-        let is_valid = local.port() != 0
-            && remote.port() != 0
-            && !remote.ip().is_unspecified()
-            && !remote.ip().is_multicast();
+        let is_valid = local.port() != 0 && remote.port() != 0 && !is_many(remote.ip());
         if !is_valid {
             return Err(ConnectError::InvalidRemote);
         }

@@ -15,6 +15,10 @@ use crate::trace::TraceEvent;
 /// Where timers have no ticks, two of these of Linux at HZ 1000.
 const SYN_AGAIN_MIN: Duration = Duration::from_millis(2);
 
+/// MSS of a peer over IPv6 that announces none: the smallest MTU less the headers (RFC 9293 section
+/// 3.7.1).
+const MSS_DEFAULT_V6: u16 = 1220;
+
 /// Largest shift of a window (RFC 7323 section 2.3).
 const WINDOW_SCALE_MAX: u8 = 14;
 
@@ -101,7 +105,11 @@ impl Connection {
         let agreed_timestamps = options.timestamps && timestamps.is_some();
         self.irs = RecvSequence::new(syn.seq);
         // An MSS of 0 says nothing (Linux `tcp_parse_options`).
-        let peer_mss = mss.filter(|mss| *mss > 0).unwrap_or(options.default_mss);
+        let default = match self.remote.is_ipv4() {
+            true => options.default_mss,
+            false => options.default_mss.max(MSS_DEFAULT_V6),
+        };
+        let peer_mss = mss.filter(|mss| *mss > 0).unwrap_or(default);
         self.peer_mss = u32::from(peer_mss).max(MSS_MIN);
         self.mtu.limit_by_peer(peer_mss);
         self.agreed = Agreed {

@@ -455,7 +455,7 @@ impl Connection {
         }
         let scale = self.recv_scale();
         let offered = match self.state {
-            // The window of the SYN-ACK, which grows from when the connection is established.
+            // That of the SYN-ACK: it grows from when the connection is established.
             State::SynReceived(_) => self.recv.current_window(),
             _ => self.recv.offer_window(now),
         };
@@ -540,8 +540,8 @@ impl Connection {
         self.waiting_ack = (is_replaceable && queued_bytes > 0).then(|| shared.last_place());
     }
 
-    /// No packet with data is larger than the path MTU, or than the probe that tries another, unless
-    /// that leaves next to no room.
+    /// No packet with data is larger than the path MTU, or than the probe that tries another,
+    /// unless that leaves next to no room.
     fn assert_fits(&self, segment: &Segment) {
         let payload = match segment.gso_size {
             0 => segment.payload.len(),

@@ -356,3 +356,22 @@ fn a_timeout_is_counted_once() {
     assert_eq!(bench.events(id), [Event::Failed(Failure::TimedOut)]);
     assert_eq!(bench.host.counters().timed_out, 1);
 }
+
+/// Nobody can be reached at an address that stands for many, or at port 0 (RFC 9293 section
+/// 3.9.2.1).
+#[test]
+fn odd_remotes_are_refused() {
+    let profile = profile::linux_6_18();
+    let mut bench = Bench::new(&profile);
+    let now = bench.now;
+    for remote in [
+        "0.0.0.0:1",
+        "224.0.0.1:1",
+        "255.255.255.255:1",
+        "10.0.0.2:0",
+    ] {
+        let settings = profile.settings.clone();
+        let result = bench.host.connect(now, remote.parse().unwrap(), settings);
+        assert_eq!(result, Err(stack::ConnectError::InvalidRemote), "{remote}");
+    }
+}
