@@ -100,10 +100,10 @@ impl LossRecovery {
         }
     }
 
-    /// Data leaves with nothing in flight (Linux `tcp_event_data_sent`): the controller hears how
-    /// long that was so.
+    /// Data leaves with nothing out (Linux `tcp_event_data_sent`): the controller hears how long
+    /// that was so.
     pub(super) fn tell_restart(&mut self, now: Instant) {
-        if self.board.in_flight() == 0
+        if self.board.packets_out() == 0
             && let Some(last_sent) = self.last_sent
         {
             let idle = now.since(last_sent);
