@@ -150,6 +150,7 @@ fn shares(pairs: u16, congestion: CongestionName) -> Vec<u64> {
         addrs: vec![address(host)],
         mtu: 1500,
         seed: host.into(),
+        secret: None,
         settings: profile.settings.clone(),
         system: profile.system.clone(),
     };

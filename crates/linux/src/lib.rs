@@ -74,7 +74,7 @@ pub use process::{
 };
 pub use record_writer::RecordWriter;
 pub use remote_socket::{OwnerProcess, RemoteSocket};
-pub use seed::random_seed;
+pub use seed::{random_secret, random_seed};
 pub use sock_diag::{ClosedSockets, ScanRequest, SockDiag};
 pub use state::State;
 pub use tcp_info::data_segments_sent;

@@ -10,7 +10,7 @@ use core::net::SocketAddr;
 
 use base::{Instant, SeqNum};
 
-use crate::keyed_hash::KeyedHash;
+use crate::keyed_hash::{KeyedHash, Keys};
 
 /// How long one value of the counter lasts.
 const PERIOD_NANOS: u64 = 64 * 1_000_000_000;
@@ -48,10 +48,11 @@ pub(crate) struct CookieOptions {
 }
 
 impl Cookies {
-    /// The cookies of the host with this seed.
-    pub(crate) fn new(seed: u64) -> Self {
+    /// The cookies of the host with these keys.
+    pub(crate) fn new(keys: impl Into<Keys>) -> Self {
+        let keys = keys.into();
         Self {
-            hash: KeyedHash::new(seed, "syn cookies"),
+            hash: KeyedHash::new(keys, "syn cookies"),
         }
     }
 

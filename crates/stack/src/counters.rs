@@ -68,6 +68,11 @@ pub struct Counters {
     /// Segments dropped because the pool of buffers was empty: data and SYNs that came in, and what
     /// was to leave without data.
     pub pool_drops: u64,
+    /// Segments with data dropped because the host's memory for received data was used up.
+    pub memory_drops: u64,
+    /// Packets behind gaps that connections gave back for others of the host
+    /// (`TcpExtOfoPruned` counts the times).
+    pub reclaimed: u64,
     /// Zero-window probes sent (`TcpExtTCPWinProbe`).
     pub window_probes: u64,
     /// Keepalive probes sent (`TcpExtTCPKeepAlive`).

@@ -7,7 +7,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use base::{Instant, SeqNum};
 
-use crate::keyed_hash::KeyedHash;
+use crate::keyed_hash::{KeyedHash, Keys};
 
 /// RFC 6528 section 3: the clock counts up every 4 microseconds.
 const NANOS_PER_COUNT: u64 = 4_000;
@@ -20,11 +20,12 @@ pub(crate) struct InitialSequence {
 }
 
 impl InitialSequence {
-    /// The numbers of the host with this seed.
-    pub(crate) fn new(seed: u64) -> Self {
+    /// The numbers of the host with these keys.
+    pub(crate) fn new(keys: impl Into<Keys>) -> Self {
+        let keys = keys.into();
         Self {
-            sequence: KeyedHash::new(seed, "initial sequence"),
-            timestamps: KeyedHash::new(seed, "timestamp offset"),
+            sequence: KeyedHash::new(keys, "initial sequence"),
+            timestamps: KeyedHash::new(keys, "timestamp offset"),
         }
     }
 

@@ -39,7 +39,7 @@ pub use counters::Counters;
 pub use departures::Departures;
 pub use host::{
     ConnectError, Event, Failure, Host, HostConfig, HostSettings, ListenError, ListenOptions,
-    PoolSize, ReadError, SocketId, Wait, WriteError, WriteFlags,
+    MemoryBudget, PoolSize, ReadError, Secret, SocketId, Wait, WriteError, WriteFlags,
 };
 pub use packet::{
     Body, EcnMark, IcmpError, IcmpKind, Packet, Payload, Segment, SegmentOptions, Timestamps,

@@ -182,6 +182,14 @@ impl MtuState {
         self.search.map_or(known, |search| known.min(search.low))
     }
 
+    /// Bytes of the largest packet that may be a probe of a larger MTU.
+    pub(crate) fn largest(&self) -> u16 {
+        match self.search {
+            Some(_) => self.ceiling,
+            None => self.mtu(),
+        }
+    }
+
     /// Payload and TCP options of the largest packet to be sent.
     pub(crate) fn mss_limit(&self) -> u16 {
         self.mtu()

@@ -78,6 +78,14 @@ impl Pool {
         buffers <= self.free()
     }
 
+    /// Whether less than a quarter of the buffers is free.
+    pub(crate) const fn is_short(&self) -> bool {
+        match self.size {
+            Some(size) => self.free() < size.buffers.saturating_sub(size.reserved) / 4,
+            None => false,
+        }
+    }
+
     /// Somebody wanted a buffer, and none was free.
     pub(crate) const fn on_refused(&mut self) {
         self.refused += 1;

@@ -7,7 +7,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use base::Rng;
 
-use crate::keyed_hash::KeyedHash;
+use crate::keyed_hash::{KeyedHash, Keys};
 
 /// Counters that destinations share (RFC 6056 section 3.3.4 proposes a small table).
 const COUNTERS: usize = 64;
@@ -27,13 +27,14 @@ pub(crate) struct EphemeralPorts {
 }
 
 impl EphemeralPorts {
-    /// The ports of the host with this seed.
-    pub(crate) fn new(seed: u64) -> Self {
+    /// The ports of the host with these keys.
+    pub(crate) fn new(keys: impl Into<Keys>) -> Self {
+        let keys = keys.into();
         Self {
-            offset: KeyedHash::new(seed, "port offset"),
-            counter: KeyedHash::new(seed, "port counter"),
+            offset: KeyedHash::new(keys, "port offset"),
+            counter: KeyedHash::new(keys, "port counter"),
             counters: [0; COUNTERS],
-            steps: Rng::new(seed, "port steps"),
+            steps: keys.rng("port steps"),
         }
     }
 

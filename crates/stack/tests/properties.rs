@@ -16,7 +16,7 @@ use base::settings::{
     SocketSettings, Validation,
 };
 use base::tcp::TcpFlags;
-use base::{Fraction, Instant, Limit, QueueLimit, Rate, Rng, SeqNum};
+use base::{Bytes, Fraction, Instant, Limit, QueueLimit, Rate, Rng, SeqNum};
 use common::{PORT, Pair, Side, server_ip, slice, verify};
 use link::{LinkSpec, Loss, Reorder};
 use stack::profile::{PROFILES, Profile};
@@ -69,6 +69,8 @@ struct Case {
     total: u64,
     write_size: usize,
     read_size: usize,
+    /// Bytes that the reader writes back, in single writes of this size.
+    back: (u64, usize),
 }
 
 impl Case {
@@ -88,6 +90,13 @@ impl Case {
         // About a minute at most, and not too many calls.
         let most = (rate / 8 * 20).min(1_500_000).min(write_size as u64 * 4000);
         let total = 1 + rng.below(most);
+        let back = match rng.below(2) {
+            0 => (0, 1),
+            _ => (
+                rng.below(most.min(200_000)),
+                1 + any_size(&mut rng, 12) as usize,
+            ),
+        };
         Self {
             seed,
             rng,
@@ -98,6 +107,7 @@ impl Case {
             total,
             write_size,
             read_size,
+            back,
         }
     }
 
@@ -123,6 +133,12 @@ impl Case {
             may_write: true,
             may_read: true,
             is_finished: false,
+            is_read: false,
+            back: Back {
+                may_write: self.back.0 > 0,
+                may_read: self.back.0 > 0,
+                ..Back::default()
+            },
         };
         let end = pair.now + TIME_MAX;
         while !self.act(&mut pair, &mut ends) {
@@ -130,27 +146,32 @@ impl Case {
             let is_near = pair
                 .next_deadline()
                 .is_some_and(|next| next < pair.now + SLOWNESS);
-            let is_busy = ends.may_read || ends.may_write;
+            let is_busy = ends.is_busy();
             let moves = (is_near || !is_busy) && pair.step();
             let largest = edges.borrow().largest;
             self.check_memory(&mut pair, &ends, largest);
-            if (moves || ends.may_read || ends.may_write) && pair.now < end {
+            if (moves || ends.is_busy()) && pair.now < end {
                 continue;
             }
             let now = pair.now;
-            let limit = pair.host(self.from).limit(now, sender);
+            // Who has not got everything through yet.
+            let limit = match ends.is_read {
+                true => pair.host(other(self.from)).limit(now, receiver),
+                false => pair.host(self.from).limit(now, sender),
+            };
             let is_known = limit.is_some_and(|wait| wait.limit != Limit::Application);
             if is_known && now.since(ends.read_at) < STANDSTILL_MAX {
                 // Without congestion control every burst overruns a short queue: it moves, slowly.
                 return false;
             }
             panic!(
-                "{} of {} bytes arrived, {} written ({} {}): {limit:?}\n{}",
+                "{} of {} bytes arrived, {} written ({} {}), {:?}: {limit:?}\n{}",
                 ends.read,
                 self.total,
                 ends.written,
                 ends.may_write,
                 ends.may_read,
+                ends.back,
                 self.describe()
             );
         }
@@ -186,12 +207,22 @@ impl Case {
 
     /// Applications that do nothing before an event says that they may. True when all is read.
     fn act(&mut self, pair: &mut Pair, ends: &mut Ends) -> bool {
-        let now = pair.now;
+        self.hear(pair, ends);
+        self.write(pair, ends);
+        self.read(pair, ends);
+        self.write_back(pair, ends);
+        self.read_back(pair, ends);
+        ends.is_read && ends.back.read == self.back.0
+    }
+
+    fn hear(&self, pair: &mut Pair, ends: &mut Ends) {
         for side in [Side::Client, Side::Server] {
             for (id, event) in common::events(pair.host(side)) {
                 match event {
                     Event::Writable if id == ends.sender => ends.may_write = true,
                     Event::Readable if id == ends.receiver => ends.may_read = true,
+                    Event::Writable if id == ends.receiver => ends.back.may_write = true,
+                    Event::Readable if id == ends.sender => ends.back.may_read = true,
                     Event::Failed(failure) => {
                         panic!(
                             "{failure} after {} of {} bytes\n{}",
@@ -204,6 +235,10 @@ impl Case {
                 }
             }
         }
+    }
+
+    fn write(&mut self, pair: &mut Pair, ends: &mut Ends) {
+        let now = pair.now;
         for _ in 0..1 + self.rng.below(20) {
             if !ends.may_write || ends.written == self.total {
                 break;
@@ -229,6 +264,10 @@ impl Case {
             ends.may_write = false;
             pair.host(self.from).shutdown(now, ends.sender);
         }
+    }
+
+    fn read(&mut self, pair: &mut Pair, ends: &mut Ends) {
+        let now = pair.now;
         let reader = other(self.from);
         for _ in 0..1 + self.rng.below(4) {
             if !ends.may_read {
@@ -238,7 +277,10 @@ impl Case {
                 .host(reader)
                 .read_chunks(now, ends.receiver, self.read_size)
             {
-                Ok(payload) if payload.is_empty() => return true,
+                Ok(payload) if payload.is_empty() => {
+                    ends.may_read = false;
+                    ends.is_read = true;
+                }
                 Ok(payload) => {
                     verify(ends.read, &payload);
                     ends.read += u64::from(payload.len());
@@ -248,7 +290,57 @@ impl Case {
                 Err(error) => panic!("read: {error}"),
             }
         }
-        false
+    }
+
+    /// The reader answers, in writes of its own size.
+    fn write_back(&mut self, pair: &mut Pair, ends: &mut Ends) {
+        let (total, size) = self.back;
+        let back = &mut ends.back;
+        for _ in 0..1 + self.rng.below(4) {
+            if !back.may_write || back.written == total {
+                break;
+            }
+            let left = (total - back.written) as usize;
+            let chunk = slice(back.written, size.min(left));
+            let bytes = chunk.len();
+            let now = pair.now;
+            let host = pair.host(other(self.from));
+            match host.write_chunk(now, ends.receiver, chunk, WriteFlags::default()) {
+                Ok(taken) => {
+                    back.written += taken as u64;
+                    back.may_write = taken == bytes;
+                }
+                Err(WriteError::Full) => back.may_write = false,
+                Err(error) => panic!("write back: {error}"),
+            }
+        }
+        if back.written == total && total > 0 && !back.is_finished {
+            back.is_finished = true;
+            back.may_write = false;
+            let now = pair.now;
+            pair.host(other(self.from)).shutdown(now, ends.receiver);
+        }
+    }
+
+    /// The writer reads the answers.
+    fn read_back(&mut self, pair: &mut Pair, ends: &mut Ends) {
+        let now = pair.now;
+        while ends.back.may_read {
+            match pair.host(self.from).read_chunks(now, ends.sender, 1 << 16) {
+                Ok(payload) => {
+                    if payload.is_empty() {
+                        ends.back.may_read = false;
+                        assert_eq!(ends.back.read, self.back.0, "{}", self.describe());
+                        break;
+                    }
+                    verify(ends.back.read, &payload);
+                    ends.back.read += u64::from(payload.len());
+                    ends.read_at = now;
+                }
+                Err(ReadError::Empty) => ends.back.may_read = false,
+                Err(error) => panic!("read back: {error}"),
+            }
+        }
     }
 
     fn check_memory(&self, pair: &mut Pair, ends: &Ends, largest: u32) {
@@ -312,7 +404,9 @@ impl Case {
             (receiver.unread_bytes, receiver.rmem_bytes),
             (Some(0), Some(0))
         );
-        let has_dropped = receiver.socket_drops > Some(0);
+        let sender = pair.host(self.from).sample(now, ends.sender);
+        let has_dropped = receiver.socket_drops > Some(0)
+            || sender.is_some_and(|sender| sender.socket_drops > Some(0));
         assert!(
             has_dropped || retracted == 0,
             "{} offers taken back\n{}",
@@ -364,11 +458,12 @@ impl Case {
 
     fn describe(&self) -> String {
         format!(
-            "{} bytes, {:?} sends, writes {}, reads {}\nclient {}: {:?}\nserver {}: {:?}\n{:?}",
+            "{} bytes, {:?} sends, writes {}, reads {}, back {:?}\nclient {}: {:?}\nserver {}: {:?}\n{:?}",
             self.total,
             self.from,
             self.write_size,
             self.read_size,
+            self.back,
             self.client.name,
             self.client.settings,
             self.server.name,
@@ -388,6 +483,26 @@ struct Ends {
     may_write: bool,
     may_read: bool,
     is_finished: bool,
+    /// The reader has read everything, and the end of it.
+    is_read: bool,
+    back: Back,
+}
+
+/// What goes the other way.
+#[derive(Debug, Default)]
+struct Back {
+    written: u64,
+    read: u64,
+    may_write: bool,
+    may_read: bool,
+    is_finished: bool,
+}
+
+impl Ends {
+    /// Whether an application has something to do.
+    const fn is_busy(&self) -> bool {
+        self.may_read || self.may_write || self.back.may_write || self.back.may_read
+    }
 }
 
 /// The right edges that were offered, as packets show them.
@@ -476,6 +591,7 @@ fn any_path(rng: &mut Rng) -> LinkSpec {
             Fraction::ZERO
         },
         queue: QueueLimit::Packets(2 + any_size(rng, 9)),
+        mtu: Some(Bytes(1500)),
         ..LinkSpec::ideal()
     }
 }

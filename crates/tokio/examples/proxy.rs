@@ -22,7 +22,7 @@ use bytes::BytesMut;
 use clap::Parser;
 use linux::netlink::{addr, link};
 use tcptailor_tokio::stack::{HostConfig, profile};
-use tcptailor_tokio::{Net, TcpListener, TcpStream, Tun, random_seed};
+use tcptailor_tokio::{Net, TcpListener, TcpStream, Tun, random_secret, random_seed};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// Most bytes that are read at once.
@@ -63,6 +63,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let mut config = HostConfig::of(&profile::linux_6_18(), ip, random_seed()?);
     config.mtu = args.mtu;
+    config.secret = Some(random_secret()?);
     config.system.any_address = args.listen.is_none();
     let net = Net::over_tun(config, tun)?;
     let everything: IpAddr = match ip {

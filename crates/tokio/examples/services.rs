@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use clap::Parser;
 use tcptailor_tokio::stack::{HostConfig, profile};
-use tcptailor_tokio::{Net, TcpListener, TcpStream, Tun, random_seed};
+use tcptailor_tokio::{Net, TcpListener, TcpStream, Tun, random_secret, random_seed};
 
 /// Most bytes of one read or write.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -52,6 +52,7 @@ async fn run(args: Args) -> Result<(), Box<dyn std::error::Error>> {
     let addr: IpAddr = args.addr.split('/').next().unwrap_or_default().parse()?;
     let config = HostConfig {
         mtu: args.mtu,
+        secret: Some(random_secret()?),
         ..HostConfig::of(&profile::linux_6_18(), addr, random_seed()?)
     };
     let net = Net::over_tun(config, Tun::create(&args.tun)?)?;

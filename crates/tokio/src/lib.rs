@@ -50,8 +50,8 @@
 //! Before a program ends its runtime, [`Net::wait_idle`] waits until what its streams wrote is
 //! delivered.
 //!
-//! On a TUN device it is `Net::over_tun(config, Tun::create("stack0")?)`, with a seed that nobody
-//! can guess ([`random_seed`]); see the examples `services` and `proxy`.
+//! On a TUN device it is `Net::over_tun(config, Tun::create("stack0")?)`, with a secret that nobody
+//! can guess ([`random_secret`]); see the examples `services` and `proxy`.
 //!
 //! Not here: a clock (the runtime's is used, so that paused time is the host's time too, with a
 //! grain of one millisecond for timers), threads, and I/O beside that of the runtime and of
@@ -77,8 +77,8 @@ mod tun;
 mod waiters;
 
 pub use base;
-pub use linux::random_seed;
 pub use linux::tun::Tun;
+pub use linux::{random_secret, random_seed};
 pub use listener::TcpListener;
 pub use net::Net;
 pub use options::TcpSocket;

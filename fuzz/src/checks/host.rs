@@ -100,6 +100,7 @@ impl World {
             addrs: vec![HOST],
             mtu: if bits & 1 == 0 { 1500 } else { 576 },
             seed: bits.into(),
+            secret: None,
             settings: profile.settings.clone(),
             system: profile.system,
         });

@@ -102,6 +102,7 @@ impl Machine {
             addrs: vec![addr],
             mtu: u16::try_from(self.mtu.0).unwrap_or(u16::MAX),
             seed,
+            secret: None,
             settings: self.profile.settings.clone(),
             system: self.profile.system.clone(),
         }

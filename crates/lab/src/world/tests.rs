@@ -22,6 +22,7 @@ fn config(host: u16) -> HostConfig {
         addrs: vec![address(host)],
         mtu: 1500,
         seed: host.into(),
+        secret: None,
         settings: profile.settings,
         system: profile.system,
     }

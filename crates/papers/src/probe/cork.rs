@@ -275,6 +275,7 @@ fn host_at(address: IpAddr) -> Host {
         addrs: vec![address],
         mtu: 1500,
         seed: 1,
+        secret: None,
         settings: profile.settings,
         system: profile.system,
     })

@@ -133,6 +133,9 @@ pub struct AckSample {
     pub delivered_total: u64,
     /// Packets newly marked lost.
     pub lost: u32,
+    /// Packets are known to overtake each other, so that whatever is delivered lets the window
+    /// grow, not only what is in order.
+    pub is_reordered: bool,
     /// Packets in flight before the ACK.
     pub prior_in_flight: u32,
     /// Packets in flight after it.
@@ -234,14 +237,14 @@ pub fn make(settings: &Congestion, rng: &mut Rng) -> Box<dyn CongestionControl> 
 }
 
 /// Packets that `ack` may count for where the window grows by acknowledgments: none while a
-/// reduction is in progress, or where the cumulative acknowledgment did not move (Linux
-/// `tcp_cong_control`, `tcp_may_raise_cwnd`).
+/// reduction is in progress, or where the cumulative acknowledgment did not move, unless packets
+/// are known to overtake each other (Linux `tcp_cong_control`, `tcp_may_raise_cwnd`).
 fn growth_credit(ack: &AckSample, byte_counting: bool) -> u32 {
     let is_reducing = match ack.state {
         CongestionState::Recovery | CongestionState::Cwr => true,
         CongestionState::Open | CongestionState::Disorder | CongestionState::Loss => false,
     };
-    if is_reducing || ack.acked == 0 {
+    if is_reducing || (ack.acked == 0 && !ack.is_reordered) {
         0
     } else if byte_counting {
         ack.delivered

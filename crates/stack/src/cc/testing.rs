@@ -23,6 +23,7 @@ pub(super) fn ack(packets: u32) -> AckSample {
         delivered: packets,
         delivered_total: u64::from(packets),
         lost: 0,
+        is_reordered: false,
         prior_in_flight: packets,
         in_flight: 0,
         rtt,

@@ -485,6 +485,7 @@ fn any_ack() -> impl Strategy<Value = AckSample> {
             delivered,
             delivered_total: 0,
             lost,
+            is_reordered: false,
             prior_in_flight,
             in_flight,
             rtt,

@@ -8,6 +8,7 @@ use base::settings::SocketSettings;
 use base::{FlowSample, Instant, KnobError, KnobValue, find_knob};
 use bytes::Bytes;
 
+use super::incoming::is_many;
 use super::sockets::Kind;
 use super::{
     ConnectError, Failure, Host, ListenError, ListenOptions, Listener, ReadError, SocketId, Wait,
@@ -27,6 +28,7 @@ impl Host {
         local: SocketAddr,
         options: ListenOptions,
     ) -> Result<SocketId, ListenError> {
+        let local = without_scope(local);
         let takes_all = self.shared.system.any_address && local.ip().is_unspecified();
         if local.port() == 0 && !takes_all {
             return Err(ListenError::InvalidPort);
@@ -54,6 +56,7 @@ impl Host {
         remote: SocketAddr,
         settings: SocketSettings,
     ) -> Result<SocketId, ConnectError> {
+        let remote = without_scope(remote);
         let ip = self
             .addrs
             .iter()
@@ -84,10 +87,8 @@ impl Host {
         remote: SocketAddr,
         settings: SocketSettings,
     ) -> Result<SocketId, ConnectError> {
-        let is_valid = local.port() != 0
-            && remote.port() != 0
-            && !remote.ip().is_unspecified()
-            && !remote.ip().is_multicast();
+        let (local, remote) = (without_scope(local), without_scope(remote));
+        let is_valid = local.port() != 0 && remote.port() != 0 && !is_many(remote.ip());
         if !is_valid {
             return Err(ConnectError::InvalidRemote);
         }
@@ -288,7 +289,24 @@ impl Host {
         self.configure(now, id, |settings| {
             result = knob.set(settings, value);
         });
+        let pushes = matches!(
+            (knob.name, value),
+            ("nodelay", KnobValue::Flag(true)) | ("cork", KnobValue::Flag(false))
+        );
+        if pushes && result.is_ok() {
+            self.push(now, id);
+        }
         result
+    }
+
+    /// What waits for company leaves, where Nagle's algorithm is off: the application asked for no
+    /// delay or for no cork, perhaps not for the first time (Linux `__tcp_sock_set_nodelay`,
+    /// `__tcp_sock_set_cork`). [`Host::set`] does it by itself.
+    pub fn push(&mut self, now: Instant, id: SocketId) {
+        if let Some(connection) = self.sockets.connection(id) {
+            connection.push(now, &mut self.shared);
+            self.settle(now, id.index);
+        }
     }
 
     /// A lock that is closed keeps the size that the buffer has now (Linux `SO_BUF_LOCK`).
@@ -462,4 +480,10 @@ impl Host {
     pub fn sockets(&self) -> impl Iterator<Item = SocketId> + '_ {
         self.sockets.ids()
     }
+}
+
+/// A host has one interface: the scope and the flow label of an IPv6 address name nothing here, and
+/// packets do not carry the first.
+fn without_scope(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip(), address.port())
 }

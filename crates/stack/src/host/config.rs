@@ -18,8 +18,13 @@ pub struct HostConfig {
     pub addrs: Vec<IpAddr>,
     /// MTU of its interface in bytes.
     pub mtu: u16,
-    /// Decides everything random: initial sequence numbers, ports, timestamp offsets, tick phase.
+    /// Decides everything random: phases and, where there is no `secret`, initial sequence numbers,
+    /// ports and timestamp offsets.
     pub seed: u64,
+    /// The key of everything that a peer must not guess (RFC 6528, RFC 6056, RFC 4987): needed
+    /// wherever packets of strangers arrive. `None` derives it from `seed`, so that a simulation
+    /// repeats itself; whoever guesses 64 bits or watches enough of them then knows all.
+    pub secret: Option<Secret>,
     /// Settings of connections that name none.
     pub settings: SocketSettings,
     /// What is the same for all connections.
@@ -34,6 +39,7 @@ impl HostConfig {
             addrs: alloc::vec![addr],
             mtu: 1500,
             seed,
+            secret: None,
             settings: profile.settings.clone(),
             system: profile.system.clone(),
         }
@@ -52,6 +58,17 @@ impl ListenOptions {
     }
 }
 
+/// Bytes that nobody can guess, such as those of `getrandom`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Secret(pub [u8; 16]);
+
+/// Nothing of it is ever shown.
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
 /// Settings that all connections of a host share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostSettings {
@@ -62,6 +79,8 @@ pub struct HostSettings {
     pub coarse_above_ticks: u32,
     /// Shared packet buffers; `None`: memory is bounded by the connections' buffers alone.
     pub pool: Option<PoolSize>,
+    /// What all connections together may keep of received data.
+    pub memory: MemoryBudget,
     /// Ephemeral ports, first and last (RFC 6056).
     pub ports: (u16, u16),
     /// Most packets in the local queue (`txqueuelen`).
@@ -82,6 +101,32 @@ pub struct HostSettings {
     /// Most answers per second of the whole host to what belongs to no living connection. Challenge
     /// ACKs have a limit per connection (RFC 5961 section 7).
     pub answers_per_second: u32,
+}
+
+/// Memory of received data that was not read yet or waits behind a gap, of all connections of a
+/// host, with what its packets take beside their bytes (Linux `net.ipv4.tcp_mem`, which counts
+/// what is sent, too). Beyond the limit each connection may still take the one segment that its
+/// application waits for, so that none ever stands still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryBudget {
+    /// Bytes above which buffers stop growing, and only connections that hold less than an equal
+    /// share of the limit may take more.
+    pub pressure_bytes: u64,
+    /// Bytes that are the limit. It should not be below `pressure_bytes`.
+    pub max_bytes: u64,
+}
+
+impl MemoryBudget {
+    /// Half a gibibyte; pressure begins at three quarters of it.
+    pub const DEFAULT: Self = Self {
+        pressure_bytes: 384 << 20,
+        max_bytes: 512 << 20,
+    };
+    /// Each connection's own buffer is the only bound.
+    pub const UNLIMITED: Self = Self {
+        pressure_bytes: u64::MAX,
+        max_bytes: u64::MAX,
+    };
 }
 
 /// A pool of packet buffers (seed: `NetBurner`).

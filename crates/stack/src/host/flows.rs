@@ -7,9 +7,10 @@
 use core::hash::Hasher as _;
 use core::net::{IpAddr, SocketAddr};
 
-use base::Rng;
 use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
+
+use crate::keyed_hash::Keys;
 
 /// The two ends of a connection: the remote one first.
 pub(super) type Ends = (SocketAddr, SocketAddr);
@@ -29,11 +30,11 @@ pub(super) struct Flows {
 }
 
 impl Flows {
-    /// An empty table with the key of this seed.
-    pub(super) fn new(seed: u64) -> Self {
-        let mut rng = Rng::new(seed, "flows");
+    /// An empty table with one of these keys.
+    pub(super) fn new(keys: impl Into<Keys>) -> Self {
+        let (first, second) = keys.into().key("flows");
         Self {
-            key: SipHasher13::new_with_keys(rng.next_u64(), rng.next_u64()),
+            key: SipHasher13::new_with_keys(first, second),
             sockets: HashTable::new(),
         }
     }

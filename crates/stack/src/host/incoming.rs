@@ -229,6 +229,6 @@ fn is_last_ack_of_handshake(connection: &Connection, segment: &Segment) -> bool 
 }
 
 /// Multicast and broadcast take no part in TCP (RFC 1122 section 4.2.3.10).
-fn is_many(address: IpAddr) -> bool {
+pub(super) fn is_many(address: IpAddr) -> bool {
     address.is_multicast() || address.is_unspecified() || address == IpAddr::V4(Ipv4Addr::BROADCAST)
 }

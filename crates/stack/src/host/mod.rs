@@ -7,6 +7,7 @@ mod deadlines;
 mod flows;
 mod incoming;
 mod listener;
+mod memory;
 mod shared;
 mod sockets;
 #[cfg(test)]
@@ -25,18 +26,20 @@ use base::{Instant, Rng};
 use crate::cookie::Cookies;
 use crate::counters::Counters;
 use crate::isn::InitialSequence;
+use crate::keyed_hash::Keys;
 use crate::packet::{Body, Packet};
 use crate::pool::PoolState;
 use crate::ports::EphemeralPorts;
 use crate::tick::TickClock;
 use crate::trace::{Trace, TraceEvent};
 pub use config::{
-    ConnectError, Event, Failure, HostConfig, HostSettings, ListenError, ListenOptions, PoolSize,
-    ReadError, SocketId, Wait, WriteError, WriteFlags,
+    ConnectError, Event, Failure, HostConfig, HostSettings, ListenError, ListenOptions,
+    MemoryBudget, PoolSize, ReadError, Secret, SocketId, Wait, WriteError, WriteFlags,
 };
 use deadlines::Deadlines;
 use flows::{Ends, Flows};
 pub(crate) use listener::Listener;
+pub(crate) use memory::{Grant, memory_of};
 use shared::Queued;
 pub(crate) use shared::{RateLimit, Shared, WaitingAck};
 use sockets::{Kind, Sockets};
@@ -81,6 +84,7 @@ impl Host {
             addrs,
             mtu,
             seed,
+            secret,
             settings,
             system,
         } = config;
@@ -90,11 +94,11 @@ impl Host {
             addrs,
             settings_of_last: Arc::new(settings.clone()),
             settings,
-            isn: InitialSequence::new(rng.next_u64()),
-            ports: EphemeralPorts::new(rng.next_u64()),
-            cookies: Cookies::new(rng.next_u64()),
+            isn: InitialSequence::new(Keys::new(rng.next_u64(), secret)),
+            ports: EphemeralPorts::new(Keys::new(rng.next_u64(), secret)),
+            cookies: Cookies::new(Keys::new(rng.next_u64(), secret)),
             sockets: Sockets::default(),
-            flows: Flows::new(seed),
+            flows: Flows::new(Keys::new(seed, secret)),
             listeners: BTreeMap::new(),
             deadlines: Deadlines::default(),
             due: Vec::new(),
@@ -163,6 +167,26 @@ impl Host {
                 }
             }
         }
+        self.reclaim(now);
+    }
+
+    /// Somebody was refused memory for what others hold: those that hold more than half an equal
+    /// share give what waits behind gaps, until there is room again.
+    fn reclaim(&mut self, now: Instant) {
+        if !self.shared.memory.is_search_due(now) {
+            return;
+        }
+        let much = self.shared.memory.share() / 2;
+        let mut has_given = false;
+        for index in self.sockets.slots() {
+            if !self.shared.memory.is_tight() && !self.shared.pool.is_short() {
+                break;
+            }
+            if let Some(connection) = self.sockets.connection_at(index) {
+                has_given |= connection.give_back(&mut self.shared, much);
+            }
+        }
+        self.shared.memory.on_searched(now, has_given);
     }
 
     /// The connection that a packet is for.
@@ -274,6 +298,13 @@ impl Host {
         self.shared.pool.state()
     }
 
+    /// Bytes of memory that received data takes which was not read yet or waits behind a gap, of
+    /// all connections; [`HostSettings::memory`] bounds them.
+    #[must_use]
+    pub const fn memory_bytes(&self) -> u64 {
+        self.shared.memory.used()
+    }
+
     /// Tells `trace` from now on what happens.
     pub fn set_trace(&mut self, trace: Box<dyn Trace>) {
         self.shared.trace = Some(trace);
@@ -340,6 +371,9 @@ impl Host {
 
     /// Gives the slot of a connection back.
     fn free(&mut self, id: SocketId) {
+        if let Some(connection) = self.sockets.connection(id) {
+            connection.forget_memory(&mut self.shared);
+        }
         self.shared.pool.release(id);
         self.sockets.remove(id);
     }
@@ -364,6 +398,9 @@ impl Host {
         let is_orphan = connection.is_orphan;
         let id = connection.id;
         let due = rest.due;
+        if is_orphan {
+            connection.forget_memory(&mut self.shared);
+        }
         let waiting = if is_orphan {
             self.register(index);
             self.shared.pool.release(id);

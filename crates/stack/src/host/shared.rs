@@ -8,6 +8,7 @@ use base::tcp::TcpFlags;
 use base::{Instant, Rng, WirePacket as _};
 
 use super::config::{Event, HostSettings, SocketId};
+use super::memory::Memory;
 use crate::counters::Counters;
 use crate::packet::Packet;
 use crate::pool::Pool;
@@ -40,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) rng: Rng,
     pub(crate) counters: Counters,
     pub(crate) pool: Pool,
+    pub(crate) memory: Memory,
     /// The local queue: packets that wait for the driver.
     pub(super) outbox: VecDeque<Queued>,
     /// Bytes in it.
@@ -59,6 +61,7 @@ impl Shared {
             rng,
             counters: Counters::default(),
             pool: Pool::new(system.pool),
+            memory: Memory::new(system.memory),
             outbox: VecDeque::new(),
             outbox_bytes: 0,
             batch: 0,
@@ -110,6 +113,7 @@ impl Shared {
     pub(crate) const fn take_one_buffer(&mut self) -> bool {
         let may = self.pool.can_take(1);
         if !may {
+            self.memory.want();
             self.counters.pool_drops += 1;
             self.pool.on_refused();
         }

@@ -44,6 +44,11 @@ impl Sockets {
         self.time_waits
     }
 
+    /// The numbers of all slots.
+    pub(super) fn slots(&self) -> core::ops::Range<u32> {
+        0..self.slots.len() as u32
+    }
+
     /// Puts in what `make` makes of its id.
     pub(super) fn insert(&mut self, make: impl FnOnce(SocketId) -> Kind) -> SocketId {
         let index = match self.free.pop() {

@@ -208,9 +208,14 @@ impl StackHost {
                 let value = settings::number(&setting.value);
                 self.host.set_quickack(self.now, id, value as u32);
             }
-            Call::Set(setting) => self.host.configure(self.now, id, |settings| {
-                result = settings::apply(settings, setting);
-            }),
+            Call::Set(setting) => {
+                self.host.configure(self.now, id, |settings| {
+                    result = settings::apply(settings, setting);
+                });
+                if setting.name == "nodelay" && settings::number(&setting.value) != 0 {
+                    self.host.push(self.now, id);
+                }
+            }
             Call::Route(route, value) => self.host.configure(self.now, id, |settings| {
                 result = settings::apply_route(settings, route, value);
             }),

@@ -31,12 +31,17 @@ const ECN: &[(&str, Ecn)] = &[
 
 /// Most segments that one line stands for.
 const SEGMENTS_MAX: u32 = 1000;
+/// Most data that an IP packet has.
+const SEGMENT_BYTES_MAX: u32 = 65_535;
 
 /// Reads a packet; a line with `by` stands for several, of which only the last has PSH and FIN.
 pub(super) fn read(words: &mut Words<'_>) -> Parsed<Vec<PacketSpec>> {
     let mut spec = PacketSpec::default();
-    let mut by = None;
+    let (mut by, mut data) = (None, None);
     while let Some(word) = words.take() {
+        if word.text == "data" {
+            data = Some(word);
+        }
         if word.text == "by" {
             by = Some((word, number(words.expect("the size of a segment")?)?));
         } else if !header_word(word, words, &mut spec)? && !option_word(word, words, &mut spec)? {
@@ -44,18 +49,24 @@ pub(super) fn read(words: &mut Words<'_>) -> Parsed<Vec<PacketSpec>> {
         }
     }
     let Some((word, size)) = by else {
-        return Ok(vec![spec]);
+        return match data.filter(|_| spec.data > SEGMENT_BYTES_MAX) {
+            Some(word) => word.wrong(format!("no packet has {} bytes", spec.data)),
+            None => Ok(vec![spec]),
+        };
     };
     let Seq::Is(start) = spec.seq else {
         return word.wrong("`by` cuts `data START..END`, which is missing");
     };
-    let fits = |size: &u32| *size > 0 && spec.data / size <= SEGMENTS_MAX;
-    let Some(bytes) = u32::try_from(size).ok().filter(fits) else {
-        return word.wrong(format!(
-            "segments of {size} bytes are too many or too large"
-        ));
+    let Some(size) = u32::try_from(size)
+        .ok()
+        .filter(|size| (1..=SEGMENT_BYTES_MAX).contains(size))
+    else {
+        return word.wrong(format!("no packet has {size} bytes"));
     };
-    Ok(cut(&spec, start, bytes))
+    if spec.data / size > SEGMENTS_MAX {
+        return word.wrong(format!("segments of {size} bytes are too many"));
+    }
+    Ok(cut(&spec, start, size))
 }
 
 fn cut(spec: &PacketSpec, start: i64, size: u32) -> Vec<PacketSpec> {

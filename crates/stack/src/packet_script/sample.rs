@@ -33,9 +33,12 @@ fn flag(sample: &FlowSample, field: &str) -> Option<bool> {
 fn time(sample: &FlowSample, field: &str) -> Option<Duration> {
     match field {
         "ato" => sample.ato,
+        "busy" => sample.busy_time,
         "min_rtt" => sample.min_rtt,
         "rto" => sample.rto,
         "rttvar" => sample.rttvar,
+        "rwnd_limited" => sample.rwnd_limited_time,
+        "sndbuf_limited" => sample.sndbuf_limited_time,
         "srtt" => sample.srtt,
         _ => None,
     }
@@ -54,6 +57,7 @@ fn small(sample: &FlowSample, field: &str) -> Option<u32> {
         "rcv_mss" => sample.rcv_mss_bytes,
         "rcv_space" => sample.rcv_space_bytes,
         "rcv_ssthresh" => sample.rcv_ssthresh_bytes,
+        "rcv_wnd" => sample.rcv_wnd_bytes,
         "rcv_wscale" => sample.rcv_wscale.map(u32::from),
         "rcvbuf" => sample.rcvbuf_bytes,
         "reordering" => sample.reordering_pkts,
@@ -77,10 +81,18 @@ fn count(sample: &FlowSample, field: &str) -> Option<u64> {
     match field {
         "bytes_acked" => sample.bytes_acked,
         "bytes_received" => sample.bytes_received,
+        "bytes_retrans" => sample.bytes_retrans,
+        "bytes_sent" => sample.bytes_sent,
+        "data_segs_in" => sample.data_segs_in,
+        "data_segs_out" => sample.data_segs_out,
         "delivered" => sample.delivered_pkts,
         "delivered_ce" => sample.delivered_ce_pkts,
         "dsack_dups" => sample.dsack_dups,
+        "out_of_order" => sample.out_of_order_pkts,
         "reord_seen" => sample.reord_seen,
+        "rto_total" => sample.rto_total,
+        "segs_in" => sample.segs_in,
+        "segs_out" => sample.segs_out,
         "total_retrans" => sample.retrans_total_pkts,
         _ => None,
     }

@@ -12,7 +12,7 @@ use base::settings::{
 };
 
 use super::{Profile, acks_after, millis, plain_recovery, secs, single_segments};
-use crate::HostSettings;
+use crate::{HostSettings, MemoryBudget};
 
 const KIB: u32 = 1 << 10;
 
@@ -216,8 +216,9 @@ const fn system() -> HostSettings {
         hz: 1000, // since release 6 (recalled)
         coarse_above_ticks: 0,
         pool: None,
-        ports: (49_152, 65_535), // net.inet.ip.portrange (recalled)
-        txqueuelen: 50,          // net.link.ifqmaxlen (recalled)
+        memory: MemoryBudget::DEFAULT, // ours
+        ports: (49_152, 65_535),       // net.inet.ip.portrange (recalled)
+        txqueuelen: 50,                // net.link.ifqmaxlen (recalled)
         pacing_horizon: Duration::ZERO,
         connections_max: 65_536, // ours; kern.ipc.maxsockets follows memory
         time_wait_max: 13_107,   // net.inet.tcp.maxtcptw: a fifth of the sockets (recalled)

@@ -13,7 +13,7 @@ use base::settings::{
 };
 
 use super::{Profile, millis, secs};
-use crate::HostSettings;
+use crate::{HostSettings, MemoryBudget};
 
 /// Payload over memory of a full segment, in 1/256: measured on a TUN with 64 KiB superpackets at
 /// MTU 1500 (rule 3.1, vectors W14 and W15). Other devices give 128 to 253.
@@ -287,8 +287,9 @@ const fn system() -> HostSettings {
         hz: 250,                // rule 0.3
         coarse_above_ticks: 63, // rule 2.2
         pool: None,
-        ports: (32_768, 60_999), // net.ipv4.ip_local_port_range (recalled)
-        txqueuelen: 1000,        // DC8
+        memory: MemoryBudget::DEFAULT, // ours
+        ports: (32_768, 60_999),       // net.ipv4.ip_local_port_range (recalled)
+        txqueuelen: 1000,              // DC8
         pacing_horizon: Duration::ZERO,
         connections_max: 65_536, // ours; Linux is bounded by memory
         time_wait_max: 131_072,  // net.ipv4.tcp_max_tw_buckets of the reference machine

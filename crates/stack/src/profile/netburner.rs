@@ -13,7 +13,7 @@ use base::settings::{
 };
 
 use super::{Profile, acks_after, fixed_size, millis, plain_recovery, secs, single_segments};
-use crate::{HostSettings, PoolSize};
+use crate::{HostSettings, MemoryBudget, PoolSize};
 
 /// NB8: what one buffer carries, the MSS of Ethernet.
 const PAYLOAD_BYTES: u32 = 1460;
@@ -180,8 +180,9 @@ const fn system(connections_max: u32) -> HostSettings {
             buffer_bytes: 1548, // NB6
             reserved: 0,        // NB13: 4 per serial port in use
         }),
-        ports: (32_769, 65_535), // NB49: above 0x8000
-        txqueuelen: 256,         // as many as there are buffers
+        memory: MemoryBudget::UNLIMITED, // the pool is the bound
+        ports: (32_769, 65_535),         // NB49: above 0x8000
+        txqueuelen: 256,                 // as many as there are buffers
         pacing_horizon: Duration::ZERO,
         connections_max,
         time_wait_max: connections_max, // ours

@@ -12,7 +12,7 @@ use base::settings::{
 };
 
 use super::{Profile, acks_after, fixed_size, millis, plain_recovery, secs, single_segments};
-use crate::HostSettings;
+use crate::{HostSettings, MemoryBudget};
 
 /// 100 Mbit/s at 20 ms are 250 000 bytes.
 const BUFFER_BYTES: u32 = 256 << 10;
@@ -147,8 +147,9 @@ const fn system() -> HostSettings {
         hz: 0,
         coarse_above_ticks: 0,
         pool: None,
-        ports: (1024, 65_535), // RFC 6056 section 3.2
-        txqueuelen: 1000,      // ours
+        memory: MemoryBudget::DEFAULT, // ours
+        ports: (1024, 65_535),         // RFC 6056 section 3.2
+        txqueuelen: 1000,              // ours
         pacing_horizon: Duration::ZERO,
         connections_max: 65_536, // ours
         time_wait_max: 65_536,   // ours

@@ -12,7 +12,7 @@ use base::settings::{
 };
 
 use super::{Profile, acks_after, fixed_size, millis, plain_recovery, secs, single_segments};
-use crate::HostSettings;
+use crate::{HostSettings, MemoryBudget};
 
 /// Windows of the seed, for a LAN of 10 Mbit/s.
 #[must_use]
@@ -142,8 +142,9 @@ const fn system() -> HostSettings {
         hz: 0, // B3: tick 0
         coarse_above_ticks: 0,
         pool: None,
-        ports: (1025, 5000), // MaxUserPort (recalled)
-        txqueuelen: 1000,    // ours
+        memory: MemoryBudget::DEFAULT, // ours
+        ports: (1025, 5000),           // MaxUserPort (recalled)
+        txqueuelen: 1000,              // ours
         pacing_horizon: Duration::ZERO,
         connections_max: 65_536, // ours
         time_wait_max: 65_536,   // ours

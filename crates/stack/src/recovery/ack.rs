@@ -71,6 +71,9 @@ impl SentSpan {
 impl LossRecovery {
     /// An ACK came.
     pub(crate) fn on_ack(&mut self, input: &AckInput<'_>) -> AckOutcome {
+        if input.ack < self.board.una() {
+            return self.on_old_ack(input);
+        }
         self.probe.is_due = false;
         self.reduced = false;
         self.holds_repetitions = false;
@@ -109,6 +112,7 @@ impl LossRecovery {
         let delivered = u32::try_from(delivered).unwrap_or(u32::MAX);
         let lost = u32::try_from(lost).unwrap_or(u32::MAX);
         self.control_congestion(&pass, delivered, lost);
+        self.change_detection();
         AckOutcome {
             acked_bytes: self.board.una() - una_before,
             delivered,
@@ -116,6 +120,27 @@ impl LossRecovery {
             is_duplicate: pass.duplicates > 0,
             may_send: pass.is_progress || delivered > 0 || lost > 0 || pass.duplicates > 0,
             set_cwr: self.reduced,
+        }
+    }
+
+    /// An ACK that was overtaken says nothing new but by its SACK blocks (Linux `tcp_ack`,
+    /// `old_ack`).
+    fn on_old_ack(&mut self, input: &AckInput<'_>) -> AckOutcome {
+        self.reduced = false;
+        let mut pass = self.begin_pass(input);
+        let (delivered, lost) = (self.rate.delivered(), self.board.lost_total());
+        self.process_sack(input, &mut pass);
+        if self.board.packets_out() > 0 || pass.is_dsack {
+            self.alert(&mut pass);
+        }
+        let delivered = self.rate.delivered() - delivered;
+        let lost = self.board.lost_total().saturating_sub(lost);
+        AckOutcome {
+            delivered: u32::try_from(delivered).unwrap_or(u32::MAX),
+            lost: u32::try_from(lost).unwrap_or(u32::MAX),
+            may_send: lost > 0,
+            set_cwr: self.reduced,
+            ..AckOutcome::default()
         }
     }
 
@@ -369,12 +394,15 @@ impl LossRecovery {
             .rate
             .finish(pass.now, &pass.sample, delivered, lost, self.rtt.min_rtt());
         if delivered > 0 || pass.acked > 0 || lost > 0 {
+            // Linux tcp_may_raise_cwnd.
+            let is_reordered = self.reordering > self.settings.dupack_threshold;
             let sample = AckSample {
                 now: pass.now,
                 acked: pass.acked,
                 delivered,
                 delivered_total: self.rate.delivered(),
                 lost,
+                is_reordered,
                 prior_in_flight: pass.prior_in_flight,
                 in_flight: self.board.in_flight(),
                 rtt: pass.latest_rtt,
@@ -392,9 +420,7 @@ impl LossRecovery {
             };
             self.cc.on_ack(&mut self.window, &sample);
             self.usage.on_ack(pass.now, pass.acked, self.rtt.srtt());
-            // Linux tcp_may_raise_cwnd, tcp_cong_avoid.
-            let is_strange = self.reordering > self.settings.dupack_threshold;
-            let counted = if is_strange { delivered } else { pass.acked };
+            let counted = if is_reordered { delivered } else { pass.acked };
             if counted > 0 && !self.is_reducing() && !self.cc.is_in_charge() {
                 self.usage.on_window_set(pass.now);
             }

@@ -159,6 +159,8 @@ struct TailProbe {
 #[derive(Debug)]
 pub(crate) struct LossRecovery {
     settings: Recovery,
+    /// The detection that the settings ask for; that in `settings` counts until then.
+    wanted_detection: Detection,
     congestion: Congestion,
     gso_max: u32,
     mss: u32,
@@ -206,6 +208,7 @@ impl LossRecovery {
     ) -> Self {
         Self {
             settings: settings.recovery.clone(),
+            wanted_detection: settings.recovery.detection,
             congestion: settings.congestion.clone(),
             gso_max: settings.path.gso_max,
             mss: mss.max(1),
@@ -279,11 +282,26 @@ impl LossRecovery {
         if self.settings.dupack_threshold != settings.recovery.dupack_threshold {
             self.reordering = settings.recovery.dupack_threshold;
         }
+        let detection = self.settings.detection;
         self.settings = settings.recovery.clone();
+        self.wanted_detection = self.settings.detection;
+        self.settings.detection = detection;
+        self.change_detection();
         self.congestion = settings.congestion.clone();
         self.gso_max = settings.path.gso_max;
         self.rtt.configure(&settings.recovery);
         self.update_pacing_rate();
+    }
+
+    /// Another way to find losses counts from when nothing is marked by the old one: SACKed data
+    /// and counted duplicates mean different things.
+    fn change_detection(&mut self) {
+        let is_clean = self.state == CongestionState::Open
+            && self.board.sacked() == 0
+            && self.board.lost() == 0;
+        if self.settings.detection != self.wanted_detection && is_clean {
+            self.settings.detection = self.wanted_detection;
+        }
     }
 
     /// Another controller takes the window over as it is.
@@ -310,6 +328,7 @@ impl LossRecovery {
         has_fin: bool,
     ) {
         debug_assert_eq!(start, self.board.next(), "data leaves in order");
+        self.tell_restart(now);
         let is_first = self.board.packets_out() == 0;
         let before = self.board.packets_out();
         let state = self.rate.on_sent(now, is_first);
@@ -331,13 +350,19 @@ impl LossRecovery {
         self.schedule_probe(now, false);
     }
 
-    /// `start..end` left again, with `timestamp` as our TSval.
-    pub(crate) fn on_retransmit(&mut self, now: Instant, start: u64, end: u64, timestamp: u32) {
+    /// `start..end` left again in segments of `segment` bytes, with `timestamp` as our TSval.
+    pub(crate) fn on_retransmit(
+        &mut self,
+        now: Instant,
+        (start, end): (u64, u64),
+        segment: u32,
+        timestamp: u32,
+    ) {
         let state = self.rate.on_sent(now, false);
         let is_head = start <= self.board.una();
         let packets = self
             .board
-            .repeat(now, (start, end), self.mss, timestamp, state);
+            .repeat(now, (start, end), segment, timestamp, state);
         self.undo.on_repeat(packets, timestamp);
         self.forces_repetition = false;
         self.stats.retransmitted_packets += u64::from(packets);
@@ -356,9 +381,9 @@ impl LossRecovery {
         }
     }
 
-    /// Next range to send again: at most `max_bytes`, within one record, lost and not sent again
-    /// yet, where the window lets it go.
-    pub(crate) fn poll_retransmit(&self, max_bytes: u32) -> Option<(u64, u64)> {
+    /// Next range to send again in segments of `segment` bytes: at most `max_bytes`, within one
+    /// record, lost and not sent again yet, where the window lets it go.
+    pub(crate) fn poll_retransmit(&self, max_bytes: u32, segment: u32) -> Option<(u64, u64)> {
         if self.holds_repetitions {
             return None;
         }
@@ -366,7 +391,7 @@ impl LossRecovery {
         if room == 0 && !self.forces_repetition {
             return None;
         }
-        self.board.first_to_repeat(room, max_bytes, self.mss)
+        self.board.first_to_repeat(room, max_bytes, segment)
     }
 
     /// Packets of new data that the congestion window lets go now.
@@ -474,7 +499,7 @@ impl LossRecovery {
     }
 
     /// Whether SACK blocks are believed.
-    fn uses_sack(&self) -> bool {
+    pub(crate) fn uses_sack(&self) -> bool {
         self.sack_agreed && self.settings.detection != Detection::NewReno
     }
 

@@ -87,7 +87,7 @@ pub(super) struct Scoreboard {
     to_repeat: BTreeSet<u64>,
     /// In the order of sending; entries may be outdated.
     by_time: VecDeque<SentRange>,
-    /// Start of the highest SACKed record.
+    /// End of the highest SACKed record.
     highest_sack: u64,
     /// Counting duplicates found everything below lost already.
     counted_below: u64,
@@ -144,7 +144,8 @@ impl Scoreboard {
                 .is_some_and(|(_, record)| record.was_repeated)
     }
 
-    /// The highest start that was SACKed, or what is acknowledged where nothing is.
+    /// The end of the highest SACKed record, or of what is acknowledged where nothing is SACKed
+    /// (Linux `tcp_highest_sack_seq`).
     pub(super) fn highest_sack(&self) -> u64 {
         if self.sacked == 0 {
             self.una
@@ -344,7 +345,7 @@ impl Scoreboard {
             self.release(&record, at, record.packets);
             self.packets_out += record.packets;
             self.sacked += record.packets;
-            self.highest_sack = self.highest_sack.max(at);
+            self.highest_sack = self.highest_sack.max(record.end);
             self.add_run(at, record.end, record.packets);
             packets += record.packets;
             visit(&Delivered {
@@ -707,16 +708,27 @@ impl Scoreboard {
         Some((start, end))
     }
 
-    /// The last segment, for a tail-loss probe.
+    /// The last segment, for a tail-loss probe: as it was counted, cut to `segment` bytes that fit
+    /// now (Linux `tcp_send_loss_probe`).
     pub(super) fn last_segment(&self, segment: u32) -> Option<(u64, u64)> {
         let (&start, record) = self.outstanding.last_key_value()?;
-        let segment = u64::from(record.segment.min(segment).max(1));
+        let segment = u64::from(segment.max(1));
         let data_end = match self.fin_end {
             Some(end) if end == record.end => end - 1,
             _ => record.end,
         };
-        let before = data_end.saturating_sub(start + 1) / segment * segment;
-        Some((start + before, record.end))
+        let before = u64::from(record.packets - 1) * segment;
+        let from = if start + before < data_end {
+            start + before
+        } else {
+            start
+        };
+        let end = if data_end.saturating_sub(from) > segment {
+            from + segment
+        } else {
+            record.end
+        };
+        Some((from, end))
     }
 
     fn remember(&mut self, now: Instant, start: u64, end: u64) {

@@ -134,14 +134,14 @@ impl LossRecovery {
     }
 
     /// A tail-loss probe is due (Linux `tcp_send_loss_probe`). What the connection then sends
-    /// counts as the probe.
-    pub(crate) fn on_probe_timeout(&mut self, now: Instant) -> Probe {
+    /// counts as the probe. `segment`: payload of the largest segment that fits now.
+    pub(crate) fn on_probe_timeout(&mut self, now: Instant, segment: u32) -> Probe {
         self.timer = None;
         self.arm_retransmit_for_head(now);
         if self.probe.high.is_some() {
             return Probe::None;
         }
-        let Some((start, end)) = self.board.last_segment(self.mss) else {
+        let Some((start, end)) = self.board.last_segment(segment) else {
             return Probe::None;
         };
         self.probe.is_due = true;

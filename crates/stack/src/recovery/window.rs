@@ -24,8 +24,6 @@ pub(super) struct Usage {
     used: u32,
     /// When it was last the limit, or last reduced for not being so.
     limited_at: Instant,
-    /// The idle time since this sending was dealt with.
-    restarted_for: Option<Instant>,
     pipe: Pipe,
 }
 
@@ -84,23 +82,33 @@ impl Usage {
 }
 
 impl LossRecovery {
-    /// Data is about to leave. After an idle time longer than the timeout the window shrinks,
-    /// once per idle time (rule 12.6).
+    /// A packet was written, or the peer's window has opened for what waits. After an idle time
+    /// longer than the timeout the window shrinks, with each packet until one leaves (Linux
+    /// `tcp_slow_start_after_idle_check`).
     pub(crate) fn before_transmit(&mut self, now: Instant) {
-        if self.board.packets_out() > 0 || self.usage.restarted_for == self.last_sent {
+        if self.board.packets_out() > 0 {
             return;
         }
         let Some(last_sent) = self.last_sent else {
             return;
         };
-        self.usage.restarted_for = Some(last_sent);
         let idle = now.since(last_sent);
         let rto = self.rtt.rto();
         let is_wanted = self.congestion.slow_start_after_idle && self.cc.wants_validation();
         if is_wanted && idle > rto {
             self.restart(now, idle, rto);
         }
-        self.cc.on_restart(&mut self.window, now, idle);
+    }
+
+    /// Data leaves with nothing out (Linux `tcp_event_data_sent`): the controller hears how long
+    /// that was so.
+    pub(super) fn tell_restart(&mut self, now: Instant) {
+        if self.board.packets_out() == 0
+            && let Some(last_sent) = self.last_sent
+        {
+            let idle = now.since(last_sent);
+            self.cc.on_restart(&mut self.window, now, idle);
+        }
     }
 
     /// Linux `tcp_cwnd_restart`.

@@ -31,6 +31,8 @@ pub(super) struct Buffer {
     ratio: u32,
     /// Memory of a full segment beyond its payload.
     segment_overhead: u32,
+    /// The host is short of memory: the buffer does not grow.
+    is_tight: bool,
 }
 
 impl Buffer {
@@ -46,6 +48,7 @@ impl Buffer {
                 Accounting::Payload | Accounting::Buffers { .. } => RATIO_ONE,
             },
             segment_overhead: 0,
+            is_tight: false,
         };
         buffer.resize();
         buffer
@@ -193,10 +196,18 @@ impl Buffer {
         self.in_order = charge;
     }
 
+    pub(super) const fn set_tight(&mut self, is_tight: bool) {
+        self.is_tight = is_tight;
+    }
+
+    pub(super) const fn is_tight(&self) -> bool {
+        self.is_tight
+    }
+
     /// Grows to `bytes`, at most to the maximum; whether it did.
     pub(super) fn grow_to(&mut self, bytes: u64) -> bool {
         let bytes = bytes.min(self.settings.buffer.max.into()) as u32;
-        let grows = bytes > self.bytes;
+        let grows = bytes > self.bytes && !self.is_tight;
         if grows {
             self.bytes = bytes;
         }

@@ -149,6 +149,10 @@ impl Assembler {
         self.range_packets += 1;
         self.segments += held.segments;
         self.uncollapsed += 1;
+        if range.held.capacity() == 0 {
+            // Most ranges of a peer that leaves many gaps hold one packet.
+            range.held.reserve_exact(1);
+        }
         range.held.push_back(held);
     }
 
@@ -301,7 +305,7 @@ impl Assembler {
         self.range_bytes
     }
 
-    fn packets(&self) -> usize {
+    pub(super) fn packets(&self) -> usize {
         self.ready.len() + self.range_packets
     }
 

@@ -6,6 +6,8 @@
 use base::Instant;
 use base::settings::SocketSettings;
 
+use crate::host::memory_of;
+
 use super::{DataInput, DropReason, Receiver, RecvMemoryState, RecvStats};
 
 impl Receiver {
@@ -76,6 +78,45 @@ impl Receiver {
         });
         self.buffer.set_out_of_order(self.queue.range_charge());
         self.buffer.fits(charge)
+    }
+
+    /// Bytes of memory that everything takes which is kept here.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let payload = self.queue.unread() + self.queue.range_bytes();
+        memory_of(self.buffer.charged(), payload, self.queue.packets() as u64)
+    }
+
+    /// Bytes of memory that a packet of `segments` with `payload` bytes takes.
+    pub(crate) fn memory_of(&self, payload: u32, segments: u32) -> u64 {
+        let charge = self.buffer.charge_of(payload, segments);
+        memory_of(charge, payload.into(), 1)
+    }
+
+    /// Copies small packets together where that pays; whether it did.
+    pub(crate) fn collapse_where_worthwhile(&mut self) -> bool {
+        let is_worthwhile = self.queue.is_collapse_worthwhile();
+        if is_worthwhile {
+            self.collapse();
+        }
+        is_worthwhile
+    }
+
+    /// Drops everything behind gaps that begins above `above`; returns the packets.
+    pub(crate) fn give_out_of_order(&mut self, above: u64) -> u64 {
+        let dropped = self.queue.prune(above, |_| false);
+        self.stats.out_of_order_pruned += dropped;
+        self.buffer.set_out_of_order(self.queue.range_charge());
+        dropped
+    }
+
+    /// The host has no memory for a segment: the next ACK says so.
+    pub(crate) fn refuse_for_memory(&mut self, is_in_order: bool) {
+        if is_in_order {
+            self.is_out_of_memory = true;
+            self.refuse(DropReason::BufferFull);
+        } else {
+            self.refuse(DropReason::OutOfOrderFull);
+        }
     }
 
     fn collapse(&mut self) {

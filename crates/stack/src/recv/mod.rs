@@ -119,6 +119,7 @@ impl Receiver {
         env: &Env,
     ) -> DataOutcome {
         self.last_packet = now;
+        self.buffer.set_tight(env.is_tight);
         let length = data.payload.len();
         if data.segment_bytes == 0 || data.segment_bytes > length {
             data.segment_bytes = length;
@@ -157,11 +158,17 @@ impl Receiver {
         if data.start > end_of_stream || self.is_fin_reached {
             return Err(self.refuse(DropReason::BehindFin));
         }
-        let edge = self.window.edge().min(end_of_stream);
+        // What was taken beyond the window lies behind its edge.
+        let edge = self.window.edge().max(next).min(end_of_stream);
         let is_bare_fin = data.payload.is_empty() && data.fin;
         if data.start >= edge && !(is_bare_fin && data.start == edge) {
             return Err(self.refuse(DropReason::OutOfWindow));
         }
+        let edge = if self.buffer.is_truesize() && self.queue.unread() == 0 {
+            end_of_stream
+        } else {
+            edge
+        };
         if data.start < next {
             self.report_duplicate(data.start, next);
             data.payload.advance((next - data.start) as u32);
@@ -200,7 +207,7 @@ impl Receiver {
     }
 
     /// Everything was here before (RFC 9293 section 3.10.7.4; Linux `tcp_data_queue`).
-    fn on_duplicate(&mut self, start: u64, end: u64) {
+    pub(crate) fn on_duplicate(&mut self, start: u64, end: u64) {
         self.stats.duplicates += 1;
         self.report_duplicate(start, end);
         self.autotune.on_slow_path();
@@ -265,14 +272,7 @@ impl Receiver {
     /// `tcp_event_data_recv`).
     fn on_in_order(&mut self, now: Instant, facts: &Arrived, env: &Env) {
         let next = self.queue.next();
-        let measured = self.window.measure(facts.segment_bytes, facts.is_pushed);
-        if measured.is_new_size && self.buffer.measure(facts.payload_bytes, facts.charge) {
-            self.window.follow_buffer(&self.buffer);
-            self.autotune.clamp_space(self.window.clamp());
-        }
-        if measured.is_pushed {
-            self.acks.on_pushed(measured.is_short);
-        }
+        self.measure(facts);
         if self.autotune.linux().is_some() {
             self.autotune.on_in_order(now, next, self.window.offered());
             if let Some((echo, rtt)) = facts.echo
@@ -289,6 +289,18 @@ impl Receiver {
             .grow(facts.payload_bytes, facts.charge, &self.buffer);
         if grown {
             self.acks.on_window_grown();
+        }
+    }
+
+    /// Learns the size of the peer's segments (Linux `tcp_measure_rcv_mss`).
+    fn measure(&mut self, facts: &Arrived) {
+        let measured = self.window.measure(facts.segment_bytes, facts.is_pushed);
+        if measured.is_new_size && self.buffer.measure(facts.payload_bytes, facts.charge) {
+            self.window.follow_buffer(&self.buffer);
+            self.autotune.clamp_space(self.window.clamp());
+        }
+        if measured.is_pushed {
+            self.acks.on_pushed(measured.is_short);
         }
     }
 
@@ -331,6 +343,14 @@ impl Receiver {
             if !self.make_room_out_of_order(&data, charge) {
                 return self.refuse(DropReason::OutOfOrderFull);
             }
+            self.measure(&Arrived {
+                payload_bytes,
+                segment_bytes: data.segment_bytes,
+                segments,
+                charge,
+                is_pushed: data.push,
+                echo: None,
+            });
             let duplicate = self.queue.insert(Held {
                 start: data.start,
                 payload: data.payload,
@@ -413,13 +433,20 @@ impl Receiver {
         self.window.edge()
     }
 
+    /// Whether a segment may end beyond the window: others than Linux take the part that lies in
+    /// it, Linux all or nothing (`tcp_sequence`).
+    pub(crate) fn takes_beyond_window(&self) -> bool {
+        !self.buffer.is_truesize() || self.queue.unread() == 0
+    }
+
     /// The next offset that is expected; the FIN counts once everything before it is here.
     pub(crate) const fn next(&self) -> u64 {
         self.queue.next() + self.is_fin_reached as u64
     }
 
     /// Takes up to `max` bytes; empty where nothing is there.
-    pub(crate) fn read(&mut self, now: Instant, max: usize, _env: &Env) -> Payload {
+    pub(crate) fn read(&mut self, now: Instant, max: usize, env: &Env) -> Payload {
+        self.buffer.set_tight(env.is_tight);
         let max = u32::try_from(max).unwrap_or(u32::MAX);
         let mut taken = Payload::default();
         while taken.len() < max
@@ -620,7 +647,7 @@ impl Receiver {
     }
 }
 
-/// What the rules need to know of a segment that was taken in order.
+/// What the rules need to know of a segment that was taken.
 #[derive(Clone, Copy, Debug)]
 struct Arrived {
     payload_bytes: u32,

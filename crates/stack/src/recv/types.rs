@@ -28,6 +28,8 @@ pub(crate) struct Env {
     pub(crate) srtt: Option<Duration>,
     /// Its retransmission timeout.
     pub(crate) rto: Duration,
+    /// The host is short of memory: buffers do not grow (Linux `tcp_under_memory_pressure`).
+    pub(crate) is_tight: bool,
 }
 
 /// The data of a segment that the connection found acceptable.

@@ -197,7 +197,7 @@ impl Window {
 
     /// Grows inside the buffer with a packet (rule 3.3; Linux `tcp_grow_window`); whether it did.
     pub(super) fn grow(&mut self, payload: u32, charge: u32, buffer: &Buffer) -> bool {
-        if payload < GROWING_BYTES || !buffer.is_truesize() {
+        if payload < GROWING_BYTES || !buffer.is_truesize() || buffer.is_tight() {
             return false;
         }
         let room = self.clamp.min(buffer.free()).saturating_sub(self.threshold);
@@ -273,14 +273,19 @@ impl Window {
             return (0, false);
         }
         let mut free = buffer.free();
+        let mut threshold = self.threshold;
         let is_tight = free < full / 2;
         if is_tight {
+            if buffer.is_tight() {
+                // Linux tcp_adjust_rcv_ssthresh.
+                threshold = threshold.min(self.mss.saturating_mul(4));
+            }
             free -= free % unit;
             if free < all / 16 || free < segment {
                 return (0, true);
             }
         }
-        free = free.min(self.threshold).min(self.clamp_asked);
+        free = free.min(threshold).min(self.clamp_asked);
         let bytes = if self.scale > 0 {
             free.next_multiple_of(unit)
         } else if left <= free.saturating_sub(segment) || left > free {

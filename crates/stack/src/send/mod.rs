@@ -29,7 +29,7 @@ use base::settings::{
 
 pub(crate) use memory::SendMemoryEnv;
 pub(crate) use segment::{Outgoing, SegmentSizes, SendEnv, burst_segments};
-pub(crate) use write::Pause;
+pub(crate) use write::{Pause, WriteOutcome};
 
 use crate::packet::Payload;
 use crate::tick::TickClock;
@@ -305,7 +305,7 @@ impl Sender {
     }
 
     /// What Nagle's algorithm or a cork holds leaves with the next [`Sender::poll_segment`].
-    fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         self.flush_until = self.end();
     }
 
@@ -338,6 +338,11 @@ impl Sender {
     /// Where some of them are acknowledged or were never written.
     pub(crate) fn payload(&mut self, start: u64, end: u64) -> Payload {
         self.stream.payload(start, end)
+    }
+
+    /// Packets that were begun and are not wholly sent.
+    pub(crate) fn unsent_packets(&self) -> usize {
+        self.unsent.len()
     }
 
     /// Offset behind the last written byte.

@@ -186,10 +186,16 @@ impl Sender {
         is_drained
     }
 
-    /// One segment in spite of congestion window, Nagle's algorithm and cork, as far as the peer's
-    /// window allows: for the zero-window probe and the tail-loss probe (Linux `tcp_write_wakeup`,
-    /// `tcp_send_loss_probe`).
-    pub(crate) fn poll_probe(&mut self, window_end: u64, sizes: &SegmentSizes) -> Option<Outgoing> {
+    /// One segment in spite of congestion window, Nagle's algorithm and cork: for the zero-window
+    /// probe, of which a part may go and which is pushed (`of_window`; Linux `tcp_write_wakeup`),
+    /// and the tail-loss probe, which fits into the window as a whole and is pushed where other
+    /// data would be (`tcp_send_loss_probe`).
+    pub(crate) fn poll_probe(
+        &mut self,
+        window_end: u64,
+        sizes: &SegmentSizes,
+        of_window: bool,
+    ) -> Option<Outgoing> {
         let mss = u64::from(self.fit_segment_bytes(sizes));
         let room = window_end.saturating_sub(self.sent);
         let bytes = match self.unsent.front() {
@@ -197,16 +203,21 @@ impl Sender {
             None if self.fin == Fin::Queued => 0,
             None => return None,
         };
-        let bytes = bytes.min(room);
-        if room == 0 {
+        if room == 0 || (bytes > room && !of_window) {
             return None;
         }
+        let bytes = bytes.min(room);
         let end = self.sent + bytes;
         Some(Outgoing {
             start: self.sent,
             end,
             gso_size: 0,
-            push: bytes > 0 && self.small_writes.push != Push::Never,
+            push: bytes > 0
+                && match self.small_writes.push {
+                    Push::EachWrite => of_window || self.is_written_end(end),
+                    Push::BufferEmpty => of_window || end == self.end(),
+                    Push::Never => false,
+                },
             fin: self.fin == Fin::Queued && end == self.end() && bytes < room,
             urgent: self.urgent_end.filter(|&urgent| urgent > self.sent),
         })
@@ -227,6 +238,7 @@ impl Sender {
         }
         let mss = u64::from(self.segment_bytes);
         let segments = bytes.div_ceil(mss) as u32;
+        let push = self.is_written_end(outgoing.end);
         self.sent = outgoing.end;
         while self
             .unsent
@@ -239,7 +251,7 @@ impl Sender {
             end: outgoing.end,
             at: now,
             segments,
-            push: outgoing.push,
+            push,
         });
         self.in_flight_segments += segments;
         self.last_sent = Some(now);
@@ -254,11 +266,24 @@ impl Sender {
         }
     }
 
-    /// Whether a repetition up to `end` is pushed: BSD decides anew, others repeat what left.
-    pub(crate) fn repeats_push(&self, end: u64) -> bool {
+    /// Whether a write ended at `end`, which is not sent yet.
+    fn is_written_end(&self, end: u64) -> bool {
+        self.unsent
+            .front()
+            .is_some_and(|front| front.push && front.end == end)
+    }
+
+    /// Whether `start..end` is pushed when it is retransmitted: BSD decides anew, others where a
+    /// write ended, and Linux with each packet of several segments.
+    pub(crate) fn repeats_push(&self, start: u64, end: u64) -> bool {
         match self.small_writes.push {
             Push::Never => false,
             Push::BufferEmpty => end == self.end(),
+            Push::EachWrite
+                if self.forms_packets() && end - start > u64::from(self.segment_bytes) =>
+            {
+                true
+            }
             Push::EachWrite => {
                 let at = self.in_flight.partition_point(|sent| sent.end < end);
                 self.in_flight
@@ -505,10 +530,6 @@ impl Sender {
     fn form(&self, head: &Head, bytes: u64, env: &SendEnv) -> Outgoing {
         let end = head.start + bytes;
         let segments = bytes.div_ceil(head.mss);
-        let is_written_end = self
-            .unsent
-            .front()
-            .is_some_and(|front| front.push && front.end == end);
         let is_last = end == self.end();
         let room_for_fin = !self.forms_packets() || env.window_end > end;
         Outgoing {
@@ -516,7 +537,9 @@ impl Sender {
             end,
             gso_size: if segments > 1 { head.mss as u16 } else { 0 },
             push: match self.small_writes.push {
-                Push::EachWrite => is_written_end || (segments > 1 && self.forms_packets()),
+                Push::EachWrite => {
+                    self.is_written_end(end) || (segments > 1 && self.forms_packets())
+                }
                 Push::BufferEmpty => is_last,
                 Push::Never => false,
             },

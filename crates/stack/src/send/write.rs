@@ -152,15 +152,18 @@ impl Sender {
             }
             let bytes = room.min(left);
             self.take(&mut source, bytes);
-            left -= bytes;
             let end = self.end();
             let is_pushed = bytes == room && end - self.pushed > half_window;
             if is_pushed {
                 self.pushed = end;
             }
+            // The first bytes of a write take the mark of the write before; later ones leave the
+            // mark of a packet of which a part was pushed (Linux `tcp_sendmsg_locked`).
+            let is_first = self.paused_bytes + (total - left) == 0;
             let tail = self.unsent.back_mut().expect("the packet just filled");
             tail.end = end;
-            tail.push = is_pushed;
+            tail.push = is_pushed || (tail.push && !is_first);
+            left -= bytes;
             let pause = match bytes == room {
                 true if is_pushed => Some(Pause::All),
                 true if self.unsent.len() == 1 => Some(Pause::One),

@@ -1,9 +1,9 @@
-//! Settings that change while the connection runs, the application's reads and writes, the path
-//! MTU, and the pool of buffers.
+//! Settings that change while the connection runs, the application's reads and writes, and the path
+//! MTU.
 
 use alloc::sync::Arc;
 
-use base::settings::SocketSettings;
+use base::settings::{Nagle, SocketSettings};
 use base::{CongestionState, Instant};
 use bytes::Bytes;
 
@@ -12,7 +12,8 @@ use crate::cc;
 use crate::host::{Event, ReadError, Shared, WriteError, WriteFlags};
 use crate::mtu::{ProbeConditions, TooBig};
 use crate::packet::Payload;
-use crate::recv::AckWanted;
+use crate::recv::{AckWanted, Env};
+use crate::send::{SegmentSizes, WriteOutcome};
 
 impl Connection {
     /// Changes settings. What acts only in the handshake has no effect any more.
@@ -52,6 +53,16 @@ impl Connection {
         }
     }
 
+    /// What Nagle's algorithm or a cork holds leaves, unless Nagle's algorithm still wants it held.
+    pub(crate) fn push(&mut self, now: Instant, shared: &mut Shared) {
+        if self.settings.small_writes.nagle == Nagle::Off {
+            self.send.flush();
+            if self.state != State::Closed {
+                self.output(now, shared);
+            }
+        }
+    }
+
     /// Takes data from the application.
     pub(crate) fn write(
         &mut self,
@@ -72,9 +83,6 @@ impl Connection {
         let wanted: usize = chunks.iter().map(Bytes::len).sum();
         if wanted == 0 {
             return Ok(0);
-        }
-        if self.send.unacked_bytes() == 0 {
-            self.recovery.before_transmit(now);
         }
         let room = self.pool_room(shared).filter(|room| *room < wanted);
         let part = room.map(|room| part_of(chunks, 0, room));
@@ -104,16 +112,30 @@ impl Connection {
         flags: WriteFlags,
     ) -> (usize, bool) {
         let sizes = self.segment_sizes();
-        let mut outcome = self.send.write(chunks, flags, &sizes);
+        let mut outcome = self.hand_over(now, chunks, flags, &sizes);
         let mut taken = outcome.taken;
         while let Some(pause) = outcome.pause {
             self.send_within_write(now, shared, pause);
-            outcome = self
-                .send
-                .write(&part_of(chunks, taken, usize::MAX), flags, &sizes);
+            outcome = self.hand_over(now, &part_of(chunks, taken, usize::MAX), flags, &sizes);
             taken += outcome.taken;
         }
         (taken, outcome.completed)
+    }
+
+    /// Hands over what is taken up to the next pause; each packet that it begins ends an idle time.
+    fn hand_over(
+        &mut self,
+        now: Instant,
+        chunks: &[Bytes],
+        flags: WriteFlags,
+        sizes: &SegmentSizes,
+    ) -> WriteOutcome {
+        let before = self.send.unsent_packets();
+        let outcome = self.send.write(chunks, flags, sizes);
+        for _ in before..self.send.unsent_packets() {
+            self.recovery.before_transmit(now);
+        }
+        outcome
     }
 
     /// Tells an application that waits for room when there is some, in its own buffer and in the
@@ -131,7 +153,9 @@ impl Connection {
             self.send.on_write_refused();
         } else {
             self.wants_room = false;
-            shared.report(self.id, Event::Writable);
+            if !self.is_orphan {
+                shared.report(self.id, Event::Writable);
+            }
         }
     }
 
@@ -142,7 +166,10 @@ impl Connection {
         shared: &mut Shared,
         max: usize,
     ) -> Result<Payload, ReadError> {
-        let env = self.recv_env();
+        let env = Env {
+            is_tight: shared.memory.is_tight(),
+            ..self.recv_env()
+        };
         let payload = self.recv.read(now, max, &env);
         if payload.is_empty() {
             if self.recv.is_finished() {
@@ -186,30 +213,6 @@ impl Connection {
             .pool
             .is_limited()
             .then(|| shared.pool.free() as usize * bytes)
-    }
-
-    /// Whether the pool has buffers for segments that came in. Bare ACKs need none: the interface
-    /// holds a few of its own to receive into, and ACKs are what frees those of the sending side.
-    pub(super) fn take_buffers(&self, shared: &mut Shared, segments: u32, bytes: u32) -> bool {
-        bytes == 0 || shared.pool.can_take(segments)
-    }
-
-    /// Tells the pool how many buffers it holds.
-    pub(super) fn report_buffers(&self, shared: &mut Shared) {
-        if shared.pool.is_limited() {
-            let buffer_bytes = self.mss();
-            let received = self.recv.buffers_held(buffer_bytes);
-            let sent = self.send.buffers_held(buffer_bytes);
-            shared.pool.set_held(self.id, received, sent);
-        }
-    }
-
-    /// Nothing is sent any more: what waits to be read is all that it holds.
-    pub(super) fn give_back_buffers(&self, shared: &mut Shared) {
-        if shared.pool.is_limited() {
-            let received = self.recv.buffers_held(self.mss());
-            shared.pool.set_held(self.id, received, 0);
-        }
     }
 
     /// A router says that our packets exceed `mtu` (RFC 1191, RFC 8201).

@@ -15,6 +15,10 @@ use crate::trace::TraceEvent;
 /// Where timers have no ticks, two of these of Linux at HZ 1000.
 const SYN_AGAIN_MIN: Duration = Duration::from_millis(2);
 
+/// MSS of a peer over IPv6 that announces none: the smallest MTU less the headers (RFC 9293 section
+/// 3.7.1).
+const MSS_DEFAULT_V6: u16 = 1220;
+
 /// Largest shift of a window (RFC 7323 section 2.3).
 const WINDOW_SCALE_MAX: u8 = 14;
 
@@ -101,7 +105,11 @@ impl Connection {
         let agreed_timestamps = options.timestamps && timestamps.is_some();
         self.irs = RecvSequence::new(syn.seq);
         // An MSS of 0 says nothing (Linux `tcp_parse_options`).
-        let peer_mss = mss.filter(|mss| *mss > 0).unwrap_or(options.default_mss);
+        let default = match self.remote.is_ipv4() {
+            true => options.default_mss,
+            false => options.default_mss.max(MSS_DEFAULT_V6),
+        };
+        let peer_mss = mss.filter(|mss| *mss > 0).unwrap_or(default);
         self.peer_mss = u32::from(peer_mss).max(MSS_MIN);
         self.mtu.limit_by_peer(peer_mss);
         self.agreed = Agreed {
@@ -219,15 +227,14 @@ impl Connection {
         let has_ack = flags.contains(TcpFlags::ACK);
         let acks_syn = has_ack && self.iss.offset(segment.ack, 1) == 1;
         if has_ack && !acks_syn {
-            if !flags.contains(TcpFlags::RST) {
-                shared.reset_in_reply(now, self.local, self.remote, segment);
-                if state.retransmits == 0 {
-                    // Linux tcp_rcv_synsent_state_process: the peer's old connection is gone now,
-                    // so the SYN goes again, once.
-                    let soon = (shared.tick.tick() * 2).max(SYN_AGAIN_MIN);
-                    let due = shared.tick.expiry(now, soon);
-                    self.timers.set(Timer::Handshake, Some(due));
-                }
+            // Nothing is answered to a reset.
+            shared.reset_in_reply(now, self.local, self.remote, segment);
+            if state.retransmits == 0 {
+                // Linux tcp_rcv_synsent_state_process: the peer's old connection is gone now, so
+                // the SYN goes again, once.
+                let soon = (shared.tick.tick() * 2).max(SYN_AGAIN_MIN);
+                let due = shared.tick.expiry(now, soon);
+                self.timers.set(Timer::Handshake, Some(due));
             }
             return;
         }
@@ -270,10 +277,13 @@ impl Connection {
     ) {
         let rtt = self.handshake_rtt(now, state.since, state.retransmits, segment);
         self.establish(now, shared, rtt, state.retransmits);
-        if state.listener.is_none() {
-            shared.report(self.id, Event::Connected);
-        } else {
+        if state.listener.is_some() {
+            // What a listener answered counts as nobody's (Linux `tcp_create_openreq_child`).
+            self.traffic.segments_in = 1 + u64::from(segment.segments());
+            self.traffic.segments_out = 0;
             shared.counters.passive_opens += 1;
+        } else if !self.is_orphan {
+            shared.report(self.id, Event::Connected);
         }
     }
 
@@ -363,7 +373,6 @@ impl Connection {
                 state.retransmits
             }
             State::SynSent(_) | State::SynReceived(_) => {
-                shared.counters.timed_out += 1;
                 let failure = self.soft_error.unwrap_or(Failure::TimedOut);
                 self.fail(now, shared, failure);
                 return;

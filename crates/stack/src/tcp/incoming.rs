@@ -4,7 +4,6 @@
 
 use core::time::Duration;
 
-use base::settings::Detection;
 use base::tcp::TcpFlags;
 use base::{Instant, SeqNum};
 use smallvec::SmallVec;
@@ -13,7 +12,7 @@ use super::{Connection, State};
 use crate::host::{Event, Failure, Shared};
 use crate::packet::{EcnMark, Payload, Segment};
 use crate::recovery::AckInput;
-use crate::recv::{DataInput, DataOutcome, DropReason};
+use crate::recv::{DataInput, DataOutcome, DropReason, Env};
 use crate::trace::TraceEvent;
 
 /// Timestamps older than this may have wrapped (RFC 7323 section 5.5).
@@ -195,9 +194,16 @@ impl Connection {
 
     /// RFC 9293 section 3.4: some of it lies in the window, or it is empty and at its edge.
     fn is_in_window(&self, placed: &Placed<'_>) -> bool {
-        let left = self.last_ack_sent as i64;
+        let left = match self.state {
+            // The SYN was received, whatever was sent since.
+            State::SynReceived(_) => self.recv.next() as i64,
+            _ => self.last_ack_sent as i64,
+        };
         let right = (self.recv.window_end() as i64).max(self.recv.next() as i64);
-        placed.end >= left && placed.start <= right
+        // A FIN needs no room.
+        let end = placed.end - i64::from(placed.segment.flags.contains(TcpFlags::FIN));
+        let is_taken = end <= right || self.recv.takes_beyond_window();
+        placed.end >= left && placed.start <= right && is_taken
     }
 
     /// Everything is as it should be: the halves hear of it.
@@ -230,17 +236,22 @@ impl Connection {
         let Some(timestamps) = segment.options.timestamps else {
             return;
         };
-        let is_newer = self.clocks.recent_at.is_none()
-            || timestamps.value.wrapping_sub(self.clocks.recent) as i32 >= 0;
+        // What is so old that clocks may have wrapped is replaced by anything (RFC 7323 section
+        // 5.5; Linux `tcp_replace_ts_recent`).
+        let is_newer = self.clocks.recent_at.is_none_or(|at| {
+            now.since(at) > TIMESTAMP_AGE_MAX
+                || timestamps.value.wrapping_sub(self.clocks.recent) as i32 >= 0
+        });
         if self.agreed.timestamps && is_newer && start <= self.last_ack_sent as i64 {
             self.clocks.recent = timestamps.value;
             self.clocks.recent_at = Some(now);
         }
     }
 
-    /// RFC 3168 section 6.1.3: a mark is echoed until the sender says that it has reacted.
+    /// RFC 3168 section 6.1.3: a mark on data is echoed until the sender says, with data, that it
+    /// has reacted. Bare ACKs are never capable, so a mark on one says nothing.
     fn note_ecn(&mut self, segment: &Segment, mark: EcnMark) {
-        if !self.ecn.agreed {
+        if !self.ecn.agreed || segment.sequence_bytes() == 0 {
             return;
         }
         if segment.flags.contains(TcpFlags::CWR) {
@@ -256,15 +267,15 @@ impl Connection {
         let una = self.recovery.una();
         let ack = self.iss.offset(segment.ack, self.recovery.next());
         self.traffic.last_ack_received = Some(now);
-        let is_window_update = self.update_window(segment, ack, start);
-        if ack < una as i64 {
+        let is_window_update = self.update_window(now, segment, ack, start);
+        let blocks = self.sack_offsets(segment);
+        if ack < una as i64 && blocks.is_empty() {
             return;
         }
-        let blocks = self.sack_offsets(segment);
         let echo = segment.options.timestamps.map(|t| t.echo);
         let outcome = self.recovery.on_ack(&AckInput {
             now,
-            ack: ack as u64,
+            ack: ack.max(0) as u64,
             sack: &blocks,
             timestamp_rtt: echo.and_then(|echo| self.echoed_rtt(now, echo)),
             timestamp_echo: echo.filter(|_| self.agreed.timestamps),
@@ -274,17 +285,20 @@ impl Connection {
             has_new_data: self.send.unsent_bytes() > 0 && self.window.end > self.recovery.next(),
         });
         self.ecn.send_cwr |= outcome.set_cwr && self.ecn.agreed;
+        if outcome.lost > 0 {
+            shared.tell(now, Some(self.id), || TraceEvent::Lost {
+                packets: outcome.lost,
+            });
+        }
+        if ack < una as i64 {
+            return;
+        }
         self.probes.window = 0;
         if self.window.bytes > 0 && self.recovery.packets_out() == 0 {
             self.stalled_since = None;
         }
         // Whoever was not to be reached is now (Linux `tcp_ack`).
         self.soft_error = None;
-        if outcome.lost > 0 {
-            shared.tell(now, Some(self.id), || TraceEvent::Lost {
-                packets: outcome.lost,
-            });
-        }
         if outcome.acked_bytes > 0 {
             self.stalled_since = None;
             self.probes.backoff = 0;
@@ -303,7 +317,7 @@ impl Connection {
         self.traffic.bytes_acked += bytes - u64::from(fin_acked);
         let completed = self.send.on_ack(una, &env);
         self.report_buffers(shared);
-        if completed > 0 {
+        if completed > 0 && !self.is_orphan {
             shared.report(self.id, Event::Completed(completed));
         }
         if fin_acked {
@@ -313,7 +327,7 @@ impl Connection {
 
     /// RFC 9293 section 3.10.7.4: the window of the newest segment counts. Returns whether it
     /// changed.
-    fn update_window(&mut self, segment: &Segment, ack: i64, start: i64) -> bool {
+    fn update_window(&mut self, now: Instant, segment: &Segment, ack: i64, start: i64) -> bool {
         // The window of a SYN is never scaled (RFC 7323 section 2.2).
         let scale = if segment.flags.contains(TcpFlags::SYN) {
             0
@@ -334,16 +348,18 @@ impl Connection {
         window.bytes = bytes;
         window.max = window.max.max(bytes);
         window.end = ack as u64 + u64::from(bytes);
+        if has_changed && self.send.unsent_bytes() > 0 {
+            // What waited for the window waited idly (Linux `tcp_ack_update_window`).
+            self.recovery.before_transmit(now);
+        }
         has_changed
     }
 
     fn sack_offsets(&self, segment: &Segment) -> SmallVec<[(u64, u64); 4]> {
-        let Some(blocks) = segment.options.sack.filter(|_| self.agreed.sack) else {
+        let is_read = self.recovery.uses_sack();
+        let Some(blocks) = segment.options.sack.filter(|_| is_read) else {
             return SmallVec::new();
         };
-        if self.settings.recovery.detection == Detection::NewReno {
-            return SmallVec::new();
-        }
         let next = self.recovery.next();
         let offset = |number: SeqNum| u64::try_from(self.iss.offset(number, next)).ok();
         blocks
@@ -379,9 +395,7 @@ impl Connection {
         let start = data_start;
         let segments = u64::from(segment.segments());
         let bytes = segment.payload.len();
-        if !self.take_buffers(shared, segments as u32, bytes) {
-            shared.counters.pool_drops += 1;
-            shared.pool.on_refused();
+        if !self.admits(shared, start, segment) {
             return;
         }
         self.traffic.data_segments_in += if bytes > 0 { segments } else { 0 };
@@ -399,7 +413,10 @@ impl Connection {
         let push = segment.flags.contains(TcpFlags::PSH);
         let (start, payload, fin) = cut_old(start, segment);
         let before = self.recv.next();
-        let env = self.recv_env();
+        let env = Env {
+            is_tight: shared.memory.is_tight(),
+            ..self.recv_env()
+        };
         let outcome = self.recv.handle_data(
             now,
             DataInput {
@@ -433,7 +450,11 @@ impl Connection {
         if !self.state.may_receive() {
             // The peer has said that it is done; whatever follows its FIN is not from it. What came
             // before may be a repetition, because our ACK was lost.
-            if start + sequence_bytes <= self.recv.next() as i64 {
+            let (from, to) = (start.max(1), start + sequence_bytes);
+            if to <= self.recv.next() as i64 {
+                if from < to {
+                    self.recv.on_duplicate(from as u64, to as u64);
+                }
                 self.recv.force_ack();
             }
             return false;
@@ -493,11 +514,8 @@ impl Connection {
         // No limit of the host counts here: what one connection uses of it would tell an attacker
         // who shares it with another one (CVE-2016-5696).
         shared.counters.challenge_acks += 1;
-        if matches!(self.state, State::SynReceived(_)) {
-            // Where we are is where our SYN is.
-            self.send_syn_ack(now, shared);
-        } else {
-            self.send_ack(now, shared);
+        self.send_ack(now, shared);
+        if self.state.is_synchronized() {
             self.arm_timers(now, shared);
         }
     }
@@ -505,7 +523,9 @@ impl Connection {
     /// An old segment: the peer may have missed our ACK, so it hears it again.
     fn answer_duplicate(&mut self, now: Instant, shared: &mut Shared, placed: &Placed<'_>) {
         if let State::SynReceived(_) = self.state {
-            if placed.segment.flags.contains(TcpFlags::SYN) && self.challenges.take(now) {
+            if !placed.segment.flags.contains(TcpFlags::SYN) {
+                self.challenge(now, shared);
+            } else if self.challenges.take(now) {
                 self.send_syn_ack(now, shared);
             }
             return;

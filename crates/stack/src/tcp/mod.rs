@@ -10,6 +10,7 @@ mod configure;
 mod counters;
 mod handshake;
 mod incoming;
+mod memory;
 mod outgoing;
 mod probe;
 mod record;
@@ -174,6 +175,8 @@ pub(crate) struct Connection {
     pub(crate) waits_for_pool: bool,
     /// The host knows that it waits for the pool.
     pub(crate) is_pool_waiter: bool,
+    /// Memory of received data that the host knows of.
+    memory_held: u64,
     /// The application has been told that there is something to read and has not read since.
     pub(crate) told_readable: bool,
     /// The listener that it came to.
@@ -265,6 +268,7 @@ impl Connection {
             wants_room: false,
             waits_for_pool: false,
             is_pool_waiter: false,
+            memory_held: 0,
             told_readable: false,
             parent: None,
             is_half_open: false,
@@ -286,6 +290,7 @@ impl Connection {
         Env {
             srtt: rtt.srtt(),
             rto: rtt.rto(),
+            is_tight: false,
         }
     }
 

@@ -65,7 +65,11 @@ impl Connection {
             return Gate::Open;
         }
         loop {
-            let Some((start, end)) = self.recovery.poll_retransmit(self.retransmit_bytes()) else {
+            let segment = self.segment_sizes().mss;
+            let range = self
+                .recovery
+                .poll_retransmit(self.retransmit_bytes(), segment);
+            let Some((start, end)) = range else {
                 return Gate::Open;
             };
             if !self.may_repeat(start) {
@@ -91,7 +95,7 @@ impl Connection {
     pub(super) fn retransmit(&mut self, now: Instant, shared: &mut Shared, start: u64, end: u64) {
         let data_end = end.min(self.send.end());
         let fin = end > self.send.end();
-        let mss = self.mss();
+        let mss = self.segment_sizes().mss;
         let outgoing = Outgoing {
             start,
             end: data_end,
@@ -100,7 +104,7 @@ impl Connection {
             } else {
                 0
             },
-            push: data_end > start && self.send.repeats_push(data_end),
+            push: data_end > start && self.send.repeats_push(start, data_end),
             fin,
             urgent: None,
         };
@@ -110,7 +114,8 @@ impl Connection {
         });
         self.send_data(now, shared, &outgoing, true);
         let timestamp = self.timestamp(now);
-        self.recovery.on_retransmit(now, start, end, timestamp);
+        self.recovery
+            .on_retransmit(now, (start, end), mss, timestamp);
     }
 
     /// Sends new data, and says why it stopped.
@@ -195,9 +200,11 @@ impl Connection {
     }
 
     /// Sends one segment of new data, whatever the congestion window says: a tail-loss probe.
-    pub(super) fn send_one_new(&mut self, now: Instant, shared: &mut Shared) {
+    /// `of_window`: it probes a window, so that a part of a segment may go.
+    pub(super) fn send_one_new(&mut self, now: Instant, shared: &mut Shared, of_window: bool) {
         let sizes = self.segment_sizes();
-        if let Some(outgoing) = self.send.poll_probe(self.window.end, &sizes) {
+        let outgoing = self.send.poll_probe(self.window.end, &sizes, of_window);
+        if let Some(outgoing) = outgoing {
             self.send_data(now, shared, &outgoing, false);
             self.send.on_sent(now, &outgoing);
             let end = outgoing.end + u64::from(outgoing.fin);
@@ -277,7 +284,7 @@ impl Connection {
 
     /// Bytes of the largest chain that is sent again at once.
     fn retransmit_bytes(&self) -> u32 {
-        let mss = self.mss();
+        let mss = self.segment_sizes().mss;
         let most = (self.settings.path.gso_max / mss).max(1);
         let segments = match self.burst_segments() {
             0 => most,
@@ -418,7 +425,8 @@ impl Connection {
 
     /// Sends a segment without data that acknowledges everything.
     pub(super) fn send_ack(&mut self, now: Instant, shared: &mut Shared) {
-        let segment = self.segment(now, self.recovery.next(), TcpFlags::ACK);
+        let (_, next) = self.sent_range();
+        let segment = self.segment(now, next, TcpFlags::ACK);
         self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
     }
 
@@ -446,7 +454,12 @@ impl Connection {
             flags |= TcpFlags::ECE;
         }
         let scale = self.recv_scale();
-        let window = (self.recv.offer_window(now) >> scale).min(u32::from(u16::MAX)) as u16;
+        let offered = match self.state {
+            // That of the SYN-ACK: it grows from when the connection is established.
+            State::SynReceived(_) => self.recv.current_window(),
+            _ => self.recv.offer_window(now),
+        };
+        let window = (offered >> scale).min(u32::from(u16::MAX)) as u16;
         let sack = self.sack_option();
         Segment {
             source_port: self.local.port(),
@@ -498,6 +511,7 @@ impl Connection {
         ecn: EcnMark,
         not_before: Instant,
     ) {
+        self.assert_fits(&segment);
         let is_replaceable = self.is_replaceable(&segment);
         let segments = u64::from(segment.segments());
         if self.state.is_synchronized() {
@@ -524,6 +538,21 @@ impl Connection {
         let queued_bytes = shared.transmit(now, Some(self.id), packet);
         self.local_queue_bytes += queued_bytes;
         self.waiting_ack = (is_replaceable && queued_bytes > 0).then(|| shared.last_place());
+    }
+
+    /// No packet with data is larger than the path MTU, or than the probe that tries another,
+    /// unless that leaves next to no room.
+    fn assert_fits(&self, segment: &Segment) {
+        let payload = match segment.gso_size {
+            0 => segment.payload.len(),
+            size => size.into(),
+        };
+        let ip_header = if self.local.is_ipv4() { 20 } else { 40 };
+        let bytes = ip_header + segment.header_bytes() + payload;
+        debug_assert!(
+            payload <= super::MSS_MIN || bytes <= u32::from(self.mtu.largest()),
+            "{bytes} bytes exceed the path MTU"
+        );
     }
 
     /// Whether a newer segment of its kind says all that this one says: a bare ACK that moves on,

@@ -63,7 +63,7 @@ impl Connection {
         if self.window.end > self.recovery.next() {
             // Less than a segment fits: silly-window avoidance has waited long enough (RFC 9293
             // section 3.8.6.2.1).
-            self.send_one_new(now, shared);
+            self.send_one_new(now, shared, true);
         } else {
             self.send_probe(now, shared);
         }
@@ -74,14 +74,13 @@ impl Connection {
     /// section 3.8.6.1). One that does not answer is gone; and where the application has let go,
     /// nobody is left who could decide to wait longer (Linux `tcp_probe_timer`).
     fn gives_up_probing(&mut self, now: Instant) -> bool {
-        let life = &self.settings.life;
         let since = *self.stalled_since.get_or_insert(now);
-        let is_too_long = life
-            .user_timeout
-            .is_some_and(|timeout| now.since(since) >= timeout);
+        let retries = self.retries(self.probe_interval());
+        let user_timeout = self.settings.life.user_timeout;
+        let is_too_long = user_timeout.is_some_and(|timeout| now.since(since) >= timeout);
         is_too_long
-            || self.probes.window >= life.retries
-            || self.is_orphan && self.probes.backoff >= life.retries
+            || self.probes.window >= retries
+            || self.is_orphan && self.probes.backoff >= retries
     }
 
     /// Starts or stops the keepalive timer after traffic or a change of settings.

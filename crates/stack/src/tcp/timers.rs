@@ -9,6 +9,10 @@ use crate::host::{Failure, Shared};
 use crate::recovery::{Probe, RecoveryTimer};
 use crate::trace::TraceEvent;
 
+/// Repetitions of a connection that its application has let go of (Linux: 8 where
+/// `net.ipv4.tcp_orphan_retries` is 0).
+const ORPHAN_RETRIES: u32 = 8;
+
 impl Connection {
     /// Serves every timer that is due by `now`.
     pub(crate) fn handle_timeout(&mut self, now: Instant, shared: &mut Shared) {
@@ -76,7 +80,8 @@ impl Connection {
             (Some(timeout), _) => stalled >= timeout,
             (None, _) if self.is_only_shut(now) => false,
             (None, Some(first)) => {
-                stalled >= time_of_timeouts(life.retries, first, self.settings.recovery.rto_max)
+                let rto_max = self.settings.recovery.rto_max;
+                stalled >= time_of_timeouts(self.retries(self.recovery.rtt().rto()), first, rto_max)
             }
             (None, None) => self.recovery.timeouts() >= life.retries,
         };
@@ -84,6 +89,18 @@ impl Connection {
             self.give_up(now, shared);
         }
         is_over
+    }
+
+    /// How often something is sent again before the peer counts as gone, where the next wait is
+    /// `wait`. Where nobody is left who could decide to wait longer, Linux ends it sooner, and at
+    /// once when the wait is the largest (`tcp_orphan_retries`).
+    pub(super) fn retries(&self, wait: Duration) -> u32 {
+        let life = &self.settings.life;
+        match (self.is_orphan, life.retries_timeout) {
+            (true, Some(_)) if wait < self.settings.recovery.rto_max => ORPHAN_RETRIES,
+            (true, Some(_)) => 0,
+            _ => life.retries,
+        }
     }
 
     /// The peer does not answer, or the application waits no longer.
@@ -113,13 +130,14 @@ impl Connection {
 
     /// RFC 8985 section 7.3: one segment of new data, or the last one again.
     fn send_loss_probe(&mut self, now: Instant, shared: &mut Shared) {
-        let Probe::NewOr { start, end } = self.recovery.on_probe_timeout(now) else {
+        let segment = self.segment_sizes().mss;
+        let Probe::NewOr { start, end } = self.recovery.on_probe_timeout(now, segment) else {
             return;
         };
         let next = self.recovery.next();
         if self.send.unsent_bytes() > 0 && self.window.end > next {
             let sent_before = self.traffic.data_segments_out;
-            self.send_one_new(now, shared);
+            self.send_one_new(now, shared, false);
             if self.traffic.data_segments_out > sent_before {
                 return;
             }

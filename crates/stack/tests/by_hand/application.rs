@@ -7,7 +7,9 @@ use base::{Instant, KnobValue};
 use stack::profile;
 use stack::{EcnMark, IcmpKind, Segment, SegmentOptions, SocketId, Trace, TraceEvent, WriteFlags};
 
-use crate::hand::{ACK, Bench, HOST, PORT, Peer, RST, established, secs, with_mss};
+use crate::hand::{
+    ACK, Bench, HOST, PORT, Peer, RST, established, established_with, secs, with_mss,
+};
 
 #[test]
 fn urgent_data_stays_in_line() {
@@ -135,4 +137,76 @@ fn a_trace_hears_all_that_it_is_promised() {
             .map_or(PORT, |addr| addr.port())
     );
     assert_eq!(bench.host.addrs(), [HOST]);
+}
+
+/// What is told of a socket that its application has let go of is told to nobody.
+#[test]
+fn nothing_is_told_of_a_closed_socket() {
+    let (mut bench, mut peer, id) = established(&profile::linux_6_18());
+    let now = bench.now;
+    while bench.write(id, &[1; 60_000]) == Ok(60_000) {}
+    let sent = bench.drain();
+    bench.host.close(now, id);
+    let _ = bench.events(id);
+    peer.take(&sent);
+    for _ in 0..200 {
+        let sent = bench.send(peer.segment(ACK, b""));
+        peer.take(&sent);
+    }
+    assert_eq!(bench.events(id), []);
+    assert_eq!(bench.host.unacked_bytes(id), 0, "all of it arrived");
+}
+
+/// Another way to find losses counts when nothing is marked by the old one.
+#[test]
+fn loss_detection_changes_between_two_recoveries() {
+    for (first, then) in [
+        ("rack", "newreno"),
+        ("newreno", "rack"),
+        ("dupsack", "newreno"),
+    ] {
+        let sack = SegmentOptions {
+            sack_permitted: true,
+            ..with_mss(1460)
+        };
+        let (mut bench, mut peer, id) =
+            established_with(&profile::linux_6_18(), Peer::new(4000), sack);
+        let set = |bench: &mut Bench, name: &str| {
+            let knob = base::find_knob("loss_detection").unwrap();
+            let value = knob.parse(name).unwrap();
+            let now = bench.now;
+            bench.host.set(now, id, "loss_detection", &value).unwrap();
+        };
+        set(&mut bench, first);
+        assert_eq!(bench.write(id, &[1; 14_600]), Ok(14_600));
+        let sent = bench.drain();
+        let (from, to) = (sent[0].seq + 1460, sent[0].seq + 4380);
+        let blocks = base::tcp::SackBlocks::new(&[(from, to)]);
+        let mut ack = peer.segment(ACK, b"");
+        ack.options.sack = Some(blocks);
+        for _ in 0..2 {
+            bench.send(ack.clone());
+        }
+        set(&mut bench, then);
+        bench.send(ack.clone());
+        bench.pass(secs(1));
+        peer.take(&sent);
+        bench.send(peer.segment(ACK, b""));
+        let sample = bench.sample(id);
+        assert_eq!(
+            (sample.unacked_pkts, sample.sacked_pkts, sample.lost_pkts),
+            (Some(0), Some(0), Some(0)),
+            "{first} to {then}"
+        );
+        assert_eq!(bench.write(id, b"more"), Ok(4));
+        let more = bench.drain();
+        peer.take(&more);
+        bench.send(peer.segment(ACK, b""));
+        let state = bench.sample(id).congestion_state;
+        assert_eq!(
+            state,
+            Some(base::CongestionState::Open),
+            "{first} to {then}"
+        );
+    }
 }

@@ -106,3 +106,21 @@ fn a_router_is_believed_before_full_segments_have_passed() {
     bench.send_error(IcmpKind::TooBig { mtu: 600 }, &peer, peer.ack);
     assert_eq!(mss(&bench), Some(1160));
 }
+
+/// After 24 days without a timestamp clocks may have wrapped: the next one is believed, whatever it
+/// is, and echoed (RFC 7323 section 5.5).
+#[test]
+fn an_outdated_timestamp_is_replaced() {
+    let (mut bench, mut peer, id) = with_clocks();
+    bench.pass(secs(25 * 24 * 3600));
+    peer.timestamps = Some(Timestamps { value: 7, echo: 0 });
+    bench.send(peer.segment(ACK, b"x"));
+    peer.seq += 1;
+    bench.send(peer.segment(ACK, b"y"));
+    assert_eq!(bench.read(id), b"xy");
+    let taken = bench.write(id, b"z");
+    assert_eq!(taken, Ok(1));
+    let sent = bench.drain();
+    let echo = sent[0].options.timestamps.expect("they were agreed").echo;
+    assert_eq!(echo, 7);
+}

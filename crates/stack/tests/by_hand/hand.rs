@@ -155,7 +155,7 @@ impl Bench {
     }
 }
 
-fn packet(body: Body) -> Packet {
+pub(crate) fn packet(body: Body) -> Packet {
     Packet {
         source: PEER,
         destination: HOST,

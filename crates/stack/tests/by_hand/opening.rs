@@ -305,3 +305,73 @@ fn ecn_is_agreed_by_who_asked_only() {
     check(false, false);
     check(true, true);
 }
+
+/// A host has one interface: the scope of an address names nothing.
+#[test]
+fn addresses_with_a_scope_lead_to_the_same_connection() {
+    use std::net::{Ipv6Addr, SocketAddrV6};
+
+    let profile = profile::linux_6_18();
+    let host: Ipv6Addr = "fe80::1".parse().unwrap();
+    let peer: Ipv6Addr = "fe80::2".parse().unwrap();
+    let mut bench = Bench::new(&profile);
+    bench.host = stack::Host::new(stack::HostConfig::of(&profile, host.into(), 7));
+    let now = bench.now;
+    let at = |addr, port| SocketAddr::V6(SocketAddrV6::new(addr, port, 0, 3));
+    let settings = profile.settings.clone();
+    let id = bench.host.connect(now, at(peer, 4000), settings).unwrap();
+    let syn = bench.host.poll_transmit(now).expect("the SYN");
+    let sent = syn.segment().expect("a segment");
+    let mut answer = Segment {
+        source_port: 4000,
+        destination_port: sent.source_port,
+        seq: SeqNum::new(1),
+        ack: sent.seq + 1,
+        flags: SYN | ACK,
+        window: 1000,
+        ..Segment::default()
+    };
+    let packet = |segment| stack::Packet {
+        source: peer.into(),
+        destination: host.into(),
+        body: stack::Body::Tcp(segment),
+        ..crate::hand::packet(stack::Body::Tcp(Segment::default()))
+    };
+    bench.host.handle_packet(now, packet(answer.clone()));
+    assert_eq!(bench.events(id), [Event::Connected]);
+    // And for a listener.
+    let options = stack::ListenOptions::of(&profile);
+    let listener = bench.host.listen(at(host, 80), options).unwrap();
+    answer.flags = SYN;
+    answer.destination_port = 80;
+    bench.host.handle_packet(now, packet(answer));
+    assert_eq!(bench.host.sockets().count(), 3, "{listener}");
+}
+
+/// A handshake that nobody answers is counted once.
+#[test]
+fn a_timeout_is_counted_once() {
+    let (mut bench, _, id, _) = connecting(&profile::linux_6_18());
+    bench.pass(secs(400));
+    assert_eq!(bench.events(id), [Event::Failed(Failure::TimedOut)]);
+    assert_eq!(bench.host.counters().timed_out, 1);
+}
+
+/// Nobody can be reached at an address that stands for many, or at port 0 (RFC 9293 section
+/// 3.9.2.1).
+#[test]
+fn odd_remotes_are_refused() {
+    let profile = profile::linux_6_18();
+    let mut bench = Bench::new(&profile);
+    let now = bench.now;
+    for remote in [
+        "0.0.0.0:1",
+        "224.0.0.1:1",
+        "255.255.255.255:1",
+        "10.0.0.2:0",
+    ] {
+        let settings = profile.settings.clone();
+        let result = bench.host.connect(now, remote.parse().unwrap(), settings);
+        assert_eq!(result, Err(stack::ConnectError::InvalidRemote), "{remote}");
+    }
+}

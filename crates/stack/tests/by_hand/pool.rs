@@ -2,11 +2,11 @@
 
 use std::net::SocketAddr;
 
-use base::Limit;
+use base::{Limit, TcpState};
 use stack::profile;
 use stack::{Event, PoolSize, SocketId, WriteError};
 
-use crate::hand::{ACK, Bench, FIN, PEER, Peer, millis, secs, with_mss};
+use crate::hand::{ACK, Bench, FIN, PEER, Peer, RST, millis, secs, with_mss};
 
 /// A host with so few buffers that a few connections use them up.
 fn host(buffers: u32) -> (Bench, SocketId) {
@@ -196,4 +196,52 @@ fn received_data_holds_buffers_until_it_is_read() {
         (bench.host.pool().free, bench.host.sockets().count()),
         (16, 1)
     );
+}
+
+/// Data behind gaps gives way to whoever needs a buffer: the peer still has it.
+#[test]
+fn data_behind_gaps_does_not_stop_the_host() {
+    let (mut bench, listener) = host(32);
+    let (live, id) = open(&mut bench, listener, 6000);
+    let mut others = Vec::new();
+    for port in 4000..4050 {
+        let (peer, other) = open(&mut bench, listener, port);
+        for gap in 1..8 {
+            bench.send(peer.at(200 * gap, ACK, &[3; 100]));
+        }
+        others.push((peer, other));
+    }
+    assert_eq!(bench.host.pool().low_watermark, 0);
+    // One segment may be dropped before the others have given; it comes again.
+    for _ in 0..2 {
+        bench.send(live.segment(ACK, &[1; 1460]));
+    }
+    assert_eq!(bench.read(id).len(), 1460);
+    assert!(bench.host.counters().reclaimed > 0);
+    // Those who gave get theirs when it is sent again.
+    let (peer, other) = &mut others[0];
+    for _ in 0..2 {
+        bench.send(peer.segment(ACK, &[3; 400]));
+    }
+    assert_eq!(bench.read(*other).len(), 400);
+}
+
+/// What was never delivered is not charged any more, whatever is read afterwards.
+#[test]
+fn a_read_after_the_end_charges_nothing() {
+    let (mut bench, listener) = host(16);
+    let (mut peer, id) = open(&mut bench, listener, 4000);
+    bench.send(peer.segment(ACK, &[1; 1000]));
+    peer.seq += 1000;
+    assert!(bench.write(id, &[2; 4000]).is_ok());
+    bench.drain();
+    bench.send(peer.segment(ACK | RST, b""));
+    assert_eq!(bench.state(id), Some(TcpState::Closed));
+    assert_eq!(bench.host.pool().by_owner, [(id, 1, 0)]);
+    let now = bench.now;
+    let part = bench.host.read_chunks(now, id, 500).expect("it is there");
+    assert_eq!(part.len(), 500);
+    assert_eq!(bench.host.pool().by_owner, [(id, 1, 0)]);
+    assert_eq!(bench.read(id).len(), 500);
+    assert_eq!(bench.host.pool().by_owner, []);
 }

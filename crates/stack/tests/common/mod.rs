@@ -54,6 +54,7 @@ pub(crate) fn host(profile: &Profile, addr: IpAddr, mtu: u16, seed: u64) -> Host
         addrs: vec![addr],
         mtu,
         seed,
+        secret: None,
         settings: profile.settings.clone(),
         system: profile.system.clone(),
     })

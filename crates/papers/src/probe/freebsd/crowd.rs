@@ -204,6 +204,7 @@ fn config(host: u8, settings: &SocketSettings, seed: u64) -> HostConfig {
         addrs: vec![address(host)],
         mtu: 1500,
         seed: seed.wrapping_add(host.into()),
+        secret: None,
         settings: settings.clone(),
         system: freebsd_2006().system,
     }

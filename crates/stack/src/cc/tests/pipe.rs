@@ -270,6 +270,7 @@ impl Pipe {
             delivered: 1,
             delivered_total: self.delivered,
             lost,
+            is_reordered: false,
             prior_in_flight,
             in_flight: self.in_flight.len() as u32,
             rtt: Some(rtt),

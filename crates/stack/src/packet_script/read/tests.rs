@@ -88,6 +88,14 @@ fn huge_numbers_and_files_are_refused() {
         &["s:2:18: segments of 4294967296 bytes are too many or too large"],
     );
     check(
+        "about x\n+0 out data 1..1000 by 4294967296",
+        &["s:2:21: no packet has 4294967296 bytes"],
+    );
+    check(
+        "about x\n+0 out data 1..4000000001",
+        &["s:2:8: no packet has 4000000000 bytes"],
+    );
+    check(
         &" ".repeat(FILE_BYTES_MAX + 1),
         &["s:1:1: the file has more than 64 KiB"],
     );

@@ -56,7 +56,13 @@ proptest! {
                 Step::Data(distance, length, push) => {
                     let start = (connection.receiver.next() as i64 + distance).max(1) as u64;
                     let before = connection.receiver.next();
-                    let end = (start + u64::from(length)).min(connection.receiver.window_end());
+                    let receiver = &connection.receiver;
+                    let is_empty = receiver.queue.unread() == 0;
+                    let edge = match receiver.buffer.is_truesize() && is_empty {
+                        true => u64::MAX,
+                        false => receiver.window_end(),
+                    };
+                    let end = (start + u64::from(length)).min(edge);
                     let outcome = connection.data_at(micros, start, length, push);
                     if outcome.accepted {
                         received[start as usize..end as usize].fill(true);

@@ -109,6 +109,22 @@ fn w17_below_a_sixteenth_nothing_is_offered() {
     check(&mut buffer, 4096, 4096);
 }
 
+/// Linux `tcp_rcvbuf_grow`, `tcp_grow_window`, `tcp_adjust_rcv_ssthresh` under `tcp_mem` pressure.
+#[test]
+fn a_host_short_of_memory_keeps_buffers_and_windows_small() {
+    let (mut window, mut buffer) = window_with(0, 60_000, 60_000, 1460);
+    window.on_offered(1, 0);
+    for is_tight in [false, true] {
+        buffer.set_for_test(120_000, 128, 0);
+        buffer.set_tight(is_tight);
+        assert_eq!(buffer.grow_to(200_000), !is_tight);
+        buffer.set_for_test(120_000, 128, 80_000);
+        let offered = window.select(1, &buffer).bytes;
+        let expected = if is_tight { 4 * 1460 } else { 18_980 };
+        assert_eq!(offered, expected, "short of memory: {is_tight}");
+    }
+}
+
 #[test]
 fn w18_w19_unscaled_windows_move_by_whole_segments() {
     let check = |id, free: u32, expected| {

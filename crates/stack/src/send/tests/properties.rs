@@ -187,7 +187,7 @@ fn apply(bench: &mut Bench, step: Step) {
         Step::Mss { mss } => bench.mss = mss,
         Step::Probe => {
             let (env, sizes) = (bench.env(), bench.sizes());
-            if let Some(probe) = bench.sender.poll_probe(env.window_end, &sizes) {
+            if let Some(probe) = bench.sender.poll_probe(env.window_end, &sizes, true) {
                 assert!(probe.end <= env.window_end);
                 bench.sender.on_sent(bench.now, &probe);
             }

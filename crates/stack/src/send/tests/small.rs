@@ -464,9 +464,9 @@ fn a_probe_leaves_in_spite_of_everything_but_the_window() {
     assert_eq!(bench.write(2000), "");
     assert_eq!(bench.hold, Some(Limit::PeerWindow));
     let sizes = bench.sizes();
-    let probe = bench.sender.poll_probe(1001, &sizes).unwrap();
+    let probe = bench.sender.poll_probe(1001, &sizes, true).unwrap();
     assert_eq!((probe.start, probe.end, probe.push), (1, 1001, true));
-    assert_eq!(bench.sender.poll_probe(1, &sizes), None);
+    assert_eq!(bench.sender.poll_probe(1, &sizes, true), None);
     bench.sender.on_sent(bench.now, &probe);
     assert_eq!(bench.sender.unacked_bytes(), 1000);
     bench.window = 60_000;

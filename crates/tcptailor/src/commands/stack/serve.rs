@@ -124,6 +124,7 @@ fn set_up(args: &Args) -> anyhow::Result<Driver<Ports>> {
         addrs: addrs.clone(),
         mtu: args.mtu,
         settings: settings.clone(),
+        secret: Some(linux::random_secret()?),
         ..HostConfig::of(&profile, addrs[0], linux::random_seed()?)
     };
     let mut host = Host::new(config);

@@ -1,0 +1,112 @@
+//! What received data takes of the host's memory and of its pool of buffers, and what is given back
+//! where others need it.
+
+use super::{Connection, State};
+use crate::host::{Grant, Shared};
+use crate::packet::Segment;
+
+impl Connection {
+    /// Whether there is memory for data that came in, after this connection has given what it can:
+    /// copies instead of many small packets, then what waits behind gaps. Bare ACKs need none: the
+    /// interface holds a few buffers of its own to receive into, and ACKs are what frees those of
+    /// the sending side.
+    ///
+    /// The segment that the application waits for is taken whatever the budget of the host says,
+    /// or nothing would ever move (RFC 9293 section 3.8.6: the receiver must take what lies in its
+    /// window). A pool is another matter: where no buffer is free, there is nothing to receive
+    /// into.
+    pub(super) fn admits(&mut self, shared: &mut Shared, start: i64, segment: &Segment) -> bool {
+        let (bytes, segments) = (segment.payload.len(), segment.segments());
+        let (next, end) = (self.recv.next() as i64, start + i64::from(bytes));
+        if bytes == 0 || end <= next {
+            return true;
+        }
+        let is_in_order = start <= next;
+        let above = start.max(next) as u64;
+        if !shared.pool.can_take(segments) {
+            self.give(shared, above);
+            if !shared.pool.can_take(segments) {
+                shared.memory.want();
+                shared.pool.on_refused();
+                shared.counters.pool_drops += 1;
+                return false;
+            }
+        }
+        let more = self.recv.memory_of(bytes, segments);
+        let mut grant = shared.memory.grant(self.memory_held, more);
+        if !grant.is_given() && self.recv.collapse_where_worthwhile() {
+            self.report_buffers(shared);
+            grant = shared.memory.grant(self.memory_held, more);
+        }
+        if !grant.is_given() {
+            self.give(shared, above);
+            grant = shared.memory.grant(self.memory_held, more);
+        }
+        if grant.is_given() {
+            return true;
+        }
+        if grant == Grant::Starved {
+            shared.memory.want();
+        }
+        if is_in_order && self.recv.unread_bytes() == 0 {
+            return true;
+        }
+        shared.counters.memory_drops += 1;
+        self.recv.refuse_for_memory(is_in_order);
+        false
+    }
+
+    /// Gives what waits behind gaps from `above` on; the peer still has it (RFC 2018 section 8).
+    /// Returns whether there was any.
+    fn give(&mut self, shared: &mut Shared, above: u64) -> bool {
+        let given = self.recv.give_out_of_order(above);
+        shared.counters.reclaimed += given;
+        self.report_buffers(shared);
+        given > 0
+    }
+
+    /// Others need memory: where this connection holds more than `much` of it, or buffers of a pool
+    /// that is nearly empty, it gives what waits behind gaps. Returns whether there was any.
+    pub(crate) fn give_back(&mut self, shared: &mut Shared, much: u64) -> bool {
+        let is_asked = self.memory_held > much || shared.pool.is_short();
+        is_asked && self.give(shared, self.recv.next())
+    }
+
+    /// Tells the host what it holds of its memory and of its pool.
+    pub(super) fn report_buffers(&mut self, shared: &mut Shared) {
+        self.hold_memory(shared, self.recv.memory_bytes());
+        if shared.pool.is_limited() {
+            let buffer_bytes = self.mss();
+            let received = self.recv.buffers_held(buffer_bytes);
+            // What a connection that ended did not deliver is forgotten.
+            let sent = match self.state {
+                State::Closed => 0,
+                _ => self.send.buffers_held(buffer_bytes),
+            };
+            shared.pool.set_held(self.id, received, sent);
+        }
+    }
+
+    /// Nothing is sent any more, and no gap will be filled: what waits to be read is all that it
+    /// holds.
+    pub(super) fn give_back_buffers(&mut self, shared: &mut Shared) {
+        self.recv.give_out_of_order(self.recv.next());
+        self.hold_memory(shared, self.recv.memory_bytes());
+        if shared.pool.is_limited() {
+            let received = self.recv.buffers_held(self.mss());
+            shared.pool.set_held(self.id, received, 0);
+        }
+    }
+
+    /// The connection is about to be forgotten, and with it what it received.
+    pub(crate) fn forget_memory(&mut self, shared: &mut Shared) {
+        self.hold_memory(shared, 0);
+    }
+
+    fn hold_memory(&mut self, shared: &mut Shared, held: u64) {
+        if held != self.memory_held {
+            shared.memory.set_held(self.memory_held, held);
+            self.memory_held = held;
+        }
+    }
+}
