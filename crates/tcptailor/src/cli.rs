@@ -6,6 +6,7 @@
 //! command, so that a collision is a decision.
 
 use core::fmt::Write;
+use std::ffi::OsString;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
@@ -66,8 +67,24 @@ impl Cli {
     /// # Errors
     /// What is wrong with it, or the help or the version that was asked for.
     pub(crate) fn read() -> Result<Self, clap::Error> {
-        Self::from_arg_matches(&grouped(Self::command()).try_get_matches()?)
+        let words = help_asked(std::env::args_os().collect());
+        let matches = grouped(Self::command()).try_get_matches_from(words)?;
+        let mut cli = Self::from_arg_matches(&matches)?;
+        if let Command::Bench(args) = &cli.command {
+            // iperf3's letter for it.
+            cli.globals.json |= args.iperf_json;
+        }
+        Ok(cli)
     }
+}
+
+/// `tcptailor help COMMAND` is what people type who know git, cargo or ip: as `COMMAND --help`.
+fn help_asked(mut words: Vec<OsString>) -> Vec<OsString> {
+    if words.get(1).is_some_and(|word| word == "help") {
+        words.remove(1);
+        words.push("--help".into());
+    }
+    words
 }
 
 /// With its commands in groups on the first screen of the help.
@@ -174,7 +191,7 @@ mod tests {
         ('t', "time"),
     ];
     /// Letters as iperf3 users expect them: `-n` counts bytes and `-p` is a port.
-    const IPERF_LETTERS: &str = "146BCMNOPRbilnptw";
+    const IPERF_LETTERS: &str = "146BCDJMNOPRbcilnpstuw";
     /// Letters and names of the later sample client of the cork document.
     const SAMPLE_LETTERS: &[(char, &str)] = &[
         ('H', "header_plus_payload"),
@@ -224,6 +241,18 @@ mod tests {
         for line in list {
             assert!(line.chars().count() <= 80, "{line}");
         }
+    }
+
+    #[test]
+    fn help_is_a_command_too() {
+        let check = |given: &[&str], expected: &[&str]| {
+            let words = |list: &[&str]| list.iter().map(OsString::from).collect::<Vec<_>>();
+            assert_eq!(help_asked(words(given)), words(expected));
+        };
+        check(&["t", "help"], &["t", "--help"]);
+        check(&["t", "help", "lab", "run"], &["t", "lab", "run", "--help"]);
+        check(&["t", "run", "help"], &["t", "run", "help"]);
+        check(&["t"], &["t"]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Exit codes, and what the user reads when something failed.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -7,7 +8,7 @@ use std::process::ExitCode;
 use serde_json::json;
 
 use crate::interrupt;
-use crate::output::{Output, ReaderLeft, visible};
+use crate::output::{Output, ReaderLeft, signed, visible};
 
 /// How the program ends. The numbers are part of its interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,13 +147,19 @@ pub(crate) fn finish(outcome: anyhow::Result<Exit>, output: &Output) -> ExitCode
 
 /// Answers a command line that clap did not take, or `--help` and `--version`.
 pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
-    let asked_for_json = std::env::args_os().any(|arg| arg == "--json" || arg == "-j");
+    let asked_for_json =
+        std::env::args_os().any(|arg| arg == "--json" || arg == "-j" || arg == "-J");
     if error.use_stderr() && asked_for_json {
         let (message, hint) = usage_of(&error.render().to_string());
         report(true, Exit::Usage, &message, hint);
         return Exit::Usage.code();
     }
-    let text = error.render().ansi().to_string();
+    // The styles are clap's, unless somebody wrote some into the command line.
+    let is_plain = |arg: OsString| !arg.to_string_lossy().contains(char::is_control);
+    let text = match std::env::args_os().all(is_plain) {
+        true => signed(&error.render().ansi().to_string()),
+        false => error.render().to_string(),
+    };
     let text = visible(&text);
     // A reader that went away is no reason to panic.
     let _ = match error.use_stderr() {
