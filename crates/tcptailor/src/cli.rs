@@ -6,7 +6,7 @@
 //! command, so that a collision is a decision.
 
 use core::fmt::Write;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
@@ -68,7 +68,12 @@ impl Cli {
     /// What is wrong with it, or the help or the version that was asked for.
     pub(crate) fn read() -> Result<Self, clap::Error> {
         let words = help_asked(std::env::args_os().collect());
-        let matches = grouped(Self::command()).try_get_matches_from(words)?;
+        let parse = |words| grouped(Self::command()).try_get_matches_from(words);
+        let matches = parse(words.clone()).map_err(|error| {
+            // What is said of a word shows the word; a terminal would obey some.
+            let shown = words.iter().map(|word| visible_word(word)).collect();
+            parse(shown).err().unwrap_or(error)
+        })?;
         let mut cli = Self::from_arg_matches(&matches)?;
         if let Command::Bench(args) = &cli.command {
             // iperf3's letter for it.
@@ -85,6 +90,18 @@ fn help_asked(mut words: Vec<OsString>) -> Vec<OsString> {
         words.push("--help".into());
     }
     words
+}
+
+fn visible_word(word: &OsStr) -> OsString {
+    let word = word.to_string_lossy();
+    let shown = word.chars().map(|c| {
+        if c.is_control() {
+            char::REPLACEMENT_CHARACTER
+        } else {
+            c
+        }
+    });
+    shown.collect::<String>().into()
 }
 
 /// With its commands in groups on the first screen of the help.
@@ -124,7 +141,7 @@ pub(crate) struct Globals {
     /// Say more: every verdict with its evidence; twice: also flows that are idle or in order.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
-    /// Say only what was asked for: no progress, no notes.
+    /// Print results only: no progress, no notes, no advice.
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     /// Colours; `auto` obeys `NO_COLOR` and `CLICOLOR_FORCE`.

@@ -1,6 +1,5 @@
 //! Exit codes, and what the user reads when something failed.
 
-use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -154,12 +153,8 @@ pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
         report(true, Exit::Usage, &message, hint);
         return Exit::Usage.code();
     }
-    // The styles are clap's, unless somebody wrote some into the command line.
-    let is_plain = |arg: OsString| !arg.to_string_lossy().contains(char::is_control);
-    let text = match std::env::args_os().all(is_plain) {
-        true => signed(&error.render().ansi().to_string()),
-        false => error.render().to_string(),
-    };
+    // The styles are clap's: `Cli::read` lets no others in.
+    let text = signed(&error.render().ansi().to_string());
     let text = visible(&text);
     // A reader that went away is no reason to panic.
     let _ = match error.use_stderr() {

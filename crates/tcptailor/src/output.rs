@@ -238,7 +238,7 @@ fn write_lines(target: &mut impl Write, text: &str) -> io::Result<()> {
 /// The version of a document: one more each time that its shape changes for those who read it.
 fn version_of(name: &str) -> u32 {
     match name {
-        "bench" | "check" | "diagnose" | "fit" | "serve" => 2,
+        "check" | "diagnose" | "fit" => 2,
         _ => 1,
     }
 }

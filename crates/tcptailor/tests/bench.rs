@@ -135,7 +135,7 @@ fn a_stream_is_reported_as_a_table_and_as_json() {
 
     let shown = serve.bench(&["-n", "1MiB", "-R", "--json"]);
     let document: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
-    assert_eq!(document["schema"], "tcptailor/bench/2");
+    assert_eq!(document["schema"], "tcptailor/bench/1");
     assert_eq!(document["metric"], "goodput_bps");
     assert_eq!(document["workload"]["direction"], "down");
     let run = &document["variants"][0]["runs"][0];

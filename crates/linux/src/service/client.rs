@@ -23,9 +23,11 @@ use crate::workload::{
     read_exact_by, run_client,
 };
 
-/// Attempts to get through the opening of a server that is busy, and the time between them.
-const ATTEMPTS: u32 = 4;
+/// Time from the first attempt at an opening to the second; each pause is longer by as much.
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(100);
+/// Attempts with a server that hangs up without a word. One that says that it is busy is asked for
+/// as long as there is time.
+const SILENT_ATTEMPTS_MAX: u32 = 4;
 /// Time from ping to ping.
 const PING_EVERY: Duration = Duration::from_millis(100);
 /// Pings before a run, and the time that they may take together.
@@ -90,8 +92,8 @@ impl BenchOutcome {
 
 /// Why an attempt to open a connection failed.
 enum Attempt {
-    /// Another one may succeed.
-    Again(Error),
+    /// Another one may succeed; so many are worth it.
+    Again(Error, u32),
     Final(Error),
 }
 
@@ -108,9 +110,9 @@ impl BenchClient {
             match Self::attempt(address, key, deadline, timeout) {
                 Ok(client) => return Ok(client),
                 Err(Attempt::Final(error)) => return Err(error),
-                Err(Attempt::Again(error)) => {
+                Err(Attempt::Again(error, most)) => {
                     let pause = ATTEMPT_PAUSE * attempt;
-                    if attempt == ATTEMPTS || Clock.now() + pause >= deadline {
+                    if attempt >= most || Clock.now() + pause >= deadline {
                         return Err(error);
                     }
                     std::thread::sleep(pause);
@@ -149,11 +151,11 @@ impl BenchClient {
                     base::format_duration(timeout)
                 ),
             )),
-            _ => Attempt::Again(peer_error(
-                address,
-                "closed the connection before it answered; is `tcptailor serve` running there, \
-                 of the same version?",
-            )),
+            _ => {
+                let what = "closed the connection before it answered; is `tcptailor serve` \
+                            running there, of the same version?";
+                Attempt::Again(peer_error(address, what), SILENT_ATTEMPTS_MAX)
+            }
         })?;
         let noise = match greeting.finish(&reply) {
             Reply::Accepted(noise) => *noise,
@@ -332,9 +334,10 @@ fn refused(address: SocketAddr, why: Refusal, wait: Duration) -> Attempt {
         Refusal::NoKeyHere => Attempt::Final(error("does not hold the key that was given here")),
         Refusal::WrongKey => Attempt::Final(error("refuses: this client does not hold the key")),
         Refusal::OtherVersion => Attempt::Final(other_version(address, None)),
-        Refusal::Busy | Refusal::TooManyOfAddress => Attempt::Again(error(
-            "is busy: too many connections are at their opening; try again later",
-        )),
+        Refusal::Busy | Refusal::TooManyOfAddress => {
+            let what = "is busy: too many connections are at their opening; try again later";
+            Attempt::Again(error(what), u32::MAX)
+        }
         Refusal::Penalty => Attempt::Final(error(&format!(
             "refuses connections from this address for {}: too many of them failed",
             base::format_duration(wait)

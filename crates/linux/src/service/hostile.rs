@@ -9,13 +9,16 @@ use std::time::Duration;
 use base::Bytes;
 use lab::{Amount, Direction, Workload};
 
+use super::admission::Rules;
 use super::channel::Channel;
-use super::opening::Greeting;
+use super::opening::{Greeting, REPLY_BYTES, Reply};
 use super::protocol::{FromClient, FromServer, Nonce};
+use super::server::STARTUPS_PER_ADDRESS;
 use super::tests::{
-    TIMEOUT, bench, connect, guest, host, key, local, request_response, spec, stranger, with_server,
+    TIMEOUT, bench, connect, guest, host, key, local, request_response, spec, stranger,
+    with_server, with_this_server,
 };
-use super::{BenchClient, Event, Limits};
+use super::{BenchClient, Event, Key, Limits, Serve};
 use crate::workload::{Ended, Interval, Phase, ResponseCounts, RunSpec, Session, Summary, Totals};
 
 fn open(address: SocketAddr) -> TcpStream {
@@ -112,6 +115,57 @@ fn a_recorded_opening_is_of_no_use() {
     });
 }
 
+/// As with sshd: guesses are answered, until the address has to wait. Other addresses need not.
+#[test]
+fn wrong_keys_make_an_address_wait() {
+    let (right, wrong) = (key('a'), key('b'));
+    let limits = Limits::default();
+    let rules = Rules {
+        startups: limits.startups,
+        startups_per_address: STARTUPS_PER_ADDRESS,
+        clients: limits.clients,
+        clients_per_address: limits.clients_per_address,
+        spare_loopback: false,
+    };
+    let serve = Serve::with_rules(local(), limits, Some(right.clone()), rules).expect("listens");
+    let events = with_this_server(&serve, |address| {
+        let attempt = |key: &Key| {
+            let outcome = BenchClient::connect(address, Some(key), TIMEOUT);
+            outcome.map(drop).map_err(|error| error.to_string())
+        };
+        // Penalties pass while they add up: the fourth is above the least that is enforced.
+        for _ in 0..4 {
+            let message = attempt(&wrong).expect_err("a wrong key");
+            assert!(message.contains("does not hold the key"), "{message}");
+        }
+        for key in [&wrong, &right] {
+            let message = attempt(key).expect_err("it has to wait");
+            assert!(
+                message.contains("refuses connections from this address for "),
+                "{message}"
+            );
+        }
+        // From another address.
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+        let socket = socket.expect("a socket");
+        let other = SocketAddr::from(([127, 0, 0, 2], 0));
+        socket
+            .bind(&other.into())
+            .expect("all of 127.0.0.0/8 is of this host");
+        socket.connect(&address.into()).expect("connects");
+        let mut stream = TcpStream::from(socket);
+        let (greeting, hello) = Greeting::new(Some(&right));
+        stream.write_all(&hello).expect("sent");
+        let mut reply = [0; REPLY_BYTES];
+        stream.read_exact(&mut reply).expect("an answer");
+        assert!(matches!(greeting.finish(&reply), Reply::Accepted(_)));
+    });
+    let waits = events.iter().filter(
+        |event| matches!(event, Event::Refused { reason, .. } if reason.contains("has to wait")),
+    );
+    assert_eq!(waits.count(), 2, "{events:?}");
+}
+
 #[test]
 fn a_client_without_a_run_loses_its_place_whatever_it_says() {
     let limits = Limits {
@@ -167,7 +221,7 @@ fn garbage_after_the_opening_ends_the_connection() {
             let mut stream = open(address);
             let (_, hello) = Greeting::new(None);
             stream.write_all(&hello).expect("sent");
-            let mut reply = [0; super::opening::REPLY_BYTES];
+            let mut reply = [0; REPLY_BYTES];
             stream.read_exact(&mut reply).expect("an answer");
             let _ = stream.write_all(garbage);
             let _ = stream.shutdown(Shutdown::Write);
@@ -287,6 +341,26 @@ fn a_server_that_only_says_that_it_is_there_is_left() {
     );
     let message = outcome.expect_err("no summary");
     assert!(message.contains("its time is over"), "{message}");
+}
+
+#[test]
+fn a_server_that_says_nothing_else_before_a_run_is_left() {
+    let listener = TcpListener::bind(local()).expect("binds");
+    let address = listener.local_addr().expect("bound");
+    let server = std::thread::spawn(move || {
+        let channel = host(&listener);
+        // As long as somebody listens, at most for a minute.
+        (0..600).any(|_| {
+            std::thread::sleep(Duration::from_millis(100));
+            channel.send(&FromServer::Alive).is_err()
+        })
+    });
+    let timeout = Duration::from_secs(1);
+    let mut client = BenchClient::connect(address, None, timeout).expect("let in");
+    client.idle_rtt().expect_err("no answer");
+    bench(&mut client, &request_response()).expect_err("not prepared");
+    drop(client);
+    assert!(server.join().expect("no panic"), "it was left");
 }
 
 #[test]

@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::workload::{SocketSpec, Summary};
 
 /// Connections of one address that may be at their opening.
-const STARTUPS_PER_ADDRESS: u32 = 8;
+pub(super) const STARTUPS_PER_ADDRESS: u32 = 8;
 /// Time from look to look whether the server is to stop.
 const STOP_LOOK: Duration = Duration::from_secs(1);
 /// Refusals that are told one by one in each [`TOLD_EVERY`]; of the others, how many they were.
@@ -129,6 +129,15 @@ impl Serve {
             clients_per_address: limits.clients_per_address,
             spare_loopback: true,
         };
+        Self::with_rules(address, limits, key, rules)
+    }
+
+    pub(super) fn with_rules(
+        address: SocketAddr,
+        limits: Limits,
+        key: Option<Key>,
+        rules: Rules,
+    ) -> Result<Self> {
         Ok(Self {
             listener: Arc::new(SocketSpec::default().listen(address)?),
             limits,

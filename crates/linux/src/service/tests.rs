@@ -50,7 +50,10 @@ pub(super) fn with_server(
     key: Option<Key>,
     work: impl FnOnce(SocketAddr),
 ) -> Vec<Event> {
-    let serve = Serve::bind(local(), limits, key).expect("listens");
+    with_this_server(&Serve::bind(local(), limits, key).expect("listens"), work)
+}
+
+pub(super) fn with_this_server(serve: &Serve, work: impl FnOnce(SocketAddr)) -> Vec<Event> {
     let address = serve.address().expect("bound");
     let events = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
