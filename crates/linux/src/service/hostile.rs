@@ -166,6 +166,22 @@ fn wrong_keys_make_an_address_wait() {
     assert_eq!(waits.count(), 2, "{events:?}");
 }
 
+/// `bdp` times handshakes, and health checks look whether a port is open.
+#[test]
+fn who_only_looks_whether_the_port_is_open_is_not_told() {
+    let events = with_server(Limits::default(), None, |address| {
+        for _ in 0..20 {
+            drop(open(address));
+        }
+        bench(&mut connect(address), &request_response()).expect("served");
+    });
+    let told = events
+        .iter()
+        .filter(|event| matches!(event, Event::Refused { .. }))
+        .count();
+    assert_eq!(told, 0, "{events:?}");
+}
+
 #[test]
 fn a_client_without_a_run_loses_its_place_whatever_it_says() {
     let limits = Limits {

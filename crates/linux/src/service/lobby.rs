@@ -39,6 +39,8 @@ pub(super) enum Opened {
     Token([u8; OPENING_BYTES - 1]),
     /// It said this.
     Hello(Box<[u8; HELLO_BYTES]>),
+    /// It left and had said nothing, as who only looks whether the port is open.
+    Left,
     /// It is none of ours.
     Failed(Offence, &'static str),
 }
@@ -54,7 +56,8 @@ impl Waiting {
             };
             let rest = &mut self.heard[self.length..whole];
             match recv(&self.stream, rest, RecvFlags::DONTWAIT) {
-                Ok((0, _)) => return Some(Opened::Failed(Offence::NoAuth, "left without a word")),
+                Ok((0, _)) if self.length == 0 => return Some(Opened::Left),
+                Ok((0, _)) => return Some(Opened::Failed(Offence::NoAuth, "left at once")),
                 Ok((got, _)) => self.length += got,
                 Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return None,
                 Err(_) => return Some(Opened::Failed(Offence::NoAuth, "broke off")),

@@ -413,6 +413,7 @@ impl lobby::Host for Door<'_, '_> {
                     self.fail(&place, Offence::NoAuth, remote, "is not a tcptailor client");
                 }
             },
+            Opened::Left => {}
             Opened::Failed(offence, what) => self.fail(&place, offence, remote, what),
         }
     }

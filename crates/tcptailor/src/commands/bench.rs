@@ -72,7 +72,7 @@ pub(crate) struct Args {
     /// Only IPv6.
     #[arg(short = '6')]
     ipv6: bool,
-    /// The key that `serve` was given [also: the environment variable TCPTAILOR_KEY].
+    /// The key that `serve` printed [also: the environment variable TCPTAILOR_KEY].
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
     /// Time from line to line; 0: none [default: 1s; none with --compare, --runs or --log].

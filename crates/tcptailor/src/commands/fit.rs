@@ -77,7 +77,7 @@ pub(crate) struct Args {
     /// Stop after the first change that is kept.
     #[arg(long)]
     once: bool,
-    /// The key that `serve` was given [also: the environment variable TCPTAILOR_KEY].
+    /// The key that `serve` printed [also: the environment variable TCPTAILOR_KEY].
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
     /// Flags of `bench` for the traffic towards HOST, after `--`.

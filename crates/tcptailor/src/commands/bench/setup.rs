@@ -241,12 +241,18 @@ pub(super) struct Setup {
     #[arg(
         short = 'M',
         long,
+        alias = "set-mss",
         value_name = "BYTES",
         help_heading = "Sockets, at both ends"
     )]
     pub(super) mss: Option<Bytes>,
     /// Nagle's algorithm off.
-    #[arg(short = 'N', long, help_heading = "Sockets, at both ends")]
+    #[arg(
+        short = 'N',
+        long,
+        alias = "no-delay",
+        help_heading = "Sockets, at both ends"
+    )]
     pub(super) nodelay: bool,
     /// `TCP_CORK` from the start on.
     #[arg(long, help_heading = "Sockets, at both ends")]
