@@ -272,7 +272,7 @@ impl BenchClient {
         let (theirs, loaded_rtt) = theirs.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         match (ours, theirs) {
             (Ok(client), Ok(Ok(server))) => Ok(BenchOutcome {
-                server: checked(server, &client)?,
+                server: checked(server, &client, connections_max(&spec.workload))?,
                 client,
                 loaded_rtt,
             }),
