@@ -61,6 +61,8 @@ pub use sample::{
 pub use seq::SeqNum;
 pub use superpacket::Superpacket;
 pub use time::Instant;
-pub use units::{Bytes, Fraction, QueueLimit, Rate, UnitError, format_duration, parse_duration};
+pub use units::{
+    Bytes, Fraction, QueueLimit, Rate, UnitError, format_duration, parse_duration, parse_time,
+};
 pub use virtio::{GsoType, VirtioHeader};
 pub use wire_packet::WirePacket;

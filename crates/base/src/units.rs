@@ -2,7 +2,8 @@
 //!
 //! The grammar is a decimal number followed by a unit without a space in between: rates `25mbit`,
 //! `12.5mbyte`; sizes `64KiB`, `64kB`, `1500B`, `1500`; times `40ms`, `1.58ms`, `250us`; queues
-//! `1000p` or a size; fractions `0.1%`. What is printed parses back to the same value.
+//! `1000p` or a size; fractions `0.1%`. What is printed parses back to the same value, and what
+//! [`crate::human`] prints for people is read too: `94.1 Mbit/s`, `1.25 MiB`, `1 h 52 min`.
 
 use alloc::string::String;
 use core::fmt;
@@ -214,11 +215,13 @@ impl FromStr for Rate {
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let (value, unit) = split(text, "25mbit")?;
-        let scale: u128 = match unit.to_ascii_lowercase().as_str() {
+        let lower = unit.to_ascii_lowercase();
+        let scale: u128 = match lower.strip_suffix("/s").unwrap_or(&lower) {
             "bit" => 1,
             "kbit" => 1_000,
             "mbit" => 1_000_000,
             "gbit" => 1_000_000_000,
+            "tbit" => 1_000_000_000_000,
             "kibit" => 1 << 10,
             "mibit" => 1 << 20,
             "gibit" => 1 << 30,
@@ -280,13 +283,15 @@ impl FromStr for Bytes {
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let (value, unit) = split(text, "64KiB")?;
         let scale: u128 = match unit {
-            "" | "B" | "b" => 1,
+            "" | "B" | "b" | "byte" | "bytes" => 1,
             "kB" | "KB" => 1_000,
             "MB" => 1_000_000,
             "GB" => 1_000_000_000,
+            "TB" => 1_000_000_000_000,
             "KiB" | "kib" => 1 << 10,
             "MiB" | "mib" => 1 << 20,
             "GiB" | "gib" => 1 << 30,
+            "TiB" | "tib" => 1 << 40,
             "k" | "K" | "m" | "M" | "g" | "G" => {
                 return Err(UnitError::AmbiguousUnit {
                     unit: unit.into(),
@@ -297,7 +302,7 @@ impl FromStr for Bytes {
             _ => {
                 return Err(UnitError::UnknownUnit {
                     unit: unit.into(),
-                    accepted: "B, kB, MB, GB, KiB, MiB, GiB",
+                    accepted: "B, kB, MB, GB, TB, KiB, MiB, GiB, TiB",
                 });
             }
         };
@@ -317,11 +322,49 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Reads a time such as `40ms`, `1.58ms`, `250us`, `10s`, `5m`, `2h`. A bare number is refused.
+/// Reads a time such as `40ms`, `1.58ms`, `250us`, `10s`, `5m`, `2h`, `1h 30m`. A bare number is
+/// refused: of a delay, some would mean seconds and some milliseconds.
 ///
 /// # Errors
 /// [`UnitError`], saying what to write instead.
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
+    let mut rest = text.trim();
+    let mut sum = Duration::ZERO;
+    loop {
+        // `1h 30m`: a part ends where the next number begins.
+        let unit = rest.find(|c: char| c.is_alphabetic()).unwrap_or(rest.len());
+        let next = rest[unit..].find(|c: char| c.is_ascii_digit());
+        let (part, after) = rest.split_at(next.map_or(rest.len(), |at| unit + at));
+        sum = sum
+            .checked_add(parse_one_duration(part)?)
+            .filter(|sum| sum.as_nanos() <= u64::MAX.into())
+            .ok_or_else(|| UnitError::OutOfRange {
+                text: text.into(),
+                range: DURATION_RANGE,
+            })?;
+        if after.is_empty() {
+            return Ok(sum);
+        }
+        rest = after;
+    }
+}
+
+/// Reads the length of a measurement or of a wait: as [`parse_duration`], and a bare number is
+/// seconds, as `sleep`, `timeout`, `ping -w` and iperf3 have it.
+///
+/// # Errors
+/// [`UnitError`], saying what to write instead.
+pub fn parse_time(text: &str) -> Result<Duration, UnitError> {
+    let is_bare = text.trim().chars().all(|c| c.is_ascii_digit() || c == '.');
+    match is_bare {
+        true => parse_duration(&alloc::format!("{}s", text.trim())),
+        false => parse_duration(text),
+    }
+}
+
+const DURATION_RANGE: &str = "0 to 5124095h";
+
+fn parse_one_duration(text: &str) -> Result<Duration, UnitError> {
     let (value, unit) = split(text, "40ms")?;
     let scale: u128 = match unit {
         "ns" => 1,
@@ -344,7 +387,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
             });
         }
     };
-    scaled(value, scale, text, "0 to 5124095h").map(Duration::from_nanos)
+    scaled(value, scale, text, DURATION_RANGE).map(Duration::from_nanos)
 }
 
 /// Prints a time so that [`parse_duration`] reads back the same value: `1.58ms`.

@@ -74,6 +74,12 @@ pub enum Error {
     /// Another side did not keep to the protocol, or went away.
     #[error("{0}")]
     Peer(String),
+    /// Nobody listens there.
+    #[error("{remote} refuses connections; is `tcptailor serve` running there?")]
+    ConnectionRefused {
+        /// Where.
+        remote: std::net::SocketAddr,
+    },
     /// Possible, but it would do harm, or the object cannot do it.
     #[error("{what}: {reason}")]
     Refused {

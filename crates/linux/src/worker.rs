@@ -66,7 +66,6 @@ pub struct WorkerSpec {
 /// A line that a worker writes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[expect(clippy::large_enum_variant, reason = "the large one comes once")]
 pub enum WorkerReport {
     /// It listens on this port, or is about to connect to it.
     Ready {

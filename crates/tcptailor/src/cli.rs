@@ -6,6 +6,7 @@
 //! command, so that a collision is a decision.
 
 use core::fmt::Write;
+use std::ffi::{OsStr, OsString};
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
@@ -66,8 +67,41 @@ impl Cli {
     /// # Errors
     /// What is wrong with it, or the help or the version that was asked for.
     pub(crate) fn read() -> Result<Self, clap::Error> {
-        Self::from_arg_matches(&grouped(Self::command()).try_get_matches()?)
+        let words = help_asked(std::env::args_os().collect());
+        let parse = |words| grouped(Self::command()).try_get_matches_from(words);
+        let matches = parse(words.clone()).map_err(|error| {
+            // What is said of a word shows the word; a terminal would obey some.
+            let shown = words.iter().map(|word| visible_word(word)).collect();
+            parse(shown).err().unwrap_or(error)
+        })?;
+        let mut cli = Self::from_arg_matches(&matches)?;
+        if let Command::Bench(args) = &cli.command {
+            // iperf3's letter for it.
+            cli.globals.json |= args.iperf_json;
+        }
+        Ok(cli)
     }
+}
+
+/// `tcptailor help COMMAND` is what people type who know git, cargo or ip: as `COMMAND --help`.
+fn help_asked(mut words: Vec<OsString>) -> Vec<OsString> {
+    if words.get(1).is_some_and(|word| word == "help") {
+        words.remove(1);
+        words.push("--help".into());
+    }
+    words
+}
+
+fn visible_word(word: &OsStr) -> OsString {
+    let word = word.to_string_lossy();
+    let shown = word.chars().map(|c| {
+        if c.is_control() {
+            char::REPLACEMENT_CHARACTER
+        } else {
+            c
+        }
+    });
+    shown.collect::<String>().into()
 }
 
 /// With its commands in groups on the first screen of the help.
@@ -107,7 +141,7 @@ pub(crate) struct Globals {
     /// Say more: every verdict with its evidence; twice: also flows that are idle or in order.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
-    /// Say only what was asked for: no progress, no notes.
+    /// Print results only: no progress, no notes, no advice.
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     /// Colours; `auto` obeys `NO_COLOR` and `CLICOLOR_FORCE`.
@@ -174,7 +208,7 @@ mod tests {
         ('t', "time"),
     ];
     /// Letters as iperf3 users expect them: `-n` counts bytes and `-p` is a port.
-    const IPERF_LETTERS: &str = "146BCMNOPRbilnptw";
+    const IPERF_LETTERS: &str = "146BCDJMNOPRbcilnpstuw";
     /// Letters and names of the later sample client of the cork document.
     const SAMPLE_LETTERS: &[(char, &str)] = &[
         ('H', "header_plus_payload"),
@@ -224,6 +258,18 @@ mod tests {
         for line in list {
             assert!(line.chars().count() <= 80, "{line}");
         }
+    }
+
+    #[test]
+    fn help_is_a_command_too() {
+        let check = |given: &[&str], expected: &[&str]| {
+            let words = |list: &[&str]| list.iter().map(OsString::from).collect::<Vec<_>>();
+            assert_eq!(help_asked(words(given)), words(expected));
+        };
+        check(&["t", "help"], &["t", "--help"]);
+        check(&["t", "help", "lab", "run"], &["t", "lab", "run", "--help"]);
+        check(&["t", "run", "help"], &["t", "run", "help"]);
+        check(&["t"], &["t"]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use serde_json::json;
 
 use crate::interrupt;
-use crate::output::{Output, ReaderLeft, visible};
+use crate::output::{Output, ReaderLeft, signed, visible};
 
 /// How the program ends. The numbers are part of its interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,13 +146,15 @@ pub(crate) fn finish(outcome: anyhow::Result<Exit>, output: &Output) -> ExitCode
 
 /// Answers a command line that clap did not take, or `--help` and `--version`.
 pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
-    let asked_for_json = std::env::args_os().any(|arg| arg == "--json" || arg == "-j");
+    let asked_for_json =
+        std::env::args_os().any(|arg| arg == "--json" || arg == "-j" || arg == "-J");
     if error.use_stderr() && asked_for_json {
         let (message, hint) = usage_of(&error.render().to_string());
         report(true, Exit::Usage, &message, hint);
         return Exit::Usage.code();
     }
-    let text = error.render().ansi().to_string();
+    // The styles are clap's: `Cli::read` lets no others in.
+    let text = signed(&error.render().ansi().to_string());
     let text = visible(&text);
     // A reader that went away is no reason to panic.
     let _ = match error.use_stderr() {

@@ -159,6 +159,9 @@ impl Tone {
     }
 }
 
+/// Stands near the beginning of a page of ours.
+pub(crate) const MARK: &str = "<meta name=\"generator\" content=\"tcptailor\"";
+
 /// Writes a page; where that fails it says which file.
 pub(crate) fn write(path: &Path, page: &str) -> anyhow::Result<()> {
     fs::write(path, page).with_context(|| format!("writing {}", path.display()))
@@ -181,6 +184,7 @@ pub(crate) fn render(page: &Page) -> String {
         html lang="en" {
             head {
                 meta charset="utf-8";
+                meta name="generator" content="tcptailor";
                 meta http-equiv="Content-Security-Policy" content=(policy);
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";

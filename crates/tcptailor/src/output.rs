@@ -5,6 +5,7 @@
 //! is made visible here, and nowhere else.
 
 mod control;
+mod file;
 
 use std::fmt::{self, Display};
 use std::io::{self, Write};
@@ -12,14 +13,22 @@ use std::path::Path;
 
 use anyhow::Context;
 use base::human;
-use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Row, Table, presets};
+use comfy_table::{
+    Attribute, Cell, CellAlignment, ColumnConstraint, ContentArrangement, Row, Table, Width,
+    presets,
+};
 use serde::Serialize;
 
-pub(crate) use self::control::visible;
+pub(crate) use self::control::{Paint, signed, visible};
+pub(crate) use self::file::{check_replaceable, open_result, write_result};
 use crate::cli::{Color, Globals};
 
 /// Widest line of a table.
 const TABLE_COLUMNS: u16 = 100;
+/// A longer word, such as a path, may be parted. No number with its unit is as long.
+const WORD_COLUMNS_MAX: usize = 20;
+/// A narrower terminal wraps lines itself.
+const COLUMNS_MIN: u16 = 20;
 
 /// Whoever read stdout went away: nobody is left to be told.
 #[derive(Debug)]
@@ -110,6 +119,8 @@ impl Output {
     ) -> anyhow::Result<()> {
         unless_reader_left(if self.is_json() {
             write_stdout(&document(name, body)?)
+        } else if self.is_quiet() {
+            self.print(results_only(&human()))
         } else {
             self.print(&human())
         })
@@ -161,6 +172,12 @@ impl Output {
         unless_reader_left(self.print(&text.to_string()))
     }
 
+    /// Tells on stderr what the result is of no use without, also with `--quiet`.
+    pub(crate) fn important(&self, text: impl Display) {
+        // There is no other place to tell it.
+        let _ = writeln!(anstream::stderr(), "{}", visible(&text.to_string()));
+    }
+
     /// Tells something beside the result, on stderr.
     pub(crate) fn note(&self, text: impl Display) {
         if !self.is_quiet() {
@@ -182,6 +199,16 @@ pub(crate) fn range_beside(ends: &[String; 2], beside: &str) -> String {
         [Some(low), Some(high)] => format!("{low} to {high}"),
         _ => ends.join(" to "),
     }
+}
+
+/// A report without what to type next, which stands at its end.
+fn results_only(text: &str) -> &str {
+    let advice = if text.starts_with("Next: ") {
+        Some(0)
+    } else {
+        text.find("\nNext: ")
+    };
+    advice.map_or(text, |at| text[..at].trim_end())
 }
 
 /// Who reads the first lines alone (`| head`) still gets the exit code of the result: that a reader
@@ -262,8 +289,19 @@ pub(crate) fn kernel_release() -> Option<String> {
 
 /// Columns of a line of text: those of the terminal, up to 100.
 pub(crate) fn columns() -> usize {
-    let terminal = Table::new().width().unwrap_or(TABLE_COLUMNS);
-    usize::from(terminal.clamp(40, TABLE_COLUMNS))
+    usize::from(line_columns())
+}
+
+/// What `COLUMNS` says, else the terminal. A terminal that says nothing of use (none, or width 0,
+/// as serial lines and some containers have it) counts as wide.
+fn line_columns() -> u16 {
+    let asked = std::env::var("COLUMNS").ok();
+    let asked = asked.and_then(|text| text.trim().parse::<u16>().ok());
+    let known = asked.filter(|columns| *columns > 0);
+    let known = known.or_else(|| Table::new().width().filter(|columns| *columns > 0));
+    known.map_or(TABLE_COLUMNS, |columns| {
+        columns.clamp(COLUMNS_MIN, TABLE_COLUMNS)
+    })
 }
 
 /// A table without lines, header in bold. Cells are wrapped where it would be wider than 100
@@ -280,8 +318,7 @@ pub(crate) fn table(header: &[&str]) -> Table {
                 .map(|name| Cell::new(name).add_attribute(Attribute::Bold)),
         );
     table.style_text_only();
-    let terminal = table.width().unwrap_or(TABLE_COLUMNS);
-    table.set_width(terminal.clamp(40, TABLE_COLUMNS));
+    table.set_width(line_columns());
     let last = header.len() - 1;
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, if index == last { 0 } else { 2 }));
@@ -305,17 +342,85 @@ pub(crate) fn render(table: &Table) -> String {
     for row in table.row_iter_mut() {
         let glued = |cell: &Cell| {
             let content = cell.content();
-            match glue(&visible(&content)) {
+            // Where a cell holds a style, the library ends it.
+            let own = content.strip_suffix("\x1b[0m").unwrap_or(&content);
+            match glue(&visible(own)) {
                 same if same == content => cell.clone(),
                 text => Cell::new_owned(text),
             }
         };
         *row = Row::from(row.cell_iter().map(glued).collect::<Vec<_>>());
     }
+    let words = longest(&table, &[' ', '\n'], WORD_COLUMNS_MAX);
+    let lines = longest(&table, &['\n'], usize::MAX);
+    let paddings = 2 * words.len().saturating_sub(1);
+    let fits = |widths: &[usize]| {
+        let available = usize::from(table.width().unwrap_or(u16::MAX));
+        widths.iter().sum::<usize>() + paddings <= available
+    };
+    if !fits(&words) {
+        return records(&table);
+    }
+    if !fits(&lines) {
+        for (column, word) in table.column_iter_mut().zip(words) {
+            if column.constraint().is_none() {
+                let width = word as u16 + column.padding_width();
+                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width)));
+            }
+        }
+    }
     let mut text = String::new();
     for line in table.lines() {
         text.push_str(&line.trim_end().replace(GLUE, " "));
         text.push('\n');
+    }
+    // The cells are without control characters now: what is left are the styles of the table.
+    signed(&text)
+}
+
+/// Length of the longest part in each column, up to `most`.
+fn longest(table: &Table, separators: &[char], most: usize) -> Vec<usize> {
+    let mut longest = Vec::new();
+    let header = table.header().into_iter();
+    for row in header.chain(table.row_iter()) {
+        for (index, cell) in row.cell_iter().enumerate() {
+            let content = cell.content();
+            let parts = content.split(separators).map(|part| part.chars().count());
+            let length = parts.max().unwrap_or(0).min(most);
+            match longest.get_mut(index) {
+                Some(known) => *known = length.max(*known),
+                None => longest.push(length),
+            }
+        }
+    }
+    longest
+}
+
+/// The rows one below the other, for a terminal that is too narrow to have the columns beside each
+/// other.
+fn records(table: &Table) -> String {
+    let names: Vec<String> = table
+        .header()
+        .map(|row| row.cell_iter().map(|cell| cell.content()).collect())
+        .unwrap_or_default();
+    let widest = names
+        .iter()
+        .map(|name| name.chars().count())
+        .max()
+        .unwrap_or(0);
+    let mut text = String::new();
+    for (index, row) in table.row_iter().enumerate() {
+        if index > 0 {
+            text.push('\n');
+        }
+        for (name, cell) in names.iter().zip(row.cell_iter()) {
+            let content = cell.content();
+            if content.is_empty() {
+                continue;
+            }
+            text.push_str(&format!("{name:widest$}  ").replace(GLUE, " "));
+            push_wrapped(&mut text, &content, &" ".repeat(widest + 2), widest + 2);
+        }
     }
     text
 }
@@ -327,7 +432,11 @@ pub(crate) fn push_wrapped(text: &mut String, words: &str, indent: &str, used: u
     let mut column = used;
     let mut first = true;
     for word in glue(words).split_ascii_whitespace() {
-        let width = word.chars().count();
+        // Styles take no room.
+        let width = anstream::adapter::strip_str(word)
+            .to_string()
+            .chars()
+            .count();
         if !first && column + 1 + width > columns {
             text.push('\n');
             text.push_str(indent);
@@ -396,6 +505,14 @@ mod tests {
     }
 
     #[test]
+    fn who_wants_results_only_is_not_told_what_to_type_next() {
+        let check = |text: &str, expected: &str| assert_eq!(results_only(text), expected);
+        check("a\n\nNext: b\n      c\n", "a");
+        check("Next: b", "");
+        check("a Next: b\n", "a Next: b\n");
+    }
+
+    #[test]
     fn times_are_written_by_rfc_3339() {
         let check = |seconds: u64, expected: &str| assert_eq!(rfc3339(seconds), expected);
         check(0, "1970-01-01T00:00:00Z");
@@ -436,7 +553,7 @@ mod tests {
         check("  indented 5 us", "  indented 5_us");
 
         let mut table = table(&["", "OBSERVED"]);
-        table.set_width(12).add_row(["limit", "in 98 % of it"]);
+        table.set_width(16).add_row(["limit", "in 98 % of it"]);
         let text = anstream::adapter::strip_str(&render(&table)).to_string();
         assert!(text.lines().any(|line| line.ends_with("98 %")), "{text}");
         assert!(!text.contains(GLUE), "{text}");
@@ -454,6 +571,36 @@ mod tests {
         let text = anstream::adapter::strip_str(&render(&table)).to_string();
         let rows: Vec<&str> = text.lines().skip(1).collect();
         assert_eq!(rows, ["a\u{fffd}]0;x\u{fffd}b  1", "abcdefgh  2"]);
+    }
+
+    #[test]
+    fn a_narrow_table_parts_no_word_and_no_number_from_its_unit() {
+        let shown = |width: u16| {
+            let mut table = table(&["VARIANT", "RUNS", "GOODPUT", "95 % OF MEDIAN", "P50"]);
+            table.set_width(width);
+            let interval = "9.31 Mbit/s .. 9.55 Mbit/s";
+            table.add_row(["nodelay=off", "10", "9.44 Mbit/s", interval, "44.0 ms"]);
+            table.add_row(["nodelay=on", "10", "90.1 Mbit/s", "-", "1.02 ms"]);
+            align_right(&mut table, &[1, 2, 3, 4]);
+            anstream::adapter::strip_str(&render(&table)).to_string()
+        };
+        for width in [20, 30, 40, 60, 80, 100] {
+            let text = shown(width);
+            for whole in [
+                "nodelay=off",
+                "9.44 Mbit/s",
+                "9.31 Mbit/s",
+                "44.0 ms",
+                "1.02 ms",
+            ] {
+                assert!(text.contains(whole), "{width}: {text}");
+            }
+        }
+        let narrow = shown(40);
+        assert!(narrow.contains("VARIANT         nodelay=off\n"), "{narrow}");
+        assert!(narrow.contains("GOODPUT         9.44 Mbit/s\n"), "{narrow}");
+        assert!(shown(80).starts_with("VARIANT "), "{}", shown(80));
+        assert_eq!(shown(100).lines().count(), 3);
     }
 
     #[test]

@@ -146,7 +146,7 @@ fn unknown_names_are_answered_with_what_was_meant() {
 #[test]
 fn values_are_refused_with_their_range_or_unit() {
     let user = User::new();
-    user.check(&["diagnose", "-t", "5"], 2, "write for example `40ms`");
+    user.check(&["diagnose", "-t", "5x"], 2, "unknown unit `x`");
     user.check(&["diagnose", "-t", "0s"], 2, "the range is 1s to 3600s");
     user.check(&["diagnose", "--pid", "x"], 2, "a process is a number");
     user.check(&["diagnose", "dport = :99999"], 2, "above 65535");

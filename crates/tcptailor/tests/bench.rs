@@ -129,8 +129,9 @@ fn a_stream_is_reported_as_a_table_and_as_json() {
     let shown = serve.bench(&["-n", "1MiB", "-P", "2"]);
     let table = text(&shown.stdout);
     assert!(shown.status.success(), "{table}{}", text(&shown.stderr));
-    assert!(table.starts_with("2 streams towards 127.0.0.1:"), "{table}");
+    assert!(table.contains("2 streams to 127.0.0.1:"), "{table}");
     assert!(table.contains("bit/s"), "{table}");
+    assert!(table.contains("RTT between the programs: idle "), "{table}");
 
     let shown = serve.bench(&["-n", "1MiB", "-R", "--json"]);
     let document: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
@@ -139,6 +140,99 @@ fn a_stream_is_reported_as_a_table_and_as_json() {
     assert_eq!(document["workload"]["direction"], "down");
     let run = &document["variants"][0]["runs"][0];
     assert!(run["goodput_bps"].as_u64().expect("a rate") > 0);
+}
+
+#[test]
+fn a_run_has_a_line_per_interval_and_says_how_its_sender_fared() {
+    let serve = Serve::start(&[]);
+    let flags = ["-t", "500ms", "-i", "100ms", "--bidir"];
+    let shown = serve.bench(&flags);
+    let text_of = text(&shown.stdout);
+    let mut lines = text_of.lines();
+    let header = lines.next().expect("a header");
+    assert!(header.trim_start().starts_with("TIME  "), "{text_of}");
+    for name in ["UP", "DOWN", "RETR", "RTT"] {
+        assert!(header.contains(name), "{text_of}");
+    }
+    assert!(
+        lines.take_while(|line| !line.is_empty()).count() >= 4,
+        "{text_of}"
+    );
+    // Narrow: fewer columns, and none of them in two.
+    let narrow = tcptailor(&[&["bench", &serve.address][..], &flags].concat())
+        .env("COLUMNS", "30")
+        .output()
+        .expect("the program starts");
+    for line in text(&narrow.stdout).lines() {
+        assert!(line.chars().count() <= 30, "{line}");
+    }
+    // Results only.
+    let quiet = serve.bench(&[&flags[..], &["-q"]].concat());
+    let quiet = text(&quiet.stdout);
+    assert!(
+        quiet.starts_with("1 stream in each direction to "),
+        "{quiet}"
+    );
+    let none = serve.bench(&["-t", "200ms", "-i", "0"]);
+    assert!(text(&none.stdout).trim_start().starts_with("1 stream to "));
+
+    let shown = serve.bench(&["-t", "500ms", "-i", "100ms", "-J"]);
+    let document: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
+    let run = &document["variants"][0]["runs"][0];
+    let intervals = run["intervals"].as_array().expect("a list");
+    assert!(intervals.len() >= 5, "{run}");
+    let with_sender = intervals.iter().filter(|one| one["up"]["rtt_us"].is_u64());
+    assert!(with_sender.count() >= 4, "{run}");
+    assert!(intervals[0]["up_bps"].is_u64() && intervals[0]["down_bps"].is_null());
+    assert!(
+        run["client_sent"]["data_segments"].as_u64() > Some(0),
+        "{run}"
+    );
+    assert_eq!(document["rtt_idle_us"]["n"], 10);
+}
+
+#[test]
+fn results_are_exported_and_files_of_others_are_left_alone() {
+    let serve = Serve::start(&[]);
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| directory.path().join(name).display().to_string();
+    let (csv, markdown) = (file("a.csv"), file("a.md"));
+    let flags = [
+        "--mode",
+        "rr",
+        "--operations",
+        "3",
+        "--compare",
+        "nodelay=off,on",
+    ];
+    let exports = [
+        "--runs",
+        "2",
+        "--export-csv",
+        &csv,
+        "--export-markdown",
+        &markdown,
+    ];
+    for _ in 0..2 {
+        let shown = serve.bench(&[&flags[..], &exports].concat());
+        assert!(shown.status.success(), "{}", text(&shown.stderr));
+    }
+    let table = std::fs::read_to_string(&csv).expect("a table");
+    let rows: Vec<&str> = table.split_terminator("\r\n").collect();
+    assert_eq!(rows.len(), 1 + 4, "{table}");
+    let cells = |row: &str| row.split(',').count();
+    assert!(
+        rows.iter().all(|row| cells(row) == cells(rows[0])),
+        "{table}"
+    );
+    assert!(rows[1].starts_with("\"nodelay=off\",1,"), "{table}");
+    let table = std::fs::read_to_string(&markdown).expect("a table");
+    assert!(table.contains("| `nodelay=on` | 2 |"), "{table}");
+
+    std::fs::write(&csv, "my thesis").expect("written");
+    let shown = serve.bench(&[&flags[..], &exports].concat());
+    assert_eq!(shown.status.code(), Some(2), "{}", text(&shown.stderr));
+    assert_eq!(std::fs::read_to_string(&csv).expect("a file"), "my thesis");
 }
 
 #[test]
@@ -236,8 +330,8 @@ fn errors_are_one_line_with_their_exit_code() {
     let key = tempfile::NamedTempFile::new().expect("a file");
     let other = tempfile::NamedTempFile::new().expect("a file");
     key.as_file()
-        .write_all(b"open sesame\n")
-        .and_then(|()| other.as_file().write_all(b"open barley\n"))
+        .write_all(b"8f1c-02d4-5e6f-7081-92a3-b4c5-d6e7-f809\n")
+        .and_then(|()| other.as_file().write_all(&[b'0'; 32]))
         .expect("written");
     let path = |file: &tempfile::NamedTempFile| file.path().display().to_string();
     let serve = Serve::start(&["--key-file", &path(&key), "--max-time", "5s"]);
@@ -257,6 +351,11 @@ fn errors_are_one_line_with_their_exit_code() {
         "above the limit of 5s",
     );
     check(&["--key-file", "/nonexistent"], 1, "reading the key file");
+    check(
+        &["--key-file", "/proc/version"],
+        2,
+        "not a key: a key is 32 hexadecimal digits",
+    );
     check(&["--compare", "nodlay=on,off"], 2, "did you mean `nodelay`");
     check(&["--mode", "rr", "-R"], 2, "cannot be used with --mode rr");
     check(&["-l", "2MiB"], 2, "the range is 1B to 1MiB");
@@ -264,9 +363,106 @@ fn errors_are_one_line_with_their_exit_code() {
     let shown = serve.bench(&["--key-file", &with_key, "--mode", "rr", "--operations", "3"]);
     assert!(shown.status.success(), "{}", text(&shown.stderr));
 
-    let closed = tcptailor(&["bench", "127.0.0.1:1"]).output();
-    let message = text(&closed.expect("the program starts").stderr);
+    // Where it listens instead is said.
+    let port = serve.address.rsplit_once(':').expect("a port").1;
+    let elsewhere = tcptailor(&["bench", "127.0.0.2", "-p", port]).output();
+    let message = text(&elsewhere.expect("the program starts").stderr);
     assert!(message.contains("refuses connections"), "{message}");
+    let expected = format!("127.0.0.1:{port} is listened on; `tcptailor serve --bind 127.0.0.2`");
+    assert!(message.contains(&expected), "{message}");
+}
+
+#[test]
+fn a_server_for_others_makes_a_key_and_shows_it() {
+    let mut child = tcptailor(&["serve", "-p", "0", "-B", "0.0.0.0", "--quiet"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let line = |source: &mut dyn BufRead| {
+        let mut line = String::new();
+        source.read_line(&mut line).expect("a line");
+        line.trim_end().to_owned()
+    };
+    let mut log = BufReader::new(child.stdout.take().expect("piped"));
+    let mut told = BufReader::new(child.stderr.take().expect("piped"));
+    let address = line(&mut log);
+    let key = line(&mut told);
+    let key = key.strip_prefix("Key: ").expect("a key").to_owned();
+    let serve = Serve {
+        child,
+        address: address
+            .replace("Listening on 0.0.0.0", "127.0.0.1")
+            .trim_end_matches('.')
+            .to_owned(),
+        log,
+    };
+    let flags = ["--mode", "rr", "--operations", "3"];
+    assert_eq!(
+        serve.bench(&flags).status.code(),
+        Some(1),
+        "without the key"
+    );
+    let with_key = tcptailor(&[&["bench", &serve.address][..], &flags].concat())
+        .env("TCPTAILOR_KEY", key.to_uppercase())
+        .output()
+        .expect("the program starts");
+    assert!(with_key.status.success(), "{}", text(&with_key.stderr));
+}
+
+#[test]
+fn a_key_file_is_made_once_and_is_for_its_owner_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("key");
+    let name = path.display().to_string();
+    let flags = ["--mode", "rr", "--operations", "3", "--key-file", &name];
+    for _ in 0..2 {
+        let serve = Serve::start(&["--key-file", &name]);
+        let shown = serve.bench(&flags);
+        assert!(shown.status.success(), "{}", text(&shown.stderr));
+    }
+    let mode = std::fs::metadata(&path)
+        .expect("a file")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // Not through a link of somebody else.
+    let link = directory.path().join("link");
+    std::os::unix::fs::symlink(directory.path().join("victim"), &link).expect("a link");
+    let shown = tcptailor(&[
+        "serve",
+        "-p",
+        "0",
+        "--key-file",
+        &link.display().to_string(),
+    ]);
+    let shown = { shown }.output().expect("the program starts");
+    assert_eq!(shown.status.code(), Some(1), "{}", text(&shown.stderr));
+    assert!(!directory.path().join("victim").exists());
+}
+
+#[test]
+fn letters_of_iperf3_are_answered_with_what_to_type() {
+    let check = |args: &[&str], expected: &str| {
+        let shown = tcptailor(args).output().expect("the program starts");
+        let message = text(&shown.stderr);
+        assert_eq!(shown.status.code(), Some(2), "{args:?}: {message}");
+        assert!(message.contains(expected), "{args:?}: {message}");
+    };
+    check(&["serve", "-s"], "Type `tcptailor serve`");
+    check(
+        &["serve", "-c", "10.0.0.9"],
+        "Type `tcptailor bench 10.0.0.9`",
+    );
+    check(&["serve", "-s", "-D"], "Type `tcptailor serve`");
+    check(&["serve", "-D"], "systemd-run");
+    check(
+        &["bench", "-c", "10.0.0.9", "-t", "5"],
+        "Type `tcptailor bench 10.0.0.9 ",
+    );
+    check(&["bench", "-s"], "Type `tcptailor serve`");
+    check(&["bench", "10.0.0.9", "-u"], "tcptailor measures TCP");
 }
 
 #[test]

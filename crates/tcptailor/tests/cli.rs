@@ -44,6 +44,110 @@ fn wrong_usage_is_answered_with_what_was_meant() {
 }
 
 #[test]
+fn help_and_near_names_are_understood() {
+    let page = run(&["help", "bench"]);
+    assert_eq!(page.status.code(), Some(0));
+    assert_eq!(text(&page.stdout), text(&run(&["bench", "--help"]).stdout));
+    assert!(text(&run(&["help"]).stdout).starts_with(&text(&run(&["--help"]).stdout)[..40]));
+    check_refused(&["help", "bnch"], 2, "'bench'");
+    check_refused(
+        &["knobs", "rmem_max"],
+        2,
+        "did you mean `net.ipv4.tcp_rmem`?",
+    );
+}
+
+/// A narrow terminal, one that says nothing, and one that does not: numbers keep their units.
+#[test]
+fn tables_fit_the_terminal() {
+    let scenario = "[lab, run, agree-buffers, --engine, virtual, --runs, 1]";
+    let args: Vec<&str> = scenario.trim_matches(['[', ']']).split(", ").collect();
+    let shown = |columns: &str| {
+        let output = tcptailor(&args)
+            .env("COLUMNS", columns)
+            .env("TERM", "dumb")
+            .output();
+        text(&output.expect("the program starts").stdout)
+    };
+    let wide = shown("0");
+    assert!(wide.contains("long-receive-64k  7."), "{wide}");
+    assert_eq!(wide, shown("100"));
+    assert_eq!(wide, shown("nonsense"));
+    for columns in ["20", "30", "60"] {
+        let narrow = shown(columns);
+        let rates = |text: &str| text.matches(" Mbit/s").count();
+        assert_eq!(rates(&narrow), rates(&wide), "{columns}: {narrow}");
+        let parted = narrow.lines().any(|line| line.trim() == "Mbit/s");
+        assert!(!parted, "{columns}: {narrow}");
+    }
+}
+
+#[test]
+fn what_cannot_be_set_is_no_result() {
+    let vegas = "client.congestion=vegas";
+    let args = [
+        "lab", "run", "lan-wwr", "--engine", "virtual", "--set", vegas,
+    ];
+    check_refused(&args, 2, "--set client.congestion=vegas: ");
+}
+
+#[test]
+fn results_leave_files_of_others_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (thesis, link) = (path("thesis"), path("link"));
+    std::fs::write(&thesis, "my thesis").expect("written");
+    std::os::unix::fs::symlink(folder.path().join("victim"), &link).expect("a link");
+    let lab = [
+        "lab", "run", "lan-wwr", "--engine", "virtual", "--runs", "1",
+    ];
+    let with = |flag: &'static str, file: &str| {
+        let args: Vec<String> = lab.iter().chain(&[flag]).map(ToString::to_string).collect();
+        let args: Vec<&str> = args.iter().map(String::as_str).chain([file]).collect();
+        run(&args)
+    };
+    for flag in ["--pcap", "--html", "--events"] {
+        let output = with(flag, &thesis);
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{flag}: {}",
+            text(&output.stderr)
+        );
+        assert_eq!(
+            std::fs::read_to_string(&thesis).expect("a file"),
+            "my thesis",
+            "{flag}"
+        );
+        let own = path("own");
+        for _ in 0..2 {
+            let output = with(flag, &own);
+            assert_eq!(
+                output.status.code(),
+                Some(0),
+                "{flag}: {}",
+                text(&output.stderr)
+            );
+        }
+        std::fs::remove_file(&own).expect("it was written");
+    }
+    for flag in ["--pcap", "--events"] {
+        assert_eq!(with(flag, &link).status.code(), Some(2), "{flag}");
+    }
+    assert!(!folder.path().join("victim").exists());
+}
+
+#[test]
+fn quiet_results_have_no_advice() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = folder.path().join("plan.json").display().to_string();
+    let bdp = ["bdp", "--rate", "10gbit", "--rtt", "150ms", "-o", &plan];
+    let shown = |flags: &[&str]| text(&run(&[&bdp[..], flags].concat()).stdout);
+    assert!(shown(&[]).contains("\nNext: "), "{}", shown(&[]));
+    assert!(!shown(&["-q"]).contains("Next: "), "{}", shown(&["-q"]));
+}
+
+#[test]
 fn errors_are_json_documents_where_json_was_asked_for() {
     for args in [["knobs", "nodlay", "--json"], ["-j", "knobs", "nodlay"]] {
         let output = run(&args);

@@ -217,7 +217,7 @@ fn nonsense_is_refused_with_what_to_do() {
     check(&["--pid", "4194305"], 1, "process `4194305` does not exist");
     check(&["-N", "tcptailor-none"], 1, "`ip netns` lists");
     check(&["dprt = :443"], 2, "did you mean `dport`?");
-    check(&["-t", "5"], 2, "`5` has no unit");
+    check(&["-t", "5x"], 2, "unknown unit `x`");
     check(&["-i", "10us"], 2, "-i 10us: at least 1ms");
     check(
         &["-o", "/nonexistent/plan.json"],

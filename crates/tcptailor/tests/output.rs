@@ -8,7 +8,7 @@ use serde_json::Value;
 
 const SCENARIO: &str = r#"
 name = "small"
-about = "A \u001B[2J\u001B]0;pwned\u0007 \u009B8m \u001B[31mtext."
+about = "A \u001B[2J\u001B]0;pwned\u0007 \u009B8m \u001B[31m\u001B[1mtext."
 [path]
 kind = "emulated"
 rate = "10mbit"
@@ -66,6 +66,8 @@ fn control_characters_of_files_do_not_reach_the_terminal() {
         "{text}"
     );
     assert!(text.contains("\x1b[1m"), "colours of ours stay: {text}");
+    // Even those that we use ourselves: a name does not style what follows it.
+    assert!(text.contains(" \u{fffd}[31m\u{fffd}[1mtext."), "{text}");
     check_harmless(&text);
     // Data is data.
     let output = tcptailor(&[&run[..], &["--json"]].concat());

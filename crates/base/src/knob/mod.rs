@@ -211,7 +211,8 @@ pub fn find_knob(name: &str) -> Result<&'static Knob, KnobError> {
 }
 
 /// The candidate nearest to `word`, where one is near enough to be what was meant: a few letters
-/// off, a part of it, or with the same beginning.
+/// off, a part of it, or with the same beginning or a whole word in common. A word in common counts
+/// for more than letters: who writes `rmem_max` means something with `rmem`, not `rto_max`.
 #[must_use]
 pub fn nearest<'c>(word: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
     let common_prefix = |candidate: &str| {
@@ -220,14 +221,23 @@ pub fn nearest<'c>(word: &str, candidates: impl Iterator<Item = &'c str>) -> Opt
             .take_while(|(left, right)| left == right)
             .count()
     };
+    let parts = |text: &'_ str| -> alloc::vec::Vec<String> {
+        let parts = text
+            .split(['.', '_', '-', ' '])
+            .filter(|part| part.len() >= 4);
+        parts.map(String::from).collect()
+    };
+    let own = parts(word);
+    let has_part = |candidate: &str| parts(candidate).iter().any(|part| own.contains(part));
     candidates
         .map(|candidate| (distance(word, candidate), candidate))
         .filter(|(distance, candidate)| {
             *distance <= (word.len().max(2) + 1) / 3
                 || word.len() >= 3 && candidate.contains(word)
                 || common_prefix(candidate) >= 5
+                || has_part(candidate)
         })
-        .min_by_key(|(distance, _)| *distance)
+        .min_by_key(|(distance, candidate)| (*distance > 2 && !has_part(candidate), *distance))
         .map(|(_, candidate)| candidate)
 }
 

@@ -58,5 +58,9 @@ fn a_misspelt_knob_is_recognised() {
         message("tcp_rmem"),
         "unknown knob `tcp_rmem`; did you mean `net.ipv4.tcp_rmem`?"
     );
+    assert_eq!(
+        message("rmem_max"),
+        "unknown knob `rmem_max`; did you mean `net.ipv4.tcp_rmem`?"
+    );
     assert_eq!(message("xyzzy"), "unknown knob `xyzzy`");
 }

@@ -30,6 +30,10 @@ fn rates() {
         ("99999999999999gbit", "out of range"),
         ("1.2.3mbit", "does not begin with a number"),
         ("5furlongs", "unknown unit `furlongs`"),
+        ("10Mbit/s", "10mbit"),
+        ("94.1 Mbit/s", "94.1mbit"),
+        ("2.33 Tbit/s", "2330gbit"),
+        ("5Mb/s", "unknown unit `Mb/s`"),
     ]);
 }
 
@@ -41,6 +45,10 @@ fn sizes_queues_and_fractions() {
         ("1500", "1500B"),
         ("4MiB", "4MiB"),
         ("64K", "KiB` or `kB"),
+        ("100 MB", "100000000B"),
+        ("1.25 MiB", "1280KiB"),
+        ("2TiB", "2048GiB"),
+        ("65536 bytes", "64KiB"),
     ]);
     check::<QueueLimit>(&[
         ("1000p", "1000p"),
@@ -70,6 +78,40 @@ fn durations() {
     assert_eq!(print("90s").as_deref(), Ok("90s"));
     assert_eq!(print("2m").as_deref(), Ok("120s"));
     assert!(print("40").is_err_and(|e| e.contains("no unit")));
+    assert_eq!(print("1 h 52 min").as_deref(), Ok("6720s"));
+    assert_eq!(print("1h30m5s").as_deref(), Ok("5405s"));
+    assert!(print("1h30").is_err_and(|e| e.contains("no unit")));
+    assert!(print("5124095h 5124095h").is_err_and(|e| e.contains("out of range")));
+}
+
+#[test]
+fn the_length_of_a_measurement_may_be_bare_seconds() {
+    let print = |text| parse_time(text).map(format_duration);
+    assert_eq!(print("5").as_deref(), Ok("5s"));
+    assert_eq!(print("0.5").as_deref(), Ok("500ms"));
+    assert_eq!(print("5s").as_deref(), Ok("5s"));
+    assert_eq!(print("500ms").as_deref(), Ok("500ms"));
+    for bad in ["", ".", "5x", "-5", "five"] {
+        print(bad).expect_err(bad);
+    }
+}
+
+proptest! {
+    /// What people are shown, to three digits, they may type.
+    #[test]
+    fn what_is_shown_is_read(value in 0_u64..1 << 50) {
+        let near = |read: u64| read.abs_diff(value) <= value / 100 + 1;
+        prop_assert!(near(crate::human::bytes(value).parse::<Bytes>().expect("bytes").0));
+        prop_assert!(near(crate::human::count(value, "byte").parse::<Bytes>().expect("bytes").0));
+        let shown = crate::human::bps(value.max(1));
+        let rate = shown.parse::<Rate>().expect("a rate").bits_per_second();
+        prop_assert!(near(rate), "{}", shown);
+        let time = Duration::from_micros(value);
+        let micros = |text: &str| parse_duration(text).expect("a time").as_micros() as u64;
+        prop_assert!(near(micros(&crate::human::time(time))));
+        let long = micros(&crate::human::long_time(time));
+        prop_assert!(long.abs_diff(value) <= value / 100 + 30_000_001);
+    }
 }
 
 #[test]

@@ -193,6 +193,7 @@ mod tests {
             sent_bytes: 0,
             operations: 0,
             responses_ns: ResponseCounts::default(),
+            sending: None,
         }
     }
 

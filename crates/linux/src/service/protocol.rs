@@ -1,54 +1,47 @@
-//! What `bench` and `serve` say to each other: lines of JSON of limited length.
+//! What `bench` and `serve` say to each other after the opening, in JSON.
 //!
 //! ```text
 //! client                               server
-//! hello {protocol, nonce}       ->
-//!                               <-     challenge {protocol, nonce, key_required}
-//! answer {proof}                ->
-//!                               <-     welcome {proof, limits} | refused {reason}
+//! hello                         ->
+//!                               <-     welcome {limits} | refused {reason}
+//! ping {n}                      ->                                             (at any time)
+//!                               <-     pong {n}
 //! prepare {run}                 ->
 //!                               <-     prepared {token, port} | failed {reason}
 //! data connections, each beginning with a zero and the token
-//!                               <-     interval … (both ends say alive every second)
+//!                               <-     interval …    (both ends are heard every second)
 //! stop                          ->
 //!                               <-     done {summary} | failed {reason}
 //! prepare …
 //! ```
-//! A proof is HMAC-SHA256 under the shared key over the role and both nonces (RFC 2104), so that
-//! neither end can replay what it heard.
+//! The opening (`opening`) has proven the key at both ends, and all of this is encrypted
+//! (`channel`). Data connections are not: they carry no information, and their token is of use to
+//! the client's address only.
 
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use hmac::{Hmac, KeyInit, Mac};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use sha2::Sha256;
 
 use super::SILENCE_MAX;
-use super::lines::LineBuffer;
-use crate::clock::Clock;
+use super::admission::MaxStartups;
 use crate::error::{Error, Result};
 use crate::workload::{Interval, RunSpec, Summary, Token};
 
 /// Port of `serve`; iperf3's.
 pub const PORT: u16 = 5201;
-/// Version of what is said here.
-pub(super) const PROTOCOL: u32 = 1;
-/// Longest line that a server takes: a run with all settings is below 2 KiB.
+/// Longest message that a server takes: a run with all settings is below 2 KiB.
 pub(super) const REQUEST_BYTES_MAX: usize = 64 << 10;
-/// Longest line that a client takes: response times of a long run.
+/// Longest message that a client takes: response times of a long run.
 pub(super) const REPORT_BYTES_MAX: usize = 4 << 20;
 
 /// What a client says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum FromClient {
-    /// First line.
-    Hello { protocol: u32, nonce: Nonce },
-    /// The proof that the key is known, where one is asked for.
-    Answer { proof: Option<String> },
+    /// First message: what came before may have been recorded, this was not.
+    Hello,
+    /// To be answered at once, with the same number.
+    Ping { n: u64 },
     /// The next run, with the server's sockets.
     Prepare { run: Box<RunSpec> },
     /// I am still here.
@@ -60,19 +53,9 @@ pub(super) enum FromClient {
 /// What a server says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[expect(clippy::large_enum_variant, reason = "the large one comes once")]
 pub(super) enum FromServer {
-    /// Answer to the first line.
-    Challenge {
-        protocol: u32,
-        nonce: Nonce,
-        key_required: bool,
-    },
     /// The client may ask for runs.
-    Welcome {
-        proof: Option<String>,
-        limits: Limits,
-    },
+    Welcome { limits: Limits },
     /// The client may not.
     Refused { reason: String },
     /// The server waits for data connections: on the port of this connection, or on another one.
@@ -81,6 +64,8 @@ pub(super) enum FromServer {
     Interval(Interval),
     /// I am still here.
     Alive,
+    /// Answer to a ping.
+    Pong { n: u64 },
     /// The run's summary at the server.
     Done(Summary),
     /// The run has failed, or is not allowed.
@@ -92,12 +77,16 @@ pub(super) enum FromServer {
 pub struct Limits {
     /// Clients at once.
     pub clients: u32,
+    /// ... of one address (of one /64 of IPv6).
+    pub clients_per_address: u32,
+    /// Connections at once of which it is not known yet what they are.
+    pub startups: MaxStartups,
     /// Time of one run, warm-up included.
     #[serde(with = "lab::text::duration")]
     pub time: Duration,
     /// Payload of one run, both directions together, in bytes.
     pub bytes: u64,
-    /// Time without any word from a client.
+    /// Time between two runs of a client, or without any word from it during one.
     #[serde(with = "lab::text::duration")]
     pub idle: Duration,
 }
@@ -107,6 +96,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             clients: 8,
+            clients_per_address: 4,
+            startups: MaxStartups::default(),
             time: Duration::from_secs(3600),
             bytes: 1 << 40,
             idle: SILENCE_MAX,
@@ -148,238 +139,6 @@ impl<'de> Deserialize<'de> for Nonce {
     }
 }
 
-/// A key that both ends were given.
-#[derive(Clone)]
-pub struct Key(Vec<u8>);
-
-impl std::fmt::Debug for Key {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Key(..)")
-    }
-}
-
-/// Whose proof it is.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Prover {
-    Client,
-    Server,
-}
-
-/// What a proof is over.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Nonces {
-    pub(super) client: Nonce,
-    pub(super) server: Nonce,
-}
-
-impl Key {
-    /// A key as a user writes it; white space around it is taken off.
-    ///
-    /// # Errors
-    /// Where it is shorter than 8 bytes: a listener could guess it.
-    pub fn new(text: &str) -> Result<Self, String> {
-        let key = text.trim();
-        if key.len() < 8 {
-            return Err("a shared key has at least 8 characters".into());
-        }
-        Ok(Self(key.as_bytes().to_vec()))
-    }
-
-    pub(super) fn prove(&self, prover: Prover, nonces: &Nonces) -> String {
-        to_hex(&self.mac(prover, nonces).finalize().into_bytes())
-    }
-
-    /// Compares in constant time.
-    pub(super) fn verify(&self, prover: Prover, nonces: &Nonces, proof: Option<&str>) -> bool {
-        let Some(proof) = proof.and_then(from_hex) else {
-            return false;
-        };
-        self.mac(prover, nonces).verify_slice(&proof).is_ok()
-    }
-
-    fn mac(&self, prover: Prover, nonces: &Nonces) -> Hmac<Sha256> {
-        let mut mac =
-            Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of every length");
-        mac.update(match prover {
-            Prover::Client => b"tcptailor client",
-            Prover::Server => b"tcptailor server",
-        });
-        mac.update(&nonces.client.0);
-        mac.update(&nonces.server.0);
-        mac
-    }
-}
-
-/// A control connection: lines out, lines in with a deadline.
-#[derive(Debug)]
-pub(super) struct Channel {
-    stream: TcpStream,
-    remote: SocketAddr,
-    lines: LineBuffer,
-    is_closed: bool,
-}
-
-impl Channel {
-    /// Lines of the peer are at most so long.
-    pub(super) fn new(stream: TcpStream, line_bytes_max: usize) -> Result<Self> {
-        let remote = stream.peer_addr().map_err(Error::os("getpeername"))?;
-        stream
-            .set_nodelay(true)
-            .and_then(|()| stream.set_write_timeout(Some(SILENCE_MAX)))
-            .map_err(Error::os("options of the control connection"))?;
-        Ok(Self {
-            stream,
-            remote,
-            lines: LineBuffer::new(line_bytes_max),
-            is_closed: false,
-        })
-    }
-
-    pub(super) const fn remote(&self) -> SocketAddr {
-        self.remote
-    }
-
-    /// Whether the peer has left.
-    pub(super) const fn is_closed(&self) -> bool {
-        self.is_closed
-    }
-
-    /// This end's address.
-    pub(super) fn local(&self) -> Result<SocketAddr> {
-        self.stream.local_addr().map_err(Error::os("getsockname"))
-    }
-
-    /// A second handle that can only speak.
-    pub(super) fn speaker(&self) -> Result<Speaker> {
-        Ok(Speaker {
-            stream: self.stream.try_clone().map_err(Error::os("dup"))?,
-            remote: self.remote,
-        })
-    }
-
-    pub(super) fn send(&self, message: &impl Serialize) -> Result<()> {
-        write_line(&self.stream, self.remote, message)
-    }
-
-    /// Bytes that were read before the channel was made.
-    pub(super) fn push(&mut self, bytes: &[u8]) {
-        self.lines.push(bytes);
-    }
-
-    /// The next message; `None` where none comes within `timeout`.
-    ///
-    /// # Errors
-    /// [`Error::Peer`] where the peer closes the connection or does not keep to the protocol.
-    pub(super) fn receive<T: DeserializeOwned>(&mut self, timeout: Duration) -> Result<Option<T>> {
-        let deadline = Clock.now() + timeout;
-        loop {
-            let line = self
-                .lines
-                .next_line()
-                .map_err(|_| self.error("sends lines that are too long"))?;
-            if let Some(line) = line {
-                let message = serde_json::from_slice(&line).map_err(|error| {
-                    self.error(&format!("does not keep to the protocol: {error}"))
-                })?;
-                return Ok(Some(message));
-            }
-            let left = deadline.since(Clock.now());
-            if left.is_zero() || !self.read_some(left)? {
-                return Ok(None);
-            }
-        }
-    }
-
-    /// As [`Channel::receive`] where silence is an error.
-    pub(super) fn expect<T: DeserializeOwned>(&mut self, timeout: Duration) -> Result<T> {
-        self.receive(timeout)?.ok_or_else(|| {
-            self.error(&format!(
-                "does not answer within {}; does `tcptailor serve` run there?",
-                base::format_duration(timeout)
-            ))
-        })
-    }
-
-    /// An error that names the peer. `what` may quote it.
-    pub(super) fn error(&self, what: &str) -> Error {
-        Error::Peer(format!("{} {}", self.remote, harmless(what)))
-    }
-
-    /// `false` after `timeout`.
-    fn read_some(&mut self, timeout: Duration) -> Result<bool> {
-        let mut buffer = [0; 16 << 10];
-        let timeout = timeout.max(Duration::from_millis(1));
-        let got = self
-            .stream
-            .set_read_timeout(Some(timeout))
-            .and_then(|()| self.stream.read(&mut buffer));
-        match got {
-            Ok(0) => {
-                self.is_closed = true;
-                Err(self.error("closed the connection"))
-            }
-            Ok(got) => {
-                self.lines.push(&buffer[..got]);
-                Ok(true)
-            }
-            Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Ok(false),
-                io::ErrorKind::Interrupted => Ok(true),
-                io::ErrorKind::ConnectionReset => {
-                    self.is_closed = true;
-                    Err(self.error("closed the connection"))
-                }
-                _ => Err(self.error(&format!("cannot be heard any more: {error}"))),
-            },
-        }
-    }
-}
-
-/// Text that a peer may have had a part in, fit for a terminal and a log: on one line, without
-/// control characters, and not longer than a line of either.
-pub(super) fn harmless(text: &str) -> String {
-    const CHARACTERS_MAX: usize = 300;
-    let mut letters = text.chars();
-    let mut shown: String = letters
-        .by_ref()
-        .take(CHARACTERS_MAX)
-        .map(|letter| {
-            if letter.is_control() {
-                char::REPLACEMENT_CHARACTER
-            } else {
-                letter
-            }
-        })
-        .collect();
-    if letters.next().is_some() {
-        shown.push('\u{2026}');
-    }
-    shown
-}
-
-/// The speaking side of a control connection.
-#[derive(Debug)]
-pub(super) struct Speaker {
-    stream: TcpStream,
-    remote: SocketAddr,
-}
-
-impl Speaker {
-    pub(super) fn send(&self, message: &impl Serialize) -> Result<()> {
-        write_line(&self.stream, self.remote, message)
-    }
-}
-
-/// One write per line, so that lines of several threads do not mix unless the kernel's buffer is
-/// full; callers that share a stream hold a lock.
-fn write_line(mut stream: &TcpStream, remote: SocketAddr, message: &impl Serialize) -> Result<()> {
-    let mut line = serde_json::to_vec(message).expect("messages are plain data");
-    line.push(b'\n');
-    stream
-        .write_all(&line)
-        .map_err(|error| Error::Peer(format!("{remote} cannot be told any more: {error}")))
-}
-
 fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -398,55 +157,6 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    fn nonces() -> Nonces {
-        Nonces {
-            client: Nonce([1; 16]),
-            server: Nonce([2; 16]),
-        }
-    }
-
-    #[test]
-    fn a_proof_holds_for_its_key_its_role_and_its_nonces_only() {
-        let key = Key::new(" correct horse ").expect("long enough");
-        let proof = key.prove(Prover::Client, &nonces());
-        let check = |key: &Key, prover, nonces: Nonces, proof: Option<&str>| {
-            key.verify(prover, &nonces, proof)
-        };
-        let other = Key::new("correct house").expect("long enough");
-        let swapped = Nonces {
-            client: nonces().server,
-            server: nonces().client,
-        };
-        assert!(check(&key, Prover::Client, nonces(), Some(&proof)));
-        assert!(!check(&other, Prover::Client, nonces(), Some(&proof)));
-        assert!(!check(&key, Prover::Server, nonces(), Some(&proof)));
-        assert!(!check(&key, Prover::Client, swapped, Some(&proof)));
-        assert!(!check(&key, Prover::Client, nonces(), Some(&proof[2..])));
-        assert!(!check(&key, Prover::Client, nonces(), None));
-        assert!(Key::new("short").is_err());
-    }
-
-    /// RFC 4231, test case 2, through the same library calls.
-    #[test]
-    fn what_a_peer_says_stays_on_its_line() {
-        let check = |text: &str, expected: &str| assert_eq!(harmless(text), expected);
-        check("unknown variant `x`", "unknown variant `x`");
-        check("a\u{1b}]0;b\u{7}\nc", "a\u{fffd}]0;b\u{fffd}\u{fffd}c");
-        let long = "\u{e9}".repeat(300);
-        check(&long, &long);
-        check(&format!("{long}x"), &format!("{long}\u{2026}"));
-    }
-
-    #[test]
-    fn the_library_computes_hmac_sha256() {
-        let mut mac = Hmac::<Sha256>::new_from_slice(b"Jefe").expect("any length");
-        mac.update(b"what do ya want for nothing?");
-        assert_eq!(
-            to_hex(&mac.finalize().into_bytes()),
-            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
-        );
-    }
 
     proptest! {
         #[test]

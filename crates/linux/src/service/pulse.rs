@@ -1,16 +1,13 @@
-//! While a run is on, each end says every second that it is there, and listens whether the other
-//! one is.
+//! While a run is on, each end is heard every second, and listens whether the other one is.
 
 use std::time::Duration;
 
+use base::Instant;
 use serde::de::DeserializeOwned;
 
-use super::protocol::Channel;
+use super::channel::Channel;
 use crate::clock::Clock;
 use crate::error::Result;
-
-/// Time from sign to sign.
-const SIGN_EVERY: Duration = Duration::from_secs(1);
 
 /// What to do after a message.
 pub(super) enum Next {
@@ -20,44 +17,51 @@ pub(super) enum Next {
     Over,
 }
 
-/// Listens until the peer's run is over; `say_alive` is called every second.
+/// How to listen.
+pub(super) struct Pulse {
+    /// Time from call to call of `on_tick`.
+    pub(super) tick: Duration,
+    /// The peer is gone where nothing is heard for this time.
+    pub(super) silence_max: Duration,
+}
+
+/// Listens until the peer's run is over. `on_tick` says that this end is here, and ends the
+/// listening with an error when it has taken too long: what a peer says does not prolong it.
 ///
 /// # Errors
-/// Where the peer breaks off, or says nothing for `silence_max`; and what `on_message` returns.
+/// Where the peer breaks off, or says nothing for `silence_max`; and what the two functions return.
 pub(super) fn listen<M: DeserializeOwned>(
     channel: &mut Channel,
-    silence_max: Duration,
-    say_alive: &mut dyn FnMut() -> Result<()>,
-    on_message: &mut dyn FnMut(M) -> Result<Next>,
+    pulse: &Pulse,
+    on_tick: &mut dyn FnMut(Instant) -> Result<()>,
+    on_message: &mut dyn FnMut(M, Instant) -> Result<Next>,
 ) -> Result<()> {
     let mut heard_at = Clock.now();
-    let mut said_at = Clock.now();
+    let mut ticked_at = Clock.now();
     loop {
-        let message = match channel.receive(SIGN_EVERY) {
+        let left = (ticked_at + pulse.tick).since(Clock.now());
+        let message = match channel.receive(left) {
             Err(_) if channel.is_closed() => {
                 return Err(channel.error("closed the connection in the middle of the test"));
             }
             received => received?,
         };
         let now = Clock.now();
-        if now.since(said_at) >= SIGN_EVERY {
-            said_at = now;
-            say_alive()?;
+        if let Some(message) = message {
+            heard_at = now;
+            if matches!(on_message(message, now)?, Next::Over) {
+                return Ok(());
+            }
         }
-        match message {
-            Some(message) => {
-                heard_at = now;
-                if matches!(on_message(message)?, Next::Over) {
-                    return Ok(());
-                }
-            }
-            None if now.since(heard_at) >= silence_max => {
-                return Err(channel.error(&format!(
-                    "vanished in the middle of the test: nothing was heard for {}",
-                    base::format_duration(silence_max)
-                )));
-            }
-            None => {}
+        if now.since(ticked_at) >= pulse.tick {
+            ticked_at = now;
+            on_tick(now)?;
+        }
+        if now.since(heard_at) >= pulse.silence_max {
+            return Err(channel.error(&format!(
+                "vanished in the middle of the test: nothing was heard for {}",
+                base::format_duration(pulse.silence_max)
+            )));
         }
     }
 }

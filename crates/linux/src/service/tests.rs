@@ -8,13 +8,15 @@ use std::time::Duration;
 use base::{Bytes, KnobValue};
 use lab::{Amount, Completion, Direction, Quotes, Records, Workload, WriteMethod};
 
-use super::protocol::{Channel, FromClient, FromServer, Nonce, PROTOCOL, REQUEST_BYTES_MAX};
-use super::pulse::{self, Next};
+use super::channel::Channel;
+use super::opening::{Greeting, HELLO_BYTES, Heard, REPLY_BYTES, Reply, hear};
+use super::protocol::{FromClient, FromServer, Nonce, REPORT_BYTES_MAX, REQUEST_BYTES_MAX};
+use super::pulse::{self, Next, Pulse};
 use super::*;
 use crate::error::Result;
 use crate::workload::{RunSpec, Session, SocketSpec};
 
-const TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) fn request_response() -> RunSpec {
     spec(Workload::RequestResponse {
@@ -25,7 +27,7 @@ pub(super) fn request_response() -> RunSpec {
     })
 }
 
-fn spec(workload: Workload) -> RunSpec {
+pub(super) fn spec(workload: Workload) -> RunSpec {
     RunSpec {
         workload,
         sockets: SocketSpec::default(),
@@ -34,17 +36,24 @@ fn spec(workload: Workload) -> RunSpec {
     }
 }
 
-fn local() -> SocketAddr {
+pub(super) fn local() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
 
-fn key(text: &str) -> Key {
-    Key::new(text).expect("long enough")
+pub(super) fn key(digit: char) -> Key {
+    digit.to_string().repeat(32).parse().expect("digits")
 }
 
 /// Runs `work` beside a server and returns the server's events.
-fn with_server(limits: Limits, key: Option<Key>, work: impl FnOnce(SocketAddr)) -> Vec<Event> {
-    let serve = Serve::bind(local(), limits, key).expect("listens");
+pub(super) fn with_server(
+    limits: Limits,
+    key: Option<Key>,
+    work: impl FnOnce(SocketAddr),
+) -> Vec<Event> {
+    with_this_server(&Serve::bind(local(), limits, key).expect("listens"), work)
+}
+
+pub(super) fn with_this_server(serve: &Serve, work: impl FnOnce(SocketAddr)) -> Vec<Event> {
     let address = serve.address().expect("bound");
     let events = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -60,11 +69,11 @@ fn with_server(limits: Limits, key: Option<Key>, work: impl FnOnce(SocketAddr)) 
     events.into_inner().expect("no panic")
 }
 
-fn bench(client: &mut BenchClient, spec: &RunSpec) -> Result<BenchOutcome> {
+pub(super) fn bench(client: &mut BenchClient, spec: &RunSpec) -> Result<BenchOutcome> {
     client.run(spec, &spec.sockets, &Session::new(), &|_, _| ())
 }
 
-fn connect(address: SocketAddr) -> BenchClient {
+pub(super) fn connect(address: SocketAddr) -> BenchClient {
     BenchClient::connect(address, None, TIMEOUT).expect("let in")
 }
 
@@ -184,7 +193,7 @@ fn settings_reach_the_servers_sockets() {
 
 #[test]
 fn both_ends_prove_the_key() {
-    let check = |server: Option<&str>, client: Option<&str>, expected: &str| {
+    let check = |server: Option<char>, client: Option<char>, expected: &str| {
         with_server(Limits::default(), server.map(key), |address| {
             let client = client.map(key);
             let outcome = BenchClient::connect(address, client.as_ref(), TIMEOUT)
@@ -200,18 +209,10 @@ fn both_ends_prove_the_key() {
         });
     };
     check(None, None, "");
-    check(Some("open sesame"), Some("open sesame"), "");
-    check(
-        Some("open sesame"),
-        Some("open barley"),
-        "does not hold the key",
-    );
-    check(Some("open sesame"), None, "asks for a key");
-    check(
-        None,
-        Some("open sesame"),
-        "does not hold the key that was given here",
-    );
+    check(Some('a'), Some('a'), "");
+    check(Some('a'), Some('b'), "does not hold the key");
+    check(Some('a'), None, "asks for a key");
+    check(None, Some('a'), "does not hold the key that was given here");
 }
 
 #[test]
@@ -267,13 +268,13 @@ fn strangers_get_nothing_and_do_no_harm() {
         let long_line = vec![b'x'; REQUEST_BYTES_MAX + 2];
         let mut token = vec![0; 17];
         token[16] = 9;
-        let nonce = serde_json::to_vec(&FromClient::Stop).expect("json");
         for words in [
             &b"GET / HTTP/1.1\r\n\r\n"[..],
             &long_line,
             &token,
-            &nonce,
             b"",
+            b"t",
+            b"tcptailor",
             b"\n",
         ] {
             let mut stream = TcpStream::connect(address).expect("connects");
@@ -305,7 +306,7 @@ fn a_server_of_something_else_is_recognised() {
     });
     let error = BenchClient::connect(address, None, TIMEOUT).expect_err("not ours");
     assert!(
-        error.to_string().contains("does not keep to the protocol"),
+        error.to_string().contains("does not speak the protocol"),
         "{error}"
     );
     other.join().expect("no panic");
@@ -317,21 +318,7 @@ fn a_server_that_vanishes_ends_the_run() {
     let address = listener.local_addr().expect("bound");
     let nonce = Nonce([7; 16]);
     let vanishing = std::thread::spawn(move || {
-        let (stream, _) = listener.accept().expect("a connection");
-        let mut channel = Channel::new(stream, REQUEST_BYTES_MAX).expect("options");
-        let _: FromClient = channel.expect(TIMEOUT).expect("hello");
-        let challenge = FromServer::Challenge {
-            protocol: PROTOCOL,
-            nonce,
-            key_required: false,
-        };
-        channel.send(&challenge).expect("sent");
-        let _: FromClient = channel.expect(TIMEOUT).expect("answer");
-        let welcome = FromServer::Welcome {
-            proof: None,
-            limits: Limits::default(),
-        };
-        channel.send(&welcome).expect("sent");
+        let mut channel = host(&listener);
         let _: FromClient = channel.expect(TIMEOUT).expect("prepare");
         let prepared = FromServer::Prepared {
             token: nonce,
@@ -361,19 +348,40 @@ fn a_server_that_vanishes_ends_the_run() {
 }
 
 /// A client that was let in, by hand.
-fn guest(address: SocketAddr) -> Channel {
-    let stream = TcpStream::connect(address).expect("connects");
-    let mut channel = Channel::new(stream, REQUEST_BYTES_MAX).expect("options");
-    let nonce = Nonce([7; 16]);
-    let protocol = PROTOCOL;
-    channel
-        .send(&FromClient::Hello { protocol, nonce })
-        .expect("sent");
-    let _: FromServer = channel.expect(TIMEOUT).expect("challenge");
-    channel
-        .send(&FromClient::Answer { proof: None })
-        .expect("sent");
+pub(super) fn guest(address: SocketAddr) -> Channel {
+    let mut channel = stranger(address);
+    channel.send(&FromClient::Hello).expect("sent");
     let _: FromServer = channel.expect(TIMEOUT).expect("welcome");
+    channel
+}
+
+/// One that has not said anything after its opening.
+pub(super) fn stranger(address: SocketAddr) -> Channel {
+    let mut stream = TcpStream::connect(address).expect("connects");
+    let (greeting, hello) = Greeting::new(None);
+    stream.write_all(&hello).expect("sent");
+    let mut reply = [0; REPLY_BYTES];
+    stream.read_exact(&mut reply).expect("an answer");
+    let Reply::Accepted(noise) = greeting.finish(&reply) else {
+        panic!("not let in");
+    };
+    Channel::new(stream, *noise, REPORT_BYTES_MAX).expect("options")
+}
+
+/// A server that lets the next client in, by hand.
+pub(super) fn host(listener: &TcpListener) -> Channel {
+    let (mut stream, _) = listener.accept().expect("a connection");
+    let mut hello = [0; HELLO_BYTES];
+    stream.read_exact(&mut hello).expect("a hello");
+    let Heard::Welcome(greeted) = hear(&hello, None) else {
+        panic!("not ours");
+    };
+    let (reply, noise) = greeted.answer();
+    stream.write_all(&reply).expect("sent");
+    let mut channel = Channel::new(stream, noise, REQUEST_BYTES_MAX).expect("options");
+    let _: FromClient = channel.expect(TIMEOUT).expect("hello");
+    let limits = Limits::default();
+    channel.send(&FromServer::Welcome { limits }).expect("sent");
     channel
 }
 
@@ -403,23 +411,20 @@ fn a_client_that_never_ends_its_run_loses_its_place() {
 }
 
 #[test]
-fn what_a_stranger_says_is_logged_without_control_characters() {
+fn what_a_client_says_is_logged_without_control_characters() {
     let events = with_server(Limits::default(), None, |address| {
-        let mut stream = TcpStream::connect(address).expect("connects");
-        stream
-            .write_all(b"{\"\\u001b]0;owned\\u0007\":1}\n")
-            .expect("sent");
-        let _ = stream.read_to_end(&mut Vec::new());
+        let mut channel = guest(address);
+        channel.send(&"\u{1b}]0;owned\u{7}").expect("sent");
+        let ended = channel.receive::<FromServer>(TIMEOUT);
+        assert!(ended.is_err(), "{ended:?}");
     });
-    let reasons: Vec<_> = events
-        .iter()
-        .filter_map(|event| match event {
-            Event::Refused { reason, .. } => Some(reason),
-            _ => None,
-        })
-        .collect();
-    assert!(reasons[0].contains("owned"), "{reasons:?}");
-    assert!(!reasons[0].contains(char::is_control), "{reasons:?}");
+    let reason = events.iter().find_map(|event| match event {
+        Event::Left { reason, .. } => reason.clone(),
+        _ => None,
+    });
+    let reason = reason.expect("it broke off");
+    assert!(reason.contains("owned"), "{reason}");
+    assert!(!reason.contains(char::is_control), "{reason}");
 }
 
 #[test]
@@ -458,21 +463,25 @@ fn a_client_that_leaves_in_the_middle_frees_its_place() {
 #[test]
 fn silence_is_noticed() {
     let listener = TcpListener::bind(local()).expect("binds");
-    let _silent = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
-    let (stream, _) = listener.accept().expect("a connection");
-    let mut channel = Channel::new(stream, REQUEST_BYTES_MAX).expect("options");
-    let mut signs = 0;
-    let mut say_alive = || {
-        signs += 1;
+    let address = listener.local_addr().expect("bound");
+    let client = std::thread::spawn(move || guest(address));
+    let mut channel = host(&listener);
+    let _silent = client.join().expect("no panic");
+    let mut ticks = 0;
+    let mut on_tick = |_| {
+        ticks += 1;
         Ok(())
     };
-    let mut on_message = |_: FromClient| Ok(Next::Listen);
-    let silence = Duration::from_millis(1500);
-    let error = pulse::listen(&mut channel, silence, &mut say_alive, &mut on_message)
+    let mut on_message = |_: FromClient, _| Ok(Next::Listen);
+    let pulse = Pulse {
+        tick: Duration::from_millis(100),
+        silence_max: Duration::from_millis(300),
+    };
+    let error = pulse::listen(&mut channel, &pulse, &mut on_tick, &mut on_message)
         .expect_err("nothing was said");
     assert!(
-        error.to_string().contains("nothing was heard for 1.5s"),
+        error.to_string().contains("nothing was heard for 300ms"),
         "{error}"
     );
-    assert!(signs >= 1);
+    assert!(ticks >= 1);
 }

@@ -90,8 +90,15 @@ struct Client<'r> {
 impl<'r> Client<'r> {
     /// Opens what the workload needs at its start.
     fn open(&self) -> Result<Vec<Flow<'r>>> {
+        let deadline = Clock.now() + 2 * self.remote.timeout;
         (0..super::connections(&self.spec.workload))
             .map(|_| {
+                if Clock.now() >= deadline || self.session.is_stopping() {
+                    return Err(Error::Peer(format!(
+                        "{} takes too long to answer its data connections",
+                        self.remote.address
+                    )));
+                }
                 let stream = self.dial()?;
                 if let (Some(token), false) = (self.remote.token, redials(&self.spec.workload)) {
                     greet(&stream, token, self.remote)?;

@@ -320,6 +320,7 @@ impl<'s> Flow<'s> {
             }
         };
         self.meter.on_received(got as u64);
+        self.session.on_received(got as u64);
         self.spend(got as u64)?;
         Ok(got)
     }
@@ -333,6 +334,7 @@ impl<'s> Flow<'s> {
 
     fn on_sent(&self, bytes: usize) -> io::Result<()> {
         self.meter.on_sent(bytes as u64);
+        self.session.on_sent(bytes as u64);
         self.spend(bytes as u64)
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use base::{Instant, Rate};
+use base::{Instant, Limit, Rate};
 use hdrhistogram::Histogram;
 use lab::{ResponseMicros, STALL_US, SenderOutcome};
 use serde::{Deserialize, Serialize};
@@ -187,6 +187,23 @@ pub struct Interval {
     pub operations: u64,
     /// Their response times in nanoseconds, with counts; empty at an end that does not time them.
     pub responses_ns: ResponseCounts,
+    /// How sending went at this end; `None` where it sent nothing, or nobody says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sending: Option<Sending>,
+}
+
+/// What the kernel says of the connections of one end as senders, over one interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sending {
+    /// Segments sent again.
+    pub retransmitted_segments: u64,
+    /// Mean of the connections' smoothed round-trip times at the end, in microseconds.
+    pub rtt_us: Option<u64>,
+    /// Sum of the connections' congestion windows at the end, in bytes.
+    pub cwnd_bytes: Option<u64>,
+    /// What stopped the senders for most of the time: `Application`, `PeerWindow` or
+    /// `SendBuffer` by the kernel's clocks, else `Congestion`.
+    pub limit: Option<Limit>,
 }
 
 impl Interval {
@@ -423,6 +440,7 @@ mod tests {
             sent_bytes: 0,
             operations: 2,
             responses_ns: ResponseCounts::default(),
+            sending: None,
         };
         let mut summary = Summary::default();
         summary.add(&interval(Phase::Warmup, 7));

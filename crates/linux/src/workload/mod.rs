@@ -27,11 +27,11 @@ use lab::{Amount, Direction, Quotes, Records, Workload};
 use serde::{Deserialize, Serialize};
 
 pub use client::{Remote, run_client};
-pub use measure::{Ended, Interval, Phase, ResponseCounts, Responses, Summary, Totals};
+pub use measure::{Ended, Interval, Phase, ResponseCounts, Responses, Sending, Summary, Totals};
 pub use server::{Gate, OPENING_BYTES, Source, Token, run_server};
 pub use session::Session;
 pub use socket::SocketSpec;
-pub(crate) use socket::settings;
+pub(crate) use socket::{read_exact_by, settings};
 
 use session::Plan;
 
@@ -44,7 +44,7 @@ const JOINED_MAX: u32 = 100_000;
 /// Longest message or block.
 const MESSAGE_BYTES_MAX: u64 = 1 << 30;
 /// Longest run.
-const TIME_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+pub(crate) const TIME_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// What a socket of this process has after it was asked for the congestion control `wanted`: who
 /// lacks `CAP_NET_ADMIN` is refused what the host does not list as allowed.
@@ -156,6 +156,11 @@ const fn connections(workload: &Workload) -> u32 {
         Workload::Quotes(quotes) => quotes.connections(),
         _ => 1,
     }
+}
+
+/// Most connections that a workload has open at once: one may close while the next one opens.
+pub(crate) const fn connections_max(workload: &Workload) -> u64 {
+    connections(workload) as u64 + 1
 }
 
 /// How the connection of the next operation is opened.

@@ -14,14 +14,17 @@ use super::client::exchange;
 use super::flow::{CHUNK_BYTES, Flow};
 use super::measure::{Interval, Summary};
 use super::session::{Session, start};
-use super::socket::{congestion_of, flow_error};
+use super::socket::{congestion_of, flow_error, read_exact_by};
 use super::{
     RunSpec, SERVER_SENDS, bulk, bursts, connections, peer_of, quotes, records, redials, request,
 };
+use crate::clock::Clock;
 use crate::error::{Error, Result};
 
 /// Bytes with which a data connection of `serve` begins: a zero and the token.
 pub const OPENING_BYTES: usize = 17;
+/// Time for the opening at the listener of one run: nobody may keep it waiting for a token.
+const OPENING_TIME_MAX: Duration = Duration::from_secs(2);
 /// The answer to a token.
 pub(super) const GREETING: [u8; 1] = [6];
 /// Time from look to look whether a session without connections has ended.
@@ -309,7 +312,7 @@ impl<'r> Server<'r> {
     /// Finishes an accepted socket; `None` where the gate keeps it out.
     fn admit(
         &self,
-        mut stream: TcpStream,
+        stream: TcpStream,
         remote: SocketAddr,
         gate: Option<&Gate>,
     ) -> Result<Option<TcpStream>> {
@@ -317,7 +320,7 @@ impl<'r> Server<'r> {
             let mut opening = [0; OPENING_BYTES];
             let from_client = remote.ip().to_canonical() == gate.client.to_canonical();
             let admitted = from_client
-                && stream.read_exact(&mut opening).is_ok()
+                && read_exact_by(&stream, &mut opening, Clock.now() + OPENING_TIME_MAX).is_ok()
                 && opening[..] == gate.token.opening()[..];
             if !admitted {
                 return Ok(None);

@@ -16,7 +16,7 @@ use base::Instant;
 use lab::SenderOutcome;
 use rustix::net::{Shutdown, shutdown};
 
-use super::measure::{Ended, Interval, Meter, Phase, ResponseCounts, Responses, Summary};
+use super::measure::{Ended, Interval, Meter, Phase, ResponseCounts, Responses, Sending, Summary};
 use super::sent::Sent;
 use crate::clock::Clock;
 use crate::error::Error;
@@ -33,6 +33,9 @@ pub struct Session {
     over: AtomicBool,
     /// Payload bytes that may still pass, in both directions together.
     budget: Option<AtomicU64>,
+    /// Payload bytes so far.
+    sent: AtomicU64,
+    received: AtomicU64,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -55,6 +58,8 @@ struct State {
     streams: Vec<Weak<TcpStream>>,
     /// What closed connections sent.
     closed: Sent,
+    /// What had been sent at the last look.
+    looked_at: Sent,
     /// What had been sent when the time that counts began, and when it ended.
     sent_before: Sent,
     sent_until: Option<Sent>,
@@ -126,6 +131,27 @@ impl Session {
     /// Whether the measured time is over: a connection that breaks now is no failure.
     pub(crate) fn is_over(&self) -> bool {
         self.is_stopping() || self.over.load(Ordering::Relaxed)
+    }
+
+    /// Payload that this end has handed to the kernel so far, in bytes.
+    #[must_use]
+    pub fn sent_bytes(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Payload of both directions so far, in bytes.
+    #[must_use]
+    pub fn passed_bytes(&self) -> u64 {
+        self.sent_bytes()
+            .wrapping_add(self.received.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn on_sent(&self, bytes: u64) {
+        self.sent.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn on_received(&self, bytes: u64) {
+        self.received.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Takes `bytes` from the limit; at its end the session is cut off and this is `false`.
@@ -328,6 +354,7 @@ impl Session {
             sent_bytes: 0,
             operations: 0,
             responses_ns: ResponseCounts::default(),
+            sending: None,
         };
         let mut times = Responses::default();
         let mut state = self.lock();
@@ -336,6 +363,7 @@ impl Session {
         }
         // A meter that only this list holds belonged to a flow that has ended.
         state.meters.retain(|meter| Arc::strong_count(meter) > 1);
+        interval.sending = state.sending(interval.length_ns);
         drop(state);
         interval.responses_ns = ResponseCounts::from(&times);
         let counted = interval.received_bytes + interval.sent_bytes + interval.operations;
@@ -386,6 +414,27 @@ impl Session {
 }
 
 impl State {
+    /// How sending went since the last look.
+    fn sending(&mut self, length_ns: u64) -> Option<Sending> {
+        let open: Vec<Arc<TcpStream>> = self.streams.iter().filter_map(Weak::upgrade).collect();
+        let mut sent = self.closed;
+        let mut cwnd_bytes = 0;
+        for stream in &open {
+            let (one, cwnd) = Sent::with_cwnd(stream);
+            sent = sent.plus(one);
+            cwnd_bytes += cwnd.unwrap_or(0);
+        }
+        let last = std::mem::replace(&mut self.looked_at, sent);
+        let connections = open.len() as u64;
+        let rtt_us = sent.rtt_us_beside(self.closed);
+        sent.sending_since(last, connections, length_ns)
+            .map(|sending| Sending {
+                cwnd_bytes: (cwnd_bytes > 0).then_some(cwnd_bytes),
+                rtt_us,
+                ..sending
+            })
+    }
+
     fn sent_so_far(&self) -> Sent {
         let open = self.streams.iter().filter_map(Weak::upgrade);
         open.map(|stream| Sent::of(&stream))

@@ -4,16 +4,17 @@
 //! is set before `connect`, and on a listener before `listen` (accepted sockets inherit it). The
 //! congestion control is always set per socket, never by sysctl.
 
-use std::io;
+use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use base::{KnobValue, find_knob};
+use base::{Instant, KnobValue, find_knob};
 use lab::Settings;
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
+use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::sockopt;
 
@@ -228,12 +229,37 @@ fn listen_error(local: SocketAddr, source: io::Error) -> Error {
     Error::Os { op, source }
 }
 
+/// Fills the buffer, however many reads it takes, until the deadline.
+///
+/// # Errors
+/// `TimedOut` at the deadline, `UnexpectedEof` where the peer closes, and those of `read`.
+pub(crate) fn read_exact_by(
+    mut stream: &TcpStream,
+    buffer: &mut [u8],
+    deadline: Instant,
+) -> io::Result<()> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        let left = deadline.since(Clock.now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+        match stream.read(&mut buffer[filled..]) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(got) => filled += got,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 fn connect_error(remote: SocketAddr, timeout: Duration, source: &io::Error) -> Error {
     use io::ErrorKind as Kind;
     match (source.kind(), source.raw_os_error()) {
-        (Kind::ConnectionRefused, _) => Error::Peer(format!(
-            "{remote} refuses connections; is `tcptailor serve` running there?"
-        )),
+        (Kind::ConnectionRefused, _) => Error::ConnectionRefused { remote },
         (Kind::WouldBlock | Kind::TimedOut, _) | (_, Some(libc::EINPROGRESS)) => {
             Error::Peer(format!(
                 "{remote} does not answer within {}; check the address and the firewall",

@@ -1,5 +1,7 @@
 //! Measures against a host that runs serve.
 
+mod export;
+mod live;
 mod log;
 mod report;
 mod setup;
@@ -12,9 +14,10 @@ use std::time::Duration;
 use base::{Bytes, human};
 use lab::{Direction, Workload};
 use linux::Role;
-use linux::service::{BenchClient, Key, PORT};
-use linux::workload::{Interval, Phase, Session};
+use linux::service::{BenchClient, BenchOutcome, Key, PORT};
+use linux::workload::{Interval, Session};
 
+use self::live::Live;
 use self::log::{Log, Measurement};
 use self::report::{Document, Metric, Run, Variant};
 use self::setup::{Ends, Setup};
@@ -26,25 +29,30 @@ use crate::subject::host::Errand;
 
 /// Time within which a host must answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time from report to report where nobody asked for reports.
+/// Time from report to report of traffic that another command watches.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Runs of each variant, and their length, where variants are compared.
 const COMPARED_RUNS: u32 = 10;
 const COMPARED_TIME: Duration = Duration::from_secs(2);
 const SINGLE_TIME: Duration = Duration::from_secs(10);
-/// Time from line to line of a log where nobody says otherwise.
-const LOG_INTERVAL: Duration = Duration::from_secs(1);
+/// Time from line to line where nobody says otherwise.
+const LINE_INTERVAL: Duration = Duration::from_secs(1);
 /// Variants that one command may compare.
 const VARIANTS_MAX: usize = 64;
 
 /// Measure against a host that runs `tcptailor serve`.
 ///
-/// The letters are iperf3's. Rates are those at the receiving end.
+/// Short options follow iperf3. Rates are those at the receiving end. Each second is a line: the
+/// rate, and of the sender retransmissions, RTT, congestion window and what limits it (a mean or
+/// sum over all connections). Round trips of a second connection, before and during the test,
+/// show how much later answers come under load.
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "tcptailor bench [OPTIONS] <HOST>")]
 #[command(after_help = "\
 Examples:
   tcptailor bench 10.0.0.9                                  a stream, for 10 seconds
   tcptailor bench 10.0.0.9 -R -P 4 -t 30s -O 2s             four streams from there
+  tcptailor bench 10.0.0.9 --bidir -b 0 --export-csv a.csv  both ways at once, kept as a table
   tcptailor bench 10.0.0.9 --mode wwr --compare nodelay=off,on
                                     write-write-read, ten interleaved runs of each variant
   tcptailor bench 10.0.0.9 --mode rr --compare congestion=cubic,bbr --runs 20 --json
@@ -52,7 +60,8 @@ Examples:
                                     an interruption the same command goes on (serve --max-time 10h)")]
 pub(crate) struct Args {
     /// Where `tcptailor serve` runs: HOST or HOST:PORT.
-    #[arg(value_name = "HOST")]
+    #[arg(value_name = "HOST", required_unless_present_any = ["client", "server", "udp"])]
+    #[arg(default_value = "", hide_default_value = true)]
     host: String,
     /// Its port.
     #[arg(short, long, value_name = "PORT", default_value_t = PORT)]
@@ -63,11 +72,11 @@ pub(crate) struct Args {
     /// Only IPv6.
     #[arg(short = '6')]
     ipv6: bool,
-    /// The key that `serve` was given [also: the environment variable TCPTAILOR_KEY].
+    /// The key that `serve` printed [also: the environment variable TCPTAILOR_KEY].
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// Print the rate at the receiving end every so often.
-    #[arg(short, long, value_name = "TIME", value_parser = setup::seconds)]
+    /// Time from line to line; 0: none [default: 1s; none with --compare, --runs or --log].
+    #[arg(short, long, value_name = "TIME", value_parser = base::parse_time)]
     interval: Option<Duration>,
     /// Runs of each variant [default: 1; 10 with --compare].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -86,8 +95,43 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     #[arg(conflicts_with_all = ["compare", "runs", "warmup", "bytes", "operations"])]
     log: Option<PathBuf>,
+    /// Write a line per run into this file.
+    #[arg(long, value_name = "FILE")]
+    export_csv: Option<PathBuf>,
+    /// Write the table of the variants into this file.
+    #[arg(long, value_name = "FILE")]
+    export_markdown: Option<PathBuf>,
+    /// iperf3's letter for --json.
+    #[arg(short = 'J', hide = true)]
+    pub(crate) iperf_json: bool,
+    /// iperf3's way to measure.
+    #[arg(short = 'c', hide = true, value_name = "HOST")]
+    client: Option<String>,
+    /// iperf3's way to serve.
+    #[arg(short = 's', hide = true)]
+    server: bool,
+    /// iperf3's letter for UDP.
+    #[arg(short = 'u', hide = true)]
+    udp: bool,
     #[command(flatten)]
     setup: Setup,
+}
+
+impl Args {
+    /// Time from report to report.
+    fn report_interval(&self) -> Duration {
+        self.interval
+            .filter(|interval| !interval.is_zero())
+            .unwrap_or(LINE_INTERVAL)
+    }
+
+    /// Whether lines are printed while a run is on.
+    fn has_lines(&self) -> bool {
+        match self.interval {
+            Some(interval) => !interval.is_zero(),
+            None => self.compare.is_empty() && self.runs.is_none() && self.log.is_none(),
+        }
+    }
 }
 
 /// The flags of `bench`, given to another command for its traffic.
@@ -152,6 +196,7 @@ struct Contender {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
+    check_iperf(args)?;
     let log = args.log.as_deref();
     let log = log.map(|path| Log::open(path, measurement(args), output));
     let log = log.transpose()?;
@@ -160,6 +205,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     note_bare_sizes(&args.setup, output);
     let key = super::serve::read_key(args.key_file.as_deref())?;
     let mut client = connect(args, key.as_ref())?;
+    let rtt_idle_us = client.idle_rtt()?.micros();
     let interrupted = run_all(args, &mut client, &mut contenders, (log.as_ref(), output))?;
     if let Some(log) = &log {
         log.finish()?;
@@ -167,7 +213,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     if contenders.iter().all(|contender| contender.runs.is_empty()) {
         return Err(Problem {
             exit: Exit::Interrupted,
-            message: "interrupted before a run was whole".into(),
+            message: "interrupted before a run was complete".into(),
             hint: log.map(|log| {
                 let covered = human::time(log.covered());
                 format!("The log holds {covered}; the same command goes on.")
@@ -185,11 +231,25 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         remote: client.remote().to_string(),
         comparisons: report::compare(metric, &variants),
         workload,
+        rtt_idle_us,
         metric,
         variants,
         interrupted,
     };
-    output.report("bench", &document, || report::render(&document))?;
+    if let Some(path) = &args.export_csv {
+        export::write_csv(path, &document)?;
+    }
+    if let Some(path) = &args.export_markdown {
+        export::write_markdown(path, &document)?;
+    }
+    output.report("bench", &document, || {
+        let gap = if args.has_lines() && !output.is_quiet() {
+            "\n"
+        } else {
+            ""
+        };
+        format!("{gap}{}", report::render(&document))
+    })?;
     Ok(if interrupted {
         Exit::Interrupted
     } else {
@@ -208,10 +268,7 @@ fn measurement(args: &Args) -> Measurement {
 
 /// All combinations of the compared values; one without a name where nothing is compared.
 fn contenders(args: &Args, log: Option<&Log>) -> Result<Vec<Contender>, Problem> {
-    let interval = args.interval.unwrap_or(match log {
-        Some(_) => LOG_INTERVAL,
-        None => INTERVAL,
-    });
+    let interval = args.report_interval();
     let mut setup = args.setup.clone();
     if let Some(log) = log {
         setup.time = Some(time_left(log, setup.time.unwrap_or(SINGLE_TIME), interval)?);
@@ -274,7 +331,8 @@ fn time_left(log: &Log, time: Duration, interval: Duration) -> Result<Duration, 
 }
 
 fn note_bare_sizes(setup: &Setup, output: &Output) {
-    for size in [setup.write_size, setup.window].into_iter().flatten() {
+    let sizes = [setup.write_size, setup.window, setup.bytes];
+    for size in sizes.into_iter().flatten() {
         if size.was_bare {
             output.note(format!(
                 "note: the size is taken as {}, as iperf3 does",
@@ -294,9 +352,50 @@ fn connect(args: &Args, key: Option<&Key>) -> anyhow::Result<BenchClient> {
         }
     }
     Err(match last {
+        Some(linux::Error::ConnectionRefused { remote }) => not_there(remote).into(),
         Some(error) => error.into(),
         None => Problem::usage(format!("`{}` has no address of this family", args.host)).into(),
     })
+}
+
+/// Nobody listens there. On this machine it can be seen who listens elsewhere.
+fn not_there(remote: SocketAddr) -> Problem {
+    let listening = || {
+        let listeners = linux::SockDiag::open().and_then(|mut diag| diag.listeners());
+        let same = |local: &SocketAddr| local.port() == remote.port();
+        let listeners = listeners.ok()?.into_iter().map(|listener| listener.local);
+        listeners
+            .filter(same)
+            .map(|local| local.to_string())
+            .reduce(|a, b| format!("{a}, {b}"))
+    };
+    let flag = format!("`tcptailor serve --bind {}`", remote.ip());
+    let is_own = std::net::UdpSocket::bind((remote.ip(), 0)).is_ok();
+    let hint = match is_own.then(listening).flatten() {
+        Some(there) => format!("On this machine {there} is listened on; {flag} listens there."),
+        None => format!("`tcptailor serve` listens on 127.0.0.1 only; {flag} listens there."),
+    };
+    Problem {
+        exit: Exit::Failed,
+        message: linux::Error::ConnectionRefused { remote }.to_string(),
+        hint: Some(hint),
+    }
+}
+
+/// Letters of iperf3 that are other commands here, or nothing.
+fn check_iperf(args: &Args) -> Result<(), Problem> {
+    if let Some(host) = &args.client {
+        let hint = format!("Type `tcptailor bench {host} ...`.");
+        return Err(Problem::usage("-c is iperf3's").hint(hint));
+    }
+    if args.server {
+        return Err(Problem::usage("-s is iperf3's").hint("Type `tcptailor serve`."));
+    }
+    if args.udp {
+        let hint = "tcptailor measures TCP; for UDP take `iperf3 -u`.";
+        return Err(Problem::usage("-u is iperf3's").hint(hint));
+    }
+    Ok(())
 }
 
 fn resolve(args: &Args) -> Result<Vec<SocketAddr>, Problem> {
@@ -359,20 +458,30 @@ fn run_all(
     });
     let rounds = args.warmup + runs;
     let total = u64::from(rounds) * contenders.len() as u64;
-    let bar = Progress::bar(output, "measuring", total);
+    let has_lines = args.has_lines() && !output.is_quiet();
+    let shown = match has_lines {
+        true => &output.silenced(),
+        false => output,
+    };
+    let bar = Progress::bar(shown, "measuring", total);
     let mut done = 0;
     for round in 0..rounds {
         for turn in 0..contenders.len() {
             let index = (turn + round as usize) % contenders.len();
             let contender = &mut contenders[index];
             bar.label(format!("run {} of {total}, {}", done + 1, contender.name));
+            if has_lines && total > 1 {
+                output.line(format!("\nRun {} of {total}, {}", done + 1, contender.name))?;
+            }
+            let live = Live::new(&contender.ends.client.workload, has_lines.then_some(output));
             let listener = Listener {
-                print: args.interval.is_some() && log.is_none(),
+                live: &live,
                 log,
                 bar: &bar,
-                output,
             };
-            let run = run_one(client, &contender.ends, &listener)?;
+            let outcome = run_one(client, &contender.ends, &listener)?;
+            let workload = &contender.ends.client.workload;
+            let run = Run::new(workload, outcome, live.finish());
             if interrupt::stopped() {
                 return Ok(true);
             }
@@ -388,19 +497,14 @@ fn run_all(
 
 /// What becomes of the reports of the receiving end.
 struct Listener<'l> {
-    print: bool,
+    live: &'l Live<'l>,
     log: Option<&'l Log>,
     bar: &'l Progress,
-    output: &'l Output,
 }
 
 impl Listener<'_> {
     /// Returns whether the run is worth going on with.
     fn hear(&self, interval: &Interval) -> bool {
-        if self.print {
-            // The summary says whether stdout can be written.
-            let _ = self.output.line(line_of(interval));
-        }
         let Some(log) = self.log else { return true };
         let is_written = log.append(interval, linux::Clock.unix_millis() / 1000);
         self.bar.label(log.progress());
@@ -408,7 +512,11 @@ impl Listener<'_> {
     }
 }
 
-fn run_one(client: &mut BenchClient, ends: &Ends, listener: &Listener<'_>) -> anyhow::Result<Run> {
+fn run_one(
+    client: &mut BenchClient,
+    ends: &Ends,
+    listener: &Listener<'_>,
+) -> anyhow::Result<BenchOutcome> {
     let session = Arc::new(Session::new());
     let stopped = Arc::clone(&session);
     let _guard = interrupt::on_stop(move || stopped.stop());
@@ -419,11 +527,12 @@ fn run_one(client: &mut BenchClient, ends: &Ends, listener: &Listener<'_>) -> an
     let workload = &ends.client.workload;
     let receiver = receiving_end(workload);
     let outcome = client.run(&ends.client, &ends.server, &session, &|role, interval| {
+        listener.live.handle_interval(role, interval);
         if role == receiver && !listener.hear(interval) {
             session.stop();
         }
     })?;
-    Ok(Run::new(workload, outcome))
+    Ok(outcome)
 }
 
 /// The end whose reports are worth reading while a run is on.
@@ -437,28 +546,6 @@ const fn receiving_end(workload: &Workload) -> Role {
         | Workload::Paced { .. } => Role::Server,
         _ => Role::Client,
     }
-}
-
-fn line_of(interval: &Interval) -> String {
-    let mut totals = linux::workload::Totals::default();
-    totals.add(interval);
-    let phase = match interval.phase {
-        Phase::Warmup => "  (omitted)",
-        Phase::Measured => "",
-        Phase::After => "  (after the end)",
-    };
-    let rate = human::bps(totals.goodput_bps());
-    let responses = totals.response_us().map_or_else(String::new, |response| {
-        format!(
-            "  {:>9.1}/s  median {}",
-            totals.operations_per_s(),
-            human::micros(response.p50)
-        )
-    });
-    format!(
-        "{:>8}  {rate:>14}{responses}{phase}",
-        human::time(Duration::from_nanos(interval.length_ns))
-    )
 }
 
 /// What a workload is called in a line.

@@ -69,15 +69,15 @@ pub(crate) struct Args {
     dry_run: bool,
     /// How long each look lasts from which a limit is named [default: 4s; that of the fault with
     /// --lab].
-    #[arg(short, long, value_name = "TIME", value_parser = base::parse_duration)]
+    #[arg(short, long, value_name = "TIME", value_parser = base::parse_time)]
     time: Option<Duration>,
     /// The longest time that one experiment may take. Where it does not suffice, nothing is kept.
-    #[arg(long, value_name = "TIME", default_value = "3m", value_parser = base::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "3m", value_parser = base::parse_time)]
     max_time: Duration,
     /// Stop after the first change that is kept.
     #[arg(long)]
     once: bool,
-    /// The key that `serve` was given [also: the environment variable TCPTAILOR_KEY].
+    /// The key that `serve` printed [also: the environment variable TCPTAILOR_KEY].
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
     /// Flags of `bench` for the traffic towards HOST, after `--`.

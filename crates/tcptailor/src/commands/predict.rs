@@ -68,7 +68,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KNOB=VALUE")]
     try_far: Vec<String>,
     /// How long to watch a process.
-    #[arg(short, long, value_name = "TIME", default_value = "4s", value_parser = base::parse_duration)]
+    #[arg(short, long, value_name = "TIME", default_value = "4s", value_parser = base::parse_time)]
     time: Duration,
 }
 

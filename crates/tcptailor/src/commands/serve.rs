@@ -1,13 +1,15 @@
 //! The other side of bench and fit.
 
-use std::io;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
 use base::{Bytes, human};
-use linux::service::{Event, Key, Limits, PORT, Serve};
+use linux::service::{Event, Key, Limits, MaxStartups, PORT, Serve};
 use serde::Serialize;
 
 use crate::exit::{Exit, Problem};
@@ -19,18 +21,19 @@ const KEY_VARIABLE: &str = "TCPTAILOR_KEY";
 
 /// Answer `bench` and `fit` of other machines.
 ///
-/// Listens on loopback unless told otherwise. It sends only to the host that connected, only while
-/// that host is there, and only within the limits below.
+/// Listens on loopback, for this machine, unless --bind says otherwise. It sends only to the host
+/// that connected, only while that host is there, and only within the limits below.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tcptailor serve                                   for this machine only
-  tcptailor serve -B 10.0.0.9 --key-file key        for others that hold the same key
-  tcptailor serve -B :: --max-clients 2 --max-time 60s --max-bytes 100GiB
+  tcptailor serve -B 10.0.0.9                       for others, with a key that it makes and prints
+  tcptailor serve -B :: --key-file key              the same key again after a restart
+  tcptailor serve -B :: --no-key --max-time 60s --max-bytes 100GiB
 
-The key file holds one line of at least 8 characters, the same on both machines; the environment
-variable TCPTAILOR_KEY may hold it instead. Without a key, everybody who reaches the address may
-measure.")]
+A key is 32 hexadecimal digits. `bench` and `fit` take it from a file (--key-file) or from the
+environment variable TCPTAILOR_KEY. Both sides prove that they hold it, and everything but the data
+of a test is encrypted. dist/tcptailor-serve.service runs it as a service.")]
 pub(crate) struct Args {
     /// Listen on this port (0: any).
     #[arg(short, long, value_name = "PORT", default_value_t = PORT)]
@@ -45,20 +48,41 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = Limits::default().clients)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     max_clients: u32,
+    /// ... of one address (of one /64 of IPv6) [default: half of --max-clients].
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
+    max_clients_per_address: Option<u32>,
+    /// Connections that have not shown a key yet: from START on they are dropped with RATE %, from
+    /// FULL on always, as with sshd.
+    #[arg(long, value_name = "START:RATE:FULL", default_value_t)]
+    max_startups: MaxStartups,
     /// Time of one run, its warm-up included.
     #[arg(long, value_name = "TIME", default_value = "1h")]
-    #[arg(value_parser = base::parse_duration)]
+    #[arg(value_parser = base::parse_time)]
     max_time: Duration,
     /// Payload of one run, both directions together.
     #[arg(long, value_name = "BYTES", default_value = "1024GiB")]
     max_bytes: Bytes,
-    /// Send a client away that says nothing for this time.
+    /// Disconnect clients that are silent, or do not ask for a run, for this long.
     #[arg(long, value_name = "TIME", default_value = "10s")]
-    #[arg(value_parser = base::parse_duration)]
+    #[arg(value_parser = base::parse_time)]
     idle_timeout: Duration,
-    /// Only for those that hold this key.
+    /// Serve only those that hold the key in this file; where there is no such file, a new key is
+    /// written to it.
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
+    /// Serve anyone who can reach the address.
+    #[arg(long, conflicts_with = "key_file")]
+    no_key: bool,
+    /// iperf3's way to serve.
+    #[arg(short = 's', hide = true)]
+    server: bool,
+    /// iperf3's way to measure.
+    #[arg(short = 'c', hide = true, value_name = "HOST")]
+    client: Option<String>,
+    /// iperf3's way to stay in the background.
+    #[arg(short = 'D', hide = true)]
+    daemon: bool,
 }
 
 #[derive(Serialize)]
@@ -66,31 +90,45 @@ struct Document {
     address: SocketAddr,
     key_required: bool,
     max_clients: u32,
+    max_clients_per_address: u32,
+    max_startups: String,
     max_time_s: f64,
     max_bytes: u64,
 }
 
+/// Where the key of this server comes from.
+enum Secret {
+    /// Anyone may ask for runs.
+    None,
+    /// It was given.
+    Given(Key),
+    /// It was made now, and is shown.
+    Made(Key),
+}
+
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
+    check_iperf(args)?;
     let limits = limits(args)?;
-    let key = read_key(args.key_file.as_deref())?;
-    let document = Document {
-        address: SocketAddr::new(args.bind, args.port),
-        key_required: key.is_some(),
-        max_clients: limits.clients,
-        max_time_s: limits.time.as_secs_f64(),
-        max_bytes: limits.bytes,
+    let secret = secret(args)?;
+    let key = match &secret {
+        Secret::None => None,
+        Secret::Given(key) | Secret::Made(key) => Some(key.clone()),
     };
-    let serve =
-        Serve::bind(document.address, limits, key).map_err(|error| bind_problem(args, error))?;
+    let key_required = key.is_some();
+    let address = SocketAddr::new(args.bind, args.port);
+    let serve = Serve::bind(address, limits, key).map_err(|error| bind_problem(args, error))?;
     let address = serve.address()?;
     let document = Document {
         address,
-        ..document
+        key_required,
+        max_clients: limits.clients,
+        max_clients_per_address: limits.clients_per_address,
+        max_startups: limits.startups.to_string(),
+        max_time_s: limits.time.as_secs_f64(),
+        max_bytes: limits.bytes,
     };
     output.report("serve", &document, || format!("Listening on {address}."))?;
-    if !args.bind.is_loopback() && !document.key_required {
-        output.note("note: everybody who reaches this address may measure; --key-file limits it");
-    }
+    tell_key(args, &secret, output);
     let stopper = serve.stopper();
     let _guard = interrupt::on_stop(move || stopper.stop());
     serve.run(args.one_off, &|event| {
@@ -102,6 +140,67 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     } else {
         Exit::Done
     })
+}
+
+/// Letters of iperf3 that are other commands here.
+fn check_iperf(args: &Args) -> Result<(), Problem> {
+    if args.server {
+        return Err(Problem::usage("-s is iperf3's").hint("Type `tcptailor serve` without it."));
+    }
+    if let Some(host) = &args.client {
+        let hint = format!("Type `tcptailor bench {host}`.");
+        return Err(Problem::usage("-c is iperf3's").hint(hint));
+    }
+    if args.daemon {
+        let hint =
+            "`systemd-run tcptailor serve`, or dist/tcptailor-serve.service, keeps it running.";
+        return Err(Problem::usage("-D is iperf3's").hint(hint));
+    }
+    Ok(())
+}
+
+/// The key that clients need. Who listens for other machines has one unless told otherwise.
+fn secret(args: &Args) -> anyhow::Result<Secret> {
+    if let Some(path) = &args.key_file
+        && !path.exists()
+    {
+        let key = Key::random()?;
+        // Not through a link, and for nobody else to read.
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        let written = options
+            .open(path)
+            .and_then(|mut file: File| file.write_all(format!("{key}\n").as_bytes()));
+        written.with_context(|| format!("writing the key file {}", path.display()))?;
+        return Ok(Secret::Made(key));
+    }
+    if args.no_key {
+        return Ok(Secret::None);
+    }
+    Ok(match read_key(args.key_file.as_deref())? {
+        Some(key) => Secret::Given(key),
+        None if args.bind.is_loopback() => Secret::None,
+        None => Secret::Made(Key::random()?),
+    })
+}
+
+/// On stderr, so that no log of stdout holds a key.
+fn tell_key(args: &Args, secret: &Secret, output: &Output) {
+    match secret {
+        // The file is for those that may read it, and a log is not.
+        Secret::Made(_) if args.key_file.is_some() => {
+            let path = args.key_file.as_deref().unwrap_or(Path::new(""));
+            output.note(format!("A new key is in {}.", path.display()));
+        }
+        Secret::Made(key) => {
+            output.important(format!("Key: {key}"));
+            output.note("On the other machine: TCPTAILOR_KEY=KEY tcptailor bench HOST");
+        }
+        Secret::None if !args.bind.is_loopback() => {
+            output.note("note: anyone who can reach this address can run tests");
+        }
+        Secret::None | Secret::Given(_) => {}
+    }
 }
 
 /// What to do where the address cannot be listened on.
@@ -137,8 +236,11 @@ fn limits(args: &Args) -> Result<Limits, Problem> {
     if args.max_bytes.0 == 0 {
         return Err(Problem::usage("--max-bytes 0: at least 1B"));
     }
+    let half = args.max_clients.div_ceil(2);
     Ok(Limits {
         clients: args.max_clients,
+        clients_per_address: args.max_clients_per_address.unwrap_or(half),
+        startups: args.max_startups,
         time: args.max_time,
         bytes: args.max_bytes.0,
         idle: args.idle_timeout,
@@ -154,8 +256,8 @@ pub(crate) fn read_key(file: Option<&Path>) -> anyhow::Result<Option<Key>> {
         ),
         None => std::env::var(KEY_VARIABLE).ok(),
     };
-    let key = text.map(|text| Key::new(&text)).transpose();
-    Ok(key.map_err(|what| {
+    let key = text.map(|text| text.parse()).transpose();
+    Ok(key.map_err(|what: String| {
         let from = file.map_or(KEY_VARIABLE.to_owned(), |path| path.display().to_string());
         Problem::usage(format!("{from}: {what}"))
     })?)
@@ -164,7 +266,10 @@ pub(crate) fn read_key(file: Option<&Path>) -> anyhow::Result<Option<Key>> {
 fn line_of(event: &Event) -> String {
     match event {
         Event::Welcomed { client } => format!("{client}: connected"),
-        Event::Refused { client, reason } => format!("{client}: refused: {reason}"),
+        Event::Refused { reason, .. } => format!("rejected {reason}"),
+        Event::AlsoRefused { count } => {
+            format!("rejected {} more", human::count(*count, "connection"))
+        }
         Event::Left {
             client,
             reason: None,
@@ -172,7 +277,7 @@ fn line_of(event: &Event) -> String {
         Event::Left {
             client,
             reason: Some(reason),
-        } => format!("{client}: broke off: {reason}"),
+        } => format!("{client}: disconnected: {reason}"),
         Event::Ran {
             client,
             outcome: Err(reason),

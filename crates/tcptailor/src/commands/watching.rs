@@ -40,11 +40,11 @@ pub(crate) struct Watching {
     pub(crate) netns: Option<String>,
     /// For how long to watch.
     #[arg(short, long, value_name = "TIME", default_value = "5s")]
-    #[arg(value_parser = base::parse_duration)]
+    #[arg(value_parser = base::parse_time)]
     pub(crate) time: Duration,
     /// Mean time from look to look.
     #[arg(short, long, value_name = "TIME", default_value = "10ms")]
-    #[arg(value_parser = base::parse_duration)]
+    #[arg(value_parser = base::parse_time)]
     pub(crate) interval: Duration,
 }
 

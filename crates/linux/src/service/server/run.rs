@@ -3,22 +3,23 @@
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use base::{Bytes, Instant, KnobValue};
 use lab::Amount;
-use socket2::SockRef;
 
-use super::{HANDSHAKE_TIMEOUT, Route, Serve};
+use super::{Route, Serve};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::service::protocol::{Channel, FromClient, FromServer, Limits, Nonce};
-use crate::service::pulse::{self, Next};
+use crate::service::channel::Channel;
+use crate::service::protocol::{FromClient, FromServer, Limits, Nonce};
+use crate::service::pulse::{self, Next, Pulse};
 use crate::workload::{
     Ended, FLOWS_MAX, Gate, RunSpec, Session, Source, Summary, Token, redials, run_server,
 };
 
+/// Time from sign to sign that this end is there.
+const SIGN_EVERY: Duration = Duration::from_secs(1);
 /// Time that a client has to end a run that this end has cut off.
 const END_TIMEOUT: Duration = Duration::from_secs(3);
 /// The sysctl with the congestion controls that this kernel has loaded.
@@ -83,11 +84,8 @@ impl Serve {
             Err(error) => return Ok(Err(error.to_string())),
         };
         channel.send(&FromServer::Prepared { token, port })?;
-        let speaker = Mutex::new(channel.speaker()?);
-        let say = |message: &FromServer| {
-            let speaker = speaker.lock().unwrap_or_else(PoisonError::into_inner);
-            speaker.send(message)
-        };
+        let speaker = channel.speaker();
+        let say = |message: &FromServer| speaker.send(message);
         let deadline = Clock.now() + self.limits.time;
         let (heard, outcome) = std::thread::scope(|scope| {
             let running = scope.spawn(|| {
@@ -123,8 +121,7 @@ impl Serve {
         say: &dyn Fn(&FromServer) -> Result<()>,
     ) -> Result<()> {
         let mut cut_off_at = None;
-        let mut say_alive = || {
-            let now = Clock.now();
+        let mut on_tick = |now: Instant| {
             if let Some(reason) = self.reason_to_end(now > deadline) {
                 session.fail(Error::Peer(reason));
                 // A client that does not end its run must not keep its place, or this server.
@@ -134,8 +131,12 @@ impl Serve {
             }
             say(&FromServer::Alive)
         };
-        let mut on_message = |message| match message {
+        let mut on_message = |message, _| match message {
             FromClient::Alive => Ok(Next::Listen),
+            FromClient::Ping { n } => {
+                say(&FromServer::Pong { n })?;
+                Ok(Next::Listen)
+            }
             FromClient::Stop => {
                 session.stop();
                 Ok(Next::Over)
@@ -144,7 +145,11 @@ impl Serve {
                 "the client does not keep to the protocol".into(),
             )),
         };
-        pulse::listen(channel, self.limits.idle, &mut say_alive, &mut on_message)
+        let pulse = Pulse {
+            tick: SIGN_EVERY,
+            silence_max: self.limits.idle,
+        };
+        pulse::listen(channel, &pulse, &mut on_tick, &mut on_message)
     }
 
     /// Why a run must end now, where it must.
@@ -174,10 +179,6 @@ impl Serve {
         if own {
             let address = SocketAddr::new(channel.local()?.ip(), 0);
             let listener = run.sockets.listen(address)?;
-            // Accepted sockets inherit it: nobody may keep the listener waiting for a token.
-            SockRef::from(&listener)
-                .set_read_timeout(Some(HANDSHAKE_TIMEOUT))
-                .map_err(Error::os("SO_RCVTIMEO"))?;
             let port = listener
                 .local_addr()
                 .map_err(Error::os("getsockname"))?

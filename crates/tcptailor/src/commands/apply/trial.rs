@@ -78,7 +78,7 @@ fn on_trial(journal: &Journal) -> anyhow::Result<Vec<u64>> {
 
 /// `60s`.
 pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
-    let time = base::parse_duration(text).map_err(|error| error.to_string())?;
+    let time = base::parse_time(text).map_err(|error| error.to_string())?;
     match RANGE.contains(&time) {
         true => Ok(time),
         false => Err("the range is 1s to 24h".into()),

@@ -260,6 +260,7 @@ mod tests {
             sent_bytes: 0,
             operations: 0,
             responses_ns: Default::default(),
+            sending: None,
         }
     }
 

@@ -2,11 +2,12 @@
 
 use base::human;
 use lab::stats::{self, Judgement};
-use lab::{Records, ResponseMicros, Workload};
+use lab::{Direction, Records, ResponseMicros, SenderOutcome, Workload};
 use linux::service::BenchOutcome;
 use linux::workload::{Ended, Responses};
 use serde::Serialize;
 
+use super::live::Row;
 use crate::output;
 
 /// Seed of the bootstrap: the same values give the same interval.
@@ -17,6 +18,8 @@ const SEED: u64 = 1;
 pub(super) struct Document {
     pub(super) remote: String,
     pub(super) workload: Workload,
+    /// Round trips of the control connection before the first run, from program to program.
+    pub(super) rtt_idle_us: Option<ResponseMicros>,
     /// What variants are judged by.
     pub(super) metric: Metric,
     pub(super) variants: Vec<Variant>,
@@ -77,6 +80,8 @@ pub(super) struct Variant {
     pub(super) operations_per_s: Option<Spread>,
     /// Over all operations of all runs.
     pub(super) response_us: Option<ResponseMicros>,
+    /// As `rtt_idle_us`, while the runs were on.
+    pub(super) rtt_loaded_us: Option<ResponseMicros>,
     pub(super) runs: Vec<Run>,
 }
 
@@ -92,6 +97,9 @@ pub(super) struct Spread {
 #[derive(Debug, Serialize)]
 pub(super) struct Run {
     pub(super) goodput_bps: u64,
+    /// Payload that arrived at the server, and here.
+    pub(super) up_bps: Option<u64>,
+    pub(super) down_bps: Option<u64>,
     pub(super) duration_s: f64,
     pub(super) operations_per_s: Option<f64>,
     pub(super) response_us: Option<ResponseMicros>,
@@ -99,24 +107,52 @@ pub(super) struct Run {
     pub(super) server_congestion: String,
     #[serde(skip)]
     responses: Responses,
+    /// What this end and the server sent; `None` where the kernel does not say.
+    pub(super) client_sent: Option<SenderOutcome>,
+    pub(super) server_sent: Option<SenderOutcome>,
+    pub(super) rtt_loaded_us: Option<ResponseMicros>,
+    #[serde(skip)]
+    loaded: Responses,
+    pub(super) intervals: Vec<Row>,
     pub(super) ended_early: bool,
 }
 
 impl Run {
-    pub(super) fn new(workload: &Workload, outcome: BenchOutcome) -> Self {
+    pub(super) fn new(workload: &Workload, outcome: BenchOutcome, intervals: Vec<Row>) -> Self {
         let goodput_bps = outcome.goodput_bps(workload);
+        let (up, down) = (
+            outcome.server.measured.goodput_bps(),
+            outcome.client.measured.goodput_bps(),
+        );
         let timed = outcome.client.measured;
         let has_operations = Metric::of(workload) != Metric::GoodputBps;
+        let one_way = |of_end: u64| (of_end > 0).then_some(of_end);
         Self {
             goodput_bps,
+            up_bps: one_way(up),
+            down_bps: one_way(down),
             duration_s: timed.duration_s,
             operations_per_s: has_operations.then(|| timed.operations_per_s()),
             response_us: timed.response_us(),
             client_congestion: outcome.client.congestion,
             server_congestion: outcome.server.congestion,
             responses: timed.responses_ns,
+            client_sent: outcome.client.sent,
+            server_sent: outcome.server.sent,
+            rtt_loaded_us: outcome.loaded_rtt.micros(),
+            loaded: outcome.loaded_rtt,
+            intervals,
             ended_early: outcome.client.ended != Ended::Complete,
         }
+    }
+
+    /// Of both ends; `None` where the kernel does not say.
+    pub(super) fn retransmitted_segments(&self) -> Option<u64> {
+        let ends = [self.client_sent.as_ref(), self.server_sent.as_ref()];
+        let known = ends.into_iter().flatten();
+        known
+            .map(|sent| Some(sent.retransmitted_segments))
+            .reduce(|one, other| Some(one?.saturating_add(other?)))?
     }
 
     fn value(&self, metric: Metric) -> f64 {
@@ -142,7 +178,10 @@ impl Variant {
         let timed = runs.iter().any(|run| run.operations_per_s.is_some());
         let mut responses = Responses::default();
         runs.iter().for_each(|run| responses.merge(&run.responses));
+        let mut loaded = Responses::default();
+        runs.iter().for_each(|run| loaded.merge(&run.loaded));
         Self {
+            rtt_loaded_us: loaded.micros(),
             goodput_bps: spread(Metric::GoodputBps),
             operations_per_s: timed.then(|| spread(Metric::OperationsPerS)).flatten(),
             response_us: responses.micros(),
@@ -198,6 +237,7 @@ pub(super) fn render(document: &Document) -> String {
     let Document {
         remote,
         workload,
+        rtt_idle_us,
         metric,
         variants,
         comparisons,
@@ -222,11 +262,15 @@ pub(super) fn render(document: &Document) -> String {
         table.add_row(row(variant, *metric, timed));
     }
     output::align_right(&mut table, &(1..header.len()).collect::<Vec<_>>());
-    let mut text = format!(
-        "{} towards {remote}\n\n{}",
-        super::kind_of(workload),
-        output::render(&table)
-    );
+    let mut text = String::new();
+    let heading = format!("{} to {remote}", super::kind_of(workload));
+    output::push_wrapped(&mut text, &heading, "  ", 0);
+    text.push('\n');
+    text.push_str(&output::render(&table));
+    if let [variant] = variants.as_slice() {
+        push_details(&mut text, workload, variant);
+    }
+    push_latency(&mut text, *rtt_idle_us, variants);
     if !comparisons.is_empty() {
         text.push_str(&format!(
             "\nBy {}, beside {}:\n",
@@ -238,9 +282,72 @@ pub(super) fn render(document: &Document) -> String {
         text.push_str(&format!("  {}\n", sentence(comparison)));
     }
     if *interrupted {
-        text.push_str("\nInterrupted: only the runs that were whole are counted.\n");
+        text.push_str("\nInterrupted: only complete runs are counted.\n");
     }
     text
+}
+
+/// What the one variant shows beside its row.
+fn push_details(text: &mut String, workload: &Workload, variant: &Variant) {
+    let is_both = matches!(
+        workload,
+        Workload::Bulk {
+            direction: Direction::Both,
+            ..
+        }
+    );
+    let runs = &variant.runs;
+    let median = |of: fn(&Run) -> Option<u64>| {
+        let values: Vec<f64> = runs.iter().filter_map(of).map(|bps| bps as f64).collect();
+        stats::median(&values).map(|bps| human::bps(bps as u64))
+    };
+    if let (true, Some(up), Some(down)) = (is_both, median(|r| r.up_bps), median(|r| r.down_bps)) {
+        text.push('\n');
+        output::push_wrapped(text, &format!("Sent {up}, received {down}."), "", 0);
+    }
+    let sent = |of: fn(&SenderOutcome) -> u64| -> u64 {
+        let ends = runs
+            .iter()
+            .flat_map(|run| [&run.client_sent, &run.server_sent]);
+        // Another host may have said any number.
+        ends.flatten().map(of).fold(0, u64::saturating_add)
+    };
+    let (segments, again) = (
+        sent(|s| s.data_segments),
+        sent(|s| s.retransmitted_segments),
+    );
+    if segments > 0 {
+        let share = human::share(again as f64 / segments as f64);
+        let noun = human::count(segments, "segment");
+        let line = format!("Retransmitted {again} of {noun} with data ({share}).");
+        text.push('\n');
+        output::push_wrapped(text, &line, "", 0);
+    }
+}
+
+/// How much later answers come while the test is on.
+fn push_latency(text: &mut String, idle: Option<ResponseMicros>, variants: &[Variant]) {
+    let Some(idle) = idle else { return };
+    let shown = |times: ResponseMicros| {
+        format!(
+            "{} (p99 {})",
+            human::micros(times.p50),
+            human::micros(times.p99)
+        )
+    };
+    let idle = shown(idle);
+    for variant in variants {
+        let of = match variants.len() {
+            1 => String::new(),
+            _ => format!("{}: ", variant.name),
+        };
+        // Of a run that was over at once there is none.
+        let loaded = variant.rtt_loaded_us.map_or_else(String::new, |loaded| {
+            format!(", under load {}", shown(loaded))
+        });
+        let line = format!("{of}RTT between the programs: idle {idle}{loaded}.");
+        output::push_wrapped(text, &line, "  ", 0);
+    }
 }
 
 fn row(variant: &Variant, metric: Metric, timed: bool) -> Vec<String> {
@@ -292,7 +399,7 @@ fn sentence(comparison: &Comparison) -> String {
     let is_apart = *low > 1.0 || *high < 1.0;
     let what = match *judgement {
         "not-distinguishable" if is_apart => "too few runs to be sure (--runs 10)",
-        "not-distinguishable" => "no difference can be told",
+        "not-distinguishable" => "no significant difference",
         other => other,
     };
     let [ratio, low, high] = [*ratio, *low, *high].map(times);
@@ -329,7 +436,7 @@ mod tests {
         check(
             [1.01, 0.99, 1.03],
             "not-distinguishable",
-            "b: 1.010 times (0.990 to 1.030), no difference can be told",
+            "b: 1.010 times (0.990 to 1.030), no significant difference",
         );
         check(
             [2265.001, 2123.7, 2277.1],

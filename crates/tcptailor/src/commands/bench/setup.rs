@@ -77,12 +77,27 @@ impl FromStr for Size {
     }
 }
 
-/// Reads a time; a plain number is seconds, as in iperf3.
-pub(super) fn seconds(text: &str) -> Result<Duration, base::UnitError> {
-    if text.parse::<f64>().is_ok() {
-        base::parse_duration(&format!("{text}s"))
-    } else {
-        base::parse_duration(text)
+/// A rate in which `10M` is taken for 10 Mbit/s and `0` for no bound, as iperf3 does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pace(Option<Rate>);
+
+impl FromStr for Pace {
+    type Err = base::UnitError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "0" {
+            return Ok(Self(None));
+        }
+        let number = text
+            .strip_suffix(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T'])
+            .unwrap_or(text);
+        let is_iperfs = number.chars().all(|c| c.is_ascii_digit() || c == '.');
+        // Plain numbers are bit/s there.
+        let rate = match is_iperfs {
+            true => format!("{text}bit").parse()?,
+            false => text.parse()?,
+        };
+        Ok(Self(Some(rate)))
     }
 }
 
@@ -94,18 +109,18 @@ pub(super) struct Setup {
     #[arg(help_heading = "Traffic")]
     pub(super) mode: Mode,
     /// Measure for this time [default: 10s; 2s with --compare].
-    #[arg(short, long, value_name = "TIME", value_parser = seconds)]
+    #[arg(short, long, value_name = "TIME", value_parser = base::parse_time)]
     #[arg(help_heading = "Traffic", conflicts_with_all = ["bytes", "operations"])]
     pub(super) time: Option<Duration>,
     /// ... or until this much payload has passed, per connection.
     #[arg(short = 'n', long, value_name = "BYTES", help_heading = "Traffic")]
     #[arg(conflicts_with = "operations")]
-    pub(super) bytes: Option<Bytes>,
+    pub(super) bytes: Option<Size>,
     /// ... or until so many requests, records or blocks are done, per connection.
     #[arg(long, value_name = "N", help_heading = "Traffic")]
     pub(super) operations: Option<u64>,
     /// Do not count this time at the start.
-    #[arg(short = 'O', long, value_name = "TIME", default_value = "0s", value_parser = seconds)]
+    #[arg(short = 'O', long, value_name = "TIME", default_value = "0s", value_parser = base::parse_time)]
     #[arg(help_heading = "Traffic")]
     pub(super) omit: Duration,
     /// Connections at once (stream and rr).
@@ -123,9 +138,10 @@ pub(super) struct Setup {
     /// Both send (stream).
     #[arg(long, help_heading = "Traffic")]
     pub(super) bidir: bool,
-    /// Write at this rate (stream).
-    #[arg(short = 'b', long, value_name = "RATE", help_heading = "Traffic")]
-    pub(super) rate: Option<Rate>,
+    /// Write at this rate, such as 10M or 10Mbit/s (stream; 0: as fast as it goes).
+    #[arg(short = 'b', long, visible_alias = "bitrate", value_name = "RATE")]
+    #[arg(help_heading = "Traffic")]
+    pub(super) rate: Option<Pace>,
     /// Bytes per write: of a stream, of a piece, of a record [default: 256KiB for streams, 100B].
     #[arg(
         short = 'l',
@@ -180,7 +196,7 @@ pub(super) struct Setup {
     )]
     pub(super) burst: Bytes,
     /// Gap between blocks.
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = base::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = base::parse_time)]
     #[arg(help_heading = "Traffic")]
     pub(super) idle: Duration,
     /// A new connection for each block.
@@ -195,7 +211,7 @@ pub(super) struct Setup {
     )]
     pub(super) read_size: Bytes,
     /// Time from read to read of a slow reader.
-    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = base::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = base::parse_time)]
     #[arg(help_heading = "Traffic")]
     pub(super) every: Duration,
 
@@ -225,12 +241,18 @@ pub(super) struct Setup {
     #[arg(
         short = 'M',
         long,
+        alias = "set-mss",
         value_name = "BYTES",
         help_heading = "Sockets, at both ends"
     )]
     pub(super) mss: Option<Bytes>,
     /// Nagle's algorithm off.
-    #[arg(short = 'N', long, help_heading = "Sockets, at both ends")]
+    #[arg(
+        short = 'N',
+        long,
+        alias = "no-delay",
+        help_heading = "Sockets, at both ends"
+    )]
     pub(super) nodelay: bool,
     /// `TCP_CORK` from the start on.
     #[arg(long, help_heading = "Sockets, at both ends")]
@@ -381,16 +403,20 @@ impl Setup {
 
     fn amount(&self, default: Duration) -> Amount {
         match (self.bytes, self.operations) {
-            (Some(bytes), _) => Amount::Bytes(bytes),
+            (Some(size), _) => Amount::Bytes(size.bytes),
             (_, Some(operations)) => Amount::Operations(operations),
             _ => Amount::Time(self.time.unwrap_or(default)),
         }
     }
 
+    fn pace(&self) -> Option<Rate> {
+        self.rate.and_then(|pace| pace.0)
+    }
+
     /// As fast as it goes, or at a rate.
     fn stream(&self, amount: Amount) -> Workload {
         let size = |default: Bytes| self.write_size.map_or(default, |size| size.bytes);
-        match self.rate {
+        match self.pace() {
             Some(rate) => Workload::Paced {
                 rate,
                 // A hundred writes a second, so that the rate is smooth.
@@ -471,12 +497,12 @@ impl Setup {
         let refused = [
             ("-R", self.reverse && !stream),
             ("--bidir", self.bidir && !stream),
-            ("-b", self.rate.is_some() && !stream),
+            ("-b", self.pace().is_some() && !stream),
             ("-P", self.parallel > 1 && !stream && self.mode != Mode::Rr),
             ("--operations", self.operations.is_some() && stream),
         ];
         match refused.iter().find(|(_, is_set)| *is_set) {
-            None if self.rate.is_some() => self.check_paced(),
+            None if self.pace().is_some() => self.check_paced(),
             Some((flag, _)) => {
                 let mode = self.mode_name();
                 Err(Problem::usage(format!(
@@ -580,6 +606,46 @@ mod tests {
         let shown = |name: &str| ends.server.settings[name].to_string();
         let knobs = ["rcvbuf", "sndbuf", "congestion", "mss", "nodelay"];
         assert_eq!(knobs.map(shown), ["262144", "262144", "bbr", "1400", "on"]);
+    }
+
+    #[test]
+    fn amounts_and_rates_are_read_as_iperf3_reads_them() {
+        let paced = |words: &str| match ends(&setup(words)).expect("a run").client.workload {
+            Workload::Paced { rate, .. } => Some(rate.bits_per_second()),
+            _ => None,
+        };
+        for same in [
+            "-b 10M",
+            "-b 10m",
+            "-b 10mbit",
+            "-b 10Mbit/s",
+            "-b 10000K",
+            "-b 10000000",
+        ] {
+            assert_eq!(paced(same), Some(10_000_000), "{same}");
+        }
+        assert_eq!(paced("-b 1G"), Some(1_000_000_000));
+        assert_eq!(paced("-b 0"), None);
+        let amount = |words: &str| ends(&setup(words)).expect("a run").client.workload.amount();
+        for (given, bytes) in [
+            ("100M", 100 << 20),
+            ("64K", 64 << 10),
+            ("100MB", 100_000_000),
+        ] {
+            assert_eq!(
+                amount(&format!("-n {given}")),
+                Amount::Bytes(Bytes(bytes)),
+                "{given}"
+            );
+        }
+        for (given, ms) in [("5", 5000), ("5s", 5000), ("500ms", 500), ("0.5", 500)] {
+            let time = Duration::from_millis(ms);
+            assert_eq!(
+                amount(&format!("-t {given}")),
+                Amount::Time(time),
+                "{given}"
+            );
+        }
     }
 
     #[test]

@@ -117,7 +117,7 @@ fn looked(look: &Look, is_first: bool, wants: &dyn Fn(&doctor::Track) -> bool) -
     match main.main().filter(|_| !is_first && !main.has_finding()) {
         // Behind a change that is kept, a word is enough.
         Some(verdict) => {
-            let bold = anstyle::Style::new().bold();
+            let bold = output::Paint::BOLD;
             write!(text, "\n{bold}{}{bold:#}\n   ", verdict.id).expect("a String grows");
             push_wrapped(&mut text, verdict.sentence, "   ", 3);
             text.truncate(text.trim_end().len());
@@ -172,17 +172,21 @@ pub(crate) fn result(tried: &Tried, is_test: bool) -> String {
         return String::new();
     };
     let (word, style) = match outcome.answer {
-        _ if outcome.time_needed_s.is_some() => {
-            ("skipped  ", anstyle::AnsiColor::Yellow.on_default())
-        }
+        _ if outcome.time_needed_s.is_some() => (
+            "skipped  ",
+            output::Paint::color(anstyle::AnsiColor::Yellow),
+        ),
         Answer::Better if tried.kept && is_test && own_connection::is_of_socket(tried) => {
-            ("better   ", anstyle::AnsiColor::Green.on_default())
+            ("better   ", output::Paint::color(anstyle::AnsiColor::Green))
         }
-        Answer::Better if tried.kept => ("kept     ", anstyle::AnsiColor::Green.on_default()),
-        Answer::Better | Answer::NotDistinguishable => {
-            ("undone   ", anstyle::AnsiColor::Yellow.on_default())
+        Answer::Better if tried.kept => {
+            ("kept     ", output::Paint::color(anstyle::AnsiColor::Green))
         }
-        Answer::Worse => ("undone   ", anstyle::AnsiColor::Red.on_default()),
+        Answer::Better | Answer::NotDistinguishable => (
+            "undone   ",
+            output::Paint::color(anstyle::AnsiColor::Yellow),
+        ),
+        Answer::Worse => ("undone   ", output::Paint::color(anstyle::AnsiColor::Red)),
     };
     let mut text = format!("{style}{word}{style:#} {}", judged(outcome));
     let wanted = doctor::find_diagnosis(tried.finding.diagnosis).map(|found| found.objective);
@@ -267,7 +271,7 @@ pub(crate) fn ending(
     path: Option<&PathReport>,
     own: Option<&OwnConnection>,
 ) -> String {
-    let bold = anstyle::Style::new().bold();
+    let bold = output::Paint::BOLD;
     let mut text = String::from("\n");
     if !fitting.tried.is_empty() {
         text.push_str(&table(&fitting.tried, own.is_some()));

@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// The longest time that one experiment may take.
-    #[arg(long, value_name = "TIME", default_value = "3m", value_parser = base::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "3m", value_parser = base::parse_time)]
     max_time: Duration,
 }
 

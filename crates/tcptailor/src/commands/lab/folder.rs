@@ -247,6 +247,9 @@ pub(super) fn check_page(path: Option<&Path>) -> Result<(), Problem> {
     let Some(path) = path else {
         return Ok(());
     };
+    if let Err(what) = crate::output::check_replaceable(path, crate::html::MARK) {
+        return Err(Problem::usage(format!("--html: {what}")).hint("Name another file."));
+    }
     let checked = match path.exists() {
         true => OpenOptions::new().write(true).open(path).map(drop),
         false => new_file(folder_of(path)).map(drop),
@@ -322,9 +325,15 @@ mod tests {
         check_page(None).expect("nothing is asked for");
         check_page(Some(&page)).expect("it can be made");
         assert!(!page.exists(), "nothing is left of the trial");
-        write_page(&page, "old").expect("it is new");
+        let old = format!("{}>old", crate::html::MARK);
+        write_page(&page, &old).expect("it is new");
         check_page(Some(&page)).expect("it can be replaced");
-        assert_eq!(fs::read_to_string(&page).expect("a page"), "old");
+        assert_eq!(fs::read_to_string(&page).expect("a page"), old);
+        let other = dir.path().join("other");
+        fs::write(&other, "my thesis").expect("written");
+        let error = check_page(Some(&other)).expect_err("it is no page");
+        assert!(error.message.contains("exists and is not"), "{error:?}");
+        fs::remove_file(&other).expect("it is there");
         let link = dir.path().join("link.html");
         std::os::unix::fs::symlink(&page, &link).expect("a link");
         write_page(&link, "new").expect("it is there");

@@ -202,7 +202,7 @@ impl Sweep {
 }
 
 fn render(sweep: &Sweep) -> String {
-    let bold = anstyle::Style::new().bold();
+    let bold = output::Paint::BOLD;
     let mut text = format!(
         "{bold}{}{bold:#} on engine {}, {} of each cell\n",
         sweep.scenario,

@@ -14,7 +14,7 @@ use std::str::FromStr;
 
 use base::Diagnostic;
 use clap::builder::PossibleValuesParser;
-use lab::{Cell, Metric, Outcome, Scenario};
+use lab::{Caveat, Cell, Metric, Outcome, Scenario};
 use papers::experiments::{find_scenario_text, read_scenario};
 use stack::profile::PROFILES;
 
@@ -286,6 +286,29 @@ fn override_settings(scenario: &mut Scenario, args: &Args) -> Result<(), Problem
     }
 }
 
+/// What was asked for with `--set` and could not be set is no result with a caveat.
+fn check_applied(set: &[String], outcome: &Outcome) -> Result<(), Problem> {
+    for caveat in &outcome.caveats {
+        let Caveat::SettingNotApplied { knob, why } = caveat else {
+            continue;
+        };
+        let asked = set.iter().find(|setting| {
+            let key = setting.split_once('=').map_or("", |(key, _)| key.trim());
+            let name = key
+                .strip_prefix("client.")
+                .or_else(|| key.strip_prefix("server."));
+            let name = name.or_else(|| key.strip_prefix("tcp.")).unwrap_or(key);
+            name == knob
+        });
+        if let Some(setting) = asked {
+            return Err(Problem::usage(format!("--set {setting}: {why}")).hint(
+                "Another --engine may have it; `tcptailor knobs` lists what each knob takes.",
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// All mistakes, a line each.
 pub(super) fn mistakes(diagnostics: &[Diagnostic]) -> Problem {
     let lines: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();
@@ -338,6 +361,7 @@ fn run_all(
         if interrupt::stopped() && outcome.duration_s <= 0.0 {
             break;
         }
+        check_applied(&args.set, &outcome)?;
         let row = Ran {
             cell: index,
             run,

@@ -17,7 +17,7 @@ use super::watched::Program;
 use super::{Args, settings};
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
-use crate::output::{Output, push_wrapped};
+use crate::output::{self, Output, push_wrapped};
 use crate::progress::Progress;
 
 /// What is compared.
@@ -199,7 +199,7 @@ impl Compared {
 
     /// The answer, and how to keep it.
     pub(super) fn shown(&self, args: &Args) -> String {
-        let bold = anstyle::Style::new().bold();
+        let bold = output::Paint::BOLD;
         let Outcome {
             answer,
             before,

@@ -63,7 +63,7 @@ pub(crate) struct Args {
     metric: compare::Metric,
     /// The longest time that --fit may take.
     #[arg(long, value_name = "TIME", default_value = "3m", requires = "fit")]
-    #[arg(value_parser = base::parse_duration)]
+    #[arg(value_parser = base::parse_time)]
     max_time: Duration,
     /// Write the report into this file, and not to stderr.
     #[arg(short, long, value_name = "FILE")]
@@ -76,7 +76,7 @@ pub(crate) struct Args {
     netns: Option<String>,
     /// Mean time from look to look.
     #[arg(short, long, value_name = "TIME", default_value = "10ms")]
-    #[arg(value_parser = base::parse_duration)]
+    #[arg(value_parser = base::parse_time)]
     interval: Duration,
     /// Do not ask the kernel to show the program's calls: connections shorter than a look are then
     /// not known as the program's.

@@ -15,7 +15,7 @@ use super::watched::Seen;
 use super::{Args, gain, settings};
 use crate::commands::diagnose::document::Document;
 use crate::commands::diagnose::{quoted, screen, seen as diagnosed};
-use crate::output::{Output, push_wrapped};
+use crate::output::{self, Output, push_wrapped};
 
 /// The document `tcptailor/run/1`: how the program ended, and what `diagnose` says.
 #[derive(Debug, Serialize)]
@@ -158,7 +158,7 @@ impl Report {
 
     /// The report for people.
     fn shown(&self, args: &Args, verbosity: u8) -> String {
-        let bold = anstyle::Style::new().bold();
+        let bold = output::Paint::BOLD;
         let ended = match self.signal {
             Some(signal) => format!("ended by signal {signal}"),
             None => format!("exit code {}", self.exit_code),

@@ -57,7 +57,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KNOB=VALUE")]
     knob: Vec<String>,
     /// Look for packets for so long before each sleep: takes a processor, saves microseconds.
-    #[arg(long, value_name = "TIME", value_parser = base::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = base::parse_time)]
     busy_poll: Option<Duration>,
     /// Plain IP packets, as devices without segmentation and checksum offload have them.
     #[arg(long)]

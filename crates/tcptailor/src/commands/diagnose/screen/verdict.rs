@@ -24,7 +24,7 @@ pub(super) struct Telling<'t> {
 
 /// The verdict with its advice.
 pub(super) fn push(text: &mut String, verdict: &VerdictRow, telling: &Telling<'_>) {
-    let bold = anstyle::Style::new().bold();
+    let bold = output::Paint::BOLD;
     let whose = telling.whose;
     let sure = sureness(verdict, telling.seen_s);
     write!(text, "{whose}  {bold}{}{bold:#} ({sure}): ", verdict.id).expect("a String grows");
@@ -55,7 +55,7 @@ pub(super) fn confidence(verdict: &VerdictRow) -> String {
 
 /// The main verdict on one flow with everything that speaks for it, and further findings.
 pub(crate) fn findings(flow: &FlowRow) -> String {
-    let bold = anstyle::Style::new().bold();
+    let bold = output::Paint::BOLD;
     let mut text = String::new();
     for (index, verdict) in flow.verdicts.iter().enumerate() {
         if index > 0 && !verdict.finding {
@@ -75,7 +75,7 @@ pub(crate) fn findings(flow: &FlowRow) -> String {
 }
 
 fn push_advice(text: &mut String, verdict: &VerdictRow, elsewhere: usize) {
-    let green = anstyle::AnsiColor::Green.on_default();
+    let green = output::Paint::color(anstyle::AnsiColor::Green);
     for (index, change) in verdict
         .change
         .iter()

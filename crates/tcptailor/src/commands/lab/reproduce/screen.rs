@@ -25,7 +25,7 @@ pub(super) fn render(document: &Reproduction, verbose: bool) -> String {
     let mut last = None;
     for experiment in &document.experiments {
         if last != Some(experiment.document) {
-            let bold = anstyle::Style::new().bold();
+            let bold = output::Paint::BOLD;
             let title = experiment.document.title();
             output::push_wrapped(&mut text, &format!("{bold}{title}{bold:#}"), "  ", 0);
             text.push('\n');
@@ -44,7 +44,7 @@ fn experiment_text(
     document: &Reproduction,
     verbose: bool,
 ) {
-    let bold = anstyle::Style::new().bold();
+    let bold = output::Paint::BOLD;
     let ids = experiment.ids.join(" ");
     let about = format!(
         "{bold}{ids}{bold:#} ({}, {}) {}",
@@ -185,14 +185,14 @@ fn painted(verdict: Verdict, words: &str) -> String {
     lines.join("\n")
 }
 
-const fn style(verdict: Verdict) -> anstyle::Style {
+const fn style(verdict: Verdict) -> output::Paint {
     match verdict {
-        Verdict::Fails => anstyle::AnsiColor::Red.on_default(),
-        Verdict::NotDistinguishable => anstyle::AnsiColor::Yellow.on_default(),
+        Verdict::Fails => output::Paint::color(anstyle::AnsiColor::Red),
+        Verdict::NotDistinguishable => output::Paint::color(anstyle::AnsiColor::Yellow),
         Verdict::Holds | Verdict::Calibrated | Verdict::DeviatesAsExpected => {
-            anstyle::AnsiColor::Green.on_default()
+            output::Paint::color(anstyle::AnsiColor::Green)
         }
-        Verdict::Recorded | Verdict::NotRun => anstyle::Style::new(),
+        Verdict::Recorded | Verdict::NotRun => output::Paint::PLAIN,
     }
 }
 
@@ -225,7 +225,7 @@ fn remarks(experiment: &ExperimentResult, missing: &[NotRun]) -> Vec<String> {
 
 fn summary(text: &mut String, document: &Reproduction) {
     let summary = &document.summary;
-    let bold = anstyle::Style::new().bold();
+    let bold = output::Paint::BOLD;
     let counts = summary.verdicts.rows().into_iter();
     let told: Vec<String> = counts
         .filter(|(count, _)| *count > 0)

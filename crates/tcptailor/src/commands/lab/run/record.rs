@@ -63,12 +63,13 @@ impl<'a> Recording<'a> {
             log: None,
         };
         if let Some(file) = records.pcap {
-            let capture = Capture::new(create(file)?, &HOSTS).with_context(|| writing(file))?;
+            let capture =
+                Capture::new(create(file, &is_capture)?, &HOSTS).with_context(|| writing(file))?;
             run.add_taps(|end| capture.tap(end));
             recording.capture = Some(capture);
         }
         if let Some(file) = records.events {
-            let log = EventLog::new(create(file)?, &cell.id, trial.seed);
+            let log = EventLog::new(create(file, &is_events)?, &cell.id, trial.seed);
             let log = log.with_context(|| writing(file))?;
             run.set_traces(|end| log.trace(HOSTS[end as usize]));
             recording.log = Some(log);
@@ -88,9 +89,24 @@ impl<'a> Recording<'a> {
     }
 }
 
-fn create(file: &Path) -> anyhow::Result<BufWriter<File>> {
-    let created = File::create(file).with_context(|| format!("creating {}", file.display()));
-    created.map(BufWriter::new)
+/// Replaces an earlier record; a file of somebody else is left alone, and no link is followed.
+fn create(file: &Path, is_ours: &dyn Fn(&[u8]) -> bool) -> anyhow::Result<BufWriter<File>> {
+    crate::output::open_result(file, is_ours).map(BufWriter::new)
+}
+
+/// Whether a file begins as a capture (pcapng, its block type) whose interfaces are our hosts.
+fn is_capture(start: &[u8]) -> bool {
+    const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+    let has = |name: &str| {
+        start
+            .windows(name.len())
+            .any(|part| part == name.as_bytes())
+    };
+    start.starts_with(&SECTION_HEADER) && HOSTS.iter().all(|host| has(host))
+}
+
+fn is_events(start: &[u8]) -> bool {
+    String::from_utf8_lossy(start).contains("tcptailor/")
 }
 
 fn writing(file: &Path) -> String {

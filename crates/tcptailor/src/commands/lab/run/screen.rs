@@ -50,7 +50,7 @@ pub(super) fn render(
 
 /// What is run, how often, and what counts.
 fn heading(scenario: &Scenario, cells: &[Cell], document: &Document) -> String {
-    let bold = anstyle::Style::new().bold();
+    let bold = output::Paint::BOLD;
     let mut text = format!("{bold}{}{bold:#}: {}\n", scenario.name, scenario.about);
     let mut add = |line: String| writeln!(text, "{line}").expect("a String grows");
     if let Some(first) = cells.first() {
@@ -261,7 +261,7 @@ fn caveats(text: &mut String, scenario: &Scenario, rows: &[Runs<'_>]) {
 }
 
 fn claims(text: &mut String, document: &Document) {
-    let red = anstyle::AnsiColor::Red.on_default();
+    let red = output::Paint::color(anstyle::AnsiColor::Red);
     let judged = document.claims.iter().filter_map(|claim| claim.holds);
     let (held, failed): (Vec<bool>, Vec<bool>) = judged.partition(|holds| *holds);
     let unjudged = document.claims.len() - held.len() - failed.len();
