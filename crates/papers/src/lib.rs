@@ -13,6 +13,7 @@ pub mod evaluation;
 pub mod experiments;
 pub mod netburner;
 pub mod nodelay;
+pub mod page;
 pub mod probe;
 pub mod reproduction;
 

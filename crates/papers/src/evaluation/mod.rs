@@ -6,7 +6,9 @@
 
 mod evaluate;
 mod published;
+pub mod remarks;
 mod sentence;
+pub mod words;
 
 use std::collections::BTreeMap;
 

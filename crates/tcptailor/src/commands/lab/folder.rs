@@ -266,7 +266,7 @@ pub(super) fn write_page(path: &Path, page: &str) -> anyhow::Result<()> {
     match is_plain.then(|| replace(&target, page.as_bytes())) {
         Some(Ok(())) => Ok(()),
         Some(Err(error)) if !target.exists() => Err(error),
-        _ => crate::html::write(path, page),
+        _ => fs::write(path, page).with_context(|| format!("writing {}", path.display())),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The experiments of the published documents, run on this machine and set beside what they say.
 
 mod folder;
-mod page;
+mod origin;
 mod screen;
 mod surroundings;
 
@@ -11,10 +11,10 @@ use std::time::Duration;
 use lab::EngineName;
 use lab::judge::Verdict;
 use papers::evaluation::Reproduction;
+use papers::page::{Courses, Place};
 use papers::reproduction::{Chosen, Extent, Line, Plan, Wanted};
 
 use self::folder::{Folder, Head};
-use self::page::{Courses, Place};
 use self::surroundings::Surroundings;
 use super::folder::{check_page, write_page};
 use super::run::{Engine, load_file};
@@ -196,7 +196,7 @@ fn show(folder: &Path, html: Option<&Path>, output: &Output) -> anyhow::Result<E
         for line in folder::lines(folder)? {
             courses.offer(place_of(&line), &line.outcome);
         }
-        let origin = page::recorded(&text);
+        let origin = origin::recorded(&text);
         write_page(path, &courses.page(&document, origin))?;
     }
     told?;

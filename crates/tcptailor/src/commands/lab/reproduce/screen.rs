@@ -7,11 +7,12 @@ use comfy_table::{ColumnConstraint, Width};
 use lab::EngineName;
 use lab::judge::Verdict;
 use lab::show::show_value;
+use page::number_name;
+use papers::evaluation::remarks::{label, of_numbers};
+use papers::evaluation::words;
 use papers::evaluation::{EngineValue, ExperimentResult, NotRun, NumberRow, Reproduction};
 
 use super::of_verdict;
-use crate::html::remarks::{label, of_numbers};
-use crate::html::words::{self, number_name};
 use crate::output;
 
 /// Some documents say in a sentence what others print as a number.
