@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::EngineName;
 use crate::scenario::{Expectation, Metric};
-use crate::show::{outside, range};
+use crate::show::{outside, show_range};
 use crate::stats;
 
 /// How far a number may lie from the published one, as a share of it, where the class of the
@@ -151,7 +151,7 @@ impl Spread {
 /// Where the median lies: `5.61 to 5.70 s`.
 #[must_use]
 pub fn show_interval(unit: &str, spread: &Spread) -> String {
-    range(unit, spread.low, spread.high)
+    show_range(unit, spread.low, spread.high)
 }
 
 /// What a claim is about, for sentences.

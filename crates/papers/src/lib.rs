@@ -11,6 +11,7 @@
 mod corrections;
 pub mod evaluation;
 pub mod experiments;
+pub mod figures;
 pub mod netburner;
 pub mod nodelay;
 pub mod page;

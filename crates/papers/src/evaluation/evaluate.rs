@@ -16,6 +16,7 @@ use super::sentence::why;
 use super::{CorrectionRow, Doubt, EngineValue, ExperimentResult, NotRun, NumberRow};
 use crate::corrections::find_correction;
 use crate::experiments::SeedDocument;
+use crate::figures::drawings;
 
 /// One run of one cell on one engine.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,6 +116,7 @@ pub fn evaluate(material: &Material<'_>) -> ExperimentResult {
         not_run: material.not_run.to_vec(),
         doubts: doubts.collect(),
         corrections: corrections.filter_map(|id| correction(id)).collect(),
+        drawings: drawings(material),
         rows,
     }
 }

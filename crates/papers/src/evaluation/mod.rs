@@ -17,6 +17,7 @@ use lab::{Caveat, Class, EngineName};
 use serde::{Deserialize, Serialize};
 
 use crate::experiments::SeedDocument;
+use crate::figures::Drawing;
 pub use evaluate::{CellName, Material, RunOf, evaluate, wants_more_runs};
 
 /// Everything that was reproduced.
@@ -109,6 +110,9 @@ pub struct ExperimentResult {
     pub doubts: Vec<Doubt>,
     /// Mistakes of the document that belong beside the numbers.
     pub corrections: Vec<CorrectionRow>,
+    /// Its numbers as the document draws them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drawings: Vec<Drawing>,
 }
 
 /// One number on all engines.

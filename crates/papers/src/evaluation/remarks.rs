@@ -161,6 +161,7 @@ pub(crate) mod tests {
             not_run: Vec::new(),
             doubts: Vec::new(),
             corrections: Vec::new(),
+            drawings: Vec::new(),
         }
     }
 

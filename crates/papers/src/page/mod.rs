@@ -2,6 +2,7 @@
 //! ones, its verdict, and how its runs went.
 
 mod courses;
+mod drawings;
 
 use std::collections::BTreeMap;
 
@@ -117,6 +118,7 @@ fn block(experiment: &ExperimentResult, courses: &[Course]) -> Part {
     });
     let remarks = of_numbers(experiment).into_iter();
     parts.extend(remarks.map(|remark| Part::Note(Tone::Doubt, format!("{remark}."))));
+    parts.extend(experiment.drawings.iter().flat_map(drawings::parts));
     parts.extend(pictures(&observations(&experiment.rows)));
     parts.extend(courses.iter().map(|course| {
         let series = Part::Series(Box::new(Series {

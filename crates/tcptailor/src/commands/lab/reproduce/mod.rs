@@ -1,5 +1,6 @@
 //! The experiments of the published documents, run on this machine and set beside what they say.
 
+mod drawing;
 mod folder;
 mod origin;
 mod screen;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use lab::EngineName;
 use lab::judge::Verdict;
 use papers::evaluation::Reproduction;
+use papers::figures::Drawing;
 use papers::page::{Courses, Place};
 use papers::reproduction::{Chosen, Extent, Line, Plan, Wanted};
 
@@ -71,6 +73,9 @@ pub(crate) struct Args {
     /// network.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// With --show: the figures alone, as tables of Markdown.
+    #[arg(long, requires = "show", conflicts_with = "html")]
+    markdown: bool,
     /// Show what a folder has, without running anything.
     #[arg(long, value_name = "DIR")]
     #[arg(conflicts_with_all = ["experiments", "quick", "engines", "runs"])]
@@ -100,7 +105,10 @@ impl Args {
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     check_page(args.html.as_deref())?;
     if let Some(folder) = &args.show {
-        return show(folder, args.html.as_deref(), output);
+        return match args.markdown {
+            true => figures(folder, output),
+            false => show(folder, args.html.as_deref(), output),
+        };
     }
     let began = linux::Clock.now();
     let chosen = chosen(&args.experiments)?;
@@ -201,6 +209,18 @@ fn show(folder: &Path, html: Option<&Path>, output: &Output) -> anyhow::Result<E
     }
     told?;
     Ok(exit(&document))
+}
+
+/// The figures that a folder has.
+fn figures(folder: &Path, output: &Output) -> anyhow::Result<Exit> {
+    let document = parse(&folder::document(folder)?, folder)?;
+    let drawings = document.experiments.iter();
+    let drawings: Vec<&Drawing> = drawings.flat_map(|one| &one.drawings).collect();
+    output.report("lab-reproduce-figures", &drawings, || {
+        let tables: Vec<String> = drawings.iter().map(|drawing| drawing.markdown()).collect();
+        tables.join("\n")
+    })?;
+    Ok(Exit::Done)
 }
 
 fn report(document: &Reproduction, output: &Output) -> anyhow::Result<()> {

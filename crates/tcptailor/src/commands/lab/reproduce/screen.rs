@@ -12,7 +12,7 @@ use papers::evaluation::remarks::{label, of_numbers};
 use papers::evaluation::words;
 use papers::evaluation::{EngineValue, ExperimentResult, NotRun, NumberRow, Reproduction};
 
-use super::of_verdict;
+use super::{drawing, of_verdict};
 use crate::output;
 
 /// Some documents say in a sentence what others print as a number.
@@ -59,6 +59,9 @@ fn experiment_text(
         text.push_str("nothing is published or claimed in numbers\n");
     } else {
         text.push_str(&table(experiment, verbose));
+    }
+    for drawing in &experiment.drawings {
+        drawing::push(text, drawing);
     }
     let style = style(experiment.verdict);
     let verdict = format!(
