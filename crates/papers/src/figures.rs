@@ -306,8 +306,8 @@ impl Drawing {
         text
     }
 
-    /// `9.56 Gbit/s, 2.37 ms (p99 2.44 ms)`; empty where the engine did not run it, `–` where no run
-    /// can be used.
+    /// `9.56 Gbit/s, 2.37 ms (p99 2.44 ms)`; empty where the engine did not run it, `–` where no
+    /// run can be used.
     fn words(&self, engine: EngineName, x: &str, line: &str) -> String {
         let mut spots = self.spots.iter();
         let spot = spots.find(|spot| spot.engine == engine && spot.x == x && spot.line == line);

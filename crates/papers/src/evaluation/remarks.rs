@@ -114,6 +114,7 @@ pub(crate) mod tests {
             engine: EngineName::Kernel,
             spread: None,
             left_out: 0,
+            untested: false,
             verdict,
             why: Some(why.into()),
         };

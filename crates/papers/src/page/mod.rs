@@ -70,7 +70,7 @@ const fn tone(verdict: Verdict) -> Tone {
     match verdict {
         Verdict::Holds | Verdict::DeviatesAsExpected => Tone::Good,
         Verdict::Calibrated | Verdict::Recorded => Tone::Plain,
-        Verdict::NotRun => Tone::Muted,
+        Verdict::NotRun | Verdict::NotTested => Tone::Muted,
         Verdict::NotDistinguishable => Tone::Doubt,
         Verdict::Fails => Tone::Bad,
     }
@@ -226,7 +226,7 @@ fn number(row: &NumberRow, value: &EngineValue) -> Cell {
     }
     let tone = match value.verdict {
         Verdict::Fails => Tone::Bad,
-        Verdict::NotDistinguishable => Tone::Doubt,
+        Verdict::NotDistinguishable | Verdict::NotTested => Tone::Doubt,
         _ => Tone::Plain,
     };
     Cell {

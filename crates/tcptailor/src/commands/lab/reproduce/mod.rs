@@ -15,6 +15,7 @@ use papers::evaluation::Reproduction;
 use papers::figures::Drawing;
 use papers::page::{Courses, Place};
 use papers::reproduction::{Chosen, Extent, Line, Plan, Wanted};
+use serde::Serialize;
 
 use self::folder::{Folder, Head};
 use self::surroundings::Surroundings;
@@ -211,14 +212,22 @@ fn show(folder: &Path, html: Option<&Path>, output: &Output) -> anyhow::Result<E
     Ok(exit(&document))
 }
 
+/// The figures of a folder as a document.
+#[derive(Debug, Serialize)]
+struct Figures {
+    figures: Vec<Drawing>,
+}
+
 /// The figures that a folder has.
 fn figures(folder: &Path, output: &Output) -> anyhow::Result<Exit> {
     let document = parse(&folder::document(folder)?, folder)?;
-    let drawings = document.experiments.iter();
-    let drawings: Vec<&Drawing> = drawings.flat_map(|one| &one.drawings).collect();
-    output.report("lab-reproduce-figures", &drawings, || {
-        let tables: Vec<String> = drawings.iter().map(|drawing| drawing.markdown()).collect();
-        tables.join("\n")
+    let experiments = document.experiments.into_iter();
+    let figures = Figures {
+        figures: experiments.flat_map(|one| one.drawings).collect(),
+    };
+    output.report("lab-reproduce-figures", &figures, || {
+        let tables = figures.figures.iter().map(Drawing::markdown);
+        tables.collect::<Vec<String>>().join("\n")
     })?;
     Ok(Exit::Done)
 }

@@ -192,7 +192,7 @@ fn painted(verdict: Verdict, words: &str) -> String {
 const fn style(verdict: Verdict) -> anstyle::Style {
     match verdict {
         Verdict::Fails => anstyle::AnsiColor::Red.on_default(),
-        Verdict::NotDistinguishable => anstyle::AnsiColor::Yellow.on_default(),
+        Verdict::NotDistinguishable | Verdict::NotTested => anstyle::AnsiColor::Yellow.on_default(),
         Verdict::Holds | Verdict::Calibrated | Verdict::DeviatesAsExpected => {
             anstyle::AnsiColor::Green.on_default()
         }
@@ -237,7 +237,12 @@ fn summary(text: &mut String, document: &Reproduction) {
         .collect();
     let experiments = human::count(document.experiments.len() as u64, "experiment");
     writeln!(text, "{bold}{experiments}{bold:#}: {}", told.join(", ")).expect("a String grows");
-    for verdict in [Verdict::Fails, Verdict::NotDistinguishable, Verdict::NotRun] {
+    for verdict in [
+        Verdict::Fails,
+        Verdict::NotDistinguishable,
+        Verdict::NotTested,
+        Verdict::NotRun,
+    ] {
         let names = of_verdict(document, verdict);
         if !names.is_empty() {
             let line = format!("{}: {}", painted(verdict, verdict.words()), names.join(" "));

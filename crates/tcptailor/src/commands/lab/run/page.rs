@@ -341,6 +341,7 @@ min = "1.5"
         let engine = Engine::Kernel;
         let shown = Shown {
             engine,
+            runs_of_file: 1,
             runs_max: 3,
             series: false,
         };
