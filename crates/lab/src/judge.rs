@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::EngineName;
 use crate::scenario::{Expectation, Metric};
-use crate::show::{outside, range};
+use crate::show::{outside, show_range};
 use crate::stats;
 
 /// How far a number may lie from the published one, as a share of it, where the class of the
@@ -30,6 +30,8 @@ pub enum Verdict {
     DeviatesAsExpected,
     /// No engine ran it, or no run can be used.
     NotRun,
+    /// One run in real time, where several are needed to tell it from chance.
+    NotTested,
     /// The median is outside of what is claimed, but may be inside by its interval; or a claim was
     /// not measured on an engine that ran it.
     NotDistinguishable,
@@ -47,6 +49,7 @@ impl Verdict {
             Self::Calibrated => "calibrated",
             Self::DeviatesAsExpected => "deviates as expected",
             Self::NotRun => "not run",
+            Self::NotTested => "not tested",
             Self::NotDistinguishable => "not distinguishable",
             Self::Fails => "fails",
         }
@@ -151,7 +154,7 @@ impl Spread {
 /// Where the median lies: `5.61 to 5.70 s`.
 #[must_use]
 pub fn show_interval(unit: &str, spread: &Spread) -> String {
-    range(unit, spread.low, spread.high)
+    show_range(unit, spread.low, spread.high)
 }
 
 /// What a claim is about, for sentences.
@@ -209,6 +212,23 @@ pub struct Judgement {
     pub why: Option<String>,
 }
 
+impl Judgement {
+    /// Of fewer usable runs than it takes to tell, nothing is said; see [`runs_to_tell`]. What was
+    /// not measured at all stays as it is.
+    #[must_use]
+    pub fn told_by(self, usable: usize, needed: usize) -> Self {
+        if self.spread.is_none() {
+            return self;
+        }
+        let Judged(verdict, why) = Judged(self.verdict, self.why).told_by(usable, needed);
+        Self {
+            verdict,
+            why,
+            ..self
+        }
+    }
+}
+
 /// Judges a claim by the values of all usable runs of a cell, and where it is about a ratio by
 /// those of the cell that it divides by. What was not measured fails.
 #[must_use]
@@ -256,7 +276,38 @@ pub fn over_nothing(metric: Metric, over: &str) -> String {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged(pub Verdict, pub Option<String>);
 
+/// How many usable runs a claim takes, of which a file asks for so many: one run in real time may
+/// be anything, so that it takes two, unless the file says that one settles it.
+#[must_use]
+pub const fn runs_to_tell(engine: EngineName, of_file: usize) -> usize {
+    match engine {
+        EngineName::Virtual => 1,
+        EngineName::Kernel | EngineName::Tun | EngineName::TunReceiver => {
+            if of_file < 2 {
+                1
+            } else {
+                2
+            }
+        }
+    }
+}
+
 impl Judged {
+    /// Of fewer usable runs than it takes to tell, nothing is said, neither good nor bad.
+    #[must_use]
+    pub fn told_by(self, usable: usize, needed: usize) -> Self {
+        if usable >= needed {
+            return self;
+        }
+        let runs = human::count(usable as u64, "usable run");
+        let why = format!("{runs} in real time, and it takes {needed} to tell from chance");
+        let whys = self.1.into_iter().chain([why]);
+        Self(
+            Verdict::NotTested,
+            whys.reduce(|known, more| format!("{known}; {more}")),
+        )
+    }
+
     /// Of fewer runs than were asked for, or than can be used, it did not fail yet.
     #[must_use]
     pub fn of_runs(self, usable: usize, asked: usize) -> Self {

@@ -67,6 +67,9 @@ pub struct SenderOutcome {
     pub retransmitted_segments: u64,
     /// Mean of the smoothed round-trip time, in microseconds; `None` where nobody sampled it.
     pub rtt_mean_us: Option<u64>,
+    /// Its 99th percentile over the looks at the run, likewise.
+    #[serde(default)]
+    pub rtt_p99_us: Option<u64>,
 }
 
 /// One look at the flow in the main direction. What the engine does not see is `None`.

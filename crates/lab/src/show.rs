@@ -79,7 +79,7 @@ pub fn show_value(unit: &str, value: f64) -> String {
 #[must_use]
 pub fn show_bounds(unit: &str, min: Option<f64>, max: Option<f64>) -> String {
     match (min, max) {
-        (Some(min), Some(max)) => range(unit, min, max),
+        (Some(min), Some(max)) => show_range(unit, min, max),
         (Some(min), None) => format!("at least {}", show_value(unit, min)),
         (None, Some(max)) => format!("at most {}", show_value(unit, max)),
         (None, None) => "anything".into(),
@@ -109,7 +109,8 @@ pub(crate) fn outside(
 }
 
 /// Both ends of an interval, with the unit once where both have the same.
-pub(crate) fn range(unit: &str, low: f64, high: f64) -> String {
+#[must_use]
+pub fn show_range(unit: &str, low: f64, high: f64) -> String {
     let [low, high] = [low, high].map(|value| show_value(unit, value));
     if low == high {
         return high;

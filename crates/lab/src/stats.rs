@@ -152,6 +152,23 @@ pub fn compare(base: &[f64], other: &[f64], seed: u64) -> Option<Comparison> {
     })
 }
 
+/// The mean of whole numbers, rounded down; `None` of none.
+#[must_use]
+pub fn whole_mean(values: &[u64]) -> Option<u64> {
+    let sum: u128 = values.iter().copied().map(u128::from).sum();
+    let mean = sum.checked_div(values.len() as u128)?;
+    u64::try_from(mean).ok()
+}
+
+/// The smallest of the values that `percent` of them do not exceed (nearest rank); `None` of none.
+#[must_use]
+pub fn whole_percentile(values: &[u64], percent: usize) -> Option<u64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted.get(rank - 1).copied()
+}
+
 /// Times in microseconds, counted so that percentiles are right to 0.1 % in constant memory.
 #[derive(Clone, Debug)]
 pub struct TimeHistogram {

@@ -11,8 +11,10 @@
 mod corrections;
 pub mod evaluation;
 pub mod experiments;
+pub mod figures;
 pub mod netburner;
 pub mod nodelay;
+pub mod page;
 pub mod probe;
 pub mod reproduction;
 

@@ -1,5 +1,7 @@
-//! What `docs/scenarios.md` says of probes: its tables have all of them, with their figures.
+//! What `docs/scenarios.md` says of probes: its tables have all of them, with their figures. And
+//! the figures of `docs/datacenter.md` are those of the results beside it.
 
+use papers::figures::Drawing;
 use papers::probe::PROBES;
 
 const DOCUMENT: &str = include_str!("../../../docs/scenarios.md");
@@ -64,5 +66,21 @@ fn every_figure_of_a_probe_is_there() {
         let mut figures = probe.figures.to_vec();
         figures.sort_unstable();
         assert_eq!(told, figures, "{name}");
+    }
+}
+
+/// Both are written by `lab reproduce --show DIR --markdown`, this one with `--json`.
+#[test]
+fn the_figures_of_the_datacenter_paper_are_those_of_the_results() {
+    let results = include_str!("../../../docs/datacenter-figures.json");
+    let results: serde_json::Value = serde_json::from_str(results).expect("JSON");
+    let figures = results["figures"].clone();
+    let figures: Vec<Drawing> = serde_json::from_value(figures).expect("figures");
+    let ids: Vec<&str> = figures.iter().map(|figure| figure.id.as_str()).collect();
+    assert_eq!(ids, ["FIG1", "FIG2", "FIG3", "FIG4"]);
+    let document = include_str!("../../../docs/datacenter.md");
+    for figure in &figures {
+        let table = figure.markdown();
+        assert!(document.contains(table.trim()), "it lacks\n{table}");
     }
 }

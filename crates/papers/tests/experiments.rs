@@ -74,6 +74,7 @@ fn check(document: SeedDocument, expected: &[&str]) {
             runs: &runs,
             not_run: &[],
             runs_min: &[],
+            runs_of_file: &[],
         });
         let held = [
             Verdict::Holds,

@@ -343,3 +343,34 @@ fn the_kernel_stands_beside_virtual_time() {
         assert_eq!(engines, ["virtual", "kernel"], "{row:?}");
     }
 }
+
+#[test]
+fn a_figure_is_drawn_and_printed_as_a_table() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let folder = dir.path().display().to_string();
+    let drawn = text(&run(&[
+        "p2",
+        "--quick",
+        "--engines",
+        "virtual",
+        "-o",
+        &folder,
+    ]));
+    assert!(drawn.contains("BUFFERS  VIRTUAL GOODPUT"), "{drawn}");
+    assert!(drawn.contains("RTT MEAN  RTT P99"), "{drawn}");
+    let page = fs::read_to_string(dir.path().join("index.html")).expect("it was written");
+    assert!(page.contains("P2: round-trip time"));
+    let table = text(&run(&["--show", &folder, "--markdown"]));
+    assert!(table.contains("| RTT | buffers | virtual |\n"), "{table}");
+    let rows = table.lines().filter(|line| line.contains("Mbit/s"));
+    assert_eq!(rows.count(), 1 + 10, "title and cells: {table}");
+    let data = run(&["--show", &folder, "--markdown", "--json"]);
+    let data: serde_json::Value = serde_json::from_slice(&data.stdout).expect("JSON");
+    let spots = data["figures"][0]["spots"].as_array().expect("spots");
+    assert_eq!(spots.len(), 10);
+    assert!(
+        spots
+            .iter()
+            .all(|spot| spot["rtt_p99_us"].as_f64() >= spot["rtt_mean_us"].as_f64())
+    );
+}

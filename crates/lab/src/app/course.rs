@@ -12,6 +12,7 @@ use stack::Host;
 use super::Program;
 use crate::outcome::{Point, SenderOutcome};
 use crate::series::{FlowLook, Series};
+use crate::stats;
 use crate::world::LimitTimes;
 
 /// When the time that counts begins, and when it ends where that is planned.
@@ -44,8 +45,8 @@ pub struct Course {
     /// What it had counted when that time ended.
     end: Option<Sent>,
     held: BTreeMap<Limit, Duration>,
-    rtt_sum_us: u64,
-    rtts: u64,
+    /// Smoothed round-trip times in microseconds, one per look; as many as the series bounds.
+    rtts_us: Vec<u64>,
 }
 
 /// Data segments of one host.
@@ -75,8 +76,7 @@ impl Course {
             begin: None,
             end: None,
             held: BTreeMap::new(),
-            rtt_sum_us: 0,
-            rtts: 0,
+            rtts_us: Vec::new(),
         }
     }
 
@@ -105,7 +105,8 @@ impl Course {
         let sender = self.begin.map(|begin| SenderOutcome {
             data_segments: end.segments - begin.segments,
             retransmitted_segments: end.retransmitted - begin.retransmitted,
-            rtt_mean_us: self.rtt_sum_us.checked_div(self.rtts),
+            rtt_mean_us: stats::whole_mean(&self.rtts_us),
+            rtt_p99_us: stats::whole_percentile(&self.rtts_us, 99),
         });
         (self.series.points(), sender)
     }
@@ -148,8 +149,7 @@ impl Course {
             ..FlowLook::of(&sending.collect::<Vec<FlowSample>>())
         };
         if let Some(rtt) = look.rtt_us.filter(|_| is_begun) {
-            self.rtt_sum_us += rtt;
-            self.rtts += 1;
+            self.rtts_us.push(rtt);
         }
         let held = scene.limits.held_until(now);
         let before = core::mem::replace(&mut self.held, held);

@@ -39,6 +39,8 @@ pub enum Metric {
     SegmentsPerOperation,
     /// Mean of the sender's smoothed round-trip time, in microseconds.
     RttMeanUs,
+    /// 99th percentile of the smoothed round-trip time, in microseconds, over the looks at the run.
+    RttP99Us,
     /// Wire packets that were lost or dropped from client to server.
     ForwardDroppedSegments,
     /// Wire packets that were lost or dropped from server to client.
@@ -88,6 +90,7 @@ impl Metric {
         ("retransmitted_segments", Self::RetransmittedSegments),
         ("segments_per_operation", Self::SegmentsPerOperation),
         ("rtt_mean_us", Self::RttMeanUs),
+        ("rtt_p99_us", Self::RttP99Us),
         ("forward_dropped_segments", Self::ForwardDroppedSegments),
         ("reverse_dropped_segments", Self::ReverseDroppedSegments),
         ("forward_queue_bytes_max", Self::ForwardQueueBytesMax),
@@ -173,6 +176,7 @@ impl Metric {
                 whole(sender?.data_segments) / whole(response.n)
             }
             Self::RttMeanUs => whole(sender?.rtt_mean_us?),
+            Self::RttP99Us => whole(sender?.rtt_p99_us?),
             Self::ForwardDroppedSegments => link(outcome.forward).0,
             Self::ReverseDroppedSegments => link(outcome.reverse).0,
             Self::ForwardQueueBytesMax => link(outcome.forward).1,
@@ -253,6 +257,7 @@ mod tests {
                 data_segments: 150,
                 retransmitted_segments: 0,
                 rtt_mean_us: None,
+                rtt_p99_us: Some(40),
             }),
             limits: vec![(Limit::Nagle, 0.9)],
             ..Outcome::default()
@@ -266,6 +271,7 @@ mod tests {
         check("segments_per_operation", Some(15.0));
         check("stalled_share", Some(0.5));
         check("rtt_mean_us", None);
+        check("rtt_p99_us", Some(40.0));
         check("limit.nagle", Some(0.9));
         check("limit.cork", Some(0.0));
     }

@@ -186,3 +186,14 @@ fn percentiles_of_times() {
     times.clear();
     assert_eq!(times.count(), 0);
 }
+
+#[test]
+fn whole_numbers_have_a_mean_and_percentiles() {
+    let hundred: Vec<u64> = (1..=100).rev().collect();
+    assert_eq!(whole_mean(&hundred), Some(50));
+    assert_eq!(whole_percentile(&hundred, 99), Some(99));
+    assert_eq!(whole_percentile(&hundred, 0), Some(1));
+    assert_eq!(whole_percentile(&[7, 5], 99), Some(7));
+    assert_eq!(whole_mean(&[u64::MAX, u64::MAX]), Some(u64::MAX));
+    assert_eq!((whole_mean(&[]), whole_percentile(&[], 99)), (None, None));
+}

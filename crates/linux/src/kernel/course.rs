@@ -53,10 +53,9 @@ pub(super) fn points(known: &Known<'_>) -> Vec<Point> {
     series.points()
 }
 
-/// Mean of the round-trip times of the points, in microseconds.
-pub(super) fn rtt_mean_us(points: &[Point]) -> Option<u64> {
-    let known: Vec<u64> = points.iter().filter_map(|point| point.rtt_us).collect();
-    known.iter().sum::<u64>().checked_div(known.len() as u64)
+/// Round-trip times of the points, in microseconds.
+pub(super) fn rtts_us(points: &[Point]) -> Vec<u64> {
+    points.iter().filter_map(|point| point.rtt_us).collect()
 }
 
 /// The connections of the end that sends.
@@ -256,7 +255,7 @@ mod tests {
         assert_eq!(points[0].rtt_us, None);
         let last = points[2];
         assert_eq!((last.rtt_us, last.cwnd_bytes), (Some(20_000), Some(10_000)));
-        assert_eq!(rtt_mean_us(&points), Some(20_000));
+        assert_eq!(lab::stats::whole_mean(&rtts_us(&points)), Some(20_000));
     }
 
     #[test]
@@ -286,6 +285,6 @@ mod tests {
             sender: None,
         };
         assert_eq!(points(&none), []);
-        assert_eq!(rtt_mean_us(&[]), None);
+        assert!(rtts_us(&[]).is_empty());
     }
 }

@@ -9,7 +9,7 @@ use base::{KnobError, KnobValue, Limit, Rate};
 use doctor::{Cases, Track, Verdict};
 use lab::{
     Amount, Caveat, Direction, LinkOutcome, Outcome, PathSpec, Point, SAMPLE_INTERVAL,
-    SenderOutcome, Trial, WARM_UP, Workload,
+    SenderOutcome, Trial, WARM_UP, Workload, stats,
 };
 
 use super::course::{self, Known};
@@ -334,9 +334,11 @@ fn kernel_course(
         other: if is_two_way { &other.intervals } else { &[] },
         sender: watched,
     });
+    let rtts_us = course::rtts_us(&points);
     let sent = sends.sent.map(|sent| SenderOutcome {
         // Where nobody watched there is the state at the end.
-        rtt_mean_us: course::rtt_mean_us(&points).or(sent.rtt_mean_us),
+        rtt_mean_us: stats::whole_mean(&rtts_us).or(sent.rtt_mean_us),
+        rtt_p99_us: stats::whole_percentile(&rtts_us, 99),
         ..sent
     });
     (points, sent)

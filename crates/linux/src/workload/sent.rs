@@ -121,6 +121,7 @@ impl Sent {
             data_segments: self.data_segments.saturating_sub(begin.data_segments),
             retransmitted_segments: self.retransmitted.saturating_sub(begin.retransmitted),
             rtt_mean_us: self.rtt_sum_us.checked_div(self.rtts),
+            rtt_p99_us: None,
         })
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use lab::judge::{
-    Bounds, Judged, Spread, Subject, VALUE_TOLERANCE, Verdict, is_over_nothing, judge, over_nothing,
+    Bounds, Judged, Spread, Subject, VALUE_TOLERANCE, Verdict, is_over_nothing, judge,
+    over_nothing, runs_to_tell,
 };
 use lab::show::{cell_name, number_name, unit_name};
 use lab::{
@@ -16,6 +17,7 @@ use super::sentence::why;
 use super::{CorrectionRow, Doubt, EngineValue, ExperimentResult, NotRun, NumberRow};
 use crate::corrections::find_correction;
 use crate::experiments::SeedDocument;
+use crate::figures::drawings;
 
 /// One run of one cell on one engine.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,15 +71,27 @@ pub struct Material<'m> {
     /// How often each engine runs each cell at least. A claim does not fail by fewer usable runs,
     /// which an interrupted reproduction or a busy machine leaves.
     pub runs_min: &'m [(EngineName, usize)],
+    /// How often each engine runs each cell as the file says, in full.
+    pub runs_of_file: &'m [(EngineName, usize)],
 }
 
 impl Material<'_> {
     fn runs_min(&self, engine: EngineName) -> usize {
-        let mut known = self.runs_min.iter();
-        known
-            .find(|(of, _)| *of == engine)
-            .map_or(0, |(_, runs)| *runs)
+        runs_on(self.runs_min, engine).unwrap_or(0)
     }
+
+    /// See [`runs_to_tell`]; a file that does not say how often it is to be run asks for several.
+    fn runs_to_tell(&self, engine: EngineName) -> usize {
+        runs_to_tell(
+            engine,
+            runs_on(self.runs_of_file, engine).unwrap_or(usize::MAX),
+        )
+    }
+}
+
+fn runs_on(all: &[(EngineName, usize)], engine: EngineName) -> Option<usize> {
+    let mut all = all.iter();
+    all.find(|(of, _)| *of == engine).map(|(_, runs)| *runs)
 }
 
 /// Which number of which cell a row is about.
@@ -115,6 +129,7 @@ pub fn evaluate(material: &Material<'_>) -> ExperimentResult {
         not_run: material.not_run.to_vec(),
         doubts: doubts.collect(),
         corrections: corrections.filter_map(|id| correction(id)).collect(),
+        drawings: drawings(material),
         rows,
     }
 }
@@ -261,6 +276,7 @@ fn value(
         return None;
     }
     let left_out = ran.iter().flatten().filter(|run| !run.is_usable()).count();
+    let needed = material.runs_to_tell(engine);
     let asked = material.runs_min(engine).max(runs_to_fail(engine));
     let numbers = |runs: &Vec<&Outcome>| -> Vec<f64> {
         let usable = runs.iter().filter(|run| run.is_usable());
@@ -283,7 +299,7 @@ fn value(
                 is_ratio: target.over.is_some(),
             };
             let judged = claims.map(|claim| judge(subject, claim, spread));
-            let judged = judged.map(|judged| judged.of_runs(usable, asked));
+            let judged = judged.map(|judged| judged.told_by(usable, needed).of_runs(usable, asked));
             judged
                 .reduce(Judged::and)
                 .unwrap_or(Judged(Verdict::Recorded, None))
@@ -293,6 +309,7 @@ fn value(
         engine,
         spread,
         left_out,
+        untested: usable < needed,
         verdict,
         why,
     })
@@ -337,10 +354,8 @@ fn row_verdict(
     match (class, worst) {
         // That it does not come out is what the class claims, of numbers without bounds too.
         (Class::Deviates, Verdict::Holds | Verdict::Recorded | Verdict::NotRun) => {
-            let spreads = engines.iter().filter_map(|value| value.spread.as_ref());
-            let out = spreads.map(|spread| comes_out(published.value, spread));
-            match out.max() {
-                Some(Verdict::DeviatesAsExpected) => Verdict::DeviatesAsExpected,
+            match comes_out_on(published.value, engines) {
+                Some(out @ (Verdict::DeviatesAsExpected | Verdict::NotTested)) => out,
                 _ => worst,
             }
         }
@@ -402,9 +417,17 @@ fn deviation(worst: Verdict, rows: &[NumberRow]) -> Verdict {
 /// Whether the published number of a row comes out on any engine; `None` where none is published
 /// or none measured it.
 fn comes_out_anywhere(row: &NumberRow) -> Option<Verdict> {
-    let published = row.published?;
-    let spreads = row.engines.iter().filter_map(|value| value.spread.as_ref());
-    spreads.map(|spread| comes_out(published, spread)).max()
+    comes_out_on(row.published?, &row.engines)
+}
+
+/// Whether a published number comes out on any engine; one that had too few runs tells nothing,
+/// unless it is the only one.
+fn comes_out_on(published: f64, engines: &[EngineValue]) -> Option<Verdict> {
+    let measured = engines.iter().filter(|value| value.spread.is_some());
+    let (untested, tested): (Vec<_>, Vec<_>) = measured.partition(|value| value.untested);
+    let tested = tested.into_iter().filter_map(|value| value.spread.as_ref());
+    let out = tested.map(|spread| comes_out(published, spread)).max();
+    out.or((!untested.is_empty()).then_some(Verdict::NotTested))
 }
 
 /// Claims that were not measured on an engine that ran, with the sentence why.

@@ -6,7 +6,9 @@
 
 mod evaluate;
 mod published;
+pub mod remarks;
 mod sentence;
+pub mod words;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +17,7 @@ use lab::{Caveat, Class, EngineName};
 use serde::{Deserialize, Serialize};
 
 use crate::experiments::SeedDocument;
+use crate::figures::Drawing;
 pub use evaluate::{CellName, Material, RunOf, evaluate, wants_more_runs};
 
 /// Everything that was reproduced.
@@ -39,6 +42,9 @@ pub struct Counts {
     pub recorded: usize,
     /// See [`Verdict::NotDistinguishable`].
     pub not_distinguishable: usize,
+    /// See [`Verdict::NotTested`].
+    #[serde(default)]
+    pub not_tested: usize,
     /// See [`Verdict::Fails`].
     pub fails: usize,
     /// See [`Verdict::NotRun`].
@@ -107,6 +113,9 @@ pub struct ExperimentResult {
     pub doubts: Vec<Doubt>,
     /// Mistakes of the document that belong beside the numbers.
     pub corrections: Vec<CorrectionRow>,
+    /// Its numbers as the document draws them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drawings: Vec<Drawing>,
 }
 
 /// One number on all engines.
@@ -143,6 +152,10 @@ pub struct EngineValue {
     pub spread: Option<Spread>,
     /// Runs that cannot be used and are left out.
     pub left_out: usize,
+    /// Whether fewer runs can be used than it takes to tell from chance; see
+    /// [`lab::judge::runs_to_tell`].
+    #[serde(default)]
+    pub untested: bool,
     /// [`Verdict::Recorded`] where nothing is claimed of it here.
     pub verdict: Verdict,
     /// A sentence where it does not plainly hold, or lies off the published number.
@@ -190,6 +203,7 @@ impl Counts {
                 Verdict::Calibrated => &mut counts.calibrated,
                 Verdict::DeviatesAsExpected => &mut counts.deviates_as_expected,
                 Verdict::NotRun => &mut counts.not_run,
+                Verdict::NotTested => &mut counts.not_tested,
                 Verdict::NotDistinguishable => &mut counts.not_distinguishable,
                 Verdict::Fails => &mut counts.fails,
             } += 1;
@@ -199,13 +213,14 @@ impl Counts {
 
     /// With what is counted, in the order of a summary; zeros included.
     #[must_use]
-    pub const fn rows(&self) -> [(usize, Verdict); 7] {
+    pub const fn rows(&self) -> [(usize, Verdict); 8] {
         let Self {
             holds,
             deviates_as_expected,
             calibrated,
             recorded,
             not_distinguishable,
+            not_tested,
             fails,
             not_run,
         } = *self;
@@ -215,6 +230,7 @@ impl Counts {
             (calibrated, Verdict::Calibrated),
             (recorded, Verdict::Recorded),
             (not_distinguishable, Verdict::NotDistinguishable),
+            (not_tested, Verdict::NotTested),
             (fails, Verdict::Fails),
             (not_run, Verdict::NotRun),
         ]

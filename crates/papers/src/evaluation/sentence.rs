@@ -36,7 +36,7 @@ pub(super) fn why(
                 false => whys.join("; "),
             }
         }
-        Verdict::NotDistinguishable | Verdict::Fails => {
+        Verdict::NotTested | Verdict::NotDistinguishable | Verdict::Fails => {
             let mut whys: Vec<String> = failures(rows, verdict).collect();
             if class == Class::Deviates && whys.is_empty() {
                 whys.extend(unexpected(rows, verdict));

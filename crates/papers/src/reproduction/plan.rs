@@ -36,6 +36,8 @@ pub(super) struct Planned {
     not_run: Vec<NotRun>,
     /// Fewest runs of each cell.
     runs_min: Vec<(EngineName, usize)>,
+    /// Runs of each cell as the file says, in full.
+    runs_of_file: Vec<(EngineName, usize)>,
 }
 
 /// What came out of an experiment so far.
@@ -81,6 +83,7 @@ impl Planned {
             on: Vec::new(),
             not_run: Vec::new(),
             runs_min: Vec::new(),
+            runs_of_file: Vec::new(),
         };
         for engine in EngineName::ALL {
             planned.add(scenario, engine, wanted);
@@ -131,6 +134,7 @@ impl Planned {
         let is_fixed = wanted.quick || wanted.runs.is_some() || min == 1;
         let max = if is_fixed { min } else { min * RUNS_FACTOR };
         self.runs_min.push((engine, min));
+        self.runs_of_file.push((engine, in_full.runs as usize));
         self.on.push(OnEngine {
             engine,
             runs: (min, max),
@@ -201,6 +205,7 @@ impl Planned {
             runs: &record.runs,
             not_run: &record.not_run,
             runs_min: &self.runs_min,
+            runs_of_file: &self.runs_of_file,
         }
     }
 

@@ -12,13 +12,14 @@ const EDGES: &[(&str, &[&str])] = &[
     ("lab", &["base", "link", "stack", "doctor"]),
     ("tailor", &["base", "doctor", "lab"]),
     ("linux", &["base", "link", "stack", "doctor", "lab"]),
-    ("papers", &["base", "link", "stack", "lab", "linux"]),
+    ("page", &["base", "lab"]),
+    ("papers", &["base", "link", "stack", "lab", "linux", "page"]),
     ("tokio", &["base", "stack", "linux"]),
     ("autocork", &[]),
     (
         "tcptailor",
         &[
-            "base", "link", "stack", "doctor", "lab", "tailor", "linux", "papers",
+            "base", "link", "stack", "doctor", "lab", "tailor", "linux", "page", "papers",
         ],
     ),
 ];
@@ -31,7 +32,7 @@ const DEV_EDGES: &[(&str, &[&str])] = &[("stack", &["link"]), ("tcptailor", &["a
 pub(crate) const UNSAFE: &[&str] = &["linux", "autocork"];
 
 /// Crates without clocks, file descriptors and hash order.
-pub(crate) const PURE: &[&str] = &["base", "link", "stack", "doctor", "lab", "tailor"];
+pub(crate) const PURE: &[&str] = &["base", "link", "stack", "doctor", "lab", "tailor", "page"];
 
 pub(crate) fn check(tree: &Tree) -> Vec<Complaint> {
     let mut complaints = Vec::new();

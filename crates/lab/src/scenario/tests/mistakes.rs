@@ -96,8 +96,8 @@ const MISTAKES: &[(&str, &str)] = &[
          goodput_bps, duration_us, operations, operations_per_second, response_p50_us, \
          response_p90_us, response_p99_us, response_max_us, stalled_share, stall_max_us, \
          data_segments, retransmitted_segments, segments_per_operation, rtt_mean_us, \
-         forward_dropped_segments, reverse_dropped_segments, forward_queue_bytes_max, \
-         reverse_queue_bytes_max",
+         rtt_p99_us, forward_dropped_segments, reverse_dropped_segments, \
+         forward_queue_bytes_max, reverse_queue_bytes_max",
     ),
 ];
 

@@ -1,6 +1,7 @@
 use lab::{Caveat, Scenario};
 
 use super::*;
+use crate::evaluation::Counts;
 
 const HEAD: &str = r#"
 name = "n1"
@@ -21,6 +22,16 @@ name = "n20"
 /// `tail` is the rest of a scenario file with a table `[experiment]` of this class; `runs` are
 /// engine, cell and seconds, below zero for a run that cannot be used.
 fn reproduced(class: &str, tail: &str, runs: &[(&str, usize, f64)]) -> ExperimentResult {
+    reproduced_of(1, class, tail, runs)
+}
+
+/// The same of a file that asks for so many runs.
+fn reproduced_of(
+    runs_of_file: usize,
+    class: &str,
+    tail: &str,
+    runs: &[(&str, usize, f64)],
+) -> ExperimentResult {
     let text = format!(
         "{HEAD}\n[experiment]\nids = 'N1 N2'\ndocument = 'netburner'\nclass = '{class}'\n\
          claim = 'One sentence.'\nengines = 'virtual, kernel'\n{tail}"
@@ -54,6 +65,7 @@ fn reproduced(class: &str, tail: &str, runs: &[(&str, usize, f64)]) -> Experimen
         runs: &runs,
         not_run: &[],
         runs_min: &[],
+        runs_of_file: &[(EngineName::Kernel, runs_of_file)],
     })
 }
 
@@ -221,6 +233,46 @@ fn one_run_in_real_time_fails_nothing() {
         &[("kernel", 0, 9.0), ("kernel", 0, -5.5), ("kernel", 0, -5.5)],
         Verdict::NotDistinguishable,
     );
+}
+
+#[test]
+fn one_run_of_several_in_real_time_tests_nothing() {
+    let holds = claim("variant = 'n5'", "5s", "6s");
+    let check = |tail: &str, class: &str, runs: &[(&str, usize, f64)], expected: Verdict| {
+        let result = reproduced_of(3, class, tail, runs);
+        assert_eq!(result.verdict, expected, "{}", result.why);
+        result
+    };
+    let kernel = |seconds: f64| ("kernel", 0, seconds);
+    check(&holds, "shape", &[kernel(9.0)], Verdict::NotTested);
+    let one = check(&holds, "shape", &[kernel(5.5)], Verdict::NotTested);
+    let counts = Counts::of(std::slice::from_ref(&one));
+    assert_eq!((counts.not_tested, counts.holds), (1, 0));
+    assert_eq!(
+        one.why,
+        "n5, kernel: 1 usable run in real time, and it takes 2 to tell from chance"
+    );
+    // Virtual time needs one; what it says is told by its engine, and no green by both.
+    let both = [("virtual", 0, 5.5), kernel(5.5)];
+    let both = check(&holds, "shape", &both, Verdict::NotTested);
+    assert_eq!(both.rows[0].engines[0].verdict, Verdict::Holds);
+    check(&holds, "shape", &[kernel(5.5); 2], Verdict::Holds);
+    check(
+        &holds,
+        "shape",
+        &[kernel(5.5), kernel(-5.5)],
+        Verdict::NotTested,
+    );
+    // That a published number does not come out is a claim as well.
+    check(PUBLISHED, "deviates", &[kernel(4.0)], Verdict::NotTested);
+    check(
+        PUBLISHED,
+        "deviates",
+        &[kernel(4.0); 2],
+        Verdict::DeviatesAsExpected,
+    );
+    let both = [("virtual", 0, 4.0), kernel(5.66)];
+    check(PUBLISHED, "deviates", &both, Verdict::DeviatesAsExpected);
 }
 
 #[test]
@@ -455,6 +507,7 @@ fn runs_go_on_while_a_number_is_unknown() {
             runs: &runs,
             not_run: &[],
             runs_min: &[],
+            runs_of_file: &[],
         };
         let wants = wants_more_runs(&material, (EngineName::Kernel, cell), (3, 6));
         assert_eq!(wants, expected, "{seconds:?}");

@@ -247,7 +247,7 @@ pub(super) fn check_page(path: Option<&Path>) -> Result<(), Problem> {
     let Some(path) = path else {
         return Ok(());
     };
-    if let Err(what) = crate::output::check_replaceable(path, crate::html::MARK) {
+    if let Err(what) = crate::output::check_replaceable(path, page::MARK) {
         return Err(Problem::usage(format!("--html: {what}")).hint("Name another file."));
     }
     let checked = match path.exists() {
@@ -269,7 +269,7 @@ pub(super) fn write_page(path: &Path, page: &str) -> anyhow::Result<()> {
     match is_plain.then(|| replace(&target, page.as_bytes())) {
         Some(Ok(())) => Ok(()),
         Some(Err(error)) if !target.exists() => Err(error),
-        _ => crate::html::write(path, page),
+        _ => fs::write(path, page).with_context(|| format!("writing {}", path.display())),
     }
 }
 
@@ -325,7 +325,7 @@ mod tests {
         check_page(None).expect("nothing is asked for");
         check_page(Some(&page)).expect("it can be made");
         assert!(!page.exists(), "nothing is left of the trial");
-        let old = format!("{}>old", crate::html::MARK);
+        let old = format!("{}>old", page::MARK);
         write_page(&page, &old).expect("it is new");
         check_page(Some(&page)).expect("it can be replaced");
         assert_eq!(fs::read_to_string(&page).expect("a page"), old);

@@ -153,9 +153,11 @@ impl Args {
         }
     }
 
-    const fn shown(&self, scenario: &Scenario) -> Shown {
+    /// `scenario` with what is overridden; its file asks for `runs_of_file` runs.
+    const fn shown(&self, scenario: &Scenario, runs_of_file: u32) -> Shown {
         Shown {
             engine: self.engine,
+            runs_of_file,
             runs_max: self.runs_max(scenario),
             series: self.series,
             costs: None,
@@ -172,6 +174,7 @@ impl Args {
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let mut scenario = load(&args.scenario)?.on(args.engine.into());
+    let runs_of_file = scenario.runs;
     override_settings(&mut scenario, args)?;
     if let Some(probe) = scenario.probe {
         let name = &scenario.name;
@@ -186,7 +189,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let (ran, lines) = run_all(&scenario, &cells, &runner, args, output)?;
     let shown = Shown {
         costs: runner.costs(),
-        ..args.shown(&scenario)
+        ..args.shown(&scenario, runs_of_file)
     };
     let document = Document::new(&scenario, &cells, &ran, shown);
     let told = if args.jsonl {
@@ -340,7 +343,12 @@ fn run_all(
             break;
         }
         let cell = &cells[index];
-        if !wants_another_run(scenario, (index, cell), &ran, args.shown(scenario)) {
+        if !wants_another_run(
+            scenario,
+            (index, cell),
+            &ran,
+            args.shown(scenario, scenario.runs),
+        ) {
             continue;
         }
         let trial = cell.run(run);
@@ -369,7 +377,7 @@ fn run_all(
             outcome,
         };
         if args.jsonl && lines.is_ok() {
-            let row = OutcomeRow::new(scenario, cell, &row, args.shown(scenario));
+            let row = OutcomeRow::new(scenario, cell, &row, args.shown(scenario, scenario.runs));
             lines = output.json_line(&row);
         }
         ran.push(row);

@@ -3,12 +3,11 @@
 use base::human;
 use lab::results::{CellSummary, Figure, Reason};
 use lab::show::show_bounds;
+use page::sweep::{Observation, pictures};
+use page::{Cell, Page, Part, Section, Table, Tone, number_name};
 
 use super::{REASONS_MAX, ROWS_MAX, Sweep};
 use crate::commands::lab::short_name;
-use crate::html::sweep::{Observation, pictures};
-use crate::html::words::number_name;
-use crate::html::{Cell, Page, Part, Section, Table, Tone};
 
 /// Rows that stand open; more are folded away.
 const ROWS_OPEN: usize = 40;
@@ -29,7 +28,7 @@ pub(super) fn render(sweeps: &[Sweep]) -> String {
         [one] => one.scenario.clone(),
         many => human::count(many.len() as u64, "sweep"),
     };
-    crate::html::render(&Page {
+    page::render(&Page {
         title,
         lead: "Medians of the runs of each cell, with their intervals.".into(),
         // Where and when it was measured is told with each sweep: seldom here and now.

@@ -1,7 +1,8 @@
 //! The experiments of the published documents, run on this machine and set beside what they say.
 
+mod drawing;
 mod folder;
-mod page;
+mod origin;
 mod screen;
 mod surroundings;
 
@@ -11,10 +12,12 @@ use std::time::Duration;
 use lab::EngineName;
 use lab::judge::Verdict;
 use papers::evaluation::Reproduction;
+use papers::figures::Drawing;
+use papers::page::{Courses, Place};
 use papers::reproduction::{Chosen, Extent, Line, Plan, Wanted};
+use serde::Serialize;
 
 use self::folder::{Folder, Head};
-use self::page::{Courses, Place};
 use self::surroundings::Surroundings;
 use super::folder::{check_page, write_page};
 use super::run::{Engine, load_file};
@@ -71,6 +74,9 @@ pub(crate) struct Args {
     /// network.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// With --show: the figures alone, as tables of Markdown.
+    #[arg(long, requires = "show", conflicts_with = "html")]
+    markdown: bool,
     /// Show what a folder has, without running anything.
     #[arg(long, value_name = "DIR")]
     #[arg(conflicts_with_all = ["experiments", "quick", "engines", "runs"])]
@@ -100,7 +106,10 @@ impl Args {
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     check_page(args.html.as_deref())?;
     if let Some(folder) = &args.show {
-        return show(folder, args.html.as_deref(), output);
+        return match args.markdown {
+            true => figures(folder, output),
+            false => show(folder, args.html.as_deref(), output),
+        };
     }
     let began = linux::Clock.now();
     let chosen = chosen(&args.experiments)?;
@@ -196,11 +205,31 @@ fn show(folder: &Path, html: Option<&Path>, output: &Output) -> anyhow::Result<E
         for line in folder::lines(folder)? {
             courses.offer(place_of(&line), &line.outcome);
         }
-        let origin = page::recorded(&text);
+        let origin = origin::recorded(&text);
         write_page(path, &courses.page(&document, origin))?;
     }
     told?;
     Ok(exit(&document))
+}
+
+/// The figures of a folder as a document.
+#[derive(Debug, Serialize)]
+struct Figures {
+    figures: Vec<Drawing>,
+}
+
+/// The figures that a folder has.
+fn figures(folder: &Path, output: &Output) -> anyhow::Result<Exit> {
+    let document = parse(&folder::document(folder)?, folder)?;
+    let experiments = document.experiments.into_iter();
+    let figures = Figures {
+        figures: experiments.flat_map(|one| one.drawings).collect(),
+    };
+    output.report("lab-reproduce-figures", &figures, || {
+        let tables = figures.figures.iter().map(Drawing::markdown);
+        tables.collect::<Vec<String>>().join("\n")
+    })?;
+    Ok(Exit::Done)
 }
 
 fn report(document: &Reproduction, output: &Output) -> anyhow::Result<()> {

@@ -7,11 +7,12 @@ use comfy_table::{ColumnConstraint, Width};
 use lab::EngineName;
 use lab::judge::Verdict;
 use lab::show::show_value;
+use page::number_name;
+use papers::evaluation::remarks::{label, of_numbers};
+use papers::evaluation::words;
 use papers::evaluation::{EngineValue, ExperimentResult, NotRun, NumberRow, Reproduction};
 
-use super::of_verdict;
-use crate::html::remarks::{label, of_numbers};
-use crate::html::words::{self, number_name};
+use super::{drawing, of_verdict};
 use crate::output;
 
 /// Some documents say in a sentence what others print as a number.
@@ -58,6 +59,9 @@ fn experiment_text(
         text.push_str("nothing is published or claimed in numbers\n");
     } else {
         text.push_str(&table(experiment, verbose));
+    }
+    for drawing in &experiment.drawings {
+        drawing::push(text, drawing);
     }
     let style = style(experiment.verdict);
     let verdict = format!(
@@ -188,7 +192,9 @@ fn painted(verdict: Verdict, words: &str) -> String {
 const fn style(verdict: Verdict) -> output::Paint {
     match verdict {
         Verdict::Fails => output::Paint::color(anstyle::AnsiColor::Red),
-        Verdict::NotDistinguishable => output::Paint::color(anstyle::AnsiColor::Yellow),
+        Verdict::NotDistinguishable | Verdict::NotTested => {
+            output::Paint::color(anstyle::AnsiColor::Yellow)
+        }
         Verdict::Holds | Verdict::Calibrated | Verdict::DeviatesAsExpected => {
             output::Paint::color(anstyle::AnsiColor::Green)
         }
@@ -233,7 +239,12 @@ fn summary(text: &mut String, document: &Reproduction) {
         .collect();
     let experiments = human::count(document.experiments.len() as u64, "experiment");
     writeln!(text, "{bold}{experiments}{bold:#}: {}", told.join(", ")).expect("a String grows");
-    for verdict in [Verdict::Fails, Verdict::NotDistinguishable, Verdict::NotRun] {
+    for verdict in [
+        Verdict::Fails,
+        Verdict::NotDistinguishable,
+        Verdict::NotTested,
+        Verdict::NotRun,
+    ] {
         let names = of_verdict(document, verdict);
         if !names.is_empty() {
             let line = format!("{}: {}", painted(verdict, verdict.words()), names.join(" "));

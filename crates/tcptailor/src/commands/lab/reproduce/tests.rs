@@ -120,11 +120,15 @@ fn what_fails_is_named_and_ends_with_findings() {
     use EngineName::{Kernel, Virtual};
     let mut broken = vec![(Virtual, 0, 500), (Virtual, 1, 362)];
     broken.extend([(Kernel, 0, 500), (Kernel, 1, 950)]);
+    let one = document_of(&broken);
+    assert_eq!(exit(&one), Exit::Done);
+    assert!(text(&one, true).contains("1 experiment: 1 not tested"));
+    let more = |broken: &mut Vec<_>| broken.extend([(Kernel, 0, 500), (Kernel, 1, 950)]);
+    more(&mut broken);
     let few = document_of(&broken);
     assert_eq!(exit(&few), Exit::Done);
     assert!(text(&few, true).contains("takes 3 to fail"));
-    broken.extend([500; 2].map(|millis| (Kernel, 0, millis)));
-    broken.extend([950; 2].map(|millis| (Kernel, 1, millis)));
+    more(&mut broken);
     let broken = document_of(&broken);
     assert_eq!(exit(&broken), Exit::Findings);
     let text = text(&broken, true);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use base::Limit;
 use lab::app::HostCosts;
-use lab::judge::{Verdict, judge_claim};
+use lab::judge::{Verdict, judge_claim, runs_to_tell};
 use lab::{Caveat, Cell, Expectation, LinkOutcome, Point, ResponseMicros, Scenario, SenderOutcome};
 use serde::Serialize;
 
@@ -36,6 +36,8 @@ pub(super) struct Document {
 pub(super) struct Shown {
     /// What ran them.
     pub(super) engine: Engine,
+    /// Runs of a cell that the file asks for.
+    pub(super) runs_of_file: u32,
     /// Most runs of a cell.
     pub(super) runs_max: u32,
     /// How each run went.
@@ -109,6 +111,7 @@ pub(super) struct ClaimRow {
 impl Document {
     pub(super) fn new(scenario: &Scenario, cells: &[Cell], ran: &[Ran], shown: Shown) -> Self {
         let engine = shown.engine;
+        let needed = runs_to_tell(engine.into(), shown.runs_of_file as usize);
         let outcomes = ran
             .iter()
             .map(|ran| OutcomeRow::new(scenario, &cells[ran.cell], ran, shown));
@@ -118,7 +121,7 @@ impl Document {
                 .iter()
                 .filter(|claim| claim.applies_to(cell.variant.as_deref()))
                 .filter(move |claim| claim.applies_on(engine.into()));
-            about_it.map(move |claim| ClaimRow::new(claim, cells, index, ran))
+            about_it.map(move |claim| ClaimRow::new(claim, (cells, index), ran, needed))
         });
         Self {
             scenario: scenario.name.clone(),
@@ -193,7 +196,13 @@ fn place_of(variant: &str, cell: &Cell, cells: &[Cell]) -> Option<usize> {
 }
 
 impl ClaimRow {
-    fn new(claim: &Expectation, cells: &[Cell], index: usize, ran: &[Ran]) -> Self {
+    /// Of cell `index`; it takes `needed` usable runs to tell.
+    fn new(
+        claim: &Expectation,
+        (cells, index): (&[Cell], usize),
+        ran: &[Ran],
+        needed: usize,
+    ) -> Self {
         let cell = &cells[index];
         let usable = |index: usize| {
             let of_cell = ran.iter().filter(move |ran| ran.cell == index);
@@ -207,7 +216,11 @@ impl ClaimRow {
         let is_known = |index: Option<usize>| index.is_some_and(|i| usable(i).next().is_some());
         let judged = (is_known(Some(index)) && base.is_none_or(is_known)).then(|| {
             let over = base.flatten().map(values);
-            judge_claim(claim, &values(index), over.as_deref())
+            let values = values(index);
+            let usable = over
+                .as_ref()
+                .map_or(values.len(), |over| over.len().min(values.len()));
+            judge_claim(claim, &values, over.as_deref()).told_by(usable, needed)
         });
         let value = judged.as_ref().and_then(|judged| judged.spread.as_ref());
         Self {
@@ -221,7 +234,7 @@ impl ClaimRow {
             reason: claim.reason.clone(),
             value: value.map(|spread| spread.median),
             holds: judged.as_ref().and_then(|judged| match judged.verdict {
-                Verdict::NotDistinguishable => None,
+                Verdict::NotDistinguishable | Verdict::NotTested => None,
                 verdict => Some(verdict == Verdict::Holds),
             }),
             why: judged.and_then(|judged| judged.why),

@@ -2,13 +2,13 @@
 
 use lab::show::{show_bounds, unit_name};
 use lab::{Cell, Metric, Outcome, Scenario, stats};
+use page::sweep::{OVER, Observation, pictures};
+use page::{Page, Part, Range, Ranges, Section, Series, Table, Tone};
 
 use super::document::{ClaimRow, Document};
 use super::{Engine, Ran, screen};
 use crate::commands::fit::screen::path as path_text;
 use crate::commands::lab::short_name;
-use crate::html::sweep::{OVER, Observation, pictures};
-use crate::html::{self, Page, Part, Range, Ranges, Section, Series, Table, Tone};
 use crate::output;
 
 /// Plots over time that stand open; more are folded away.
@@ -76,7 +76,7 @@ pub(super) fn render(
     sections.extend(claims(document));
     sections.extend(courses(&runs));
     sections.extend(doubts(&runs));
-    html::render(&Page {
+    page::render(&Page {
         title: scenario.name.clone(),
         lead: scenario.about.clone(),
         facts: facts(cells, document, engine),
@@ -127,18 +127,18 @@ fn numbers(runs: &[Runs<'_>]) -> Table {
             false => format!("{} of {}", runs.usable.len(), runs.all.len()),
         };
         let mut cells = vec![
-            html::Cell::text(runs.name.clone()),
-            html::Cell {
+            page::Cell::text(runs.name.clone()),
+            page::Cell {
                 text: counted,
                 value: Some(runs.usable.len() as f64),
-                ..html::Cell::default()
+                ..page::Cell::default()
             },
         ];
         cells.extend(metrics.iter().map(|(metric, _)| {
-            html::Cell::number(unit_name(*metric, false), runs.median(*metric))
+            page::Cell::number(unit_name(*metric, false), runs.median(*metric))
         }));
         let limit = screen::limit(&runs.usable);
-        cells.push(html::Cell::text(limit.unwrap_or_else(|| "–".into())));
+        cells.push(page::Cell::text(limit.unwrap_or_else(|| "–".into())));
         cells
     };
     Table {
@@ -195,8 +195,8 @@ fn responses(runs: &[Runs<'_>]) -> Option<Part> {
 }
 
 /// What was claimed of one number of one cell, and what came out.
-fn claim(claim: &ClaimRow) -> Vec<html::Cell> {
-    let name = html::words::number_name(claim.metric.as_ref());
+fn claim(claim: &ClaimRow) -> Vec<page::Cell> {
+    let name = page::number_name(claim.metric.as_ref());
     let name = match &claim.over {
         Some(over) => format!("{name}{OVER}{over}"),
         None => name,
@@ -208,12 +208,12 @@ fn claim(claim: &ClaimRow) -> Vec<html::Cell> {
         None => (Tone::Muted, "no usable run"),
     };
     vec![
-        html::Cell::text(lab::cell_name(claim.variant.as_deref(), &claim.axes, ", ")),
-        html::Cell::text(name),
-        html::Cell::number(claim.unit, claim.value),
-        html::Cell::text(show_bounds(claim.unit, claim.min, claim.max)),
-        html::Cell::text(claim.why.clone().unwrap_or_else(|| claim.reason.clone())),
-        html::Cell::text(word).toned(tone),
+        page::Cell::text(lab::cell_name(claim.variant.as_deref(), &claim.axes, ", ")),
+        page::Cell::text(name),
+        page::Cell::number(claim.unit, claim.value),
+        page::Cell::text(show_bounds(claim.unit, claim.min, claim.max)),
+        page::Cell::text(claim.why.clone().unwrap_or_else(|| claim.reason.clone())),
+        page::Cell::text(word).toned(tone),
     ]
 }
 
@@ -341,6 +341,7 @@ min = "1.5"
         let engine = Engine::Kernel;
         let shown = Shown {
             engine,
+            runs_of_file: 1,
             runs_max: 3,
             series: false,
             costs: None,

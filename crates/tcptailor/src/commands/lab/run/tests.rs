@@ -4,6 +4,7 @@ use super::*;
 
 const ON_KERNEL: document::Shown = document::Shown {
     engine: Engine::Kernel,
+    runs_of_file: 1,
     runs_max: 3,
     series: false,
     costs: None,
@@ -117,6 +118,38 @@ fn a_cell_is_a_row_of_medians_with_a_range() {
     for line in screen.lines() {
         assert!(line.chars().count() <= 100, "{line}");
     }
+}
+
+#[test]
+fn one_run_in_real_time_of_several_settles_no_claim() {
+    let scenario = Scenario::parse("example.toml", SCENARIO).expect("a scenario");
+    let cells = scenario.trials();
+    let claims = |engine: Engine, runs: usize| {
+        let runs = |mbit: u64| vec![outcome(mbit, &[]); runs];
+        let shown = document::Shown {
+            engine,
+            runs_of_file: 3,
+            ..ON_KERNEL
+        };
+        let ran = ran([runs(4), runs(9)]);
+        let document = Document::new(&scenario, &cells, &ran, shown);
+        let claims = document.claims.iter();
+        let claims: Vec<Option<bool>> = claims.map(|claim| claim.holds).collect();
+        (
+            claims,
+            document.open_claims().collect::<Vec<_>>().join("\n"),
+        )
+    };
+    let (one, why) = claims(Engine::Kernel, 1);
+    assert!(
+        !one.is_empty() && one.iter().all(Option::is_none),
+        "{one:?}"
+    );
+    assert!(why.contains("it takes 2 to tell from chance"), "{why}");
+    let (two, _) = claims(Engine::Kernel, 2);
+    assert!(two.iter().all(|holds| *holds == Some(true)), "{two:?}");
+    let (virtually, _) = claims(Engine::Virtual, 1);
+    assert_eq!(virtually, two);
 }
 
 #[test]

@@ -1,19 +1,13 @@
-//! Names of numbers, what was published and what is claimed, in the words of tables on the screen
-//! and of pages.
+//! What was published and what is claimed, in the words of tables on the screen and of pages.
 
 use lab::show::{show_bounds, show_value};
-use papers::evaluation::NumberRow;
 
-/// `duration_us` as `duration`: the unit stands beside each value, and a ratio has none.
-pub(crate) fn number_name(metric: &str) -> String {
-    let units = ["_us", "_bps", "_bytes"];
-    let bare = units.iter().find_map(|unit| metric.strip_suffix(unit));
-    bare.unwrap_or(metric).replace('_', " ")
-}
+use super::NumberRow;
 
 /// A published number in the unit of its row, as `= 5.66 s`; `None` where the document prints
 /// exactly that, with its unit or without, or no number.
-pub(crate) fn published_value(row: &NumberRow) -> Option<String> {
+#[must_use]
+pub fn published_value(row: &NumberRow) -> Option<String> {
     let shown = show_value(&row.unit, row.published?);
     let letters = |text: &str| text.split_whitespace().collect::<String>();
     // Some tables print numbers without their unit.
@@ -26,7 +20,8 @@ pub(crate) fn published_value(row: &NumberRow) -> Option<String> {
 }
 
 /// As the document prints it, and in the unit of the row: `267% speed increase = 2.67`.
-pub(crate) fn published(row: &NumberRow) -> Option<String> {
+#[must_use]
+pub fn published(row: &NumberRow) -> Option<String> {
     let text = row.published_text.as_ref()?;
     Some(match (published_value(row), row.published) {
         (Some(value), _) => format!("{text} {value}"),
@@ -36,7 +31,8 @@ pub(crate) fn published(row: &NumberRow) -> Option<String> {
 }
 
 /// All that is claimed of a number, with the engines of which it is claimed where not of all.
-pub(crate) fn claims(row: &NumberRow) -> Vec<String> {
+#[must_use]
+pub fn claims(row: &NumberRow) -> Vec<String> {
     let claims = row.claims.iter().map(|claim| {
         let bounds = show_bounds(&row.unit, claim.min, claim.max);
         let engines: Vec<&str> = claim.engines.iter().map(|engine| engine.name()).collect();
@@ -104,13 +100,5 @@ mod tests {
         };
         let expected = ["80.0 to 390 Mbit/s", "kernel, tun: 80.0 to 390 Mbit/s"];
         assert_eq!(claims(&row), expected);
-    }
-
-    #[test]
-    fn names_have_no_units() {
-        let check = |metric: &str, expected: &str| assert_eq!(number_name(metric), expected);
-        check("duration_us", "duration");
-        check("response_p50_us", "response p50");
-        check("retransmitted_segments", "retransmitted segments");
     }
 }

@@ -10,18 +10,22 @@ const TOP: f64 = 8.0;
 
 /// A picture of spreads, by logarithms.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ranges {
-    pub(crate) title: String,
-    pub(crate) unit: &'static str,
-    pub(crate) rows: Vec<Range>,
+pub struct Ranges {
+    /// Above the picture.
+    pub title: String,
+    /// Of all values, as [`lab::show::show_value`] has it.
+    pub unit: &'static str,
+    /// From top to bottom.
+    pub rows: Vec<Range>,
 }
 
 /// One spread.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Range {
-    pub(crate) name: String,
+pub struct Range {
+    /// In front of it.
+    pub name: String,
     /// Median, 90th and 99th percentile, worst.
-    pub(crate) quantiles: [f64; 4],
+    pub quantiles: [f64; 4],
 }
 
 impl Ranges {

@@ -21,30 +21,37 @@ const MARK_MARGIN: f64 = 4.0;
 
 /// A picture of bars.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Bars {
-    pub(crate) title: String,
-    pub(crate) unit: &'static str,
-    pub(crate) groups: Vec<BarGroup>,
+pub struct Bars {
+    /// Above the picture.
+    pub title: String,
+    /// Of all values, as [`lab::show::show_value`] has it.
+    pub unit: &'static str,
+    /// From top to bottom.
+    pub groups: Vec<BarGroup>,
 }
 
 /// Bars that belong together.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct BarGroup {
-    pub(crate) name: String,
-    pub(crate) bars: Vec<Bar>,
+pub struct BarGroup {
+    /// In front of it.
+    pub name: String,
+    /// From top to bottom.
+    pub bars: Vec<Bar>,
     /// A published number and its text: a mark across the bars.
-    pub(crate) published: Option<(f64, String)>,
+    pub published: Option<(f64, String)>,
 }
 
 /// One bar.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Bar {
-    pub(crate) name: String,
-    pub(crate) value: f64,
+pub struct Bar {
+    /// In front of it.
+    pub name: String,
+    /// In the unit of the picture.
+    pub value: f64,
     /// Where the true value may lie.
-    pub(crate) range: Option<(f64, f64)>,
+    pub range: Option<(f64, f64)>,
     /// Of its colour.
-    pub(crate) colour: usize,
+    pub colour: usize,
 }
 
 impl Bars {

@@ -1,21 +1,20 @@
-//! The answer as a page: what `--html` writes.
+//! Which runs of a reproduction are plotted over time, and the page that has them.
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 
 use lab::{EngineName, Outcome};
-use papers::evaluation::{CellName, NumberRow, Reproduction};
-use serde_json::Value;
 
-use crate::html::reproduction::{Course, reproduction};
-use crate::html::words;
-use crate::output;
+use super::{Course, reproduction};
+use crate::evaluation::words;
+use crate::evaluation::{CellName, NumberRow, Reproduction};
 
 /// Plots over time of one experiment.
 const PLOTS_MAX: usize = 4;
 
 /// The runs of which plots are made, by the name of their scenario.
 #[derive(Debug, Default)]
-pub(super) struct Courses(BTreeMap<String, Vec<Known>>);
+pub struct Courses(BTreeMap<String, Vec<Known>>);
 
 /// A run that is plotted.
 #[derive(Debug)]
@@ -27,17 +26,20 @@ struct Known {
 
 /// Which cell a run is of.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'p> {
-    pub(super) scenario: &'p str,
-    pub(super) variant: Option<&'p str>,
+pub struct Place<'p> {
+    /// Name of the experiment's file.
+    pub scenario: &'p str,
+    /// As in scenario files; `None` where there are no variants.
+    pub variant: Option<&'p str>,
     /// Keys and values of the sweep.
-    pub(super) axes: &'p [(String, String)],
-    pub(super) engine: EngineName,
+    pub axes: &'p [(String, String)],
+    /// What ran it.
+    pub engine: EngineName,
 }
 
 impl Courses {
     /// Offers a run; the first usable one of each cell is taken, of the first cells.
-    pub(super) fn offer(&mut self, place: Place<'_>, outcome: &Outcome) {
+    pub fn offer(&mut self, place: Place<'_>, outcome: &Outcome) {
         if outcome.series.len() < 2 || !outcome.is_usable() {
             return;
         }
@@ -68,7 +70,8 @@ impl Courses {
     }
 
     /// The page; `origin` says where and when it was measured.
-    pub(super) fn page(self, found: &Reproduction, origin: Vec<(String, String)>) -> String {
+    #[must_use]
+    pub fn page(self, found: &Reproduction, origin: Vec<(String, String)>) -> String {
         let courses = self.0.into_iter().map(|(scenario, courses)| {
             let rows = found
                 .experiments
@@ -115,7 +118,8 @@ fn is_of_cell(row: &NumberRow, cell: &CellName) -> bool {
 fn facts(found: &Reproduction) -> Vec<(String, String)> {
     let summary = &found.summary;
     let engines: Vec<&str> = summary.engines.iter().map(|engine| engine.name()).collect();
-    let took = super::duration(summary.elapsed_s);
+    // What is no time, in a file that somebody wrote, is none.
+    let took = Duration::try_from_secs_f64(summary.elapsed_s).unwrap_or_default();
     vec![
         (
             "experiments".to_owned(),
@@ -125,30 +129,6 @@ fn facts(found: &Reproduction) -> Vec<(String, String)> {
         ("engines".to_owned(), engines.join(", ")),
         ("took".to_owned(), base::human::long_time(took)),
     ]
-}
-
-/// Where and when a document of a folder was made, as far as it says so: the page of it is made
-/// later, and maybe on another machine.
-pub(super) fn recorded(document: &str) -> Vec<(String, String)> {
-    let document = serde_json::from_str::<Value>(document).unwrap_or_default();
-    let text = |value: &Value| match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
-    };
-    let known = [
-        ("version", "/tool/version"),
-        ("kernel", "/host/kernel"),
-        ("processors", "/host/cpus"),
-        ("time", "/time"),
-    ];
-    let known = known.into_iter().filter_map(|(name, place)| {
-        let value = document.pointer(place).and_then(text)?;
-        Some((name.to_owned(), value))
-    });
-    known
-        .chain([("page made".to_owned(), output::now())])
-        .collect()
 }
 
 #[cfg(test)]
@@ -189,30 +169,5 @@ mod tests {
             "b, path.rtt=1ms, on kernel",
         ];
         assert_eq!(titles, expected);
-    }
-
-    #[test]
-    fn a_page_is_of_the_machine_that_its_document_names() {
-        let check = |document: &str, expected: &[(&str, &str)]| {
-            let mut told = recorded(document);
-            assert_eq!(
-                told.pop().map(|(name, _)| name).as_deref(),
-                Some("page made")
-            );
-            let told: Vec<(&str, &str)> = told.iter().map(|(n, v)| (&**n, &**v)).collect();
-            assert_eq!(told, expected);
-        };
-        let document = r#"{"tool": {"version": "0.0.9"}, "host": {"kernel": "4.19.0", "cpus": 96},
-            "time": "2019-03-04T05:06:07Z"}"#;
-        let expected = [
-            ("version", "0.0.9"),
-            ("kernel", "4.19.0"),
-            ("processors", "96"),
-            ("time", "2019-03-04T05:06:07Z"),
-        ];
-        check(document, &expected);
-        check(r#"{"host": {"kernel": null}}"#, &[]);
-        let own = output::document("lab-reproduce", &()).expect("plain data");
-        assert_eq!(recorded(&own).len(), output::provenance().len() + 1);
     }
 }

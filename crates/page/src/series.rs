@@ -24,11 +24,13 @@ const WINDOW_RATIO: f64 = 1000.0;
 
 /// One run over time.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Series {
-    pub(crate) title: String,
-    pub(crate) points: Vec<Point>,
+pub struct Series {
+    /// Above the picture.
+    pub title: String,
+    /// In the order of time.
+    pub points: Vec<Point>,
     /// Published rates in bit/s, drawn into the plot.
-    pub(crate) references: Vec<(f64, String)>,
+    pub references: Vec<(f64, String)>,
 }
 
 /// The data of all series of a page.

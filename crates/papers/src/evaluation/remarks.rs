@@ -6,13 +6,14 @@ use std::collections::BTreeSet;
 use base::human;
 use lab::judge::Verdict;
 use lab::show::show_value;
-use papers::evaluation::{EngineValue, ExperimentResult, NumberRow};
+use page::number_name;
 
-use super::words::number_name;
+use super::{EngineValue, ExperimentResult, NumberRow};
 
 /// Why numbers do not plainly hold, what lies far off, and which runs are left out: a sentence
 /// each, without its full stop.
-pub(crate) fn of_numbers(experiment: &ExperimentResult) -> Vec<String> {
+#[must_use]
+pub fn of_numbers(experiment: &ExperimentResult) -> Vec<String> {
     let mut remarks = Vec::new();
     for row in &experiment.rows {
         remarks.extend(whys(experiment, row));
@@ -27,7 +28,8 @@ pub(crate) fn of_numbers(experiment: &ExperimentResult) -> Vec<String> {
 }
 
 /// `n5`, or `n5 / n20` for a ratio, with the point of the sweep.
-pub(crate) fn label(row: &NumberRow) -> String {
+#[must_use]
+pub fn label(row: &NumberRow) -> String {
     match &row.over {
         Some(over) => format!("{} / {over}", row.label()),
         None => row.label(),
@@ -98,12 +100,12 @@ fn left_out(experiment: &ExperimentResult) -> impl Iterator<Item = String> + '_ 
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeMap;
 
+    use crate::experiments::SeedDocument;
     use lab::judge::Spread;
     use lab::{Class, EngineName};
-    use papers::experiments::SeedDocument;
 
     use super::*;
 
@@ -112,6 +114,7 @@ pub(super) mod tests {
             engine: EngineName::Kernel,
             spread: None,
             left_out: 0,
+            untested: false,
             verdict,
             why: Some(why.into()),
         };
@@ -130,7 +133,7 @@ pub(super) mod tests {
     }
 
     /// One number fails, one cannot be told, one has a run that lies far off and one left out.
-    pub(in crate::html) fn experiment() -> ExperimentResult {
+    pub(crate) fn experiment() -> ExperimentResult {
         let mut far = row("c", Verdict::Holds, "off the published number");
         far.engines[0].left_out = 1;
         far.engines[0].spread = Some(Spread {
@@ -159,6 +162,7 @@ pub(super) mod tests {
             not_run: Vec::new(),
             doubts: Vec::new(),
             corrections: Vec::new(),
+            drawings: Vec::new(),
         }
     }
 

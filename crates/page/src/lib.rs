@@ -1,36 +1,33 @@
-//! Pages: what was measured as one file that opens anywhere, without a network.
+//! Pages: what was measured, as one file that opens in any browser, without a network.
 //!
 //! A [`Page`] is made from the same data as a text or a JSON document and knows nothing of it. All
 //! pictures are SVG that stands in the file, readable without a script and in print; where scripts
 //! run, time series are drawn once more so that they can be read to the point. The page may load
 //! nothing and run nothing but what stands in it.
 
+#![forbid(unsafe_code)]
+
 mod bars;
 mod frame;
 mod heat;
 mod lines;
 mod ranges;
-pub(crate) mod remarks;
-pub(crate) mod reproduction;
 mod scale;
 mod series;
-pub(crate) mod sweep;
-pub(crate) mod words;
+pub mod sweep;
+mod words;
 
-use std::fs;
-use std::path::Path;
-
-use anyhow::Context;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
-pub(crate) use bars::{Bar, BarGroup, Bars};
-pub(crate) use heat::Heat;
-pub(crate) use lines::{Axis, Line, Lines, Spot};
-pub(crate) use ranges::{Range, Ranges};
-pub(crate) use series::Series;
+pub use bars::{Bar, BarGroup, Bars};
+pub use heat::Heat;
+pub use lines::{Axis, Line, Lines, Spot};
+pub use ranges::{Range, Ranges};
+pub use series::Series;
+pub use words::number_name;
 
 /// uPlot 1.6.32 (MIT), as its package has it.
 const UPLOT: &str = include_str!("../assets/uplot/uPlot.iife.min.js");
@@ -44,35 +41,48 @@ const SHORT: usize = 24;
 
 /// One file.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Page {
-    pub(crate) title: String,
+pub struct Page {
+    /// Heading, and the name of the file in the browser.
+    pub title: String,
     /// What it is, in a sentence.
-    pub(crate) lead: String,
+    pub lead: String,
     /// How it was made: names and values.
-    pub(crate) facts: Vec<(String, String)>,
-    pub(crate) parts: Vec<Part>,
+    pub facts: Vec<(String, String)>,
+    /// What stands before the sections.
+    pub parts: Vec<Part>,
     /// With links to them at the top, where there are several.
-    pub(crate) sections: Vec<Section>,
+    pub sections: Vec<Section>,
 }
 
 /// A chapter of a page.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Section {
-    pub(crate) title: String,
-    pub(crate) parts: Vec<Part>,
+pub struct Section {
+    /// Heading.
+    pub title: String,
+    /// What it consists of.
+    pub parts: Vec<Part>,
 }
 
 /// What a page consists of.
 #[derive(Clone, Debug)]
-pub(crate) enum Part {
+pub enum Part {
+    /// A paragraph.
     Text(String),
+    /// A sentence that is to be noticed.
     Note(Tone, String),
+    /// Numbers that are to be seen first.
     Tiles(Vec<Tile>),
+    /// Rows and columns.
     Table(Table),
+    /// How one run went.
     Series(Box<Series>),
+    /// Numbers over one axis.
     Lines(Lines),
+    /// Numbers over two axes.
     Heat(Heat),
+    /// Numbers of few cells.
     Bars(Bars),
+    /// Spreads of few cells.
     Ranges(Ranges),
     /// What belongs together, with a head.
     Block(Head, Vec<Part>),
@@ -82,51 +92,68 @@ pub(crate) enum Part {
 
 /// What a colour says; the words say it too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Tone {
+pub enum Tone {
     #[default]
+    /// Nothing more than it is.
     Plain,
+    /// As it should be.
     Good,
+    /// Not as it should be.
     Bad,
+    /// To be read with care.
     Doubt,
+    /// Of less importance.
     Muted,
 }
 
 /// A number that is to be seen first.
 #[derive(Clone, Debug)]
-pub(crate) struct Tile {
-    pub(crate) number: String,
-    pub(crate) name: String,
-    pub(crate) tone: Tone,
+pub struct Tile {
+    /// With its unit.
+    pub number: String,
+    /// What it counts.
+    pub name: String,
+    /// Of the number.
+    pub tone: Tone,
 }
 
 /// The head of a block.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Head {
-    pub(crate) title: String,
+pub struct Head {
+    /// What it is about.
+    pub title: String,
     /// In small letters behind it.
-    pub(crate) tags: Vec<String>,
-    pub(crate) badge: Option<(Tone, String)>,
+    pub tags: Vec<String>,
+    /// A word beside the title, with its tone.
+    pub badge: Option<(Tone, String)>,
 }
 
 /// Rows and columns.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Table {
-    pub(crate) caption: String,
-    pub(crate) head: Vec<String>,
-    pub(crate) rows: Vec<Vec<Cell>>,
+pub struct Table {
+    /// Above it; may be empty.
+    pub caption: String,
+    /// Names of the columns.
+    pub head: Vec<String>,
+    /// Cells, in the order of the columns.
+    pub rows: Vec<Vec<Cell>>,
 }
 
 /// A place in a table.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Cell {
-    pub(crate) text: String,
+pub struct Cell {
+    /// As it is shown.
+    pub text: String,
     /// The number behind the text, as JSON has it.
-    pub(crate) value: Option<f64>,
-    pub(crate) tone: Tone,
+    pub value: Option<f64>,
+    /// Of the text.
+    pub tone: Tone,
 }
 
 impl Cell {
-    pub(crate) fn text(text: impl Into<String>) -> Self {
+    /// One without a number.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
             ..Self::default()
@@ -134,7 +161,7 @@ impl Cell {
     }
 
     /// A number in a unit of [`lab::show::show_value`].
-    pub(crate) fn number(unit: &str, value: Option<f64>) -> Self {
+    pub fn number(unit: &str, value: Option<f64>) -> Self {
         Self {
             text: value.map_or_else(|| "–".into(), |value| lab::show::show_value(unit, value)),
             value,
@@ -142,7 +169,9 @@ impl Cell {
         }
     }
 
-    pub(crate) fn toned(self, tone: Tone) -> Self {
+    /// The same with a tone.
+    #[must_use]
+    pub fn toned(self, tone: Tone) -> Self {
         Self { tone, ..self }
     }
 }
@@ -160,15 +189,10 @@ impl Tone {
 }
 
 /// Stands near the beginning of a page of ours.
-pub(crate) const MARK: &str = "<meta name=\"generator\" content=\"tcptailor\"";
-
-/// Writes a page; where that fails it says which file.
-pub(crate) fn write(path: &Path, page: &str) -> anyhow::Result<()> {
-    fs::write(path, page).with_context(|| format!("writing {}", path.display()))
-}
+pub const MARK: &str = "<meta name=\"generator\" content=\"tcptailor\"";
 
 /// The page as the text of a file.
-pub(crate) fn render(page: &Page) -> String {
+pub fn render(page: &Page) -> String {
     let mut book = series::Book::default();
     let body = body(page, &mut book);
     let data = json_for_script(&book.data());

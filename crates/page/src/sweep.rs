@@ -17,26 +17,27 @@ const LINES_MAX: usize = 8;
 /// Fields of colours for one number.
 const FIELDS_MAX: usize = 6;
 /// Between a number and the variant by whose it is divided.
-pub(crate) const OVER: &str = " / that of ";
+pub const OVER: &str = " / that of ";
 
 /// One number of one cell.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Observation {
+pub struct Observation {
     /// Its variant, empty where there are none.
-    pub(crate) variant: String,
+    pub variant: String,
     /// What measured it.
-    pub(crate) engine: String,
+    pub engine: String,
     /// Keys and values of the sweep.
-    pub(crate) axes: Vec<(String, String)>,
-    pub(crate) metric: String,
+    pub axes: Vec<(String, String)>,
+    /// Its name in scenario files, and with [`OVER`] that of what it is divided by.
+    pub metric: String,
     /// One of [`lab::show::show_value`].
-    pub(crate) unit: &'static str,
+    pub unit: &'static str,
     /// `None` where the cell has no usable run.
-    pub(crate) value: Option<f64>,
+    pub value: Option<f64>,
     /// Where the true value may lie.
-    pub(crate) range: Option<(f64, f64)>,
+    pub range: Option<(f64, f64)>,
     /// As it was published, where it was.
-    pub(crate) published: Option<(f64, String)>,
+    pub published: Option<(f64, String)>,
 }
 
 impl Observation {
@@ -60,7 +61,7 @@ fn names(seen: &[&Observation]) -> Vec<String> {
 }
 
 /// A picture for each number, where one shows more than a table does.
-pub(crate) fn pictures(observations: &[Observation]) -> Vec<Part> {
+pub fn pictures(observations: &[Observation]) -> Vec<Part> {
     let mut parts = Vec::new();
     for metric in distinct(observations.iter().map(|seen| seen.metric.as_str())) {
         let of_metric = observations.iter().filter(|seen| seen.metric == metric);

@@ -1,17 +1,21 @@
 //! The page of a reproduction: each experiment with its claim, its numbers beside the published
 //! ones, its verdict, and how its runs went.
 
+mod courses;
+mod drawings;
+
 use std::collections::BTreeMap;
 
 use lab::Point;
 use lab::judge::{Verdict, show_interval};
 use lab::show::{known_unit, show_value};
-use papers::evaluation::{CorrectionRow, EngineValue, ExperimentResult, NumberRow, Reproduction};
+use page::sweep::{OVER, Observation, pictures};
+use page::{Cell, Head, Page, Part, Section, Series, Table, Tile, Tone, number_name};
 
-use super::remarks::of_numbers;
-use super::sweep::{OVER, Observation, pictures};
-use super::words::{self, number_name};
-use super::{Cell, Head, Page, Part, Section, Series, Table, Tile, Tone};
+pub use self::courses::{Courses, Place};
+use crate::evaluation::remarks::of_numbers;
+use crate::evaluation::words;
+use crate::evaluation::{CorrectionRow, EngineValue, ExperimentResult, NumberRow, Reproduction};
 
 /// Rows of a table that stand open; a longer one is folded away.
 const ROWS_OPEN: usize = 24;
@@ -21,17 +25,17 @@ const CORRECTIONS_OPEN: usize = 2;
 
 /// How one run of an experiment went.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Course {
+struct Course {
     /// Which cell, and on which engine.
-    pub(crate) title: String,
+    title: String,
     /// As its engine saw it.
-    pub(crate) points: Vec<Point>,
+    points: Vec<Point>,
     /// Published rates in bit/s.
-    pub(crate) references: Vec<(f64, String)>,
+    references: Vec<(f64, String)>,
 }
 
 /// The page; `courses` has runs by the name of their scenario, `facts` say how it was made.
-pub(crate) fn reproduction(
+fn reproduction(
     found: &Reproduction,
     courses: &BTreeMap<String, Vec<Course>>,
     facts: Vec<(String, String)>,
@@ -51,7 +55,7 @@ pub(crate) fn reproduction(
             }),
         }
     }
-    super::render(&Page {
+    page::render(&Page {
         title: "What was published, and what comes out here".into(),
         lead: "Every experiment of the documents that tcptailor grew from, on each engine that \
                can run it, beside the numbers that were printed."
@@ -66,7 +70,7 @@ const fn tone(verdict: Verdict) -> Tone {
     match verdict {
         Verdict::Holds | Verdict::DeviatesAsExpected => Tone::Good,
         Verdict::Calibrated | Verdict::Recorded => Tone::Plain,
-        Verdict::NotRun => Tone::Muted,
+        Verdict::NotRun | Verdict::NotTested => Tone::Muted,
         Verdict::NotDistinguishable => Tone::Doubt,
         Verdict::Fails => Tone::Bad,
     }
@@ -114,6 +118,7 @@ fn block(experiment: &ExperimentResult, courses: &[Course]) -> Part {
     });
     let remarks = of_numbers(experiment).into_iter();
     parts.extend(remarks.map(|remark| Part::Note(Tone::Doubt, format!("{remark}."))));
+    parts.extend(experiment.drawings.iter().flat_map(drawings::parts));
     parts.extend(pictures(&observations(&experiment.rows)));
     parts.extend(courses.iter().map(|course| {
         let series = Part::Series(Box::new(Series {
@@ -221,7 +226,7 @@ fn number(row: &NumberRow, value: &EngineValue) -> Cell {
     }
     let tone = match value.verdict {
         Verdict::Fails => Tone::Bad,
-        Verdict::NotDistinguishable => Tone::Doubt,
+        Verdict::NotDistinguishable | Verdict::NotTested => Tone::Doubt,
         _ => Tone::Plain,
     };
     Cell {
@@ -272,13 +277,13 @@ fn observations(rows: &[NumberRow]) -> Vec<Observation> {
 
 #[cfg(test)]
 mod tests {
-    use papers::evaluation::{Counts, Summary};
+    use crate::evaluation::{Counts, Summary};
 
     use super::*;
 
     #[test]
     fn a_page_tells_what_the_screen_does() {
-        let experiments = vec![super::super::remarks::tests::experiment()];
+        let experiments = vec![crate::evaluation::remarks::tests::experiment()];
         let remarks = of_numbers(&experiments[0]);
         let found = Reproduction {
             summary: Summary {

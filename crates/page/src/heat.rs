@@ -16,15 +16,21 @@ const TEXT_WIDTH: f64 = 58.0;
 
 /// A field of numbers.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Heat {
-    pub(crate) title: String,
-    pub(crate) x_name: String,
-    pub(crate) y_name: String,
-    pub(crate) x: Vec<String>,
-    pub(crate) y: Vec<String>,
-    pub(crate) unit: &'static str,
+pub struct Heat {
+    /// Above the picture.
+    pub title: String,
+    /// What the columns are.
+    pub x_name: String,
+    /// What the rows are.
+    pub y_name: String,
+    /// Names of the columns.
+    pub x: Vec<String>,
+    /// Names of the rows.
+    pub y: Vec<String>,
+    /// Of all values, as [`lab::show::show_value`] has it.
+    pub unit: &'static str,
     /// By row, as `y`; `None` where nothing was measured.
-    pub(crate) values: Vec<Vec<Option<f64>>>,
+    pub values: Vec<Vec<Option<f64>>>,
 }
 
 impl Heat {

@@ -15,39 +15,48 @@ const MARK: f64 = 3.2;
 
 /// A picture of lines.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lines {
-    pub(crate) title: String,
-    pub(crate) x: Axis,
-    pub(crate) y: Axis,
-    pub(crate) lines: Vec<Line>,
+pub struct Lines {
+    /// Above the picture.
+    pub title: String,
+    /// The horizontal one.
+    pub x: Axis,
+    /// The vertical one.
+    pub y: Axis,
+    /// In the order of their colours.
+    pub lines: Vec<Line>,
     /// Published numbers, drawn through the picture.
-    pub(crate) references: Vec<(f64, String)>,
+    pub references: Vec<(f64, String)>,
 }
 
 /// What an axis is about.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Axis {
-    pub(crate) name: String,
-    pub(crate) unit: &'static str,
-    pub(crate) is_log: bool,
+pub struct Axis {
+    /// In words.
+    pub name: String,
+    /// As [`lab::show::show_value`] has it.
+    pub unit: &'static str,
+    /// Whether it is one of logarithms.
+    pub is_log: bool,
 }
 
 /// One line.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Line {
-    pub(crate) name: String,
+pub struct Line {
+    /// In words.
+    pub name: String,
     /// In the order of `x`; a spot without a value parts the line.
-    pub(crate) spots: Vec<Spot>,
+    pub spots: Vec<Spot>,
 }
 
 /// One point of a line.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spot {
-    pub(crate) x: f64,
+pub struct Spot {
+    /// Place on the horizontal axis.
+    pub x: f64,
     /// `None` where nothing was measured.
-    pub(crate) y: Option<f64>,
+    pub y: Option<f64>,
     /// Where the true value may lie.
-    pub(crate) range: Option<(f64, f64)>,
+    pub range: Option<(f64, f64)>,
 }
 
 impl Lines {
