@@ -211,8 +211,9 @@ pub fn find_knob(name: &str) -> Result<&'static Knob, KnobError> {
 }
 
 /// The candidate nearest to `word`, where one is near enough to be what was meant: a few letters
-/// off, a part of it, or with the same beginning or a whole word in common. A word in common counts
-/// for more than letters: who writes `rmem_max` means something with `rmem`, not `rto_max`.
+/// off, a part of it, or with the same beginning or a whole word in common. All of it as a part
+/// counts for more than a word in common, and that for more than letters: who writes `rmem_size`
+/// means something with `rmem`, not `rto_min`.
 #[must_use]
 pub fn nearest<'c>(word: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
     let common_prefix = |candidate: &str| {
@@ -237,7 +238,10 @@ pub fn nearest<'c>(word: &str, candidates: impl Iterator<Item = &'c str>) -> Opt
                 || common_prefix(candidate) >= 5
                 || has_part(candidate)
         })
-        .min_by_key(|(distance, candidate)| (*distance > 2 && !has_part(candidate), *distance))
+        .min_by_key(|(distance, candidate)| {
+            let is_far = *distance > 2 && !has_part(candidate);
+            (!candidate.contains(word), is_far, *distance)
+        })
         .map(|(_, candidate)| candidate)
 }
 

@@ -81,11 +81,11 @@ fn huge_numbers_and_files_are_refused() {
     );
     check(
         "about x\n+0 out data 1..1000000 by 1",
-        &["s:2:24: segments of 1 bytes are too many or too large"],
+        &["s:2:24: segments of 1 bytes are too many"],
     );
     check(
         "about x\n+0 out data 1..9 by 4294967296",
-        &["s:2:18: segments of 4294967296 bytes are too many or too large"],
+        &["s:2:18: no packet has 4294967296 bytes"],
     );
     check(
         "about x\n+0 out data 1..1000 by 4294967296",
