@@ -16,6 +16,8 @@ use super::config::MemoryBudget;
 
 /// What a packet takes beside its bytes: its descriptor, and its place in the queues.
 const PACKET_BYTES: u64 = 256;
+/// More than any packet takes, a superpacket of the smallest segments included.
+const PLENTY_BYTES: u64 = 128 << 20;
 /// After a search for something to give was in vain, the next one waits.
 const SEARCH_PAUSE: Duration = Duration::from_millis(100);
 
@@ -77,15 +79,21 @@ impl Memory {
         self.used > self.budget.pressure_bytes
     }
 
+    /// Whether there is so much that no single packet needs to be counted.
+    pub(crate) const fn is_plenty(&self) -> bool {
+        self.used.saturating_add(PLENTY_BYTES) <= self.budget.pressure_bytes
+    }
+
     /// Whether a connection that holds `held` may take `more`.
     pub(crate) fn grant(&self, held: u64, more: u64) -> Grant {
         let used = self.used.saturating_add(more);
-        let is_fair = held + more <= self.share();
-        match (used <= self.budget.pressure_bytes, is_fair) {
-            (true, _) => Grant::Free,
-            (false, true) if used <= self.budget.max_bytes => Grant::Tight,
-            (false, true) => Grant::Starved,
-            (false, false) => Grant::Refused,
+        if used <= self.budget.pressure_bytes {
+            return Grant::Free;
+        }
+        match held + more <= self.share() {
+            true if used <= self.budget.max_bytes => Grant::Tight,
+            true => Grant::Starved,
+            false => Grant::Refused,
         }
     }
 

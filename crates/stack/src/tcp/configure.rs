@@ -182,7 +182,7 @@ impl Connection {
             });
         }
         self.told_readable = self.recv.unread_bytes() > 0;
-        self.report_buffers(shared);
+        self.report_memory(shared);
         // Reading lets nothing else leave than an ACK (Linux `tcp_cleanup_rbuf`).
         if self.state != State::Closed && self.recv.ack_wanted() == AckWanted::Now {
             self.output(now, shared);

@@ -486,7 +486,7 @@ impl Connection {
             self.told_readable = true;
             shared.report(self.id, Event::Readable);
         }
-        self.report_buffers(shared);
+        self.report_memory(shared);
     }
 
     /// The peer's data is complete (RFC 9293 section 3.10.7.4, eighth step).

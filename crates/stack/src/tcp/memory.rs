@@ -16,6 +16,9 @@ impl Connection {
     /// window). A pool is another matter: where no buffer is free, there is nothing to receive
     /// into.
     pub(super) fn admits(&mut self, shared: &mut Shared, start: i64, segment: &Segment) -> bool {
+        if shared.memory.is_plenty() && !shared.pool.is_limited() {
+            return true;
+        }
         let (bytes, segments) = (segment.payload.len(), segment.segments());
         let (next, end) = (self.recv.next() as i64, start + i64::from(bytes));
         if bytes == 0 || end <= next {
@@ -35,7 +38,7 @@ impl Connection {
         let more = self.recv.memory_of(bytes, segments);
         let mut grant = shared.memory.grant(self.memory_held, more);
         if !grant.is_given() && self.recv.collapse_where_worthwhile() {
-            self.report_buffers(shared);
+            self.report_memory(shared);
             grant = shared.memory.grant(self.memory_held, more);
         }
         if !grant.is_given() {
@@ -61,7 +64,7 @@ impl Connection {
     fn give(&mut self, shared: &mut Shared, above: u64) -> bool {
         let given = self.recv.give_out_of_order(above);
         shared.counters.reclaimed += given;
-        self.report_buffers(shared);
+        self.report_memory(shared);
         given > 0
     }
 
@@ -72,9 +75,14 @@ impl Connection {
         is_asked && self.give(shared, self.recv.next())
     }
 
-    /// Tells the host what it holds of its memory and of its pool.
-    pub(super) fn report_buffers(&mut self, shared: &mut Shared) {
+    /// Tells the host what it holds of its memory, after data came in or was read, and of its pool.
+    pub(super) fn report_memory(&mut self, shared: &mut Shared) {
         self.hold_memory(shared, self.recv.memory_bytes());
+        self.report_buffers(shared);
+    }
+
+    /// Tells the host what it holds of its pool.
+    pub(super) fn report_buffers(&self, shared: &mut Shared) {
         if shared.pool.is_limited() {
             let buffer_bytes = self.mss();
             let received = self.recv.buffers_held(buffer_bytes);
