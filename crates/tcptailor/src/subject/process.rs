@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use base::{Change, Netns, Target};
+use base::{Change, FlowSample, Netns, Target};
 use doctor::Track;
-use linux::{Filter, NetnsHandle};
+use linux::{Filter, NetnsHandle, ScanRequest, Setting, SockDiag};
 use tailor::{Look, Settings, Subject};
 
 use super::journalled::Journalled;
@@ -87,11 +87,86 @@ impl Subject for ProcessSubject<'_> {
         anyhow::bail!("process {} opens its connections itself", self.pid)
     }
 
-    fn on_listener(&mut self, _change: &Change) -> anyhow::Result<Option<Change>> {
-        Ok(None)
+    fn on_listener(&mut self, change: &Change) -> anyhow::Result<Option<Change>> {
+        let Target::Socket {
+            netns, pid, key, ..
+        } = &change.target
+        else {
+            return Ok(None);
+        };
+        if *netns != self.netns_name {
+            return Ok(None);
+        }
+        let request = ScanRequest {
+            listeners: true,
+            no_connections: true,
+            local_port: Some(key.local.port()),
+            ..ScanRequest::default()
+        };
+        let listeners = SockDiag::open_in(&self.netns)?.scan(&request)?;
+        let on_socket = |sample: FlowSample| {
+            Some(Change {
+                target: Target::Socket {
+                    netns: netns.clone(),
+                    pid: *pid,
+                    cookie: sample.cookie?,
+                    key: sample.key,
+                },
+                ..change.clone()
+            })
+        };
+        // Of a socket that is in nobody's hands nothing can be read.
+        let own = |change: &Change| {
+            Setting::open(&change.target, &change.knob).is_ok_and(|setting| setting.read().is_ok())
+        };
+        Ok(listeners.into_iter().filter_map(on_socket).find(own))
     }
 
     fn settings(&mut self) -> &mut dyn Settings<Error = anyhow::Error> {
         &mut self.settings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use base::{FlowKey, KnobValue};
+
+    use super::*;
+
+    #[test]
+    fn the_listener_of_an_accepted_socket_is_found_by_its_port() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let client = TcpStream::connect(listener.local_addr().expect("bound")).expect("a server");
+        let (accepted, _) = listener.accept().expect("a client");
+        let output = Output::new(&crate::cli::Globals::default());
+        let pid = std::process::id();
+        let mut subject = ProcessSubject::look_only(pid, &output).expect("it is ours");
+        let mut change = |socket: &TcpStream, pid: u32| {
+            let target = Target::Socket {
+                netns: subject.netns_name.clone(),
+                pid,
+                cookie: 1,
+                key: FlowKey {
+                    local: socket.local_addr().expect("connected"),
+                    remote: socket.peer_addr().expect("connected"),
+                },
+            };
+            let change = Change {
+                target,
+                knob: "buf_lock".into(),
+                to: KnobValue::Number(0),
+            };
+            subject.on_listener(&change).expect("sockets are listed")
+        };
+        let found = change(&accepted, pid).expect("a listener");
+        let Target::Socket { key, .. } = &found.target else {
+            panic!("{found:?}");
+        };
+        assert_eq!(key.local, listener.local_addr().expect("bound"));
+        assert_eq!(found.to, KnobValue::Number(0));
+        // Who connected listens nowhere.
+        assert_eq!(change(&client, pid), None);
     }
 }
