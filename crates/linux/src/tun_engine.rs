@@ -453,7 +453,7 @@ mod tests {
             };
             let end_of = |mut next: Box<dyn FnMut() -> WorkerReport>| loop {
                 match next() {
-                    WorkerReport::Done(summary) => return summary,
+                    WorkerReport::Done(summary) => return *summary,
                     WorkerReport::Error { message } => panic!("{message}"),
                     WorkerReport::Interval(_) | WorkerReport::Ready { .. } => {}
                 }

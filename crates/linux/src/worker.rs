@@ -75,7 +75,7 @@ pub enum WorkerReport {
     /// What happened since the last report.
     Interval(Interval),
     /// It has ended.
-    Done(Summary),
+    Done(Box<Summary>),
     /// It has failed; nothing follows.
     Error {
         /// One line.
@@ -116,7 +116,7 @@ pub fn run_worker(
         work(spec, &session, &mut output)
     });
     let report = match &outcome {
-        Ok(summary) => WorkerReport::Done(summary.clone()),
+        Ok(summary) => WorkerReport::Done(Box::new(summary.clone())),
         Err(error) => WorkerReport::Error {
             message: error.to_string(),
         },
@@ -403,7 +403,7 @@ impl Shared {
             match report {
                 Ok(WorkerReport::Ready { port }) => log.port = Some(port),
                 Ok(WorkerReport::Interval(interval)) => log.keep(interval),
-                Ok(WorkerReport::Done(summary)) => log.outcome = Some(Ok(summary)),
+                Ok(WorkerReport::Done(summary)) => log.outcome = Some(Ok(*summary)),
                 Ok(WorkerReport::Error { message }) => {
                     log.outcome = Some(Err(WorkerFailure::now(message)));
                 }
@@ -590,7 +590,7 @@ mod tests {
                  \"responses_ns\":[[5000,2]]}}}}"
             )
         };
-        let done = serde_json::to_string(&WorkerReport::Done(Summary::default())).expect("json");
+        let done = serde_json::to_string(&WorkerReport::Done(Box::default())).expect("json");
         let second = 1_000_000_000;
         let lines = [
             "{\"ready\":{\"port\":77}}".to_owned(),

@@ -50,11 +50,7 @@ fn help_and_near_names_are_understood() {
     assert_eq!(text(&page.stdout), text(&run(&["bench", "--help"]).stdout));
     assert!(text(&run(&["help"]).stdout).starts_with(&text(&run(&["--help"]).stdout)[..40]));
     check_refused(&["help", "bnch"], 2, "'bench'");
-    check_refused(
-        &["knobs", "rmem_max"],
-        2,
-        "did you mean `net.ipv4.tcp_rmem`?",
-    );
+    check_refused(&["knobs", "rmem_size"], 2, "did you mean `rmem_max`?");
 }
 
 /// A narrow terminal, one that says nothing, and one that does not: numbers keep their units.

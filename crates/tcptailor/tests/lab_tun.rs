@@ -228,7 +228,11 @@ fn settings_act_on_whichever_stack_an_end_has() {
         let goodput = outcome["goodput_bps"].as_u64().expect("a number");
         assert!(goodput < 4_000_000, "{engine} {setting}: {goodput}");
     }
-    let Some(outcome) = with("tun", &["client.profile=winsock", "client.qdisc.limit=5"]) else {
+    let text = text.replace(
+        "[client]\n",
+        "[client]\nprofile = \"winsock\"\nqdisc.limit = \"5p\"\n",
+    );
+    let Some(outcome) = outcome(&text, "tun", &[]) else {
         return;
     };
     let why = outcome["caveats"].to_string();
@@ -237,7 +241,7 @@ fn settings_act_on_whichever_stack_an_end_has() {
         "{why}"
     );
     assert!(!why.contains("winsock"), "{why}");
-    let Some(outcome) = with("tun-receiver", &["client.profile=winsock"]) else {
+    let Some(outcome) = self::outcome(&text, "tun-receiver", &[]) else {
         return;
     };
     assert!(

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 /// Times that programs and packets take on a host, apart from TCP. All zero: only the path takes
 /// time.
 ///
-/// System calls of one program follow each other, and what a call makes the host send is handed over
-/// within it. Different programs run beside each other, as does the work of the network for what
-/// arrives: each has a processor of its own.
+/// System calls of one program follow each other, and what a call makes the host send is handed
+/// over within it. Different programs run beside each other, as does the work of the network for
+/// what arrives: each has a processor of its own.
 ///
 /// As data, each is a whole number of nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -481,7 +481,7 @@ impl Hearing<'_> {
                     self.loaded.record(now.since(asked_at));
                 }
             }
-            FromServer::Done(summary) => return Ok(Some(Ok(summary))),
+            FromServer::Done(summary) => return Ok(Some(Ok(*summary))),
             FromServer::Failed { reason } => {
                 self.session.stop();
                 return Ok(Some(Err(harmless(&reason))));

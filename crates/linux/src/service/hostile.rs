@@ -302,7 +302,9 @@ fn a_server_that_lies_is_not_believed() {
                     all_received_bytes: got,
                     ..Summary::default()
                 };
-                channel.send(&FromServer::Done(summary)).expect("sent");
+                channel
+                    .send(&FromServer::Done(Box::new(summary)))
+                    .expect("sent");
             },
         );
         match (outcome, expected) {

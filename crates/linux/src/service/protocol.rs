@@ -67,7 +67,7 @@ pub(super) enum FromServer {
     /// Answer to a ping.
     Pong { n: u64 },
     /// The run's summary at the server.
-    Done(Summary),
+    Done(Box<Summary>),
     /// The run has failed, or is not allowed.
     Failed { reason: String },
 }

@@ -143,7 +143,7 @@ impl Holder {
                 Scope::Socket if knob.is_socket_option() && knob.name != "quickack" => {
                     self.socket()
                 }
-                Scope::Namespace | Scope::Host => Target::Namespace {
+                Scope::Namespace => Target::Namespace {
                     netns: netns.clone(),
                 },
                 _ => continue,

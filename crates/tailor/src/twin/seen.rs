@@ -412,7 +412,7 @@ fn min_rtt(pairs: &[Pair<'_>]) -> Option<f64> {
         let times = tracks().filter_map(|sample| read(&sample));
         times.filter(|time| !time.is_zero()).min()
     };
-    let is_whole = |time: Duration| time.subsec_micros() % 1000 == 0;
+    let is_whole = |time: Duration| time.subsec_micros().is_multiple_of(1000);
     let rounded = least(|s| s.min_rtt)?;
     let exact = || {
         let times = tracks().filter_map(|sample| sample.min_rtt);

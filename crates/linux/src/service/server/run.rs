@@ -39,7 +39,7 @@ impl Serve {
             Ok(()) => self.measure(channel, run)?,
         };
         channel.send(&match &outcome {
-            Ok(summary) => FromServer::Done(summary.clone()),
+            Ok(summary) => FromServer::Done(Box::new(summary.clone())),
             Err(reason) => FromServer::Failed {
                 reason: reason.clone(),
             },

@@ -80,8 +80,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     #[arg(value_parser = PossibleValuesParser::new(PROFILES.iter().map(|(name, _)| *name)))]
     profile: Option<String>,
-    /// What the work of hosts takes in virtual time, from a file of `lab calibrate`; without, what it
-    /// takes on a usual Linux host.
+    /// What the work of hosts takes in virtual time, from a file of `lab calibrate`; without, what
+    /// it takes on a usual Linux host.
     #[arg(long, value_name = "FILE")]
     costs: Option<PathBuf>,
     /// Write the packets of the first run of the first cell, at both ends, to a pcapng file; only

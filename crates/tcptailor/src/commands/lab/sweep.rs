@@ -77,8 +77,8 @@ pub(crate) struct Args {
     /// Seed of everything random on the path.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// What the work of hosts takes in virtual time, from a file of `lab calibrate`; without, what it
-    /// takes on a usual Linux host.
+    /// What the work of hosts takes in virtual time, from a file of `lab calibrate`; without, what
+    /// it takes on a usual Linux host.
     #[arg(long, value_name = "FILE")]
     costs: Option<PathBuf>,
     /// The stack of hosts whose scenario names none (`client.profile`).
