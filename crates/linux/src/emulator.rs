@@ -454,12 +454,13 @@ fn sleep_until(due: Instant) -> Timespec {
 /// Asks for real-time priority for the calling thread, and for timers as exact as can be where
 /// that is refused.
 pub(crate) fn become_realtime() -> bool {
-    let parameters = libc::sched_param {
-        sched_priority: PRIORITY,
-    };
+    // `struct sched_param` of include/uapi/linux/sched/types.h. The kernel is asked by number: the
+    // function of musl refuses always, since POSIX means a process by it and Linux a thread.
+    let parameters: libc::c_int = PRIORITY;
     // SAFETY: the parameters outlive the call; 0 means the calling thread.
     let refused = unsafe {
-        libc::sched_setscheduler(
+        libc::syscall(
+            libc::SYS_sched_setscheduler,
             0,
             libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK,
             &raw const parameters,

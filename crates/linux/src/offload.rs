@@ -50,7 +50,7 @@ impl OffloadReader {
             return None;
         }
         for (place, byte) in request.ifr_name.iter_mut().zip(interface.bytes()) {
-            *place = byte.cast_signed() as libc::c_char;
+            *place = libc::c_char::from_ne_bytes([byte]);
         }
         request.ifr_ifru.ifru_data = (&raw mut value).cast();
         // SAFETY: `request` and the `value` that it points to are valid and outlive the call, which

@@ -355,7 +355,7 @@ fn create_interface(file: &File, name: &str, with_header: bool) -> Result<()> {
     // SAFETY: all-zero bytes are a valid `ifreq`.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (slot, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *slot = byte.cast_signed();
+        *slot = libc::c_char::from_ne_bytes([byte]);
     }
     let header = if with_header { libc::IFF_VNET_HDR } else { 0 };
     let flags = libc::IFF_TUN | libc::IFF_NO_PI | header | libc::IFF_TUN_EXCL;

@@ -83,6 +83,27 @@ impl Cli {
     }
 }
 
+/// The command line without the commands that only tcptailor itself starts, or that serve packages:
+/// what completions and man pages tell of.
+pub(crate) fn published() -> clap::Command {
+    let whole = Cli::command();
+    let shown = whole.get_subcommands().filter(|sub| !sub.is_hide_set());
+    let mut command = clap::Command::new("tcptailor")
+        .args(whole.get_arguments())
+        .subcommands(shown)
+        .disable_help_subcommand(true)
+        .subcommand_required(true)
+        .version(env!("CARGO_PKG_VERSION"))
+        .after_help(EXAMPLES);
+    if let Some(about) = whole.get_about() {
+        command = command.about(about.clone());
+    }
+    if let Some(about) = whole.get_long_about() {
+        command = command.long_about(about.clone());
+    }
+    command
+}
+
 /// `tcptailor help COMMAND` is what people type who know git, cargo or ip: as `COMMAND --help`.
 fn help_asked(mut words: Vec<OsString>) -> Vec<OsString> {
     if words.get(1).is_some_and(|word| word == "help") {
@@ -181,6 +202,10 @@ pub(crate) enum Command {
     Lab(commands::lab::Args),
     Check(commands::check::Args),
     Knobs(commands::knobs::Args),
+    #[command(hide = true)]
+    Completions(commands::completions::Args),
+    #[command(hide = true)]
+    ManPages(commands::man_pages::Args),
     #[command(hide = true)]
     Guard(commands::guard::Args),
     #[command(hide = true)]

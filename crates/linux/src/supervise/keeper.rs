@@ -68,7 +68,8 @@ unsafe fn keep(listener: i32, parent: i32) -> ! {
         let parent = libc::fcntl(parent, libc::F_DUPFD, 3);
         libc::dup2(listener, LISTENER);
         libc::dup2(parent, PARENT);
-        libc::close_range(FIRST_OTHER, libc::c_uint::MAX, 0);
+        // By its number: not every C library has a function for it.
+        libc::syscall(libc::SYS_close_range, FIRST_OTHER, libc::c_uint::MAX, 0);
         libc::prctl(libc::PR_SET_NAME, c"tcptailor-keep".as_ptr());
         let mut byte = 0_u8;
         while libc::read(PARENT, (&raw mut byte).cast(), 1) < 0 {

@@ -5,11 +5,13 @@ pub(crate) mod autocork;
 pub(crate) mod bdp;
 pub(crate) mod bench;
 pub(crate) mod check;
+pub(crate) mod completions;
 pub(crate) mod diagnose;
 pub(crate) mod fit;
 pub(crate) mod guard;
 pub(crate) mod knobs;
 pub(crate) mod lab;
+pub(crate) mod man_pages;
 pub(crate) mod nodelay;
 pub(crate) mod predict;
 pub(crate) mod record;
@@ -41,10 +43,15 @@ pub(crate) fn prepare(command: &Command) {
 
 /// Runs one command.
 pub(crate) fn run(command: Command, output: &Output) -> anyhow::Result<Exit> {
-    // `recover` tells of each change what became of it; the other two are parts of a command.
+    // `recover` tells of each change what became of it, two are parts of a command, and two make
+    // files for packages.
     let is_apart = matches!(
         command,
-        Command::Worker(_) | Command::Guard(_) | Command::Recover(_)
+        Command::Worker(_)
+            | Command::Guard(_)
+            | Command::Recover(_)
+            | Command::Completions(_)
+            | Command::ManPages(_)
     );
     if !is_apart {
         apply::undo::finish_interrupted(output);
@@ -70,6 +77,8 @@ pub(crate) fn run(command: Command, output: &Output) -> anyhow::Result<Exit> {
         Command::Lab(args) => lab::run(&args, output),
         Command::Check(args) => check::run(&args, output),
         Command::Knobs(args) => knobs::run(&args, output),
+        Command::Completions(args) => completions::run(&args, output),
+        Command::ManPages(args) => man_pages::run(&args),
         Command::Guard(args) => guard::run(&args, output),
         Command::Worker(args) => worker::run(&args, output),
     }
