@@ -377,9 +377,9 @@ pub struct Path {
     pub mtu_probing: MtuProbing,
     /// MTU with which probing begins after a black hole (Linux `tcp_base_mss` 1024 + 40).
     pub mtu_base: u16,
-    /// Bytes of the largest superpacket; 0: each packet by itself.
+    /// Bytes of the largest GSO packet; 0: no GSO.
     pub gso_max: u32,
-    /// Size superpackets by the pacing rate, at least this many segments (Linux
+    /// Size GSO packets by the pacing rate, at least this many segments (Linux
     /// `tcp_tso_autosize`, 2); 0: always the largest.
     pub tso_min_segments: u32,
     /// Linux `tcp_tso_rtt_log` (9): bursts grow on short paths.

@@ -170,7 +170,8 @@ const NOTHING: Diagnosis = Diagnosis {
 pub const DIAGNOSES: &[Diagnosis] = &[
     Diagnosis {
         id: "connect-unanswered",
-        sentence: "The connection request gets no answer: its SYN is sent again and again.",
+        sentence: "No answer to the SYN: it is retransmitted and the connection is never \
+                   established.",
         limit: Some(Limit::Handshake),
         stage: Stage::Opening,
         rule: Rule::Opening(opening::connect_unanswered),
@@ -178,8 +179,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "pmtu-blackhole",
-        sentence: "Small packets pass and full-sized ones disappear without a message: the connection hangs \
-         as soon as it has something to say.",
+        sentence: "Small packets arrive, full-sized ones are dropped without an ICMP message (path \
+                   MTU black hole): the connection hangs as soon as it sends a full segment.",
         limit: Some(Limit::Recovery),
         objective: Objective::Stalls,
         stage: Stage::DeadPath,
@@ -188,8 +189,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "idle-connection-cut",
-        sentence: "After a pause nothing is answered on this connection, and on others to the same host it is: a \
-         NAT or firewall on the path has forgotten it.",
+        sentence: "After an idle period this connection gets no answers, while others to the same \
+                   host do: a NAT or firewall on the path has dropped its state.",
         limit: Some(Limit::Recovery),
         objective: Objective::Stalls,
         stage: Stage::DeadPath,
@@ -198,8 +199,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "path-dead",
-        sentence: "Nothing that is sent is answered: the path or the other host is gone, or the program \
-                   there does not accept the connection.",
+        sentence: "Nothing that is sent is acknowledged: the path or the other host is down, or \
+                   the program there does not accept the connection.",
         limit: Some(Limit::Recovery),
         objective: Objective::Stalls,
         stage: Stage::DeadPath,
@@ -208,8 +209,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "segmentation-offload-off",
-        sentence: "The processor cuts all data into packets by itself, because segmentation offload is switched \
-         off at the interface, and has no time left.",
+        sentence: "Segmentation offload is disabled at the interface: the CPU builds every packet \
+                   itself and is at its limit.",
         limit: Some(Limit::Application),
         stage: Stage::ReceiveWindow,
         rule: Rule::Flow(application::segmentation_offload_off),
@@ -217,8 +218,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "cpu-bound",
-        sentence: "A program at one end of the connection uses a whole processor: it cannot move more data. \
-                   Nothing to tune in TCP.",
+        sentence: "A program at one end of the connection uses a whole CPU core and cannot move \
+                   more data. Nothing to tune in TCP.",
         limit: Some(Limit::Application),
         stage: Stage::ReceiveWindow,
         rule: Rule::Flow(application::cpu_bound),
@@ -226,7 +227,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "slow-reader",
-        sentence: "The receiving program does not read fast enough; the network is fine.",
+        sentence: "The receiving program does not read fast enough; the network is not the limit.",
         limit: Some(Limit::PeerWindow),
         stage: Stage::ReceiveWindow,
         rule: Rule::Flow(receive_window::slow_reader),
@@ -234,8 +235,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "window-scaling-off",
-        sentence: "The connection was opened without window scaling: never more than 64 KiB can be in \
-         flight.",
+        sentence: "The connection was opened without window scaling: at most 64 KiB can be in \
+                   flight.",
         limit: Some(Limit::PeerWindow),
         act_from: Confidence::High,
         stage: Stage::ReceiveWindow,
@@ -244,7 +245,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "rmem-autotuning-off",
-        sentence: "Receive buffers do not grow by themselves on the receiving host: autotuning is switched off.",
+        sentence: "Receive buffer autotuning is disabled on the receiving host: receive buffers do \
+                   not grow.",
         limit: Some(Limit::PeerWindow),
         stage: Stage::ReceiveWindow,
         rule: Rule::Flow(receive_window::rmem_autotuning_off),
@@ -252,8 +254,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "tcp-rmem-max-cap",
-        sentence: "The receiver's kernel has grown the window as far as tcp_rmem allows, and the path could \
-         carry more.",
+        sentence: "The receive window has grown to the maximum in tcp_rmem, and the path could \
+                   carry more.",
         limit: Some(Limit::PeerWindow),
         act_from: Confidence::High,
         stage: Stage::ReceiveWindow,
@@ -262,8 +264,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "rcvbuf-locked",
-        sentence: "The receiving program fixed its receive buffer: the kernel may not let the window grow \
-         to what the path needs.",
+        sentence: "The receiving program set a fixed receive buffer (SO_RCVBUF): the window cannot \
+                   grow to the bandwidth-delay product of the path.",
         limit: Some(Limit::PeerWindow),
         act_from: Confidence::High,
         stage: Stage::ReceiveWindow,
@@ -272,8 +274,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "peer-window",
-        sentence: "The window that the receiver offers is the limit; why it is not larger can only be seen at \
-                   the receiver.",
+        sentence: "The receiver's advertised window is the limit; why it is not larger can only be \
+                   seen at the receiver.",
         limit: Some(Limit::PeerWindow),
         stage: Stage::ReceiveWindow,
         rule: Rule::Flow(receive_window::peer_window),
@@ -281,8 +283,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "cork-not-uncorked",
-        sentence: "The program corked the socket and never released it: data leaves only when a 200 ms \
-         timer gives up.",
+        sentence: "The program set TCP_CORK and did not clear it: the last partial segment waits \
+                   for a 200 ms timer.",
         limit: Some(Limit::Cork),
         objective: Objective::Response,
         stage: Stage::Stall,
@@ -291,8 +293,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "two-one-way-connections",
-        sentence: "Requests go out on one connection and answers come back on another, so no answer can \
-         carry an ACK.",
+        sentence: "Requests are sent on one connection and responses arrive on another, so no \
+                   response can carry an ACK.",
         limit: Some(Limit::Nagle),
         objective: Objective::Response,
         stage: Stage::Stall,
@@ -301,8 +303,9 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "nagle-delack-stall",
-        sentence: "The sender holds a small piece until an ACK comes, and the receiver delays that ACK: \
-         each operation waits out a timer that nobody needs.",
+        sentence: "Nagle's algorithm holds a partial segment until an ACK arrives, and the \
+                   receiver delays that ACK: each operation waits for the receiver's delayed-ACK \
+                   timer.",
         limit: Some(Limit::Nagle),
         objective: Objective::Response,
         stage: Stage::Stall,
@@ -311,8 +314,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "nagle-rtt-serialised",
-        sentence: "The sender holds each partial segment for one round trip although the receiver answers \
-         at once.",
+        sentence: "Nagle's algorithm holds each partial segment for one round trip, although the \
+                   receiver acknowledges at once.",
         limit: Some(Limit::Nagle),
         objective: Objective::Response,
         stage: Stage::Stall,
@@ -321,8 +324,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "retransmission-timeouts",
-        sentence: "Lost packets are missed only by a timer, since too little follows them: the connection \
-         waits for it again and again.",
+        sentence: "Too few packets follow a lost one for fast retransmit: it is retransmitted only \
+                   after a timeout (RTO), repeatedly.",
         limit: Some(Limit::Recovery),
         objective: Objective::Tail,
         stage: Stage::Stall,
@@ -331,7 +334,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "paced",
-        sentence: "A pacing rate that was set on purpose is the limit. Nothing to tune.",
+        sentence: "The limit is a pacing rate that was set on purpose. Nothing to tune.",
         limit: Some(Limit::Pacing),
         stage: Stage::Pacing,
         rule: Rule::Flow(application::paced),
@@ -339,7 +342,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "sndbuf-tiny",
-        sentence: "The program set a send buffer of next to nothing: every write waits for ACKs.",
+        sentence: "The program set a very small send buffer (SO_SNDBUF): every write waits for \
+                   ACKs.",
         limit: Some(Limit::SendBuffer),
         stage: Stage::SendBuffer,
         rule: Rule::Flow(send_buffer::sndbuf_tiny),
@@ -347,7 +351,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "sndbuf-locked",
-        sentence: "The sending program fixed its send buffer: it cannot hold enough data to fill the path.",
+        sentence: "The sending program set a fixed send buffer (SO_SNDBUF): it is too small to \
+                   fill the path.",
         limit: Some(Limit::SendBuffer),
         stage: Stage::SendBuffer,
         rule: Rule::Flow(send_buffer::sndbuf_locked),
@@ -355,7 +360,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "tcp-wmem-max-cap",
-        sentence: "The sender's kernel has grown the send buffer as far as tcp_wmem allows.",
+        sentence: "The send buffer has grown to the maximum in tcp_wmem, and the path could carry \
+                   more.",
         limit: Some(Limit::SendBuffer),
         act_from: Confidence::High,
         stage: Stage::SendBuffer,
@@ -364,7 +370,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "slow-start-after-idle",
-        sentence: "After each pause the connection starts slowly again, although the path is known.",
+        sentence: "After each idle period the congestion window is reset and the connection goes \
+                   through slow start again.",
         limit: Some(Limit::Congestion),
         act_from: Confidence::High,
         objective: Objective::Transfer,
@@ -374,7 +381,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "initcwnd-too-small",
-        sentence: "Short transfers end before the connection has reached the speed of the path.",
+        sentence: "Short transfers end in slow start, before the connection reaches the bottleneck \
+                   rate.",
         limit: Some(Limit::Congestion),
         objective: Objective::Transfer,
         stage: Stage::Startup,
@@ -383,7 +391,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "small-writes-cpu",
-        sentence: "The program writes so little at a time that the processor, not the network, is the limit.",
+        sentence: "The program writes so few bytes per call that the CPU, not the network, is the \
+                   limit.",
         limit: Some(Limit::Application),
         stage: Stage::Application,
         rule: Rule::Flow(application::small_writes_cpu),
@@ -391,8 +400,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "unbatched-records",
-        sentence: "The program sends each small record in a segment of its own, although it has many a \
-         second and nobody answers them one by one.",
+        sentence: "The program sends each small record in a segment of its own, many per second, \
+                   although no response is awaited for each.",
         limit: Some(Limit::Application),
         stage: Stage::Application,
         rule: Rule::Flow(application::unbatched_records),
@@ -400,7 +409,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "round-trip-bound",
-        sentence: "One question, one answer, one round trip: TCP is as fast as it can be. Nothing to tune.",
+        sentence: "One request and one response per round trip: TCP adds no delay of its own. \
+                   Nothing to tune.",
         limit: Some(Limit::Application),
         stage: Stage::Application,
         rule: Rule::Flow(application::round_trip_bound),
@@ -408,8 +418,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "application-thinks",
-        sentence: "Between a question and its answer the programs need more time than the network. Nothing \
-                   to tune in TCP.",
+        sentence: "Between request and response the programs take more time than the network. \
+                   Nothing to tune in TCP.",
         limit: Some(Limit::Application),
         stage: Stage::Application,
         rule: Rule::Flow(application::application_thinks),
@@ -425,7 +435,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "sack-or-timestamps-off",
-        sentence: "The connection lacks the options that make loss recovery fast.",
+        sentence: "The connection was opened without the options (SACK, timestamps) that make loss \
+                   recovery fast.",
         limit: Some(Limit::Recovery),
         stage: Stage::Loss,
         rule: Rule::Flow(loss::sack_or_timestamps_off),
@@ -433,7 +444,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "local-qdisc-drops",
-        sentence: "Packets are lost in this machine's own output queue.",
+        sentence: "Packets are dropped in this machine's own queueing discipline (qdisc).",
         limit: Some(Limit::Interface),
         act_from: Confidence::High,
         objective: Objective::LocalDrops,
@@ -443,8 +454,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "reordering",
-        sentence: "Packets overtake each other on the path and are taken for lost: the congestion window is cut \
-         for nothing.",
+        sentence: "The path reorders packets, which are taken for lost: the congestion window is \
+                   reduced without need.",
         limit: Some(Limit::Recovery),
         stage: Stage::Loss,
         rule: Rule::Flow(loss::reordering),
@@ -452,8 +463,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "random-loss",
-        sentence: "Packets get lost although no queue is full, and the congestion control slows down for \
-         nothing.",
+        sentence: "Packets are lost although no queue is full, and congestion control reduces the \
+                   rate without need.",
         limit: Some(Limit::Recovery),
         stage: Stage::Loss,
         rule: Rule::Flow(loss::random_loss),
@@ -461,7 +472,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "bufferbloat",
-        sentence: "The connection fills a queue so deep that everybody behind it waits.",
+        sentence: "The connection fills a deep queue: the queueing delay adds to the RTT of every \
+                   flow through it.",
         objective: Objective::Rtt,
         stage: Stage::Queue,
         rule: Rule::Flow(queue::bufferbloat),
@@ -469,8 +481,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "policed",
-        sentence: "The path drops what exceeds a rate, without a queue: somebody polices this \
-                   traffic.",
+        sentence: "The path drops what exceeds a rate, without a queue: this traffic is policed.",
         limit: Some(Limit::Congestion),
         stage: Stage::PathFull,
         rule: Rule::Flow(path::policed),
@@ -478,7 +489,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "path-full",
-        sentence: "The connection uses what the path has. Nothing to tune.",
+        sentence: "The connection uses the full bottleneck rate. Nothing to tune.",
         limit: Some(Limit::Congestion),
         stage: Stage::PathFull,
         rule: Rule::Flow(path::path_full),
@@ -486,7 +497,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "accept-queue-full",
-        sentence: "Connections arrive faster than the listening program accepts them: some are dropped.",
+        sentence: "Connections arrive faster than the listening program accepts them: the accept \
+                   queue overflows and some are dropped.",
         limit: Some(Limit::Handshake),
         stage: Stage::Host,
         rule: Rule::Host(host::accept_queue_full),
@@ -494,8 +506,8 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "syn-queue-full",
-        sentence: "Half-open connections fill the queue of a listening program: a flood, or a path on which \
-                   the handshake is not completed.",
+        sentence: "Half-open connections fill the SYN queue of a listener: a SYN flood, or a path \
+                   on which the handshake is not completed.",
         limit: Some(Limit::Handshake),
         stage: Stage::Host,
         rule: Rule::Host(host::syn_queue_full),
@@ -503,7 +515,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "ports-exhausted",
-        sentence: "Connections to one destination take all local ports: new ones to it fail.",
+        sentence: "Connections to one destination use all local ports: new ones to it fail.",
         limit: Some(Limit::Handshake),
         stage: Stage::Host,
         rule: Rule::Host(host::ports_exhausted),
@@ -511,32 +523,32 @@ pub const DIAGNOSES: &[Diagnosis] = &[
     },
     Diagnosis {
         id: "tcp-memory-pressure",
-        sentence: "All connections of the host together use so much memory that the kernel holds each of \
-                   them back.",
+        sentence: "TCP memory of the host is under pressure (tcp_mem): the kernel limits the \
+                   buffers of every connection.",
         stage: Stage::Host,
         rule: Rule::Host(host::tcp_memory_pressure),
         ..FINDING
     },
     Diagnosis {
         id: "receive-drops",
-        sentence: "Packets reach this machine and are dropped before TCP sees them: the processor or the card \
-         does not keep up.",
+        sentence: "Packets reach this machine and are dropped before TCP sees them: the CPU or the \
+                   network card does not keep up.",
         stage: Stage::Host,
         rule: Rule::Host(host::receive_drops),
         ..FINDING
     },
     Diagnosis {
         id: "conntrack-full",
-        sentence: "Connection tracking has no room for more connections: packets are dropped, or connections \
-         forgotten that live.",
+        sentence: "The connection tracking table is full: packets are dropped, or entries of live \
+                   connections evicted.",
         stage: Stage::Host,
         rule: Rule::Host(host::conntrack_full),
         ..FINDING
     },
     Diagnosis {
         id: "receive-buffer-overrun",
-        sentence: "Segments arrive within the window and find no room in the receive buffer: they are dropped and \
-         have to be retransmitted.",
+        sentence: "Segments within the advertised window find no room in the receive buffer: they \
+                   are dropped and have to be retransmitted.",
         stage: Stage::Host,
         rule: Rule::Host(host::receive_buffer_overrun),
         ..FINDING

@@ -337,8 +337,8 @@ pub const FAULTS: &[Fault] = &[
     Fault {
         id: "cork-over-nagle",
         aliases: &["stacked"],
-        about: "Two faults, one behind the other: the program corks its socket and forgets to uncork it, and \
-                writes each request in two pieces.",
+        about: "Two faults, one behind the other: the program corks its socket and never clears the cork, \
+                and writes each request in two parts.",
         expected: "cork-not-uncorked",
         cure: Cure::ResponseFactor(2.0),
         path: lan,
@@ -574,7 +574,7 @@ pub const FAULTS: &[Fault] = &[
     Fault {
         id: "initcwnd-too-small",
         aliases: &["initcwnd"],
-        about: "500 kB on a new connection each: over before the speed of the path is reached.",
+        about: "500 kB on a new connection each: over before the bottleneck rate is reached.",
         expected: "initcwnd-too-small",
         cure: Cure::TransferFactor(1.25),
         observe: Duration::from_secs(5),

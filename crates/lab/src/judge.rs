@@ -185,7 +185,7 @@ pub fn judge(subject: Subject<'_>, bounds: &Bounds, spread: &Spread) -> Judged {
     let Some(wrong) = outside(unit, median, (bounds.min, bounds.max)) else {
         // Who claims a difference must be able to tell it from none.
         if is_ratio && (min > 1.0 || max < 1.0) && (low..=high).contains(&1.0) {
-            let why = format!("{name}: the difference cannot be told from chance ({range})");
+            let why = format!("{name}: no significant difference ({range})");
             return Judged(Verdict::NotDistinguishable, Some(why));
         }
         return Judged(Verdict::Holds, None);
@@ -484,8 +484,8 @@ mod tests {
             &[100.0, 105.0, 110.0, 100.0, 98.0],
             Some(1.2),
             None,
-            "not distinguishable: goodput_bps over that of a: the difference cannot be told from \
-             chance (0.86 to 1.60)",
+            "not distinguishable: goodput_bps over that of a: no significant \
+             difference (0.86 to 1.60)",
         );
         check(&[200.0], &[100.0], Some(1.2), None, "holds");
         check(

@@ -26,7 +26,7 @@ impl FromStr for Vary {
     fn from_str(text: &str) -> Result<Self, String> {
         let Some((key, values)) = text.split_once('=') else {
             return Err(format!(
-                "`{text}` is no axis; write for example `path.rtt=1ms..200ms:log8`"
+                "`{text}` is not an axis; write for example `path.rtt=1ms..200ms:log8`"
             ));
         };
         let (key, values) = (key.trim(), values.trim());
@@ -104,7 +104,11 @@ fn range(from: &str, rest: &str) -> Result<Vec<String>, String> {
     let (is_log, count) = match (steps.strip_prefix("log"), steps.strip_prefix("lin")) {
         (Some(count), _) => (true, count),
         (None, Some(count)) => (false, count),
-        (None, None) => return Err(format!("`{steps}` is no way to divide a range; {wanted}")),
+        (None, None) => {
+            return Err(format!(
+                "`{steps}` is not a way to divide a range; {wanted}"
+            ));
+        }
     };
     let count: usize = count
         .parse()
@@ -206,7 +210,7 @@ impl Kind {
         match text.parse::<Bytes>() {
             Ok(bytes) => Ok((bytes.0 as f64, Self::Bytes)),
             Err(_) => Err(format!(
-                "`{text}` is no number with a unit; write for example `1ms..200ms:log8`, \
+                "`{text}` is not a number with a unit; write for example `1ms..200ms:log8`, \
                  `1mbit..1gbit:log4` or a list"
             )),
         }
@@ -340,7 +344,7 @@ impl FromStr for Shard {
             Some((index, of @ 1..)) => Err(format!(
                 "there is no shard {index} of {of}; they are `1/{of}` to `{of}/{of}`"
             )),
-            _ => Err(format!("`{text}` is no shard; write for example `3/16`")),
+            _ => Err(format!("`{text}` is not a shard; write for example `3/16`")),
         }
     }
 }
@@ -419,7 +423,7 @@ mod tests {
         check("a=1ms,,2ms", "a value is missing");
         check("a=1ms,2ms,1ms", "1ms is there twice");
         check("a=1ms..200ms", "how many values?");
-        check("a=1ms..200ms:cube3", "`cube3` is no way");
+        check("a=1ms..200ms:cube3", "`cube3` is not a way");
         check("a=1ms..200ms:log", "no number of values");
         check("a=1ms..200ms:log-3", "no number of values");
         check("a=1ms..200ms:log1", "at least 2");
@@ -427,9 +431,9 @@ mod tests {
         check("a=0s..200ms:log3", "begins above 0");
         check("a=1ms..200kB:log3", "not of one kind");
         check("a=1..200ms:log3", "not of one kind");
-        check("a=fast..slow:log3", "`fast` is no number");
+        check("a=fast..slow:log3", "`fast` is not a number");
         check("a=1..3:lin8", "is there twice; name fewer");
-        check("a=inf..3:lin8", "`inf` is no number");
+        check("a=inf..3:lin8", "`inf` is not a number");
     }
 
     #[test]

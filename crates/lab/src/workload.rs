@@ -233,7 +233,7 @@ impl Workload {
             Self::WriteWriteRead { method, .. } if method.needs_files() => {
                 Some(Caveat::SettingNotApplied {
                     knob: "workload.method".into(),
-                    why: "programs on our stack have no files; the piece was written".into(),
+                    why: "programs on our stack have no files; the data was written".into(),
                 })
             }
             _ => None,

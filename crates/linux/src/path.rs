@@ -157,10 +157,7 @@ impl LabPath {
             });
         caveats.extend(worst);
         if emulated.emulator.has_ended() {
-            let why = format!(
-                "somebody removed the interface {} of the path",
-                self.interface
-            );
+            let why = format!("the interface {} of the path was removed", self.interface);
             caveats.push(Caveat::EndedEarly { why });
             return Ok(caveats);
         }

@@ -286,7 +286,7 @@ mod tests {
         check(&one("sndbuf", r#""none""#), "Linux has no `none`");
         let route = r#"{"target":{"scope":"route","netns":"own","destination":"here"},
                        "knob":"route.mtu","to":1400}"#;
-        check(&plan(&[route]), "no IP address");
+        check(&plan(&[route]), "not an IP address");
         check("{", "not a plan");
         check(
             r#"{"schema":"tcptailor/plan/9","changes":[]}"#,

@@ -262,7 +262,7 @@ fn not_permitted(pid: u32) -> Error {
     let hint = match scope.trim() {
         "1" => "run as root (kernel.yama.ptrace_scope = 1 lets a user only look into children)",
         "2" => "run as root (kernel.yama.ptrace_scope = 2 wants CAP_SYS_PTRACE)",
-        "3" => "kernel.yama.ptrace_scope = 3 forbids it to everybody until the next boot",
+        "3" => "kernel.yama.ptrace_scope = 3 forbids it to all users until the next boot",
         _ => "run as root or as the user of that process; a seccomp filter may forbid it too",
     };
     Error::Permission {

@@ -185,7 +185,7 @@ impl SocketOption {
             symbol,
         }) = knob.linux
         else {
-            panic!("{} is no socket option", knob.name);
+            panic!("{} is not a socket option", knob.name);
         };
         Self {
             knob: knob.name,
@@ -227,7 +227,7 @@ impl SocketOption {
             Some(libc::EPERM) => Error::Permission {
                 what: format!("setting {symbol}"),
                 needs: "CAP_NET_ADMIN",
-                hint: "run as root, or choose a value that the kernel allows everybody".into(),
+                hint: "run as root, or choose a value that requires no privilege".into(),
             },
             _ => Error::Os {
                 op: format!("socket option {symbol}"),

@@ -270,7 +270,7 @@ fn open_node() -> Result<File> {
                 (io::ErrorKind::PermissionDenied, _) => Error::Permission {
                     what: format!("opening {shown}"),
                     needs: "read and write permission on the device node",
-                    hint: format!("run as root, or let everybody use it: `chmod 0666 {shown}`"),
+                    hint: format!("run as root, or give all users access: `chmod 0666 {shown}`"),
                 },
                 (io::ErrorKind::NotFound, _) => Error::NoDevice {
                     hint: NODE_HINT.into(),

@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(heat.values, [[Some(5.0), None], [None, Some(5.0)]]);
         assert!(
             pictures(&[seen("", &[], 1.0)]).is_empty(),
-            "one number is no picture"
+            "one number is not a plot"
         );
     }
 

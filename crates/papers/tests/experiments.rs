@@ -52,7 +52,7 @@ fn check(document: SeedDocument, expected: &[&str]) {
     let mut ids = BTreeSet::new();
     for scenario in experiment_scenarios() {
         let Some(experiment) = &scenario.experiment else {
-            panic!("{} is no experiment", scenario.name);
+            panic!("{} is not an experiment", scenario.name);
         };
         if SeedDocument::of(experiment) != Some(document) {
             continue;

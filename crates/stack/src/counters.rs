@@ -28,7 +28,7 @@ pub struct Counters {
     pub established_resets: u64,
     /// Resets that we sent (`TcpOutRsts`).
     pub resets_sent: u64,
-    /// Segments to ports where nobody listens.
+    /// Segments to ports where there is no listener.
     pub no_socket: u64,
     /// Answers (resets, challenge ACKs) that the rate limit held back (`TcpExtTCPACKSkipped*`).
     pub answers_suppressed: u64,

@@ -438,7 +438,7 @@ fn other(knob: &Knob, settings: &SocketSettings) -> String {
             (*next.expect("two names")).into()
         }
         (Kind::Count, KnobValue::Number(number)) => u64::from(number == 0).to_string(),
-        _ => panic!("{} is no flag and no choice", knob.name),
+        _ => panic!("{} is neither a flag nor a choice", knob.name),
     }
 }
 

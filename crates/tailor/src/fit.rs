@@ -42,7 +42,7 @@ pub struct Plan {
     pub bound: Duration,
     /// Stop after the first change that is kept.
     pub once: bool,
-    /// Name the change and do not make it.
+    /// Print the change and do not make it.
     pub dry_run: bool,
 }
 

@@ -94,10 +94,12 @@ impl core::fmt::Display for CannotKnow {
             Self::Traffic => f.write_str("what the programs do could not be made out"),
             Self::TooMuch => f.write_str("so much is sent that a twin takes too long to follow"),
             Self::RoundTrip => f.write_str("no round-trip time was seen"),
-            Self::Reordering => f.write_str("packets overtake each other, which no twin models"),
+            Self::Reordering => {
+                f.write_str("the path reorders packets, which the twin does not model")
+            }
             Self::Pieces => f.write_str(
-                "the cork hides in how many pieces the program writes, and Nagle's algorithm may \
-                 wait between them",
+                "the cork hides in how many writes the program sends a message, and Nagle's \
+                 algorithm may wait between them",
             ),
             Self::FarEnd => f.write_str("it acts at the far end, which was not seen"),
             Self::Knob(knob) => write!(f, "{knob}: only a kernel has this"),

@@ -27,10 +27,10 @@ Exit codes:
   5  a change made it worse          6  a change made no difference; both were rolled back
   130  interrupted";
 
-/// Fits TCP to the path and to the traffic, and proves it.
+/// Finds what slows a TCP connection down, fixes it, and verifies the gain.
 ///
-/// Names what limits a TCP connection, proposes the smallest change that helps, applies it,
-/// measures again, and keeps it or rolls it back.
+/// Names the bottleneck of each connection with the evidence, proposes the smallest change
+/// that helps, applies it, measures again, and keeps it or rolls it back.
 #[derive(Debug, Parser)]
 #[command(name = "tcptailor", version, after_help = EXAMPLES, max_term_width = 100)]
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
@@ -44,11 +44,11 @@ pub(crate) struct Cli {
 /// The commands as the first screen of the help shows them.
 const GROUPS: &[(&str, &[&str])] = &[
     (
-        "Find what limits TCP, and improve it",
+        "Diagnose and fix",
         &["diagnose", "fit", "predict", "run", "record"],
     ),
     (
-        "Changes that were made",
+        "Apply and roll back changes",
         &["status", "apply", "confirm", "rollback", "recover"],
     ),
     (
@@ -56,7 +56,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         &["bench", "serve", "bdp", "lab", "knobs", "check"],
     ),
     (
-        "tcptailor's own TCP, and programs of published documents",
+        "tcptailor's own TCP stack, and helpers for small writes",
         &["stack", "autocork", "nodelay-server", "nodelay-client"],
     ),
 ];
@@ -159,13 +159,13 @@ pub(crate) struct Globals {
     /// Print one JSON document on stdout, errors included.
     #[arg(short, long, global = true)]
     pub(crate) json: bool,
-    /// Say more: every verdict with its evidence; twice: also flows that are idle or in order.
+    /// Print the evidence for every verdict; twice: idle and healthy connections too.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
     /// Print results only: no progress, no notes, no advice.
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Colours; `auto` obeys `NO_COLOR` and `CLICOLOR_FORCE`.
+    /// When to use colours; `auto` honours `NO_COLOR` and `CLICOLOR_FORCE`.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: Color,
 }

@@ -247,7 +247,7 @@ fn settings_act_on_whichever_stack_an_end_has() {
     assert!(
         outcome["caveats"]
             .to_string()
-            .contains("the kernel is no `winsock`")
+            .contains("the kernel cannot behave as `winsock`")
     );
 }
 

@@ -312,7 +312,7 @@ fn what_is_unknown_is_refused_with_what_may_be_meant() {
     let end = EXPERIMENT.find("[experiment]").expect("it has one");
     let plain = files.dir.path().join("plain.toml");
     fs::write(&plain, &EXPERIMENT[..end]).expect("a file");
-    check(&[&plain.display().to_string()], "is no experiment");
+    check(&[&plain.display().to_string()], "is not an experiment");
 }
 
 #[test]

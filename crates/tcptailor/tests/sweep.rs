@@ -164,7 +164,7 @@ fn an_interrupted_sweep_says_how_it_goes_on() {
     );
     let command = text
         .lines()
-        .find_map(|line| line.strip_prefix("go on with: "));
+        .find_map(|line| line.strip_prefix("continue with: "));
     let command = command.unwrap_or_else(|| panic!("{text}"));
     assert!(command.ends_with("--resume"), "{command}");
 
@@ -199,7 +199,7 @@ fn a_full_disk_keeps_what_was_written() {
         "{text}"
     );
     assert!(
-        text.contains("make room, then go on with --resume"),
+        text.contains("make room, then continue with --resume"),
         "{text}"
     );
     let kept = fs::read_to_string(outcomes(&folder)).expect("a file");
@@ -254,7 +254,7 @@ fn a_folder_belongs_to_one_sweep_and_a_shard_to_one_process() {
     fs::remove_file(&manifest).expect("a manifest");
     let text = expect(2, &second);
     assert!(
-        text.contains("is no results folder: it holds outcomes-1-of-1.jsonl"),
+        text.contains("is not a results folder: it holds outcomes-1-of-1.jsonl"),
         "{text}"
     );
 }
@@ -271,7 +271,7 @@ fn a_line_that_is_no_result_is_named() {
     fs::write(&file, format!("{}\n{rest}", &first[..half])).expect("a file");
     let text = expect(2, &["report", &folder]);
     assert!(
-        text.contains("outcomes-1-of-1.jsonl:1 is no result"),
+        text.contains("outcomes-1-of-1.jsonl:1 is not a result"),
         "{text}"
     );
     assert!(text.contains("delete that line"), "{text}");
@@ -363,7 +363,7 @@ fn nonsense_is_refused_before_anything_is_written() {
     fs::write(place.path("notes.txt"), "mine").expect("a file");
     let text = expect(2, &sweep(&["-o", &here]));
     assert!(
-        text.contains("is no results folder: it holds notes.txt"),
+        text.contains("is not a results folder: it holds notes.txt"),
         "{text}"
     );
 }

@@ -435,7 +435,7 @@ impl Knob {
                 let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
                 if name.is_empty() || name.len() > 15 || !name.chars().all(plain) {
                     invalid(alloc::format!(
-                        "`{name}` is no name that the kernel accepts"
+                        "`{name}` is not a name that the kernel accepts"
                     ))
                 } else {
                     Ok(())

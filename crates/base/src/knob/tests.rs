@@ -44,7 +44,7 @@ fn values_are_read_checked_and_printed() {
     check("net.ipv4.tcp_rmem", "4096 1000 500000", "must rise");
     check("route.initcwnd", "100000000", "out of range");
     check("congestion", "bbr", "bbr");
-    check("congestion", "../etc", "no name that the kernel accepts");
+    check("congestion", "../etc", "not a name that the kernel accepts");
 }
 
 #[test]

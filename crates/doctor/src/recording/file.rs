@@ -271,7 +271,7 @@ fn read_within(memory: usize, from: &mut dyn BufRead) -> Result<(Recording, Netn
             }
             Line::Host(patch) => {
                 if recording.hosts.len() == HOSTS_MAX {
-                    return Err(reader.wrong("more looks at the host than a recording may have"));
+                    return Err(reader.wrong("more host samples than a recording may have"));
                 }
                 apply(&mut host, patch);
                 reader.hold(size_of::<HostSample>() + heap_bytes(&host))?;
@@ -350,7 +350,7 @@ impl Reader<'_> {
             Some(other) if other.starts_with("tcptailor/recording/") => {
                 Err(self.wrong(format!("it is {other}, and this program reads {SCHEMA}")))
             }
-            _ => Err(self.wrong("no recording of tcptailor")),
+            _ => Err(self.wrong("not a tcptailor recording")),
         }
     }
 

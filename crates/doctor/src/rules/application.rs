@@ -114,13 +114,13 @@ pub(crate) fn unbatched_records(view: &View<'_>) -> Option<Verdict> {
             )
             .row(
                 "notsent_bytes",
-                format!("nothing waits, in {} of the samples", human::share(waits)),
+                format!("nothing unsent, in {} of the samples", human::share(waits)),
                 "more than a segment if TCP were the limit",
             )
             .row(
                 "data_segs_in",
                 "no answers",
-                "one per operation if somebody waited for it",
+                "one per operation if a response were awaited",
             )
             .row_if("nodelay", view.sent(|s| s.nodelay).map(human::flag), "any")
             .next(Some(NextLimit {
@@ -128,9 +128,9 @@ pub(crate) fn unbatched_records(view: &View<'_>) -> Option<Verdict> {
                 rate: None,
             }))
             .remark(
-                "No TCP setting cures it. In the program: join records to blocks of a little less \
-                 than 8 KiB and write each with one call, when it is full or when its oldest \
-                 record has waited for some milliseconds; RecordWriter does that.",
+                "No TCP setting fixes it. In the program: collect records into blocks of a little \
+                 less than 8 KiB and write each with one call, when it is full or when its oldest \
+                 record has waited for some milliseconds.",
             ),
     )
 }
@@ -180,7 +180,7 @@ pub(crate) fn round_trip_bound(view: &View<'_>) -> Option<Verdict> {
                 "at most {REQUEST_PKTS} in {} of the samples",
                 human::share(small)
             ),
-            "little is out at a time",
+            "little is in flight at a time",
         )
         .next(Some(NextLimit {
             what: "the number of requests in flight".into(),
@@ -205,21 +205,21 @@ fn round_trips_of_connections(one: &Timeline, short: &ShortConnections) -> Optio
             .row(
                 "state, since_data_sent",
                 format!(
-                    "the network is waited for in {} of the samples",
+                    "waiting for the network in {} of the samples",
                     human::share(short.network)
                 ),
-                "a program is waited for",
+                "waiting for a program",
             )
-            .row("data_segs_in", short.shown(), "many questions each")
+            .row("data_segs_in", short.shown(), "many requests each")
             .row("min_rtt", human::time(rtt), "short")
             .next(Some(NextLimit {
-                what: "one round trip for each question, without the handshake".into(),
+                what: "one round trip per request, without the handshake".into(),
                 rate: None,
             }))
             .remark(
-                "No TCP setting helps, because each connection takes a round trip to open and one \
-                 to answer. In the program: keep connections open for several questions (keep-alive, \
-                 a pool), or a closer server.",
+                "No TCP setting helps, because each connection takes one round trip for the \
+                 handshake and one for the response. In the program: keep connections open for \
+                 several requests (keep-alive, a pool), or a closer server.",
             ),
     )
 }
@@ -251,19 +251,19 @@ pub(crate) fn application_thinks(view: &View<'_>) -> Option<Verdict> {
             .row(
                 "since_data_sent, since_data_received",
                 format!(
-                    "{who} is waited for in {} of the samples",
+                    "waiting for {who} in {} of the samples",
                     human::share(share)
                 ),
-                "the network is waited for",
+                "waiting for the network",
             )
             .remark(format!(
-                "No TCP setting helps, because {who} takes most of the time between a question and \
-                 its answer. In the program: several requests at once, or less work per request.",
+                "No TCP setting helps, because {who} takes most of the time between request and \
+                 response. In the program: several requests at once, or less work per request.",
             )),
     )
 }
 
-/// For how much of the time a program is waited for, and what is waited for.
+/// For how much of the time a program is waited for, and which.
 struct Thinking {
     here: f64,
     there: f64,
@@ -342,13 +342,13 @@ pub(crate) fn paced(view: &View<'_>) -> Option<Verdict> {
         )
         .row("bytes_acked", human::rate(rate), "below the pacing rate")
         .remark(
-            "No TCP setting helps, because this rate was asked for (SO_MAX_PACING_RATE): if it \
-                 is too low, raise it in the program.",
+            "No TCP setting helps, because this rate was set (SO_MAX_PACING_RATE): if it is \
+                 too low, raise it in the program.",
         ),
     )
 }
 
-/// The program at one end has no processor time left, where that is why data waits.
+/// The program at one end is at the limit of its CPU core, where that is why data waits.
 pub(crate) fn cpu_bound(view: &View<'_>) -> Option<Verdict> {
     let busy = |end| view.cpu_share(end).filter(|cpu| *cpu >= CPU_SHARE);
     let reads_slowly = || unread_share(view).is_some_and(|share| share >= UNREAD_VOTES);
@@ -372,7 +372,7 @@ pub(crate) fn cpu_bound(view: &View<'_>) -> Option<Verdict> {
         Draft::new("cpu-bound", share, Confidence::Medium)
             .row(
                 "owner_cpu_time",
-                format!("{} of a processor, {does}", human::share(cpu)),
+                format!("{} of a CPU core, {does}", human::share(cpu)),
                 format!("below {}", human::share(CPU_SHARE)),
             )
             .row_if(
@@ -381,8 +381,8 @@ pub(crate) fn cpu_bound(view: &View<'_>) -> Option<Verdict> {
                 "what the path carries",
             )
             .remark(format!(
-                "No TCP setting helps, because {who} has no processor time left. In the program: \
-                 larger reads and writes, or more threads with a connection each.",
+                "No TCP setting helps, because {who} is at the limit of its CPU core. In the \
+                 program: larger reads and writes, or more threads with a connection each.",
             )),
     )
 }
@@ -404,13 +404,14 @@ pub(crate) fn segmentation_offload_off(view: &View<'_>) -> Option<Verdict> {
             .row("tso", format!("off at {interface}"), "on")
             .row(
                 "owner_cpu_time",
-                format!("{} of a processor", human::share(cpu)),
+                format!("{} of a CPU core", human::share(cpu)),
                 format!("below {}", human::share(CPU_SHARE)),
             )
             .row("bytes_acked", human::rate(rate), "what the path carries")
             .remark(format!(
                 "Needs a setting of the interface: ethtool -K {interface} tso on gso on. Where it was \
-                 switched off against a defect of the card or its driver, gso alone saves most of the time.",
+                 disabled because of a defect of the network card or its driver, gso alone saves \
+                 most of the CPU time.",
             )),
     )
 }
@@ -435,7 +436,7 @@ pub(crate) fn app_limited(view: &View<'_>) -> Option<Verdict> {
             .row(
                 "notsent_bytes",
                 format!(
-                    "nothing waits, in {} of the active samples",
+                    "nothing unsent, in {} of the active samples",
                     human::share(waits.unwrap_or(1.0))
                 ),
                 "more than a segment if TCP were the limit",
@@ -443,7 +444,7 @@ pub(crate) fn app_limited(view: &View<'_>) -> Option<Verdict> {
             .row(
                 "unacked_pkts",
                 format!(
-                    "nothing out and nothing to send in {} of the samples",
+                    "nothing in flight and nothing to send in {} of the samples",
                     human::share(idle)
                 ),
                 "0 % if the program wrote all the time",
@@ -454,8 +455,8 @@ pub(crate) fn app_limited(view: &View<'_>) -> Option<Verdict> {
                 "100 % if the program wrote all the time",
             )
             .remark(
-                "No TCP setting helps, because TCP has nothing to send: what the program does \
-                 between its writes decides.",
+                "No TCP setting helps, because TCP has nothing to send: look at what the \
+                 program does between its writes.",
             ),
     )
 }

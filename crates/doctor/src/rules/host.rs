@@ -30,7 +30,7 @@ pub(crate) fn accept_queue_full(host: &HostTimeline) -> Option<Verdict> {
                 "unacked_pkts",
                 full.as_ref().map(|listener| {
                     format!(
-                        "{} wait at {}, in {} of the samples",
+                        "{} waiting at {}, in {} of the samples",
                         human::count(listener.queue_pkts, "connection"),
                         listener.local,
                         human::share(listener.full_share)
@@ -42,7 +42,7 @@ pub(crate) fn accept_queue_full(host: &HostTimeline) -> Option<Verdict> {
                 "sacked_pkts",
                 full.as_ref()
                     .map(|listener| format!("a backlog of {}", listener.backlog_pkts)),
-                "more than arrive between two calls of accept",
+                "more than arrive between two calls to accept",
             )
             .remark(
                 "In the program: call accept more often (in a thread of its own, or until it would \
@@ -70,8 +70,8 @@ pub(crate) fn syn_queue_full(host: &HostTimeline) -> Option<Verdict> {
             )
             .remark(
                 "In the program: a larger backlog of listen. On the host: \
-                 net.ipv4.tcp_max_syn_backlog, and net.ipv4.tcp_syncookies = 1. If the addresses \
-                 are many and strange, it is a flood.",
+                 net.ipv4.tcp_max_syn_backlog, and net.ipv4.tcp_syncookies = 1. Many unknown \
+                 source addresses mean a SYN flood.",
             ),
     )
 }
@@ -92,7 +92,7 @@ pub(crate) fn ports_exhausted(host: &HostTimeline) -> Option<Verdict> {
             )
             .row("destination", ports.remote.to_string(), "any")
             .remark(
-                "In the program: keep connections open and use them again. On the host: a wider \
+                "In the program: keep connections open and reuse them. On the host: a wider \
                  net.ipv4.ip_local_port_range, net.ipv4.tcp_tw_reuse = 1, or more addresses.",
             ),
     )
@@ -113,12 +113,13 @@ pub(crate) fn tcp_memory_pressure(host: &HostTimeline) -> Option<Verdict> {
             )
             .row_if(
                 "sockstat TCP mem",
-                host.latest("SockstatTCPmem").map(|pages| human::count(pages, "page")),
+                host.latest("SockstatTCPmem")
+                    .map(|pages| human::count(pages, "page")),
                 "below the second value of net.ipv4.tcp_mem",
             )
             .remark(
-                "No TCP setting helps, because memory is short: fewer connections, smaller maxima in \
-                 tcp_rmem and tcp_wmem, or, where the machine has memory to spare, a larger \
+                "No TCP setting helps, because memory is short: use fewer connections or smaller \
+                 maxima in tcp_rmem and tcp_wmem; where the machine has memory to spare, raise \
                  net.ipv4.tcp_mem.",
             ),
     )
@@ -153,7 +154,7 @@ pub(crate) fn receive_drops(host: &HostTimeline) -> Option<Verdict> {
             .row(
                 "softnet_stat dropped",
                 human::count(backlog, "packet"),
-                "0; it counts for the whole machine",
+                "0; the counter is that of the whole machine",
             )
             .row_if(
                 "rx_missed_errors",
@@ -188,7 +189,7 @@ pub(crate) fn conntrack_full(host: &HostTimeline) -> Option<Verdict> {
             .row(
                 "nf_conntrack early_drop",
                 format!(
-                    "{} forgotten to make room",
+                    "{} evicted to make room",
                     human::count(forgotten, "connection")
                 ),
                 "0",
@@ -234,8 +235,8 @@ pub(crate) fn receive_buffer_overrun(host: &HostTimeline) -> Option<Verdict> {
         draft.row(name, format!("{count} {what}"), "0")
     });
     Some(draft.remark(
-        "In the program that receives: no fixed SO_RCVBUF, or a larger one, and reads that keep up. \
-         In the program that sends: fewer and larger writes; a segment of one byte takes 768 bytes \
-         of the receive buffer and more.",
+        "In the receiving program: no fixed SO_RCVBUF, or a larger one, and faster reads. In the \
+         sending program: fewer and larger writes; a segment of one byte takes at least 768 bytes \
+         of the receive buffer.",
     ))
 }

@@ -16,9 +16,9 @@ use crate::timeline::Timeline;
 use crate::verdict::{Confidence, Verdict};
 use crate::view::View;
 
-const REORDERING_HELP: &str = "No TCP setting helps, because the path has to keep the order: look \
-    for links that are used in turn, packet by packet (balance by flow instead), for several \
-    receive queues, and for a radio link that delivers late.";
+const REORDERING_HELP: &str = "No TCP setting helps, because the path has to keep packets in \
+    order: look for per-packet load balancing (balance by flow instead), several receive queues, \
+    and radio links with retransmission.";
 
 /// To which sizes losses cut the congestion window while it was watched, as the slow-start
 /// threshold keeps them.
@@ -60,8 +60,8 @@ impl WindowCuts {
         self.sizes.len() >= CUTS && deviation < mean * STEADY_CUTS
     }
 
-    /// Whether round trips are longer where the window is larger: then a queue is filled that may
-    /// be too short to raise their mean.
+    /// Whether the RTT grows with the window: then a queue is filled that may be too short to raise
+    /// the mean.
     pub(crate) fn follow_a_queue(&self, sender: &Timeline) -> bool {
         let both = |s: &FlowSample| Some((f64::from(s.cwnd_pkts?), s.srtt?.as_secs_f64()));
         let pairs: Vec<(f64, f64)> = sender.samples().filter_map(both).collect();
@@ -138,13 +138,13 @@ pub(crate) fn retransmission_timeouts(view: &View<'_>) -> Option<Verdict> {
             .row(
                 "since_data_sent",
                 format!(
-                    "half of the timeout or more without an ACK in {} of the samples",
+                    "half of the RTO or more without an ACK in {} of the samples",
                     human::share(late)
                 ),
                 format!("below {}", human::share(LATE_SHARE)),
             )
-            .row("rto", human::time(rto), "some round trips")
-            .row_if("srtt", sender.srtt().map(human::time), "far below the timeout")
+            .row("rto", human::time(rto), "a few RTTs")
+            .row_if("srtt", sender.srtt().map(human::time), "far below the RTO")
             .row(
                 "retrans_total_pkts",
                 human::count(retransmitted, "segment"),
@@ -152,10 +152,10 @@ pub(crate) fn retransmission_timeouts(view: &View<'_>) -> Option<Verdict> {
             )
             .next(next_limit(view, Limit::Recovery))
             .remark(
-                "Needs a path that loses less: look for the cause (a bad cable, a radio link, a \
+                "Needs a path with less loss: look for the cause (a bad cable, a radio link, a \
                  policer). A smaller route.rto_min at both ends (ip route change ... rto_min 50ms) \
-                 shortens each wait; in the program, several requests at once on one connection let \
-                 a loss be seen without the timer.",
+                 shortens each timeout; in the program, several requests at once on one connection \
+                 let a loss be detected without it.",
             ),
     )
 }
@@ -200,7 +200,10 @@ pub(crate) fn local_qdisc_drops(view: &View<'_>) -> Option<Verdict> {
                 queue_name(&worst),
                 human::count(holds, "byte")
             ),
-            format!("the path's product, {}", human::count(needs, "byte")),
+            format!(
+                "the bandwidth-delay product, {}",
+                human::count(needs, "byte")
+            ),
         )
         .row_if(
             "retrans_total_pkts",
@@ -276,7 +279,7 @@ pub(crate) fn reordering(view: &View<'_>) -> Option<Verdict> {
             .row(
                 "dsack_dups",
                 format!(
-                    "{} of {} came twice",
+                    "{} of {} were duplicates (D-SACK)",
                     sender.counted(|s| s.dsack_dups)?,
                     human::count(retransmitted, "retransmission")
                 ),
@@ -289,7 +292,7 @@ pub(crate) fn reordering(view: &View<'_>) -> Option<Verdict> {
             )
             .row(
                 "congestion_state",
-                format!("not open in {} of the samples", human::share(in_recovery)),
+                format!("not Open in {} of the samples", human::share(in_recovery)),
                 "seldom",
             )
             .remark(REORDERING_HELP),
@@ -352,7 +355,7 @@ pub(crate) fn random_loss(view: &View<'_>) -> Option<Verdict> {
             .row_if(
                 "congestion",
                 view.sent(|s| s.congestion.clone()),
-                "one that bears loss",
+                "one that tolerates loss",
             )
             .next(next_limit(view, Limit::Recovery))
             .propose_bbr(

@@ -60,7 +60,7 @@ fn path_bound(view: &View<'_>) -> Option<(u64, String)> {
     let best = view.sender.and_then(Timeline::best_rate)?.bits_per_second();
     let rate = view.rate()?.bits_per_second();
     (best as f64 > rate as f64 * WORTHWHILE_GAIN)
-        .then(|| (best, "the best rate that the path delivered".into()))
+        .then(|| (best, "the highest delivery rate seen".into()))
 }
 
 fn per_round_trip(view: &View<'_>, bytes: u64, what: String) -> Option<(u64, String)> {

@@ -24,8 +24,8 @@ pub(crate) fn connect_unanswered(timeline: &Timeline) -> Option<Verdict> {
             .row(
                 "timeouts",
                 format!(
-                    "the SYN was sent {} more, seen for {}",
-                    human::count(opening.timeouts, "time"),
+                    "{} in {}",
+                    human::count(opening.timeouts, "SYN retransmission"),
                     human::time(waited)
                 ),
                 "0",

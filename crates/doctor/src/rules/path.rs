@@ -74,7 +74,7 @@ impl Unanswered {
             .row(
                 "lost_pkts",
                 format!(
-                    "all that is out, in {} of the samples",
+                    "all that is in flight, in {} of the samples",
                     human::share(self.lost)
                 ),
                 "some arrive",
@@ -122,7 +122,7 @@ pub(crate) fn pmtu_blackhole(view: &View<'_>) -> Option<Verdict> {
             .row(
                 "snd_mss_bytes",
                 human::count(mss, "byte"),
-                "what the path passes",
+                "what the path MTU allows",
             )
             .row_if(PROBING, probing.map(|value| value.to_string()), "1")
             .propose(
@@ -131,7 +131,7 @@ pub(crate) fn pmtu_blackhole(view: &View<'_>) -> Option<Verdict> {
                     knob: PROBING,
                     to: KnobValue::Number(1),
                     live: Live::Now,
-                    risk: "smaller packets on paths that lose much",
+                    risk: "smaller packets on paths with high loss",
                 },
             )
             .remark(
@@ -154,9 +154,9 @@ pub(crate) fn path_dead(view: &View<'_>) -> Option<Verdict> {
         Confidence::Medium
     };
     Some(unanswered.draft("path-dead", confidence, view).remark(
-        "No TCP setting helps, because nothing arrives: the other host is down, or the path is \
-         cut (a cable, a route, a firewall that forgot the connection). TCP_USER_TIMEOUT, or \
-         tcp_retries2, decides how long the program waits before it is told.",
+        "No TCP setting helps, because nothing arrives: the other host is down, or the path is cut \
+         (a cable, a route, a firewall that dropped the connection's state). TCP_USER_TIMEOUT, or \
+         tcp_retries2, sets how long the program waits for an error.",
     ))
 }
 
@@ -182,9 +182,10 @@ pub(crate) fn idle_connection_cut(view: &View<'_>) -> Option<Verdict> {
                 "none, if the host or the path were gone",
             )
             .remark(
-                "No TCP setting helps, because it is forgotten: the program has to reconnect \
-                 (TCP_USER_TIMEOUT tells it sooner). To keep such connections: SO_KEEPALIVE with TCP_KEEPIDLE below the \
-                 timeout of the NAT or firewall, a ping of the protocol, or a longer timeout there.",
+                "No TCP setting helps, because the state is gone: the program has to reconnect \
+                 (TCP_USER_TIMEOUT reports the error sooner). To keep such connections: \
+                 SO_KEEPALIVE with TCP_KEEPIDLE below the timeout of the NAT or firewall, a ping \
+                 of the protocol, or a longer timeout at the NAT or firewall.",
             )
     })
 }
@@ -236,9 +237,9 @@ pub(crate) fn policed(view: &View<'_>) -> Option<Verdict> {
                 format!("at least {} with a queue", human::time(bound)),
             )
             .remark(
-                "No TCP setting helps, because the path enforces that rate. A congestion control \
-                 that finds a rate (bbr) keeps closer to it, and SO_MAX_PACING_RATE in the \
-                 program a little below it loses nothing.",
+                "No TCP setting helps, because the path enforces that rate. A rate-based \
+                 congestion control (bbr) stays closer to it; SO_MAX_PACING_RATE set slightly \
+                 below it avoids the drops.",
             ),
     )
 }
@@ -247,7 +248,8 @@ pub(crate) fn policed(view: &View<'_>) -> Option<Verdict> {
 /// is full: a queue builds, or it drops at one rate.
 pub(crate) fn path_full(view: &View<'_>) -> Option<Verdict> {
     let draft = fullness(view, "path-full")?;
-    let full = "No TCP setting helps, because the path (or this flow's share of it) is used up.";
+    let full = "No TCP setting helps, because the bottleneck link (or this flow's share of it) is \
+                fully used.";
     let Some(backlog) = unsent_backlog(view) else {
         return Some(draft.remark(full));
     };
@@ -258,9 +260,9 @@ pub(crate) fn path_full(view: &View<'_>) -> Option<Verdict> {
         format!("below {}", human::time(UNSENT_BACKLOG)),
     );
     Some(draft.remark(format!(
-        "{full} What the program writes now leaves {time} later, behind what it wrote before: if \
-         somebody waits for answers on this connection, TCP_NOTSENT_LOWAT (or the sysctl \
-         net.ipv4.tcp_notsent_lowat) of 16 to 128 KiB lets the program put them first.",
+        "{full} Data written now is sent {time} later, after the unsent data in the send buffer: \
+         for interactive data on this connection, set TCP_NOTSENT_LOWAT (or the sysctl \
+         net.ipv4.tcp_notsent_lowat) to 16 to 128 KiB.",
     )))
 }
 
@@ -312,14 +314,14 @@ fn fullness(view: &View<'_>, id: &'static str) -> Option<Draft> {
                 "bytes_acked",
                 human::rate(rate),
                 best.map_or_else(
-                    || "the path's rate".into(),
+                    || "the bottleneck rate".into(),
                     |best| format!("{} at best", human::rate(best)),
                 ),
             )
             .row_if(
                 "bytes_retrans / bytes_sent",
                 lost.map(human::share),
-                "what full queues lose",
+                "what full queues drop",
             )
             .beside(Limit::Congestion),
     )
@@ -353,7 +355,7 @@ fn supply(view: &View<'_>) -> Option<(f64, Sign)> {
     }
     let out = sender.median(FlowSample::bytes_out)?;
     let holds = sender.rate()?.bdp_bytes(sender.min_rtt()?);
-    let expected = format!("the path holds {}", human::count(holds, "byte"));
+    let expected = format!("bandwidth-delay product {}", human::count(holds, "byte"));
     Some((1.0, ("bytes_out", human::count(out, "byte"), expected)))
 }
 
@@ -381,11 +383,11 @@ fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
         let reached = rate.bits_per_second() as f64 / bandwidth.bits_per_second().max(1) as f64;
         if reached >= FULL_RATE {
             let shown = format!(
-                "{} of the {} that BBR found",
+                "{} of BBR's estimate {}",
                 human::share(reached),
                 human::rate(bandwidth)
             );
-            return Some(("bbr.bandwidth", shown, "more than the flow takes".into()));
+            return Some(("bbr.bandwidth", shown, "more than the flow uses".into()));
         }
     }
     if sender
@@ -400,7 +402,7 @@ fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
     }
     let cuts = WindowCuts::of(sender);
     if cuts.follow_a_queue(sender) {
-        let shown = "round trips are longer where the window is larger".into();
+        let shown = "the RTT grows with the window".into();
         return Some(("srtt, cwnd_pkts", shown, "no relation".into()));
     }
     cuts.are_at_one_size().then(|| {

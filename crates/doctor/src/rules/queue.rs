@@ -47,7 +47,8 @@ pub(crate) fn bufferbloat(view: &View<'_>) -> Option<Verdict> {
             "the path without its queue",
         )
         .next(Some(NextLimit {
-            what: "the path's rate, as before: the delay shrinks, not the time of a transfer"
+            what: "the bottleneck rate, as before: the queueing delay shrinks, not the time of a \
+                   transfer"
                 .into(),
             rate: view.rate(),
         }))

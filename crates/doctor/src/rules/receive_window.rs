@@ -42,7 +42,7 @@ pub(crate) fn slow_reader(view: &View<'_>) -> Option<Verdict> {
             .row_if(
                 "snd_wnd_bytes",
                 signs,
-                "steady, and one window per round trip",
+                "constant, and one full window per round trip",
             )
             .remark(
                 "No TCP setting helps, because the receiving program is the limit: a larger \
@@ -181,7 +181,7 @@ pub(crate) fn tcp_rmem_max_cap(view: &View<'_>) -> Option<Verdict> {
                         memory_for(receiver, need).max(USUAL_RMEM_MAX),
                     ),
                     live,
-                    risk: "memory: every connection of the namespace may grow so far",
+                    risk: "memory: every connection of the network namespace may grow this far",
                 },
             )
             .remark(match live {
@@ -239,7 +239,7 @@ pub(crate) fn rcvbuf_locked(view: &View<'_>) -> Option<Verdict> {
                 },
             )
             .remark(format!(
-                "{} Lastingly: remove the SO_RCVBUF call.",
+                "{} Permanent fix: remove the SO_RCVBUF call.",
                 match live {
                     Live::Now => "Unlocked on the live socket, the window grows at once.",
                     _ => {
@@ -291,10 +291,11 @@ pub(crate) fn rmem_autotuning_off(view: &View<'_>) -> Option<Verdict> {
 pub(crate) fn peer_window(view: &View<'_>) -> Option<Verdict> {
     let share = stopped_share(view)?;
     let remark = if view.receiver.is_some() {
-        "No TCP setting helps, because none holds the window: it may still be growing. Watch longer."
+        "No TCP setting helps, because none limits the window: it may still be growing. Measure \
+         longer (-t)."
     } else {
-        "Needs a look at the receiver, which shows whether its program reads too slowly, fixed its \
-         buffer (SO_RCVBUF), or runs into a sysctl: run tcptailor diagnose there."
+        "Needs a second measurement, at the receiver: tcptailor diagnose there shows whether its \
+         program reads too slowly, set a fixed buffer (SO_RCVBUF), or is limited by a sysctl."
     };
     let limit = base::Limit::PeerWindow;
     Some(
@@ -334,14 +335,14 @@ fn window_draft(id: &'static str, share: f64, sure: Confidence, view: &View<'_>)
         .row_if(
             "snd_wnd_bytes",
             offered.map(|bytes| format!("at most {}", human::count(bytes, "byte"))),
-            "more than the path holds",
+            "more than the bandwidth-delay product",
         )
         .row_if(
             "bytes_acked",
             view.rate().map(human::rate),
             per_round_trip.map_or_else(
                 || "one window per round trip".into(),
-                |rate| format!("one window per round trip is {}", human::rate(rate)),
+                |rate| format!("one window per RTT is {}", human::rate(rate)),
             ),
         )
 }

@@ -24,7 +24,7 @@ pub(crate) fn sndbuf_tiny(view: &View<'_>) -> Option<Verdict> {
     if limit > SMALLEST_SNDBUF || locked == Some(false) {
         return None;
     }
-    let remark = "Lastingly: remove the SO_SNDBUF call. Zero does not mean \"copy nothing\" on \
+    let remark = "Permanent fix: remove the SO_SNDBUF call. Zero does not mean \"copy nothing\" on \
                   Linux: it is the smallest buffer.";
     let confidence = high_if(locked == Some(true));
     Some(
@@ -45,8 +45,8 @@ pub(crate) fn sndbuf_locked(view: &View<'_>) -> Option<Verdict> {
         None if is_at_cap(view) == Some(true) || grows(sender) => return None,
         None => Confidence::Medium,
     };
-    let remark = "Lastingly: remove the SO_SNDBUF call. If what waits in the buffer grows stale, \
-                  set TCP_NOTSENT_LOWAT (16 to 128 KiB) instead.";
+    let remark = "Permanent fix: remove the SO_SNDBUF call. If what waits in the buffer grows \
+                  stale, set TCP_NOTSENT_LOWAT (16 to 128 KiB) instead.";
     Some(
         buffer_draft("sndbuf-locked", share, confidence, view)?
             .propose(view.sender_side, unlock(view))
@@ -82,7 +82,7 @@ pub(crate) fn tcp_wmem_max_cap(view: &View<'_>) -> Option<Verdict> {
                     knob: "net.ipv4.tcp_wmem",
                     to: raised_maximum([min, default, max], memory.max(USUAL_WMEM_MAX)),
                     live: Live::Now,
-                    risk: "memory: every connection of the namespace may grow so far",
+                    risk: "memory: every connection of the network namespace may grow this far",
                 },
             )
             .remark("The kernel reads the new maximum when it next grows the buffer."),
@@ -157,7 +157,7 @@ fn is_at_cap(view: &View<'_>) -> Option<bool> {
 fn buffer_draft(id: &'static str, share: f64, sure: Confidence, view: &View<'_>) -> Option<Draft> {
     let sender = view.sender?;
     let full = format!(
-        "used up with nothing left to send, in {} of the samples",
+        "full with nothing unsent, in {} of the samples",
         human::share(share)
     );
     Some(

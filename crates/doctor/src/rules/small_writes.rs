@@ -47,7 +47,7 @@ pub(crate) fn nagle_rtt_serialised(view: &View<'_>) -> Option<Verdict> {
         return None;
     }
     let draft = stall_draft("nagle-rtt-serialised", share, view)?;
-    let remark = "Each operation takes one round trip more than it has to. In the program: one \
+    let remark = "Each operation takes one round trip more than necessary. In the program: one \
                   write per message, or TCP_NODELAY.";
     Some(draft.propose(view.sender_side, nodelay()).remark(remark))
 }
@@ -136,7 +136,7 @@ pub(crate) fn cork_not_uncorked(view: &View<'_>) -> Option<Verdict> {
             .row(
                 "notsent_bytes",
                 format!(
-                    "below one segment and nothing out in {}",
+                    "below one segment and nothing in flight in {}",
                     human::share(held)
                 ),
                 format!("at least {} of the samples", human::share(CORK_SHARE)),
@@ -158,7 +158,7 @@ pub(crate) fn cork_not_uncorked(view: &View<'_>) -> Option<Verdict> {
                 },
             )
             .remark(
-                "It lasts until the program corks again. In the program: clear TCP_CORK after \
+                "It holds until the program corks again. In the program: clear TCP_CORK after \
                  each message, or leave MSG_MORE out of the last send.",
             ),
     )
@@ -198,7 +198,7 @@ fn stall_draft(id: &'static str, share: f64, view: &View<'_>) -> Option<Draft> {
             .row(
                 "notsent_bytes",
                 format!(
-                    "{} held with packets out, in {} of the samples",
+                    "{} held with data in flight, in {} of the samples",
                     human::count(sender.median(|s| s.notsent_bytes)?, "byte"),
                     human::share(share)
                 ),

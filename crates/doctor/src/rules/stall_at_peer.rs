@@ -71,13 +71,13 @@ pub(crate) fn nagle_delack_stall(view: &View<'_>) -> Option<Verdict> {
         Draft::new("nagle-delack-stall", pieces.waits, Confidence::Medium)
             .row(
                 "data_segs_in / data_segs_out",
-                format!("{} pieces for each answer", pieces.count),
-                "1: a message in one write",
+                format!("{} segments for each response", pieces.count),
+                "1: one write per message",
             )
             .row(
                 "since_data_received",
                 format!(
-                    "the rest of a message is waited for in {} of the samples",
+                    "waiting for the rest of a message in {} of the samples",
                     human::share(pieces.waits)
                 ),
                 format!("below {}", human::share(STALL_SHARE)),
@@ -89,12 +89,12 @@ pub(crate) fn nagle_delack_stall(view: &View<'_>) -> Option<Verdict> {
                     human::time(delay),
                     human::time(core::time::Duration::from_secs_f64(each))
                 ),
-                "an operation takes no timer",
+                "no operation waits for a timer",
             )
             .row(
                 "segs_out - data_segs_out",
-                format!("{bare:.1} ACKs without data for each answer"),
-                "0: answers carry the ACKs",
+                format!("{bare:.1} ACKs without data per response"),
+                "0: responses carry the ACKs",
             )
             .propose(view.sender_side, nodelay())
             .propose(view.receiver_side(), quickack_route())

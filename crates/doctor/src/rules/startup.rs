@@ -113,7 +113,7 @@ pub(crate) fn slow_start_after_idle(view: &View<'_>) -> Option<Verdict> {
             .row(
                 "min_rtt",
                 format!(
-                    "{} of the {} that a burst takes are the restart",
+                    "{} of the {} per burst are spent in slow start",
                     human::time(restarts.lost),
                     human::time(restarts.time)
                 ),
@@ -130,7 +130,7 @@ pub(crate) fn slow_start_after_idle(view: &View<'_>) -> Option<Verdict> {
                     risk: "each burst leaves at once and may overflow a short queue",
                 },
             )
-            .remark("The kernel asks for the sysctl at each write after a pause."),
+            .remark("The kernel reads the sysctl at each write after an idle period."),
     )
 }
 
@@ -165,7 +165,7 @@ pub(crate) fn initcwnd_too_small(view: &View<'_>) -> Option<Verdict> {
             .row(
                 "busy_time",
                 format!("{} for {}", human::time(busy), human::count(bytes, "byte")),
-                format!("{} at the path's rate", human::time(ideal)),
+                format!("{} at the bottleneck rate", human::time(ideal)),
             )
             .row(
                 "ssthresh_pkts",
@@ -177,8 +177,8 @@ pub(crate) fn initcwnd_too_small(view: &View<'_>) -> Option<Verdict> {
                 sending,
                 step(
                     "route.initcwnd",
-                    "a first burst may overflow a thin path's queue; a host route keeps the next hop of \
-                     today",
+                    "the initial burst may overflow the queue of a slow link; a host route keeps \
+                     the next hop of today",
                 ),
             )
             .propose(
@@ -189,8 +189,8 @@ pub(crate) fn initcwnd_too_small(view: &View<'_>) -> Option<Verdict> {
                 ),
             )
             .remark(
-                "Needs a reconnect: the route's values count for new connections. In the program: \
-                 keep connections open and use them again.",
+                "Needs a reconnect: the route's values apply to new connections. In the program: \
+                 keep connections open and reuse them.",
             ),
     )
 }

@@ -481,7 +481,7 @@ fn next_limits_are_computed() {
     );
     check(
         "loss, CUBIC",
-        "the best rate that the path delivered",
+        "the highest delivery rate seen",
         30_000_000..60_000_000,
     );
     check("nagle x delayed ACK", "one round trip per operation", 0..1);
@@ -566,7 +566,7 @@ fn evidence_is_told_with_its_units() {
         [
             (
                 "notsent_bytes",
-                "100 bytes held with packets out, in 100 % of the samples",
+                "100 bytes held with data in flight, in 100 % of the samples",
                 "less than one segment (1448 bytes), in 50 % or more",
             ),
             ("srtt - min_rtt", "21.7 ms", "at least 10.0 ms"),

@@ -204,8 +204,8 @@ pub(crate) const LARGE_INITIAL_WINDOW_PKTS: u32 = 20;
 pub(crate) const STARTUP_ROUND_TRIPS: f64 = 2.8;
 /// A connection that was busy for longer has left its start behind.
 pub(crate) const SHORT_BUSY: Duration = Duration::from_secs(2);
-/// The transfer takes this many times what the path's rate would need (measured 1.7 to 3.7 with 10
-/// segments, 1.0 to 1.3 with 60).
+/// The transfer takes this many times what the bottleneck rate would need (measured 1.7 to 3.7 with
+/// 10 segments, 1.0 to 1.3 with 60).
 pub(crate) const STARTUP_SLOWDOWN: f64 = 1.4;
 /// A program's time shows over so many connections that carry a question each.
 pub(crate) const THINKING_CONNECTIONS: usize = 5;

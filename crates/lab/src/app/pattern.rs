@@ -38,7 +38,7 @@ pub(super) fn prepare() {
 /// # Panics
 /// Where `length` exceeds [`PIECE_BYTES_MAX`].
 pub(super) fn piece(offset: u64, length: u64) -> Bytes {
-    assert!(length <= PIECE_BYTES_MAX, "a piece of {length} bytes");
+    assert!(length <= PIECE_BYTES_MAX, "a write of {length} bytes");
     let start = (offset % PERIOD_BYTES) as usize;
     PATTERN.slice(start..start + length as usize)
 }

@@ -75,7 +75,7 @@ impl Manifest {
             format: u32,
         }
         let version: Version =
-            serde_json::from_str(text).map_err(|error| format!("is no manifest: {error}"))?;
+            serde_json::from_str(text).map_err(|error| format!("is not a manifest: {error}"))?;
         if version.format != FORMAT {
             return Err(format!(
                 "has format {}, and this program reads format {FORMAT}; use the program that \
@@ -84,11 +84,11 @@ impl Manifest {
             ));
         }
         let manifest: Self =
-            serde_json::from_str(text).map_err(|error| format!("is no manifest: {error}"))?;
+            serde_json::from_str(text).map_err(|error| format!("is not a manifest: {error}"))?;
         let (runs, cells) = (manifest.runs, manifest.cells);
         if runs > SWEEP_RUNS_MAX || cells > SWEEP_CELLS_MAX {
             return Err(format!(
-                "is no manifest: it has {runs} runs of {cells} cells, and a sweep has at most \
+                "is not a manifest: it has {runs} runs of {cells} cells, and a sweep has at most \
                  {SWEEP_RUNS_MAX} of {SWEEP_CELLS_MAX}"
             ));
         }
@@ -439,8 +439,8 @@ workload.method = \"cork\"
             let told = Manifest::read(text).expect_err(part);
             assert!(told.contains(part), "{told}");
         };
-        check("", "is no manifest");
-        check("{\"format\": 1}", "is no manifest: missing field");
+        check("", "is not a manifest");
+        check("{\"format\": 1}", "is not a manifest: missing field");
         check(
             &one.to_text().replace("\"format\": 1", "\"format\": 2"),
             "has format 2, and this program reads format 1; use the program that wrote it",

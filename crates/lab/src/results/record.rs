@@ -37,7 +37,7 @@ impl FromStr for RunId {
             .filter(|_| text.len() == 16);
         number
             .map(Self)
-            .ok_or_else(|| format!("`{text}` is no id of a run"))
+            .ok_or_else(|| format!("`{text}` is not an id of a run"))
     }
 }
 
@@ -203,7 +203,7 @@ pub fn read_line(line: &str) -> Result<Line, String> {
     match serde_json::from_str(text) {
         Ok(record) => Ok(Line::Whole(record)),
         Err(error) => Err(format!(
-            "is no result ({error}); delete that line, and its run is made again with --resume"
+            "is not a result ({error}); delete that line, and its run is made again with --resume"
         )),
     }
 }

@@ -213,7 +213,7 @@ fn parse_queue(text: &str, rate: Option<Rate>, path: Shared) -> Result<QueueLimi
     // In thousandths: `2.5` is read as the 2500 bytes of `2.5kB`.
     let thousandths = format!("{multiple}kB")
         .parse::<Bytes>()
-        .map_err(|_| format!("`{text}` is no queue; write for example `2bdp`"))?;
+        .map_err(|_| format!("`{text}` is not a queue; write for example `2bdp`"))?;
     let Some(rate) = rate.filter(|_| !path.rtt.is_zero()) else {
         return Err(format!(
             "`{text}` needs a rate and a round-trip time; write for example `1000p`"
@@ -235,7 +235,7 @@ fn parse_trace(text: &str) -> Result<Vec<(Duration, Rate)>, String> {
         .map(|step| {
             let (time, rate) = step.trim().split_once(' ').ok_or_else(|| {
                 format!(
-                    "`{step}` is no step of a trace; write for example `1s 50mbit, 500ms 5mbit`"
+                    "`{step}` is not a step of a trace; write for example `1s 50mbit, 500ms 5mbit`"
                 )
             })?;
             let show = |error: base::UnitError| error.to_string();

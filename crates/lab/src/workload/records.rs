@@ -182,7 +182,7 @@ pub struct Quotes {
     pub writes: u32,
     /// Bytes of a piece.
     pub write_size: Bytes,
-    /// Bytes of an answer, written in the same number of pieces.
+    /// Bytes of an answer, written with the same number of calls.
     pub reply: Bytes,
     /// Both readers switch quick ACKs off before each read, as stacks without them behave.
     #[serde(default)]

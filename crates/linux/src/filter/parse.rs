@@ -277,7 +277,7 @@ impl<'t> Parser<'t> {
     fn test(&mut self) -> Result<Expr> {
         let word = self.word("a test such as `dport = :443`")?;
         let test = match word.text {
-            _ if word.quoted => return error(word.column, "a quoted name is no test by itself"),
+            _ if word.quoted => return error(word.column, "a quoted name is not a test"),
             "sport" => return self.port(Side::Local),
             "dport" => return self.port(Side::Remote),
             "port" => return self.port(Side::Either),
@@ -521,7 +521,7 @@ fn prefix(token: Token<'_>) -> Result<Prefix> {
     let Ok(address) = host.parse::<IpAddr>() else {
         return error(
             token.column,
-            format!("`{host}` is no address (names are not looked up: `getent hosts` does)"),
+            format!("`{host}` is not an address (names are not looked up: `getent hosts` does)"),
         );
     };
     // sock_diag shows mapped addresses as IPv4, and so do we.

@@ -79,7 +79,7 @@ fn why_not_alone(own: &[PathBuf], path: &Path) -> Result<Option<String>> {
         if meta.mode() & GROUP_OR_OTHERS_WRITE != 0 && !is_shared {
             let who = match meta.mode() & 0o002 {
                 0 => format!("group {} may write to", meta.gid()),
-                _ => "everybody may write to".into(),
+                _ => "is world-writable".into(),
             };
             return Ok(Some(format!("{who} {}", path.display())));
         }
@@ -145,8 +145,8 @@ mod tests {
             fs::set_permissions(directory, fs::Permissions::from_mode(mode)).unwrap();
         };
         check("own", &|_| (), "ok");
-        check("open", &|d| mode(d, 0o777), "everybody may write to");
-        check("sticky", &|d| mode(d, 0o1777), "everybody may write to");
+        check("open", &|d| mode(d, 0o777), "is world-writable");
+        check("sticky", &|d| mode(d, 0o1777), "is world-writable");
         check("group", &|d| mode(d, 0o770), "may write to");
         let below = |d: &Path| mode(&d.join(SUBDIRECTORY), 0o770);
         check("group-below", &below, "group-below/txn");

@@ -113,7 +113,7 @@ impl fmt::Display for Removal {
         match self {
             Self::Removed => f.write_str("removed"),
             Self::WasMissing => f.write_str("nothing to remove"),
-            Self::LeftAlone => f.write_str("left alone: somebody has changed it since"),
+            Self::LeftAlone => f.write_str("left alone: it has been changed since"),
             Self::StillUsed => f.write_str("left alone: other files are in it"),
             Self::Failed { error } => write!(f, "NOT removed: {error}"),
         }

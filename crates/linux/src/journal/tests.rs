@@ -180,8 +180,8 @@ fn what_somebody_else_changed_since_is_left_alone() {
     assert_eq!(
         undone,
         [
-            "rcvbuf: left alone: somebody else has set it to 100000, locked since",
-            "notsent_lowat: left alone: somebody else has set it to 777 since",
+            "rcvbuf: left alone: it has been set to 100000, locked since",
+            "notsent_lowat: left alone: it has been set to 777 since",
             "nodelay: restored: off",
         ]
     );
@@ -358,14 +358,14 @@ fn another_boot_leaves_nothing_to_undo() {
     let boot = outcome(&|entry| entry.owner.boot_id = "another".into());
     assert!(boot.contains("started again"), "{boot}");
     let gone = outcome(&|entry| entry.steps[0].place.netns_inode = 1);
-    assert!(gone.contains("namespace is no more"), "{gone}");
+    assert!(gone.contains("namespace no longer exists"), "{gone}");
     // Another namespace got the inode of the one that is gone.
     if history.entries[0].steps[0].place.netns_cookie.is_some() {
         let other = outcome(&|entry| {
             let place = &mut entry.steps[0].place;
             place.netns_cookie = place.netns_cookie.map(|cookie| cookie + 1);
         });
-        assert!(other.contains("namespace is no more"), "{other}");
+        assert!(other.contains("namespace no longer exists"), "{other}");
     }
     assert_eq!(fixture.state("nodelay"), "on");
 }

@@ -75,7 +75,7 @@ impl fmt::Display for How {
                  restores the value from before both"
             ),
             Self::LeftAlone { present } => {
-                write!(f, "left alone: somebody else has set it to {present} since")
+                write!(f, "left alone: it has been set to {present} since")
             }
             Self::Gone { why } => write!(f, "nothing left to undo: {why}"),
             Self::Failed { error } => write!(f, "NOT undone: {error}"),
@@ -196,7 +196,7 @@ impl Situation {
 
     fn of(history: &History, step: &Step) -> Self {
         let Some(entry) = history.entry(step.id.transaction) else {
-            let why = "its transaction is no more".into();
+            let why = "its transaction no longer exists".into();
             return Self::without_undoing(Presence::Gone { why });
         };
         let opened = open(entry, step).and_then(|setting| match setting.read() {
@@ -266,7 +266,7 @@ fn open(entry: &Entry, step: &Step) -> Result<Setting, Presence> {
     let netns = step
         .place
         .netns(target)
-        .ok_or_else(|| gone("the network namespace is no more"))?;
+        .ok_or_else(|| gone("the network namespace no longer exists"))?;
     Setting::open_in(netns, target, &step.change.knob).map_err(|error| not_seen(&error))
 }
 

@@ -109,7 +109,7 @@ pub(super) struct Rules {
     pub(super) startups: MaxStartups,
     /// Of one address.
     pub(super) startups_per_address: u32,
-    /// Clients at once.
+    /// Concurrent clients.
     pub(super) clients: u32,
     /// Of one address.
     pub(super) clients_per_address: u32,

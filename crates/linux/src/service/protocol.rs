@@ -75,7 +75,7 @@ pub(super) enum FromServer {
 /// What a server allows each client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Clients at once.
+    /// Concurrent clients.
     pub clients: u32,
     /// ... of one address (of one /64 of IPv6).
     pub clients_per_address: u32,

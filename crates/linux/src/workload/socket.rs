@@ -49,7 +49,9 @@ impl SocketSpec {
             knob.check_for_linux(value)
                 .map_err(|error| error.to_string())?;
             if !knob.is_socket_option() {
-                return Err(format!("`{name}` is no socket option; set it on the host"));
+                return Err(format!(
+                    "`{name}` is not a socket option; set it on the host"
+                ));
             }
         }
         Ok(())
@@ -377,7 +379,7 @@ mod tests {
             listener.local_addr().expect("bound")
         };
         let refused = SocketSpec::default().connect(closed, Duration::from_secs(5));
-        let message = refused.expect_err("nobody listens").to_string();
+        let message = refused.expect_err("no listener").to_string();
         assert!(
             message.contains("is `tcptailor serve` running there?"),
             "{message}"

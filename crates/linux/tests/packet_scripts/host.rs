@@ -191,7 +191,7 @@ impl KernelHost {
     }
 
     fn accept(&mut self, name: &str) -> Result<CallResult, String> {
-        let listener = self.listener.as_ref().ok_or("nobody listens")?;
+        let listener = self.listener.as_ref().ok_or("no listener")?;
         Ok(match listener.accept() {
             Ok(socket) => {
                 self.sockets.insert(name.to_owned(), socket);

@@ -149,7 +149,7 @@ impl App for Player {
             None => {
                 let local = SocketAddr::new(host.addrs()[0], PORT);
                 let listening = host.listen(local, ListenOptions::of(&self.profile));
-                assert!(listening.is_ok(), "nobody else listens");
+                assert!(listening.is_ok(), "no other program listens");
             }
         }
     }

@@ -19,7 +19,7 @@ use crate::tcp::{Connection, Opening, State};
 
 impl Host {
     /// Listens at `local`; an unspecified address stands for all addresses of its family, and with
-    /// it on a host of any address port 0 for all ports that nobody else listens on.
+    /// it on a host of any address port 0 for all ports that no other program listens on.
     ///
     /// # Errors
     /// [`ListenError`]: port 0, an address of somebody else, or a listener there already.

@@ -289,7 +289,7 @@ impl core::error::Error for ConnectError {}
 impl fmt::Display for ListenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::InUse => "somebody listens there already",
+            Self::InUse => "the address is in use",
             Self::NoAddress => "the host does not have that address",
             Self::InvalidPort => "port 0 cannot be listened on",
         })

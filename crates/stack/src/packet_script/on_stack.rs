@@ -143,7 +143,7 @@ impl StackHost {
     }
 
     fn accept(&mut self, name: &str) -> Result<CallResult, String> {
-        let listener = self.listener.ok_or("nobody listens")?;
+        let listener = self.listener.ok_or("no listener")?;
         let Some(id) = self.host.accept(self.now, listener) else {
             return Ok(CallResult::Again);
         };

@@ -45,7 +45,7 @@ pub(super) fn read(words: &mut Words<'_>) -> Parsed<Vec<PacketSpec>> {
         if word.text == "by" {
             by = Some((word, number(words.expect("the size of a segment")?)?));
         } else if !header_word(word, words, &mut spec)? && !option_word(word, words, &mut spec)? {
-            return word.wrong(format!("`{}` is no word of a packet", word.text));
+            return word.wrong(format!("`{}` is not a word of a packet", word.text));
         }
     }
     let Some((word, size)) = by else {

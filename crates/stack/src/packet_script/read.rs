@@ -324,7 +324,7 @@ impl Reader {
                 Some((name, text)) if self.labels.iter().any(|label| label == name) => {
                     (After::Label(name.to_owned()), text)
                 }
-                _ => return word.wrong(format!("`{}` is no time; write +40ms", word.text)),
+                _ => return word.wrong(format!("`{}` is not a time; write +40ms", word.text)),
             }
         };
         let (min, max) = if let Some((middle, around)) = text.split_once('~') {
@@ -392,7 +392,7 @@ fn icmp(words: &mut Words<'_>) -> Parsed<Action> {
         "protocol-unreachable" => IcmpName::ProtocolUnreachable,
         "port-unreachable" => IcmpName::PortUnreachable,
         "time-exceeded" => IcmpName::TimeExceeded,
-        _ => return name.wrong(format!("`{}` is no ICMP error", name.text)),
+        _ => return name.wrong(format!("`{}` is not an ICMP error", name.text)),
     };
     let word = words.expect("`seq` of the quoted segment")?;
     if word.text != "seq" {
@@ -429,7 +429,7 @@ fn call(verb: Word<'_>, words: &mut Words<'_>) -> Parsed<Call> {
             let name = words.expect("an attribute, or `plain`")?.text.to_owned();
             Call::Route(name, words.rest())
         }
-        _ => return verb.wrong(format!("nobody can `{}`", verb.text)),
+        _ => return verb.wrong(format!("`{}` is not a call", verb.text)),
     })
 }
 

@@ -115,7 +115,7 @@ pub(super) fn number(word: Word<'_>) -> Parsed<i64> {
 }
 
 fn number_in(word: Word<'_>, text: &str) -> Parsed<i64> {
-    let wrong = || word.wrong(format!("`{text}` is no number"));
+    let wrong = || word.wrong(format!("`{text}` is not a number"));
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
         None => (false, text),
@@ -150,7 +150,7 @@ pub(super) fn small<T: TryFrom<i64>>(word: Word<'_>) -> Parsed<T> {
 /// `START..END`.
 pub(super) fn range(word: Word<'_>) -> Parsed<(i64, i64)> {
     let Some((start, end)) = word.text.split_once("..") else {
-        return word.wrong(format!("`{}` is no range; write START..END", word.text));
+        return word.wrong(format!("`{}` is not a range; write START..END", word.text));
     };
     let (start, end) = (number_in(word, start)?, number_in(word, end)?);
     if start > end {
@@ -168,12 +168,12 @@ pub(super) fn duration(word: Word<'_>, text: &str) -> Parsed<Duration> {
         "s" => 1_000_000_000,
         "min" => 60_000_000_000,
         "" if digits == "0" => 1,
-        _ => return word.wrong(format!("`{text}` is no time; write 40ms, 1.5s or 0")),
+        _ => return word.wrong(format!("`{text}` is not a time; write 40ms, 1.5s or 0")),
     };
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let plain = |part: &str| part.len() <= 9 && part.bytes().all(|b| b.is_ascii_digit());
     if whole.is_empty() || !plain(whole) || !plain(fraction) {
-        return word.wrong(format!("`{text}` is no time; write 40ms, 1.5s or 0"));
+        return word.wrong(format!("`{text}` is not a time; write 40ms, 1.5s or 0"));
     }
     let mut nanos = whole
         .parse::<u64>()

@@ -194,7 +194,7 @@ impl Scoreboard {
         state: SentState,
     ) {
         let start = self.next;
-        debug_assert!(end > start, "an empty segment is no business of recovery");
+        debug_assert!(end > start, "recovery does not handle empty segments");
         if has_fin {
             self.fin_end = Some(end);
         }

@@ -42,7 +42,7 @@ impl fmt::Display for WireError {
             Self::CutShort => f.write_str("shorter than its IP header states"),
             Self::Checksum => f.write_str("wrong checksum"),
             Self::Fragment => f.write_str("a fragment"),
-            Self::Routed => f.write_str("routed to somebody else"),
+            Self::Routed => f.write_str("routed to another host"),
             Self::Protocol(number) => write!(f, "protocol {number}, neither TCP nor ICMP"),
             Self::IcmpIrrelevant => f.write_str("ICMP, but no error about a segment"),
         }

@@ -54,7 +54,7 @@ impl Bench {
             syn_cookies,
             settings: profile.settings.clone(),
         };
-        self.host.listen(local, options).expect("nobody listens")
+        self.host.listen(local, options).expect("the port is free")
     }
 
     /// Everything that the host sends now.

@@ -83,7 +83,7 @@ impl Pair {
         let local = SocketAddr::new(server_ip(), PORT);
         self.server
             .listen(local, options)
-            .expect("nobody else listens")
+            .expect("no other program listens")
     }
 
     /// An established connection: its ids at the client and at the server.

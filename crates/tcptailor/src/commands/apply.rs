@@ -21,13 +21,13 @@ use crate::output::{self, Output};
 /// Making all changes of a plan takes less than this; a process that takes longer hangs.
 const HANG: Duration = Duration::from_secs(120);
 
-/// Apply the changes of a plan; each can be undone.
+/// Apply the changes of a plan; each can be rolled back.
 ///
-/// Either all changes are made or none: where one fails, those before it are undone. They stay in
-/// force until `tcptailor rollback`, or until the machine starts again; with --persist they are
+/// Either all changes are made or none: if one fails, the earlier ones are rolled back. They stay
+/// in force until `tcptailor rollback`, or until the next reboot; with --persist they are
 /// made again at every boot, until `tcptailor rollback`. With --confirm-within they
-/// are rolled back unless you confirm them in time: press Enter, or run `tcptailor confirm`. So a
-/// change that cuts your own connection does not lock you out.
+/// are rolled back unless you confirm them in time: press Enter, or run `tcptailor confirm`. A
+/// change that breaks your own connection therefore does not lock you out.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -37,12 +37,12 @@ Examples:
   tcptailor apply plan.json                     do it
   tcptailor apply plan.json --confirm-within 60s     roll back unless confirmed in time
   tcptailor apply plan.json --persist           also at every boot, by files in /etc
-  tcptailor rollback                            undo it, and remove the files")]
+  tcptailor rollback                            roll back, and remove the files")]
 pub(crate) struct Args {
     /// The plan, as `tcptailor diagnose -o` writes it.
     #[arg(value_name = "PLAN.json")]
     plan: PathBuf,
-    /// Change nothing; show what would be changed, or the shell commands that would do it.
+    /// Print what would be changed, or the equivalent shell commands; change nothing.
     #[arg(
         short = 'n',
         long,

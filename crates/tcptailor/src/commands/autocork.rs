@@ -21,7 +21,7 @@ Examples:
   LD_PRELOAD=/path/to/libtcptailor_autocork.so ./client server 5001      the same by hand
 
 It reaches dynamically linked programs that call the C library. It helps where a message is written
-in pieces and an answer is read; a program that writes and then sleeps sends up to 200 ms late.")]
+in parts and a response is read; a program that writes and then sleeps sends up to 200 ms late.")]
 pub(crate) struct Args {
     /// Say at the program's end, on stderr, what was joined.
     #[arg(long)]

@@ -28,10 +28,10 @@ const RATE_CONNECTIONS: &str = "4";
 /// IEEE 802.3.
 const MTU_DEFAULT: Bytes = Bytes(1500);
 
-/// Compare what a path needs with the limits of this host.
+/// Compare a path's BDP (rate x RTT) with the limits of this host.
 ///
-/// The bandwidth-delay product is what must be under way for a path to be full. It is compared with
-/// the buffers, window and queue of this host, counted as today's kernel counts them.
+/// A path is full once one bandwidth-delay product (BDP) is in flight. The BDP is compared with the
+/// buffers, window and queue of this host, counted as this kernel counts them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -52,10 +52,10 @@ pub(crate) struct Args {
     /// Measure the path to this host: HOST or HOST:PORT.
     #[arg(value_name = "HOST", conflicts_with = "preset")]
     host: Option<String>,
-    /// A path by name; --rate and --rtt replace a part of it.
+    /// A predefined path; --rate and --rtt override its values.
     #[arg(long, value_name = "NAME", value_parser = preset_names())]
     preset: Option<String>,
-    /// Rate of the slowest link of the path [with HOST: measured].
+    /// Bottleneck rate [with HOST: measured].
     #[arg(long, value_name = "RATE")]
     rate: Option<Rate>,
     /// Round-trip time when the queues are empty [with HOST: measured].
@@ -64,11 +64,11 @@ pub(crate) struct Args {
     /// Largest packet [default: 1500; with HOST that of the interface].
     #[arg(long, value_name = "BYTES")]
     mtu: Option<Bytes>,
-    /// The key that `serve` was given [also: the environment variable TCPTAILOR_KEY].
+    /// The key that `serve` uses [also: the environment variable TCPTAILOR_KEY].
     #[arg(long, value_name = "FILE", requires = "host")]
     key_file: Option<PathBuf>,
-    /// Write the settings that are too small as a plan for `tcptailor apply`; one without changes
-    /// where nothing is too small.
+    /// Write a plan for `tcptailor apply` that raises the limits that are too low; empty if none
+    /// is.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }

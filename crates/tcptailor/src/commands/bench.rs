@@ -81,7 +81,7 @@ pub(crate) struct Args {
     /// Runs of each variant [default: 1; 10 with --compare].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     runs: Option<u32>,
-    /// Runs of each variant before those that count.
+    /// Warm-up runs of each variant.
     #[arg(long, value_name = "N", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=10_000))]
     warmup: u32,
@@ -403,7 +403,7 @@ fn resolve(args: &Args) -> Result<Vec<SocketAddr>, Problem> {
     let unknown = |error: std::io::Error| Problem {
         // The name may be right and the name service away.
         exit: Exit::Failed,
-        message: format!("`{}` is no host: {error}", args.host),
+        message: format!("`{}` is not a host: {error}", args.host),
         hint: Some("Write HOST, HOST:PORT, an address, or [ADDRESS]:PORT for IPv6.".into()),
     };
     let found: Vec<SocketAddr> = match args.host.to_socket_addrs() {

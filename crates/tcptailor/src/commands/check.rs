@@ -7,16 +7,16 @@ use serde::Serialize;
 use crate::exit::Exit;
 use crate::output::{self, Output};
 
-/// Show which commands work here, and what others need.
+/// Show which commands work here, and what the others require.
 ///
-/// Tries what tcptailor may want to do, and leaves nothing behind. Ends with code 0 whatever the
-/// answer is.
+/// Tests the permissions and kernel features that tcptailor uses, and cleans up. The exit code
+/// is always 0.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tcptailor check              as this user
   sudo tcptailor check         as root
-  tcptailor check -v           with everything that was tried
+  tcptailor check -v           all tests in detail
   tcptailor check --json       for scripts: commands[].works, checks[].ok")]
 pub(crate) struct Args {}
 

@@ -32,20 +32,20 @@ const LEASE_MARGIN: Duration = Duration::from_secs(600);
 
 /// Find what limits TCP, change it, and keep only what helps.
 ///
-/// Measures, names the limit with its evidence, and tries the smallest change that may help: with
-/// and without it in turn, until the difference is certain or too small to matter. What is better
-/// is kept; then it looks for the next limit, until nothing is left. `tcptailor rollback` undoes
-/// what was kept.
+/// Measures, diagnoses, and tries the smallest change that may help: alternating runs with and
+/// without it, until the difference is significant or too small to matter. An improvement is kept;
+/// then it looks for the next limit, until none is left. `tcptailor rollback` rolls back what was
+/// kept.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  tcptailor fit --lab nagle      a stall on a lab path of this machine, named and removed
+  tcptailor fit --lab nagle      find and fix a stall on a lab path
   tcptailor fit --lab list       the faults that can be tried, and on which engine
-  tcptailor fit --lab nagle --engine virtual      on tcptailor's own TCP, without any permission
+  tcptailor fit --lab nagle --engine virtual      on tcptailor's own TCP, without privileges
   tcptailor fit 10.0.0.9         towards a host that runs `tcptailor serve`
   tcptailor fit 10.0.0.9 -- --mode wwr     with the traffic of `bench --mode wwr`
-  tcptailor fit 10.0.0.9 -n      name the change, do not make it
-  tcptailor fit --pid 4127       a program that is running, with the traffic that it has
+  tcptailor fit 10.0.0.9 -n      print the change, do not make it
+  tcptailor fit --pid 4127       a program that is running, with its present traffic
   tcptailor fit --pid 4127 --max-time 10m       up to ten minutes for each experiment
 
 Exit codes: 0 kept, or nothing to change; 5 worse, undone; 6 no significant difference, undone.")]
@@ -54,24 +54,24 @@ pub(crate) struct Args {
     /// A machine that runs `tcptailor serve`: HOST or HOST:PORT.
     #[arg(value_name = "HOST")]
     host: Option<String>,
-    /// Provoke this fault on a lab path of this machine; `list` names them.
+    /// Run on a lab path of this machine with this fault; `list` prints all faults.
     #[arg(long, value_name = "FAULT")]
     lab: Option<String>,
-    /// Which TCP the lab path has at its ends.
+    /// TCP implementation at both ends of the lab path.
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
     engine: EngineChoice,
     /// Fit the open connections of this process.
     #[arg(short, long, value_name = "PID")]
     #[arg(value_parser = super::watching::process_number)]
     pid: Option<u32>,
-    /// Name the change and do not make it.
+    /// Print the change and do not make it.
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// How long each look lasts from which a limit is named [default: 4s; that of the fault with
+    /// Length of each measurement that is diagnosed [default: 4s; that of the fault with
     /// --lab].
     #[arg(short, long, value_name = "TIME", value_parser = base::parse_time)]
     time: Option<Duration>,
-    /// The longest time that one experiment may take. Where it does not suffice, nothing is kept.
+    /// Time limit of one experiment. If it is not enough for a significant result, nothing is kept.
     #[arg(long, value_name = "TIME", default_value = "3m", value_parser = base::parse_time)]
     max_time: Duration,
     /// Stop after the first change that is kept.

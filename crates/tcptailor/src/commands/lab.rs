@@ -25,7 +25,7 @@ pub(super) use self::line_log::lock;
 use crate::exit::{self, Exit, Problem};
 use crate::output::{self, Output};
 
-/// Run scenarios and faults on lab paths of this machine.
+/// Run scenarios and faults on emulated paths of this machine.
 ///
 /// A lab path is two network namespaces with the kernel's own TCP, joined by emulated links.
 #[derive(Debug, clap::Args)]
@@ -36,12 +36,12 @@ Examples:
   tcptailor lab run mine.toml --set path.rtt=80ms
   tcptailor lab sweep wan-bulk --vary path.rtt=1ms..200ms:log8 -o rtt     many cells, to a folder
   tcptailor lab report rtt                 ... as a table
-  tcptailor lab path --rtt 40ms            a path that stays, for any program
-  tcptailor lab faults                     every fault that the doctor knows, provoked and cured
+  tcptailor lab path --rtt 40ms            keep a path, for any program
+  tcptailor lab faults                     every fault, provoked, diagnosed and fixed
   tcptailor lab agree                      how far our own TCP agrees with the kernel's
-  tcptailor lab truth                      how often predictions were right
+  tcptailor lab truth                      accuracy of predictions
   tcptailor lab calibrate                  what this machine takes, for hosts in virtual time
-  tcptailor lab shares                     how far inferred limits are from the true ones
+  tcptailor lab shares                     accuracy of the inferred limits
   tcptailor lab experiments                how often `fit` keeps what does nothing, or undoes what helps
   tcptailor lab reproduce netburner        the experiments of a published document")]
 pub(crate) struct Args {

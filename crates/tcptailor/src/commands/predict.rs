@@ -24,11 +24,12 @@ const OBSERVE: Duration = Duration::from_secs(4);
 /// Time that a change or a new connection gets to show its effect.
 const SETTLE: Duration = Duration::from_secs(3);
 
-/// Say what changes would give, without making them.
+/// Predict the effect of changes without making them.
 ///
-/// Fits a twin to what is seen: a path, two hosts and a workload on tcptailor's own TCP in virtual
-/// time. First it must show what was seen (the self-check); then each change is run in it. What
-/// cannot be known is said, with the reason. docs/predict.md tells how to read it.
+/// Fits a twin (a simulated copy) to the measured connection: a path, two hosts and a workload
+/// on tcptailor's own TCP in virtual time. The twin must first reproduce the measurement (the
+/// self-check); then each change is simulated in it. Where no prediction is possible, the reason
+/// is printed. See docs/predict.md.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -60,14 +61,14 @@ pub(crate) struct Args {
     lab: Option<String>,
     #[command(flatten)]
     path: given::Path,
-    /// Try this setting at the end that is seen (of a path that is given: the client); may be
-    /// repeated, each is tried by itself.
+    /// Simulate this setting at the local end (with --rate: the client); may be repeated,
+    /// each is simulated separately.
     #[arg(long = "try", value_name = "KNOB=VALUE")]
     tries: Vec<String>,
     /// The same at the other end.
     #[arg(long, value_name = "KNOB=VALUE")]
     try_far: Vec<String>,
-    /// How long to watch a process.
+    /// How long to measure.
     #[arg(short, long, value_name = "TIME", default_value = "4s", value_parser = base::parse_time)]
     time: Duration,
 }

@@ -19,10 +19,11 @@ use crate::exit::Exit;
 use crate::interrupt;
 use crate::output::Output;
 
-/// Save what is seen of connections, to judge it later.
+/// Record connections to a file, to diagnose them later.
 ///
-/// Writes what `diagnose` would judge: counters, settings and options of sockets, counters and
-/// queues of the host. No payload is looked at. `tcptailor diagnose FILE` gives the same answer
+/// Records what `diagnose` evaluates: counters, settings and options of sockets, counters and
+/// queues of the host. Payload is neither read nor stored. `tcptailor diagnose FILE` gives the
+/// same answer
 /// again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -30,17 +31,17 @@ Examples:
   tcptailor record -o slow.rec -t 30s                 all connections, for 30 seconds
   tcptailor record -o slow.rec --pid 4127             of one process
   tcptailor record -o slow.rec --anonymize dport = :443     without addresses and names
-  tcptailor diagnose ./slow.rec -v                    judge it
+  tcptailor diagnose ./slow.rec -v                    diagnose it
 
 Filters are those of `tcptailor diagnose`. The file is text, a line of JSON each, compressed by gzip:
 `zcat slow.rec` shows it.")]
 pub(crate) struct Args {
     #[command(flatten)]
     watching: Watching,
-    /// Where to save it; an existing file is replaced when all was seen.
+    /// Output file; an existing one is replaced at the end of the recording.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Replace addresses, programs and interfaces by numbers; leave out users and commands.
+    /// Replace addresses, programs and interfaces with numbers; omit users and commands.
     #[arg(long)]
     anonymize: bool,
 }

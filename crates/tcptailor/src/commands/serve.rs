@@ -41,10 +41,10 @@ pub(crate) struct Args {
     /// Listen on this address of this machine (`::` for all).
     #[arg(short = 'B', long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     bind: IpAddr,
-    /// End when the first client leaves.
+    /// Exit when the first client disconnects.
     #[arg(short = '1', long)]
     one_off: bool,
-    /// Clients at once.
+    /// Concurrent clients.
     #[arg(long, value_name = "N", default_value_t = Limits::default().clients)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     max_clients: u32,
@@ -52,22 +52,22 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     max_clients_per_address: Option<u32>,
-    /// Connections that have not shown a key yet: from START on they are dropped with RATE %, from
-    /// FULL on always, as with sshd.
+    /// Unauthenticated connections: from START on dropped with a probability of RATE %, from FULL
+    /// on always (sshd's MaxStartups).
     #[arg(long, value_name = "START:RATE:FULL", default_value_t)]
     max_startups: MaxStartups,
-    /// Time of one run, its warm-up included.
+    /// Time limit of one run, including warm-up.
     #[arg(long, value_name = "TIME", default_value = "1h")]
     #[arg(value_parser = base::parse_time)]
     max_time: Duration,
-    /// Payload of one run, both directions together.
+    /// Payload limit of one run, both directions together.
     #[arg(long, value_name = "BYTES", default_value = "1024GiB")]
     max_bytes: Bytes,
     /// Disconnect clients that are silent, or do not ask for a run, for this long.
     #[arg(long, value_name = "TIME", default_value = "10s")]
     #[arg(value_parser = base::parse_time)]
     idle_timeout: Duration,
-    /// Serve only those that hold the key in this file; where there is no such file, a new key is
+    /// Accept only clients with the key in this file; if the file does not exist, a new key is
     /// written to it.
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
@@ -273,7 +273,7 @@ fn line_of(event: &Event) -> String {
         Event::Left {
             client,
             reason: None,
-        } => format!("{client}: left"),
+        } => format!("{client}: disconnected"),
         Event::Left {
             client,
             reason: Some(reason),

@@ -35,14 +35,14 @@ pub(crate) struct Watching {
     #[arg(short, long, value_name = "PID", conflicts_with = "netns")]
     #[arg(value_parser = process_number)]
     pub(crate) pid: Option<u32>,
-    /// The connections of this network namespace (`ip netns` lists them).
+    /// Connections of this network namespace (see `ip netns`).
     #[arg(short = 'N', long, value_name = "NAME")]
     pub(crate) netns: Option<String>,
-    /// For how long to watch.
+    /// How long to measure.
     #[arg(short, long, value_name = "TIME", default_value = "5s")]
     #[arg(value_parser = base::parse_time)]
     pub(crate) time: Duration,
-    /// Mean time from look to look.
+    /// Mean sampling interval.
     #[arg(short, long, value_name = "TIME", default_value = "10ms")]
     #[arg(value_parser = base::parse_time)]
     pub(crate) interval: Duration,

@@ -18,12 +18,12 @@ use crate::progress::Progress;
 /// Which TCP a lab path is to have at its ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EngineChoice {
-    /// That of the kernel where this process may lay a path, else tcptailor's own.
+    /// Linux TCP where this process has the permissions for a lab path, else tcptailor's own.
     #[default]
     Auto,
     /// Linux TCP between two network namespaces.
     Kernel,
-    /// tcptailor's own TCP in virtual time; needs no permission.
+    /// tcptailor's own TCP in virtual time; requires no privileges.
     Virtual,
 }
 

@@ -1,4 +1,4 @@
-//! A program that is running on this machine, with the traffic that it has.
+//! A program that is running on this machine, with its present traffic.
 
 use std::time::Duration;
 

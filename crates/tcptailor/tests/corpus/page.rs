@@ -21,7 +21,7 @@ answers for the first two thirds of the situations of both halves in view, once,
 drawn: the hidden half is hidden from fitting, not from the choice of what to look for.)
 
 A *false alarm* is a finding where nothing is wrong. *No answer* is \"unclear\" where the evidence
-would have sufficed for an answer; it counts as wrong here, although it leads nobody astray.
+would have sufficed for an answer; it counts as wrong here, although it misleads no one.
 ";
 
 /// To which half a situation belongs.

@@ -161,7 +161,7 @@ fn all_but_what_was_edited_is_removed(second: &Machine, disk: &Disk) {
     );
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
-        told.contains("left alone: somebody has changed it"),
+        told.contains("left alone: it has been changed since"),
         "{told}"
     );
     assert!(output.status.success(), "{told}");

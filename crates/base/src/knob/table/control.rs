@@ -173,21 +173,21 @@ pub(super) const ROWS: &[Knob] = &[
         "gso_max",
         bytes(0, 65_536),
         field!(path.gso_max),
-        "Bytes of the largest superpacket; 0: each packet by itself.",
+        "Bytes of the largest GSO packet; 0: no GSO.",
         "ip-link(8), gso_max_size; tcp_xmit_size_goal",
     ),
     number(
         "tso_min_segments",
         count(0, 65_535),
         field!(path.tso_min_segments),
-        "Size superpackets by the pacing rate, at least so many segments; 0: always the largest.",
+        "Size GSO packets by the pacing rate, at least so many segments; 0: always the largest.",
         "ip-sysctl, tcp_min_tso_segs; tcp_tso_autosize",
     ),
     number(
         "tso_rtt_log",
         count(0, 31),
         field!(path.tso_rtt_log),
-        "Superpackets double for each halving of the round-trip time below 2 to the power of this, \
+        "GSO packets double in size for each halving of the round-trip time below 2 to the power of this, \
          in microseconds.",
         "ip-sysctl, tcp_tso_rtt_log",
     ),

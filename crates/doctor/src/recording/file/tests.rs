@@ -108,8 +108,8 @@ fn what_is_no_recording_is_told() {
         let error = read(&mut text.as_bytes()).expect_err("not a recording");
         assert!(error.to_string().starts_with(expected), "{error}");
     };
-    check("hello\n".into(), "line 1: no recording of tcptailor");
-    check("{}\n".into(), "line 1: no recording of tcptailor");
+    check("hello\n".into(), "line 1: not a tcptailor recording");
+    check("{}\n".into(), "line 1: not a tcptailor recording");
     check(
         text.replace("recording/1", "recording/9"),
         "line 1: it is tcptailor/recording/9, and this program reads tcptailor/recording/1",

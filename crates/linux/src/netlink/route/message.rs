@@ -347,7 +347,7 @@ impl TryFrom<String> for Route {
             .collect();
         bytes
             .and_then(|bytes| Self::from_bytes(&bytes))
-            .ok_or("the text is no saved route")
+            .ok_or("the text is not a saved route")
     }
 }
 
@@ -356,7 +356,7 @@ impl TryFrom<String> for Route {
 fn metric_of(knob: &Knob) -> u16 {
     match knob.linux {
         Some(LinuxSite::RouteMetric { metric, .. }) => metric,
-        _ => panic!("{} is no attribute of a route", knob.name),
+        _ => panic!("{} is not an attribute of a route", knob.name),
     }
 }
 

@@ -127,7 +127,7 @@ impl FromStr for Destination {
         };
         let address = address
             .parse()
-            .map_err(|_| invalid("that is no IP address"))?;
+            .map_err(|_| invalid("that is not an IP address"))?;
         let mut destination = Self::of_host(address);
         if let Some(length) = length {
             let longest = destination.prefix_length;
@@ -299,6 +299,6 @@ mod tests {
         check("fd00::1", "fd00::1/128");
         check("10.0.0.1/24", "behind the prefix");
         check("10.0.0.0/33", "0 to 32");
-        check("example.org", "no IP address");
+        check("example.org", "not an IP address");
     }
 }

@@ -334,7 +334,7 @@ impl Task for Visitor {
         let Poll::Ready(fd) = system.connect(self.to, 0, STRESS_PORT, 0) else {
             return Turn::Blocked;
         };
-        assert!(fd > 0, "somebody listens: {fd}");
+        assert!(fd > 0, "a program listens: {fd}");
         system.close(fd);
         self.left -= 1;
         Turn::Again

@@ -22,10 +22,10 @@ fn all_mistakes_are_told_with_their_place() {
     check(
         "about x\n+0  writ 5\n+1x write 5\n+0  out data 5..2\n  +0  out FIN seg 5\n",
         &[
-            "s:2:5: nobody can `writ`",
-            "s:3:1: `1x` is no time; write 40ms, 1.5s or 0",
+            "s:2:5: `writ` is not a call",
+            "s:3:1: `1x` is not a time; write 40ms, 1.5s or 0",
             "s:4:14: 5 is behind 2",
-            "s:5:15: `seg` is no word of a packet",
+            "s:5:15: `seg` is not a word of a packet",
         ],
     );
     check(
@@ -77,7 +77,7 @@ fn huge_numbers_and_files_are_refused() {
     let big = "9".repeat(30);
     check(
         &format!("about x\n+0 out seq {big}"),
-        &[&format!("s:2:12: `{big}` is no number")],
+        &[&format!("s:2:12: `{big}` is not a number")],
     );
     check(
         "about x\n+0 out data 1..1000000 by 1",

@@ -11,15 +11,15 @@ use super::{open_journal, shown};
 use crate::exit::Exit;
 use crate::output::{self, Output};
 
-/// Show the changes that are in force.
+/// Show the changes in force.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  tcptailor status             what is changed now, and by which transaction
-  tcptailor status --all       also what was undone, or ended with its program
+  tcptailor status             changes in force, by transaction
+  tcptailor status --all       also what was rolled back, or ended with its process
   tcptailor status --json      for scripts: transactions[].changes[].presence")]
 pub(crate) struct Args {
-    /// Also those that were rolled back, or whose program or namespace is gone.
+    /// Include changes that were rolled back, or whose process or namespace has ended.
     #[arg(short, long)]
     all: bool,
 }

@@ -20,19 +20,19 @@ const RANGE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_
 /// How often a wait looks whether something happened.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Keep changes that are on trial.
+/// Confirm changes that are pending (`apply --confirm-within`).
 ///
-/// For what `apply --confirm-within` has changed. Nothing has to be done to roll it back: that
-/// happens by itself when its time is over.
+/// Without confirmation they are rolled back when the time given to `--confirm-within` is
+/// over.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  tcptailor confirm            keep what is on trial
+  tcptailor confirm            keep all pending changes
   tcptailor confirm 7          keep transaction 7 of `tcptailor status`
-  tcptailor rollback           do not wait: roll it back now")]
+  tcptailor rollback           roll back now instead of waiting")]
 pub(crate) struct Args {
-    /// Number of the transaction, as `tcptailor status` shows it; everything on trial where none is
-    /// given.
+    /// Number of the transaction, as `tcptailor status` shows it; all pending ones by
+    /// default.
     #[arg(value_name = "ID", value_parser = super::undo::transaction_number)]
     id: Option<u64>,
 }

@@ -13,30 +13,30 @@ use crate::commands::guard;
 use crate::exit::Exit;
 use crate::output::{self, Output};
 
-/// Undo changes, newest first.
+/// Roll back changes, newest first.
 ///
-/// A setting that somebody else has changed since is left alone and reported.
+/// A setting that has been changed by something else since is left alone and reported.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  tcptailor rollback           undo the newest transaction that is in force
-  tcptailor rollback 3         undo transaction 3 of `tcptailor status`
-  tcptailor rollback --all     undo everything")]
+  tcptailor rollback           roll back the newest transaction in force
+  tcptailor rollback 3         roll back transaction 3 of `tcptailor status`
+  tcptailor rollback --all     roll back everything")]
 pub(crate) struct RollbackArgs {
-    /// Number of the transaction, as `tcptailor status` shows it; the newest in force where none
-    /// is given.
+    /// Number of the transaction, as `tcptailor status` shows it; the newest in force by
+    /// default.
     #[arg(value_name = "ID", conflicts_with = "all", value_parser = transaction_number)]
     id: Option<u64>,
-    /// Undo everything that is in force.
+    /// Roll back every change in force.
     #[arg(long)]
     all: bool,
 }
 
 /// Roll back changes left by an interrupted run.
 ///
-/// Whatever it had changed and neither kept nor rolled back is rolled back now, and a rollback that
-/// was interrupted is finished. The next start of any command does the same by itself; this one
-/// says what became of each change. Running it twice does no harm.
+/// Changes that it had neither kept nor rolled back are rolled back now, and an interrupted
+/// rollback is finished. The next start of any command does the same; this one reports every
+/// change. Safe to run more than once.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

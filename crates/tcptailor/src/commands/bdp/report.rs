@@ -173,13 +173,10 @@ impl Document {
             receive_reach_bps: reach.receive.bits_per_second(),
             fixed_windows: vec![
                 fixed(
-                    "87380 bytes (699 kbit), once the default of Linux",
+                    "87380 bytes (699 kbit), an earlier Linux default",
                     PAPER_BUFFER_BYTES,
                 ),
-                fixed(
-                    "the same as a buffer, as today's kernel counts memory",
-                    memory,
-                ),
+                fixed("the same as a buffer, as this kernel counts memory", memory),
                 fixed("65535 bytes, without window scaling", 65_535),
             ],
             verdict: match is_below {
@@ -267,7 +264,7 @@ fn heading(document: &Document) -> String {
     let _ = writeln!(
         text,
         "memory    {:.1} bytes of receive buffer for each byte of window\n\
-         queue     the slowest link needs about {} of {mtu_bytes} bytes; more adds delay only",
+         queue     the bottleneck needs about {} of {mtu_bytes} bytes; more adds delay only",
         1.0 / receive_ratio,
         human::count(document.queue_needed_packets, "packet"),
     );
@@ -308,7 +305,7 @@ fn push_verdict(text: &mut String, document: &Document, plan: Option<&Path>) {
     }
     let _ = write!(
         text,
-        "\nWindows that cannot grow would give:\n{}\n",
+        "\nThroughput with fixed windows:\n{}\n",
         fixed.join("\n")
     );
     match (document.verdict, plan) {

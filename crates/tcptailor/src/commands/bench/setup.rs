@@ -25,7 +25,7 @@ pub(super) enum Mode {
     Rr,
     /// The same with a new connection each (`TCP_CRR`).
     Crr,
-    /// Pieces of a request written one by one, then a response: the pattern that stalls.
+    /// A request in several small writes, then a response: the pattern that stalls.
     Wwr,
     /// A block, an idle gap, the next block.
     Burst,
@@ -37,7 +37,7 @@ pub(super) enum Mode {
     SlowReader,
 }
 
-/// How the pieces of a request are written.
+/// How the writes of a request are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Method {
     /// One `write` each.
@@ -119,7 +119,7 @@ pub(super) struct Setup {
     /// ... or until so many requests, records or blocks are done, per connection.
     #[arg(long, value_name = "N", help_heading = "Traffic")]
     pub(super) operations: Option<u64>,
-    /// Do not count this time at the start.
+    /// Warm-up time at the start that is not measured.
     #[arg(short = 'O', long, value_name = "TIME", default_value = "0s", value_parser = base::parse_time)]
     #[arg(help_heading = "Traffic")]
     pub(super) omit: Duration,
@@ -142,7 +142,7 @@ pub(super) struct Setup {
     #[arg(short = 'b', long, visible_alias = "bitrate", value_name = "RATE")]
     #[arg(help_heading = "Traffic")]
     pub(super) rate: Option<Pace>,
-    /// Bytes per write: of a stream, of a piece, of a record [default: 256KiB for streams, 100B].
+    /// Bytes per write or per record [default: 256KiB for streams, 100B].
     #[arg(
         short = 'l',
         long = "write-size",
@@ -167,10 +167,10 @@ pub(super) struct Setup {
         help_heading = "Traffic"
     )]
     pub(super) response: Bytes,
-    /// Pieces of a request (wwr, quotes).
+    /// Writes per request (wwr, quotes).
     #[arg(long, value_name = "N", default_value_t = 2, help_heading = "Traffic")]
     pub(super) writes: u32,
-    /// How the pieces are written (wwr).
+    /// How the writes are made (wwr).
     #[arg(
         long,
         value_name = "HOW",
@@ -184,7 +184,7 @@ pub(super) struct Setup {
     /// A record is done when it is acknowledged.
     #[arg(long, help_heading = "Traffic")]
     pub(super) acknowledged: bool,
-    /// Readers switch quick ACKs off before each read (quotes).
+    /// Readers clear `TCP_QUICKACK` before each read (quotes).
     #[arg(long, help_heading = "Traffic")]
     pub(super) delayed_acks: bool,
     /// Bytes of a block.
@@ -246,7 +246,7 @@ pub(super) struct Setup {
         help_heading = "Sockets, at both ends"
     )]
     pub(super) mss: Option<Bytes>,
-    /// Nagle's algorithm off.
+    /// Set `TCP_NODELAY` (disable Nagle's algorithm).
     #[arg(
         short = 'N',
         long,
@@ -260,7 +260,7 @@ pub(super) struct Setup {
     /// `TCP_QUICKACK` before every read.
     #[arg(long, help_heading = "Sockets, at both ends")]
     pub(super) quickack: bool,
-    /// Unsent data above which the program is not asked for more.
+    /// `TCP_NOTSENT_LOWAT`: unsent bytes above which the socket is not writable.
     #[arg(long, value_name = "BYTES", help_heading = "Sockets, at both ends")]
     pub(super) notsent_lowat: Option<Bytes>,
     /// Any other socket knob (`tcptailor knobs` lists them); `client.KNOB` or `server.KNOB` for
@@ -286,7 +286,7 @@ impl Setup {
         let number = |what: &str| {
             value
                 .parse()
-                .map_err(|_| bad(format!("`{value}` is no {what}")))
+                .map_err(|_| bad(format!("`{value}` is not a {what}")))
         };
         match key {
             "method" => {
@@ -298,7 +298,7 @@ impl Setup {
                 self.write_size = Some(value.parse().map_err(|error| bad(format!("{error}")))?);
             }
             "parallel" => self.parallel = number("number of connections")?,
-            "writes" => self.writes = number("number of pieces")?,
+            "writes" => self.writes = number("number of writes")?,
             _ => {
                 let known = "write-size, method, parallel, writes or a socket knob";
                 knob_of(key, value).map_err(|problem| {
@@ -560,7 +560,7 @@ fn knob_of(key: &str, value: &str) -> Result<(Option<Side>, &'static str, KnobVa
             .hint("`tcptailor knobs` says where each setting is kept."));
     }
     if !knob.is_socket_option() {
-        return Err(Problem::usage(format!("`{name}` is no socket option"))
+        return Err(Problem::usage(format!("`{name}` is not a socket option"))
             .hint("Set it on the machine that it is to act on, then measure again."));
     }
     let value = knob.parse(value).map_err(Problem::usage)?;
@@ -679,7 +679,7 @@ mod tests {
         check("--bidir -b 5mbit", "--bidir cannot be used with -b");
         check("--mode crr -P 2", "-P cannot be used with --mode crr");
         check("--set nodlay=on", "did you mean `nodelay`");
-        check("--set net.ipv4.tcp_sack=off", "is no socket option");
+        check("--set net.ipv4.tcp_sack=off", "is not a socket option");
         check("--set nagle=off", "setting of tcptailor's own stack");
         check("--set rcvbuf=none", "Linux has no `none`");
         check("-M 20", "out of range");

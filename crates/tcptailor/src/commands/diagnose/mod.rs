@@ -21,10 +21,10 @@ use crate::commands::watching::{self, Watching};
 use crate::exit::{Exit, Problem};
 use crate::output::Output;
 
-/// Name what limits each connection, why, and what to change.
+/// Show what limits each connection, why, and what to change.
 ///
-/// Watches the TCP sockets of this machine (or of one process or namespace) for some seconds.
-/// Without root it sees all connections, but only the programs of its own user.
+/// Samples the TCP sockets of this machine (or of one process or network namespace) for a few
+/// seconds. Without root it sees all connections, but only the processes of its own user.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,27 +34,28 @@ Examples:
   tcptailor diagnose --all-netns                  of all containers too
   tcptailor diagnose 'comm = backup' -o plan.json     then: tcptailor apply plan.json
   tcptailor diagnose --fail-on findings --json    for scripts: exit code 3 if something is wrong
-  tcptailor diagnose ./slow.rec sport = :443      what `tcptailor record` saved, judged again
+  tcptailor diagnose ./slow.rec sport = :443      what `tcptailor record` saved
 
-A first word with a dot or a slash in it is a recording. Filters, as in ss(8): sport, dport (= != < <= > >= :PORT), src, dst (ADDRESS[/BITS][:PORT]), pid,
-comm, uid, cgroup, state; joined by and, or, not and parentheses.")]
+A first argument that contains a dot or a slash is a recording. Filters, as in ss(8): sport, dport
+(= != < <= > >= :PORT), src, dst (ADDRESS[/BITS][:PORT]), pid, comm, uid, cgroup, state; joined by
+and, or, not and parentheses.")]
 pub(crate) struct Args {
     #[command(flatten)]
     watching: Watching,
-    /// The connections of every network namespace of this machine, those of containers too.
+    /// All network namespaces of this machine, including containers.
     #[arg(long, conflicts_with_all = ["netns", "pid"])]
     all_netns: bool,
-    /// Exit with code 3 if there is any.
+    /// Exit with code 3 if there are any.
     #[arg(long, value_name = "WHAT")]
     fail_on: Option<FailOn>,
-    /// Write the changes that can be made at once into this file, for `tcptailor apply`.
+    /// Write the changes that can be applied now to this file, for `tcptailor apply`.
     #[arg(short, long, value_name = "PLAN.json")]
     output: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum FailOn {
-    /// A change that would help, or a defect of a program or of the path.
+    /// A change that would help, or a defect in a program or in the path.
     Findings,
 }
 
@@ -110,7 +111,7 @@ fn tell_what_is_missing(document: &Document, output: &Output) {
     }
     if document.netns_left_out > 0 {
         output.note(format!(
-            "note: {} left out: they may not be entered (root may), or are too many",
+            "note: {} left out: no permission to enter them (run as root), or too many",
             base::human::count(document.netns_left_out as u64, "namespace")
         ));
     }

@@ -129,8 +129,8 @@ fn looked(look: &Look, is_first: bool, wants: &dyn Fn(&doctor::Track) -> bool) -
 
 fn trying(finding: &Finding, candidate: &Candidate, design: Design) -> String {
     let how = match design {
-        Design::Alternate => "without and with it in turn, on the open connection",
-        Design::NewConnections => "without and with it in turn, on new connections",
+        Design::Alternate => "alternating without and with it, on the open connection",
+        Design::NewConnections => "alternating without and with it, on new connections",
         Design::SideBySide => {
             "on connections opened before and after it, side by side; those opened after it keep it until \
              they close"
@@ -198,7 +198,7 @@ pub(crate) fn result(tried: &Tried, is_test: bool) -> String {
     text
 }
 
-/// `44.0 ms median -> 317 us median, 139 times better (135 to 142; 3 looks each)`.
+/// `44.0 ms median -> 317 us median, 139 times better (135 to 142; 3 runs each)`.
 fn judged(outcome: &Outcome) -> String {
     if let Some(needed) = outcome.time_needed_s {
         let needed = seconds(needed.ceil());
@@ -214,11 +214,11 @@ fn judged(outcome: &Outcome) -> String {
         Some([low, high]) if outcome.answer != Answer::NotDistinguishable && high < 1000.0 => {
             write!(
                 text,
-                " ({low:.2} to {high:.2}; {} looks each)",
+                " ({low:.2} to {high:.2}; {} runs each)",
                 outcome.looks
             )
         }
-        _ => write!(text, " ({} looks each)", outcome.looks),
+        _ => write!(text, " ({} runs each)", outcome.looks),
     }
     .expect("a String grows");
     if let Some(why) = outcome.why {

@@ -113,7 +113,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<HostCosts> {
     let written: Written = serde_json::from_str(&text)
         .map_err(|error| refused(format!("no costs of hosts: {error}")))?;
     if written.schema != "tcptailor/lab-calibrate/1" {
-        return Err(refused(format!("`{}` is no calibration", written.schema)).into());
+        return Err(refused(format!("`{}` is not a calibration", written.schema)).into());
     }
     Ok(written.costs)
 }

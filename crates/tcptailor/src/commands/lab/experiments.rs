@@ -31,7 +31,7 @@ Examples:
 
 Exit code 3 if more than 2 of 100 useless changes are kept, or as many helpful ones undone.")]
 pub(crate) struct Args {
-    /// Which TCP the paths have at their ends.
+    /// TCP implementation at both ends of the paths.
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
     engine: EngineChoice,
     /// Changes that do nothing.

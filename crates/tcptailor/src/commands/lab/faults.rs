@@ -17,23 +17,24 @@ use crate::subject::path::{self, EngineChoice, PathReport};
 /// How long a connection with default settings is measured for comparison.
 const REFERENCE: Duration = Duration::from_secs(4);
 
-/// Provoke every fault on a lab path and show whether it is named and cured.
+/// Provoke every fault on a lab path and check that it is diagnosed and fixed.
 ///
-/// Each row lays a path, starts two programs that suffer, looks, names the limit, makes the
-/// change, and looks again; at the end of the table stand healthy flows, on which nothing may be
-/// found. Takes some minutes. Exit code 0 only if every row holds, 3 otherwise.
+/// Each row sets up a path, starts two affected programs, diagnoses, makes the change, and
+/// measures again; the last rows are healthy connections, for which there must be no finding.
+/// Takes a few minutes. Exit code 0 only if every row passes, 3 otherwise.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tcptailor lab faults                     the whole table, in about five minutes
   tcptailor lab faults nagle rcvbuf        two rows of it
-  tcptailor lab faults --engine virtual    on tcptailor's own TCP, without any permission
+  tcptailor lab faults --engine virtual    on tcptailor's own TCP, without privileges
   tcptailor lab faults --json              before and after as numbers; exit code 3 if a row fails")]
 pub(crate) struct Args {
     /// Only these faults; all without.
     #[arg(value_name = "FAULT")]
     faults: Vec<String>,
-    /// Which TCP the paths have at their ends; `auto` is the kernel's where that is permitted.
+    /// TCP implementation at both ends of the paths; `auto` is the kernel's where that is
+    /// permitted.
     #[arg(long, value_name = "ENGINE", default_value = "kernel")]
     engine: EngineChoice,
 }
@@ -226,8 +227,8 @@ fn why_not(
         Some(_) if fault.cure == Cure::None || cured => None,
         Some(_) if !is_made => Some("no change was proposed that can be made here".into()),
         Some(_) => Some(match reference_bps {
-            Some(bps) => format!("not cured: a default connection gets {}", human::bps(bps)),
-            None => "not cured".into(),
+            Some(bps) => format!("not fixed: a default connection gets {}", human::bps(bps)),
+            None => "not fixed".into(),
         }),
     }
 }

@@ -147,7 +147,9 @@ pub(super) fn read_lines(
             break;
         }
         if bytes == LINE_BYTES_MAX {
-            return Err(Problem::usage(format!("{name}:{number} is no result: too long")).into());
+            return Err(
+                Problem::usage(format!("{name}:{number} is not a result: too long")).into(),
+            );
         }
         if line.last() != Some(&b'\n') {
             return Ok(Some(offset));
@@ -186,7 +188,7 @@ fn refuse_foreign(dir: &Path) -> anyhow::Result<()> {
     match foreign.filter(|_| !dir.join(MANIFEST_FILE).exists()) {
         None => Ok(()),
         Some(name) => {
-            let message = format!("{} is no results folder: it holds {name}", dir.display());
+            let message = format!("{} is not a results folder: it holds {name}", dir.display());
             let hint = "Name a folder with -o that is empty or does not exist.";
             Err(Problem::usage(message).hint(hint).into())
         }
@@ -284,7 +286,7 @@ pub(super) fn open_log(
     let purpose = Purpose {
         place: &format!("shard {shard} of {}", folder.dir.display()),
         taken: "Wait until it ends, or give each process a --shard of its own.",
-        go_on: "go on with --resume",
+        go_on: "continue with --resume",
     };
     let mut log = LineLog::open(
         folder.dir.join(results::outcomes_file(shard)),
@@ -293,7 +295,7 @@ pub(super) fn open_log(
     )?;
     if log.bytes() > 0 && !resume {
         let message = format!("{} has results of this sweep already", folder.dir.display());
-        let hint = "Go on with --resume, or name another folder with -o.";
+        let hint = "Continue with --resume, or name another folder with -o.";
         return Err(Problem::usage(message).hint(hint).into());
     }
     if let Some(torn) = read_file(log.path(), |_, _| ())? {
@@ -380,7 +382,9 @@ mod tests {
         fs::write(&file, &long).expect("a file");
         let error = read_lines(&file, |_, _, _| Ok(())).expect_err("too long");
         assert!(
-            error.to_string().contains("lines:1 is no result: too long"),
+            error
+                .to_string()
+                .contains("lines:1 is not a result: too long"),
             "{error}"
         );
     }

@@ -53,7 +53,7 @@ impl LineLog {
         let file = options.create(true).append(true).read(true).open(&path);
         let file = file.with_context(opening)?;
         if !file.metadata().with_context(opening)?.is_file() {
-            return Err(Problem::usage(format!("{} is no file", path.display())).into());
+            return Err(Problem::usage(format!("{} is not a file", path.display())).into());
         }
         lock(&file, purpose.place, purpose.taken, output)?;
         sync_folder(folder_of(&path));

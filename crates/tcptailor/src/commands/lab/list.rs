@@ -87,7 +87,8 @@ fn render(rows: &[Row], experiments: &[ExperimentRow], faults: usize) -> String 
         "{}\n{}\n`tcptailor lab run SCENARIO` runs one; a file of your own works too.\n\
          `tcptailor lab reproduce EXPERIMENT` runs one beside what was published, `tcptailor lab\n\
          reproduce` all of them.\n\
-         There are also {faults} faults to provoke and cure: `tcptailor fit --lab list` lists them,\n\
+         There are also {faults} faults to provoke and fix: `tcptailor fit --lab list` lists \
+         them,\n\
          `tcptailor lab faults` tries them all.\n",
         output::render(&table),
         output::render(&published)

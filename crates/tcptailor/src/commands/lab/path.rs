@@ -34,7 +34,7 @@ duration = \"1s\"
 kind = \"emulated\"
 ";
 
-/// Keep a lab path for other programs.
+/// Set up a lab path for other programs.
 ///
 /// Makes two network namespaces that are joined by emulated links, prints their names and
 /// addresses, and removes them at Ctrl-C or SIGTERM, or when COMMAND ends. Programs run there with
@@ -57,22 +57,22 @@ pub(crate) struct Args {
     /// Round-trip time, half of it each way.
     #[arg(long, value_name = "TIME")]
     rtt: Option<String>,
-    /// What waits in front of each link: `250p`, `64KiB` or `2bdp`.
+    /// Queue limit of each link: `250p`, `64KiB` or `2bdp`.
     #[arg(long, value_name = "QUEUE")]
     queue: Option<String>,
-    /// Random loss of both directions.
+    /// Random loss in both directions.
     #[arg(long, value_name = "PERCENT")]
     loss: Option<String>,
     /// MTU of the interfaces.
     #[arg(long, value_name = "BYTES")]
     mtu: Option<String>,
-    /// Extra delay of each packet, evenly between zero and this.
+    /// Jitter: extra delay of each packet, uniform between zero and this.
     #[arg(long, value_name = "TIME")]
     jitter: Option<String>,
     /// Any other setting of a scenario's path, such as `path.reorder.share=2%`.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Seed of everything random on the path.
+    /// Seed of the random number generators.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Run this program, and end with it.

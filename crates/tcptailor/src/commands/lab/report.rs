@@ -37,7 +37,7 @@ Examples:
   tcptailor lab report rtt --json             as data: all cells, all figures
   tcptailor lab report rtt --html rtt.html    as a page with pictures
 
-RUNS is 3/5 where of five runs three count; why the others do not is told below the table. RANGE is
+RUNS is 3/5 where three of five runs are valid; the reasons for the others are listed below. RANGE is
 the interval of the median: 95 %, and of few runs all that there were. An outlier is farther from
 the middle half of the runs than 1.5 times the width of that half.")]
 pub(crate) struct Args {
@@ -234,8 +234,8 @@ fn render(sweep: &Sweep) -> String {
     }
     if !sweep.complete {
         text.push_str(&format!(
-            "\nnot complete: {} of {} cells, {} of {} runs; go on with the command of the sweep \
-             and --resume\n",
+            "\nnot complete: {} of {} cells, {} of {} runs; repeat the command of the sweep \
+             with --resume\n",
             sweep.cells_complete, sweep.cells, sweep.runs, sweep.runs_planned
         ));
     }

@@ -38,9 +38,9 @@ const AUTO_RUNS: (u32, u32) = (6, 30);
 
 /// Run a scenario: every variant at every point of its sweep.
 ///
-/// Lays the path, starts two programs, measures, and checks what the scenario claims. Several runs
-/// are interleaved (first all cells once, then all again) and shown as medians. Workloads of a
-/// certain time run for a second longer at their start, and that second does not count.
+/// Sets up the path, starts two programs, measures, and checks the scenario's claims. Several runs
+/// are interleaved (first all cells once, then all again) and shown as medians. Timed
+/// workloads have one second of warm-up.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -55,7 +55,7 @@ Examples:
   tcptailor lab run wan-bulk --html wan.html                as a page with plots
   tcptailor lab run ./mine.toml --jsonl                     a file; a line of JSON per run
 
-Exit code 3 if a claim of the scenario does not hold, 1 if a cell has no usable run.")]
+Exit code 3 if a claim of the scenario fails, 1 if a cell has no valid run.")]
 pub(crate) struct Args {
     /// A built-in scenario, or a file.
     #[arg(value_name = "SCENARIO")]
@@ -73,7 +73,7 @@ pub(crate) struct Args {
     /// medians of its goodput, its response time and what is claimed of it are known to within 5 %.
     #[arg(long, value_name = "N|auto")]
     runs: Option<Runs>,
-    /// Seed of everything random on the path.
+    /// Seed of the random number generators.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// The stack of hosts whose scenario names none (`client.profile`).

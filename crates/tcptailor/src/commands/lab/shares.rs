@@ -19,7 +19,7 @@ use crate::progress::Progress;
 /// Flows that are shown as the worst.
 const WORST: usize = 10;
 
-/// Measure how right the inferred limits of connections are.
+/// Measure the accuracy of the inferred limits of connections.
 ///
 /// Runs the built-in scenarios with all their variants, and the faults, on tcptailor's own TCP in
 /// virtual time, which knows why each sender waits and for how long. Every connection is judged at

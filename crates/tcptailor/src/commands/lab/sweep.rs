@@ -74,7 +74,7 @@ pub(crate) struct Args {
     /// Override one setting of all cells, such as `path.rtt=80ms` or `client.nodelay=on`.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Seed of everything random on the path.
+    /// Seed of the random number generators.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// What the work of hosts takes in virtual time, from a file of `lab calibrate`; without, what
@@ -85,14 +85,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     #[arg(value_parser = PossibleValuesParser::new(PROFILES.iter().map(|(name, _)| *name)))]
     profile: Option<String>,
-    /// Runs at a time; without it one for each processor. On real packets it is always one.
+    /// Concurrent runs [default: one per CPU]. On real packets it is always one.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
     /// Only this part of the runs: the first of four is `1/4`.
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
-    /// Go on in a folder that has results: runs that are in it are not made again, but for those on
-    /// real packets whose numbers do not count.
+    /// Continue a sweep: runs already in the folder are not repeated, except invalid ones on real
+    /// packets.
     #[arg(long)]
     resume: bool,
     /// The results folder.
@@ -274,7 +274,7 @@ fn finish(args: &Args, manifest: &Manifest, made: &Made, output: &Output) -> any
     };
     output.report("lab-sweep", &document, || told(&document))?;
     if interrupted {
-        output.note(format!("go on with: {}", command_to_resume()));
+        output.note(format!("continue with: {}", command_to_resume()));
         return Ok(Exit::Interrupted);
     }
     if made.unusable > 0 {

@@ -30,11 +30,11 @@ const P90_MAX: f64 = 0.15;
 /// Least share of intervals that hold what was measured.
 const COVERAGE_MIN: f64 = 0.9;
 
-/// Predict changes, make them, and count how often the prediction was right.
+/// Predict changes, make them, and measure the accuracy of the predictions.
 ///
 /// Runs the faults, the everyday scenarios and random trials, whose path, traffic and fault are
-/// drawn by a seed. Each is looked at, a twin is fitted to that look, and the doctor's first change
-/// (or, where it has none, a drawn one that acts) is predicted; then the change is made and the
+/// drawn by a seed. Each is measured, a twin is fitted, and the effect of the first proposed
+/// change (or, where there is none, of a random one) is predicted; then the change is made and the
 /// program measured again. Takes about 7 seconds for each trial on the kernel.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -42,8 +42,8 @@ Examples:
   tcptailor lab truth -o docs/truth.md          the whole table, in about half an hour
   tcptailor lab truth --seed 7 --trials 20 --only drawn
   tcptailor lab truth --engine virtual          on tcptailor's own TCP, in a minute or two
-  tcptailor lab truth --keep looks              ... and keep what was seen and measured
-  tcptailor lab truth --from looks              predict from that again; measures nothing
+  tcptailor lab truth --keep samples         ... and save samples and results
+  tcptailor lab truth --from samples         predict again from these, without measuring
   tcptailor lab truth --json                    each prediction with what was measured
 
 Exit code 3 if the median of the errors of goodput or of the median response time is above 5 %,
@@ -60,14 +60,14 @@ pub(super) struct Args {
     /// random ones.
     #[arg(long, value_name = "WHICH")]
     only: Option<String>,
-    /// Which TCP the paths have at their ends.
+    /// TCP implementation at both ends of the paths.
     #[arg(long, value_name = "ENGINE", default_value = "kernel")]
     engine: EngineChoice,
-    /// Keep the looks and what was measured in this directory, for `--from`.
+    /// Save the samples and the measured results in this directory, for `--from`.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// Measure nothing: predict again from looks that `--keep` kept, and compare with what was
-    /// measured then.
+    /// Measure nothing: predict again from the samples saved by `--keep`, and compare with the
+    /// results measured then.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["keep", "only", "trials", "seed"])]
     from: Option<PathBuf>,
     /// Write the answer into this file, as Markdown.

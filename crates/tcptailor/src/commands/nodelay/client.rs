@@ -17,7 +17,7 @@ use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
 
-/// Send messages in small pieces and await an answer to each.
+/// Send messages in small writes and wait for a response to each.
 ///
 /// The sample client of the document on `TCP_NODELAY` and `TCP_CORK`: its arguments, its exchange
 /// (15 writes of 2 bytes, an answer of 2 bytes) and its line of output. `tcptailor nodelay-server`
@@ -57,7 +57,7 @@ pub(crate) struct ClientArgs {
     #[arg(short, long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rate: Option<u32>,
-    /// A header of 6 bytes and a payload of 24, in two pieces.
+    /// A header of 6 bytes and a payload of 24, in two writes.
     #[arg(
         short = 'H',
         long = "header_plus_payload",
@@ -74,13 +74,13 @@ pub(crate) struct ClientArgs {
     #[arg(value_name = "COUNT")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     nr_logical_packets: Option<u64>,
-    /// How the pieces of a message are handed over.
+    /// How a message is written.
     #[arg(long, value_name = "METHOD", default_value = "write")]
     method: Method,
-    /// Pieces of 2 bytes per message [default: 15]; the last version of the sample has 100.
+    /// Writes of 2 bytes per message [default: 15]; the last version of the sample has 100.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     writes: Option<u32>,
-    /// Bytes of each piece, in place of pieces of 2 bytes: `6,24`.
+    /// Bytes of each write instead of 2: `6,24`.
     #[arg(
         long,
         value_name = "BYTES,BYTES",
@@ -111,15 +111,15 @@ fn parse_word(text: &str) -> Result<ClientWord, String> {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Method {
-    /// One write per piece.
+    /// One write per part.
     Write,
-    /// All pieces in one writev.
+    /// All parts in one writev.
     Writev,
-    /// One send per piece, all but the last with `MSG_MORE`.
+    /// One send per part, all but the last with `MSG_MORE`.
     MsgMore,
     /// The message in one write.
     Single,
-    /// The last piece from a file with sendfile, those before it with a write each.
+    /// The last part from a file with sendfile, the others with a write each.
     Sendfile,
 }
 
@@ -196,7 +196,7 @@ fn connect(args: &ClientArgs, spec: &ClientSpec) -> anyhow::Result<Option<(Clien
     let host = args.host.trim_matches(['[', ']']);
     let unknown = |error: std::io::Error| Problem {
         exit: Exit::Failed,
-        message: format!("`{host}` is no host: {error}"),
+        message: format!("`{host}` is not a host: {error}"),
         hint: Some("Write a name or an address, then the port: `localhost 5001`.".into()),
     };
     let mut last = None;
@@ -325,7 +325,7 @@ fn details(document: &Document) -> String {
     if let Some(ResponseTimes { p50, p99, max }) = *response_us {
         let shown = |us: f64| human::time(Duration::from_secs_f64(us / 1e6));
         let (p50, p99, max) = (shown(p50), shown(p99), shown(max));
-        text += &format!("; answered in {p50} median, 99 % within {p99}, {max} at worst");
+        text += &format!("; response time p50 {p50}, p99 {p99}, max {max}");
     }
     text
 }

@@ -29,8 +29,8 @@ Examples:
   tcptailor nodelay-server 5001 rate        for `nodelay-client HOST --rate 100`
   tcptailor nodelay-server 5001 --message 200   for `nodelay-client HOST --writes 100`
 
-Ctrl-C ends it. It listens on loopback unless told otherwise, and everybody who reaches the address
-may use it.")]
+Ctrl-C ends it. It listens on loopback by default; with --bind, anyone who can reach the address
+can use it.")]
 pub(crate) struct ServerArgs {
     /// Listen on this port (0: any).
     #[arg(value_name = "PORT", default_value_t = PORT)]
@@ -41,7 +41,7 @@ pub(crate) struct ServerArgs {
     /// Listen on this address of this machine (`::` for all).
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     bind: IpAddr,
-    /// End when the first client leaves.
+    /// Exit when the first client disconnects.
     #[arg(long)]
     one_off: bool,
     /// Bytes of a message.

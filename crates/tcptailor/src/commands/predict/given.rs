@@ -31,16 +31,16 @@ pub(super) enum Traffic {
 /// The flags.
 #[derive(Debug, clap::Args)]
 pub(super) struct Path {
-    /// Rate of the slowest link of a path that is given by hand.
+    /// Bottleneck rate, for a path given on the command line.
     #[arg(long, value_name = "RATE")]
     pub(super) rate: Option<Rate>,
     /// Its round-trip time when the queues are empty.
     #[arg(long, value_name = "TIME", value_parser = base::parse_duration)]
     rtt: Option<Duration>,
-    /// Share of its packets that is lost by chance.
+    /// Random packet loss.
     #[arg(long, value_name = "SHARE")]
     loss: Option<Fraction>,
-    /// What waits in front of the link [default: one bandwidth-delay product].
+    /// Queue limit at the bottleneck [default: one bandwidth-delay product].
     #[arg(long, value_name = "QUEUE")]
     queue: Option<QueueLimit>,
     /// Setting of the client as it is now; may be repeated.

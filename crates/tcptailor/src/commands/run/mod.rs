@@ -20,12 +20,12 @@ use self::report::Report;
 use crate::exit::{Exit, Problem};
 use crate::output::Output;
 
-/// Run a program and say what limited its connections.
+/// Run a program and report what limited its connections.
 ///
 /// Watches the TCP connections of the program and of its children from their first packet. When
-/// the program has ended, names on stderr what limited them, with what would have helped. Settings
-/// can be given to its sockets from outside: programs need no change, whatever language they are
-/// written in. Exits as the program does.
+/// the program exits, reports on stderr what limited them and which change would have helped.
+/// --set applies socket options without changing the program, whatever language it is written in.
+/// Exits with the program's exit code.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -51,11 +51,11 @@ no settings.
 Exit codes: that of the program, 128 and the number of the signal that ended it, 126 and 127 where it
 cannot be run or found. With --fit: 0 better, or nothing to try; 5 worse; 6 no significant difference.")]
 pub(crate) struct Args {
-    /// Give the program's sockets this setting.
+    /// Set this option on the program's sockets.
     #[arg(long, value_name = "KNOB=VALUE")]
     set: Vec<SocketSetting>,
-    /// Run the command again, with and without the change in turn, and say whether it helps. The
-    /// change is that of --set, or else the one that the first run suggests.
+    /// Run the command again, alternating with and without the change, and report whether it
+    /// helps. The change is that of --set, or else the one that the first run suggests.
     #[arg(long)]
     fit: bool,
     /// What --fit compares.
@@ -74,15 +74,15 @@ pub(crate) struct Args {
     /// Run the program in this network namespace (`ip netns` lists them).
     #[arg(short = 'N', long, value_name = "NAME")]
     netns: Option<String>,
-    /// Mean time from look to look.
+    /// Mean sampling interval.
     #[arg(short, long, value_name = "TIME", default_value = "10ms")]
     #[arg(value_parser = base::parse_time)]
     interval: Duration,
-    /// Do not ask the kernel to show the program's calls: connections shorter than a look are then
-    /// not known as the program's.
+    /// Do not use seccomp notification: connections shorter than a sampling interval are then not
+    /// attributed to the program.
     #[arg(long, conflicts_with_all = ["set", "fit"])]
     no_notify: bool,
-    /// Do not predict what a change would have given, which takes a moment at the end.
+    /// Do not predict the effect of changes (saves a moment at the end).
     #[arg(long)]
     no_predict: bool,
     /// The program and its arguments.

@@ -56,7 +56,7 @@ pub(crate) struct Args {
     /// Change one setting of its connections; `tcptailor knobs` lists them.
     #[arg(long, value_name = "KNOB=VALUE")]
     knob: Vec<String>,
-    /// Look for packets for so long before each sleep: takes a processor, saves microseconds.
+    /// Busy-poll for packets for this long before each sleep: uses a CPU core, saves microseconds.
     #[arg(long, value_name = "TIME", value_parser = base::parse_time)]
     busy_poll: Option<Duration>,
     /// Plain IP packets, as devices without segmentation and checksum offload have them.
@@ -159,7 +159,9 @@ fn announce(args: &Args, tun: &Tun, output: &Output) -> anyhow::Result<()> {
         tso: tun.offloads().has_tso(),
     };
     if output.verbosity() > 0 && !tun.offloads().has_tso() && !args.no_offload {
-        output.note("note: this kernel hands over no superpackets; expect a tenth of the rate");
+        output.note(
+            "note: this kernel does not pass GSO packets to TUN devices; expect a tenth of the rate",
+        );
     }
     if args.peer.is_empty() {
         output.note(format!(

@@ -91,8 +91,8 @@ fn a_finding_is_told_with_its_change() {
 CONNECTION                     PID/CMD          RATE  MIN RTT  LIMITED BY          SHARE  SURE
 1  10.0.0.5:51514 > 10.0.0.9:443  4130/app  18.7 kbit/s   400 us  nagle-delack-stall   93 %  high
 
-1  nagle-delack-stall (high): The sender holds a small piece until an ACK comes, and the receiver
-   delays that ACK: each operation waits out a timer that nobody needs.
+1  nagle-delack-stall (high): Nagle's algorithm holds a partial segment until an ACK arrives, and
+   the receiver delays that ACK: each operation waits for the receiver's delayed-ACK timer.
    change   nodelay = on, on the host at the other end: at once; risk: more small packets
    note     In the program: one write per message.
 

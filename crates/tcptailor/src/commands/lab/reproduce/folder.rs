@@ -178,7 +178,7 @@ impl Folder {
         let torn = read_lines(&file, |line, number, _| {
             if number > 1 {
                 lines.push(serde_json::from_str(line).map_err(|error| {
-                    let message = format!("{}:{number} is no run ({error})", file.display());
+                    let message = format!("{}:{number} is not a run ({error})", file.display());
                     Problem::usage(message).hint("delete that line, and its run is made again")
                 })?);
                 return Ok(());

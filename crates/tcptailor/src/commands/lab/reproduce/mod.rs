@@ -28,7 +28,7 @@ use crate::output::{self, Output};
 /// From so many runs in real time on, it takes an hour and more.
 const LONG_RUNS: u64 = 500;
 
-/// Run the experiments of the published documents and set the numbers beside theirs.
+/// Run the experiments of published documents and compare the results with theirs.
 ///
 /// Every experiment is a scenario file with the numbers of its document and with what must come
 /// out. All cells are run once on all engines that this machine has, then all of them again; a
@@ -162,7 +162,7 @@ fn chosen(names: &[String]) -> Result<Vec<Chosen>, Problem> {
     for file in files {
         let (scenario, text) = load_file(file)?;
         if scenario.experiment.is_none() {
-            let problem = Problem::usage(format!("{file} is no experiment"));
+            let problem = Problem::usage(format!("{file} is not an experiment"));
             return Err(problem.hint("an experiment has a table `[experiment]`"));
         }
         let name = &scenario.name;

@@ -198,6 +198,6 @@ fn other_stacks(trial: &Trial, ours: Option<End>) -> Option<Caveat> {
         .find_map(|end| trial.host(end).profile)?;
     Some(Caveat::SettingNotApplied {
         knob: "profile".into(),
-        why: format!("the kernel is no `{name}`; `--engine virtual` has it"),
+        why: format!("the kernel cannot behave as `{name}`; `--engine virtual` can"),
     })
 }

@@ -25,7 +25,7 @@ const METRICS: [(Metric, &str); 7] = [
     (Metric::ResponseP99Us, "response, 99 %"),
     (Metric::StallMaxUs, "longest stall"),
     (Metric::DataSegments, "data segments"),
-    (Metric::RetransmittedSegments, "sent again"),
+    (Metric::RetransmittedSegments, "retransmitted"),
 ];
 /// What is worth a picture.
 const PICTURED: [Metric; 2] = [Metric::GoodputBps, Metric::ResponseP50Us];
@@ -265,7 +265,7 @@ fn courses(runs: &[Runs<'_>]) -> Option<Section> {
     });
     let parts: Vec<Part> = parts.collect();
     (!parts.is_empty()).then(|| Section {
-        title: "How the first run went".into(),
+        title: "First run over time".into(),
         parts,
     })
 }

@@ -60,7 +60,7 @@ fn heading(scenario: &Scenario, cells: &[Cell], document: &Document) -> String {
         let amount = first.trial.workload.amount();
         if let Amount::Time(time) = amount {
             add(format!(
-                "{} each, after {} that do not count",
+                "{} per run after {} of warm-up",
                 base::format_duration(time),
                 base::format_duration(linux::kernel::WARM_UP)
             ));
@@ -276,7 +276,7 @@ fn claims(text: &mut String, document: &Document) {
         writeln!(text, "claim not distinguishable: {why}").expect("a String grows");
     }
     let all = document.claims.len();
-    write!(text, "claims that hold: {} of {all}", held.len()).expect("a String grows");
+    write!(text, "claims passed: {} of {all}", held.len()).expect("a String grows");
     if unjudged > 0 {
         write!(text, ", {unjudged} not judged").expect("a String grows");
     }

@@ -112,7 +112,7 @@ fn a_cell_is_a_row_of_medians_with_a_range() {
     let expected = "slow 4.00 Mbit/s 3.00 to 8.00 3/3 904 us 2.00 ms congestion 2.00 KiB 7 55 us";
     assert_eq!(words.join(" "), expected, "{screen}");
     assert_eq!(line(&screen, "90").trim(), "90 %", "{screen}");
-    assert!(screen.contains("claims that hold: 2 of 2"), "{screen}");
+    assert!(screen.contains("claims passed: 2 of 2"), "{screen}");
     assert!(document.failed_claims().next().is_none());
     assert!(!screen.contains("CAVEAT"), "{screen}");
     for line in screen.lines() {

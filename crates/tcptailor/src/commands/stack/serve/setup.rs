@@ -24,7 +24,7 @@ impl FromStr for Network {
         };
         let addr: IpAddr = addr
             .parse()
-            .map_err(|_| format!("`{addr}` is no IP address"))?;
+            .map_err(|_| format!("`{addr}` is not an IP address"))?;
         let most = if addr.is_ipv4() { 32 } else { 128 };
         let prefix = match prefix.parse() {
             Ok(prefix) if prefix <= most => prefix,
@@ -114,7 +114,7 @@ mod tests {
         check("10.77.0.2/24", Ok(("10.77.0.2", 24)));
         check("fd77::2/64", Ok(("fd77::2", 64)));
         check("10.77.0.2", Err("10.77.0.2/24"));
-        check("10.77.0/24", Err("`10.77.0` is no IP address"));
+        check("10.77.0/24", Err("`10.77.0` is not an IP address"));
         check("10.77.0.2/33", Err("0 to 32 bits, not `33`"));
         check("224.0.0.1/4", Err("cannot be"));
     }
