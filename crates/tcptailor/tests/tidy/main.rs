@@ -9,6 +9,7 @@ mod planted;
 mod rust;
 mod source;
 mod tree;
+mod words;
 
 use std::process::Command;
 
@@ -20,6 +21,8 @@ fn the_tree_is_tidy() {
     let mut complaints = manifests::check(&tree);
     complaints.extend(rust::check(&tree));
     complaints.extend(documents::check(&tree));
+    complaints.extend(words::check(&tree));
+    complaints.extend(words::check_help());
     complaints.sort();
     let listed: Vec<String> = complaints.iter().map(ToString::to_string).collect();
     assert!(

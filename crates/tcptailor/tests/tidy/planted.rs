@@ -4,6 +4,7 @@ use crate::documents;
 use crate::manifests;
 use crate::rust;
 use crate::tree::{Complaint, Tree};
+use crate::words;
 
 /// What all checks of code say about one file, each complaint on a line of its own.
 fn complaints_about(path: &str, text: &str) -> String {
@@ -282,4 +283,37 @@ fn documents_hold_together() {
     }
     assert!(!found.contains("docs/ci.md:"), "{found}");
     assert!(!found.contains(".ci/run:"), "{found}");
+}
+
+#[test]
+fn words_that_the_field_does_not_use() {
+    let code = "\
+const LONG: &str = \"Data is sent \\
+    again\";
+// A comment may say that nobody listens.
+fn one() { say(\"\\nNobody listens: it is no socket.\"); }
+#[cfg(test)]
+mod tests { const ONE: &str = \"nobody\"; }
+";
+    let tree = Tree::of(&[
+        (
+            "docs/a.md",
+            "One BDP is under\nway.\n\nWindow and sent\n\nagain.",
+        ),
+        (
+            "docs/b.md",
+            "There is no gain. It is no longer set. Procured.",
+        ),
+        ("scenarios/a.toml", "# nobody\nabout = \"It is cured.\""),
+        ("crates/lab/src/lib.rs", code),
+        ("crates/lab/tests/one.rs", "const ONE: &str = \"nobody\";"),
+    ]);
+    assert_eq!(
+        shown(&words::check(&tree)),
+        "docs/a.md:1: `under way`: write in flight; of a run: in progress\n\
+         scenarios/a.toml:2: `cured`: write fixed\n\
+         crates/lab/src/lib.rs:1: `sent again`: write retransmitted\n\
+         crates/lab/src/lib.rs:4: `nobody`: write no one; or the passive\n\
+         crates/lab/src/lib.rs:4: `is no`: write is not a\n"
+    );
 }
