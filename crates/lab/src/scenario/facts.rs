@@ -13,8 +13,8 @@ use crate::engine::EngineName;
 const CLAIM: [&str; 7] = [
     "metric", "variant", "min", "max", "reason", "over", "engines",
 ];
-const PUBLISHED: [&str; 5] = ["metric", "variant", "value", "text", "over"];
-const EXPERIMENT: [&str; 7] = [
+const PUBLISHED: [&str; 6] = ["metric", "variant", "value", "text", "over", "fitted"];
+const EXPERIMENT: [&str; 8] = [
     "ids",
     "document",
     "class",
@@ -22,7 +22,10 @@ const EXPERIMENT: [&str; 7] = [
     "engines",
     "corrections",
     "not_promised",
+    "tolerance",
 ];
+
+const ON_OFF: &[(&str, bool)] = &[("on", true), ("off", false)];
 
 impl Document<'_> {
     /// The values of a table whose keys are all known; complains about the others.
@@ -133,7 +136,8 @@ impl Document<'_> {
             self.complain(self.lines.at(value), message);
             return None;
         };
-        let [metric, variant, number, text, over] = self.entries("[[published]]", PUBLISHED, table);
+        let [metric, variant, number, text, over, fitted] =
+            self.entries("[[published]]", PUBLISHED, table);
         let (Some(metric), Some(number), Some(text)) = (metric, number, text) else {
             let message = "published: write `metric`, `value`, and `text` as it is printed";
             self.complain(self.lines.at(value), message);
@@ -151,6 +155,10 @@ impl Document<'_> {
             metric,
             value,
             text: text.text,
+            fitted: match fitted {
+                Some(fitted) => self.read(&fitted, "fitted", |text| one_of(text, ON_OFF))?,
+                None => false,
+            },
         })
     }
 
@@ -172,6 +180,7 @@ impl Document<'_> {
             engines,
             corrections,
             not_promised,
+            tolerance,
         ] = entries;
         let engines = self.engines(engines.as_ref());
         let (ids, document, class) = (ids?, document?, class?);
@@ -186,6 +195,7 @@ impl Document<'_> {
             ids: words(&ids.text),
             document: document?,
             class: class?,
+            tolerance: tolerance.and_then(|entry| self.read(&entry, "tolerance", parse_share)),
             claim: claim?.text,
             engines,
             corrections: corrections.map_or(Vec::new(), |entry| words(&entry.text)),
@@ -273,6 +283,15 @@ impl Document<'_> {
             }
         }
         overrides
+    }
+}
+
+/// Of a percentage above zero and below all, `3%`.
+fn parse_share(text: &str) -> Result<f64, String> {
+    let share = Metric::StalledShare.parse(text)?;
+    match share > 0.0 && share < 1.0 {
+        true => Ok(share),
+        false => Err(format!("`{text}` is not between 0 % and 100 %")),
     }
 }
 

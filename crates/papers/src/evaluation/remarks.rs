@@ -126,6 +126,8 @@ pub(crate) mod tests {
             unit: "us".into(),
             published_text: None,
             published: None,
+            fitted: false,
+            tolerance: 0.05,
             claims: Vec::new(),
             engines: vec![value],
             verdict,

@@ -61,6 +61,8 @@ mod tests {
             unit: unit.into(),
             published_text: published.map(|(text, _)| text.into()),
             published: published.map(|(_, value)| value),
+            fitted: false,
+            tolerance: 0.05,
             claims: Vec::new(),
             engines: Vec::new(),
             verdict: Verdict::Recorded,

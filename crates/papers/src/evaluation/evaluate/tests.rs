@@ -343,6 +343,46 @@ fn a_published_number_that_comes_out_does_not_deviate() {
 }
 
 #[test]
+fn what_was_fitted_is_calibrated_and_what_follows_is_judged_by_the_files_tolerance() {
+    let fitted = format!("{PUBLISHED}fitted = true\n") + &claim("variant = 'n5'", "5.6s", "5.7s");
+    let predicted = PUBLISHED.replace("n5", "n20");
+    let check = |class: &str, head: &str, after: f64, expected: &str, why: Option<&str>| {
+        let tail = format!("{head}\n{fitted}{predicted}");
+        let runs = [("virtual", 0, 5.65), ("virtual", 1, after)];
+        let result = reproduced(class, &tail, &runs);
+        let rows = result.rows.iter().map(|row| row.verdict.words());
+        let rows: Vec<&str> = rows.collect();
+        assert_eq!(
+            format!("{}: {}", result.verdict.words(), rows.join(", ")),
+            expected
+        );
+        assert_eq!(result.rows[1].engines[0].why.as_deref(), why);
+    };
+    let three = "tolerance = '3%'";
+    let off = "5.66 s does not come out: off the published number by +4.1 %";
+    let deviates = "deviates as expected: calibrated, deviates as expected";
+    check("deviates", three, 5.892, deviates, Some(off));
+    let fails = "5.66 s comes out although it was not expected";
+    check(
+        "deviates",
+        "",
+        5.892,
+        "fails: calibrated, recorded",
+        Some(fails),
+    );
+    let holds = "holds, off the published number by +4.1 %";
+    check("value", "", 5.892, "holds: calibrated, holds", Some(holds));
+    check("value", "", 5.661, "holds: calibrated, holds", None);
+    check(
+        "calibrated",
+        "",
+        5.661,
+        "calibrated: calibrated, recorded",
+        None,
+    );
+}
+
+#[test]
 fn a_claim_elsewhere_than_the_published_number_says_how_far() {
     for class in ["value", "exact"] {
         let tail = format!("{PUBLISHED}{}", claim("variant = 'n5'", "6s", "7s"));
@@ -353,7 +393,7 @@ fn a_claim_elsewhere_than_the_published_number_says_how_far() {
              n5 5.66 s | virtual 6.23 s (6.23 s) n=1 holds | holds"
         );
         let why = result.rows[0].engines[0].why.as_deref();
-        assert_eq!(why, Some("holds, off the published number by 10 %"));
+        assert_eq!(why, Some("holds, off the published number by +10 %"));
     }
 }
 
