@@ -13,6 +13,9 @@ use papers::probe::find_probe;
 /// Seconds each even in release builds: some hundred MiB, or 10 Gbit/s.
 const LONG: &[&str] = &["f6", "p3", "p4", "p5", "p6", "p11"];
 
+/// Their short form has too few seeds to tell from chance what is claimed of ratios.
+const BY_CHANCE: &[&str] = &["n5"];
+
 fn runs_of(scenario: &Scenario) -> (Vec<CellName>, Vec<RunOf>) {
     let run_of = |cell, run, outcome| RunOf {
         engine: EngineName::Virtual,
@@ -76,11 +79,14 @@ fn check(document: SeedDocument, expected: &[&str]) {
             runs_min: &[],
             runs_of_file: &[],
         });
-        let held = [
-            Verdict::Holds,
-            Verdict::Calibrated,
-            Verdict::DeviatesAsExpected,
-        ];
+        let held: &[Verdict] = match BY_CHANCE.contains(&scenario.name.as_str()) {
+            true => &[Verdict::NotDistinguishable],
+            false => &[
+                Verdict::Holds,
+                Verdict::Calibrated,
+                Verdict::DeviatesAsExpected,
+            ],
+        };
         assert!(
             held.contains(&result.verdict),
             "{}: {}: {}",

@@ -80,10 +80,11 @@ impl Material<'_> {
     }
 
     /// See [`runs_to_tell`]; a file that does not say how often it is to be run asks for several.
-    fn runs_to_tell(&self, engine: EngineName) -> usize {
+    fn runs_to_tell(&self, engine: EngineName, is_ratio: bool) -> usize {
         runs_to_tell(
             engine,
             runs_on(self.runs_of_file, engine).unwrap_or(usize::MAX),
+            is_ratio,
         )
     }
 }
@@ -278,7 +279,7 @@ fn value(
         return None;
     }
     let left_out = ran.iter().flatten().filter(|run| !run.is_usable()).count();
-    let needed = material.runs_to_tell(engine);
+    let needed = material.runs_to_tell(engine, target.over.is_some());
     let asked = material.runs_min(engine).max(runs_to_fail(engine));
     let numbers = |runs: &Vec<&Outcome>| -> Vec<f64> {
         let usable = runs.iter().filter(|run| run.is_usable());

@@ -111,7 +111,10 @@ pub(super) struct ClaimRow {
 impl Document {
     pub(super) fn new(scenario: &Scenario, cells: &[Cell], ran: &[Ran], shown: Shown) -> Self {
         let engine = shown.engine;
-        let needed = runs_to_tell(engine.into(), shown.runs_of_file as usize);
+        let needed = |claim: &Expectation| {
+            let of_file = shown.runs_of_file as usize;
+            runs_to_tell(engine.into(), of_file, claim.over.is_some())
+        };
         let outcomes = ran
             .iter()
             .map(|ran| OutcomeRow::new(scenario, &cells[ran.cell], ran, shown));
@@ -121,7 +124,7 @@ impl Document {
                 .iter()
                 .filter(|claim| claim.applies_to(cell.variant.as_deref()))
                 .filter(move |claim| claim.applies_on(engine.into()));
-            about_it.map(move |claim| ClaimRow::new(claim, (cells, index), ran, needed))
+            about_it.map(move |claim| ClaimRow::new(claim, (cells, index), ran, needed(claim)))
         });
         Self {
             scenario: scenario.name.clone(),
