@@ -67,6 +67,9 @@ pub struct Bounds {
     pub engines: Vec<EngineName>,
     /// Why.
     pub reason: String,
+    /// See [`Expectation::history`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<String>,
 }
 
 impl Bounds {
@@ -90,6 +93,7 @@ impl From<&Expectation> for Bounds {
             max: claim.max,
             engines: claim.engines.clone(),
             reason: claim.reason.clone(),
+            history: claim.history.clone(),
         }
     }
 }
@@ -351,6 +355,7 @@ mod tests {
             max,
             engines: Vec::new(),
             reason: String::new(),
+            history: Vec::new(),
         }
     }
 
@@ -423,6 +428,7 @@ mod tests {
             min: Some(2.5),
             max: None,
             reason: "the rate".into(),
+            history: Vec::new(),
         };
         let check = |claim: Expectation, values: &[f64], over: Option<&[f64]>, expected: &str| {
             let found = judge_claim(&claim, values, over);
@@ -450,6 +456,30 @@ mod tests {
             Some(&[0.0]),
             "fails: goodput_bps of nagle is 0 in some run, and nothing can be divided by it",
         );
+    }
+
+    #[test]
+    fn a_bound_near_one_is_no_exception() {
+        for (min, max) in [
+            (Some(1.0), None),
+            (Some(0.95), None),
+            (Some(0.99), Some(1.02)),
+            (None, Some(1.0)),
+            (None, Some(1.02)),
+        ] {
+            let spread = Spread::of_ratio(&[41.0, 100.0, 154.0], &[100.0; 3]).expect("a ratio");
+            let subject = Subject {
+                name: "r",
+                unit: "ratio",
+                is_ratio: true,
+            };
+            let Judged(verdict, why) = judge(subject, &bounds(min, max), &spread);
+            assert_eq!(
+                verdict,
+                Verdict::NotDistinguishable,
+                "{min:?} {max:?} {why:?}"
+            );
+        }
     }
 
     #[test]
@@ -491,26 +521,6 @@ mod tests {
             "not distinguishable: goodput_bps over that of a is 1.40, as claimed, but its interval \
              is 0.86 to 1.60, and may be without",
         );
-        for (min, max) in [
-            (Some(1.0), None),
-            (Some(0.95), None),
-            (Some(0.99), Some(1.02)),
-            (None, Some(1.0)),
-            (None, Some(1.02)),
-        ] {
-            let spread = Spread::of_ratio(&[41.0, 100.0, 154.0], &[100.0; 3]).expect("a ratio");
-            let subject = Subject {
-                name: "r",
-                unit: "ratio",
-                is_ratio: true,
-            };
-            let Judged(verdict, why) = judge(subject, &bounds(min, max), &spread);
-            assert_eq!(
-                verdict,
-                Verdict::NotDistinguishable,
-                "{min:?} {max:?} {why:?}"
-            );
-        }
         let told = [1.4, 1.3, 1.5];
         check(&told, &[1.0, 1.1, 1.0], Some(1.0), None, "holds");
         check(&[200.0], &[100.0], Some(1.2), None, "holds");

@@ -22,6 +22,9 @@ pub struct Expectation {
     pub max: Option<f64>,
     /// Why it is claimed.
     pub reason: String,
+    /// Where a bound was changed after a run: the date of each change, the bound before it, and
+    /// why; oldest first.
+    pub history: Vec<String>,
 }
 
 /// Whether trials of a variant tell about a number of `of`, or about its ratio to that of `over`.

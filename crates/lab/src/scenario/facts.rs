@@ -13,6 +13,8 @@ use crate::engine::EngineName;
 const CLAIM: [&str; 7] = [
     "metric", "variant", "min", "max", "reason", "over", "engines",
 ];
+/// A list, read apart from these.
+const HISTORY: &str = "history";
 const PUBLISHED: [&str; 6] = ["metric", "variant", "value", "text", "over", "fitted"];
 const EXPERIMENT: [&str; 8] = [
     "ids",
@@ -36,9 +38,11 @@ impl Document<'_> {
         table: &DeTable<'_>,
     ) -> [Option<Entry>; N] {
         for (key, _) in table {
-            if !names.contains(&key.get_ref().as_ref()) {
+            let name = key.get_ref().as_ref();
+            let is_known = names.contains(&name) || what == "[[expect]]" && name == HISTORY;
+            if !is_known {
                 let what = format!("key in {what}:");
-                let message = unknown(&what, key.get_ref(), names.iter().copied());
+                let message = unknown(&what, name, names.iter().copied());
                 self.complain(self.lines.of(key), message);
             }
         }
@@ -114,6 +118,7 @@ impl Document<'_> {
             self.complain(self.lines.at(value), "expect: `min` is above `max`");
         }
         let engines = self.engines(engines.as_ref());
+        let history = self.history(table);
         (self.problems.len() == before).then(|| Expectation {
             metric,
             variant: variant.map(|entry| entry.text),
@@ -122,7 +127,29 @@ impl Document<'_> {
             min: min_value,
             max: max_value,
             reason: reason.map_or(String::new(), |entry| entry.text),
+            history,
         })
+    }
+
+    /// How the bounds of a claim were changed: a list of sentences that begin with a date.
+    fn history(&mut self, table: &DeTable<'_>) -> Vec<String> {
+        let Some((key, value)) = table.get_key_value(HISTORY) else {
+            return Vec::new();
+        };
+        let list = match value.get_ref() {
+            DeValue::Array(list) => list.iter().map(|one| one.get_ref().as_str()).collect(),
+            _ => Vec::new(),
+        };
+        let is_dated = |text: &&str| text.split_once(": ").is_some_and(|(date, _)| is_date(date));
+        let dated: Vec<String> = list
+            .iter()
+            .filter_map(|text| text.filter(is_dated).map(ToOwned::to_owned))
+            .collect();
+        if dated.is_empty() || dated.len() < list.len() {
+            let message = "expect: write `history = [\"2026-11-22: at most 1.05 before; why\"]`";
+            self.complain(self.lines.of(key), message);
+        }
+        dated
     }
 
     /// One `[[published]]`.
@@ -286,6 +313,16 @@ impl Document<'_> {
     }
 }
 
+/// `2026-11-22`
+fn is_date(text: &str) -> bool {
+    let form = "0000-00-00";
+    text.len() == form.len()
+        && text.chars().zip(form.chars()).all(|(c, of)| match of {
+            '0' => c.is_ascii_digit(),
+            _ => c == of,
+        })
+}
+
 /// Of a percentage above zero and below all, `3%`.
 fn parse_share(text: &str) -> Result<f64, String> {
     let share = Metric::StalledShare.parse(text)?;
@@ -365,6 +402,38 @@ mod tests {
         );
         let read = Scenario::parse("a.toml", text).expect("whatever it names");
         assert_eq!(read.experiment.expect("it is one").document, "papre");
+    }
+
+    #[test]
+    fn a_changed_bound_carries_its_history() {
+        let check = |history: &str, expected: Result<&[&str], &str>| {
+            let text = format!(
+                "name = \"a\"\nabout = \"b\"\n[path]\nkind = \"loopback\"\n[workload]\n\
+                 kind = \"bulk\"\nduration = \"1s\"\n[[expect]]\nmetric = \"goodput_bps\"\n\
+                 min = \"1mbit\"\n{history}\n"
+            );
+            let read = Scenario::parse_with("a.toml", &text, &vocabulary());
+            match (read, expected) {
+                (Ok(scenario), Ok(expected)) => {
+                    assert_eq!(scenario.expectations[0].history, expected);
+                }
+                (Err(told), Err(expected)) => {
+                    assert!(told[0].message.contains(expected), "{told:?}");
+                }
+                (read, _) => panic!("{history}: {:?}", read.map(|_| ())),
+            }
+        };
+        let written = "expect: write `history = [";
+        check("", Ok(&[]));
+        check(
+            "history = ['2026-11-22: 2 before; r']",
+            Ok(&["2026-11-22: 2 before; r"]),
+        );
+        check("history = '2026-11-22: 2 before; r'", Err(written));
+        check("history = ['last week: 2 before']", Err(written));
+        check("history = ['2026-11-22: a', 5]", Err(written));
+        check("history = []", Err(written));
+        check("histroy = []", Err("unknown key in [[expect]]"));
     }
 
     #[test]

@@ -240,6 +240,7 @@ fn as_published(number: &Published, tolerance: f64) -> Bounds {
         max: Some(number.value * (1.0 + tolerance)),
         engines: Vec::new(),
         reason: format!("published, within {:.0} %", tolerance * 100.0),
+        history: Vec::new(),
     }
 }
 
