@@ -425,6 +425,7 @@ mod tests {
             variant: Some("nodelay".into()),
             over: over.map(str::to_owned),
             engines: Vec::new(),
+            costs: None,
             min: Some(2.5),
             max: None,
             reason: "the rate".into(),

@@ -4,14 +4,15 @@
 use toml::de::{DeTable, DeValue};
 
 use super::document::{Document, Key, Value};
+use super::expect::CostsOf;
 use super::experiment::{Class, Experiment, Published};
 use super::metric::{Metric, parse_number};
 use super::read::{Entry, Place, TABLES, number, one_of, unknown};
 use super::{Expectation, Keys, Occasion, Overrides, ProbeSpec, RUNS_MAX, Vocabulary};
 use crate::engine::EngineName;
 
-const CLAIM: [&str; 7] = [
-    "metric", "variant", "min", "max", "reason", "over", "engines",
+const CLAIM: [&str; 8] = [
+    "metric", "variant", "min", "max", "reason", "over", "engines", "costs",
 ];
 /// A list, read apart from these.
 const HISTORY: &str = "history";
@@ -87,7 +88,7 @@ impl Document<'_> {
             return None;
         };
         let before = self.problems.len();
-        let [metric, variant, min, max, reason, over, engines] =
+        let [metric, variant, min, max, reason, over, engines, costs] =
             self.entries("[[expect]]", CLAIM, table);
         let Some(metric) = metric else {
             let message = "expect: write `metric = \"goodput_bps\"` or another one";
@@ -118,12 +119,20 @@ impl Document<'_> {
             self.complain(self.lines.at(value), "expect: `min` is above `max`");
         }
         let engines = self.engines(engines.as_ref());
+        if let Some(costs) = costs.as_ref().filter(|_| engines != [EngineName::Virtual]) {
+            let message =
+                "costs: hosts in virtual time alone have any; write `engines = \"virtual\"`";
+            self.complain(costs.key_place, message);
+        }
+        let costs =
+            costs.and_then(|costs| self.read(&costs, "costs", |text| one_of(text, CostsOf::ALL)));
         let history = self.history(table);
         (self.problems.len() == before).then(|| Expectation {
             metric,
             variant: variant.map(|entry| entry.text),
             over: over.map(|entry| entry.text),
             engines,
+            costs,
             min: min_value,
             max: max_value,
             reason: reason.map_or(String::new(), |entry| entry.text),
@@ -356,7 +365,8 @@ fn choices(key: &str, vocabulary: &Vocabulary) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::scenario::{ProbeSpec, Scenario, Vocabulary};
+    use crate::app::HostCosts;
+    use crate::scenario::{CostsOf, ProbeSpec, Scenario, Vocabulary};
 
     fn vocabulary() -> Vocabulary {
         let memory = ProbeSpec {
@@ -434,6 +444,34 @@ mod tests {
         check("history = ['2026-11-22: a', 5]", Err(written));
         check("history = []", Err(written));
         check("histroy = []", Err("unknown key in [[expect]]"));
+    }
+
+    #[test]
+    fn costs_are_of_hosts_in_virtual_time() {
+        let read = |engines: &str, costs: &str| {
+            let text = format!(
+                "name = \"a\"\nabout = \"b\"\n[path]\nkind = \"loopback\"\n[workload]\n\
+                 kind = \"bulk\"\nduration = \"1s\"\n[[expect]]\nmetric = \"goodput_bps\"\n\
+                 min = \"1mbit\"\nengines = \"{engines}\"\ncosts = \"{costs}\"\n"
+            );
+            let read = Scenario::parse_with("a.toml", &text, &vocabulary());
+            read.map(|scenario| scenario.expectations[0].clone())
+        };
+        let claim = read("virtual", "measured").expect("it has costs");
+        assert!(claim.applies_with(CostsOf::Measured) && !claim.applies_with(CostsOf::Usual));
+        let measured = HostCosts {
+            system_call: core::time::Duration::from_nanos(273),
+            ..HostCosts::linux()
+        };
+        assert_eq!(CostsOf::of(&measured), CostsOf::Measured);
+        assert_eq!(CostsOf::of(&HostCosts::linux()), CostsOf::Usual);
+        for (engines, costs) in [
+            ("kernel", "usual"),
+            ("virtual, tun", "usual"),
+            ("virtual", "own"),
+        ] {
+            assert!(read(engines, costs).is_err(), "{engines} {costs}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod words;
 
 use std::collections::BTreeMap;
 
+use lab::app::HostCosts;
 use lab::judge::{Bounds, Spread, VALUE_TOLERANCE, Verdict};
 use lab::{Caveat, Class, EngineName};
 use serde::{Deserialize, Serialize};
@@ -60,6 +61,9 @@ pub struct Summary {
     pub elapsed_s: f64,
     /// Whether the scenarios were shortened.
     pub quick: bool,
+    /// What the work of virtual hosts took; `None` for the usual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_costs: Option<HostCosts>,
     /// Whether the user ended it early.
     pub interrupted: bool,
     /// Runs on all engines.

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use base::human;
-use lab::judge::Verdict;
+use lab::judge::{Bounds, Verdict};
 use lab::show::show_value;
 use page::number_name;
 
@@ -87,14 +87,20 @@ fn outliers(row: &NumberRow, value: &EngineValue) -> Option<String> {
     ))
 }
 
-/// Bounds that were changed after a run, and how.
+/// Bounds that were changed after a run, of engines that ran, and how.
 fn changed_bounds(row: &NumberRow) -> impl Iterator<Item = String> + '_ {
     let cell = match label(row) {
         label if label.is_empty() => String::new(),
         label => format!("{label}, "),
     };
     let name = format!("{cell}{}", number_name(&row.metric));
-    let changed = row.claims.iter().filter(|claim| !claim.history.is_empty());
+    let ran = |claim: &&Bounds| {
+        row.engines
+            .iter()
+            .any(|value| claim.applies_on(value.engine))
+    };
+    let changed = row.claims.iter().filter(ran);
+    let changed = changed.filter(|claim| !claim.history.is_empty());
     changed.map(move |claim| {
         let bounds = words::claim(&row.unit, claim);
         let history = claim.history.join("; ");
@@ -120,7 +126,7 @@ pub(crate) mod tests {
     use std::collections::BTreeMap;
 
     use crate::experiments::SeedDocument;
-    use lab::judge::{Bounds, Spread};
+    use lab::judge::Spread;
     use lab::{Class, EngineName};
 
     use super::*;

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use base::Limit;
 use lab::app::HostCosts;
 use lab::judge::{Verdict, judge_claim, runs_to_tell};
-use lab::{Caveat, Cell, Expectation, LinkOutcome, Point, ResponseMicros, Scenario, SenderOutcome};
+use lab::{
+    Caveat, Cell, CostsOf, Expectation, LinkOutcome, Point, ResponseMicros, Scenario, SenderOutcome,
+};
 use serde::Serialize;
 
 use super::{Engine, Ran};
@@ -123,7 +125,11 @@ impl Document {
                 .expectations
                 .iter()
                 .filter(|claim| claim.applies_to(cell.variant.as_deref()))
-                .filter(move |claim| claim.applies_on(engine.into()));
+                .filter(move |claim| claim.applies_on(engine.into()))
+                .filter(move |claim| {
+                    let costs = shown.costs.as_ref();
+                    costs.is_none_or(|costs| claim.applies_with(CostsOf::of(costs)))
+                });
             about_it.map(move |claim| ClaimRow::new(claim, (cells, index), ran, needed(claim)))
         });
         Self {
