@@ -3,15 +3,15 @@
 //! Data: scenarios, which number of each is compared, how large the errors may be, and what is
 //! known of those that are large. Running the engines is the program's.
 
+mod causes;
 mod everyday;
-
-use core::ops::RangeInclusive;
 
 use crate::builtin::parse_builtin;
 use crate::outcome::{Caveat, Outcome};
 use crate::scenario::{Cell, Metric, Scenario};
 use crate::stats;
 use crate::workload::Workload;
+pub use causes::known_cause;
 pub use everyday::everyday_cells;
 
 /// The scenarios, with CUBIC at both ends: every path has what it needs to differ from the others.
@@ -58,173 +58,6 @@ pub enum Ground {
     RealPackets,
 }
 
-/// A cause of errors above [`ERROR_TO_EXPLAIN`] that is known.
-struct Cause {
-    /// The cell without `agree-`, or where it begins and a `/` follows; empty: any other.
-    cell: &'static str,
-    /// `None`: of any.
-    metric: Option<Metric>,
-    /// `None`: on either.
-    ground: Option<Ground>,
-    /// By how much the engine's median may be off the kernel's, in the unit of the metric: what is
-    /// farther off has another cause.
-    off: RangeInclusive<f64>,
-    when: When,
-    why: &'static str,
-}
-
-/// What else must be so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum When {
-    Always,
-    /// Operations follow each other, so that the time of each takes from the goodput, and the mean
-    /// is no farther off than a hundredth of them waiting [`TURN_US`] would make it.
-    Timed,
-    /// Nothing but disturbed runs were made.
-    Disturbed,
-    /// The engine's median lies between two runs of the kernel's.
-    WithinRange,
-}
-
-const ANYTHING: RangeInclusive<f64> = f64::NEG_INFINITY..=f64::INFINITY;
-
-/// The longest wait for a processor that is taken for usual, in microseconds: a tick of a kernel
-/// with 250 Hz, with which whoever runs is made to share.
-const TURN_US: f64 = 4_000.0;
-
-const fn cause(cell: &'static str, metric: Metric, why: &'static str) -> Cause {
-    Cause {
-        cell,
-        metric: Some(metric),
-        ground: None,
-        off: ANYTHING,
-        when: When::Always,
-        why,
-    }
-}
-
-const fn cause_on_packets(cell: &'static str, metric: Metric, why: &'static str) -> Cause {
-    Cause {
-        cell,
-        metric: Some(metric),
-        ground: Some(Ground::RealPackets),
-        off: ANYTHING,
-        when: When::Always,
-        why,
-    }
-}
-
-const P50: Metric = Metric::ResponseP50Us;
-
-/// On paths of a millisecond or less it shows.
-const FARTHER: &str = "each packet of ours passes a router and another device, and a process is \
-                       woken to read it";
-
-const SHARED_MACHINE: &str =
-    "two hosts and the emulator share this machine's processors, which are then the limit";
-
-const TWO_PHASES: &str = "each request meets one delayed ACK or two: which, the first exchange \
-                          decides for the whole run, on the kernel as well";
-
-const TWO_TIMES: &str = "every other record waits for a delayed ACK, so half take one round trip and \
-                         half 43 ms; the middle of such times is any between";
-
-const MEAN: &str = "goodput of operations that follow each other is their mean, in which the few that \
-                    wait for a processor count in full";
-
-const BUSY: &str = "other work had the processors, or the emulator was late, in all runs on the \
-                    kernel: measure again on a quiet machine";
-
-const CAUSES: &[Cause] = &[
-    cause("bulk/dc-10g", Metric::GoodputBps, SHARED_MACHINE),
-    cause("dc-10g", Metric::GoodputBps, SHARED_MACHINE),
-    cause("datacenter-10g", Metric::GoodputBps, SHARED_MACHINE),
-    cause("dc-10g-jumbo", Metric::GoodputBps, SHARED_MACHINE),
-    cause("quotes/default", Metric::GoodputBps, TWO_PHASES),
-    cause("quotes/default", P50, TWO_PHASES),
-    cause("quotes/default", Metric::ResponseP99Us, TWO_PHASES),
-    cause("records/acknowledged", P50, TWO_TIMES),
-    cause(
-        "buffers/dc-receive-64k",
-        Metric::GoodputBps,
-        "Linux gauges memory against payload by its first full packet, here of more segments than \
-         on a long path; the profile has one ratio for all",
-    ),
-    cause(
-        "buffers/long-send-128k",
-        Metric::GoodputBps,
-        "SO_SNDBUF bounds nothing as long as the window lets packets go, so a few early losses \
-         decide",
-    ),
-    cause(
-        "queue/shallow",
-        Metric::GoodputBps,
-        "a few losses decide, and where they fall differs from run to run of the kernel as well",
-    ),
-    cause(
-        "wwr/nagle",
-        Metric::ResponseP50Us,
-        "on a busy machine the kernel's timers often fire a tick (4 ms) later",
-    ),
-    Cause {
-        cell: "embedded-lossy/linux",
-        metric: Some(P50),
-        ground: Some(Ground::VirtualTime),
-        off: -100.0..=0.0,
-        when: When::Always,
-        why: "a write after a pause takes longer than one of many: the processor has slept, and its \
-              caches have gone to others",
-    },
-    cause_on_packets("request/lan", P50, FARTHER),
-    cause_on_packets("wwr/nodelay", P50, FARTHER),
-    cause_on_packets("wwr/cork", P50, FARTHER),
-    Cause {
-        cell: "",
-        metric: Some(Metric::ResponseP99Us),
-        ground: Some(Ground::VirtualTime),
-        // It is the kernel's that waits.
-        off: -TURN_US..=0.0,
-        when: When::Always,
-        why: "the slowest hundredth waits for a processor, which the kernel's hosts share with the \
-              emulator, interrupts and other programs; each virtual host has its own",
-    },
-    Cause {
-        cell: "",
-        metric: Some(Metric::ResponseP99Us),
-        ground: Some(Ground::RealPackets),
-        off: -TURN_US..=TURN_US,
-        when: When::Always,
-        why: "the slowest hundredth waits for a processor, which both hosts share with the \
-              emulator, interrupts and other programs; our stack waits longer, since it is a \
-              process that gets its turn",
-    },
-    Cause {
-        cell: "",
-        metric: Some(Metric::GoodputBps),
-        ground: Some(Ground::VirtualTime),
-        off: 0.0..=f64::INFINITY,
-        when: When::Timed,
-        why: MEAN,
-    },
-    // A few losses may decide a run.
-    Cause {
-        cell: "",
-        metric: None,
-        ground: None,
-        off: ANYTHING,
-        when: When::WithinRange,
-        why: "the kernel's own runs differ by more: what came out lies between two of them",
-    },
-    Cause {
-        cell: "",
-        metric: None,
-        ground: None,
-        off: ANYTHING,
-        when: When::Disturbed,
-        why: BUSY,
-    },
-];
-
 /// All scenarios.
 ///
 /// # Panics
@@ -256,64 +89,6 @@ pub const fn compared_metrics(workload: &Workload) -> &'static [Metric] {
             Metric::ResponseP99Us,
         ],
     }
-}
-
-/// Why a large error of this metric is there, where it is known; `None` of one that is not above
-/// [`ERROR_TO_EXPLAIN`]. `kernel_runs` are those that `found` is about.
-#[must_use]
-pub fn known_cause(
-    cell: &Cell,
-    metric: Metric,
-    ground: Ground,
-    found: &Agreement,
-    kernel_runs: &[Outcome],
-) -> Option<&'static str> {
-    if found.error <= ERROR_TO_EXPLAIN {
-        return None;
-    }
-    let label = agreement_label(cell);
-    let off = found.median - found.kernel_median;
-    let is_there = |known: &str| {
-        let rest = label.strip_prefix(known);
-        known.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    let is_so = |when: When| match when {
-        When::Always => true,
-        When::Timed => {
-            let slower_us = mean_slower_us(found, kernel_runs);
-            slower_us.is_some_and(|us| (0.0..=TURN_US / 100.0).contains(&us))
-        }
-        When::Disturbed => are_disturbed(kernel_runs),
-        When::WithinRange => {
-            let values = counted(metric, kernel_runs);
-            let is_below = values.iter().any(|value| *value <= found.median);
-            is_below && values.iter().any(|value| *value >= found.median)
-        }
-    };
-    let fits = |cause: &&Cause| {
-        is_there(cause.cell)
-            && cause.metric.is_none_or(|known| known == metric)
-            && cause.ground.is_none_or(|known| known == ground)
-            && cause.off.contains(&off)
-            && is_so(cause.when)
-    };
-    CAUSES.iter().find(fits).map(|cause| cause.why)
-}
-
-/// By how much the mean operation takes longer on the kernel's, in microseconds, when operations
-/// follow each other and `found` is about goodput; `None` where they do not.
-fn mean_slower_us(found: &Agreement, kernel_runs: &[Outcome]) -> Option<f64> {
-    let mean_us = |run: &Outcome| {
-        let operations = run.response_us?.n;
-        (operations > 0).then(|| run.duration_s * 1e6 / operations as f64)
-    };
-    let means: Vec<f64> = kernel_runs
-        .iter()
-        .filter(|run| run.is_usable())
-        .filter_map(mean_us)
-        .collect();
-    let kernel_us = stats::median(&means)?;
-    Some(kernel_us * (1.0 - found.kernel_median / found.median))
 }
 
 /// Runs of one cell on an engine and on the kernel's, by one metric.
@@ -396,7 +171,6 @@ pub fn error_percentile(errors: &[f64], share: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::ResponseMicros;
 
     #[test]
     fn every_scenario_is_valid_and_names_its_congestion_control() {
@@ -410,116 +184,6 @@ mod tests {
                 assert!(congestion.is_some(), "{}: the host's default", cell.id);
             }
         }
-        let everyday = everyday_cells(None);
-        for cause in CAUSES.iter().filter(|cause| !cause.cell.is_empty()) {
-            let cell = cells
-                .iter()
-                .chain(&everyday)
-                .find(|cell| agreement_label(cell) == cause.cell);
-            let compared = compared_metrics(&cell.expect(cause.cell).trial.workload);
-            assert!(
-                cause.metric.is_none_or(|m| compared.contains(&m)),
-                "{}",
-                cause.cell
-            );
-        }
-    }
-
-    #[test]
-    fn a_cause_holds_where_it_was_found() {
-        let check_off = |label, metric, ground, medians: (f64, f64), expected: Option<&str>| {
-            let (median, kernel_median) = medians;
-            let found = Agreement {
-                median,
-                kernel_median,
-                error: (median - kernel_median).abs() / kernel_median,
-                is_disturbed: false,
-            };
-            let cells: Vec<Cell> = agreement_scenarios()
-                .iter()
-                .flat_map(Scenario::trials)
-                .chain(everyday_cells(None))
-                .collect();
-            let cell = cells.iter().find(|cell| agreement_label(cell) == label);
-            let mut quiet = [Outcome {
-                duration_s: 4.0,
-                ..Outcome::default()
-            }];
-            if compared_metrics(&cell.expect(label).trial.workload).len() > 1 {
-                quiet[0].response_us = Some(ResponseMicros {
-                    n: 20_000,
-                    ..ResponseMicros::default()
-                });
-            }
-            let found = known_cause(cell.expect(label), metric, ground, &found, &quiet);
-            match (found, expected) {
-                (Some(found), Some(part)) => assert!(found.contains(part), "{found}"),
-                _ => assert_eq!(found, expected, "{label}"),
-            }
-        };
-        let check = |label, metric, ground, expected| {
-            check_off(label, metric, ground, (800.0, 1_000.0), expected);
-        };
-        let (virtual_time, packets) = (Ground::VirtualTime, Ground::RealPackets);
-        let (p50, p99) = (Metric::ResponseP50Us, Metric::ResponseP99Us);
-        check("request/lan", p50, packets, Some("router"));
-        check("request/lan", p50, virtual_time, None);
-        check("request/lan", p99, packets, Some("gets its turn"));
-        check("bursts/default", p99, virtual_time, Some("virtual host"));
-        check("queue/shallow", Metric::GoodputBps, packets, Some("losses"));
-        check("queue/one-bdp", Metric::GoodputBps, packets, None);
-
-        // A mean that a few waits can make: 200 us on the kernel's and 167 or 100.
-        let goodput = Metric::GoodputBps;
-        let faster = (1_200.0, 1_000.0);
-        check_off("request/lan", goodput, virtual_time, faster, Some("mean"));
-        let twice = (2_000.0, 1_000.0);
-        check_off("request/lan", goodput, virtual_time, twice, None);
-        let slower = (800.0, 1_000.0);
-        check_off("request/lan", goodput, virtual_time, slower, None);
-        check_off("bulk/long", goodput, virtual_time, faster, None);
-
-        // What a wait for a processor does not explain.
-        let small = (950.0, 1_000.0);
-        check_off("request/lan", p99, packets, small, None);
-        let slower = (1_200.0, 1_000.0);
-        check_off("request/lan", p99, packets, slower, Some("gets its turn"));
-        check_off("request/lan", p99, virtual_time, slower, None);
-        for long in [(30_000.0, 35_000.0), (35_000.0, 30_000.0)] {
-            check_off("bursts/default", p99, virtual_time, long, None);
-            check_off("bursts/default", p99, packets, long, None);
-        }
-    }
-
-    #[test]
-    fn what_lies_between_two_runs_of_the_kernels_is_explained_by_them() {
-        let cells: Vec<Cell> = everyday_cells(None);
-        let cell = cells
-            .iter()
-            .find(|cell| agreement_label(cell) == "wan-bulk");
-        let cell = cell.expect("an everyday scenario");
-        let run = |goodput_bps| Outcome {
-            goodput_bps,
-            ..Outcome::default()
-        };
-        let kernel = [run(700), run(1_000), run(1_300)];
-        let cause_of = |median: f64| {
-            let found = Agreement {
-                median,
-                kernel_median: 1_000.0,
-                error: (median - 1_000.0).abs() / 1_000.0,
-                is_disturbed: false,
-            };
-            known_cause(
-                cell,
-                Metric::GoodputBps,
-                Ground::VirtualTime,
-                &found,
-                &kernel,
-            )
-        };
-        assert!(cause_of(1_250.0).is_some_and(|why| why.contains("between two")));
-        assert_eq!(cause_of(1_350.0), None);
     }
 
     #[test]

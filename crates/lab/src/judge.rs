@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::EngineName;
 use crate::scenario::{Expectation, Metric};
-use crate::show::{outside, show_range};
+use crate::show::{outside, show_range, show_value};
 use crate::stats;
 
 /// How far a number may lie from the published one, as a share of it, where the class of the
@@ -67,6 +67,9 @@ pub struct Bounds {
     pub engines: Vec<EngineName>,
     /// Why.
     pub reason: String,
+    /// See [`Expectation::history`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<String>,
 }
 
 impl Bounds {
@@ -90,6 +93,7 @@ impl From<&Expectation> for Bounds {
             max: claim.max,
             engines: claim.engines.clone(),
             reason: claim.reason.clone(),
+            history: claim.history.clone(),
         }
     }
 }
@@ -183,9 +187,12 @@ pub fn judge(subject: Subject<'_>, bounds: &Bounds, spread: &Spread) -> Judged {
     let max = bounds.max.unwrap_or(f64::INFINITY);
     let range = show_interval(unit, spread);
     let Some(wrong) = outside(unit, median, (bounds.min, bounds.max)) else {
-        // Who claims a difference must be able to tell it from none.
-        if is_ratio && (min > 1.0 || max < 1.0) && (low..=high).contains(&1.0) {
-            let why = format!("{name}: no significant difference ({range})");
+        // A ratio is of two noisy numbers, and chance may make one on either side of a bound.
+        if is_ratio && (low < min || high > max) {
+            let why = format!(
+                "{name} is {}, as claimed, but its interval is {range}, and may be without",
+                show_value(unit, median)
+            );
             return Judged(Verdict::NotDistinguishable, Some(why));
         }
         return Judged(Verdict::Holds, None);
@@ -276,19 +283,20 @@ pub fn over_nothing(metric: Metric, over: &str) -> String {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged(pub Verdict, pub Option<String>);
 
-/// How many usable runs a claim takes, of which a file asks for so many: one run in real time may
-/// be anything, so that it takes two, unless the file says that one settles it.
+/// How many usable runs of each cell a claim about a ratio takes in real time: of three and three,
+/// all of one above all of the other, chance makes one in twenty.
+const RUNS_OF_RATIO: usize = 3;
+
+/// How many usable runs a claim takes, of which a file asks for so many. In virtual time a run is
+/// what it is. In real time one run may be anything, so that it takes two, unless the file says
+/// that one settles it; and three for a ratio, whatever the file says.
 #[must_use]
-pub const fn runs_to_tell(engine: EngineName, of_file: usize) -> usize {
-    match engine {
-        EngineName::Virtual => 1,
-        EngineName::Kernel | EngineName::Tun | EngineName::TunReceiver => {
-            if of_file < 2 {
-                1
-            } else {
-                2
-            }
-        }
+pub const fn runs_to_tell(engine: EngineName, of_file: usize, is_ratio: bool) -> usize {
+    match (engine, is_ratio) {
+        (EngineName::Virtual, _) => 1,
+        (_, true) => RUNS_OF_RATIO,
+        (_, false) if of_file < 2 => 1,
+        (_, false) => 2,
     }
 }
 
@@ -347,6 +355,7 @@ mod tests {
             max,
             engines: Vec::new(),
             reason: String::new(),
+            history: Vec::new(),
         }
     }
 
@@ -416,9 +425,11 @@ mod tests {
             variant: Some("nodelay".into()),
             over: over.map(str::to_owned),
             engines: Vec::new(),
+            costs: None,
             min: Some(2.5),
             max: None,
             reason: "the rate".into(),
+            history: Vec::new(),
         };
         let check = |claim: Expectation, values: &[f64], over: Option<&[f64]>, expected: &str| {
             let found = judge_claim(&claim, values, over);
@@ -446,6 +457,30 @@ mod tests {
             Some(&[0.0]),
             "fails: goodput_bps of nagle is 0 in some run, and nothing can be divided by it",
         );
+    }
+
+    #[test]
+    fn a_bound_near_one_is_no_exception() {
+        for (min, max) in [
+            (Some(1.0), None),
+            (Some(0.95), None),
+            (Some(0.99), Some(1.02)),
+            (None, Some(1.0)),
+            (None, Some(1.02)),
+        ] {
+            let spread = Spread::of_ratio(&[41.0, 100.0, 154.0], &[100.0; 3]).expect("a ratio");
+            let subject = Subject {
+                name: "r",
+                unit: "ratio",
+                is_ratio: true,
+            };
+            let Judged(verdict, why) = judge(subject, &bounds(min, max), &spread);
+            assert_eq!(
+                verdict,
+                Verdict::NotDistinguishable,
+                "{min:?} {max:?} {why:?}"
+            );
+        }
     }
 
     #[test]
@@ -478,15 +513,17 @@ mod tests {
             around.1,
             "fails: goodput_bps over that of a is 1.10, claimed at most 1.03",
         );
-        // A bound beyond 1 claims a difference, which chance must not be able to make.
+        // What is claimed is claimed of the whole interval, whatever the bounds are.
         check(
             &[90.0, 140.0, 150.0, 95.0, 160.0],
             &[100.0, 105.0, 110.0, 100.0, 98.0],
             Some(1.2),
             None,
-            "not distinguishable: goodput_bps over that of a: no significant \
-             difference (0.86 to 1.60)",
+            "not distinguishable: goodput_bps over that of a is 1.40, as claimed, but its interval \
+             is 0.86 to 1.60, and may be without",
         );
+        let told = [1.4, 1.3, 1.5];
+        check(&told, &[1.0, 1.1, 1.0], Some(1.0), None, "holds");
         check(&[200.0], &[100.0], Some(1.2), None, "holds");
         check(
             &[110.0],

@@ -52,8 +52,8 @@ pub use outcome::{
 };
 pub use repeat::wants_another_run;
 pub use scenario::{
-    CELLS_MAX, Cell, Class, Expectation, Experiment, Metric, ProbeSpec, Published, SWEEP_CELLS_MAX,
-    Scenario, Unit, Vocabulary,
+    CELLS_MAX, Cell, Class, CostsOf, Expectation, Experiment, Metric, ProbeSpec, Published,
+    SWEEP_CELLS_MAX, Scenario, Unit, Vocabulary,
 };
 pub use series::{FlowLook, POINTS_MAX, Series};
 pub use show::cell_name;

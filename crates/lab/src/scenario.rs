@@ -47,7 +47,7 @@ use stack::profile::{BUILDS, PROFILES};
 use crate::engine::EngineName;
 use crate::show::cell_name;
 use crate::trial::{HostSpec, Trial};
-pub use expect::Expectation;
+pub use expect::{CostsOf, Expectation};
 pub use experiment::{Class, Experiment, Published};
 pub use metric::{Metric, Unit};
 use read::{Entry, Keys, Place, Problem, ProblemKind, Reader};

@@ -115,6 +115,7 @@ pub const EXPERIMENT_SCENARIOS: &[(&str, &str)] = scenarios![
     "p4",
     "p5",
     "fig3",
+    "fig3-mtu",
     "p6",
     "p6b",
     "p7",

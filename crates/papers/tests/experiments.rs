@@ -5,13 +5,16 @@ use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 
 use lab::judge::Verdict;
-use lab::{EngineName, Outcome, Scenario, Virtual};
+use lab::{CostsOf, EngineName, Outcome, Scenario, Virtual};
 use papers::evaluation::{CellName, Material, RunOf, evaluate};
 use papers::experiments::{SeedDocument, experiment_scenarios};
 use papers::probe::find_probe;
 
 /// Seconds each even in release builds: some hundred MiB, or 10 Gbit/s.
 const LONG: &[&str] = &["f6", "p3", "p4", "p5", "p6", "p11"];
+
+/// Their short form has too few seeds to tell from chance what is claimed of ratios.
+const BY_CHANCE: &[&str] = &["n5", "p7"];
 
 fn runs_of(scenario: &Scenario) -> (Vec<CellName>, Vec<RunOf>) {
     let run_of = |cell, run, outcome| RunOf {
@@ -64,23 +67,29 @@ fn check(document: SeedDocument, expected: &[&str]) {
         }
         let scenario = scenario.on(EngineName::Virtual).quick();
         let (cells, runs) = runs_of(&scenario);
+        let claims = scenario.expectations.iter();
+        let claims = claims.filter(|claim| claim.applies_with(CostsOf::Usual));
+        let claims: Vec<_> = claims.cloned().collect();
         let result = evaluate(&Material {
             scenario: &scenario.name,
             about: &scenario.about,
             document,
             experiment,
-            claims: &scenario.expectations,
+            claims: &claims,
             cells: &cells,
             runs: &runs,
             not_run: &[],
             runs_min: &[],
             runs_of_file: &[],
         });
-        let held = [
-            Verdict::Holds,
-            Verdict::Calibrated,
-            Verdict::DeviatesAsExpected,
-        ];
+        let held: &[Verdict] = match BY_CHANCE.contains(&scenario.name.as_str()) {
+            true => &[Verdict::NotDistinguishable],
+            false => &[
+                Verdict::Holds,
+                Verdict::Calibrated,
+                Verdict::DeviatesAsExpected,
+            ],
+        };
         assert!(
             held.contains(&result.verdict),
             "{}: {}: {}",

@@ -1,6 +1,7 @@
 //! What a scenario claims to come out.
 
 use super::metric::Metric;
+use crate::app::HostCosts;
 use crate::engine::EngineName;
 use crate::show::{number_name, unit_name};
 
@@ -16,12 +17,41 @@ pub struct Expectation {
     pub over: Option<String>,
     /// On which engines; empty for all.
     pub engines: Vec<EngineName>,
+    /// With which costs of virtual hosts; `None` for all.
+    pub costs: Option<CostsOf>,
     /// Smallest value that is right, in the unit of the metric; a bare number with `over`.
     pub min: Option<f64>,
     /// Largest value that is right, in the same unit.
     pub max: Option<f64>,
     /// Why it is claimed.
     pub reason: String,
+    /// Where a bound was changed after a run: the date of each change, the bound before it, and
+    /// why; oldest first.
+    pub history: Vec<String>,
+}
+
+/// Where the costs of virtual hosts come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CostsOf {
+    /// [`HostCosts::linux`].
+    Usual,
+    /// Measured on a machine.
+    Measured,
+}
+
+impl CostsOf {
+    /// By the names that scenario files use.
+    pub(super) const ALL: &[(&'static str, Self)] =
+        &[("usual", Self::Usual), ("measured", Self::Measured)];
+
+    /// Of the costs that a virtual engine has.
+    #[must_use]
+    pub fn of(costs: &HostCosts) -> Self {
+        match *costs == HostCosts::linux() {
+            true => Self::Usual,
+            false => Self::Measured,
+        }
+    }
 }
 
 /// Whether trials of a variant tell about a number of `of`, or about its ratio to that of `over`.
@@ -55,6 +85,12 @@ impl Expectation {
     #[must_use]
     pub fn name(&self) -> String {
         number_name(self.metric, self.over.as_deref())
+    }
+
+    /// Whether it is about virtual hosts with such costs, or about any.
+    #[must_use]
+    pub fn applies_with(&self, costs: CostsOf) -> bool {
+        self.costs.is_none_or(|claimed| claimed == costs)
     }
 
     /// Whether it is about this engine.

@@ -54,6 +54,8 @@ pub struct Published {
     pub value: f64,
     /// As it is printed there.
     pub text: String,
+    /// Whether a parameter of the file was fitted on this number, so that it is no prediction.
+    pub fitted: bool,
 }
 
 impl Published {
@@ -73,6 +75,9 @@ pub struct Experiment {
     pub document: String,
     /// What its result means.
     pub class: Class,
+    /// How far a number may lie from the published one and still be that number, as a share of it;
+    /// `None` for the usual one.
+    pub tolerance: Option<f64>,
     /// What must be shown, in a sentence.
     pub claim: String,
     /// What can run it.

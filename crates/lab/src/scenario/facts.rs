@@ -4,17 +4,20 @@
 use toml::de::{DeTable, DeValue};
 
 use super::document::{Document, Key, Value};
+use super::expect::CostsOf;
 use super::experiment::{Class, Experiment, Published};
 use super::metric::{Metric, parse_number};
 use super::read::{Entry, Place, TABLES, number, one_of, unknown};
 use super::{Expectation, Keys, Occasion, Overrides, ProbeSpec, RUNS_MAX, Vocabulary};
 use crate::engine::EngineName;
 
-const CLAIM: [&str; 7] = [
-    "metric", "variant", "min", "max", "reason", "over", "engines",
+const CLAIM: [&str; 8] = [
+    "metric", "variant", "min", "max", "reason", "over", "engines", "costs",
 ];
-const PUBLISHED: [&str; 5] = ["metric", "variant", "value", "text", "over"];
-const EXPERIMENT: [&str; 7] = [
+/// A list, read apart from these.
+const HISTORY: &str = "history";
+const PUBLISHED: [&str; 6] = ["metric", "variant", "value", "text", "over", "fitted"];
+const EXPERIMENT: [&str; 8] = [
     "ids",
     "document",
     "class",
@@ -22,7 +25,10 @@ const EXPERIMENT: [&str; 7] = [
     "engines",
     "corrections",
     "not_promised",
+    "tolerance",
 ];
+
+const ON_OFF: &[(&str, bool)] = &[("on", true), ("off", false)];
 
 impl Document<'_> {
     /// The values of a table whose keys are all known; complains about the others.
@@ -33,9 +39,11 @@ impl Document<'_> {
         table: &DeTable<'_>,
     ) -> [Option<Entry>; N] {
         for (key, _) in table {
-            if !names.contains(&key.get_ref().as_ref()) {
+            let name = key.get_ref().as_ref();
+            let is_known = names.contains(&name) || what == "[[expect]]" && name == HISTORY;
+            if !is_known {
                 let what = format!("key in {what}:");
-                let message = unknown(&what, key.get_ref(), names.iter().copied());
+                let message = unknown(&what, name, names.iter().copied());
                 self.complain(self.lines.of(key), message);
             }
         }
@@ -80,7 +88,7 @@ impl Document<'_> {
             return None;
         };
         let before = self.problems.len();
-        let [metric, variant, min, max, reason, over, engines] =
+        let [metric, variant, min, max, reason, over, engines, costs] =
             self.entries("[[expect]]", CLAIM, table);
         let Some(metric) = metric else {
             let message = "expect: write `metric = \"goodput_bps\"` or another one";
@@ -111,15 +119,46 @@ impl Document<'_> {
             self.complain(self.lines.at(value), "expect: `min` is above `max`");
         }
         let engines = self.engines(engines.as_ref());
+        if let Some(costs) = costs.as_ref().filter(|_| engines != [EngineName::Virtual]) {
+            let message =
+                "costs: hosts in virtual time alone have any; write `engines = \"virtual\"`";
+            self.complain(costs.key_place, message);
+        }
+        let costs =
+            costs.and_then(|costs| self.read(&costs, "costs", |text| one_of(text, CostsOf::ALL)));
+        let history = self.history(table);
         (self.problems.len() == before).then(|| Expectation {
             metric,
             variant: variant.map(|entry| entry.text),
             over: over.map(|entry| entry.text),
             engines,
+            costs,
             min: min_value,
             max: max_value,
             reason: reason.map_or(String::new(), |entry| entry.text),
+            history,
         })
+    }
+
+    /// How the bounds of a claim were changed: a list of sentences that begin with a date.
+    fn history(&mut self, table: &DeTable<'_>) -> Vec<String> {
+        let Some((key, value)) = table.get_key_value(HISTORY) else {
+            return Vec::new();
+        };
+        let list = match value.get_ref() {
+            DeValue::Array(list) => list.iter().map(|one| one.get_ref().as_str()).collect(),
+            _ => Vec::new(),
+        };
+        let is_dated = |text: &&str| text.split_once(": ").is_some_and(|(date, _)| is_date(date));
+        let dated: Vec<String> = list
+            .iter()
+            .filter_map(|text| text.filter(is_dated).map(ToOwned::to_owned))
+            .collect();
+        if dated.is_empty() || dated.len() < list.len() {
+            let message = "expect: write `history = [\"2026-11-22: at most 1.05 before; why\"]`";
+            self.complain(self.lines.of(key), message);
+        }
+        dated
     }
 
     /// One `[[published]]`.
@@ -133,7 +172,8 @@ impl Document<'_> {
             self.complain(self.lines.at(value), message);
             return None;
         };
-        let [metric, variant, number, text, over] = self.entries("[[published]]", PUBLISHED, table);
+        let [metric, variant, number, text, over, fitted] =
+            self.entries("[[published]]", PUBLISHED, table);
         let (Some(metric), Some(number), Some(text)) = (metric, number, text) else {
             let message = "published: write `metric`, `value`, and `text` as it is printed";
             self.complain(self.lines.at(value), message);
@@ -151,6 +191,10 @@ impl Document<'_> {
             metric,
             value,
             text: text.text,
+            fitted: match fitted {
+                Some(fitted) => self.read(&fitted, "fitted", |text| one_of(text, ON_OFF))?,
+                None => false,
+            },
         })
     }
 
@@ -172,6 +216,7 @@ impl Document<'_> {
             engines,
             corrections,
             not_promised,
+            tolerance,
         ] = entries;
         let engines = self.engines(engines.as_ref());
         let (ids, document, class) = (ids?, document?, class?);
@@ -186,6 +231,7 @@ impl Document<'_> {
             ids: words(&ids.text),
             document: document?,
             class: class?,
+            tolerance: tolerance.and_then(|entry| self.read(&entry, "tolerance", parse_share)),
             claim: claim?.text,
             engines,
             corrections: corrections.map_or(Vec::new(), |entry| words(&entry.text)),
@@ -276,6 +322,25 @@ impl Document<'_> {
     }
 }
 
+/// `2026-11-22`
+fn is_date(text: &str) -> bool {
+    let form = "0000-00-00";
+    text.len() == form.len()
+        && text.chars().zip(form.chars()).all(|(c, of)| match of {
+            '0' => c.is_ascii_digit(),
+            _ => c == of,
+        })
+}
+
+/// Of a percentage above zero and below all, `3%`.
+fn parse_share(text: &str) -> Result<f64, String> {
+    let share = Metric::StalledShare.parse(text)?;
+    match share > 0.0 && share < 1.0 {
+        true => Ok(share),
+        false => Err(format!("`{text}` is not between 0 % and 100 %")),
+    }
+}
+
 /// What stands between commas and spaces.
 fn words(text: &str) -> Vec<String> {
     text.split([',', ' '])
@@ -300,7 +365,8 @@ fn choices(key: &str, vocabulary: &Vocabulary) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::scenario::{ProbeSpec, Scenario, Vocabulary};
+    use crate::app::HostCosts;
+    use crate::scenario::{CostsOf, ProbeSpec, Scenario, Vocabulary};
 
     fn vocabulary() -> Vocabulary {
         let memory = ProbeSpec {
@@ -346,6 +412,66 @@ mod tests {
         );
         let read = Scenario::parse("a.toml", text).expect("whatever it names");
         assert_eq!(read.experiment.expect("it is one").document, "papre");
+    }
+
+    #[test]
+    fn a_changed_bound_carries_its_history() {
+        let check = |history: &str, expected: Result<&[&str], &str>| {
+            let text = format!(
+                "name = \"a\"\nabout = \"b\"\n[path]\nkind = \"loopback\"\n[workload]\n\
+                 kind = \"bulk\"\nduration = \"1s\"\n[[expect]]\nmetric = \"goodput_bps\"\n\
+                 min = \"1mbit\"\n{history}\n"
+            );
+            let read = Scenario::parse_with("a.toml", &text, &vocabulary());
+            match (read, expected) {
+                (Ok(scenario), Ok(expected)) => {
+                    assert_eq!(scenario.expectations[0].history, expected);
+                }
+                (Err(told), Err(expected)) => {
+                    assert!(told[0].message.contains(expected), "{told:?}");
+                }
+                (read, _) => panic!("{history}: {:?}", read.map(|_| ())),
+            }
+        };
+        let written = "expect: write `history = [";
+        check("", Ok(&[]));
+        check(
+            "history = ['2026-11-22: 2 before; r']",
+            Ok(&["2026-11-22: 2 before; r"]),
+        );
+        check("history = '2026-11-22: 2 before; r'", Err(written));
+        check("history = ['last week: 2 before']", Err(written));
+        check("history = ['2026-11-22: a', 5]", Err(written));
+        check("history = []", Err(written));
+        check("histroy = []", Err("unknown key in [[expect]]"));
+    }
+
+    #[test]
+    fn costs_are_of_hosts_in_virtual_time() {
+        let read = |engines: &str, costs: &str| {
+            let text = format!(
+                "name = \"a\"\nabout = \"b\"\n[path]\nkind = \"loopback\"\n[workload]\n\
+                 kind = \"bulk\"\nduration = \"1s\"\n[[expect]]\nmetric = \"goodput_bps\"\n\
+                 min = \"1mbit\"\nengines = \"{engines}\"\ncosts = \"{costs}\"\n"
+            );
+            let read = Scenario::parse_with("a.toml", &text, &vocabulary());
+            read.map(|scenario| scenario.expectations[0].clone())
+        };
+        let claim = read("virtual", "measured").expect("it has costs");
+        assert!(claim.applies_with(CostsOf::Measured) && !claim.applies_with(CostsOf::Usual));
+        let measured = HostCosts {
+            system_call: core::time::Duration::from_nanos(273),
+            ..HostCosts::linux()
+        };
+        assert_eq!(CostsOf::of(&measured), CostsOf::Measured);
+        assert_eq!(CostsOf::of(&HostCosts::linux()), CostsOf::Usual);
+        for (engines, costs) in [
+            ("kernel", "usual"),
+            ("virtual, tun", "usual"),
+            ("virtual", "own"),
+        ] {
+            assert!(read(engines, costs).is_err(), "{engines} {costs}");
+        }
     }
 
     #[test]

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use lab::judge::{
-    Bounds, Judged, Spread, Subject, VALUE_TOLERANCE, Verdict, is_over_nothing, judge,
-    over_nothing, runs_to_tell,
+    Bounds, Judged, Spread, Subject, Verdict, is_over_nothing, judge, over_nothing, runs_to_tell,
 };
 use lab::show::{cell_name, number_name, unit_name};
 use lab::{
@@ -12,7 +11,7 @@ use lab::{
     wants_another_run,
 };
 
-use super::published::{comes_out, departures};
+use super::published::{comes_out, departures, tolerance};
 use super::sentence::why;
 use super::{CorrectionRow, Doubt, EngineValue, ExperimentResult, NotRun, NumberRow};
 use crate::corrections::find_correction;
@@ -81,10 +80,11 @@ impl Material<'_> {
     }
 
     /// See [`runs_to_tell`]; a file that does not say how often it is to be run asks for several.
-    fn runs_to_tell(&self, engine: EngineName) -> usize {
+    fn runs_to_tell(&self, engine: EngineName, is_ratio: bool) -> usize {
         runs_to_tell(
             engine,
             runs_on(self.runs_of_file, engine).unwrap_or(usize::MAX),
+            is_ratio,
         )
     }
 }
@@ -207,14 +207,15 @@ fn row(material: &Material<'_>, target: Target<'_>) -> NumberRow {
     let mut claims: Vec<Bounds> = claims.map(Bounds::from).collect();
     let class = material.experiment.class;
     if claims.is_empty() && class == Class::Value {
-        claims.extend(published.map(as_published));
+        let within = tolerance(material.experiment);
+        claims.extend(published.map(|number| as_published(number, within)));
     }
     let engines = EngineName::ALL.into_iter();
     let mut engines: Vec<EngineValue> = engines
         .filter_map(|engine| value(material, target, engine, &claims))
         .collect();
     if let Some(published) = published {
-        departures(class, published, &claims, &mut engines);
+        departures(material.experiment, published, &claims, &mut engines);
     }
     NumberRow {
         variant: cell.variant.clone(),
@@ -224,19 +225,22 @@ fn row(material: &Material<'_>, target: Target<'_>) -> NumberRow {
         unit: target.unit().into(),
         published_text: published.map(|number| number.text.clone()),
         published: published.map(|number| number.value),
-        verdict: row_verdict(class, published, &claims, &engines),
+        fitted: published.is_some_and(|number| number.fitted),
+        tolerance: tolerance(material.experiment),
+        verdict: row_verdict(material.experiment, published, &claims, &engines),
         claims,
         engines,
     }
 }
 
 /// The claim that a number comes out as it is published.
-fn as_published(number: &Published) -> Bounds {
+fn as_published(number: &Published, tolerance: f64) -> Bounds {
     Bounds {
-        min: Some(number.value * (1.0 - VALUE_TOLERANCE)),
-        max: Some(number.value * (1.0 + VALUE_TOLERANCE)),
+        min: Some(number.value * (1.0 - tolerance)),
+        max: Some(number.value * (1.0 + tolerance)),
         engines: Vec::new(),
-        reason: format!("published, within {:.0} %", VALUE_TOLERANCE * 100.0),
+        reason: format!("published, within {:.0} %", tolerance * 100.0),
+        history: Vec::new(),
     }
 }
 
@@ -276,7 +280,7 @@ fn value(
         return None;
     }
     let left_out = ran.iter().flatten().filter(|run| !run.is_usable()).count();
-    let needed = material.runs_to_tell(engine);
+    let needed = material.runs_to_tell(engine, target.over.is_some());
     let asked = material.runs_min(engine).max(runs_to_fail(engine));
     let numbers = |runs: &Vec<&Outcome>| -> Vec<f64> {
         let usable = runs.iter().filter(|run| run.is_usable());
@@ -342,7 +346,7 @@ fn why_unmeasured(target: Target<'_>, ran: &[Vec<&Outcome>], numbers: &[Vec<f64>
 
 /// The worst of the engines that judged it. What holds is called by what it is worth.
 fn row_verdict(
-    class: Class,
+    experiment: &Experiment,
     published: Option<&Published>,
     claims: &[Bounds],
     engines: &[EngineValue],
@@ -351,10 +355,16 @@ fn row_verdict(
     let Some(published) = published else {
         return worst;
     };
-    match (class, worst) {
+    if published.fitted {
+        return match worst {
+            Verdict::Holds => Verdict::Calibrated,
+            other => other,
+        };
+    }
+    match (experiment.class, worst) {
         // That it does not come out is what the class claims, of numbers without bounds too.
         (Class::Deviates, Verdict::Holds | Verdict::Recorded | Verdict::NotRun) => {
-            match comes_out_on(published.value, engines) {
+            match comes_out_on(published.value, tolerance(experiment), engines) {
                 Some(out @ (Verdict::DeviatesAsExpected | Verdict::NotTested)) => out,
                 _ => worst,
             }
@@ -390,12 +400,18 @@ fn verdict(class: Class, rows: &[NumberRow]) -> Verdict {
     let verdict = match class {
         Class::Deviates => deviation(worst, rows),
         Class::Calibrated if worst != Verdict::Recorded => Verdict::Calibrated,
+        // What was fitted says nothing beside what was predicted.
+        _ if worst == Verdict::Calibrated && rows.iter().any(predicts) => Verdict::Holds,
         Class::Calibrated | Class::Exact | Class::Value | Class::Shape => worst,
     };
     match rows.iter().any(|row| unmeasured(row).next().is_some()) {
         true => verdict.max(Verdict::NotDistinguishable),
         false => verdict,
     }
+}
+
+fn predicts(row: &NumberRow) -> bool {
+    row.verdict == Verdict::Holds
 }
 
 /// Whether what was published fails to come out, as the class claims: it is enough that one number
@@ -414,19 +430,22 @@ fn deviation(worst: Verdict, rows: &[NumberRow]) -> Verdict {
         .unwrap_or(worst)
 }
 
-/// Whether the published number of a row comes out on any engine; `None` where none is published
-/// or none measured it.
+/// Whether the published number of a row comes out on any engine; `None` where none is published,
+/// where it was fitted, or where none measured it.
 fn comes_out_anywhere(row: &NumberRow) -> Option<Verdict> {
-    comes_out_on(row.published?, &row.engines)
+    let published = row.published.filter(|_| !row.fitted)?;
+    comes_out_on(published, row.tolerance, &row.engines)
 }
 
 /// Whether a published number comes out on any engine; one that had too few runs tells nothing,
 /// unless it is the only one.
-fn comes_out_on(published: f64, engines: &[EngineValue]) -> Option<Verdict> {
+fn comes_out_on(published: f64, tolerance: f64, engines: &[EngineValue]) -> Option<Verdict> {
     let measured = engines.iter().filter(|value| value.spread.is_some());
     let (untested, tested): (Vec<_>, Vec<_>) = measured.partition(|value| value.untested);
     let tested = tested.into_iter().filter_map(|value| value.spread.as_ref());
-    let out = tested.map(|spread| comes_out(published, spread)).max();
+    let out = tested
+        .map(|spread| comes_out(published, tolerance, spread))
+        .max();
     out.or((!untested.is_empty()).then_some(Verdict::NotTested))
 }
 

@@ -12,7 +12,8 @@ pub mod words;
 
 use std::collections::BTreeMap;
 
-use lab::judge::{Bounds, Spread, Verdict};
+use lab::app::HostCosts;
+use lab::judge::{Bounds, Spread, VALUE_TOLERANCE, Verdict};
 use lab::{Caveat, Class, EngineName};
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +61,9 @@ pub struct Summary {
     pub elapsed_s: f64,
     /// Whether the scenarios were shortened.
     pub quick: bool,
+    /// What the work of virtual hosts took; `None` for the usual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_costs: Option<HostCosts>,
     /// Whether the user ended it early.
     pub interrupted: bool,
     /// Runs on all engines.
@@ -135,12 +139,22 @@ pub struct NumberRow {
     pub published_text: Option<String>,
     /// The same as a number in the unit.
     pub published: Option<f64>,
+    /// Whether a parameter was fitted on it, so that it is no prediction.
+    #[serde(default)]
+    pub fitted: bool,
+    /// How far a number may lie from the published one and still be that number, as a share of it.
+    #[serde(default = "usual_tolerance")]
+    pub tolerance: f64,
     /// What is claimed.
     pub claims: Vec<Bounds>,
     /// In the order of tables; engines that did not run it are left out.
     pub engines: Vec<EngineValue>,
     /// The worst of those of the engines; by the class of the experiment.
     pub verdict: Verdict,
+}
+
+const fn usual_tolerance() -> f64 {
+    VALUE_TOLERANCE
 }
 
 /// One number on one engine.

@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 
 use base::human;
-use lab::judge::Verdict;
+use lab::judge::{Bounds, Verdict};
 use lab::show::show_value;
 use page::number_name;
 
-use super::{EngineValue, ExperimentResult, NumberRow};
+use super::{EngineValue, ExperimentResult, NumberRow, words};
 
 /// Why numbers do not plainly hold, what lies far off, and which runs are left out: a sentence
 /// each, without its full stop.
@@ -21,6 +21,7 @@ pub fn of_numbers(experiment: &ExperimentResult) -> Vec<String> {
         remarks.extend(row.engines.iter().filter_map(far));
     }
     remarks.extend(left_out(experiment));
+    remarks.extend(experiment.rows.iter().flat_map(changed_bounds));
     // All numbers of a cell without a usable run say the same.
     let mut told = BTreeSet::new();
     remarks.retain(|remark| told.insert(remark.clone()));
@@ -86,6 +87,27 @@ fn outliers(row: &NumberRow, value: &EngineValue) -> Option<String> {
     ))
 }
 
+/// Bounds that were changed after a run, of engines that ran, and how.
+fn changed_bounds(row: &NumberRow) -> impl Iterator<Item = String> + '_ {
+    let cell = match label(row) {
+        label if label.is_empty() => String::new(),
+        label => format!("{label}, "),
+    };
+    let name = format!("{cell}{}", number_name(&row.metric));
+    let ran = |claim: &&Bounds| {
+        row.engines
+            .iter()
+            .any(|value| claim.applies_on(value.engine))
+    };
+    let changed = row.claims.iter().filter(ran);
+    let changed = changed.filter(|claim| !claim.history.is_empty());
+    changed.map(move |claim| {
+        let bounds = words::claim(&row.unit, claim);
+        let history = claim.history.join("; ");
+        format!("{name}, claimed {bounds}: the claim was changed, {history}")
+    })
+}
+
 /// Runs that do not count, of each number anew.
 fn left_out(experiment: &ExperimentResult) -> impl Iterator<Item = String> + '_ {
     let rows = experiment.rows.iter().filter(|row| row.over.is_none());
@@ -126,6 +148,8 @@ pub(crate) mod tests {
             unit: "us".into(),
             published_text: None,
             published: None,
+            fitted: false,
+            tolerance: 0.05,
             claims: Vec::new(),
             engines: vec![value],
             verdict,
@@ -164,6 +188,22 @@ pub(crate) mod tests {
             corrections: Vec::new(),
             drawings: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_changed_bound_is_told_with_what_it_was() {
+        let mut experiment = experiment();
+        experiment.rows.truncate(1);
+        experiment.rows[0].claims = vec![Bounds {
+            min: None,
+            max: Some(6e6),
+            engines: vec![EngineName::Kernel],
+            reason: String::new(),
+            history: vec!["2026-11-22: at most 5 s before; it took longer".into()],
+        }];
+        let expected = "a, duration, claimed kernel: at most 6.00 s: the claim was changed, \
+                        2026-11-22: at most 5 s before; it took longer";
+        assert_eq!(of_numbers(&experiment), [expected]);
     }
 
     #[test]

@@ -136,7 +136,9 @@ fn unexpected(rows: &[NumberRow], verdict: Verdict) -> impl Iterator<Item = Stri
     rows.iter().flat_map(move |row| {
         let values = row.engines.iter().filter(move |value| {
             let spread = value.spread.as_ref().zip(row.published);
-            spread.is_some_and(|(spread, published)| comes_out(published, spread) == verdict)
+            spread.is_some_and(|(spread, published)| {
+                !row.fitted && comes_out(published, row.tolerance, spread) == verdict
+            })
         });
         values.filter_map(|value| at(row, value))
     })

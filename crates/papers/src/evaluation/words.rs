@@ -1,5 +1,6 @@
 //! What was published and what is claimed, in the words of tables on the screen and of pages.
 
+use lab::judge::Bounds;
 use lab::show::{show_bounds, show_value};
 
 use super::NumberRow;
@@ -33,22 +34,25 @@ pub fn published(row: &NumberRow) -> Option<String> {
 /// All that is claimed of a number, with the engines of which it is claimed where not of all.
 #[must_use]
 pub fn claims(row: &NumberRow) -> Vec<String> {
-    let claims = row.claims.iter().map(|claim| {
-        let bounds = show_bounds(&row.unit, claim.min, claim.max);
-        let engines: Vec<&str> = claim.engines.iter().map(|engine| engine.name()).collect();
-        match engines.is_empty() {
-            true => bounds,
-            false => format!("{}: {bounds}", engines.join(", ")),
-        }
-    });
+    let claims = row.claims.iter().map(|of| claim(&row.unit, of));
     claims.collect()
+}
+
+/// What is claimed, in this unit, with the engines.
+pub(super) fn claim(unit: &str, claim: &Bounds) -> String {
+    let bounds = show_bounds(unit, claim.min, claim.max);
+    let engines: Vec<&str> = claim.engines.iter().map(|engine| engine.name()).collect();
+    match engines.is_empty() {
+        true => bounds,
+        false => format!("{}: {bounds}", engines.join(", ")),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
-    use lab::judge::{Bounds, Verdict};
+    use lab::judge::Verdict;
 
     use super::*;
 
@@ -61,6 +65,8 @@ mod tests {
             unit: unit.into(),
             published_text: published.map(|(text, _)| text.into()),
             published: published.map(|(_, value)| value),
+            fitted: false,
+            tolerance: 0.05,
             claims: Vec::new(),
             engines: Vec::new(),
             verdict: Verdict::Recorded,
@@ -93,6 +99,7 @@ mod tests {
             max: Some(390e6),
             engines: engines.to_vec(),
             reason: String::new(),
+            history: Vec::new(),
         };
         let row = NumberRow {
             claims: vec![claim(&[]), claim(&[Kernel, Tun])],

@@ -290,6 +290,7 @@ mod tests {
                 verdicts: Counts::of(&experiments),
                 elapsed_s: 0.0,
                 quick: false,
+                host_costs: None,
                 interrupted: false,
                 runs: 0,
                 runs_found: 0,

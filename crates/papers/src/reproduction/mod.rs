@@ -170,6 +170,7 @@ impl Plan {
         Course {
             planned: &self.planned,
             records: &mut self.records,
+            costs: self.wanted.costs(),
             surroundings,
         }
         .run()
@@ -211,6 +212,7 @@ impl Plan {
                 verdicts: Counts::of(&experiments),
                 elapsed_s: 0.0,
                 quick: self.wanted.quick,
+                host_costs: self.wanted.costs,
                 interrupted: false,
                 runs: self.run_count(),
                 runs_found: found.sum(),

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lab::{Cell, EngineName, Expectation, Experiment, Scenario};
+use lab::app::HostCosts;
+use lab::{Cell, CostsOf, EngineName, Expectation, Experiment, Scenario};
 
 use crate::evaluation::{CellName, ExperimentResult, Material, NotRun, RunOf, evaluate};
 use crate::experiments::SeedDocument;
@@ -20,6 +21,14 @@ pub struct Wanted {
     pub quick: bool,
     /// How often each cell is run, in place of what the files say.
     pub runs: Option<u32>,
+    /// What the work of virtual hosts takes; `None` for the usual.
+    pub costs: Option<HostCosts>,
+}
+
+impl Wanted {
+    pub(super) fn costs(&self) -> HostCosts {
+        self.costs.unwrap_or(HostCosts::linux())
+    }
 }
 
 /// An experiment and what is to be run for it.
@@ -73,12 +82,15 @@ impl Planned {
     pub(super) fn new(scenario: &Scenario, wanted: &Wanted) -> Option<Self> {
         let experiment = scenario.experiment.clone()?;
         let document = SeedDocument::of(&experiment)?;
+        let costs = CostsOf::of(&wanted.costs());
+        let claims = scenario.expectations.iter();
+        let claims = claims.filter(|claim| claim.applies_with(costs));
         let mut planned = Self {
             name: scenario.name.clone(),
             about: scenario.about.clone(),
             document,
             experiment,
-            claims: scenario.expectations.clone(),
+            claims: claims.cloned().collect(),
             cells: names(&view(scenario, None, wanted.quick)),
             on: Vec::new(),
             not_run: Vec::new(),

@@ -6,6 +6,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use lab::app::HostCosts;
 use lab::{EngineName, Outcome, Virtual};
 
 use super::plan::{Planned, Record, Work};
@@ -30,6 +31,8 @@ pub(super) struct Course<'c, S> {
     pub(super) planned: &'c [Planned],
     /// One per experiment.
     pub(super) records: &'c mut [Record],
+    /// Of virtual hosts.
+    pub(super) costs: HostCosts,
     pub(super) surroundings: &'c mut S,
 }
 
@@ -67,7 +70,7 @@ impl<S: Surroundings> Course<'_, S> {
 
     /// Different cells on all processors; nothing in real time runs meanwhile.
     fn run_virtual(&mut self, jobs: &[Job], times: &mut Times) -> Result<(), S::Error> {
-        let planned = self.planned;
+        let (planned, costs) = (self.planned, self.costs);
         let stop = self.surroundings.stop();
         let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
         let (send, made) = mpsc::channel();
@@ -77,7 +80,7 @@ impl<S: Surroundings> Course<'_, S> {
                 scope.spawn(move || {
                     while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
                         let began = linux::Clock.now();
-                        let outcome = run_virtually(work(planned, job.place), job.run, stop);
+                        let outcome = run_virtually(work(planned, job.place), job.run, costs, stop);
                         let took = linux::Clock.now().since(began);
                         if is_over.load(Ordering::Relaxed) || stop.load(Ordering::SeqCst) {
                             return;
@@ -248,9 +251,13 @@ fn of_probe(figures: Figures) -> Outcome {
     }
 }
 
-fn run_virtually(work: &Work, run: u32, stop: &AtomicBool) -> Outcome {
+fn run_virtually(work: &Work, run: u32, costs: HostCosts, stop: &AtomicBool) -> Outcome {
     match work {
-        Work::Trial(cell) => Virtual::default().run(&cell.run(run), stop, &mut |_| ()),
+        Work::Trial(cell) => Virtual {
+            costs,
+            ..Virtual::default()
+        }
+        .run(&cell.run(run), stop, &mut |_| ()),
         Work::VirtualProbe(probe) => of_probe(probe(probe_seed(run))),
         Work::KernelProbe(_) => Outcome::ended_early("it is a probe of the kernel".into()),
     }

@@ -76,6 +76,7 @@ fn wanted(quick: bool) -> Wanted {
         engines: vec![EngineName::Virtual, EngineName::Kernel, EngineName::Tun],
         quick,
         runs: None,
+        costs: None,
     }
 }
 
@@ -100,6 +101,7 @@ fn engines_run_what_their_file_says() {
         engines: vec![Kernel],
         quick: false,
         runs: Some(2),
+        costs: None,
     };
     assert_eq!(shape(&one), [(Kernel, (2, 2), 2)]);
     let planned = planned(&one);

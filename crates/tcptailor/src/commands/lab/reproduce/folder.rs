@@ -11,6 +11,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use lab::app::HostCosts;
 use lab::results::Host;
 use papers::reproduction::Line;
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,9 @@ pub(super) struct Head {
     schema: String,
     version: String,
     quick: bool,
+    /// Of virtual hosts, where they are not the usual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    host_costs: Option<HostCosts>,
     /// By name, with a sum of the text.
     scenarios: BTreeMap<String, String>,
     /// Where it was begun; what passes in real time is a matter of the machine.
@@ -57,6 +61,7 @@ impl Head {
     pub(super) fn new<'s>(
         scenarios: impl Iterator<Item = (&'s str, &'s str)>,
         quick: bool,
+        host_costs: Option<HostCosts>,
     ) -> Self {
         let sum = |text: &str| {
             let mut hasher = SipHasher13::new();
@@ -67,6 +72,7 @@ impl Head {
             schema: SCHEMA.into(),
             version: env!("CARGO_PKG_VERSION").into(),
             quick,
+            host_costs,
             scenarios: scenarios
                 .map(|(name, text)| (name.to_owned(), sum(text)))
                 .collect(),
@@ -86,6 +92,9 @@ impl Head {
         if self.quick != other.quick {
             let kind = if self.quick { "with" } else { "without" };
             return Some(format!("results {kind} --quick"));
+        }
+        if self.host_costs != other.host_costs {
+            return Some("results with other --costs".into());
         }
         if self.scenarios.keys().ne(other.scenarios.keys()) {
             let names: Vec<&str> = self.scenarios.keys().map(String::as_str).collect();
@@ -276,7 +285,7 @@ mod tests {
     use crate::cli::Globals;
 
     fn head(names: &[&str], quick: bool) -> Head {
-        Head::new(names.iter().map(|name| (*name, *name)), quick)
+        Head::new(names.iter().map(|name| (*name, *name)), quick, None)
     }
 
     fn open(path: &Path, head: &Head) -> anyhow::Result<(Folder, Vec<Line>)> {

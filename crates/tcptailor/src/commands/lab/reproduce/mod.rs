@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lab::EngineName;
+use lab::app::HostCosts;
 use lab::judge::Verdict;
 use papers::evaluation::Reproduction;
 use papers::figures::Drawing;
@@ -19,6 +20,7 @@ use serde::Serialize;
 
 use self::folder::{Folder, Head};
 use self::surroundings::Surroundings;
+use super::calibrate;
 use super::folder::{check_page, write_page};
 use super::run::{Engine, load_file};
 use crate::exit::{Exit, Problem};
@@ -70,6 +72,10 @@ pub(crate) struct Args {
     /// spreads.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=999))]
     runs: Option<u32>,
+    /// What the work of hosts takes in virtual time, from a file of `lab calibrate`; without, what
+    /// it takes on a usual Linux host. Some claims are about one of the two.
+    #[arg(long, value_name = "FILE")]
+    costs: Option<PathBuf>,
     /// Write the result to a page too, with plots: a file that opens in any browser, without a
     /// network.
     #[arg(long, value_name = "FILE")]
@@ -79,7 +85,7 @@ pub(crate) struct Args {
     markdown: bool,
     /// Show what a folder has, without running anything.
     #[arg(long, value_name = "DIR")]
-    #[arg(conflicts_with_all = ["experiments", "quick", "engines", "runs"])]
+    #[arg(conflicts_with_all = ["experiments", "quick", "engines", "runs", "costs"])]
     show: Option<PathBuf>,
 }
 
@@ -91,7 +97,7 @@ impl Args {
         self.show.is_none() && (self.engines.is_empty() || self.engines.iter().any(is_real_time))
     }
 
-    fn wanted(&self) -> Wanted {
+    fn wanted(&self, costs: Option<HostCosts>) -> Wanted {
         let named: Vec<EngineName> = self.engines.iter().map(|engine| (*engine).into()).collect();
         let mut engines = EngineName::ALL.to_vec();
         engines.retain(|engine| named.is_empty() || named.contains(engine));
@@ -99,6 +105,7 @@ impl Args {
             engines,
             quick: self.quick,
             runs: self.runs,
+            costs,
         }
     }
 }
@@ -114,11 +121,12 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let began = linux::Clock.now();
     let chosen = chosen(&args.experiments)?;
     let scenarios = chosen.iter().map(|chosen| &chosen.scenario);
-    let mut plan = Plan::new(scenarios, args.wanted());
+    let costs = args.costs.as_deref().map(calibrate::read).transpose()?;
+    let mut plan = Plan::new(scenarios, args.wanted(costs));
     let mut folder = match &args.output {
         Some(path) => {
             let texts = chosen.iter().map(|one| (&*one.scenario.name, &*one.text));
-            let head = Head::new(texts, args.quick);
+            let head = Head::new(texts, args.quick, costs);
             Some(open((path, &head), &mut plan, output)?)
         }
         None => None,

@@ -69,6 +69,7 @@ fn wanted() -> Wanted {
         engines: vec![EngineName::Virtual, EngineName::Kernel, EngineName::Tun],
         quick: false,
         runs: None,
+        costs: None,
     }
 }
 

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use base::Limit;
 use lab::app::HostCosts;
 use lab::judge::{Verdict, judge_claim, runs_to_tell};
-use lab::{Caveat, Cell, Expectation, LinkOutcome, Point, ResponseMicros, Scenario, SenderOutcome};
+use lab::{
+    Caveat, Cell, CostsOf, Expectation, LinkOutcome, Point, ResponseMicros, Scenario, SenderOutcome,
+};
 use serde::Serialize;
 
 use super::{Engine, Ran};
@@ -111,7 +113,10 @@ pub(super) struct ClaimRow {
 impl Document {
     pub(super) fn new(scenario: &Scenario, cells: &[Cell], ran: &[Ran], shown: Shown) -> Self {
         let engine = shown.engine;
-        let needed = runs_to_tell(engine.into(), shown.runs_of_file as usize);
+        let needed = |claim: &Expectation| {
+            let of_file = shown.runs_of_file as usize;
+            runs_to_tell(engine.into(), of_file, claim.over.is_some())
+        };
         let outcomes = ran
             .iter()
             .map(|ran| OutcomeRow::new(scenario, &cells[ran.cell], ran, shown));
@@ -120,8 +125,12 @@ impl Document {
                 .expectations
                 .iter()
                 .filter(|claim| claim.applies_to(cell.variant.as_deref()))
-                .filter(move |claim| claim.applies_on(engine.into()));
-            about_it.map(move |claim| ClaimRow::new(claim, (cells, index), ran, needed))
+                .filter(move |claim| claim.applies_on(engine.into()))
+                .filter(move |claim| {
+                    let costs = shown.costs.as_ref();
+                    costs.is_none_or(|costs| claim.applies_with(CostsOf::of(costs)))
+                });
+            about_it.map(move |claim| ClaimRow::new(claim, (cells, index), ran, needed(claim)))
         });
         Self {
             scenario: scenario.name.clone(),
