@@ -505,7 +505,7 @@ fn interrupted_runs_end_in_order() {
     assert_eq!(status.code(), Some(0));
     let mut rest = String::new();
     serve.log.read_to_string(&mut rest).expect("a log");
-    assert!(rest.contains("left"), "{rest}");
+    assert!(rest.contains("disconnected"), "{rest}");
 
     let mut serve = Serve::start(&[]);
     serve.signal(signals::Signal::Interrupt);
