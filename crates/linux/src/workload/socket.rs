@@ -396,7 +396,11 @@ mod tests {
         );
 
         let sysctl = spec(&[("net.ipv4.tcp_sack", "off")]).check();
-        assert!(sysctl.expect_err("a sysctl").contains("not a socket option"));
+        assert!(
+            sysctl
+                .expect_err("a sysctl")
+                .contains("not a socket option")
+        );
     }
 
     #[test]
