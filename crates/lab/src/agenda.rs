@@ -1,64 +1,55 @@
 //! Who is due when: deadlines in order of time, and of being set where times are equal.
 //!
-//! Each member has at most one deadline. Setting it costs O(log n) of all members; nobody is ever
-//! scanned for the next one.
-
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+//! Each member has at most one deadline. Members are the leaves of a binary tree, each node of which
+//! holds the earlier one of the two below it; so setting a deadline costs O(log n) of all members.
 
 use base::Instant;
 
-/// Entries that are no longer valid are kept until they are as many as this and as the valid ones.
-const STALE_MIN: usize = 64;
+/// Of a member that is not due: later than all deadlines.
+const NEVER: u128 = u128::MAX;
 
 /// The deadlines of members that are numbered from 0.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
-    /// Valid where it equals what `deadlines` says of its member.
-    queue: BinaryHeap<Reverse<(Instant, u64, usize)>>,
-    /// When each member is due, and which setting that was.
-    deadlines: Vec<Option<(Instant, u64)>>,
-    set: usize,
+    /// A deadline above the number of its setting. The root is at 1, below `node` are `2 * node` and
+    /// the one after it, and the second half are the members.
+    tree: Vec<u128>,
+    members: usize,
     settings: u64,
 }
 
 impl Agenda {
     /// A member more; its number.
     pub(crate) fn join(&mut self) -> usize {
-        self.deadlines.push(None);
-        self.deadlines.len() - 1
+        let leaves = self.leaves();
+        if self.members == leaves {
+            let more = (2 * leaves).max(1);
+            let mut tree = vec![NEVER; 2 * more];
+            tree[more..more + leaves].copy_from_slice(&self.tree[leaves..]);
+            for node in (1..more).rev() {
+                tree[node] = tree[2 * node].min(tree[2 * node + 1]);
+            }
+            self.tree = tree;
+        }
+        self.members += 1;
+        self.members - 1
     }
 
     /// Sets when `member` is due. One that was due then anyway keeps its place among the others.
     pub(crate) fn set(&mut self, member: usize, at: Option<Instant>) {
-        let before = self.deadlines[member];
-        if before.map(|(before, _)| before) == at {
+        if self.deadline(member) == at {
             return;
         }
-        self.set -= usize::from(before.is_some());
-        self.deadlines[member] = at.map(|at| {
+        let key = at.map_or(NEVER, |at| {
             self.settings += 1;
-            self.set += 1;
-            self.queue.push(Reverse((at, self.settings, member)));
-            (at, self.settings)
+            u128::from(at.as_nanos()) << 64 | u128::from(self.settings)
         });
-        if self.queue.len() > 2 * self.set + STALE_MIN {
-            let deadlines = &self.deadlines;
-            self.queue.retain(|Reverse((at, setting, member))| {
-                deadlines[*member] == Some((*at, *setting))
-            });
-        }
+        self.put(self.leaves() + member, key);
     }
 
     /// The earliest deadline of all.
-    pub(crate) fn next_at(&mut self) -> Option<Instant> {
-        loop {
-            let Reverse((at, setting, member)) = *self.queue.peek()?;
-            if self.deadlines[member] == Some((at, setting)) {
-                return Some(at);
-            }
-            self.queue.pop();
-        }
+    pub(crate) fn next_at(&self) -> Option<Instant> {
+        self.tree.get(1).copied().and_then(deadline_of)
     }
 
     /// The next member that is due by `now`; it has no deadline from then on.
@@ -66,16 +57,41 @@ impl Agenda {
         if self.next_at()? > now {
             return None;
         }
-        let Reverse((_, _, member)) = self.queue.pop()?;
-        self.deadlines[member] = None;
-        self.set -= 1;
-        Some(member)
+        let (first, leaves) = (self.tree[1], self.leaves());
+        let mut node = 1;
+        while node < leaves {
+            node *= 2;
+            node += usize::from(self.tree[node] != first);
+        }
+        self.put(node, NEVER);
+        Some(node - leaves)
     }
 
     /// When `member` is due.
     pub(crate) fn deadline(&self, member: usize) -> Option<Instant> {
-        self.deadlines[member].map(|(at, _)| at)
+        deadline_of(self.tree[self.leaves() + member])
     }
+
+    const fn leaves(&self) -> usize {
+        self.tree.len() / 2
+    }
+
+    fn put(&mut self, leaf: usize, key: u128) {
+        self.tree[leaf] = key;
+        let mut node = leaf / 2;
+        while node > 0 {
+            let first = self.tree[2 * node].min(self.tree[2 * node + 1]);
+            if self.tree[node] == first {
+                return;
+            }
+            self.tree[node] = first;
+            node /= 2;
+        }
+    }
+}
+
+fn deadline_of(key: u128) -> Option<Instant> {
+    (key != NEVER).then(|| Instant::from_nanos((key >> 64) as u64))
 }
 
 #[cfg(test)]
@@ -126,7 +142,6 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(agenda.next_at(), naive.iter().flatten().min().copied());
-                prop_assert!(agenda.queue.len() <= 2 * 7 + STALE_MIN);
             }
         }
     }

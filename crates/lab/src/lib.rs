@@ -60,7 +60,7 @@ pub use show::cell_name;
 pub use sweep::{AXIS_VALUES_MAX, Shard, Vary, axis_number};
 pub use trial::{End, HostSpec, PathSpec, Settings, Trial};
 pub use virtual_engine::{
-    LabelledFlow, SAMPLE_INTERVAL, SeenFlow, SeenHost, SetError, Virtual, VirtualLook,
+    Arrival, LabelledFlow, SAMPLE_INTERVAL, SeenFlow, SeenHost, SetError, Virtual, VirtualLook,
     VirtualProgress, VirtualRun, VirtualSession, VirtualTarget,
 };
 pub use workload::{

@@ -24,7 +24,8 @@ use crate::workload::{Amount, Workload};
 use crate::world::{LinkId, NodeId, Place, Tap, World, chain};
 pub use labelled::LabelledFlow;
 pub use session::{
-    SAMPLE_INTERVAL, SeenFlow, SeenHost, SetError, VirtualLook, VirtualSession, VirtualTarget,
+    Arrival, SAMPLE_INTERVAL, SeenFlow, SeenHost, SetError, VirtualLook, VirtualSession,
+    VirtualTarget,
 };
 
 /// Virtual time after its planned end that a workload has to finish what is under way.

@@ -45,4 +45,5 @@ pub use packet::{
     Body, EcnMark, IcmpError, IcmpKind, Packet, Payload, Segment, SegmentOptions, Timestamps,
 };
 pub use pool::PoolState;
+pub use tcp::Arrived;
 pub use trace::{Trace, TraceEvent, TraceValue};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base::{FlowKey, FlowSample, Instant, Rng};
 use doctor::{Recording, Samples, Track};
-use lab::SAMPLE_INTERVAL;
+use lab::{Arrival, SAMPLE_INTERVAL};
 use serde::{Deserialize, Serialize};
 
 /// Mean distance of two looks of a [`crate::Subject`] at a connection.
@@ -23,21 +23,6 @@ pub struct Arrivals {
     pub key: FlowKey,
     /// In order of time.
     pub points: Vec<Arrival>,
-}
-
-/// One look at the counters of an end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Arrival {
-    /// When.
-    pub at: Instant,
-    /// Payload that has arrived in order, in bytes.
-    pub received: u64,
-    /// Payload that was sent and has arrived, in bytes.
-    pub acked: u64,
-    /// The same, with what arrived behind a gap, as full segments.
-    pub delivered: u64,
-    /// Segments with payload that have arrived, in whatever order.
-    pub segments: u64,
 }
 
 impl Arrivals {

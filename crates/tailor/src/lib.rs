@@ -21,7 +21,7 @@ mod truth;
 mod twin;
 mod what_if;
 
-pub use arrivals::{Arrival, Arrivals, LOOK_INTERVAL};
+pub use arrivals::{Arrivals, LOOK_INTERVAL};
 pub use candidate::{Candidate, Design, NoCandidate, candidates};
 pub use experiment::{Answer, Arm, Experiment, GAIN_MIN, Outcome};
 pub use fit::{

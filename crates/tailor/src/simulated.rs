@@ -5,11 +5,11 @@ use core::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use base::{Change, KnobValue, Netns, Target, find_knob};
+use base::{Change, Instant, KnobValue, Netns, Target, find_knob};
 use doctor::{Recording, Track};
 use lab::{End, SeenFlow, SeenHost, SetError, VirtualSession, VirtualTarget};
 
-use crate::arrivals::LOOK_INTERVAL;
+use crate::arrivals::{Arrivals, LOOK_INTERVAL};
 use crate::measure::completed;
 use crate::subject::{Applied, Look, Settings, Subject, Undone, Values};
 
@@ -143,13 +143,15 @@ impl<E: From<SimulatedError>> Subject for Simulated<'_, E> {
             .map_err(SimulatedError::Ended)?;
         self.check_stopped()?;
         let span = (look.began, look.ended);
-        let [here, there] = [&look.client, &look.server].map(|host| recording(host, span));
-        let measure = look.measure;
-        Ok(Look::new(
-            (here, host_name(End::Client)),
-            Some((there, host_name(End::Server))),
-            |here| completed(measure, here, |track| self.wants(track)),
-        ))
+        let hosts = [&look.client, &look.server];
+        let [here, there] = hosts.map(|host| recording(host, span));
+        Ok(Look {
+            measure: completed(look.measure, &here, |track| self.wants(track)),
+            here,
+            netns: host_name(End::Client),
+            there: Some((there, host_name(End::Server))),
+            close: hosts.into_iter().flat_map(arrivals).collect(),
+        })
     }
 
     fn wait(&mut self, time: Duration) -> Result<(), E> {
@@ -260,8 +262,17 @@ fn shown(knob: &str, value: &KnobValue) -> String {
     find_knob(knob).map_or_else(|_| value.to_string(), |knob| knob.format(value))
 }
 
+/// What arrived at a host that was looked at closely.
+fn arrivals(host: &SeenHost) -> impl Iterator<Item = Arrivals> + '_ {
+    let close = host.flows.iter().filter(|flow| !flow.close.is_empty());
+    close.map(|flow| Arrivals {
+        key: flow.key,
+        points: flow.close.clone(),
+    })
+}
+
 /// As if a namespace had been watched.
-fn recording(host: &SeenHost, (began, ended): (base::Instant, base::Instant)) -> Recording {
+fn recording(host: &SeenHost, (began, ended): (Instant, Instant)) -> Recording {
     let flow = |flow: &SeenFlow| Track {
         key: flow.key,
         cookie: flow.cookie,

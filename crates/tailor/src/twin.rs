@@ -469,8 +469,10 @@ impl Twin {
             true => events.max(most.min(events * FASTER_MAX)),
             false => events * 2.0,
         };
+        // Close looks show the rate of a path, which is known by now.
         let before = Times {
             look: timing.look.min(self.times.look),
+            interval: self.times.interval.max(SAMPLE_INTERVAL),
             ..self.times
         };
         if !on_new {

@@ -312,7 +312,8 @@ fn compared_variants_take_turns_and_are_judged() {
         "--json",
     ]);
     let document: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
-    let variants = document["variants"].as_array().expect("a list");
+    let variants = document["variants"].as_array();
+    let variants = variants.unwrap_or_else(|| panic!("{document}"));
     let names: Vec<&str> = variants
         .iter()
         .filter_map(|variant| variant["name"].as_str())

@@ -483,10 +483,8 @@ fn read(flow: &mut Flow, id: SocketId, order: Order, part: Part, env: &mut Env<'
             _ => Call::Returned(Done::default(), 0),
         };
     }
-    let first = payload
-        .chunks()
-        .first()
-        .and_then(|chunk| chunk.first().copied());
+    // Commands are single bytes; of the rest, nobody has touched the memory yet.
+    let first = (got == 1).then(|| payload.chunks()[0][0]);
     if flow.read == 0 && wanted == 1 && first.is_some_and(pattern::asks_to_send) {
         // No payload: the client says what this connection is for.
         return Call::Returned(Done { bytes: got, first }, got);

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use base::{
     FlowKey, FlowSample, HostSample, Instant, KNOBS, KnobError, KnobValue, Rate, Rng, Scope,
 };
-use stack::{Host, SocketId};
+use serde::{Deserialize, Serialize};
+use stack::{Arrived, Host, SocketId};
 
 use super::{BOTH, Stage, Virtual, at, link_outcome, program};
 use crate::app::{Program, ProgramSpec, Totals};
@@ -25,6 +26,8 @@ use crate::world::NodeId;
 /// Mean time from look to look at the connections, drawn from a quarter of it to one and three
 /// quarters: as the sensors on Linux look, so that no timer of TCP is in step with them.
 pub const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
+/// Looks that are nearer to each other than this are close: see [`SeenFlow::close`].
+const CLOSE_MAX: Duration = Duration::from_millis(5);
 /// Time from look to look at a host.
 const HOST_INTERVAL: Duration = Duration::from_millis(200);
 /// Virtual time after which a wait looks whether it is to be stopped.
@@ -84,6 +87,33 @@ impl From<KnobError> for SetError {
     }
 }
 
+/// What one end of a connection had sent and received at some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arrival {
+    /// When.
+    pub at: Instant,
+    /// Payload that has arrived in order, in bytes.
+    pub received: u64,
+    /// Payload that was sent and has arrived, in bytes.
+    pub acked: u64,
+    /// The same, with what arrived behind a gap, as full segments.
+    pub delivered: u64,
+    /// Segments with payload that have arrived, in whatever order.
+    pub segments: u64,
+}
+
+impl Arrival {
+    fn new(at: Instant, arrived: Arrived) -> Self {
+        Self {
+            at,
+            received: arrived.bytes_received,
+            acked: arrived.bytes_acked,
+            delivered: arrived.delivered_pkts * u64::from(arrived.snd_mss_bytes),
+            segments: arrived.data_segs_in,
+        }
+    }
+}
+
 /// One connection as one end of it shows itself.
 #[derive(Clone, Debug)]
 pub struct SeenFlow {
@@ -93,6 +123,9 @@ pub struct SeenFlow {
     pub cookie: u64,
     /// The looks at it in order of time; at least one.
     pub samples: Vec<Arc<FlowSample>>,
+    /// What had arrived at these times, in order, where looks were asked for that are closer than
+    /// [`SAMPLE_INTERVAL`]; all else is judged by looks at that distance.
+    pub close: Vec<Arrival>,
     /// It was gone before the look ended.
     pub ended: bool,
 }
@@ -175,7 +208,8 @@ impl VirtualSession {
     }
 
     /// Looks at both hosts for `time`, at random times of which `interval` is the mean distance;
-    /// `stop` ends it early.
+    /// `stop` ends it early. Where that is a few milliseconds, what arrives is looked at so often,
+    /// and all else at [`SAMPLE_INTERVAL`].
     ///
     /// # Errors
     /// Why a program ended before its time.
@@ -189,15 +223,26 @@ impl VirtualSession {
         let until = began + time;
         let before = BOTH.map(|end| self.totals(end));
         let mut seen: [SeenHost; 2] = Default::default();
-        let mut next_host = began;
+        let (mut next_host, mut next_sample) = (began, began);
+        let is_close = interval < CLOSE_MAX;
         self.look_until((until, interval), stop, |session, is_last| {
             let now = session.now();
             let host_due = is_last || now >= next_host;
             if host_due {
                 next_host = now + HOST_INTERVAL;
             }
+            let sample_due = is_last || now >= next_sample;
+            if sample_due && is_close {
+                next_sample = now + session.sample_distance(SAMPLE_INTERVAL);
+            }
             for end in BOTH {
-                session.look_at(end, host_due, &mut seen[at(end)]);
+                let seen = &mut seen[at(end)];
+                if sample_due || host_due {
+                    session.look_at(end, host_due, seen);
+                }
+                if is_close {
+                    session.look_closely_at(end, seen);
+                }
             }
             progress(now.since(began));
         });
@@ -396,12 +441,29 @@ impl VirtualSession {
                     key: sample.key,
                     cookie,
                     samples: vec![Arc::new(sample)],
+                    close: Vec::new(),
                     ended: false,
                 }),
             }
         }
         if with_host {
             seen.samples.push(self.host_sample(end));
+        }
+    }
+
+    /// One look at what has arrived at one host; connections show themselves first in a look at all
+    /// that they tell.
+    fn look_closely_at(&self, end: End, seen: &mut SeenHost) {
+        let (now, host) = (self.now(), self.host(end));
+        let cookies = &self.cookies[at(end)];
+        for id in host.sockets() {
+            let flow = cookies.get(&id).and_then(|cookie| {
+                let mut flows = seen.flows.iter_mut();
+                flows.find(|flow| flow.cookie == *cookie)
+            });
+            if let Some((flow, arrived)) = flow.zip(host.arrived(id)) {
+                flow.close.push(Arrival::new(now, arrived));
+            }
         }
     }
 

@@ -15,7 +15,7 @@ use super::{
     WriteError, WriteFlags,
 };
 use crate::packet::Payload;
-use crate::tcp::{Connection, Opening, State};
+use crate::tcp::{Arrived, Connection, Opening, State};
 
 impl Host {
     /// Listens at `local`; an unspecified address stands for all addresses of its family, and with
@@ -421,6 +421,12 @@ impl Host {
         self.sockets
             .look(id)
             .map(|connection| connection.sample(now))
+    }
+
+    /// What has arrived at either end of a connection so far.
+    #[must_use]
+    pub fn arrived(&self, id: SocketId) -> Option<Arrived> {
+        self.sockets.look(id).map(Connection::arrived)
     }
 
     /// Everything that a connection counted, drops and special events included, by name.

@@ -33,6 +33,7 @@ use crate::mtu::MtuState;
 use crate::recovery::LossRecovery;
 use crate::recv::{Agreed, Env, Receiver};
 use crate::send::{SendMemoryEnv, Sender};
+pub use record::Arrived;
 pub(crate) use sequence::{RecvSequence, SendSequence};
 pub(crate) use state::{State, SynReceived, SynSent};
 pub(crate) use timer::{Timer, TimerTable};

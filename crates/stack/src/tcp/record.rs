@@ -13,7 +13,33 @@ pub(crate) struct Flow {
     pub(crate) key: FlowKey,
 }
 
+/// What has arrived at either end of a connection: a few counters of its [`FlowSample`], which are
+/// cheap to ask for often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// As [`FlowSample::bytes_received`].
+    pub bytes_received: u64,
+    /// As [`FlowSample::data_segs_in`].
+    pub data_segs_in: u64,
+    /// As [`FlowSample::bytes_acked`].
+    pub bytes_acked: u64,
+    /// As [`FlowSample::delivered_pkts`].
+    pub delivered_pkts: u64,
+    /// As [`FlowSample::snd_mss_bytes`].
+    pub snd_mss_bytes: u32,
+}
+
 impl Connection {
+    pub(crate) fn arrived(&self) -> Arrived {
+        Arrived {
+            bytes_received: self.traffic.bytes_received,
+            data_segs_in: self.traffic.data_segments_in,
+            bytes_acked: self.traffic.bytes_acked,
+            delivered_pkts: self.recovery.delivered(),
+            snd_mss_bytes: self.mss(),
+        }
+    }
+
     pub(crate) const fn flow(&self) -> Flow {
         Flow {
             key: FlowKey {

@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use doctor::Track;
-use lab::SAMPLE_INTERVAL;
+use lab::{Arrival, SAMPLE_INTERVAL};
 
 use super::seen::{SAMPLES_MIN, percentile};
-use crate::arrivals::{Arrival, Arrivals, LOOK_INTERVAL};
+use crate::arrivals::{Arrivals, LOOK_INTERVAL};
 use crate::subject::Look;
 
 /// The times over which a crest is looked for, in seconds, the shortest first.
