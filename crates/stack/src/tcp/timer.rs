@@ -87,7 +87,8 @@ impl TimerTable {
 
     /// The next deadline.
     pub(crate) fn next(&self) -> Option<Instant> {
-        let next = self.due.iter().copied().min()?;
+        let earlier = |next: Instant, due: &Instant| next.min(*due);
+        let next = self.due.iter().fold(Instant::MAX, earlier);
         (next != Instant::MAX).then_some(next)
     }
 
