@@ -3,10 +3,10 @@
 
 use std::hint::black_box;
 
-use base::ip::{IpHeader, IpPacket, Ipv4Header, protocol};
-use base::tcp::{TcpFlags, TcpHeader, TcpOption, TcpSegment};
-use base::{Checksum, GsoType, SeqNum, Superpacket, VirtioHeader, WirePacket};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use tcptailor_base::ip::{IpHeader, IpPacket, Ipv4Header, protocol};
+use tcptailor_base::tcp::{TcpFlags, TcpHeader, TcpOption, TcpSegment};
+use tcptailor_base::{Checksum, GsoType, SeqNum, Superpacket, VirtioHeader, WirePacket};
 
 const GSO_SIZE: u16 = 1448;
 const SEGMENTS: usize = 44;

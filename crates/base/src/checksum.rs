@@ -5,7 +5,7 @@ use core::net::IpAddr;
 /// A checksum being summed up.
 ///
 /// ```
-/// use base::Checksum;
+/// use tcptailor_base::Checksum;
 /// // The example of RFC 1071, section 3.
 /// let sum = Checksum::new().bytes(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]);
 /// assert_eq!(sum.partial(), 0xddf2);

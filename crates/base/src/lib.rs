@@ -1,19 +1,7 @@
-//! The nouns that every part of tcptailor shares: time, rates, sizes, packets, knobs, limits, flow
-//! samples and changes.
+#![doc = include_str!("../README.md")]
 //!
-//! This crate decides nothing and touches nothing: it reads no clock, opens no file, draws no
-//! random number of its own. `doctor` and `stack` meet only here.
-//!
-//! ```
-//! use base::{Rate, Instant};
-//! use core::time::Duration;
-//!
-//! let rate: Rate = "25mbit".parse()?;
-//! assert_eq!(rate.bdp_bytes(Duration::from_millis(40)), 125_000);
-//! assert_eq!(rate.to_string(), "25mbit");
-//! assert_eq!(Instant::ZERO + Duration::from_millis(1), Instant::from_nanos(1_000_000));
-//! # Ok::<(), base::UnitError>(())
-//! ```
+//! It reads no clock, opens no file, draws no random number of its own. `doctor` and `stack` meet
+//! only here.
 //!
 //! Reading list: RFC 9293 (TCP), RFC 7323 (window scaling, timestamps), RFC 2018 (SACK), RFC 6298
 //! (retransmission timeout), RFC 2544 section 26 (how throughput is stated).

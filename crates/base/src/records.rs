@@ -66,8 +66,8 @@ impl BatchSpec {
 /// One block of records: first it is filled, then it is written, then it is empty again.
 ///
 /// ```
-/// use base::Instant;
-/// use base::records::{Batch, BatchSpec};
+/// use tcptailor_base::Instant;
+/// use tcptailor_base::records::{Batch, BatchSpec};
 /// use core::time::Duration;
 ///
 /// let mut batch = Batch::new(BatchSpec::new(Duration::from_millis(5)).with_count_header());

@@ -9,7 +9,7 @@ use core::ops::{Add, AddAssign, Sub};
 /// sorting by it is wrong as soon as the numbers wrap.
 ///
 /// ```
-/// use base::SeqNum;
+/// use tcptailor_base::SeqNum;
 /// let last = SeqNum::new(u32::MAX);
 /// assert!(last.before(last + 1));
 /// assert_eq!((last + 11).bytes_since(last), 11);

@@ -25,7 +25,7 @@ const QUOTE_BYTES_MAX: usize = 1280;
 /// A packet in the buffer that it was read into, with its virtio header in front.
 ///
 /// ```
-/// use base::{Superpacket, VirtioHeader, WirePacket};
+/// use tcptailor_base::{Superpacket, VirtioHeader, WirePacket};
 ///
 /// let mut buffer = vec![0; 65_545]; // reused for each read
 /// // let length = read(tun, &mut buffer);

@@ -16,30 +16,18 @@ pub use everyday::everyday_cells;
 
 /// The scenarios, with CUBIC at both ends: every path has what it needs to differ from the others.
 pub const AGREEMENT_SCENARIOS: &[(&str, &str)] = &[
-    (
-        "agree-bulk",
-        include_str!("../../../scenarios/agree-bulk.toml"),
-    ),
+    ("agree-bulk", include_str!("../scenarios/agree-bulk.toml")),
     (
         "agree-buffers",
-        include_str!("../../../scenarios/agree-buffers.toml"),
+        include_str!("../scenarios/agree-buffers.toml"),
     ),
-    (
-        "agree-loss",
-        include_str!("../../../scenarios/agree-loss.toml"),
-    ),
-    (
-        "agree-queue",
-        include_str!("../../../scenarios/agree-queue.toml"),
-    ),
+    ("agree-loss", include_str!("../scenarios/agree-loss.toml")),
+    ("agree-queue", include_str!("../scenarios/agree-queue.toml")),
     (
         "agree-request",
-        include_str!("../../../scenarios/agree-request.toml"),
+        include_str!("../scenarios/agree-request.toml"),
     ),
-    (
-        "agree-wwr",
-        include_str!("../../../scenarios/agree-wwr.toml"),
-    ),
+    ("agree-wwr", include_str!("../scenarios/agree-wwr.toml")),
 ];
 
 /// Largest median of the errors.

@@ -15,7 +15,7 @@ macro_rules! scenarios {
     ($($name:literal,)*) => {
         &[$((
             $name,
-            include_str!(concat!("../../../scenarios/", $name, ".toml")),
+            include_str!(concat!("../scenarios/", $name, ".toml")),
         )),*]
     };
 }

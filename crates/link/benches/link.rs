@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use base::{Fraction, Instant, QueueLimit, WirePacket};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use link::{Link, LinkSpec, Loss};
+use tcptailor_link::{Link, LinkSpec, Loss};
 
 /// As large as the emulator's handle of a packet buffer.
 struct Packet {

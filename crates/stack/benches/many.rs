@@ -9,7 +9,7 @@ use std::time::Duration;
 use base::tcp::TcpFlags;
 use base::{Instant, SeqNum};
 use bytes::Bytes;
-use stack::{
+use tcptailor_stack::{
     Body, EcnMark, Host, HostConfig, ListenOptions, Packet, Segment, SegmentOptions, SocketId,
     Timestamps, WriteFlags, profile,
 };

@@ -15,7 +15,9 @@ use std::time::Duration;
 
 use base::Instant;
 use bytes::Bytes;
-use stack::{Event, Host, HostConfig, ListenOptions, Packet, SocketId, WriteFlags, profile};
+use tcptailor_stack::{
+    Event, Host, HostConfig, ListenOptions, Packet, SocketId, WriteFlags, profile,
+};
 
 /// One superpacket: 45 segments of 1448 bytes.
 const SUPERPACKET_BYTES: usize = 45 * 1448;

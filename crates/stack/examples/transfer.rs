@@ -4,7 +4,7 @@ use base::{Instant, Limit};
 use bytes::Bytes;
 use core::time::Duration;
 use link::{Link, LinkSpec, Loss};
-use stack::{Host, HostConfig, ListenOptions, WriteFlags, profile};
+use tcptailor_stack::{Host, HostConfig, ListenOptions, WriteFlags, profile};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let name = std::env::args().nth(1).unwrap_or("Cargo.lock".into());

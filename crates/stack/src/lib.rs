@@ -1,8 +1,8 @@
-//! What one host does: TCP as a state machine, with every knob.
+#![doc = include_str!("../README.md")]
 //!
 //! A [`Host`] has no clock, no thread and no file descriptor: packets and the time are arguments,
-//! packets and deadlines come out. One thread owns it. Packets may be *superpackets*, with up to
-//! 64 KiB of payload under one header, in both directions.
+//! packets and deadlines come out. Packets may be *superpackets*, with up to 64 KiB of payload
+//! under one header, in both directions.
 //!
 //! Reading list: RFC 9293 (TCP), RFC 7323 (window scaling, timestamps), RFC 2018 and 2883 (SACK),
 //! RFC 6298 (retransmission timeout), RFC 8985 (RACK-TLP), RFC 6937 (PRR), RFC 5961 (blind
@@ -14,7 +14,14 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+// What processors without compare-and-swap, such as a Cortex-M0, share memory by.
+#[cfg(target_has_atomic = "ptr")]
+use alloc::sync::Arc;
+#[cfg(not(target_has_atomic = "ptr"))]
+use portable_atomic_util::Arc;
+
 pub mod cc;
+mod config;
 mod cookie;
 mod counters;
 mod departures;
@@ -35,6 +42,9 @@ mod tick;
 mod trace;
 pub mod wire;
 
+pub use base;
+pub use bytes;
+pub use config::Config;
 pub use counters::Counters;
 pub use departures::Departures;
 pub use host::{
@@ -45,5 +55,9 @@ pub use packet::{
     Body, EcnMark, IcmpError, IcmpKind, Packet, Payload, Segment, SegmentOptions, Timestamps,
 };
 pub use pool::PoolState;
+pub use recovery::RecoveryStats;
+pub use recv::RecvStats;
+pub use send::SendStats;
 pub use tcp::Arrived;
+pub use tcp::counters::ConnectionCounters;
 pub use trace::{Trace, TraceEvent, TraceValue};

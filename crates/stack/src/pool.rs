@@ -13,6 +13,7 @@ const DESCRIPTOR_BYTES: u32 = 164;
 
 /// What [`Host::pool`](crate::Host::pool) reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PoolState {
     /// Buffers there are; 0 where the host has no pool.
     pub buffers: u32,

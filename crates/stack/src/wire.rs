@@ -8,7 +8,7 @@
 //! options unknown here.
 //!
 //! ```
-//! use stack::{Body, EcnMark, Packet, Segment, wire};
+//! use tcptailor_stack::{Body, EcnMark, Packet, Segment, wire};
 //!
 //! let packet = Packet {
 //!     source: [10, 0, 0, 1].into(),

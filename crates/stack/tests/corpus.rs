@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+// The name that the fuzz targets give it.
+extern crate tcptailor_stack as stack;
+
 #[path = "../../../fuzz/src/checks/mod.rs"]
 mod checks;
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::knob::Kind;
 use base::settings::{Nagle, SizeRule, SocketSettings, Validation};
 use base::{KNOBS, Knob, KnobError, KnobValue, Rate, Scope, find_knob};
-use stack::profile::{self, PROFILES};
+use tcptailor_stack::profile::{self, PROFILES};
 
 /// A value for each knob of the stack, in the order of the table. `other`: a flag or a choice is
 /// moved from where the profile has it.

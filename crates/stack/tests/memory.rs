@@ -9,8 +9,8 @@ mod hand;
 
 use base::TcpState;
 use hand::{ACK, Bench, Peer, with_mss};
-use stack::profile::{self, Profile};
-use stack::{MemoryBudget, SocketId};
+use tcptailor_stack::profile::{self, Profile};
+use tcptailor_stack::{MemoryBudget, SocketId};
 
 /// Peers that attack.
 const PEERS: u16 = 40;

@@ -19,8 +19,8 @@ use base::tcp::TcpFlags;
 use base::{Bytes, Fraction, Instant, Limit, QueueLimit, Rate, Rng, SeqNum};
 use common::{PORT, Pair, Side, server_ip, slice, verify};
 use link::{LinkSpec, Loss, Reorder};
-use stack::profile::{PROFILES, Profile};
-use stack::{Event, Packet, ReadError, SocketId, WriteError, WriteFlags};
+use tcptailor_stack::profile::{PROFILES, Profile};
+use tcptailor_stack::{Event, Packet, ReadError, SocketId, WriteError, WriteFlags};
 
 /// So much virtual time must do for every transfer.
 const TIME_MAX: Duration = Duration::from_secs(1800);
@@ -714,7 +714,7 @@ fn what_is_watched_would_be_seen() {
         host.connect(now, common::server_addr(), PROFILES[0].1().settings)
             .expect("a connection knows it");
         let mut packet = host.poll_transmit(now).expect("the SYN");
-        if let stack::Body::Tcp(segment) = &mut packet.body {
+        if let tcptailor_stack::Body::Tcp(segment) = &mut packet.body {
             segment.flags = TcpFlags::ACK;
             segment.window = window;
         }

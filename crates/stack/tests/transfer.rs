@@ -2,12 +2,14 @@
 
 #[expect(dead_code, reason = "other tests use the rest")]
 mod common;
+#[path = "transfer/embedding.rs"]
+mod embedding;
 
 use std::time::Duration;
 
 use common::{Pair, Side, Transfer};
 use link::{LinkSpec, Loss};
-use stack::profile;
+use tcptailor_stack::profile;
 
 fn path(rate: &str, rtt: &str, queue: &str, loss: &str) -> LinkSpec {
     LinkSpec {
@@ -53,8 +55,10 @@ fn loss_costs_time_and_no_byte() {
             pair.client.limit(pair.now, sender),
         );
         let counters = pair.client.connection_counters(sender);
-        let count = |name| counters.iter().find(|(known, _)| *known == name);
-        let repeated = count("recovery.retransmitted_packets").expect("counted").1;
+        let repeated = counters
+            .expect("a connection")
+            .recovery
+            .retransmitted_packets;
         assert!(repeated >= 1, "seed {seed}: 690 packets, and none was lost");
     }
 }

@@ -75,8 +75,6 @@ impl Entry {
                 self.has_room = true;
                 self.writers.take(woken);
             }
-            // Of no interest to who writes without waiting.
-            Event::Completed(_) => {}
             Event::Closed | Event::Failed(_) => {
                 self.phase = match event {
                     Event::Failed(failure) => Phase::Failed {
@@ -88,6 +86,8 @@ impl Entry {
                 self.readers.take(woken);
                 self.writers.take(woken);
             }
+            // Completions are of no interest to who writes without waiting.
+            _ => {}
         }
     }
 

@@ -58,6 +58,10 @@
 //! [`Tun`].
 #![forbid(unsafe_code)]
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 mod copies;
 mod driver;
 mod entry;

@@ -32,8 +32,8 @@ type Input<R> = Chain<Cursor<Vec<u8>>, R>;
 /// Takes about 8 MB whatever the file contains, plus what its interfaces are called.
 ///
 /// ```
-/// use base::pcap::{Reader, Writer};
-/// use base::Instant;
+/// use tcptailor_base::pcap::{Reader, Writer};
+/// use tcptailor_base::Instant;
 ///
 /// let mut writer = Writer::pcap(Vec::new())?;
 /// writer.write(0, Instant::from_nanos(1_000_001), &[0x45, 0])?;
@@ -42,7 +42,7 @@ type Input<R> = Chain<Cursor<Vec<u8>>, R>;
 /// while let Some(packet) = reader.next_packet() {
 ///     assert_eq!(packet?.at, Instant::from_nanos(1_000_001));
 /// }
-/// # Ok::<(), base::pcap::PcapError>(())
+/// # Ok::<(), tcptailor_base::pcap::PcapError>(())
 /// ```
 pub struct Reader<R: Read> {
     source: Source<R>,

@@ -503,8 +503,7 @@ fn sysctl_text(value: &KnobValue) -> String {
 
 fn delayed_acks(host: &Host, id: SocketId) -> u64 {
     let counters = host.connection_counters(id);
-    let named = |(name, count): (&str, u64)| (name == "recv.delayed_acks").then_some(count);
-    counters.into_iter().find_map(named).unwrap_or(0)
+    counters.map_or(0, |counters| counters.recv.delayed_acks)
 }
 
 fn measure(time: Duration, [client, server]: [&Totals; 2], seen: &SeenHost) -> Measure {

@@ -16,6 +16,7 @@ mod unlimited;
 
 use alloc::boxed::Box;
 use core::fmt::Debug;
+use core::net::SocketAddr;
 use core::time::Duration;
 
 use base::settings::{Congestion, CongestionName};
@@ -31,6 +32,7 @@ pub const SSTHRESH_INFINITE: u32 = u32::MAX;
 
 /// The congestion window and what belongs to it, in packets of one MSS.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Window {
     /// Packets that may be in flight; at least 1.
     pub cwnd: u32,
@@ -107,6 +109,7 @@ impl Window {
 /// How fast packets were delivered (draft-cheng-iccrg-delivery-rate-estimation; Linux
 /// `tcp_rate_gen`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RateSample {
     /// Packets delivered in the interval.
     pub delivered: u32,
@@ -122,6 +125,7 @@ pub struct RateSample {
 
 /// What one ACK said.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct AckSample {
     /// When it arrived.
     pub now: Instant,
@@ -223,6 +227,19 @@ pub trait CongestionControl: Debug + Send {
     fn bbr(&self) -> Option<BbrState> {
         None
     }
+}
+
+/// Makes the controllers of a host's connections
+/// ([`Host::set_controllers`](crate::Host::set_controllers)): congestion control that is not one
+/// of ours.
+pub trait Controllers: Debug + Send {
+    /// The controller of a connection that begins, or whose `congestion` knob is set; `None`: the
+    /// one that `settings` name. `remote` is where its packets go.
+    fn make(
+        &mut self,
+        remote: SocketAddr,
+        settings: &Congestion,
+    ) -> Option<Box<dyn CongestionControl>>;
 }
 
 /// Makes the controller that `settings` name. `rng` decides BBR's phase, nothing else.

@@ -1,7 +1,6 @@
 //! What applications ask of a host.
 
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::net::SocketAddr;
 
 use base::settings::SocketSettings;
@@ -14,7 +13,9 @@ use super::{
     ConnectError, Failure, Host, ListenError, ListenOptions, Listener, ReadError, SocketId, Wait,
     WriteError, WriteFlags,
 };
+use crate::Arc;
 use crate::packet::Payload;
+use crate::tcp::counters::ConnectionCounters;
 use crate::tcp::{Arrived, Connection, Opening, State};
 
 impl Host {
@@ -116,7 +117,7 @@ impl Host {
                 timestamp_offset,
                 settings: &self.settings_of_last,
             };
-            Kind::Connection(Box::new(Connection::connect(now, shared, &opening)))
+            Kind::Connection(Connection::connect(now, shared, &opening))
         });
         self.lead_to(&(remote, local), id.index);
         self.settle(now, id.index);
@@ -429,11 +430,10 @@ impl Host {
         self.sockets.look(id).map(Connection::arrived)
     }
 
-    /// Everything that a connection counted, drops and special events included, by name.
+    /// Everything that a connection counted.
     #[must_use]
-    pub fn connection_counters(&self, id: SocketId) -> alloc::vec::Vec<(&'static str, u64)> {
-        let connection = self.sockets.look(id);
-        connection.map_or_else(alloc::vec::Vec::new, Connection::counters)
+    pub fn connection_counters(&self, id: SocketId) -> Option<ConnectionCounters> {
+        self.sockets.look(id).map(Connection::counters)
     }
 
     /// Bytes received in order and not read.

@@ -47,6 +47,16 @@ impl HostConfig {
 }
 
 impl ListenOptions {
+    /// With a backlog of 4096, SYN cookies where it is full, and these settings of its connections.
+    #[must_use]
+    pub const fn new(settings: SocketSettings) -> Self {
+        Self {
+            backlog: 4096,
+            syn_cookies: true,
+            settings,
+        }
+    }
+
     /// As `profile` has it.
     #[must_use]
     pub fn of(profile: &Profile) -> Self {
@@ -160,6 +170,7 @@ pub struct ListenOptions {
 
 /// Something that the application should know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
     /// A connection that this host opened is established.
     Connected,
@@ -247,6 +258,7 @@ pub enum ReadError {
 
 /// Why it does not send, and until when where that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Wait {
     /// The reason.
     pub limit: Limit,

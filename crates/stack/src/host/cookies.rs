@@ -1,7 +1,6 @@
 //! Connections that begin without memory (RFC 4987 section 3.6): everything that the SYN said is
 //! in the number and in the timestamp of the answer.
 
-use alloc::sync::Arc;
 use core::net::SocketAddr;
 
 use base::Instant;
@@ -9,6 +8,7 @@ use base::settings::Ecn;
 use base::tcp::TcpFlags;
 
 use super::{Host, SocketId};
+use crate::Arc;
 use crate::cookie::{CookieOptions, decode_options, encode_options};
 use crate::packet::{EcnMark, Packet, Segment, SegmentOptions, Timestamps};
 use crate::recv::Receiver;

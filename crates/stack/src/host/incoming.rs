@@ -1,7 +1,6 @@
 //! Which socket a segment is for, and what happens where there is none.
 
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use base::tcp::TcpFlags;
@@ -11,6 +10,7 @@ use super::listener::SynDisposition;
 use super::sockets::Kind;
 use super::time_wait::TimeWaitDisposition;
 use super::{Host, Shared, SocketId};
+use crate::Arc;
 use crate::packet::{EcnMark, Packet, Segment};
 use crate::tcp::{Connection, Opening, State};
 
@@ -145,7 +145,7 @@ impl Host {
         id: SocketId,
         (local, remote, iss): (SocketAddr, SocketAddr, SeqNum),
         syn: &Segment,
-        accept: fn(Instant, &mut Shared, &Opening<'_>, SocketId, &Segment) -> Connection,
+        accept: fn(Instant, &mut Shared, &Opening<'_>, SocketId, &Segment) -> Box<Connection>,
     ) {
         let Some(listener) = self.sockets.listener(id) else {
             return;
@@ -163,8 +163,7 @@ impl Host {
                 timestamp_offset,
                 settings: &settings,
             };
-            let connection = accept(now, shared, &opening, id, syn);
-            Kind::Connection(Box::new(connection))
+            Kind::Connection(accept(now, shared, &opening, id, syn))
         });
         self.lead_to(&(remote, local), socket.index);
         self.settle(now, socket.index);

@@ -1,7 +1,6 @@
 //! Somebody who waits for connections, and what a SYN does there.
 
 use alloc::collections::VecDeque;
-use alloc::sync::Arc;
 use core::net::SocketAddr;
 use core::time::Duration;
 
@@ -9,6 +8,7 @@ use base::Instant;
 use base::settings::SocketSettings;
 
 use super::config::{ListenOptions, SocketId};
+use crate::Arc;
 
 /// As long as the answer to a cookie may take, and more.
 const COOKIE_AGE_MAX: Duration = Duration::from_secs(128);

@@ -16,13 +16,14 @@ mod time_wait;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
 use base::settings::SocketSettings;
 use base::{Instant, Rng};
 
+use crate::Arc;
+use crate::cc::Controllers;
 use crate::cookie::Cookies;
 use crate::counters::Counters;
 use crate::isn::InitialSequence;
@@ -77,9 +78,9 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host without connections.
+    /// A host without connections, of a [`Config`](crate::Config) or of everything that can be set.
     #[must_use]
-    pub fn new(config: HostConfig) -> Self {
+    pub fn new(config: impl Into<HostConfig>) -> Self {
         let HostConfig {
             addrs,
             mtu,
@@ -87,7 +88,7 @@ impl Host {
             secret,
             settings,
             system,
-        } = config;
+        } = config.into();
         let mut rng = Rng::new(seed, "host");
         let tick = TickClock::new(system.hz, system.coarse_above_ticks, rng.next_u64());
         Self {
@@ -308,6 +309,12 @@ impl Host {
     /// Tells `trace` from now on what happens.
     pub fn set_trace(&mut self, trace: Box<dyn Trace>) {
         self.shared.trace = Some(trace);
+    }
+
+    /// From now on `controllers` make the congestion control of connections that begin; those that
+    /// are there keep theirs.
+    pub fn set_controllers(&mut self, controllers: Box<dyn Controllers>) {
+        self.shared.controllers = Some(controllers);
     }
 
     /// Bytes in the local queue.

@@ -2,13 +2,16 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use core::net::SocketAddr;
 use core::time::Duration;
 
+use base::settings::Congestion;
 use base::tcp::TcpFlags;
 use base::{Instant, Rng, WirePacket as _};
 
 use super::config::{Event, HostSettings, SocketId};
 use super::memory::Memory;
+use crate::cc::{self, CongestionControl, Controllers};
 use crate::counters::Counters;
 use crate::packet::Packet;
 use crate::pool::Pool;
@@ -50,6 +53,7 @@ pub(crate) struct Shared {
     pub(super) batch: u64,
     pub(crate) events: VecDeque<(SocketId, Event)>,
     pub(crate) trace: Option<Box<dyn Trace>>,
+    pub(super) controllers: Option<Box<dyn Controllers>>,
     answers: RateLimit,
 }
 
@@ -67,9 +71,21 @@ impl Shared {
             batch: 0,
             events: VecDeque::new(),
             trace: None,
+            controllers: None,
             answers: RateLimit::bursting(system.answers_per_second),
             system,
         }
+    }
+
+    /// Makes the congestion control of a connection to `remote`.
+    pub(crate) fn controller(
+        &mut self,
+        remote: SocketAddr,
+        settings: &Congestion,
+    ) -> Box<dyn CongestionControl> {
+        let own = self.controllers.as_mut();
+        own.and_then(|own| own.make(remote, settings))
+            .unwrap_or_else(|| cc::make(settings, &mut self.rng))
     }
 
     /// Queues a packet for the driver, and returns what it counts there; 0 where it is dropped. A

@@ -35,6 +35,7 @@ pub use winsock::winsock;
 
 /// A stack by name: everything that its hosts and connections start with.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Profile {
     /// The name that users write.
     pub name: &'static str,

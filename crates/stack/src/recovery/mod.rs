@@ -111,37 +111,38 @@ pub(crate) enum Probe {
 
 /// What recovery counts since the connection began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RecoveryStats {
+#[non_exhaustive]
+pub struct RecoveryStats {
     /// Fast recoveries that began.
-    pub(crate) fast_recoveries: u64,
+    pub fast_recoveries: u64,
     /// Retransmission timeouts.
-    pub(crate) timeouts: u64,
+    pub timeouts: u64,
     /// Tail-loss probes sent.
-    pub(crate) tlps: u64,
+    pub tlps: u64,
     /// Losses that a probe repaired (Linux `TCPLossProbeRecovery`).
-    pub(crate) tlp_recoveries: u64,
+    pub tlp_recoveries: u64,
     /// Timeouts that proved wrong (Linux `TCPSpuriousRTOs`).
-    pub(crate) spurious_timeouts: u64,
+    pub spurious_timeouts: u64,
     /// Reductions that were taken back.
-    pub(crate) undos: u64,
+    pub undos: u64,
     /// Duplicates that the peer reported.
-    pub(crate) dsacks: u64,
+    pub dsacks: u64,
     /// Packets sent again.
-    pub(crate) retransmitted_packets: u64,
+    pub retransmitted_packets: u64,
     /// Bytes sent again.
-    pub(crate) retransmitted_bytes: u64,
+    pub retransmitted_bytes: u64,
     /// How often packets were seen to overtake each other.
-    pub(crate) reordering_seen: u64,
+    pub reordering_seen: u64,
     /// SACK blocks that made no sense.
-    pub(crate) sack_rejected: u64,
+    pub sack_rejected: u64,
     /// Repetitions that were lost again.
-    pub(crate) lost_retransmissions: u64,
+    pub lost_retransmissions: u64,
     /// The peer dropped what it had SACKed.
-    pub(crate) renegings: u64,
+    pub renegings: u64,
     /// Reductions for ECN marks.
-    pub(crate) ecn_reductions: u64,
+    pub ecn_reductions: u64,
     /// Slow starts after idle.
-    pub(crate) restarts: u64,
+    pub restarts: u64,
 }
 
 /// Tail-loss probe in flight.

@@ -654,7 +654,7 @@ impl Scoreboard {
         }
         ranges
             .make_contiguous()
-            .sort_by_key(|range| (range.sent, range.start));
+            .sort_unstable_by_key(|range| (range.sent, range.start));
         self.by_time = ranges;
         self.to_repeat.clear();
         self.lost = 0;

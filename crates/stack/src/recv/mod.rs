@@ -31,8 +31,9 @@ use autotune::{Autotune, Progress};
 use delayed_ack::{DelayedAck, Situation};
 use window::Window;
 
+pub use types::RecvStats;
 pub(crate) use types::{
-    AckWanted, Agreed, DataInput, DataOutcome, DropReason, Env, RecvMemoryState, RecvStats,
+    AckWanted, Agreed, DataInput, DataOutcome, DropReason, Env, RecvMemoryState,
 };
 
 /// Quick ACKs after a congestion mark (Linux `tcp_data_ecn_check`).

@@ -119,33 +119,34 @@ pub(crate) struct RecvMemoryState {
 
 /// Counters of the receiving half.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RecvStats {
+#[non_exhaustive]
+pub struct RecvStats {
     /// Times that memory was short (Linux `PruneCalled`).
-    pub(crate) pruned: u64,
+    pub pruned: u64,
     /// Packets that were copied into others (`TCPRcvCollapsed`).
-    pub(crate) collapsed: u64,
+    pub collapsed: u64,
     /// Packets behind gaps that were dropped for memory (`OfoPruned` counts the times).
-    pub(crate) out_of_order_pruned: u64,
+    pub out_of_order_pruned: u64,
     /// Packets dropped for memory (`TCPRcvQDrop`).
-    pub(crate) queue_drops: u64,
+    pub queue_drops: u64,
     /// Packets behind gaps that were dropped on arrival (`TCPOFODrop`).
-    pub(crate) out_of_order_drops: u64,
+    pub out_of_order_drops: u64,
     /// Packets dropped as the window was 0 (`TCPZeroWindowDrop`).
-    pub(crate) zero_window_drops: u64,
+    pub zero_window_drops: u64,
     /// Packets behind the window or the peer's FIN.
-    pub(crate) out_of_window_drops: u64,
+    pub out_of_window_drops: u64,
     /// ACKs that were merged into others (`TCPAckCompressed`).
-    pub(crate) compressed_acks: u64,
+    pub compressed_acks: u64,
     /// ACKs that the timer sent (`DelayedACKs`).
-    pub(crate) delayed_acks: u64,
+    pub delayed_acks: u64,
     /// ACKs in quick-ACK mode.
-    pub(crate) quick_acks: u64,
+    pub quick_acks: u64,
     /// Window updates after reads.
-    pub(crate) window_updates: u64,
+    pub window_updates: u64,
     /// Segments that were here before (`DelayedACKLost` counts a part of them).
-    pub(crate) duplicates: u64,
+    pub duplicates: u64,
     /// Packets that came out of order (`TCPOFOQueue`).
-    pub(crate) out_of_order: u64,
+    pub out_of_order: u64,
     /// Bytes taken in order.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
 }

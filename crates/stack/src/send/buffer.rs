@@ -5,6 +5,7 @@
 
 use alloc::collections::VecDeque;
 
+use base::settings::Accounting;
 use bytes::{Bytes, BytesMut};
 
 use crate::packet::Payload;
@@ -12,7 +13,7 @@ use crate::packet::Payload;
 /// Slices up to this size are copied together; copying them costs less than one descriptor more in
 /// each packet.
 const COPY_BYTES_MAX: usize = 512;
-/// Size of the block into which they are copied.
+/// Size of the block into which they are copied, where memory is not counted in smaller buffers.
 const BLOCK_BYTES: usize = 4096;
 
 /// A part of the stream of written bytes, addressed by offset.
@@ -22,15 +23,23 @@ pub(super) struct StreamBuffer {
     chunks: VecDeque<(u64, Bytes)>,
     /// Small slices behind them that may still grow.
     open: BytesMut,
+    /// Size of the block that it grows in.
+    block_bytes: usize,
     /// Offset behind the last byte.
     end: u64,
 }
 
 impl StreamBuffer {
-    pub(super) fn new(start: u64) -> Self {
+    /// An empty one for a stream from `start` on, in memory that is counted so.
+    pub(super) fn new(start: u64, accounting: Accounting) -> Self {
+        let block_bytes = match accounting {
+            Accounting::Buffers { payload_bytes } => BLOCK_BYTES.min(payload_bytes as usize),
+            Accounting::Payload | Accounting::Truesize { .. } => BLOCK_BYTES,
+        };
         Self {
             chunks: VecDeque::new(),
             open: BytesMut::new(),
+            block_bytes,
             end: start,
         }
     }
@@ -47,11 +56,11 @@ impl StreamBuffer {
         }
         let bytes = chunk.len();
         if bytes <= COPY_BYTES_MAX {
-            if self.open.len() + bytes > BLOCK_BYTES {
+            if self.open.len() + bytes > self.block_bytes {
                 self.seal();
             }
             if self.open.is_empty() && self.open.capacity() < bytes {
-                self.open.reserve(BLOCK_BYTES);
+                self.open.reserve(self.block_bytes.max(bytes));
             }
             self.open.extend_from_slice(&chunk);
         } else {
@@ -122,7 +131,7 @@ mod tests {
 
     #[test]
     fn large_slices_are_not_copied_and_small_ones_share_a_block() {
-        let mut buffer = StreamBuffer::new(1);
+        let mut buffer = StreamBuffer::new(1, Accounting::Payload);
         let large = Bytes::from(alloc::vec![7; COPY_BYTES_MAX + 1]);
         buffer.push(large.clone());
         for _ in 0..10 {
@@ -136,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_block_that_was_sent_is_not_changed_by_later_writes() {
-        let mut buffer = StreamBuffer::new(1);
+        let mut buffer = StreamBuffer::new(1, Accounting::Payload);
         buffer.push(Bytes::from_static(b"first"));
         let sent = buffer.payload(1, 6);
         buffer.push(Bytes::from_static(b"second"));
@@ -149,7 +158,7 @@ mod tests {
         fn it_equals_a_plain_vector(
             writes in proptest::collection::vec((0_usize..1500, 0_u64..4000, 0_u64..2000), 1..60),
         ) {
-            let mut buffer = StreamBuffer::new(1);
+            let mut buffer = StreamBuffer::new(1, Accounting::Payload);
             let mut plain: Vec<u8> = Vec::new();
             let mut released = 0;
             for (bytes, from, more) in writes {

@@ -71,29 +71,30 @@ enum Fin {
 
 /// What happened since the connection began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SendStats {
+#[non_exhaustive]
+pub struct SendStats {
     /// Writes that took something.
-    pub(crate) writes: u64,
+    pub writes: u64,
     /// Writes that took less than was offered.
-    pub(crate) short_writes: u64,
+    pub short_writes: u64,
     /// Writes that took nothing for want of room.
-    pub(crate) refused_writes: u64,
+    pub refused_writes: u64,
     /// Packets that were sent for the first time; a superpacket is one.
-    pub(crate) packets: u64,
+    pub packets: u64,
     /// Segments in them.
-    pub(crate) segments: u64,
+    pub segments: u64,
     /// Of these, segments that were smaller than the MSS.
-    pub(crate) partial_segments: u64,
+    pub partial_segments: u64,
     /// Times that Nagle's algorithm held a segment.
-    pub(crate) nagle_holds: u64,
+    pub nagle_holds: u64,
     /// Times that a cork or the lack of a push held one.
-    pub(crate) cork_holds: u64,
+    pub cork_holds: u64,
     /// Times that a superpacket waited for the next ACK to become larger.
-    pub(crate) deferrals: u64,
+    pub deferrals: u64,
     /// Times that the local queue held a packet.
-    pub(crate) interface_holds: u64,
+    pub interface_holds: u64,
     /// Times that the send buffer grew.
-    pub(crate) buffer_growths: u64,
+    pub buffer_growths: u64,
 }
 
 /// What [`Sender::memory`] reports.
@@ -172,7 +173,7 @@ impl Sender {
             small_writes: settings.small_writes.clone(),
             memory,
             path: settings.path.clone(),
-            stream: StreamBuffer::new(FIRST_BYTE),
+            stream: StreamBuffer::new(FIRST_BYTE, settings.send.accounting),
             una: FIRST_BYTE,
             sent: FIRST_BYTE,
             unsent: VecDeque::new(),

@@ -1,14 +1,12 @@
 //! Settings that change while the connection runs, the application's reads and writes, and the path
 //! MTU.
 
-use alloc::sync::Arc;
-
 use base::settings::{Nagle, SocketSettings};
 use base::{CongestionState, Instant};
 use bytes::Bytes;
 
 use super::{Connection, State};
-use crate::cc;
+use crate::Arc;
 use crate::host::{Event, ReadError, Shared, WriteError, WriteFlags};
 use crate::mtu::{ProbeConditions, TooBig};
 use crate::packet::Payload;
@@ -36,7 +34,7 @@ impl Connection {
         if settings.congestion.name != before.congestion.name
             || settings.congestion.hystart != before.congestion.hystart
         {
-            let controller = cc::make(&settings.congestion, &mut shared.rng);
+            let controller = shared.controller(self.remote, &settings.congestion);
             self.recovery.set_congestion(now, controller);
         }
         self.challenges.set_rate(settings.acks.challenge_per_second);

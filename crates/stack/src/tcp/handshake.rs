@@ -1,5 +1,6 @@
 //! How a connection begins: active, passive, and both at once (RFC 9293 section 3.5).
 
+use alloc::boxed::Box;
 use core::time::Duration;
 
 use base::settings::{Ecn, SocketSettings};
@@ -24,12 +25,12 @@ const WINDOW_SCALE_MAX: u8 = 14;
 
 impl Connection {
     /// Opens a connection: the SYN leaves.
-    pub(crate) fn connect(now: Instant, shared: &mut Shared, opening: &Opening<'_>) -> Self {
+    pub(crate) fn connect(now: Instant, shared: &mut Shared, opening: &Opening<'_>) -> Box<Self> {
         let state = State::SynSent(SynSent {
             since: now,
             retransmits: 0,
         });
-        let mut connection = Self::new(now, shared, opening, state);
+        let mut connection = Box::new(Self::new(now, shared, opening, state));
         shared.counters.active_opens += 1;
         connection.send_syn(now, shared);
         connection.arm_handshake(now, shared, 0);
@@ -43,14 +44,14 @@ impl Connection {
         opening: &Opening<'_>,
         listener: SocketId,
         syn: &Segment,
-    ) -> Self {
+    ) -> Box<Self> {
         let state = State::SynReceived(SynReceived {
             since: now,
             retransmits: 0,
             listener: Some(listener),
             closing: false,
         });
-        let mut connection = Self::new(now, shared, opening, state);
+        let mut connection = Box::new(Self::new(now, shared, opening, state));
         connection.parent = Some(listener);
         connection.is_half_open = true;
         connection.is_unaccepted = true;
@@ -71,7 +72,7 @@ impl Connection {
         opening: &Opening<'_>,
         listener: SocketId,
         syn: &Segment,
-    ) -> Self {
+    ) -> Box<Self> {
         let state = SynReceived {
             since: now,
             // What the path needed for the handshake is forgotten: no round-trip sample.
@@ -79,7 +80,7 @@ impl Connection {
             listener: Some(listener),
             closing: false,
         };
-        let mut connection = Self::new(now, shared, opening, State::SynReceived(state));
+        let mut connection = Box::new(Self::new(now, shared, opening, State::SynReceived(state)));
         connection.parent = Some(listener);
         connection.is_half_open = true;
         connection.is_unaccepted = true;

@@ -7,7 +7,7 @@
 
 mod closing;
 mod configure;
-mod counters;
+pub(crate) mod counters;
 mod handshake;
 mod incoming;
 mod memory;
@@ -20,14 +20,13 @@ mod tell;
 mod timer;
 mod timers;
 
-use alloc::sync::Arc;
 use core::net::SocketAddr;
 use core::time::Duration;
 
 use base::settings::SocketSettings;
 use base::{Instant, Limit, SeqNum};
 
-use crate::cc;
+use crate::Arc;
 use crate::host::{Failure, Shared, SocketId, WaitingAck};
 use crate::mtu::MtuState;
 use crate::recovery::LossRecovery;
@@ -225,7 +224,7 @@ impl Connection {
         } = *opening;
         let ip_header = if remote.is_ipv4() { 20 } else { 40 };
         let mtu = MtuState::new(now, &settings.path, shared.mtu, ip_header);
-        let controller = cc::make(&settings.congestion, &mut shared.rng);
+        let controller = shared.controller(remote, &settings.congestion);
         let mss = u32::from(settings.options.default_mss);
         Self {
             id,

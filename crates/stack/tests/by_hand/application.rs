@@ -4,8 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use base::tcp::TcpFlags;
 use base::{Instant, KnobValue};
-use stack::profile;
-use stack::{EcnMark, IcmpKind, Segment, SegmentOptions, SocketId, Trace, TraceEvent, WriteFlags};
+use tcptailor_stack::profile;
+use tcptailor_stack::{
+    EcnMark, IcmpKind, Segment, SegmentOptions, SocketId, Trace, TraceEvent, WriteFlags,
+};
 
 use crate::hand::{
     ACK, Bench, HOST, PORT, Peer, RST, established, established_with, secs, with_mss,

@@ -2,8 +2,8 @@
 
 use base::TcpState;
 use base::tcp::TcpFlags;
-use stack::profile;
-use stack::{Event, WriteError};
+use tcptailor_stack::profile;
+use tcptailor_stack::{Event, WriteError};
 
 use crate::hand::{
     ACK, Bench, FIN, Peer, RST, SYN, connecting, established, flags, millis, payload_bytes, secs,

@@ -2,8 +2,8 @@
 //! RFC 5927).
 
 use base::TcpState;
-use stack::profile;
-use stack::{Event, Failure, IcmpKind, SocketId, Timestamps};
+use tcptailor_stack::profile;
+use tcptailor_stack::{Event, Failure, IcmpKind, SocketId, Timestamps};
 
 use crate::hand::{
     ACK, Bench, Peer, RST, SYN, established, established_with, flags, secs, with_mss,

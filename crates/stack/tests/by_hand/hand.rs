@@ -6,8 +6,8 @@ use std::time::Duration;
 use base::tcp::TcpFlags;
 use base::{FlowSample, Instant, Limit, SeqNum, TcpState};
 use bytes::Bytes;
-use stack::profile::Profile;
-use stack::{
+use tcptailor_stack::profile::Profile;
+use tcptailor_stack::{
     Body, EcnMark, Event, Host, HostConfig, IcmpError, IcmpKind, ListenOptions, Packet, Segment,
     SegmentOptions, SocketId, Timestamps, WriteError,
 };

@@ -10,8 +10,10 @@ use std::time::Duration;
 use base::settings::{CongestionName, Nagle};
 use base::tcp::{SackBlocks, TcpFlags};
 use base::{FlowSample, Instant, SeqNum};
-use stack::profile::{self, Profile};
-use stack::{EcnMark, Event, IcmpKind, Segment, SegmentOptions, SocketId, Trace, TraceEvent};
+use tcptailor_stack::profile::{self, Profile};
+use tcptailor_stack::{
+    EcnMark, Event, IcmpKind, Segment, SegmentOptions, SocketId, Trace, TraceEvent,
+};
 
 use crate::hand::{
     ACK, Bench, FIN, PEER, Peer, RST, SYN, established_with, millis, secs, with_mss,

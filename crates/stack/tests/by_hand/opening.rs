@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use base::tcp::TcpFlags;
 use base::{SeqNum, TcpState};
-use stack::profile;
-use stack::{Event, Failure, IcmpKind, Segment, SegmentOptions};
+use tcptailor_stack::profile;
+use tcptailor_stack::{Event, Failure, IcmpKind, Segment, SegmentOptions};
 
 use crate::hand::{
     ACK, Bench, FIN, PEER, Peer, RST, SYN, connecting, established, established_with, flags, secs,
@@ -315,7 +315,8 @@ fn addresses_with_a_scope_lead_to_the_same_connection() {
     let host: Ipv6Addr = "fe80::1".parse().unwrap();
     let peer: Ipv6Addr = "fe80::2".parse().unwrap();
     let mut bench = Bench::new(&profile);
-    bench.host = stack::Host::new(stack::HostConfig::of(&profile, host.into(), 7));
+    bench.host =
+        tcptailor_stack::Host::new(tcptailor_stack::HostConfig::of(&profile, host.into(), 7));
     let now = bench.now;
     let at = |addr, port| SocketAddr::V6(SocketAddrV6::new(addr, port, 0, 3));
     let settings = profile.settings.clone();
@@ -331,16 +332,16 @@ fn addresses_with_a_scope_lead_to_the_same_connection() {
         window: 1000,
         ..Segment::default()
     };
-    let packet = |segment| stack::Packet {
+    let packet = |segment| tcptailor_stack::Packet {
         source: peer.into(),
         destination: host.into(),
-        body: stack::Body::Tcp(segment),
-        ..crate::hand::packet(stack::Body::Tcp(Segment::default()))
+        body: tcptailor_stack::Body::Tcp(segment),
+        ..crate::hand::packet(tcptailor_stack::Body::Tcp(Segment::default()))
     };
     bench.host.handle_packet(now, packet(answer.clone()));
     assert_eq!(bench.events(id), [Event::Connected]);
     // And for a listener.
-    let options = stack::ListenOptions::of(&profile);
+    let options = tcptailor_stack::ListenOptions::of(&profile);
     let listener = bench.host.listen(at(host, 80), options).unwrap();
     answer.flags = SYN;
     answer.destination_port = 80;
@@ -372,6 +373,10 @@ fn odd_remotes_are_refused() {
     ] {
         let settings = profile.settings.clone();
         let result = bench.host.connect(now, remote.parse().unwrap(), settings);
-        assert_eq!(result, Err(stack::ConnectError::InvalidRemote), "{remote}");
+        assert_eq!(
+            result,
+            Err(tcptailor_stack::ConnectError::InvalidRemote),
+            "{remote}"
+        );
     }
 }

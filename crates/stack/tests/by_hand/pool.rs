@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use base::{Limit, TcpState};
-use stack::profile;
-use stack::{Event, PoolSize, SocketId, WriteError};
+use tcptailor_stack::profile;
+use tcptailor_stack::{Event, PoolSize, SocketId, WriteError};
 
 use crate::hand::{ACK, Bench, FIN, PEER, Peer, RST, millis, secs, with_mss};
 

@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use base::{Limit, TcpState};
-use stack::profile;
-use stack::{Event, Failure, SegmentOptions};
+use tcptailor_stack::profile;
+use tcptailor_stack::{Event, Failure, SegmentOptions};
 
 use crate::hand::{
     ACK, Bench, Peer, RST, established, established_with, flags, payload_bytes, secs, with_mss,

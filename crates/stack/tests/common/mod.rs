@@ -7,8 +7,8 @@ use std::time::Duration;
 use base::{Instant, WirePacket as _};
 use bytes::Bytes;
 use link::{Link, LinkSpec};
-use stack::profile::Profile;
-use stack::{
+use tcptailor_stack::profile::Profile;
+use tcptailor_stack::{
     Event, Host, HostConfig, ListenOptions, Packet, Payload, ReadError, SocketId, WriteError,
     WriteFlags,
 };

@@ -31,6 +31,9 @@ const DEV_EDGES: &[(&str, &[&str])] = &[("stack", &["link"]), ("tcptailor", &["a
 /// Crates that make system calls and may hold unsafe code.
 pub(crate) const UNSAFE: &[&str] = &["linux", "autocork"];
 
+/// Where a board is, whose registers only unsafe code can reach.
+pub(crate) const FIRMWARE: &str = "examples/cortex-m/";
+
 /// Crates without clocks, file descriptors and hash order.
 pub(crate) const PURE: &[&str] = &["base", "link", "stack", "doctor", "lab", "tailor", "page"];
 

@@ -166,6 +166,9 @@ fn words_of_some_places_only() {
         "fn f() { x.unwrap(); println!(\"skipped: x\"); }",
         "",
     );
+    let code = "fn f() { unsafe { g() } }";
+    check("examples/cortex-m/src/x.rs", code, "");
+    check("examples/other/src/x.rs", code, "only `linux` may hold");
     check(
         "crates/doctor/tests/x.rs",
         "#[ignore]\nfn f() {}",

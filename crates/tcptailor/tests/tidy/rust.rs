@@ -1,6 +1,6 @@
 //! Sizes, banned words, and files that nobody compiles.
 
-use crate::manifests::{PURE, UNSAFE, crate_of};
+use crate::manifests::{FIRMWARE, PURE, UNSAFE, crate_of};
 use crate::source::{Source, is_name, is_test_path};
 use crate::tree::{Complaint, File, Tree};
 
@@ -21,7 +21,7 @@ enum Where {
     NotTests,
     /// Outside of tests, and outside of `linux`.
     NotLinux,
-    /// Also in tests, but not in `linux` and in the library that is preloaded.
+    /// Also in tests, but not in `linux`, in the library that is preloaded, and in firmware.
     NeverButUnsafe,
     /// In the crates without clocks and hash order.
     Pure,
@@ -220,7 +220,9 @@ fn check_words(file: &File, source: &Source, complaints: &mut Vec<Complaint>) {
                 Where::Everywhere => true,
                 Where::NotTests => !source.is_test(index),
                 Where::NotLinux => krate != "linux" && !source.is_test(index),
-                Where::NeverButUnsafe => !UNSAFE.contains(&krate),
+                Where::NeverButUnsafe => {
+                    !UNSAFE.contains(&krate) && !file.path.starts_with(FIRMWARE)
+                }
                 Where::Pure => PURE.contains(&krate),
                 Where::Emulator => in_emulator,
             };
