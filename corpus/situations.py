@@ -23,12 +23,14 @@ import time
 from pathlib import Path
 
 import cases
+import further
 import hosts
 import packages
 from model import Healthy
 
-SITUATIONS = [*cases.SITUATIONS, *packages.SITUATIONS, *hosts.SITUATIONS]
-CONFIGS = {**cases.CONFIGS, **packages.CONFIGS, **hosts.CONFIGS}
+SITUATIONS = [*cases.SITUATIONS, *packages.SITUATIONS, *hosts.SITUATIONS,
+              *further.SITUATIONS]
+CONFIGS = {**cases.CONFIGS, **packages.CONFIGS, **hosts.CONFIGS, **further.CONFIGS}
 HERE = Path(__file__).resolve().parent
 RESULTS = "results.jsonl"
 # A connection with less of the largest rate is a control connection.
