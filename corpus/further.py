@@ -39,9 +39,11 @@ NGINX = (("server", "exec nginx -p $W -c $W/nginx.conf"),)
 BUSYBOX = (("server", "exec busybox httpd -f -p 8080 -h $W"),)
 # A pair of interfaces beside the emulated path that also carries IPv6.
 SIX = (
-    ("client", "ip link add six0 type veth peer name six1 netns $SN && "
-               "ip addr add fd78::1/64 dev six0 nodad && ip link set six0 up"),
-    ("server", "ip addr add fd78::2/64 dev six1 nodad && ip link set six1 up && sleep 1"),
+    sysctl("client", "net.ipv6.conf.all.disable_ipv6=0"),
+    sysctl("server", "net.ipv6.conf.all.disable_ipv6=0"),
+    ("client", "sysctl -qw net.ipv6.conf.default.disable_ipv6=0; ip link add six0 type veth peer name six1 netns $SN && "
+               "sysctl -qw net.ipv6.conf.six0.disable_ipv6=0; ip addr add fd78::1/64 dev six0 nodad && ip link set six0 up"),
+    ("server", "sysctl -qw net.ipv6.conf.six1.disable_ipv6=0; ip addr add fd78::2/64 dev six1 nodad && ip link set six1 up && sleep 1"),
 )
 CONFIGS = {
     "tinyproxy.conf": """
@@ -86,7 +88,7 @@ SITUATIONS = [
     ),
     Situation(
         "go-thinks-80ms", program="go", rtt="10ms", prepare=GO, server=go("serve 5000"),
-        client=from_client("$W/go get 'http://$S:5000/page?ms=80' 0"),
+        client=from_client("$W/go get http://$S:5000/page?ms=80 0"),
         why="the server takes 80 ms for each page, the path 10",
         watch=both(5000, THINKS, THINKS_HERE),
     ),
@@ -357,7 +359,7 @@ SITUATIONS = [
         "tinyproxy-slow-origin", program="tinyproxy", rtt="20ms", prepare=GO,
         server=(("server", "exec tinyproxy -d -c $W/tinyproxy.conf"), *go("serve 5000")),
         client=from_client("curl -x http://$S:8888 -so /dev/null "
-                           "'http://$S:5000/chunks?bytes=30000&ms=100'"),
+                           "'http://127.0.0.1:5000/chunks?bytes=30000&ms=100'"),
         warm_up=5, why="a proxy forwards what its origin sends at 300 kB/s",
         watch={**at_server(8888, PACED), **at_sender(8888, TAKES)},
     ),
@@ -396,7 +398,7 @@ SITUATIONS = [
     Situation(
         "go-short-200ms", program="go", rate="100mbit", rtt="200ms", prepare=GO,
         server=go("serve 5000"),
-        client=(("client", "while :; do curl -so /dev/null 'http://$S:5000/page?bytes=150000'; done"),),
+        client=(("client", "while :; do curl -so /dev/null http://$S:5000/page?bytes=150000; done"),),
         look=8, why="150 kB on new connections take four round trips with 10 segments, two with 60",
         watch=at_server(5000, fault("initcwnd-too-small")),
     ),

@@ -24,13 +24,14 @@ from pathlib import Path
 
 import cases
 import further
+import harder
 import hosts
 import packages
 from model import Healthy
 
 SITUATIONS = [*cases.SITUATIONS, *packages.SITUATIONS, *hosts.SITUATIONS,
-              *further.SITUATIONS]
-CONFIGS = {**cases.CONFIGS, **packages.CONFIGS, **hosts.CONFIGS, **further.CONFIGS}
+              *further.SITUATIONS, *harder.SITUATIONS]
+CONFIGS = {**cases.CONFIGS, **packages.CONFIGS, **hosts.CONFIGS, **further.CONFIGS, **harder.CONFIGS}
 HERE = Path(__file__).resolve().parent
 RESULTS = "results.jsonl"
 # A connection with less of the largest rate is a control connection.
