@@ -233,7 +233,7 @@ SITUATIONS = [
     Situation(
         "sockperf-pings", program="sockperf", rtt="5ms", rate="1gbit", queue="1000p",
         server=(("server", "exec sockperf server --tcp -p 5000"),),
-        client=from_client("sockperf ping-pong --tcp -i $S -p 5000 -t 100 -m 64"),
+        client=from_client("sockperf ping-pong --tcp -i $S -p 5000 -t 100 -m 64"), warm_up=6,
         why="one message a round trip", watch=both(5000, BY_ROUND_TRIPS, SOME_TRAFFIC),
     ),
     # Windows, buffers and readers.
@@ -480,12 +480,12 @@ SITUATIONS = [
         watch=at_sender(5000, fault("bufferbloat")),
     ),
     Situation(
-        "router-htb-codel", program="curl", rate="200mbit", rtt="30ms", queue="2000p", router=True,
+        "router-htb", program="curl", rate="200mbit", rtt="30ms", queue="2000p", router=True,
         prepare=GO + (("router", "tc qdisc add dev far0 root handle 1: htb default 1 && tc class "
                                  "add dev far0 parent 1: classid 1:1 htb rate 10mbit && tc qdisc "
-                                 "add dev far0 parent 1:1 fq_codel"),),
+                                 "add dev far0 parent 1:1 pfifo limit 30"),),
         server=go("serve 5000"), client=from_client(UPLOAD.format(query="")), warm_up=8,
-        why="a router shapes to 10 Mbit/s and keeps its queue short: the path is full",
+        why="a router shapes to 10 Mbit/s with a queue of 36 ms: the path is full",
         watch=at_sender(5000, FULL),
     ),
     Situation(

@@ -102,16 +102,6 @@ SITUATIONS = [
         watch=at_sender(5000, fault("path-dead")),
     ),
     Situation(
-        "router-codel-ecn", program="go", rate="200mbit", rtt="30ms", queue="2000p", router=True,
-        prepare=GO + (sysctl("client", "net.ipv4.tcp_ecn=1"), sysctl("server", "net.ipv4.tcp_ecn=1"),
-                      ("router", "tc qdisc add dev far0 root handle 1: htb default 1 && tc class "
-                                 "add dev far0 parent 1: classid 1:1 htb rate 10mbit && tc qdisc "
-                                 "add dev far0 parent 1:1 fq_codel ecn")),
-        server=go("sink 5000"), client=from_client("$W/go bulk $S:5000"), warm_up=8,
-        why="a router marks instead of dropping: the path is full",
-        watch=at_sender(5000, FULL),
-    ),
-    Situation(
         "one-of-ten-stalls", program="curl", rtt="20ms", prepare=FILES, server=NGINX,
         client=(("client", "for i in 1 2 3; do curl --limit-rate 200k -so /dev/null http://$S:81/big & "
                            "done; curl -so /dev/null http://$S/big & echo $! > pid; wait"),),
