@@ -230,12 +230,6 @@ SITUATIONS = [
         watch=both(5432, healthy("application-thinks", "app-limited", "idle", "unknown"),
                    healthy("application-thinks", "app-limited", "idle", "unknown")),
     ),
-    Situation(
-        "sockperf-pings", program="sockperf", rtt="5ms", rate="1gbit", queue="1000p",
-        server=(("server", "exec sockperf server --tcp -p 5000"),),
-        client=from_client("sockperf ping-pong --tcp -i $S -p 5000 -t 100 -m 64"), warm_up=6,
-        why="one message a round trip", watch=both(5000, BY_ROUND_TRIPS, SOME_TRAFFIC),
-    ),
     # Windows, buffers and readers.
     Situation(
         "go-setreadbuffer", program="go", prepare=GO, server=go("sink 5000 16384"),
@@ -396,7 +390,7 @@ SITUATIONS = [
         watch=at_server(5000, fault("slow-start-after-idle")),
     ),
     Situation(
-        "go-short-200ms", program="go", rate="100mbit", rtt="200ms", prepare=GO,
+        "go-pages-200ms", program="go", rate="100mbit", rtt="200ms", prepare=GO,
         server=go("serve 5000"),
         client=(("client", "while :; do curl -so /dev/null http://$S:5000/page?bytes=150000; done"),),
         look=8, why="150 kB on new connections take four round trips with 10 segments, two with 60",

@@ -58,7 +58,7 @@ SITUATIONS = [
         watch=at_sender(80, THINKS),
     ),
     Situation(
-        "wscale-off-lan", program="go", **LAN, prepare=GO + (
+        "bursts-fill-window", program="go", **LAN, prepare=GO + (
             sysctl("server", "net.ipv4.tcp_window_scaling=0"),), server=go("sink 5000"),
         client=from_client("sh -c 'pv -q -L 4m /dev/zero | nc $S 5000'"),
         why="scaling is off, but 32 Mbit/s over 0.2 ms need 800 bytes of window",
@@ -94,7 +94,7 @@ SITUATIONS = [
         why="keepalive probes of an idle connection are answered", watch=at_server(5000, IDLE),
     ),
     Situation(
-        "stopped-reader-gone", program="nc", rtt="20ms", prepare=GO,
+        "stopped-reader-host-gone", program="nc", rtt="20ms", prepare=GO,
         server=(("server", "nc -l -p 5000 | sleep 1000"),),
         client=from_client("$W/go bulk $S:5000"), warm_up=4,
         during=(("server", DROP_ALL),), after=4,
@@ -121,13 +121,6 @@ SITUATIONS = [
         server=go("sink 5000"), client=from_client("$W/go bulk $S:5000"), warm_up=5,
         why="this host's own queue holds 12 kB, the BDP is 100 kB",
         watch=at_sender(5000, fault("local-qdisc-drops")),
-    ),
-    Situation(
-        "segments-of-video", program="go", rtt="20ms", prepare=GO, server=go("serve 5000"),
-        client=from_client("$W/go get http://$S:5000/page?bytes=1000000 4000"), warm_up=6, look=9,
-        why="a player fetches 1 MB each 4 s, which takes 0.2 s",
-        watch=both(5000, SOME_TRAFFIC, healthy("app-limited", "path-full", "idle", "unknown",
-                                               "application-thinks")),
     ),
     Situation(
         "answers-in-pieces", program="nginx", rtt="0.2ms", rate="1gbit", queue="1000p",
@@ -184,5 +177,11 @@ SITUATIONS = [
         client=curl(":5000/chunks"), warm_up=8, look=8,
         why="0.2 % of loss at 100 ms leave CUBIC a tenth of 100 Mbit/s",
         watch=at_server(5000, fault("random-loss")),
+    ),
+    Situation(
+        "long-path-default-wmem", program="go", rate="200mbit", rtt="100ms", prepare=GO,
+        server=go("sink 5000"), client=from_client("$W/go bulk $S:5000"), warm_up=8,
+        why="191 of 200 Mbit/s with 4 MiB of send buffer, and with 32 MiB too: the path is full",
+        watch=at_sender(5000, FULL),
     ),
 ]
