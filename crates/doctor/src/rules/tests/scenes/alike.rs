@@ -145,7 +145,9 @@ pub(super) fn alike() -> Vec<Scene> {
                 let (wnd, unacked) = [(64_512, 44), (61_440, 43), (0, 0)][tick as usize % 3];
                 s.snd_wnd_bytes = Some(wnd);
                 s.unacked_pkts = Some(unacked);
-                s.bytes_sent = s.bytes_acked.map(|acked| acked + u64::from(unacked) * 1448);
+                let sent = (tick / 3 + 1) * 96_000;
+                s.bytes_sent = Some(sent);
+                s.bytes_acked = Some(sent - u64::from(unacked) * 1448);
             },
         )),
         // A program that does not read answers each probe.
