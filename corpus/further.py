@@ -40,10 +40,13 @@ BUSYBOX = (("server", "exec busybox httpd -f -p 8080 -h $W"),)
 # A pair of interfaces beside the emulated path that also carries IPv6.
 SIX = (
     sysctl("client", "net.ipv6.conf.all.disable_ipv6=0"),
+    sysctl("client", "net.ipv6.conf.default.disable_ipv6=0"),
     sysctl("server", "net.ipv6.conf.all.disable_ipv6=0"),
-    ("client", "sysctl -qw net.ipv6.conf.default.disable_ipv6=0; ip link add six0 type veth peer name six1 netns $SN && "
-               "sysctl -qw net.ipv6.conf.six0.disable_ipv6=0; ip addr add fd78::1/64 dev six0 nodad && ip link set six0 up"),
-    ("server", "sysctl -qw net.ipv6.conf.six1.disable_ipv6=0; ip addr add fd78::2/64 dev six1 nodad && ip link set six1 up && sleep 1"),
+    ("client", "ip link add six0 type veth peer name six1 netns $SN && "
+               "sysctl -qw net.ipv6.conf.six0.disable_ipv6=0 && "
+               "ip addr add fd78::1/64 dev six0 nodad && ip link set six0 up"),
+    ("server", "sysctl -qw net.ipv6.conf.six1.disable_ipv6=0 && "
+               "ip addr add fd78::2/64 dev six1 nodad && ip link set six1 up && sleep 1"),
 )
 CONFIGS = {
     "tinyproxy.conf": """
@@ -104,7 +107,8 @@ SITUATIONS = [
         why="two writes a message with SetNoDelay(false)", watch=both(5000, STALLS, STALLS),
     ),
     Situation(
-        "grpc-calls", program="grpc", rtt="30ms", server=(("server", f"exec {PY_FURTHER} grpc-serve"),),
+        "grpc-calls", program="grpc", rtt="30ms",
+        server=(("server", f"exec {PY_FURTHER} grpc-serve"),),
         settle=2, client=from_client(f"{PY_FURTHER} grpc-calls $S"), warm_up=4,
         why="one call a round trip, answered at once",
         watch=both(5000, BY_ROUND_TRIPS, SOME_TRAFFIC),
@@ -132,7 +136,8 @@ SITUATIONS = [
     Situation(
         "node-keepalive-pause", program="node", rtt="20ms",
         server=(("server", "exec node $H/programs_further/further.js serve 5000"),), settle=1.5,
-        client=from_client("node $H/programs_further/further.js get http://$S:5000/ 500"), warm_up=4,
+        client=from_client("node $H/programs_further/further.js get http://$S:5000/ 500"),
+        warm_up=4,
         why="a page each half second: the client pauses",
         watch=both(5000, SOME_TRAFFIC, SOME_TRAFFIC),
     ),
@@ -244,12 +249,6 @@ SITUATIONS = [
         watch=at_server(5000, fault("sndbuf-locked", "sndbuf-tiny")),
     ),
     Situation(
-        "c-window-clamp", program="c", prepare=C + GO, server=(("server", "exec $W/c clamped 16384 5000"),),
-        client=from_client("$W/go bulk $S:5000"),
-        why="the reader sets TCP_WINDOW_CLAMP to 16 KiB, the BDP is 250 kB",
-        watch=both(5000, fault("peer-window"), healthy("peer-window", *TAKES.accept)),
-    ),
-    Situation(
         "go-reads-slowly", program="go", rtt="20ms", prepare=GO, server=go("serve 5000"),
         client=from_client(UPLOAD.format(query="?ms=100")), warm_up=8,
         why="the server reads 64 KiB each 100 ms: 5 of 50 Mbit/s",
@@ -277,14 +276,16 @@ SITUATIONS = [
     ),
     Situation(
         "wget-into-pv", program="wget", rtt="30ms", prepare=FILES, server=BUSYBOX,
-        client=(("client", "sleep 0.3; wget -qO - http://$S:8080/big | pv -q -L 700k > /dev/null"),),
+        client=(("client", "sleep 0.3; wget -qO - http://$S:8080/big | "
+                           "pv -q -L 700k > /dev/null"),),
         warm_up=10, why="wget writes to a pipe that is emptied at 700 kB/s",
         watch={**at_server(8080, SLOW_READER), **at_sender(8080, SLOW_READER)},
     ),
     Situation(
         "socat-unix-slow", program="socat", rtt="20ms", prepare=GO,
         server=(("server", "socat -u UNIX-LISTEN:$W/u STDOUT | pv -qL 400k > /dev/null"),
-                ("server", "sleep 0.5; exec socat -u TCP-LISTEN:9000 UNIX-CONNECT:$W/u")), settle=1.5,
+                ("server", "sleep 0.5; exec socat -u TCP-LISTEN:9000 UNIX-CONNECT:$W/u")),
+        settle=1.5,
         client=from_client("$W/go bulk $S:9000"), warm_up=10,
         why="a proxy forwards to a Unix socket whose reader takes 400 kB/s",
         watch=both(9000, SLOW_READER, SLOW_READER),
@@ -392,7 +393,8 @@ SITUATIONS = [
     Situation(
         "go-pages-200ms", program="go", rate="100mbit", rtt="200ms", prepare=GO,
         server=go("serve 5000"),
-        client=(("client", "while :; do curl -so /dev/null http://$S:5000/page?bytes=150000; done"),),
+        client=(("client", "while :; do curl -so /dev/null http://$S:5000/page?bytes=150000; "
+                           "done"),),
         look=8, why="150 kB on new connections take four round trips with 10 segments, two with 60",
         watch=at_server(5000, fault("initcwnd-too-small")),
     ),
@@ -451,7 +453,8 @@ SITUATIONS = [
     Situation(
         "node-keepalive-loss-4", program="node", rtt="10ms", queue="400p", path=("--loss", "4%"),
         server=(("server", "exec node $H/programs_further/further.js serve 5000"),), settle=1.5,
-        client=from_client("node $H/programs_further/further.js get http://$S:5000/ 0"), warm_up=4, look=8,
+        client=from_client("node $H/programs_further/further.js get http://$S:5000/ 0"),
+        warm_up=4, look=8,
         why="each lost packet is waited for by a timer of 200 ms, of a request that takes 10",
         watch=at_sender(5000, fault("retransmission-timeouts", "random-loss")),
     ),
@@ -509,13 +512,6 @@ SITUATIONS = [
         watch=at_server(5000, fault("path-dead")),
     ),
     # Connections that do not open.
-    Situation(
-        "socat-backlog-1", program="socat", rtt="10ms",
-        server=(("server", "exec socat TCP-LISTEN:5000,backlog=1 EXEC:'sleep 1000'"),),
-        client=(("client", "sleep 0.3; for i in 1 2 3 4 5 6 7 8; do sleep 1000 | nc $S 5000 & done; wait"),),
-        why="a program accepts one connection, has a backlog of one, and eight come",
-        watch=at_server(5000, fault("accept-queue-full")),
-    ),
     Situation(
         "syns-half-dropped", program="curl", rtt="10ms", prepare=GO + (
             ("server", "nft 'add table ip syns; add chain ip syns in { type filter hook input "

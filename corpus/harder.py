@@ -22,7 +22,10 @@ from model import (
     sysctl,
 )
 
-DROP_ALL = "nft 'add table ip gone; add chain ip gone in { type filter hook input priority 0; policy drop; }'"
+DROP_ALL = (
+    "nft 'add table ip gone; add chain ip gone in { type filter hook input priority 0; "
+    "policy drop; }'"
+)
 CONFIGS = {
     "upstream.conf": """
 daemon off; user root; pid @W@/nginx.pid; error_log stderr; worker_processes 1;
@@ -103,7 +106,8 @@ SITUATIONS = [
     ),
     Situation(
         "one-of-ten-stalls", program="curl", rtt="20ms", prepare=FILES, server=NGINX,
-        client=(("client", "for i in 1 2 3; do curl --limit-rate 200k -so /dev/null http://$S:81/big & "
+        client=(("client", "for i in 1 2 3; do "
+                           "curl --limit-rate 200k -so /dev/null http://$S:81/big & "
                            "done; curl -so /dev/null http://$S/big & echo $! > pid; wait"),),
         warm_up=5, during=(("client", "kill -STOP $(cat pid)"),), after=3,
         why="one of four downloads of one server is stopped by SIGSTOP",
@@ -114,21 +118,6 @@ SITUATIONS = [
         client=(("client", "sleep 0.3; echo $$ > pid; exec $W/go bulk $S:5000"),), warm_up=3,
         during=(("client", "kill -STOP $(cat pid)"),), after=2,
         why="the sender is stopped by SIGSTOP: nothing is sent", watch=both(5000, IDLE, IDLE),
-    ),
-    Situation(
-        "tbf-five-packets", program="go", rtt="40ms", rate="200mbit", queue="2000p", prepare=GO + (
-            ("client", "tc qdisc replace dev lab0 root tbf rate 20mbit burst 5kb limit 12kb"),),
-        server=go("sink 5000"), client=from_client("$W/go bulk $S:5000"), warm_up=5,
-        why="this host's own queue holds 12 kB, the BDP is 100 kB",
-        watch=at_sender(5000, fault("local-qdisc-drops")),
-    ),
-    Situation(
-        "answers-in-pieces", program="nginx", rtt="0.2ms", rate="1gbit", queue="1000p",
-        prepare=(("server", "head -c 300 /dev/zero > page"),),
-        server=(("server", "exec nginx -p $W -c $W/nginx.conf"),),
-        client=from_client("wrk -t1 -c1 -d100 http://$S:83/page"),
-        why="nginx without tcp_nodelay and tcp_nopush still writes head and body at once",
-        watch=both(83, SOME_TRAFFIC, SOME_TRAFFIC),
     ),
     Situation(
         "reader-follows-path", program="pv", rate="20mbit", rtt="30ms", prepare=FILES, server=NGINX,
@@ -144,7 +133,8 @@ SITUATIONS = [
         watch={**at_server(80, SLOW_READER), **at_sender(80, SLOW_READER)},
     ),
     Situation(
-        "typing", program="nc", rtt="40ms", prepare=GO, server=(("server", "nc -l -p 5000 > /dev/null"),),
+        "typing", program="nc", rtt="40ms",
+        server=(("server", "nc -l -p 5000 > /dev/null"),),
         client=(("client", "sleep 0.3; (while :; do printf x; sleep 0.15; done) | nc $S 5000"),),
         warm_up=4, why="seven bytes a second, one at a time",
         watch=both(5000, SOME_TRAFFIC, SOME_TRAFFIC),

@@ -37,17 +37,6 @@ int main(int count, char **args)
 {
     if (count < 4)
         return 4;
-    if (!strcmp(args[1], "clamped")) { /* further clamped BYTES PORT: reads with TCP_WINDOW_CLAMP */
-        int listener = socket(AF_INET, SOCK_STREAM, 0);
-        struct sockaddr_in here = {.sin_family = AF_INET, .sin_port = htons(atoi(args[3]))};
-        bind(listener, (struct sockaddr *)&here, sizeof here);
-        listen(listener, 8);
-        int fd = accept(listener, NULL, NULL);
-        set(fd, TCP_WINDOW_CLAMP, atoi(args[2]));
-        while (read(fd, data, sizeof data) > 0)
-            ;
-        return 0;
-    }
     int fd = dial(args[2], args[3]);
     if (!strcmp(args[1], "corked")) { /* a message in a cork that is never pulled */
         set(fd, TCP_CORK, 1);
