@@ -259,21 +259,25 @@ pub(crate) fn rcvbuf_locked(view: &View<'_>) -> Option<Verdict> {
             )
             .remark(format!(
                 "{} Permanent fix: remove the SO_RCVBUF call.",
-                match live {
-                    Live::Now => "Unlocked on the live socket, the window grows at once.",
-                    _ if !may_grow(view, offered) => {
-                        "Needs a reconnect without SO_RCVBUF: the kernel grows a window only when \
-                         the program reads more per round trip than it ever did (rcv_space), and \
-                         this window was larger before the call."
-                    }
-                    _ => {
-                        "Needs a restart of the listening program (or a reconnect of the one that \
-                         connects) without SO_RCVBUF: the window scale was chosen from the small \
-                         buffer, and the window cannot pass what it allows."
-                    }
-                }
+                what_unlocking_does(live, may_grow(view, offered))
             )),
     )
+}
+
+fn what_unlocking_does(live: Live, may_grow: bool) -> &'static str {
+    match live {
+        Live::Now => "Unlocked on the live socket, the window grows at once.",
+        _ if !may_grow => {
+            "Needs a reconnect without SO_RCVBUF: the kernel grows a window only when the program \
+             reads more per round trip than it ever did (rcv_space), and this window was larger \
+             before the call."
+        }
+        _ => {
+            "Needs a restart of the listening program (or a reconnect of the one that connects) \
+             without SO_RCVBUF: the window scale was chosen from the small buffer, and the window \
+             cannot pass what it allows."
+        }
+    }
 }
 
 /// Whether the kernel would grow the window if it were allowed to: it does when more was read in a

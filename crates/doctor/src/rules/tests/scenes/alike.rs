@@ -72,6 +72,7 @@ fn beside(mut starved: Scene, lost: f64) -> Scene {
     starved.answered_elsewhere()
 }
 
+// tidy: long because it is a table of flows.
 pub(super) fn alike() -> Vec<Scene> {
     let stopped = Sender {
         mbit: 0.0,
@@ -113,7 +114,7 @@ pub(super) fn alike() -> Vec<Scene> {
     };
     let at_cap = |pause_ms: f64| {
         move |s: &mut FlowSample, tick: u64| {
-            let pauses = tick % 2 == 0;
+            let pauses = tick.is_multiple_of(2);
             s.since_ack_received = Some(millis(if pauses { pause_ms } else { 0.0 }));
         }
     };
