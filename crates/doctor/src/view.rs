@@ -78,8 +78,8 @@ impl View<'_> {
     }
 
     /// Whether much more is under way than the path carries, and stands in a queue: more, or a
-    /// larger window, would only make the queue longer. Few segments wait for delayed ACKs, not in a
-    /// queue.
+    /// larger window, would only make the queue longer. Few segments wait for delayed ACKs, not in
+    /// a queue.
     pub(crate) fn stands_in_queue(&self) -> bool {
         self.exceeds_path(WINDOW_QUEUE_SEGMENTS, WINDOW_QUEUE) || self.many_stand_in_queue()
     }

@@ -166,8 +166,8 @@ impl Prediction {
         }
     }
 
-    /// `26.0 Mbit/s (24.0 Mbit/s to 28.0 Mbit/s)`, `217 us median (113 us to 1.21 ms)`: what the time
-    /// is of, since what is measured may be something else.
+    /// `26.0 Mbit/s (24.0 Mbit/s to 28.0 Mbit/s)`, `217 us median (113 us to 1.21 ms)`: what the
+    /// time is of, since what is measured may be something else.
     #[must_use]
     pub fn text(&self) -> String {
         let Some(range) = self.range else {

@@ -117,8 +117,8 @@ pub(crate) const WINDOW_QUEUE_DELAY: Duration = Duration::from_millis(2);
 pub(crate) const WINDOW_QUEUE_SEGMENTS: f64 = 8.0;
 /// What is under way in all but one of so many samples.
 pub(crate) const LEAST_OUT_PARTS: usize = 10;
-/// With so many segments out the smoothed round-trip time tells of a queue alone: the kernel averages
-/// over the last eight ACKs or so, of which a delayed one is a small part of all.
+/// With so many segments out the smoothed round-trip time tells of a queue alone: the kernel
+/// averages over the last eight ACKs or so, of which a delayed one is a small part of all.
 pub(crate) const SMOOTH_SEGMENTS: f64 = 100.0;
 /// ... where ACKs come so steadily: the bottleneck is never idle.
 pub(crate) const ACKS_FLOW_SHARE: f64 = 0.95;
