@@ -23,12 +23,15 @@ import time
 from pathlib import Path
 
 import cases
+import further
+import harder
 import hosts
 import packages
 from model import Healthy
 
-SITUATIONS = [*cases.SITUATIONS, *packages.SITUATIONS, *hosts.SITUATIONS]
-CONFIGS = {**cases.CONFIGS, **packages.CONFIGS, **hosts.CONFIGS}
+SITUATIONS = [*cases.SITUATIONS, *packages.SITUATIONS, *hosts.SITUATIONS,
+              *further.SITUATIONS, *harder.SITUATIONS]
+CONFIGS = {**cases.CONFIGS, **packages.CONFIGS, **hosts.CONFIGS, **further.CONFIGS, **harder.CONFIGS}
 HERE = Path(__file__).resolve().parent
 RESULTS = "results.jsonl"
 # A connection with less of the largest rate is a control connection.

@@ -5,9 +5,10 @@ use core::time::Duration;
 
 use crate::host_timeline::HostTimeline;
 use crate::rules::thresholds::{
-    ASSUMED_PATH_BITS, DELAYED_ACK_ON_LONG_PATHS, DELAYED_ACK_QUEUE_DELAY, FULL_BUSY, FULL_SHARE,
-    GROWTH, MIN_BUSY_SHARE, MIN_RETRANSMISSIONS, SHORT_DELAYED_ACK, SHORT_DELAYED_ACK_RTTS,
-    UNSCALED_WINDOW, WINDOW_QUEUE, WINDOW_QUEUE_DELAY, WINDOW_QUEUE_SEGMENTS, WINDOW_SHARE,
+    ACKS_FLOW_SHARE, ASSUMED_PATH_BITS, DELAYED_ACK_ON_LONG_PATHS, DELAYED_ACK_QUEUE_DELAY,
+    FULL_BUSY, FULL_SHARE, GROWTH, LEAST_OUT_PARTS, MIN_BUSY_SHARE, MIN_RETRANSMISSIONS,
+    QUEUE_SHARE, SHORT_DELAYED_ACK, SHORT_DELAYED_ACK_RTTS, SMOOTH_SEGMENTS, TICK, UNSCALED_WINDOW,
+    WINDOW_QUEUE, WINDOW_QUEUE_DELAY, WINDOW_QUEUE_SEGMENTS, WINDOW_SHARE, WORTHWHILE_GAIN,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts, ratio_of_times};
 use crate::verdict::Side;
@@ -65,33 +66,57 @@ impl View<'_> {
     }
 
     /// Whether the peer's window decides; then nothing may be said of congestion or application
-    /// from the same interval.
+    /// from the same interval. A program that is silent most of the time may fill a window at each
+    /// of its bursts, and loses no time to speak of.
     pub(crate) fn window_bound(&self) -> bool {
-        self.rwnd_share().is_some_and(|share| share > WINDOW_SHARE)
+        let busy = self.sender.and_then(Timeline::busy_share).unwrap_or(1.0);
+        let costs = |share: f64| share * busy >= 1.0 - 1.0 / WORTHWHILE_GAIN;
+        self.rwnd_share()
+            .is_some_and(|share| share > WINDOW_SHARE && costs(share))
             && !self.repairs_without_sack()
             && !self.stands_in_queue()
     }
 
     /// Whether much more is under way than the path carries, and stands in a queue: more, or a
-    /// larger window, would only make the queue longer.
+    /// larger window, would only make the queue longer. Few segments wait for delayed ACKs, not in
+    /// a queue.
     pub(crate) fn stands_in_queue(&self) -> bool {
-        let Some(sender) = self.sender else {
-            return false;
+        self.exceeds_path(WINDOW_QUEUE_SEGMENTS, WINDOW_QUEUE) || self.many_stand_in_queue()
+    }
+
+    /// The same of so many segments that one late ACK is lost in the mean, and a short queue shows:
+    /// where ACKs come without a pause, for a sender that stops and goes fills a queue with each of
+    /// its bursts too.
+    pub(crate) fn many_stand_in_queue(&self) -> bool {
+        let flows = || {
+            let sender = self.sender?;
+            let no_pause = |s: &FlowSample| Some(s.since_ack_received? < TICK * 2);
+            Some(sender.min_rtt()? >= TICK * 4 && sender.vote(no_pause)? >= ACKS_FLOW_SHARE)
         };
-        let queued = || {
+        flows() == Some(true) && self.exceeds_path(SMOOTH_SEGMENTS, 1.0 + QUEUE_SHARE)
+    }
+
+    /// Whether at least so many segments are under way, and so many times what the path holds, and
+    /// round trips are as much longer.
+    fn exceeds_path(&self, segments_min: f64, times: f64) -> bool {
+        let exceeds = || {
+            let sender = self.sender?;
             let (srtt, min_rtt) = (sender.srtt()?, sender.min_rtt()?);
             let out = sender.median(FlowSample::bytes_out)? as f64;
             let segments = out / f64::from(sender.mss_bytes()?);
             let carried = sender.rate()?.bdp_bytes(min_rtt) as f64;
-            // Few segments wait for delayed ACKs, not in a queue.
+            // A queue stands: what the path holds is always under way. Where a window opens and
+            // closes, nothing is for a part of the time, however late ACKs are.
+            let least = sender.above_share(LEAST_OUT_PARTS, FlowSample::bytes_out)? as f64;
             Some(
-                segments >= WINDOW_QUEUE_SEGMENTS
-                    && out >= carried * WINDOW_QUEUE
-                    && srtt >= min_rtt.mul_f64(WINDOW_QUEUE)
+                segments >= segments_min
+                    && out >= carried * times
+                    && least >= carried
+                    && srtt >= min_rtt.mul_f64(times)
                     && srtt - min_rtt >= WINDOW_QUEUE_DELAY,
             )
         };
-        queued().unwrap_or(false)
+        exceeds().unwrap_or(false)
     }
 
     /// Whether there are times in which nothing is under way: a path with these is not full.

@@ -166,7 +166,8 @@ impl Prediction {
         }
     }
 
-    /// `26.0 Mbit/s (24.0 to 28.0)`.
+    /// `26.0 Mbit/s (24.0 Mbit/s to 28.0 Mbit/s)`, `217 us median (113 us to 1.21 ms)`: what the
+    /// time is of, since what is measured may be something else.
     #[must_use]
     pub fn text(&self) -> String {
         let Some(range) = self.range else {
@@ -177,7 +178,8 @@ impl Prediction {
             Objective::Stalls => human::share(value),
             _ => human::micros(value.round() as u64),
         };
-        let (value, low, high) = (shown(range.value), shown(range.low), shown(range.high));
+        let value = lab::show_value(self.shown_objective(), range.value);
+        let (low, high) = (shown(range.low), shown(range.high));
         format!("{value} ({low} to {high})")
     }
 }

@@ -335,6 +335,13 @@ pub(crate) fn align_right(table: &mut Table, columns: &[usize]) {
     }
 }
 
+/// Never breaks the words of a column: ids that people search for.
+pub(crate) fn keep_whole(table: &mut Table, index: usize) {
+    if let Some(column) = table.column_mut(index) {
+        column.set_constraint(ColumnConstraint::ContentWidth);
+    }
+}
+
 /// The table as lines without blanks at their ends. Control characters in cells are shown before
 /// the widths are counted.
 pub(crate) fn render(table: &Table) -> String {

@@ -123,7 +123,9 @@ pub(crate) fn sack_or_timestamps_off(view: &View<'_>) -> Option<Verdict> {
 /// trip is.
 pub(crate) fn retransmission_timeouts(view: &View<'_>) -> Option<Verdict> {
     let sender = view.sender?;
-    let retransmitted = view.retransmitted_pkts()?;
+    // The exponent of the present timeout counts those in a row, of which few fall into a watch.
+    let in_a_row = sender.largest(|s| s.backoff).unwrap_or(0);
+    let retransmitted = view.retransmitted_pkts()?.max(in_a_row.into());
     let late = sender.vote_of_all(|s| {
         let waited = s.since_data_sent?.as_secs_f64();
         Some(s.unacked_pkts? > 0 && waited >= s.rto?.as_secs_f64() * LATE_OF_RTO)

@@ -130,7 +130,8 @@ fn is_silenced(stage: Stage, view: &View<'_>) -> bool {
 /// Whether a verdict of a later stage may stand as a note behind the main one: a finding about
 /// another limit, or the answer to "and what does it reach?" behind mere advice.
 fn may_follow(main: &Verdict, note: &Verdict) -> bool {
-    if !main.diagnosis.is_finding() {
+    // On a dead path everything else stands still as well.
+    if !main.diagnosis.is_finding() || main.diagnosis.stage == Stage::DeadPath {
         return false;
     }
     // A stall makes the application look like the limit, and a full window like any other wait.

@@ -11,18 +11,20 @@ use super::thresholds::{
     DEAD_BACKOFF, DEAD_SHARE, FULL_RATE, FULL_SEGMENT, FULL_SHARE, IDLE_BEFORE_CUT,
     MIN_RETRANSMISSIONS, OVERTAKEN_EVENTS, OVERTAKEN_IN_VAIN, OVERTAKEN_REPEATS, PASSED_SEGMENTS,
     POLICED_LOSS, POLICED_QUEUE, POLICED_QUEUE_SHARE, QUESTIONS_PER_SECOND, QUEUE_DELAY,
-    QUEUE_SHARE, UNSENT_BACKLOG,
+    QUEUE_SHARE, STARVING_LOSS, UNSENT_BACKLOG,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts};
-use crate::verdict::{Confidence, Verdict};
+use crate::verdict::{Confidence, Side, Verdict};
 use crate::view::View;
 
 const PROBING: &str = "net.ipv4.tcp_mtu_probing";
 
-/// A connection whose data is not acknowledged any more.
+/// A connection whose data, or whose probes, are not acknowledged any more.
 struct Unanswered {
-    /// Share of the samples in which all that is out counts as lost.
+    /// Share of the samples in which all that is out counts as lost, or probes have no answer.
     lost: f64,
+    /// Probes of a closed window or of keepalive that have no answer.
+    probes: Option<u8>,
     backoff: u8,
     /// Payload that was ever acknowledged.
     acked: u64,
@@ -43,19 +45,39 @@ impl Unanswered {
         let backoff = sender.largest(|s| s.backoff).unwrap_or(0);
         let timeouts = sender.counted(|s| s.rto_total).unwrap_or(0);
         let given_up = backoff >= DEAD_BACKOFF || timeouts >= u64::from(DEAD_BACKOFF);
+        let arrived = sender.counted(|s| s.segs_in).unwrap_or(0);
         // A closed window is probed with the same timer, and the other end answers the probes.
         let open = view.sent(|s| s.snd_wnd_bytes).is_none_or(|wnd| wnd >= mss);
-        (lost >= DEAD_SHARE && given_up && open).then_some(Self {
-            lost,
+        let probed = unanswered_probes(sender).filter(|_| arrived == 0);
+        let data = lost >= DEAD_SHARE && given_up && open;
+        if (!data && probed.is_none()) || passing_siblings(view).any(loses_much) {
+            return None;
+        }
+        Some(Self {
+            lost: lost.max(probed.unwrap_or(0.0)),
+            probes: probed.and_then(|_| sender.largest(|s| s.probes)),
             backoff,
             acked: view.sent(|s| s.bytes_acked)?,
-            arrived: sender.counted(|s| s.segs_in).unwrap_or(0),
+            arrived,
         })
     }
 
     /// The rows that all of these share.
     fn draft(&self, id: &'static str, confidence: Confidence, view: &View<'_>) -> Draft {
         let silence = view.sent(|s| s.since_ack_received);
+        let shown = human::share(self.lost);
+        let (field, observed, expected) = match self.probes {
+            Some(count) => (
+                "probes",
+                format!("up to {count} without an answer, in {shown} of the samples"),
+                "an answer to each after a round trip",
+            ),
+            None => (
+                "lost_pkts",
+                format!("all that is in flight, in {shown} of the samples"),
+                "some arrive",
+            ),
+        };
         Draft::new(id, self.lost, confidence)
             .row(
                 "bytes_acked",
@@ -71,14 +93,7 @@ impl Unanswered {
                 ),
                 format!("below {DEAD_BACKOFF}"),
             )
-            .row(
-                "lost_pkts",
-                format!(
-                    "all that is in flight, in {} of the samples",
-                    human::share(self.lost)
-                ),
-                "some arrive",
-            )
+            .row(field, observed, expected)
             .row_if(
                 "segs_in",
                 silence.map(|silence| {
@@ -93,6 +108,38 @@ impl Unanswered {
     }
 }
 
+/// Other connections from here to the same host whose full segments are acknowledged meanwhile: the
+/// path passes these.
+fn passing_siblings<'v>(view: &View<'v>) -> impl Iterator<Item = &'v Timeline> {
+    let here = view.sender_side == Side::Local;
+    let siblings = view.siblings.iter().copied().filter(move |_| here);
+    siblings.filter(|sibling| {
+        let passes = || {
+            let mss = u64::from(sibling.mss_bytes()?);
+            let is_full = sibling.segment_bytes()? as f64 >= mss as f64 * FULL_SEGMENT;
+            Some(is_full && sibling.counted(|s| s.bytes_acked)? >= mss * PASSED_SEGMENTS)
+        };
+        passes() == Some(true)
+    })
+}
+
+/// Whether the path loses so much of what others send that a connection may starve beside them: a
+/// retransmission is a single packet, and finds the queue full at each attempt.
+fn loses_much(sibling: &Timeline) -> bool {
+    sibling
+        .retransmitted_share()
+        .is_some_and(|share| share >= STARVING_LOSS)
+}
+
+/// Share of the samples in which several probes in a row have no answer, where that is so all the
+/// time: of a closed window, or of keepalive. The kernel counts those sent since the last ACK
+/// (`icsk_probes_out`, cleared by `tcp_ack`), so that one alone may be on its way.
+fn unanswered_probes(sender: &Timeline) -> Option<f64> {
+    sender
+        .vote_of_all(|s| Some(s.probes? >= DEAD_BACKOFF))
+        .filter(|share| *share >= DEAD_SHARE)
+}
+
 /// The handshake went through, or small segments still do; full ones do not, and no message says
 /// why (RFC 2923).
 pub(crate) fn pmtu_blackhole(view: &View<'_>) -> Option<Verdict> {
@@ -105,7 +152,8 @@ pub(crate) fn pmtu_blackhole(view: &View<'_>) -> Option<Verdict> {
         Some(unanswered.arrived > 0 && silence < rto * 2)
     };
     let small_ones_pass = !knew_better || answered_lately() == Some(true);
-    if !small_ones_pass || !sends_full_segments(view, mss)? {
+    let large_ones_pass = passing_siblings(view).next().is_some();
+    if !small_ones_pass || large_ones_pass || !sends_full_segments(view, mss)? {
         return None;
     }
     let confidence = if knew_better {

@@ -9,9 +9,10 @@ use core::time::Duration;
 use super::draft::{BothEnds, Draft, Step, high_if, raised_maximum};
 use super::next::next_limit;
 use super::thresholds::{
-    AT_CAP, CLOSED_ROUND_TRIPS, CLOSED_SHARE, CLOSED_TIME, MOSTLY_STOPPED, PROMPT_READER_SHARE,
-    RECEIVE_MEMORY_SHARE, UNREAD_SHARE, UNREAD_VOTES, UNSCALED_SHARE, UNSCALED_WINDOW,
-    USUAL_RMEM_MAX, WINDOW_PER_RTT_SHARE, WINDOW_SHARE, WINDOW_SHRINKS_BY, WINDOW_SHRINKS_SHARE,
+    AT_CAP, CLOSED_ROUND_TRIPS, CLOSED_SHARE, CLOSED_TIME, MIN_BUSY_SHARE, MOSTLY_STOPPED,
+    MOVING_WINDOW_SEGMENTS, PROMPT_READER_SHARE, RECEIVE_MEMORY_SHARE, UNREAD_SHARE, UNREAD_VOTES,
+    UNSCALED_SHARE, UNSCALED_WINDOW, USUAL_RMEM_MAX, WINDOW_PER_RTT_SHARE, WINDOW_SHARE,
+    WINDOW_SHRINKS_BY, WINDOW_SHRINKS_SHARE,
 };
 use crate::timeline::Timeline;
 use crate::verdict::{Confidence, Verdict};
@@ -60,19 +61,28 @@ fn reader_signs(sender: &Timeline) -> Option<String> {
     if let Some((share, longest)) = window_closed(sender)
         && share >= CLOSED_SHARE
     {
-        return Some(format!(
-            "closed in {} of the samples, {} at a stretch",
-            human::share(share),
-            human::time(longest)
-        ));
+        let prompt = CLOSED_TIME.max(sender.srtt()?.saturating_mul(CLOSED_ROUND_TRIPS));
+        let (most, mss) = (sender.largest(|s| s.snd_wnd_bytes)?, sender.mss_bytes()?);
+        // It opens and closes: a prompt reader behind a small buffer keeps it at one size.
+        if longest >= prompt || most >= mss.saturating_mul(MOVING_WINDOW_SEGMENTS) {
+            return Some(format!(
+                "closed in {} of the samples, {} at a stretch",
+                human::share(share),
+                human::time(longest)
+            ));
+        }
     }
     if let Some(share) = window_shrinks(sender).filter(|share| *share >= WINDOW_SHRINKS_SHARE) {
         return Some(format!("shrinks in {} of the steps", human::share(share)));
     }
     // A reader that takes much at a time leaves the window closed in most samples.
+    // The program that writes may pause as well: only its busy time tells of the reader.
     let offered = sender.largest(|s| s.snd_wnd_bytes)?;
     let prompt = Rate::of(u64::from(offered), sender.srtt()?);
-    let rate = sender.rate()?;
+    let busy = sender
+        .interval()
+        .mul_f64(sender.busy_share()?.max(MIN_BUSY_SHARE));
+    let rate = Rate::of(sender.counted(|s| s.bytes_acked)?, busy);
     let of_prompt = rate.bits_per_second() as f64 / prompt.bits_per_second().max(1) as f64;
     // Where the window stops the flow at times only, something else slows it down too.
     (of_prompt < PROMPT_READER_SHARE && sender.rwnd_share()? >= MOSTLY_STOPPED)
@@ -80,9 +90,8 @@ fn reader_signs(sender: &Timeline) -> Option<String> {
 }
 
 /// Share of the samples in which the window has no room for a segment, and the longest stretch of
-/// them; `None` where no stretch is longer than a prompt reader leaves it closed.
+/// them.
 fn window_closed(sender: &Timeline) -> Option<(f64, Duration)> {
-    let prompt = CLOSED_TIME.max(sender.srtt()?.saturating_mul(CLOSED_ROUND_TRIPS));
     let (mut closed, mut looks) = (0_u32, 0_u32);
     let mut since: Option<base::Instant> = None;
     let mut longest = Duration::ZERO;
@@ -96,7 +105,7 @@ fn window_closed(sender: &Timeline) -> Option<(f64, Duration)> {
             since = None;
         }
     }
-    (longest >= prompt).then(|| (f64::from(closed) / f64::from(looks), longest))
+    (closed > 0).then(|| (f64::from(closed) / f64::from(looks), longest))
 }
 
 /// No window above 65535 bytes was ever possible.
@@ -212,7 +221,10 @@ pub(crate) fn rcvbuf_locked(view: &View<'_>) -> Option<Verdict> {
         _ => return None,
     };
     let offered = view.window_offered()?;
-    let live = live_up_to_ceiling(view, view.needed_bytes(offered), Live::Restart);
+    let live = match may_grow(view, offered) {
+        true => live_up_to_ceiling(view, view.needed_bytes(offered), Live::Restart),
+        false => Live::Restart,
+    };
     let keeps = u64::from(view.received(|s| s.sndbuf_locked) == Some(true));
     Some(
         window_draft("rcvbuf-locked", share, confidence, view)
@@ -222,6 +234,13 @@ pub(crate) fn rcvbuf_locked(view: &View<'_>) -> Option<Verdict> {
                 "as large as the path needs",
             )
             .row_if("rcvbuf_locked", locked.map(human::flag), "off")
+            .row_if(
+                "rcv_space_bytes",
+                view.received(|s| s.rcv_space_bytes)
+                    .filter(|_| !may_grow(view, offered))
+                    .map(|most| format!("{} read in a round trip", human::count(most, "byte"))),
+                "below the window, so that the kernel may grow it",
+            )
             .row_if(
                 "rcv_wscale",
                 view.window_ceiling()
@@ -240,16 +259,33 @@ pub(crate) fn rcvbuf_locked(view: &View<'_>) -> Option<Verdict> {
             )
             .remark(format!(
                 "{} Permanent fix: remove the SO_RCVBUF call.",
-                match live {
-                    Live::Now => "Unlocked on the live socket, the window grows at once.",
-                    _ => {
-                        "Needs a restart of the listening program (or a reconnect of the one that \
-                         connects) without SO_RCVBUF: the window scale was chosen from the small \
-                         buffer, and the window cannot pass what it allows."
-                    }
-                }
+                what_unlocking_does(live, may_grow(view, offered))
             )),
     )
+}
+
+fn what_unlocking_does(live: Live, may_grow: bool) -> &'static str {
+    match live {
+        Live::Now => "Unlocked on the live socket, the window grows at once.",
+        _ if !may_grow => {
+            "Needs a reconnect without SO_RCVBUF: the kernel grows a window only when the program \
+             reads more per round trip than it ever did (rcv_space), and this window was larger \
+             before the call."
+        }
+        _ => {
+            "Needs a restart of the listening program (or a reconnect of the one that connects) \
+             without SO_RCVBUF: the window scale was chosen from the small buffer, and the window \
+             cannot pass what it allows."
+        }
+    }
+}
+
+/// Whether the kernel would grow the window if it were allowed to: it does when more was read in a
+/// round trip than in any before (`tcp_rcv_space_adjust`), and no more than a window can arrive in
+/// one. Where the program shrank its buffer on the open connection, a larger one did once.
+fn may_grow(view: &View<'_>, offered: u64) -> bool {
+    let most_read = view.received(|s| s.rcv_space_bytes);
+    most_read.is_none_or(|most| u64::from(most) <= offered)
 }
 
 /// The receiver's kernel does not grow buffers: `tcp_moderate_rcvbuf` is off, and the buffer stands

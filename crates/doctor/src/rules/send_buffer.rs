@@ -109,6 +109,7 @@ fn full_share(view: &View<'_>) -> Option<f64> {
     })?;
     let is_limit = share >= enough
         && !queues(sender)
+        && !view.many_stand_in_queue()
         && !view.repairs_without_sack()
         && !holds_what_bbr_wants(view);
     is_limit.then_some(share)

@@ -11,8 +11,8 @@ use super::draft::{Draft, Step, high_if};
 use super::stall_at_peer;
 use super::thresholds::{
     ANSWER_GAP, ANSWER_SHARE, CORK_PAUSE, CORK_PAUSES, CORK_SEGMENTS, CORK_SHARE,
-    DELAYED_ACK_QUEUE_DELAY, DELAYED_ACKS_PER_SECOND, DELAYED_OPERATIONS, SERIALISED_SHARE,
-    STALL_PKTS_OUT, STALL_SHARE,
+    DELAYED_ACK_QUEUE_DELAY, DELAYED_ACKS_PER_SECOND, DELAYED_OPERATIONS, MORE_SHARE,
+    SERIALISED_SHARE, STALL_PKTS_OUT, STALL_SHARE,
 };
 use crate::observation::only_sends;
 use crate::timeline::{Timeline, cwnd_room_pkts, fills_sndbuf, window_room_bytes};
@@ -120,7 +120,12 @@ pub(crate) fn cork_not_uncorked(view: &View<'_>) -> Option<Verdict> {
         .map(|share| share >= CORK_SHARE)
         .or_else(|| view.sent(|s| s.cork));
     let pauses = long_pauses(sender);
-    if held < CORK_SHARE || corked == Some(false) || pauses < CORK_PAUSES {
+    // MSG_MORE corks a write, and no option tells of it.
+    let enough = match corked {
+        Some(false) => MORE_SHARE,
+        _ => CORK_SHARE,
+    };
+    if held < enough || pauses < CORK_PAUSES {
         return None;
     }
     // A stream that somebody else slows down (a rate limit, a busy program) leaves its last partial
@@ -131,37 +136,38 @@ pub(crate) fn cork_not_uncorked(view: &View<'_>) -> Option<Verdict> {
     }
     let confidence = high_if(corked == Some(true));
     let pause = sender.largest(|s| s.since_data_sent);
-    Some(
-        Draft::new("cork-not-uncorked", of_all_time(sender, held), confidence)
-            .row(
-                "notsent_bytes",
-                format!(
-                    "below one segment and nothing in flight in {}",
-                    human::share(held)
-                ),
-                format!("at least {} of the samples", human::share(CORK_SHARE)),
-            )
-            .row_if(
-                "since_data_sent",
-                pause.map(|pause| format!("up to {}, {pauses} pauses", human::time(pause))),
-                format!("{CORK_PAUSES} pauses above {}", human::time(CORK_PAUSE)),
-            )
-            .row_if("cork", corked.map(human::flag), "on")
-            .next(Some(one_round_trip(view)?))
-            .propose(
-                view.sender_side,
-                Step {
-                    knob: "cork",
-                    to: KnobValue::Flag(false),
-                    live: Live::Now,
-                    risk: "more and smaller packets; the program may cork again",
-                },
-            )
-            .remark(
-                "It holds until the program corks again. In the program: clear TCP_CORK after \
-                 each message, or leave MSG_MORE out of the last send.",
+    let draft = Draft::new("cork-not-uncorked", of_all_time(sender, held), confidence)
+        .row(
+            "notsent_bytes",
+            format!(
+                "below one segment and nothing in flight in {}",
+                human::share(held)
             ),
-    )
+            format!("at least {} of the samples", human::share(CORK_SHARE)),
+        )
+        .row_if(
+            "since_data_sent",
+            pause.map(|pause| format!("up to {}, {pauses} pauses", human::time(pause))),
+            format!("{CORK_PAUSES} pauses above {}", human::time(CORK_PAUSE)),
+        )
+        .row_if("cork", corked.map(human::flag), "on")
+        .next(Some(one_round_trip(view)?));
+    if corked == Some(false) {
+        return Some(draft.remark(
+            "No TCP setting helps, because TCP_CORK is off: the program marks its last write with \
+             MSG_MORE. In the program: leave MSG_MORE out of the last send of each message.",
+        ));
+    }
+    let uncork = Step {
+        knob: "cork",
+        to: KnobValue::Flag(false),
+        live: Live::Now,
+        risk: "more and smaller packets; the program may cork again",
+    };
+    Some(draft.propose(view.sender_side, uncork).remark(
+        "It holds until the program corks again. In the program: clear TCP_CORK after each message, \
+         or leave MSG_MORE out of the last send.",
+    ))
 }
 
 /// Share of active samples in which a partial segment waits for the ACK of a few packets, where

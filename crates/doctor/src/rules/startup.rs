@@ -52,13 +52,15 @@ impl Restarts {
         let whole = segments.min(u64::from(before)).max(1) as f64;
         let round_trips = (whole / f64::from(after.max(1))).log2().max(0.0);
         let active = 1.0 - sender.idle_share().unwrap_or(0.0);
+        let time = sender.interval().mul_f64(active / count as f64);
         Some(Self {
             count: restarts.len(),
             before,
             after,
             bytes,
-            time: sender.interval().mul_f64(active / count as f64),
-            lost: sender.min_rtt()?.mul_f64(round_trips),
+            time,
+            // Bursts that were seen in part make their mean shorter than the whole ones are.
+            lost: sender.min_rtt()?.mul_f64(round_trips).min(time),
             period: sender.interval() / count as u32,
             are_answers: sender.counted(|s| s.data_segs_in)? >= restarts.len() as u64,
         })
@@ -249,17 +251,29 @@ struct Start {
 /// this young is wholly inside the observed time, so its counters need no difference.
 fn start(timeline: &Timeline, best: Rate) -> Option<Start> {
     let bytes = timeline.latest(|s| s.bytes_acked)?;
-    // What follows the last byte, closing above all, is no part of the transfer.
-    let done = timeline.samples().find(|s| s.bytes_acked == Some(bytes))?;
+    // What follows the last byte, closing above all, is no part of the transfer; a FIN that is
+    // acknowledged counts as a byte.
+    let reaches = |offset: u64| offset.saturating_add(1) >= bytes;
+    let done = timeline
+        .samples()
+        .find(|s| s.bytes_acked.is_some_and(reaches))?;
     let busy = done.busy_time?;
     let mss = u64::from(timeline.mss_bytes()?);
     let min_rtt = timeline.min_rtt()?;
     let at_best = bytes as f64 * 8.0 / best.bits_per_second().max(1) as f64;
     let ideal =
         min_rtt.saturating_add(Duration::try_from_secs_f64(at_best).unwrap_or(Duration::MAX));
-    // A connection that asks and waits many times is slow for another reason.
+    // A connection that asks and waits many times is slow for another reason. The last window is
+    // hardly ever full: it carries what is left.
+    let all_sent = timeline
+        .samples()
+        .find(|s| {
+            let sent = s.bytes_acked.zip(s.bytes_out());
+            sent.is_some_and(|(acked, out)| reaches(acked.saturating_add(out)))
+        })
+        .map_or(done.at, |s| s.at);
     let keeps_sending = timeline
-        .vote_until(done.at, |s| {
+        .vote_until(all_sent, |s| {
             Some(cwnd_room_pkts(s)? < 2 || s.notsent_bytes? >= s.snd_mss_bytes?)
         })
         .is_some_and(|share| share >= FULL_SHARE);
@@ -269,7 +283,12 @@ fn start(timeline: &Timeline, best: Rate) -> Option<Start> {
         .and_then(|stopped| ratio_of_times(stopped, busy))
         .is_none_or(|share| share <= WINDOW_SHARE);
     let is_short = busy <= SHORT_BUSY && busy >= min_rtt.mul_f64(STARTUP_ROUND_TRIPS);
-    let began_small = timeline.smallest(|s| s.cwnd_pkts)? < LARGE_INITIAL_WINDOW_PKTS;
+    // One that was found late has grown meanwhile, by a segment for each that was acknowledged.
+    let began = |s: &FlowSample| {
+        let grown = u32::try_from(s.bytes_acked? / mss.max(1)).unwrap_or(u32::MAX);
+        Some(s.cwnd_pkts?.saturating_sub(grown))
+    };
+    let began_small = timeline.samples().find_map(began)? < LARGE_INITIAL_WINDOW_PKTS;
     let is_slow = busy.as_secs_f64() >= ideal.as_secs_f64() * STARTUP_SLOWDOWN;
     let above_first_window = bytes > 2 * INITIAL_WINDOW_PKTS * mss;
     let is_start = keeps_sending && clean && window_free && began_small;

@@ -264,6 +264,7 @@ fn proposals_name_side_knob_value_and_time() {
         &[(Remote, "buf_lock", "0", Restart)],
     );
     check("rcvbuf on the socket", &[(Remote, "buf_lock", "0", Now)]);
+    check("rcvbuf shrunk", &[(Remote, "buf_lock", "0", Restart)]);
     check(
         "tcp_rmem",
         &[(Remote, "net.ipv4.tcp_rmem", "4096 65536 6291456", Now)],

@@ -1,5 +1,6 @@
 //! Flows with the values that were measured on Linux 6.18, path and traffic beside each.
 
+mod alike;
 mod boxes;
 mod starts;
 
@@ -71,6 +72,7 @@ pub(super) fn scenes() -> Vec<Scene> {
     all.extend(losses());
     all.extend(starts::starts());
     all.extend(boxes::boxes());
+    all.extend(alike::alike());
     all
 }
 
@@ -299,6 +301,11 @@ fn windows() -> Vec<Scene> {
             },
         ),
         scene("rcvbuf on the socket", "rcvbuf-locked", small, plain).remote(small, fixed),
+        // More was read in a round trip before the call than the window allows now.
+        scene("rcvbuf shrunk", "rcvbuf-locked", small, plain).remote(small, |s, tick| {
+            fixed(s, tick);
+            s.rcv_space_bytes = Some(60_000);
+        }),
         scene("slow reader", "slow-reader", slow, moving).remote(slow, |s, _| {
             s.rcvbuf_bytes = Some(131_072);
             s.unread_bytes = Some(60_384);

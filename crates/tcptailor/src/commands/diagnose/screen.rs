@@ -121,6 +121,7 @@ fn table(rows: &[Row<'_>]) -> String {
     }
     let numbers = [3, 4, 6].map(|column| column + usize::from(are_apart));
     output::align_right(&mut table, &numbers);
+    output::keep_whole(&mut table, 5 + usize::from(are_apart));
     output::render(&table)
 }
 

@@ -314,6 +314,7 @@ fn table(tried: &[Tried], is_test: bool) -> String {
         "MEASURED",
         "RESULT",
     ]);
+    output::keep_whole(&mut table, 0);
     for tried in tried {
         let outcome = tried.outcome.as_ref();
         let measured = outcome

@@ -66,8 +66,9 @@ fn short(port: u16, begin: u64, life: u64, first_cwnd: u32) -> Timeline {
         let cwnd = (first_cwnd << (tick / 4).min(6)).min(400);
         s.cwnd_pkts = Some(cwnd);
         s.ssthresh_pkts = Some(i32::MAX as u32);
-        s.bytes_acked = Some(1 + 500_000 * tick * tick / (life / 10).pow(2));
-        s.bytes_sent = Some(500_001);
+        let acked = 1 + 500_000 * tick * tick / (life / 10).pow(2);
+        s.bytes_acked = Some(acked);
+        s.bytes_sent = Some((acked + u64::from(cwnd.min(100)) * 1448).min(500_001));
         s.bytes_received = Some(0);
         s.bytes_retrans = Some(0);
         s.retrans_total_pkts = Some(0);
