@@ -19,6 +19,7 @@ mod driver;
 mod emulator;
 mod error;
 mod filter;
+pub mod http;
 pub mod journal;
 pub mod kernel;
 mod lab_netns;

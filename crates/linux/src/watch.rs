@@ -87,6 +87,9 @@ pub struct WatchRequest<'a> {
     pub announced: Option<&'a dyn AnnouncedSockets>,
     /// Of those that match, only these: on a host with very many others.
     pub only_announced: bool,
+    /// Of those that match, only one of so many parts: the first number, below the second one, says
+    /// which. Both ends of a connection are in the same part, and stay in it.
+    pub part: (u32, u32),
 }
 
 /// Who learns of sockets from those that open them.
@@ -119,6 +122,7 @@ impl WatchRequest<'_> {
             open_end: false,
             announced: None,
             only_announced: false,
+            part: (0, 1),
         }
     }
 }
@@ -217,6 +221,16 @@ struct Watcher<'a> {
     began: Instant,
     stopped: bool,
     process_ended: bool,
+}
+
+/// Which of so many parts a connection is in. Ports that a kernel chose are as good as random; a
+/// multiplication spreads those that were counted up.
+fn part_of(key: FlowKey, parts: u32) -> u32 {
+    let ports = [key.local.port(), key.remote.port()].map(u32::from);
+    let both = ports[0]
+        .wrapping_mul(ports[1])
+        .wrapping_add(ports[0] + ports[1]);
+    (both.wrapping_mul(0x9e37_79b1) >> 16) % parts.max(1)
 }
 
 struct Followed {
@@ -445,6 +459,10 @@ impl<'a> Watcher<'a> {
 
     /// A flow that was not known so far, if it is to be followed: it matches, or may turn out to.
     fn admit(&mut self, sample: &FlowSample) -> Option<Followed> {
+        let (part, parts) = self.request.part;
+        if part_of(sample.key, parts) != part {
+            return None;
+        }
         let announced = self.request.announced;
         let is_announced = || announced.is_some_and(|announced| announced.has(sample));
         if self.request.only_announced && !is_announced() {
@@ -667,5 +685,30 @@ fn name_interfaces(flows: &mut [Track], host: Option<&HostSample>) {
         if known.len() < ROUTES_ASKED || known.contains_key(&host) {
             flow.interface = known.entry(host).or_insert_with(|| name(host)).clone();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_about_equal_and_hold_both_ends() {
+        let mut sizes = [0; 8];
+        for port in 32_768..60_999_u16 {
+            let key = FlowKey {
+                local: ([10, 0, 0, 1], 443).into(),
+                remote: ([10, 0, 0, 2], port).into(),
+            };
+            let part = part_of(key, 8);
+            assert_eq!(part_of(key.reversed(), 8), part);
+            assert_eq!(part_of(key, 1), 0);
+            sizes[part as usize] += 1;
+        }
+        let even = (60_999 - 32_768) / 8;
+        assert!(
+            sizes.iter().all(|size| (even / 2..even * 2).contains(size)),
+            "{sizes:?}"
+        );
     }
 }

@@ -72,10 +72,22 @@ impl<'r> Observed<'r> {
 
     /// Asks the doctor about every connection that is `wanted`; the most important first.
     pub fn answers(&self, wanted: impl Fn(&Track) -> bool) -> Vec<Answered<'_, 'r>> {
-        let cases = self.cases.select(wanted).into_iter();
-        let mut answers: Vec<_> = cases.map(|case| self.answer(case)).collect();
+        let mut answers = Vec::new();
+        self.each_answer(wanted, |answered| answers.push(answered));
         answers.sort_by(|a, b| b.rank().total_cmp(&a.rank()));
         answers
+    }
+
+    /// The same one after the other, in no order that means something: where there are very many,
+    /// all answers at once would take more memory than what was recorded.
+    pub fn each_answer<'o>(
+        &'o self,
+        wanted: impl Fn(&Track) -> bool,
+        mut take: impl FnMut(Answered<'o, 'r>),
+    ) {
+        for case in self.cases.select(wanted) {
+            take(self.answer(case));
+        }
     }
 
     fn answer<'o>(&'o self, case: Case<'o, 'r>) -> Answered<'o, 'r> {

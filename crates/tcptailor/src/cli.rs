@@ -45,7 +45,7 @@ pub(crate) struct Cli {
 const GROUPS: &[(&str, &[&str])] = &[
     (
         "Diagnose and fix",
-        &["diagnose", "fit", "predict", "run", "record"],
+        &["diagnose", "fit", "predict", "run", "record", "watch"],
     ),
     (
         "Apply and roll back changes",
@@ -186,6 +186,7 @@ pub(crate) enum Command {
     Predict(commands::predict::Args),
     Diagnose(commands::diagnose::Args),
     Record(commands::record::Args),
+    Watch(commands::watch::Args),
     Run(commands::run::Args),
     Bdp(commands::bdp::Args),
     Bench(Box<commands::bench::Args>),

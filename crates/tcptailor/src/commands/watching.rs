@@ -28,16 +28,8 @@ const HOST_LOOKS: u32 = 1000;
 /// What to watch, and how.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Watching {
-    /// Only connections that match.
-    #[arg(value_name = "FILTER")]
-    pub(crate) filter: Vec<String>,
-    /// Only connections of this process, in its network namespace.
-    #[arg(short, long, value_name = "PID", conflicts_with = "netns")]
-    #[arg(value_parser = process_number)]
-    pub(crate) pid: Option<u32>,
-    /// Connections of this network namespace (see `ip netns`).
-    #[arg(short = 'N', long, value_name = "NAME")]
-    pub(crate) netns: Option<String>,
+    #[command(flatten)]
+    pub(crate) watched: Watched,
     /// How long to measure.
     #[arg(short, long, value_name = "TIME", default_value = "5s")]
     #[arg(value_parser = base::parse_time)]
@@ -48,10 +40,37 @@ pub(crate) struct Watching {
     pub(crate) interval: Duration,
 }
 
+/// What to watch.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Watched {
+    /// Only connections that match.
+    #[arg(value_name = "FILTER")]
+    pub(crate) filter: Vec<String>,
+    /// Only connections of this process, in its network namespace.
+    #[arg(short, long, value_name = "PID", conflicts_with = "netns")]
+    #[arg(value_parser = process_number)]
+    pub(crate) pid: Option<u32>,
+    /// Connections of this network namespace (see `ip netns`).
+    #[arg(short = 'N', long, value_name = "NAME")]
+    pub(crate) netns: Option<String>,
+}
+
 impl Watching {
     /// Checks what was typed, before anybody waits.
     pub(crate) fn filter(&self) -> Result<Filter, Problem> {
         check_times(self.time, self.interval)?;
+        self.watched.filter()
+    }
+
+    /// The namespace to watch.
+    pub(crate) fn netns(&self) -> Netns {
+        self.watched.netns()
+    }
+}
+
+impl Watched {
+    /// Checks what was typed, before anybody waits.
+    pub(crate) fn filter(&self) -> Result<Filter, Problem> {
         let filter = parse_filter(&self.filter, self.pid)?;
         filter.fixed_pid().map_or(Ok(()), check_may_see)?;
         Ok(filter)

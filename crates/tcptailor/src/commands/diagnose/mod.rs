@@ -6,7 +6,7 @@ mod everywhere;
 pub(crate) mod replay;
 pub(crate) mod screen;
 pub(crate) mod seen;
-mod service;
+pub(crate) mod service;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

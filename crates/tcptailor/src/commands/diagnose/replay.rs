@@ -17,17 +17,17 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// The recording that the first word names; filters begin with a word that has no dot and no slash.
 pub(super) fn file(args: &Watching) -> Option<&Path> {
-    let first = args.filter.first()?;
+    let first = args.watched.filter.first()?;
     let is_path = first.contains(['.', '/']) && !first.contains(char::is_whitespace);
     is_path.then(|| Path::new(first))
 }
 
 /// The doctor's answers for what the rest of the words selects in it.
 pub(super) fn judge(path: &Path, args: &Watching) -> anyhow::Result<Document> {
-    if args.netns.is_some() {
+    if args.watched.netns.is_some() {
         return Err(Problem::usage("-N: a recording has a namespace of its own").into());
     }
-    let filter = watching::parse_filter(&args.filter[1..], args.pid)?;
+    let filter = watching::parse_filter(&args.watched.filter[1..], args.watched.pid)?;
     let (recording, netns) = open(path)?;
     Ok(seen::diagnose(&recording, &netns, &filter))
 }

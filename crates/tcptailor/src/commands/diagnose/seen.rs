@@ -73,7 +73,7 @@ pub(crate) fn rows(observed: &Observed<'_>, wanted: impl Fn(&Track) -> bool) -> 
 }
 
 /// What is wrong with the host as a whole. No change follows from here.
-fn host_rows(observed: &Observed<'_>) -> Vec<HostRow> {
+pub(crate) fn host_rows(observed: &Observed<'_>) -> Vec<HostRow> {
     let row = |verdict: &Verdict| HostRow {
         netns: observed.netns().clone(),
         container: None,
@@ -83,7 +83,8 @@ fn host_rows(observed: &Observed<'_>) -> Vec<HostRow> {
     verdicts.iter().map(row).collect()
 }
 
-fn row(observed: &Observed<'_>, answered: &Answered<'_, '_>) -> FlowRow {
+/// The doctor's answer for one of them.
+pub(crate) fn row(observed: &Observed<'_>, answered: &Answered<'_, '_>) -> FlowRow {
     judged(numbers(observed, answered), observed, answered)
 }
 

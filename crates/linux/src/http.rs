@@ -1,0 +1,408 @@
+//! A few pages over HTTP/1.1, for who collects metrics: a `GET` each, on one thread, in bounded
+//! memory and time whatever clients do.
+//!
+//! Never reads a body, keeps a connection open, or looks at a header: a request is its first line.
+//! A library for HTTP brings an asynchronous runtime or a thread for each client; what is needed
+//! here is less than what it would take to bound those.
+
+mod request;
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use base::Instant;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use self::request::{HEAD_BYTES_MAX, Read, read_head};
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+
+pub use self::request::Status;
+
+/// Connections at once. Of more the oldest gives way: who is honest has its answer in
+/// milliseconds.
+pub const CONNECTIONS_MAX: usize = 32;
+/// Connections that are taken from the kernel in a second. The others wait in its queue, so that a
+/// flood of requests costs no more than so many.
+pub const ACCEPTED_PER_SECOND: u32 = 50;
+/// From the opening of a connection to the last byte of the answer.
+pub const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Connections that wait in the kernel.
+const BACKLOG: i32 = 64;
+/// How long a request to stop may go unseen.
+const STOP_CHECK: Duration = Duration::from_millis(200);
+/// What a client sends after its request is read and thrown away up to so much: a connection that
+/// is closed with unread data is reset, which may take the answer with it.
+const DRAINED_BYTES_MAX: usize = 64 * 1024;
+
+/// A page that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// How it went; [`Status::Ok`] nearly always.
+    pub status: Status,
+    /// The media type of the text.
+    pub content_type: &'static str,
+    /// The text.
+    pub body: String,
+}
+
+/// What became of connections since the server began.
+#[derive(Debug, Default)]
+pub struct HttpCounts {
+    answered: [AtomicU64; Status::ALL.len()],
+    dropped: AtomicU64,
+}
+
+impl HttpCounts {
+    /// Requests that were answered with this status.
+    #[must_use]
+    pub fn answered(&self, status: Status) -> u64 {
+        self.answered[status as usize].load(Ordering::Relaxed)
+    }
+
+    /// Connections that were closed without a whole answer: too slow, or too many at once.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+/// A socket that listens for requests.
+#[derive(Debug)]
+pub struct HttpServer {
+    listener: TcpListener,
+}
+
+impl HttpServer {
+    /// Listens on this address and no other; port 0 lets the kernel choose one.
+    ///
+    /// # Errors
+    /// Where another program listens there, the host does not have the address, or a port below
+    /// 1024 needs a permission.
+    pub fn bind(address: SocketAddr) -> Result<Self> {
+        let listen = || {
+            let socket = Socket::new(
+                Domain::for_address(address),
+                Type::STREAM,
+                Some(Protocol::TCP),
+            )?;
+            socket.set_reuse_address(true)?;
+            socket.bind(&address.into())?;
+            socket.listen(BACKLOG)?;
+            socket.set_nonblocking(true)?;
+            Ok(socket.into())
+        };
+        let listener = listen().map_err(Error::os(format!("listen on {address}")))?;
+        Ok(Self { listener })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn address(&self) -> Result<SocketAddr> {
+        self.listener.local_addr().map_err(Error::os("getsockname"))
+    }
+
+    /// Answers until `stop` is true. `page` is asked for each path and gives `None` for those that
+    /// do not exist.
+    ///
+    /// # Errors
+    /// Where the kernel does not let wait for connections any more.
+    pub fn run(
+        &self,
+        stop: &AtomicBool,
+        counts: &HttpCounts,
+        page: &dyn Fn(&str) -> Option<Page>,
+    ) -> Result<()> {
+        let mut exchanges: Vec<Exchange> = Vec::new();
+        let mut quota = Quota::new(Clock.now());
+        while !stop.load(Ordering::Relaxed) {
+            let accepts = quota.is_open(Clock.now());
+            let ready = self.wait(&exchanges, accepts)?;
+            let now = Clock.now();
+            let mut ready = ready.into_iter();
+            let has_arrivals = ready.next().unwrap_or(false);
+            exchanges.retain_mut(|exchange| {
+                let is_ready = ready.next().unwrap_or(false);
+                let step = match exchange.is_late(now) {
+                    true => Step::Broken,
+                    false if is_ready => exchange.handle_ready(counts, page),
+                    false => Step::Waits,
+                };
+                exchange.note(step, counts)
+            });
+            if has_arrivals && accepts {
+                self.accept(&mut exchanges, &mut quota, counts);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes one connection; another one is taken after those that wait were looked at.
+    fn accept(&self, exchanges: &mut Vec<Exchange>, quota: &mut Quota, counts: &HttpCounts) {
+        // Also one that is lost already, or for which the kernel has no descriptor, counts: its
+        // queue is asked again only at the pace of the quota.
+        quota.take();
+        let Ok((stream, _)) = self.listener.accept() else {
+            return;
+        };
+        if stream.set_nonblocking(true).is_err() {
+            return;
+        }
+        if exchanges.len() >= CONNECTIONS_MAX {
+            // Those whose answer is out have nothing to lose.
+            let oldest = exchanges
+                .iter()
+                .position(Exchange::is_answered)
+                .unwrap_or(0);
+            exchanges.remove(oldest).note(Step::Broken, counts);
+        }
+        exchanges.push(Exchange::new(stream, Clock.now()));
+    }
+
+    /// Waits for something to do; the first answer is the listener's.
+    fn wait(&self, exchanges: &[Exchange], accepts: bool) -> Result<Vec<bool>> {
+        let asked = if accepts {
+            PollFlags::IN
+        } else {
+            PollFlags::empty()
+        };
+        let listening = [PollFd::from_borrowed_fd(self.listener.as_fd(), asked)];
+        let others = exchanges
+            .iter()
+            .map(|exchange| PollFd::new(&exchange.stream, exchange.waits_for()));
+        let mut polled: Vec<PollFd<'_>> = listening.into_iter().chain(others).collect();
+        let timeout = Timespec::try_from(STOP_CHECK).ok();
+        match poll(&mut polled, timeout.as_ref()) {
+            Ok(_) => Ok(polled.iter().map(|one| !one.revents().is_empty()).collect()),
+            Err(rustix::io::Errno::INTR) => Ok(vec![false; polled.len()]),
+            Err(error) => Err(Error::errno("poll")(error)),
+        }
+    }
+}
+
+/// How many connections may still be taken in this second.
+#[derive(Debug)]
+struct Quota {
+    since: Instant,
+    left: u32,
+}
+
+impl Quota {
+    const fn new(now: Instant) -> Self {
+        Self {
+            since: now,
+            left: ACCEPTED_PER_SECOND,
+        }
+    }
+
+    fn is_open(&mut self, now: Instant) -> bool {
+        if now.since(self.since) >= Duration::from_secs(1) {
+            *self = Self::new(now);
+        }
+        self.left > 0
+    }
+
+    fn take(&mut self) {
+        self.left = self.left.saturating_sub(1);
+    }
+}
+
+/// One connection: a request, its answer, and the end.
+#[derive(Debug)]
+struct Exchange {
+    stream: TcpStream,
+    began: Instant,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// What was heard so far.
+    Reads(Vec<u8>),
+    /// The answer, and how much of it the kernel has taken.
+    Writes(Vec<u8>, usize),
+    /// The answer is out; so much was thrown away since.
+    Drains(usize),
+}
+
+/// What an exchange does next.
+#[derive(Clone, Copy)]
+enum Step {
+    /// Wait until its socket is ready.
+    Waits,
+    /// It is over and was answered.
+    Over,
+    /// It is over without a whole answer.
+    Broken,
+}
+
+impl Exchange {
+    const fn new(stream: TcpStream, now: Instant) -> Self {
+        Self {
+            stream,
+            began: now,
+            stage: Stage::Reads(Vec::new()),
+        }
+    }
+
+    fn is_late(&self, now: Instant) -> bool {
+        now.since(self.began) >= EXCHANGE_TIMEOUT
+    }
+
+    const fn is_answered(&self) -> bool {
+        matches!(self.stage, Stage::Drains(_))
+    }
+
+    const fn waits_for(&self) -> PollFlags {
+        match self.stage {
+            Stage::Reads(_) | Stage::Drains(_) => PollFlags::IN,
+            Stage::Writes(..) => PollFlags::OUT,
+        }
+    }
+
+    /// Whether it goes on; of one that broke off before its answer was out the end is counted.
+    fn note(&self, step: Step, counts: &HttpCounts) -> bool {
+        match step {
+            Step::Waits => return true,
+            Step::Over => {}
+            Step::Broken if self.is_answered() => {}
+            Step::Broken => {
+                counts.dropped.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        false
+    }
+
+    /// Does what its socket is ready for: one call for each, so that no client holds up the others.
+    fn handle_ready(&mut self, counts: &HttpCounts, page: &dyn Fn(&str) -> Option<Page>) -> Step {
+        let step = match &mut self.stage {
+            Stage::Reads(heard) => match receive(&self.stream, heard) {
+                Received::Later => Step::Waits,
+                Received::End => Step::Broken,
+                Received::More => {
+                    let status_and_page = match read_head(heard) {
+                        Read::Incomplete => return Step::Waits,
+                        Read::Get(path) => match page(path) {
+                            Some(page) => page,
+                            None => Page::of_status(Status::NotFound),
+                        },
+                        Read::Refused(status) => Page::of_status(status),
+                    };
+                    let index = status_and_page.status as usize;
+                    counts.answered[index].fetch_add(1, Ordering::Relaxed);
+                    self.stage = Stage::Writes(status_and_page.into_bytes(), 0);
+                    Step::Waits
+                }
+            },
+            Stage::Drains(drained) => match discard(&self.stream) {
+                Some(0) => Step::Over,
+                None => Step::Waits,
+                Some(more) => {
+                    *drained += more;
+                    if *drained > DRAINED_BYTES_MAX {
+                        Step::Over
+                    } else {
+                        Step::Waits
+                    }
+                }
+            },
+            Stage::Writes(..) => Step::Waits,
+        };
+        if matches!(self.stage, Stage::Writes(..)) {
+            return self.write();
+        }
+        step
+    }
+
+    fn write(&mut self) -> Step {
+        let Stage::Writes(bytes, sent) = &mut self.stage else {
+            return Step::Waits;
+        };
+        match send(
+            &self.stream,
+            &bytes[*sent..],
+            SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
+        ) {
+            Ok(more) => *sent += more,
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Step::Waits,
+            Err(_) => return Step::Broken,
+        }
+        if *sent < bytes.len() {
+            return Step::Waits;
+        }
+        self.stage = Stage::Drains(0);
+        match self.stream.shutdown(std::net::Shutdown::Write) {
+            Ok(()) => Step::Waits,
+            Err(_) => Step::Over,
+        }
+    }
+}
+
+enum Received {
+    More,
+    Later,
+    End,
+}
+
+/// Adds what has come, up to the bound of a request.
+fn receive(stream: &TcpStream, heard: &mut Vec<u8>) -> Received {
+    let mut room = [0; 1024];
+    let left = HEAD_BYTES_MAX + 1 - heard.len().min(HEAD_BYTES_MAX);
+    let most = left.min(room.len());
+    match recv(stream, &mut room[..most], RecvFlags::DONTWAIT) {
+        Ok((0, _)) => Received::End,
+        Ok((got, _)) => {
+            heard.extend_from_slice(&room[..got]);
+            Received::More
+        }
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Received::Later,
+        Err(_) => Received::End,
+    }
+}
+
+/// Throws away what has come: how much, 0 at the end; `None` where nothing is there yet.
+fn discard(stream: &TcpStream) -> Option<usize> {
+    let mut room = [0; 4096];
+    match recv(stream, &mut room, RecvFlags::DONTWAIT) {
+        Ok((got, _)) => Some(got),
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => None,
+        Err(_) => Some(0),
+    }
+}
+
+impl Page {
+    /// One line that says what is wrong with a request.
+    fn of_status(status: Status) -> Self {
+        Self {
+            status,
+            content_type: "text/plain; charset=utf-8",
+            body: format!("{}\n", status.sentence()),
+        }
+    }
+
+    fn into_bytes(self) -> Vec<u8> {
+        let allow = match self.status {
+            Status::MethodNotAllowed => "Allow: GET\r\n",
+            _ => "",
+        };
+        let head = format!(
+            "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{allow}\
+             Cache-Control: no-store\r\nConnection: close\r\n\r\n",
+            self.status.line(),
+            self.content_type,
+            self.body.len(),
+        );
+        let mut bytes = head.into_bytes();
+        bytes.extend_from_slice(self.body.as_bytes());
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests;

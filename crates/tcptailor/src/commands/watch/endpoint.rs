@@ -1,0 +1,175 @@
+//! What the endpoint answers: the text of the last round, and what is read at the moment.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use base::Instant;
+use linux::http::{HttpCounts, HttpServer, Page, Status};
+
+use super::metrics::{CONTENT_TYPE, Exposition};
+
+/// Time that a round may take beyond its interval before the watch counts as stuck.
+const LATE: Duration = Duration::from_secs(300);
+
+/// What rounds hand to the thread that answers.
+#[derive(Debug)]
+struct Shared {
+    /// The metrics of the last round, as text.
+    rounds: String,
+    /// When the next round should have ended at the latest.
+    due: Instant,
+    /// The last interval of rounds, and the CPU time in it.
+    cost: Option<(Duration, Duration)>,
+}
+
+/// The pages.
+#[derive(Debug)]
+pub(super) struct Endpoint {
+    shared: Mutex<Shared>,
+    counts: HttpCounts,
+    every: Duration,
+    budget: f64,
+    /// In seconds since 1970.
+    started_unix_s: f64,
+}
+
+impl Endpoint {
+    pub(super) fn new(every: Duration, budget: f64) -> Self {
+        Self {
+            shared: Mutex::new(Shared {
+                rounds: String::new(),
+                due: linux::Clock.now() + LATE,
+                cost: None,
+            }),
+            counts: HttpCounts::default(),
+            every,
+            budget,
+            started_unix_s: linux::Clock.unix_millis() as f64 / 1e3,
+        }
+    }
+
+    /// Answers until `over`.
+    pub(super) fn serve(&self, server: &HttpServer, over: &AtomicBool) -> linux::Result<()> {
+        server.run(over, &self.counts, &|path| self.page(path))
+    }
+
+    /// From now on the metrics of rounds are these.
+    pub(super) fn publish(&self, text: String) {
+        self.shared().rounds = text;
+    }
+
+    /// The next round begins after so long.
+    pub(super) fn expect_next(&self, interval: Duration) {
+        self.shared().due = linux::Clock.now() + interval + LATE;
+    }
+
+    /// What the last interval cost.
+    pub(super) fn note_cost(&self, interval: Duration, cpu: Duration) {
+        self.shared().cost = Some((interval, cpu));
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn page(&self, path: &str) -> Option<Page> {
+        match path {
+            "/metrics" => Some(Page {
+                status: Status::Ok,
+                content_type: CONTENT_TYPE,
+                body: self.metrics(),
+            }),
+            "/healthz" => Some(self.health(linux::Clock.now())),
+            _ => None,
+        }
+    }
+
+    fn health(&self, now: Instant) -> Page {
+        let is_late = now > self.shared().due;
+        let (status, body) = if is_late {
+            (Status::Unavailable, "the last round is overdue\n")
+        } else {
+            (Status::Ok, "ok\n")
+        };
+        Page {
+            status,
+            content_type: "text/plain; charset=utf-8",
+            body: body.into(),
+        }
+    }
+
+    fn metrics(&self) -> String {
+        let (mut text, cost) = {
+            let shared = self.shared();
+            (shared.rounds.clone(), shared.cost)
+        };
+        let mut own = Exposition::default();
+        if let Some((interval, cpu)) = cost {
+            own.value("tcptailor_round_interval_seconds", interval.as_secs_f64());
+            let ratio = cpu.as_secs_f64() / interval.as_secs_f64().max(f64::MIN_POSITIVE);
+            own.value("tcptailor_cpu_ratio", ratio);
+        }
+        own.value(
+            "tcptailor_round_interval_min_seconds",
+            self.every.as_secs_f64(),
+        );
+        own.value("tcptailor_cpu_budget_ratio", self.budget);
+        let codes =
+            Status::ALL.map(|status| (status.code().to_string(), self.counts.answered(status)));
+        let answered = codes
+            .iter()
+            .map(|(code, number)| ([code.as_str()], *number as f64));
+        own.values("tcptailor_http_requests_total", answered);
+        let dropped = self.counts.dropped() as f64;
+        own.value("tcptailor_http_dropped_connections_total", dropped);
+        let version = env!("CARGO_PKG_VERSION");
+        own.values("tcptailor_build_info", [([version], 1.0)]);
+        let cpu_s = super::own_cpu_time().as_secs_f64();
+        own.value("process_cpu_seconds_total", cpu_s);
+        if let Some(bytes) = resident_bytes() {
+            own.value("process_resident_memory_bytes", bytes as f64);
+        }
+        own.value("process_start_time_seconds", self.started_unix_s);
+        text.push_str(&own.into_text());
+        text
+    }
+}
+
+/// Resident memory of this process (proc_pid_status(5), `VmRSS`).
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let rest = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = rest.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_that_is_stuck_is_not_healthy() {
+        let endpoint = Endpoint::new(Duration::from_secs(15), 0.02);
+        endpoint.expect_next(Duration::from_secs(15));
+        let now = linux::Clock.now();
+        assert_eq!(endpoint.health(now).status, Status::Ok);
+        let late = now + Duration::from_secs(400);
+        assert_eq!(endpoint.health(late).status, Status::Unavailable);
+    }
+
+    #[test]
+    fn the_own_cost_is_told_before_the_first_round() {
+        let endpoint = Endpoint::new(Duration::from_secs(15), 0.02);
+        let text = endpoint.metrics();
+        assert!(text.contains("\nprocess_resident_memory_bytes "), "{text}");
+        assert!(
+            text.contains("\ntcptailor_cpu_budget_ratio 0.02\n"),
+            "{text}"
+        );
+        assert!(!text.contains("\ntcptailor_cpu_ratio "), "{text}");
+        assert!(endpoint.page("/").is_none());
+    }
+}

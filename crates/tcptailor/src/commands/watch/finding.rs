@@ -1,0 +1,312 @@
+//! Findings over time: a line when one begins, a line when it ends, and none in between.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use base::{Instant, Live, Netns, Scope, Target, human};
+use doctor::{Confidence, Evidence, Place, Side};
+use linux::Setting;
+use serde::Serialize;
+
+use super::round::Found;
+use crate::commands::diagnose::document::{ChangeRow, FlowRow, VerdictRow};
+use crate::commands::diagnose::quoted;
+
+/// A finding has ended when so many rounds in a row did not show it: what comes and goes is one.
+const QUIET_ROUNDS: u32 = 2;
+
+/// A finding as it was seen on one connection, or on the host.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Occurrence {
+    sentence: &'static str,
+    confidence: Confidence,
+    evidence: Vec<Evidence>,
+    /// The connection; null for a finding of the host.
+    connection: Option<Connection>,
+    /// What to change; null where no setting helps.
+    remedy: Option<Remedy>,
+    /// What else to know: what to do in the program or on the path.
+    remark: String,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Connection {
+    netns: Netns,
+    container: Option<String>,
+    local: SocketAddr,
+    remote: SocketAddr,
+    pid: Option<u32>,
+    command: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Remedy {
+    knob: &'static str,
+    to: String,
+    side: Side,
+    scope: Scope,
+    takes_effect: Live,
+    risk: &'static str,
+    /// What to type on this host; null where the change is to be made on the other one.
+    command: Option<String>,
+}
+
+impl Occurrence {
+    pub(super) fn of(verdict: &VerdictRow, row: &FlowRow) -> Self {
+        let connection = Connection {
+            netns: row.netns.clone(),
+            container: row.container.clone(),
+            local: row.local,
+            remote: row.remote,
+            pid: row.pid,
+            command: row.command.clone(),
+        };
+        Self {
+            sentence: verdict.sentence,
+            confidence: verdict.confidence,
+            evidence: verdict.evidence.clone(),
+            remedy: verdict.change.as_ref().map(|change| Remedy {
+                knob: change.knob,
+                to: change.to_text.clone(),
+                side: change.side,
+                scope: change.scope,
+                takes_effect: change.takes_effect,
+                risk: change.risk,
+                command: command(change, row),
+            }),
+            connection: Some(connection),
+            remark: verdict.remark.clone(),
+        }
+    }
+
+    pub(super) fn of_host(verdict: &VerdictRow) -> Self {
+        Self {
+            sentence: verdict.sentence,
+            confidence: verdict.confidence,
+            evidence: verdict.evidence.clone(),
+            connection: None,
+            remedy: None,
+            remark: verdict.remark.clone(),
+        }
+    }
+}
+
+/// What makes the change: a plan where it reaches open connections, so that it is verified and can
+/// be rolled back; else the shell's command, and where no shell can, `fit`.
+fn command(change: &ChangeRow, row: &FlowRow) -> Option<String> {
+    let target = change.target.as_ref()?;
+    if change.takes_effect == Live::Now {
+        let selected = match row.place() {
+            Place::Listening(port) => format!("sport = :{port}"),
+            Place::Remote(remote) => format!("dport = :{}", remote.port()),
+        };
+        let words = [netns_words(row), selected].concat();
+        return Some(format!(
+            "tcptailor diagnose {words} -o plan.json && tcptailor apply plan.json"
+        ));
+    }
+    if let Target::Socket { .. } = target {
+        return row.pid.map(|pid| format!("tcptailor fit --pid {pid}"));
+    }
+    let setting = Setting::open(target, change.knob).ok()?;
+    let command = setting.shell_command(target, &change.to).ok()?;
+    (!command.starts_with('#')).then_some(command)
+}
+
+fn netns_words(row: &FlowRow) -> String {
+    match (&row.netns, row.pid) {
+        (Netns::Named(name), _) => format!("-N {} ", quoted(name)),
+        (Netns::OfProcess(_), Some(pid)) => format!("--pid {pid} "),
+        _ => String::new(),
+    }
+}
+
+/// A finding that has begun and not ended.
+#[derive(Debug)]
+struct Open {
+    /// The wall clock, as text.
+    began: String,
+    began_at: Instant,
+    quiet_rounds: u32,
+}
+
+/// What people are told.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub(super) enum Event {
+    /// A finding that was not there before.
+    FindingBegan {
+        service: String,
+        diagnosis: &'static str,
+        connections: usize,
+        /// Mean share of the time, 0 to 1.
+        share: f64,
+        #[serde(flatten)]
+        occurrence: Box<Occurrence>,
+    },
+    /// It was not seen for some rounds.
+    FindingEnded {
+        service: String,
+        diagnosis: &'static str,
+        /// When it began.
+        began: String,
+        lasted_s: f64,
+    },
+}
+
+impl Event {
+    /// One line for people.
+    pub(super) fn line(&self) -> String {
+        match self {
+            Self::FindingBegan {
+                service,
+                connections,
+                share,
+                occurrence,
+                ..
+            } => {
+                let fix = match &occurrence.remedy {
+                    Some(Remedy {
+                        command: Some(command),
+                        ..
+                    }) => format!("; fix: {command}"),
+                    Some(Remedy { knob, to, .. }) => {
+                        format!("; fix, at the other end: {knob} = {to}")
+                    }
+                    None => String::new(),
+                };
+                format!(
+                    "{service}: {}, {:.0} % of the time, {}{fix}",
+                    occurrence.sentence.trim_end_matches('.'),
+                    share * 100.0,
+                    human::count(*connections as u64, "connection"),
+                )
+            }
+            Self::FindingEnded {
+                service,
+                diagnosis,
+                lasted_s,
+                ..
+            } => format!(
+                "{service}: {diagnosis} ended after {}",
+                human::time(Duration::from_secs_f64(*lasted_s))
+            ),
+        }
+    }
+}
+
+/// All findings that are open, by service and diagnosis. Their number is bounded: services have a
+/// bound, and diagnoses are those of a table.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    open: BTreeMap<(String, &'static str), Open>,
+}
+
+impl Findings {
+    /// Takes in all that a round has found, by service; what began and ended with it. `wall` is the
+    /// time of `now` as text.
+    pub(super) fn handle_round<'f>(
+        &mut self,
+        found: impl IntoIterator<Item = (&'f str, &'static str, &'f Found)>,
+        now: Instant,
+        wall: &str,
+    ) -> Vec<Event> {
+        for open in self.open.values_mut() {
+            open.quiet_rounds += 1;
+        }
+        let mut events = Vec::new();
+        for (service, diagnosis, found) in found {
+            let key = (service.to_owned(), diagnosis);
+            if let Some(open) = self.open.get_mut(&key) {
+                open.quiet_rounds = 0;
+                continue;
+            }
+            let share = found.shares / found.connections.max(1) as f64;
+            events.push(Event::FindingBegan {
+                service: service.to_owned(),
+                diagnosis,
+                connections: found.connections,
+                share: (share * 1e4).round() / 1e4,
+                occurrence: Box::new(found.occurrence.clone()),
+            });
+            let open = Open {
+                began: wall.to_owned(),
+                began_at: now,
+                quiet_rounds: 0,
+            };
+            self.open.insert(key, open);
+        }
+        self.open.retain(|(service, diagnosis), open| {
+            let is_over = open.quiet_rounds >= QUIET_ROUNDS;
+            if is_over {
+                events.push(Event::FindingEnded {
+                    service: service.clone(),
+                    diagnosis,
+                    began: open.began.clone(),
+                    lasted_s: now.since(open.began_at).as_secs_f64(),
+                });
+            }
+            !is_over
+        });
+        events
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found() -> Found {
+        Found {
+            connections: 2,
+            shares: 1.5,
+            share_max: 0.8,
+            occurrence: Occurrence {
+                sentence: "It waits.",
+                confidence: Confidence::High,
+                evidence: Vec::new(),
+                connection: None,
+                remedy: None,
+                remark: String::new(),
+            },
+        }
+    }
+
+    #[test]
+    fn a_finding_begins_once_and_ends_once() {
+        let mut findings = Findings::default();
+        let found = found();
+        let mut rounds = 0;
+        let mut round = |is_there: bool| {
+            rounds += 1;
+            let now = Instant::ZERO + Duration::from_secs(10 * rounds);
+            let seen = is_there.then_some(("a:1", "nagle-delack-stall", &found));
+            let events = findings.handle_round(seen, now, &format!("t{rounds}"));
+            events.iter().map(Event::line).collect::<Vec<_>>()
+        };
+        let began = "a:1: It waits, 75 % of the time, 2 connections";
+        assert_eq!(round(true), [began]);
+        assert!(round(true).is_empty());
+        assert!(round(false).is_empty(), "one round without it");
+        assert!(round(true).is_empty(), "it came again");
+        assert!(round(false).is_empty());
+        let ended = round(false);
+        assert_eq!(ended, ["a:1: nagle-delack-stall ended after 50.0 s"]);
+        assert!(round(false).is_empty());
+        assert_eq!(round(true), [began]);
+    }
+
+    #[test]
+    fn two_services_have_a_finding_each() {
+        let mut findings = Findings::default();
+        let found = found();
+        let both = ["a:1", "b:2"].map(|service| (service, "nagle-delack-stall", &found));
+        let events = findings.handle_round(both, Instant::ZERO, "t");
+        assert_eq!(events.len(), 2);
+        let events = findings.handle_round([both[0]], Instant::ZERO, "t");
+        assert!(events.is_empty());
+        let events = findings.handle_round([both[0]], Instant::ZERO, "t");
+        assert_eq!(events.len(), 1, "{events:?}");
+    }
+}

@@ -1,0 +1,357 @@
+//! Diagnosing all the time, at a bounded cost: metrics for Prometheus, and a line when a finding
+//! begins or ends. Never changes anything.
+
+mod endpoint;
+mod finding;
+mod metrics;
+mod pace;
+mod round;
+mod state;
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use base::{Fraction, Instant};
+use linux::http::HttpServer;
+use serde::Serialize;
+
+use self::endpoint::Endpoint;
+use self::finding::Event;
+use self::metrics::Exposition;
+use self::pace::Pace;
+use self::round::{Looker, WINDOW_MAX, Where};
+use self::state::State;
+use crate::commands::watching::Watched;
+use crate::exit::{Exit, Problem};
+use crate::interrupt;
+use crate::output::{self, Output};
+
+const EVERY_MIN: Duration = Duration::from_secs(2);
+const EVERY_MAX: Duration = Duration::from_secs(3600);
+/// How long a request to stop may go unseen, and how often the own CPU time is read in a pause.
+const STOP_CHECK: Duration = Duration::from_millis(200);
+
+/// Diagnose all the time, as Prometheus metrics and a log.
+///
+/// Looks at all connections for some seconds in each round, diagnoses them as `diagnose` does, and
+/// serves the result at http://ADDRESS/metrics. Prints a line when a finding begins and when it
+/// ends. Bounds its own CPU time: where a round costs more, rounds are rarer.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tcptailor watch                                 metrics at http://127.0.0.1:9917/metrics
+  tcptailor watch --listen 10.0.0.5:9917          for a Prometheus on another machine
+  tcptailor watch --json --all-netns              a line of JSON per event, containers too
+  tcptailor watch --max-cpu 0.5% sport = :443     cheaper, and of one service only
+
+Filters are those of `tcptailor diagnose`. With --json, stdout has a line of JSON for each event.
+docs/watch.md explains every metric; dist/ has a systemd unit, a Kubernetes DaemonSet, a Grafana
+dashboard and alert rules.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    watched: Watched,
+    /// All network namespaces of this machine, including containers.
+    #[arg(long, conflicts_with_all = ["netns", "pid"])]
+    all_netns: bool,
+    /// Serve metrics on this address and no other.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9917")]
+    #[arg(value_parser = socket_address)]
+    listen: SocketAddr,
+    /// Time from the beginning of one round to the next, or longer where --max-cpu asks for it.
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = base::parse_time)]
+    every: Duration,
+    /// Upper bound of the CPU time, of one core, averaged from round to round.
+    #[arg(long, value_name = "PERCENT", default_value = "2%")]
+    max_cpu: Fraction,
+    /// Services with metrics of their own; the others are counted as `other`.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=200))]
+    services: u16,
+}
+
+/// A line of the log, with what every document has.
+#[derive(Serialize)]
+struct Line<'e> {
+    schema: &'static str,
+    time: String,
+    #[serde(flatten)]
+    event: &'e Told,
+}
+
+/// What the log tells.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Told {
+    Finding(Event),
+    Own(Own),
+}
+
+/// What the log tells of the watch itself.
+#[derive(Debug, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+enum Own {
+    /// The endpoint is there.
+    Listening {
+        address: SocketAddr,
+        every_s: f64,
+        cpu_budget: f64,
+        services: u16,
+    },
+    /// Rounds are rarer now, or more frequent again, because of their cost.
+    Interval {
+        interval_s: f64,
+        /// CPU time of the last round.
+        cpu_s: f64,
+        cpu_budget: f64,
+    },
+    /// A round could not be made; the next one is tried.
+    RoundFailed { message: String },
+}
+
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
+    check(args)?;
+    let filter = args.watched.filter()?;
+    let place = if args.all_netns {
+        Where::All
+    } else {
+        Where::One(args.watched.netns())
+    };
+    let server = HttpServer::bind(args.listen).map_err(|error| bind_problem(args, error))?;
+    let address = server.address()?;
+    tell(
+        output,
+        Own::Listening {
+            address,
+            every_s: args.every.as_secs_f64(),
+            cpu_budget: args.max_cpu.as_f64(),
+            services: args.services,
+        },
+    );
+    if !address.ip().is_loopback() {
+        output.note("note: anyone who can reach this address can read the metrics");
+    }
+    let endpoint = Endpoint::new(args.every, args.max_cpu.as_f64());
+    let window = WINDOW_MAX.min(args.every);
+    let mut rounds = Rounds {
+        looker: Looker::new(place, filter, window, address),
+        state: State::new(args.services.into()),
+        pace: Pace::new(args.every, args.max_cpu.as_f64()),
+        endpoint: &endpoint,
+        output,
+        is_first: true,
+        failure: None,
+    };
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let serving = scope.spawn(|| {
+            let served = endpoint.serve(&server, &over);
+            over.store(true, Ordering::Relaxed);
+            served
+        });
+        let outcome = rounds.run(&over);
+        over.store(true, Ordering::Relaxed);
+        let served = serving.join();
+        served.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        outcome
+    })
+}
+
+fn check(args: &Args) -> Result<(), Problem> {
+    let shown = base::format_duration;
+    if !(EVERY_MIN..=EVERY_MAX).contains(&args.every) {
+        let (min, max) = (shown(EVERY_MIN), shown(EVERY_MAX));
+        let every = shown(args.every);
+        let message = format!("--every {every}: the range is {min} to {max}");
+        return Err(Problem::usage(message));
+    }
+    if args.max_cpu < Fraction::from_parts(1_000_000) {
+        let message = format!("--max-cpu {}: at least 0.1%", args.max_cpu);
+        return Err(Problem::usage(message));
+    }
+    Ok(())
+}
+
+/// Reads an address with its port.
+fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    let wanted = "type an address of this machine and a port, such as 127.0.0.1:9917 or [::1]:9917";
+    text.parse().map_err(|_| wanted.into())
+}
+
+/// What to do where the address cannot be listened on.
+fn bind_problem(args: &Args, error: linux::Error) -> anyhow::Error {
+    let linux::Error::Os { ref source, .. } = error else {
+        return error.into();
+    };
+    let hint = match source.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            "Another program listens there; type another port, such as --listen 127.0.0.1:9918."
+        }
+        std::io::ErrorKind::AddrNotAvailable => {
+            "No interface has this address; `ip addr` lists them."
+        }
+        _ => return error.into(),
+    };
+    Problem::failed(format!("cannot listen on {}: {source}", args.listen))
+        .hint(hint)
+        .into()
+}
+
+/// The work of the main thread.
+struct Rounds<'w> {
+    looker: Looker,
+    state: State,
+    pace: Pace,
+    endpoint: &'w Endpoint,
+    output: &'w Output,
+    is_first: bool,
+    /// Why the last round failed, where it did.
+    failure: Option<String>,
+}
+
+impl Rounds<'_> {
+    /// One round after the other, until the user or the endpoint ends it.
+    fn run(&mut self, over: &AtomicBool) -> anyhow::Result<Exit> {
+        loop {
+            let began = linux::Clock.now();
+            let cpu_before = own_cpu_time();
+            let is_last = self.round()?;
+            if interrupt::stopped() {
+                return Ok(Exit::Interrupted);
+            }
+            if is_last {
+                self.output.note("note: the process ended");
+                return Ok(Exit::Done);
+            }
+            let cpu_of_round = own_cpu_time().saturating_sub(cpu_before);
+            let planned = self.pace.interval(cpu_of_round);
+            if self.pace.is_news(planned) {
+                self.tell_interval(planned, cpu_of_round);
+            }
+            self.endpoint.expect_next(planned);
+            if !self.rest(began, cpu_before, over) {
+                break;
+            }
+            let interval = linux::Clock.now().since(began);
+            let cpu = own_cpu_time().saturating_sub(cpu_before);
+            self.endpoint.note_cost(interval, cpu);
+        }
+        Ok(if interrupt::stopped() {
+            Exit::Interrupted
+        } else {
+            Exit::Done
+        })
+    }
+
+    /// Looks once, publishes and tells; whether there is nothing left to look at.
+    fn round(&mut self) -> anyhow::Result<bool> {
+        let round = match self.looker.round() {
+            Ok(round) => round,
+            // What fails at once is what was typed, or a permission.
+            Err(error) if self.is_first => return Err(error),
+            Err(error) => {
+                let message = format!("{error:#}");
+                // The same failure each time is told once.
+                if self.failure.as_ref() != Some(&message) {
+                    tell(
+                        self.output,
+                        Own::RoundFailed {
+                            message: message.clone(),
+                        },
+                    );
+                }
+                self.failure = Some(message);
+                return Ok(false);
+            }
+        };
+        if interrupt::stopped() {
+            // Half a round shows too little.
+            return Ok(false);
+        }
+        self.is_first = false;
+        self.failure = None;
+        let process_ended = round.process_ended;
+        let unix_s = linux::Clock.unix_millis() as f64 / 1e3;
+        let now = linux::Clock.now();
+        let events = self
+            .state
+            .handle_round(round, now, (&output::now(), unix_s));
+        let mut exposition = Exposition::default();
+        self.state.expose(&mut exposition);
+        self.endpoint.publish(exposition.into_text());
+        for event in events {
+            tell_line(self.output, &Told::Finding(event));
+        }
+        Ok(process_ended)
+    }
+
+    /// Pauses until the next round is due: later where answering scrapes costs time too. `false`
+    /// where there is to be none.
+    fn rest(&self, began: Instant, cpu_before: Duration, over: &AtomicBool) -> bool {
+        loop {
+            if interrupt::stopped() || over.load(Ordering::Relaxed) {
+                return false;
+            }
+            let spent = own_cpu_time().saturating_sub(cpu_before);
+            let left = self.pace.interval(spent);
+            let left = left.saturating_sub(linux::Clock.now().since(began));
+            if left.is_zero() {
+                return true;
+            }
+            std::thread::sleep(left.min(STOP_CHECK));
+        }
+    }
+
+    fn tell_interval(&self, interval: Duration, cpu: Duration) {
+        tell(
+            self.output,
+            Own::Interval {
+                interval_s: interval.as_secs_f64(),
+                cpu_s: cpu.as_secs_f64(),
+                cpu_budget: self.pace.budget,
+            },
+        );
+    }
+}
+
+/// CPU time of this process, user and system.
+fn own_cpu_time() -> Duration {
+    linux::process_cpu_time(std::process::id()).unwrap_or_default()
+}
+
+fn tell(output: &Output, own: Own) {
+    tell_line(output, &Told::Own(own));
+}
+
+/// A line on stdout. That its reader left is no reason to end the service.
+fn tell_line(output: &Output, event: &Told) {
+    let _ = if output.is_json() {
+        output.json_line(&Line {
+            schema: "tcptailor/watch/1",
+            time: output::now(),
+            event,
+        })
+    } else {
+        output.line(format!("{} {}", output::now(), line_of(event)))
+    };
+}
+
+fn line_of(event: &Told) -> String {
+    match event {
+        Told::Finding(event) => event.line(),
+        Told::Own(Own::Listening { address, .. }) => {
+            format!("metrics at http://{address}/metrics")
+        }
+        Told::Own(Own::Interval {
+            interval_s,
+            cpu_s,
+            cpu_budget,
+        }) => format!(
+            "a round every {} now: it takes {} of CPU time, and {:.1} % of a core is the limit",
+            base::human::time(Duration::from_secs_f64(*interval_s)),
+            base::human::time(Duration::from_secs_f64(*cpu_s)),
+            cpu_budget * 100.0,
+        ),
+        Told::Own(Own::RoundFailed { message }) => format!("could not look: {message}"),
+    }
+}

@@ -1,0 +1,634 @@
+//! A round: look at all connections for some seconds, ask the doctor, and sum up by service. What
+//! was recorded is dropped namespace by namespace, so that memory does not grow with their number.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use base::{FlowKey, FlowSample, HostSample, Limit, Netns};
+use doctor::{Confidence, Place, Recording, Shares, Track};
+use linux::{Filter, NetnsHandle, NetnsPlace, ScanRequest, SockDiag, WatchRequest};
+use tailor::Observed;
+
+use super::finding::Occurrence;
+use crate::commands::diagnose::document::{Direction, FlowRow, HostRow, VerdictRow};
+use crate::commands::diagnose::seen;
+use crate::commands::diagnose::service::Counts;
+use crate::commands::watching::SOCKETS_WATCHED_WHOLE;
+use crate::interrupt;
+
+/// How long connections are looked at in a round, at most.
+pub(super) const WINDOW_MAX: Duration = Duration::from_secs(5);
+/// Looks in that time; the doctor wants at least twenty.
+const LOOKS: u32 = 26;
+const HOST_LOOKS: u32 = 5;
+/// Connections that are looked at together, in one or several namespaces; others follow. This
+/// bounds the memory: a look at one takes about 100 bytes.
+const CONNECTIONS_AT_ONCE: usize = 1000;
+/// Samples for each of them: some more than looks, because new ones come.
+const SAMPLES_EACH: usize = 32;
+/// A namespace where few connections were counted may have so many.
+const CONNECTIONS_MIN: usize = 50;
+/// Parts into which the connections of one namespace are divided.
+const PARTS_MAX: usize = 64;
+/// Namespaces that are looked at together, each by a thread.
+const NETNS_AT_ONCE: usize = 8;
+/// Namespaces in a round.
+const NETNS_MAX: usize = 256;
+/// Places for the limits, and for the time of which nothing can be said.
+pub(super) const LIMITS: usize = Limit::ALL.len() + 1;
+
+/// What was seen in a round.
+#[derive(Debug, Default)]
+pub(super) struct Round {
+    pub(super) services: BTreeMap<String, ServiceRound>,
+    /// What is wrong with the host as a whole.
+    pub(super) host: BTreeMap<&'static str, Found>,
+    /// By address: most connections that waited, and how many may.
+    pub(super) listeners: BTreeMap<String, (u32, u32)>,
+    pub(super) overflows: u64,
+    pub(super) drops: u64,
+    pub(super) connections_left_out: usize,
+    pub(super) unseen_processes: usize,
+    pub(super) netns_watched: usize,
+    pub(super) netns_left_out: usize,
+    /// The process that was asked for is gone.
+    pub(super) process_ended: bool,
+}
+
+/// What was seen of one service.
+#[derive(Debug, Default)]
+pub(super) struct ServiceRound {
+    pub(super) counts: Counts,
+    /// Connection-seconds by limit, in the order of [`Limit::ALL`]; the last is unclear.
+    pub(super) limits_s: [f64; LIMITS],
+    /// Of connections that carry data.
+    pub(super) rtts_s: Vec<f64>,
+    pub(super) traffic: Traffic,
+    pub(super) findings: BTreeMap<&'static str, Found>,
+}
+
+/// A finding and on how many connections it is.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) connections: usize,
+    /// Sum of the shares of time of each.
+    pub(super) shares: f64,
+    /// Where it took the largest share of time, and that share.
+    pub(super) occurrence: Occurrence,
+    pub(super) share_max: f64,
+}
+
+impl Found {
+    fn merge(&mut self, other: Self) {
+        self.connections += other.connections;
+        self.shares += other.shares;
+        if other.share_max > self.share_max {
+            self.share_max = other.share_max;
+            self.occurrence = other.occurrence;
+        }
+    }
+}
+
+/// Counters of connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Traffic {
+    pub(super) sent_bytes: u64,
+    pub(super) received_bytes: u64,
+    pub(super) segments: u64,
+    pub(super) retransmitted: u64,
+}
+
+impl Traffic {
+    fn of(sample: &FlowSample) -> Self {
+        Self {
+            sent_bytes: sample.bytes_sent.unwrap_or(0),
+            received_bytes: sample.bytes_received.unwrap_or(0),
+            segments: sample.data_segs_out.unwrap_or(0),
+            retransmitted: sample.retrans_total_pkts.unwrap_or(0),
+        }
+    }
+
+    fn since(self, earlier: Self) -> Self {
+        Self {
+            sent_bytes: self.sent_bytes.saturating_sub(earlier.sent_bytes),
+            received_bytes: self.received_bytes.saturating_sub(earlier.received_bytes),
+            segments: self.segments.saturating_sub(earlier.segments),
+            retransmitted: self.retransmitted.saturating_sub(earlier.retransmitted),
+        }
+    }
+
+    pub(super) fn add(&mut self, more: Self) {
+        self.sent_bytes += more.sent_bytes;
+        self.received_bytes += more.received_bytes;
+        self.segments += more.segments;
+        self.retransmitted += more.retransmitted;
+    }
+}
+
+impl ServiceRound {
+    /// Takes in what was seen of another one that is counted under the same name.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.counts.connections += other.counts.connections;
+        self.counts.with_finding += other.counts.with_finding;
+        self.counts.healthy += other.counts.healthy;
+        self.counts.unclear += other.counts.unclear;
+        self.counts.idle += other.counts.idle;
+        for (time, more) in self.limits_s.iter_mut().zip(other.limits_s) {
+            *time += more;
+        }
+        self.rtts_s.extend(other.rtts_s);
+        self.traffic.add(other.traffic);
+        for (id, found) in other.findings {
+            match self.findings.entry(id) {
+                Entry::Occupied(known) => known.into_mut().merge(found),
+                Entry::Vacant(place) => {
+                    place.insert(found);
+                }
+            }
+        }
+    }
+}
+
+/// Counts a finding that so many connections have for this share of the time. Where it was seen is
+/// asked for where it took more of the time than elsewhere: that may ask the kernel.
+fn note(
+    findings: &mut BTreeMap<&'static str, Found>,
+    id: &'static str,
+    (connections, share): (usize, f64),
+    occurrence: impl FnOnce() -> Occurrence,
+) {
+    let shares = share * connections as f64;
+    match findings.entry(id) {
+        Entry::Occupied(known) => {
+            let known = known.into_mut();
+            known.connections += connections;
+            known.shares += shares;
+            if share > known.share_max {
+                known.share_max = share;
+                known.occurrence = occurrence();
+            }
+        }
+        Entry::Vacant(place) => {
+            place.insert(Found {
+                connections,
+                shares,
+                share_max: share,
+                occurrence: occurrence(),
+            });
+        }
+    }
+}
+
+/// What is looked at.
+#[derive(Debug)]
+pub(super) enum Where {
+    /// One namespace.
+    One(Netns),
+    /// All of the machine, as they are at each round.
+    All,
+}
+
+/// Looks, and keeps from round to round what differences are made from.
+#[derive(Debug)]
+pub(super) struct Looker {
+    place: Where,
+    filter: Filter,
+    window: Duration,
+    /// The endpoint of this program, whose connections are left out.
+    endpoint: SocketAddr,
+    rounds: u64,
+    /// Counters of each connection at the end of the last round.
+    traffic: BTreeMap<(FlowKey, u64), Traffic>,
+    /// Counters of each namespace that was looked at in the last round: overflows and drops.
+    hosts: BTreeMap<Netns, [u64; 2]>,
+}
+
+/// What is recorded together of a namespace.
+#[derive(Debug)]
+struct View {
+    place: NetnsPlace,
+    /// It is of the namespace that was asked for, or of our own.
+    is_first: bool,
+    filter: Filter,
+    /// About so many connections.
+    connections: usize,
+    /// One part of so many.
+    part: (u32, u32),
+}
+
+impl View {
+    /// For how many namespaces it counts: of all parts of one the first does.
+    fn counts_as(&self) -> usize {
+        usize::from(self.part.0 == 0)
+    }
+}
+
+/// Those that are recorded at the same time: few namespaces, few connections.
+fn groups(views: Vec<View>) -> Vec<Vec<View>> {
+    let mut groups: Vec<Vec<View>> = Vec::new();
+    for view in views {
+        let fits = |group: &&mut Vec<View>| {
+            let connections: usize = group.iter().map(|view| view.connections).sum();
+            group.len() < NETNS_AT_ONCE
+                && connections + view.connections <= CONNECTIONS_AT_ONCE
+                && view.part.1 == 1
+        };
+        match groups.last_mut().filter(fits) {
+            Some(group) => group.push(view),
+            None => groups.push(vec![view]),
+        }
+    }
+    groups
+}
+
+/// What the next round starts from.
+#[derive(Default)]
+struct Carried {
+    traffic: BTreeMap<(FlowKey, u64), Traffic>,
+    hosts: BTreeMap<Netns, [u64; 2]>,
+}
+
+impl Looker {
+    pub(super) const fn new(
+        place: Where,
+        filter: Filter,
+        window: Duration,
+        endpoint: SocketAddr,
+    ) -> Self {
+        Self {
+            place,
+            filter,
+            window,
+            endpoint,
+            rounds: 0,
+            traffic: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+        }
+    }
+
+    /// Looks at everything once.
+    ///
+    /// # Errors
+    /// Where the namespace that was asked for, or our own, cannot be looked at.
+    pub(super) fn round(&mut self) -> anyhow::Result<Round> {
+        let mut places = match &self.place {
+            Where::One(netns) => vec![NetnsPlace {
+                netns: netns.clone(),
+                container: None,
+            }],
+            Where::All => linux::all_netns(),
+        };
+        let mut round = Round {
+            netns_left_out: places.len().saturating_sub(NETNS_MAX),
+            ..Round::default()
+        };
+        places.truncate(NETNS_MAX);
+        self.rounds += 1;
+        let mut carried = Carried::default();
+        let views = places.iter().enumerate();
+        let views = views
+            .flat_map(|(at, place)| self.views(place, at == 0))
+            .collect();
+        for group in groups(views) {
+            if interrupt::stopped() {
+                break;
+            }
+            for (view, recording) in group.iter().zip(self.record(&group)) {
+                match recording {
+                    Ok(recording) => self.judge(&recording, view, &mut round, &mut carried),
+                    // Others may end meanwhile, or need a permission to enter.
+                    Err(_) if !view.is_first => round.netns_left_out += view.counts_as(),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        (self.traffic, self.hosts) = (carried.traffic, carried.hosts);
+        Ok(round)
+    }
+
+    /// How a namespace is looked at: at once, or in parts where it has very many connections.
+    fn views(&self, place: &NetnsPlace, is_first: bool) -> Vec<View> {
+        let listed = NetnsHandle::open(&place.netns)
+            .and_then(|netns| SockDiag::open_in(&netns))
+            .and_then(|mut diag| diag.scan(&ScanRequest::default()));
+        // What cannot be listed cannot be recorded either, which then says why.
+        let listed = listed.unwrap_or_default();
+        let whole = listed.len() <= SOCKETS_WATCHED_WHOLE;
+        let filter = if whole {
+            Filter::default()
+        } else {
+            self.filter.clone()
+        };
+        let may_match = |sample: &&FlowSample| filter.needs_owners() || filter.matches(sample, &[]);
+        let connections = listed.iter().filter(may_match).count();
+        let parts = connections
+            .div_ceil(CONNECTIONS_AT_ONCE)
+            .clamp(1, PARTS_MAX);
+        let view = |part| View {
+            place: place.clone(),
+            is_first,
+            filter: filter.clone(),
+            connections: connections.div_ceil(parts).max(CONNECTIONS_MIN),
+            part: (part, parts as u32),
+        };
+        (0..parts as u32).map(view).collect()
+    }
+
+    /// Records some at the same time.
+    fn record(&self, views: &[View]) -> Vec<anyhow::Result<Recording>> {
+        if let [view] = views {
+            return vec![self.record_one(view)];
+        }
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = views
+                .iter()
+                .map(|view| scope.spawn(move || self.record_one(view)))
+                .collect();
+            let joined = threads.into_iter().map(|thread| {
+                let joined = thread.join();
+                joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            });
+            joined.collect()
+        })
+    }
+
+    fn record_one(&self, view: &View) -> anyhow::Result<Recording> {
+        let handle = NetnsHandle::open(&view.place.netns)?;
+        let sysctls = crate::subject::sysctls();
+        let request = WatchRequest {
+            netns: Some(&handle),
+            samples_max: view.connections.min(2 * CONNECTIONS_AT_ONCE) * SAMPLES_EACH,
+            interval: self.window / LOOKS,
+            host_interval: self.window / HOST_LOOKS,
+            sysctls: &sysctls,
+            stop: Some(interrupt::stop_flag()),
+            seed: self.rounds,
+            part: view.part,
+            ..WatchRequest::new(view.filter.clone(), self.window)
+        };
+        Ok(linux::watch(&request, &mut |_| ())?)
+    }
+
+    /// Asks the doctor about a namespace and sums up.
+    fn judge(&self, recording: &Recording, view: &View, round: &mut Round, carried: &mut Carried) {
+        let place = &view.place;
+        round.netns_watched += view.counts_as();
+        round.connections_left_out += recording.flows_left_out;
+        round.unseen_processes = round.unseen_processes.max(recording.unseen_processes);
+        round.process_ended |= recording.process_ended;
+        let programs = Programs::of(recording);
+        let observed = Observed::new(recording, &place.netns);
+        observed.each_answer(
+            |track| self.is_wanted(track),
+            |answered| {
+                let mut row = seen::row(&observed, &answered);
+                row.container.clone_from(&place.container);
+                let command = row.command.as_deref();
+                let name = programs.service(row.place(), command);
+                let service = round.services.entry(name).or_default();
+                if row.direction == Direction::Out && !row.idle {
+                    let shares = Shares::of_timeline(&answered.case.timeline());
+                    add_limits(&mut service.limits_s, shares, &row);
+                }
+                add_row(service, &row);
+            },
+        );
+        for host in seen::host_rows(&observed) {
+            let HostRow { verdict, .. } = &host;
+            if is_sure(verdict) {
+                let seen = (1, verdict.share);
+                note(&mut round.host, verdict.id, seen, || {
+                    Occurrence::of_host(verdict)
+                });
+            }
+        }
+        self.count_traffic(recording, &place.netns, &programs, round, carried);
+        self.count_host(recording, &place.netns, round, carried);
+    }
+
+    fn is_wanted(&self, track: &Track) -> bool {
+        let local = track.key.local;
+        let is_any = self.endpoint.ip().is_unspecified();
+        let is_own =
+            local.port() == self.endpoint.port() && (is_any || local.ip() == self.endpoint.ip());
+        !is_own && seen::selects(&self.filter, track)
+    }
+
+    /// Adds what each connection carried since the last round, also between the rounds.
+    fn count_traffic(
+        &self,
+        recording: &Recording,
+        netns: &Netns,
+        programs: &Programs,
+        round: &mut Round,
+        carried: &mut Carried,
+    ) {
+        // One that is new since a round in which none was left out began after it.
+        let is_complete = self.hosts.contains_key(netns) && recording.flows_left_out == 0;
+        let wanted = recording.flows.iter();
+        for track in wanted.filter(|track| self.is_wanted(track)) {
+            let (Some(first), Some(last)) = (track.samples.first(), track.samples.last()) else {
+                continue;
+            };
+            let key = (track.key, track.cookie);
+            let now = Traffic::of(last);
+            let before = match self.traffic.get(&key) {
+                Some(before) => *before,
+                None if is_complete => Traffic::default(),
+                None => Traffic::of(first),
+            };
+            let command = command_of(track);
+            let name = programs.service(Place::of(track.key), command);
+            let service = round.services.entry(name).or_default();
+            service.traffic.add(now.since(before));
+            if !track.ended {
+                carried.traffic.insert(key, now);
+            }
+        }
+    }
+
+    fn count_host(
+        &self,
+        recording: &Recording,
+        netns: &Netns,
+        round: &mut Round,
+        carried: &mut Carried,
+    ) {
+        let (Some(first), Some(last)) = (recording.hosts.first(), recording.hosts.last()) else {
+            return;
+        };
+        let read = |host: &HostSample| {
+            let counter = |name: &str| host.counters.get(name).copied().unwrap_or(0);
+            [
+                counter("TcpExtListenOverflows"),
+                counter("TcpExtListenDrops"),
+            ]
+        };
+        // Where it was looked at in parts, the part before this one.
+        let known = carried.hosts.get(netns).or_else(|| self.hosts.get(netns));
+        let now = read(last);
+        let before = known.copied().unwrap_or_else(|| read(first));
+        round.overflows += now[0].saturating_sub(before[0]);
+        round.drops += now[1].saturating_sub(before[1]);
+        carried.hosts.insert(netns.clone(), now);
+        for listener in recording.hosts.iter().flat_map(|host| &host.listeners) {
+            let name = listener.local.to_string();
+            let (queue, limit) = round.listeners.entry(name).or_default();
+            *queue = listener.queue_pkts.max(*queue);
+            *limit = listener.backlog_pkts.max(*limit);
+        }
+    }
+}
+
+/// The program of each place, for connections that ended before it was seen who held them.
+struct Programs {
+    /// `None` where there are several.
+    of: BTreeMap<Port, Option<String>>,
+}
+
+/// A place without the address of the other host, of which there may be very many.
+type Port = (bool, u16);
+
+impl Programs {
+    fn of(recording: &Recording) -> Self {
+        let mut seen: BTreeMap<Port, BTreeSet<&str>> = BTreeMap::new();
+        for track in &recording.flows {
+            if let Some(command) = command_of(track) {
+                let commands = seen.entry(port_of(Place::of(track.key))).or_default();
+                commands.insert(command);
+            }
+        }
+        let only = |commands: BTreeSet<&str>| match commands.into_iter().collect::<Vec<_>>()[..] {
+            [only] => Some(only.to_owned()),
+            _ => None,
+        };
+        Self {
+            of: seen
+                .into_iter()
+                .map(|(port, commands)| (port, only(commands)))
+                .collect(),
+        }
+    }
+
+    /// The name of a service: a program and the port that it has or connects to.
+    fn service(&self, place: Place, command: Option<&str>) -> String {
+        let port = port_of(place);
+        let known = || self.of.get(&port).and_then(Option::as_deref);
+        let command = command.or_else(known).unwrap_or("?");
+        match port {
+            (true, port) => format!("{command}:{port}"),
+            (false, port) => format!("{command} to :{port}"),
+        }
+    }
+}
+
+const fn port_of(place: Place) -> Port {
+    match place {
+        Place::Listening(port) => (true, port),
+        Place::Remote(remote) => (false, remote.port()),
+    }
+}
+
+fn command_of(track: &Track) -> Option<&str> {
+    let owner = track.owners.first()?;
+    Some(&owner.process.command)
+}
+
+/// A permanent watch tells of what is sure: a signal that other causes could give too may come and
+/// go on a healthy host.
+fn is_sure(verdict: &VerdictRow) -> bool {
+    verdict.finding && verdict.confidence >= Confidence::Medium
+}
+
+fn add_row(service: &mut ServiceRound, row: &FlowRow) {
+    let sure: Vec<&VerdictRow> = row.verdicts.iter().filter(|one| is_sure(one)).collect();
+    let counts = &mut service.counts;
+    counts.connections += row.connections;
+    *match row.verdicts.is_empty() {
+        _ if !sure.is_empty() => &mut counts.with_finding,
+        _ if row.idle => &mut counts.idle,
+        // A doubtful finding counts as unclear.
+        false if !row.has_finding() => &mut counts.healthy,
+        _ => &mut counts.unclear,
+    } += row.connections;
+    if let Some(srtt) = row.srtt_us.filter(|_| !row.idle) {
+        service.rtts_s.push(srtt as f64 / 1e6);
+    }
+    for verdict in sure {
+        let seen = (row.connections, verdict.share);
+        note(&mut service.findings, verdict.id, seen, || {
+            Occurrence::of(verdict, row)
+        });
+    }
+}
+
+/// Shares out the time for which a connection was seen; several short ones count as one that is as
+/// long as all of them.
+fn add_limits(limits_s: &mut [f64; LIMITS], shares: Option<Shares>, row: &FlowRow) {
+    let seen_s = row.seen_s * row.connections as f64;
+    let Some(shares) = shares else {
+        return;
+    };
+    for (time, limit) in limits_s.iter_mut().zip(Limit::ALL) {
+        *time += shares.get(limit) * seen_s;
+    }
+    limits_s[LIMITS - 1] += shares.unclear() * seen_s;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_recorded_together_has_a_bound() {
+        let view = |connections, part| View {
+            place: NetnsPlace {
+                netns: Netns::Own,
+                container: None,
+            },
+            is_first: false,
+            filter: Filter::default(),
+            connections,
+            part,
+        };
+        let check = |views: Vec<View>, expected: &[usize]| {
+            let sizes: Vec<usize> = groups(views).iter().map(Vec::len).collect();
+            assert_eq!(sizes, expected);
+        };
+        let alone = (0, 1);
+        check((0..20).map(|_| view(50, alone)).collect(), &[8, 8, 4]);
+        check(vec![view(600, alone), view(600, alone)], &[1, 1]);
+        check(
+            vec![view(700, (0, 2)), view(700, (1, 2)), view(50, alone)],
+            &[1, 2],
+        );
+    }
+
+    #[test]
+    fn a_service_is_a_program_and_a_port() {
+        let programs = Programs {
+            of: [((true, 443), Some("nginx".into())), ((true, 80), None)].into(),
+        };
+        let remote = |port| Place::Remote(([10, 0, 0, 1], port).into());
+        let check = |place, command, expected: &str| {
+            assert_eq!(programs.service(place, command), expected);
+        };
+        check(Place::Listening(443), Some("envoy"), "envoy:443");
+        check(Place::Listening(443), None, "nginx:443");
+        check(Place::Listening(80), None, "?:80");
+        check(remote(5432), Some("python3"), "python3 to :5432");
+        check(remote(443), None, "? to :443");
+    }
+
+    #[test]
+    fn differences_of_counters_never_go_below_zero() {
+        let traffic = |sent_bytes| Traffic {
+            sent_bytes,
+            ..Traffic::default()
+        };
+        assert_eq!(traffic(5).since(traffic(3)), traffic(2));
+        assert_eq!(traffic(3).since(traffic(5)), traffic(0));
+    }
+}
