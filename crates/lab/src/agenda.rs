@@ -1,7 +1,7 @@
 //! Who is due when: deadlines in order of time, and of being set where times are equal.
 //!
-//! Each member has at most one deadline. Members are the leaves of a binary tree, each node of which
-//! holds the earlier one of the two below it; so setting a deadline costs O(log n) of all members.
+//! Each member has at most one deadline. Members are the leaves of a binary tree, each node of
+//! which holds the earlier one of the two below it; so setting a deadline costs O(log n) of all.
 
 use base::Instant;
 
@@ -11,8 +11,8 @@ const NEVER: u128 = u128::MAX;
 /// The deadlines of members that are numbered from 0.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
-    /// A deadline above the number of its setting. The root is at 1, below `node` are `2 * node` and
-    /// the one after it, and the second half are the members.
+    /// A deadline above the number of its setting. The root is at 1, below `node` are `2 * node`
+    /// and the one after it, and the second half are the members.
     tree: Vec<u128>,
     members: usize,
     settings: u64,

@@ -106,7 +106,7 @@ fn user() -> Fact {
     fact("user", "", Ok(detail), "")
 }
 
-fn held_capabilities() -> [Fact; 4] {
+fn held_capabilities() -> [Fact; 5] {
     let held = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
     let of = |name: &'static str, set, gives| {
         let outcome = match held.contains(set) {
@@ -131,6 +131,11 @@ fn held_capabilities() -> [Fact; 4] {
             "CAP_SYS_PTRACE",
             CapabilitySet::SYS_PTRACE,
             "seeing and changing sockets of other users' processes",
+        ),
+        of(
+            "CAP_DAC_READ_SEARCH",
+            CapabilitySet::DAC_READ_SEARCH,
+            "listing the sockets of other users' processes",
         ),
         of(
             "CAP_SYS_NICE",

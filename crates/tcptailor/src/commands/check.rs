@@ -47,7 +47,7 @@ const COMMANDS: &[Needs] = &[
     Needs {
         commands: "diagnose",
         one_of: &["CAP_SYS_PTRACE"],
-        all_of: &["pidfd_getfd"],
+        all_of: &["CAP_DAC_READ_SEARCH", "pidfd_getfd"],
         otherwise: Works::Partly,
         without: "all connections, but programs of this user only",
     },
@@ -61,7 +61,7 @@ const COMMANDS: &[Needs] = &[
     Needs {
         commands: "fit HOST, fit --pid, apply",
         one_of: &["CAP_NET_ADMIN"],
-        all_of: &["CAP_SYS_PTRACE", "pidfd_getfd"],
+        all_of: &["CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH", "pidfd_getfd"],
         otherwise: Works::Partly,
         without: "sockets of this user's programs; no routes, interfaces, sysctls",
     },
@@ -111,6 +111,7 @@ const WORTH: &[&str] = &[
     "network namespaces",
     "TUN device",
     "CAP_SYS_PTRACE",
+    "CAP_DAC_READ_SEARCH",
     "CAP_NET_ADMIN",
     "pidfd_getfd",
     "CAP_SYS_ADMIN",

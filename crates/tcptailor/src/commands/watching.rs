@@ -142,7 +142,9 @@ pub(crate) fn check_may_see(pid: u32) -> Result<(), Problem> {
     match std::fs::read_dir(format!("/proc/{pid}/fd")) {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Err(Problem {
             exit: Exit::Missing,
-            message: format!("seeing the sockets of process {pid} needs CAP_SYS_PTRACE"),
+            message: format!(
+                "seeing the sockets of process {pid} needs CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"
+            ),
             hint: Some("Run as root, or as the user of that process.".into()),
         }),
         _ => Ok(()),
