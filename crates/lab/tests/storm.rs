@@ -1,8 +1,8 @@
 //! Random trials: whatever paths, stacks, knobs and traffic meet, no byte is lost or misplaced,
 //! nothing panics, and every trial comes to its end, unless a program has corked it for ever.
 //!
-//! Each run draws other trials and prints where they begin; `SIM_SEED=17` repeats a run. `STORM=1147`
-//! runs one seed and tells what it drew, `STORM=0..5000` many.
+//! Each run draws other trials and prints where they begin; `SIM_SEED=17` repeats a run.
+//! `STORM=1147` runs one seed and tells what it drew, `STORM=0..5000` many.
 
 #[path = "../../tailor/tests/seeds/mod.rs"]
 mod seeds;

@@ -160,26 +160,7 @@ impl Case {
             Side::Client => (client, server),
             Side::Server => (server, client),
         };
-        let mut ends = Ends {
-            sender,
-            receiver,
-            written: 0,
-            read: 0,
-            read_at: pair.now,
-            may_write: true,
-            may_read: true,
-            is_finished: false,
-            is_read: false,
-            rcvbuf: 0,
-            sndbuf: 0,
-            behind_gaps: 0,
-            is_unbounded: false,
-            back: Back {
-                may_write: self.back.0 > 0,
-                may_read: self.back.0 > 0,
-                ..Back::default()
-            },
-        };
+        let mut ends = Ends::new([sender, receiver], pair.now, self.back.0 > 0);
         let end = pair.now + TIME_MAX;
         while !self.act(&mut pair, &mut ends) {
             // Applications that are slow are not slow by hours.
@@ -593,6 +574,29 @@ struct Back {
 }
 
 impl Ends {
+    fn new([sender, receiver]: [SocketId; 2], now: Instant, goes_back: bool) -> Self {
+        Self {
+            sender,
+            receiver,
+            written: 0,
+            read: 0,
+            read_at: now,
+            may_write: true,
+            may_read: true,
+            is_finished: false,
+            is_read: false,
+            rcvbuf: 0,
+            sndbuf: 0,
+            behind_gaps: 0,
+            is_unbounded: false,
+            back: Back {
+                may_write: goes_back,
+                may_read: goes_back,
+                ..Back::default()
+            },
+        }
+    }
+
     /// Whether an application has something to do.
     const fn is_busy(&self) -> bool {
         self.may_read || self.may_write || self.back.may_write || self.back.may_read
@@ -693,8 +697,8 @@ fn any_path(rng: &mut Rng) -> LinkSpec {
 fn any_profile(rng: &mut Rng) -> Profile {
     let mut profile = PROFILES[rng.below(PROFILES.len() as u64) as usize].1();
     // Some give up after a few losses in a row, which bursts of loss bring about.
-    // A burst of losses takes packets, not time: where each waits for a timeout of minutes, it would
-    // be over in hours, or after the last retry.
+    // A burst of losses takes packets, not time: where each waits for a timeout of minutes, it
+    // would be over in hours, or after the last retry.
     profile.settings.life.retries = 60;
     profile.settings.recovery.rto_max = Duration::from_secs(8);
     for change in CHANGES {
