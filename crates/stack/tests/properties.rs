@@ -35,6 +35,9 @@ const STANDSTILL_MAX: Duration = Duration::from_secs(400);
 /// Cases of an ordinary run.
 const CASES: u64 = 64;
 
+/// The least that a receiver is left with while a connection lives, in bytes.
+const WINDOW_MIN: u32 = 4096;
+
 /// Longest time between two calls of an application that has something to do.
 const SLOWNESS: Duration = Duration::from_millis(100);
 
@@ -274,8 +277,14 @@ impl Case {
         if self.rng.below(2) == 0 {
             let change = pick(&mut self.rng, CHANGES);
             let rng = &mut self.rng;
-            pair.host(side)
-                .configure(now, id, |settings| change(settings, rng));
+            pair.host(side).configure(now, id, |settings| {
+                change(settings, rng);
+                // A window that cannot take a segment never opens again once it was closed.
+                let window = &mut settings.options.window_clamp;
+                *window = window.map(|bytes| bytes.max(WINDOW_MIN));
+                let buffer = &mut settings.recv.buffer.fixed;
+                *buffer = buffer.map(|bytes| bytes.max(2 * WINDOW_MIN));
+            });
         } else {
             let (name, value) = pick(&mut self.rng, KNOBS);
             let value = find_knob(name).and_then(|knob| knob.parse(value));
