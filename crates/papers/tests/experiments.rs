@@ -132,9 +132,9 @@ fn the_published_figures_come_out() {
         serde_json::from_value(published["figures"].clone()).expect("figures");
     let mut compared = 0;
     for scenario in experiment_scenarios() {
-        let ids = scenario.experiment.iter().flat_map(|it| &it.ids);
+        let mut ids = scenario.experiment.iter().flat_map(|it| &it.ids);
         let drawn = |id: &String| published.iter().any(|figure| figure.id == *id);
-        if !ids.cloned().any(|id| drawn(&id)) || scenario.name == "fig3-mtu" {
+        if !ids.any(drawn) || scenario.name == "fig3-mtu" {
             continue;
         }
         let scenario = scenario.on(EngineName::Virtual);
