@@ -292,15 +292,10 @@ duration = "1s"
     assert_ne!(outcome(1), outcome(2));
 }
 
-/// Every built-in scenario keeps its claims in virtual time too, where it does not ask for ten
-/// gigabits and more: those are for release builds.
+/// Every built-in scenario keeps its claims in virtual time too.
 #[test]
 fn builtin_scenarios_keep_their_claims() {
     for (name, _) in lab::BUILTIN_SCENARIOS {
-        let is_fast = ["10g", "25g"].iter().any(|rate| name.contains(rate));
-        if cfg!(debug_assertions) && is_fast {
-            continue;
-        }
         let scenario = lab::find_scenario(name).expect("it is listed");
         let scenario = scenario.on(EngineName::Virtual);
         let cells = scenario.trials();

@@ -1,7 +1,11 @@
 //! Random trials: whatever paths, stacks, knobs and traffic meet, no byte is lost or misplaced,
 //! nothing panics, and every trial comes to its end, unless a program has corked it for ever.
 //!
+//! Each run draws other trials and prints where they begin; `SIM_SEED=17` repeats a run.
 //! `STORM=1147` runs one seed and tells what it drew, `STORM=0..5000` many.
+
+#[path = "../../tailor/tests/seeds/mod.rs"]
+mod seeds;
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -18,7 +22,7 @@ use link::{LinkSpec, Loss, Reorder};
 use stack::profile::PROFILES;
 
 /// Seeds of an ordinary run.
-const SEEDS: Range<u64> = 0..64;
+const SEEDS: u64 = 64;
 
 /// Knobs and what they are set to. What is left out would rightly end or halt a connection: a
 /// buffer of nothing, timeouts that are over before an ACK has passed a queue, segments that are
@@ -390,7 +394,8 @@ fn storm(seed: u64, is_told: bool) -> Result<(), String> {
 
 fn wanted() -> Range<u64> {
     let Ok(text) = std::env::var("STORM") else {
-        return SEEDS;
+        let runs = seeds::number("SIM_RUNS").unwrap_or(SEEDS);
+        return seeds::first()..seeds::first() + runs;
     };
     let number = |text: &str| text.parse::<u64>().expect("STORM=7 or STORM=0..5000");
     match text.split_once("..") {

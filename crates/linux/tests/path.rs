@@ -58,19 +58,21 @@ fn rate_and_delay_are_those_of_the_links() {
     });
     let min_rtt_us = tcp_info(&client).tcpi_min_rtt;
     let invalid = |caveat: &Caveat| matches!(caveat, Caveat::EmulatorLate { .. });
-    if path
-        .caveats()
-        .expect("the path is there")
-        .iter()
-        .any(invalid)
-    {
+    let caveats = path.caveats().expect("the path is there");
+    if caveats.iter().any(invalid) {
         println!("not judged: the emulator was late");
         return;
     }
+    // 1448 of 1500 bytes are payload: 0.965. A machine that is busy gives less.
     let share = bytes_per_second * 8.0 / 25e6;
-    assert!((0.85..1.02).contains(&share), "{share} of the rate");
+    let (least, rtt_max_us) = match caveats.is_empty() {
+        true => (0.95, 42_000),
+        false => (0.85, 60_000),
+    };
+    println!("{share} of the rate, {min_rtt_us} us at 40 ms, {caveats:?}");
+    assert!((least..0.98).contains(&share), "{share} of the rate");
     assert!(
-        (39_000..60_000).contains(&min_rtt_us),
+        (40_000..rtt_max_us).contains(&min_rtt_us),
         "{min_rtt_us} us at 40 ms"
     );
 }

@@ -2,8 +2,8 @@
 //!
 //! A [`Page`] is made from the same data as a text or a JSON document and knows nothing of it. All
 //! pictures are SVG that stands in the file, readable without a script and in print; where scripts
-//! run, time series are drawn once more so that they can be read to the point. The page may load
-//! nothing and run nothing but what stands in it.
+//! run, the numbers of time series can be read out to the point. The page may load nothing and run
+//! nothing but what stands in it.
 
 #![forbid(unsafe_code)]
 
@@ -29,10 +29,6 @@ pub use ranges::{Range, Ranges};
 pub use series::Series;
 pub use words::number_name;
 
-/// uPlot 1.6.32 (MIT), as its package has it.
-const UPLOT: &str = include_str!("../assets/uplot/uPlot.iife.min.js");
-const UPLOT_STYLE: &str = include_str!("../assets/uplot/uPlot.min.css");
-const UPLOT_LICENCE: &str = include_str!("../assets/uplot/LICENSE");
 const SCRIPT: &str = include_str!("../assets/report.js");
 const STYLE: &str = include_str!("../assets/report.css");
 
@@ -196,12 +192,10 @@ pub fn render(page: &Page) -> String {
     let mut book = series::Book::default();
     let body = body(page, &mut book);
     let data = json_for_script(&book.data());
-    let style = [UPLOT_STYLE, STYLE].concat();
-    let script = [UPLOT, SCRIPT].concat();
     let policy = format!(
         "default-src 'none'; script-src '{}'; style-src '{}'; base-uri 'none'; form-action 'none'",
-        source_hash(&script),
-        source_hash(&style)
+        source_hash(SCRIPT),
+        source_hash(STYLE)
     );
     let markup = html! {
         (DOCTYPE)
@@ -214,7 +208,7 @@ pub fn render(page: &Page) -> String {
                 meta name="color-scheme" content="light dark";
                 meta name="referrer" content="no-referrer";
                 title { (page.title) }
-                style { (PreEscaped(style)) }
+                style { (PreEscaped(STYLE)) }
             }
             body {
                 (body)
@@ -222,15 +216,11 @@ pub fn render(page: &Page) -> String {
                     p {
                         "Made by tcptailor " (env!("CARGO_PKG_VERSION")) "; all of it stands in \
                          this file. "
-                        span #status { "Interactive plots need a script." }
-                    }
-                    details {
-                        summary { "Licence of uPlot, which draws the interactive plots" }
-                        p { (UPLOT_LICENCE) }
+                        span #status { "To read plots to the point needs a script." }
                     }
                 }
                 script type="application/json" id="data" { (PreEscaped(data)) }
-                script { (PreEscaped(script)) }
+                script { (PreEscaped(SCRIPT)) }
             }
         }
     };

@@ -1,6 +1,6 @@
 //! How one run went: rate, round-trip time, bytes on the way, and below them which limit held when.
 //!
-//! The picture stands in the page; the same data goes along for the interactive plots.
+//! The picture stands in the page; the same data goes along for the script that reads it out.
 
 use std::collections::BTreeMap;
 
@@ -72,8 +72,8 @@ impl Series {
         html! {
             figure data-series=(index) {
                 figcaption { (self.title) }
-                div.still { (self.picture(&panels)) }
-                div.live {}
+                (self.picture(&panels))
+                p.reading {}
                 (self.limits())
                 @for panel in panels.iter().filter(|panel| panel.lines.len() > 1) {
                     (frame::legend(panel.lines.iter().map(|(name, _)| *name)))
@@ -147,6 +147,7 @@ impl Series {
         json!({
             "title": self.title,
             "at_s": self.seconds(),
+            "plot": [LEFT, RIGHT],
             "limit": self.points.iter().map(|p| p.limit.and_then(place)).collect::<Vec<_>>(),
             "panels": panels.collect::<Vec<_>>(),
         })

@@ -1,23 +1,27 @@
-//! Any path, any two stacks, any settings, any sizes of writes and reads: every byte arrives once
-//! and in order, windows keep their word and buffers their size.
+//! Any path, either version of IP, any two stacks, any settings, also while a connection lives, any
+//! sizes of writes and reads, both ways: every byte arrives once and in order, windows keep their
+//! word and buffers their size.
 //!
-//! `SIM_RUNS=1000` runs more cases, `SIM_SEED=17` one of them, and both so many from there on.
+//! Each run draws other cases and prints where they begin. `SIM_RUNS=1000` runs more of them,
+//! `SIM_SEED=17` one, and both so many from there on.
 
 #[expect(dead_code, reason = "whole transfers use the rest")]
 mod common;
+#[path = "../../tailor/tests/seeds/mod.rs"]
+mod seeds;
 
 use std::cell::RefCell;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
 use base::settings::{
-    AckEvery, Completion, CongestionName, Detection, HyStart, MtuProbing, Nagle, Push, RtoRule,
-    SocketSettings, Validation,
+    Accounting, AckEvery, Completion, CongestionName, Detection, HyStart, MtuProbing, Nagle, Push,
+    RtoRule, SocketSettings, Validation,
 };
 use base::tcp::TcpFlags;
-use base::{Bytes, Fraction, Instant, Limit, QueueLimit, Rate, Rng, SeqNum};
-use common::{PORT, Pair, Side, server_ip, slice, verify};
+use base::{Bytes, Fraction, Instant, Limit, QueueLimit, Rate, Rng, SeqNum, find_knob};
+use common::{PORT, Pair, Side, client_ip, server_ip, slice, verify};
 use link::{LinkSpec, Loss, Reorder};
 use tcptailor_stack::profile::{PROFILES, Profile};
 use tcptailor_stack::{Event, Packet, ReadError, SocketId, WriteError, WriteFlags};
@@ -28,23 +32,46 @@ const TIME_MAX: Duration = Duration::from_secs(1800);
 /// A transfer that is not done by then must have moved lately.
 const STANDSTILL_MAX: Duration = Duration::from_secs(400);
 
+/// Settings that are changed while one connection lives, at most.
+const CHANGES_MAX: u64 = 20;
+
+/// Cases of an ordinary run.
+const CASES: u64 = 64;
+
+/// The least that a receiver is left with while a connection lives, in bytes.
+const WINDOW_MIN: u32 = 4096;
+
 /// Longest time between two calls of an application that has something to do.
 const SLOWNESS: Duration = Duration::from_millis(100);
 
 #[test]
 fn every_byte_arrives_whatever_the_path_and_the_settings() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    let first = number("SIM_SEED");
-    let runs = number("SIM_RUNS").unwrap_or(if first.is_some() { 1 } else { 64 });
-    let seeds = first.unwrap_or(0)..first.unwrap_or(0) + runs;
-    let cases = seeds.end - seeds.start;
+    let is_one = seeds::number("SIM_SEED").is_some();
+    let cases = seeds::number("SIM_RUNS").unwrap_or(if is_one { 1 } else { CASES });
+    let first = seeds::first();
     let mut slow = 0;
-    for seed in seeds {
+    let mut drawn = [0; 3];
+    for seed in first..first + cases {
         let _replay = Replay(seed);
-        let is_done = Case::new(seed).run();
+        let mut case = Case::new(seed);
+        let is_done = case.run();
         slow += u64::from(!is_done);
+        let kinds = [case.ips[0].is_ipv6(), case.back.0 > 0, case.changed > 0];
+        for (count, is_of_kind) in drawn.iter_mut().zip(kinds) {
+            *count += u64::from(is_of_kind);
+        }
     }
-    assert!(slow <= 1 + cases / 12, "{slow} of {cases} were slow");
+    let [ipv6, back, changed] = drawn;
+    println!(
+        "{cases} cases: {ipv6} over IPv6, {back} both ways, {changed} with changes, {slow} slow"
+    );
+    // One in seventeen is, in the mean of thousands.
+    assert!(slow <= 1 + cases / 5, "{slow} of {cases} were slow");
+    // Of fewer none may have been drawn by chance.
+    assert!(
+        cases < CASES || drawn.iter().all(|count| *count > 0),
+        "{drawn:?}"
+    );
 }
 
 /// Tells how a case that failed is run again.
@@ -71,6 +98,12 @@ struct Case {
     read_size: usize,
     /// Bytes that the reader writes back, in single writes of this size.
     back: (u64, usize),
+    /// Addresses of the client and of the server.
+    ips: [IpAddr; 2],
+    /// How many calls of an application pass between changes of settings, about; 0: they stay.
+    calls_per_change: u64,
+    /// How often a setting was changed while the connection lived.
+    changed: u64,
 }
 
 impl Case {
@@ -97,6 +130,17 @@ impl Case {
                 1 + any_size(&mut rng, 12) as usize,
             ),
         };
+        let ips = match rng.below(2) {
+            0 => [client_ip(), server_ip()],
+            _ => [1, 2].map(|host| Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, host).into()),
+        };
+        // Programs set some options in the life of a connection, not one between two writes. Where
+        // buffers are a pool, larger ones of a connection may take all, and nothing is heard then.
+        let has_pool = client.system.pool.is_some() || server.system.pool.is_some();
+        let calls_per_change = match has_pool {
+            true => 0,
+            false => rng.below(2) * (32 << rng.below(6)),
+        };
         Self {
             seed,
             rng,
@@ -108,12 +152,16 @@ impl Case {
             write_size,
             read_size,
             back,
+            ips,
+            calls_per_change,
+            changed: 0,
         }
     }
 
     /// Whether it was done in time; where not, it still moved, and said what held it up.
     fn run(&mut self) -> bool {
-        let mut pair = Pair::new(&self.client, &self.server, &self.spec, self.seed);
+        let profiles = [&self.client, &self.server];
+        let mut pair = Pair::between(self.ips, profiles, &self.spec, self.seed);
         let edges = Rc::new(RefCell::new(Edges::default()));
         let watched = Rc::clone(&edges);
         pair.watch = Some(Box::new(move |side, packet| {
@@ -124,22 +172,7 @@ impl Case {
             Side::Client => (client, server),
             Side::Server => (server, client),
         };
-        let mut ends = Ends {
-            sender,
-            receiver,
-            written: 0,
-            read: 0,
-            read_at: pair.now,
-            may_write: true,
-            may_read: true,
-            is_finished: false,
-            is_read: false,
-            back: Back {
-                may_write: self.back.0 > 0,
-                may_read: self.back.0 > 0,
-                ..Back::default()
-            },
-        };
+        let mut ends = Ends::new([sender, receiver], pair.now, self.back.0 > 0);
         let end = pair.now + TIME_MAX;
         while !self.act(&mut pair, &mut ends) {
             // Applications that are slow are not slow by hours.
@@ -149,7 +182,7 @@ impl Case {
             let is_busy = ends.is_busy();
             let moves = (is_near || !is_busy) && pair.step();
             let largest = edges.borrow().largest;
-            self.check_memory(&mut pair, &ends, largest);
+            self.check_memory(&mut pair, &mut ends, largest);
             if (moves || ends.is_busy()) && pair.now < end {
                 continue;
             }
@@ -160,7 +193,8 @@ impl Case {
                 false => pair.host(self.from).limit(now, sender),
             };
             let is_known = limit.is_some_and(|wait| wait.limit != Limit::Application);
-            if is_known && now.since(ends.read_at) < STANDSTILL_MAX {
+            // Where no timer runs, it would stand still for ever.
+            if now >= end && is_known && now.since(ends.read_at) < STANDSTILL_MAX {
                 // Without congestion control every burst overruns a short queue: it moves, slowly.
                 return false;
             }
@@ -184,7 +218,7 @@ impl Case {
     fn connect(&self, pair: &mut Pair) -> (SocketId, SocketId) {
         let listener = pair.listen(&self.server);
         for _ in 0..20 {
-            let remote = SocketAddr::new(server_ip(), PORT);
+            let remote = SocketAddr::new(self.ips[1], PORT);
             let settings = self.client.settings.clone();
             let id = pair
                 .client
@@ -208,6 +242,7 @@ impl Case {
     /// Applications that do nothing before an event says that they may. True when all is read.
     fn act(&mut self, pair: &mut Pair, ends: &mut Ends) -> bool {
         self.hear(pair, ends);
+        self.change(pair, ends);
         self.write(pair, ends);
         self.read(pair, ends);
         self.write_back(pair, ends);
@@ -234,6 +269,38 @@ impl Case {
                     _ => {}
                 }
             }
+        }
+    }
+
+    /// Programs and administrators change settings while data is in flight.
+    fn change(&mut self, pair: &mut Pair, ends: &Ends) {
+        let is_over = self.changed >= CHANGES_MAX || self.calls_per_change == 0;
+        if is_over || self.rng.below(self.calls_per_change) > 0 {
+            return;
+        }
+        self.changed += 1;
+        let (side, id) = match self.rng.below(2) {
+            0 => (self.from, ends.sender),
+            _ => (other(self.from), ends.receiver),
+        };
+        let now = pair.now;
+        if self.rng.below(2) == 0 {
+            let change = pick(&mut self.rng, CHANGES);
+            let rng = &mut self.rng;
+            pair.host(side).configure(now, id, |settings| {
+                change(settings, rng);
+                // A window that cannot take a segment never opens again once it was closed.
+                let window = &mut settings.options.window_clamp;
+                *window = window.map(|bytes| bytes.max(WINDOW_MIN));
+                let buffer = &mut settings.recv.buffer.fixed;
+                *buffer = buffer.map(|bytes| bytes.max(2 * WINDOW_MIN));
+            });
+        } else {
+            let (name, value) = pick(&mut self.rng, KNOBS);
+            let value = find_knob(name).and_then(|knob| knob.parse(value));
+            let value = value.expect("a knob and a value of it");
+            let set = pair.host(side).set(now, id, name, &value);
+            set.unwrap_or_else(|error| panic!("{name} {value}: {error}"));
         }
     }
 
@@ -343,7 +410,7 @@ impl Case {
         }
     }
 
-    fn check_memory(&self, pair: &mut Pair, ends: &Ends, largest: u32) {
+    fn check_memory(&self, pair: &mut Pair, ends: &mut Ends, largest: u32) {
         let now = pair.now;
         // What one packet is charged at most: payload, as much again, and a page for each segment.
         let packet = largest.saturating_mul(4) + 8192;
@@ -355,9 +422,25 @@ impl Case {
             receiver.rmem_bytes.expect("a connection knows it"),
             receiver.rcvbuf_bytes.expect("a connection knows it"),
         );
+        // What came while the buffer was larger stays.
+        ends.rcvbuf = ends.rcvbuf.max(size);
+        let size = ends.rcvbuf;
+        let settings = pair.host(other(self.from)).settings(ends.receiver);
+        let settings = &settings.expect("it is there").recv;
+        // What waits behind a gap is counted apart, but for Linux.
+        let behind_gaps = match settings.accounting {
+            Accounting::Truesize { .. } => 0,
+            Accounting::Payload | Accounting::Buffers { .. } => {
+                let budget = settings.out_of_order_budget;
+                ends.behind_gaps = ends.behind_gaps.max(budget.unwrap_or(size));
+                ends.behind_gaps
+            }
+        };
+        let bound = size.saturating_add(behind_gaps);
         assert!(
-            used <= size.saturating_add(2 * packet),
-            "rmem {used} of {size}\n{}",
+            used <= bound.saturating_add(2 * packet),
+            "rmem {used} of {size}, {} unread\n{}",
+            receiver.unread_bytes.unwrap_or(0),
             self.describe()
         );
         let sender = pair
@@ -380,13 +463,16 @@ impl Case {
             Completion::Linux => nagle_is_off,
             Completion::Winsock => false,
         };
-        let bound = size
+        ends.is_unbounded |= !is_bounded;
+        ends.sndbuf = ends.sndbuf.max(size);
+        let bound = ends
+            .sndbuf
             .saturating_add(65_536 + 4096)
             .saturating_add(self.write_size as u32)
             // What was written as one packet is charged anew for each that it was sent in.
             .saturating_add(832 * sender.unacked_pkts.unwrap_or(0));
         assert!(
-            !is_bounded || used <= bound,
+            ends.is_unbounded || used <= bound,
             "wmem {used} of {size}\n{}",
             self.describe()
         );
@@ -458,12 +544,13 @@ impl Case {
 
     fn describe(&self) -> String {
         format!(
-            "{} bytes, {:?} sends, writes {}, reads {}, back {:?}\nclient {}: {:?}\nserver {}: {:?}\n{:?}",
+            "{} bytes, {:?} sends, writes {}, reads {}, back {:?}, {} changes\nclient {}: {:?}\nserver {}: {:?}\n{:?}",
             self.total,
             self.from,
             self.write_size,
             self.read_size,
             self.back,
+            self.changed,
             self.client.name,
             self.client.settings,
             self.server.name,
@@ -485,6 +572,13 @@ struct Ends {
     is_finished: bool,
     /// The reader has read everything, and the end of it.
     is_read: bool,
+    /// The largest sizes that the buffers of the data had.
+    rcvbuf: u32,
+    sndbuf: u32,
+    /// The most that could wait behind a gap.
+    behind_gaps: u32,
+    /// Whether the sender's settings let more be queued at some time.
+    is_unbounded: bool,
     back: Back,
 }
 
@@ -499,6 +593,29 @@ struct Back {
 }
 
 impl Ends {
+    fn new([sender, receiver]: [SocketId; 2], now: Instant, goes_back: bool) -> Self {
+        Self {
+            sender,
+            receiver,
+            written: 0,
+            read: 0,
+            read_at: now,
+            may_write: true,
+            may_read: true,
+            is_finished: false,
+            is_read: false,
+            rcvbuf: 0,
+            sndbuf: 0,
+            behind_gaps: 0,
+            is_unbounded: false,
+            back: Back {
+                may_write: goes_back,
+                may_read: goes_back,
+                ..Back::default()
+            },
+        }
+    }
+
     /// Whether an application has something to do.
     const fn is_busy(&self) -> bool {
         self.may_read || self.may_write || self.back.may_write || self.back.may_read
@@ -599,7 +716,10 @@ fn any_path(rng: &mut Rng) -> LinkSpec {
 fn any_profile(rng: &mut Rng) -> Profile {
     let mut profile = PROFILES[rng.below(PROFILES.len() as u64) as usize].1();
     // Some give up after a few losses in a row, which bursts of loss bring about.
-    profile.settings.life.retries = 15;
+    // A burst of losses takes packets, not time: where each waits for a timeout of minutes, it
+    // would be over in hours, or after the last retry.
+    profile.settings.life.retries = 60;
+    profile.settings.recovery.rto_max = Duration::from_secs(8);
     for change in CHANGES {
         if rng.below(6) == 0 {
             change(&mut profile.settings, rng);
@@ -702,6 +822,29 @@ const CHANGES: &[Change] = &[
             &[MtuProbing::Off, MtuProbing::BlackHole, MtuProbing::Always],
         );
     },
+];
+
+/// What programs set on a living connection.
+const KNOBS: &[(&str, &str)] = &[
+    ("nodelay", "on"),
+    ("nodelay", "off"),
+    ("quickack", "on"),
+    ("quickack", "off"),
+    ("cork", "off"),
+    ("buf_lock", "0"),
+    ("buf_lock", "3"),
+    ("sndbuf", "8KiB"),
+    ("sndbuf", "60000B"),
+    ("rcvbuf", "8KiB"),
+    ("rcvbuf", "60000B"),
+    ("notsent_lowat", "1KiB"),
+    ("congestion", "reno"),
+    ("congestion", "cubic"),
+    ("congestion", "bbr"),
+    ("delack_max", "4ms"),
+    ("delayed_ack_every", "0"),
+    ("window_clamp", "20KiB"),
+    ("window_clamp", "none"),
 ];
 
 #[test]

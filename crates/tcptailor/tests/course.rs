@@ -1,6 +1,7 @@
 //! How a run went, on every engine: its points add up to what arrived, and segments are counted
 //! over the same time as operations. What these tests claim holds however busy the machine is: of
-//! a run that it made late, and that must not be compared with another, as well. Without the
+//! a run that it made late, and that must not be compared with another, as well; of one without a
+//! caveat they claim more. Without the
 //! privilege for lab paths each says that it was skipped, and fails instead where `REQUIRE_KERNEL`
 //! is set.
 
@@ -8,6 +9,7 @@
 mod asking;
 
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::Command;
 
@@ -34,6 +36,11 @@ fn outcome(folder: &Path, text: &str, engine: &str) -> Option<Value> {
     let document: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{engine}: {error}: {message}"));
     Some(document["outcomes"][0].clone())
+}
+
+/// Whether the machine did nothing else that the run noticed.
+fn is_undisturbed(outcome: &Value) -> bool {
+    outcome["caveats"].as_array().is_some_and(Vec::is_empty)
 }
 
 fn number(value: &Value, key: &str) -> f64 {
@@ -72,8 +79,12 @@ fn points_add_up_to_what_arrived() {
             bytes += number(point, "goodput_bps") * (at - before) / 8e6;
             before = at;
         }
-        // In real time samples at both ends may be missing.
-        let least = if engine == "virtual" { 1.49e6 } else { 1.2e6 };
+        // In real time samples of 50 ms at both ends may be missing, of a late run more.
+        let least = match (engine, is_undisturbed(&outcome)) {
+            ("virtual", _) => 1.49e6,
+            (_, true) => 1.35e6,
+            (_, false) => 1.2e6,
+        };
         assert!((least..1.51e6).contains(&bytes), "{engine}: {bytes}");
         let knows = |key: &str| points.iter().filter(|point| !point[key].is_null()).count();
         for key in ["rtt_us", "cwnd_bytes", "in_flight_bytes"] {
@@ -95,7 +106,7 @@ fn points_add_up_to_what_arrived() {
 #[test]
 fn segments_are_counted_over_the_time_of_operations() {
     let folder = tempfile::tempdir().expect("a folder");
-    let check = |method: &str, range: std::ops::RangeInclusive<f64>| {
+    let check = |method: &str, range: RangeInclusive<f64>, disturbed: f64| {
         let exchange = "kind = \"write-write-read\"\nwrites = 15\nwrite_size = \"10B\"\n\
                         reply = \"1B\"\noperations = 200";
         let workload = format!("{exchange}\nmethod = \"{method}\"");
@@ -107,14 +118,18 @@ fn segments_are_counted_over_the_time_of_operations() {
             let sender = &outcome["sender"];
             let new = number(sender, "data_segments") - number(sender, "retransmitted_segments");
             let each = new / number(&outcome["response_us"], "n");
+            let most = match is_undisturbed(&outcome) {
+                true => *range.end(),
+                false => disturbed,
+            };
             assert!(
-                range.contains(&each),
-                "{engine}, {method}: {each}, {sender}"
+                (*range.start()..=most).contains(&each),
+                "{engine}, {method}: {each}, {outcome}"
             );
         }
     };
     // Where the first exchange fills the initial window of ten, the rest of it is one segment.
-    check("write", 14.9..=15.0);
+    check("write", 14.9..=15.0, 15.0);
     // The kernel sends what is corked after 200 ms, for which a busy machine may keep the client.
-    check("cork", 1.0..=1.02);
+    check("cork", 1.0..=1.0, 1.02);
 }

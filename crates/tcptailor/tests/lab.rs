@@ -92,10 +92,13 @@ fn a_run_on_the_kernel_is_a_document_and_leaves_nothing() {
     };
     let document = document(&output);
     // A machine that is too busy breaks a claim, or gives no usable run; both are told.
-    assert!(
-        matches!(output.status.code(), Some(0 | 1 | 3)),
-        "{document:#}"
-    );
+    let caveats = document["outcomes"][0]["caveats"].as_array();
+    let is_disturbed = caveats.is_some_and(|caveats| !caveats.is_empty());
+    match output.status.code() {
+        Some(0) => {}
+        Some(1 | 3) if is_disturbed => {}
+        code => panic!("{code:?}: {document:#}"),
+    }
     assert_eq!(document["schema"], "tcptailor/lab-run/1");
     assert_eq!(namespaces(pid), [""; 0]);
     let outcome = &document["outcomes"][0];

@@ -124,17 +124,9 @@ fn a_page_shows_what_json_says() {
     };
     assert_eq!(shown.console, [""; 0]);
     let status = between(&shown.dom, "data-state=\"ready\">", "<");
-    assert_eq!(status, ["interactive plots: 2 of 2"]);
-    let canvases = shown.dom.matches("<canvas").count();
-    assert_eq!(
-        canvases, 6,
-        "goodput, round-trip time and bytes of two runs"
-    );
+    assert_eq!(status, ["plots over time that can be read: 2"]);
     let pictures = shown.dom.matches("<svg").count();
-    assert!(
-        pictures >= 3,
-        "bars and the still form of two plots: {pictures}"
-    );
+    assert!(pictures >= 3, "bars and two plots: {pictures}");
     assert!(
         shown
             .dom
@@ -180,6 +172,56 @@ fn a_page_shows_what_json_says() {
     }
 }
 
+/// Where the pointer or an arrow key stands, the numbers of that point are told.
+#[test]
+fn a_plot_is_read_to_the_point() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (document, page) = run(folder.path(), SCENARIO);
+    let text = fs::read_to_string(&page).expect("it was written");
+    // A page may not move its own pointer; the policy that forbids it is for pages of ours.
+    let moves = "<script>addEventListener('load', () => { \
+         const plot = document.querySelector('[data-series] svg'); \
+         const box = plot.getBoundingClientRect(); \
+         plot.dispatchEvent(new PointerEvent('pointermove', \
+             { clientX: box.left + box.width / 2, clientY: box.top + 9 })); \
+         for (const _ of [1, 2, 3]) document.querySelectorAll('[data-series] svg')[1] \
+             .dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowRight' })); \
+         });</script>";
+    let policy = "http-equiv=\"Content-Security-Policy\"";
+    let text = text.replace(policy, "name=\"none\"");
+    fs::write(&page, text.replace("</body>", &format!("{moves}</body>"))).expect("ours");
+    let Some(shown) = open(&page) else {
+        return;
+    };
+    let readings = between(&shown.dom, "<p class=\"reading\">", "<");
+    let points = |run: usize| {
+        document["outcomes"][run]["series"]
+            .as_array()
+            .expect("points")
+    };
+    let at = |reading: &str| -> f64 {
+        let (seconds, _) = reading
+            .split_once(" s ")
+            .unwrap_or_else(|| panic!("{reading}"));
+        seconds.parse().expect("a number")
+    };
+    let end = points(0).last().expect("some")["at_us"]
+        .as_f64()
+        .expect("a time")
+        / 1e6;
+    // The plot begins at the fifth part of the picture.
+    let middle = (260.0 - 104.0) / (508.0 - 104.0) * end;
+    assert!((at(readings[0]) - middle).abs() < 0.1 * end, "{readings:?}");
+    let third = &points(1)[2];
+    let seconds = third["at_us"].as_f64().expect("a time") / 1e6;
+    assert!((at(readings[1]) - seconds).abs() < 0.001, "{readings:?}");
+    let rate = base::human::bps(third["goodput_bps"].as_u64().expect("a rate"));
+    assert!(
+        readings[1].contains(&format!("goodput {rate}")),
+        "{readings:?} {rate}"
+    );
+}
+
 #[test]
 fn a_sweep_is_a_picture() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -188,9 +230,8 @@ fn a_sweep_is_a_picture() {
         return;
     };
     assert_eq!(shown.console, [""; 0]);
-    // Six plots over time are folded away, and drawn when they are opened.
-    assert_eq!(shown.dom.matches("<canvas").count(), 0);
-    assert!(shown.dom.contains("interactive plots: 0 of 6"));
+    // They are folded away.
+    assert!(shown.dom.contains("plots over time that can be read: 6"));
     let lines = shown.dom.matches("<polyline").count();
     assert!(lines >= 2, "a line for each variant: {lines}");
     let numbers = numbers(&shown.dom);

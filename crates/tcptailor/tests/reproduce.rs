@@ -320,16 +320,16 @@ fn the_kernel_stands_beside_virtual_time() {
     let files = Files::new();
     let file = files.experiment("x1", "x1");
     let output = run(&[&file, "--runs", "1", "--json"]);
-    // A machine that is too busy breaks a claim, or gives no usable run; both are told.
-    assert!(
-        matches!(output.status.code(), Some(0 | 3)),
-        "{}",
-        text(&output)
-    );
     let document = document(&output);
     let [experiment] = &document.experiments[..] else {
         panic!("{document:?}");
     };
+    // A machine that is too busy breaks a claim, or gives no usable run; both are told.
+    match output.status.code() {
+        Some(0) => {}
+        Some(3) if !experiment.doubts.is_empty() => {}
+        code => panic!("{code:?}: {}", text(&output)),
+    }
     if let Some(missing) = experiment.not_run.first() {
         assert_eq!(document.summary.missing[0], *missing);
         return asking::skip(&missing.why);

@@ -68,11 +68,12 @@ impl RttEstimator {
     }
 
     pub(super) fn configure(&mut self, settings: &Recovery) {
+        let has_other_rule = self.rule != settings.rto_rule;
         self.rule = settings.rto_rule;
         self.rto_initial = settings.rto_initial;
         self.rto_max = settings.rto_max;
-        if self.rto_min != settings.rto_min {
-            // The least variation is part of what was smoothed: begin it anew.
+        if self.rto_min != settings.rto_min || has_other_rule {
+            // The least variation is part of what Linux's rule smoothed: begin it anew.
             self.rto_min = settings.rto_min;
             self.variation = self.deviation_4.max(micros(self.rto_min));
             self.deviation_max = self.variation;

@@ -14,7 +14,10 @@ impl Receiver {
     /// Whether data in order can be taken, after making room where that is allowed (Linux
     /// `tcp_data_queue`, `tcp_try_rmem_schedule`).
     pub(super) fn make_room(&mut self, data: &DataInput) -> Result<(), DropReason> {
-        if self.current_window() == 0 {
+        // Where all memory is behind a gap, as in a buffer that was made smaller, only what fills
+        // the gap can free it.
+        let is_stuck = self.queue.unread() == 0 && self.queue.range_bytes() > 0;
+        if self.current_window() == 0 && !is_stuck {
             return Err(DropReason::ZeroWindow);
         }
         let segments = data.payload.len().div_ceil(data.segment_bytes.max(1));

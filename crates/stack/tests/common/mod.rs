@@ -26,6 +26,7 @@ pub(crate) struct Pair {
     pub(crate) log: Option<String>,
     /// Sees every packet before its link does.
     pub(crate) watch: Option<Watch>,
+    server_addr: SocketAddr,
 }
 
 pub(crate) type Watch = Box<dyn FnMut(Side, &Packet)>;
@@ -62,14 +63,25 @@ pub(crate) fn host(profile: &Profile, addr: IpAddr, mtu: u16, seed: u64) -> Host
 
 impl Pair {
     pub(crate) fn new(client: &Profile, server: &Profile, spec: &LinkSpec, seed: u64) -> Self {
+        Self::between([client_ip(), server_ip()], [client, server], spec, seed)
+    }
+
+    /// With addresses of the client and of the server.
+    pub(crate) fn between(
+        [client_ip, server_ip]: [IpAddr; 2],
+        [client, server]: [&Profile; 2],
+        spec: &LinkSpec,
+        seed: u64,
+    ) -> Self {
         Self {
             now: Instant::from_nanos(1_000_000_000),
-            client: host(client, client_ip(), 1500, seed),
-            server: host(server, server_ip(), 1500, seed + 1),
+            client: host(client, client_ip, 1500, seed),
+            server: host(server, server_ip, 1500, seed + 1),
             forward: Link::new(spec.clone(), seed + 2).expect("a valid link"),
             reverse: Link::new(spec.clone(), seed + 3).expect("a valid link"),
             log: None,
             watch: None,
+            server_addr: SocketAddr::new(server_ip, PORT),
         }
     }
 
@@ -80,9 +92,8 @@ impl Pair {
             syn_cookies: false,
             settings: profile.settings.clone(),
         };
-        let local = SocketAddr::new(server_ip(), PORT);
         self.server
-            .listen(local, options)
+            .listen(self.server_addr, options)
             .expect("no other program listens")
     }
 
@@ -91,7 +102,7 @@ impl Pair {
         let listener = self.listen(server);
         let id = self
             .client
-            .connect(self.now, server_addr(), client.settings.clone())
+            .connect(self.now, self.server_addr, client.settings.clone())
             .expect("the host has ports");
         for _ in 0..10_000 {
             if let Some(accepted) = self.server.accept(self.now, listener) {

@@ -18,7 +18,7 @@ use std::thread;
 use serde_json::Value;
 
 const STALL: &str = "nagle-delack-stall";
-/// What a machine that is busy did to a look is not a failure of ours.
+/// How often a program is run that this machine was too busy to look at.
 const ATTEMPTS: usize = 5;
 
 /// Answers each request of 104 bytes with 100, and reads streams to their end; for as long as the
@@ -45,14 +45,8 @@ fn source(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Says what is not installed: no reason to fail, whatever the kernel permits.
 fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_there = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
-    if !is_there {
-        println!("skipped: `{program}` is not installed");
-    }
-    is_there
+    asking::witness(program).is_some()
 }
 
 /// The client in C, compiled into `folder`.
@@ -180,7 +174,12 @@ fn check_stall(command: &[&str]) {
     let named = (0..ATTEMPTS).find_map(|_| {
         let (output, document) = report(&[], &command);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
-        (main_verdict(&document) == STALL).then_some(document)
+        if main_verdict(&document) == STALL {
+            return Some(document);
+        }
+        let unknown = document["flows"][0]["unknown"].as_str().unwrap_or_default();
+        assert!(unknown.starts_with("too few samples"), "{document:#}");
+        None
     });
     let before = named.expect("its diagnosis");
     assert_eq!(before["schema"], "tcptailor/run/1");
@@ -560,10 +559,13 @@ fn fit_tells_better_from_worse_from_no_difference() {
     assert_eq!(found, Some(expect(0, "better")));
     let worse = fit(&["--set", "nodelay=off"], "20", "nodelay=1");
     assert_eq!(worse, expect(5, "worse"));
-    // One in fifty comparisons may take noise for a difference.
+    // One in fifty comparisons may take noise for a difference; two of three do not.
     let same = || fit(&["--set", "nodelay=off"], "3", "nodelay=0");
-    let found = (0..3).map(|_| same()).find(|found| found.0 == Some(6));
-    assert_eq!(found, Some(expect(6, "not-distinguishable")));
+    let found = [(); 3].map(|()| same());
+    let right = found
+        .iter()
+        .filter(|found| **found == expect(6, "not-distinguishable"));
+    assert!(right.count() >= 2, "{found:?}");
 }
 
 #[test]

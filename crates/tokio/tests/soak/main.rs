@@ -31,6 +31,12 @@ const EXCHANGE_MAX: Duration = Duration::from_secs(120);
 /// Packets that the path holds in each direction.
 const PATH_PACKETS: usize = 256;
 
+/// By how much the memory of the process may grow while nothing is kept: buffers of other sizes,
+/// and holes between them.
+const GROWTH_KIB_MAX: u64 = 4096;
+/// And with each exchange; a connection that is not given back takes some KiB.
+const GROWTH_BYTES_PER_EXCHANGE: u64 = 256;
+
 /// What was done.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
@@ -102,12 +108,16 @@ fn nothing_is_lost_stuck_or_left_behind() {
         let tally = Arc::new(Tally::default());
         let time = Duration::from_secs(seconds);
         let reports = tokio::spawn(report(Arc::clone(&tally)));
-        tokio::join!(
-            soak(over_packets(seed), seed, time, &tally),
-            soak(over_bytes(seed), seed + 1000, time, &tally)
-        );
+        // What the allocator and the threads keep, they keep from here on.
+        both(seed, time / 2, &tally).await;
+        let (exchanges, before) = (tally.exchanges.load(Ordering::Relaxed), resident_kib());
+        both(seed + 1, time, &tally).await;
         reports.abort();
-        println!("{tally:?}, {} KiB resident", resident_kib());
+        let exchanges = tally.exchanges.load(Ordering::Relaxed) - exchanges;
+        let grown = resident_kib().saturating_sub(before);
+        println!("{tally:?}, {before} KiB resident, {grown} more after {exchanges} exchanges");
+        let bound = GROWTH_KIB_MAX + exchanges * GROWTH_BYTES_PER_EXCHANGE / 1024;
+        assert!(grown <= bound, "{grown} KiB, at most {bound} were expected");
         let Tally {
             exchanges,
             bytes,
@@ -127,6 +137,14 @@ fn nothing_is_lost_stuck_or_left_behind() {
         }
         panic!("{} tasks are left", runtime.metrics().num_alive_tasks());
     });
+}
+
+/// One soak on each kind of path.
+async fn both(seed: u64, time: Duration, tally: &Arc<Tally>) {
+    tokio::join!(
+        soak(over_packets(seed), seed, time, tally),
+        soak(over_bytes(seed), seed + 1000, time, tally)
+    );
 }
 
 async fn soak(nets: [Net; 2], seed: u64, time: Duration, tally: &Arc<Tally>) {
