@@ -38,6 +38,10 @@ fn a_connection_of_another_namespace_is_seen_with_its_place() {
         .args(["diagnose", "--all-netns", "-t", "1s", "--json"])
         .output()
         .expect("our program");
+    let elsewhere = Command::new(env!("CARGO_BIN_EXE_tcptailor"))
+        .args(["diagnose", "src", &local, "-t", "1s"])
+        .output()
+        .expect("our program");
     resident
         .kill()
         .and_then(|()| resident.wait())
@@ -52,6 +56,9 @@ fn a_connection_of_another_namespace_is_seen_with_its_place() {
         return asking::skip("the program may not enter the namespace that the test made");
     }
     let row = row.unwrap_or_else(|| panic!("{local} is not in {document:#}"));
+    // Who does not find it is told where else to look.
+    let told = String::from_utf8_lossy(&elsewhere.stderr);
+    assert!(told.contains("--all-netns"), "{told}");
     let place = match netns.is_mounted() {
         true => json!({ "named": netns.name() }),
         false => json!({ "of-process": resident.id() }),

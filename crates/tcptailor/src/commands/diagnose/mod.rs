@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use base::{Change, Live};
+use base::{Change, Live, Netns};
 use clap::ValueEnum;
 use linux::{NetnsHandle, Plan};
 
@@ -100,7 +100,22 @@ fn look(watching: &Watching, output: &Output) -> anyhow::Result<Document> {
     let netns = watching.netns();
     let handle = NetnsHandle::open(&netns)?;
     let recording = watching::watch(watching, &handle, &filter, output)?;
-    Ok(seen::diagnose(&recording, &netns, &filter))
+    let document = seen::diagnose(&recording, &netns, &filter);
+    if document.flows.is_empty() && netns == Netns::Own {
+        tell_of_others(output);
+    }
+    Ok(document)
+}
+
+/// That what was not seen here may be in a container.
+fn tell_of_others(output: &Output) {
+    let others = linux::all_netns().len().saturating_sub(1);
+    if others > 0 {
+        output.note(format!(
+            "note: {} not looked at, such as those of containers: --all-netns",
+            base::human::count(others as u64, "other network namespace")
+        ));
+    }
 }
 
 /// Doubts about the whole answer, beside it.
