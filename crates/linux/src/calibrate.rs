@@ -42,9 +42,13 @@ pub fn calibrate() -> Result<HostCosts> {
     let kib = u32::try_from((LARGE_BYTES - SMALL_BYTES) / 1024).expect("few");
     let copy_kib = large.saturating_sub(small) / (2 * kib);
     let local = copying(1).map_err(failed)?;
-    let wake = there_and_back(UnixStream::pair().map_err(failed)?).map_err(failed)? / 2;
-    let wake = wake.saturating_sub(local);
-    let tcp = there_and_back(tcp_pair().map_err(failed)?).map_err(failed)? / 2;
+    let pairs = (
+        UnixStream::pair().map_err(failed)?,
+        tcp_pair().map_err(failed)?,
+    );
+    let times = there_and_back(pairs.0, pairs.1).map_err(failed)?;
+    let [unix, tcp] = times.map(|time| time / 2);
+    let wake = unix.saturating_sub(local);
     // What is left is the work of TCP, and of what lies below it, at both ends.
     let packet = tcp.saturating_sub(wake + 2 * system_call) / 2;
     Ok(HostCosts {
@@ -59,16 +63,31 @@ pub fn calibrate() -> Result<HostCosts> {
 
 /// The median over batches of what one operation of a batch takes.
 fn median(mut batch: impl FnMut() -> io::Result<()>) -> io::Result<Duration> {
-    let mut times = Vec::with_capacity(BATCHES);
-    // The first one warms up caches and processors.
-    for _ in 0..=BATCHES {
-        let began: Instant = Clock.now();
-        batch()?;
-        times.push(Clock.now().since(began) / BATCH);
+    let [median] = medians(|_| batch())?;
+    Ok(median)
+}
+
+/// The same of `N` kinds of batches, which are told their number. They take turns, so that what a
+/// neighbour of this machine takes away for long is taken from all.
+fn medians<const N: usize>(
+    mut batch: impl FnMut(usize) -> io::Result<()>,
+) -> io::Result<[Duration; N]> {
+    let mut times = [const { Vec::new() }; N];
+    // The first ones warm up caches and processors.
+    for round in 0..=BATCHES {
+        for (kind, times) in times.iter_mut().enumerate() {
+            let began: Instant = Clock.now();
+            batch(kind)?;
+            let time = Clock.now().since(began) / BATCH;
+            if round > 0 {
+                times.push(time);
+            }
+        }
     }
-    let times = &mut times[1..];
-    times.sort_unstable();
-    Ok(times[BATCHES / 2])
+    Ok(times.map(|mut times| {
+        times.sort_unstable();
+        times[BATCHES / 2]
+    }))
 }
 
 /// A call that does nothing but ask a connection for what is not there.
@@ -100,26 +119,35 @@ fn copying(bytes: usize) -> io::Result<Duration> {
     })
 }
 
-/// One byte to another thread and one back.
-fn there_and_back<S: Read + Write + Send>((mut one, mut other): (S, S)) -> io::Result<Duration> {
-    let operations = (BATCHES + 1) * BATCH as usize;
+/// One byte to another thread and one back, on each of two pairs.
+fn there_and_back(
+    (mut one_unix, other_unix): (UnixStream, UnixStream),
+    (mut one_tcp, other_tcp): (TcpStream, TcpStream),
+) -> io::Result<[Duration; 2]> {
     thread::scope(|scope| {
-        scope.spawn(move || {
-            for _ in 0..operations {
-                // The other side sees that nothing comes back.
-                if other.read_exact(&mut [0]).is_err() || other.write_all(&[1]).is_err() {
-                    return;
-                }
-            }
+        scope.spawn(move || answer(other_unix));
+        scope.spawn(move || answer(other_tcp));
+        let asked = medians(|kind| match kind {
+            0 => ask(&mut one_unix),
+            _ => ask(&mut one_tcp),
         });
-        median(|| {
-            for _ in 0..BATCH {
-                one.write_all(&[1])?;
-                one.read_exact(&mut [0])?;
-            }
-            Ok(())
-        })
+        // The other ends see the end of their connections.
+        drop((one_unix, one_tcp));
+        asked
     })
+}
+
+/// A batch of bytes, each answered before the next.
+fn ask(stream: &mut (impl Read + Write)) -> io::Result<()> {
+    for _ in 0..BATCH {
+        stream.write_all(&[1])?;
+        stream.read_exact(&mut [0])?;
+    }
+    Ok(())
+}
+
+fn answer(mut stream: impl Read + Write) {
+    while stream.read_exact(&mut [0]).is_ok() && stream.write_all(&[1]).is_ok() {}
 }
 
 fn tcp_pair() -> io::Result<(TcpStream, TcpStream)> {

@@ -23,8 +23,8 @@ Examples:
 
 Exit codes:
   0  done, or nothing to improve     1  failed while running     2  wrong usage
-  3  findings (`--fail-on`)          4  a permission or kernel feature is missing
-  5  a change made it worse          6  a change made no difference; both were rolled back
+  3  findings, or a check failed     4  a permission or kernel feature is missing
+  5  a change made it worse          6  no significant difference; both were rolled back
   130  interrupted";
 
 /// Finds what slows a TCP connection down, fixes it, and verifies the gain.

@@ -125,7 +125,8 @@ pub(crate) fn retransmission_timeouts(view: &View<'_>) -> Option<Verdict> {
     let sender = view.sender?;
     // The exponent of the present timeout counts those in a row, of which few fall into a watch.
     let in_a_row = sender.largest(|s| s.backoff).unwrap_or(0);
-    let retransmitted = view.retransmitted_pkts()?.max(in_a_row.into());
+    let counted = view.retransmitted_pkts()?;
+    let retransmitted = counted.max(in_a_row.into());
     let late = sender.vote_of_all(|s| {
         let waited = s.since_data_sent?.as_secs_f64();
         Some(s.unacked_pkts? > 0 && waited >= s.rto?.as_secs_f64() * LATE_OF_RTO)
@@ -149,8 +150,13 @@ pub(crate) fn retransmission_timeouts(view: &View<'_>) -> Option<Verdict> {
             .row_if("srtt", sender.srtt().map(human::time), "far below the RTO")
             .row(
                 "retrans_total_pkts",
-                human::count(retransmitted, "segment"),
+                human::count(counted, "segment"),
                 format!("fewer than {MIN_RETRANSMISSIONS}"),
+            )
+            .row_if(
+                "backoff",
+                (in_a_row > 1).then(|| format!("{in_a_row} timeouts in a row")),
+                "0",
             )
             .next(next_limit(view, Limit::Recovery))
             .remark(

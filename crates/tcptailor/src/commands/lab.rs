@@ -40,9 +40,9 @@ Examples:
   tcptailor lab faults                     every fault, provoked, diagnosed and fixed
   tcptailor lab agree                      how far our own TCP agrees with the kernel's
   tcptailor lab truth                      accuracy of predictions
-  tcptailor lab calibrate                  what this machine takes, for hosts in virtual time
+  tcptailor lab calibrate                  CPU costs of this machine, for hosts in virtual time
   tcptailor lab shares                     accuracy of the inferred limits
-  tcptailor lab experiments                how often `fit` keeps what does nothing, or undoes what helps
+  tcptailor lab experiments                how often `fit` keeps or undoes the wrong change
   tcptailor lab reproduce netburner        the experiments of a published document")]
 pub(crate) struct Args {
     #[command(subcommand)]

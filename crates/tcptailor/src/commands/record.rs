@@ -33,7 +33,7 @@ Examples:
   tcptailor record -o slow.rec --anonymize dport = :443     without addresses and names
   tcptailor diagnose ./slow.rec -v                    diagnose it
 
-Filters are those of `tcptailor diagnose`. The file is text, a line of JSON each, compressed by gzip:
+Filters are those of `tcptailor diagnose`. The file is gzip-compressed text, one line of JSON each:
 `zcat slow.rec` shows it.")]
 pub(crate) struct Args {
     #[command(flatten)]

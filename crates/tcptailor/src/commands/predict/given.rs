@@ -40,7 +40,8 @@ pub(super) struct Path {
     /// Random packet loss.
     #[arg(long, value_name = "SHARE")]
     loss: Option<Fraction>,
-    /// Queue limit at the bottleneck [default: one bandwidth-delay product].
+    /// Queue limit at the bottleneck [default: one bandwidth-delay product, at
+    /// least 50 packets].
     #[arg(long, value_name = "QUEUE")]
     queue: Option<QueueLimit>,
     /// Setting of the client as it is now; may be repeated.

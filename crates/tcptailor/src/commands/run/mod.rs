@@ -37,19 +37,20 @@ Examples:
   tcptailor run --fit --set congestion=bbr -- ./upload     does this one?
   tcptailor run --record slow.rec -- ./client              for `tcptailor diagnose ./slow.rec`
 
-Settings are those knobs of `tcptailor knobs` that belong to a socket; `auto` leaves a buffer to the
-kernel. They are given before a socket connects or listens, and hold: where the program sets the same
-option itself it is told that it succeeded, and nothing happens. They end with the program.
+Settings are those knobs of `tcptailor knobs` that belong to a socket; `auto` leaves a buffer to
+the kernel. They are set before a socket connects or listens, and stay: where the program sets the
+same option itself, the call succeeds and has no effect. They end with the program.
 
---fit runs the command up to 33 times: give it only for a command that may be repeated. Nothing stays
-changed.
+--fit runs the command up to 33 times: use it only for a command that may be run again. No change
+is kept.
 
-Without CAP_SYS_ADMIN the program is started with no_new_privs: set-uid programs such as sudo and ping
-gain no privileges in it (--no-notify avoids that). Connections through io_uring are seen late and get
-no settings.
+Without CAP_SYS_ADMIN the program is started with no_new_privs: set-uid programs such as sudo and
+ping gain no privileges in it (--no-notify avoids that). Connections through io_uring are seen late
+and get no settings.
 
-Exit codes: that of the program, 128 and the number of the signal that ended it, 126 and 127 where it
-cannot be run or found. With --fit: 0 better, or nothing to try; 5 worse; 6 no significant difference.")]
+Exit codes: that of the program; 128 and the number of the signal that ended it; 126 or 127 if it
+cannot be run or found. With --fit: 0 better, or nothing to try; 5 worse; 6 no significant
+difference.")]
 pub(crate) struct Args {
     /// Set this option on the program's sockets.
     #[arg(long, value_name = "KNOB=VALUE")]
@@ -82,7 +83,7 @@ pub(crate) struct Args {
     /// attributed to the program.
     #[arg(long, conflicts_with_all = ["set", "fit"])]
     no_notify: bool,
-    /// Do not predict the effect of changes (saves a moment at the end).
+    /// Do not predict the effect of changes (saves about 0.25 s each).
     #[arg(long)]
     no_predict: bool,
     /// The program and its arguments.
