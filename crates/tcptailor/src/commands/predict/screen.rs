@@ -28,7 +28,7 @@ pub(super) fn render(document: &Document) -> String {
     }
     for row in &document.predictions {
         if let (Foretold::Unknown(why), None) = (&row.foretold, &document.why) {
-            writeln!(text, "{} is not known: {why}.", row.change).expect("a String grows");
+            writeln!(text, "{}: not predicted: {why}.", row.change).expect("a String grows");
         }
     }
     text
@@ -41,7 +41,7 @@ fn about(twin: &TwinRow) -> String {
         if range.high > range.low * 1.02 {
             writeln!(
                 text,
-                "          paths from {} to {} show the same",
+                "          paths from {} to {} fit as well",
                 shown_rate(range.low),
                 shown_rate(range.high)
             )
@@ -76,8 +76,8 @@ fn table(rows: &[Row]) -> String {
         "SCOPE",
         "NOW",
         "PREDICTED",
-        "FROM",
-        "TO",
+        "LOW",
+        "HIGH",
         "GAIN",
     ]);
     let mut any = false;
@@ -112,10 +112,13 @@ fn table(rows: &[Row]) -> String {
     }
     let mut text = output::render(&table);
     text.push('\n');
-    for row in rows.iter().filter(|row| row.acts_on_new_connections) {
+    let foretold = rows
+        .iter()
+        .filter(|row| matches!(row.foretold, Foretold::Known(_)));
+    for row in foretold.clone().filter(|row| row.acts_on_new_connections) {
         writeln!(text, "{}: on new connections.", row.change).expect("a String grows");
     }
-    for row in rows.iter().filter(|row| !row.risk.is_empty()) {
+    for row in foretold.filter(|row| !row.risk.is_empty()) {
         writeln!(text, "{}: {}", row.change, row.risk).expect("a String grows");
     }
     text
