@@ -8,7 +8,7 @@ use doctor::{Confidence, DIAGNOSES};
 use crate::judge::{Judged, Outcome};
 
 const HEAD: &str = "\
-# How right the doctor is
+# How often diagnoses are right
 
 Generated from the recordings in `corpus/recordings`, which a test judges again with each change.
 Each is of real, unmodified programs on a lab path, watched from one end, in a situation whose cause
