@@ -281,10 +281,14 @@ impl Rounds<'_> {
 
     /// Looks once, publishes and tells.
     fn round(&mut self) -> anyhow::Result<()> {
+        // Where rounds fail half way, their beginnings are no progress.
+        let goes_well = self.failure.is_none();
         let endpoint = self.endpoint;
-        let looked = self
-            .looker
-            .round(&|| endpoint.note_progress(linux::Clock.now()));
+        let looked = self.looker.round(&|| {
+            if goes_well {
+                endpoint.note_progress(linux::Clock.now());
+            }
+        });
         let round = match looked {
             Ok(round) => round,
             // Its namespace may be gone with it.
