@@ -56,6 +56,12 @@ impl Filter {
         })
     }
 
+    /// Whether a flow may come to match that did not before: by its state, or by its owners.
+    #[must_use]
+    pub fn may_change(&self) -> bool {
+        self.needs_owners() || self.root.any(&|test| matches!(test, Test::State(_)))
+    }
+
     /// Whether a state outside a connection's life is asked for by name, so that listeners have to
     /// be listed too.
     #[must_use]

@@ -39,7 +39,8 @@ impl<'n> Watch<'n> {
         command
             .args(["watch", "--json", "--listen", "127.0.0.1:0"])
             .args(args)
-            .stdout(Stdio::piped());
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = netns
             .run(|| command.spawn())
             .expect("a namespace of ours")
@@ -304,6 +305,30 @@ fn hostile_clients_do_not_keep_a_scrape_out() {
 }
 
 #[test]
+fn a_watch_of_a_process_ends_with_it() {
+    let Some(netns) = namespace() else {
+        return;
+    };
+    let mut program = Command::new("sleep");
+    let started = netns.handle().run(|| program.arg("1000").spawn());
+    let mut program = started.expect("a namespace of ours").expect("sleep starts");
+    let pid = program.id().to_string();
+    // Its end is seen in the pause too: the next round would be an hour later.
+    let mut watch = Watch::start(netns.handle(), &["--every", "1h", "--pid", &pid]);
+    while !watch.scrape().contains("\ntcptailor_rounds_total 1\n") {
+        thread::sleep(Duration::from_millis(100));
+    }
+    program.kill().expect("it runs");
+    program.wait().expect("it ends");
+    let ended = watch.child.wait().expect("it ends");
+    assert_eq!(ended.code(), Some(0));
+    let mut told = String::new();
+    let stderr = watch.child.stderr.as_mut().expect("a pipe");
+    stderr.read_to_string(&mut told).expect("text");
+    assert!(told.contains("note: the process ended"), "{told}");
+}
+
+#[test]
 fn nonsense_is_refused_with_what_to_do() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let taken = taken.local_addr().expect("an address").to_string();
@@ -334,6 +359,7 @@ fn nonsense_is_refused_with_what_to_do() {
         1,
         "`ip netns` lists",
     );
+    check(&["--pid", "4194304"], 1, "`ps` lists");
     check(&["--all-netns", "-N", "x"], 2, "cannot be used with");
 }
 

@@ -119,6 +119,16 @@ fn owners_that_are_unknown_match_no_owner() {
 }
 
 #[test]
+fn a_flow_may_come_to_match_by_its_state_or_its_owners() {
+    let may_change = |text: &str| {
+        let filter: Filter = text.parse().expect("a filter");
+        filter.may_change()
+    };
+    assert!(may_change("state close-wait") && may_change("sport = :443 and not pid = 1"));
+    assert!(!may_change("") && !may_change("sport = :443 or dst 10.0.0.0/8"));
+}
+
+#[test]
 fn names_longer_than_the_kernel_keeps_are_found() {
     let owners = [owner(1, "a-very-long-nam", "/")];
     let filter: Filter = "comm = a-very-long-name-indeed".parse().expect("a filter");

@@ -9,7 +9,7 @@ use linux::http::{HttpCounts, HttpServer, Page, Status};
 
 use super::metrics::{CONTENT_TYPE, Exposition};
 
-/// Time that a round may take beyond its interval before the watch counts as stuck.
+/// Time without any progress after which the watch counts as stuck.
 const LATE: Duration = Duration::from_secs(300);
 
 /// What rounds hand to the thread that answers.
@@ -17,8 +17,10 @@ const LATE: Duration = Duration::from_secs(300);
 struct Shared {
     /// The metrics of the last round, as text.
     rounds: String,
-    /// When the next round should have ended at the latest.
+    /// When there should be progress again at the latest.
     due: Instant,
+    /// The interval that the last round asked for.
+    planned: Option<Duration>,
     /// The last interval of rounds, and the CPU time in it.
     cost: Option<(Duration, Duration)>,
 }
@@ -40,6 +42,7 @@ impl Endpoint {
             shared: Mutex::new(Shared {
                 rounds: String::new(),
                 due: linux::Clock.now() + LATE,
+                planned: None,
                 cost: None,
             }),
             counts: HttpCounts::default(),
@@ -59,9 +62,16 @@ impl Endpoint {
         self.shared().rounds = text;
     }
 
-    /// The next round begins after so long.
-    pub(super) fn expect_next(&self, interval: Duration) {
-        self.shared().due = linux::Clock.now() + interval + LATE;
+    /// A part of a round is done at `now`: a round over many connections may take long.
+    pub(super) fn note_progress(&self, now: Instant) {
+        self.shared().due = now + LATE;
+    }
+
+    /// The next round begins `interval` after the last one, which began at `began`.
+    pub(super) fn expect_next(&self, began: Instant, interval: Duration) {
+        let mut shared = self.shared();
+        shared.due = began + interval + LATE;
+        shared.planned = Some(interval);
     }
 
     /// What the last interval cost.
@@ -100,11 +110,17 @@ impl Endpoint {
     }
 
     fn metrics(&self) -> String {
-        let (mut text, cost) = {
+        let (mut text, cost, planned) = {
             let shared = self.shared();
-            (shared.rounds.clone(), shared.cost)
+            (shared.rounds.clone(), shared.cost, shared.planned)
         };
         let mut own = Exposition::default();
+        if let Some(planned) = planned {
+            own.value(
+                "tcptailor_round_interval_planned_seconds",
+                planned.as_secs_f64(),
+            );
+        }
         if let Some((interval, cpu)) = cost {
             own.value("tcptailor_round_interval_seconds", interval.as_secs_f64());
             let ratio = cpu.as_secs_f64() / interval.as_secs_f64().max(f64::MIN_POSITIVE);
@@ -153,11 +169,24 @@ mod tests {
     #[test]
     fn a_watch_that_is_stuck_is_not_healthy() {
         let endpoint = Endpoint::new(Duration::from_secs(15), 0.02);
-        endpoint.expect_next(Duration::from_secs(15));
-        let now = linux::Clock.now();
-        assert_eq!(endpoint.health(now).status, Status::Ok);
-        let late = now + Duration::from_secs(400);
-        assert_eq!(endpoint.health(late).status, Status::Unavailable);
+        let began = linux::Clock.now();
+        let check = |at_s: u64, expected: Status| {
+            let now = began + Duration::from_secs(at_s);
+            assert_eq!(endpoint.health(now).status, expected, "after {at_s} s");
+        };
+        check(0, Status::Ok);
+        check(301, Status::Unavailable);
+        // A long first round that goes on.
+        endpoint.note_progress(began + Duration::from_secs(290));
+        check(580, Status::Ok);
+        check(591, Status::Unavailable);
+        // The budget asks for a long pause.
+        endpoint.expect_next(began, Duration::from_secs(3000));
+        check(3290, Status::Ok);
+        check(3301, Status::Unavailable);
+        let text = endpoint.metrics();
+        let planned = "\ntcptailor_round_interval_planned_seconds 3000\n";
+        assert!(text.contains(planned), "{text}");
     }
 
     #[test]

@@ -48,7 +48,8 @@ struct Remedy {
     scope: Scope,
     takes_effect: Live,
     risk: &'static str,
-    /// What to type on this host; null where the change is to be made on the other one.
+    /// What to type on this host; null where the change is to be made on the other one, where its
+    /// target here is not known, or where no command makes it.
     command: Option<String>,
 }
 
@@ -101,7 +102,7 @@ fn command(change: &ChangeRow, row: &FlowRow) -> Option<String> {
             Place::Listening(port) => format!("sport = :{port}"),
             Place::Remote(remote) => format!("dport = :{}", remote.port()),
         };
-        let words = [netns_words(row), selected].concat();
+        let words = [netns_words(&row.netns, row.pid)?, selected].concat();
         return Some(format!(
             "tcptailor diagnose {words} -o plan.json && tcptailor apply plan.json"
         ));
@@ -114,11 +115,13 @@ fn command(change: &ChangeRow, row: &FlowRow) -> Option<String> {
     (!command.starts_with('#')).then_some(command)
 }
 
-fn netns_words(row: &FlowRow) -> String {
-    match (&row.netns, row.pid) {
-        (Netns::Named(name), _) => format!("-N {} ", quoted(name)),
-        (Netns::OfProcess(_), Some(pid)) => format!("--pid {pid} "),
-        _ => String::new(),
+/// How `diagnose` is told the namespace; `None` where no process is known by which to call it.
+fn netns_words(netns: &Netns, pid: Option<u32>) -> Option<String> {
+    match (netns, pid) {
+        (Netns::Named(name), _) => Some(format!("-N {} ", quoted(name))),
+        (Netns::OfProcess(_), Some(pid)) => Some(format!("--pid {pid} ")),
+        (Netns::OfProcess(_), None) => None,
+        (Netns::Own | Netns::Simulated(_), _) => Some(String::new()),
     }
 }
 
@@ -171,9 +174,10 @@ impl Event {
                         command: Some(command),
                         ..
                     }) => format!("; fix: {command}"),
-                    Some(Remedy { knob, to, .. }) => {
-                        format!("; fix, at the other end: {knob} = {to}")
-                    }
+                    Some(Remedy { knob, to, side, .. }) => match side {
+                        Side::Local => format!("; fix: {knob} = {to}"),
+                        Side::Remote => format!("; fix, at the other end: {knob} = {to}"),
+                    },
                     None => String::new(),
                 };
                 format!(
@@ -295,6 +299,41 @@ mod tests {
         assert_eq!(ended, ["a:1: nagle-delack-stall ended after 50.0 s"]);
         assert!(round(false).is_empty());
         assert_eq!(round(true), [began]);
+    }
+
+    #[test]
+    fn a_line_says_where_the_fix_is_to_be_made() {
+        let check = |side, command: Option<&str>, expected: &str| {
+            let mut found = found();
+            found.occurrence.remedy = Some(Remedy {
+                knob: "nodelay",
+                to: "on".into(),
+                side,
+                scope: Scope::Socket,
+                takes_effect: Live::Now,
+                risk: "",
+                command: command.map(str::to_owned),
+            });
+            let seen = [("a:1", "nagle-delack-stall", &found)];
+            let events = Findings::default().handle_round(seen, Instant::ZERO, "t");
+            let line = events[0].line();
+            assert!(line.ends_with(expected), "{line}");
+        };
+        check(Side::Local, Some("do it"), "; fix: do it");
+        check(Side::Local, None, "; fix: nodelay = on");
+        check(Side::Remote, None, "; fix, at the other end: nodelay = on");
+    }
+
+    #[test]
+    fn a_command_is_for_the_namespace_of_its_connection() {
+        let check = |netns, pid, expected: Option<&str>| {
+            assert_eq!(netns_words(&netns, pid).as_deref(), expected);
+        };
+        check(Netns::Own, None, Some(""));
+        check(Netns::Named("blue".into()), None, Some("-N blue "));
+        check(Netns::OfProcess(7), Some(9), Some("--pid 9 "));
+        // Without a process the command would be for our own namespace.
+        check(Netns::OfProcess(7), None, None);
     }
 
     #[test]

@@ -49,9 +49,9 @@ macro_rules! metrics {
 /// All of them, in the order in which they are exposed.
 pub(super) const METRICS: &[Metric] = metrics![
     Counter tcptailor_limit_seconds_total ["service", "limit"]
-        "Time for which a limit decided when senders sent, summed over connections that carry data.";
+        "Time for which a limit held senders back, summed over connections that carry data.";
     Gauge tcptailor_connections ["service", "state"]
-        "Connections in the last round by what is said of them.";
+        "Connections in the last round by verdict.";
     Gauge tcptailor_finding_connections ["service", "diagnosis"]
         "Connections with this finding in the last round; of the host as a whole 1.";
     Counter tcptailor_findings_total ["diagnosis"]
@@ -68,7 +68,7 @@ pub(super) const METRICS: &[Metric] = metrics![
         "Smoothed round-trip times of connections that carry data: quantiles of the last round, \
          sum and count of all rounds.";
     Gauge tcptailor_accept_queue_connections ["listener"]
-        "Most connections in the accept queue, of the looks of the last round.";
+        "Largest accept queue among the samples of the last round.";
     Gauge tcptailor_accept_queue_limit_connections ["listener"]
         "Most connections that the accept queue can hold: the backlog of listen().";
     Counter tcptailor_accept_queue_overflows_total []
@@ -76,13 +76,16 @@ pub(super) const METRICS: &[Metric] = metrics![
     Counter tcptailor_accept_queue_drops_total []
         "Connections dropped at listeners for any reason (TcpExtListenDrops).";
     Counter tcptailor_rounds_total []
-        "Rounds: looks at all connections for some seconds, with a diagnosis at the end.";
+        "Rounds: all connections sampled for some seconds, then diagnosed.";
     Gauge tcptailor_last_round_timestamp_seconds []
         "When the last round ended, since 1970-01-01 UTC.";
     Gauge tcptailor_round_interval_seconds []
-        "Time from the beginning of a round to that of the next, as it was last.";
+        "Time from the start of a round to the start of the next.";
+    Gauge tcptailor_round_interval_planned_seconds []
+        "Planned time from the start of the last round to the start of the next: --every, or longer \
+         where --max-cpu asks for it.";
     Gauge tcptailor_round_interval_min_seconds []
-        "The same where the budget allows: --every.";
+        "Shortest such interval: --every.";
     Gauge tcptailor_cpu_ratio []
         "CPU time of tcptailor over the last round interval, in cores.";
     Gauge tcptailor_cpu_budget_ratio []
@@ -90,13 +93,13 @@ pub(super) const METRICS: &[Metric] = metrics![
     Gauge tcptailor_left_out_connections []
         "Connections that were not watched in the last round because there were too many.";
     Gauge tcptailor_unseen_processes []
-        "Processes whose sockets cannot be seen for want of a permission.";
+        "Processes whose sockets cannot be inspected for lack of permission.";
     Gauge tcptailor_network_namespaces ["state"]
         "Network namespaces in the last round.";
     Counter tcptailor_http_requests_total ["code"]
         "Requests to this endpoint by the status of the answer.";
     Counter tcptailor_http_dropped_connections_total []
-        "Connections to this endpoint that were closed without a whole answer: too slow or too many.";
+        "Connections to this endpoint closed before a complete response: too slow or too many.";
     Gauge tcptailor_build_info ["version"]
         "1; the version of tcptailor is a label.";
     Counter process_cpu_seconds_total []

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use base::{Fraction, Instant};
+use linux::OwnerProcess;
 use linux::http::HttpServer;
 use serde::Serialize;
 
@@ -112,6 +113,7 @@ enum Own {
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     check(args)?;
     let filter = args.watched.filter()?;
+    let process = filter.fixed_pid().map(OwnerProcess::open).transpose()?;
     let place = if args.all_netns {
         Where::All
     } else {
@@ -135,6 +137,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let window = WINDOW_MAX.min(args.every);
     let mut rounds = Rounds {
         looker: Looker::new(place, filter, window, address),
+        process,
         state: State::new(args.services.into()),
         pace: Pace::new(args.every, args.max_cpu.as_f64()),
         endpoint: &endpoint,
@@ -142,19 +145,43 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         is_first: true,
         failure: None,
     };
+    let (served, outcome) = until_one_ends(
+        |over| endpoint.serve(&server, over),
+        |over| rounds.run(over),
+    );
+    served?;
+    outcome
+}
+
+/// Runs both at the same time, the first on a thread of its own. Each is told to end when the other
+/// has ended, also by a panic: one alone would look alive and be of no use.
+fn until_one_ends<S: Send, R>(
+    serve: impl FnOnce(&AtomicBool) -> S + Send,
+    look: impl FnOnce(&AtomicBool) -> R,
+) -> (S, R) {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let serving = scope.spawn(|| {
-            let served = endpoint.serve(&server, &over);
-            over.store(true, Ordering::Relaxed);
-            served
+            let _ends = SetsOnDrop(&over);
+            serve(&over)
         });
-        let outcome = rounds.run(&over);
-        over.store(true, Ordering::Relaxed);
+        let looked = {
+            let _ends = SetsOnDrop(&over);
+            look(&over)
+        };
         let served = serving.join();
-        served.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        outcome
+        let served = served.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        (served, looked)
     })
+}
+
+/// Sets a flag however a block is left.
+struct SetsOnDrop<'f>(&'f AtomicBool);
+
+impl Drop for SetsOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 fn check(args: &Args) -> Result<(), Problem> {
@@ -200,6 +227,8 @@ fn bind_problem(args: &Args, error: linux::Error) -> anyhow::Error {
 /// The work of the main thread.
 struct Rounds<'w> {
     looker: Looker,
+    /// The one that was asked for; the watch ends with it.
+    process: Option<OwnerProcess>,
     state: State,
     pace: Pace,
     endpoint: &'w Endpoint,
@@ -210,43 +239,60 @@ struct Rounds<'w> {
 }
 
 impl Rounds<'_> {
-    /// One round after the other, until the user or the endpoint ends it.
+    /// One round after the other, until the user, the process that was asked for or the endpoint
+    /// ends it.
     fn run(&mut self, over: &AtomicBool) -> anyhow::Result<Exit> {
         loop {
             let began = linux::Clock.now();
             let cpu_before = own_cpu_time();
-            let is_last = self.round()?;
-            if interrupt::stopped() {
-                return Ok(Exit::Interrupted);
-            }
-            if is_last {
-                self.output.note("note: the process ended");
-                return Ok(Exit::Done);
+            self.round()?;
+            if let Some(exit) = self.end(over) {
+                return Ok(exit);
             }
             let cpu_of_round = own_cpu_time().saturating_sub(cpu_before);
             let planned = self.pace.interval(cpu_of_round);
             if self.pace.is_news(planned) {
                 self.tell_interval(planned, cpu_of_round);
             }
-            self.endpoint.expect_next(planned);
-            if !self.rest(began, cpu_before, over) {
-                break;
+            if let Some(exit) = self.rest(began, cpu_before, over) {
+                return Ok(exit);
             }
             let interval = linux::Clock.now().since(began);
             let cpu = own_cpu_time().saturating_sub(cpu_before);
             self.endpoint.note_cost(interval, cpu);
         }
-        Ok(if interrupt::stopped() {
-            Exit::Interrupted
-        } else {
-            Exit::Done
-        })
     }
 
-    /// Looks once, publishes and tells; whether there is nothing left to look at.
-    fn round(&mut self) -> anyhow::Result<bool> {
-        let round = match self.looker.round() {
+    /// How the watch ends, where it is to end now.
+    fn end(&self, over: &AtomicBool) -> Option<Exit> {
+        if interrupt::stopped() {
+            return Some(Exit::Interrupted);
+        }
+        if self.process_ended() {
+            self.output.note("note: the process ended");
+            return Some(Exit::Done);
+        }
+        over.load(Ordering::Relaxed).then_some(Exit::Done)
+    }
+
+    fn process_ended(&self) -> bool {
+        self.process.as_ref().is_some_and(OwnerProcess::has_ended)
+    }
+
+    /// Looks once, publishes and tells.
+    fn round(&mut self) -> anyhow::Result<()> {
+        // Where rounds fail half way, their beginnings are no progress.
+        let goes_well = self.failure.is_none();
+        let endpoint = self.endpoint;
+        let looked = self.looker.round(&|| {
+            if goes_well {
+                endpoint.note_progress(linux::Clock.now());
+            }
+        });
+        let round = match looked {
             Ok(round) => round,
+            // Its namespace may be gone with it.
+            Err(_) if self.process_ended() => return Ok(()),
             // What fails at once is what was typed, or a permission.
             Err(error) if self.is_first => return Err(error),
             Err(error) => {
@@ -261,16 +307,15 @@ impl Rounds<'_> {
                     );
                 }
                 self.failure = Some(message);
-                return Ok(false);
+                return Ok(());
             }
         };
         if interrupt::stopped() {
             // Half a round shows too little.
-            return Ok(false);
+            return Ok(());
         }
         self.is_first = false;
         self.failure = None;
-        let process_ended = round.process_ended;
         let unix_s = linux::Clock.unix_millis() as f64 / 1e3;
         let now = linux::Clock.now();
         let events = self
@@ -282,21 +327,25 @@ impl Rounds<'_> {
         for event in events {
             tell_line(self.output, &Told::Finding(event));
         }
-        Ok(process_ended)
+        Ok(())
     }
 
-    /// Pauses until the next round is due: later where answering scrapes costs time too. `false`
-    /// where there is to be none.
-    fn rest(&self, began: Instant, cpu_before: Duration, over: &AtomicBool) -> bool {
+    /// Pauses until the next round is due: later where answering scrapes costs time too. How the
+    /// watch ends, where there is to be none.
+    fn rest(&self, began: Instant, cpu_before: Duration, over: &AtomicBool) -> Option<Exit> {
         loop {
-            if interrupt::stopped() || over.load(Ordering::Relaxed) {
-                return false;
+            if let Some(exit) = self.end(over) {
+                return Some(exit);
             }
             let spent = own_cpu_time().saturating_sub(cpu_before);
-            let left = self.pace.interval(spent);
-            let left = left.saturating_sub(linux::Clock.now().since(began));
+            let interval = self.pace.interval(spent);
+            // Rounds that fail make no progress, however often they are tried.
+            if self.failure.is_none() {
+                self.endpoint.expect_next(began, interval);
+            }
+            let left = interval.saturating_sub(linux::Clock.now().since(began));
             if left.is_zero() {
-                return true;
+                return None;
             }
             std::thread::sleep(left.min(STOP_CHECK));
         }
@@ -353,5 +402,37 @@ fn line_of(event: &Told) -> String {
             cpu_budget * 100.0,
         ),
         Told::Own(Own::RoundFailed { message }) => format!("could not look: {message}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    /// Waits for the flag, but not for ever: a test that fails has to end.
+    fn sees(over: &AtomicBool) -> bool {
+        (0..10_000).any(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            over.load(Ordering::Relaxed)
+        })
+    }
+
+    #[test]
+    fn a_panic_on_one_side_ends_the_other() {
+        let seen = AtomicBool::new(false);
+        let wait = |over: &AtomicBool| seen.store(sees(over), Ordering::Relaxed);
+        let check = |run: &dyn Fn()| {
+            seen.store(false, Ordering::Relaxed);
+            assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
+            assert!(seen.load(Ordering::Relaxed));
+        };
+        check(&|| {
+            until_one_ends(wait, |_| panic!("a bug in a round"));
+        });
+        check(&|| {
+            until_one_ends(|_| panic!("a bug in an answer"), wait);
+        });
     }
 }

@@ -1,6 +1,7 @@
 //! A round: look at all connections for some seconds, ask the doctor, and sum up by service. What
 //! was recorded is dropped namespace by namespace, so that memory does not grow with their number.
 
+use std::cmp::Ordering;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -45,16 +46,40 @@ pub(super) struct Round {
     pub(super) services: BTreeMap<String, ServiceRound>,
     /// What is wrong with the host as a whole.
     pub(super) host: BTreeMap<&'static str, Found>,
-    /// By address: most connections that waited, and how many may.
-    pub(super) listeners: BTreeMap<String, (u32, u32)>,
+    /// By address, the fullest.
+    pub(super) listeners: BTreeMap<String, AcceptQueue>,
     pub(super) overflows: u64,
     pub(super) drops: u64,
     pub(super) connections_left_out: usize,
     pub(super) unseen_processes: usize,
     pub(super) netns_watched: usize,
     pub(super) netns_left_out: usize,
-    /// The process that was asked for is gone.
-    pub(super) process_ended: bool,
+}
+
+/// The accept queue of a listener at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct AcceptQueue {
+    /// Connections that wait for accept().
+    pub(super) waiting: u32,
+    /// How many may: the backlog of listen().
+    pub(super) limit: u32,
+}
+
+impl AcceptQueue {
+    /// Compares the shares of their limits that wait.
+    pub(super) fn by_fullness(&self, other: &Self) -> Ordering {
+        // Crosswise, which needs no fractions. A limit of 0 lets one connection wait.
+        let product = |a: &Self, b: &Self| u64::from(a.waiting) * u64::from(b.limit.max(1));
+        product(self, other).cmp(&product(other, self))
+    }
+}
+
+/// Notes how full a listener is, where it was less full at other times or in other namespaces.
+fn note_queue(listeners: &mut BTreeMap<String, AcceptQueue>, name: String, queue: AcceptQueue) {
+    let known = listeners.entry(name).or_insert(queue);
+    if queue.by_fullness(known).is_gt() {
+        *known = queue;
+    }
 }
 
 /// What was seen of one service.
@@ -203,6 +228,8 @@ pub(super) struct Looker {
     traffic: BTreeMap<(FlowKey, u64), Traffic>,
     /// Counters of each namespace that was looked at in the last round: overflows and drops.
     hosts: BTreeMap<Netns, [u64; 2]>,
+    /// Those of which the last round may not have seen all connections.
+    incomplete: BTreeSet<Netns>,
 }
 
 /// What is recorded together of a namespace.
@@ -248,6 +275,7 @@ fn groups(views: Vec<View>) -> Vec<Vec<View>> {
 struct Carried {
     traffic: BTreeMap<(FlowKey, u64), Traffic>,
     hosts: BTreeMap<Netns, [u64; 2]>,
+    incomplete: BTreeSet<Netns>,
 }
 
 impl Looker {
@@ -265,14 +293,15 @@ impl Looker {
             rounds: 0,
             traffic: BTreeMap::new(),
             hosts: BTreeMap::new(),
+            incomplete: BTreeSet::new(),
         }
     }
 
-    /// Looks at everything once.
+    /// Looks at everything once, and tells of each part that is done.
     ///
     /// # Errors
     /// Where the namespace that was asked for, or our own, cannot be looked at.
-    pub(super) fn round(&mut self) -> anyhow::Result<Round> {
+    pub(super) fn round(&mut self, progress: &dyn Fn()) -> anyhow::Result<Round> {
         let mut places = match &self.place {
             Where::One(netns) => vec![NetnsPlace {
                 netns: netns.clone(),
@@ -299,13 +328,22 @@ impl Looker {
                 match recording {
                     Ok(recording) => self.judge(&recording, view, &mut round, &mut carried),
                     // Others may end meanwhile, or need a permission to enter.
-                    Err(_) if !view.is_first => round.netns_left_out += view.counts_as(),
+                    Err(_) if !view.is_first => {
+                        round.netns_left_out += view.counts_as();
+                        carried.incomplete.insert(view.place.netns.clone());
+                    }
                     Err(error) => return Err(error),
                 }
             }
+            progress();
         }
-        (self.traffic, self.hosts) = (carried.traffic, carried.hosts);
+        self.carry(carried);
         Ok(round)
+    }
+
+    fn carry(&mut self, carried: Carried) {
+        (self.traffic, self.hosts) = (carried.traffic, carried.hosts);
+        self.incomplete = carried.incomplete;
     }
 
     /// How a namespace is looked at: at once, or in parts where it has very many connections.
@@ -377,7 +415,6 @@ impl Looker {
         round.netns_watched += view.counts_as();
         round.connections_left_out += recording.flows_left_out;
         round.unseen_processes = round.unseen_processes.max(recording.unseen_processes);
-        round.process_ended |= recording.process_ended;
         let programs = Programs::of(recording);
         let observed = Observed::new(recording, &place.netns);
         observed.each_answer(
@@ -404,6 +441,10 @@ impl Looker {
                 });
             }
         }
+        // What a part was asked for may leave out now what it shows later, such as a state.
+        if recording.flows_left_out > 0 || view.filter.may_change() {
+            carried.incomplete.insert(place.netns.clone());
+        }
         self.count_traffic(recording, &place.netns, &programs, round, carried);
         self.count_host(recording, &place.netns, round, carried);
     }
@@ -426,14 +467,20 @@ impl Looker {
         carried: &mut Carried,
     ) {
         // One that is new since a round in which none was left out began after it.
-        let is_complete = self.hosts.contains_key(netns) && recording.flows_left_out == 0;
-        let wanted = recording.flows.iter();
-        for track in wanted.filter(|track| self.is_wanted(track)) {
+        let is_complete = self.hosts.contains_key(netns) && !self.incomplete.contains(netns);
+        for track in &recording.flows {
             let (Some(first), Some(last)) = (track.samples.first(), track.samples.last()) else {
                 continue;
             };
             let key = (track.key, track.cookie);
             let now = Traffic::of(last);
+            // Also what is not wanted: a connection may come to match the filter later.
+            if !track.ended {
+                carried.traffic.insert(key, now);
+            }
+            if !self.is_wanted(track) {
+                continue;
+            }
             let before = match self.traffic.get(&key) {
                 Some(before) => *before,
                 None if is_complete => Traffic::default(),
@@ -443,9 +490,6 @@ impl Looker {
             let name = programs.service(Place::of(track.key), command);
             let service = round.services.entry(name).or_default();
             service.traffic.add(now.since(before));
-            if !track.ended {
-                carried.traffic.insert(key, now);
-            }
         }
     }
 
@@ -475,9 +519,11 @@ impl Looker {
         carried.hosts.insert(netns.clone(), now);
         for listener in recording.hosts.iter().flat_map(|host| &host.listeners) {
             let name = listener.local.to_string();
-            let (queue, limit) = round.listeners.entry(name).or_default();
-            *queue = listener.queue_pkts.max(*queue);
-            *limit = listener.backlog_pkts.max(*limit);
+            let queue = AcceptQueue {
+                waiting: listener.queue_pkts,
+                limit: listener.backlog_pkts,
+            };
+            note_queue(&mut round.listeners, name, queue);
         }
     }
 }
@@ -579,6 +625,8 @@ fn add_limits(limits_s: &mut [f64; LIMITS], shares: Option<Shares>, row: &FlowRo
 
 #[cfg(test)]
 mod tests {
+    use base::TcpState;
+
     use super::*;
 
     #[test]
@@ -620,6 +668,88 @@ mod tests {
         check(Place::Listening(80), None, "?:80");
         check(remote(5432), Some("python3"), "python3 to :5432");
         check(remote(443), None, "? to :443");
+    }
+
+    #[test]
+    fn the_fullest_of_listeners_with_one_address_is_noted_whole() {
+        let mut listeners = BTreeMap::new();
+        for (waiting, limit) in [(0, 4096), (8, 8), (20, 4096), (0, 0)] {
+            note_queue(&mut listeners, "a".into(), AcceptQueue { waiting, limit });
+        }
+        let expected = AcceptQueue {
+            waiting: 8,
+            limit: 8,
+        };
+        assert_eq!(listeners["a"], expected);
+    }
+
+    /// Counts a connection that has sent so many bytes; what was added to its service.
+    fn sent(looker: &mut Looker, state: TcpState, bytes: u64, incomplete: bool) -> Option<u64> {
+        let key = FlowKey {
+            local: ([10, 0, 0, 1], 443).into(),
+            remote: ([10, 0, 0, 2], 50_000).into(),
+        };
+        let sample = FlowSample {
+            state: Some(state),
+            bytes_sent: Some(bytes),
+            ..FlowSample::empty(base::Instant::ZERO, key)
+        };
+        let track = Track {
+            key,
+            cookie: 1,
+            owners: Vec::new(),
+            samples: [sample].into_iter().collect(),
+            ended: false,
+            interface: None,
+            options_error: None,
+        };
+        let recording = Recording {
+            flows: vec![track],
+            ..Recording::default()
+        };
+        let programs = Programs::of(&recording);
+        let mut round = Round::default();
+        let mut carried = Carried::default();
+        carried.hosts.insert(Netns::Own, [0; 2]);
+        if incomplete {
+            carried.incomplete.insert(Netns::Own);
+        }
+        looker.count_traffic(&recording, &Netns::Own, &programs, &mut round, &mut carried);
+        looker.carry(carried);
+        let service = round.services.values().next()?;
+        Some(service.traffic.sent_bytes)
+    }
+
+    fn looker(filter: &str) -> Looker {
+        let mut looker = Looker::new(
+            Where::One(Netns::Own),
+            filter.parse().expect("a filter"),
+            WINDOW_MAX,
+            ([127, 0, 0, 1], 9917).into(),
+        );
+        looker.hosts.insert(Netns::Own, [0; 2]);
+        looker
+    }
+
+    #[test]
+    fn a_connection_that_comes_to_match_counts_from_then_on() {
+        let mut looker = looker("state close-wait");
+        let mut check = |state, bytes, expected| {
+            assert_eq!(sent(&mut looker, state, bytes, false), expected);
+        };
+        check(TcpState::Established, 1_000_000, None);
+        check(TcpState::CloseWait, 1_000_300, Some(300));
+    }
+
+    #[test]
+    fn after_a_round_that_missed_some_nothing_counts_as_new() {
+        let mut known = looker("");
+        let state = TcpState::Established;
+        assert_eq!(sent(&mut known, state, 700, false), Some(700));
+        let mut missed = looker("");
+        missed.incomplete.insert(Netns::Own);
+        assert_eq!(sent(&mut missed, state, 700, true), Some(0));
+        assert_eq!(sent(&mut missed, state, 900, false), Some(200));
     }
 
     #[test]

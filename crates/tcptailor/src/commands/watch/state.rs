@@ -8,7 +8,7 @@ use doctor::DIAGNOSES;
 
 use super::finding::{Event, Findings};
 use super::metrics::{Exposition, QUANTILES, Summary};
-use super::round::{Found, LIMITS, Round, ServiceRound, Traffic};
+use super::round::{AcceptQueue, Found, LIMITS, Round, ServiceRound, Traffic};
 use crate::commands::diagnose::service::Counts;
 
 /// The service that all others are counted as.
@@ -20,15 +20,15 @@ const SLOT_KEPT: Duration = Duration::from_secs(600);
 /// The time of which nothing can be said, as a limit.
 const UNCLEAR: &str = "unclear";
 
-/// A bounded number of names, and what is kept for each.
+/// A bounded number of services, and what is kept for each.
 #[derive(Debug)]
-pub(super) struct Slots<T> {
+struct Slots {
     max: usize,
-    slots: BTreeMap<String, (T, Instant)>,
+    slots: BTreeMap<String, (Totals, Instant)>,
 }
 
-impl<T: Default> Slots<T> {
-    pub(super) const fn new(max: usize) -> Self {
+impl Slots {
+    const fn new(max: usize) -> Self {
         Self {
             max,
             slots: BTreeMap::new(),
@@ -43,17 +43,19 @@ impl<T: Default> Slots<T> {
         }
         let is_free = self.slots.len() < self.max;
         if is_free {
-            self.slots.insert(name.to_owned(), (T::default(), now));
+            self.slots.insert(name.to_owned(), (Totals::default(), now));
         }
         is_free
     }
 
-    fn expire(&mut self, now: Instant) {
+    /// Frees the slots of names that are not among those of this round and were not seen for long.
+    /// Rounds may be farther apart than slots are kept.
+    fn expire<V>(&mut self, of_round: &BTreeMap<String, V>, now: Instant) {
         self.slots
-            .retain(|_, (_, seen)| now.since(*seen) < SLOT_KEPT);
+            .retain(|name, (_, seen)| of_round.contains_key(name) || now.since(*seen) < SLOT_KEPT);
     }
 
-    fn value_mut(&mut self, name: &str) -> Option<&mut T> {
+    fn value_mut(&mut self, name: &str) -> Option<&mut Totals> {
         self.slots.get_mut(name).map(|(value, _)| value)
     }
 }
@@ -107,9 +109,11 @@ fn quantiles(sorted: &[f64]) -> Option<[f64; QUANTILES.len()]> {
 /// Everything that is kept from round to round.
 #[derive(Debug)]
 pub(super) struct State {
-    services: Slots<Totals>,
+    services: Slots,
     other: Totals,
-    listeners: Slots<Option<(u32, u32)>>,
+    /// The fullest listeners of the last round.
+    listeners: BTreeMap<String, AcceptQueue>,
+    listeners_max: usize,
     findings: Findings,
     /// Findings that began, by diagnosis.
     begun: BTreeMap<&'static str, u64>,
@@ -137,7 +141,8 @@ impl State {
         Self {
             services: Slots::new(services_max),
             other: Totals::default(),
-            listeners: Slots::new(services_max),
+            listeners: BTreeMap::new(),
+            listeners_max: services_max,
             findings: Findings::default(),
             begun: findings.map(|row| (row.id, 0)).collect(),
             host: BTreeMap::new(),
@@ -166,7 +171,7 @@ impl State {
             netns_watched: round.netns_watched,
             netns_left_out: round.netns_left_out,
         });
-        self.take_listeners(round.listeners, now);
+        self.take_listeners(round.listeners);
         let mut services = self.named(round.services, now);
         for (totals, _) in self.services.slots.values_mut() {
             totals.forget_last_round();
@@ -207,7 +212,7 @@ impl State {
         services: BTreeMap<String, ServiceRound>,
         now: Instant,
     ) -> BTreeMap<String, ServiceRound> {
-        self.services.expire(now);
+        self.services.expire(&services, now);
         let mut ranked: Vec<(String, ServiceRound)> = services.into_iter().collect();
         let rank = |service: &ServiceRound| {
             let Counts {
@@ -236,21 +241,12 @@ impl State {
         named
     }
 
-    /// The fullest listeners get the slots; of the others the fullest one is told.
-    fn take_listeners(&mut self, listeners: BTreeMap<String, (u32, u32)>, now: Instant) {
-        self.listeners.expire(now);
-        for (value, _) in self.listeners.slots.values_mut() {
-            *value = None;
-        }
+    /// Keeps the fullest listeners: what has no totals needs no slot of its own.
+    fn take_listeners(&mut self, listeners: BTreeMap<String, AcceptQueue>) {
         let mut ranked: Vec<_> = listeners.into_iter().collect();
-        ranked.sort_by_key(|(_, (queue, _))| std::cmp::Reverse(*queue));
-        for (name, numbers) in ranked {
-            if self.listeners.has(&name, now)
-                && let Some(value) = self.listeners.value_mut(&name)
-            {
-                *value = Some(numbers);
-            }
-        }
+        ranked.sort_by(|(_, a), (_, b)| b.by_fullness(a));
+        ranked.truncate(self.listeners_max);
+        self.listeners = ranked.into_iter().collect();
     }
 
     /// All metrics that rounds change.
@@ -259,17 +255,14 @@ impl State {
         let named = named.map(|(name, (totals, _))| (name.as_str(), totals));
         let services: Vec<(&str, &Totals)> = named.chain([(OTHER, &self.other)]).collect();
         self.expose_services(&services, exposition);
-        let listeners = || {
-            let slots = self.listeners.slots.iter();
-            slots.filter_map(|(name, (numbers, _))| Some((name.as_str(), (*numbers)?)))
-        };
+        let listeners = || self.listeners.iter();
         exposition.values(
             "tcptailor_accept_queue_connections",
-            listeners().map(|(name, (queue, _))| ([name], f64::from(queue))),
+            listeners().map(|(name, queue)| ([name.as_str()], f64::from(queue.waiting))),
         );
         exposition.values(
             "tcptailor_accept_queue_limit_connections",
-            listeners().map(|(name, (_, limit))| ([name], f64::from(limit))),
+            listeners().map(|(name, queue)| ([name.as_str()], f64::from(queue.limit))),
         );
         exposition.value(
             "tcptailor_accept_queue_overflows_total",
@@ -459,6 +452,46 @@ mod tests {
         state.handle_round(round(&[("b:2", 1, 1)]), seconds(601), AT);
         assert!(text(&state).contains("b:2"));
         assert!(!text(&state).contains("a:1"));
+    }
+
+    #[test]
+    fn totals_go_on_where_rounds_are_far_apart() {
+        let mut state = State::new(1);
+        for index in 0..3 {
+            let now = Instant::ZERO + Duration::from_secs(900 * index);
+            state.handle_round(round(&[("a:1", 1, 100)]), now, AT);
+        }
+        assert_has(
+            &text(&state),
+            &["tcptailor_sent_bytes_total{service=\"a:1\"} 300"],
+        );
+    }
+
+    #[test]
+    fn the_fullest_listeners_of_the_last_round_are_told() {
+        let mut state = State::new(2);
+        let mut handle = |listeners: &[(&str, u32, u32)]| {
+            let of = |&(name, waiting, limit): &(&str, u32, u32)| {
+                (name.to_owned(), AcceptQueue { waiting, limit })
+            };
+            let round = Round {
+                listeners: listeners.iter().map(of).collect(),
+                ..Round::default()
+            };
+            state.handle_round(round, Instant::ZERO, AT);
+            let text = text(&state);
+            let lines = text.lines();
+            let of_queue = lines.filter_map(|line| {
+                line.strip_prefix("tcptailor_accept_queue_connections{listener=")
+            });
+            of_queue.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let quiet = handle(&[("a:1", 0, 128), ("b:2", 0, 128), ("c:3", 0, 128)]);
+        assert_eq!(quiet, ["\"a:1\"} 0", "\"b:2\"} 0"]);
+        // The one with the longest queue is not the fullest.
+        let busy = handle(&[("a:1", 10, 4096), ("b:2", 3, 128), ("c:3", 7, 8)]);
+        assert_eq!(busy, ["\"b:2\"} 3", "\"c:3\"} 7"]);
+        assert!(handle(&[]).is_empty());
     }
 
     #[test]
