@@ -77,7 +77,7 @@ impl View<'_> {
             && !self.stands_in_queue()
     }
 
-    /// Whether much more is under way than the path carries, and stands in a queue: more, or a
+    /// Whether much more is in flight than the path carries, and stands in a queue: more, or a
     /// larger window, would only make the queue longer. Few segments wait for delayed ACKs, not in
     /// a queue.
     pub(crate) fn stands_in_queue(&self) -> bool {
@@ -96,7 +96,7 @@ impl View<'_> {
         flows() == Some(true) && self.exceeds_path(SMOOTH_SEGMENTS, 1.0 + QUEUE_SHARE)
     }
 
-    /// Whether at least so many segments are under way, and so many times what the path holds, and
+    /// Whether at least so many segments are in flight, and so many times what the path holds, and
     /// round trips are as much longer.
     fn exceeds_path(&self, segments_min: f64, times: f64) -> bool {
         let exceeds = || {
@@ -105,7 +105,7 @@ impl View<'_> {
             let out = sender.median(FlowSample::bytes_out)? as f64;
             let segments = out / f64::from(sender.mss_bytes()?);
             let carried = sender.rate()?.bdp_bytes(min_rtt) as f64;
-            // A queue stands: what the path holds is always under way. Where a window opens and
+            // A queue stands: what the path holds is always in flight. Where a window opens and
             // closes, nothing is for a part of the time, however late ACKs are.
             let least = sender.above_share(LEAST_OUT_PARTS, FlowSample::bytes_out)? as f64;
             Some(
@@ -119,7 +119,7 @@ impl View<'_> {
         exceeds().unwrap_or(false)
     }
 
-    /// Whether there are times in which nothing is under way: a path with these is not full.
+    /// Whether there are times in which nothing is in flight: a path with these is not full.
     pub(crate) fn has_gaps(&self) -> bool {
         self.sender.is_some_and(|sender| {
             sender.busy_share().is_some_and(|busy| busy < FULL_BUSY)

@@ -425,7 +425,7 @@ pub(crate) fn app_limited(view: &View<'_>) -> Option<Verdict> {
     if idle < APP_SHARE && waits.is_none_or(|waits| waits < APP_SHARE) {
         return None;
     }
-    // A program that keeps more under way than the path carries is not what it waits for.
+    // A program that keeps more in flight than the path carries is not what it waits for.
     if view.stands_in_queue() && !view.has_gaps() {
         return None;
     }

@@ -384,7 +384,7 @@ fn falls_short(view: &View<'_>) -> bool {
 }
 
 /// How much of the time the sender has more than the path takes, and what shows it: a full
-/// congestion window, or more under way than the path holds.
+/// congestion window, or more in flight than the path holds.
 fn supply(view: &View<'_>) -> Option<(f64, Sign)> {
     let sender = view.sender?;
     if view.fills_cwnd() {

@@ -115,7 +115,7 @@ pub(crate) const WINDOW_QUEUE: f64 = 1.5;
 pub(crate) const WINDOW_QUEUE_DELAY: Duration = Duration::from_millis(2);
 /// ... with so many segments out: fewer wait for delayed ACKs.
 pub(crate) const WINDOW_QUEUE_SEGMENTS: f64 = 8.0;
-/// What is under way in all but one of so many samples.
+/// What is in flight in all but one of so many samples.
 pub(crate) const LEAST_OUT_PARTS: usize = 10;
 /// With so many segments out the smoothed round-trip time tells of a queue alone: the kernel
 /// averages over the last eight ACKs or so, of which a delayed one is a small part of all.
