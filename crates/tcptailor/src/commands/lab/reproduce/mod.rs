@@ -1,7 +1,9 @@
 //! The experiments of the published documents, run on this machine and set beside what they say.
 
+mod cells;
 mod drawing;
 mod folder;
+mod markdown;
 mod origin;
 mod screen;
 mod surroundings;
@@ -80,7 +82,7 @@ pub(crate) struct Args {
     /// network.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// With --show: the figures alone, as tables of Markdown.
+    /// With --show: as a page of Markdown; with --json too, the figures alone.
     #[arg(long, requires = "show", conflicts_with = "html")]
     markdown: bool,
     /// Show what a folder has, without running anything.
@@ -114,7 +116,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     check_page(args.html.as_deref())?;
     if let Some(folder) = &args.show {
         return match args.markdown {
-            true => figures(folder, output),
+            true => markdown(folder, output),
             false => show(folder, args.html.as_deref(), output),
         };
     }
@@ -226,17 +228,17 @@ struct Figures {
     figures: Vec<Drawing>,
 }
 
-/// The figures that a folder has.
-fn figures(folder: &Path, output: &Output) -> anyhow::Result<Exit> {
-    let document = parse(&folder::document(folder)?, folder)?;
+/// What a folder has as Markdown; in JSON the figures alone, as the rest is what `--json` shows
+/// without it.
+fn markdown(folder: &Path, output: &Output) -> anyhow::Result<Exit> {
+    let text = folder::document(folder)?;
+    let document = parse(&text, folder)?;
+    let page = markdown::render(&document, &origin::of(&text));
     let experiments = document.experiments.into_iter();
     let figures = Figures {
         figures: experiments.flat_map(|one| one.drawings).collect(),
     };
-    output.report("lab-reproduce-figures", &figures, || {
-        let tables = figures.figures.iter().map(Drawing::markdown);
-        tables.collect::<Vec<String>>().join("\n")
-    })?;
+    output.report("lab-reproduce-figures", &figures, || page)?;
     Ok(Exit::Done)
 }
 
