@@ -16,6 +16,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("papers", &["base", "link", "stack", "lab", "linux", "page"]),
     ("tokio", &["base", "stack", "linux"]),
     ("autocork", &[]),
+    ("play", &["base", "doctor", "lab", "stack", "tailor"]),
     (
         "tcptailor",
         &[
@@ -28,8 +29,8 @@ const EDGES: &[(&str, &[&str])] = &[
 /// go over links, and those of the program preload `autocork`, which must be built for them.
 const DEV_EDGES: &[(&str, &[&str])] = &[("stack", &["link"]), ("tcptailor", &["autocork"])];
 
-/// Crates that make system calls and may hold unsafe code.
-pub(crate) const UNSAFE: &[&str] = &["linux", "autocork"];
+/// Crates that make system calls, or are called from another language, and may hold unsafe code.
+pub(crate) const UNSAFE: &[&str] = &["linux", "autocork", "play"];
 
 /// Where a board is, whose registers only unsafe code can reach.
 pub(crate) const FIRMWARE: &str = "examples/cortex-m/";
