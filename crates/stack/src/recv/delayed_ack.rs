@@ -119,6 +119,11 @@ impl DelayedAck {
         }
     }
 
+    /// How long an ACK may wait by the pace of data (Linux `tcpi_ato`).
+    pub(super) const fn delay(&self) -> Duration {
+        self.delay
+    }
+
     fn is_fixed(&self) -> bool {
         self.rules.delay_min == self.rules.delay_max
     }

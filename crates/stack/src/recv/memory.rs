@@ -155,6 +155,7 @@ impl Receiver {
             rcv_mss: self.window.segment(),
             space: self.autotune.space(),
             rtt: self.autotune.rtt(),
+            ato: self.acks.delay(),
             locked: self.buffer.is_locked(),
         }
     }
