@@ -77,6 +77,10 @@ impl LossRecovery {
         self.probe.is_due = false;
         self.reduced = false;
         self.holds_repetitions = false;
+        if self.board.packets_out() == 0 && input.sack.is_empty() {
+            // Whoever only receives has nothing that could be acknowledged.
+            return AckOutcome::default();
+        }
         let mut pass = self.begin_pass(input);
         let una_before = self.board.una();
         let (delivered_before, lost_before) = (self.rate.delivered(), self.board.lost_total());
