@@ -392,10 +392,15 @@ impl<A: App> World<A> {
     /// Lets a host do what is due, and its program what it can.
     fn let_act(&mut self, node: usize) {
         let now = self.now;
+        let mut handled = false;
         while self.station_at(node).handle_next(now) {
             self.transmit(node);
+            handled = true;
         }
-        self.transmit(node);
+        if !handled {
+            // What calls from outside made it send.
+            self.transmit(node);
+        }
         loop {
             let station = self.station_at(node);
             let heard = station.hand_out(now);

@@ -6,6 +6,7 @@ use base::{Instant, WirePacket};
 use stack::{Host, Packet, SocketId};
 
 use super::limits::LimitTimes;
+use crate::agenda::first;
 use crate::app::{App, HostCosts};
 
 /// Packets that may wait for a host that is busy (Linux `netdev_max_backlog`).
@@ -157,10 +158,7 @@ impl<A: App> Station<A> {
         let app = self.app.as_mut().and_then(App::poll_timeout);
         let app = app.map(|at| at.max(self.call_free));
         let packet = self.backlog.front().map(|(at, _)| *at);
-        [self.host.poll_timeout(), app, packet]
-            .into_iter()
-            .flatten()
-            .min()
+        first(first(self.host.poll_timeout(), app), packet)
     }
 
     /// Wire packets that wait to be taken in.

@@ -71,6 +71,7 @@ impl SentSpan {
 impl LossRecovery {
     /// An ACK came.
     pub(crate) fn on_ack(&mut self, input: &AckInput<'_>) -> AckOutcome {
+        self.timer_of_burst = None;
         if input.ack < self.board.una() {
             return self.on_old_ack(input);
         }

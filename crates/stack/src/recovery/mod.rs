@@ -179,6 +179,9 @@ pub(crate) struct LossRecovery {
     usage: Usage,
     tick: TickClock,
     timer: Option<(RecoveryTimer, Instant)>,
+    /// When the last of two or more packets out left, and the timer as it was set then: others that
+    /// leave at the same time do not change it.
+    timer_of_burst: Option<(Instant, Option<(RecoveryTimer, Instant)>)>,
     /// The recovery ends when this is acknowledged (Linux `high_seq`).
     high: u64,
     /// Threshold before the reduction, for undoing it; 0: it is not undone.
@@ -227,6 +230,7 @@ impl LossRecovery {
             usage: Usage::default(),
             tick,
             timer: None,
+            timer_of_burst: None,
             high: 0,
             prior_ssthresh: 0,
             reordering: settings.recovery.dupack_threshold,
@@ -280,6 +284,7 @@ impl LossRecovery {
 
     /// The settings changed.
     pub(crate) fn configure(&mut self, settings: &SocketSettings) {
+        self.timer_of_burst = None;
         if self.settings.dupack_threshold != settings.recovery.dupack_threshold {
             self.reordering = settings.recovery.dupack_threshold;
         }
@@ -345,10 +350,14 @@ impl LossRecovery {
             self.on_probe_sent(now, false);
             return;
         }
+        if self.timer_of_burst == Some((now, self.timer)) {
+            return;
+        }
         if is_first || matches!(self.timer, Some((RecoveryTimer::LossProbe, _)) | None) {
             self.arm_retransmit(now);
         }
         self.schedule_probe(now, false);
+        self.timer_of_burst = (self.board.packets_out() > 1).then_some((now, self.timer));
     }
 
     /// `start..end` left again in segments of `segment` bytes, with `timestamp` as our TSval.

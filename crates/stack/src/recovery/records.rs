@@ -14,6 +14,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use base::Instant;
 
 use super::rate::SentState;
+use crate::shrink::shrink_empty;
 use outstanding::Outstanding;
 
 /// How far back the end of a wait is looked for.
@@ -288,6 +289,7 @@ impl Scoreboard {
         while self.by_time.front().is_some_and(|range| range.end <= ack) {
             self.by_time.pop_front();
         }
+        shrink_empty(&mut self.by_time);
         packets
     }
 

@@ -32,6 +32,7 @@ pub(crate) use segment::{Outgoing, SegmentSizes, SendEnv, burst_segments};
 pub(crate) use write::{Pause, WriteOutcome};
 
 use crate::packet::Payload;
+use crate::shrink::shrink_empty;
 use crate::tick::TickClock;
 use buffer::StreamBuffer;
 use completion::Sends;
@@ -258,6 +259,7 @@ impl Sender {
             self.in_flight_segments -= front.segments;
             self.in_flight.pop_front();
         }
+        shrink_empty(&mut self.in_flight);
         self.stream.release(una);
         // What `MSG_MORE` held is pushed as ordinary data when an ACK comes.
         self.end_more();

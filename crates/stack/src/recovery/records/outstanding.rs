@@ -8,9 +8,7 @@
 use alloc::collections::{BTreeMap, VecDeque};
 
 use super::Record;
-
-/// Room of a line that is kept while it is empty.
-const LINE_KEPT: usize = 4;
+use crate::shrink::shrink_empty;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outstanding {
@@ -81,9 +79,7 @@ impl Outstanding {
         if self.is_empty() {
             // An empty map keeps a node.
             self.tree = BTreeMap::new();
-            if self.line.capacity() > LINE_KEPT {
-                self.line = VecDeque::new();
-            }
+            shrink_empty(&mut self.line);
         }
     }
 
