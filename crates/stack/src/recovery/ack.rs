@@ -400,7 +400,7 @@ impl LossRecovery {
             .finish(pass.now, &pass.sample, delivered, lost, self.rtt.min_rtt());
         if delivered > 0 || pass.acked > 0 || lost > 0 {
             // Linux tcp_may_raise_cwnd.
-            let is_reordered = self.reordering > self.settings.dupack_threshold;
+            let is_reordered = self.reordering > self.settings.recovery.dupack_threshold;
             let sample = AckSample {
                 now: pass.now,
                 acked: pass.acked,
@@ -419,7 +419,7 @@ impl LossRecovery {
                 state: self.state,
                 ece: pass.ece,
                 mss: self.mss,
-                gso_max: self.gso_max,
+                gso_max: self.settings.path.gso_max,
                 pacing_rate: self.pacing_rate,
                 is_paced: self.is_paced(),
             };
@@ -430,7 +430,7 @@ impl LossRecovery {
                 self.usage.on_window_set(pass.now);
             }
         }
-        let reduces = self.is_reducing() && !self.cc.is_in_charge() && self.settings.prr;
+        let reduces = self.is_reducing() && !self.cc.is_in_charge() && self.settings.recovery.prr;
         if reduces && delivered > 0 && self.window.prior_cwnd > 0 {
             self.window.cwnd = self.prr.on_ack(&PrrInput {
                 ssthresh: self.window.ssthresh,
