@@ -1,9 +1,9 @@
 //! Who is due when: deadlines in order of time, and of being set where times are equal.
 //!
 //! Each member has at most one deadline. Members are the leaves of a binary tree, each node of
-//! which holds the earlier one of the two below it; so setting a deadline costs O(log n) of all. Who
-//! was due mostly gets another deadline at once, so that the old one is only taken out when somebody
-//! asks for the next.
+//! which holds the earlier one of the two below it; so setting a deadline costs O(log n) of all.
+//! Who was due mostly gets another deadline at once, so that the old one is only taken out when
+//! somebody asks for the next.
 
 use base::Instant;
 

@@ -175,7 +175,8 @@ impl<P: WirePacket> Link<P> {
         }
     }
 
-    /// Refuses what exceeds the MTU, and offers the rest, segment by segment where the rate changes.
+    /// Refuses what exceeds the MTU, and offers the rest, segment by segment where the rate
+    /// changes.
     fn offer_cut(&mut self, packet: P, shape: Shape, mtu: u64, handled: &mut Handled<P>) {
         let (mut rest, mut left) = (Some(packet), shape.segments);
         if shape.segment_bytes > mtu {

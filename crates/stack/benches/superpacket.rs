@@ -6,8 +6,8 @@
 //! Two hosts talk once, and what each was asked is written down; then each side alone does it
 //! again, which takes the same way because a host depends on its seed and its arguments alone.
 //!
-//! `cargo bench -p tcptailor-stack --bench superpacket` prints a table; `-- SIDE UNIT COUNT` does one
-//! row of it once, for `.ci/instructions`, which counts what [`Side::replay`] takes.
+//! `cargo bench -p tcptailor-stack --bench superpacket` prints a table; `-- SIDE UNIT COUNT` does
+//! one row of it once, for `.ci/instructions`, which counts what [`Side::replay`] takes.
 
 use std::hint::black_box;
 use std::net::SocketAddr;
