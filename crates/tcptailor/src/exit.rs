@@ -1,7 +1,8 @@
 //! Exit codes, and what the user reads when something failed.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::json;
@@ -16,7 +17,7 @@ pub(crate) enum Exit {
     Done,
     /// Failed while running.
     Failed,
-    /// Wrong usage: unknown name, value out of range.
+    /// Wrong usage: unknown name, value out of range, a file that is not there or not of its kind.
     Usage,
     /// Findings at or above `--fail-on`, or a lab assertion that does not hold.
     Findings,
@@ -86,7 +87,16 @@ impl Problem {
         }
     }
 
-    /// With what to do next.
+    /// A file that the user named cannot be used.
+    pub(crate) fn file(path: &Path, error: &io::Error) -> Self {
+        Self {
+            exit: of_file(error.kind()),
+            message: format!("{}: {error}", path.display()),
+            hint: (error.kind() == ErrorKind::PermissionDenied)
+                .then(|| "Run as the owner of the file, or as root.".into()),
+        }
+    }
+
     /// Something went wrong while running.
     pub(crate) fn failed(message: impl fmt::Display) -> Self {
         Self {
@@ -96,6 +106,7 @@ impl Problem {
         }
     }
 
+    /// With what to do next.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
@@ -113,7 +124,9 @@ impl std::error::Error for Problem {}
 /// Adds to a failure for want of a permission or of a kernel feature what works without.
 pub(crate) fn or_without<T>(outcome: anyhow::Result<T>, hint: &str) -> anyhow::Result<T> {
     outcome.map_err(|error| {
-        if !is_denied(&error) || hint_of(&error).is_some() {
+        // What is denied is a file that the user named: nothing else works without it.
+        let is_of_file = error.chain().all(|cause| !cause.is::<linux::Error>());
+        if is_of_file || !is_denied(&error) || hint_of(&error).is_some() {
             return error;
         }
         let problem = Problem {
@@ -229,11 +242,31 @@ fn exit_of(error: &anyhow::Error) -> Exit {
         if cause.is::<base::UnitError>() || cause.is::<base::KnobError>() {
             return Exit::Usage;
         }
+        if let Some(error) = cause.downcast_ref::<io::Error>()
+            && of_file(error.kind()) != Exit::Failed
+        {
+            return of_file(error.kind());
+        }
     }
     if interrupt::stopped() {
         Exit::Interrupted
     } else {
         Exit::Failed
+    }
+}
+
+/// One rule for all files and directories that the user names, to be read or written: the wrong
+/// name is wrong usage, as an unknown option is.
+const fn of_file(kind: ErrorKind) -> Exit {
+    match kind {
+        ErrorKind::NotFound
+        | ErrorKind::NotADirectory
+        | ErrorKind::IsADirectory
+        | ErrorKind::AlreadyExists
+        | ErrorKind::InvalidFilename
+        | ErrorKind::InvalidData => Exit::Usage,
+        ErrorKind::PermissionDenied => Exit::Missing,
+        _ => Exit::Failed,
     }
 }
 
@@ -289,6 +322,11 @@ mod tests {
             Exit::Missing,
         );
         check(linux::Error::Peer("went away".into()).into(), Exit::Failed);
+        let file = |kind: ErrorKind| anyhow::Error::from(io::Error::from(kind));
+        check(file(ErrorKind::NotFound), Exit::Usage);
+        check(file(ErrorKind::IsADirectory), Exit::Usage);
+        check(file(ErrorKind::PermissionDenied), Exit::Missing);
+        check(file(ErrorKind::StorageFull), Exit::Failed);
     }
 
     #[test]

@@ -20,7 +20,9 @@ use comfy_table::{
 use serde::Serialize;
 
 pub(crate) use self::control::{Paint, signed, visible};
-pub(crate) use self::file::{check_replaceable, open_result, write_result};
+pub(crate) use self::file::{
+    check_replaceable, check_writable, open_result, read_text, write_result,
+};
 use crate::cli::{Color, Globals};
 
 /// Widest line of a table.

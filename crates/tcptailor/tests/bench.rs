@@ -351,7 +351,11 @@ fn errors_are_one_line_with_their_exit_code() {
         1,
         "above the limit of 5s",
     );
-    check(&["--key-file", "/nonexistent"], 1, "reading the key file");
+    check(
+        &["--key-file", "/nonexistent"],
+        2,
+        "/nonexistent: No such file",
+    );
     check(
         &["--key-file", "/proc/version"],
         2,

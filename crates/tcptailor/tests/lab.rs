@@ -292,7 +292,7 @@ fn an_event_log_that_cannot_be_written_is_an_error() {
     let full = [&engine[..], &["/dev/full"]].concat();
     check(&full, 1, "writing /dev/full: No space left");
     let nowhere = [&engine[..], &["/nowhere/a.jsonl"]].concat();
-    check(&nowhere, 1, "writing /nowhere/a.jsonl: No such file");
+    check(&nowhere, 2, "writing /nowhere/a.jsonl: No such file");
     check(&["--events", "/dev/null"], 2, "`--engine virtual`");
 }
 

@@ -14,10 +14,12 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
-use crate::output::Output;
+use crate::output::{self, Output};
 
 /// Where a key may come from, beside `--key-file`. Never from the command line, which `ps` shows.
 const KEY_VARIABLE: &str = "TCPTAILOR_KEY";
+/// A key has 32 digits; a file of one may have a comment's worth of blanks around it.
+const KEY_BYTES_MAX: u64 = 4096;
 
 /// Answer `bench` and `fit` of other machines.
 ///
@@ -250,10 +252,7 @@ fn limits(args: &Args) -> Result<Limits, Problem> {
 /// The shared key from a file, or else from the environment.
 pub(crate) fn read_key(file: Option<&Path>) -> anyhow::Result<Option<Key>> {
     let text = match file {
-        Some(path) => Some(
-            std::fs::read_to_string(path)
-                .with_context(|| format!("reading the key file {}", path.display()))?,
-        ),
+        Some(path) => Some(output::read_text(path, KEY_BYTES_MAX)?),
         None => std::env::var(KEY_VARIABLE).ok(),
     };
     let key = text.map(|text| text.parse()).transpose();

@@ -19,7 +19,7 @@ use linux::{NetnsHandle, Plan};
 use self::document::Document;
 use crate::commands::watching::{self, Watching};
 use crate::exit::{Exit, Problem};
-use crate::output::Output;
+use crate::output::{self, Output};
 
 /// Show what limits each connection, why, and what to change.
 ///
@@ -60,7 +60,9 @@ enum FailOn {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
-    args.output.as_deref().map_or(Ok(()), check_plan_path)?;
+    args.output
+        .as_deref()
+        .map_or(Ok(()), output::check_writable)?;
     let document = match replay::file(&args.watching) {
         Some(_) if args.output.is_some() => return Err(replay::no_plan().into()),
         Some(_) if args.all_netns => {
@@ -144,22 +146,6 @@ fn tell_what_is_missing(document: &Document, output: &Output) {
         output.note(format!(
             "note: options of some sockets could not be read: {error}"
         ));
-    }
-}
-
-/// Refuses a plan's place that cannot be written before anybody has waited for the answer.
-pub(crate) fn check_plan_path(path: &Path) -> Result<(), Problem> {
-    let parent = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
-    let shown = path.display();
-    match parent {
-        _ if path.is_dir() => Err(Problem::usage(format!("-o {shown}: this is a directory"))),
-        Some(parent) if !parent.is_dir() => Err(Problem::usage(format!(
-            "-o {shown}: there is no directory {}",
-            parent.display()
-        ))),
-        _ => Ok(()),
     }
 }
 
