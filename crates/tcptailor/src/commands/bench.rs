@@ -375,7 +375,11 @@ fn not_there(remote: SocketAddr) -> Problem {
             .map(|local| local.to_string())
             .reduce(|a, b| format!("{a}, {b}"))
     };
-    let flag = format!("`tcptailor serve --bind {}`", remote.ip());
+    let flag = format!(
+        "`tcptailor serve --bind {}{}`",
+        remote.ip(),
+        super::serve::port_flag(remote.port())
+    );
     let is_own = std::net::UdpSocket::bind((remote.ip(), 0)).is_ok();
     let hint = match is_own.then(listening).flatten() {
         Some(there) => format!("On this machine {there} is listened on; {flag} listens there."),

@@ -196,12 +196,27 @@ fn tell_key(args: &Args, secret: &Secret, output: &Output) {
         }
         Secret::Made(key) => {
             output.important(format!("Key: {key}"));
-            output.note("On the other machine: TCPTAILOR_KEY=KEY tcptailor bench HOST");
+            let host = match args.bind.is_unspecified() {
+                true => "HOST".into(),
+                false => args.bind.to_string(),
+            };
+            output.note(format!(
+                "On the other machine: TCPTAILOR_KEY={key} tcptailor bench {host}{}",
+                port_flag(args.port)
+            ));
         }
         Secret::None if !args.bind.is_loopback() => {
             output.note("note: anyone who can reach this address can run tests");
         }
         Secret::None | Secret::Given(_) => {}
+    }
+}
+
+/// For a command line that names the port only where it has to.
+pub(super) fn port_flag(port: u16) -> String {
+    match port {
+        PORT => String::new(),
+        port => format!(" -p {port}"),
     }
 }
 
@@ -253,7 +268,10 @@ fn limits(args: &Args) -> Result<Limits, Problem> {
 pub(crate) fn read_key(file: Option<&Path>) -> anyhow::Result<Option<Key>> {
     let text = match file {
         Some(path) => Some(output::read_text(path, KEY_BYTES_MAX)?),
-        None => std::env::var(KEY_VARIABLE).ok(),
+        // Empty is as unset, for scripts.
+        None => std::env::var(KEY_VARIABLE)
+            .ok()
+            .filter(|text| !text.is_empty()),
     };
     let key = text.map(|text| text.parse()).transpose();
     Ok(key.map_err(|what: String| {

@@ -102,7 +102,11 @@ fn look(watching: &Watching, output: &Output) -> anyhow::Result<Document> {
     let netns = watching.netns();
     let handle = NetnsHandle::open(&netns)?;
     let recording = watching::watch(watching, &handle, &filter, output)?;
-    let document = seen::diagnose(&recording, &netns, &filter);
+    let mut document = seen::diagnose(&recording, &netns, &filter);
+    if watching.watched.pid.is_some() {
+        // Of other processes nothing was asked.
+        document.unseen_processes = 0;
+    }
     if document.flows.is_empty() && netns == Netns::Own {
         tell_of_others(output);
     }
@@ -165,7 +169,7 @@ fn next_step(args: &Args, document: &Document, planned: usize, verbosity: u8) ->
         return String::new();
     }
     let evidence = if verbosity == 0 {
-        "  (-v shows the evidence)"
+        "  # -v shows the evidence"
     } else {
         ""
     };
