@@ -159,15 +159,16 @@ pub(crate) fn finish(outcome: anyhow::Result<Exit>, output: &Output) -> ExitCode
 
 /// Answers a command line that clap did not take, or `--help` and `--version`.
 pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
+    let text = plain(&error.render().ansi().to_string());
     let asked_for_json =
         std::env::args_os().any(|arg| arg == "--json" || arg == "-j" || arg == "-J");
     if error.use_stderr() && asked_for_json {
-        let (message, hint) = usage_of(&error.render().to_string());
+        let (message, hint) = usage_of(&plain(&error.render().to_string()));
         report(true, Exit::Usage, &message, hint);
         return Exit::Usage.code();
     }
     // The styles are clap's: `Cli::read` lets no others in.
-    let text = signed(&error.render().ansi().to_string());
+    let text = signed(&text);
     let text = visible(&text);
     // A reader that went away is no reason to panic.
     let _ = match error.use_stderr() {
@@ -175,6 +176,28 @@ pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
         false => write!(anstream::stdout(), "{text}"),
     };
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// What the standard library says of a number or an address, as what to write.
+fn plain(text: &str) -> String {
+    const SAID: [(&str, &str); 4] = [
+        ("invalid digit found in string", "write a whole number"),
+        (
+            "cannot parse integer from empty string",
+            "write a whole number",
+        ),
+        (
+            "number too large to fit in target type",
+            "the number is too large",
+        ),
+        (
+            "invalid IP address syntax",
+            "write an address, such as 10.0.0.9 or ::1",
+        ),
+    ];
+    SAID.iter().fold(text.to_owned(), |text, (said, plain)| {
+        text.replace(said, plain)
+    })
 }
 
 /// What clap says of a command line, in one line, and its advice. The usage and the pointer to

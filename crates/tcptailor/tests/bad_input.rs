@@ -162,6 +162,9 @@ fn values_are_refused_with_their_range_or_unit() {
     user.check(&["bench", ""], 2, "the host is empty");
     user.check(&["serve", "--idle-timeout", "0s"], 2, "at least 1s");
     user.check(&["rollback", "x"], 2, "a transaction is a number");
+    user.check(&["watch", "--services", "x"], 2, "write a whole number");
+    user.check(&["serve", "--bind", "here"], 2, "such as 10.0.0.9 or ::1");
+    user.check(&["bench", "::1", "-P", "0"], 2, "--parallel");
     user.check(
         &["diagnose", "-o", "/nowhere/plan.json"],
         2,

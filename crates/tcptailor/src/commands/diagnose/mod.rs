@@ -107,6 +107,9 @@ fn look(watching: &Watching, output: &Output) -> anyhow::Result<Document> {
         // Of other processes nothing was asked.
         document.unseen_processes = 0;
     }
+    if document.flows.is_empty() && !watching.watched.filter.is_empty() {
+        output.note("note: no connection matches the filter");
+    }
     if document.flows.is_empty() && netns == Netns::Own {
         tell_of_others(output);
     }
