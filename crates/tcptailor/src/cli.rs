@@ -45,6 +45,9 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+/// So wide is the list of commands; on narrower terminals it has two lines for each.
+const LIST_COLUMNS: usize = 80;
+
 /// The commands as the first screen of the help shows them.
 const GROUPS: &[(&str, &[&str])] = &[
     (
@@ -144,6 +147,7 @@ fn visible_word(word: &OsStr) -> OsString {
 fn grouped(command: clap::Command) -> clap::Command {
     let header = *command.get_styles().get_header();
     let literal = *command.get_styles().get_literal();
+    let columns = output::columns();
     let mut list = String::new();
     for (title, names) in GROUPS {
         let _ = writeln!(list, "{header}{title}:{header:#}");
@@ -152,7 +156,12 @@ fn grouped(command: clap::Command) -> clap::Command {
                 .find_subcommand(name)
                 .and_then(clap::Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
-            let _ = writeln!(list, "  {literal}{name:<16}{literal:#}{about}");
+            if columns >= LIST_COLUMNS {
+                let _ = writeln!(list, "  {literal}{name:<16}{literal:#}{about}");
+                continue;
+            }
+            let below = help::wrapped(&about, help::BELOW, columns).join("\n");
+            let _ = writeln!(list, "  {literal}{name}{literal:#}\n{below}");
         }
         list.push('\n');
     }

@@ -3,7 +3,7 @@
 /// An item of so few columns, such as an exit code, keeps its remark beside it.
 const SHORT_ITEM: usize = 4;
 /// Indent of a remark below its item.
-const BELOW: &str = "      ";
+pub(crate) const BELOW: &str = "      ";
 
 /// Joins the lines of each paragraph, which is wrapped when it is shown. Remarks beside commands of
 /// examples become comments, so that the lines can be pasted; where a list of items with remarks
@@ -100,7 +100,7 @@ impl Part<'_> {
 }
 
 /// The words in lines that begin with `start`.
-fn wrapped(words: &str, start: &str, columns: usize) -> Vec<String> {
+pub(crate) fn wrapped(words: &str, start: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in words.split(' ').filter(|word| !word.is_empty()) {
         match lines.last_mut() {
