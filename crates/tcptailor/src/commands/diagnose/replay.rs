@@ -1,7 +1,7 @@
 //! Recordings, judged again as if they were watched now.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::Path;
 
 use doctor::recording::file::{self, FileError};
@@ -36,7 +36,15 @@ pub(super) fn judge(path: &Path, args: &Watching) -> anyhow::Result<Document> {
 pub(crate) fn open(path: &Path) -> Result<(doctor::Recording, base::Netns), Problem> {
     let shown = path.display();
     read(path).map_err(|error| match error {
-        FileError::Io(error) => Problem::file(path, &error),
+        // What is compressed is cut or damaged.
+        FileError::Io(error)
+            if !matches!(
+                error.kind(),
+                ErrorKind::UnexpectedEof | ErrorKind::InvalidInput
+            ) =>
+        {
+            Problem::file(path, &error)
+        }
         error => Problem::usage(format!("{shown}: {error}"))
             .hint("`tcptailor record -o FILE` makes recordings"),
     })
