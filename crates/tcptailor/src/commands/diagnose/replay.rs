@@ -1,7 +1,7 @@
 //! Recordings, judged again as if they were watched now.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::Path;
 
 use doctor::recording::file::{self, FileError};
@@ -36,10 +36,16 @@ pub(super) fn judge(path: &Path, args: &Watching) -> anyhow::Result<Document> {
 pub(crate) fn open(path: &Path) -> Result<(doctor::Recording, base::Netns), Problem> {
     let shown = path.display();
     read(path).map_err(|error| match error {
-        FileError::Io(error) if error.kind() == io::ErrorKind::NotFound => {
-            Problem::usage(format!("{shown}: there is no such file"))
+        // What is compressed is cut or damaged.
+        FileError::Io(error)
+            if !matches!(
+                error.kind(),
+                ErrorKind::UnexpectedEof | ErrorKind::InvalidInput
+            ) =>
+        {
+            Problem::file(path, &error)
         }
-        error => Problem::failed(format!("{shown}: {error}"))
+        error => Problem::usage(format!("{shown}: {error}"))
             .hint("`tcptailor record -o FILE` makes recordings"),
     })
 }
