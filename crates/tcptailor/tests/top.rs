@@ -169,7 +169,13 @@ impl Tmux {
 
 impl Drop for Tmux {
     fn drop(&mut self) {
+        let mut asked = self.command(&["display-message", "-p", "#{socket_path}"]);
+        let socket = asked.output().map(|output| output.stdout);
         let _ = self.command(&["kill-server"]).status();
+        // tmux leaves it.
+        if let Ok(Ok(path)) = socket.map(String::from_utf8) {
+            let _ = std::fs::remove_file(path.trim());
+        }
         for when in ["before", "after"] {
             let _ = std::fs::remove_file(format!("{}.{when}", self.scratch()));
         }
