@@ -73,6 +73,9 @@ const REVERSIBLE: &[&str] = &[
     "route.quickack",
 ];
 
+/// Most changes of one candidate: those of more connections than this leave the others as they are.
+const CHANGES_MAX: usize = 64;
+
 impl Candidate {
     /// How it can be tried; `None` where it cannot.
     #[must_use]
@@ -93,10 +96,53 @@ impl Candidate {
         }
     }
 
-    /// Whether the changes are made on one connection, so that the next one needs its own.
+    /// Whether the changes are those of single connections, so that the next one needs its own.
     #[must_use]
-    pub fn is_of_one_connection(&self) -> bool {
-        self.scope == Scope::Socket && self.live
+    pub const fn is_of_one_connection(&self) -> bool {
+        matches!(self.scope, Scope::Socket) && self.live
+    }
+
+    /// Takes in the same changes of other open connections of the service that the same finding
+    /// holds: a program that keeps several has the fault on each of them, and a cure of one alone
+    /// hardly shows.
+    ///
+    /// # Errors
+    /// Those of the subject.
+    pub(crate) fn extend_to<S: Subject + ?Sized>(
+        &mut self,
+        others: &[Answered<'_, '_>],
+        subject: &mut S,
+    ) -> Result<(), S::Error> {
+        if !self.is_of_open_connections() {
+            return Ok(());
+        }
+        let of_service = others
+            .iter()
+            .filter(|other| Place::of(other.ends.local.key) == self.place);
+        for other in of_service {
+            let found = candidates(other, subject)?.unwrap_or_default();
+            let mut same = found.into_iter().filter(|found| {
+                found.diagnosis == self.diagnosis
+                    && found.is_of_open_connections()
+                    && found.text() == self.text()
+            });
+            let Some(same) = same.next() else { continue };
+            if self.changes.len() + same.changes.len() > CHANGES_MAX {
+                break;
+            }
+            self.changes.extend(same.changes);
+        }
+        Ok(())
+    }
+
+    /// The same, of connections that stay.
+    pub(crate) const fn is_of_open_connections(&self) -> bool {
+        self.is_of_one_connection() && !self.comes_and_goes
+    }
+
+    /// Of how many connections the changes are, where they are of single ones.
+    pub(crate) fn connections(&self) -> usize {
+        self.changes.len().div_ceil(self.proposals.len().max(1))
     }
 
     /// The same changes for the connection that has taken the place of the first one; `None` where
@@ -118,8 +164,12 @@ impl Candidate {
     /// `nodelay = on`.
     #[must_use]
     pub fn text(&self) -> String {
-        let mut shown: Vec<String> = self.changes.iter().map(text_of).collect();
-        shown.dedup();
+        let mut shown: Vec<String> = Vec::new();
+        for change in self.changes.iter().map(text_of) {
+            if !shown.contains(&change) {
+                shown.push(change);
+            }
+        }
         shown.join(", ")
     }
 }

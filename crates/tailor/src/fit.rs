@@ -178,8 +178,10 @@ struct Work<'w, S: Subject + ?Sized> {
     subject: &'w mut S,
     plan: &'w Plan,
     tell: &'w mut Tell<'w, S>,
-    /// What was tried in vain or is kept.
+    /// What is not tried again: what was in vain, and what is kept but for single connections.
     done: Vec<(Place, &'static str, String)>,
+    /// What is kept: other connections may need it too.
+    kept: Vec<Change>,
     /// What the candidates are predicted to give, by their texts.
     foretold: Vec<(String, Foretold)>,
     /// Unconfirmed changes that are in force.
@@ -244,6 +246,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             plan,
             tell,
             done: Vec::new(),
+            kept: Vec::new(),
             foretold: Vec::new(),
             in_force: None,
             spent: Duration::ZERO,
@@ -337,12 +340,15 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
     ) -> Result<bool, S::Error> {
         for candidate in found {
             let result = self.try_out(finding, timing, &candidate)?;
-            let name = (candidate.place, candidate.diagnosis, candidate.text());
-            self.done.push(name);
             (self.tell)(self.subject, Step::Tried(&result))?;
             let is_kept = result.kept;
             tried.push(result);
+            if !is_kept || !candidate.is_of_open_connections() {
+                let name = (candidate.place, candidate.diagnosis, candidate.text());
+                self.done.push(name);
+            }
             if is_kept {
+                self.kept.extend(candidate.changes);
                 return Ok(true);
             }
         }
@@ -351,7 +357,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
 
     /// What follows from a look: the most important finding against which something is left to try.
     fn next(&mut self, look: &Look) -> Result<Next, S::Error> {
-        let (plan, done) = (self.plan, &self.done);
+        let (plan, done, kept) = (self.plan, &self.done, &self.kept);
         let subject = &mut *self.subject;
         look.observed(|observed| {
             let answers = observed.answers(|track| subject.wants(track));
@@ -359,7 +365,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
                 Some(first) if first.main().is_some() => Ending::NothingToImprove,
                 _ => Ending::NoVerdict,
             };
-            for answered in &answers {
+            for (index, answered) in answers.iter().enumerate() {
                 let Some(verdict) = answered.actionable() else {
                     continue;
                 };
@@ -378,8 +384,13 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
                 let can_reconnect = subject.can_reconnect();
                 found.retain(|candidate| {
                     let name = (candidate.place, candidate.diagnosis, candidate.text());
-                    !done.contains(&name) && candidate.design(can_reconnect).is_some()
+                    !done.contains(&name)
+                        && !candidate.changes.iter().all(|change| kept.contains(change))
+                        && candidate.design(can_reconnect).is_some()
                 });
+                for candidate in &mut found {
+                    candidate.extend_to(&answers[index + 1..], subject)?;
+                }
                 if !found.is_empty() {
                     return Ok(Next::Try(
                         Finding::of(verdict),
@@ -554,16 +565,20 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
         Ok(())
     }
 
-    /// The changes for the connection that has taken the place of the first one.
+    /// The changes for the connections that have taken the place of the first ones.
     fn again(&self, candidate: &Candidate, look: &Look) -> Vec<Change> {
         look.observed(|observed| {
             let answers = observed.answers(|track| self.subject.wants(track));
-            let mut same = answers
+            let same = answers
                 .iter()
                 .filter(|answered| Place::of(answered.ends.local.key) == candidate.place);
-            let changes = same.find_map(|answered| candidate.again(answered));
+            let again = same.filter_map(|answered| candidate.again(answered));
+            let changes: Vec<Change> = again.take(candidate.connections()).flatten().collect();
             // Then it fails with the reason.
-            changes.unwrap_or_else(|| candidate.changes.clone())
+            match changes.is_empty() {
+                true => candidate.changes.clone(),
+                false => changes,
+            }
         })
     }
 

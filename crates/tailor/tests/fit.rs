@@ -103,3 +103,54 @@ fn what_takes_longer_than_is_allowed_is_not_begun() {
         assert!(tried.changes[0].from.is_empty(), "it was not made");
     }
 }
+
+/// A program that keeps several connections has the fault on each of them; a cure of one alone
+/// leaves the others as they are.
+#[test]
+fn all_connections_with_the_fault_are_cured_together() {
+    let scenario = r#"
+        name = "three"
+        about = "Three uploads, each with a small fixed send buffer."
+        [path]
+        kind = "emulated"
+        rate = "300mbit"
+        rtt = "40ms"
+        queue = "1000p"
+        [client]
+        sndbuf = "16KiB"
+        [workload]
+        kind = "bulk"
+        direction = "up"
+        flows = 3
+        duration = "10m"
+    "#;
+    let scenario = lab::Scenario::parse("three.toml", scenario).expect("a scenario");
+    let trial = &scenario.trials()[0].trial;
+    let session = Virtual::default().start(trial).expect("our stack has it");
+    let mut subject: Simulated<'_, SimulatedError> =
+        Simulated::new(session, &NEVER, Box::new(|_, _, _| ()));
+    let second = Duration::from_secs(1);
+    subject.wait(second).expect("it runs");
+    let plan = Plan {
+        observe: second * 2,
+        slice: second * 2,
+        settle: second,
+        warm_up: second,
+        bound: second * 600,
+        once: false,
+        dry_run: false,
+    };
+    let fitting = fit(&mut subject, &plan, &mut |_, _| Ok(())).expect("it runs");
+    let tried = &fitting.tried[0];
+    assert_eq!(tried.finding.diagnosis, "sndbuf-locked");
+    assert!(tried.kept, "{:#?}", tried.outcome);
+    let mut targets: Vec<&str> = tried.changes.iter().map(|c| c.target.as_str()).collect();
+    targets.dedup();
+    assert_eq!(targets.len(), 3, "{targets:?}");
+    let after = fitting.after.expect("a look").goodput_bps;
+    assert!(
+        after > 3 * fitting.before.goodput_bps,
+        "{after}: {:?}",
+        fitting.before
+    );
+}

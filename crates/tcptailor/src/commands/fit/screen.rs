@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use base::human;
+use base::{Scope, Target, human};
 use doctor::Objective;
 use lab::{EngineName, Fault, Measure, PathSpec, Trial};
 use tailor::{
@@ -137,12 +137,21 @@ fn trying(finding: &Finding, candidate: &Candidate, design: Design) -> String {
         }
         Design::BeforeAfter => "before and after it; the old state cannot be brought back",
     };
-    let target = candidate.changes.first().map(|change| &change.target);
+    let mut targets: Vec<&Target> = Vec::new();
+    for change in &candidate.changes {
+        if !targets.contains(&&change.target) {
+            targets.push(&change.target);
+        }
+    }
     let mut text = format!("try       {}: measured ", candidate.text());
     let used = text.len();
     push_wrapped(&mut text, how, INDENT, used);
-    if let Some(target) = target {
+    if let Some(target) = targets.first() {
         text.push_str(&format!("{INDENT}{target}\n"));
+    }
+    if candidate.scope == Scope::Socket && targets.len() > 1 {
+        let others = human::count(targets.len() as u64 - 1, "other socket");
+        text.push_str(&format!("{INDENT}and {others}\n"));
     }
     if !candidate.risk.is_empty() {
         text.push_str(&format!("{INDENT}risk: {}\n", candidate.risk));

@@ -185,7 +185,7 @@ impl Top {
     }
 
     fn save(&mut self, path: &Path) {
-        match crate::commands::diagnose::check_plan_path(path) {
+        match crate::output::check_writable(path) {
             Ok(()) => {
                 self.model
                     .handle(Event::Note(format!("saving {}", path.display())));
