@@ -1,5 +1,7 @@
 //! What a path needs to know of a packet.
 
+use alloc::boxed::Box;
+
 /// Anything that a link can carry.
 ///
 /// A *superpacket* stands for several packets on the wire (segmentation offload). A link counts,
@@ -20,4 +22,27 @@ pub trait WirePacket: Sized {
 
     /// A copy, for links that duplicate.
     fn duplicate(&self) -> Self;
+}
+
+/// A large packet goes from place to place as a pointer.
+impl<P: WirePacket> WirePacket for Box<P> {
+    fn segments(&self) -> u32 {
+        P::segments(self)
+    }
+
+    fn wire_bytes(&self) -> u64 {
+        P::wire_bytes(self)
+    }
+
+    fn largest_segment_bytes(&self) -> u32 {
+        P::largest_segment_bytes(self)
+    }
+
+    fn split_off(&mut self, at: u32) -> Self {
+        Self::new(P::split_off(self, at))
+    }
+
+    fn duplicate(&self) -> Self {
+        Self::new(P::duplicate(self))
+    }
 }

@@ -5,10 +5,11 @@ use core::time::Duration;
 
 use crate::host_timeline::HostTimeline;
 use crate::rules::thresholds::{
-    ACKS_FLOW_SHARE, ASSUMED_PATH_BITS, DELAYED_ACK_ON_LONG_PATHS, DELAYED_ACK_QUEUE_DELAY,
-    FULL_BUSY, FULL_SHARE, GROWTH, LEAST_OUT_PARTS, MIN_BUSY_SHARE, MIN_RETRANSMISSIONS,
-    QUEUE_SHARE, SHORT_DELAYED_ACK, SHORT_DELAYED_ACK_RTTS, SMOOTH_SEGMENTS, TICK, UNSCALED_WINDOW,
-    WINDOW_QUEUE, WINDOW_QUEUE_DELAY, WINDOW_QUEUE_SEGMENTS, WINDOW_SHARE, WORTHWHILE_GAIN,
+    ACKS_FLOW_SHARE, ACKS_STEADY_SEGMENTS, ACKS_STEADY_SHARE, ASSUMED_PATH_BITS,
+    DELAYED_ACK_ON_LONG_PATHS, DELAYED_ACK_QUEUE_DELAY, FULL_BUSY, FULL_SHARE, GROWTH,
+    LEAST_OUT_PARTS, MIN_BUSY_SHARE, MIN_RETRANSMISSIONS, QUEUE_SHARE, SHORT_DELAYED_ACK,
+    SHORT_DELAYED_ACK_RTTS, SMOOTH_SEGMENTS, TICK, UNSCALED_WINDOW, WINDOW_QUEUE,
+    WINDOW_QUEUE_DELAY, WINDOW_QUEUE_SEGMENTS, WINDOW_SHARE, WORTHWHILE_GAIN,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts, ratio_of_times};
 use crate::verdict::Side;
@@ -113,10 +114,25 @@ impl View<'_> {
                     && out >= carried * times
                     && least >= carried
                     && srtt >= min_rtt.mul_f64(times)
-                    && srtt - min_rtt >= WINDOW_QUEUE_DELAY,
+                    && srtt - min_rtt >= WINDOW_QUEUE_DELAY
+                    && self.acks_come_steadily(),
             )
         };
         exceeds().unwrap_or(false)
+    }
+
+    /// Whether ACKs come one after the other, as a queue lets segments out. A reader that takes
+    /// much at a time acknowledges much at a time: round trips are as long then, and nothing
+    /// waits in a queue. Where nobody tells, they do.
+    fn acks_come_steadily(&self) -> bool {
+        let steady = || {
+            let sender = self.sender?;
+            let bytes = u64::from(sender.mss_bytes()?) * ACKS_STEADY_SEGMENTS;
+            let rate = sender.rate().filter(|rate| rate.bits_per_second() > 0)?;
+            let bound = rate.serialize(bytes, 0).0.max(TICK * 2);
+            sender.vote(|s| Some(s.since_ack_received? < bound))
+        };
+        steady().is_none_or(|share| share >= ACKS_STEADY_SHARE)
     }
 
     /// Whether there are times in which nothing is in flight: a path with these is not full.

@@ -1,16 +1,27 @@
 //! What the simulator costs per packet, for one flow and for many: a bulk transfer over 10 Gbit/s
 //! and 1.58 ms, with superpackets and with each packet by itself. Prints a table.
 //!
-//! `cargo bench -p tcptailor-lab --bench flows [-- FLOWS...]`
+//! `cargo bench -p tcptailor-lab --bench flows [-- FLOWS...]`; `-- count MIB` sends so much in
+//! single packets of one flow, for `.ci/instructions`, and prints how many they were.
 
 use std::sync::atomic::AtomicBool;
 
-use lab::{Virtual, find_scenario};
+use base::Bytes;
+use lab::{Amount, Outcome, Trial, Virtual, Workload, find_scenario};
 
 fn main() {
-    let chosen: Vec<u32> = std::env::args()
-        .filter_map(|arg| arg.parse().ok())
-        .collect();
+    let args: Vec<String> = std::env::args().collect();
+    if let Some(at) = args.iter().position(|arg| arg == "count") {
+        let mib = args.get(at + 1).and_then(|arg| arg.parse::<u64>().ok());
+        let mut trial = trial(false, 1, 1000);
+        let Workload::Bulk { amount, .. } = &mut trial.workload else {
+            unreachable!("the scenario is a bulk transfer");
+        };
+        *amount = Amount::Bytes(Bytes(mib.expect("a number of MiB") << 20));
+        println!("{}", run(&trial).forward.sent);
+        return;
+    }
+    let chosen: Vec<u32> = args.iter().filter_map(|arg| arg.parse().ok()).collect();
     let flows = if chosen.is_empty() {
         vec![1, 10, 100, 1000, 10_000]
     } else {
@@ -24,18 +35,27 @@ fn main() {
     }
 }
 
-fn row(superpackets: bool, flows: u32) {
+/// A bulk transfer.
+fn trial(superpackets: bool, flows: u32, millis: u32) -> Trial {
     let mut scenario = find_scenario("dc-10g").expect("built in");
     let mut set = |key: &str, value: &str| scenario.set(key, value).expect("a valid setting");
     set("workload.flows", &flows.to_string());
-    // Connections are opened one after the other, each in a round trip.
-    set("workload.duration", &format!("{}ms", 1000 + flows * 8 / 5));
+    set("workload.duration", &format!("{millis}ms"));
     if !superpackets {
         set("client.gso_max", "0");
     }
-    let cell = scenario.trials().remove(0);
+    scenario.trials().remove(0).trial
+}
+
+fn run(trial: &Trial) -> Outcome {
+    Virtual::default().run(trial, &AtomicBool::new(false), &mut |_| ())
+}
+
+fn row(superpackets: bool, flows: u32) {
+    // Connections are opened one after the other, each in a round trip.
+    let trial = trial(superpackets, flows, 1000 + flows * 8 / 5);
     let before = cpu_nanos();
-    let outcome = Virtual::default().run(&cell.trial, &AtomicBool::new(false), &mut |_| ());
+    let outcome = run(&trial);
     let nanos = cpu_nanos() - before;
     let packets = outcome.forward.sent.max(1);
     println!(

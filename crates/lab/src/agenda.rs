@@ -2,6 +2,8 @@
 //!
 //! Each member has at most one deadline. Members are the leaves of a binary tree, each node of
 //! which holds the earlier one of the two below it; so setting a deadline costs O(log n) of all.
+//! Who was due mostly gets another deadline at once, so that the old one is only taken out when
+//! somebody asks for the next.
 
 use base::Instant;
 
@@ -16,11 +18,14 @@ pub(crate) struct Agenda {
     tree: Vec<u128>,
     members: usize,
     settings: u64,
+    /// The place of the one that was due last, if it has no other deadline yet: it has none.
+    popped: Option<usize>,
 }
 
 impl Agenda {
     /// A member more; its number.
     pub(crate) fn join(&mut self) -> usize {
+        self.forget_popped();
         let leaves = self.leaves();
         if self.members == leaves {
             let more = (2 * leaves).max(1);
@@ -44,11 +49,16 @@ impl Agenda {
             self.settings += 1;
             u128::from(at.as_nanos()) << 64 | u128::from(self.settings)
         });
-        self.put(self.leaves() + member, key);
+        let leaf = self.leaves() + member;
+        if self.popped == Some(leaf) {
+            self.popped = None;
+        }
+        self.put(leaf, key);
     }
 
     /// The earliest deadline of all.
-    pub(crate) fn next_at(&self) -> Option<Instant> {
+    pub(crate) fn next_at(&mut self) -> Option<Instant> {
+        self.forget_popped();
         self.tree.get(1).copied().and_then(deadline_of)
     }
 
@@ -63,19 +73,32 @@ impl Agenda {
             node *= 2;
             node += usize::from(self.tree[node] != first);
         }
-        self.put(node, NEVER);
+        self.popped = Some(node);
         Some(node - leaves)
     }
 
     /// When `member` is due.
     pub(crate) fn deadline(&self, member: usize) -> Option<Instant> {
-        deadline_of(self.tree[self.leaves() + member])
+        let leaf = self.leaves() + member;
+        if self.popped == Some(leaf) {
+            return None;
+        }
+        deadline_of(self.tree[leaf])
+    }
+
+    /// Takes the deadline out that has passed.
+    fn forget_popped(&mut self) {
+        if let Some(leaf) = self.popped.take() {
+            self.put(leaf, NEVER);
+        }
     }
 
     const fn leaves(&self) -> usize {
         self.tree.len() / 2
     }
 
+    /// A deadline that was popped counts above the others until it is replaced: what lies above it
+    /// is right again then.
     fn put(&mut self, leaf: usize, key: u128) {
         self.tree[leaf] = key;
         let mut node = leaf / 2;
@@ -87,6 +110,14 @@ impl Agenda {
             self.tree[node] = first;
             node /= 2;
         }
+    }
+}
+
+/// The earlier one of two deadlines, each of which may never come.
+pub(crate) fn first(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
     }
 }
 
@@ -141,7 +172,9 @@ mod tests {
                         prop_assert_eq!(naive[due].take(), earliest);
                     }
                 }
-                prop_assert_eq!(agenda.next_at(), naive.iter().flatten().min().copied());
+                if nanos % 3 > 0 {
+                    prop_assert_eq!(agenda.next_at(), naive.iter().flatten().min().copied());
+                }
             }
         }
     }

@@ -59,7 +59,7 @@ pub struct World<A> {
     nodes: Vec<Node<A>>,
     hops: Vec<Hop>,
     /// ICMP errors on their way back to the host that sent what was too big.
-    returned: VecDeque<(usize, Packet)>,
+    returned: VecDeque<(usize, Box<Packet>)>,
     audit: Option<Audit>,
     counts: Counts,
 }
@@ -355,7 +355,7 @@ impl<A: App> World<A> {
     }
 
     /// A packet reaches a node.
-    fn arrive(&mut self, node: usize, packet: Packet) {
+    fn arrive(&mut self, node: usize, packet: Box<Packet>) {
         let Node {
             member, station, ..
         } = &mut self.nodes[node];
@@ -379,7 +379,7 @@ impl<A: App> World<A> {
     }
 
     /// A router sends a packet on.
-    fn forward(&mut self, node: usize, mut packet: Packet) {
+    fn forward(&mut self, node: usize, mut packet: Box<Packet>) {
         match packet.hop_limit.checked_sub(1).filter(|left| *left > 0) {
             Some(left) => {
                 packet.hop_limit = left;
@@ -392,10 +392,15 @@ impl<A: App> World<A> {
     /// Lets a host do what is due, and its program what it can.
     fn let_act(&mut self, node: usize) {
         let now = self.now;
+        let mut handled = false;
         while self.station_at(node).handle_next(now) {
             self.transmit(node);
+            handled = true;
         }
-        self.transmit(node);
+        if !handled {
+            // What calls from outside made it send.
+            self.transmit(node);
+        }
         loop {
             let station = self.station_at(node);
             let heard = station.hand_out(now);
@@ -436,7 +441,7 @@ impl<A: App> World<A> {
 
     /// Puts a packet into the link that leads to its destination, at the present time or, where
     /// the host is still busy with it, later.
-    fn send(&mut self, node: usize, at: Instant, packet: Packet) {
+    fn send(&mut self, node: usize, at: Instant, packet: Box<Packet>) {
         let from = &self.nodes[node];
         let route = from.routes.get(&packet.destination).copied();
         let Some(link) = route.or(from.default_route) else {

@@ -99,15 +99,11 @@ impl<P: WirePacket> Link<P> {
             dropped: 0,
             too_big: None,
         };
-        let mut rest = Some(packet);
-        if let Some(mtu) = self.spec.mtu.filter(|mtu| shape.segment_bytes > mtu.0) {
-            // The last segment of a superpacket is smaller and may fit.
-            let last_fits = shape.segments > 1 && shape.last_bytes() <= mtu.0;
-            let too_big = cut(&mut rest, shape.segments - u32::from(last_fits));
-            self.refuse(too_big, &mut handled);
-        }
-        while let Some(packet) = cut_for(&mut rest, self.wire.has_trace()) {
-            self.offer(packet, &mut handled);
+        let mtu = self.spec.mtu.map_or(u64::MAX, |mtu| mtu.0);
+        if shape.segment_bytes <= mtu && !self.wire.has_trace() {
+            self.offer(packet, shape, &mut handled);
+        } else {
+            self.offer_cut(packet, shape, mtu, &mut handled);
         }
         let (packets, bytes) = self.wire.waiting();
         self.stats.queue_packets_max = self.stats.queue_packets_max.max(packets);
@@ -179,47 +175,68 @@ impl<P: WirePacket> Link<P> {
         }
     }
 
+    /// Refuses what exceeds the MTU, and offers the rest, segment by segment where the rate
+    /// changes.
+    fn offer_cut(&mut self, packet: P, shape: Shape, mtu: u64, handled: &mut Handled<P>) {
+        let (mut rest, mut left) = (Some(packet), shape.segments);
+        if shape.segment_bytes > mtu {
+            // The last segment of a superpacket is smaller and may fit.
+            let last_fits = shape.segments > 1 && shape.last_bytes() <= mtu;
+            let too_big = cut(&mut rest, &mut left, shape.segments - u32::from(last_fits));
+            self.refuse(too_big, handled);
+        }
+        while left > 0 {
+            let count = if self.wire.has_trace() { 1 } else { left };
+            let packet = cut(&mut rest, &mut left, count);
+            let shape = Shape::of(&packet);
+            self.offer(packet, shape, handled);
+        }
+    }
+
     /// Puts into the queue what fits of a packet, and drops the rest.
-    fn offer(&mut self, packet: P, handled: &mut Handled<P>) {
-        let mut rest = Some(packet);
-        while let Some(packet) = &rest {
-            let shape = Shape::of(packet);
+    fn offer(&mut self, packet: P, mut shape: Shape, handled: &mut Handled<P>) {
+        let (mut rest, mut left) = (Some(packet), shape.segments);
+        loop {
             let admitted = self.wire.admit(self.now, shape);
             if admitted > 0 {
                 let run = self.wire.send(self.now, shape, admitted);
-                let packet = cut(&mut rest, admitted);
+                let packet = cut(&mut rest, &mut left, admitted);
                 handled.accepted += admitted;
                 self.carry(&run, packet);
-                continue;
+            } else {
+                // A queue counted in bytes may still take the last segment, which may be smaller.
+                let smaller_last = shape.segments > 1 && shape.last_bytes() < shape.segment_bytes;
+                let dropped = shape.segments - u32::from(smaller_last);
+                drop(cut(&mut rest, &mut left, dropped));
+                self.fates.skip(dropped);
+                handled.dropped += dropped;
+                self.stats.queue_dropped += u64::from(dropped);
+                self.stats.inside -= u64::from(dropped);
             }
-            // A queue counted in bytes may still take the last segment, which may be smaller.
-            let smaller_last = shape.segments > 1 && shape.last_bytes() < shape.segment_bytes;
-            let dropped = shape.segments - u32::from(smaller_last);
-            drop(cut(&mut rest, dropped));
-            self.fates.skip(dropped);
-            handled.dropped += dropped;
-            self.stats.queue_dropped += u64::from(dropped);
-            self.stats.inside -= u64::from(dropped);
+            match &rest {
+                Some(rest) => shape = Shape::of(rest),
+                None => return,
+            }
         }
     }
 
     /// Takes what is on the wire to the other end, in pieces where a part has a fate of its own.
     fn carry(&mut self, run: &Run, packet: P) {
-        let shape = Shape::of(&packet);
+        let shape = run.shape;
         let piece_max = self.wire.segments_per_piece(shape);
-        let mut rest = Some(packet);
-        let mut done = 0;
-        while done < shape.segments {
-            let (plain, fate) = self.fates.scan(piece_max.min(shape.segments - done));
+        let (mut rest, mut left) = (Some(packet), shape.segments);
+        while left > 0 {
+            let done = shape.segments - left;
+            let (plain, fate) = self.fates.scan(piece_max.min(left));
             if plain > 0 {
                 let arrival = self.arrival(run, done..done + plain);
-                self.line.push_back((arrival, cut(&mut rest, plain)));
-                done += plain;
+                let packet = cut(&mut rest, &mut left, plain);
+                self.line.push_back((arrival, packet));
             }
             if let Some(fate) = fate {
-                let packet = cut(&mut rest, 1);
+                let done = shape.segments - left;
+                let packet = cut(&mut rest, &mut left, 1);
                 self.meet(fate, run, done, packet);
-                done += 1;
             }
         }
     }
@@ -268,25 +285,17 @@ impl<P: WirePacket> Link<P> {
     }
 }
 
-/// Cuts the first `count` segments off; nothing remains where those are all.
+/// Cuts the first `count` of the segments that are `left` off; nothing remains where those are all.
 ///
 /// # Panics
 /// Where nothing is there to be cut: callers count segments.
-fn cut<P: WirePacket>(rest: &mut Option<P>, count: u32) -> P {
+fn cut<P: WirePacket>(rest: &mut Option<P>, left: &mut u32, count: u32) -> P {
     let mut packet = rest.take().expect("segments are counted, so some remain");
-    if count < packet.segments() {
+    *left -= count;
+    if *left > 0 {
         *rest = Some(packet.split_off(count));
     }
     packet
-}
-
-/// Takes the next packet to offer: all that remains, or a single segment.
-fn cut_for<P: WirePacket>(rest: &mut Option<P>, single: bool) -> Option<P> {
-    if single && rest.is_some() {
-        Some(cut(rest, 1))
-    } else {
-        rest.take()
-    }
 }
 
 #[cfg(test)]

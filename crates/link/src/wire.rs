@@ -24,10 +24,16 @@ pub(crate) struct Shape {
 
 impl Shape {
     pub(crate) fn of(packet: &impl WirePacket) -> Self {
+        let segments = packet.segments().max(1);
+        let bytes = packet.wire_bytes();
+        let segment_bytes = match segments {
+            1 => bytes,
+            _ => packet.largest_segment_bytes().into(),
+        };
         Self {
-            segments: packet.segments().max(1),
-            segment_bytes: u64::from(packet.largest_segment_bytes().max(1)),
-            bytes: packet.wire_bytes(),
+            segments,
+            segment_bytes: segment_bytes.max(1),
+            bytes,
         }
     }
 
@@ -61,7 +67,7 @@ impl Shape {
 /// Segments that follow each other on the wire without a gap.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
-    shape: Shape,
+    pub(crate) shape: Shape,
     /// When the first one starts.
     start: Instant,
     /// Work left over at the start; see [`Rate::serialize`].

@@ -156,18 +156,22 @@ impl Plan {
     ///
     /// # Errors
     /// [`Error::File`] with the place in the file or the number of the change, and what to write;
-    /// [`Error::NotFound`] where there is no such file.
+    /// [`Error::NotFound`] where there is no such file; [`Error::Os`] without permission to read.
     pub fn read(path: &Path) -> Result<Self> {
         let wrong = |what: String| Error::File {
             path: path.into(),
             what,
         };
-        if !path.exists() {
-            return Err(Error::NotFound {
-                what: "plan",
-                name: path.display().to_string(),
-                hint: format!("; `tcptailor diagnose -o {}` writes one", path.display()),
-            });
+        match rustix::fs::access(path, rustix::fs::Access::READ_OK) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::NOENT) => {
+                return Err(Error::NotFound {
+                    what: "plan",
+                    name: path.display().to_string(),
+                    hint: format!("; `tcptailor diagnose -o {}` writes one", path.display()),
+                });
+            }
+            Err(error) => return Err(Error::errno(format!("read {}", path.display()))(error)),
         }
         let (file, meta) = regular_file::open(path, true).map_err(wrong)?;
         let bytes = regular_file::read(file, &meta, BYTES_MAX).map_err(wrong)?;

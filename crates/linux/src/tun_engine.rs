@@ -102,8 +102,6 @@ impl StackSpec {
 pub struct StackSummary {
     /// What limited the main connection, with the share of the measured time, most first.
     pub limits: Vec<(Limit, f64)>,
-    /// Longest time between two reads of payload.
-    pub silence_max_us: u64,
     /// Packets that its device dropped, either way.
     pub dropped_packets: u64,
     /// How the flow went, at an end that sends what is measured; payload counts when it is
@@ -193,7 +191,6 @@ impl StackRun {
         for (nanos, count) in measured.responses_ns() {
             responses_ns.record_many(nanos, count);
         }
-        let silence_max_us = u64::try_from(measured.silence_max.as_micros());
         Ok(Summary {
             measured: Totals {
                 duration_s: measured.duration.as_secs_f64(),
@@ -207,13 +204,13 @@ impl StackRun {
             all_operations: all.operations,
             congestion: String::new(),
             sent: None,
+            silence_max_us: u64::try_from(measured.silence_max.as_micros()).ok(),
             ended: match program.is_done() {
                 true => Ended::Complete,
                 false => Ended::Stopped,
             },
             stack: Some(StackSummary {
                 limits: limits.shares(),
-                silence_max_us: silence_max_us.unwrap_or(u64::MAX),
                 dropped_packets: dropped_packets + self.driver.stats().port.lost,
                 series,
                 sender,

@@ -329,7 +329,12 @@ impl Drawing {
     }
 }
 
-fn push_table(text: &mut String, head: Vec<String>, rows: Vec<Vec<String>>) {
+/// Adds a table of Markdown, an empty line before it.
+///
+/// # Panics
+///
+/// Never: a `String` grows.
+pub fn push_table(text: &mut String, head: Vec<String>, rows: Vec<Vec<String>>) {
     let rule = vec!["---".to_owned(); head.len()];
     text.push('\n');
     for row in [head, rule].into_iter().chain(rows) {

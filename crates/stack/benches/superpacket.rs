@@ -1,13 +1,13 @@
-//! What one side of a bulk transfer costs per superpacket of 64 KiB at MTU 1500, without links and
-//! without system calls: receiving is `handle_packet`, `read_chunks` and `poll_transmit` for the
-//! ACKs, sending is `write_chunk`, `poll_transmit` and `handle_packet` of the ACKs.
+//! What one side of a bulk transfer costs per superpacket of 64 KiB at MTU 1500, and per segment
+//! where each is a packet by itself, without links and without system calls: receiving is
+//! `handle_packet`, `read_chunks` and `poll_transmit` for the ACKs, sending is `write_chunk`,
+//! `poll_transmit` and `handle_packet` of the ACKs.
 //!
 //! Two hosts talk once, and what each was asked is written down; then each side alone does it
 //! again, which takes the same way because a host depends on its seed and its arguments alone.
 //!
-//! `cargo bench -p tcptailor-stack --bench superpacket [-- SIDE [SUPERPACKETS]]` prints a table;
-//! `perf stat -e instructions:u` on the binary, with two numbers of superpackets, counts
-//! instructions.
+//! `cargo bench -p tcptailor-stack --bench superpacket` prints a table; `-- SIDE UNIT COUNT` does
+//! one row of it once, for `.ci/instructions`, which counts what [`Side::replay`] takes.
 
 use std::hint::black_box;
 use std::net::SocketAddr;
@@ -19,12 +19,41 @@ use tcptailor_stack::{
     Event, Host, HostConfig, ListenOptions, Packet, SocketId, WriteFlags, profile,
 };
 
-/// One superpacket: 45 segments of 1448 bytes.
-const SUPERPACKET_BYTES: usize = 45 * 1448;
+/// What a segment carries at MTU 1500, with timestamps.
+const SEGMENT_BYTES: usize = 1448;
+/// One superpacket, and what a program writes at once.
+const SUPERPACKET_BYTES: usize = 45 * SEGMENT_BYTES;
 /// Time between two rounds: a superpacket each 20 microseconds is 26 Gbit/s.
 const ROUND: Duration = Duration::from_micros(20);
-/// Superpackets until buffers and windows have reached their size.
-const WARM_UP: usize = 2_000;
+/// Bytes until buffers and windows have reached their size.
+const WARM_UP_BYTES: usize = 400 * SUPERPACKET_BYTES;
+
+/// What packets carry.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    /// Up to 64 KiB.
+    Superpacket,
+    /// One segment.
+    Segment,
+}
+
+impl Unit {
+    const ALL: [Self; 2] = [Self::Superpacket, Self::Segment];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Superpacket => "superpacket",
+            Self::Segment => "segment",
+        }
+    }
+
+    const fn bytes(self) -> usize {
+        match self {
+            Self::Superpacket => SUPERPACKET_BYTES,
+            Self::Segment => SEGMENT_BYTES,
+        }
+    }
+}
 
 /// What a side was asked.
 #[derive(Clone)]
@@ -43,13 +72,14 @@ struct Side {
     host: Host,
     id: Option<SocketId>,
     calls: Vec<Call>,
-    superpackets: usize,
+    /// Written or read.
+    bytes: usize,
     /// A shared slice that every write takes.
     data: Bytes,
 }
 
 impl Side {
-    fn receiver() -> Self {
+    fn receiver(_: Unit) -> Self {
         let profile = profile::linux_6_18();
         let mut host = Host::new(HostConfig::of(&profile, [10, 0, 0, 2].into(), 2));
         let options = ListenOptions::of(&profile);
@@ -58,8 +88,11 @@ impl Side {
         Self::of(host, None)
     }
 
-    fn sender() -> Self {
-        let profile = profile::linux_6_18();
+    fn sender(unit: Unit) -> Self {
+        let mut profile = profile::linux_6_18();
+        if unit == Unit::Segment {
+            profile.settings.path.gso_max = 0;
+        }
         let mut host = Host::new(HostConfig::of(&profile, [10, 0, 0, 1].into(), 1));
         let remote: SocketAddr = ([10, 0, 0, 2], 80).into();
         let id = host
@@ -73,7 +106,7 @@ impl Side {
             host,
             id,
             calls: Vec::new(),
-            superpackets: 0,
+            bytes: 0,
             data: Bytes::from(vec![7; SUPERPACKET_BYTES]),
         }
     }
@@ -86,14 +119,14 @@ impl Side {
             Call::Read(now) => {
                 if let Some(id) = self.id {
                     let read = self.host.read_chunks(now, id, usize::MAX);
-                    self.superpackets += usize::from(read.is_ok());
+                    self.bytes += read.map_or(0, |payload| payload.len() as usize);
                 }
             }
             Call::Write(now) => {
                 if let Some(id) = self.id {
                     let flags = WriteFlags::default();
                     let written = self.host.write_chunk(now, id, self.data.clone(), flags);
-                    self.superpackets += usize::from(written.is_ok());
+                    self.bytes += written.unwrap_or(0);
                 }
             }
             Call::Poll(now) => return self.host.poll_transmit(now),
@@ -123,21 +156,25 @@ impl Side {
         }
     }
 
-    /// Nanoseconds of CPU time per superpacket of doing `calls` again, the first `warm_up`
-    /// superpackets apart.
+    /// Does calls again.
     #[inline(never)]
-    fn replay(mut self, calls: Vec<Call>, warm_up: usize) -> f64 {
-        let mut start = None;
-        let mut first = 0;
+    fn replay(&mut self, calls: impl Iterator<Item = Call>) {
         for call in calls {
-            if start.is_none() && self.superpackets >= warm_up {
-                (start, first) = (Some(cpu_nanos()), self.superpackets);
-            }
             // What leaves goes to the device, and its memory with it.
             black_box(self.call(call));
         }
-        let nanos = cpu_nanos() - start.expect("more than the warm-up");
-        nanos as f64 / (self.superpackets - first) as f64
+    }
+
+    /// Nanoseconds of CPU time per `unit` of doing `calls` again, those before `warm` apart.
+    fn nanos_per(mut self, unit: Unit, mut calls: Vec<Call>, warm: usize) -> f64 {
+        let measured = calls.split_off(warm);
+        for call in calls {
+            self.call(call);
+        }
+        let (start, first) = (cpu_nanos(), self.bytes);
+        self.replay(measured.into_iter());
+        let nanos = cpu_nanos() - start;
+        nanos as f64 * unit.bytes() as f64 / (self.bytes - first) as f64
     }
 }
 
@@ -148,11 +185,23 @@ fn cpu_nanos() -> u64 {
     first.parse().expect("nanoseconds")
 }
 
-/// Two hosts that talk until so many superpackets were read.
-fn transfer(superpackets: usize) -> (Side, Side) {
-    let (mut sender, mut receiver) = (Side::sender(), Side::receiver());
+/// What a side was asked in a transfer, and how many of the calls came before the end of the
+/// warm-up.
+struct Asked {
+    calls: Vec<Call>,
+    warm: usize,
+}
+
+/// Two hosts that talk until so many units were read behind the warm-up: what the sender was asked,
+/// and what the receiver was.
+fn transfer(unit: Unit, units: usize) -> (Asked, Asked) {
+    let (mut sender, mut receiver) = (Side::sender(unit), Side::receiver(unit));
     let (mut now, mut acks) = (Instant::ZERO, Vec::new());
-    while receiver.superpackets < superpackets {
+    let mut warm = None;
+    while receiver.bytes < WARM_UP_BYTES + units * unit.bytes() {
+        if warm.is_none() && receiver.bytes >= WARM_UP_BYTES {
+            warm = Some((sender.calls.len(), receiver.calls.len()));
+        }
         now += ROUND;
         sender.wake(now);
         receiver.wake(now);
@@ -167,7 +216,12 @@ fn transfer(superpackets: usize) -> (Side, Side) {
             receiver.ask(Call::Read(now));
         }
     }
-    (sender, receiver)
+    let warm = warm.expect("more than the warm-up");
+    let asked = |side: Side, warm| Asked {
+        calls: side.calls,
+        warm,
+    };
+    (asked(sender, warm.0), asked(receiver, warm.1))
 }
 
 fn main() {
@@ -175,21 +229,30 @@ fn main() {
         .skip(1)
         .filter(|arg| !arg.starts_with("--"))
         .collect();
-    let side = chosen.first().map(String::as_str);
-    let superpackets = chosen
-        .get(1)
-        .map_or(10_000, |arg| arg.parse().expect("a number of superpackets"));
-    let (sender, receiver) = transfer(WARM_UP + superpackets);
-    println!("side     superpackets  packets in  ns/superpacket");
-    let row = |name: &str, make: fn() -> Side, calls: &[Call]| {
-        if side.is_none_or(|side| side == name) {
-            let rounds = (0..7).map(|_| make().replay(calls.to_vec(), WARM_UP));
-            let best = rounds.fold(f64::INFINITY, f64::min);
-            let is_packet = |call: &&Call| matches!(call, Call::Handle(..));
-            let packets = calls.iter().filter(is_packet).count();
-            println!("{name:7}  {superpackets:>12}  {packets:>10}  {best:>14.0}");
+    let is_chosen = |at: usize, name: &str| chosen.get(at).is_none_or(|chosen| chosen == name);
+    let count = chosen
+        .get(2)
+        .map(|arg| arg.parse::<usize>().expect("a number of units"));
+    println!("side     unit           units  packets in  ns/unit");
+    for unit in Unit::ALL {
+        if !is_chosen(1, unit.name()) {
+            continue;
         }
-    };
-    row("receive", Side::receiver, &receiver.calls);
-    row("send", Side::sender, &sender.calls);
+        let units = count.unwrap_or(10_000 * SUPERPACKET_BYTES / unit.bytes() / 10);
+        let (sender, receiver) = transfer(unit, units);
+        let row = |name: &str, make: fn(Unit) -> Side, asked: &Asked| {
+            if !is_chosen(0, name) {
+                return;
+            }
+            let once = || make(unit).nanos_per(unit, asked.calls.clone(), asked.warm);
+            let rounds = if count.is_some() { 1 } else { 7 };
+            let best = (0..rounds).map(|_| once()).fold(f64::INFINITY, f64::min);
+            let is_packet = |call: &&Call| matches!(call, Call::Handle(..));
+            let packets = asked.calls[asked.warm..].iter().filter(is_packet).count();
+            let unit = unit.name();
+            println!("{name:7}  {unit:11}  {units:>7}  {packets:>10}  {best:>7.0}");
+        };
+        row("receive", Side::receiver, &receiver);
+        row("send", Side::sender, &sender);
+    }
 }

@@ -37,6 +37,7 @@ pub mod profile;
 mod recovery;
 mod recv;
 mod send;
+mod shrink;
 mod tcp;
 mod tick;
 mod trace;

@@ -90,27 +90,27 @@ impl core::fmt::Display for CannotKnow {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::NoConnection => f.write_str("no connection was seen"),
-            Self::Silent => f.write_str("too little was carried to tell how the path behaves"),
-            Self::Traffic => f.write_str("what the programs do could not be made out"),
-            Self::TooMuch => f.write_str("so much is sent that a twin takes too long to follow"),
-            Self::RoundTrip => f.write_str("no round-trip time was seen"),
+            Self::Silent => f.write_str("too little traffic to tell how the path behaves"),
+            Self::Traffic => f.write_str("the traffic pattern of the programs is unknown"),
+            Self::TooMuch => f.write_str("too much traffic to simulate in time"),
+            Self::RoundTrip => f.write_str("the round-trip time is unknown"),
             Self::Reordering => {
                 f.write_str("the path reorders packets, which the twin does not model")
             }
             Self::Pieces => f.write_str(
-                "the cork hides in how many writes the program sends a message, and Nagle's \
-                 algorithm may wait between them",
+                "the cork hides how many writes make up a message, and Nagle's algorithm may \
+                 delay some of them",
             ),
-            Self::FarEnd => f.write_str("it acts at the far end, which was not seen"),
-            Self::Knob(knob) => write!(f, "{knob}: only a kernel has this"),
+            Self::FarEnd => f.write_str("it is set at the far end, which was not observed"),
+            Self::Knob(knob) => write!(f, "{knob}: only a kernel has this setting"),
             Self::PathRate { at_least_bps } => write!(
                 f,
-                "how fast the path is did not show (at least {}), and what the change gives \
+                "the rate of the path is unknown (at least {}), and the effect of the change \
                  depends on it",
                 base::human::bps(at_least_bps.round() as u64)
             ),
             Self::SelfCheck(check) => {
-                f.write_str("the twin does not show what was seen:")?;
+                f.write_str("the twin does not reproduce the measurement:")?;
                 let off = check.compared.iter().filter(|compared| !compared.ok);
                 for (at, compared) in off.enumerate() {
                     let comma = if at > 0 { "," } else { "" };

@@ -10,7 +10,7 @@ use std::ffi::{OsStr, OsString};
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
-use crate::commands;
+use crate::{commands, help, output};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,9 +22,13 @@ Examples:
   tcptailor check                    what this machine allows
 
 Exit codes:
-  0  done, or nothing to improve     1  failed while running     2  wrong usage
-  3  findings, or a check failed     4  a permission or kernel feature is missing
-  5  a change made it worse          6  no significant difference; both were rolled back
+  0    done, or nothing to improve
+  1    failed while running
+  2    wrong usage, or a file that is missing or not of its kind
+  3    findings, or a check failed
+  4    a permission or kernel feature is missing
+  5    a change made it worse and was rolled back
+  6    a change made no significant difference and was rolled back
   130  interrupted";
 
 /// Finds what slows a TCP connection down, fixes it, and verifies the gain.
@@ -32,7 +36,7 @@ Exit codes:
 /// Names the bottleneck of each connection with the evidence, proposes the smallest change
 /// that helps, applies it, measures again, and keeps it or rolls it back.
 #[derive(Debug, Parser)]
-#[command(name = "tcptailor", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "tcptailor", version, after_help = EXAMPLES)]
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -40,6 +44,9 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
+
+/// So wide is the list of commands; on narrower terminals it has two lines for each.
+const LIST_COLUMNS: usize = 80;
 
 /// The commands as the first screen of the help shows them.
 const GROUPS: &[(&str, &[&str])] = &[
@@ -68,7 +75,7 @@ impl Cli {
     /// What is wrong with it, or the help or the version that was asked for.
     pub(crate) fn read() -> Result<Self, clap::Error> {
         let words = help_asked(std::env::args_os().collect());
-        let parse = |words| grouped(Self::command()).try_get_matches_from(words);
+        let parse = |words| laid_out(grouped(Self::command())).try_get_matches_from(words);
         let matches = parse(words.clone()).map_err(|error| {
             // What is said of a word shows the word; a terminal would obey some.
             let shown = words.iter().map(|word| visible_word(word)).collect();
@@ -113,6 +120,17 @@ fn help_asked(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
+/// With the help of each command laid out for this terminal.
+fn laid_out(command: clap::Command) -> clap::Command {
+    let columns = output::columns();
+    let below = command.get_after_help().map(ToString::to_string);
+    let command = command.term_width(columns).mut_subcommands(laid_out);
+    match below {
+        Some(text) => command.after_help(help::laid_out(&text, columns)),
+        None => command,
+    }
+}
+
 fn visible_word(word: &OsStr) -> OsString {
     let word = word.to_string_lossy();
     let shown = word.chars().map(|c| {
@@ -129,6 +147,7 @@ fn visible_word(word: &OsStr) -> OsString {
 fn grouped(command: clap::Command) -> clap::Command {
     let header = *command.get_styles().get_header();
     let literal = *command.get_styles().get_literal();
+    let columns = output::columns();
     let mut list = String::new();
     for (title, names) in GROUPS {
         let _ = writeln!(list, "{header}{title}:{header:#}");
@@ -137,7 +156,12 @@ fn grouped(command: clap::Command) -> clap::Command {
                 .find_subcommand(name)
                 .and_then(clap::Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
-            let _ = writeln!(list, "  {literal}{name:<16}{literal:#}{about}");
+            if columns >= LIST_COLUMNS {
+                let _ = writeln!(list, "  {literal}{name:<16}{literal:#}{about}");
+                continue;
+            }
+            let below = help::wrapped(&about, help::BELOW, columns).join("\n");
+            let _ = writeln!(list, "  {literal}{name}{literal:#}\n{below}");
         }
         list.push('\n');
     }

@@ -1,7 +1,8 @@
 //! Exit codes, and what the user reads when something failed.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::json;
@@ -16,7 +17,7 @@ pub(crate) enum Exit {
     Done,
     /// Failed while running.
     Failed,
-    /// Wrong usage: unknown name, value out of range.
+    /// Wrong usage: unknown name, value out of range, a file that is not there or not of its kind.
     Usage,
     /// Findings at or above `--fail-on`, or a lab assertion that does not hold.
     Findings,
@@ -86,7 +87,16 @@ impl Problem {
         }
     }
 
-    /// With what to do next.
+    /// A file that the user named cannot be used.
+    pub(crate) fn file(path: &Path, error: &io::Error) -> Self {
+        Self {
+            exit: of_file(error.kind()),
+            message: format!("{}: {error}", path.display()),
+            hint: (error.kind() == ErrorKind::PermissionDenied)
+                .then(|| "Run as the owner of the file, or as root.".into()),
+        }
+    }
+
     /// Something went wrong while running.
     pub(crate) fn failed(message: impl fmt::Display) -> Self {
         Self {
@@ -96,6 +106,7 @@ impl Problem {
         }
     }
 
+    /// With what to do next.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
@@ -113,7 +124,9 @@ impl std::error::Error for Problem {}
 /// Adds to a failure for want of a permission or of a kernel feature what works without.
 pub(crate) fn or_without<T>(outcome: anyhow::Result<T>, hint: &str) -> anyhow::Result<T> {
     outcome.map_err(|error| {
-        if !is_denied(&error) || hint_of(&error).is_some() {
+        // What is denied is a file that the user named: nothing else works without it.
+        let is_of_file = error.chain().all(|cause| !cause.is::<linux::Error>());
+        if is_of_file || !is_denied(&error) || hint_of(&error).is_some() {
             return error;
         }
         let problem = Problem {
@@ -146,15 +159,16 @@ pub(crate) fn finish(outcome: anyhow::Result<Exit>, output: &Output) -> ExitCode
 
 /// Answers a command line that clap did not take, or `--help` and `--version`.
 pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
+    let text = plain(&error.render().ansi().to_string());
     let asked_for_json =
         std::env::args_os().any(|arg| arg == "--json" || arg == "-j" || arg == "-J");
     if error.use_stderr() && asked_for_json {
-        let (message, hint) = usage_of(&error.render().to_string());
+        let (message, hint) = usage_of(&plain(&error.render().to_string()));
         report(true, Exit::Usage, &message, hint);
         return Exit::Usage.code();
     }
     // The styles are clap's: `Cli::read` lets no others in.
-    let text = signed(&error.render().ansi().to_string());
+    let text = signed(&text);
     let text = visible(&text);
     // A reader that went away is no reason to panic.
     let _ = match error.use_stderr() {
@@ -162,6 +176,28 @@ pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
         false => write!(anstream::stdout(), "{text}"),
     };
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// What the standard library says of a number or an address, as what to write.
+fn plain(text: &str) -> String {
+    const SAID: [(&str, &str); 4] = [
+        ("invalid digit found in string", "write a whole number"),
+        (
+            "cannot parse integer from empty string",
+            "write a whole number",
+        ),
+        (
+            "number too large to fit in target type",
+            "the number is too large",
+        ),
+        (
+            "invalid IP address syntax",
+            "write an address, such as 10.0.0.9 or ::1",
+        ),
+    ];
+    SAID.iter().fold(text.to_owned(), |text, (said, plain)| {
+        text.replace(said, plain)
+    })
 }
 
 /// What clap says of a command line, in one line, and its advice. The usage and the pointer to
@@ -229,11 +265,31 @@ fn exit_of(error: &anyhow::Error) -> Exit {
         if cause.is::<base::UnitError>() || cause.is::<base::KnobError>() {
             return Exit::Usage;
         }
+        if let Some(error) = cause.downcast_ref::<io::Error>()
+            && of_file(error.kind()) != Exit::Failed
+        {
+            return of_file(error.kind());
+        }
     }
     if interrupt::stopped() {
         Exit::Interrupted
     } else {
         Exit::Failed
+    }
+}
+
+/// One rule for all files and directories that the user names, to be read or written: the wrong
+/// name is wrong usage, as an unknown option is.
+const fn of_file(kind: ErrorKind) -> Exit {
+    match kind {
+        ErrorKind::NotFound
+        | ErrorKind::NotADirectory
+        | ErrorKind::IsADirectory
+        | ErrorKind::AlreadyExists
+        | ErrorKind::InvalidFilename
+        | ErrorKind::InvalidData => Exit::Usage,
+        ErrorKind::PermissionDenied => Exit::Missing,
+        _ => Exit::Failed,
     }
 }
 
@@ -289,6 +345,11 @@ mod tests {
             Exit::Missing,
         );
         check(linux::Error::Peer("went away".into()).into(), Exit::Failed);
+        let file = |kind: ErrorKind| anyhow::Error::from(io::Error::from(kind));
+        check(file(ErrorKind::NotFound), Exit::Usage);
+        check(file(ErrorKind::IsADirectory), Exit::Usage);
+        check(file(ErrorKind::PermissionDenied), Exit::Missing);
+        check(file(ErrorKind::StorageFull), Exit::Failed);
     }
 
     #[test]

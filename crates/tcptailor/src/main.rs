@@ -5,8 +5,8 @@
 mod cli;
 mod commands;
 mod exit;
+mod help;
 mod interrupt;
-
 mod output;
 mod progress;
 mod subject;

@@ -20,7 +20,9 @@ use comfy_table::{
 use serde::Serialize;
 
 pub(crate) use self::control::{Paint, signed, visible};
-pub(crate) use self::file::{check_replaceable, open_result, write_result};
+pub(crate) use self::file::{
+    check_replaceable, check_writable, open_result, read_text, write_result,
+};
 use crate::cli::{Color, Globals};
 
 /// Widest line of a table.
@@ -410,6 +412,14 @@ fn records(table: &Table) -> String {
         .header()
         .map(|row| row.cell_iter().map(|cell| cell.content()).collect())
         .unwrap_or_default();
+    // A table below a heading is indented by the blanks before its first name.
+    let indent = names
+        .first()
+        .map_or("", |name| &name[..name.len() - name.trim_start().len()]);
+    let names: Vec<String> = names
+        .iter()
+        .map(|name| format!("{indent}{}", name.trim_start()))
+        .collect();
     let widest = names
         .iter()
         .map(|name| name.chars().count())
@@ -608,6 +618,16 @@ mod tests {
         assert!(narrow.contains("GOODPUT         9.44 Mbit/s\n"), "{narrow}");
         assert!(shown(80).starts_with("VARIANT "), "{}", shown(80));
         assert_eq!(shown(100).lines().count(), 3);
+    }
+
+    #[test]
+    fn an_indented_table_stays_indented_where_it_is_narrow() {
+        let mut table = table(&["  KNOB", "WHERE"]);
+        table.set_width(20);
+        table.add_row(["  net.ipv4.tcp_rmem", "own namespace"]);
+        let shown = anstream::adapter::strip_str(&render(&table)).to_string();
+        assert!(shown.starts_with("  KNOB "), "{shown}");
+        assert!(shown.contains("\n  WHERE "), "{shown}");
     }
 
     #[test]

@@ -185,7 +185,7 @@ fn what_is_wrong_with_a_plan_is_said_in_one_line() {
     let path = user.directory.path().join("plan.json");
     fs::write(&path, "{\"schema\":").unwrap();
     user.check_refused(&["apply", path.to_str().unwrap()], 2, "not a plan");
-    user.check_refused(&["apply", "no-such.json"], 1, "does not exist");
+    user.check_refused(&["apply", "no-such.json"], 2, "does not exist");
 }
 
 #[test]

@@ -162,6 +162,9 @@ fn values_are_refused_with_their_range_or_unit() {
     user.check(&["bench", ""], 2, "the host is empty");
     user.check(&["serve", "--idle-timeout", "0s"], 2, "at least 1s");
     user.check(&["rollback", "x"], 2, "a transaction is a number");
+    user.check(&["watch", "--services", "x"], 2, "write a whole number");
+    user.check(&["serve", "--bind", "here"], 2, "such as 10.0.0.9 or ::1");
+    user.check(&["bench", "::1", "-P", "0"], 2, "--parallel");
     user.check(
         &["diagnose", "-o", "/nowhere/plan.json"],
         2,
@@ -177,7 +180,7 @@ fn what_is_not_there_is_said_with_what_to_do() {
     user.check(&["fit", "--pid", "4194304"], 1, "`ps` lists");
     user.check(&["bench", "127.0.0.1:1"], 1, "is `tcptailor serve` running");
     user.check(&["fit", "127.0.0.1:1"], 1, "is `tcptailor serve` running");
-    user.check(&["apply", "/nowhere.json"], 1, "`tcptailor diagnose -o");
+    user.check(&["apply", "/nowhere.json"], 2, "`tcptailor diagnose -o");
     user.check(&["serve", "-B", "192.0.2.1"], 1, "`ip addr` lists");
     let plan = user.plan("nowhere", "net.ipv4.tcp_sack", &json!(false));
     user.check(&["apply", &plan], 1, "`ip netns` lists");
@@ -187,6 +190,80 @@ fn what_is_not_there_is_said_with_what_to_do() {
     user.check(&["apply", &plan], 2, "give true or false");
     let status: Value = serde_json::from_slice(&user.run(&["status", "-j"]).stdout).unwrap();
     assert_eq!(status["transactions"], json!([]));
+}
+
+/// One rule for all commands: a file that is missing or not of its kind is wrong usage.
+#[test]
+fn a_file_that_cannot_be_used_is_wrong_usage() {
+    let user = User::new();
+    fs::write(user.path("empty"), "").unwrap();
+    fs::write(user.path("text"), "hello\n").unwrap();
+    let commands: [&[&str]; 13] = [
+        &["diagnose", "FILE"],
+        &["predict", "FILE"],
+        &["apply", "FILE"],
+        &["apply", "FILE", "--dry-run"],
+        &[
+            "lab", "run", "lan-wwr", "--engine", "virtual", "--costs", "FILE",
+        ],
+        &["lab", "report", "FILE"],
+        &["lab", "compare", "FILE", "FILE"],
+        &["lab", "merge", "FILE", "-o", "/nowhere/merged"],
+        &["lab", "truth", "--from", "FILE"],
+        &["lab", "reproduce", "--show", "FILE"],
+        &["bench", "127.0.0.1:1", "--key-file", "FILE"],
+        &["fit", "127.0.0.1:1", "--key-file", "FILE"],
+        &["bdp", "127.0.0.1:1", "--key-file", "FILE"],
+    ];
+    let at = |name: &str| user.path(name).to_str().unwrap().to_owned();
+    let files = [
+        at("missing"),
+        at("none/missing"),
+        at("tmp"),
+        at("empty"),
+        at("text"),
+    ];
+    // It never ends.
+    let files = files.iter().map(String::as_str).chain(["/dev/zero"]);
+    for file in files {
+        for command in commands {
+            let words: Vec<&str> = command
+                .iter()
+                .map(|word| if *word == "FILE" { file } else { *word })
+                .collect();
+            user.check(&words, 2, file);
+        }
+        // It may have several mistakes, a line each.
+        let output = user.run(&["lab", "run", file]);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_result_that_cannot_be_written_is_known_before_the_work() {
+    let user = User::new();
+    let at = |name: &str| user.path(name).to_str().unwrap().to_owned();
+    let (directory, nowhere) = (at("tmp"), at("none/result"));
+    // No server is asked, and nothing is measured for an hour.
+    let commands: [&[&str]; 8] = [
+        &["diagnose", "-t", "3600s", "-o"],
+        &["record", "-t", "3600s", "-o"],
+        &["run", "-o"],
+        &["bdp", "--rate", "1gbit", "--rtt", "1ms", "-o"],
+        &["lab", "truth", "--engine", "virtual", "-o"],
+        &["lab", "run", "lan-wwr", "--engine", "virtual", "--html"],
+        &["bench", "127.0.0.1:1", "--export-csv"],
+        &["bench", "127.0.0.1:1", "--log"],
+    ];
+    for command in commands {
+        for file in [&directory, &nowhere] {
+            let mut words = [command, &[file.as_str()]].concat();
+            if command[0] == "run" {
+                words.extend(["--", "sleep", "3600"]);
+            }
+            user.check(&words, 2, file);
+        }
+    }
 }
 
 #[test]

@@ -351,7 +351,11 @@ fn errors_are_one_line_with_their_exit_code() {
         1,
         "above the limit of 5s",
     );
-    check(&["--key-file", "/nonexistent"], 1, "reading the key file");
+    check(
+        &["--key-file", "/nonexistent"],
+        2,
+        "/nonexistent: No such file",
+    );
     check(
         &["--key-file", "/proc/version"],
         2,
@@ -369,7 +373,8 @@ fn errors_are_one_line_with_their_exit_code() {
     let elsewhere = tcptailor(&["bench", "127.0.0.2", "-p", port]).output();
     let message = text(&elsewhere.expect("the program starts").stderr);
     assert!(message.contains("refuses connections"), "{message}");
-    let expected = format!("127.0.0.1:{port} is listened on; `tcptailor serve --bind 127.0.0.2`");
+    let expected =
+        format!("127.0.0.1:{port} is listened on; `tcptailor serve --bind 127.0.0.2 -p {port}`");
     assert!(message.contains(&expected), "{message}");
 }
 
@@ -439,7 +444,7 @@ fn a_key_file_is_made_once_and_is_for_its_owner_only() {
         &link.display().to_string(),
     ]);
     let shown = { shown }.output().expect("the program starts");
-    assert_eq!(shown.status.code(), Some(1), "{}", text(&shown.stderr));
+    assert_eq!(shown.status.code(), Some(2), "{}", text(&shown.stderr));
     assert!(!directory.path().join("victim").exists());
 }
 

@@ -152,7 +152,7 @@ fn what_makes_no_sense_is_refused_by_name() {
     std::fs::write(&noise, [0x55; 999]).expect("a file");
     check(
         &[noise.to_str().expect("UTF-8")],
-        1,
+        2,
         "neither a packet capture",
     );
     // What is good of a damaged one is judged.

@@ -292,8 +292,8 @@ fn wrong_usage_is_answered_with_what_was_meant() {
     check(&["autocork"], 2, "COMMAND");
     check(
         &["autocork", "--", "/nonexistent/client"],
-        1,
-        "starting /nonexistent/client",
+        127,
+        "/nonexistent/client: no such program",
     );
     let mut missing = tcptailor(&["autocork", "--", "true"]);
     missing.env("TCPTAILOR_AUTOCORK_LIBRARY", "/nonexistent/x.so");

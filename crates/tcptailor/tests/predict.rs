@@ -107,7 +107,7 @@ fn what_was_typed_wrongly_is_told_before_anybody_waits() {
     check(&["--lab", "nagle", "--try", "nodelay"], "KNOB=VALUE");
     check(&["--lab", "nagle", "--try", "nodlay=on"], "nodelay");
     check(&["--lab", "nagle", "--try", "nodelay=maybe"], "maybe");
-    check(&["./no-such-file.rec"], "no such file");
+    check(&["./no-such-file.rec"], "No such file");
     check(&["--lab", "nagle", "--pid", "1"], "cannot be used with");
     check(&["--rate", "0mbit", "--rtt", "1ms"], "out of range");
 }
@@ -156,16 +156,16 @@ fn predictions_are_compared_with_what_comes_of_them() {
         "--keep",
         looks_text,
     ]);
-    assert_eq!(mixed.status.code(), Some(1));
+    assert_eq!(mixed.status.code(), Some(2));
     let told = text(&mixed.stderr);
     assert!(
         told.contains("run.json") && told.contains("exists"),
         "{told}"
     );
     let nothing = run(&["lab", "truth", "--from", "/nonexistent"]);
-    assert_eq!(nothing.status.code(), Some(1));
+    assert_eq!(nothing.status.code(), Some(2));
     let told = text(&nothing.stderr);
-    assert!(told.contains("`--keep` writes it"), "{told}");
+    assert!(told.contains("`lab truth --keep DIR` wrote"), "{told}");
 }
 
 #[test]

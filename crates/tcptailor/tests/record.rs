@@ -107,20 +107,20 @@ fn what_cannot_be_judged_is_told() {
         let told = text(&output.stderr);
         assert!(told.contains(expected), "{args:?}: {told}");
     };
-    check(&[&at("none.rec")], 2, "there is no such file");
+    check(&[&at("none.rec")], 2, "No such file");
     std::fs::write(at("other.rec"), "hello\n").expect("a file");
-    check(&[&at("other.rec")], 1, "neither a packet capture");
+    check(&[&at("other.rec")], 2, "neither a packet capture");
     std::fs::write(at("packed.rec"), [0x1f, 0x8b, 8, 0, 0]).expect("a file");
-    check(&[&at("packed.rec")], 1, "packed.rec: ");
+    check(&[&at("packed.rec")], 2, "packed.rec: ");
     std::fs::write(at("empty.rec"), "").expect("a file");
-    check(&[&at("empty.rec")], 1, "it was cut short");
+    check(&[&at("empty.rec")], 2, "it was cut short");
     check(&[&at("other.rec"), "-N", "x"], 2, "a namespace of its own");
     check(
         &[&at("other.rec"), "-o", &at("plan.json")],
         2,
         "of another time",
     );
-    check(&[&at("")], 1, "Is a directory");
+    check(&[&at("")], 2, "Is a directory");
     let saved = tcptailor(&["record", "-o", &at("x.rec"), "-t", "1s", "dport = :1"]);
     assert_eq!(saved.status.code(), Some(0));
     assert!(text(&saved.stderr).contains("only the host was recorded"));

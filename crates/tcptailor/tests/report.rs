@@ -2,14 +2,15 @@
 //! the numbers of the JSON document. Without Chromium this says that it was skipped, and fails
 //! instead where `REQUIRE_BROWSER` is set.
 
+#[path = "common/browser.rs"]
+mod browser;
+
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use browser::{between, numbers, open};
 use serde_json::Value;
-
-/// Names under which the browser is installed.
-const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
 const SCENARIO: &str = r#"
 name = "page"
@@ -35,53 +36,6 @@ const SWEEP: &str = r#"
 "path.rtt" = ["10ms", "40ms", "80ms"]
 "#;
 
-/// What a browser made of a page.
-struct Shown {
-    dom: String,
-    /// What pages wrote on the console, refusals by the policy and failed loads among them.
-    console: Vec<String>,
-}
-
-/// Opens a page without a network; `None`, with a word about it, where there is no browser.
-fn open(page: &Path) -> Option<Shown> {
-    let profile = tempfile::tempdir().expect("a folder");
-    for browser in BROWSERS {
-        let output = Command::new(browser)
-            .args([
-                "--headless=new",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--no-first-run",
-            ])
-            .args([
-                "--virtual-time-budget=8000",
-                "--host-resolver-rules=MAP * ~NOTFOUND",
-            ])
-            .args([
-                "--enable-logging=stderr",
-                "--window-size=1000,2000",
-                "--dump-dom",
-            ])
-            .arg(format!("--user-data-dir={}", profile.path().display()))
-            .arg(format!("file://{}", page.display()))
-            .output();
-        let Ok(output) = output else {
-            continue;
-        };
-        let log = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{browser}: {log}");
-        let console = log.lines().filter(|line| line.contains("CONSOLE"));
-        return Some(Shown {
-            console: console.map(str::to_owned).collect(),
-            dom: String::from_utf8_lossy(&output.stdout).into_owned(),
-        });
-    }
-    let message = "no Chromium; Debian has it as `chromium`";
-    assert!(std::env::var_os("REQUIRE_BROWSER").is_none(), "{message}");
-    println!("skipped: {message}");
-    None
-}
-
 /// Runs a scenario in virtual time: its JSON, with the page beside it.
 fn run(folder: &Path, text: &str) -> (Value, std::path::PathBuf) {
     let (scenario, page) = (folder.join("page.toml"), folder.join("page.html"));
@@ -98,28 +52,11 @@ fn run(folder: &Path, text: &str) -> (Value, std::path::PathBuf) {
     (serde_json::from_slice(&output.stdout).expect("JSON"), page)
 }
 
-/// What stands between two texts, wherever both occur.
-fn between<'t>(text: &'t str, begin: &str, end: &str) -> Vec<&'t str> {
-    let pieces = text.split(begin).skip(1);
-    pieces
-        .filter_map(|piece| piece.split_once(end))
-        .map(|(inside, _)| inside)
-        .collect()
-}
-
-fn numbers(dom: &str) -> Vec<f64> {
-    let values = between(dom, "<data value=\"", "\"");
-    values
-        .into_iter()
-        .map(|value| value.parse().expect("a number"))
-        .collect()
-}
-
 #[test]
 fn a_page_shows_what_json_says() {
     let folder = tempfile::tempdir().expect("a folder");
     let (document, page) = run(folder.path(), SCENARIO);
-    let Some(shown) = open(&page) else {
+    let Some(shown) = open(&page, "") else {
         return;
     };
     assert_eq!(shown.console, [""; 0]);
@@ -190,7 +127,7 @@ fn a_plot_is_read_to_the_point() {
     let policy = "http-equiv=\"Content-Security-Policy\"";
     let text = text.replace(policy, "name=\"none\"");
     fs::write(&page, text.replace("</body>", &format!("{moves}</body>"))).expect("ours");
-    let Some(shown) = open(&page) else {
+    let Some(shown) = open(&page, "") else {
         return;
     };
     let readings = between(&shown.dom, "<p class=\"reading\">", "<");
@@ -226,7 +163,7 @@ fn a_plot_is_read_to_the_point() {
 fn a_sweep_is_a_picture() {
     let folder = tempfile::tempdir().expect("a folder");
     let (document, page) = run(folder.path(), &format!("{SCENARIO}{SWEEP}"));
-    let Some(shown) = open(&page) else {
+    let Some(shown) = open(&page, "") else {
         return;
     };
     assert_eq!(shown.console, [""; 0]);
@@ -248,7 +185,7 @@ fn what_a_page_may_not_do_is_seen() {
     let text = fs::read_to_string(&page).expect("it was written");
     let evil = "<script>document.title = 'changed'</script><img src=\"https://example.com/a\">";
     fs::write(&page, text.replace("</body>", &format!("{evil}</body>"))).expect("ours");
-    let Some(shown) = open(&page) else {
+    let Some(shown) = open(&page, "") else {
         return;
     };
     assert!(

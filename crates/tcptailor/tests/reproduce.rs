@@ -251,7 +251,7 @@ fn a_page_that_cannot_be_written_is_told_before_the_first_run() {
     ]);
     let told = text(&output);
     assert_eq!(output.status.code(), Some(2), "{told}");
-    assert!(told.contains("--html: writing "), "{told}");
+    assert!(told.contains("there is no directory "), "{told}");
     assert!(!files.results().exists(), "nothing was run");
 }
 
@@ -302,11 +302,14 @@ fn what_is_unknown_is_refused_with_what_may_be_meant() {
     };
     check(&["netburnr"], "did you mean `netburner`?");
     check(&["n7c"], "did you mean `n7a`?");
-    check(&["./no-such-file.toml"], "reading ./no-such-file.toml");
+    check(
+        &["./no-such-file.toml"],
+        "./no-such-file.toml: No such file",
+    );
     check(&["all", "--engines", "kernl"], "invalid value 'kernl'");
     check(
         &["--show", "/no/such/folder"],
-        "reading /no/such/folder/reproduce.json",
+        "/no/such/folder/reproduce.json: No such file",
     );
     let files = Files::new();
     let end = EXPERIMENT.find("[experiment]").expect("it has one");

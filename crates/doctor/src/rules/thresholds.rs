@@ -115,6 +115,11 @@ pub(crate) const WINDOW_QUEUE: f64 = 1.5;
 pub(crate) const WINDOW_QUEUE_DELAY: Duration = Duration::from_millis(2);
 /// ... with so many segments out: fewer wait for delayed ACKs.
 pub(crate) const WINDOW_QUEUE_SEGMENTS: f64 = 8.0;
+/// ... where ACKs come one after the other, as a queue lets segments out: in this share of the
+/// samples the last one is no older than the time that the rate gives so many segments.
+pub(crate) const ACKS_STEADY_SHARE: f64 = 0.6;
+/// One ACK for every other segment, and twice the time for jitter.
+pub(crate) const ACKS_STEADY_SEGMENTS: u64 = 4;
 /// What is in flight in all but one of so many samples.
 pub(crate) const LEAST_OUT_PARTS: usize = 10;
 /// With so many segments out the smoothed round-trip time tells of a queue alone: the kernel

@@ -14,7 +14,7 @@ use super::ledger::{Account, Ends, Ledger};
 use super::session::{Counts, Cut, Plan, Session, Totals};
 use super::thread::{Env, Thread, Turn};
 use super::{App, HostCosts, pattern, script};
-use crate::agenda::Agenda;
+use crate::agenda::{self, Agenda};
 use crate::workload::{Amount, Workload};
 
 /// Port on which the servers of labs listen.
@@ -52,7 +52,7 @@ pub struct Program {
     role: Role,
     session: Session,
     /// By their number less one.
-    threads: Vec<Option<Thread>>,
+    threads: Vec<Option<Box<Thread>>>,
     free: Vec<usize>,
     /// When each thread goes on.
     ready: Agenda,
@@ -193,7 +193,10 @@ impl Program {
 
     /// The connections that it has now.
     pub fn sockets(&self) -> impl Iterator<Item = SocketId> + '_ {
-        self.threads.iter().flatten().flat_map(Thread::sockets)
+        self.threads
+            .iter()
+            .flatten()
+            .flat_map(|thread| thread.sockets())
     }
 
     pub(crate) fn accounts(&self, host: &Host) -> BTreeMap<Ends, Account> {
@@ -305,7 +308,7 @@ impl Program {
             self.ready.join()
         });
         self.owners.extend(thread.sockets().map(|id| (id, member)));
-        self.threads[member - 1] = Some(thread);
+        self.threads[member - 1] = Some(Box::new(thread));
         self.ready.set(member, Some(now));
         self.session.enter(now);
         member
@@ -458,9 +461,7 @@ impl App for Program {
     }
 
     fn poll_timeout(&mut self) -> Option<Instant> {
-        let ready = self.ready.next_at();
-        let cut = self.session.next_cut();
-        ready.into_iter().chain(cut).min()
+        agenda::first(self.ready.next_at(), self.session.next_cut())
     }
 
     fn is_done(&self) -> bool {

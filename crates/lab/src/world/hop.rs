@@ -14,7 +14,7 @@ const HOP_LIMIT: u8 = 64;
 /// A link and where it leads.
 #[derive(Debug)]
 pub(super) struct Hop {
-    pub(super) link: Link<Packet>,
+    pub(super) link: Link<Box<Packet>>,
     pub(super) to: usize,
     /// In the agenda.
     pub(super) member: usize,
@@ -45,7 +45,11 @@ impl Hop {
     }
 
     /// Takes a packet at `at`; it comes back where it is too big and that is to be reported.
-    pub(super) fn handle_packet(&mut self, at: Instant, packet: Packet) -> Option<Packet> {
+    pub(super) fn handle_packet(
+        &mut self,
+        at: Instant,
+        packet: Box<Packet>,
+    ) -> Option<Box<Packet>> {
         self.taken += u64::from(packet.segments());
         let mut at = at;
         if let Some(rate) = self.interface_rate {
@@ -56,7 +60,7 @@ impl Hop {
         self.link.handle_packet(at, packet).too_big
     }
 
-    pub(super) fn poll_deliver(&mut self, now: Instant) -> Option<Packet> {
+    pub(super) fn poll_deliver(&mut self, now: Instant) -> Option<Box<Packet>> {
         let packet = self.link.poll_deliver(now)?;
         self.show(Place::Exit, now, &packet);
         Some(packet)
@@ -72,7 +76,7 @@ impl Hop {
 /// What a router says to the sender of a packet that does not fit into the next hop: ICMP
 /// "fragmentation needed" or "packet too big" (RFC 1191 section 4, RFC 4443 section 3.2). `None`
 /// for what is no segment: no errors about errors.
-pub(super) fn too_big_reply(packet: &Packet, spec: &LinkSpec) -> Option<Packet> {
+pub(super) fn too_big_reply(packet: &Packet, spec: &LinkSpec) -> Option<Box<Packet>> {
     let segment = packet.segment()?;
     let mtu = spec.mtu.map_or(0, |mtu| mtu.0);
     let error = IcmpError {
@@ -83,7 +87,7 @@ pub(super) fn too_big_reply(packet: &Packet, spec: &LinkSpec) -> Option<Packet> 
         remote: SocketAddr::new(packet.destination, segment.destination_port),
         seq: segment.seq,
     };
-    Some(Packet {
+    Some(Box::new(Packet {
         // Routers have no addresses here.
         source: packet.destination,
         destination: packet.source,
@@ -92,5 +96,5 @@ pub(super) fn too_big_reply(packet: &Packet, spec: &LinkSpec) -> Option<Packet> 
         hop_limit: HOP_LIMIT,
         not_before: Instant::ZERO,
         body: Body::Icmp(error),
-    })
+    }))
 }

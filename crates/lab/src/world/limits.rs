@@ -13,11 +13,18 @@ pub struct LimitTimes {
     uncounted: BTreeMap<Limit, Duration>,
     /// The limit that holds now, since when, and whether it is time that counts.
     current: Option<(Instant, Limit, bool)>,
+    /// When it was said last which limit holds.
+    told: Instant,
 }
 
 impl LimitTimes {
     /// From `now` on this limit holds, in time that counts or not; `None`: nobody knows it.
     pub fn set(&mut self, now: Instant, limit: Option<(Limit, bool)>) {
+        self.told = now;
+        let before = self.current.map(|(_, limit, counts)| (limit, counts));
+        if before == limit {
+            return;
+        }
         if let Some((since, limit, counts)) = self.current {
             let times = match counts {
                 true => &mut self.times,
@@ -28,11 +35,15 @@ impl LimitTimes {
         self.current = limit.map(|(limit, counts)| (now, limit, counts));
     }
 
-    /// Each limit with its time, longest first.
+    /// Each limit with its time up to when it was said last which limit holds, longest first.
     #[must_use]
     pub fn times(&self) -> Vec<(Limit, Duration)> {
-        let held = self.times.iter().filter(|(_, time)| !time.is_zero());
-        let mut times: Vec<(Limit, Duration)> = held.map(|(limit, time)| (*limit, *time)).collect();
+        let mut held = self.times.clone();
+        if let Some((since, limit, true)) = self.current {
+            *held.entry(limit).or_default() += self.told.since(since);
+        }
+        let held = held.into_iter().filter(|(_, time)| !time.is_zero());
+        let mut times: Vec<(Limit, Duration)> = held.collect();
         times.sort_by_key(|(_, time)| core::cmp::Reverse(*time));
         times
     }

@@ -6,6 +6,7 @@ use base::{Instant, WirePacket};
 use stack::{Host, Packet, SocketId};
 
 use super::limits::LimitTimes;
+use crate::agenda::first;
 use crate::app::{App, HostCosts};
 
 /// Packets that may wait for a host that is busy (Linux `netdev_max_backlog`).
@@ -22,7 +23,7 @@ pub(super) struct Station<A> {
     pub(super) every: Option<BTreeMap<SocketId, LimitTimes>>,
     costs: HostCosts,
     /// What has arrived and is not taken in yet, and when it will be.
-    backlog: VecDeque<(Instant, Packet)>,
+    backlog: VecDeque<(Instant, Box<Packet>)>,
     /// When the host is done with what it takes in and sends.
     receive_free: Instant,
     send_free: Instant,
@@ -59,10 +60,10 @@ impl<A: App> Station<A> {
     }
 
     /// A packet has arrived.
-    pub(super) fn take_in(&mut self, now: Instant, packet: Packet) -> Arrival {
+    pub(super) fn take_in(&mut self, now: Instant, packet: Box<Packet>) -> Arrival {
         let cost = self.costs.receive(packet.segments());
         if cost.is_zero() {
-            self.host.handle_packet(now, packet);
+            self.host.handle_packet(now, *packet);
             return Arrival::Handled;
         }
         if self.backlog.len() >= BACKLOG_MAX {
@@ -79,7 +80,7 @@ impl<A: App> Station<A> {
         if self.backlog.front().is_some_and(|(at, _)| *at <= now)
             && let Some((_, packet)) = self.backlog.pop_front()
         {
-            self.host.handle_packet(now, packet);
+            self.host.handle_packet(now, *packet);
             return true;
         }
         if self.host.poll_timeout().is_some_and(|at| at <= now) {
@@ -95,8 +96,8 @@ impl<A: App> Station<A> {
     }
 
     /// The next packet to send, and when it has left the host.
-    pub(super) fn poll_transmit(&mut self, now: Instant) -> Option<(Instant, Packet)> {
-        let packet = self.host.poll_transmit(now)?;
+    pub(super) fn poll_transmit(&mut self, now: Instant) -> Option<(Instant, Box<Packet>)> {
+        let packet = Box::new(self.host.poll_transmit(now)?);
         self.send_free = self.send_free.max(now) + self.costs.send(packet.segments());
         Some((self.send_free, packet))
     }
@@ -157,10 +158,7 @@ impl<A: App> Station<A> {
         let app = self.app.as_mut().and_then(App::poll_timeout);
         let app = app.map(|at| at.max(self.call_free));
         let packet = self.backlog.front().map(|(at, _)| *at);
-        [self.host.poll_timeout(), app, packet]
-            .into_iter()
-            .flatten()
-            .min()
+        first(first(self.host.poll_timeout(), app), packet)
     }
 
     /// Wire packets that wait to be taken in.

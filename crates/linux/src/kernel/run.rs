@@ -264,14 +264,14 @@ impl Ended {
         let goodput_bps = goodput_bps(&trial.workload, &client.measured, &server.measured);
         let own = client.stack.take().or(server.stack.take());
         let receives = stack.is_some_and(|end| end != trial.workload.sender());
+        let stall_max_us = match client.measured.received_bytes > server.measured.received_bytes {
+            true => client.silence_max_us,
+            false => server.silence_max_us,
+        };
         let dropped = own.as_ref().map_or(0, |own| own.dropped_packets);
         caveats.extend((dropped > 0).then_some(Caveat::StackDropped { packets: dropped }));
         let kernel = stack.map_or(End::Client, End::other);
         let inferred = look.map(|look| limits(look, kernel));
-        let stall_max_us = own
-            .as_ref()
-            .filter(|_| receives)
-            .map(|own| own.silence_max_us);
         let known = own.filter(|_| !receives);
         let (series, sender) = match &known {
             Some(own) => (own.series.clone(), own.sender),
@@ -352,6 +352,8 @@ struct Part {
     intervals: Vec<Interval>,
     /// What its sockets sent.
     sent: Option<SenderOutcome>,
+    /// Longest time between two reads of payload.
+    silence_max_us: Option<u64>,
     congestion: String,
     /// What our stack said, where it has that.
     stack: Option<StackSummary>,
@@ -373,6 +375,7 @@ impl Part {
                 measured: summary.measured,
                 intervals,
                 sent: summary.sent,
+                silence_max_us: summary.silence_max_us,
                 congestion: summary.congestion,
                 stack: summary.stack,
             },
@@ -384,6 +387,7 @@ impl Part {
                     measured,
                     intervals,
                     sent: None,
+                    silence_max_us: None,
                     congestion: String::new(),
                     stack: None,
                     failed: Some(error.to_string()),

@@ -77,6 +77,7 @@ pub fn run_client(
     Ok(Summary {
         congestion,
         sent: session.sent(),
+        silence_max_us: session.silence_max_us(),
         ..summary
     })
 }

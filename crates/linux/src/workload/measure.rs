@@ -300,6 +300,10 @@ pub struct Summary {
     /// say.
     #[serde(default)]
     pub sent: Option<SenderOutcome>,
+    /// Longest time between two reads of payload at this end in the measured time, in microseconds;
+    /// `None` where there were no two.
+    #[serde(default)]
+    pub silence_max_us: Option<u64>,
     /// Why it ended.
     pub ended: Ended,
     /// What only our own stack can say, at an end that has it.

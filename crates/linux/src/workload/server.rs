@@ -107,6 +107,7 @@ pub fn run_server(
     Ok(Summary {
         congestion: run.congestion.into_inner().unwrap_or_default(),
         sent: session.sent(),
+        silence_max_us: session.silence_max_us(),
         ..summary
     })
 }

@@ -36,6 +36,10 @@ pub struct Session {
     /// Payload bytes so far.
     sent: AtomicU64,
     received: AtomicU64,
+    /// When payload was read last in the time that counts, and the longest time between two reads,
+    /// in nanoseconds; 0 for never.
+    last_received: AtomicU64,
+    silence_max: AtomicU64,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -152,6 +156,20 @@ impl Session {
 
     pub(crate) fn on_received(&self, bytes: u64) {
         self.received.fetch_add(bytes, Ordering::Relaxed);
+        if bytes > 0 && self.is_measuring() && !self.is_over() {
+            let now = Clock.now().as_nanos();
+            let last = self.last_received.swap(now, Ordering::Relaxed);
+            if last > 0 {
+                let silence = now.saturating_sub(last);
+                self.silence_max.fetch_max(silence, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Longest time between two reads of payload in the time that counts, in microseconds.
+    pub(crate) fn silence_max_us(&self) -> Option<u64> {
+        let nanos = self.silence_max.load(Ordering::Relaxed);
+        (nanos > 0).then_some(nanos / 1_000)
     }
 
     /// Takes `bytes` from the limit; at its end the session is cut off and this is `false`.

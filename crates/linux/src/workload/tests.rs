@@ -325,6 +325,24 @@ fn readers_and_writers_keep_their_pace() {
     assert_eq!(server.all_received_bytes, client.all_sent_bytes);
 }
 
+/// As long as the longest pause of the other end, and no shorter; a transfer without pauses has
+/// none of that length.
+#[test]
+fn the_longest_silence_of_a_reader_is_told() {
+    let pause = Duration::from_millis(60);
+    let bursts = Workload::Bursts {
+        burst: Bytes(30_000),
+        idle: pause,
+        reconnect: false,
+        amount: Amount::Operations(4),
+    };
+    let (client, server) = run_same(bursts);
+    let silence = server.silence_max_us.expect("several bursts were read");
+    assert!(silence >= 60_000, "{silence} us");
+    // What a client reads are answers, one a burst.
+    assert!(client.silence_max_us >= Some(60_000), "{client:?}");
+}
+
 #[test]
 fn a_server_that_closes_early_is_an_error() {
     let listener = TcpListener::bind(local()).expect("binds");

@@ -27,6 +27,8 @@ struct Used {
 pub(super) struct Flows {
     key: SipHasher13,
     sockets: HashTable<Used>,
+    /// What was found last: packets of a connection come in trains.
+    recent: Option<(Ends, u32)>,
 }
 
 impl Flows {
@@ -36,7 +38,24 @@ impl Flows {
         Self {
             key: SipHasher13::new_with_keys(first, second),
             sockets: HashTable::new(),
+            recent: None,
         }
+    }
+
+    /// The socket of the ends of a packet, as [`Flows::find`].
+    pub(super) fn find_for_packet(
+        &mut self,
+        ends: &Ends,
+        has_ends: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        if let Some((recent, socket)) = &self.recent
+            && recent == ends
+        {
+            return Some(*socket);
+        }
+        let socket = self.find(ends, has_ends)?;
+        self.recent = Some((*ends, socket));
+        Some(socket)
     }
 
     /// The socket of `ends`; `has_ends` says whether they are those of a socket.
@@ -48,6 +67,7 @@ impl Flows {
 
     /// From now on `ends` are those of `socket`, and of no other.
     pub(super) fn insert(&mut self, ends: &Ends, socket: u32, has_ends: impl Fn(u32) -> bool) {
+        self.recent = None;
         let hash = self.hash(ends);
         let used = Used { hash, socket };
         let is_it = |used: &Used| has_ends(used.socket);
@@ -59,6 +79,7 @@ impl Flows {
 
     /// `ends` are nobody's any more, where they were those of `socket`.
     pub(super) fn remove(&mut self, ends: &Ends, socket: u32) {
+        self.recent = None;
         let is_it = |used: &Used| used.socket == socket;
         if let Ok(found) = self.sockets.find_entry(self.hash(ends), is_it) {
             found.remove();
@@ -128,6 +149,10 @@ mod tests {
                 let ends = ends(number);
                 let has_ends = |socket: u32| sockets.get(socket as usize) == Some(&ends);
                 prop_assert_eq!(flows.find(&ends, has_ends), plain.get(&ends).copied());
+                prop_assert_eq!(
+                    flows.find_for_packet(&ends, has_ends),
+                    plain.get(&ends).copied()
+                );
                 match (kind, plain.get(&ends)) {
                     (0, Some(&socket)) => {
                         flows.remove(&ends, socket);

@@ -27,7 +27,7 @@ impl Host {
         segment: &mut Segment,
         mark: EcnMark,
     ) {
-        let Some(index) = self.flow(remote, local) else {
+        let Some(index) = self.flow_of_segment(remote, local) else {
             self.handle_unknown(now, local, remote, segment, None);
             return;
         };

@@ -210,6 +210,14 @@ impl Host {
             .find(&ends, |index| self.sockets.has_ends(index, &ends))
     }
 
+    /// The slot of the connection that a segment is for.
+    fn flow_of_segment(&mut self, remote: SocketAddr, local: SocketAddr) -> Option<u32> {
+        let ends = (remote, local);
+        let sockets = &self.sockets;
+        let has_ends = |index| sockets.has_ends(index, &ends);
+        self.flows.find_for_packet(&ends, has_ends)
+    }
+
     /// From now on packets between these ends are for the socket in that slot.
     fn lead_to(&mut self, ends: &Ends, index: u32) {
         let sockets = &self.sockets;

@@ -71,12 +71,17 @@ impl SentSpan {
 impl LossRecovery {
     /// An ACK came.
     pub(crate) fn on_ack(&mut self, input: &AckInput<'_>) -> AckOutcome {
+        self.timer_of_burst = None;
         if input.ack < self.board.una() {
             return self.on_old_ack(input);
         }
         self.probe.is_due = false;
         self.reduced = false;
         self.holds_repetitions = false;
+        if self.board.packets_out() == 0 && input.sack.is_empty() {
+            // Whoever only receives has nothing that could be acknowledged.
+            return AckOutcome::default();
+        }
         let mut pass = self.begin_pass(input);
         let una_before = self.board.una();
         let (delivered_before, lost_before) = (self.rate.delivered(), self.board.lost_total());
@@ -395,7 +400,7 @@ impl LossRecovery {
             .finish(pass.now, &pass.sample, delivered, lost, self.rtt.min_rtt());
         if delivered > 0 || pass.acked > 0 || lost > 0 {
             // Linux tcp_may_raise_cwnd.
-            let is_reordered = self.reordering > self.settings.dupack_threshold;
+            let is_reordered = self.reordering > self.settings.recovery.dupack_threshold;
             let sample = AckSample {
                 now: pass.now,
                 acked: pass.acked,
@@ -414,7 +419,7 @@ impl LossRecovery {
                 state: self.state,
                 ece: pass.ece,
                 mss: self.mss,
-                gso_max: self.gso_max,
+                gso_max: self.settings.path.gso_max,
                 pacing_rate: self.pacing_rate,
                 is_paced: self.is_paced(),
             };
@@ -425,7 +430,7 @@ impl LossRecovery {
                 self.usage.on_window_set(pass.now);
             }
         }
-        let reduces = self.is_reducing() && !self.cc.is_in_charge() && self.settings.prr;
+        let reduces = self.is_reducing() && !self.cc.is_in_charge() && self.settings.recovery.prr;
         if reduces && delivered > 0 && self.window.prior_cwnd > 0 {
             self.window.cwnd = self.prr.on_ack(&PrrInput {
                 ssthresh: self.window.ssthresh,

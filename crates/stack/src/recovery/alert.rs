@@ -71,7 +71,7 @@ impl LossRecovery {
             self.add_duplicates(pass);
         } else if self.try_undo_partial(pass) {
             return;
-        } else if !self.settings.prr {
+        } else if !self.settings.recovery.prr {
             // A partial ACK: the next hole is repeated at once (RFC 6582 section 3.2 step 3).
             self.forces_repetition = true;
         }
@@ -243,14 +243,14 @@ impl LossRecovery {
         self.prr = Prr::default();
         self.window.ssthresh = self.cc.on_congestion(&self.window, now);
         self.reduced = true;
-        if !self.settings.prr && !self.cc.is_in_charge() {
+        if !self.settings.recovery.prr && !self.cc.is_in_charge() {
             self.window.cwnd = self.window.cwnd.min(self.window.ssthresh).max(1);
         }
     }
 
     /// RFC 7661 section 4.4.1: a window that was not used is no base for a reduction.
     fn shrink_to_used(&mut self) {
-        if self.congestion.validation == Validation::Rfc7661
+        if self.settings.congestion.validation == Validation::Rfc7661
             && let Some(used) = self.usage.unvalidated(self.window.cwnd)
         {
             self.window.cwnd = used.max(self.board.packets_out()).min(self.window.cwnd);

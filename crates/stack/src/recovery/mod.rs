@@ -25,9 +25,10 @@ mod window;
 use alloc::boxed::Box;
 use core::time::Duration;
 
-use base::settings::{Congestion, Detection, Recovery, SocketSettings};
+use base::settings::{Detection, SocketSettings};
 use base::{CongestionState, Instant, Rate};
 
+use crate::Arc;
 use crate::cc::{CongestionControl, Window};
 use crate::tick::TickClock;
 
@@ -159,11 +160,10 @@ struct TailProbe {
 /// Loss recovery of one connection.
 #[derive(Debug)]
 pub(crate) struct LossRecovery {
-    settings: Recovery,
-    /// The detection that the settings ask for; that in `settings` counts until then.
-    wanted_detection: Detection,
-    congestion: Congestion,
-    gso_max: u32,
+    /// Shared with the rest of the connection until they change.
+    settings: Arc<SocketSettings>,
+    /// How losses are found; what the settings ask for counts from a clean state on.
+    detection: Detection,
     mss: u32,
     sack_agreed: bool,
     timestamps: bool,
@@ -179,6 +179,9 @@ pub(crate) struct LossRecovery {
     usage: Usage,
     tick: TickClock,
     timer: Option<(RecoveryTimer, Instant)>,
+    /// When the last of two or more packets out left, and the timer as it was set then: others that
+    /// leave at the same time do not change it.
+    timer_of_burst: Option<(Instant, Option<(RecoveryTimer, Instant)>)>,
     /// The recovery ends when this is acknowledged (Linux `high_seq`).
     high: u64,
     /// Threshold before the reduction, for undoing it; 0: it is not undone.
@@ -202,16 +205,14 @@ pub(crate) struct LossRecovery {
 impl LossRecovery {
     /// Of a connection that is not established yet. `mss`: payload of a full segment.
     pub(crate) fn new(
-        settings: &SocketSettings,
+        settings: &Arc<SocketSettings>,
         mss: u32,
         cc: Box<dyn CongestionControl>,
         tick: TickClock,
     ) -> Self {
         Self {
-            settings: settings.recovery.clone(),
-            wanted_detection: settings.recovery.detection,
-            congestion: settings.congestion.clone(),
-            gso_max: settings.path.gso_max,
+            settings: Arc::clone(settings),
+            detection: settings.recovery.detection,
             mss: mss.max(1),
             sack_agreed: false,
             timestamps: false,
@@ -227,6 +228,7 @@ impl LossRecovery {
             usage: Usage::default(),
             tick,
             timer: None,
+            timer_of_burst: None,
             high: 0,
             prior_ssthresh: 0,
             reordering: settings.recovery.dupack_threshold,
@@ -279,17 +281,13 @@ impl LossRecovery {
     }
 
     /// The settings changed.
-    pub(crate) fn configure(&mut self, settings: &SocketSettings) {
-        if self.settings.dupack_threshold != settings.recovery.dupack_threshold {
+    pub(crate) fn configure(&mut self, settings: &Arc<SocketSettings>) {
+        self.timer_of_burst = None;
+        if self.settings.recovery.dupack_threshold != settings.recovery.dupack_threshold {
             self.reordering = settings.recovery.dupack_threshold;
         }
-        let detection = self.settings.detection;
-        self.settings = settings.recovery.clone();
-        self.wanted_detection = self.settings.detection;
-        self.settings.detection = detection;
+        self.settings = Arc::clone(settings);
         self.change_detection();
-        self.congestion = settings.congestion.clone();
-        self.gso_max = settings.path.gso_max;
         self.rtt.configure(&settings.recovery);
         self.update_pacing_rate();
     }
@@ -300,8 +298,8 @@ impl LossRecovery {
         let is_clean = self.state == CongestionState::Open
             && self.board.sacked() == 0
             && self.board.lost() == 0;
-        if self.settings.detection != self.wanted_detection && is_clean {
-            self.settings.detection = self.wanted_detection;
+        if self.detection != self.settings.recovery.detection && is_clean {
+            self.detection = self.settings.recovery.detection;
         }
     }
 
@@ -345,10 +343,14 @@ impl LossRecovery {
             self.on_probe_sent(now, false);
             return;
         }
+        if self.timer_of_burst == Some((now, self.timer)) {
+            return;
+        }
         if is_first || matches!(self.timer, Some((RecoveryTimer::LossProbe, _)) | None) {
             self.arm_retransmit(now);
         }
         self.schedule_probe(now, false);
+        self.timer_of_burst = (self.board.packets_out() > 1).then_some((now, self.timer));
     }
 
     /// `start..end` left again in segments of `segment` bytes, with `timestamp` as our TSval.
@@ -398,7 +400,7 @@ impl LossRecovery {
     /// Packets of new data that the congestion window lets go now.
     pub(crate) fn allowance(&self) -> u32 {
         let mut in_flight = self.board.in_flight();
-        if self.state == CongestionState::Disorder && !self.settings.limited_transmit {
+        if self.state == CongestionState::Disorder && !self.settings.recovery.limited_transmit {
             in_flight += self.board.sacked();
         }
         self.window.cwnd.saturating_sub(in_flight)
@@ -501,12 +503,12 @@ impl LossRecovery {
 
     /// Whether SACK blocks are believed.
     pub(crate) fn uses_sack(&self) -> bool {
-        self.sack_agreed && self.settings.detection != Detection::NewReno
+        self.sack_agreed && self.detection != Detection::NewReno
     }
 
     /// Whether losses are found by time.
     fn uses_rack(&self) -> bool {
-        self.uses_sack() && self.settings.detection == Detection::Rack
+        self.uses_sack() && self.detection == Detection::Rack
     }
 
     /// Whether the window falls to its threshold (Linux `tcp_in_cwnd_reduction`).
@@ -515,7 +517,7 @@ impl LossRecovery {
     }
 
     fn initial_window(&self) -> u32 {
-        self.congestion.initial_window.max(1)
+        self.settings.congestion.initial_window.max(1)
     }
 }
 

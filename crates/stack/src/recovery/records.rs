@@ -7,11 +7,15 @@
 //!
 //! It decides nothing: who is lost is decided by RACK or by counting, which come from outside.
 
+mod outstanding;
+
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use base::Instant;
 
 use super::rate::SentState;
+use crate::shrink::shrink_empty;
+use outstanding::Outstanding;
 
 /// How far back the end of a wait is looked for.
 const LOOK_BACK_MAX: usize = 32;
@@ -81,7 +85,7 @@ pub(super) struct Expired {
 pub(super) struct Scoreboard {
     una: u64,
     next: u64,
-    outstanding: BTreeMap<u64, Record>,
+    outstanding: Outstanding,
     runs: BTreeMap<u64, Run>,
     /// Starts of the lost records that were not sent again yet.
     to_repeat: BTreeSet<u64>,
@@ -140,7 +144,7 @@ impl Scoreboard {
         self.repeated > 0
             || self
                 .outstanding
-                .first_key_value()
+                .first()
                 .is_some_and(|(_, record)| record.was_repeated)
     }
 
@@ -163,7 +167,7 @@ impl Scoreboard {
 
     /// When the first unaccounted record left last.
     pub(super) fn head_sent(&self) -> Option<Instant> {
-        Some(self.outstanding.first_key_value()?.1.sent)
+        Some(self.outstanding.first()?.1.sent)
     }
 
     /// Nothing is outstanding; the first byte of data is `offset`.
@@ -210,7 +214,7 @@ impl Scoreboard {
             is_repeated: false,
             was_repeated: false,
         };
-        self.outstanding.insert(start, record);
+        self.outstanding.push(start, record);
         self.packets_out += packets;
         self.next = end;
         self.remember(now, start, end);
@@ -229,7 +233,7 @@ impl Scoreboard {
         self.cut(end);
         let fin_end = self.fin_end;
         let mut packets = 0;
-        for (&start, record) in self.outstanding.range_mut(start..end) {
+        for (&start, record) in self.outstanding.up_to(end).range_mut(start..end) {
             let was = (record.packets, record.is_repeated);
             record.segment = segment;
             record.packets = packets_of(start, record.end, segment, fin_end);
@@ -256,12 +260,7 @@ impl Scoreboard {
     /// included; `visit` hears of the others.
     pub(super) fn acknowledge(&mut self, ack: u64, mut visit: impl FnMut(&Delivered<'_>)) -> u32 {
         let mut packets = 0;
-        while let Some(entry) = self.outstanding.first_entry() {
-            let start = *entry.key();
-            if start >= ack {
-                break;
-            }
-            let mut record = entry.remove();
+        while let Some((start, mut record)) = self.outstanding.pop_below(ack) {
             let left = if record.end > ack {
                 packets_of(ack, record.end, record.segment, self.fin_end).min(record.packets)
             } else {
@@ -281,18 +280,16 @@ impl Scoreboard {
                 if record.waits() {
                     self.to_repeat.insert(ack);
                 }
-                self.outstanding.insert(ack, record);
+                self.outstanding.up_to(ack).insert(ack, record);
             }
         }
         packets += self.acknowledge_runs(ack);
         self.una = ack;
-        if self.outstanding.is_empty() {
-            // An empty map keeps a node, which is a fifth of an idle connection.
-            self.outstanding = BTreeMap::new();
-        }
+        self.outstanding.release();
         while self.by_time.front().is_some_and(|range| range.end <= ack) {
             self.by_time.pop_front();
         }
+        shrink_empty(&mut self.by_time);
         packets
     }
 
@@ -341,7 +338,11 @@ impl Scoreboard {
                 }
                 self.cut(at + whole);
             }
-            let record = self.outstanding.remove(&at).expect("it was found above");
+            let record = self
+                .outstanding
+                .up_to(end)
+                .remove(&at)
+                .expect("it was found above");
             self.release(&record, at, record.packets);
             self.packets_out += record.packets;
             self.sacked += record.packets;
@@ -360,7 +361,8 @@ impl Scoreboard {
 
     /// The start of the first whole segment at or above `offset`; cuts its record there.
     fn whole_segments_from(&mut self, offset: u64) -> u64 {
-        let Some((&at, record)) = self.outstanding.range(..offset).next_back() else {
+        let before = self.outstanding.up_to(offset).range(..offset);
+        let Some((&at, record)) = before.into_iter().next_back() else {
             return offset;
         };
         if record.end <= offset {
@@ -403,7 +405,8 @@ impl Scoreboard {
     /// Cuts the record that `offset` lies inside, if any.
     fn cut(&mut self, offset: u64) {
         let fin_end = self.fin_end;
-        let Some((&start, record)) = self.outstanding.range_mut(..offset).next_back() else {
+        let before = self.outstanding.up_to(offset).range_mut(..offset);
+        let Some((&start, record)) = before.into_iter().next_back() else {
             return;
         };
         if record.end <= offset {
@@ -425,7 +428,7 @@ impl Scoreboard {
         if tail.waits() {
             self.to_repeat.insert(offset);
         }
-        self.outstanding.insert(offset, tail);
+        self.outstanding.up_to(offset).insert(offset, tail);
     }
 
     fn packets_of(&self, start: u64, end: u64, segment: u32) -> u32 {
@@ -434,7 +437,7 @@ impl Scoreboard {
 
     /// The record at `start`, as it was sent last, is lost. Returns whether that was a repetition.
     fn mark_lost(&mut self, start: u64) -> bool {
-        let Some(record) = self.outstanding.get_mut(&start) else {
+        let Some(record) = self.outstanding.up_to(start + 1).get_mut(&start) else {
             return false;
         };
         let was_repeated = record.is_repeated;
@@ -489,6 +492,7 @@ impl Scoreboard {
         let from = self.record_start(range.start);
         let found = self
             .outstanding
+            .up_to(end)
             .range(from..end)
             .find(|(_, record)| record.sent == range.sent && !record.waits())
             .map(|(&start, _)| start)?;
@@ -500,14 +504,20 @@ impl Scoreboard {
     }
 
     /// The first record that begins in `start..end`.
-    fn first_in(&self, start: u64, end: u64) -> Option<(&u64, &Record)> {
+    fn first_in(&mut self, start: u64, end: u64) -> Option<(&u64, &Record)> {
         // A map refuses ranges that end before they begin.
-        self.outstanding.range(start..end.max(start)).next()
+        let end = end.max(start);
+        self.outstanding.up_to(end).range(start..end).next()
     }
 
     /// The start of the record that holds `offset`, or `offset`.
-    fn record_start(&self, offset: u64) -> u64 {
-        match self.outstanding.range(..=offset).next_back() {
+    fn record_start(&mut self, offset: u64) -> u64 {
+        match self
+            .outstanding
+            .up_to(offset + 1)
+            .range(..=offset)
+            .next_back()
+        {
             Some((&start, record)) if record.end > offset => start,
             _ => offset,
         }
@@ -525,17 +535,20 @@ impl Scoreboard {
 
     /// Sending time of the last range before `rack` of which something stands; a little later
     /// where that takes long to find.
-    fn last_before(&self, rack: (Instant, u64)) -> Option<Instant> {
+    fn last_before(&mut self, rack: (Instant, u64)) -> Option<Instant> {
         let after = self
             .by_time
             .partition_point(|range| (range.sent, range.start) < rack);
         let mut last = None;
-        for range in self.by_time.range(..after).rev().take(LOOK_BACK_MAX) {
+        for at in (0..after).rev().take(LOOK_BACK_MAX) {
+            let range = self.by_time[at];
             last = Some(range.sent);
             let stands = |record: &Record| record.sent == range.sent && !record.waits();
+            let from = self.record_start(range.start);
             let records = self
                 .outstanding
-                .range(self.record_start(range.start)..range.end)
+                .up_to(range.end)
+                .range(from..range.end)
                 .take(LOOK_BACK_MAX);
             if records.into_iter().any(|(_, record)| stands(record)) {
                 break;
@@ -579,7 +592,7 @@ impl Scoreboard {
 
     /// Marks the first segment, however often it was sent (Linux `tcp_newreno_mark_lost`).
     pub(super) fn mark_head_lost(&mut self) {
-        let Some((&start, record)) = self.outstanding.first_key_value() else {
+        let Some((start, record)) = self.outstanding.first() else {
             return;
         };
         if record.is_lost {
@@ -610,7 +623,7 @@ impl Scoreboard {
     pub(super) fn mark_all_lost(&mut self, spare: impl Fn(Instant) -> bool) {
         let mut at = self.una;
         let mut is_head = true;
-        while let Some((&found, record)) = self.outstanding.range(at..).next() {
+        while let Some((&found, record)) = self.outstanding.all().range(at..).next() {
             at = record.end;
             if !record.waits() && (is_head || !spare(record.sent)) {
                 self.mark_lost(found);
@@ -636,7 +649,7 @@ impl Scoreboard {
                 is_repeated: false,
                 was_repeated: true,
             };
-            self.outstanding.insert(start, record);
+            self.outstanding.up_to(start).insert(start, record);
         }
         self.counted_below = self.una;
     }
@@ -644,7 +657,7 @@ impl Scoreboard {
     /// No loss after all: nothing counts as lost any more.
     pub(super) fn unmark_lost(&mut self) {
         let mut ranges = VecDeque::new();
-        for (&start, record) in &mut self.outstanding {
+        for (&start, record) in self.outstanding.all() {
             record.is_lost = false;
             ranges.push_back(SentRange {
                 sent: record.sent,
@@ -667,7 +680,7 @@ impl Scoreboard {
         let fin_end = self.fin_end;
         let lost_before = self.lost_total;
         let mut at = self.una;
-        while let Some((&start, record)) = self.outstanding.range_mut(at..).next() {
+        while let Some((&start, record)) = self.outstanding.all().range_mut(at..).next() {
             at = record.end;
             if record.segment <= segment || u64::from(segment) >= record.end - start {
                 record.segment = record.segment.min(segment);
@@ -696,7 +709,7 @@ impl Scoreboard {
         segment: u32,
     ) -> Option<(u64, u64)> {
         let &start = self.to_repeat.first()?;
-        let record = self.outstanding.get(&start)?;
+        let record = self.outstanding.touched(start)?;
         let segment = record.segment.min(segment).max(1);
         let packets = packets.min(bytes / segment).max(1);
         let most = u64::from(packets) * u64::from(segment);
@@ -711,7 +724,7 @@ impl Scoreboard {
     /// The last segment, for a tail-loss probe: as it was counted, cut to `segment` bytes that fit
     /// now (Linux `tcp_send_loss_probe`).
     pub(super) fn last_segment(&self, segment: u32) -> Option<(u64, u64)> {
-        let (&start, record) = self.outstanding.last_key_value()?;
+        let (start, record) = self.outstanding.last()?;
         let segment = u64::from(segment.max(1));
         let data_end = match self.fin_end {
             Some(end) if end == record.end => end - 1,
@@ -757,7 +770,7 @@ impl Scoreboard {
 
     /// Drops the ranges of which nothing stands any more; each costs what its sending cost.
     fn forget_outdated(&mut self) {
-        let outstanding = &self.outstanding;
+        let outstanding = self.outstanding.all();
         self.by_time.retain(|range| {
             let from = match outstanding.range(..=range.start).next_back() {
                 Some((&start, record)) if record.end > range.start => start,

@@ -9,6 +9,7 @@ use base::settings::{Detection, SocketSettings};
 use base::{CongestionState, Instant};
 
 use super::{AckInput, LossRecovery, Probe, RecoveryTimer};
+use crate::Arc;
 use crate::cc::{AckSample, CongestionControl, Window};
 use crate::profile::linux_6_18;
 use crate::tick::TickClock;
@@ -71,7 +72,12 @@ fn offset(segment: u64) -> u64 {
 impl Sender {
     fn with(settings: &SocketSettings, hz: u32, rtt: Option<Duration>) -> Self {
         let tick = TickClock::new(hz, 63, 1);
-        let mut recovery = LossRecovery::new(settings, MSS, Box::new(Half::default()), tick);
+        let mut recovery = LossRecovery::new(
+            &Arc::new(settings.clone()),
+            MSS,
+            Box::new(Half::default()),
+            tick,
+        );
         recovery.set_options(settings.options.sack, settings.options.timestamps);
         let now = Instant::from_nanos(5_000_000_000);
         recovery.on_established(now, rtt, 0);

@@ -80,12 +80,12 @@ impl LossRecovery {
         self.cc.on_timeout(&mut self.window, now);
         if is_new
             && self.state != CongestionState::Cwr
-            && self.board.sacked() >= self.settings.dupack_threshold
+            && self.board.sacked() >= self.settings.recovery.dupack_threshold
         {
             // So many duplicates and still a timeout: the degree of reordering is too high.
-            self.reordering = self.reordering.min(self.settings.dupack_threshold);
+            self.reordering = self.reordering.min(self.settings.recovery.dupack_threshold);
         }
-        self.is_frto = self.settings.frto && (is_new || self.timeouts > 0);
+        self.is_frto = self.settings.recovery.frto && (is_new || self.timeouts > 0);
         self.state = CongestionState::Loss;
         self.high = self.board.next();
         self.reduced = true;
@@ -118,7 +118,7 @@ impl LossRecovery {
         self.look_for_expired(now);
         if self.board.in_flight() != before.0 && self.state != CongestionState::Recovery {
             self.enter_recovery(now, false);
-            if !self.cc.is_in_charge() && self.settings.prr {
+            if !self.cc.is_in_charge() && self.settings.recovery.prr {
                 self.window.cwnd = self.prr.on_ack(&PrrInput {
                     ssthresh: self.window.ssthresh,
                     prior_cwnd: self.window.prior_cwnd,
@@ -213,7 +213,7 @@ impl LossRecovery {
     /// `is_ack`: an ACK came, so that the timeout counts from now.
     pub(super) fn schedule_probe(&mut self, now: Instant, is_ack: bool) -> bool {
         let is_calm = matches!(self.state, CongestionState::Open | CongestionState::Cwr);
-        let is_wanted = self.settings.tail_loss_probe && self.uses_rack() && is_calm;
+        let is_wanted = self.settings.recovery.tail_loss_probe && self.uses_rack() && is_calm;
         if !is_wanted || self.board.packets_out() == 0 {
             return false;
         }

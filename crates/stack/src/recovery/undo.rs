@@ -71,7 +71,7 @@ impl Undo {
 impl LossRecovery {
     /// Linux `tcp_may_undo`.
     fn may_undo(&self, echo: Option<u32>) -> bool {
-        self.settings.undo
+        self.settings.recovery.undo
             && self.undo.marker.is_some()
             && (self.undo.is_all_duplicate() || self.was_late(echo))
     }
@@ -123,7 +123,7 @@ impl LossRecovery {
 
     /// A partial ACK in Recovery (Linux `tcp_try_undo_partial`). True: nothing more is marked.
     pub(super) fn try_undo_partial(&mut self, pass: &Pass) -> bool {
-        let may_undo = self.settings.undo && self.undo.marker.is_some();
+        let may_undo = self.settings.recovery.undo && self.undo.marker.is_some();
         if !may_undo || !self.was_late(pass.echo) {
             return false;
         }
@@ -142,7 +142,7 @@ impl LossRecovery {
 
     /// All repetitions were duplicates (Linux `tcp_try_undo_dsack`).
     pub(super) fn try_undo_dsack(&mut self) -> bool {
-        if !self.settings.undo || !self.undo.is_all_duplicate() {
+        if !self.settings.recovery.undo || !self.undo.is_all_duplicate() {
             return false;
         }
         self.rack.on_undo();

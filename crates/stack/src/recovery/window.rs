@@ -94,7 +94,8 @@ impl LossRecovery {
         };
         let idle = now.since(last_sent);
         let rto = self.rtt.rto();
-        let is_wanted = self.congestion.slow_start_after_idle && self.cc.wants_validation();
+        let is_wanted =
+            self.settings.congestion.slow_start_after_idle && self.cc.wants_validation();
         if is_wanted && idle > rto {
             self.restart(now, idle, rto);
         }
@@ -150,7 +151,7 @@ impl LossRecovery {
             self.window.max_packets_out = out;
             self.usage.round_end = self.board.next();
         }
-        match self.congestion.validation {
+        match self.settings.congestion.validation {
             Validation::Off => self.window.is_limited = true,
             Validation::Linux => self.validate(now, out, writer_waits),
             Validation::Rfc7661 => self.validate_by_pipe(now),
@@ -166,7 +167,8 @@ impl LossRecovery {
         }
         self.usage.used = self.usage.used.max(out);
         // Linux has one switch for this and for idle times.
-        let is_wanted = self.congestion.slow_start_after_idle && self.cc.wants_validation();
+        let is_wanted =
+            self.settings.congestion.slow_start_after_idle && self.cc.wants_validation();
         if !is_wanted || now.since(self.usage.limited_at) < self.rtt.rto() {
             return;
         }
@@ -257,8 +259,8 @@ impl LossRecovery {
 
     /// Whether packets of this connection are spread at that rate.
     pub(crate) fn is_paced(&self) -> bool {
-        self.congestion.pacing
-            || self.congestion.pacing_rate_max.is_some()
+        self.settings.congestion.pacing
+            || self.settings.congestion.pacing_rate_max.is_some()
             || self.cc.pacing_rate().is_some()
     }
 
@@ -266,8 +268,8 @@ impl LossRecovery {
     pub(super) fn update_pacing_rate(&mut self) {
         let window = &self.window;
         let percent = match window.cwnd < window.ssthresh / 2 {
-            true => self.congestion.pacing_ss_percent,
-            false => self.congestion.pacing_ca_percent,
+            true => self.settings.congestion.pacing_ss_percent,
+            false => self.settings.congestion.pacing_ca_percent,
         };
         let packets = u64::from(window.cwnd.max(self.board.packets_out()));
         let bytes = packets * u64::from(self.mss);
@@ -279,7 +281,8 @@ impl LossRecovery {
     }
 
     fn bounded(&self, rate: Rate) -> Rate {
-        self.congestion
+        self.settings
+            .congestion
             .pacing_rate_max
             .map_or(rate, |max| rate.min(max))
     }

@@ -9,6 +9,7 @@ use bytes::{Bytes, BytesMut};
 use smallvec::SmallVec;
 
 use crate::packet::Payload;
+use crate::shrink::shrink_empty;
 
 /// Most bytes that one copy of small packets gets, about a page.
 const COPY_BYTES_MAX: u32 = 3776;
@@ -203,6 +204,7 @@ impl Assembler {
             return Some(core::mem::replace(&mut first.payload, rest));
         }
         let held = self.ready.pop_front().expect("just seen");
+        shrink_empty(&mut self.ready);
         self.ready_charge -= held.charge;
         self.segments -= held.segments;
         self.read += u64::from(held.payload.len());

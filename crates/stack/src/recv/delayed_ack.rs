@@ -11,6 +11,7 @@ use base::Instant;
 use base::settings::{AckEvery, Acks, SackCompression, SocketSettings};
 
 use super::{AckWanted, Env, RecvStats};
+use crate::Arc;
 use crate::tick::TickClock;
 
 /// Duplicate ACKs that are never merged, as the sender counts them (Linux
@@ -55,7 +56,8 @@ pub(super) struct Situation {
 /// State of the acknowledgments of one connection.
 #[derive(Clone, Debug)]
 pub(super) struct DelayedAck {
-    rules: Acks,
+    /// Shared with the rest of the connection until they change.
+    settings: Arc<SocketSettings>,
     tick: TickClock,
     /// Longest delay: the settings', and below the least retransmission timeout.
     delay_max: Duration,
@@ -80,9 +82,9 @@ pub(super) struct DelayedAck {
 }
 
 impl DelayedAck {
-    pub(super) fn new(settings: &SocketSettings, tick: TickClock) -> Self {
+    pub(super) fn new(settings: &Arc<SocketSettings>, tick: TickClock) -> Self {
         let mut acks = Self {
-            rules: settings.acks.clone(),
+            settings: Arc::clone(settings),
             tick,
             delay_max: Duration::ZERO,
             is_scheduled: false,
@@ -103,24 +105,30 @@ impl DelayedAck {
     }
 
     /// Takes new settings; they act from the next segment on.
-    pub(super) fn configure(&mut self, settings: &SocketSettings) {
-        self.rules = settings.acks.clone();
+    pub(super) fn configure(&mut self, settings: &Arc<SocketSettings>) {
+        self.settings = Arc::clone(settings);
         self.delay_max = if self.is_fixed() {
-            self.rules.delay_max
+            self.settings.acks.delay_max
         } else {
             // An ACK that waits as long as the peer's least timeout would cause it (rule 8.1).
             let below = self.tick.round_up(settings.recovery.rto_min);
-            self.rules
+            self.settings
+                .acks
                 .delay_max
                 .min(below.saturating_sub(self.tick.tick()))
         };
         if self.is_fixed() {
-            self.delay = self.rules.delay;
+            self.delay = self.settings.acks.delay;
         }
     }
 
+    /// How long an ACK may wait by the pace of data (Linux `tcpi_ato`).
+    pub(super) const fn delay(&self) -> Duration {
+        self.delay
+    }
+
     fn is_fixed(&self) -> bool {
-        self.rules.delay_min == self.rules.delay_max
+        self.settings.acks.delay_min == self.settings.acks.delay_max
     }
 
     /// Data arrived in order (rule 8.2; Linux `tcp_event_data_recv`). `first_quick`: how many full
@@ -130,21 +138,23 @@ impl DelayedAck {
         self.packets = self.packets.saturating_add(segments);
         match self.last_data.replace(now) {
             None => {
-                self.refill_quick(first_quick, self.rules.quick_max);
-                self.delay = self.rules.delay;
+                self.refill_quick(first_quick, self.settings.acks.quick_max);
+                self.delay = self.settings.acks.delay;
             }
             Some(before) => self.follow_pace(now, before, first_quick, env),
         }
     }
 
     fn follow_pace(&mut self, now: Instant, before: Instant, first_quick: u32, env: &Env) {
-        let half = self.rules.delay_min / 2;
-        if now.since(before) + self.tick.tick() <= half && self.delay == self.rules.delay_min {
+        let half = self.settings.acks.delay_min / 2;
+        if now.since(before) + self.tick.tick() <= half
+            && self.delay == self.settings.acks.delay_min
+        {
             return;
         }
         let gap = self.edge(now).since(self.edge(before));
         if gap > env.rto {
-            self.refill_quick(first_quick, self.rules.quick_max);
+            self.refill_quick(first_quick, self.settings.acks.quick_max);
         } else if self.is_fixed() {
             // A fixed timer does not follow.
         } else if gap <= half {
@@ -157,7 +167,7 @@ impl DelayedAck {
 
     /// Bound of the delay while it follows the pace; the timer has its own.
     fn pace_max(&self) -> Duration {
-        self.rules.delay_max.max(self.rules.delay)
+        self.settings.acks.delay_max.max(self.settings.acks.delay)
     }
 
     /// What the length of a segment says about its end (rule 8.1).
@@ -185,9 +195,9 @@ impl DelayedAck {
 
     /// The peer sends no more: it hardly waits for an ACK alone, where anybody answers at all.
     pub(super) fn on_fin(&mut self) {
-        if self.rules.pingpong_threshold > 0 {
+        if self.settings.acks.pingpong_threshold > 0 {
             self.is_scheduled = true;
-            self.pingpong = self.rules.pingpong_threshold;
+            self.pingpong = self.settings.acks.pingpong_threshold;
         } else {
             self.set_urgent();
         }
@@ -195,7 +205,7 @@ impl DelayedAck {
 
     /// Whether so much unacknowledged data is acknowledged at once.
     pub(super) fn is_much(&self, unacknowledged: u64, segment: u32) -> bool {
-        match self.rules.every {
+        match self.settings.acks.every {
             AckEvery::MoreThanSegments(count) => {
                 unacknowledged > u64::from(count) * u64::from(segment)
             }
@@ -205,8 +215,8 @@ impl DelayedAck {
 
     /// Whether [`DelayedAck::is_much`] also needs a window that moves: Linux does not acknowledge
     /// data that nobody has read if that opens nothing.
-    pub(super) const fn needs_moving_window(&self) -> bool {
-        matches!(self.rules.every, AckEvery::MoreThanSegments(_))
+    pub(super) fn needs_moving_window(&self) -> bool {
+        matches!(self.settings.acks.every, AckEvery::MoreThanSegments(_))
     }
 
     /// Decides about an ACK after a segment (rule 8.3; Linux `__tcp_ack_snd_check`).
@@ -218,14 +228,14 @@ impl DelayedAck {
         if situation.is_due
             || is_quick
             || self.is_urgent
-            || self.rules.always_quick
-            || self.rules.delay.is_zero()
+            || self.settings.acks.always_quick
+            || self.settings.acks.delay.is_zero()
         {
             self.is_now = true;
         } else if !situation.has_gap {
             self.start_timer(now, env);
         } else {
-            match self.rules.compress {
+            match self.settings.acks.compress {
                 Some(rule) if situation.has_sack => self.compress(now, rule, situation, env),
                 _ => self.is_now = true,
             }
@@ -256,7 +266,7 @@ impl DelayedAck {
 
     /// Starts or keeps the timer (rule 8.4; Linux `tcp_send_delayed_ack`).
     fn start_timer(&mut self, now: Instant, env: &Env) {
-        if !self.rules.timer_tick.is_zero() {
+        if !self.settings.acks.timer_tick.is_zero() {
             if self.timer.is_none() {
                 let fires = self.coarse_expiry(now);
                 self.timer = Some(Timer {
@@ -267,10 +277,10 @@ impl DelayedAck {
             return;
         }
         let mut delay = self.delay;
-        if delay > self.rules.delay_min
+        if delay > self.settings.acks.delay_min
             && let Some(srtt) = env.srtt
         {
-            delay = delay.min(self.tick.round_up(srtt).max(self.rules.delay_min));
+            delay = delay.min(self.tick.round_up(srtt).max(self.settings.acks.delay_min));
         }
         let delay = self.tick.round_up(delay.min(self.delay_max));
         let edge = self.edge(now);
@@ -293,8 +303,10 @@ impl DelayedAck {
     /// A timer that counts ticks of its own: it fires at the n-th tick from now (BSD's fast
     /// timer, Microsoft's `TcpDelAckTicks`).
     fn coarse_expiry(&self, now: Instant) -> Instant {
-        let tick = (self.rules.timer_tick.as_nanos() as u64).max(1);
-        let count = (self.rules.delay.as_nanos() as u64).div_ceil(tick).max(1);
+        let tick = (self.settings.acks.timer_tick.as_nanos() as u64).max(1);
+        let count = (self.settings.acks.delay.as_nanos() as u64)
+            .div_ceil(tick)
+            .max(1);
         let passed = now.as_nanos() / tick;
         Instant::from_nanos((passed.saturating_add(count)).saturating_mul(tick))
     }
@@ -322,7 +334,7 @@ impl DelayedAck {
             stats.delayed_acks += 1;
             if self.is_pingpong() {
                 self.pingpong = 0;
-                self.delay = self.rules.delay;
+                self.delay = self.settings.acks.delay;
             } else if !self.is_fixed() {
                 self.delay = (2 * self.delay).min(env.rto).min(self.pace_max());
             }
@@ -340,11 +352,11 @@ impl DelayedAck {
             self.quick -= 1;
             stats.quick_acks += 1;
             if self.quick == 0 {
-                self.delay = self.rules.delay;
+                self.delay = self.settings.acks.delay;
             }
         }
         if has_data
-            && self.rules.pingpong_threshold > 0
+            && self.settings.acks.pingpong_threshold > 0
             && let Some(last) = self.last_data
             && self.edge(now).since(self.edge(last)) < self.delay
         {
@@ -361,7 +373,7 @@ impl DelayedAck {
 
     /// A read left the buffer empty or not (rule 8.5); whether that alone is reason for an ACK.
     pub(super) fn is_due_at_read(&self, is_much: bool, is_empty: bool) -> bool {
-        self.rules.on_read
+        self.settings.acks.on_read
             && self.is_scheduled
             && (is_much
                 || (is_empty && (self.is_pushed_twice || (self.is_pushed && !self.is_pingpong()))))
@@ -369,9 +381,9 @@ impl DelayedAck {
 
     /// Quick ACKs again (rule 8.7; Linux `tcp_enter_quickack_mode`).
     pub(super) fn enter_quick(&mut self, first_quick: u32, max: u32) {
-        self.refill_quick(first_quick, max.min(self.rules.quick_max));
+        self.refill_quick(first_quick, max.min(self.settings.acks.quick_max));
         self.pingpong = 0;
-        self.delay = self.rules.delay;
+        self.delay = self.settings.acks.delay;
     }
 
     fn refill_quick(&mut self, first_quick: u32, max: u32) {
@@ -380,7 +392,7 @@ impl DelayedAck {
 
     /// The window opened: at least one ACK tells it at once (rule 3.3).
     pub(super) fn on_window_grown(&mut self) {
-        if self.rules.quick_max > 0 {
+        if self.settings.acks.quick_max > 0 {
             self.quick |= 1;
         }
     }
@@ -391,24 +403,25 @@ impl DelayedAck {
     }
 
     /// Enters or leaves request-and-response mode (rule 8.7).
-    pub(super) const fn set_pingpong(&mut self, is_on: bool) {
+    pub(super) fn set_pingpong(&mut self, is_on: bool) {
         self.pingpong = if is_on {
-            self.rules.pingpong_threshold
+            self.settings.acks.pingpong_threshold
         } else {
             0
         };
     }
 
-    pub(super) const fn is_pingpong(&self) -> bool {
-        self.rules.pingpong_threshold > 0 && self.pingpong >= self.rules.pingpong_threshold
+    pub(super) fn is_pingpong(&self) -> bool {
+        self.settings.acks.pingpong_threshold > 0
+            && self.pingpong >= self.settings.acks.pingpong_threshold
     }
 
     pub(super) const fn is_scheduled(&self) -> bool {
         self.is_scheduled
     }
 
-    pub(super) const fn rules(&self) -> &Acks {
-        &self.rules
+    pub(super) fn rules(&self) -> &Acks {
+        &self.settings.acks
     }
 
     /// The tick that follows, by which kernels count time.

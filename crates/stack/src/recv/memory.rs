@@ -6,6 +6,7 @@
 use base::Instant;
 use base::settings::SocketSettings;
 
+use crate::Arc;
 use crate::host::memory_of;
 
 use super::{DataInput, DropReason, Receiver, RecvMemoryState, RecvStats};
@@ -133,7 +134,7 @@ impl Receiver {
     }
 
     /// Takes new settings. What only acts in the handshake is ignored after it.
-    pub(crate) fn configure(&mut self, _now: Instant, settings: &SocketSettings) {
+    pub(crate) fn configure(&mut self, _now: Instant, settings: &Arc<SocketSettings>) {
         self.buffer.configure(&settings.recv, self.is_established);
         if self.is_established {
             self.buffer.set_segment(self.window.mss());
@@ -142,7 +143,7 @@ impl Receiver {
         self.window.set_clamp_asked(settings.options.window_clamp);
         self.autotune.set_rule(settings.recv.buffer.rule);
         self.acks.configure(settings);
-        self.options = settings.options.clone();
+        self.settings = Arc::clone(settings);
     }
 
     /// State of memory and window.
@@ -155,6 +156,7 @@ impl Receiver {
             rcv_mss: self.window.segment(),
             space: self.autotune.space(),
             rtt: self.autotune.rtt(),
+            ato: self.acks.delay(),
             locked: self.buffer.is_locked(),
         }
     }

@@ -20,9 +20,10 @@ mod window;
 use core::time::Duration;
 
 use base::Instant;
-use base::settings::{LinuxVersion, Options, SocketSettings};
+use base::settings::{LinuxVersion, SocketSettings};
 use smallvec::SmallVec;
 
+use crate::Arc;
 use crate::packet::Payload;
 use crate::tick::TickClock;
 use accounting::Buffer;
@@ -42,7 +43,8 @@ const QUICK_AFTER_MARK: u32 = 2;
 /// The receiving half of a connection.
 #[derive(Debug)]
 pub(crate) struct Receiver {
-    options: Options,
+    /// Shared with the rest of the connection until they change.
+    settings: Arc<SocketSettings>,
     buffer: Buffer,
     window: Window,
     queue: Assembler,
@@ -63,9 +65,9 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     /// A half that has received nothing.
-    pub(crate) fn new(settings: &SocketSettings, tick: TickClock) -> Self {
+    pub(crate) fn new(settings: &Arc<SocketSettings>, tick: TickClock) -> Self {
         Self {
-            options: settings.options.clone(),
+            settings: Arc::clone(settings),
             buffer: Buffer::new(&settings.recv),
             window: Window::new(&settings.options),
             queue: Assembler::new(),
@@ -85,7 +87,8 @@ impl Receiver {
     /// The window of the SYN or SYN-ACK in bytes, which is never scaled. `mss`: the payload that is
     /// announced, less 12 where timestamps are known to be used.
     pub(crate) fn first_window(&mut self, mss: u32) -> u32 {
-        self.window.select_first(mss, &self.buffer, &self.options)
+        self.window
+            .select_first(mss, &self.buffer, &self.settings.options)
     }
 
     /// The shift to offer, and after the handshake the one that is used.
@@ -622,7 +625,7 @@ impl Receiver {
     }
 
     fn report_duplicate(&mut self, start: u64, end: u64) {
-        if self.has_sack && self.options.dsack {
+        if self.has_sack && self.settings.options.dsack {
             self.duplicate = Some(match self.duplicate {
                 Some((from, to)) if start <= to && from <= end => (from.min(start), to.max(end)),
                 Some(first) => first,

@@ -90,7 +90,7 @@ fn open(settings: &SocketSettings) -> Connection {
 }
 
 fn open_with(settings: &SocketSettings, mss: u32) -> Connection {
-    let mut receiver = Receiver::new(settings, clock());
+    let mut receiver = Receiver::new(&Arc::new(settings.clone()), clock());
     receiver.first_window(mss);
     receiver.on_established(
         at(0),

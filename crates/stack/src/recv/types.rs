@@ -113,6 +113,8 @@ pub(crate) struct RecvMemoryState {
     pub(crate) space: u32,
     /// The receiver's estimate of the round-trip time.
     pub(crate) rtt: Option<Duration>,
+    /// How long an ACK may wait by the pace of data.
+    pub(crate) ato: Duration,
     /// The application sized the buffer.
     pub(crate) locked: bool,
 }

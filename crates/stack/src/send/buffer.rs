@@ -9,6 +9,7 @@ use base::settings::Accounting;
 use bytes::{Bytes, BytesMut};
 
 use crate::packet::Payload;
+use crate::shrink::shrink_empty;
 
 /// Slices up to this size are copied together; copying them costs less than one descriptor more in
 /// each packet.
@@ -27,6 +28,8 @@ pub(super) struct StreamBuffer {
     block_bytes: usize,
     /// Offset behind the last byte.
     end: u64,
+    /// Which slice the last payload ended in: the next one mostly begins there.
+    near: usize,
 }
 
 impl StreamBuffer {
@@ -41,6 +44,7 @@ impl StreamBuffer {
             open: BytesMut::new(),
             block_bytes,
             end: start,
+            near: 0,
         }
     }
 
@@ -86,19 +90,33 @@ impl StreamBuffer {
         if end > self.open_start() {
             self.seal();
         }
-        let behind = self.chunks.partition_point(|&(first, _)| first <= start);
-        let first = behind.checked_sub(1).expect("bytes that were not released");
+        let mut index = self.chunk_at(start);
         let mut at = start;
-        for (chunk_start, chunk) in self.chunks.range(first..) {
-            if at >= end {
-                break;
-            }
+        while let Some((chunk_start, chunk)) = self.chunks.get(index)
+            && at < end
+        {
             let from = (at - chunk_start) as usize;
             let to = chunk.len().min((end - chunk_start) as usize);
             payload.push(chunk.slice(from..to));
             at = chunk_start + to as u64;
+            self.near = index;
+            index += 1;
         }
         payload
+    }
+
+    /// Which slice has the byte at `offset`.
+    fn chunk_at(&self, offset: u64) -> usize {
+        let has_it = |index: &usize| {
+            self.chunks.get(*index).is_some_and(|(start, chunk)| {
+                (*start..*start + chunk.len() as u64).contains(&offset)
+            })
+        };
+        let near = [self.near, self.near + 1].into_iter().find(has_it);
+        near.unwrap_or_else(|| {
+            let behind = self.chunks.partition_point(|&(first, _)| first <= offset);
+            behind.checked_sub(1).expect("bytes that were not released")
+        })
     }
 
     /// Drops the slices that lie wholly in front of `offset`.
@@ -108,7 +126,9 @@ impl StreamBuffer {
                 break;
             }
             self.chunks.pop_front();
+            self.near = self.near.saturating_sub(1);
         }
+        shrink_empty(&mut self.chunks);
     }
 
     fn open_start(&self) -> u64 {

@@ -18,11 +18,13 @@ impl Sender {
         }
         // RFC 9293 section 3.8.6.2.1, in FreeBSD's `tcp_output` also against TCP_NOPUSH.
         let window_max = u64::from(env.sizes.window_max);
-        if self.small_writes.half_window && window_max > 0 && 2 * bytes >= window_max {
+        if self.settings.small_writes.half_window && window_max > 0 && 2 * bytes >= window_max {
             return None;
         }
         let more = self.unsent.back().is_some_and(|tail| tail.more);
-        let is_held = self.small_writes.cork || more || self.small_writes.push == Push::Never;
+        let is_held = self.settings.small_writes.cork
+            || more
+            || self.settings.small_writes.push == Push::Never;
         if is_held && !self.is_stuck() {
             return Some(Limit::Cork);
         }
@@ -32,7 +34,7 @@ impl Sender {
     /// Nagle's test alone.
     pub(super) fn nagle_hold(&self, follows: bool) -> Option<Limit> {
         let is_out = self.una < self.sent;
-        let waits = match self.small_writes.nagle {
+        let waits = match self.settings.small_writes.nagle {
             Nagle::Off => false,
             // BSD decides once per call of `tcp_output` whether the connection is idle, and then
             // lets all of a write go.
@@ -50,17 +52,19 @@ impl Sender {
     /// up. Where the buffer counts payload; elsewhere writes end for other reasons too.
     fn is_cut_by_buffer(&self) -> bool {
         self.writer_waits
-            && self.memory.completion == Completion::Bsd
-            && self.memory.accounting == Accounting::Payload
+            && self.settings.send.completion == Completion::Bsd
+            && self.settings.send.accounting == Accounting::Payload
     }
 
     fn started_idle(&self) -> bool {
-        self.memory.completion == Completion::Bsd && self.round.was_idle == Some(true)
+        self.settings.send.completion == Completion::Bsd && self.round.was_idle == Some(true)
     }
 
     /// Whether nobody could ever release the tail: nothing is out, the writer waits for room, and
     /// no timer is set ("until the buffer is full", `FreeBSD` tcp(4), `TCP_NOPUSH`).
     fn is_stuck(&self) -> bool {
-        self.writer_waits && self.una == self.sent && self.small_writes.cork_ceiling.is_none()
+        self.writer_waits
+            && self.una == self.sent
+            && self.settings.small_writes.cork_ceiling.is_none()
     }
 }

@@ -23,15 +23,15 @@ use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use base::Instant;
-use base::settings::{
-    Accounting, Completion, Nagle, Path, Push, SendMemory, SizeRule, SmallWrites, SocketSettings,
-};
+use base::settings::{Accounting, Completion, Nagle, Push, SizeRule, SocketSettings};
 
 pub(crate) use memory::SendMemoryEnv;
 pub(crate) use segment::{Outgoing, SegmentSizes, SendEnv, burst_segments};
 pub(crate) use write::{Pause, WriteOutcome};
 
+use crate::Arc;
 use crate::packet::Payload;
+use crate::shrink::shrink_empty;
 use crate::tick::TickClock;
 use buffer::StreamBuffer;
 use completion::Sends;
@@ -113,9 +113,8 @@ pub(crate) struct SendMemoryState {
 /// The sending side of one connection.
 #[derive(Debug)]
 pub(crate) struct Sender {
-    small_writes: SmallWrites,
-    memory: SendMemory,
-    path: Path,
+    /// Shared with the rest of the connection until they change.
+    settings: Arc<SocketSettings>,
     stream: StreamBuffer,
     /// Everything in front of it is acknowledged (FIN not counted).
     una: u64,
@@ -166,13 +165,11 @@ struct Round {
 }
 
 impl Sender {
-    pub(crate) fn new(settings: &SocketSettings) -> Self {
-        let memory = settings.send.clone();
-        let size = memory::fixed_bytes(&memory).unwrap_or(memory.buffer.initial.into());
+    pub(crate) fn new(settings: &Arc<SocketSettings>) -> Self {
+        let memory = &settings.send;
+        let size = memory::fixed_bytes(memory).unwrap_or(memory.buffer.initial.into());
         Self {
-            small_writes: settings.small_writes.clone(),
-            memory,
-            path: settings.path.clone(),
+            settings: Arc::clone(settings),
             stream: StreamBuffer::new(FIRST_BYTE, settings.send.accounting),
             una: FIRST_BYTE,
             sent: FIRST_BYTE,
@@ -202,9 +199,9 @@ impl Sender {
 
     /// Settings changed on the living connection. What an option releases leaves with the next
     /// [`Sender::poll_segment`] (rule 7.4).
-    pub(crate) fn configure(&mut self, settings: &SocketSettings) {
-        let old = core::mem::replace(&mut self.small_writes, settings.small_writes.clone());
-        let new = &self.small_writes;
+    pub(crate) fn configure(&mut self, settings: &Arc<SocketSettings>) {
+        let before = core::mem::replace(&mut self.settings, Arc::clone(settings));
+        let (old, new) = (&before.small_writes, &settings.small_writes);
         let nagle_ends = old.nagle != Nagle::Off && new.nagle == Nagle::Off;
         let cork_ends = old.cork && !new.cork;
         let push_begins = old.push == Push::Never && new.push != Push::Never;
@@ -217,11 +214,8 @@ impl Sender {
             self.end_more();
         }
 
-        let was_fixed = self.memory.buffer.fixed;
-        self.memory = settings.send.clone();
-        self.path = settings.path.clone();
-        if self.memory.buffer.fixed != was_fixed {
-            self.size = memory::fixed_bytes(&self.memory).unwrap_or(self.size);
+        if settings.send.buffer.fixed != before.send.buffer.fixed {
+            self.size = memory::fixed_bytes(&settings.send).unwrap_or(self.size);
         }
     }
 
@@ -258,6 +252,7 @@ impl Sender {
             self.in_flight_segments -= front.segments;
             self.in_flight.pop_front();
         }
+        shrink_empty(&mut self.in_flight);
         self.stream.release(una);
         // What `MSG_MORE` held is pushed as ordinary data when an ACK comes.
         self.end_more();
@@ -329,7 +324,7 @@ impl Sender {
 
     /// How long a corked tail waits while nothing is in flight.
     fn hold_delay(&self, rto: Duration) -> Option<Duration> {
-        let ceiling = self.small_writes.cork_ceiling?;
+        let ceiling = self.settings.small_writes.cork_ceiling?;
         (self.is_corked && self.una == self.sent).then(|| rto.max(ceiling))
     }
 
@@ -377,7 +372,7 @@ impl Sender {
         SendMemoryState {
             wmem_queued_bytes: clamp(self.queued_bytes()),
             sndbuf_bytes: clamp(self.size),
-            locked: self.memory.buffer.fixed.is_some() || self.is_auto_off,
+            locked: self.settings.send.buffer.fixed.is_some() || self.is_auto_off,
             writer_waits: self.writer_waits,
         }
     }
@@ -395,12 +390,12 @@ impl Sender {
 
     /// Packets are formed when data is written, not when it is sent.
     fn forms_packets(&self) -> bool {
-        self.memory.completion == Completion::Linux
+        self.settings.send.completion == Completion::Linux
     }
 
     /// What the buffer is charged (rule 5.2).
     fn queued_bytes(&self) -> u64 {
-        match self.memory.accounting {
+        match self.settings.send.accounting {
             Accounting::Payload => self.end() - self.una,
             Accounting::Truesize { ratio: _ } => {
                 let packets = (self.in_flight.len() + self.unsent.len()) as u64;
@@ -428,7 +423,7 @@ impl Sender {
     }
 
     fn expand_as_linux(&mut self, env: &SendMemoryEnv) {
-        let buffer = &self.memory.buffer;
+        let buffer = &self.settings.send.buffer;
         if buffer.fixed.is_none() && matches!(buffer.rule, SizeRule::Linux(_)) {
             self.resize(memory::linux_bytes(env).min(buffer.max.into()));
         }
@@ -436,7 +431,7 @@ impl Sender {
 
     /// At most one step per ACK, as often as data is written or acknowledged.
     fn expand_as_freebsd(&mut self) {
-        if self.memory.buffer.fixed.is_some() || self.has_grown || self.is_auto_off {
+        if self.settings.send.buffer.fixed.is_some() || self.has_grown || self.is_auto_off {
             return;
         }
         let fill = memory::Fill {
@@ -444,10 +439,10 @@ impl Sender {
             used: self.end() - self.una,
             unsent: self.unsent_bytes(),
         };
-        let size = memory::freebsd_bytes(&self.memory, fill, &self.memory_env);
+        let size = memory::freebsd_bytes(&self.settings.send, fill, &self.memory_env);
         self.has_grown = size > self.size;
         // `kern.ipc.maxsockbuf`, which bounds reservations too (`sbreserve`).
-        self.is_auto_off = self.has_grown && size > self.memory.buffer.request_max.into();
+        self.is_auto_off = self.has_grown && size > self.settings.send.buffer.request_max.into();
         if !self.is_auto_off {
             self.resize(size);
         }

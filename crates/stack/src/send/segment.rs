@@ -213,7 +213,7 @@ impl Sender {
             end,
             gso_size: 0,
             push: bytes > 0
-                && match self.small_writes.push {
+                && match self.settings.small_writes.push {
                     Push::EachWrite => of_window || self.is_written_end(end),
                     Push::BufferEmpty => of_window || end == self.end(),
                     Push::Never => false,
@@ -276,7 +276,7 @@ impl Sender {
     /// Whether `start..end` is pushed when it is retransmitted: BSD decides anew, others where a
     /// write ended, and Linux with each packet of several segments.
     pub(crate) fn repeats_push(&self, start: u64, end: u64) -> bool {
-        match self.small_writes.push {
+        match self.settings.small_writes.push {
             Push::Never => false,
             Push::BufferEmpty => end == self.end(),
             Push::EachWrite
@@ -396,10 +396,10 @@ impl Sender {
     /// What may be added to the unacknowledged data (seed: `NetBurner`, `SetSocketUnackBuffers`).
     /// One segment may always be out, or nothing would move.
     fn budget(&self, mss: u64) -> u64 {
-        let Some(budget) = self.memory.unacked_budget.map(u64::from) else {
+        let Some(budget) = self.settings.send.unacked_budget.map(u64::from) else {
             return u64::MAX;
         };
-        let left = match self.memory.accounting {
+        let left = match self.settings.send.accounting {
             Accounting::Payload | Accounting::Truesize { ratio: _ } => {
                 budget.saturating_sub(self.unacked_bytes())
             }
@@ -473,7 +473,7 @@ impl Sender {
         let congestion = u64::from(env.allowance) * head.mss;
         let allowed = congestion.min(head.usable);
         let window = env.window_end.saturating_sub(self.una);
-        let share = match self.path.tso_win_divisor {
+        let share = match self.settings.path.tso_win_divisor {
             0 => u64::MAX,
             divisor => window.min(u64::from(env.cwnd) * head.mss) / u64::from(divisor),
         };
@@ -506,7 +506,7 @@ impl Sender {
     fn check_local_queue(&self, bytes: u64, env: &SendEnv) -> Result<(), Limit> {
         let queued = u64::from(env.local_queue_bytes);
         let has_more_out = self.in_flight.len() > 1;
-        let most = u64::from(self.path.local_queue_max);
+        let most = u64::from(self.settings.path.local_queue_max);
         let limit = if self.forms_packets() {
             let by_rate = env.pacing_rate.bits_per_second() / 8 / RATE_PER_BURST;
             let limit = by_rate.max(2 * (bytes + PACKET_OVERHEAD_BYTES));
@@ -514,7 +514,7 @@ impl Sender {
         } else {
             most
         };
-        let is_autocorked = self.small_writes.autocork
+        let is_autocorked = self.settings.small_writes.autocork
             && self.round.after_write
             && !self.round.pushes
             && !self.in_flight.is_empty()
@@ -536,7 +536,7 @@ impl Sender {
             start: head.start,
             end,
             gso_size: if segments > 1 { head.mss as u16 } else { 0 },
-            push: match self.small_writes.push {
+            push: match self.settings.small_writes.push {
                 Push::EachWrite => {
                     self.is_written_end(end) || (segments > 1 && self.forms_packets())
                 }

@@ -77,7 +77,7 @@ impl Bench {
     /// An idle connection with cwnd 10, 40 ms from its peer.
     fn new(settings: SocketSettings) -> Self {
         let mut bench = Self {
-            sender: Sender::new(&settings),
+            sender: Sender::new(&Arc::new(settings.clone())),
             settings,
             now: Instant::from_nanos(1_000_000_000),
             cwnd: 10,
@@ -233,7 +233,7 @@ impl Bench {
 
     fn change(&mut self, change: impl FnOnce(&mut SocketSettings)) -> String {
         change(&mut self.settings);
-        self.sender.configure(&self.settings);
+        self.sender.configure(&Arc::new(self.settings.clone()));
         self.send()
     }
 

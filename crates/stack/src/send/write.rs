@@ -65,7 +65,7 @@ impl Sender {
             };
         }
         let source = Source { chunks, offset: 0 };
-        let (taken, pause) = match self.memory.completion {
+        let (taken, pause) = match self.settings.send.completion {
             Completion::Linux => self.write_packets(source, total, sizes),
             Completion::Bsd => (self.write_stream(source, total.min(self.room(total))), None),
             Completion::Winsock if self.refuses_send(flags) => (0, None),
@@ -86,7 +86,7 @@ impl Sender {
         } else {
             self.stats.refused_writes += 1;
         }
-        let completed = match self.memory.completion {
+        let completed = match self.settings.send.completion {
             Completion::Linux | Completion::Bsd => taken == total,
             Completion::Winsock => taken > 0 && self.sends.push(self.end(), total, self.size),
         };
@@ -183,7 +183,7 @@ impl Sender {
 
     /// Whether `factor` times the unsent bytes are below the low-water mark.
     fn is_below_lowat(&self, factor: u64) -> bool {
-        let lowat = self.memory.notsent_lowat;
+        let lowat = self.settings.send.notsent_lowat;
         lowat.is_none_or(|lowat| self.unsent_bytes() * factor < u64::from(lowat))
     }
 
@@ -209,7 +209,7 @@ impl Sender {
 
     /// Room for a write of `total` bytes where the buffer is a hard limit (BSD `sosend`).
     fn room(&self, total: u64) -> u64 {
-        let room = match self.memory.accounting {
+        let room = match self.settings.send.accounting {
             Accounting::Payload | Accounting::Truesize { ratio: _ } => {
                 self.size.saturating_sub(self.queued_bytes())
             }
@@ -225,7 +225,7 @@ impl Sender {
     }
 
     fn low_water(&self) -> u64 {
-        match self.memory.accounting {
+        match self.settings.send.accounting {
             Accounting::Payload | Accounting::Truesize { ratio: _ } => {
                 BSD_LOW_WATER_BYTES.min(self.size)
             }
@@ -241,7 +241,7 @@ impl Sender {
 
     /// Whether a program that waits for room is to be woken (rule 5.2, vectors B14 and B15).
     pub(super) fn is_writable(&self) -> bool {
-        match self.memory.completion {
+        match self.settings.send.completion {
             Completion::Linux => {
                 let queued = self.queued_bytes();
                 let free = self.size.saturating_sub(queued);

@@ -138,6 +138,7 @@ impl Connection {
             min_rtt: rtt.min_rtt(),
             rcv_rtt: recv.rtt,
             rto: Some(rtt.rto()),
+            ato: Some(recv.ato),
             since_data_sent: since(traffic.last_data_sent),
             since_data_received: since(traffic.last_data_received),
             since_ack_received: since(traffic.last_ack_received),

@@ -236,7 +236,7 @@ fn note(output: &Output, text: &str) {
 
 fn read_plan(path: &Path) -> anyhow::Result<Plan> {
     Plan::read(path).map_err(|error| match error {
-        linux::Error::File { .. } => Problem::usage(error).into(),
+        linux::Error::File { .. } | linux::Error::NotFound { .. } => Problem::usage(error).into(),
         other => other.into(),
     })
 }

@@ -10,9 +10,9 @@ use crate::exit::{Exit, Problem};
 
 /// Run a program with its small writes joined.
 ///
-/// Preloads the library `libtcptailor_autocork.so`. Where the program sets `TCP_NODELAY`, its
-/// socket is corked as well; what it wrote leaves as one message when it reads the answer or waits.
-/// The program is not changed.
+/// Preloads the library `libtcptailor_autocork.so`. A socket on which the program sets
+/// `TCP_NODELAY` is also corked: its writes are sent together when the program reads or waits for
+/// the answer. The program is not changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -20,13 +20,13 @@ Examples:
   tcptailor autocork --stats -- tcptailor nodelay-client localhost 5001 10000 no_delay
   LD_PRELOAD=/path/to/libtcptailor_autocork.so ./client server 5001      the same by hand
 
-It reaches dynamically linked programs that call the C library. It helps where a message is written
-in parts and a response is read; a program that writes and then sleeps sends up to 200 ms late.")]
+Works with dynamically linked programs that use the C library. Helps where a message is written in
+parts and a response is read; what a program writes before it sleeps is sent up to 200 ms late.")]
 pub(crate) struct Args {
-    /// Say at the program's end, on stderr, what was joined.
+    /// When the program exits, print on stderr how many writes were joined.
     #[arg(long)]
     stats: bool,
-    /// Hold at most so many writes of a connection.
+    /// Join at most this many writes of a connection.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_writes: Option<u32>,
     /// The program and its arguments.
@@ -49,9 +49,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     // It returns only where the program cannot be started.
     let error = command.exec();
+    let is_missing = error.kind() == std::io::ErrorKind::NotFound;
     Err(Problem {
-        exit: Exit::Failed,
-        message: format!("starting {}: {error}", program.display()),
+        // As a shell, env(1) and `tcptailor run` have it.
+        exit: Exit::OfProgram(if is_missing { 127 } else { 126 }),
+        message: match is_missing {
+            true => format!("{}: no such program", program.display()),
+            false => format!("starting {}: {error}", program.display()),
+        },
         hint: Some("Write the program after `--`, with its path or from PATH.".into()),
     }
     .into())

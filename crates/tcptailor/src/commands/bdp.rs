@@ -14,10 +14,10 @@ use linux::workload::Session;
 
 use self::report::{Document, Link, Origin};
 use crate::commands::bench::Traffic;
-use crate::commands::diagnose::{check_plan_path, write_plan};
+use crate::commands::diagnose::write_plan;
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::progress::Progress;
 use crate::subject::host::Errand;
 
@@ -88,7 +88,7 @@ struct Known {
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     if let Some(path) = &args.output {
-        check_plan_path(path)?;
+        output::check_writable(path)?;
     }
     let known = match &args.host {
         Some(host) => measured(host, args, output)?,

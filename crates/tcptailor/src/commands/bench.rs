@@ -23,7 +23,7 @@ use self::report::{Document, Metric, Run, Variant};
 use self::setup::{Ends, Setup};
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::progress::Progress;
 use crate::subject::host::Errand;
 
@@ -42,22 +42,22 @@ const VARIANTS_MAX: usize = 64;
 
 /// Measure against a host that runs `tcptailor serve`.
 ///
-/// Short options follow iperf3. Rates are those at the receiving end. Each second is a line: the
-/// rate, and of the sender retransmissions, RTT, congestion window and what limits it (a mean or
-/// sum over all connections). Round trips of a second connection, before and during the test,
-/// show how much later answers come under load.
+/// Short options follow iperf3. Rates are those at the receiving end. Prints a line per second: the
+/// rate, and the sender's retransmissions, RTT, congestion window and limit (sums or means over all
+/// connections). A second connection measures the RTT between the programs before and during the
+/// test: the difference is the delay under load.
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "tcptailor bench [OPTIONS] <HOST>")]
 #[command(after_help = "\
 Examples:
   tcptailor bench 10.0.0.9                                  a stream, for 10 seconds
-  tcptailor bench 10.0.0.9 -R -P 4 -t 30s -O 2s             four streams from there
-  tcptailor bench 10.0.0.9 --bidir -b 0 --export-csv a.csv  both ways at once, kept as a table
+  tcptailor bench 10.0.0.9 -R -P 4 -t 30s -O 2s             four streams from the server
+  tcptailor bench 10.0.0.9 --bidir -b 0 --export-csv a.csv  both directions at once; results as CSV
   tcptailor bench 10.0.0.9 --mode wwr --compare nodelay=off,on
                                     write-write-read, ten interleaved runs of each variant
   tcptailor bench 10.0.0.9 --mode rr --compare congestion=cubic,bbr --runs 20 --json
-  tcptailor bench 10.0.0.9 -t 10h --log day.jsonl           each second and the mean so far; after
-                                    an interruption the same command goes on (serve --max-time 10h)")]
+  tcptailor bench 10.0.0.9 -t 10h --log day.jsonl           each second and the mean so far; after an
+                                    interruption the same command continues (serve --max-time 10h)")]
 pub(crate) struct Args {
     /// Where `tcptailor serve` runs: HOST or HOST:PORT.
     #[arg(value_name = "HOST", required_unless_present_any = ["client", "server", "udp"])]
@@ -75,7 +75,7 @@ pub(crate) struct Args {
     /// The key that `serve` printed [also: the environment variable TCPTAILOR_KEY].
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// Time from line to line; 0: none [default: 1s; none with --compare, --runs or --log].
+    /// Time between lines; 0: no lines [default: 1s; no lines with --compare, --runs or --log].
     #[arg(short, long, value_name = "TIME", value_parser = base::parse_time)]
     interval: Option<Duration>,
     /// Runs of each variant [default: 1; 10 with --compare].
@@ -85,13 +85,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=10_000))]
     warmup: u32,
-    /// Compare these values of a socket knob, or of write-size, method, parallel or writes. Runs
-    /// of the variants take turns. Several --compare give all combinations.
+    /// Compare these values of a socket knob, or of write-size, method, parallel or writes, in
+    /// interleaved runs. With several --compare, all combinations.
     #[arg(long, value_name = "KEY=VALUE,VALUE")]
     compare: Vec<String>,
     /// Append the rate of each second (or of each -i) and the mean so far to this file, as lines of
-    /// JSON. What the file holds already counts towards -t. A file is of one host, --mode,
-    /// direction and -P.
+    /// JSON. Time that the file already covers counts towards -t: the same command continues an
+    /// interrupted test. A file belongs to one host, --mode, direction and -P.
     #[arg(long, value_name = "FILE")]
     #[arg(conflicts_with_all = ["compare", "runs", "warmup", "bytes", "operations"])]
     log: Option<PathBuf>,
@@ -197,6 +197,12 @@ struct Contender {
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     check_iperf(args)?;
+    for path in [&args.export_csv, &args.export_markdown]
+        .into_iter()
+        .flatten()
+    {
+        output::check_writable(path)?;
+    }
     let log = args.log.as_deref();
     let log = log.map(|path| Log::open(path, measurement(args), output));
     let log = log.transpose()?;
@@ -369,7 +375,11 @@ fn not_there(remote: SocketAddr) -> Problem {
             .map(|local| local.to_string())
             .reduce(|a, b| format!("{a}, {b}"))
     };
-    let flag = format!("`tcptailor serve --bind {}`", remote.ip());
+    let flag = format!(
+        "`tcptailor serve --bind {}{}`",
+        remote.ip(),
+        super::serve::port_flag(remote.port())
+    );
     let is_own = std::net::UdpSocket::bind((remote.ip(), 0)).is_ok();
     let hint = match is_own.then(listening).flatten() {
         Some(there) => format!("On this machine {there} is listened on; {flag} listens there."),

@@ -10,6 +10,7 @@ mod line_log;
 mod list;
 mod merge;
 mod path;
+mod play;
 mod report;
 mod reproduce;
 mod run;
@@ -37,6 +38,7 @@ Examples:
   tcptailor lab sweep wan-bulk --vary path.rtt=1ms..200ms:log8 -o rtt     many cells, to a folder
   tcptailor lab report rtt                 ... as a table
   tcptailor lab path --rtt 40ms            keep a path, for any program
+  tcptailor lab play                       turn knobs in a browser and watch TCP answer
   tcptailor lab faults                     every fault, provoked, diagnosed and fixed
   tcptailor lab agree                      how far our own TCP agrees with the kernel's
   tcptailor lab truth                      accuracy of predictions
@@ -56,6 +58,7 @@ enum Command {
     List,
     Sweep(sweep::Args),
     Path(path::Args),
+    Play(play::Args),
     Merge(merge::Args),
     Report(report::Args),
     Compare(compare::Args),
@@ -89,6 +92,7 @@ impl Args {
             Command::Truth(ref args) => args.lays_path(),
             Command::Agree(_) => true,
             Command::Path(_)
+            | Command::Play(_)
             | Command::List
             | Command::Shares(_)
             | Command::Calibrate(_)
@@ -105,6 +109,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         Command::List => list::run(output),
         Command::Sweep(args) => exit::or_without(sweep::run(args, output), ON_VIRTUAL),
         Command::Path(args) => path::run(args, output),
+        Command::Play(args) => play::run(args, output),
         Command::Merge(args) => merge::run(args, output),
         Command::Report(args) => report::run(args, output),
         Command::Compare(args) => compare::run(args, output),

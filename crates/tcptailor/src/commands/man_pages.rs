@@ -8,10 +8,12 @@ use clap_mangen::roff::{Roff, roman};
 
 use crate::cli;
 use crate::exit::Exit;
-use crate::output;
+use crate::{help, output};
 
 /// What a page that may be replaced begins with.
 const MARK: &str = ".TH tcptailor";
+/// What is left of 80 columns beside the indent of man(1).
+const COLUMNS: usize = 72;
 
 /// Write the manual pages of all commands.
 #[derive(Debug, clap::Args)]
@@ -60,7 +62,8 @@ fn page(command: &clap::Command) -> anyhow::Result<(String, String)> {
         man.render_subcommands_section(&mut text)?;
     }
     if let Some(after) = command.get_after_help() {
-        after_help(&after.to_string()).to_writer(&mut text)?;
+        let after = help::laid_out(&after.to_string(), COLUMNS);
+        after_help(&after).to_writer(&mut text)?;
     }
     Ok((man.get_filename(), String::from_utf8(text)?))
 }
@@ -81,7 +84,7 @@ fn after_help(text: &str) -> Roff {
             }
             _ => {
                 roff.control("SH", ["NOTES"]);
-                roff.text([roman(part.replace('\n', " "))]);
+                roff.text([roman(part)]);
             }
         }
     }

@@ -59,7 +59,7 @@ struct Saved {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
-    super::diagnose::check_plan_path(&args.output)?;
+    crate::output::check_writable(&args.output)?;
     let filter = args.watching.filter()?;
     let netns = args.watching.netns();
     let handle = NetnsHandle::open(&netns)?;

@@ -14,10 +14,12 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
-use crate::output::Output;
+use crate::output::{self, Output};
 
 /// Where a key may come from, beside `--key-file`. Never from the command line, which `ps` shows.
 const KEY_VARIABLE: &str = "TCPTAILOR_KEY";
+/// A key has 32 digits; a file of one may have a comment's worth of blanks around it.
+const KEY_BYTES_MAX: u64 = 4096;
 
 /// Answer `bench` and `fit` of other machines.
 ///
@@ -194,12 +196,27 @@ fn tell_key(args: &Args, secret: &Secret, output: &Output) {
         }
         Secret::Made(key) => {
             output.important(format!("Key: {key}"));
-            output.note("On the other machine: TCPTAILOR_KEY=KEY tcptailor bench HOST");
+            let host = match args.bind.is_unspecified() {
+                true => "HOST".into(),
+                false => args.bind.to_string(),
+            };
+            output.note(format!(
+                "On the other machine: TCPTAILOR_KEY={key} tcptailor bench {host}{}",
+                port_flag(args.port)
+            ));
         }
         Secret::None if !args.bind.is_loopback() => {
             output.note("note: anyone who can reach this address can run tests");
         }
         Secret::None | Secret::Given(_) => {}
+    }
+}
+
+/// For a command line that names the port only where it has to.
+pub(super) fn port_flag(port: u16) -> String {
+    match port {
+        PORT => String::new(),
+        port => format!(" -p {port}"),
     }
 }
 
@@ -250,11 +267,11 @@ fn limits(args: &Args) -> Result<Limits, Problem> {
 /// The shared key from a file, or else from the environment.
 pub(crate) fn read_key(file: Option<&Path>) -> anyhow::Result<Option<Key>> {
     let text = match file {
-        Some(path) => Some(
-            std::fs::read_to_string(path)
-                .with_context(|| format!("reading the key file {}", path.display()))?,
-        ),
-        None => std::env::var(KEY_VARIABLE).ok(),
+        Some(path) => Some(output::read_text(path, KEY_BYTES_MAX)?),
+        // Empty is as unset, for scripts.
+        None => std::env::var(KEY_VARIABLE)
+            .ok()
+            .filter(|text| !text.is_empty()),
     };
     let key = text.map(|text| text.parse()).transpose();
     Ok(key.map_err(|what: String| {

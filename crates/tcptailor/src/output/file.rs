@@ -1,6 +1,7 @@
-//! Results in files that the user names: a file of somebody else is left alone.
+//! Files that the user names. Of one that is read no more is taken than it may have; one that is
+//! written leaves a file of somebody else alone.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
@@ -10,6 +11,51 @@ use crate::exit::Problem;
 
 /// The mark of ours stands within so many bytes.
 const MARK_WITHIN: u64 = 4096;
+
+/// The text of a file of at most so many bytes.
+///
+/// # Errors
+/// Where it cannot be read, is longer, or is not text.
+pub(crate) fn read_text(path: &Path, bytes_max: u64) -> Result<String, Problem> {
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes))
+        .map_err(|error| Problem::file(path, &error))?;
+    let shown = path.display();
+    if bytes.len() as u64 > bytes_max {
+        return Err(Problem::usage(format!(
+            "{shown}: more than {bytes_max} bytes"
+        )));
+    }
+    String::from_utf8(bytes).map_err(|_| Problem::usage(format!("{shown}: not text")))
+}
+
+/// Refuses a place that cannot be written, before anybody has waited for the result. Devices and
+/// pipes are not tried.
+///
+/// # Errors
+/// A directory, one that is not there, or a missing permission.
+pub(crate) fn check_writable(path: &Path) -> Result<(), Problem> {
+    let tried = match std::fs::metadata(path) {
+        Ok(meta) if meta.is_dir() => Err(std::io::ErrorKind::IsADirectory.into()),
+        Ok(meta) if !meta.is_file() => Ok(()),
+        Ok(_) => OpenOptions::new().write(true).open(path).map(drop),
+        Err(_) => {
+            let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
+            let parent = parent.unwrap_or(Path::new("."));
+            if !parent.is_dir() {
+                let (shown, parent) = (path.display(), parent.display());
+                return Err(Problem::usage(format!(
+                    "{shown}: there is no directory {parent}"
+                )));
+            }
+            tempfile::tempfile_in(parent).map(drop)
+        }
+    };
+    tried.map_err(|error| {
+        Problem::file(path, &error).hint("Name a file in a directory that you can write to.")
+    })
+}
 
 /// Writes a result. A file that is there is replaced only where it is empty or holds `mark` near
 /// its beginning, as an earlier result of the same kind does; devices and pipes are written to.
@@ -35,7 +81,7 @@ pub(crate) fn check_replaceable(path: &Path, mark: &str) -> Result<(), String> {
     };
     let mut start = Vec::new();
     // One that cannot be read is not looked at; whether it can be written is another question.
-    if let (true, Ok(file)) = (meta.is_file(), std::fs::File::open(path)) {
+    if let (true, Ok(file)) = (meta.is_file(), File::open(path)) {
         let _ = file.take(MARK_WITHIN).read_to_end(&mut start);
     }
     match start.is_empty() || String::from_utf8_lossy(&start).contains(mark) {
@@ -49,10 +95,7 @@ pub(crate) fn check_replaceable(path: &Path, mark: &str) -> Result<(), String> {
 
 /// Opens a file for a result and empties it; as [`write_result`], where `is_ours` looks at its
 /// beginning.
-pub(crate) fn open_result(
-    path: &Path,
-    is_ours: &dyn Fn(&[u8]) -> bool,
-) -> anyhow::Result<std::fs::File> {
+pub(crate) fn open_result(path: &Path, is_ours: &dyn Fn(&[u8]) -> bool) -> anyhow::Result<File> {
     let shown = path.display();
     let writing = || format!("writing {shown}");
     let target = std::fs::metadata(path).ok();
@@ -106,6 +149,7 @@ pub(crate) fn open_result(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exit::Exit;
 
     #[test]
     fn a_file_of_somebody_else_is_left_alone() {
@@ -132,5 +176,41 @@ mod tests {
         assert!(!folder.path().join("victim").exists());
         write_result(Path::new("/dev/null"), "mark", "mark").expect("a device");
         assert!(write_result(folder.path(), "mark", "mark").is_err());
+    }
+
+    #[test]
+    fn no_more_of_a_file_is_read_than_it_may_have() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("text");
+        let check = |bytes: &[u8], expected: Result<&str, &str>| {
+            std::fs::write(&path, bytes).expect("written");
+            let read = read_text(&path, 4).map_err(|error| error.to_string());
+            match (read, expected) {
+                (Ok(read), Ok(expected)) => assert_eq!(read, expected),
+                (Err(error), Err(expected)) => assert!(error.ends_with(expected), "{error}"),
+                (read, _) => panic!("{read:?}, not {expected:?}"),
+            }
+        };
+        check(b"", Ok(""));
+        check(b"four", Ok("four"));
+        check(b"a five", Err("more than 4 bytes"));
+        check(b"\xff", Err("not text"));
+        let endless = read_text(Path::new("/dev/zero"), 4).expect_err("it has no end");
+        assert!(endless.to_string().contains("more than 4"), "{endless}");
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written_is_known_before() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("result");
+        let exit = |path: &Path| check_writable(path).err().map(|problem| problem.exit);
+        assert_eq!(exit(&path), None);
+        assert!(!path.exists(), "nothing is left there");
+        std::fs::write(&path, "kept").expect("written");
+        assert_eq!(exit(&path), None);
+        assert_eq!(std::fs::read_to_string(&path).expect("a file"), "kept");
+        assert_eq!(exit(Path::new("/dev/null")), None);
+        assert_eq!(exit(folder.path()), Some(Exit::Usage));
+        assert_eq!(exit(&folder.path().join("none/result")), Some(Exit::Usage));
     }
 }

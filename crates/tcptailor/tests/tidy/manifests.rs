@@ -17,6 +17,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("papers", &["base", "link", "stack", "lab", "linux", "page"]),
     ("tokio", &["base", "stack", "linux"]),
     ("autocork", &[]),
+    ("play", &["base", "doctor", "lab", "stack", "tailor"]),
     (
         "tcptailor",
         &[
@@ -35,8 +36,8 @@ const DEV_EDGES: &[(&str, &[&str])] = &[
     ("tcptailor", &["autocork"]),
 ];
 
-/// Crates that make system calls and may hold unsafe code.
-pub(crate) const UNSAFE: &[&str] = &["linux", "autocork"];
+/// Crates that make system calls, or are called from another language, and may hold unsafe code.
+pub(crate) const UNSAFE: &[&str] = &["linux", "autocork", "play"];
 
 /// Where a board is, whose registers only unsafe code can reach.
 pub(crate) const FIRMWARE: &str = "examples/cortex-m/";

@@ -255,6 +255,16 @@ fn windows() -> Vec<Scene> {
         cwnd: 120,
         ..WAN
     };
+    let much = Sender {
+        mbit: 6.56,
+        rwnd: 1.0,
+        rtt_ms: 20.0,
+        min_rtt_ms: 10.1,
+        snd_wnd: 18_432,
+        unacked: 12,
+        cwnd: 84,
+        ..WAN
+    };
     let mut out_of_breath =
         scene("reader out of breath", "cpu-bound", slow, moving).remote(slow, |s, _| {
             s.rcvbuf_bytes = Some(131_072);
@@ -288,6 +298,11 @@ fn windows() -> Vec<Scene> {
             small,
             plain,
         )),
+        // A kernel's: 16 KiB are read each 20 ms, and so long is a round trip then. Of these ACKs
+        // the window cannot tell whether the program or its buffer makes them late.
+        alone(scene("much at a time", "peer-window", much, |s, tick| {
+            s.since_ack_received = Some(millis(4.0 * (tick % 5) as f64));
+        })),
         scene("queue of a window", "path-full", queued, plain),
         out_of_breath,
         scene("autotuning off", "rmem-autotuning-off", small, plain)

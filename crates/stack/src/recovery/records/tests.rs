@@ -23,9 +23,9 @@ impl Scoreboard {
     fn assert_sound(&self) {
         let sum = |of: fn(&Record) -> bool| -> u32 {
             self.outstanding
-                .values()
-                .filter(|&r| of(r))
-                .map(|r| r.packets)
+                .iter()
+                .filter(|(_, r)| of(r))
+                .map(|(_, r)| r.packets)
                 .sum()
         };
         assert_eq!(self.lost, sum(|r| r.is_lost));
@@ -39,14 +39,14 @@ impl Scoreboard {
             .outstanding
             .iter()
             .filter(|(_, r)| r.waits())
-            .map(|(&s, _)| s)
+            .map(|(s, _)| s)
             .collect();
         assert!(self.to_repeat.iter().copied().eq(waiting));
         // Records and runs together are exactly what is out.
         let mut pieces: Vec<(u64, u64)> = self
             .outstanding
             .iter()
-            .map(|(&s, r)| (s, r.end))
+            .map(|(s, r)| (s, r.end))
             .chain(self.runs.iter().map(|(&s, run)| (s, run.end)))
             .collect();
         pieces.sort_unstable();
@@ -61,7 +61,7 @@ impl Scoreboard {
         assert!(count <= self.packets_out as usize, "{count} records");
         assert!(self.by_time.iter().map(|r| (r.sent, r.start)).is_sorted());
         // RACK can find every record that is neither lost nor delivered.
-        for (&start, record) in self.outstanding.iter().filter(|(_, r)| !r.is_lost) {
+        for (start, record) in self.outstanding.iter().filter(|(_, r)| !r.is_lost) {
             assert!(
                 self.by_time
                     .iter()

@@ -290,7 +290,7 @@ fn fb13_a_reservation_that_fails_ends_growth() {
 #[test]
 fn fb20_the_scale_is_offered_for_the_largest_buffer() {
     let settings = bsd(65_536, 2, millis(100), Duration::ZERO);
-    let mut receiver = Receiver::new(&settings, clock());
+    let mut receiver = Receiver::new(&Arc::new(settings.clone()), clock());
     assert_eq!(receiver.first_window(1460), 65_535);
     assert_eq!(receiver.window_scale(), 3);
 }

@@ -102,10 +102,14 @@ fn nb17_nb18_the_window_is_free_buffers() {
     // NB18: more buffers at run time; NB14: never more than the field holds.
     let mut settings = netburner(5, 5);
     settings.recv.buffer.fixed = Some(43 * 1460);
-    connection.receiver.configure(at(0), &settings);
+    connection
+        .receiver
+        .configure(at(0), &Arc::new(settings.clone()));
     assert_eq!(connection.send_at(0, false), 43 * 1460);
     settings.recv.buffer.fixed = Some(100 * 1460);
-    connection.receiver.configure(at(0), &settings);
+    connection
+        .receiver
+        .configure(at(0), &Arc::new(settings.clone()));
     assert_eq!(connection.send_at(0, false), 65_535);
 }
 
@@ -142,7 +146,7 @@ fn nb19_out_of_order_buffers() {
 
 #[test]
 fn a_window_that_is_held_until_accept() {
-    let mut receiver = Receiver::new(&netburner(5, 5), clock());
+    let mut receiver = Receiver::new(&Arc::new(netburner(5, 5)), clock());
     receiver.hold_window();
     assert_eq!(receiver.first_window(1460), 0);
     let agreed = Agreed {

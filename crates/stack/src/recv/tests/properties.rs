@@ -90,7 +90,7 @@ proptest! {
                 }
                 Step::Resize(bytes) => {
                     settings.recv.buffer.fixed = Some(bytes);
-                    connection.receiver.configure(at(micros), &settings);
+                    connection.receiver.configure(at(micros), &Arc::new(settings.clone()));
                 }
             }
             let receiver = &connection.receiver;

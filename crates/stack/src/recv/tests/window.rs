@@ -8,7 +8,7 @@ fn w1_to_w11_first_windows_and_scales() {
     let check = |id: &str, mss, change: &dyn Fn(&mut SocketSettings), window, scale| {
         let mut settings = linux();
         change(&mut settings);
-        let mut receiver = Receiver::new(&settings, clock());
+        let mut receiver = Receiver::new(&Arc::new(settings.clone()), clock());
         let offered = receiver.first_window(mss);
         assert_eq!((offered, receiver.window_scale()), (window, scale), "{id}");
         receiver

@@ -22,9 +22,12 @@ fn sized(settings: SocketSettings, bytes: u32) -> Bench {
 
 #[test]
 fn b1_a_buffer_is_as_large_as_its_settings_say() {
-    assert_eq!(Sender::new(&linux()).memory().sndbuf_bytes, 16_384);
+    assert_eq!(
+        Sender::new(&Arc::new(linux())).memory().sndbuf_bytes,
+        16_384
+    );
     for (bytes, size) in [(0, 4608), (200_000, 200_000)] {
-        let memory = Sender::new(&fixed(linux(), bytes)).memory();
+        let memory = Sender::new(&Arc::new(fixed(linux(), bytes))).memory();
         assert_eq!((memory.sndbuf_bytes, memory.locked), (size, true));
     }
     assert_eq!(fixed_bytes(&fixed(bsd(), 40_000).send), Some(40_000));
@@ -34,7 +37,7 @@ fn b1_a_buffer_is_as_large_as_its_settings_say() {
 #[test]
 fn b6_to_b10_size_after_the_handshake() {
     let check = |mss, cc_windows, size| {
-        let mut sender = Sender::new(&linux());
+        let mut sender = Sender::new(&Arc::new(linux()));
         sender.on_established(&SendMemoryEnv {
             cwnd: 10,
             reordering: 3,

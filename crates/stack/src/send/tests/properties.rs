@@ -148,7 +148,7 @@ fn check_accounts(bench: &Bench) {
         .collect();
     assert!(ends.is_sorted_by(|a, b| a < b));
     assert_eq!(ends.last().copied().unwrap_or(bench.una), sender.end());
-    let hard_limit = match sender.memory.completion {
+    let hard_limit = match sender.settings.send.completion {
         Completion::Bsd => sender.size,
         Completion::Linux | Completion::Winsock => u64::MAX,
     };
@@ -194,7 +194,7 @@ fn apply(bench: &mut Bench, step: Step) {
         }
         Step::Wait { micros } => bench.wait(Duration::from_micros(micros)),
     }
-    bench.sender.configure(&bench.settings);
+    bench.sender.configure(&Arc::new(bench.settings.clone()));
 }
 
 proptest! {
@@ -215,7 +215,7 @@ proptest! {
         // With an open path, no cork and everything acknowledged, all of it leaves.
         bench.settings.small_writes.cork = false;
         bench.settings.small_writes.push = Push::EachWrite;
-        bench.sender.configure(&bench.settings);
+        bench.sender.configure(&Arc::new(bench.settings.clone()));
         bench.window = 1 << 20;
         bench.window_max = 1 << 20;
         bench.cwnd = 100;

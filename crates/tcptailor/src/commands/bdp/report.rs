@@ -204,6 +204,7 @@ pub(super) fn render(document: &Document, plan: Option<&Path>) -> String {
             row.about.to_owned(),
         ]);
     }
+    output::keep_whole(&mut table, 0);
     output::align_right(&mut table, &[1, 2]);
     let _ = write!(text, "\n{}\n", output::render(&table));
     push_verdict(&mut text, document, plan);

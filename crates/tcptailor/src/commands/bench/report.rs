@@ -243,18 +243,11 @@ pub(super) fn render(document: &Document) -> String {
         comparisons,
         interrupted,
     } = document;
-    let mut header = vec!["VARIANT", "RUNS", "GOODPUT", "95 % OF MEDIAN"];
+    let mut header = vec!["VARIANT", "RUNS", "GOODPUT", "95 % CI"];
     let timed = variants.iter().any(|variant| variant.response_us.is_some());
     if timed {
         header = vec![
-            "VARIANT",
-            "RUNS",
-            "OPS/S",
-            "95 % OF MEDIAN",
-            "P50",
-            "P90",
-            "P99",
-            "MAX",
+            "VARIANT", "RUNS", "OPS/S", "95 % CI", "P50", "P90", "P99", "MAX",
         ];
     }
     let mut table = output::table(&header);
@@ -263,7 +256,14 @@ pub(super) fn render(document: &Document) -> String {
     }
     output::align_right(&mut table, &(1..header.len()).collect::<Vec<_>>());
     let mut text = String::new();
-    let heading = format!("{} to {remote}", super::kind_of(workload));
+    let heading = match workload {
+        Workload::Bulk {
+            direction: Direction::Down,
+            flows,
+            ..
+        } => format!("{} from {remote}", human::count(*flows, "stream")),
+        _ => format!("{} to {remote}", super::kind_of(workload)),
+    };
     output::push_wrapped(&mut text, &heading, "  ", 0);
     text.push('\n');
     text.push_str(&output::render(&table));
@@ -273,9 +273,9 @@ pub(super) fn render(document: &Document) -> String {
     push_latency(&mut text, *rtt_idle_us, variants);
     if !comparisons.is_empty() {
         text.push_str(&format!(
-            "\nBy {}, beside {}:\n",
-            metric.name(),
-            comparisons[0].base
+            "\nCompared with {}, by {}:\n",
+            comparisons[0].base,
+            metric.name()
         ));
     }
     for comparison in comparisons {

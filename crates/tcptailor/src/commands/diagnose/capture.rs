@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use base::pcap::{PcapErrorKind, Reader};
+use base::pcap::Reader;
 use base::{Netns, human};
 use capture::{Analysis, CaptureSummary, FlowSummary, Settings};
 use doctor::{Confidence, InPackets, Side, find_diagnosis};
@@ -123,9 +123,7 @@ fn read(
         match packet {
             Ok(packet) => analysis.handle(&packet),
             Err(error) => {
-                if let PcapErrorKind::Io(_) = error.kind {
-                    return Err(Problem::failed(format!("{shown}: {error}")).into());
-                }
+                // What stands in front of a damaged part is good.
                 cut_short = Some(error.to_string());
             }
         }

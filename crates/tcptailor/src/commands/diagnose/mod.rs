@@ -20,7 +20,7 @@ use linux::{NetnsHandle, Plan};
 use self::document::Document;
 use crate::commands::watching::{self, Watching};
 use crate::exit::{Exit, Problem};
-use crate::output::Output;
+use crate::output::{self, Output};
 
 /// Show what limits each connection, why, and what to change.
 ///
@@ -67,7 +67,9 @@ enum FailOn {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
-    args.output.as_deref().map_or(Ok(()), check_plan_path)?;
+    args.output
+        .as_deref()
+        .map_or(Ok(()), output::check_writable)?;
     let document = match replay::file(&args.watching) {
         Some(file) => replay::judge(file, args, output)?,
         None if args.write_flows.is_some() => {
@@ -107,7 +109,14 @@ fn look(watching: &Watching, output: &Output) -> anyhow::Result<Document> {
     let netns = watching.netns();
     let handle = NetnsHandle::open(&netns)?;
     let recording = watching::watch(watching, &handle, &filter, output)?;
-    let document = seen::diagnose(&recording, &netns, &filter);
+    let mut document = seen::diagnose(&recording, &netns, &filter);
+    if watching.watched.pid.is_some() {
+        // Of other processes nothing was asked.
+        document.unseen_processes = 0;
+    }
+    if document.flows.is_empty() && !watching.watched.filter.is_empty() {
+        output.note("note: no connection matches the filter");
+    }
     if document.flows.is_empty() && netns == Netns::Own {
         tell_of_others(output);
     }
@@ -154,22 +163,6 @@ fn tell_what_is_missing(document: &Document, output: &Output) {
     }
 }
 
-/// Refuses a plan's place that cannot be written before anybody has waited for the answer.
-pub(crate) fn check_plan_path(path: &Path) -> Result<(), Problem> {
-    let parent = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
-    let shown = path.display();
-    match parent {
-        _ if path.is_dir() => Err(Problem::usage(format!("-o {shown}: this is a directory"))),
-        Some(parent) if !parent.is_dir() => Err(Problem::usage(format!(
-            "-o {shown}: there is no directory {}",
-            parent.display()
-        ))),
-        _ => Ok(()),
-    }
-}
-
 /// Writes a plan for `apply`, with what there is now.
 pub(crate) fn write_plan(path: &Path, changes: Vec<Change>, output: &Output) -> anyhow::Result<()> {
     let (plan, left_out) = Plan::of_present(changes)?;
@@ -186,7 +179,7 @@ fn next_step(args: &Args, document: &Document, planned: usize, verbosity: u8) ->
         return String::new();
     }
     let evidence = if verbosity == 0 {
-        "  (-v shows the evidence)"
+        "  # -v shows the evidence"
     } else {
         ""
     };

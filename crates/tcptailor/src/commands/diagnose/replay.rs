@@ -2,7 +2,7 @@
 //! packet captures.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, ErrorKind};
 use std::path::Path;
 
 use doctor::recording::file::{self, FileError};
@@ -38,7 +38,7 @@ pub(super) fn judge(path: &Path, args: &Args, output: &Output) -> anyhow::Result
     let start = input.reader.fill_buf().unwrap_or_default();
     if start.first().is_some_and(|byte| *byte != RECORDING) {
         let what = "neither a packet capture (pcap, pcapng) nor a recording";
-        return Err(Problem::failed(format!("{}: {what}", path.display())).into());
+        return Err(Problem::usage(format!("{}: {what}", path.display())).into());
     }
     if args.write_flows.is_some() {
         return Err(Problem::usage(
@@ -48,7 +48,7 @@ pub(super) fn judge(path: &Path, args: &Args, output: &Output) -> anyhow::Result
     }
     let watched = &args.watching.watched;
     let filter = watching::parse_filter(&watched.filter[1..], watched.pid)?;
-    let (recording, netns) = file::read(&mut input.reader).map_err(|error| wrong(path, &error))?;
+    let (recording, netns) = file::read(&mut input.reader).map_err(|error| wrong(path, error))?;
     Ok(seen::diagnose(&recording, &netns, &filter))
 }
 
@@ -69,11 +69,10 @@ fn refuse(args: &Args) -> Result<(), Problem> {
 /// A recording and the namespace that it was made in.
 pub(crate) fn open(path: &Path) -> Result<(doctor::Recording, base::Netns), Problem> {
     let mut input = input(path)?;
-    file::read(&mut input.reader).map_err(|error| wrong(path, &error))
+    file::read(&mut input.reader).map_err(|error| wrong(path, error))
 }
 
 fn input(path: &Path) -> Result<Input, Problem> {
-    let shown = path.display();
     let opened: io::Result<(Box<dyn BufRead>, Option<u64>)> = if path == Path::new(STDIN) {
         Ok((Box::new(BufReader::new(io::stdin())), None))
     } else {
@@ -85,13 +84,21 @@ fn input(path: &Path) -> Result<Input, Problem> {
         })
     };
     let input = opened.and_then(|(reader, bytes)| Input::of(reader, bytes));
-    input.map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Problem::usage(format!("{shown}: there is no such file")),
-        _ => Problem::failed(format!("{shown}: {error}")),
-    })
+    input.map_err(|error| wrong(path, FileError::Io(error)))
 }
 
-fn wrong(path: &Path, error: &FileError) -> Problem {
-    Problem::failed(format!("{}: {error}", path.display()))
-        .hint("`tcptailor record -o FILE` makes recordings, `tcpdump -w FILE` captures")
+fn wrong(path: &Path, error: FileError) -> Problem {
+    match error {
+        // What is compressed is cut or damaged.
+        FileError::Io(error)
+            if !matches!(
+                error.kind(),
+                ErrorKind::UnexpectedEof | ErrorKind::InvalidInput
+            ) =>
+        {
+            Problem::file(path, &error)
+        }
+        error => Problem::usage(format!("{}: {error}", path.display()))
+            .hint("`tcptailor record -o FILE` makes recordings, `tcpdump -w FILE` captures"),
+    }
 }

@@ -188,7 +188,9 @@ pub(crate) fn result(tried: &Tried, is_test: bool) -> String {
         ),
         Answer::Worse => ("undone   ", output::Paint::color(anstyle::AnsiColor::Red)),
     };
-    let mut text = format!("{style}{word}{style:#} {}", judged(outcome));
+    let mut text = format!("{style}{word}{style:#} ");
+    push_wrapped(&mut text, &judged(outcome), INDENT, INDENT.len());
+    text.pop();
     let wanted = doctor::find_diagnosis(tried.finding.diagnosis).map(|found| found.objective);
     if wanted.is_some_and(|wanted| wanted != outcome.objective) {
         let used = "by payload per time with data in flight: response times are known to the program \

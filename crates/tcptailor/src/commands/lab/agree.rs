@@ -27,12 +27,12 @@ const STEPS_PER_RUN: u64 = 1000;
 
 /// Compare our stack with the kernel of this machine.
 ///
-/// Runs scenarios on the engines, interleaved, and shows by how much the medians are off those of
-/// the kernel: goodput, median and 99th percentile of response times, and why, where an error is
-/// above 10 %. The scenarios are some that were made for this comparison and the everyday ones,
-/// with the same congestion control on all engines and cut to four seconds. In virtual time the
-/// work of the hosts and of the emulator is reckoned in. Takes 25 minutes, and 20 more for each
-/// engine on real packets; wants a machine that does nothing else.
+/// Runs scenarios on the engines, interleaved, and shows how far the medians are from the kernel's:
+/// goodput, and median and 99th percentile of the response times. Errors above 10 % come with their
+/// cause. The scenarios are those made for this comparison and the everyday ones, shortened to four
+/// seconds, with the same congestion control on all engines. In virtual time the CPU costs of the
+/// hosts and of the emulator are included. Takes 25 minutes, and 20 more for each engine on real
+/// packets; needs an otherwise idle machine.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -42,10 +42,11 @@ Examples:
   tcptailor lab agree --engines virtual,tun,tun-receiver --quick   all engines, a short run each
   tcptailor lab agree --runs 9 --json      as data
 
-Letters stand for the causes of large errors, which are told below the table; `?` for none known.
+Letters stand for the causes of large errors, explained below the table; `?`: cause unknown.
 
-Exit code 3 if the median of an engine's errors is above 5 % or their 90th percentile above 15 %, 1
-if a scenario has no usable run. That the machine was too busy to tell is said, and no failure.")]
+Exit code 3 if the median of an engine's errors is above 5 % or their 90th percentile above 15 %; 1
+if a scenario has no valid run. A machine too busy for the comparison is reported, and is not a
+failure.")]
 pub(crate) struct Args {
     /// Only these scenarios; all without.
     #[arg(value_name = "SCENARIO")]

@@ -1,7 +1,5 @@
 //! What the work of this machine takes, for hosts in virtual time.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,15 +16,15 @@ const FILE_BYTES_MAX: u64 = 64 * 1024;
 
 /// Measure what system calls, copies, wake-ups and packets take on this machine.
 ///
-/// In virtual time a host spends these times, so that what processors decide (many small writes,
-/// answers within a millisecond) comes out too. `lab run` has those of a usual Linux host; with
-/// `--costs FILE` it has those of the machine on which FILE was written. Takes a second, uses
-/// loopback alone, and needs no permission.
+/// Hosts in virtual time spend these CPU times, so that results that depend on the CPU (many small
+/// writes, responses within a millisecond) are realistic. By default they are those of a typical
+/// Linux host; `lab run --costs FILE` takes those in FILE. Takes a second, uses only loopback, and
+/// needs no privileges.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  tcptailor lab calibrate                          what it takes here, beside what is usual
-  tcptailor lab calibrate -o here.json             ... and into a file
+  tcptailor lab calibrate                          the times of this machine, and the defaults
+  tcptailor lab calibrate -o here.json             ... and write them to a file
   tcptailor lab run lan-wwr --engine virtual --costs here.json
   tcptailor lab calibrate --json                   the same as the file")]
 pub(super) struct Args {
@@ -45,7 +43,7 @@ struct Document {
 
 pub(super) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     if let Some(path) = &args.output {
-        crate::commands::diagnose::check_plan_path(path)?;
+        output::check_writable(path)?;
     }
     let progress = Progress::spinner(output, "measuring");
     let costs = linux::calibrate()?;
@@ -96,22 +94,11 @@ struct Written {
 
 /// Reads what `lab calibrate` wrote.
 pub(super) fn read(path: &Path) -> anyhow::Result<HostCosts> {
-    let reading = || format!("reading {}", path.display());
-    let mut text = String::new();
-    let file = File::open(path).with_context(reading)?;
-    let length = file
-        .take(FILE_BYTES_MAX + 1)
-        .read_to_string(&mut text)
-        .with_context(reading)?;
-    let refused = |why: String| {
-        Problem::usage(format!("{}: {why}", path.display()))
-            .hint("`tcptailor lab calibrate -o FILE` writes one")
-    };
-    if length as u64 > FILE_BYTES_MAX {
-        return Err(refused("too long for a file of costs".into()).into());
-    }
+    const HINT: &str = "`tcptailor lab calibrate -o FILE` writes one";
+    let refused = |why: String| Problem::usage(format!("{}: {why}", path.display())).hint(HINT);
+    let text = output::read_text(path, FILE_BYTES_MAX).map_err(|problem| problem.hint(HINT))?;
     let written: Written = serde_json::from_str(&text)
-        .map_err(|error| refused(format!("no costs of hosts: {error}")))?;
+        .map_err(|error| refused(format!("not a calibration: {error}")))?;
     if written.schema != "tcptailor/lab-calibrate/1" {
         return Err(refused(format!("`{}` is not a calibration", written.schema)).into());
     }

@@ -26,10 +26,9 @@ const PADDING: usize = 2;
 
 /// Compare two sweeps, cell by cell.
 ///
-/// Cells of the same name are compared: by the median response time where there is one, otherwise
-/// by goodput. A difference is named only where it is hardly chance, which takes four runs or more
-/// on each side, and more where many cells are compared: of the named ones at most one in twenty is
-/// chance.
+/// Compares cells of the same name by their median response time where there is one, otherwise by
+/// goodput. Only significant differences are reported: at least four runs are needed on each side,
+/// more where many cells are compared (false discovery rate 5 %, Benjamini-Hochberg).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -37,13 +36,13 @@ Examples:
   tcptailor lab sweep lan-wwr --vary path.rtt=1ms..50ms:log5 --runs 8 --set client.nodelay=on -o after
   tcptailor lab compare before after
 
-RATIO is the second folder's median divided by the first one's; RANGE is its interval: 95 %, and of
-few runs all that there were.")]
+RATIO is the median of DIR_B divided by that of DIR_A; RANGE is its 95 % confidence interval; with
+few runs, the range of all of them.")]
 pub(crate) struct Args {
-    /// The folder that is compared with.
+    /// The baseline: a results folder.
     #[arg(value_name = "DIR_A")]
     base: PathBuf,
-    /// The folder that is compared.
+    /// The folder to compare with it.
     #[arg(value_name = "DIR_B")]
     other: PathBuf,
 }

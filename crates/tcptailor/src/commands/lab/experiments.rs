@@ -18,9 +18,9 @@ const PER_ERROR: u32 = 50;
 
 /// Measure how often the experiments of `fit` are wrong.
 ///
-/// Draws paths, traffic (steady, bursty and drifting) and changes from a seed: some do nothing, and
-/// should be undone; some help by a fifth or more, and should be kept. Each is tried as `fit` tries
-/// what the doctor proposes. What decides whether a change helps is how TCP works, not a
+/// Draws paths, traffic (steady, bursty and drifting) and changes from a seed: some do nothing and
+/// should be rolled back; some help by a fifth or more and should be kept. Each is tried as `fit`
+/// tries a proposed change. Whether a change helps is known from how TCP works, not from a
 /// measurement.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -29,7 +29,8 @@ Examples:
   tcptailor lab experiments --useless 40 --helpful 20 --max-time 40s
   tcptailor lab experiments --engine virtual --seed 17      repeats a run
 
-Exit code 3 if more than 2 of 100 useless changes are kept, or as many helpful ones undone.")]
+Exit code 3 if more than 2 of 100 useless changes are kept, or more than 2 of 100 helpful ones are
+rolled back.")]
 pub(crate) struct Args {
     /// TCP implementation at both ends of the paths.
     #[arg(long, value_name = "ENGINE", default_value = "auto")]

@@ -1,6 +1,6 @@
 //! Results folders on disk: the manifest, and a file of outcomes for each shard.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use lab::results::{self, Line, MANIFEST_FILE, Manifest, Record};
 use super::line_log::{LineLog, Purpose};
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
-use crate::output::Output;
+use crate::output::{self, Output};
 
 /// No result is as long; a file of something else may be.
 const LINE_BYTES_MAX: u64 = 4 << 20;
@@ -37,14 +37,9 @@ impl Folder {
     /// Opens a folder that is there.
     pub(super) fn open(dir: &Path) -> Result<Self, Problem> {
         let file = dir.join(MANIFEST_FILE);
-        let mut text = String::new();
-        let read = File::open(&file)
-            .and_then(|file| file.take(MANIFEST_BYTES_MAX).read_to_string(&mut text));
-        if let Err(error) = read {
-            let hint = "a results folder is what `tcptailor lab sweep -o DIR` makes";
-            let message = format!("reading {}: {error}", file.display());
-            return Err(Problem::usage(message).hint(hint));
-        }
+        let text = output::read_text(&file, MANIFEST_BYTES_MAX).map_err(|problem| {
+            problem.hint("a results folder is what `tcptailor lab sweep -o DIR` makes")
+        })?;
         let manifest = Manifest::read(&text)
             .map_err(|why| Problem::usage(format!("{} {why}", file.display())))?;
         let dir = dir.to_owned();
@@ -252,14 +247,7 @@ pub(super) fn check_page(path: Option<&Path>) -> Result<(), Problem> {
     if let Err(what) = crate::output::check_replaceable(path, page::MARK) {
         return Err(Problem::usage(format!("--html: {what}")).hint("Name another file."));
     }
-    let checked = match path.exists() {
-        true => OpenOptions::new().write(true).open(path).map(drop),
-        false => new_file(folder_of(path)).map(drop),
-    };
-    checked.map_err(|error| {
-        let message = format!("--html: writing {}: {error}", path.display());
-        Problem::usage(message).hint("Name a file in a folder that is there and can be written.")
-    })
+    output::check_writable(path)
 }
 
 /// Writes a page. Where no file can be made beside an older one, and where it is no plain file,
@@ -344,7 +332,7 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).expect("a folder").count(), 2);
         for wrong in [dir.path().join("none").join("a.html"), dir.path().into()] {
             let error = check_page(Some(&wrong)).expect_err("no such place");
-            assert!(error.message.starts_with("--html: writing "), "{error:?}");
+            assert_eq!(error.exit, Exit::Usage, "{error:?}");
             assert!(write_page(&wrong, "x").is_err());
         }
         let device = Path::new("/dev/null");

@@ -23,10 +23,10 @@ const NAMED_MAX: usize = 10;
 
 /// Join the shards of a sweep into one folder.
 ///
-/// Each run is taken once, in the order of the sweep, so that two joined folders of the same sweep
-/// in virtual time are equal byte for byte. Says which runs are missing, and which are there twice
-/// with different numbers; of those the first usable one counts. Lines of runs that the sweep does
-/// not have are left out and counted.
+/// Takes each run once, in the order of the sweep, so that in virtual time two merged folders of
+/// the same sweep are identical byte for byte. Lists the runs that are missing, and those that are
+/// there twice with different numbers (the first valid one counts). Runs that do not belong to the
+/// sweep are skipped and counted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -38,7 +38,8 @@ kind = \"emulated\"
 ///
 /// Makes two network namespaces that are joined by emulated links, prints their names and
 /// addresses, and removes them at Ctrl-C or SIGTERM, or when COMMAND ends. Programs run there with
-/// `ip netns exec NAME`. At the end it says what the links did and how late the emulator was.
+/// `ip netns exec NAME`. At the end it reports what the links carried and dropped, and how late the
+/// emulator forwarded packets.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -26,26 +26,25 @@ const PADDING: u16 = 2;
 
 /// Show the results of sweeps: medians, their intervals, outliers.
 ///
-/// Folders of the same sweep are shown together, each run once; other sweeps below each other. A
-/// sweep that is still running, or was interrupted, can be shown as far as it is. Lines of runs
-/// that the sweep does not have are left out and counted.
+/// Folders of the same sweep are merged, each run counted once; different sweeps are shown one
+/// after the other. Works while a sweep is running and after an interruption. Runs that do not
+/// belong to the sweep are skipped and counted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tcptailor lab report rtt                    a folder of `tcptailor lab sweep`
-  tcptailor lab report part1 part2            shards, joined for this table only
-  tcptailor lab report rtt --json             as data: all cells, all figures
-  tcptailor lab report rtt --html rtt.html    as a page with pictures
+  tcptailor lab report part1 part2            shards, merged for this table only
+  tcptailor lab report rtt --json             as JSON: all cells, all figures
+  tcptailor lab report rtt --html rtt.html    as a page with plots
 
-RUNS is 3/5 where three of five runs are valid; the reasons for the others are listed below. RANGE is
-the interval of the median: 95 %, and of few runs all that there were. An outlier is farther from
-the middle half of the runs than 1.5 times the width of that half.")]
+RUNS is 3/5 where three of five runs are valid; the reasons are listed below the table. RANGE is the
+95 % confidence interval of the median; with few runs, the range of all of them. An outlier is more
+than 1.5 interquartile ranges below the first or above the third quartile.")]
 pub(crate) struct Args {
     /// Results folders.
     #[arg(value_name = "DIR", required = true)]
     folders: Vec<PathBuf>,
-    /// Write the results to a page too, with lines and fields of colours: a file that opens in any
-    /// browser, without a network.
+    /// Also write the results as an HTML page with line plots and heat maps; it needs no network.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }

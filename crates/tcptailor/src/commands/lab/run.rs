@@ -47,8 +47,8 @@ Examples:
   tcptailor lab list                                        the built-in scenarios
   tcptailor lab run wan-bulk                                one of them
   tcptailor lab run lan-wwr --runs 5                        medians with their range
-  tcptailor lab run wan-bulk --runs auto                    as often as its numbers spread
-  tcptailor lab run wan-bulk --set path.rtt=80ms --json     on another path, as data
+  tcptailor lab run wan-bulk --runs auto                    until its medians are known to 5 %
+  tcptailor lab run wan-bulk --set path.rtt=80ms --json     on another path, as JSON
   tcptailor lab run wan-bulk --engine tun                   our TCP sends to the kernel's
   tcptailor lab run lan-wwr --engine virtual --pcap a.pcapng  in virtual time, with its packets
   tcptailor lab run lossy-100m --engine virtual --events a.jsonl  with what happens in the hosts
@@ -60,17 +60,15 @@ pub(crate) struct Args {
     /// A built-in scenario, or a file.
     #[arg(value_name = "SCENARIO")]
     scenario: String,
-    /// What runs it: `kernel` is the TCP of this machine between two namespaces, `virtual` our own
-    /// in virtual time, `tun` our own on real packets at the end that sends, with this machine's at
-    /// the other, and `tun-receiver` the other way round. Between two stacks `loopback` is a veth
-    /// pair.
+    /// TCP implementations of the two hosts. With `tun` and `tun-receiver` a `loopback` path
+    /// becomes a veth pair.
     #[arg(long, value_name = "ENGINE", default_value = "kernel")]
     engine: Engine,
     /// Override one setting of all cells, such as `path.rtt=80ms` or `client.nodelay=on`.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// How often each cell is run, with another seed each time; or `auto`: 6 to 30 times, until the
-    /// medians of its goodput, its response time and what is claimed of it are known to within 5 %.
+    /// Runs of each cell, each with a different seed; `auto`: 6 to 30, until the medians of
+    /// goodput, response time and claimed metrics are known to within 5 %.
     #[arg(long, value_name = "N|auto")]
     runs: Option<Runs>,
     /// Seed of the random number generators.
@@ -80,26 +78,26 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     #[arg(value_parser = PossibleValuesParser::new(PROFILES.iter().map(|(name, _)| *name)))]
     profile: Option<String>,
-    /// What the work of hosts takes in virtual time, from a file of `lab calibrate`; without, what
-    /// it takes on a usual Linux host.
+    /// CPU costs of hosts in virtual time, from `lab calibrate -o FILE` [default: those of a
+    /// typical Linux host].
     #[arg(long, value_name = "FILE")]
     costs: Option<PathBuf>,
     /// Write the packets of the first run of the first cell, at both ends, to a pcapng file; only
     /// in virtual time.
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// Write what happens inside both hosts in the first run of the first cell to a file, a line of
-    /// JSON for each packet, timer, state, window, round-trip time and limit; only in virtual time.
-    /// A second of a fast path may make 100 MB.
+    /// Write the events inside both hosts in the first run of the first cell to this file, a line
+    /// of JSON for each packet, timer, state, window, round-trip time and limit; only in virtual
+    /// time. A second of a fast path may make 100 MB.
     #[arg(long, value_name = "FILE")]
     events: Option<PathBuf>,
-    /// Write the answer to a page too: a file that opens in any browser, without a network.
+    /// Also write the results as an HTML page with plots; it needs no network.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Print a line of JSON for each run as soon as it is over.
     #[arg(long, conflicts_with = "json")]
     jsonl: bool,
-    /// With `--json` and `--jsonl`: how each run went too, some hundred points of goodput,
+    /// With `--json` or `--jsonl`: add the course of each run, a few hundred points of goodput,
     /// round-trip time, windows, queue and limit.
     #[arg(long)]
     series: bool,
@@ -262,7 +260,7 @@ fn read_file(name: &str) -> Result<String, Problem> {
     let mut text = String::new();
     File::open(name)
         .and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text))
-        .map_err(|error| Problem::usage(format!("reading {name}: {error}")))?;
+        .map_err(|error| Problem::file(Path::new(name), &error))?;
     Ok(text)
 }
 

@@ -38,10 +38,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Run a scenario with many values: each combination is a cell, the results go to a folder.
 ///
-/// A run that is over is a line in the folder at once, so a sweep that was interrupted goes on with
-/// --resume. With --shard several processes or machines share the work: all run the same command
-/// but for the number of the shard, into one folder or each into its own, and `tcptailor lab merge`
-/// joins what they made. In virtual time the numbers are the same however the work was divided.
+/// Each finished run is written to the folder at once; --resume continues an interrupted sweep.
+/// With --shard several processes or machines share the work: all run the same command, each with
+/// its own shard number, into one folder or into one each, which `tcptailor lab merge` joins. In
+/// virtual time the numbers do not depend on how the work is divided.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -52,23 +52,23 @@ Examples:
   tcptailor lab report rtt                                   the results as a table
   tcptailor lab compare cc-before cc-after                   two folders, cell by cell
 
-Values: a list between commas, or FIRST..LAST:logN or :linN for N values, ends included. Lists whose
-values have commas are divided by `;`. Any key of a scenario can be varied, every knob among them.
+Values: a comma-separated list, or FIRST..LAST:logN or :linN for N values, both ends included.
+Values that contain commas are separated by `;`. Any key of a scenario can be varied, including
+every knob.
 
 docs/sweeps.md says how to spread a sweep over Slurm, Kubernetes, GNU parallel or Dask.")]
 pub(crate) struct Args {
     /// A built-in scenario, or a file.
     #[arg(value_name = "SCENARIO")]
     scenario: String,
-    /// An axis; replaces the one that the scenario has for this key. May be given several times,
-    /// each with another key.
+    /// An axis of the sweep; replaces the one that the scenario has for this key. May be repeated
+    /// with other keys.
     #[arg(long, value_name = "KEY=VALUES")]
     vary: Vec<String>,
     /// What runs it; see `tcptailor lab run --help`. Only `virtual` runs several at a time.
     #[arg(long, value_name = "ENGINE", default_value = "virtual")]
     engine: Engine,
-    /// How often each cell is run, with another seed each time; without it as the scenario or
-    /// `--set runs=N` says.
+    /// Runs of each cell, each with a different seed [default: `runs` of the scenario].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=RUNS_MAX))]
     runs: Option<u32>,
     /// Override one setting of all cells, such as `path.rtt=80ms` or `client.nodelay=on`.
@@ -77,8 +77,8 @@ pub(crate) struct Args {
     /// Seed of the random number generators.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// What the work of hosts takes in virtual time, from a file of `lab calibrate`; without, what
-    /// it takes on a usual Linux host.
+    /// CPU costs of hosts in virtual time, from `lab calibrate -o FILE` [default: those of a
+    /// typical Linux host].
     #[arg(long, value_name = "FILE")]
     costs: Option<PathBuf>,
     /// The stack of hosts whose scenario names none (`client.profile`).
@@ -98,7 +98,7 @@ pub(crate) struct Args {
     /// The results folder.
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// Do not ask before very many runs.
+    /// Do not ask for confirmation before very many runs.
     #[arg(short, long)]
     yes: bool,
 }

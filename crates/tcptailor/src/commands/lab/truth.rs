@@ -33,9 +33,9 @@ const COVERAGE_MIN: f64 = 0.9;
 /// Predict changes, make them, and measure the accuracy of the predictions.
 ///
 /// Runs the faults, the everyday scenarios and random trials, whose path, traffic and fault are
-/// drawn by a seed. Each is measured, a twin is fitted, and the effect of the first proposed
-/// change (or, where there is none, of a random one) is predicted; then the change is made and the
-/// program measured again. Takes about 7 seconds for each trial on the kernel.
+/// drawn from a seed. Each trial is measured, a twin is fitted, and the effect of the first
+/// proposed change (of a random one where none is proposed) is predicted; then the change is made
+/// and the trial is measured again. A trial on the kernel takes about 7 seconds.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -46,10 +46,11 @@ Examples:
   tcptailor lab truth --from samples         predict again from these, without measuring
   tcptailor lab truth --json                    each prediction with what was measured
 
-Exit code 3 if the median of the errors of goodput or of the median response time is above 5 %,
-their 90th percentile above 15 %, or fewer than 90 % of the intervals hold what was measured.")]
+Exit code 3 if the median error of goodput or of the median response time is above 5 %, a 90th
+percentile of these errors is above 15 %, or fewer than 90 % of the intervals contain the measured
+value.")]
 pub(super) struct Args {
-    /// Of everything random.
+    /// Seed of the random trials.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Random trials, beside the faults and the everyday scenarios.
@@ -70,7 +71,7 @@ pub(super) struct Args {
     /// results measured then.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["keep", "only", "trials", "seed"])]
     from: Option<PathBuf>,
-    /// Write the answer into this file, as Markdown.
+    /// Write the results to this file, as Markdown.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -142,7 +143,7 @@ struct Goal {
 
 pub(super) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     if let Some(path) = &args.output {
-        crate::commands::diagnose::check_plan_path(path)?;
+        crate::output::check_writable(path)?;
     }
     let mut tally = Tally::default();
     let run = match &args.from {

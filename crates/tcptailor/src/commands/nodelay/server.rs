@@ -18,14 +18,14 @@ const MESSAGE_BYTES: u64 = (HEADER_AND_PAYLOAD[0] + HEADER_AND_PAYLOAD[1]) as u6
 
 /// Answer `nodelay-client`, and count the reads.
 ///
-/// The sample server of the document on `TCP_NODELAY` and `TCP_CORK`: it reads 30 bytes and answers
-/// 2, for one client after the other. When a client leaves, it prints how many reads ("buffers")
-/// the messages took.
+/// The sample server of the document on `TCP_NODELAY` and `TCP_CORK` (docs/cork.md): it reads
+/// messages of 30 bytes and answers each with 2, for one client at a time. When a client
+/// disconnects, it prints how many reads ("buffers") the messages took.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  tcptailor nodelay-server 5001 10000       as in the document; the count is not needed
-  tcptailor nodelay-server 5001 --bind ::   for other machines, too
+  tcptailor nodelay-server 5001 10000       as in the document
+  tcptailor nodelay-server 5001 --bind ::   for other machines too
   tcptailor nodelay-server 5001 rate        for `nodelay-client HOST --rate 100`
   tcptailor nodelay-server 5001 --message 200   for `nodelay-client HOST --writes 100`
 
@@ -35,7 +35,8 @@ pub(crate) struct ServerArgs {
     /// Listen on this port (0: any).
     #[arg(value_name = "PORT", default_value_t = PORT)]
     port: u16,
-    /// A number of messages, which is taken and not needed, and what else to do.
+    /// A number of messages (accepted as in the document, not used), and options: no_delay or cork,
+    /// set on its socket; rate, to read without answering.
     #[arg(value_name = "COUNT|OPTION", value_parser = parse_word)]
     words: Vec<ServerWord>,
     /// Listen on this address of this machine (`::` for all).

@@ -69,6 +69,15 @@ fn about(twin: &TwinRow) -> String {
     text
 }
 
+/// A gain with the digits that mean something.
+fn times(gain: f64) -> String {
+    match gain {
+        1000.0.. => "more than x1000".into(),
+        10.0.. => format!("x{gain:.0}"),
+        _ => format!("x{gain:.2}"),
+    }
+}
+
 fn table(rows: &[Row]) -> String {
     let mut table = output::table(&[
         "CHANGE",
@@ -102,9 +111,7 @@ fn table(rows: &[Row]) -> String {
             shown(range.value),
             shown(range.low),
             shown(range.high),
-            prediction
-                .gain
-                .map_or_else(|| "-".into(), |gain| format!("x{gain:.2}")),
+            prediction.gain.map_or_else(|| "-".into(), times),
         ]);
     }
     if !any {

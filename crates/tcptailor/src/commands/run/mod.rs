@@ -31,10 +31,10 @@ use crate::output::Output;
 Examples:
   tcptailor run -- curl -sO https://example.org/file       what limits this download?
   tcptailor run -o report.txt -- make fetch                the report into a file
-  tcptailor run --set nodelay=on -- ./client 10.0.0.9      with other settings, this time
-  tcptailor run --set sndbuf=auto --set rcvbuf=auto -- ./backup    undo the buffers it fixes
-  tcptailor run --fit -- ./query.sh                        which setting helps, and is it certain?
-  tcptailor run --fit --set congestion=bbr -- ./upload     does this one?
+  tcptailor run --set nodelay=on -- ./client 10.0.0.9      with other settings
+  tcptailor run --set sndbuf=auto --set rcvbuf=auto -- ./backup    let the kernel size the buffers
+  tcptailor run --fit -- ./query.sh                        which setting helps?
+  tcptailor run --fit --set congestion=bbr -- ./upload     does this setting help?
   tcptailor run --record slow.rec -- ./client              for `tcptailor diagnose ./slow.rec`
 
 Settings are those knobs of `tcptailor knobs` that belong to a socket; `auto` leaves a buffer to
@@ -112,7 +112,7 @@ impl Args {
         }
         let files = [&self.output, &self.record].into_iter().flatten();
         for path in files {
-            super::diagnose::check_plan_path(path)?;
+            crate::output::check_writable(path)?;
         }
         Ok(())
     }

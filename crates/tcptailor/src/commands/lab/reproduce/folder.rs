@@ -5,7 +5,7 @@
 //! every few seconds, those of runs in real time one by one.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::hash::Hasher;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -233,15 +233,11 @@ impl Folder {
 /// The document that a folder has.
 pub(super) fn document(path: &Path) -> anyhow::Result<String> {
     let file = path.join(DOCUMENT);
-    let mut text = String::new();
-    let read =
-        File::open(&file).and_then(|file| file.take(DOCUMENT_BYTES_MAX).read_to_string(&mut text));
-    match read {
-        Ok(_) => Ok(text),
-        Err(error) => Err(Problem::usage(format!("reading {}: {error}", file.display()))
+    let text = crate::output::read_text(&file, DOCUMENT_BYTES_MAX).map_err(|problem| {
+        problem
             .hint("a folder that `lab reproduce -o DIR` wrote has it; run that again to finish it")
-            .into()),
-    }
+    })?;
+    Ok(text)
 }
 
 /// The runs that a folder has, as far as they can be read.

@@ -1,7 +1,9 @@
 //! The experiments of the published documents, run on this machine and set beside what they say.
 
+mod cells;
 mod drawing;
 mod folder;
+mod markdown;
 mod origin;
 mod screen;
 mod surroundings;
@@ -32,14 +34,14 @@ const LONG_RUNS: u64 = 500;
 
 /// Run the experiments of published documents and compare the results with theirs.
 ///
-/// Every experiment is a scenario file with the numbers of its document and with what must come
-/// out. All cells are run once on all engines that this machine has, then all of them again; a
-/// number that spreads is run up to twice as often. An experiment whose engine is missing is
-/// reported as not run.
+/// Every experiment is a scenario file with the numbers of its document and the expected results.
+/// Runs are interleaved: all cells once on all engines that this machine has, then all of them
+/// again; cells whose numbers spread are run up to twice as often. An experiment whose engine is
+/// missing is reported as not run.
 ///
-/// `calibrated` means that a parameter was fitted on this very number, which is then no prediction;
-/// `deviates as expected` that the published statement does not hold, and that this is what is
-/// claimed. docs/reproduce.md says how to read the table.
+/// `calibrated`: a parameter was fitted to this very number, so that it is not a prediction.
+/// `deviates as expected`: the published statement does not hold, and the scenario claims just
+/// that. docs/reproduce.md says how to read the table.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -58,8 +60,7 @@ pub(crate) struct Args {
     /// files, or `all`; all without.
     #[arg(value_name = "EXPERIMENT")]
     experiments: Vec<String>,
-    /// Write each run and the result to this folder; what it has of the same experiments already is
-    /// not run again.
+    /// Write each run and the result to this folder; runs that it already has are not repeated.
     #[arg(short, long, value_name = "DIR", conflicts_with = "show")]
     output: Option<PathBuf>,
     /// Short: fewer operations, one run, as the files say.
@@ -68,22 +69,20 @@ pub(crate) struct Args {
     /// Only these engines of those that the files name.
     #[arg(long, value_name = "ENGINE,...", value_delimiter = ',')]
     engines: Vec<Engine>,
-    /// How often each cell is run, in place of what the files say; not more often where a number
-    /// spreads.
+    /// Runs of each cell, instead of what the files say; no extra runs where numbers spread.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=999))]
     runs: Option<u32>,
     /// What the work of hosts takes in virtual time, from a file of `lab calibrate`; without, what
     /// it takes on a usual Linux host. Some claims are about one of the two.
     #[arg(long, value_name = "FILE")]
     costs: Option<PathBuf>,
-    /// Write the result to a page too, with plots: a file that opens in any browser, without a
-    /// network.
+    /// Also write the results as an HTML page with plots; it needs no network.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// With --show: the figures alone, as tables of Markdown.
+    /// With --show: as a page of Markdown; with --json too, the figures alone.
     #[arg(long, requires = "show", conflicts_with = "html")]
     markdown: bool,
-    /// Show what a folder has, without running anything.
+    /// Show the results in a folder; run nothing.
     #[arg(long, value_name = "DIR")]
     #[arg(conflicts_with_all = ["experiments", "quick", "engines", "runs", "costs"])]
     show: Option<PathBuf>,
@@ -114,7 +113,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     check_page(args.html.as_deref())?;
     if let Some(folder) = &args.show {
         return match args.markdown {
-            true => figures(folder, output),
+            true => markdown(folder, output),
             false => show(folder, args.html.as_deref(), output),
         };
     }
@@ -226,17 +225,17 @@ struct Figures {
     figures: Vec<Drawing>,
 }
 
-/// The figures that a folder has.
-fn figures(folder: &Path, output: &Output) -> anyhow::Result<Exit> {
-    let document = parse(&folder::document(folder)?, folder)?;
+/// What a folder has as Markdown; in JSON the figures alone, as the rest is what `--json` shows
+/// without it.
+fn markdown(folder: &Path, output: &Output) -> anyhow::Result<Exit> {
+    let text = folder::document(folder)?;
+    let document = parse(&text, folder)?;
+    let page = markdown::render(&document, &origin::of(&text));
     let experiments = document.experiments.into_iter();
     let figures = Figures {
         figures: experiments.flat_map(|one| one.drawings).collect(),
     };
-    output.report("lab-reproduce-figures", &figures, || {
-        let tables = figures.figures.iter().map(Drawing::markdown);
-        tables.collect::<Vec<String>>().join("\n")
-    })?;
+    output.report("lab-reproduce-figures", &figures, || page)?;
     Ok(Exit::Done)
 }
 

@@ -4,9 +4,15 @@ use serde_json::Value;
 
 use crate::output;
 
-/// Where and when a document of a folder was made, as far as it says so: the page of it is made
-/// later, and maybe on another machine.
+/// Where and when a document of a folder was made, as far as it says so, and when the page of it
+/// was: later, and maybe on another machine.
 pub(super) fn recorded(document: &str) -> Vec<(String, String)> {
+    let page_made = ("page made".to_owned(), output::now());
+    of(document).into_iter().chain([page_made]).collect()
+}
+
+/// Where and when a document was made, as far as it says so.
+pub(super) fn of(document: &str) -> Vec<(String, String)> {
     let document = serde_json::from_str::<Value>(document).unwrap_or_default();
     let text = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),
@@ -23,9 +29,7 @@ pub(super) fn recorded(document: &str) -> Vec<(String, String)> {
         let value = document.pointer(place).and_then(text)?;
         Some((name.to_owned(), value))
     });
-    known
-        .chain([("page made".to_owned(), output::now())])
-        .collect()
+    known.collect()
 }
 
 #[cfg(test)]

@@ -4,14 +4,10 @@ use std::fmt::Write;
 
 use base::human;
 use comfy_table::{ColumnConstraint, Width};
-use lab::EngineName;
 use lab::judge::Verdict;
-use lab::show::show_value;
-use page::number_name;
-use papers::evaluation::remarks::{label, of_numbers};
-use papers::evaluation::words;
-use papers::evaluation::{EngineValue, ExperimentResult, NotRun, NumberRow, Reproduction};
+use papers::evaluation::{ExperimentResult, Reproduction};
 
+use super::cells::{Cells, counts, remarks};
 use super::{drawing, of_verdict};
 use crate::output;
 
@@ -76,56 +72,20 @@ fn experiment_text(
     }
 }
 
-/// Engines that ran any of it, in the order of tables.
-fn engines(experiment: &ExperimentResult) -> Vec<EngineName> {
-    let ran = |engine: &EngineName| {
-        let mut values = experiment.rows.iter().flat_map(|row| &row.engines);
-        values.any(|value| value.engine == *engine)
-    };
-    EngineName::ALL.into_iter().filter(ran).collect()
-}
-
 fn table(experiment: &ExperimentResult, verbose: bool) -> String {
-    let engines = engines(experiment);
-    let rows = &experiment.rows;
-    let has_names = rows.iter().any(|row| !label(row).is_empty());
-    let has_published = rows.iter().any(|row| row.published_text.is_some());
-    let shows_claims = verbose || !has_published;
-    let names: Vec<String> = engines.iter().map(|e| e.name().to_uppercase()).collect();
-    let columns = [
-        (has_names, "VARIANT"),
-        (true, "NUMBER"),
-        (has_published, "PUBLISHED"),
-        (shows_claims, "CLAIMED"),
-    ];
-    let shown_ones = columns.iter().filter(|(is_shown, _)| *is_shown);
-    let mut header: Vec<&str> = shown_ones.map(|(_, name)| *name).collect();
-    let first_number = 1 + usize::from(has_names);
-    header.extend(names.iter().map(String::as_str));
-    header.push("VERDICT");
+    let cells = Cells::of(experiment, verbose);
+    let header: Vec<&str> = cells.header.iter().map(String::as_str).collect();
     let mut table = output::table(&header);
-    for row in rows {
-        let all = [
-            label(row),
-            number_name(&row.metric),
-            published(row),
-            words::claims(row).join("\n"),
-        ];
-        let pairs = all.into_iter().zip(&columns);
-        let shown_ones = pairs.filter(|(_, (is_shown, _))| *is_shown);
-        let mut cells: Vec<String> = shown_ones.map(|(cell, _)| cell).collect();
-        for engine in &engines {
-            let value = row.engines.iter().find(|value| value.engine == *engine);
-            cells.push(value.map_or_else(String::new, |value| shown(&row.unit, value)));
-        }
-        cells.push(verdict_of(row));
-        table.add_row(cells);
+    for (row, of) in cells.rows.into_iter().zip(&experiment.rows) {
+        let (verdict, before) = row.split_last().expect("a row ends with its verdict");
+        let verdict = painted(of.verdict, verdict);
+        table.add_row(before.iter().chain([&verdict]));
     }
-    let numbers: Vec<usize> = (first_number..header.len() - 1).collect();
+    let numbers: Vec<usize> = (cells.first_number..header.len() - 1).collect();
     output::align_right(&mut table, &numbers);
     let widths = [
         (
-            first_number,
+            cells.first_number,
             ColumnConstraint::UpperBoundary(Width::Fixed(PUBLISHED_COLUMNS_MAX)),
         ),
         (
@@ -139,45 +99,6 @@ fn table(experiment: &ExperimentResult, verbose: bool) -> String {
         }
     }
     output::render(&table)
-}
-
-/// As the document prints it, and below it in the unit of the row.
-fn published(row: &NumberRow) -> String {
-    match (&row.published_text, words::published_value(row)) {
-        (Some(text), Some(value)) => format!("{text}\n{value}"),
-        _ => words::published(row).unwrap_or_default(),
-    }
-}
-
-/// The median, and where it lies below it.
-fn shown(unit: &str, value: &EngineValue) -> String {
-    let Some(spread) = &value.spread else {
-        return "-".into();
-    };
-    let median = show_value(unit, spread.median);
-    // A ratio of one run each has no interval either.
-    let ends = [spread.low, spread.high].map(|end| show_value(unit, end));
-    if ends.iter().any(|end| *end != median) {
-        format!("{median}\n{}", output::range_beside(&ends, &median))
-    } else {
-        median
-    }
-}
-
-/// One word where all engines agree; else what each of them says.
-fn verdict_of(row: &NumberRow) -> String {
-    let judged = |value: &&EngineValue| !matches!(value.verdict, Verdict::Recorded);
-    let verdicts: Vec<&EngineValue> = row.engines.iter().filter(judged).collect();
-    let same = verdicts
-        .windows(2)
-        .all(|pair| pair[0].verdict == pair[1].verdict);
-    if same {
-        return painted(row.verdict, row.verdict.words());
-    }
-    let each = verdicts
-        .iter()
-        .map(|value| format!("{} {}", value.engine, value.verdict.words()));
-    painted(row.verdict, &each.collect::<Vec<_>>().join("\n"))
 }
 
 fn painted(verdict: Verdict, words: &str) -> String {
@@ -202,43 +123,11 @@ const fn style(verdict: Verdict) -> output::Paint {
     }
 }
 
-/// What a reader must know beside the numbers, a sentence each.
-fn remarks(experiment: &ExperimentResult, missing: &[NotRun]) -> Vec<String> {
-    let mut remarks = of_numbers(experiment);
-    for doubt in &experiment.doubts {
-        remarks.push(format!(
-            "{}, {} of {}: {}",
-            doubt.engine,
-            doubt.runs,
-            human::count(doubt.of as u64, "run"),
-            doubt.text
-        ));
-    }
-    // What the user left out is known, and what the machine lacks is told in the end.
-    let is_told = |not: &&NotRun| not.by_choice || missing.contains(not);
-    let not_run = experiment.not_run.iter().filter(|not| !is_told(not));
-    remarks.extend(not_run.map(|not| format!("not run: {}: {}", not.engine, not.why)));
-    let not_promised = experiment.not_promised.iter();
-    remarks.extend(not_promised.map(|sentence| format!("not promised: {sentence}")));
-    for correction in &experiment.corrections {
-        remarks.push(format!(
-            "{}: the document says {}; {}. Corrected: {}",
-            correction.id, correction.says, correction.wrong, correction.wording
-        ));
-    }
-    remarks
-}
-
 fn summary(text: &mut String, document: &Reproduction) {
     let summary = &document.summary;
     let bold = output::Paint::BOLD;
-    let counts = summary.verdicts.rows().into_iter();
-    let told: Vec<String> = counts
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, verdict)| format!("{count} {}", verdict.words()))
-        .collect();
     let experiments = human::count(document.experiments.len() as u64, "experiment");
-    writeln!(text, "{bold}{experiments}{bold:#}: {}", told.join(", ")).expect("a String grows");
+    writeln!(text, "{bold}{experiments}{bold:#}: {}", counts(summary)).expect("a String grows");
     for verdict in [
         Verdict::Fails,
         Verdict::NotDistinguishable,

@@ -117,6 +117,16 @@ fn a_table_sets_what_came_out_beside_what_was_published() {
 }
 
 #[test]
+fn a_page_of_markdown_has_what_the_screen_shows() {
+    use EngineName::{Kernel, Virtual};
+    let mut runs = vec![(Virtual, 0, 500), (Virtual, 1, 362)];
+    runs.extend([500, 510, 520].map(|millis| (Kernel, 0, millis)));
+    let origin = [("version", "0.1.0"), ("processors", "2")];
+    let origin = origin.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    insta::assert_snapshot!(markdown::render(&document_of(&runs), &origin));
+}
+
+#[test]
 fn what_fails_is_named_and_ends_with_findings() {
     use EngineName::{Kernel, Virtual};
     let mut broken = vec![(Virtual, 0, 500), (Virtual, 1, 362)];

@@ -236,7 +236,7 @@ pub(super) fn limit(runs: &[&Outcome]) -> Option<String> {
 
 /// Each kind of doubt once per cell: its worst, and how many runs have it.
 fn caveats(text: &mut String, scenario: &Scenario, rows: &[Runs<'_>]) {
-    let mut header = vec!["CAVEAT", ""];
+    let mut header = vec!["CELL", "CAVEAT"];
     if scenario.runs > 1 {
         header.insert(1, "RUNS");
     }

@@ -16,9 +16,12 @@ use serde::{Deserialize, Serialize};
 use tailor::{Arrivals, Look, Timing};
 
 use super::{Measured, Tried};
+use crate::exit::Problem;
 
 /// The file that says of which run the looks are.
 const RUN: &str = "run.json";
+/// It is a few numbers.
+const RUN_BYTES_MAX: u64 = 64 * 1024;
 
 /// A run of `lab truth`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -62,9 +65,12 @@ pub(super) fn begin(dir: &Path, run: &Run) -> anyhow::Result<()> {
 /// Of which run that is which is kept in `dir`.
 pub(super) fn run_of(dir: &Path) -> anyhow::Result<Run> {
     let path = dir.join(RUN);
-    let problem = || format!("reading {}: `--keep` writes it", path.display());
-    let file = File::open(&path).with_context(problem)?;
-    serde_json::from_reader(BufReader::new(file)).with_context(problem)
+    const HINT: &str = "a folder that `lab truth --keep DIR` wrote has it";
+    let text =
+        crate::output::read_text(&path, RUN_BYTES_MAX).map_err(|problem| problem.hint(HINT))?;
+    let run = serde_json::from_str(&text)
+        .map_err(|error| Problem::usage(format!("{}: {error}", path.display())).hint(HINT))?;
+    Ok(run)
 }
 
 /// Keeps one as the files of this number.

@@ -228,7 +228,8 @@ fn cause(scored: &Scored) -> String {
             human::share(lost)
         ),
         _ if range.is_some_and(|range| range.high > 2.0 * range.low) => {
-            "What the path can carry did not show before the change; the interval says so.".into()
+            "The rate of the path was unknown before the change; the interval accounts for it."
+                .into()
         }
         _ => "Not known.".into(),
     }
