@@ -33,6 +33,7 @@
 mod case;
 mod catalogue;
 mod host_timeline;
+mod meter;
 mod observation;
 pub mod recording;
 mod rules;
@@ -44,6 +45,7 @@ mod view;
 pub use case::{Case, Cases, Place};
 pub use catalogue::{DIAGNOSES, Diagnosis, InPackets, Objective, find_diagnosis};
 pub use host_timeline::{FullListener, HostTimeline, LinkDrops};
+pub use meter::{Held, Meters, Reading};
 pub use observation::{Observation, Report, diagnose, diagnose_host};
 pub use recording::{ProcessInfo, Recording, Samples, SocketOwner, Track};
 pub use shares::Shares;

@@ -1,6 +1,7 @@
 //! What the sensors saw of a host and its connections over some time: all that an answer is made
 //! from, whoever filled it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::{FlowKey, HostSample, Instant};
@@ -33,6 +34,36 @@ pub struct Recording {
     pub unseen_processes: usize,
 }
 
+impl Recording {
+    /// What was seen in both, of which `later` was made afterwards in the same namespace.
+    #[must_use]
+    pub fn followed_by(mut self, later: Self) -> Self {
+        let known = self.flows.iter().enumerate();
+        let places: BTreeMap<u64, usize> = known.map(|(at, track)| (track.cookie, at)).collect();
+        for track in &mut self.flows {
+            // Unless it is in the later one.
+            track.ended = true;
+        }
+        for track in later.flows {
+            match places.get(&track.cookie) {
+                Some(&at) => self.flows[at].go_on(track),
+                None => self.flows.push(track),
+            }
+        }
+        self.hosts.extend(later.hosts);
+        Self {
+            flows: self.flows,
+            hosts: self.hosts,
+            began: self.began,
+            ended: later.ended,
+            stopped: later.stopped,
+            process_ended: later.process_ended,
+            flows_left_out: self.flows_left_out.max(later.flows_left_out),
+            unseen_processes: later.unseen_processes,
+        }
+    }
+}
+
 /// One connection and what was seen of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Track {
@@ -54,6 +85,19 @@ pub struct Track {
 }
 
 impl Track {
+    /// Takes in what was seen of it later.
+    fn go_on(&mut self, later: Self) {
+        for sample in &later.samples {
+            self.samples.push(sample);
+        }
+        self.ended = later.ended;
+        if !later.owners.is_empty() {
+            self.owners = later.owners;
+        }
+        self.interface = later.interface.or(self.interface.take());
+        self.options_error = later.options_error.or(self.options_error.take());
+    }
+
     /// A process that holds it, where one is known.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
@@ -90,5 +134,67 @@ impl SocketOwner {
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.process.pid
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use base::FlowSample;
+
+    use super::*;
+
+    #[test]
+    fn of_two_recordings_one_is_made() {
+        let at = |second: u64| Instant::ZERO + Duration::from_secs(second);
+        let key = FlowKey {
+            local: ([10, 0, 0, 1], 443).into(),
+            remote: ([10, 0, 0, 2], 50_000).into(),
+        };
+        let track = |cookie, seconds: [u64; 2], ended| Track {
+            key,
+            cookie,
+            owners: Vec::new(),
+            samples: seconds
+                .map(|second| FlowSample::empty(at(second), key))
+                .into_iter()
+                .collect(),
+            ended,
+            interface: None,
+            options_error: None,
+        };
+        let recording = |flows, [began, ended]: [u64; 2], left_out| Recording {
+            flows,
+            began: at(began),
+            ended: at(ended),
+            flows_left_out: left_out,
+            ..Recording::default()
+        };
+        let earlier = recording(
+            vec![track(1, [0, 1], false), track(2, [0, 1], false)],
+            [0, 1],
+            7,
+        );
+        let later = recording(
+            vec![track(3, [2, 3], false), track(2, [2, 3], false)],
+            [2, 3],
+            4,
+        );
+        let both = earlier.followed_by(later);
+        assert_eq!(
+            (both.began, both.ended, both.flows_left_out),
+            (at(0), at(3), 7)
+        );
+        let seen = both.flows.iter().map(|track| {
+            let times: Vec<Instant> = track.samples.iter().map(|sample| sample.at).collect();
+            (track.cookie, times, track.ended)
+        });
+        let expected = [
+            (1, vec![at(0), at(1)], true),
+            (2, vec![at(0), at(1), at(2), at(3)], false),
+            (3, vec![at(2), at(3)], false),
+        ];
+        assert_eq!(seen.collect::<Vec<_>>(), expected);
     }
 }

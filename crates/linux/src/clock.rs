@@ -1,5 +1,7 @@
 //! The only reader of real time.
 
+use std::time::Duration;
+
 use base::Instant;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -23,4 +25,11 @@ impl Clock {
         let time = clock_gettime(ClockId::Realtime);
         time.tv_sec.unsigned_abs() * 1_000 + time.tv_nsec.unsigned_abs() / 1_000_000
     }
+}
+
+/// CPU time of the calling thread, user and system.
+pub(crate) fn thread_cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
+    Duration::new(time.tv_sec.unsigned_abs(), nanos)
 }

@@ -80,7 +80,7 @@ pub use sock_diag::{ClosedSockets, ScanRequest, SockDiag};
 pub use state::State;
 pub use tcp_info::data_segments_sent;
 pub use tun_engine::{Side, StackEnd, StackSpec, StackSummary};
-pub use watch::{AnnouncedSockets, WatchProgress, WatchRequest, watch};
+pub use watch::{AnnouncedSockets, KnownOwners, Tracks, WatchProgress, WatchRequest, watch};
 pub use worker::{
     Role, Worker, WorkerFailure, WorkerReport, WorkerSpec, own_program, run_worker,
     run_worker_process,

@@ -91,6 +91,11 @@ impl SocketOwners {
         self.by_inode.remove(&inode);
     }
 
+    /// Drops what is known of all other sockets.
+    pub(crate) fn retain(&mut self, is_kept: impl Fn(u64) -> bool) {
+        self.by_inode.retain(|inode, _| is_kept(*inode));
+    }
+
     fn add_process(&mut self, pid: u32) -> io::Result<()> {
         let entries = match fs::read_dir(format!("/proc/{pid}/fd")) {
             Ok(entries) => entries,

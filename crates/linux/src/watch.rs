@@ -28,6 +28,7 @@ use crate::process::cgroup_id;
 use crate::remote_socket::OwnerProcess;
 use crate::sock_diag::{ScanRequest, SockDiag};
 use closing::Closing;
+pub use owner_book::KnownOwners;
 use owner_book::{Known, OwnerBook, Pace};
 
 /// Listing all sockets to find new ones takes at most one part in this many of the time.
@@ -73,6 +74,9 @@ pub struct WatchRequest<'a> {
     pub host_interval: Duration,
     /// Sysctls to read with each look at the host.
     pub sysctls: &'a [&'a str],
+    /// The CPU time of looks is at most one part in this many of the time; looks are rarer where it
+    /// would be more.
+    pub share_look: u32,
     /// Seed of the random distances.
     pub seed: u64,
     /// About as many samples are kept at most, of all flows together (a sample has about 100 bytes
@@ -85,6 +89,8 @@ pub struct WatchRequest<'a> {
     pub open_end: bool,
     /// Who knows the owners of sockets before anybody has looked for them.
     pub announced: Option<&'a dyn AnnouncedSockets>,
+    /// What earlier watches of this namespace found out of the owners of sockets.
+    pub owners: Option<&'a KnownOwners>,
     /// Of those that match, only these: on a host with very many others.
     pub only_announced: bool,
     /// Of those that match, only one of so many parts: the first number, below the second one, says
@@ -116,11 +122,13 @@ impl WatchRequest<'_> {
             interval: Duration::from_millis(10),
             host_interval: Duration::from_millis(200),
             sysctls: &[],
+            share_look: SHARE_LOOK,
             seed: 0,
             samples_max: 100_000,
             stop: None,
             open_end: false,
             announced: None,
+            owners: None,
             only_announced: false,
             part: (0, 1),
         }
@@ -129,7 +137,7 @@ impl WatchRequest<'_> {
 
 /// How far it is.
 #[derive(Clone, Copy, Debug)]
-pub struct WatchProgress {
+pub struct WatchProgress<'w> {
     /// Time since the start.
     pub elapsed: Duration,
     /// Time that it will take in all.
@@ -138,6 +146,33 @@ pub struct WatchProgress {
     pub flows: usize,
     /// Samples taken of them so far.
     pub samples: usize,
+    /// How often all of them were looked at.
+    pub looks: u64,
+    /// What was seen of each of them so far.
+    pub tracks: Tracks<'w>,
+}
+
+/// The connections that match, while they are watched.
+#[derive(Clone, Copy)]
+pub struct Tracks<'w>(&'w BTreeMap<u64, Followed>);
+
+impl<'w> Tracks<'w> {
+    /// Each of them, also those that have ended, in the order of their cookies.
+    pub fn iter(self) -> impl Iterator<Item = &'w Track> {
+        let matching = self.0.values().filter(|followed| followed.matches);
+        matching.map(|followed| &followed.flow)
+    }
+
+    /// The same for what is done at each look, with the loop in this crate.
+    pub fn each(self, handle: &mut dyn FnMut(&Track)) {
+        self.iter().for_each(handle);
+    }
+}
+
+impl fmt::Debug for Tracks<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
 }
 
 /// Watches the flows that match. `progress` is told about every tenth of a second.
@@ -209,6 +244,7 @@ struct Watcher<'a> {
     flows: BTreeMap<u64, Followed>,
     order: u64,
     samples: usize,
+    looks: u64,
     left_out: BTreeSet<u64>,
     hosts: Vec<HostSample>,
     book: OwnerBook,
@@ -266,7 +302,11 @@ impl<'a> Watcher<'a> {
             None | Some(Err(Error::Unsupported { .. })) => None,
             Some(opened) => Some(opened?),
         };
-        let mut book = OwnerBook::new(pid);
+        let mut book = match request.owners {
+            Some(known) => known.take(),
+            None => OwnerBook::default(),
+        };
+        book.note_process(pid);
         if filter.needs_owners() {
             book.look_everywhere()?;
         }
@@ -294,6 +334,7 @@ impl<'a> Watcher<'a> {
             flows: BTreeMap::new(),
             order: 0,
             samples: 0,
+            looks: 0,
             left_out: BTreeSet::new(),
             hosts: Vec::new(),
             book,
@@ -346,6 +387,7 @@ impl<'a> Watcher<'a> {
             }
         });
         self.pace_look = pace;
+        self.looks += 1;
         result?;
         self.look_at_closed();
         Ok(())
@@ -558,6 +600,7 @@ impl<'a> Watcher<'a> {
             .request
             .interval
             .max(self.pace_look.cost() * SHARE_LOOK)
+            .max(self.pace_look.cpu_cost() * self.request.share_look)
             .max(rationed);
         let nanos = u64::try_from(mean.as_nanos()).unwrap_or(u64::MAX / 4);
         let spacing = nanos / 4 + self.rng.below(nanos + nanos / 2);
@@ -586,14 +629,16 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    fn progress(&self, now: Instant) -> WatchProgress {
+    fn progress(&self, now: Instant) -> WatchProgress<'_> {
         // Not `self.samples`, in which those on trial count.
-        let matching = || self.flows.values().filter(|track| track.matches);
+        let tracks = Tracks(&self.flows);
         WatchProgress {
             elapsed: now.since(self.began),
             duration: self.request.duration,
-            flows: matching().count(),
-            samples: matching().map(|track| track.flow.samples.len()).sum(),
+            flows: tracks.iter().count(),
+            samples: tracks.iter().map(|track| track.samples.len()).sum(),
+            looks: self.looks,
+            tracks,
         }
     }
 
@@ -606,6 +651,10 @@ impl<'a> Watcher<'a> {
         tracks.sort_by_key(|track| track.order);
         let mut flows: Vec<Track> = tracks.into_iter().map(|track| track.flow).collect();
         name_interfaces(&mut flows, self.hosts.last());
+        let unseen_processes = self.book.unseen_processes();
+        if let Some(known) = self.request.owners {
+            known.put(self.book, &flows);
+        }
         Recording {
             flows,
             hosts: self.hosts,
@@ -614,7 +663,7 @@ impl<'a> Watcher<'a> {
             stopped: self.stopped,
             process_ended: self.process_ended,
             flows_left_out: self.left_out.len(),
-            unseen_processes: self.book.unseen_processes(),
+            unseen_processes,
         }
     }
 }

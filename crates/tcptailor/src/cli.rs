@@ -52,7 +52,9 @@ const LIST_COLUMNS: usize = 80;
 const GROUPS: &[(&str, &[&str])] = &[
     (
         "Diagnose and fix",
-        &["diagnose", "fit", "predict", "run", "record", "watch"],
+        &[
+            "diagnose", "top", "fit", "predict", "run", "record", "watch",
+        ],
     ),
     (
         "Apply and roll back changes",
@@ -209,6 +211,7 @@ pub(crate) enum Command {
     Fit(commands::fit::Args),
     Predict(commands::predict::Args),
     Diagnose(commands::diagnose::Args),
+    Top(commands::top::Args),
     Record(commands::record::Args),
     Watch(commands::watch::Args),
     Run(commands::run::Args),

@@ -47,6 +47,7 @@ pub(crate) fn install() -> anyhow::Result<()> {
                 // A terminal may be lost more than once.
                 let is_second = STOP.swap(true, Ordering::SeqCst);
                 if is_second && signal != SIGHUP {
+                    crate::commands::top::terminal::leave();
                     linux::cleanup::remove_all_of_this_process();
                     std::process::exit(Exit::Interrupted.number().into());
                 }

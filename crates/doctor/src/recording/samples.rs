@@ -84,6 +84,12 @@ impl Samples {
         self.last.as_deref()
     }
 
+    /// The newest, to be kept by others.
+    #[must_use]
+    pub fn last_shared(&self) -> Option<Arc<FlowSample>> {
+        self.last.clone()
+    }
+
     /// The one before the newest.
     #[must_use]
     pub fn before_last(&self) -> Option<&FlowSample> {

@@ -5,12 +5,13 @@
 //! client that reconnects), and never for more than a small share of the time.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use base::{FlowSample, Instant};
+use base::{FlowSample, Instant, Rate};
 use doctor::{SocketOwner, Track};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, thread_cpu_time};
 use crate::error::{Error, Result};
 use crate::process::{SocketOwners, process_cpu_time};
 use crate::remote_socket::OwnerProcess;
@@ -29,10 +30,79 @@ const CPU_TIME_AGE: Duration = Duration::from_millis(2);
 /// Each held process costs a descriptor.
 const HELD_PROCESSES_MAX: usize = 256;
 
+/// Options of so many sockets are read anew in each watch. Those of more are taken over from the
+/// last one until they are so old, and up to as much again, so that not all are read at once.
+const OPTIONS_READ_ANEW: usize = 500;
+const OPTIONS_AGE: Duration = Duration::from_secs(30);
+
+/// Who holds which socket, and with which options, from one watch of a namespace to the next: with
+/// thousands of sockets finding that out costs more than looking at them for some seconds.
+#[derive(Debug, Default)]
+pub struct KnownOwners(Mutex<OwnerBook>);
+
+impl KnownOwners {
+    fn lock(&self) -> MutexGuard<'_, OwnerBook> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known so far, for a watch.
+    pub(super) fn take(&self) -> OwnerBook {
+        std::mem::take(&mut *self.lock())
+    }
+
+    /// What that watch knew in the end of the connections that it saw last.
+    pub(super) fn put(&self, book: OwnerBook, tracks: &[Track]) {
+        *self.lock() = book.of_those_left(tracks);
+    }
+}
+
+/// Options that only the owner's descriptor shows, and when they were read.
+#[derive(Debug)]
+struct Options {
+    read: Instant,
+    nodelay: Option<bool>,
+    cork: Option<bool>,
+    sndbuf_locked: Option<bool>,
+    rcvbuf_locked: Option<bool>,
+    notsent_lowat_bytes: Option<u32>,
+    max_pacing_rate: Option<Rate>,
+}
+
+impl Options {
+    fn of(sample: &FlowSample) -> Self {
+        Self {
+            read: sample.at,
+            nodelay: sample.nodelay,
+            cork: sample.cork,
+            sndbuf_locked: sample.sndbuf_locked,
+            rcvbuf_locked: sample.rcvbuf_locked,
+            notsent_lowat_bytes: sample.notsent_lowat_bytes,
+            max_pacing_rate: sample.max_pacing_rate,
+        }
+    }
+
+    fn fill(&self, sample: &mut FlowSample) {
+        let Self {
+            read: _,
+            nodelay,
+            cork,
+            sndbuf_locked,
+            rcvbuf_locked,
+            notsent_lowat_bytes,
+            max_pacing_rate,
+        } = *self;
+        (sample.nodelay, sample.cork) = (nodelay, cork);
+        (sample.sndbuf_locked, sample.rcvbuf_locked) = (sndbuf_locked, rcvbuf_locked);
+        sample.notsent_lowat_bytes = notsent_lowat_bytes;
+        sample.max_pacing_rate = max_pacing_rate;
+    }
+}
+
 /// Keeps a repeated chore to a share of the time.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     last: Option<(Instant, Duration)>,
+    cpu: Duration,
 }
 
 impl Pace {
@@ -47,11 +117,17 @@ impl Pace {
         self.last.map_or(Duration::ZERO, |(_, cost)| cost)
     }
 
+    /// The CPU time of it, which is less where others are busy too.
+    pub(super) const fn cpu_cost(&self) -> Duration {
+        self.cpu
+    }
+
     pub(super) fn run<T>(&mut self, chore: impl FnOnce() -> T) -> T {
-        let begin = Clock.now();
+        let (begin, cpu) = (Clock.now(), thread_cpu_time());
         let result = chore();
         let end = Clock.now();
         self.last = Some((end, end.since(begin)));
+        self.cpu = thread_cpu_time().saturating_sub(cpu);
         result
     }
 }
@@ -78,6 +154,8 @@ pub(super) struct OwnerBook {
     held: BTreeMap<u32, OwnerProcess>,
     /// How often the options of a flow were read, by its cookie.
     reads: BTreeMap<u64, u8>,
+    /// Those that were read last.
+    options: BTreeMap<u64, Options>,
     /// Processor time by process, with the time of its reading.
     cpu_times: BTreeMap<u32, (Instant, Option<Duration>)>,
     pace_near: Pace,
@@ -85,11 +163,46 @@ pub(super) struct OwnerBook {
 }
 
 impl OwnerBook {
-    /// Looks at this process first, where the filter names one.
-    pub(super) fn new(pid: Option<u32>) -> Self {
+    /// Looks at this process first, where there is one.
+    pub(super) fn note_process(&mut self, pid: Option<u32>) {
+        self.near.extend(pid);
+    }
+
+    /// What is known of these connections, for the next watch. Each of many is looked at by its
+    /// owner's descriptor no more often than its options age.
+    fn of_those_left(self, tracks: &[Track]) -> Self {
+        let left = || tracks.iter().filter(|track| !track.ended);
+        let inodes: BTreeSet<u64> = left()
+            .filter_map(|track| track.samples.last()?.inode)
+            .collect();
+        let mut options = self.options;
+        let reads: BTreeMap<u64, u8> = if options.len() <= OPTIONS_READ_ANEW {
+            options.clear();
+            BTreeMap::new()
+        } else {
+            let kept = left().filter_map(|track| {
+                let last = track.samples.last()?.at;
+                let age = last.since(options.get(&track.cookie)?.read);
+                let more = Duration::from_secs(track.cookie % OPTIONS_AGE.as_secs());
+                (age < OPTIONS_AGE + more).then_some((track.cookie, u8::MAX))
+            });
+            kept.collect()
+        };
+        options.retain(|cookie, _| reads.contains_key(cookie));
+        let mut owners = self.owners;
+        owners.retain(|inode| inodes.contains(&inode));
         Self {
-            near: pid.into_iter().collect(),
-            ..Self::default()
+            owners,
+            reads,
+            options,
+            near: self.near,
+            held: self.held,
+            pace_near: self.pace_near,
+            pace_all: self.pace_all,
+            // Who could not be found may be by now.
+            wanted: BTreeSet::new(),
+            nobodys: BTreeSet::new(),
+            cpu_times: BTreeMap::new(),
         }
     }
 
@@ -159,12 +272,20 @@ impl OwnerBook {
             return;
         };
         sample.owner_cpu_time = self.cpu_time(first.pid(), sample.at);
+        if flow.samples.is_empty()
+            && let Some(options) = self.options.get(&flow.cookie)
+        {
+            options.fill(sample);
+        }
         if flow.options_error.is_some() || !self.wants_options(flow, sample) {
             return;
         }
         for owner in &flow.owners {
             match self.read_options(owner, flow.cookie, sample) {
-                Ok(()) => return,
+                Ok(()) => {
+                    self.options.insert(flow.cookie, Options::of(sample));
+                    return;
+                }
                 Err(Error::NotFound { .. }) => {}
                 Err(error) => {
                     flow.options_error = Some(error.to_string());
@@ -250,11 +371,62 @@ mod tests {
         assert!(!pace.is_due(at(299), 10));
         assert!(pace.is_due(at(300), 10));
         assert!(pace.is_due(at(200), 5));
+        pace.run(|| std::thread::sleep(Duration::from_millis(20)));
+        assert!(pace.cpu_cost() < pace.cost(), "to wait is not to work");
+    }
+
+    #[test]
+    fn options_of_many_sockets_are_taken_over_until_they_are_old() {
+        let key = base::FlowKey {
+            local: ([10, 0, 0, 1], 443).into(),
+            remote: ([10, 0, 0, 2], 50_000).into(),
+        };
+        let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+        let look = |seconds, nodelay| FlowSample {
+            nodelay,
+            inode: Some(9),
+            ..FlowSample::empty(at(seconds), key)
+        };
+        let track = |cookie| Track {
+            key,
+            cookie,
+            owners: Vec::new(),
+            samples: std::iter::once(look(35, None)).collect(),
+            ended: false,
+            interface: None,
+            options_error: None,
+        };
+        let kept = |sockets: u64| {
+            let mut book = OwnerBook::default();
+            for cookie in 0..sockets {
+                // Read 35 s ago: too old where the cookie adds 5 s or less.
+                book.options
+                    .insert(cookie, Options::of(&look(0, Some(true))));
+            }
+            let known = KnownOwners::default();
+            let tracks: Vec<Track> = (0..60).map(track).collect();
+            known.put(book, &tracks);
+            let book = known.take();
+            assert_eq!(book.options.len(), book.reads.len());
+            book
+        };
+        assert!(kept(60).options.is_empty(), "few are read anew");
+        let mut book = kept(501);
+        assert!(!book.options.contains_key(&35), "too old");
+        assert!(!book.options.contains_key(&100), "its connection is gone");
+        let mut sample = look(36, None);
+        let new = Track {
+            samples: doctor::Samples::new(),
+            ..track(8)
+        };
+        assert!(!book.wants_options(&new, &sample));
+        book.options[&8].fill(&mut sample);
+        assert_eq!(sample.nodelay, Some(true));
     }
 
     #[test]
     fn what_nobody_holds_is_looked_up_once() {
-        let mut book = OwnerBook::new(None);
+        let mut book = OwnerBook::default();
         // No socket has this number: the kernel counts up from 1 in 32 bits.
         let inode = Some(u64::MAX);
         assert!(matches!(book.known(inode), Known::NotYet));

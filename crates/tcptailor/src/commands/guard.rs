@@ -14,7 +14,7 @@ use crate::interrupt;
 use crate::output::Output;
 
 /// This program, also after its file was replaced by an update.
-const OWN_PROGRAM: &str = "/proc/self/exe";
+pub(crate) const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// Undo what the process that started this one leaves unconfirmed (started by other commands).
 #[derive(Debug, clap::Args)]

@@ -19,6 +19,7 @@ pub(crate) mod record;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod stack;
+pub(crate) mod top;
 pub(crate) mod watch;
 pub(crate) mod watching;
 pub(crate) mod worker;
@@ -64,6 +65,7 @@ pub(crate) fn run(command: Command, output: &Output) -> anyhow::Result<Exit> {
         Command::Predict(args) => predict::run(&args, output),
         Command::Record(args) => record::run(&args, output),
         Command::Watch(args) => watch::run(&args, output),
+        Command::Top(args) => top::run(&args, output),
         Command::Run(args) => run::run(&args, output),
         Command::Bdp(args) => bdp::run(&args, output),
         Command::Bench(args) => bench::run(&args, output),

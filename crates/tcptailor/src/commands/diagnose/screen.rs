@@ -11,7 +11,7 @@ use base::{Netns, human};
 use doctor::Place;
 
 use self::verdict::Telling;
-pub(crate) use self::verdict::findings;
+pub(crate) use self::verdict::{advice, confidence, findings};
 use super::capture;
 use super::document::{Direction, Document, FlowRow, HostRow};
 use super::service::{Answer, Row};

@@ -14,6 +14,18 @@ pub(crate) fn diagnose(recording: &Recording, netns: &Netns, filter: &Filter) ->
     document_of(recording, &observed, flows)
 }
 
+/// The same with the answers one after the other: all at once would take much memory where there
+/// are thousands of connections.
+pub(crate) fn diagnose_many(recording: &Recording, netns: &Netns, filter: &Filter) -> Document {
+    let observed = Observed::new(recording, netns);
+    let mut flows = Vec::new();
+    observed.each_answer(
+        |track| selects(filter, track),
+        |answered| flows.push(row(&observed, &answered)),
+    );
+    document_of(recording, &observed, flows)
+}
+
 /// Asks the doctor about each connection that is wanted. Those that are new were opened while it
 /// was recorded: whatever they carried they carried then.
 pub(crate) fn diagnose_wanted(

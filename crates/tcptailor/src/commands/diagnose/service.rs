@@ -77,6 +77,15 @@ fn key(flow: &FlowRow) -> Key<'_> {
     )
 }
 
+/// What a service is called: a program and the port that it has or connects to.
+pub(crate) fn name(place: Place, command: Option<&str>) -> String {
+    let command = command.unwrap_or("?");
+    match place {
+        Place::Listening(port) => format!("{command}:{port}"),
+        Place::Remote(remote) => format!("{command} to :{}", remote.port()),
+    }
+}
+
 /// All services, that of the most important connection first.
 pub(crate) fn services(flows: &[FlowRow]) -> Vec<Service> {
     let together = together(flows.iter(), key);

@@ -4,7 +4,7 @@
 mod endpoint;
 mod finding;
 mod metrics;
-mod pace;
+pub(crate) mod pace;
 mod round;
 mod state;
 
@@ -364,7 +364,7 @@ impl Rounds<'_> {
 }
 
 /// CPU time of this process, user and system.
-fn own_cpu_time() -> Duration {
+pub(crate) fn own_cpu_time() -> Duration {
     linux::process_cpu_time(std::process::id()).unwrap_or_default()
 }
 

@@ -10,17 +10,17 @@ const TOLD_FACTOR: u32 = 2;
 
 /// The distance of rounds.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     /// The least distance from the beginning of a round to the beginning of the next.
-    pub(super) every: Duration,
+    pub(crate) every: Duration,
     /// The largest share of one core that may be used over that distance, above 0.
-    pub(super) budget: f64,
+    pub(crate) budget: f64,
     /// The last distance that was told.
     told: Duration,
 }
 
 impl Pace {
-    pub(super) const fn new(every: Duration, budget: f64) -> Self {
+    pub(crate) const fn new(every: Duration, budget: f64) -> Self {
         Self {
             every,
             budget,
@@ -29,13 +29,13 @@ impl Pace {
     }
 
     /// The distance that so much CPU time since the beginning of the round asks for.
-    pub(super) fn interval(&self, cpu: Duration) -> Duration {
+    pub(crate) fn interval(&self, cpu: Duration) -> Duration {
         let afforded = (cpu.as_secs_f64() / self.budget).min(INTERVAL_MAX.as_secs_f64());
         self.every.max(Duration::from_secs_f64(afforded))
     }
 
     /// Whether people should know that rounds are at this distance now.
-    pub(super) fn is_news(&mut self, interval: Duration) -> bool {
+    pub(crate) fn is_news(&mut self, interval: Duration) -> bool {
         let is_news = interval >= self.told * TOLD_FACTOR || interval * TOLD_FACTOR <= self.told;
         if is_news {
             self.told = interval;

@@ -15,7 +15,7 @@ use tailor::Observed;
 use super::finding::Occurrence;
 use crate::commands::diagnose::document::{Direction, FlowRow, HostRow, VerdictRow};
 use crate::commands::diagnose::seen;
-use crate::commands::diagnose::service::Counts;
+use crate::commands::diagnose::service::{self, Counts};
 use crate::commands::watching::SOCKETS_WATCHED_WHOLE;
 use crate::interrupt;
 
@@ -562,11 +562,7 @@ impl Programs {
     fn service(&self, place: Place, command: Option<&str>) -> String {
         let port = port_of(place);
         let known = || self.of.get(&port).and_then(Option::as_deref);
-        let command = command.or_else(known).unwrap_or("?");
-        match port {
-            (true, port) => format!("{command}:{port}"),
-            (false, port) => format!("{command} to :{port}"),
-        }
+        service::name(place, command.or_else(known))
     }
 }
 

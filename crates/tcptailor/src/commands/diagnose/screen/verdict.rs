@@ -55,7 +55,7 @@ fn sureness(verdict: &VerdictRow, seen_s: f64) -> String {
     }
 }
 
-pub(super) fn confidence(verdict: &VerdictRow) -> String {
+pub(crate) fn confidence(verdict: &VerdictRow) -> String {
     format!("{:?}", verdict.confidence).to_lowercase()
 }
 
@@ -115,7 +115,7 @@ fn push_advice(text: &mut String, verdict: &VerdictRow, elsewhere: usize) {
 }
 
 /// `nodelay = on here, on the open connection; risk: more small packets`.
-fn advice(change: &ChangeRow) -> String {
+pub(crate) fn advice(change: &ChangeRow) -> String {
     let place = match (&change.target, change.at, change.side) {
         (Some(target), _, _) => target.to_string(),
         (None, Some(at), _) => capture::place(at),

@@ -1,0 +1,309 @@
+//! The state of the screen, without a terminal, a clock or a kernel: what was seen, what is
+//! selected, and what a key does. What is to be done outside is handed back as an [`Ask`].
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use doctor::Held;
+use linux::Filter;
+use ratatui::crossterm::event::KeyEvent;
+
+use super::history::{History, Second};
+use super::live::Connection;
+use super::prompt::Prompt;
+use super::rows::{Answers, Grouping, Row, RowKey, Sort, Source, held};
+use crate::commands::diagnose::document::{Document, FlowRow};
+
+pub(super) mod keys;
+
+/// Lines of a program's output that are kept.
+const OUTPUT_LINES_MAX: usize = 1000;
+
+/// What happens.
+#[derive(Debug)]
+pub(super) enum Event {
+    Key(KeyEvent),
+    /// Columns and lines of the terminal.
+    Resized(u16, u16),
+    /// A second is over.
+    Looked(Look),
+    /// The doctor has answered.
+    Judged(Box<Document>),
+    /// Something to be told.
+    Note(String),
+    /// A line of the command that runs.
+    Output(String),
+    /// That command has ended, with this code; `None` by a signal.
+    Ended(Option<i32>),
+}
+
+/// What was seen in a second.
+#[derive(Debug, Default)]
+pub(super) struct Look {
+    pub(super) connections: Vec<Connection>,
+    pub(super) looks_per_s: f64,
+    /// CPU time of this program, as a share of one core.
+    pub(super) cpu: f64,
+}
+
+/// What is to be done outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Ask {
+    Quit,
+    Pause(bool),
+    Save(PathBuf),
+    /// Run this program with these words.
+    Run(Vec<String>),
+    /// Interrupt the command that runs.
+    Interrupt,
+    /// Redraw everything.
+    Redraw,
+}
+
+/// What the screen shows.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Page {
+    #[default]
+    List,
+    Details,
+    Help,
+    /// What a command says.
+    Command,
+}
+
+/// A command of this program that is run from the screen.
+#[derive(Debug)]
+pub(super) struct Command {
+    pub(super) words: Vec<String>,
+    pub(super) lines: Vec<String>,
+    /// How it ended, where it has.
+    pub(super) ended: Option<Option<i32>>,
+}
+
+/// The state.
+#[derive(Debug)]
+pub(super) struct Model {
+    /// The command line's own filter, as text.
+    pub(super) scope: String,
+    pub(super) size: (u16, u16),
+    pub(super) look: Look,
+    pub(super) answers: Answers,
+    pub(super) has_answers: bool,
+    pub(super) rows: Vec<Row>,
+    pub(super) selected: usize,
+    /// The first line of the list that is shown.
+    pub(super) first: usize,
+    /// Lines by which details or output are scrolled.
+    pub(super) scrolled: usize,
+    pub(super) grouping: Grouping,
+    pub(super) sort: Sort,
+    filter: Option<Filter>,
+    pub(super) filter_text: String,
+    pub(super) is_paused: bool,
+    pub(super) page: Page,
+    pub(super) prompt: Option<Prompt>,
+    /// What was told last, until a key is pressed.
+    pub(super) note: Option<String>,
+    pub(super) command: Option<Command>,
+    /// Seconds that were seen.
+    pub(super) second: u64,
+    histories: BTreeMap<RowKey, History>,
+    /// What a recording is called unless told otherwise.
+    file_name: String,
+}
+
+impl Model {
+    pub(super) fn new(scope: String, size: (u16, u16), file_name: String) -> Self {
+        Self {
+            scope,
+            size,
+            look: Look::default(),
+            answers: Answers::default(),
+            has_answers: false,
+            rows: Vec::new(),
+            selected: 0,
+            first: 0,
+            scrolled: 0,
+            grouping: Grouping::default(),
+            sort: Sort::default(),
+            filter: None,
+            filter_text: String::new(),
+            is_paused: false,
+            page: Page::default(),
+            prompt: None,
+            note: None,
+            command: None,
+            second: 0,
+            histories: BTreeMap::new(),
+            file_name,
+        }
+    }
+
+    /// Takes in what happened; what is to be done.
+    pub(super) fn handle(&mut self, event: Event) -> Option<Ask> {
+        match event {
+            Event::Key(key) => return self.handle_key(key),
+            Event::Resized(columns, lines) => {
+                self.size = (columns, lines);
+                self.scroll();
+            }
+            // What was on its way when it was paused is not to move the screen.
+            Event::Looked(_) | Event::Judged(_) if self.is_paused => {}
+            Event::Looked(look) => self.handle_look(look),
+            Event::Judged(document) => {
+                self.answers = Answers::new(*document);
+                self.has_answers = true;
+                self.sort_anew();
+            }
+            Event::Note(note) => self.note = Some(note),
+            Event::Output(line) => {
+                if let Some(command) = &mut self.command {
+                    command.lines.push(line);
+                    let surplus = command.lines.len().saturating_sub(OUTPUT_LINES_MAX);
+                    command.lines.drain(..surplus);
+                }
+            }
+            Event::Ended(code) => {
+                if let Some(command) = &mut self.command {
+                    command.ended = Some(code);
+                    self.note = Some(ending(&command.words, code));
+                }
+            }
+        }
+        None
+    }
+
+    fn handle_look(&mut self, look: Look) {
+        self.second += 1;
+        let mut services: BTreeMap<&str, Vec<&Connection>> = BTreeMap::new();
+        for connection in &look.connections {
+            let members = services.entry(&connection.service).or_default();
+            members.push(connection);
+            let second = Second {
+                held: connection.now.held,
+                rate_bps: connection.now.rate_bps,
+            };
+            note(
+                &mut self.histories,
+                RowKey::Connection(connection.cookie),
+                self.second,
+                second,
+            );
+        }
+        for (name, members) in services {
+            let second = Second {
+                held: held(members.iter().copied()),
+                rate_bps: members.iter().map(|one| one.now.rate_bps).sum(),
+            };
+            let key = RowKey::Service(name.into());
+            note(&mut self.histories, key, self.second, second);
+        }
+        let now = self.second;
+        self.histories.retain(|_, history| !history.is_over(now));
+        self.look = look;
+        self.sort_anew();
+    }
+
+    /// Makes the list anew; what was selected stays so, where it is still there.
+    pub(super) fn sort_anew(&mut self) {
+        let selected = self.row().map(|row| row.key.clone());
+        let source = Source {
+            connections: &self.look.connections,
+            answers: &self.answers,
+            filter: self.filter.as_ref(),
+            grouping: self.grouping,
+            sort: self.sort,
+        };
+        self.rows = source.rows();
+        // At the top one wants to see what comes first, not what was first.
+        let place = selected
+            .filter(|_| self.selected > 0 || !matches!(self.page, Page::List))
+            .and_then(|key| self.rows.iter().position(|row| row.key == key));
+        self.selected = place.unwrap_or(self.selected);
+        self.scroll();
+    }
+
+    /// The line that is selected.
+    pub(super) fn row(&self) -> Option<&Row> {
+        self.rows.get(self.selected)
+    }
+
+    /// What the doctor said of it.
+    pub(super) fn flow(&self, row: &Row) -> Option<&FlowRow> {
+        row.judged.map(|at| self.answers.flow(at))
+    }
+
+    /// The connection that stands for a line: that of which the doctor said it, else the fastest.
+    pub(super) fn connection(&self, row: &Row) -> Option<&Connection> {
+        let all = || row.connections.iter().map(|at| &self.look.connections[*at]);
+        let judged = self.flow(row);
+        let is_judged = |connection: &&Connection| {
+            judged.is_some_and(|flow| {
+                let key = connection.key();
+                (key.local, key.remote) == (flow.local, flow.remote)
+            })
+        };
+        all()
+            .find(is_judged)
+            .or_else(|| all().max_by_key(|connection| connection.now.rate_bps))
+    }
+
+    /// The process whose connections a line is of.
+    pub(super) fn pid(&self, row: &Row) -> Option<u32> {
+        let judged = self.flow(row).and_then(|flow| flow.pid);
+        judged.or_else(|| self.connection(row)?.pid())
+    }
+
+    pub(super) fn history(&self, row: &Row) -> Option<&History> {
+        self.histories.get(&row.key)
+    }
+
+    /// How many lines of the list fit.
+    pub(super) fn page_lines(&self) -> usize {
+        usize::from(self.size.1)
+            .saturating_sub(super::view::CHROME_LINES)
+            .max(1)
+    }
+
+    /// Keeps the selection within the list, and on the screen.
+    pub(super) fn scroll(&mut self) {
+        let lines = self.page_lines();
+        self.selected = self.selected.min(self.rows.len().saturating_sub(1));
+        let last_first = self.rows.len().saturating_sub(lines);
+        let lowest = (self.selected + 1).saturating_sub(lines);
+        self.first = self.first.clamp(lowest, self.selected).min(last_first);
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.command
+            .as_ref()
+            .is_some_and(|command| command.ended.is_none())
+    }
+}
+
+/// Of what has never done anything nothing is kept: there may be thousands.
+fn note(histories: &mut BTreeMap<RowKey, History>, key: RowKey, number: u64, second: Second) {
+    use std::collections::btree_map::Entry;
+    match histories.entry(key) {
+        Entry::Occupied(mut known) => known.get_mut().push(number, second),
+        Entry::Vacant(place) if second.held != Held::Idle => {
+            place.insert(History::default()).push(number, second);
+        }
+        Entry::Vacant(_) => {}
+    }
+}
+
+/// What became of a command, by its exit code.
+fn ending(words: &[String], code: Option<i32>) -> String {
+    let name = words.first().map_or("", String::as_str);
+    let how = match (name, code) {
+        ("fit", Some(0)) => "done; u rolls back what was kept",
+        ("fit", Some(5)) => "worse, rolled back",
+        ("fit", Some(6)) => "no significant difference, rolled back",
+        (_, Some(0)) => "done",
+        (_, Some(130)) => "interrupted; nothing stays changed",
+        (_, Some(code)) => return format!("{name}: failed with exit code {code}"),
+        (_, None) => "ended by a signal",
+    };
+    format!("{name}: {how}")
+}

@@ -1,0 +1,76 @@
+//! A line to be typed into, or a question to be answered.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// A filter in ss's language.
+    Filter,
+    /// A file to save into.
+    File,
+    /// Whether to run this program with these words.
+    Run(Vec<String>),
+}
+
+/// The question, and what was typed so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Prompt {
+    pub(super) wanted: Wanted,
+    pub(super) text: String,
+    /// What is wrong with it.
+    pub(super) error: Option<String>,
+}
+
+/// What a key did.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Typed {
+    More,
+    Done,
+    Cancelled,
+}
+
+impl Prompt {
+    pub(super) fn new(wanted: Wanted, text: impl Into<String>) -> Self {
+        Self {
+            wanted,
+            text: text.into(),
+            error: None,
+        }
+    }
+
+    /// The question.
+    pub(super) fn label(&self) -> String {
+        match &self.wanted {
+            Wanted::Filter => "filter: ".into(),
+            Wanted::File => "save to: ".into(),
+            Wanted::Run(words) => format!("run `tcptailor {}`? (y/n) ", words.join(" ")),
+        }
+    }
+
+    pub(super) fn handle_key(&mut self, key: KeyEvent) -> Typed {
+        let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+        if let Wanted::Run(_) = self.wanted {
+            return match key.code {
+                KeyCode::Char('y' | 'Y') | KeyCode::Enter => Typed::Done,
+                KeyCode::Char('n' | 'N' | 'q') | KeyCode::Esc => Typed::Cancelled,
+                _ => Typed::More,
+            };
+        }
+        self.error = None;
+        match key.code {
+            KeyCode::Enter => return Typed::Done,
+            KeyCode::Esc => return Typed::Cancelled,
+            KeyCode::Char('u') if is_control => self.text.clear(),
+            KeyCode::Char('w') if is_control => {
+                let kept = self.text.trim_end().rfind(' ').map_or(0, |at| at + 1);
+                self.text.truncate(kept);
+            }
+            KeyCode::Char(character) if !is_control => self.text.push(character),
+            // As in vi and less: where there is nothing to be deleted it ends.
+            KeyCode::Backspace if self.text.pop().is_none() => return Typed::Cancelled,
+            _ => {}
+        }
+        Typed::More
+    }
+}

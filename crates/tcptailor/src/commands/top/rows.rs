@@ -1,0 +1,294 @@
+//! The lines of the list: services, or connections one by one, filtered and sorted.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::FlowKey;
+use doctor::Held;
+use linux::Filter;
+
+use super::live::Connection;
+use crate::commands::diagnose::document::{Direction, Document, FlowRow, VerdictRow};
+use crate::commands::diagnose::service;
+
+/// By what a line is known from second to second.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum RowKey {
+    Service(Arc<str>),
+    /// By its cookie.
+    Connection(u64),
+}
+
+/// What a line stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Grouping {
+    #[default]
+    Services,
+    Connections,
+}
+
+impl Grouping {
+    pub(super) const fn other(self) -> Self {
+        match self {
+            Self::Services => Self::Connections,
+            Self::Connections => Self::Services,
+        }
+    }
+}
+
+/// What comes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Sort {
+    /// Findings, then what does something.
+    #[default]
+    Finding,
+    Rate,
+    Rtt,
+    Name,
+}
+
+impl Sort {
+    pub(super) const fn next(self) -> Self {
+        match self {
+            Self::Finding => Self::Rate,
+            Self::Rate => Self::Rtt,
+            Self::Rtt => Self::Name,
+            Self::Name => Self::Finding,
+        }
+    }
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Finding => "finding",
+            Self::Rate => "rate",
+            Self::Rtt => "round-trip time",
+            Self::Name => "name",
+        }
+    }
+}
+
+/// A line of the list.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) key: RowKey,
+    pub(super) name: String,
+    /// What is shown where the name has no room.
+    pub(super) short_name: Option<String>,
+    /// Places in the list of connections.
+    pub(super) connections: Vec<usize>,
+    /// Connections too short to be among them, in the last answer of the doctor.
+    pub(super) short: usize,
+    pub(super) rate_bps: u64,
+    /// The median, of connections that do something where there are any.
+    pub(super) srtt: Option<Duration>,
+    pub(super) held: Held,
+    /// The place in the doctor's answer of the most important connection.
+    pub(super) judged: Option<usize>,
+    /// So many have a finding.
+    pub(super) with_finding: usize,
+}
+
+impl Row {
+    pub(super) fn count(&self) -> usize {
+        self.connections.len() + self.short
+    }
+}
+
+/// The doctor's last answer, to be asked by connection.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    document: Document,
+    /// Places in it.
+    of: BTreeMap<FlowKey, usize>,
+}
+
+impl Answers {
+    pub(super) fn new(document: Document) -> Self {
+        let flows = document.flows.iter().enumerate();
+        let of = flows
+            .map(|(at, flow)| {
+                let key = FlowKey {
+                    local: flow.local,
+                    remote: flow.remote,
+                };
+                (key, at)
+            })
+            .collect();
+        Self { document, of }
+    }
+
+    pub(super) const fn document(&self) -> &Document {
+        &self.document
+    }
+
+    pub(super) fn flow(&self, at: usize) -> &FlowRow {
+        &self.document.flows[at]
+    }
+
+    /// The finding to be shown of a connection.
+    pub(super) fn finding(&self, at: usize) -> Option<&VerdictRow> {
+        let mut verdicts = self.flow(at).verdicts.iter();
+        verdicts.find(|verdict| verdict.finding)
+    }
+}
+
+/// What the list is made from.
+pub(super) struct Source<'m> {
+    pub(super) connections: &'m [Connection],
+    pub(super) answers: &'m Answers,
+    pub(super) filter: Option<&'m Filter>,
+    pub(super) grouping: Grouping,
+    pub(super) sort: Sort,
+}
+
+impl Source<'_> {
+    /// The lines in their order.
+    pub(super) fn rows(&self) -> Vec<Row> {
+        let mut rows = match self.grouping {
+            Grouping::Connections => self.wanted().map(|at| self.connection(at)).collect(),
+            Grouping::Services => self.services(),
+        };
+        self.sort(&mut rows);
+        rows
+    }
+
+    /// Places of the connections that the filter selects.
+    fn wanted(&self) -> impl Iterator<Item = usize> {
+        let selects = |connection: &Connection| {
+            self.filter
+                .is_none_or(|filter| filter.matches(&connection.sample, &connection.owners))
+        };
+        let all = self.connections.iter().enumerate();
+        all.filter(move |(_, connection)| selects(connection))
+            .map(|(at, _)| at)
+    }
+
+    fn connection(&self, at: usize) -> Row {
+        let connection = &self.connections[at];
+        let FlowKey { local, remote } = connection.key();
+        let arrow = match connection.now.direction {
+            Direction::Out => '>',
+            Direction::In => '<',
+        };
+        let judged = self.answers.of.get(&connection.key()).copied();
+        Row {
+            key: RowKey::Connection(connection.cookie),
+            name: format!("{local} {arrow} {remote}"),
+            short_name: Some(format!(":{} {arrow} {remote}", local.port())),
+            connections: vec![at],
+            short: 0,
+            rate_bps: connection.now.rate_bps,
+            srtt: connection.sample.srtt,
+            held: connection.now.held,
+            judged,
+            with_finding: judged.map_or(0, |at| usize::from(self.has_finding(at))),
+        }
+    }
+
+    fn has_finding(&self, at: usize) -> bool {
+        self.answers.flow(at).has_finding()
+    }
+
+    fn services(&self) -> Vec<Row> {
+        let mut members: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for at in self.wanted() {
+            let service = &*self.connections[at].service;
+            members.entry(service).or_default().push(at);
+        }
+        let services = members.into_iter();
+        let mut rows: BTreeMap<String, Row> = services
+            .map(|(name, members)| (name.to_owned(), self.service(name, members)))
+            .collect();
+        if self.filter.is_none() {
+            self.add_short_ones(&mut rows);
+        }
+        rows.into_values().collect()
+    }
+
+    fn service(&self, name: &str, members: Vec<usize>) -> Row {
+        let all = || members.iter().map(|at| &self.connections[*at]);
+        let judged = || all().filter_map(|one| self.answers.of.get(&one.key()).copied());
+        Row {
+            key: RowKey::Service(name.into()),
+            name: name.into(),
+            short_name: None,
+            short: 0,
+            rate_bps: all().map(|one| one.now.rate_bps).sum(),
+            srtt: median_srtt(&all().collect::<Vec<_>>()),
+            held: held(all()),
+            // They are in the order of their importance.
+            judged: judged().min(),
+            with_finding: judged().filter(|at| self.has_finding(*at)).count(),
+            connections: members,
+        }
+    }
+
+    /// Connections of services that are over before their second is: of them the doctor tells.
+    fn add_short_ones(&self, rows: &mut BTreeMap<String, Row>) {
+        let flows = self.answers.document.flows.iter().enumerate();
+        for (at, flow) in flows.filter(|(_, flow)| flow.connections > 1) {
+            let name = service::name(flow.place(), flow.command.as_deref());
+            let row = rows.entry(name.clone()).or_insert_with(|| Row {
+                key: RowKey::Service(name.as_str().into()),
+                name,
+                short_name: None,
+                connections: Vec::new(),
+                short: 0,
+                rate_bps: 0,
+                srtt: flow.srtt_us.map(Duration::from_micros),
+                held: Held::Unclear,
+                judged: None,
+                with_finding: 0,
+            });
+            row.short += flow.connections;
+            row.rate_bps = row.rate_bps.max(flow.rate_bps.unwrap_or(0));
+            row.judged = row.judged.map_or(Some(at), |known| Some(known.min(at)));
+            if flow.has_finding() {
+                row.with_finding += flow.connections;
+            }
+        }
+    }
+
+    fn sort(&self, rows: &mut [Row]) {
+        let importance = |row: &Row| {
+            let is_found = row.with_finding > 0;
+            let judged = row.judged.filter(|_| is_found).unwrap_or(usize::MAX);
+            (!is_found, judged, row.held == Held::Idle)
+        };
+        rows.sort_by(|a, b| {
+            let by_rate = || b.rate_bps.cmp(&a.rate_bps);
+            let by_name = || a.name.cmp(&b.name);
+            match self.sort {
+                Sort::Finding => importance(a).cmp(&importance(b)).then_with(by_rate),
+                Sort::Rate => by_rate(),
+                Sort::Rtt => b.srtt.cmp(&a.srtt),
+                Sort::Name => by_name(),
+            }
+            .then_with(by_name)
+        });
+    }
+}
+
+/// What held most of those that did something; idle where there is none.
+pub(super) fn held<'c>(connections: impl Iterator<Item = &'c Connection>) -> Held {
+    let mut shares: BTreeMap<Held, f64> = BTreeMap::new();
+    for connection in connections {
+        let now = connection.now;
+        if now.held != Held::Idle {
+            *shares.entry(now.held).or_default() += now.share;
+        }
+    }
+    let most = shares.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    most.map_or(Held::Idle, |(held, _)| held)
+}
+
+fn median_srtt(connections: &[&Connection]) -> Option<Duration> {
+    let of = |is_wanted: fn(&Connection) -> bool| {
+        let known = connections.iter().filter(|one| is_wanted(one));
+        let mut known: Vec<Duration> = known.filter_map(|one| one.sample.srtt).collect();
+        known.sort_unstable();
+        known.get(known.len() / 2).copied()
+    };
+    of(|one| one.now.held != Held::Idle).or_else(|| of(|_| true))
+}
