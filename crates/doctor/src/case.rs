@@ -22,6 +22,8 @@ use crate::timeline::Timeline;
 const SIBLINGS_MAX: usize = 64;
 /// Connections that were seen for a smaller share of the time came or went.
 const SHORT_SHARE: f64 = 0.6;
+/// ... unless they were seen for so long, as in a usual watch.
+const LONG_ENOUGH: Duration = Duration::from_secs(5);
 
 /// The connections of one recording, ready to be asked about.
 #[derive(Clone, Debug)]
@@ -179,7 +181,7 @@ impl<'r> Cases<'r> {
     /// Whether it was there for a part of the time only.
     fn is_short(&self, index: usize) -> bool {
         let (track, facts) = (&self.tracks[index], &self.facts[index]);
-        let part = self.whole.mul_f64(SHORT_SHARE);
+        let part = self.whole.mul_f64(SHORT_SHARE).min(LONG_ENOUGH);
         (track.ended && facts.looks < MIN_SAMPLES) || facts.interval < part
     }
 

@@ -45,6 +45,18 @@ pub enum Objective {
     LocalDrops,
 }
 
+/// What a packet capture can show of a diagnosis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InPackets {
+    /// As much as samples of sockets.
+    Shown,
+    /// What is consistent with it, at most with this confidence: a setting or a buffer of a socket,
+    /// or what a processor does, would have to confirm it.
+    Consistent(Confidence),
+    /// Nothing: only sockets or counters of a host show it.
+    Hidden,
+}
+
 /// A smaller share of stalls is not told from none.
 const STALLS_MIN: f64 = 0.05;
 
@@ -115,6 +127,8 @@ pub struct Diagnosis {
     pub act_from: Confidence,
     /// What its cure makes better.
     pub objective: Objective,
+    /// What a capture shows of it.
+    pub in_packets: InPackets,
     pub(crate) stage: Stage,
     pub(crate) rule: Rule,
 }
@@ -156,6 +170,7 @@ const FINDING: Diagnosis = Diagnosis {
     kind: Kind::Finding,
     act_from: Confidence::Medium,
     objective: Objective::Goodput,
+    in_packets: InPackets::Shown,
     stage: Stage::Opening,
     rule: Rule::Flow(|_| None),
 };
@@ -212,6 +227,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         sentence: "Segmentation offload is disabled at the interface: the CPU builds every packet \
                    itself and is at its limit.",
         limit: Some(Limit::Application),
+        in_packets: InPackets::Hidden,
         stage: Stage::ReceiveWindow,
         rule: Rule::Flow(application::segmentation_offload_off),
         ..FINDING
@@ -221,6 +237,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         sentence: "A program at one end of the connection uses a whole CPU core and cannot move \
                    more data. Nothing to tune in TCP.",
         limit: Some(Limit::Application),
+        in_packets: InPackets::Hidden,
         stage: Stage::ReceiveWindow,
         rule: Rule::Flow(application::cpu_bound),
         ..NOTHING
@@ -248,6 +265,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         sentence: "Receive buffer autotuning is disabled on the receiving host: receive buffers do \
                    not grow.",
         limit: Some(Limit::PeerWindow),
+        in_packets: InPackets::Hidden,
         stage: Stage::ReceiveWindow,
         rule: Rule::Flow(receive_window::rmem_autotuning_off),
         ..FINDING
@@ -258,6 +276,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
                    carry more.",
         limit: Some(Limit::PeerWindow),
         act_from: Confidence::High,
+        in_packets: InPackets::Hidden,
         stage: Stage::ReceiveWindow,
         rule: Rule::Flow(receive_window::tcp_rmem_max_cap),
         ..FINDING
@@ -268,6 +287,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
                    grow to the bandwidth-delay product of the path.",
         limit: Some(Limit::PeerWindow),
         act_from: Confidence::High,
+        in_packets: InPackets::Hidden,
         stage: Stage::ReceiveWindow,
         rule: Rule::Flow(receive_window::rcvbuf_locked),
         ..FINDING
@@ -287,6 +307,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
                    for a 200 ms timer.",
         limit: Some(Limit::Cork),
         objective: Objective::Response,
+        in_packets: InPackets::Consistent(Confidence::Medium),
         stage: Stage::Stall,
         rule: Rule::Flow(small_writes::cork_not_uncorked),
         ..FINDING
@@ -297,6 +318,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
                    response can carry an ACK.",
         limit: Some(Limit::Nagle),
         objective: Objective::Response,
+        in_packets: InPackets::Consistent(Confidence::Medium),
         stage: Stage::Stall,
         rule: Rule::Flow(small_writes::two_one_way_connections),
         ..FINDING
@@ -308,6 +330,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
                    timer.",
         limit: Some(Limit::Nagle),
         objective: Objective::Response,
+        in_packets: InPackets::Consistent(Confidence::Medium),
         stage: Stage::Stall,
         rule: Rule::Flow(small_writes::nagle_delack_stall),
         ..FINDING
@@ -318,6 +341,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
                    receiver acknowledges at once.",
         limit: Some(Limit::Nagle),
         objective: Objective::Response,
+        in_packets: InPackets::Consistent(Confidence::Medium),
         stage: Stage::Stall,
         rule: Rule::Flow(small_writes::nagle_rtt_serialised),
         ..FINDING
@@ -336,6 +360,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         id: "paced",
         sentence: "The limit is a pacing rate that was set on purpose. Nothing to tune.",
         limit: Some(Limit::Pacing),
+        in_packets: InPackets::Hidden,
         stage: Stage::Pacing,
         rule: Rule::Flow(application::paced),
         ..NOTHING
@@ -345,6 +370,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         sentence: "The program set a very small send buffer (SO_SNDBUF): every write waits for \
                    ACKs.",
         limit: Some(Limit::SendBuffer),
+        in_packets: InPackets::Hidden,
         stage: Stage::SendBuffer,
         rule: Rule::Flow(send_buffer::sndbuf_tiny),
         ..FINDING
@@ -354,6 +380,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         sentence: "The sending program set a fixed send buffer (SO_SNDBUF): it is too small to \
                    fill the path.",
         limit: Some(Limit::SendBuffer),
+        in_packets: InPackets::Hidden,
         stage: Stage::SendBuffer,
         rule: Rule::Flow(send_buffer::sndbuf_locked),
         ..FINDING
@@ -364,6 +391,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
                    more.",
         limit: Some(Limit::SendBuffer),
         act_from: Confidence::High,
+        in_packets: InPackets::Hidden,
         stage: Stage::SendBuffer,
         rule: Rule::Flow(send_buffer::tcp_wmem_max_cap),
         ..FINDING
@@ -375,6 +403,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         limit: Some(Limit::Congestion),
         act_from: Confidence::High,
         objective: Objective::Transfer,
+        in_packets: InPackets::Consistent(Confidence::Medium),
         stage: Stage::Startup,
         rule: Rule::Flow(startup::slow_start_after_idle),
         ..FINDING
@@ -385,6 +414,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
                    rate.",
         limit: Some(Limit::Congestion),
         objective: Objective::Transfer,
+        in_packets: InPackets::Consistent(Confidence::Medium),
         stage: Stage::Startup,
         rule: Rule::Flow(startup::initcwnd_too_small),
         ..FINDING
@@ -394,6 +424,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         sentence: "The program writes so few bytes per call that the CPU, not the network, is the \
                    limit.",
         limit: Some(Limit::Application),
+        in_packets: InPackets::Consistent(Confidence::Low),
         stage: Stage::Application,
         rule: Rule::Flow(application::small_writes_cpu),
         ..FINDING
@@ -448,6 +479,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         limit: Some(Limit::Interface),
         act_from: Confidence::High,
         objective: Objective::LocalDrops,
+        in_packets: InPackets::Hidden,
         stage: Stage::Loss,
         rule: Rule::Flow(loss::local_qdisc_drops),
         ..FINDING
@@ -466,6 +498,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         sentence: "Packets are lost although no queue is full, and congestion control reduces the \
                    rate without need.",
         limit: Some(Limit::Recovery),
+        in_packets: InPackets::Consistent(Confidence::Medium),
         stage: Stage::Loss,
         rule: Rule::Flow(loss::random_loss),
         ..FINDING
@@ -483,6 +516,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         id: "policed",
         sentence: "The path drops what exceeds a rate, without a queue: this traffic is policed.",
         limit: Some(Limit::Congestion),
+        in_packets: InPackets::Consistent(Confidence::Medium),
         stage: Stage::PathFull,
         rule: Rule::Flow(path::policed),
         ..NOTHING
@@ -491,6 +525,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         id: "path-full",
         sentence: "The connection uses the full bottleneck rate. Nothing to tune.",
         limit: Some(Limit::Congestion),
+        in_packets: InPackets::Consistent(Confidence::Medium),
         stage: Stage::PathFull,
         rule: Rule::Flow(path::path_full),
         ..NOTHING
@@ -500,6 +535,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         sentence: "Connections arrive faster than the listening program accepts them: the accept \
                    queue overflows and some are dropped.",
         limit: Some(Limit::Handshake),
+        in_packets: InPackets::Hidden,
         stage: Stage::Host,
         rule: Rule::Host(host::accept_queue_full),
         ..FINDING
@@ -509,6 +545,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         sentence: "Half-open connections fill the SYN queue of a listener: a SYN flood, or a path \
                    on which the handshake is not completed.",
         limit: Some(Limit::Handshake),
+        in_packets: InPackets::Hidden,
         stage: Stage::Host,
         rule: Rule::Host(host::syn_queue_full),
         ..FINDING
@@ -517,6 +554,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         id: "ports-exhausted",
         sentence: "Connections to one destination use all local ports: new ones to it fail.",
         limit: Some(Limit::Handshake),
+        in_packets: InPackets::Hidden,
         stage: Stage::Host,
         rule: Rule::Host(host::ports_exhausted),
         ..FINDING
@@ -525,6 +563,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         id: "tcp-memory-pressure",
         sentence: "TCP memory of the host is under pressure (tcp_mem): the kernel limits the \
                    buffers of every connection.",
+        in_packets: InPackets::Hidden,
         stage: Stage::Host,
         rule: Rule::Host(host::tcp_memory_pressure),
         ..FINDING
@@ -533,6 +572,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         id: "receive-drops",
         sentence: "Packets reach this machine and are dropped before TCP sees them: the CPU or the \
                    network card does not keep up.",
+        in_packets: InPackets::Hidden,
         stage: Stage::Host,
         rule: Rule::Host(host::receive_drops),
         ..FINDING
@@ -541,6 +581,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         id: "conntrack-full",
         sentence: "The connection tracking table is full: packets are dropped, or entries of live \
                    connections evicted.",
+        in_packets: InPackets::Hidden,
         stage: Stage::Host,
         rule: Rule::Host(host::conntrack_full),
         ..FINDING
@@ -549,6 +590,7 @@ pub const DIAGNOSES: &[Diagnosis] = &[
         id: "receive-buffer-overrun",
         sentence: "Segments within the advertised window find no room in the receive buffer: they \
                    are dropped and have to be retransmitted.",
+        in_packets: InPackets::Hidden,
         stage: Stage::Host,
         rule: Rule::Host(host::receive_buffer_overrun),
         ..FINDING

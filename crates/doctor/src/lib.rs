@@ -43,7 +43,7 @@ mod verdict;
 mod view;
 
 pub use case::{Case, Cases, Place};
-pub use catalogue::{DIAGNOSES, Diagnosis, Objective, find_diagnosis};
+pub use catalogue::{DIAGNOSES, Diagnosis, InPackets, Objective, find_diagnosis};
 pub use host_timeline::{FullListener, HostTimeline, LinkDrops};
 pub use meter::{Held, Meters, Reading};
 pub use observation::{Observation, Report, diagnose, diagnose_host};

@@ -175,7 +175,9 @@ fn limit_of(sample: &FlowSample) -> Option<Limit> {
     if window_room_bytes(sample)? < unsent.min(mss) {
         return Some(Limit::PeerWindow);
     }
-    if unsent < mss && sample.cork == Some(true) {
+    // A cork holds a partial segment with nothing out; whether one is set is not always to be seen.
+    let looks_corked = sample.cork.is_none() && sample.unacked_pkts == Some(0);
+    if unsent < mss && (sample.cork == Some(true) || looks_corked) {
         return Some(Limit::Cork);
     }
     if unsent < mss && sample.unacked_pkts? > 0 && sample.nodelay != Some(true) {

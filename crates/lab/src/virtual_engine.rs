@@ -132,6 +132,18 @@ const fn at(end: End) -> usize {
     }
 }
 
+/// Taps at both ends of a path with these first links.
+fn add_taps(
+    world: &mut World<Program>,
+    (forward, reverse): (LinkId, LinkId),
+    tap: impl Fn(u32) -> Box<dyn Tap>,
+) {
+    for (out, back, end) in [(forward, reverse, 0), (reverse, forward, 1)] {
+        world.add_tap(out, Place::Entry, tap(end));
+        world.add_tap(back, Place::Exit, tap(end));
+    }
+}
+
 /// A trial that is set up.
 #[derive(Debug)]
 pub struct VirtualRun {
@@ -285,11 +297,7 @@ impl VirtualRun {
     /// Shows the packets that the client sends and gets to two taps that `tap` makes, and those of
     /// the server to two others; `tap` hears 0 for the client and 1 for the server.
     pub fn add_taps(&mut self, tap: impl Fn(u32) -> Box<dyn Tap>) {
-        let (forward, reverse) = self.links;
-        for (out, back, end) in [(forward, reverse, 0), (reverse, forward, 1)] {
-            self.world.add_tap(out, Place::Entry, tap(end));
-            self.world.add_tap(back, Place::Exit, tap(end));
-        }
+        add_taps(&mut self.world, self.links, tap);
     }
 
     /// Tells what happens inside the client to a trace that `trace` makes for 0, and what happens

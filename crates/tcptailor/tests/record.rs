@@ -109,7 +109,7 @@ fn what_cannot_be_judged_is_told() {
     };
     check(&[&at("none.rec")], 2, "No such file");
     std::fs::write(at("other.rec"), "hello\n").expect("a file");
-    check(&[&at("other.rec")], 2, "line 1: not a tcptailor recording");
+    check(&[&at("other.rec")], 2, "neither a packet capture");
     std::fs::write(at("packed.rec"), [0x1f, 0x8b, 8, 0, 0]).expect("a file");
     check(&[&at("packed.rec")], 2, "packed.rec: ");
     std::fs::write(at("empty.rec"), "").expect("a file");

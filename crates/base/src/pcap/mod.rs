@@ -12,7 +12,7 @@ use std::io;
 pub use read::Reader;
 pub use write::Writer;
 
-use crate::parse::be16;
+use crate::parse::{be16, be32};
 use crate::time::Instant;
 
 /// One packet of a capture file.
@@ -32,10 +32,10 @@ pub struct CapturedPacket<'a> {
 }
 
 impl<'a> CapturedPacket<'a> {
-    /// The packet from its IP header on; `None` where it is not IP or was cut off before.
+    /// The packet from its IP header on; `None` where it is not IP or was cut off before. Tags of
+    /// VLANs, labels of MPLS and the header of a `PPPoE` session come off too.
     #[must_use]
     pub fn ip(&self) -> Option<&'a [u8]> {
-        const ETHERTYPE_VLAN: [u16; 2] = [0x8100, 0x88a8];
         let mut bytes = self.bytes;
         let ether_type = match self.link {
             LinkType::Raw => return Some(bytes),
@@ -46,15 +46,50 @@ impl<'a> CapturedPacket<'a> {
             LinkType::LinuxSll2 => take_ether_type(&mut bytes, 0, 20)?,
             LinkType::Other(_) => return None,
         };
-        let mut ether_type = ether_type;
-        // Two tags at most (IEEE 802.1ad).
-        for _ in 0..2 {
-            if ETHERTYPE_VLAN.contains(&ether_type) {
-                ether_type = take_ether_type(&mut bytes, 2, 4)?;
-            }
-        }
-        matches!(ether_type, 0x0800 | 0x86dd).then_some(bytes)
+        ip_of_ether_type(ether_type, bytes)
     }
+
+    /// The device that saw it: the interface of the file, or the one that Linux names in front of
+    /// each packet of a capture on `any`.
+    #[must_use]
+    pub fn device(&self) -> u32 {
+        match (self.link, self.bytes.get(4..8)) {
+            (LinkType::LinuxSll2, Some(index)) => be32(index, 0),
+            _ => self.interface,
+        }
+    }
+}
+
+/// The IP packet in the payload of an Ethernet frame of this type.
+pub(crate) fn ip_of_ether_type(mut ether_type: u16, mut bytes: &[u8]) -> Option<&[u8]> {
+    const VLAN: [u16; 3] = [0x8100, 0x88a8, 0x9100];
+    const MPLS: [u16; 2] = [0x8847, 0x8848];
+    const PPPOE_SESSION: u16 = 0x8864;
+    // Two tags at most (IEEE 802.1ad).
+    for _ in 0..2 {
+        if VLAN.contains(&ether_type) {
+            ether_type = take_ether_type(&mut bytes, 2, 4)?;
+        }
+    }
+    match ether_type {
+        0x0800 | 0x86dd => Some(bytes),
+        PPPOE_SESSION => bytes.get(8..).filter(|ip| is_ip(ip)),
+        _ if MPLS.contains(&ether_type) => behind_labels(bytes),
+        _ => None,
+    }
+}
+
+/// RFC 3032: the last label has a bit set; what follows is known by its version.
+fn behind_labels(mut bytes: &[u8]) -> Option<&[u8]> {
+    const LABELS_MAX: usize = 8;
+    for _ in 0..LABELS_MAX {
+        let (label, rest) = bytes.split_at_checked(4)?;
+        bytes = rest;
+        if label[2] & 1 != 0 {
+            return Some(bytes).filter(|ip| is_ip(ip));
+        }
+    }
+    None
 }
 
 fn is_ip(bytes: &[u8]) -> bool {
@@ -66,6 +101,13 @@ fn take_ether_type(bytes: &mut &[u8], at: usize, length: usize) -> Option<u16> {
     let (header, rest) = bytes.split_at_checked(length)?;
     *bytes = rest;
     Some(be16(header, at))
+}
+
+/// The IP packet in an Ethernet frame, such as a tunnel carries; `None` where there is none.
+#[must_use]
+pub fn ip_of_frame(mut frame: &[u8]) -> Option<&[u8]> {
+    let ether_type = take_ether_type(&mut frame, 12, 14)?;
+    ip_of_ether_type(ether_type, frame)
 }
 
 /// What stands in front of the IP header.
@@ -88,7 +130,8 @@ pub enum LinkType {
 impl LinkType {
     const fn from_number(number: u32) -> Self {
         match number {
-            0 => Self::Null,
+            // 108 is that of OpenBSD.
+            0 | 108 => Self::Null,
             1 => Self::Ethernet,
             // 12 and 14 are what BSD systems wrote; 228 and 229 say which version of IP.
             12 | 14 | 101 | 228 | 229 => Self::Raw,

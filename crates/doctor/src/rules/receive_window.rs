@@ -23,14 +23,15 @@ const MODERATE: &str = "net.ipv4.tcp_moderate_rcvbuf";
 /// The receiving program leaves data unread.
 pub(crate) fn slow_reader(view: &View<'_>) -> Option<Verdict> {
     let held = stopped_share(view);
-    let (share, confidence) = match unread_share(view) {
+    let unread = unread_share(view);
+    let (share, confidence) = match unread {
         Some(unread) if unread < UNREAD_VOTES => return None,
         Some(_) if view.sender.is_some() => (held?, Confidence::High),
         Some(unread) => (unread, high_if(view.received(|s| s.unread_bytes) > Some(0))),
         None => (held?, Confidence::Medium),
     };
     let signs = view.sender.and_then(reader_signs);
-    if view.receiver.is_none() && signs.is_none() {
+    if unread.is_none() && signs.is_none() {
         return None;
     }
     let waiting = view.receiver.and_then(|receiver| {
@@ -326,7 +327,7 @@ pub(crate) fn rmem_autotuning_off(view: &View<'_>) -> Option<Verdict> {
 /// The window decides, and nothing of what is visible here says why.
 pub(crate) fn peer_window(view: &View<'_>) -> Option<Verdict> {
     let share = stopped_share(view)?;
-    let remark = if view.receiver.is_some() {
+    let remark = if view.received(|s| s.rcvbuf_bytes).is_some() {
         "No TCP setting helps, because none limits the window: it may still be growing. Measure \
          longer (-t)."
     } else {

@@ -13,6 +13,7 @@ use super::session::{SAMPLE_INTERVAL, VirtualSession};
 use super::{BOTH, Virtual, at};
 use crate::outcome::Caveat;
 use crate::trial::{End, Trial};
+use crate::world::Tap;
 
 /// One end of a connection with the truth.
 #[derive(Clone, Debug)]
@@ -48,7 +49,36 @@ impl Virtual {
         time: Duration,
         stop: &AtomicBool,
     ) -> Result<Vec<LabelledFlow>, Vec<Caveat>> {
+        self.labelled_beside(trial, time, stop, |_| {})
+    }
+
+    /// The same beside a capture: the taps that `tap` makes see the packets at both ends, as those
+    /// of [`VirtualSession::add_taps`].
+    ///
+    /// # Errors
+    /// As [`Virtual::labelled`].
+    ///
+    /// # Panics
+    /// As [`Virtual::run`].
+    pub fn labelled_and_captured(
+        &self,
+        trial: &Trial,
+        time: Duration,
+        stop: &AtomicBool,
+        tap: impl Fn(u32) -> Box<dyn Tap>,
+    ) -> Result<Vec<LabelledFlow>, Vec<Caveat>> {
+        self.labelled_beside(trial, time, stop, |session| session.add_taps(tap))
+    }
+
+    fn labelled_beside(
+        &self,
+        trial: &Trial,
+        time: Duration,
+        stop: &AtomicBool,
+        prepare: impl FnOnce(&mut VirtualSession),
+    ) -> Result<Vec<LabelledFlow>, Vec<Caveat>> {
         let mut session = self.start(trial)?;
+        prepare(&mut session);
         for end in BOTH {
             let node = session.node(end);
             session.stage.world.watch_every_limit(node);

@@ -21,7 +21,7 @@ use crate::app::{Program, ProgramSpec, Totals};
 use crate::measure::Measure;
 use crate::outcome::{Caveat, LinkOutcome};
 use crate::trial::{End, Trial};
-use crate::world::NodeId;
+use crate::world::{NodeId, Tap};
 
 /// Mean time from look to look at the connections, drawn from a quarter of it to one and three
 /// quarters: as the sensors on Linux look, so that no timer of TCP is in step with them.
@@ -186,6 +186,13 @@ impl VirtualSession {
     #[must_use]
     pub const fn now(&self) -> Instant {
         self.stage.world.now()
+    }
+
+    /// Shows the packets from now on that the client sends and gets to two taps that `tap` makes,
+    /// and those of the server to two others; `tap` hears 0 for the client and 1 for the server.
+    pub fn add_taps(&mut self, tap: impl Fn(u32) -> Box<dyn Tap>) {
+        let links = self.stage.links;
+        super::add_taps(&mut self.stage.world, links, tap);
     }
 
     /// What the links did since the session began: client to server, and back.

@@ -15,6 +15,7 @@ use crate::progress::Progress;
 /// Up to so many sockets all are watched whatever the filter says, because the other end of a
 /// connection may be among them; above, only those that match.
 pub(crate) const SOCKETS_WATCHED_WHOLE: usize = 500;
+const TIME_USUAL: Duration = Duration::from_secs(5);
 /// The doctor gives no verdict on less.
 const TIME_MIN: Duration = Duration::from_secs(1);
 const TIME_MAX: Duration = Duration::from_secs(3600);
@@ -30,10 +31,10 @@ const HOST_LOOKS: u32 = 1000;
 pub(crate) struct Watching {
     #[command(flatten)]
     pub(crate) watched: Watched,
-    /// How long to measure.
-    #[arg(short, long, value_name = "TIME", default_value = "5s")]
+    /// How long to measure [default: 5s].
+    #[arg(short, long, value_name = "TIME")]
     #[arg(value_parser = base::parse_time)]
-    pub(crate) time: Duration,
+    pub(crate) time: Option<Duration>,
     /// Mean sampling interval.
     #[arg(short, long, value_name = "TIME", default_value = "10ms")]
     #[arg(value_parser = base::parse_time)]
@@ -58,8 +59,13 @@ pub(crate) struct Watched {
 impl Watching {
     /// Checks what was typed, before anybody waits.
     pub(crate) fn filter(&self) -> Result<Filter, Problem> {
-        check_times(self.time, self.interval)?;
+        check_times(self.time(), self.interval)?;
         self.watched.filter()
+    }
+
+    /// How long to watch.
+    pub(crate) fn time(&self) -> Duration {
+        self.time.unwrap_or(TIME_USUAL)
     }
 
     /// The namespace to watch.
@@ -103,14 +109,20 @@ fn check_times(time: Duration, interval: Duration) -> Result<(), Problem> {
             shown(time)
         )));
     }
-    if interval < INTERVAL_MIN {
-        return Err(Problem::usage(format!(
+    check_interval(interval)
+}
+
+/// The distance of looks.
+pub(crate) fn check_interval(interval: Duration) -> Result<(), Problem> {
+    let shown = base::format_duration;
+    match interval < INTERVAL_MIN {
+        true => Err(Problem::usage(format!(
             "-i {}: at least {}",
             shown(interval),
             shown(INTERVAL_MIN)
-        )));
+        ))),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 /// The filter of the command line; `--pid` is one more test.
@@ -203,7 +215,7 @@ pub(crate) fn watch_all(
 }
 
 fn bar(args: &Watching, output: &Output) -> Progress {
-    Progress::bar(output, "watching", millis(args.time))
+    Progress::bar(output, "watching", millis(args.time()))
 }
 
 fn millis(time: Duration) -> u64 {
@@ -231,14 +243,14 @@ fn watch_one(
         } else {
             filter.clone()
         },
-        args.time,
+        args.time(),
     );
     let request = WatchRequest {
         netns: Some(netns),
         samples_max: plain.samples_max / of,
         // The doctor wants some looks, however short the time.
-        interval: args.interval.min(args.time / SAMPLES_MIN),
-        host_interval: HOST_INTERVAL.max(args.time / HOST_LOOKS),
+        interval: args.interval.min(args.time() / SAMPLES_MIN),
+        host_interval: HOST_INTERVAL.max(args.time() / HOST_LOOKS),
         sysctls: &sysctls,
         stop: Some(&stop),
         ..plain

@@ -9,6 +9,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("link", &["base"]),
     ("stack", &["base"]),
     ("doctor", &["base"]),
+    ("capture", &["base", "doctor"]),
     ("lab", &["base", "link", "stack", "doctor"]),
     ("tailor", &["base", "doctor", "lab"]),
     ("linux", &["base", "link", "stack", "doctor", "lab"]),
@@ -20,14 +21,20 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "tcptailor",
         &[
-            "base", "link", "stack", "doctor", "lab", "tailor", "linux", "page", "papers",
+            "base", "link", "stack", "doctor", "capture", "lab", "tailor", "linux", "page",
+            "papers",
         ],
     ),
 ];
 
 /// What tests, benches and examples may name beside that: the transfers by which `stack` is tried
-/// go over links, and those of the program preload `autocork`, which must be built for them.
-const DEV_EDGES: &[(&str, &[&str])] = &[("stack", &["link"]), ("tcptailor", &["autocork"])];
+/// go over links, captures are made in the `lab`, where the truth about them is known, and tests of
+/// the program preload `autocork`, which must be built for them.
+const DEV_EDGES: &[(&str, &[&str])] = &[
+    ("stack", &["link"]),
+    ("capture", &["lab"]),
+    ("tcptailor", &["autocork"]),
+];
 
 /// Crates that make system calls, or are called from another language, and may hold unsafe code.
 pub(crate) const UNSAFE: &[&str] = &["linux", "autocork", "play"];
@@ -36,7 +43,9 @@ pub(crate) const UNSAFE: &[&str] = &["linux", "autocork", "play"];
 pub(crate) const FIRMWARE: &str = "examples/cortex-m/";
 
 /// Crates without clocks, file descriptors and hash order.
-pub(crate) const PURE: &[&str] = &["base", "link", "stack", "doctor", "lab", "tailor", "page"];
+pub(crate) const PURE: &[&str] = &[
+    "base", "link", "stack", "doctor", "capture", "lab", "tailor", "page",
+];
 
 pub(crate) fn check(tree: &Tree) -> Vec<Complaint> {
     let mut complaints = Vec::new();

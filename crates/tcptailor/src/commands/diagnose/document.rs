@@ -1,6 +1,6 @@
 //! The answer as data: what `--json` prints, and what the table is made of.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use base::{Change, FlowKey, KnobValue, Limit, Live, Netns, Rate, Scope, Target};
@@ -9,6 +9,7 @@ use doctor::{
 };
 use serde::Serialize;
 
+use super::capture::CaptureInfo;
 use super::service::{self, Answer, Counts, Service};
 use tailor::Ends;
 
@@ -27,6 +28,10 @@ pub(crate) struct Document {
     pub(crate) unseen_processes: usize,
     /// Connections that were not watched because there were too many.
     pub(crate) flows_left_out: usize,
+    /// What is said of the packet capture; absent where live connections or a recording were looked
+    /// at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) capture: Option<CaptureInfo>,
     /// Network namespaces that were not watched, of all that were asked for.
     pub(crate) netns_left_out: usize,
     /// Connections by what is said of them.
@@ -143,6 +148,9 @@ pub(crate) struct VerdictRow {
     /// From when to when its limit was seen, in seconds after the watch began.
     pub(crate) held_s: Option<[f64; 2]>,
     pub(crate) confidence: Confidence,
+    /// Packets alone were seen, and a socket would have to confirm it; absent where not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) consistent_with: bool,
     /// Whether that is sure enough to make the change.
     pub(crate) act: bool,
     pub(crate) evidence: Vec<Evidence>,
@@ -168,6 +176,9 @@ pub(crate) struct ChangeRow {
     pub(crate) takes_effect: Live,
     pub(crate) risk: &'static str,
     pub(crate) target: Option<Target>,
+    /// The host, for connections of a capture; absent elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) at: Option<IpAddr>,
     /// What the user who asked lacks to make it here, such as `CAP_NET_ADMIN`; null where nothing
     /// does, and for changes on other machines.
     pub(crate) requires: Option<&'static str>,
@@ -327,6 +338,7 @@ impl VerdictRow {
             share: rounded(verdict.share),
             held_s: None,
             confidence: verdict.confidence,
+            consistent_with: false,
             act: verdict.confidence >= verdict.diagnosis.act_from,
             evidence: verdict.evidence.clone(),
             next: verdict.next.clone(),
@@ -351,6 +363,7 @@ impl ChangeRow {
             takes_effect: proposal.live,
             risk: proposal.risk,
             target,
+            at: None,
         }
     }
 }

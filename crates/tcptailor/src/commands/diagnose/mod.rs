@@ -1,6 +1,7 @@
 //! What limits the connections of this machine: watch for a while, ask the doctor about each flow,
 //! show the answer. Changes nothing; `-o` writes down what `apply` would change.
 
+mod capture;
 pub(crate) mod document;
 mod everywhere;
 pub(crate) mod replay;
@@ -35,8 +36,11 @@ Examples:
   tcptailor diagnose 'comm = backup' -o plan.json     then: tcptailor apply plan.json
   tcptailor diagnose --fail-on findings --json    for scripts: exit code 3 if something is wrong
   tcptailor diagnose ./slow.rec sport = :443      what `tcptailor record` saved
+  tcptailor diagnose slow.pcapng.zst -v           what tcpdump or Wireshark captured
+  sudo tcpdump -i eth0 -s 128 -w - tcp | tcptailor diagnose -
 
-A first argument that contains a dot or a slash is a recording. Filters, as in ss(8): sport, dport
+A first argument that contains a dot or a slash is a recording or a packet capture (pcap, pcapng;
+gzip, zstd), `-` one on standard input. Filters, as in ss(8): sport, dport
 (= != < <= > >= :PORT), src, dst (ADDRESS[/BITS][:PORT]), pid, comm, uid, cgroup, state; joined by
 and, or, not and parentheses.")]
 pub(crate) struct Args {
@@ -48,6 +52,9 @@ pub(crate) struct Args {
     /// Exit with code 3 if there are any.
     #[arg(long, value_name = "WHAT")]
     fail_on: Option<FailOn>,
+    /// Write what a capture shows of each connection to this file, as lines of JSON.
+    #[arg(long, value_name = "FILE")]
+    write_flows: Option<PathBuf>,
     /// Write the changes that can be applied now to this file, for `tcptailor apply`.
     #[arg(short, long, value_name = "PLAN.json")]
     output: Option<PathBuf>,
@@ -64,11 +71,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         .as_deref()
         .map_or(Ok(()), output::check_writable)?;
     let document = match replay::file(&args.watching) {
-        Some(_) if args.output.is_some() => return Err(replay::no_plan().into()),
-        Some(_) if args.all_netns => {
-            return Err(Problem::usage("--all-netns: a recording is of one namespace").into());
+        Some(file) => replay::judge(file, args, output)?,
+        None if args.write_flows.is_some() => {
+            let what = "--write-flows: live connections show no packets; give a capture file";
+            return Err(Problem::usage(what).into());
         }
-        Some(file) => replay::judge(file, &args.watching)?,
         None if args.all_netns => everywhere::look(&args.watching, output)?,
         None => look(&args.watching, output)?,
     };

@@ -1,41 +1,94 @@
-//! Recordings, judged again as if they were watched now.
+//! Files in place of live connections: recordings, judged again as if they were watched now, and
+//! packet captures.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, ErrorKind};
+use std::io::{self, BufRead, BufReader, ErrorKind};
 use std::path::Path;
 
 use doctor::recording::file::{self, FileError};
-use flate2::bufread::MultiGzDecoder;
 
+use super::Args;
+use super::capture;
 use super::document::Document;
 use super::seen;
+use crate::commands::input::{self, Input};
 use crate::commands::watching::{self, Watching};
 use crate::exit::Problem;
+use crate::output::Output;
 
-/// First bytes of a compressed file (RFC 1952).
-const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// A recording is lines of JSON objects.
+const RECORDING: u8 = b'{';
+/// What stands for the standard input.
+const STDIN: &str = "-";
 
-/// The recording that the first word names; filters begin with a word that has no dot and no slash.
+/// The file that the first word names; filters begin with a word that has no dot and no slash.
 pub(super) fn file(args: &Watching) -> Option<&Path> {
     let first = args.watched.filter.first()?;
     let is_path = first.contains(['.', '/']) && !first.contains(char::is_whitespace);
-    is_path.then(|| Path::new(first))
+    (is_path || first == STDIN).then(|| Path::new(first))
 }
 
 /// The doctor's answers for what the rest of the words selects in it.
-pub(super) fn judge(path: &Path, args: &Watching) -> anyhow::Result<Document> {
-    if args.watched.netns.is_some() {
-        return Err(Problem::usage("-N: a recording has a namespace of its own").into());
+pub(super) fn judge(path: &Path, args: &Args, output: &Output) -> anyhow::Result<Document> {
+    refuse(args)?;
+    let mut input = input(path)?;
+    if capture::is_capture(&mut input) {
+        return capture::judge(input, path, args, output);
     }
-    let filter = watching::parse_filter(&args.watched.filter[1..], args.watched.pid)?;
-    let (recording, netns) = open(path)?;
+    let start = input.reader.fill_buf().unwrap_or_default();
+    if start.first().is_some_and(|byte| *byte != RECORDING) {
+        let what = "neither a packet capture (pcap, pcapng) nor a recording";
+        return Err(Problem::usage(format!("{}: {what}", path.display())).into());
+    }
+    if args.write_flows.is_some() {
+        return Err(Problem::usage(
+            "--write-flows: a recording has no packets; `--json` tells its connections",
+        )
+        .into());
+    }
+    let watched = &args.watching.watched;
+    let filter = watching::parse_filter(&watched.filter[1..], watched.pid)?;
+    let (recording, netns) = file::read(&mut input.reader).map_err(|error| wrong(path, error))?;
     Ok(seen::diagnose(&recording, &netns, &filter))
+}
+
+/// What is of living connections only.
+fn refuse(args: &Args) -> Result<(), Problem> {
+    let refused = if args.output.is_some() {
+        "-o: a file is of another time; changes are planned for live connections"
+    } else if args.all_netns {
+        "--all-netns: a file is of one namespace"
+    } else if args.watching.watched.netns.is_some() {
+        "-N: a file has a namespace of its own"
+    } else {
+        return Ok(());
+    };
+    Err(Problem::usage(refused))
 }
 
 /// A recording and the namespace that it was made in.
 pub(crate) fn open(path: &Path) -> Result<(doctor::Recording, base::Netns), Problem> {
-    let shown = path.display();
-    read(path).map_err(|error| match error {
+    let mut input = input(path)?;
+    file::read(&mut input.reader).map_err(|error| wrong(path, error))
+}
+
+fn input(path: &Path) -> Result<Input, Problem> {
+    let opened: io::Result<(Box<dyn BufRead>, Option<u64>)> = if path == Path::new(STDIN) {
+        Ok((Box::new(BufReader::new(io::stdin())), None))
+    } else {
+        File::open(path).map(|file| {
+            let bytes = file.metadata().ok().filter(|meta| meta.is_file());
+            let bytes = bytes.map(|meta| meta.len());
+            let reader = BufReader::with_capacity(input::BUFFER_BYTES, file);
+            (Box::new(reader) as Box<dyn BufRead>, bytes)
+        })
+    };
+    let input = opened.and_then(|(reader, bytes)| Input::of(reader, bytes));
+    input.map_err(|error| wrong(path, FileError::Io(error)))
+}
+
+fn wrong(path: &Path, error: FileError) -> Problem {
+    match error {
         // What is compressed is cut or damaged.
         FileError::Io(error)
             if !matches!(
@@ -45,21 +98,7 @@ pub(crate) fn open(path: &Path) -> Result<(doctor::Recording, base::Netns), Prob
         {
             Problem::file(path, &error)
         }
-        error => Problem::usage(format!("{shown}: {error}"))
-            .hint("`tcptailor record -o FILE` makes recordings"),
-    })
-}
-
-pub(super) fn no_plan() -> Problem {
-    Problem::usage("-o: a recording is of another time; changes are planned for live connections")
-}
-
-/// Compressed or not.
-fn read(path: &Path) -> Result<(doctor::Recording, base::Netns), FileError> {
-    let mut raw = BufReader::new(File::open(path)?);
-    if raw.fill_buf()?.starts_with(&GZIP) {
-        let mut text = BufReader::new(MultiGzDecoder::new(raw));
-        return file::read(&mut text);
+        error => Problem::usage(format!("{}: {error}", path.display()))
+            .hint("`tcptailor record -o FILE` makes recordings, `tcpdump -w FILE` captures"),
     }
-    file::read(&mut raw)
 }

@@ -12,6 +12,7 @@ use doctor::Place;
 
 use self::verdict::Telling;
 pub(crate) use self::verdict::{advice, confidence, findings};
+use super::capture;
 use super::document::{Direction, Document, FlowRow, HostRow};
 use super::service::{Answer, Row};
 use crate::output::{self, push_wrapped};
@@ -41,6 +42,9 @@ pub(crate) fn render(document: &Document, style: &Style<'_>) -> String {
         push_host_finding(&mut screen, row, style.verbosity);
     }
     screen.push_str(&summary(document, left_out));
+    if let Some(info) = &document.capture {
+        capture::push_summary(&mut screen, info);
+    }
     if !style.next.is_empty() {
         screen.push_str(style.next);
         screen.push('\n');

@@ -95,6 +95,7 @@ mod tests {
             takes_effect: base::Live::Now,
             risk: "",
             target: None,
+            at: None,
             requires: None,
         }
     }

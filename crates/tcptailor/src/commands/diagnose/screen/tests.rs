@@ -38,6 +38,7 @@ fn stall() -> VerdictRow {
         share: 0.93,
         held_s: Some([0.0, 5.0]),
         confidence: Confidence::High,
+        consistent_with: false,
         act: true,
         evidence: vec![Evidence {
             field: "nodelay",
@@ -54,6 +55,7 @@ fn stall() -> VerdictRow {
             takes_effect: Live::Now,
             risk: "more small packets",
             target: None,
+            at: None,
             requires: None,
         }),
         live: Some(true),

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use base::{Live, human};
 use doctor::Side;
 
+use super::super::capture;
 use super::super::document::{ChangeRow, FlowRow, VerdictRow};
 use crate::output::{self, push_wrapped};
 
@@ -29,7 +30,12 @@ pub(super) fn push(text: &mut String, verdict: &VerdictRow, telling: &Telling<'_
     let sure = sureness(verdict, telling.seen_s);
     write!(text, "{whose}  {bold}{}{bold:#} ({sure}): ", verdict.id).expect("a String grows");
     let used = whose.len() + verdict.id.len() + sure.len() + 7;
-    push_wrapped(text, verdict.sentence, "   ", used);
+    if verdict.consistent_with {
+        let sentence = format!("consistent with: {}", verdict.sentence);
+        push_wrapped(text, &sentence, "   ", used);
+    } else {
+        push_wrapped(text, verdict.sentence, "   ", used);
+    }
     push_advice(text, verdict, telling.changes_elsewhere);
     if telling.with_evidence {
         push_evidence(text, verdict);
@@ -110,10 +116,11 @@ fn push_advice(text: &mut String, verdict: &VerdictRow, elsewhere: usize) {
 
 /// `nodelay = on here, on the open connection; risk: more small packets`.
 pub(crate) fn advice(change: &ChangeRow) -> String {
-    let place = match (&change.target, change.side) {
-        (Some(target), _) => target.to_string(),
-        (None, Side::Local) => "on this host".into(),
-        (None, Side::Remote) => "on the host at the other end".into(),
+    let place = match (&change.target, change.at, change.side) {
+        (Some(target), _, _) => target.to_string(),
+        (None, Some(at), _) => capture::place(at),
+        (None, None, Side::Local) => "on this host".into(),
+        (None, None, Side::Remote) => "on the host at the other end".into(),
     };
     let when = match change.takes_effect {
         Live::Now => "at once",

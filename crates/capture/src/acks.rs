@@ -1,0 +1,138 @@
+//! When an end has what the capture saw on its way to it.
+//!
+//! A capture that is not at the sender sees an ACK before the sender has it, and what the sender
+//! sends next later still. How long that takes (from the capture to an end and back) shows in the
+//! handshake and, packet by packet, in the timestamps that an end echoes.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use base::Instant;
+
+use crate::sender::Ack;
+
+/// ACKs on their way to an end, at most; more are handed over early.
+const WAITING_MAX: usize = 512;
+/// So many measurements make a window of which the smallest counts.
+const WINDOW: u32 = 8;
+/// An end that is nearer is where the capture is.
+const HERE: Duration = Duration::from_micros(50);
+
+/// A queue makes the way to an end so many times longer, at most.
+const QUEUED_MAX: u32 = 256;
+
+/// How far an end is from the capture.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Near {
+    min: Option<Duration>,
+    /// The smallest of the present window and of the one before.
+    recent: [Option<Duration>; 2],
+    count: u32,
+    measured: Instant,
+    /// A timestamp that was sent to it, and when.
+    probe: Option<(u32, Instant)>,
+    echoes: bool,
+}
+
+impl Near {
+    pub(crate) const fn min(&self) -> Option<Duration> {
+        self.min
+    }
+
+    /// From the capture to the end and back, as things are at `now`.
+    pub(crate) fn delay(&self, now: Instant) -> Duration {
+        let min = self.min.unwrap_or_default();
+        if min < HERE {
+            return Duration::ZERO;
+        }
+        let recent = self.recent.into_iter().flatten().min();
+        let recent = recent.filter(|recent| now.since(self.measured) < *recent * 4);
+        recent.unwrap_or(min).min(min * QUEUED_MAX)
+    }
+
+    /// Whether its packets say which ones of the other end it has.
+    pub(crate) const fn echoes(&self) -> bool {
+        self.echoes
+    }
+
+    /// An answer that came at once.
+    pub(crate) fn sample(&mut self, sample: Duration) {
+        self.min = Some(self.min.map_or(sample, |min| min.min(sample)));
+    }
+
+    /// A packet with this timestamp goes to it.
+    pub(crate) fn sent_to(&mut self, at: Instant, stamp: u32) {
+        self.probe.get_or_insert((stamp, at));
+    }
+
+    /// A packet of it echoes this timestamp. `sends_on`: it has more to send, so that it does not
+    /// wait for its program.
+    pub(crate) fn heard(&mut self, at: Instant, echo: u32, sends_on: bool) {
+        let Some((stamp, sent)) = self.probe else {
+            return;
+        };
+        if is_before(echo, stamp) {
+            return;
+        }
+        self.echoes = true;
+        self.probe = None;
+        let sample = at.since(sent);
+        self.sample(sample);
+        if sends_on {
+            if self.count == WINDOW {
+                self.recent = [None, self.recent[0]];
+                self.count = 0;
+            }
+            self.recent[0] = Some(self.recent[0].map_or(sample, |known| known.min(sample)));
+            self.count += 1;
+            self.measured = at;
+        }
+    }
+}
+
+/// On the circle of timestamps.
+const fn is_before(stamp: u32, other: u32) -> bool {
+    (stamp.wrapping_sub(other) as i32) < 0
+}
+
+/// ACKs on their way to an end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Underway {
+    acks: VecDeque<(Option<u32>, Ack)>,
+}
+
+impl Underway {
+    /// One more, with its timestamp; gives the oldest where they are too many.
+    pub(crate) fn push(&mut self, stamp: Option<u32>, ack: Ack) -> Option<Ack> {
+        let first = match self.acks.len() {
+            WAITING_MAX => self.acks.pop_front(),
+            _ => None,
+        };
+        self.acks.push_back((stamp, ack));
+        first.map(|(_, ack)| ack)
+    }
+
+    /// The next that has arrived by `now`, `delay` after the capture saw it.
+    pub(crate) fn arrived(&mut self, now: Instant, delay: Duration) -> Option<Ack> {
+        let (_, ack) = self.acks.front()?;
+        let at = ack.at + delay;
+        if at > now {
+            return None;
+        }
+        self.acks.pop_front().map(|(_, ack)| Ack { at, ..ack })
+    }
+
+    /// The next that has arrived because the end says so at `now`. Several have one timestamp: what
+    /// the capture saw less than `least` ago cannot be there yet.
+    pub(crate) fn proven(&mut self, now: Instant, echo: u32, least: Duration) -> Option<Ack> {
+        let (stamp, ack) = self.acks.front()?;
+        if is_before(echo, (*stamp)?) || now.since(ack.at) < least {
+            return None;
+        }
+        self.acks.pop_front().map(|(_, ack)| Ack { at: now, ..ack })
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.acks.is_empty()
+    }
+}

@@ -1,0 +1,304 @@
+//! The whole of a capture: packets go in, a recording for the doctor comes out.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+
+use base::pcap::CapturedPacket;
+use base::tcp::TcpFlags;
+use base::{FlowKey, Instant};
+use doctor::{Recording, Track};
+
+use crate::flow::Flow;
+use crate::packet::{self, Found, Segment};
+use crate::summary::{CaptureSummary, FlowSummary, Vantage};
+use crate::table::Table;
+
+/// A connection that has ended is kept for what may still come.
+const LINGER: Duration = Duration::from_secs(2);
+/// Places that are looked at for each new connection, so that ended ones go in time.
+const SWEEP: usize = 2;
+
+/// How a capture is looked at, and what it may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Mean distance of looks at a connection.
+    pub interval: Duration,
+    /// Connections that are open at a time; the one that was silent longest goes first.
+    pub open_max: usize,
+    /// Connections that are handed to the doctor: those with most payload.
+    pub judged_max: usize,
+    /// Two numbers that nobody who writes packets can know.
+    pub hash_keys: [u64; 2],
+    /// Whether each connection is told of by [`Analysis::poll_flow`].
+    pub lists_flows: bool,
+}
+
+impl Default for Settings {
+    /// As the live sensors look; a million connections, of which 10 000 are judged.
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_millis(10),
+            open_max: 1_000_000,
+            judged_max: 10_000,
+            hash_keys: [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03],
+            lists_flows: false,
+        }
+    }
+}
+
+/// Takes the packets of a capture one after the other; see [`Analysis::handle`].
+#[derive(Debug)]
+pub struct Analysis {
+    settings: Settings,
+    table: Table,
+    summary: CaptureSummary,
+    began: Option<Instant>,
+    ended: Instant,
+    serial: u64,
+    /// Open connections that are looked at.
+    looked_at: usize,
+    /// Those that have ended, by payload and number.
+    done: BTreeMap<(u64, u64), Done>,
+    summaries: VecDeque<FlowSummary>,
+    /// Packets by where they seem to have been captured.
+    vantages: BTreeMap<Vantage, u64>,
+}
+
+/// A connection that is over.
+#[derive(Debug)]
+struct Done {
+    tracks: [Track; 2],
+    device: u32,
+    first: Instant,
+    last: Instant,
+    /// How far each end is from the capture.
+    near: [Option<Duration>; 2],
+}
+
+impl Analysis {
+    /// Nothing seen yet.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            table: Table::new(settings.hash_keys),
+            summary: CaptureSummary::default(),
+            began: None,
+            ended: Instant::ZERO,
+            serial: 0,
+            looked_at: 0,
+            done: BTreeMap::new(),
+            summaries: VecDeque::new(),
+            vantages: BTreeMap::new(),
+        }
+    }
+
+    /// Takes a packet, in the order of the capture.
+    pub fn handle(&mut self, packet: &CapturedPacket<'_>) {
+        self.summary.packets += 1;
+        self.summary.bytes += u64::from(packet.original_bytes);
+        self.began.get_or_insert(packet.at);
+        self.ended = self.ended.max(packet.at);
+        match packet::look(packet) {
+            Found::Segment(segment) => {
+                self.summary.tcp_packets += 1;
+                let is_cut = (packet.bytes.len() as u64) < u64::from(packet.original_bytes);
+                self.summary.cut_packets += u64::from(is_cut);
+                self.handle_segment(&segment);
+            }
+            Found::Fragment => self.summary.fragments += 1,
+            Found::Other => self.summary.other_packets += 1,
+            Found::Unreadable => self.summary.unreadable_packets += 1,
+        }
+    }
+
+    fn handle_segment(&mut self, segment: &Segment) {
+        let found = self.table.find(&segment.key);
+        let found = found.filter(|&at| match begins_anew(self.table.flow(at), segment) {
+            true => {
+                self.retire(at);
+                false
+            }
+            false => true,
+        });
+        let at = found.unwrap_or_else(|| self.open(segment));
+        self.table.flow(at).handle(segment);
+    }
+
+    fn open(&mut self, segment: &Segment) -> u32 {
+        self.make_room(segment.at);
+        let serial = self.serial;
+        self.serial += 1;
+        let is_looked_at = self.looked_at < self.settings.judged_max;
+        self.looked_at += usize::from(is_looked_at);
+        let interval = is_looked_at.then_some(self.settings.interval);
+        self.table
+            .insert(Box::new(Flow::new(segment, serial, interval)))
+    }
+
+    fn make_room(&mut self, now: Instant) {
+        let is_over = |flow: &Flow| flow.is_closed() && now.since(flow.last) >= LINGER;
+        for _ in 0..SWEEP {
+            if let Some(at) = self.table.advance(false, is_over) {
+                self.retire(at);
+            }
+        }
+        while self.table.len() >= self.settings.open_max.max(1) {
+            if let Some(at) = self.table.advance(true, is_over) {
+                self.summary.evicted_connections += 1;
+                self.retire(at);
+            }
+        }
+    }
+
+    /// A connection is over, or has to go.
+    fn retire(&mut self, at: u32) {
+        if let Some(mut flow) = self.table.remove(at) {
+            let last = flow.last;
+            self.take(&mut flow, last);
+        }
+    }
+
+    fn take(&mut self, flow: &mut Flow, now: Instant) {
+        let was_looked_at = flow.is_looked_at();
+        let tracks = flow.finish(now);
+        self.sum_up(flow);
+        if self.settings.lists_flows {
+            self.summaries.push_back(FlowSummary::of(flow));
+        }
+        self.looked_at -= usize::from(was_looked_at);
+        let Some(tracks) = tracks else {
+            self.summary.connections_left_out += 1;
+            return;
+        };
+        let done = Done {
+            tracks,
+            device: flow.key.device,
+            first: flow.first,
+            last: flow.last,
+            near: [0, 1].map(|end: usize| flow.ends[end].near.min()),
+        };
+        self.done.insert((flow.sends_most().1, flow.serial), done);
+        if self.done.len() > self.settings.judged_max {
+            self.done.pop_first();
+            self.summary.connections_left_out += 1;
+        }
+    }
+
+    fn sum_up(&mut self, flow: &Flow) {
+        let summary = &mut self.summary;
+        summary.connections += 1;
+        summary.duplicate_packets += flow.twice;
+        summary.clock_steps_back += flow.steps_back;
+        let segments = [0, 1].map(|end: usize| flow.ends[end].sender.counts.segments);
+        summary.one_way_connections += u64::from(segments.contains(&0));
+        let has_syn = flow.ends.iter().any(|end| end.opening.syns > 0);
+        summary.connections_without_syn += u64::from(!has_syn);
+        for end in &flow.ends {
+            summary.missed_bytes += end.sender.counts.missed_bytes;
+        }
+        if let Some(vantage) = Vantage::of(flow) {
+            *self.vantages.entry(vantage).or_default() += flow.packets;
+        }
+    }
+
+    /// What is to be said of a connection that is over; call it until there is none, after
+    /// [`Analysis::handle`] and before [`Analysis::finish`] has consumed the rest.
+    pub fn poll_flow(&mut self) -> Option<FlowSummary> {
+        self.summaries.pop_front()
+    }
+
+    /// What the file says of packets that were dropped while it was made.
+    pub fn note_drops(&mut self, packets: Option<u64>) {
+        self.summary.dropped_packets = packets;
+    }
+
+    /// The capture has ended: all that is open is over.
+    pub fn end(&mut self) {
+        for mut flow in self.table.take_all() {
+            self.take(&mut flow, self.ended);
+        }
+        let most = self.vantages.iter().max_by_key(|(_, packets)| **packets);
+        self.summary.taken = most.map(|(vantage, _)| *vantage);
+        let began = self.began.unwrap_or_default();
+        let micros = self.ended.since(began).as_micros();
+        self.summary.duration_us = u64::try_from(micros).unwrap_or(u64::MAX);
+    }
+
+    /// What was seen of the connections, for the doctor, and what is to be said of the capture;
+    /// after [`Analysis::end`].
+    #[must_use]
+    pub fn finish(self) -> (Recording, CaptureSummary) {
+        let recording = Recording {
+            flows: from_the_nearest(self.done.into_values()),
+            hosts: Vec::new(),
+            began: self.began.unwrap_or_default(),
+            ended: self.ended,
+            flows_left_out: usize::try_from(self.summary.connections_left_out)
+                .unwrap_or(usize::MAX),
+            ..Recording::default()
+        };
+        (recording, self.summary)
+    }
+}
+
+/// Whether a SYN opens another connection between ends that had one.
+fn begins_anew(flow: &Flow, segment: &Segment) -> bool {
+    let opens = segment.has(TcpFlags::SYN) && !segment.has(TcpFlags::ACK);
+    let end = &flow.ends[segment.from];
+    opens && (flow.is_closed() || (end.opening.syns > 0 && !end.sender.begins_at(segment.seq)))
+}
+
+/// Where several devices saw a connection, each end is taken from the one that is nearest to it.
+fn from_the_nearest(done: impl Iterator<Item = Done>) -> Vec<Track> {
+    let mut ends: BTreeMap<FlowKey, Vec<(Seen, Track)>> = BTreeMap::new();
+    for Done {
+        tracks,
+        device,
+        first,
+        last,
+        near,
+    } in done
+    {
+        for (track, near) in tracks.into_iter().zip(near) {
+            let seen = Seen {
+                device,
+                first,
+                last,
+                near,
+            };
+            let others = ends.entry(track.key).or_default();
+            let same = others.iter_mut().find(|(other, _)| other.is_of_same(&seen));
+            match same {
+                Some(other) if seen.is_nearer(&other.0) => *other = (seen, track),
+                Some(_) => {}
+                None => others.push((seen, track)),
+            }
+        }
+    }
+    let tracks = ends.into_values().flatten();
+    let mut tracks: Vec<Track> = tracks.map(|(_, track)| track).collect();
+    tracks.sort_by_key(|track| track.cookie);
+    tracks
+}
+
+/// Where and when an end was seen.
+struct Seen {
+    device: u32,
+    first: Instant,
+    last: Instant,
+    near: Option<Duration>,
+}
+
+impl Seen {
+    fn is_of_same(&self, other: &Self) -> bool {
+        self.device != other.device && self.first <= other.last && other.first <= self.last
+    }
+
+    fn is_nearer(&self, other: &Self) -> bool {
+        match (self.near, other.near) {
+            (Some(near), Some(other)) => near < other,
+            (near, other) => near.is_some() && other.is_none(),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! One end of a connection: what it sends, what it offers, and how far it is from the capture.
+
+use base::tcp::TcpFlags;
+use base::{Instant, SeqNum};
+
+use crate::acks::{Near, Underway};
+use crate::packet::Segment;
+use crate::sender::{Ack, Data, Sender};
+use crate::waits::Held;
+
+/// A window of 65535 bytes or less shows no more without its scale.
+const SCALE_MAX: u8 = 14;
+/// So many full windows that fit one scale show that it is that.
+const SCALE_HITS: u32 = 8;
+/// The same packet, seen twice, comes so soon after itself.
+const TWICE_MAX_NANOS: u64 = 2_000_000;
+
+/// What a handshake says of an end.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Opening {
+    /// When its first SYN was seen, and how many there were.
+    pub(crate) syn_at: Option<Instant>,
+    pub(crate) syns: u32,
+    pub(crate) scale: Option<u8>,
+    pub(crate) mss: Option<u16>,
+    pub(crate) sack: bool,
+    pub(crate) stamps: bool,
+    /// Its SYN asked for ECN, or agreed.
+    pub(crate) ecn: bool,
+}
+
+/// The end.
+#[derive(Clone, Debug)]
+pub(crate) struct End {
+    pub(crate) sender: Sender,
+    pub(crate) near: Near,
+    /// ACKs that it does not have yet.
+    pub(crate) underway: Underway,
+    pub(crate) opening: Opening,
+    /// The window that it offers, as it stands in its packets.
+    pub(crate) window: u16,
+    /// Its scale where the SYN was not seen: full windows by scale.
+    hits: [u8; SCALE_MAX as usize + 1],
+    pub(crate) has_stamps: bool,
+    pub(crate) has_fin: bool,
+    /// Messages that it sent: data after data of the other end.
+    pub(crate) messages: u64,
+    /// The packet before, to know one that was captured twice.
+    last: Option<Segment>,
+}
+
+impl End {
+    pub(crate) fn new() -> Self {
+        Self {
+            sender: Sender::new(),
+            near: Near::default(),
+            underway: Underway::default(),
+            opening: Opening::default(),
+            window: 0,
+            hits: [0; SCALE_MAX as usize + 1],
+            has_stamps: false,
+            has_fin: false,
+            messages: 0,
+            last: None,
+        }
+    }
+
+    /// Whether this is the packet before once more. Where its number does not tell, only one that
+    /// no sender repeats so soon is taken for it.
+    pub(crate) fn is_twice(&mut self, segment: &Segment) -> bool {
+        let same = self.last.is_some_and(|last| {
+            let soon = segment.at.since(last.at).as_nanos() < u128::from(TWICE_MAX_NANOS);
+            soon && last.ident == segment.ident
+                && last.seq == segment.seq
+                && last.ack == segment.ack
+                && last.flags == segment.flags
+                && last.window == segment.window
+                && last.payload_bytes == segment.payload_bytes
+                && last.timestamps == segment.timestamps
+                && last.sack == segment.sack
+                // A duplicate ACK looks like the one before, but for its number.
+                && (segment.ident != 0 || segment.payload_bytes > 0)
+        });
+        self.last = Some(*segment);
+        same
+    }
+
+    pub(crate) fn note_syn(&mut self, segment: &Segment) {
+        let opening = &mut self.opening;
+        opening.syns = opening.syns.saturating_add(1);
+        opening.syn_at.get_or_insert(segment.at);
+        opening.scale = segment.syn.scale;
+        opening.mss = segment.syn.mss;
+        opening.sack = segment.syn.sack;
+        opening.stamps = segment.timestamps.is_some();
+        opening.ecn = segment.has(TcpFlags::ECE);
+    }
+
+    /// The other end takes segments of this MSS, of which options take a part.
+    pub(crate) fn allow_mss(&mut self, mss: Option<u16>, options: u32) {
+        if let Some(mss) = mss {
+            self.sender
+                .allow_mss(u32::from(mss).saturating_sub(options));
+        }
+    }
+
+    /// Its ACK as the sender at the other end will have it.
+    pub(crate) fn ack_of(&self, segment: &Segment, other: &Self) -> Option<Ack> {
+        let una = other.sender.offset(segment.ack)?;
+        let span = |(from, to): (SeqNum, SeqNum)| {
+            let (from, to) = (
+                other.sender.offset(from.number())?,
+                other.sender.offset(to.number())?,
+            );
+            (from < to).then_some((from, to))
+        };
+        let mut blocks = segment.sack.iter().filter_map(span);
+        let first = blocks.next();
+        let inside = segment.sack.iter().filter_map(span).nth(1);
+        let is_dsack = first.is_some_and(|(from, to)| {
+            to <= una || inside.is_some_and(|outer| outer.0 <= from && to <= outer.1)
+        });
+        let (mut bytes, mut end) = (0, 0);
+        for (from, to) in segment.sack.iter().filter_map(span) {
+            if from >= una {
+                bytes += to - from;
+                end = end.max(to);
+            }
+        }
+        Some(Ack {
+            at: segment.at,
+            una,
+            window: self.window_of(segment, other),
+            carries_data: segment.payload_bytes > 0,
+            sacked: (bytes, end),
+            is_dsack,
+            echoes_mark: segment.has(TcpFlags::ECE) && !segment.has(TcpFlags::SYN),
+        })
+    }
+
+    /// In bytes, where the scale is known. The window of a SYN is never scaled (RFC 7323).
+    fn window_of(&self, segment: &Segment, other: &Self) -> Option<u32> {
+        let window = u32::from(segment.window);
+        if segment.has(TcpFlags::SYN) {
+            return Some(window);
+        }
+        Some(window << self.scale(other)?)
+    }
+
+    /// The scale of the windows that it offers: agreed in the handshake, or what so many full
+    /// windows fit; `None` where neither tells.
+    pub(crate) fn scale(&self, other: &Self) -> Option<u8> {
+        match (self.opening.syns > 0, other.opening.syns > 0) {
+            (true, true) => {
+                let both = self.opening.scale.zip(other.opening.scale);
+                Some(both.map_or(0, |(own, _)| own))
+            }
+            // Who offers none has none.
+            (true, false) if self.opening.scale.is_none() => Some(0),
+            (_, true) if other.opening.scale.is_none() => Some(0),
+            (true, false) => self.opening.scale,
+            _ => self.estimated_scale(),
+        }
+    }
+
+    pub(crate) fn estimated_scale(&self) -> Option<u8> {
+        let best = self
+            .hits
+            .iter()
+            .enumerate()
+            .max_by_key(|(_, hits)| **hits)?;
+        (u32::from(*best.1) >= SCALE_HITS).then_some(best.0 as u8)
+    }
+
+    /// The other end has stopped with so many bytes in flight: a scale that makes them a full
+    /// window has a vote.
+    pub(crate) fn vote_for_scale(&mut self, flight: u64, mss: u32) {
+        if self.opening.syns > 0 || self.window == 0 {
+            return;
+        }
+        for (scale, hits) in self.hits.iter_mut().enumerate() {
+            let window = u64::from(self.window) << scale;
+            if window >= flight && window - flight < u64::from(mss) {
+                *hits = hits.saturating_add(1);
+            }
+        }
+    }
+
+    /// Payload of a segment leaves.
+    pub(crate) fn send(&mut self, segment: &Segment) -> Option<Held> {
+        // A SYN may carry data (RFC 7413), which begins behind its number.
+        let seq = segment
+            .seq
+            .wrapping_add(u32::from(segment.has(TcpFlags::SYN)));
+        self.sender.on_data(&Data {
+            at: segment.at,
+            seq,
+            bytes: segment.payload_bytes,
+            is_pushed: segment.has(TcpFlags::PSH),
+            ends: segment.has(TcpFlags::FIN),
+            stamp: segment.timestamps.map(|(value, _)| value),
+        })
+    }
+}

@@ -1,0 +1,389 @@
+//! A connection: its packets go to both of its ends, and at intervals both are looked at.
+
+use core::time::Duration;
+
+use base::tcp::TcpFlags;
+use base::{FlowSample, Instant};
+use doctor::{Samples, Track};
+
+use crate::end::End;
+use crate::look;
+use crate::packet::{Key, Segment};
+use crate::waits::{Cause, Held};
+
+/// Looks at a time in which no packet came, where something is under way and where nothing is.
+const GAP_LOOKS: u64 = 16;
+const IDLE_LOOKS: u64 = 4;
+/// Looks that wait for the sender's next packet, at most.
+const OPEN_MAX: usize = 64;
+/// Looks that are kept of each end; when there are more, every second one goes.
+const LOOKS_MAX: usize = 1024;
+/// What timestamps take of each segment.
+const STAMP_BYTES: u32 = 12;
+/// An end that has sent no payload is looked at once in so many times.
+const SILENT_TURNS: u32 = 4;
+/// A pure ACK that comes so late after the data was held back.
+const DELAYED_ACK: Duration = Duration::from_millis(20);
+
+/// The looks at one end.
+#[derive(Clone, Debug, Default)]
+struct Looks {
+    told: Samples,
+    /// What the sender waits for is not known yet.
+    open: Vec<FlowSample>,
+}
+
+/// The connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Flow {
+    pub(crate) key: Key,
+    pub(crate) serial: u64,
+    pub(crate) ends: [End; 2],
+    pub(crate) first: Instant,
+    pub(crate) last: Instant,
+    pub(crate) packets: u64,
+    pub(crate) twice: u64,
+    pub(crate) steps_back: u64,
+    pub(crate) delayed_acks: [u64; 2],
+    pub(crate) is_reset: bool,
+    looks: Option<Box<[Looks; 2]>>,
+    next_look: Instant,
+    interval: Duration,
+    random: u32,
+    /// Looks so far.
+    turn: u32,
+    /// Which end sent payload last.
+    spoke: Option<usize>,
+    is_shaken: bool,
+}
+
+impl Flow {
+    /// A connection whose first packet is `segment`, looked at with this mean distance; not at all
+    /// where that is `None`.
+    pub(crate) fn new(segment: &Segment, serial: u64, interval: Option<Duration>) -> Self {
+        Self {
+            key: segment.key,
+            serial,
+            ends: [End::new(), End::new()],
+            first: segment.at,
+            last: segment.at,
+            packets: 0,
+            twice: 0,
+            steps_back: 0,
+            delayed_acks: [0; 2],
+            is_reset: false,
+            looks: interval.map(|_| Box::default()),
+            next_look: segment.at,
+            interval: interval.unwrap_or_default(),
+            random: (serial as u32).wrapping_mul(0x9e37_79b9) | 1,
+            turn: 0,
+            spoke: None,
+            is_shaken: false,
+        }
+    }
+
+    /// Whether nothing more is to come.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_reset || self.ends.iter().all(|end| end.has_fin)
+    }
+
+    /// The end that sent more payload, and how much.
+    pub(crate) fn sends_most(&self) -> (usize, u64) {
+        let [low, high] = [0, 1].map(|end: usize| self.ends[end].sender.bytes_new());
+        if high > low { (1, high) } else { (0, low) }
+    }
+
+    pub(crate) const fn is_looked_at(&self) -> bool {
+        self.looks.is_some()
+    }
+
+    /// A packet of it.
+    pub(crate) fn handle(&mut self, segment: &Segment) {
+        let mut segment = *segment;
+        if segment.at < self.last {
+            self.steps_back += 1;
+            segment.at = self.last;
+        }
+        if self.ends[segment.from].is_twice(&segment) {
+            self.twice += 1;
+            return;
+        }
+        self.look_until(segment.at);
+        self.last = segment.at;
+        self.packets += 1;
+        self.deliver(segment.at);
+        self.take_stamps(&segment);
+        if segment.has(TcpFlags::SYN) {
+            self.take_syn(&segment);
+        } else {
+            self.take_handshake(&segment);
+        }
+        self.take_data(&segment);
+        if segment.has(TcpFlags::ACK) {
+            self.take_ack(&segment);
+        }
+        self.is_reset |= segment.has(TcpFlags::RST);
+    }
+
+    /// The end that sent, and the other one.
+    fn pair(&mut self, from: usize) -> (&mut End, &mut End) {
+        let [low, high] = &mut self.ends;
+        match from {
+            0 => (low, high),
+            _ => (high, low),
+        }
+    }
+
+    /// Hands over the ACKs that have reached their ends by now.
+    fn deliver(&mut self, now: Instant) {
+        for end in &mut self.ends {
+            if end.underway.is_empty() {
+                continue;
+            }
+            let delay = end.near.delay(now);
+            while let Some(ack) = end.underway.arrived(now, delay) {
+                end.sender.on_ack(&ack);
+            }
+        }
+    }
+
+    fn take_stamps(&mut self, segment: &Segment) {
+        let Some((value, echo)) = segment.timestamps else {
+            return;
+        };
+        let (own, other) = self.pair(segment.from);
+        own.has_stamps = true;
+        if segment.has(TcpFlags::ACK) {
+            let sends_on = segment.payload_bytes > 0 && !segment.has(TcpFlags::PSH);
+            own.near.heard(segment.at, echo, sends_on);
+            let least = own.near.min().unwrap_or_default();
+            while let Some(ack) = own.underway.proven(segment.at, echo, least) {
+                own.sender.on_ack(&ack);
+            }
+        }
+        other.near.sent_to(segment.at, value);
+    }
+
+    fn take_syn(&mut self, segment: &Segment) {
+        let (own, other) = self.pair(segment.from);
+        own.note_syn(segment);
+        own.sender.on_syn(segment.seq);
+        let asked = other.opening.syn_at.filter(|_| other.opening.syns == 1);
+        if let Some(asked) = asked.filter(|_| own.opening.syns == 1) {
+            own.near.sample(segment.at.since(asked));
+        }
+        let stamps = match own.opening.stamps && other.opening.stamps {
+            true => STAMP_BYTES,
+            false => 0,
+        };
+        own.allow_mss(other.opening.mss, stamps);
+        other.allow_mss(own.opening.mss, stamps);
+    }
+
+    /// The first packet behind the answer to a SYN comes from who asked.
+    fn take_handshake(&mut self, segment: &Segment) {
+        if self.is_shaken {
+            return;
+        }
+        let (own, other) = self.pair(segment.from);
+        let is_third = own.opening.syn_at < other.opening.syn_at;
+        if let Some(answered) = other.opening.syn_at.filter(|_| is_third) {
+            let once = other.opening.syns == 1;
+            if once && own.opening.syns > 0 {
+                own.near.sample(segment.at.since(answered));
+            }
+        }
+        self.is_shaken = true;
+    }
+
+    fn take_data(&mut self, segment: &Segment) {
+        let from = segment.from;
+        let speaks = segment.payload_bytes > 0;
+        if speaks && self.spoke != Some(from) {
+            self.spoke = Some(from);
+            self.ends[from].messages += 1;
+        }
+        let (own, _) = self.pair(from);
+        own.sender.begin(segment.seq);
+        own.sender.counts.segments += 1;
+        let held = if speaks { own.send(segment) } else { None };
+        if segment.has(TcpFlags::FIN) {
+            own.sender
+                .on_fin(segment.seq.wrapping_add(segment.payload_bytes));
+            own.has_fin = true;
+        }
+        if let Some(held) = held {
+            self.tell(from, &held);
+        }
+    }
+
+    fn take_ack(&mut self, segment: &Segment) {
+        let from = segment.from;
+        let (own, other) = self.pair(from);
+        other.sender.begin(segment.ack);
+        own.window = segment.window;
+        let mss = other.sender.mss();
+        own.vote_for_scale(other.sender.flight_bytes(), mss);
+        let Some(ack) = own.ack_of(segment, other) else {
+            return;
+        };
+        let delay = other.near.delay(segment.at);
+        let blurred = !delay.is_zero() && !other.near.echoes();
+        other.sender.waits.blur = if blurred { delay / 16 } else { Duration::ZERO };
+        if delay.is_zero() && other.underway.is_empty() {
+            other.sender.on_ack(&ack);
+        } else {
+            let stamp = segment.timestamps.map(|(value, _)| value);
+            if let Some(early) = other.underway.push(stamp, ack) {
+                other.sender.on_ack(&early);
+            }
+        }
+        let held_back = other.sender.last_data.is_some_and(|sent| {
+            segment.payload_bytes == 0 && segment.at.since(sent) >= DELAYED_ACK
+        });
+        self.delayed_acks[from] += u64::from(held_back);
+    }
+
+    /// Looks at both ends up to a time.
+    fn look_until(&mut self, now: Instant) {
+        if self.next_look >= now || self.looks.is_none() {
+            return;
+        }
+        let is_idle = |end: &End| end.sender.flight_bytes() == 0;
+        let most = match self.ends.iter().all(is_idle) {
+            true => IDLE_LOOKS,
+            false => GAP_LOOKS,
+        };
+        let gap = now.since(self.next_look).as_nanos() as u64;
+        let each = (self.interval.as_nanos() as u64).max(1);
+        let stretch = u32::try_from(gap / each / most).unwrap_or(u32::MAX).max(1);
+        while self.next_look < now {
+            let at = self.next_look;
+            self.deliver(at);
+            self.look_at(at, stretch);
+            // However long it is: a clock may step by years.
+            let least = Duration::from_nanos(gap / most / 4);
+            let distance = self.distance().saturating_mul(stretch);
+            self.next_look = at + distance.max(least);
+        }
+    }
+
+    /// From a quarter of the mean to one and three quarters, so that no timer is in step with it.
+    fn distance(&mut self) -> Duration {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 17;
+        self.random ^= self.random << 5;
+        let share = 0.25 + 1.5 * f64::from(self.random) / f64::from(u32::MAX);
+        self.interval.mul_f64(share).max(Duration::from_nanos(1))
+    }
+
+    fn look_at(&mut self, at: Instant, looks: u32) {
+        self.turn = self.turn.wrapping_add(1);
+        for end in [0, 1] {
+            self.ends[end].sender.pass(at);
+            let is_silent = self.ends[end].sender.counts.data_segments == 0;
+            if is_silent && !self.turn.is_multiple_of(SILENT_TURNS) {
+                continue;
+            }
+            let looks = if is_silent {
+                looks.saturating_mul(SILENT_TURNS)
+            } else {
+                looks
+            };
+            let sample = look::look(
+                at,
+                self.key.of_end(end),
+                2 * self.serial + end as u64,
+                (&self.ends[end], &self.ends[1 - end]),
+            );
+            let Some(kept) = &mut self.looks else { return };
+            kept[end].open.push(FlowSample { looks, ..sample });
+            let has_spoken = self.ends[end].sender.waits.since().is_some();
+            if !has_spoken || kept[end].open.len() >= OPEN_MAX {
+                self.tell_so_far(end, at);
+            }
+        }
+        self.thin_out();
+    }
+
+    /// Bounds the looks: over the whole time, at a larger distance.
+    fn thin_out(&mut self) {
+        let Some(looks) = &mut self.looks else { return };
+        if looks.iter().all(|end| end.told.len() < LOOKS_MAX) {
+            return;
+        }
+        for end in looks.iter_mut() {
+            end.told = end.told.iter().step_by(2).collect();
+        }
+        self.interval *= 2;
+    }
+
+    /// What the sender waits for as far as it shows.
+    fn tell_so_far(&mut self, end: usize, now: Instant) {
+        let sender = &self.ends[end].sender;
+        let mss = sender.mss();
+        let held = Held {
+            cause: sender.waits.so_far(mss, sender.room()),
+            from: sender.waits.since().unwrap_or(now),
+            to: now,
+            bytes: mss,
+            idle_from: None,
+        };
+        self.tell(end, &held);
+    }
+
+    /// What the sender of `end` has waited for in the looks that are open.
+    fn tell(&mut self, end: usize, held: &Held) {
+        let Some(looks) = &mut self.looks else { return };
+        let cwnd = self.ends[end].sender.waits.cwnd;
+        let Looks { told, open } = &mut looks[end];
+        for mut sample in open.drain(..) {
+            look::tell(&mut sample, held, cwnd);
+            told.push(sample);
+        }
+    }
+
+    /// Nothing more comes up to `now`: the looks that are left, and both ends as the doctor takes
+    /// them.
+    pub(crate) fn finish(&mut self, now: Instant) -> Option<[Track; 2]> {
+        let ended = self.is_closed();
+        let until = if ended { self.last } else { now.max(self.last) };
+        self.look_until(until);
+        self.deliver(until);
+        if self.looks.is_some() {
+            // The last one is of both.
+            self.turn = u32::MAX;
+            self.look_at(until, 1);
+        }
+        for end in [0, 1] {
+            self.tell_so_far(end, until);
+        }
+        let looks = self.looks.take()?;
+        let [low, high] = *looks;
+        let track = |end: usize, looks: Looks| Track {
+            key: self.key.of_end(end),
+            cookie: 2 * self.serial + end as u64,
+            owners: Vec::new(),
+            samples: looks.told,
+            ended,
+            interface: None,
+            options_error: None,
+        };
+        Some([track(0, low), track(1, high)])
+    }
+
+    /// How long and how often an end was held by a cause.
+    pub(crate) fn held(&self, end: usize, cause: Cause) -> (Duration, u64) {
+        self.ends[end].sender.waits.of(cause)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_takes_what_the_page_says() {
+        assert!(size_of::<Flow>() <= 3072, "{} bytes", size_of::<Flow>());
+    }
+}

@@ -1,0 +1,132 @@
+//! What a look at one end shows: the flow sample that the doctor is given.
+//!
+//! What the packets of a connection cannot show is `None`: buffers, options of sockets, what a
+//! program has not read. The congestion window and what was not sent are inferred from what the
+//! sender did next; what it waits for in between stays open until then.
+
+use base::{FlowKey, FlowSample, Instant, Source, TcpState};
+
+use crate::end::End;
+use crate::waits::{Cause, Held};
+
+/// A value that stands for "none was set" (as in `tcp_info`).
+const NO_THRESHOLD: u32 = u32::MAX;
+
+/// The sample of `end`, whose other end is `other`; what it waits for is not told.
+// tidy: long because each of the fields is named once
+pub(crate) fn look(
+    at: Instant,
+    key: FlowKey,
+    cookie: u64,
+    (end, other): (&End, &End),
+) -> FlowSample {
+    let sender = &end.sender;
+    let (loss, counts, rtt) = (&sender.loss, &sender.counts, &sender.rtt);
+    let mss = sender.mss();
+    let unacked = sender.runs.pkts();
+    let lost = loss.lost_pkts(sender.place(), mss);
+    let since = |then: Option<Instant>| then.map(|then| at.since(then));
+    // Without ACKs nothing is known of what has arrived.
+    let hears = sender.hears;
+    let count = |value: u64| hears.then_some(value);
+    let has_sent = sender.has_begun();
+    let both_open = end.opening.syns > 0 && other.opening.syns > 0;
+    let agreed = |of: fn(&End) -> bool| both_open.then(|| of(end) && of(other));
+    let has_received = other.sender.has_begun();
+    FlowSample {
+        cookie: Some(cookie),
+        source: Source::Capture,
+        state: Some(state(end, other)),
+        congestion_state: hears.then_some(loss.state()),
+        timestamps: agreed(|end| end.opening.stamps)
+            .or((end.has_stamps && other.has_stamps).then_some(true)),
+        sack: agreed(|end| end.opening.sack),
+        window_scaling: agreed(|end| end.opening.scale.is_some()),
+        ecn: agreed(|end| end.opening.ecn),
+        snd_wscale: other.scale(end),
+        rcv_wscale: end.scale(other),
+        snd_mss_bytes: Some(mss),
+        advmss_bytes: end.opening.mss.map(u32::from),
+        unacked_pkts: hears.then_some(unacked),
+        sacked_pkts: hears.then_some(loss.sacked_pkts(mss).min(unacked)),
+        lost_pkts: hears.then_some(lost),
+        retrans_pkts: hears.then_some(loss.again_pkts(lost)),
+        timeouts: Some(match state(end, other) {
+            TcpState::SynSent => {
+                u8::try_from(end.opening.syns.saturating_sub(1)).unwrap_or(u8::MAX)
+            }
+            _ => loss.backoff,
+        }),
+        backoff: hears.then_some(loss.backoff),
+        ssthresh_pkts: loss
+            .cut
+            .or((both_open && sender.hears).then_some(NO_THRESHOLD)),
+        snd_wnd_bytes: sender.window,
+        rcv_wnd_bytes: end.scale(other).map(|scale| u32::from(end.window) << scale),
+        srtt: rtt.srtt(),
+        rttvar: rtt.srtt().map(|_| rtt.variation()),
+        min_rtt: rtt.min(),
+        rto: hears.then_some(rtt.rto()),
+        since_data_sent: since(sender.last_data),
+        since_data_received: since(other.sender.last_data),
+        since_ack_received: since(sender.last_ack),
+        bytes_sent: has_sent.then(|| sender.bytes_sent()),
+        bytes_retrans: has_sent.then_some(loss.bytes),
+        bytes_acked: count(sender.bytes_acked()),
+        bytes_received: has_received.then(|| other.sender.bytes_new()),
+        segs_out: has_sent.then_some(counts.segments),
+        segs_in: has_received.then_some(other.sender.counts.segments),
+        data_segs_out: has_sent.then_some(counts.data_segments),
+        data_segs_in: has_received.then_some(other.sender.counts.data_segments),
+        delivered_pkts: count(counts.delivered_pkts),
+        delivered_ce_pkts: count(counts.marked),
+        retrans_total_pkts: has_sent.then_some(loss.segments),
+        dsack_dups: count(loss.needless),
+        reord_seen: has_sent.then_some(loss.reordered + loss.overtaken),
+        rto_total: count(loss.timeouts),
+        busy_time: hears.then_some(sender.busy_time()),
+        rwnd_limited_time: sender.window.map(|_| sender.waits.of(Cause::PeerWindow).0),
+        delivery_rate: sender.rates().0,
+        // What small segments show although earlier ones are out.
+        nodelay: sender.waits.shows_nodelay().then_some(true),
+        ..FlowSample::empty(at, key)
+    }
+}
+
+fn state(end: &End, other: &End) -> TcpState {
+    let is_acked = |end: &End| end.has_fin && end.sender.flight_bytes() == 0;
+    match (end.opening.syns > 0, other.sender.has_begun()) {
+        (true, false) => TcpState::SynSent,
+        _ if is_acked(end) && is_acked(other) => TcpState::Closed,
+        _ if end.has_fin && other.has_fin => TcpState::Closing,
+        _ if end.has_fin => TcpState::FinWait1,
+        _ if other.has_fin => TcpState::CloseWait,
+        _ => TcpState::Established,
+    }
+}
+
+/// Fills in what the sender waited for at a look that fell into `held`, with its congestion window
+/// where that showed last.
+pub(crate) fn tell(sample: &mut FlowSample, held: &Held, cwnd: Option<u32>) {
+    let (Some(mss), Some(out)) = (sample.snd_mss_bytes, sample.packets_out()) else {
+        return;
+    };
+    let has_room = |room: u32| cwnd.unwrap_or(0).max(out.saturating_add(room));
+    let (unsent, window) = match held.cause {
+        Cause::Application => (0, has_room(2)),
+        // One or more than a segment: what left first had been there.
+        Cause::Congestion => (held.bytes.max(mss), out.max(1)),
+        Cause::PeerWindow => (held.bytes.max(mss), has_room(1)),
+        Cause::Nagle | Cause::Cork => (held.bytes.min(mss.saturating_sub(1)), has_room(1)),
+    };
+    sample.notsent_bytes = Some(unsent);
+    sample.cwnd_pkts = Some(window);
+    if held.cause == Cause::PeerWindow {
+        let whole = sample.rwnd_limited_time.get_or_insert_default();
+        *whole += sample.at.since(held.from);
+    }
+    if let (Some(from), Some(0)) = (held.idle_from, sample.unacked_pkts) {
+        let busy = sample.busy_time.get_or_insert_default();
+        *busy += sample.at.since(from);
+    }
+}

@@ -1,0 +1,273 @@
+//! What was sent again, and why: after a timeout, as a probe of the tail, early, or for nothing.
+
+use core::time::Duration;
+
+use base::{CongestionState, Instant};
+
+use crate::rtt::Rtt;
+use crate::sender::{Ack, Data};
+
+/// Ranges that the capture has not seen, at most.
+const HOLES_MAX: usize = 8;
+/// What comes so late behind later data was sent again; earlier, it was overtaken.
+const OVERTAKEN_MAX: Duration = Duration::from_millis(3);
+/// Share of the timeout from which on a silence is taken for one: the capture's RTO is an estimate.
+const TIMEOUT_SHARE: f64 = 0.7;
+/// CUBIC's cut.
+const CUT: (u32, u32) = (7, 10);
+
+/// Losses of one direction.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Loss {
+    /// Segments and bytes that were sent again.
+    pub(crate) segments: u64,
+    pub(crate) bytes: u64,
+    /// Of these after a timeout.
+    pub(crate) timeouts: u64,
+    /// Of these to probe the tail.
+    pub(crate) tail_probes: u64,
+    /// Of these early, on duplicate ACKs or SACK.
+    pub(crate) fast: u64,
+    /// Of these for nothing (D-SACK).
+    pub(crate) needless: u64,
+    /// Segments that were overtaken before the capture saw them.
+    pub(crate) reordered: u64,
+    /// Gaps that the receiver told of, and that were none.
+    pub(crate) overtaken: u64,
+    state: State,
+    /// Recovery ends when this is acknowledged.
+    recover: u64,
+    /// What has arrived behind a gap, in bytes, and the end of the last of it.
+    sacked: (u64, u64),
+    duplicate_acks: u32,
+    /// Segments sent again since recovery began.
+    again: u32,
+    pub(crate) backoff: u8,
+    /// Where a congestion control would have cut its window last.
+    pub(crate) cut: Option<u32>,
+    holes: [(u64, u64); HOLES_MAX],
+    holes_count: usize,
+    /// When the newest data was sent, and its timestamp.
+    newest: Option<(Instant, Option<u32>)>,
+    /// When anything was sent again, or acknowledged, last.
+    progress: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Open,
+    Disorder,
+    Recovery,
+    Timeout,
+}
+
+/// Where the sender stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) una: u64,
+    pub(crate) next: u64,
+    pub(crate) pkts: u32,
+}
+
+impl Loss {
+    pub(crate) const fn state(&self) -> CongestionState {
+        match self.state {
+            State::Open => CongestionState::Open,
+            State::Disorder => CongestionState::Disorder,
+            State::Recovery => CongestionState::Recovery,
+            State::Timeout => CongestionState::Loss,
+        }
+    }
+
+    pub(crate) const fn is_repairing(&self) -> bool {
+        matches!(self.state, State::Recovery | State::Timeout)
+    }
+
+    /// Bytes between `from` and `to` were skipped.
+    pub(crate) fn note_hole(&mut self, from: u64, to: u64) {
+        if self.holes_count == HOLES_MAX {
+            self.holes.copy_within(1.., 0);
+            self.holes_count -= 1;
+        }
+        self.holes[self.holes_count] = (from, to);
+        self.holes_count += 1;
+    }
+
+    /// Fills what lies between; whether any of it had been a hole.
+    fn fill(&mut self, (from, to): (u64, u64)) -> bool {
+        let mut found = false;
+        for hole in &mut self.holes[..self.holes_count] {
+            if from < hole.1 && to > hole.0 {
+                found = true;
+                // What is left of it on the longer side.
+                let (before, behind) = (from.saturating_sub(hole.0), hole.1.saturating_sub(to));
+                *hole = match before >= behind {
+                    true => (hole.0, hole.0 + before),
+                    false => (hole.1 - behind, hole.1),
+                };
+            }
+        }
+        self.drop_holes_before(0);
+        found
+    }
+
+    fn drop_holes_before(&mut self, una: u64) {
+        let mut kept = 0;
+        for index in 0..self.holes_count {
+            let (from, to) = self.holes[index];
+            if to > una && to > from {
+                self.holes[kept] = (from, to);
+                kept += 1;
+            }
+        }
+        self.holes_count = kept;
+    }
+
+    /// Everything up to `una` has arrived; gives the bytes of it that were never seen.
+    pub(crate) fn fill_holes(&mut self, una: u64) -> u64 {
+        if self.holes_count == 0 {
+            return 0;
+        }
+        let missed = |(from, to): &(u64, u64)| to.min(&una).saturating_sub(*from);
+        let missed = self.holes[..self.holes_count].iter().map(missed).sum();
+        for hole in &mut self.holes[..self.holes_count] {
+            hole.0 = hole.0.max(una);
+        }
+        self.drop_holes_before(una);
+        missed
+    }
+
+    pub(crate) fn count_again(&mut self, bytes: u64) {
+        self.segments += 1;
+        self.bytes += bytes;
+    }
+
+    pub(crate) fn note_newest(&mut self, data: &Data) {
+        self.newest = Some((data.at, data.stamp));
+        self.progress = Some(data.at);
+    }
+
+    /// Data that is not new. Whether it was sent again, and did not only come late.
+    pub(crate) fn on_old(
+        &mut self,
+        data: &Data,
+        span: (u64, u64),
+        place: Place,
+        rtt: &Rtt,
+    ) -> bool {
+        // A probe of keepalive, or of a closed window, repeats a byte that was acknowledged.
+        if data.bytes <= 1 && span.1 <= place.una {
+            return false;
+        }
+        if self.fill(span) && self.is_overtaken(data) {
+            self.reordered += 1;
+            return false;
+        }
+        self.count_again(span.1 - span.0);
+        self.tell_kind(data.at, span, place, rtt);
+        self.progress = Some(data.at);
+        true
+    }
+
+    /// By the sender's clock where there is one; else, by how soon it comes.
+    fn is_overtaken(&self, data: &Data) -> bool {
+        let Some((at, newest)) = self.newest else {
+            return false;
+        };
+        match (data.stamp, newest) {
+            (Some(stamp), Some(newest)) if stamp != newest => {
+                (stamp.wrapping_sub(newest) as i32) < 0
+            }
+            _ => data.at.since(at) <= OVERTAKEN_MAX,
+        }
+    }
+
+    fn tell_kind(&mut self, at: Instant, span: (u64, u64), place: Place, rtt: &Rtt) {
+        let silence = self.progress.map_or(Duration::ZERO, |last| at.since(last));
+        let shows_gap = self.sacked.1 > place.una || self.duplicate_acks > 1;
+        let is_first = span.0 <= place.una;
+        if is_first && silence >= rtt.rto().mul_f64(TIMEOUT_SHARE) {
+            self.timeouts += 1;
+            self.backoff = self.backoff.saturating_add(1);
+            self.begin(State::Timeout, place);
+        } else if !shows_gap && span.1 >= place.next && !self.is_repairing() {
+            self.tail_probes += 1;
+            return;
+        } else if self.state != State::Timeout {
+            self.fast += 1;
+            self.begin(State::Recovery, place);
+        }
+        self.again = self.again.saturating_add(1);
+    }
+
+    fn begin(&mut self, state: State, place: Place) {
+        if !self.is_repairing() {
+            self.recover = place.next;
+            self.again = 0;
+            self.cut = Some((place.pkts * CUT.0 / CUT.1).max(2));
+        }
+        self.state = state;
+    }
+
+    pub(crate) fn on_ack(&mut self, ack: &Ack, una: u64, advanced: bool) {
+        // A gap closed although nothing was sent again, or it was sent again in vain.
+        let closed = advanced && self.state == State::Disorder && una >= self.sacked.1;
+        if (closed && self.sacked.1 > 0) || (ack.is_dsack && self.is_repairing()) {
+            self.overtaken += 1;
+        }
+        self.sacked = match ack.sacked {
+            (bytes, end) if end > una => (bytes, end),
+            _ => (0, 0),
+        };
+        self.needless += u64::from(ack.is_dsack);
+        if advanced {
+            self.progress = Some(ack.at);
+            self.backoff = 0;
+            self.duplicate_acks = 0;
+            self.again = self.again.saturating_sub(1);
+            let is_over = !self.is_repairing() || una >= self.recover;
+            if is_over {
+                self.again = 0;
+                self.state = match self.sacked.0 {
+                    0 => State::Open,
+                    _ => State::Disorder,
+                };
+            }
+        } else if !ack.carries_data {
+            self.duplicate_acks = self.duplicate_acks.saturating_add(1);
+            if self.state == State::Open && self.sacked.0 > 0 {
+                self.state = State::Disorder;
+            }
+        }
+    }
+
+    pub(crate) fn sacked_pkts(&self, mss: u32) -> u32 {
+        pkts(self.sacked.0, mss)
+    }
+
+    /// Segments that count as lost, of so many that are out.
+    pub(crate) fn lost_pkts(&self, place: Place, mss: u32) -> u32 {
+        let arrived = self.sacked_pkts(mss);
+        let rest = place.pkts.saturating_sub(arrived);
+        match self.state {
+            State::Open | State::Disorder => 0,
+            State::Timeout => rest,
+            State::Recovery => {
+                let gaps = self.sacked.1.saturating_sub(place.una);
+                pkts(gaps.saturating_sub(self.sacked.0), mss)
+                    .max(1)
+                    .min(rest)
+            }
+        }
+    }
+
+    /// Segments that were sent again and are out, of so many that count as lost.
+    pub(crate) fn again_pkts(&self, lost: u32) -> u32 {
+        self.again.min(lost)
+    }
+}
+
+fn pkts(bytes: u64, mss: u32) -> u32 {
+    u32::try_from(bytes.div_ceil(u64::from(mss.max(1)))).unwrap_or(u32::MAX)
+}

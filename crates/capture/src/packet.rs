@@ -1,0 +1,260 @@
+//! From a captured packet to the TCP segment in it.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use base::ip::{IpPacket, protocol};
+use base::pcap::{CapturedPacket, ip_of_frame};
+use base::tcp::{SackBlocks, TcpFlags, TcpOption, TcpOptions, TcpSegment};
+use base::{FlowKey, Instant};
+
+const GRE: u8 = 47;
+const IPV4_IN_IP: u8 = 4;
+const IPV6_IN_IP: u8 = 41;
+const UDP_HEADER_BYTES: usize = 8;
+/// VXLAN (RFC 7348), and the port that Linux used before it was assigned.
+const VXLAN_PORTS: [u16; 2] = [4789, 8472];
+const VXLAN_HEADER_BYTES: usize = 8;
+/// Geneve (RFC 8926).
+const GENEVE_PORT: u16 = 6081;
+const ETHERNET_IN_TUNNEL: u16 = 0x6558;
+
+/// Two ends and the device that saw their packets. The smaller end comes first, so that both
+/// directions have the same key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    /// IPv4 as mapped to IPv6.
+    pub(crate) addresses: [u128; 2],
+    pub(crate) ports: [u16; 2],
+    pub(crate) device: u32,
+}
+
+impl Key {
+    /// The connection as one of its ends has it.
+    pub(crate) fn of_end(&self, end: usize) -> FlowKey {
+        let at = |end: usize| SocketAddr::new(address(self.addresses[end]), self.ports[end]);
+        FlowKey {
+            local: at(end),
+            remote: at(1 - end),
+        }
+    }
+}
+
+fn address(bits: u128) -> IpAddr {
+    let address = Ipv6Addr::from_bits(bits);
+    address
+        .to_ipv4_mapped()
+        .map_or(address.into(), Ipv4Addr::into)
+}
+
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => 0xffff_0000_0000 | u128::from(address.to_bits()),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+/// What a SYN says beside its number.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SynOptions {
+    pub(crate) mss: Option<u16>,
+    pub(crate) scale: Option<u8>,
+    pub(crate) sack: bool,
+}
+
+/// What is needed of a segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment {
+    pub(crate) at: Instant,
+    pub(crate) key: Key,
+    /// Which end of the key sent it.
+    pub(crate) from: usize,
+    pub(crate) seq: u32,
+    pub(crate) ack: u32,
+    pub(crate) flags: TcpFlags,
+    pub(crate) window: u16,
+    /// By the IP header: what was captured may be less, and a superpacket has more than an MSS.
+    pub(crate) payload_bytes: u32,
+    /// Number of the IPv4 packet; 0 where there is none.
+    pub(crate) ident: u16,
+    pub(crate) timestamps: Option<(u32, u32)>,
+    pub(crate) sack: SackBlocks,
+    pub(crate) syn: SynOptions,
+}
+
+impl Segment {
+    pub(crate) const fn has(&self, flags: TcpFlags) -> bool {
+        self.flags.contains(flags)
+    }
+}
+
+/// What a packet turned out to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Found {
+    Segment(Segment),
+    /// Of a fragmented packet; only the first would show its ports.
+    Fragment,
+    /// Another protocol.
+    Other,
+    /// Cut off before the end of the TCP header's fixed part, or not as the protocols say.
+    Unreadable,
+}
+
+/// Looks into a packet, and into one tunnel.
+pub(crate) fn look(packet: &CapturedPacket<'_>) -> Found {
+    let Some(ip) = packet.ip() else {
+        return Found::Other;
+    };
+    let found = look_at(packet, ip);
+    match found {
+        Outer::Found(found) => found,
+        Outer::Tunnel(inner) => match look_at(packet, inner) {
+            Outer::Found(found) => found,
+            Outer::Tunnel(_) => Found::Other,
+        },
+    }
+}
+
+enum Outer<'a> {
+    Found(Found),
+    Tunnel(&'a [u8]),
+}
+
+fn look_at<'a>(packet: &CapturedPacket<'a>, bytes: &'a [u8]) -> Outer<'a> {
+    let Ok(ip) = IpPacket::parse(bytes) else {
+        return Outer::Found(Found::Unreadable);
+    };
+    if ip.is_fragment() {
+        return Outer::Found(Found::Fragment);
+    }
+    if ip.protocol() != protocol::TCP {
+        let inner = tunnelled(&ip);
+        return inner.map_or(Outer::Found(Found::Other), Outer::Tunnel);
+    }
+    let behind = packet.bytes.len() - bytes.len();
+    let on_the_wire = (packet.original_bytes as usize).saturating_sub(behind);
+    let found = segment(packet, &ip, ip_bytes(bytes, &ip, on_the_wire));
+    Outer::Found(found.map_or(Found::Unreadable, Found::Segment))
+}
+
+/// Bytes of the IP packet: those of superpackets above 64 KiB stand in no header.
+fn ip_bytes(bytes: &[u8], ip: &IpPacket<'_>, on_the_wire: usize) -> usize {
+    let length = match ip {
+        IpPacket::V4(_) => [bytes[2], bytes[3]],
+        IpPacket::V6(_) => [bytes[4], bytes[5]],
+    };
+    match length {
+        [0, 0] => on_the_wire,
+        _ => ip.total_bytes(),
+    }
+}
+
+fn tunnelled<'a>(ip: &IpPacket<'a>) -> Option<&'a [u8]> {
+    let payload = ip.payload();
+    match ip.protocol() {
+        IPV4_IN_IP | IPV6_IN_IP => Some(payload),
+        GRE => in_gre(payload),
+        protocol::UDP => in_udp(payload),
+        _ => None,
+    }
+}
+
+/// RFC 2784 and RFC 2890.
+fn in_gre(bytes: &[u8]) -> Option<&[u8]> {
+    let &[flags, version, high, low, ..] = bytes else {
+        return None;
+    };
+    if version & 7 != 0 {
+        return None;
+    }
+    let optional = [0x80, 0x20, 0x10].into_iter();
+    let fields = optional.filter(|bit| flags & bit != 0).count();
+    let inner = bytes.get(4 + 4 * fields..)?;
+    behind_ether_type(u16::from_be_bytes([high, low]), inner)
+}
+
+fn in_udp(bytes: &[u8]) -> Option<&[u8]> {
+    let port = u16::from_be_bytes([*bytes.get(2)?, *bytes.get(3)?]);
+    let inner = bytes.get(UDP_HEADER_BYTES..)?;
+    if VXLAN_PORTS.contains(&port) {
+        return ip_of_frame(inner.get(VXLAN_HEADER_BYTES..)?);
+    }
+    if port != GENEVE_PORT {
+        return None;
+    }
+    let options = usize::from(*inner.first()? & 0x3f) * 4;
+    let ether_type = u16::from_be_bytes([*inner.get(2)?, *inner.get(3)?]);
+    behind_ether_type(ether_type, inner.get(8 + options..)?)
+}
+
+fn behind_ether_type(ether_type: u16, inner: &[u8]) -> Option<&[u8]> {
+    match ether_type {
+        0x0800 | 0x86dd => Some(inner),
+        ETHERNET_IN_TUNNEL => ip_of_frame(inner),
+        _ => None,
+    }
+}
+
+/// `None` where the fixed part of the header is not there.
+fn segment(packet: &CapturedPacket<'_>, ip: &IpPacket<'_>, ip_bytes: usize) -> Option<Segment> {
+    let bytes = ip.payload();
+    let fixed = bytes.get(..TcpSegment::HEADER_BYTES_MIN)?;
+    let header_bytes = usize::from(fixed[12] >> 4) * 4;
+    if header_bytes < TcpSegment::HEADER_BYTES_MIN {
+        return None;
+    }
+    // A short snapshot may cut the options; those in front of the cut are there.
+    let options = &bytes[TcpSegment::HEADER_BYTES_MIN..header_bytes.min(bytes.len())];
+    let payload_bytes = ip_bytes.checked_sub(ip.header_bytes() + header_bytes)?;
+    let half = |at: usize| u16::from_be_bytes([fixed[at], fixed[at + 1]]);
+    let word = |at: usize| u32::from(half(at)) << 16 | u32::from(half(at + 2));
+    let source = (bits(ip.source()), half(0));
+    let destination = (bits(ip.destination()), half(2));
+    let from = usize::from(source > destination);
+    let (low, high) = if from == 0 {
+        (source, destination)
+    } else {
+        (destination, source)
+    };
+    let mut segment = Segment {
+        at: packet.at,
+        key: Key {
+            addresses: [low.0, high.0],
+            ports: [low.1, high.1],
+            device: packet.device(),
+        },
+        from,
+        seq: word(4),
+        ack: word(8),
+        flags: TcpFlags::from_bits(half(12)),
+        window: half(14),
+        payload_bytes: u32::try_from(payload_bytes).unwrap_or(u32::MAX),
+        ident: match ip {
+            IpPacket::V4(ip) => ip.identification(),
+            IpPacket::V6(_) => 0,
+        },
+        timestamps: None,
+        sack: SackBlocks::default(),
+        syn: SynOptions::default(),
+    };
+    read_options(options, &mut segment);
+    Some(segment)
+}
+
+fn read_options(options: &[u8], segment: &mut Segment) {
+    // What nearly every segment has.
+    if let [1, 1, 8, 10, a, b, c, d, e, f, g, h] = *options {
+        let value = u32::from_be_bytes([a, b, c, d]);
+        segment.timestamps = Some((value, u32::from_be_bytes([e, f, g, h])));
+        return;
+    }
+    for option in TcpOptions::new(options) {
+        match option {
+            TcpOption::Timestamps { value, echo } => segment.timestamps = Some((value, echo)),
+            TcpOption::Sack(blocks) => segment.sack = blocks,
+            TcpOption::Mss(bytes) => segment.syn.mss = Some(bytes),
+            TcpOption::WindowScale(shift) => segment.syn.scale = Some(shift.min(14)),
+            TcpOption::SackPermitted => segment.syn.sack = true,
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! One direction of a connection, as its sender sees it: what it sends, what comes back, and what
+//! it waits for in between.
+//!
+//! Times are those of the capture as far as data go. An ACK comes here when the sender has it,
+//! which is later than the capture saw it where that is not at the sender (see `acks`).
+
+use core::time::Duration;
+
+use base::{Instant, Rate};
+
+use crate::loss::{Loss, Place};
+use crate::rtt::Rtt;
+use crate::runs::Runs;
+use crate::waits::{Cause, Held, Waits};
+
+/// Numbers that are further from the present ones belong to another connection, or are made up.
+const JUMP_MAX: u32 = 1 << 30;
+/// Offsets begin here, so that what was sent before has one too.
+const ORIGIN: u64 = 1 << 32;
+/// Payload of a full segment on an Ethernet path with timestamps, where nothing tells.
+const USUAL_MSS: u32 = 1448;
+/// The longest segment that is none of several.
+const PLAIN_SEGMENT_MAX: u32 = 1460;
+/// A rate is measured over a round trip, and at least so long.
+const RATE_TIME_MIN: Duration = Duration::from_millis(1);
+
+/// An ACK that has reached the sender.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ack {
+    pub(crate) at: Instant,
+    /// Next byte expected; `None` where the offset makes no sense.
+    pub(crate) una: u64,
+    /// Bytes behind it that may be sent; `None` while the scale is unknown.
+    pub(crate) window: Option<u32>,
+    pub(crate) carries_data: bool,
+    /// Payload behind `una` that has arrived, by its SACK blocks, and the end of the last of it.
+    pub(crate) sacked: (u64, u64),
+    /// Its first block tells of data that came twice (RFC 2883).
+    pub(crate) is_dsack: bool,
+    pub(crate) echoes_mark: bool,
+}
+
+/// Payload that leaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Data {
+    pub(crate) at: Instant,
+    pub(crate) seq: u32,
+    pub(crate) bytes: u32,
+    pub(crate) is_pushed: bool,
+    pub(crate) ends: bool,
+    /// The sender's own timestamp.
+    pub(crate) stamp: Option<u32>,
+}
+
+/// Counters of what was sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) segments: u64,
+    pub(crate) data_segments: u64,
+    pub(crate) marked: u64,
+    /// Bytes that were acknowledged without having been seen.
+    pub(crate) missed_bytes: u64,
+    pub(crate) delivered_pkts: u64,
+    /// How often the other end closed its window.
+    pub(crate) zero_windows: u64,
+}
+
+/// The direction.
+#[derive(Clone, Debug)]
+pub(crate) struct Sender {
+    begun: bool,
+    next_seq: u32,
+    next: u64,
+    una: u64,
+    origin: u64,
+    /// Whether anything was acknowledged, so that `una` is more than a guess.
+    pub(crate) hears: bool,
+    pub(crate) counts: Counts,
+    pub(crate) runs: Runs,
+    pub(crate) rtt: Rtt,
+    pub(crate) loss: Loss,
+    pub(crate) waits: Waits,
+    /// Largest payload that the other end takes in one segment.
+    mss_allowed: Option<u32>,
+    mss_seen: u32,
+    largest: u32,
+    /// Behind the last byte that the window allows.
+    edge: Option<u64>,
+    pub(crate) window: Option<u32>,
+    pub(crate) last_data: Option<Instant>,
+    pub(crate) last_ack: Option<Instant>,
+    /// Up to when time was counted, and how much of it something was unacknowledged.
+    clock: Option<Instant>,
+    busy: Duration,
+    /// When everything was acknowledged.
+    idle_since: Option<Instant>,
+    rate: RateMark,
+    /// Largest number of bytes in flight.
+    pub(crate) flight_max: u64,
+}
+
+/// From when and where a delivery rate is measured.
+#[derive(Clone, Copy, Debug, Default)]
+struct RateMark {
+    from: Option<(Instant, u64)>,
+    latest: Option<Rate>,
+    best: Option<Rate>,
+}
+
+impl Sender {
+    pub(crate) fn new() -> Self {
+        Self {
+            begun: false,
+            next_seq: 0,
+            next: ORIGIN,
+            una: ORIGIN,
+            origin: ORIGIN,
+            hears: false,
+            counts: Counts::default(),
+            runs: Runs::default(),
+            rtt: Rtt::default(),
+            loss: Loss::default(),
+            waits: Waits::default(),
+            mss_allowed: None,
+            mss_seen: 0,
+            largest: 0,
+            edge: None,
+            window: None,
+            last_data: None,
+            last_ack: None,
+            clock: None,
+            busy: Duration::ZERO,
+            idle_since: None,
+            rate: RateMark::default(),
+            flight_max: 0,
+        }
+    }
+
+    /// The sequence numbers begin at `seq`, with the SYN of a new connection or in the middle.
+    pub(crate) fn begin(&mut self, seq: u32) {
+        if !self.begun {
+            self.begun = true;
+            self.next_seq = seq;
+        }
+    }
+
+    /// Where a sequence number lies; `None` where it is too far from all that was seen.
+    pub(crate) const fn offset(&self, seq: u32) -> Option<u64> {
+        let ahead = seq.wrapping_sub(self.next_seq);
+        if ahead < JUMP_MAX {
+            Some(self.next + ahead as u64)
+        } else if ahead > 0_u32.wrapping_sub(JUMP_MAX) {
+            Some(self.next - 0_u32.wrapping_sub(ahead) as u64)
+        } else {
+            None
+        }
+    }
+
+    /// Whether its SYN had this number.
+    pub(crate) fn begins_at(&self, seq: u32) -> bool {
+        self.offset(seq).map(|offset| offset + 1) == Some(self.origin)
+    }
+
+    pub(crate) const fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// The other end takes so much payload in a segment.
+    pub(crate) fn allow_mss(&mut self, bytes: u32) {
+        self.mss_allowed = Some(bytes.max(1));
+    }
+
+    /// Payload of a full segment, as far as it shows.
+    pub(crate) fn mss(&self) -> u32 {
+        match (self.mss_seen, self.mss_allowed) {
+            (0, Some(allowed)) => allowed,
+            (0, None) if self.largest == 0 => USUAL_MSS,
+            (0, None) => self.largest,
+            (seen, _) => seen,
+        }
+    }
+
+    pub(crate) const fn bytes_acked(&self) -> u64 {
+        self.una - self.origin
+    }
+
+    /// Payload that was sent, that which was sent again included.
+    pub(crate) fn bytes_sent(&self) -> u64 {
+        self.next - self.origin + self.loss.bytes
+    }
+
+    /// Payload that was sent for the first time.
+    pub(crate) const fn bytes_new(&self) -> u64 {
+        self.next - self.origin
+    }
+
+    pub(crate) const fn flight_bytes(&self) -> u64 {
+        self.next - self.una
+    }
+
+    /// Room in the window of the other end; `None` where that is not known.
+    pub(crate) fn room(&self) -> Option<u64> {
+        Some(self.edge?.saturating_sub(self.next))
+    }
+
+    pub(crate) fn rates(&self) -> (Option<Rate>, Option<Rate>) {
+        (self.rate.latest, self.rate.best)
+    }
+
+    /// Time in which something was unacknowledged, or waited with nothing in flight.
+    pub(crate) fn busy_time(&self) -> Duration {
+        self.busy + self.waits.busy
+    }
+
+    /// A SYN takes a number, behind which the payload begins.
+    pub(crate) fn on_syn(&mut self, seq: u32) {
+        let is_first = !self.begun;
+        self.begin(seq);
+        if is_first {
+            self.advance(1);
+            (self.una, self.origin) = (self.next, self.next);
+        }
+    }
+
+    /// A FIN takes one too.
+    pub(crate) fn on_fin(&mut self, seq: u32) {
+        self.begin(seq);
+        if self.offset(seq) == Some(self.next) {
+            self.advance(1);
+        }
+    }
+
+    fn advance(&mut self, bytes: u64) {
+        self.next += bytes;
+        self.next_seq = self.next_seq.wrapping_add(bytes as u32);
+    }
+
+    /// Counts time up to `now`.
+    pub(crate) fn pass(&mut self, now: Instant) {
+        if let Some(clock) = self.clock.filter(|_| self.flight_bytes() > 0 && self.hears) {
+            self.busy += now.since(clock);
+        }
+        self.clock = self.clock.max(Some(now));
+    }
+
+    /// Payload leaves. Gives what the sender had waited for, where it is new.
+    pub(crate) fn on_data(&mut self, data: &Data) -> Option<Held> {
+        self.begin(data.seq);
+        self.pass(data.at);
+        self.note_size(data);
+        let mss = self.mss();
+        let pkts = data.bytes.div_ceil(mss).max(1);
+        let begin = self.offset(data.seq)?;
+        let end = begin + u64::from(data.bytes);
+        self.counts.data_segments += u64::from(pkts);
+        let held = if end > self.next {
+            let held = self.resolve(data, mss);
+            self.take_new(data, begin, end);
+            self.runs.push(data.at, end, pkts);
+            self.flight_max = self.flight_max.max(self.flight_bytes());
+            held
+        } else {
+            let place = self.place();
+            if self.loss.on_old(data, (begin, end), place, &self.rtt) {
+                self.runs.repeat(begin, end);
+            }
+            None
+        };
+        if held.is_some() || end >= self.next {
+            let room = self.room();
+            self.waits.sent(data, end, mss, room);
+        }
+        self.last_data = Some(data.at);
+        held
+    }
+
+    fn note_size(&mut self, data: &Data) {
+        let most = self.mss_allowed.unwrap_or(PLAIN_SEGMENT_MAX);
+        if data.bytes <= most {
+            self.largest = self.largest.max(data.bytes);
+            // What is followed by more of the same write is full.
+            if !data.is_pushed && !data.ends {
+                self.mss_seen = self.mss_seen.max(data.bytes);
+            }
+        }
+    }
+
+    fn take_new(&mut self, data: &Data, begin: u64, end: u64) {
+        if begin > self.next {
+            self.loss.note_hole(self.next, begin);
+        } else if begin < self.next {
+            self.loss.count_again(self.next - begin);
+        }
+        self.loss.note_newest(data);
+        let bytes = end - self.next;
+        self.advance(bytes);
+    }
+
+    fn resolve(&mut self, data: &Data, mss: u32) -> Option<Held> {
+        let flight = (self.flight_bytes(), self.runs.pkts());
+        let mut held = self
+            .waits
+            .resolve(data, (mss, &self.rtt), flight, self.una)?;
+        if flight.0 == 0 && held.cause != Cause::Application {
+            let idle_from = self.idle_since.unwrap_or(held.from).max(held.from);
+            self.waits.busy += held.to.since(idle_from);
+            held.idle_from = Some(idle_from);
+        }
+        Some(held)
+    }
+
+    pub(crate) const fn place(&self) -> Place {
+        Place {
+            una: self.una,
+            next: self.next,
+            pkts: self.runs.pkts(),
+        }
+    }
+
+    /// An ACK has come.
+    pub(crate) fn on_ack(&mut self, ack: &Ack) {
+        self.pass(ack.at);
+        self.last_ack = Some(ack.at);
+        let flight_before = self.runs.pkts();
+        let first = !self.hears;
+        if first {
+            self.hear_first(ack);
+        }
+        if ack.una > self.next {
+            self.miss(ack.una);
+        }
+        let advanced = ack.una > self.una;
+        if advanced {
+            self.take_acked(ack, first);
+        }
+        self.loss.on_ack(ack, self.una, advanced);
+        if ack.una >= self.una {
+            self.take_window(ack);
+        }
+        if advanced || ack.window.is_some() {
+            let acked_all = self.una == self.next;
+            self.waits.acked(ack, flight_before, acked_all);
+        }
+        self.measure_rate(ack.at);
+    }
+
+    /// The first ACK says where the connection stands, if its beginning was not seen.
+    fn hear_first(&mut self, ack: &Ack) {
+        self.hears = true;
+        if ack.una < self.una {
+            // What was in flight when the capture began.
+            self.una = ack.una;
+            self.origin = self.origin.min(ack.una);
+        }
+    }
+
+    /// Something was acknowledged that the capture has not seen.
+    fn miss(&mut self, una: u64) {
+        let missed = una - self.next;
+        self.counts.missed_bytes += missed;
+        self.advance(missed);
+    }
+
+    fn take_acked(&mut self, ack: &Ack, first: bool) {
+        let acked = self.runs.acknowledge(self.una, ack.una);
+        self.counts.delivered_pkts += u64::from(acked.pkts);
+        self.counts.missed_bytes += self.loss.fill_holes(ack.una);
+        self.una = ack.una;
+        if self.una == self.next {
+            self.runs.clear();
+            self.idle_since = Some(ack.at);
+        }
+        if ack.echoes_mark {
+            self.counts.marked += u64::from(acked.pkts);
+        }
+        let clean = !first && !self.loss.is_repairing();
+        if let Some(sent_at) = acked.sent_at.filter(|_| clean) {
+            self.rtt.sample(ack.at.since(sent_at));
+        }
+    }
+
+    fn take_window(&mut self, ack: &Ack) {
+        let Some(window) = ack.window else { return };
+        if window == 0 && self.window != Some(0) {
+            self.counts.zero_windows += 1;
+        }
+        self.window = Some(window);
+        self.edge = Some(ack.una + u64::from(window));
+    }
+
+    fn measure_rate(&mut self, now: Instant) {
+        let Some((since, from)) = self.rate.from else {
+            self.rate.from = Some((now, self.una));
+            return;
+        };
+        let time = now.since(since);
+        if time < self.rtt.srtt().unwrap_or_default().max(RATE_TIME_MIN) {
+            return;
+        }
+        let rate = Rate::of(self.una - from, time);
+        self.rate.latest = Some(rate);
+        self.rate.best = self.rate.best.max(Some(rate));
+        self.rate.from = Some((now, self.una));
+    }
+}

@@ -1,0 +1,150 @@
+//! Which connection a packet belongs to: a table of bounded size.
+
+use hashbrown::HashTable;
+
+use crate::flow::Flow;
+use crate::packet::Key;
+
+/// The connections that are open, and where each is by the hash of its ends. The hash has a key, so
+/// that nobody can choose ends that meet in it.
+#[derive(Debug)]
+pub(crate) struct Table {
+    keys: [u64; 2],
+    index: HashTable<(u64, u32)>,
+    slots: Vec<Option<Slot>>,
+    free: Vec<u32>,
+    /// Of the last packet: the next one is often of the same connection.
+    last: Option<u32>,
+    /// Where the search for one that may go stands.
+    hand: usize,
+}
+
+#[derive(Debug)]
+struct Slot {
+    hash: u64,
+    flow: Box<Flow>,
+    /// A packet came since the hand was here.
+    is_used: bool,
+}
+
+impl Table {
+    pub(crate) fn new(keys: [u64; 2]) -> Self {
+        Self {
+            // Zero would hide what is multiplied with it.
+            keys: keys.map(|key| key | 1),
+            index: HashTable::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            last: None,
+            hand: 0,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    fn hash(&self, key: &Key) -> u64 {
+        let [low, high] = key.addresses;
+        let ports =
+            u64::from(key.ports[0]) << 48 | u64::from(key.ports[1]) << 32 | u64::from(key.device);
+        let fold = |a: u64, b: u64| {
+            let product = u128::from(a) * u128::from(b);
+            product as u64 ^ (product >> 64) as u64
+        };
+        let words = [
+            low as u64,
+            (low >> 64) as u64,
+            high as u64,
+            (high >> 64) as u64,
+            ports,
+        ];
+        words.into_iter().fold(self.keys[0], |hash, word| {
+            fold(hash ^ word, self.keys[1]) ^ hash.rotate_left(23)
+        })
+    }
+
+    /// The connection of these ends.
+    pub(crate) fn find(&mut self, key: &Key) -> Option<u32> {
+        let is_it = |slots: &[Option<Slot>], at: u32| {
+            let slot = slots[at as usize].as_ref();
+            slot.is_some_and(|slot| slot.flow.key == *key)
+        };
+        if let Some(last) = self.last.filter(|at| is_it(&self.slots, *at)) {
+            return Some(last);
+        }
+        let hash = self.hash(key);
+        let found = self.index.find(hash, |(known, at)| {
+            *known == hash && is_it(&self.slots, *at)
+        });
+        self.last = found.map(|(_, at)| *at);
+        self.last
+    }
+
+    /// The connection at a place that [`Table::find`] gave.
+    pub(crate) fn flow(&mut self, at: u32) -> &mut Flow {
+        let slot = self.slots[at as usize].as_mut();
+        let slot = slot.expect("only places of open connections are handed out");
+        slot.is_used = true;
+        &mut slot.flow
+    }
+
+    pub(crate) fn insert(&mut self, flow: Box<Flow>) -> u32 {
+        let hash = self.hash(&flow.key);
+        let slot = Some(Slot {
+            hash,
+            flow,
+            is_used: true,
+        });
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.slots[at as usize] = slot;
+                at
+            }
+            None => {
+                self.slots.push(slot);
+                (self.slots.len() - 1) as u32
+            }
+        };
+        self.index
+            .insert_unique(hash, (hash, at), |(hash, _)| *hash);
+        self.last = Some(at);
+        at
+    }
+
+    pub(crate) fn remove(&mut self, at: u32) -> Option<Box<Flow>> {
+        let slot = self.slots.get_mut(at as usize)?.take()?;
+        if let Ok(entry) = self.index.find_entry(slot.hash, |(_, place)| *place == at) {
+            entry.remove();
+        }
+        self.free.push(at);
+        self.last = None;
+        Some(slot.flow)
+    }
+
+    /// Looks at the next place: a connection that `may_go`, or the one there if it was not used
+    /// since the hand was there before and `must` one go.
+    pub(crate) fn advance(&mut self, must: bool, may_go: impl Fn(&Flow) -> bool) -> Option<u32> {
+        if self.slots.is_empty() {
+            return None;
+        }
+        self.hand = (self.hand + 1) % self.slots.len();
+        let at = self.hand as u32;
+        let slot = self.slots[self.hand].as_mut()?;
+        if may_go(&slot.flow) || (must && !slot.is_used) {
+            return Some(at);
+        }
+        if must {
+            slot.is_used = false;
+        }
+        None
+    }
+
+    /// All that are left, in order of their places.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Flow> + use<> {
+        self.index.clear();
+        self.last = None;
+        let slots = core::mem::take(&mut self.slots);
+        slots.into_iter().flatten().map(|slot| *slot.flow)
+    }
+}

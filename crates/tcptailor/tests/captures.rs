@@ -1,0 +1,249 @@
+//! `diagnose` on packet captures: files of the virtual engine, and one of the kernel's packets. Of
+//! the latter this test process is the program: it talks to itself over loopback.
+
+#[path = "../../linux/tests/asking/mod.rs"]
+mod asking;
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+fn tcptailor(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tcptailor"))
+        .args(args)
+        .output()
+        .expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn document(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+        panic!("{error}: {}{}", text(&output.stdout), text(&output.stderr));
+    })
+}
+
+/// A capture of both ends of a scenario in virtual time.
+fn captured(scenario: &str, folder: &Path) -> PathBuf {
+    let file = folder.join("packets.pcapng");
+    let shown = file.to_str().expect("UTF-8");
+    let run = tcptailor(&[
+        "lab", "run", scenario, "--engine", "virtual", "--pcap", shown,
+    ]);
+    assert!(file.exists(), "{}", text(&run.stderr));
+    file
+}
+
+#[test]
+fn a_capture_is_judged_whatever_its_compression() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = captured("lan-wwr", folder.path());
+    let bytes = std::fs::read(&file).expect("it is there");
+    let plain = document(&tcptailor(&[
+        "diagnose",
+        file.to_str().expect("UTF-8"),
+        "--json",
+    ]));
+    let verdict = &plain["flows"][0]["verdicts"][0];
+    assert_eq!(verdict["id"], "nagle-delack-stall", "{plain:#}");
+    assert_eq!(verdict["consistent_with"], true);
+    assert_eq!(
+        (&verdict["confidence"], &verdict["act"]),
+        (&"medium".into(), &false.into())
+    );
+    assert_eq!(verdict["change"]["target"], Value::Null);
+    assert_eq!(verdict["change"]["at"], "10.77.0.1");
+    let capture = &plain["capture"];
+    assert_eq!(
+        (&capture["taken"], &capture["doubts"]),
+        (&"sender".into(), &Value::Array(vec![]))
+    );
+
+    let gzip = {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(&bytes).expect("into memory");
+        encoder.finish().expect("into memory")
+    };
+    let level = ruzstd::encoding::CompressionLevel::Fastest;
+    let half = bytes.len() / 2;
+    // Two frames, as `cat` makes them of two files.
+    let frames = [&bytes[..half], &bytes[half..]];
+    let zstd = frames
+        .map(|part| ruzstd::encoding::compress_to_vec(part, level))
+        .concat();
+    for (name, bytes) in [("gzip", gzip), ("zstd", zstd)] {
+        let file = folder.path().join(name).with_extension("packets");
+        std::fs::write(&file, bytes).expect("a file");
+        let same = document(&tcptailor(&[
+            "diagnose",
+            file.to_str().expect("UTF-8"),
+            "--json",
+        ]));
+        assert_eq!(same["flows"], plain["flows"], "{name}");
+        assert_eq!(same["capture"], plain["capture"], "{name}");
+    }
+}
+
+#[test]
+fn a_pipe_is_read_and_connections_are_listed() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = captured("lan-wwr", folder.path());
+    let list = folder.path().join("flows.jsonl");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tcptailor"))
+        .args(["diagnose", "-", "--write-flows"])
+        .arg(&list)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let bytes = std::fs::read(file).expect("it is there");
+    child
+        .stdin
+        .take()
+        .expect("a pipe")
+        .write_all(&bytes)
+        .expect("it reads");
+    let shown = text(&child.wait_with_output().expect("it ends").stdout);
+    assert!(shown.contains("consistent with: Nagle's"), "{shown}");
+    assert!(shown.contains("made at the sender"), "{shown}");
+    let lines = std::fs::read_to_string(list).expect("it was written");
+    let flows: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(flows.len(), 2, "one connection at each of two devices");
+    for flow in &flows {
+        assert_eq!(flow["schema"], "tcptailor/capture-flow/1");
+        let forward = &flow["forward"];
+        assert_eq!(forward["retransmissions"], 0, "{flow:#}");
+        assert!(
+            forward["waited_us"]["nagle"].as_u64() > Some(1_000_000),
+            "{flow:#}"
+        );
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_by_name() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = captured("lan-wwr", folder.path());
+    let file = file.to_str().expect("UTF-8");
+    let check = |args: &[&str], code: i32, expected: &str| {
+        let output = tcptailor(&[&["diagnose"], args].concat());
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {told}");
+        assert!(told.contains(expected), "{args:?}: {told}");
+    };
+    check(&[file, "-t", "3s"], 2, "-t: a capture");
+    check(&[file, "-o", "plan.json"], 2, "-o: a file");
+    check(&[file, "-N", "x"], 2, "-N: a file");
+    check(&[file, "--all-netns"], 2, "--all-netns: a file");
+    check(&[file, "comm = x"], 2, "packets do not tell of processes");
+    check(&[file, "-i", "1us"], 2, "-i");
+    check(&["--write-flows", "x.jsonl"], 2, "--write-flows: live");
+    let noise = folder.path().join("noise.pcap");
+    std::fs::write(&noise, [0x55; 999]).expect("a file");
+    check(
+        &[noise.to_str().expect("UTF-8")],
+        2,
+        "neither a packet capture",
+    );
+    // What is good of a damaged one is judged.
+    let bytes = std::fs::read(file).expect("it is there");
+    let cut = folder.path().join("cut.pcapng");
+    std::fs::write(&cut, &bytes[..bytes.len() - 5]).expect("a file");
+    let output = tcptailor(&["diagnose", cut.to_str().expect("UTF-8")]);
+    let shown = text(&output.stdout);
+    assert!(shown.contains("the file ends within a packet"), "{shown}");
+    assert!(shown.contains("nagle-delack-stall"), "{shown}");
+}
+
+/// Writes what passes the loopback interface as a pcap file, until its input ends; as libpcap,
+/// without the second look at each packet.
+const CAPTURE: &str = r#"
+import select, socket, struct, sys, time
+seen = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.ntohs(3))
+seen.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+seen.bind(("lo", 0))
+out = open(sys.argv[1], "wb")
+out.write(struct.pack("=IHHiIII", 0xa1b23c4d, 2, 4, 0, 0, 65535, 1))
+print("ready", flush=True)
+while True:
+    ready, _, _ = select.select([seen, sys.stdin], [], [])
+    if sys.stdin in ready:
+        break
+    data, address = seen.recvfrom(1 << 17)
+    if address[2] != 4:
+        now = time.time_ns()
+        head = struct.pack("=IIII", now // 10**9, now % 10**9, len(data), len(data))
+        out.write(head + data)
+out.close()
+"#;
+
+/// A client that writes its request in two pieces, and a server that answers.
+fn talk(time: Duration) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let server = thread::spawn(move || {
+        let mut stream = listener.accept().expect("a client").0;
+        let mut request = [0; 104];
+        while stream.read_exact(&mut request).is_ok() && stream.write_all(&[b'r'; 100]).is_ok() {}
+    });
+    let client = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
+    let mut speaker = client.try_clone().expect("a descriptor");
+    let asking = thread::spawn(move || {
+        let mut reply = [0; 100];
+        while speaker.write_all(b"head").is_ok()
+            && speaker.write_all(&[b'b'; 100]).is_ok()
+            && speaker.read_exact(&mut reply).is_ok()
+        {}
+    });
+    thread::sleep(time);
+    // Both sides then read the end of the stream, or fail to write, and return.
+    let _ = client.shutdown(Shutdown::Both);
+    asking.join().expect("the client ends");
+    server.join().expect("the server ends");
+    port
+}
+
+#[test]
+fn packets_of_the_kernel_show_the_stall_too() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = folder.path().join("lo.pcap");
+    let spawned = Command::new("python3")
+        .args(["-c", CAPTURE])
+        .arg(&file)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let Ok(mut sniffer) = spawned else {
+        return asking::skip("there is no python3");
+    };
+    let mut ready = [0; 6];
+    let pipe = sniffer.stdout.as_mut().expect("a pipe");
+    if pipe.read_exact(&mut ready).is_err() {
+        sniffer.wait().expect("it ends");
+        return asking::skip("packet sockets need CAP_NET_RAW");
+    }
+    let port = talk(Duration::from_secs(3));
+    drop(sniffer.stdin.take());
+    assert!(sniffer.wait().expect("it ends").success());
+    let filter = format!("dport = :{port}");
+    let shown = file.to_str().expect("UTF-8");
+    let judged = document(&tcptailor(&["diagnose", shown, &filter, "--json"]));
+    let flow = &judged["flows"][0];
+    assert_eq!(
+        flow["verdicts"][0]["id"], "nagle-delack-stall",
+        "{judged:#}"
+    );
+    assert_eq!(flow["verdicts"][0]["consistent_with"], true);
+    assert_eq!(judged["capture"]["taken"], "same-host", "{judged:#}");
+}
