@@ -447,9 +447,4 @@ impl DelayedAck {
     pub(super) const fn quick(&self) -> u32 {
         self.quick
     }
-
-    #[cfg(test)]
-    pub(super) const fn delay(&self) -> Duration {
-        self.delay
-    }
 }

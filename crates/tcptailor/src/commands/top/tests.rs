@@ -122,6 +122,7 @@ fn verdict(id: &'static str, finding: bool) -> VerdictRow {
         takes_effect: Live::Now,
         risk: "more small packets",
         target: None,
+        at: None,
         requires: None,
     };
     VerdictRow {
@@ -133,6 +134,7 @@ fn verdict(id: &'static str, finding: bool) -> VerdictRow {
         share: 0.97,
         held_s: None,
         confidence: Confidence::High,
+        consistent_with: false,
         act: true,
         evidence: vec![Evidence {
             field: "notsent_bytes",
