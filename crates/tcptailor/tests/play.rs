@@ -5,7 +5,9 @@
 mod browser;
 
 use std::fs;
-use std::path::Path;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use browser::{between, numbers, open};
@@ -13,14 +15,46 @@ use serde_json::Value;
 
 const PAGE: &str = include_str!("../../../docs/play/index.html");
 
-/// A copy of the page that starts no thread: a browser that is asked for what it made of a page
-/// does not wait for those. The policy, which lets no other script run, is not in it.
-fn page(folder: &Path) -> std::path::PathBuf {
+/// A copy of the page that is not done before its engine has answered: a browser that is asked for
+/// what it made of a page waits for pictures that are on their way, not for threads. One is asked
+/// of `port` at the beginning, and another one when the engine has answered. The policy, which
+/// forbids both, is not in it.
+fn page(folder: &Path, port: u16) -> PathBuf {
     let page = folder.join("play.html");
     let text = PAGE.replace("http-equiv=\"Content-Security-Policy\"", "name=\"none\"");
-    let alone = "<script>delete window.Worker;</script></head>";
-    fs::write(&page, text.replacen("</head>", alone, 1)).expect("a folder of ours");
+    let ask = format!("new Image().src = 'http://127.0.0.1:{port}/'");
+    let told = format!(
+        "<script>{ask} + 'hold'; new MutationObserver((_, self) => {{ \
+             if (['loading', 'running'].includes(document.body.dataset.state)) return; \
+             self.disconnect(); {ask} + 'done'; \
+         }}).observe(document.body, {{ attributes: true }});</script></header>"
+    );
+    fs::write(&page, text.replacen("</header>", &told, 1)).expect("a folder of ours");
     page
+}
+
+/// Answers what [`page`] asks for: at once what is asked when the engine has answered, and what was
+/// asked at the beginning after it.
+fn answer(listener: &TcpListener) {
+    let mut held = Vec::new();
+    for stream in listener.incoming() {
+        let stream = stream.expect("a browser");
+        let mut line = String::new();
+        BufReader::new(&stream)
+            .read_line(&mut line)
+            .expect("a request");
+        if !line.starts_with("GET /done") {
+            held.push(stream);
+            continue;
+        }
+        for stream in held.drain(..).chain([stream]) {
+            write_nothing(stream);
+        }
+    }
+}
+
+fn write_nothing(mut stream: TcpStream) {
+    let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n");
 }
 
 /// What `lab run` makes of the scenario that a page shows.
@@ -42,7 +76,10 @@ fn run(folder: &Path, dom: &str) -> Value {
 #[test]
 fn a_page_and_the_command_line_have_the_same_numbers() {
     let folder = tempfile::tempdir().expect("a folder");
-    let page = page(folder.path());
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let port = listener.local_addr().expect("it has one").port();
+    std::thread::spawn(move || answer(&listener));
+    let page = page(folder.path(), port);
     // What a page begins with, a lossy transfer, and two stacks whose settings differ.
     let states = [
         "",

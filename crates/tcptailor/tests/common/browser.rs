@@ -28,7 +28,7 @@ pub(crate) fn open(page: &Path, state: &str) -> Option<Shown> {
             ])
             .args([
                 "--virtual-time-budget=8000",
-                "--host-resolver-rules=MAP * ~NOTFOUND",
+                "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
             ])
             .args([
                 "--enable-logging=stderr",
