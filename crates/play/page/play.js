@@ -78,9 +78,9 @@ const BY_KEY = new Map(SETTINGS.filter((setting) => setting.key).map((setting) =
 const PRESETS = [
   { name: "Nagle meets delayed ACKs", about: "Two small writes and an answer: the second write waits for an ACK that the other side delays. B sets TCP_NODELAY.",
     a: { "workload.kind": "write-write-read", "path.rate": "100mbit", "path.rtt": "1ms" }, b: { "client.nodelay": "on" } },
-  { name: "NetBurner: 5 or 20 receive buffers", about: "A small device receives over a long path: its window is its number of buffers. 7300 bytes are five of them, 29200 twenty.",
+  { name: "NetBurner: a window of five buffers", about: "A small device receives over a long path: its window is its number of buffers. Five of them are 7300 bytes; B is a host of today.",
     a: { "path.rate": "50mbit", "path.rtt": "10ms", "workload.direction": "up", "server.profile": "netburner", "workload.duration": "2s" }, b: { "server.profile": "linux_6_18" } },
-  { name: "Datacenter: window and product", about: "10 Gbit/s at 1 ms hold 1.25 MB. A receive buffer of 128 KiB is less; B leaves it to the kernel.",
+  { name: "Datacenter: window and product", about: "A link of 2.5 Gbit/s and a round trip of 2 ms hold 625 kB. The window of a receive buffer of 128 KiB is less; B leaves the buffer to the kernel.",
     a: { "path.rate": "2.5gbit", "path.rtt": "2ms", "path.queue": "1000p", "workload.direction": "down", "workload.duration": "1s", "client.rcvbuf": "128KiB" }, b: { "client.rcvbuf": "" } },
   { name: "Winsock: a record for each ACK", about: "A program that waits until each record is acknowledged, and a receiver that delays its ACKs by 200 ms: five records a second. B lets writes complete in the buffer.",
     a: { "path.rate": "100mbit", "path.rtt": "200us", "client.profile": "winsock", "server.profile": "winsock", "workload.kind": "records", "workload.completion": "acknowledged", "workload.duration": "5s" }, b: { "workload.completion": "written" } },

@@ -88,8 +88,11 @@ pub(crate) fn of(trial: &Trial) -> Result<Vec<Finding>, String> {
 /// What it says, and why it says nothing of a connection.
 fn look(trial: &Trial) -> Result<(Vec<Finding>, Option<String>), Hindrance> {
     let stop = AtomicBool::new(false);
+    // The doctor looks at programs that go on.
+    let mut endless = trial.clone();
+    endless.workload.set_endless();
     let session = Virtual::default()
-        .start(trial)
+        .start(&endless)
         .map_err(Hindrance::Caveats)?;
     let mut hosts: Simulated<'_, Hindrance> =
         Simulated::new(session, &stop, Box::new(|_, _, _| {})).with_interval(lab::SAMPLE_INTERVAL);

@@ -449,7 +449,9 @@ fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
         ));
     }
     let cuts = WindowCuts::of(sender);
-    if cuts.follow_a_queue(sender) {
+    // A flow that filled the path once and loses packets since then leaves it idle most of the
+    // time, though its longest round trips are those of its largest windows.
+    if cuts.follow_a_queue(sender) && !falls_short(view) {
         let shown = "the RTT grows with the window".into();
         return Some(("srtt, cwnd_pkts", shown, "no relation".into()));
     }
