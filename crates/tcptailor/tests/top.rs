@@ -274,3 +274,22 @@ fn run(args: &[&str]) -> Output {
         .output()
         .expect("the program starts")
 }
+
+/// Its terminal is closed, or the connection to it is lost.
+#[test]
+fn it_ends_with_its_terminal() {
+    let Some(tmux) = Tmux::start("hangup", "") else {
+        return;
+    };
+    tmux.wait_for("q quit");
+    let process = format!("/proc/{}/stat", tmux.pid());
+    assert!(Path::new(&process).exists());
+    let ended = tmux.command(&["kill-server"]).status().expect("tmux runs");
+    assert!(ended.success());
+    let runs = || std::fs::read_to_string(&process).is_ok_and(|stat| !stat.contains(") Z "));
+    let began = Instant::now();
+    while runs() {
+        assert!(began.elapsed() < PATIENCE, "it runs without a terminal");
+        thread::sleep(Duration::from_millis(100));
+    }
+}

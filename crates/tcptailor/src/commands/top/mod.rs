@@ -35,6 +35,8 @@ use crate::output::{self, Output};
 
 /// How long what was seen, or a request to stop, may wait.
 const TURN: Duration = Duration::from_millis(100);
+/// How long the end may take that was asked for.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// Live screen: what limits each service and connection.
 ///
@@ -79,6 +81,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         max_cpu: args.max_cpu,
     };
     let engine = Engine::start(request, sender.clone())?;
+    end_without_terminal()?;
     let screen = Screen::enter().context("taking over the terminal")?;
     let model = Model::new(scope(&args.watched), screen.size(), file_name());
     let top = Top {
@@ -91,6 +94,22 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         events,
     };
     top.run()
+}
+
+/// Ends the program where its loop does not: the library that waits for keys reads again and again
+/// from a terminal that is gone, and returns to nobody.
+fn end_without_terminal() -> anyhow::Result<()> {
+    let wait = || {
+        while !interrupt::stopped() {
+            std::thread::sleep(TURN);
+        }
+        std::thread::sleep(GRACE);
+        terminal::leave();
+        std::process::exit(Exit::Interrupted.number().into());
+    };
+    let thread = std::thread::Builder::new().name("end".into());
+    thread.spawn(wait).context("starting a thread")?;
+    Ok(())
 }
 
 /// The filter of the command line, as text.
