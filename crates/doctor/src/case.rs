@@ -188,9 +188,8 @@ impl<'r> Cases<'r> {
     /// Payload that a connection sent and received while it was watched. Of one that was opened
     /// meanwhile the first look finds some already.
     fn moved_bytes(&self, index: usize) -> (u64, u64) {
-        let began = self.tracks[index].samples.first().map(|first| first.at);
         let facts = &self.facts[index];
-        let (sent, received) = if began == self.first_look {
+        let (sent, received) = if self.tracks[index].was_open_at(self.first_look) {
             facts.moved_bytes
         } else {
             facts.moved_ever_bytes

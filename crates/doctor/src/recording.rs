@@ -1,6 +1,7 @@
 //! What the sensors saw of a host and its connections over some time: all that an answer is made
 //! from, whoever filled it.
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -84,7 +85,22 @@ pub struct Track {
     pub options_error: Option<String>,
 }
 
+/// A look at all sockets takes no longer: the kernel tells of one after the other, and each sample
+/// has its own time.
+const LOOK_LASTS: Duration = Duration::from_millis(50);
+
 impl Track {
+    /// Whether it was there as the recording began, of whose connections the first was seen at
+    /// `first_look`. One that was opened just after that counts as there as well: its first bytes
+    /// are not counted then, which are few; of one that was there all its past would be.
+    #[must_use]
+    pub fn was_open_at(&self, first_look: Option<Instant>) -> bool {
+        let first = self.samples.first().map(|first| first.at);
+        first
+            .zip(first_look)
+            .is_some_and(|(first, look)| first <= look + LOOK_LASTS)
+    }
+
     /// Takes in what was seen of it later.
     fn go_on(&mut self, later: Self) {
         for sample in &later.samples {

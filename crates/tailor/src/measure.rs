@@ -79,7 +79,7 @@ impl<'r> Flows<'r> {
 
     /// Whether a connection was there when the recording began.
     fn was_open(&self, track: &Track) -> bool {
-        track.samples.first().map(|first| first.at) == self.first_look
+        track.was_open_at(self.first_look)
     }
 
     /// Whether more came than went.
@@ -185,4 +185,63 @@ fn micros(time: Duration) -> u64 {
 
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use base::{FlowKey, Instant};
+
+    use super::*;
+
+    /// The kernel tells of one socket after the other, so that no two samples have the same time;
+    /// what a connection carried before it was watched is none of this.
+    #[test]
+    fn what_several_connections_carried_is_counted_from_the_first_look_on() {
+        let track = |number: u16, opened: Duration| {
+            let key = FlowKey {
+                local: ([10, 0, 0, 1], 40_000 + number).into(),
+                remote: ([10, 0, 0, 2], 443).into(),
+            };
+            let past = match opened.is_zero() {
+                true => 1_000_000_000,
+                false => 0,
+            };
+            let samples = (0..=10_u64).map(|look| {
+                let lag = Duration::from_micros(5) * u32::from(number);
+                let time = Duration::from_millis(100) * look as u32;
+                let mut sample = FlowSample::empty(Instant::ZERO + opened + time + lag, key);
+                sample.bytes_acked = Some(past + look * 12_500);
+                sample.busy_time = Some(Duration::from_secs(past / 1_000_000) + time);
+                Arc::new(sample)
+            });
+            Track {
+                key,
+                cookie: number.into(),
+                owners: Vec::new(),
+                samples: samples.collect(),
+                ended: false,
+                interface: None,
+                options_error: None,
+            }
+        };
+        let half = Duration::from_millis(500);
+        let mut flows: Vec<Track> = (1..4).map(|number| track(number, Duration::ZERO)).collect();
+        flows.push(track(4, half));
+        let recording = Recording {
+            flows,
+            hosts: Vec::new(),
+            began: Instant::ZERO,
+            ended: Instant::ZERO + Duration::from_secs(1),
+            stopped: false,
+            process_ended: false,
+            flows_left_out: 0,
+            unseen_processes: 0,
+        };
+        let measure = measure_of(&recording, |_| true);
+        // Four times a megabit, each in a second of its own.
+        assert_eq!(measure.goodput_bps, 4_000_000);
+        assert_eq!(measure.busy_goodput_bps, Some(1_000_000));
+    }
 }

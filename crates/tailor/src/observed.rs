@@ -122,7 +122,7 @@ impl<'r> Observed<'r> {
             |other: &&Track| Place::of(other.key) == Place::of(track.key) && is_same(other.pid());
         let (mut opened, mut stayed, mut went) = (0, 0, 0);
         for other in self.recording.flows.iter().filter(of_service) {
-            match (other.ended, first_at(other) == first_look) {
+            match (other.ended, other.was_open_at(first_look)) {
                 (true, _) => went += 1,
                 (false, true) => stayed += 1,
                 (false, false) => opened += 1,

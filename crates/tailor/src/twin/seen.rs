@@ -507,7 +507,7 @@ fn ways(look: &Look, pairs: &[Pair<'_>]) -> [Way; 2] {
     let first_look = first_look(look);
     let mut ways = [Way::default(); 2];
     for pair in pairs {
-        let was_open = pair.here.samples.first().map(|s| s.at) == first_look;
+        let was_open = pair.here.was_open_at(first_look);
         let counted = counted(pair.here, was_open);
         for (way, (bytes, segments)) in ways.iter_mut().zip(counted) {
             way.bps += bytes * 8.0 / seconds;
