@@ -146,11 +146,7 @@ fn bulk_arrives_to_the_byte_and_no_faster_than_the_path() {
             // True ones where our stack sends.
             let limits = outcome["limits"].as_array().expect("a list");
             assert!(engine != "tun" || !limits.is_empty(), "{outcome:#}");
-            assert_eq!(
-                outcome["stall_max_us"].is_null(),
-                engine == "tun",
-                "{outcome:#}"
-            );
+            assert!(outcome["stall_max_us"].is_u64(), "{outcome:#}");
         }
     }
 }

@@ -365,8 +365,9 @@ fn a_figure_is_drawn_and_printed_as_a_table() {
     assert!(page.contains("P2: round-trip time"));
     let table = text(&run(&["--show", &folder, "--markdown"]));
     assert!(table.contains("| RTT | buffers | virtual |\n"), "{table}");
-    let rows = table.lines().filter(|line| line.contains("Mbit/s"));
-    assert_eq!(rows.count(), 1 + 10, "title and cells: {table}");
+    assert!(table.contains("**holds** (shape): "), "{table}");
+    let rows = table.lines().filter(|line| line.contains(" (p99 "));
+    assert_eq!(rows.count(), 10, "{table}");
     let data = run(&["--show", &folder, "--markdown", "--json"]);
     let data: serde_json::Value = serde_json::from_slice(&data.stdout).expect("JSON");
     let spots = data["figures"][0]["spots"].as_array().expect("spots");
