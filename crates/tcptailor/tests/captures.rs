@@ -142,7 +142,9 @@ fn what_makes_no_sense_is_refused_by_name() {
         assert!(told.contains(expected), "{args:?}: {told}");
     };
     check(&[file, "-t", "3s"], 2, "-t: a capture");
-    check(&[file, "-o", "plan.json"], 2, "-o: a file");
+    let plan = folder.path().join("plan.json");
+    let plan = plan.to_str().expect("UTF-8");
+    check(&[file, "-o", plan], 2, "-o: a file");
     check(&[file, "-N", "x"], 2, "-N: a file");
     check(&[file, "--all-netns"], 2, "--all-netns: a file");
     check(&[file, "comm = x"], 2, "packets do not tell of processes");
