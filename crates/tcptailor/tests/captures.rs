@@ -149,7 +149,9 @@ fn what_makes_no_sense_is_refused_by_name() {
     check(&[file, "--all-netns"], 2, "--all-netns: a file");
     check(&[file, "comm = x"], 2, "packets do not tell of processes");
     check(&[file, "-i", "1us"], 2, "-i");
-    check(&["--write-flows", "x.jsonl"], 2, "--write-flows: live");
+    let flows = folder.path().join("flows.jsonl");
+    let flows = flows.to_str().expect("UTF-8");
+    check(&["--write-flows", flows], 2, "--write-flows: live");
     let noise = folder.path().join("noise.pcap");
     std::fs::write(&noise, [0x55; 999]).expect("a file");
     check(
