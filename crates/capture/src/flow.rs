@@ -11,7 +11,7 @@ use crate::look;
 use crate::packet::{Key, Segment};
 use crate::waits::{Cause, Held};
 
-/// Looks at a time in which no packet came, where something is under way and where nothing is.
+/// Looks while no packet comes, where something is in flight and where nothing is.
 const GAP_LOOKS: u64 = 16;
 const IDLE_LOOKS: u64 = 4;
 /// Looks that wait for the sender's next packet, at most.

@@ -1,4 +1,4 @@
-//! What was sent again, and why: after a timeout, as a probe of the tail, early, or for nothing.
+//! Retransmissions by kind: after a timeout, as a tail loss probe, fast, or needless.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::sender::{Ack, Data};
 
 /// Ranges that the capture has not seen, at most.
 const HOLES_MAX: usize = 8;
-/// What comes so late behind later data was sent again; earlier, it was overtaken.
+/// What comes so late behind later data was retransmitted; earlier, it was overtaken.
 const OVERTAKEN_MAX: Duration = Duration::from_millis(3);
 /// Share of the timeout from which on a silence is taken for one: the capture's RTO is an estimate.
 const TIMEOUT_SHARE: f64 = 0.7;
@@ -19,7 +19,7 @@ const CUT: (u32, u32) = (7, 10);
 /// Losses of one direction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Loss {
-    /// Segments and bytes that were sent again.
+    /// Segments and bytes that were retransmitted.
     pub(crate) segments: u64,
     pub(crate) bytes: u64,
     /// Of these after a timeout.
@@ -40,7 +40,7 @@ pub(crate) struct Loss {
     /// What has arrived behind a gap, in bytes, and the end of the last of it.
     sacked: (u64, u64),
     duplicate_acks: u32,
-    /// Segments sent again since recovery began.
+    /// Segments retransmitted since recovery began.
     again: u32,
     pub(crate) backoff: u8,
     /// Where a congestion control would have cut its window last.
@@ -49,7 +49,7 @@ pub(crate) struct Loss {
     holes_count: usize,
     /// When the newest data was sent, and its timestamp.
     newest: Option<(Instant, Option<u32>)>,
-    /// When anything was sent again, or acknowledged, last.
+    /// When anything was retransmitted, or acknowledged, last.
     progress: Option<Instant>,
 }
 
@@ -148,7 +148,7 @@ impl Loss {
         self.progress = Some(data.at);
     }
 
-    /// Data that is not new. Whether it was sent again, and did not only come late.
+    /// Data that is not new. Whether it was retransmitted, and did not only come late.
     pub(crate) fn on_old(
         &mut self,
         data: &Data,
@@ -211,7 +211,7 @@ impl Loss {
     }
 
     pub(crate) fn on_ack(&mut self, ack: &Ack, una: u64, advanced: bool) {
-        // A gap closed although nothing was sent again, or it was sent again in vain.
+        // A gap closed although nothing was retransmitted, or the retransmission was needless.
         let closed = advanced && self.state == State::Disorder && una >= self.sacked.1;
         if (closed && self.sacked.1 > 0) || (ack.is_dsack && self.is_repairing()) {
             self.overtaken += 1;
@@ -262,7 +262,7 @@ impl Loss {
         }
     }
 
-    /// Segments that were sent again and are out, of so many that count as lost.
+    /// Retransmitted segments that are out, of so many that count as lost.
     pub(crate) fn again_pkts(&self, lost: u32) -> u32 {
         self.again.min(lost)
     }

@@ -17,7 +17,7 @@ struct Run {
     /// When the first was sent.
     at: Instant,
     pkts: u32,
-    /// Something of it was sent again.
+    /// Some of it was retransmitted.
     again: bool,
 }
 
@@ -25,7 +25,7 @@ struct Run {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Acked {
     pub(crate) pkts: u32,
-    /// When the oldest of it was sent, where nothing of that was sent again.
+    /// When the oldest of it was sent, where none of that was retransmitted.
     pub(crate) sent_at: Option<Instant>,
 }
 
@@ -80,7 +80,7 @@ impl Runs {
         self.runs.truncate(RUNS_MAX / 2);
     }
 
-    /// What ends behind `from` and begins before `to` was sent again.
+    /// What ends behind `from` and begins before `to` was retransmitted.
     pub(crate) fn repeat(&mut self, from: u64, to: u64) {
         let mut begin = 0;
         for run in &mut self.runs {
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!((acked.pkts, acked.sent_at), (2, Some(at(1))));
         runs.repeat(1100, 2100);
         let acked = runs.acknowledge(1100, 4100);
-        assert_eq!((acked.pkts, acked.sent_at), (3, None), "sent again");
+        assert_eq!((acked.pkts, acked.sent_at), (3, None), "retransmitted");
         assert_eq!(runs.pkts(), 0);
     }
 

@@ -184,7 +184,7 @@ impl Sender {
         self.una - self.origin
     }
 
-    /// Payload that was sent, that which was sent again included.
+    /// Payload that was sent, retransmissions included.
     pub(crate) fn bytes_sent(&self) -> u64 {
         self.next - self.origin + self.loss.bytes
     }

@@ -109,9 +109,9 @@ pub struct DirectionSummary {
     pub data_segments: u64,
     /// Payload, each byte once.
     pub payload_bytes: u64,
-    /// Payload that was sent again.
+    /// Payload that was retransmitted.
     pub retransmitted_bytes: u64,
-    /// Segments that were sent again: all, and of these the kinds.
+    /// Segments that were retransmitted: all, and of these the kinds.
     pub retransmissions: u64,
     /// ... early, on duplicate ACKs or SACK.
     pub fast_retransmissions: u64,

@@ -75,11 +75,7 @@ impl<'r> Cases<'r> {
             hearing: BTreeMap::new(),
             host,
             whole: recording.ended.since(recording.began),
-            first_look: recording
-                .flows
-                .iter()
-                .filter_map(|track| Some(track.samples.first()?.at))
-                .min(),
+            first_look: recording.first_look(),
             elsewhere: None,
         };
         for (index, track) in recording.flows.iter().enumerate() {

@@ -36,6 +36,15 @@ pub struct Recording {
 }
 
 impl Recording {
+    /// When the first of its connections was looked at; see [`Track::was_open_at`].
+    #[must_use]
+    pub fn first_look(&self) -> Option<Instant> {
+        let tracks = self.flows.iter();
+        tracks
+            .filter_map(|track| Some(track.samples.first()?.at))
+            .min()
+    }
+
     /// What was seen in both, of which `later` was made afterwards in the same namespace.
     #[must_use]
     pub fn followed_by(mut self, later: Self) -> Self {

@@ -477,6 +477,16 @@ function changeLine(change) {
 const WIDE = 560;
 const LEFT = 76;
 
+// Lines at nothing, the half and the whole, with times below.
+function grid(picture, high, x, y, [from, to], top, words) {
+  for (const part of [0, 0.5, 1]) {
+    const [value, at] = [top * part, from + (to - from) * part];
+    picture.append(draw("line", { x1: LEFT, x2: WIDE - 8, y1: y(value), y2: y(value), stroke: "var(--line)" }));
+    picture.append(label(LEFT - 4, y(value) + 4, value === 0 ? "0" : words(value), { "text-anchor": "end", class: "muted" }));
+    picture.append(label(x(at), high - 6, at === 0 ? "0" : time(at), { "text-anchor": ["start", "middle", "end"][part * 2], class: "muted" }));
+  }
+}
+
 function curves(title, series, end, top, words, lines, link = null) {
   const known = lines.filter(([, , of]) => series.some((point) => (of(point) ?? null) !== null));
   if (series.length < 2 || known.length === 0) return null;
@@ -488,11 +498,7 @@ function curves(title, series, end, top, words, lines, link = null) {
     picture.append(draw("line", { x1: LEFT, x2: WIDE - 8, y1: y(link), y2: y(link), stroke: "var(--muted)", "stroke-dasharray": "4 3" }));
     picture.append(label(WIDE - 10, y(link) - 3, "rate of the link", { "text-anchor": "end", class: "muted" }));
   }
-  for (const part of [0, 0.5, 1]) {
-    picture.append(draw("line", { x1: LEFT, x2: WIDE - 8, y1: y(top * part), y2: y(top * part), class: "grid", stroke: "var(--line)" }));
-    picture.append(label(LEFT - 4, y(top * part) + 4, part === 0 ? "0" : words(top * part), { "text-anchor": "end", class: "muted" }));
-    picture.append(label(x(end * part), high - 6, part === 0 ? "0" : time(end * part), { "text-anchor": part === 1 ? "end" : part === 0 ? "start" : "middle", class: "muted" }));
-  }
+  grid(picture, high, x, y, [0, end], top, words);
   for (const [, color, of] of known) {
     const path = series.map((point) => [point.at_us, of(point)]).filter(([, value]) => value !== null && value !== undefined)
       .map(([at, value], index) => `${index === 0 ? "M" : "L"}${x(at).toFixed(1)} ${y(value).toFixed(1)}`);
@@ -520,11 +526,7 @@ function sequence(packets) {
   const x = (us) => LEFT + ((us - from) / (to - from)) * (WIDE - LEFT - 10);
   const y = (seq) => high - 20 - (seq / top) * (high - 32);
   const picture = draw("svg", { viewBox: `0 0 ${WIDE} ${high}`, role: "img", "aria-label": "Sequence numbers over time" });
-  for (const part of [0, 0.5, 1]) {
-    picture.append(draw("line", { x1: LEFT, x2: WIDE - 8, y1: y(top * part), y2: y(top * part), class: "grid", stroke: "var(--line)" }));
-    picture.append(label(LEFT - 4, y(top * part) + 4, part === 0 ? "0" : size(top * part), { "text-anchor": "end", class: "muted" }));
-    picture.append(label(x(from + (to - from) * part), high - 6, time(from + (to - from) * part), { "text-anchor": part === 1 ? "end" : part === 0 ? "start" : "middle", class: "muted" }));
-  }
+  grid(picture, high, x, y, [from, to], top, size);
   const tick = (packet) => `M${x(packet.sent_us).toFixed(1)} ${y(packet.seq).toFixed(1)}V${(Math.min(y(packet.seq) - 1.2, y(packet.seq + packet.bytes))).toFixed(1)}`;
   const kinds = [["new", (packet) => !packet.is_retransmission], ["again", (packet) => packet.is_retransmission]];
   let highest = 0;

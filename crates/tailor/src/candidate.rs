@@ -127,10 +127,13 @@ impl Candidate {
                     && found.text() == self.text()
             });
             let Some(same) = same.next() else { continue };
-            if self.changes.len() + same.changes.len() > CHANGES_MAX {
+            // A finding on two connections proposes the same of each of them.
+            let mut more = same.changes;
+            more.retain(|change| !self.changes.contains(change));
+            if self.changes.len() + more.len() > CHANGES_MAX {
                 break;
             }
-            self.changes.extend(same.changes);
+            self.changes.extend(more);
         }
         Ok(())
     }

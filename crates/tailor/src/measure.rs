@@ -56,11 +56,8 @@ struct Flows<'r> {
 
 impl<'r> Flows<'r> {
     fn of(recording: &'r Recording, wanted: impl Fn(&Track) -> bool) -> Self {
-        let looks = recording.flows.iter();
         let mut flows = Self {
-            first_look: looks
-                .filter_map(|track| Some(track.samples.first()?.at))
-                .min(),
+            first_look: recording.first_look(),
             tracks: recording
                 .flows
                 .iter()

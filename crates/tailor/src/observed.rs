@@ -112,8 +112,7 @@ impl<'r> Observed<'r> {
 
     /// Whether the service of a connection is a pool: one was opened, and more stay than go.
     fn is_pool(&self, track: &Track) -> bool {
-        let first_at = |track: &Track| track.samples.first().map(|first| first.at);
-        let first_look = self.recording.flows.iter().filter_map(first_at).min();
+        let first_look = self.recording.first_look();
         // A connection that ended early does not show its process.
         let is_same = |other: Option<u32>| {
             other.is_none() || track.pid().is_none_or(|own| other == Some(own))

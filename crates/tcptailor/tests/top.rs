@@ -2,64 +2,29 @@
 
 #[path = "../../linux/tests/asking/mod.rs"]
 mod asking;
+#[path = "common/conversation.rs"]
+mod conversation;
 
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
-const REPLY: usize = 100;
+use conversation::Conversation;
+
 /// A busy machine shows less in a second; the next ones show more.
 const PATIENCE: Duration = Duration::from_secs(180);
 /// What the shell says when the program has ended.
 const ENDED: &str = "ended with";
 
-/// A client that writes its request in two pieces, and a server that answers.
-struct Conversation {
-    client: TcpStream,
-    port: u16,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Conversation {
-    fn start() -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-        let port = listener.local_addr().expect("bound").port();
-        let client = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
-        let (mut server, _) = listener.accept().expect("a client");
-        let mut speaker = client.try_clone().expect("a descriptor");
-        let serving = thread::spawn(move || {
-            let mut request = [0; 4 + REPLY];
-            while server.read_exact(&mut request).is_ok()
-                && server.write_all(&[b'r'; REPLY]).is_ok()
-            {}
-        });
-        let speaking = thread::spawn(move || {
-            let mut reply = [0; REPLY];
-            while speaker.write_all(b"head").is_ok()
-                && speaker.write_all(&[b'b'; REPLY]).is_ok()
-                && speaker.read_exact(&mut reply).is_ok()
-            {
-                thread::sleep(Duration::from_millis(1));
-            }
-        });
-        Self {
-            client,
-            port,
-            threads: vec![serving, speaking],
-        }
-    }
-}
-
-impl Drop for Conversation {
-    fn drop(&mut self) {
-        let _ = self.client.shutdown(Shutdown::Both);
-        for thread in self.threads.drain(..) {
-            thread.join().expect("the conversation ends");
-        }
-    }
+/// A connection on the host itself, and the port of its server.
+fn conversation() -> (Conversation, u16) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let client = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
+    let (server, _) = listener.accept().expect("a client");
+    (Conversation::between(client, server), port)
 }
 
 /// A terminal of its own, with a shell that runs the program once.
@@ -184,8 +149,7 @@ impl Drop for Tmux {
 
 #[test]
 fn a_stall_is_seen_explained_and_saved() {
-    let conversation = Conversation::start();
-    let port = conversation.port;
+    let (_conversation, port) = conversation();
     // The client's end alone: the other one sees the stall too, now and then first.
     let filter = format!("dport = :{port}");
     let Some(tmux) = Tmux::start("top", &filter) else {

@@ -5,20 +5,22 @@ mod common;
 
 #[path = "../../linux/tests/asking/mod.rs"]
 mod asking;
+#[path = "common/conversation.rs"]
+mod conversation;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
+use conversation::Conversation;
 use linux::{LabNetns, NetnsHandle};
 use serde_json::Value;
 
-const REPLY: usize = 100;
 /// Below all that a kernel chooses for clients, so that it is seen to be the server's.
 const PORT: u16 = 8080;
 /// On a busy machine a round may see too little; the next one sees more.
@@ -132,52 +134,16 @@ impl Drop for Watch<'_> {
     }
 }
 
-/// A client that writes its request in two pieces, and a server that answers.
-struct Conversation {
-    client: TcpStream,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Conversation {
-    fn start(netns: &NetnsHandle) -> Self {
-        let connect = || {
-            linux::netlink::link::set_up("lo").expect("a namespace of ours");
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, PORT)).expect("a port");
-            let client = TcpStream::connect((Ipv4Addr::LOCALHOST, PORT)).expect("it listens");
-            let (server, _) = listener.accept().expect("a client");
-            (client, server)
-        };
-        let (client, mut server) = netns.run(connect).expect("a namespace of ours");
-        let mut speaker = client.try_clone().expect("a descriptor");
-        let serving = thread::spawn(move || {
-            let mut request = [0; 4 + REPLY];
-            while server.read_exact(&mut request).is_ok()
-                && server.write_all(&[b'r'; REPLY]).is_ok()
-            {}
-        });
-        let speaking = thread::spawn(move || {
-            let mut reply = [0; REPLY];
-            while speaker.write_all(b"head").is_ok()
-                && speaker.write_all(&[b'b'; REPLY]).is_ok()
-                && speaker.read_exact(&mut reply).is_ok()
-            {
-                thread::sleep(Duration::from_millis(1));
-            }
-        });
-        Self {
-            client,
-            threads: vec![serving, speaking],
-        }
-    }
-}
-
-impl Drop for Conversation {
-    fn drop(&mut self) {
-        let _ = self.client.shutdown(Shutdown::Both);
-        for thread in self.threads.drain(..) {
-            thread.join().expect("the conversation ends");
-        }
-    }
+/// A connection in a namespace.
+fn conversation(netns: &NetnsHandle) -> Conversation {
+    let connect = || {
+        linux::netlink::link::set_up("lo").expect("a namespace of ours");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, PORT)).expect("a port");
+        let client = TcpStream::connect((Ipv4Addr::LOCALHOST, PORT)).expect("it listens");
+        let (server, _) = listener.accept().expect("a client");
+        Conversation::between(client, server)
+    };
+    netns.run(connect).expect("a namespace of ours")
 }
 
 /// A namespace with nothing in it.
@@ -204,7 +170,7 @@ fn a_known_limit_is_scraped_and_its_finding_is_logged_once() {
     let Some(netns) = namespace() else {
         return;
     };
-    let conversation = Conversation::start(netns.handle());
+    let conversation = conversation(netns.handle());
     let watch = Watch::start(netns.handle(), &["--every", "2s", "--max-cpu", "100%"]);
     let began = watch.next("finding-began");
     assert_eq!(began["diagnosis"], "nagle-delack-stall", "{began:#}");

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use base::{FlowSample, Fraction, Instant, Limit};
+use base::{FlowSample, Fraction, Limit};
 use doctor::{Place, Shares, Timeline, Track};
 use lab::{End, Measure};
 
@@ -309,15 +309,6 @@ pub(super) fn pairs(look: &Look, place: Place) -> Vec<Pair<'_>> {
         .collect()
 }
 
-fn first_look(look: &Look) -> Option<Instant> {
-    let firsts = look
-        .here
-        .flows
-        .iter()
-        .filter_map(|track| Some(track.samples.first()?.at));
-    firsts.min()
-}
-
 fn is_short(track: &Track, span: Duration) -> bool {
     let ends = track.samples.first().zip(track.samples.last());
     ends.is_none_or(|(first, last)| last.at.since(first.at) < span.mul_f64(0.6))
@@ -504,7 +495,7 @@ fn ways(look: &Look, pairs: &[Pair<'_>]) -> [Way; 2] {
         .since(look.here.began)
         .as_secs_f64()
         .max(1e-6);
-    let first_look = first_look(look);
+    let first_look = look.here.first_look();
     let mut ways = [Way::default(); 2];
     for pair in pairs {
         let was_open = pair.here.was_open_at(first_look);
