@@ -142,3 +142,35 @@ fn a_run_without_end_is_ended_and_says_so() {
     let caveats = &told["variants"][0]["outcome"]["caveats"];
     assert_eq!(caveats[0]["caveat"], "ended-early", "{caveats}");
 }
+
+/// One packet in a thousand is lost by chance, and the link is half empty.
+#[test]
+fn a_path_that_loses_packets_is_not_called_full() {
+    for seed in 1..=5 {
+        let told = answered(&format!(
+            r#"
+            name = "lossy"
+            about = "Random losses on a long path."
+            seed = {seed}
+            [path]
+            kind = "emulated"
+            rate = "50mbit"
+            rtt = "80ms"
+            loss = "0.1%"
+            queue = "100p"
+            [client]
+            congestion = "cubic"
+            [workload]
+            kind = "bulk"
+            direction = "up"
+            duration = "8s"
+            "#
+        ));
+        let variant = &told["variants"][0];
+        let goodput = variant["outcome"]["goodput_bps"].as_u64().expect("a rate");
+        assert!(goodput < 40_000_000, "{goodput}");
+        let findings = variant["findings"].as_array().expect("findings");
+        let is_full = findings.iter().any(|told| told["id"] == "path-full");
+        assert!(!is_full, "seed {seed}, {goodput}: {findings:#?}");
+    }
+}

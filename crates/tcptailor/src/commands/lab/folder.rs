@@ -245,7 +245,7 @@ pub(super) fn check_page(path: Option<&Path>) -> Result<(), Problem> {
         return Ok(());
     };
     if let Err(what) = crate::output::check_replaceable(path, page::MARK) {
-        return Err(Problem::usage(format!("--html: {what}")).hint("Name another file."));
+        return Err(Problem::usage(what).hint("Name another file."));
     }
     output::check_writable(path)
 }
