@@ -192,7 +192,10 @@ impl Case {
                 true => pair.host(other(self.from)).limit(now, receiver),
                 false => pair.host(self.from).limit(now, sender),
             };
-            let is_known = limit.is_some_and(|wait| wait.limit != Limit::Application);
+            // Where it has just become the application's turn, it has not had it yet.
+            self.hear(&mut pair, &mut ends);
+            let is_known =
+                ends.is_busy() || limit.is_some_and(|wait| wait.limit != Limit::Application);
             // Where no timer runs, it would stand still for ever.
             if now >= end && is_known && now.since(ends.read_at) < STANDSTILL_MAX {
                 // Without congestion control every burst overruns a short queue: it moves, slowly.
