@@ -1,8 +1,7 @@
 //! Results folders on disk: the manifest, and a file of outcomes for each shard.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -13,6 +12,8 @@ use super::line_log::{LineLog, Purpose};
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
 use crate::output::{self, Output};
+
+pub(super) use crate::output::{check_page, folder_of, new_file, replace, sync_folder, write_page};
 
 /// No result is as long; a file of something else may be.
 const LINE_BYTES_MAX: u64 = 4 << 20;
@@ -206,63 +207,6 @@ fn write_new(dir: &Path, path: &Path, text: &[u8]) -> anyhow::Result<()> {
     }
 }
 
-/// A file without its final name, readable to whom the user lets read new files.
-pub(super) fn new_file(dir: &Path) -> std::io::Result<tempfile::NamedTempFile> {
-    tempfile::Builder::new()
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(dir)
-}
-
-/// Makes the name of a new file last. Not every file system can, and what is in the file is safe.
-pub(super) fn sync_folder(dir: &Path) {
-    let _ = File::open(dir).and_then(|dir| dir.sync_all());
-}
-
-/// Makes a file whole, in place of an older one, or leaves that as it was.
-pub(super) fn replace(path: &Path, text: &[u8]) -> anyhow::Result<()> {
-    let writing = || format!("writing {}", path.display());
-    let dir = folder_of(path);
-    let mut file = new_file(dir).with_context(writing)?;
-    file.write_all(text).with_context(writing)?;
-    file.as_file().sync_all().with_context(writing)?;
-    file.persist(path)
-        .map_err(|error| error.error)
-        .with_context(writing)?;
-    sync_folder(dir);
-    Ok(())
-}
-
-pub(super) fn folder_of(path: &Path) -> &Path {
-    let parent = path.parent();
-    parent
-        .filter(|parent| !parent.as_os_str().is_empty())
-        .unwrap_or(Path::new("."))
-}
-
-/// Whether a page can be written there, before the work whose result it shall show.
-pub(super) fn check_page(path: Option<&Path>) -> Result<(), Problem> {
-    let Some(path) = path else {
-        return Ok(());
-    };
-    if let Err(what) = crate::output::check_replaceable(path, page::MARK) {
-        return Err(Problem::usage(what).hint("Name another file."));
-    }
-    output::check_writable(path)
-}
-
-/// Writes a page. Where no file can be made beside an older one, and where it is no plain file,
-/// that is written over.
-pub(super) fn write_page(path: &Path, page: &str) -> anyhow::Result<()> {
-    // What a link leads to is replaced, not the link.
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let is_plain = !target.exists() || target.is_file();
-    match is_plain.then(|| replace(&target, page.as_bytes())) {
-        Some(Ok(())) => Ok(()),
-        Some(Err(error)) if !target.exists() => Err(error),
-        _ => fs::write(path, page).with_context(|| format!("writing {}", path.display())),
-    }
-}
-
 /// Opens the file of a shard, to which this process alone adds lines, or makes it. What a killed
 /// writer left of a line is cut off.
 pub(super) fn open_log(
@@ -307,39 +251,6 @@ pub(super) fn read_span(file: &mut File, span: Span) -> std::io::Result<Vec<u8>>
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_page_is_tried_before_and_replaced_as_a_whole() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let page = dir.path().join("a.html");
-        check_page(None).expect("nothing is asked for");
-        check_page(Some(&page)).expect("it can be made");
-        assert!(!page.exists(), "nothing is left of the trial");
-        let old = format!("{}>old", page::MARK);
-        write_page(&page, &old).expect("it is new");
-        check_page(Some(&page)).expect("it can be replaced");
-        assert_eq!(fs::read_to_string(&page).expect("a page"), old);
-        let other = dir.path().join("other");
-        fs::write(&other, "my thesis").expect("written");
-        let error = check_page(Some(&other)).expect_err("it is no page");
-        assert!(error.message.contains("exists and is not"), "{error:?}");
-        fs::remove_file(&other).expect("it is there");
-        let link = dir.path().join("link.html");
-        std::os::unix::fs::symlink(&page, &link).expect("a link");
-        write_page(&link, "new").expect("it is there");
-        assert_eq!(fs::read_to_string(&page).expect("a page"), "new");
-        assert!(link.is_symlink());
-        assert_eq!(fs::read_dir(dir.path()).expect("a folder").count(), 2);
-        for wrong in [dir.path().join("none").join("a.html"), dir.path().into()] {
-            let error = check_page(Some(&wrong)).expect_err("no such place");
-            assert_eq!(error.exit, Exit::Usage, "{error:?}");
-            assert!(write_page(&wrong, "x").is_err());
-        }
-        let device = Path::new("/dev/null");
-        check_page(Some(device)).expect("it takes all");
-        write_page(device, "x").expect("it takes all");
-        assert!(!device.is_file(), "it is still a device");
-    }
 
     #[test]
     fn lines_are_whole_and_bounded() {
