@@ -19,14 +19,25 @@
     us: (v) => scaled(v, 1000, ["us", "ms", "s"]),
     bytes: (v) => scaled(v, 1024, ["B", "KiB", "MiB", "GiB"]),
   };
-  const shown = (unit, v) => (v == null ? "unknown" : show[unit](v));
+  const bare = (v) => (v % 1 === 0 ? String(v) : three(v));
+  const shown = (unit, v) => (v == null ? "unknown" : (show[unit] || bare)(v));
+
+  // What held a sender up to one point: one limit, or several with their shares.
+  function held(figure, index) {
+    const name = (limit) => data.limits[limit] || "unknown";
+    const shares = figure.shares[index];
+    if (!shares) return name(figure.limit[index]);
+    const told = shares.filter(([, share]) => share >= 0.005);
+    const words = ([limit, share]) => name(limit) + " " + Math.round(100 * share) + " %";
+    return told.map(words).join(", ") || "unknown";
+  }
 
   // The numbers of one point, as a line.
   function words(figure, index) {
     const parts = [figure.at_s[index].toFixed(3) + " s"];
     for (const one of figure.panels)
       for (const line of one.lines) parts.push(line.name + " " + shown(one.unit, line.values[index]));
-    parts.push("limit " + (data.limits[figure.limit[index]] || "unknown"));
+    parts.push("limit " + held(figure, index));
     return parts.join(" \u00b7 ");
   }
 

@@ -77,12 +77,30 @@ pub(super) fn reference_line(y: f64, text: &str) -> Markup {
     }
 }
 
-/// What each colour is.
+/// A line as it is drawn: lines that coincide stay apart by their dashes, the gaps of one show the
+/// other.
+pub(super) fn curve_class(index: usize) -> String {
+    format!("curve d{}", index % 4)
+}
+
+/// What each line is, as it is drawn.
 pub(super) fn legend<'n>(names: impl Iterator<Item = &'n str>) -> Markup {
     html! {
         ul.legend {
             @for (index, name) in names.enumerate() {
-                li { i class=(format!("curve c{}", index % 6)) {} (name) }
+                li { (key(index, &html! {})) (name) }
+            }
+        }
+    }
+}
+
+/// The piece of a line that stands in a legend, with what is marked on it.
+pub(super) fn key(index: usize, mark: &Markup) -> Markup {
+    html! {
+        svg.key viewBox="0 0 36 14" aria-hidden="true" {
+            g class=(format!("c{}", index % 6)) {
+                line class=(curve_class(index)) x1="0" x2="36" y1="7" y2="7" {}
+                (mark)
             }
         }
     }

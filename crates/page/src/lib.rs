@@ -10,9 +10,11 @@
 mod bars;
 mod frame;
 mod heat;
+mod limits;
 mod lines;
 mod ranges;
 mod scale;
+mod sequence;
 mod series;
 pub mod sweep;
 mod words;
@@ -24,9 +26,11 @@ use sha2::{Digest, Sha256};
 
 pub use bars::{Bar, BarGroup, Bars};
 pub use heat::Heat;
+pub use limits::LimitShares;
 pub use lines::{Axis, Line, Lines, Spot};
 pub use ranges::{Range, Ranges};
-pub use series::Series;
+pub use sequence::{AckedTo, Retransmitted, Sequence, Span};
+pub use series::{Curve, Series};
 pub use words::number_name;
 
 const SCRIPT: &str = include_str!("../assets/report.js");
@@ -66,12 +70,16 @@ pub enum Part {
     Text(String),
     /// A sentence that is to be noticed.
     Note(Tone, String),
+    /// What is to be typed, line by line.
+    Code(String),
     /// Numbers that are to be seen first.
     Tiles(Vec<Tile>),
     /// Rows and columns.
     Table(Table),
-    /// How one run went.
+    /// How a run or a connection went.
     Series(Box<Series>),
+    /// Which bytes were sent, acknowledged and retransmitted when.
+    Sequence(Box<Sequence>),
     /// Numbers over one axis.
     Lines(Lines),
     /// Numbers over two axes.
@@ -144,6 +152,8 @@ pub struct Cell {
     pub value: Option<f64>,
     /// Of the text.
     pub tone: Tone,
+    /// The section that the text leads to, by its place among those of the page.
+    pub section: Option<usize>,
 }
 
 impl Cell {
@@ -169,6 +179,26 @@ impl Cell {
     #[must_use]
     pub fn toned(self, tone: Tone) -> Self {
         Self { tone, ..self }
+    }
+
+    /// The same as a link to a section.
+    #[must_use]
+    pub fn leading_to(self, section: usize) -> Self {
+        Self {
+            section: Some(section),
+            ..self
+        }
+    }
+
+    fn render(&self) -> Markup {
+        let text = match self.section {
+            Some(section) => html! { a href=(format!("#part-{section}")) { (self.text) } },
+            None => html! { (self.text) },
+        };
+        match self.value {
+            Some(value) => html! { data value=(value) { (text) } },
+            None => text,
+        }
     }
 }
 
@@ -211,6 +241,7 @@ pub fn render(page: &Page) -> String {
                 style { (PreEscaped(STYLE)) }
             }
             body {
+                @if !book.is_empty() { (limits::patterns()) }
                 (body)
                 footer {
                     p {
@@ -240,7 +271,7 @@ fn body(page: &Page, book: &mut series::Book) -> Markup {
         }
         main {
             @for part in &page.parts { (self::part(part, book)) }
-            @if page.sections.len() > 3 {
+            @if page.sections.len() > 2 {
                 nav aria-label="Sections" {
                     ul {
                         @for (index, section) in page.sections.iter().enumerate() {
@@ -263,6 +294,7 @@ fn part(part: &Part, book: &mut series::Book) -> Markup {
     match part {
         Part::Text(text) => html! { p { (text) } },
         Part::Note(tone, text) => html! { p class={ "note " (tone.class()) } { (text) } },
+        Part::Code(text) => html! { pre.code tabindex="0" { code { (text) } } },
         Part::Tiles(tiles) => html! {
             ul.tiles {
                 @for tile in tiles {
@@ -272,6 +304,7 @@ fn part(part: &Part, book: &mut series::Book) -> Markup {
         },
         Part::Table(table) => self::table(table),
         Part::Series(series) => series.render(book),
+        Part::Sequence(sequence) => figure(&sequence.title, &sequence.render()),
         Part::Lines(lines) => figure(&lines.title, &lines.render()),
         Part::Heat(heat) => figure(&heat.title, &heat.render()),
         Part::Bars(bars) => figure(&bars.title, &bars.render()),
@@ -337,12 +370,7 @@ fn table(table: &Table) -> Markup {
                     @for row in &table.rows {
                         tr {
                             @for (column, cell) in row.iter().enumerate() {
-                                td class=(class(column, cell)) {
-                                    @match cell.value {
-                                        Some(value) => data value=(value) { (cell.text) },
-                                        None => (cell.text),
-                                    }
-                                }
+                                td class=(class(column, cell)) { (cell.render()) }
                             }
                         }
                     }

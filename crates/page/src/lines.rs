@@ -111,7 +111,7 @@ impl Lines {
                     }
                 }
                 @for piece in &pieces {
-                    polyline class=(curve_class(index)) points=(points(piece)) {}
+                    polyline class=(frame::curve_class(index)) points=(points(piece)) {}
                 }
                 @for spot in &line.spots {
                     @if let Some(at) = place(spot).filter(|_| has_marks || pieces.is_empty()) {
@@ -153,19 +153,14 @@ fn points(places: &[(f64, f64)]) -> String {
     points.collect::<Vec<_>>().join(" ")
 }
 
-/// Lines that coincide stay apart by their dashes: the gaps of one show the other.
-fn curve_class(index: usize) -> String {
-    format!("curve d{}", index % 4)
-}
-
 /// The first marks are filled, so that one shows through those that are not.
-fn mark_class(index: usize) -> String {
+pub(super) fn mark_class(index: usize) -> String {
     let form = if index == 0 { "dot" } else { "ring" };
     format!("{form} k{}", index % 4)
 }
 
 /// A circle, a square, a diamond, a triangle, each larger than the one before.
-fn mark(index: usize, (x, y): (f64, f64)) -> String {
+pub(super) fn mark(index: usize, (x, y): (f64, f64)) -> String {
     let size = MARK + 1.2 * (index % 4) as f64;
     let corners: &[(f64, f64)] = match index % 4 {
         0 => {
@@ -189,15 +184,8 @@ fn legend(lines: &[Line]) -> Markup {
     html! {
         ul.legend {
             @for (index, line) in lines.iter().enumerate() {
-                li {
-                    svg.key viewBox="0 0 36 14" aria-hidden="true" {
-                        g class=(format!("c{}", index % 6)) {
-                            line class=(curve_class(index)) x1="0" x2="36" y1="7" y2="7" {}
-                            path class=(mark_class(index)) d=(mark(index, (18.0, 7.0))) {}
-                        }
-                    }
-                    (line.name)
-                }
+                @let mark = html! { path class=(mark_class(index)) d=(mark(index, (18.0, 7.0))) {} };
+                li { (frame::key(index, &mark)) (line.name) }
             }
         }
     }

@@ -1,8 +1,7 @@
-//! How one run went: rate, round-trip time, bytes on the way, and below them which limit held when.
+//! How a connection went: rate, round-trip time, bytes in flight, and below them which limit held
+//! when.
 //!
 //! The picture stands in the page; the same data goes along for the script that reads it out.
-
-use std::collections::BTreeMap;
 
 use base::{Limit, human};
 use lab::Point;
@@ -10,19 +9,20 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::frame::{self, LEFT, RIGHT, n};
+use super::limits::{LimitShares, Limits};
 use super::scale::Scale;
 
 const PANEL: f64 = 96.0;
 const GAP: f64 = 22.0;
 const TOP: f64 = 20.0;
-const STRIP: f64 = 12.0;
 const CONGESTION_WINDOW: &str = "congestion window";
+const IN_FLIGHT: &str = "in flight";
 /// Bytes from which on a congestion window limits nothing.
 const WINDOW_MAX: f64 = (1_u64 << 40) as f64;
 /// So does one that is so many times the largest of the other lines.
 const WINDOW_RATIO: f64 = 1000.0;
 
-/// One run over time.
+/// A run or a connection over time.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
     /// Above the picture.
@@ -31,6 +31,29 @@ pub struct Series {
     pub points: Vec<Point>,
     /// Published rates in bit/s, drawn into the plot.
     pub references: Vec<(f64, String)>,
+    /// What held between each point and the one before, where more is known of it than what held
+    /// for longest: as many as points, or none.
+    pub shares: Vec<LimitShares>,
+    /// Further lines, in panels of the points or in their own.
+    pub curves: Vec<Curve>,
+}
+
+/// A line over time.
+#[derive(Clone, Debug)]
+pub struct Curve {
+    /// The panel that it is drawn in: [`Curve::BYTES`] or one of its own, by its title.
+    pub panel: &'static str,
+    /// Of its values, as [`lab::show::show_value`] has it.
+    pub unit: &'static str,
+    /// In words.
+    pub name: &'static str,
+    /// As many as points; `None` where it is not known.
+    pub values: Vec<Option<f64>>,
+}
+
+impl Curve {
+    /// The panel of windows and of bytes in flight.
+    pub const BYTES: &'static str = "bytes";
 }
 
 /// The data of all series of a page.
@@ -40,7 +63,7 @@ pub(super) struct Book {
 }
 
 /// A line of a panel: its name, and a value for each point.
-type Curve = (&'static str, Vec<Option<f64>>);
+type Drawn = (&'static str, Vec<Option<f64>>);
 
 /// A quantity of a point, with its name.
 type Quantity = (&'static str, fn(&Point) -> Option<f64>);
@@ -48,11 +71,16 @@ type Quantity = (&'static str, fn(&Point) -> Option<f64>);
 struct Panel {
     title: &'static str,
     unit: &'static str,
-    lines: Vec<Curve>,
+    lines: Vec<Drawn>,
     references: Vec<(f64, String)>,
 }
 
 impl Book {
+    /// Whether there is none.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.figures.is_empty()
+    }
+
     /// As the script of the page reads it.
     pub(super) fn data(&self) -> Value {
         let limits = Limit::ALL.map(Limit::name);
@@ -67,16 +95,17 @@ impl Series {
             return html! { p.note { (self.title) ": too short for a plot over time." } };
         }
         let panels = self.panels();
+        let limits = Limits::of(&self.points, &self.shares);
         let index = book.figures.len();
         book.figures.push(self.data(&panels));
         html! {
             figure data-series=(index) {
                 figcaption { (self.title) }
-                (self.picture(&panels))
+                (self.picture(&panels, &limits))
                 p.reading {}
-                (self.limits())
+                (limits.legend())
                 @for panel in panels.iter().filter(|panel| panel.lines.len() > 1) {
-                    (frame::legend(panel.lines.iter().map(|(name, _)| *name)))
+                    (frame::legend(panel.lines.iter().map(|(name, _)| meaning(name))))
                 }
             }
         }
@@ -95,31 +124,47 @@ impl Series {
                 &[("RTT", |p| p.rtt_us.map(|v| v as f64))],
             ),
             (
-                "bytes",
+                Curve::BYTES,
                 "bytes",
                 &[
                     (CONGESTION_WINDOW, |p| p.cwnd_bytes.map(|v| v as f64)),
-                    ("in flight", |p| p.in_flight_bytes.map(|v| v as f64)),
+                    (IN_FLIGHT, |p| p.in_flight_bytes.map(|v| v as f64)),
                     ("queue of the link", |p| p.queue_bytes.map(|v| v as f64)),
                 ],
             ),
         ];
         let panels = quantities.into_iter().map(|(title, unit, reads)| {
-            let curve = |(name, read): &Quantity| (*name, self.points.iter().map(read).collect());
-            let mut lines: Vec<Curve> = reads.iter().map(curve).collect();
-            leave_out_unlimited(&mut lines);
-            lines.retain(|(_, values)| values.iter().any(Option::is_some));
+            let line = |(name, read): &Quantity| (*name, self.points.iter().map(read).collect());
             Panel {
                 title,
                 unit,
-                lines,
+                lines: reads.iter().map(line).collect(),
                 references: match unit {
                     "bit/s" => self.references.clone(),
                     _ => Vec::new(),
                 },
             }
         });
-        panels.filter(|panel| !panel.lines.is_empty()).collect()
+        let mut panels: Vec<Panel> = panels.collect();
+        for curve in &self.curves {
+            let line = (curve.name, curve.values.clone());
+            match panels.iter_mut().find(|panel| panel.title == curve.panel) {
+                Some(panel) => panel.lines.push(line),
+                None => panels.push(Panel {
+                    title: curve.panel,
+                    unit: curve.unit,
+                    lines: vec![line],
+                    references: Vec::new(),
+                }),
+            }
+        }
+        for panel in &mut panels {
+            leave_out_unlimited(&mut panel.lines);
+            let is_known = |(_, values): &Drawn| values.iter().any(Option::is_some);
+            panel.lines.retain(is_known);
+        }
+        panels.retain(|panel| !panel.lines.is_empty());
+        panels
     }
 
     fn seconds(&self) -> Vec<f64> {
@@ -149,96 +194,56 @@ impl Series {
             "at_s": self.seconds(),
             "plot": [LEFT, RIGHT],
             "limit": self.points.iter().map(|p| p.limit.and_then(place)).collect::<Vec<_>>(),
+            "shares": self.shares.iter().map(|shares| {
+                let share = |(limit, share): &(Option<Limit>, f64)| (limit.and_then(place), *share);
+                shares.iter().map(share).collect::<Vec<_>>()
+            }).collect::<Vec<_>>(),
             "panels": panels.collect::<Vec<_>>(),
         })
     }
 
-    fn picture(&self, panels: &[Panel]) -> Markup {
+    fn picture(&self, panels: &[Panel], limits: &Limits) -> Markup {
         let seconds = self.seconds();
         let x = Scale::new(seconds.iter().copied(), false, (LEFT, RIGHT));
         let tops: Vec<f64> = (0..panels.len())
             .map(|index| TOP + (PANEL + GAP) * index as f64)
             .collect();
-        let strip = TOP + (PANEL + GAP) * panels.len() as f64 - GAP + 8.0;
-        let axis = strip + STRIP + 4.0;
+        let below = TOP + (PANEL + GAP) * panels.len() as f64 - GAP + 8.0;
+        let axis = below + limits.height() + 4.0;
         let inside = html! {
             @for (panel, top) in panels.iter().zip(&tops) {
                 (self::panel(panel, *top, &seconds, &x))
             }
-            (self.strip(&x, strip))
-            text.muted.end x=(n(LEFT - 6.0)) y=(n(strip + 10.0)) { "limit" }
+            (limits.picture(&x, below))
             (frame::horizontal(&x, "s", axis))
             text.muted.mid x=(n((LEFT + RIGHT) / 2.0)) y=(n(axis + 34.0)) { "seconds" }
         };
-        frame::picture(&self.title, &self.words(), axis + 40.0, &inside)
-    }
-
-    /// Neighbours with the same limit are one piece.
-    fn strip(&self, x: &Scale, y: f64) -> Markup {
-        let mut pieces: Vec<(f64, f64, Option<Limit>)> = Vec::new();
-        let mut begin = 0.0;
-        for point in &self.points {
-            let end = point.at_us as f64 / 1e6;
-            match pieces.last_mut() {
-                Some(last) if last.2 == point.limit => last.1 = end,
-                _ => pieces.push((begin, end, point.limit)),
-            }
-            begin = end;
-        }
-        html! {
-            @for (begin, end, limit) in pieces {
-                @if let Some(limit) = limit {
-                    rect class=(format!("lim lim-{limit}")) x=(n(x.at(begin))) y=(n(y))
-                        width=(n(x.at(end) - x.at(begin))) height=(n(STRIP)) {
-                        title { (limit) }
-                    }
-                }
-            }
-        }
-    }
-
-    /// Each limit with its share of the time, most first.
-    fn shares(&self) -> Vec<(Option<Limit>, f64)> {
-        let mut times: BTreeMap<Option<Limit>, u64> = BTreeMap::new();
-        let mut before = 0;
-        for point in &self.points {
-            *times.entry(point.limit).or_default() += point.at_us.saturating_sub(before);
-            before = point.at_us;
-        }
-        let all: u64 = times.values().sum();
-        let share = |(limit, time)| (limit, time as f64 / all.max(1) as f64);
-        let mut shares: Vec<_> = times.into_iter().map(share).collect();
-        shares.sort_by(|a, b| b.1.total_cmp(&a.1));
-        shares
-    }
-
-    fn limits(&self) -> Markup {
-        html! {
-            ul.legend aria-label="What limited the sender, with its share of the time" {
-                @for (limit, share) in self.shares() {
-                    @let name = limit.map_or("unknown", Limit::name);
-                    li { i class=(format!("lim lim-{name}")) {} (name) " " (human::share(share)) }
-                }
-            }
-        }
+        let words = self.words(limits);
+        frame::picture(&self.title, &words, axis + 40.0, &inside)
     }
 
     /// The same for who cannot see it.
-    fn words(&self) -> String {
+    fn words(&self, limits: &Limits) -> String {
         let rates = self.points.iter().map(|point| point.goodput_bps);
-        let most = rates.max().unwrap_or(0);
-        let shares = self.shares().into_iter().map(|(limit, share)| {
-            format!(
-                "{} {}",
-                limit.map_or("unknown", Limit::name),
-                human::share(share)
-            )
-        });
+        let most = human::bps(rates.max().unwrap_or(0));
+        let times = self.points.iter().filter_map(|point| point.rtt_us);
+        let least = times.clone().min().map(human::micros);
+        let times = least.zip(times.max().map(human::micros));
+        let rtt = times.map(|(least, most)| format!(" Round-trip time {least} to {most}."));
         format!(
-            "Goodput up to {}. Limits: {}.",
-            human::bps(most),
-            shares.collect::<Vec<_>>().join(", ")
+            "Goodput up to {most}.{}{}",
+            rtt.unwrap_or_default(),
+            limits.words()
         )
+    }
+}
+
+/// A line in the words of a legend.
+fn meaning(name: &'static str) -> &'static str {
+    match name {
+        IN_FLIGHT => "in flight: sent and not yet acknowledged",
+        "queue of the link" => "queue of the link: bytes that wait there",
+        other => other,
     }
 }
 
@@ -257,7 +262,7 @@ fn panel(panel: &Panel, top: f64, seconds: &[f64], x: &Scale) -> Markup {
         @for (index, (_, values)) in panel.lines.iter().enumerate() {
             g class=(format!("c{}", index % 6)) {
                 @for run in runs(seconds, values) {
-                    polyline.curve points=(points(&run, x, &y)) {}
+                    polyline class=(frame::curve_class(index)) points=(points(&run, x, &y)) {}
                 }
             }
         }
@@ -268,7 +273,7 @@ fn panel(panel: &Panel, top: f64, seconds: &[f64], x: &Scale) -> Markup {
 }
 
 /// Takes a window that limits nothing from the plot: beside it all other lines would be at zero.
-fn leave_out_unlimited(lines: &mut [Curve]) {
+fn leave_out_unlimited(lines: &mut [Drawn]) {
     let others = lines.iter().filter(|(name, _)| *name != CONGESTION_WINDOW);
     let others = others.flat_map(|(_, values)| values.iter().flatten());
     let largest = others.copied().fold(0.0, f64::max);
@@ -329,5 +334,38 @@ mod tests {
         check(1460 << 30, 0, &["in flight"]);
         check(8_000_000, 7_300, &["in flight"]);
         check(14_600, 0, &["congestion window", "in flight"]);
+    }
+
+    #[test]
+    fn further_lines_stand_in_their_panels() {
+        let point = |at_us| Point {
+            at_us,
+            in_flight_bytes: Some(1000),
+            ..Point::default()
+        };
+        let curve = |panel, name| Curve {
+            panel,
+            unit: "bytes",
+            name,
+            values: vec![Some(1.0), None],
+        };
+        let unknown = Curve {
+            values: vec![None, None],
+            ..curve("nowhere", "unknown")
+        };
+        let series = Series {
+            points: vec![point(1), point(2)],
+            curves: vec![
+                curve(Curve::BYTES, "window"),
+                curve("losses", "lost"),
+                unknown,
+            ],
+            ..Series::default()
+        };
+        let panels = series.panels();
+        let titles: Vec<&str> = panels.iter().map(|panel| panel.title).collect();
+        assert_eq!(titles, ["goodput", "bytes", "losses"]);
+        let names: Vec<&str> = panels[1].lines.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, [IN_FLIGHT, "window"]);
     }
 }

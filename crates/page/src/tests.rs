@@ -35,6 +35,7 @@ fn names_cannot_become_markup() {
                     },
                 ],
                 references: vec![(5.0, evil.into())],
+                ..Series::default()
             })),
             Part::Table(Table {
                 head: vec![evil.into()],

@@ -125,6 +125,7 @@ fn block(experiment: &ExperimentResult, courses: &[Course]) -> Part {
             title: course.title.clone(),
             points: course.points.clone(),
             references: course.references.clone(),
+            ..Series::default()
         }));
         Part::Fold(format!("How a run went: {}", course.title), vec![series])
     }));
@@ -193,7 +194,7 @@ fn table(experiment: &ExperimentResult) -> Table {
         cells.extend(has_published.then(|| Cell {
             text: words::published(row).unwrap_or_else(|| "–".into()),
             value: row.published,
-            tone: Tone::Plain,
+            ..Cell::default()
         }));
         cells.extend(engines.iter().map(|engine| {
             let value = row.engines.iter().find(|value| value.engine == *engine);
@@ -233,6 +234,7 @@ fn number(row: &NumberRow, value: &EngineValue) -> Cell {
         text,
         value: Some(spread.median),
         tone,
+        ..Cell::default()
     }
 }
 

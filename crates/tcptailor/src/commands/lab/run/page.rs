@@ -250,7 +250,7 @@ fn courses(runs: &[Runs<'_>]) -> Option<Section> {
         Some(Series {
             title: runs.name.clone(),
             points: first.series.clone(),
-            references: Vec::new(),
+            ..Series::default()
         })
     });
     let plots: Vec<Series> = plots.take(PLOTS_MAX).collect();
