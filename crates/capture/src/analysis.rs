@@ -12,11 +12,15 @@ use crate::flow::Flow;
 use crate::packet::{self, Found, Segment};
 use crate::summary::{CaptureSummary, FlowSummary, Vantage};
 use crate::table::Table;
+use crate::trace::FlowTrace;
 
 /// A connection that has ended is kept for what may still come.
 const LINGER: Duration = Duration::from_secs(2);
 /// Places that are looked at for each new connection, so that ended ones go in time.
 const SWEEP: usize = 2;
+/// What is kept of open connections for time-sequence plots, together: points of 24 or 32 bytes.
+/// When there are more, the connections with least payload lose theirs.
+const TRACE_POINTS_MAX: usize = 1 << 20;
 
 /// How a capture is looked at, and what it may take.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +35,8 @@ pub struct Settings {
     pub hash_keys: [u64; 2],
     /// Whether each connection is told of by [`Analysis::poll_flow`].
     pub lists_flows: bool,
+    /// Connections of which [`Analysis::traces`] tells: those with most payload.
+    pub traced_max: usize,
 }
 
 impl Default for Settings {
@@ -42,6 +48,7 @@ impl Default for Settings {
             judged_max: 10_000,
             hash_keys: [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03],
             lists_flows: false,
+            traced_max: 0,
         }
     }
 }
@@ -62,6 +69,10 @@ pub struct Analysis {
     summaries: VecDeque<FlowSummary>,
     /// Packets by where they seem to have been captured.
     vantages: BTreeMap<Vantage, u64>,
+    /// Points of the traces of open connections.
+    trace_points: usize,
+    /// Traces of connections that have ended, by payload and number.
+    traces: BTreeMap<(u64, u64), FlowTrace>,
 }
 
 /// A connection that is over.
@@ -90,6 +101,8 @@ impl Analysis {
             done: BTreeMap::new(),
             summaries: VecDeque::new(),
             vantages: BTreeMap::new(),
+            trace_points: 0,
+            traces: BTreeMap::new(),
         }
     }
 
@@ -122,7 +135,35 @@ impl Analysis {
             false => true,
         });
         let at = found.unwrap_or_else(|| self.open(segment));
-        self.table.flow(at).handle(segment);
+        let flow = self.table.flow(at);
+        let before = flow.trace_points();
+        flow.handle(segment);
+        self.trace_points = self.trace_points + flow.trace_points() - before;
+        if self.trace_points > TRACE_POINTS_MAX {
+            self.drop_traces();
+        }
+    }
+
+    /// Forgets the traces of the connections with least payload, down to half of the bound.
+    fn drop_traces(&mut self) {
+        let flows = self.table.flows().filter(|flow| flow.trace_points() > 0);
+        let mut sizes: Vec<(u64, u64, usize)> = flows
+            .map(|flow| (flow.sends_most().1, flow.serial, flow.trace_points()))
+            .collect();
+        sizes.sort_unstable();
+        let mut least = None;
+        for (bytes, serial, points) in sizes {
+            if self.trace_points <= TRACE_POINTS_MAX / 2 {
+                break;
+            }
+            self.trace_points -= points;
+            least = Some((bytes, serial));
+        }
+        for flow in self.table.flows() {
+            if Some((flow.sends_most().1, flow.serial)) <= least {
+                flow.drop_trace();
+            }
+        }
     }
 
     fn open(&mut self, segment: &Segment) -> u32 {
@@ -132,8 +173,11 @@ impl Analysis {
         let is_looked_at = self.looked_at < self.settings.judged_max;
         self.looked_at += usize::from(is_looked_at);
         let interval = is_looked_at.then_some(self.settings.interval);
-        self.table
-            .insert(Box::new(Flow::new(segment, serial, interval)))
+        let mut flow = Box::new(Flow::new(segment, serial, interval));
+        if self.settings.traced_max > 0 {
+            flow.begin_trace();
+        }
+        self.table.insert(flow)
     }
 
     fn make_room(&mut self, now: Instant) {
@@ -165,6 +209,14 @@ impl Analysis {
         self.sum_up(flow);
         if self.settings.lists_flows {
             self.summaries.push_back(FlowSummary::of(flow));
+        }
+        self.trace_points -= flow.trace_points();
+        if let Some(trace) = flow.take_trace() {
+            self.traces
+                .insert((flow.sends_most().1, flow.serial), trace);
+            if self.traces.len() > self.settings.traced_max {
+                self.traces.pop_first();
+            }
         }
         self.looked_at -= usize::from(was_looked_at);
         let Some(tracks) = tracks else {
@@ -223,6 +275,13 @@ impl Analysis {
         let began = self.began.unwrap_or_default();
         let micros = self.ended.since(began).as_micros();
         self.summary.duration_us = u64::try_from(micros).unwrap_or(u64::MAX);
+    }
+
+    /// What a time-sequence plot shows of the connections with most payload, those first; after
+    /// [`Analysis::end`]. Where very many were open at once, some are not among them.
+    pub fn traces(&mut self) -> Vec<FlowTrace> {
+        let traces = std::mem::take(&mut self.traces);
+        traces.into_values().rev().collect()
     }
 
     /// What was seen of the connections, for the doctor, and what is to be said of the capture;

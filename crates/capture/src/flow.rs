@@ -9,6 +9,9 @@ use doctor::{Samples, Track};
 use crate::end::End;
 use crate::look;
 use crate::packet::{Key, Segment};
+use crate::sender::Ack;
+use crate::summary::FlowSummary;
+use crate::trace::{Before, FlowTrace, Trace};
 use crate::waits::{Cause, Held};
 
 /// Looks while no packet comes, where something is in flight and where nothing is.
@@ -47,6 +50,8 @@ pub(crate) struct Flow {
     pub(crate) delayed_acks: [u64; 2],
     pub(crate) is_reset: bool,
     looks: Option<Box<[Looks; 2]>>,
+    /// What each end sent, where that is kept.
+    traces: Option<Box<[Trace; 2]>>,
     next_look: Instant,
     interval: Duration,
     random: u32,
@@ -73,6 +78,7 @@ impl Flow {
             delayed_acks: [0; 2],
             is_reset: false,
             looks: interval.map(|_| Box::default()),
+            traces: None,
             next_look: segment.at,
             interval: interval.unwrap_or_default(),
             random: (serial as u32).wrapping_mul(0x9e37_79b9) | 1,
@@ -95,6 +101,40 @@ impl Flow {
 
     pub(crate) const fn is_looked_at(&self) -> bool {
         self.looks.is_some()
+    }
+
+    /// From now on, what its ends send is kept; see [`Flow::take_trace`].
+    pub(crate) fn begin_trace(&mut self) {
+        self.traces = Some(Box::default());
+    }
+
+    /// Forgets what was kept.
+    pub(crate) fn drop_trace(&mut self) {
+        self.traces = None;
+    }
+
+    /// How much of it is kept.
+    pub(crate) fn trace_points(&self) -> usize {
+        let traces = self.traces.as_deref();
+        traces.map_or(0, |[low, high]| low.len() + high.len())
+    }
+
+    /// What was kept of the end that sent more.
+    pub(crate) fn take_trace(&mut self) -> Option<FlowTrace> {
+        let [low, high] = *self.traces.take()?;
+        let (end, _) = self.sends_most();
+        let trace = if end == 0 { low } else { high };
+        let trace = trace.finish(self.ends[end].sender.origin());
+        Some(FlowTrace {
+            key: self.key.of_end(end),
+            cookies: [2 * self.serial, 2 * self.serial + 1],
+            began: self.first,
+            sent: trace.sent,
+            acked: trace.acked,
+            retransmissions: trace.retransmissions,
+            counts: trace.counts,
+            summary: FlowSummary::of(self),
+        })
     }
 
     /// A packet of it.
@@ -206,7 +246,8 @@ impl Flow {
         let (own, _) = self.pair(from);
         own.sender.begin(segment.seq);
         own.sender.counts.segments += 1;
-        let held = if speaks { own.send(segment) } else { None };
+        let held = if speaks { self.send(segment) } else { None };
+        let (own, _) = self.pair(from);
         if segment.has(TcpFlags::FIN) {
             own.sender
                 .on_fin(segment.seq.wrapping_add(segment.payload_bytes));
@@ -215,6 +256,22 @@ impl Flow {
         if let Some(held) = held {
             self.tell(from, &held);
         }
+    }
+
+    /// Payload leaves, and is traced as what it is counted as.
+    fn send(&mut self, segment: &Segment) -> Option<Held> {
+        let end = &mut self.ends[segment.from];
+        let Some(traces) = &mut self.traces else {
+            return end.send(segment);
+        };
+        let before = Before::of(end.sender.place().next, &end.sender.loss);
+        let held = end.send(segment);
+        let syn = u32::from(segment.has(TcpFlags::SYN));
+        if let Some(from) = end.sender.offset(segment.seq.wrapping_add(syn)) {
+            let span = (from, from + u64::from(segment.payload_bytes));
+            traces[segment.from].take_data(segment.at, span, &before, &end.sender.loss);
+        }
+        held
     }
 
     fn take_ack(&mut self, segment: &Segment) {
@@ -242,6 +299,13 @@ impl Flow {
             segment.payload_bytes == 0 && segment.at.since(sent) >= DELAYED_ACK
         });
         self.delayed_acks[from] += u64::from(held_back);
+        self.trace_ack(segment.at, 1 - from, &ack);
+    }
+
+    fn trace_ack(&mut self, at: Instant, sender: usize, ack: &Ack) {
+        if let Some(traces) = &mut self.traces {
+            traces[sender].take_ack(at, ack.una, ack.window);
+        }
     }
 
     /// Looks at both ends up to a time.

@@ -25,7 +25,9 @@ mod runs;
 mod sender;
 mod summary;
 mod table;
+mod trace;
 mod waits;
 
 pub use analysis::{Analysis, Settings};
 pub use summary::{CaptureSummary, DirectionSummary, FlowSummary, Vantage, Waited};
+pub use trace::{AckedTo, FlowTrace, Retransmission, RetransmissionKind, SentSpan};

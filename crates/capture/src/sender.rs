@@ -161,6 +161,11 @@ impl Sender {
         self.offset(seq).map(|offset| offset + 1) == Some(self.origin)
     }
 
+    /// The offset at which the payload begins.
+    pub(crate) const fn origin(&self) -> u64 {
+        self.origin
+    }
+
     pub(crate) const fn has_begun(&self) -> bool {
         self.begun
     }

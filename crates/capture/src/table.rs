@@ -140,6 +140,12 @@ impl Table {
         None
     }
 
+    /// All of them, in order of their places.
+    pub(crate) fn flows(&mut self) -> impl Iterator<Item = &mut Flow> {
+        let slots = self.slots.iter_mut().flatten();
+        slots.map(|slot| &mut *slot.flow)
+    }
+
     /// All that are left, in order of their places.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Flow> + use<> {
         self.index.clear();

@@ -7,7 +7,7 @@ use base::ip::{IpHeader, Ipv4Header, protocol};
 use base::pcap::{CapturedPacket, LinkType, Reader, Writer};
 use base::tcp::{SackBlocks, TcpFlags, TcpHeader, TcpOption};
 use base::{Instant, SeqNum};
-use capture::{Analysis, CaptureSummary, FlowSummary, Settings};
+use capture::{Analysis, CaptureSummary, FlowSummary, FlowTrace, Settings};
 use doctor::{Cases, Recording};
 use proptest::prelude::*;
 
@@ -123,6 +123,7 @@ fn analysed<'p>(
     while let Some(flow) = analysis.poll_flow() {
         flows.push(flow);
     }
+    check_traces(&analysis.traces());
     let (recording, summary) = analysis.finish();
     let cases = Cases::of(&recording);
     for case in cases.select(|_| true) {
@@ -132,9 +133,28 @@ fn analysed<'p>(
     (recording, summary, flows)
 }
 
+/// A trace goes forward, is bounded, and counts what the summary counts.
+fn check_traces(traces: &[FlowTrace]) {
+    assert!(traces.len() <= TRACED_MAX);
+    for trace in traces {
+        assert!(trace.sent.is_sorted_by_key(|span| (span.begin, span.to)));
+        assert!(trace.sent.iter().all(|span| span.from <= span.to));
+        assert!(trace.acked.is_sorted_by_key(|acked| (acked.at, acked.to)));
+        assert!(trace.sent.len() + trace.acked.len() + trace.retransmissions.len() <= 2601);
+        let all: u64 = trace.counts.iter().sum();
+        let counted = &trace.summary.forward;
+        assert!(all <= counted.retransmissions, "{all} of {counted:?}");
+        assert!(trace.counts[2] <= counted.tail_probes);
+    }
+}
+
+/// Connections that are traced.
+const TRACED_MAX: usize = 3;
+
 fn listing() -> Settings {
     Settings {
         lists_flows: true,
+        traced_max: TRACED_MAX,
         ..Settings::default()
     }
 }
