@@ -275,6 +275,11 @@ impl<'c, 'r> Case<'c, 'r> {
         &self.cases.tracks[self.index]
     }
 
+    /// All connections that it stands for, in the order in which they appeared.
+    pub fn tracks(&self) -> impl Iterator<Item = &'r Track> {
+        self.members.iter().map(|&index| &self.cases.tracks[index])
+    }
+
     /// What was seen of it over time.
     #[must_use]
     pub fn timeline(&self) -> Arc<Timeline> {

@@ -126,3 +126,51 @@ fn what_cannot_be_judged_is_told() {
     assert!(text(&saved.stderr).contains("only the host was recorded"));
     check(&[&at("x.rec")], 0, "");
 }
+
+/// A program calls itself what it likes, and who sends a recording writes what he likes.
+#[test]
+fn a_name_in_a_recording_does_not_become_markup() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = folder.path().join("talk.rec");
+    let saved = record(&file, &[]);
+    assert!(saved.status.success(), "{}", text(&saved.stderr));
+    let lines = std::fs::read_to_string(&file).expect("it was written");
+    let evil = "</script><script>alert(1)</script>";
+    let changed: Vec<String> = lines
+        .lines()
+        .map(|line| {
+            let mut value: Value = serde_json::from_str(line).expect("JSON");
+            rename(&mut value, evil);
+            value.to_string()
+        })
+        .collect();
+    std::fs::write(&file, changed.join("\n") + "\n").expect("written");
+    let page = folder.path().join("page.html");
+    let shown = tcptailor(&[
+        "diagnose",
+        file.to_str().expect("UTF-8"),
+        "--html",
+        page.to_str().expect("UTF-8"),
+    ]);
+    assert!(shown.status.success(), "{}", text(&shown.stderr));
+    let page = std::fs::read_to_string(page).expect("it was written");
+    assert!(page.contains("&lt;script&gt;alert(1)"), "{page}");
+    assert!(!page.contains("<script>alert"), "{page}");
+    assert_eq!(page.matches("</script>").count(), 2);
+}
+
+/// Gives every process in it another name.
+fn rename(value: &mut Value, name: &str) {
+    match value {
+        Value::Object(fields) => {
+            for (field, value) in fields {
+                match field.as_str() {
+                    "command" => *value = Value::from(name),
+                    _ => rename(value, name),
+                }
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| rename(value, name)),
+        _ => {}
+    }
+}

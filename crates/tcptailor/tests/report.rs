@@ -199,3 +199,101 @@ fn what_a_page_may_not_do_is_seen() {
         shown.console
     );
 }
+
+/// The packets of a lossy path, as a capture of both ends.
+fn captured(folder: &Path) -> std::path::PathBuf {
+    let scenario = folder.join("lossy.toml");
+    let text = SCENARIO.replace("queue = \"1bdp\"", "queue = \"1bdp\"\nloss = \"1%\"");
+    fs::write(&scenario, text).expect("a folder of ours");
+    let packets = folder.join("packets.pcapng");
+    let output = Command::new(env!("CARGO_BIN_EXE_tcptailor"))
+        .args(["lab", "run", "--engine", "virtual", "--pcap"])
+        .args([&packets, &scenario])
+        .output()
+        .expect("the program starts");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{message}");
+    packets
+}
+
+#[test]
+fn a_diagnosis_shows_what_json_and_the_list_of_flows_say() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let packets = captured(folder.path());
+    let at = |name: &str| folder.path().join(name);
+    let output = Command::new(env!("CARGO_BIN_EXE_tcptailor"))
+        .args(["diagnose", "--json", "--html"])
+        .arg(at("page.html"))
+        .arg("--write-flows")
+        .args([&at("flows.jsonl"), &packets])
+        .output()
+        .expect("the program starts");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{message}");
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let flows = fs::read_to_string(at("flows.jsonl")).expect("it was written");
+    let flows = flows.lines();
+    // Two devices saw it; that at the sender is the one that is shown.
+    let flows = flows.map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let at_sender = flows.filter(|flow| flow["taken"] == "sender");
+    let flow = at_sender.last().expect("the client is the sender");
+    let Some(shown) = open(&at("page.html"), "") else {
+        return;
+    };
+    assert_eq!(shown.console, [""; 0]);
+    let status = between(&shown.dom, "data-state=\"ready\">", "<");
+    assert_eq!(status, ["plots over time that can be read: 1"]);
+    let numbers = numbers(&shown.dom);
+    let row = &document["flows"][0];
+    let wanted = [
+        &row["rate_bps"],
+        &row["min_rtt_us"],
+        &row["srtt_us"],
+        &row["seen_s"],
+        &row["verdicts"][0]["share"],
+        &row["limits"][0]["share"],
+        &flow["forward"]["payload_bytes"],
+        &flow["forward"]["retransmissions"],
+        &flow["forward"]["fast_retransmissions"],
+    ];
+    for wanted in wanted {
+        let wanted = wanted
+            .as_f64()
+            .unwrap_or_else(|| panic!("{row:#} {flow:#}"));
+        assert!(numbers.contains(&wanted), "{wanted} in {numbers:?}");
+    }
+    assert!(
+        flow["forward"]["retransmissions"].as_u64() > Some(0),
+        "{flow:#}"
+    );
+    // What is drawn over time sums up to what was counted.
+    let data = between(&shown.dom, "id=\"data\">", "</script>");
+    let data: Value = serde_json::from_str(data[0]).expect("JSON");
+    let figure = &data["figures"][0];
+    let list = |value: &Value| -> Vec<f64> {
+        let values = value.as_array().expect("a list").iter();
+        values.map(|value| value.as_f64().unwrap_or(0.0)).collect()
+    };
+    let times = list(&figure["at_s"]);
+    let rates = list(&figure["panels"][0]["lines"][0]["values"]);
+    let part = times[0];
+    let bytes: f64 = rates.iter().map(|rate| rate * part / 8.0).sum();
+    let rate = bytes * 8.0 / times[times.len() - 1];
+    let told = row["rate_bps"].as_f64().expect("a rate");
+    assert!((rate / told - 1.0).abs() < 0.01, "{rate} and {told}");
+}
+
+/// Before anything is measured, and not only when it is written.
+#[test]
+fn a_page_that_cannot_be_written_is_told_first() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let page = folder.path().join("none").join("page.html");
+    let output = Command::new(env!("CARGO_BIN_EXE_tcptailor"))
+        .args(["diagnose", "-t", "1h", "--html"])
+        .arg(page)
+        .output()
+        .expect("the program starts");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("there is no directory"), "{message}");
+}

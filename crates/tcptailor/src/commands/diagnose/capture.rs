@@ -13,9 +13,9 @@ use capture::{Analysis, CaptureSummary, FlowSummary, Settings};
 use doctor::{Confidence, InPackets, Side, find_diagnosis};
 use serde::Serialize;
 
-use super::Args;
 use super::document::{Document, FlowRow, VerdictRow};
-use super::seen;
+use super::page::{Drawn, TRACED_MAX};
+use super::{Args, judged};
 use crate::commands::input::Input;
 use crate::commands::watching;
 use crate::exit::Problem;
@@ -56,7 +56,7 @@ pub(super) fn judge(
     path: &Path,
     args: &Args,
     output: &Output,
-) -> anyhow::Result<Document> {
+) -> anyhow::Result<(Document, Drawn)> {
     let watching = &args.watching;
     if watching.time.is_some() {
         return Err(Problem::usage("-t: a capture is as long as it is; all of it is read").into());
@@ -74,21 +74,24 @@ pub(super) fn judge(
         interval: watching.interval,
         hash_keys: [random(), random()],
         lists_flows: flows.is_some(),
+        traced_max: args.html.as_ref().map_or(0, |_| TRACED_MAX),
         ..Settings::default()
     };
-    let read = read(input, path, settings, (&mut flows, output))?;
+    let mut read = read(input, path, settings, (&mut flows, output))?;
     if let Some(flows) = flows {
         flows.finish()?;
     }
+    let traces = read.analysis.traces();
     let (recording, summary) = read.analysis.finish();
-    let mut document = seen::diagnose(&recording, &Netns::Own, &filter);
+    let has_page = args.html.is_some();
+    let (mut document, drawn) = judged(&recording, &Netns::Own, &filter, has_page);
     document.interrupted = read.stopped;
     for row in &mut document.flows {
         as_of_a_capture(row);
     }
     let doubts = doubts(&summary, read.cut_short);
     document.capture = Some(CaptureInfo { summary, doubts });
-    Ok(document)
+    Ok((document, Drawn { traces, ..drawn }))
 }
 
 /// A number that whoever wrote the capture does not know.

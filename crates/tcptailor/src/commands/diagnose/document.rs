@@ -90,6 +90,9 @@ pub(crate) struct HostRow {
 /// One connection.
 #[derive(Debug, Serialize)]
 pub(crate) struct FlowRow {
+    /// Identity of the connection in what was recorded.
+    #[serde(skip)]
+    pub(crate) cookie: u64,
     pub(crate) netns: Netns,
     /// The container in the namespace, if there is one and all were watched.
     pub(crate) container: Option<String>,
@@ -250,6 +253,7 @@ impl FlowRow {
             (Direction::Out, sent)
         };
         Self {
+            cookie: track.cookie,
             netns: ends.local.netns.clone(),
             container: None,
             local: ends.local.key.local,

@@ -3,7 +3,8 @@
 use linux::NetnsPlace;
 
 use super::document::{Document, FlowRow};
-use super::seen;
+use super::judged;
+use super::page::Drawn;
 use crate::commands::watching::{self, Watching};
 use crate::output::Output;
 
@@ -11,7 +12,11 @@ use crate::output::Output;
 const NETNS_MAX: usize = 256;
 
 /// Watches them, and asks the doctor about each.
-pub(super) fn look(watching: &Watching, output: &Output) -> anyhow::Result<Document> {
+pub(super) fn look(
+    watching: &Watching,
+    has_page: bool,
+    output: &Output,
+) -> anyhow::Result<(Document, Drawn)> {
     let filter = watching.filter()?;
     let mut places = linux::all_netns();
     let too_many = places.len().saturating_sub(NETNS_MAX);
@@ -22,10 +27,12 @@ pub(super) fn look(watching: &Watching, output: &Output) -> anyhow::Result<Docum
         ..Document::default()
     };
     let mut flows = Vec::new();
+    let mut drawn = Drawn::default();
     for (at, (place, recording)) in places.iter().zip(recordings).enumerate() {
         match recording {
             Ok(recording) => {
-                let document = seen::diagnose(&recording, &place.netns, &filter);
+                let (document, part) = judged(&recording, &place.netns, &filter, has_page);
+                drawn.courses.add(part.courses);
                 flows.extend(join(&mut whole, document, place));
             }
             // Our own is always there; others may end meanwhile, or not be ours to enter.
@@ -33,7 +40,7 @@ pub(super) fn look(watching: &Watching, output: &Output) -> anyhow::Result<Docum
             Err(_) => whole.netns_left_out += 1,
         }
     }
-    Ok(whole.with_flows(flows))
+    Ok((whole.with_flows(flows), drawn))
 }
 
 /// Adds what was seen of one namespace, apart from its connections, which are given back.

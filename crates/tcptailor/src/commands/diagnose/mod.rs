@@ -4,6 +4,7 @@
 mod capture;
 pub(crate) mod document;
 mod everywhere;
+pub(crate) mod page;
 pub(crate) mod replay;
 pub(crate) mod screen;
 pub(crate) mod seen;
@@ -15,9 +16,11 @@ use std::time::Duration;
 use anyhow::Context;
 use base::{Change, Live, Netns};
 use clap::ValueEnum;
-use linux::{NetnsHandle, Plan};
+use doctor::Recording;
+use linux::{Filter, NetnsHandle, Plan};
 
 use self::document::Document;
+use self::page::Drawn;
 use crate::commands::watching::{self, Watching};
 use crate::exit::{Exit, Problem};
 use crate::output::{self, Output};
@@ -37,6 +40,7 @@ Examples:
   tcptailor diagnose --fail-on findings --json    for scripts: exit code 3 if something is wrong
   tcptailor diagnose ./slow.rec sport = :443      what `tcptailor record` saved
   tcptailor diagnose slow.pcapng.zst -v           what tcpdump or Wireshark captured
+  tcptailor diagnose slow.pcap --html slow.html   as a page with plots over time
   sudo tcpdump -i eth0 -s 128 -w - tcp | tcptailor diagnose -
 
 A first argument that contains a dot or a slash is a recording or a packet capture (pcap, pcapng;
@@ -58,6 +62,9 @@ pub(crate) struct Args {
     /// Write the changes that can be applied now to this file, for `tcptailor apply`.
     #[arg(short, long, value_name = "PLAN.json")]
     output: Option<PathBuf>,
+    /// Also write the answer as an HTML page with plots over time; it needs no network.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -70,16 +77,19 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     args.output
         .as_deref()
         .map_or(Ok(()), output::check_writable)?;
-    let document = match replay::file(&args.watching) {
+    output::check_page(args.html.as_deref())?;
+    let (document, drawn) = match replay::file(&args.watching) {
         Some(file) => replay::judge(file, args, output)?,
         None if args.write_flows.is_some() => {
             let what = "--write-flows: live connections show no packets; give a capture file";
             return Err(Problem::usage(what).into());
         }
-        None if args.all_netns => everywhere::look(&args.watching, output)?,
-        None => look(&args.watching, output)?,
+        None if args.all_netns => everywhere::look(&args.watching, args.html.is_some(), output)?,
+        None => look(&args.watching, args.html.is_some(), output)?,
     };
-    tell_what_is_missing(&document, output);
+    for missing in missing(&document) {
+        output.note(format!("note: {missing}"));
+    }
 
     let plan = document::plan(&document.flows);
     let planned = plan.len();
@@ -87,7 +97,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         write_plan(path, plan, output)?;
     }
     let next = next_step(args, &document, planned, output.verbosity());
-    output.report("diagnose", &document, || {
+    let told = output.report("diagnose", &document, || {
         screen::render(
             &document,
             &screen::Style {
@@ -95,7 +105,17 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
                 next: &next,
             },
         )
-    })?;
+    });
+    // One of the two that cannot be written is no reason to lose the other.
+    if let Some(path) = &args.html {
+        let command = command_words(args);
+        let asked = page::Asked {
+            file: replay::file(&args.watching),
+            command: &command,
+        };
+        output::write_page(path, &page::render(&document, &drawn, &asked))?;
+    }
+    told?;
     Ok(match args.fail_on {
         _ if document.interrupted => Exit::Interrupted,
         Some(FailOn::Findings) if document.findings > 0 => Exit::Findings,
@@ -104,12 +124,12 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
 }
 
 /// Watches this machine and asks the doctor.
-fn look(watching: &Watching, output: &Output) -> anyhow::Result<Document> {
+fn look(watching: &Watching, has_page: bool, output: &Output) -> anyhow::Result<(Document, Drawn)> {
     let filter = watching.filter()?;
     let netns = watching.netns();
     let handle = NetnsHandle::open(&netns)?;
     let recording = watching::watch(watching, &handle, &filter, output)?;
-    let mut document = seen::diagnose(&recording, &netns, &filter);
+    let (mut document, drawn) = judged(&recording, &netns, &filter, has_page);
     if watching.watched.pid.is_some() {
         // Of other processes nothing was asked.
         document.unseen_processes = 0;
@@ -120,7 +140,27 @@ fn look(watching: &Watching, output: &Output) -> anyhow::Result<Document> {
     if document.flows.is_empty() && netns == Netns::Own {
         tell_of_others(output);
     }
-    Ok(document)
+    Ok((document, drawn))
+}
+
+/// The doctor's answers, with what a page of them draws.
+fn judged(
+    recording: &Recording,
+    netns: &Netns,
+    filter: &Filter,
+    has_page: bool,
+) -> (Document, Drawn) {
+    match has_page {
+        true => {
+            let (document, courses) = seen::diagnose_drawn(recording, netns, filter);
+            let drawn = Drawn {
+                courses,
+                ..Drawn::default()
+            };
+            (document, drawn)
+        }
+        false => (seen::diagnose(recording, netns, filter), Drawn::default()),
+    }
 }
 
 /// That what was not seen here may be in a container.
@@ -135,32 +175,29 @@ fn tell_of_others(output: &Output) {
 }
 
 /// Doubts about the whole answer, beside it.
-fn tell_what_is_missing(document: &Document, output: &Output) {
+fn missing(document: &Document) -> Vec<String> {
+    let mut missing = Vec::new();
     if document.process_ended {
         let seen = base::human::time(Duration::from_secs_f64(document.duration_s));
-        output.note(format!("note: the process ended, {seen} after the start"));
+        missing.push(format!("the process ended, {seen} after the start"));
     }
     if document.netns_left_out > 0 {
-        output.note(format!(
-            "note: {} left out: no permission to enter them (run as root), or too many",
+        missing.push(format!(
+            "{} left out: no permission to enter them (run as root), or too many",
             base::human::count(document.netns_left_out as u64, "namespace")
         ));
     }
     if document.flows_left_out > 0 {
-        output.note(format!(
-            "note: {} connections were left out, there are too many at once; use a filter",
+        missing.push(format!(
+            "{} connections were left out, there are too many at once; use a filter",
             document.flows_left_out
         ));
     }
-    if let Some(error) = document
-        .flows
-        .iter()
-        .find_map(|flow| flow.options_error.as_ref())
-    {
-        output.note(format!(
-            "note: options of some sockets could not be read: {error}"
-        ));
-    }
+    let errors = document.flows.iter();
+    let error = errors.filter_map(|flow| flow.options_error.as_ref()).next();
+    missing
+        .extend(error.map(|error| format!("options of some sockets could not be read: {error}")));
+    missing
 }
 
 /// Writes a plan for `apply`, with what there is now.
@@ -196,12 +233,25 @@ fn next_step(args: &Args, document: &Document, planned: usize, verbosity: u8) ->
         }
         Some(path) => format!("Next: tcptailor apply {} --dry-run", path.display()),
         None => {
-            let words: Vec<String> = std::env::args().skip(1).map(|word| quoted(&word)).collect();
-            let command = words.join(" ");
-            format!("Next: tcptailor {command} -o plan.json && tcptailor apply plan.json")
+            let command = command_words(args);
+            format!("Next: {command} -o plan.json && tcptailor apply plan.json")
         }
     };
     step + evidence
+}
+
+/// The command as it was typed, but for the page that it writes.
+fn command_words(args: &Args) -> String {
+    let mut words = vec!["tcptailor".to_owned()];
+    let mut typed = std::env::args().skip(1);
+    while let Some(word) = typed.next() {
+        match word.as_str() {
+            "--html" if args.html.is_some() => drop(typed.next()),
+            word if args.html.is_some() && word.starts_with("--html=") => {}
+            word => words.push(quoted(word)),
+        }
+    }
+    words.join(" ")
 }
 
 /// Whether a change that would be made at once fails for want of a permission.

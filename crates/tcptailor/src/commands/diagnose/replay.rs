@@ -7,10 +7,10 @@ use std::path::Path;
 
 use doctor::recording::file::{self, FileError};
 
-use super::Args;
 use super::capture;
 use super::document::Document;
-use super::seen;
+use super::page::Drawn;
+use super::{Args, judged};
 use crate::commands::input::{self, Input};
 use crate::commands::watching::{self, Watching};
 use crate::exit::Problem;
@@ -29,7 +29,11 @@ pub(super) fn file(args: &Watching) -> Option<&Path> {
 }
 
 /// The doctor's answers for what the rest of the words selects in it.
-pub(super) fn judge(path: &Path, args: &Args, output: &Output) -> anyhow::Result<Document> {
+pub(super) fn judge(
+    path: &Path,
+    args: &Args,
+    output: &Output,
+) -> anyhow::Result<(Document, Drawn)> {
     refuse(args)?;
     let mut input = input(path)?;
     if capture::is_capture(&mut input) {
@@ -49,7 +53,7 @@ pub(super) fn judge(path: &Path, args: &Args, output: &Output) -> anyhow::Result
     let watched = &args.watching.watched;
     let filter = watching::parse_filter(&watched.filter[1..], watched.pid)?;
     let (recording, netns) = file::read(&mut input.reader).map_err(|error| wrong(path, error))?;
-    Ok(seen::diagnose(&recording, &netns, &filter))
+    Ok(judged(&recording, &netns, &filter, args.html.is_some()))
 }
 
 /// What is of living connections only.

@@ -11,7 +11,7 @@ use base::{Netns, human};
 use doctor::Place;
 
 use self::verdict::Telling;
-pub(crate) use self::verdict::{advice, confidence, findings};
+pub(crate) use self::verdict::{advice, confidence, findings, sureness};
 use super::capture;
 use super::document::{Direction, Document, FlowRow, HostRow};
 use super::service::{Answer, Row};
@@ -71,7 +71,7 @@ fn push_host_finding(text: &mut String, row: &HostRow, verbosity: u8) {
 
 /// The most important rows, and the number of connections in the others. What is idle is shown
 /// with everything else only.
-fn rows_to_show(document: &Document, verbosity: u8) -> (Vec<Row<'_>>, usize) {
+pub(super) fn rows_to_show(document: &Document, verbosity: u8) -> (Vec<Row<'_>>, usize) {
     if verbosity > 1 {
         return (Row::each(&document.flows), 0);
     }
@@ -130,14 +130,14 @@ fn table(rows: &[Row<'_>]) -> String {
 }
 
 /// The container, or else the namespace.
-fn where_it_is(flow: &FlowRow) -> String {
+pub(super) fn where_it_is(flow: &FlowRow) -> String {
     let container = flow.container.clone();
     container.unwrap_or_else(|| flow.netns.to_string())
 }
 
 /// `10.0.0.5:51514 < 10.0.9.2:443`: the arrow points where the data goes. Of several connections
 /// the end of the service.
-fn ends(row: &Row<'_>) -> String {
+pub(super) fn ends(row: &Row<'_>) -> String {
     let flow = row.first();
     let arrow = match flow.direction {
         Direction::Out => '>',
@@ -155,7 +155,7 @@ fn ends(row: &Row<'_>) -> String {
     }
 }
 
-fn owner(row: &Row<'_>) -> String {
+pub(super) fn owner(row: &Row<'_>) -> String {
     match (&row.processes()[..], &row.first().command) {
         ([pid], Some(command)) => format!("{pid}/{command}"),
         ([pid], None) => pid.to_string(),
@@ -231,7 +231,7 @@ fn push_unclear(screen: &mut String, rows: &[Row<'_>]) {
     }
 }
 
-fn summary(document: &Document, left_out: usize) -> String {
+pub(super) fn summary(document: &Document, left_out: usize) -> String {
     let counts = &document.counts;
     let watched = human::time(Duration::from_secs_f64(document.duration_s));
     if counts.connections == 0 && document.host.is_empty() {

@@ -6,12 +6,27 @@ use linux::Filter;
 use tailor::{Answered, Observed};
 
 use super::document::{self, Document, FlowRow, HostRow, VerdictRow};
+use super::page::Courses;
 
 /// Asks the doctor about each connection that the filter selects.
 pub(crate) fn diagnose(recording: &Recording, netns: &Netns, filter: &Filter) -> Document {
     let observed = Observed::new(recording, netns);
     let flows = rows(&observed, |track| selects(filter, track));
     document_of(recording, &observed, flows)
+}
+
+/// The same, with how the most important connections went, for a page.
+pub(crate) fn diagnose_drawn(
+    recording: &Recording,
+    netns: &Netns,
+    filter: &Filter,
+) -> (Document, Courses) {
+    let observed = Observed::new(recording, netns);
+    let answers = observed.answers(|track| selects(filter, track));
+    let flows = answers.iter().map(|answered| row(&observed, answered));
+    let document = document_of(recording, &observed, flows.collect());
+    let courses = Courses::of(&document, recording, &answers);
+    (document, courses)
 }
 
 /// The same with the answers one after the other: all at once would take much memory where there

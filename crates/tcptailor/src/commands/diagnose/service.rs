@@ -151,6 +151,11 @@ impl<'d> Row<'d> {
         self.flows[0]
     }
 
+    /// All of them, as they are answered for.
+    pub(crate) fn flows(&self) -> &[&'d FlowRow] {
+        &self.flows
+    }
+
     /// The number of connections.
     pub(crate) fn connections(&self) -> usize {
         self.flows.iter().map(|flow| flow.connections).sum()

@@ -85,6 +85,7 @@ impl Seen {
     fn row(&self, verdict: VerdictRow) -> FlowRow {
         let key = self.key();
         FlowRow {
+            cookie: self.cookie,
             netns: Netns::Own,
             container: None,
             local: key.local,

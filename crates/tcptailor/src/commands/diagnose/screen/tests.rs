@@ -5,6 +5,7 @@ use doctor::{Confidence, Evidence, Side};
 
 fn flow_row(port: u16, verdicts: Vec<VerdictRow>) -> FlowRow {
     FlowRow {
+        cookie: 0,
         netns: Netns::Own,
         container: None,
         local: format!("10.0.0.5:{port}").parse().unwrap(),

@@ -43,7 +43,7 @@ pub(super) fn push(text: &mut String, verdict: &VerdictRow, telling: &Telling<'_
 }
 
 /// `high`, or `high, from 1.20 s to 3.40 s` where the limit held for a part of the time.
-fn sureness(verdict: &VerdictRow, seen_s: f64) -> String {
+pub(crate) fn sureness(verdict: &VerdictRow, seen_s: f64) -> String {
     let sure = confidence(verdict);
     match verdict.held_s {
         Some([from, to]) if to - from < HELD_THROUGHOUT * seen_s => {
