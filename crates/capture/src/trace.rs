@@ -332,7 +332,7 @@ mod tests {
         let mut loss = Loss::default();
         let before = Before::of(5000, &loss);
         trace.take_data(at(1), (0, 1000), &before, &loss);
-        assert_eq!(trace.len(), 0, "a probe is no retransmission");
+        assert_eq!(trace.len(), 0, "a probe is not a retransmission");
         loss.fast += 1;
         trace.take_data(at(2), (0, 1000), &before, &loss);
         let before = Before::of(5000, &loss);

@@ -55,7 +55,7 @@
     const [left, right] = figure.plot;
     const end = figure.at_s[figure.at_s.length - 1];
     const mark = document.createElementNS(SVG, "line");
-    mark.setAttribute("class", "mark");
+    mark.setAttribute("class", "pointer");
     mark.setAttribute("y1", "0");
     mark.setAttribute("y2", String(picture.viewBox.baseVal.height));
     picture.append(mark);

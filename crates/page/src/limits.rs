@@ -16,8 +16,9 @@ pub type LimitShares = Vec<(Option<Limit>, f64)>;
 
 /// Height of a strip, which knows one limit at a time.
 const STRIP: f64 = 12.0;
-/// Height of an area of shares.
+/// Height of an area of shares, and of its title above it.
 const AREA: f64 = 64.0;
+const TITLE: f64 = 18.0;
 /// Where an area is marked at its side.
 const SHARES_MARKED: [(f64, &str); 3] = [(0.0, "0 %"), (0.5, "50 %"), (1.0, "100 %")];
 /// A thinner part of an area does not show.
@@ -91,7 +92,7 @@ impl Limits {
         match (self.is_known(), self.has_shares) {
             (false, _) => 0.0,
             (true, false) => STRIP,
-            (true, true) => AREA,
+            (true, true) => TITLE + AREA,
         }
     }
 
@@ -100,7 +101,7 @@ impl Limits {
         match (self.is_known(), self.has_shares) {
             (false, _) => html! {},
             (true, false) => self.strip(x, top),
-            (true, true) => self.area(x, top),
+            (true, true) => self.area(x, top + TITLE),
         }
     }
 
@@ -131,6 +132,7 @@ impl Limits {
     fn area(&self, x: &Scale, top: f64) -> Markup {
         let y = |share: f64| top + AREA * (1.0 - share);
         html! {
+            text x=(n(LEFT)) y=(n(top - 6.0)) { "what limited the sender" }
             @for (at, limit) in self.totals.iter().enumerate() {
                 path.lims fill=(fill(limit.0)) d=(self.layer(at, x, &y)) {
                     title { (name(limit.0)) " " (human::share(limit.1)) }
@@ -287,7 +289,7 @@ mod tests {
         ];
         let limits = Limits::of(&points, &shares);
         assert_eq!(limits.totals, [(nagle, 0.625), (application, 0.375)]);
-        assert_eq!(limits.height(), AREA);
+        assert_eq!(limits.height(), TITLE + AREA);
         let x = Scale::new([5.0].into_iter(), false, (0.0, 50.0));
         let layer = |at| limits.layer(at, &x, &|share| 100.0 - 100.0 * share);
         assert_eq!(layer(0), "M0,100V0H10V100ZM10,100V50H40V100Z");

@@ -179,13 +179,17 @@ pub(super) fn mark(index: usize, (x, y): (f64, f64)) -> String {
     format!("M{}Z", corners.collect::<Vec<_>>().join("L"))
 }
 
+/// A mark in the middle of the key of a legend.
+fn key_mark(index: usize) -> Markup {
+    html! { path class=(mark_class(index)) d=(mark(index, (18.0, 7.0))) {} }
+}
+
 /// What each line is, as it is drawn.
 fn legend(lines: &[Line]) -> Markup {
     html! {
         ul.legend {
             @for (index, line) in lines.iter().enumerate() {
-                @let mark = html! { path class=(mark_class(index)) d=(mark(index, (18.0, 7.0))) {} };
-                li { (frame::key(index, &mark)) (line.name) }
+                li { (frame::key(index, &key_mark(index))) (line.name) }
             }
         }
     }

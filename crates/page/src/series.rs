@@ -256,8 +256,13 @@ fn panel(panel: &Panel, top: f64, seconds: &[f64], x: &Scale) -> Markup {
     let y = Scale::new(known.chain(references), false, (top + PANEL, top))
         .for_unit(panel.unit)
         .rounded();
+    // A line that is alone has no legend.
+    let title = match panel.lines.as_slice() {
+        [(name, _)] if panel.title == Curve::BYTES => meaning(name),
+        _ => panel.title,
+    };
     html! {
-        text x=(n(LEFT)) y=(n(top - 6.0)) { (panel.title) }
+        text x=(n(LEFT)) y=(n(top - 6.0)) { (title) }
         (frame::vertical(&y, panel.unit))
         @for (index, (_, values)) in panel.lines.iter().enumerate() {
             g class=(format!("c{}", index % 6)) {

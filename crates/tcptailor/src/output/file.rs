@@ -76,7 +76,7 @@ pub(crate) fn write_result(path: &Path, text: &str, mark: &str) -> anyhow::Resul
 ///
 /// # Errors
 /// What is wrong with it, for people.
-pub(crate) fn check_replaceable(path: &Path, mark: &str) -> Result<(), String> {
+fn check_replaceable(path: &Path, mark: &str) -> Result<(), String> {
     let Ok(meta) = std::fs::metadata(path) else {
         return Ok(());
     };

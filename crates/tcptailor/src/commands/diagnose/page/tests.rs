@@ -199,3 +199,70 @@ fn a_setting_of_this_machine_is_undone_with_its_value() {
     let shown = remedy::commands(&change, &of_file);
     assert!(shown.contains("NOTED VALUE"), "{shown}");
 }
+
+#[test]
+fn what_is_left_out_of_the_packets_is_said() {
+    use ::capture::{DirectionSummary, FlowSummary, Retransmission, RetransmissionKind, SentSpan};
+    let key = base::FlowKey {
+        local: "10.0.0.5:50001".parse().unwrap(),
+        remote: "10.0.0.9:443".parse().unwrap(),
+    };
+    let at = base::Instant::ZERO;
+    let again = Retransmission {
+        at,
+        from: 0,
+        to: 1000,
+        kind: RetransmissionKind::TailProbe,
+    };
+    let trace = FlowTrace {
+        key,
+        cookies: [50_000, 50_001],
+        began: at,
+        sent: vec![SentSpan {
+            begin: at,
+            end: at + Duration::from_secs(1),
+            from: 0,
+            to: 1000,
+        }],
+        acked: Vec::new(),
+        retransmissions: vec![again],
+        counts: [0, 0, 1234],
+        summary: FlowSummary {
+            sender: key.local,
+            receiver: key.remote,
+            device: 0,
+            first_us: 0,
+            duration_us: 1_000_000,
+            packets: 2,
+            syn_seen: true,
+            ended: true,
+            taken: None,
+            forward: DirectionSummary {
+                tail_probes: 1234,
+                ..DirectionSummary::default()
+            },
+            reverse: DirectionSummary::default(),
+        },
+    };
+    let drawn = Drawn {
+        traces: vec![trace],
+        ..Drawn::default()
+    };
+    let asked = Asked {
+        file: Some(Path::new("a.pcap")),
+        command: "tcptailor diagnose a.pcap",
+    };
+    let page = render(&document(), &drawn, &asked);
+    for told in [
+        "1 of 1234 retransmissions are drawn: the first ones.",
+        "tail-loss probe 1234",
+        "<data value=\"1234\">",
+    ] {
+        assert!(page.contains(told), "{told}: {page}");
+    }
+    assert_eq!(
+        page.matches("Bytes from 10.0.0.5:50001").count(),
+        2,
+        "title and caption"
+    );
+}
