@@ -117,11 +117,11 @@ fn a_plot_is_read_to_the_point() {
     let text = fs::read_to_string(&page).expect("it was written");
     // A page may not move its own pointer; the policy that forbids it is for pages of ours.
     let moves = "<script>addEventListener('load', () => { \
-         const plot = document.querySelector('[data-series] svg'); \
+         const plot = document.querySelector('[data-series] svg.chart'); \
          const box = plot.getBoundingClientRect(); \
          plot.dispatchEvent(new PointerEvent('pointermove', \
              { clientX: box.left + box.width / 2, clientY: box.top + 9 })); \
-         for (const _ of [1, 2, 3]) document.querySelectorAll('[data-series] svg')[1] \
+         for (const _ of [1, 2, 3]) document.querySelectorAll('[data-series] svg.chart')[1] \
              .dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowRight' })); \
          });</script>";
     let policy = "http-equiv=\"Content-Security-Policy\"";
@@ -204,6 +204,8 @@ fn what_a_page_may_not_do_is_seen() {
 fn captured(folder: &Path) -> std::path::PathBuf {
     let scenario = folder.join("lossy.toml");
     let text = SCENARIO.replace("queue = \"1bdp\"", "queue = \"1bdp\"\nloss = \"1%\"");
+    // The doctor gives no verdict on less than a second.
+    let text = text.replace("500kB", "3MB");
     fs::write(&scenario, text).expect("a folder of ours");
     let packets = folder.join("packets.pcapng");
     let output = Command::new(env!("CARGO_BIN_EXE_tcptailor"))
@@ -283,17 +285,60 @@ fn a_diagnosis_shows_what_json_and_the_list_of_flows_say() {
     assert!((rate / told - 1.0).abs() < 0.01, "{rate} and {told}");
 }
 
+#[test]
+fn a_fitting_shows_what_json_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let page = folder.path().join("fit.html");
+    let output = Command::new(env!("CARGO_BIN_EXE_tcptailor"))
+        .args(["fit", "--lab", "nagle", "--engine", "virtual", "--once"])
+        .args(["--json", "--html"])
+        .arg(&page)
+        .output()
+        .expect("the program starts");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{message}");
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let Some(shown) = open(&page, "") else {
+        return;
+    };
+    assert_eq!(shown.console, [""; 0]);
+    let numbers = numbers(&shown.dom);
+    let tried = &document["tried"][0];
+    let wanted = [
+        &document["before"]["goodput_bps"],
+        &document["before"]["response_us"]["p50"],
+        &document["after"]["response_us"]["p99"],
+        &tried["finding"]["share"],
+        &tried["outcome"]["before"],
+        &tried["outcome"]["after"],
+        &tried["outcome"]["gain"],
+        &tried["outcome"]["gain_interval"][0],
+        &tried["outcome"]["p_value"],
+    ];
+    for wanted in wanted {
+        let wanted = wanted.as_f64().unwrap_or_else(|| panic!("{document:#}"));
+        assert!(numbers.contains(&wanted), "{wanted} in {numbers:?}");
+    }
+    let runs = document["experiments"][0]["runs"].as_array().expect("runs");
+    let looks = tried["outcome"]["looks"].as_u64().expect("a number");
+    assert_eq!(runs.len() as u64, 2 * looks);
+    assert!(shown.dom.contains("run by run"), "the runs are drawn");
+}
+
 /// Before anything is measured, and not only when it is written.
 #[test]
 fn a_page_that_cannot_be_written_is_told_first() {
     let folder = tempfile::tempdir().expect("a folder");
     let page = folder.path().join("none").join("page.html");
-    let output = Command::new(env!("CARGO_BIN_EXE_tcptailor"))
-        .args(["diagnose", "-t", "1h", "--html"])
-        .arg(page)
-        .output()
-        .expect("the program starts");
-    let message = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{message}");
-    assert!(message.contains("there is no directory"), "{message}");
+    for command in [&["diagnose", "-t", "1h"][..], &["fit", "--lab", "nagle"]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_tcptailor"))
+            .args(command)
+            .arg("--html")
+            .arg(&page)
+            .output()
+            .expect("the program starts");
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(message.contains("there is no directory"), "{message}");
+    }
 }

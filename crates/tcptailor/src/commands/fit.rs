@@ -1,6 +1,8 @@
 //! The main job: measure, name the limit, change, verify, keep or roll back.
 
+mod heard;
 mod own_connection;
+mod page;
 pub(crate) mod screen;
 
 use std::path::PathBuf;
@@ -9,12 +11,13 @@ use std::time::Duration;
 use serde::Serialize;
 use tailor::{Ending, Fitting, Plan, Subject};
 
+use self::heard::{Experiment, Heard};
 use self::own_connection::OwnConnection;
 use self::screen::Told;
 
 use crate::commands::bench::Traffic;
 use crate::exit::{Exit, Problem};
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::subject::AnySubject;
 use crate::subject::host::HostSubject;
 use crate::subject::path::{self, EngineChoice, PathReport};
@@ -47,6 +50,7 @@ Examples:
   tcptailor fit 10.0.0.9 -n      print the change, do not make it
   tcptailor fit --pid 4127       a program that is running, with its present traffic
   tcptailor fit --pid 4127 --max-time 10m       up to ten minutes for each experiment
+  tcptailor fit --pid 4127 --html fit.html      before and after as a page
 
 Exit codes: 0 kept, or nothing to change; 5 worse, undone; 6 no significant difference, undone.")]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["host", "lab", "pid"]))]
@@ -77,6 +81,10 @@ pub(crate) struct Args {
     /// Stop after the first change that is kept.
     #[arg(long)]
     once: bool,
+    /// Also write the result as an HTML page, with each run of each experiment; it needs no
+    /// network.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// The key that `serve` printed [also: the environment variable TCPTAILOR_KEY].
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
@@ -137,6 +145,8 @@ struct Document<'d> {
     subject: &'d str,
     #[serde(flatten)]
     fitting: Fitting,
+    /// The runs that each of `tried` was decided by; none for a dry run.
+    experiments: Vec<Experiment>,
     /// Of a lab path.
     #[serde(flatten)]
     path: Option<PathReport>,
@@ -146,10 +156,11 @@ struct Document<'d> {
 }
 
 impl<'d> Document<'d> {
-    const fn of(subject: &'d str, fitting: Fitting) -> Self {
+    fn of(subject: &'d str, fitting: Fitting, heard: &mut Heard) -> Self {
         Self {
             subject,
             fitting,
+            experiments: std::mem::take(&mut heard.experiments),
             path: None,
             own_connection: None,
         }
@@ -158,6 +169,7 @@ impl<'d> Document<'d> {
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     args.check()?;
+    output::check_page(args.html.as_deref())?;
     match (&args.lab, &args.host, args.pid) {
         (Some(name), ..) if name == "list" => super::lab::list_faults(output),
         (Some(name), ..) => fit_fault(super::lab::fault(name)?, args, output),
@@ -174,15 +186,13 @@ fn fit_fault(fault: &lab::Fault, args: &Args, output: &Output) -> anyhow::Result
     output.line(screen::opening(fault, &trial, &path))?;
     path.subject.wait(fault.warm_up)?;
     let plan = args.adapted(path::plan(fault, args.time, args.max_time));
-    let fitting = fit_and_tell(&mut *path.subject, &plan, output, false)?;
+    let (fitting, mut heard) = fit_and_tell(&mut *path.subject, &plan, output, false)?;
     let report = path.subject.path_report()?;
-    finish(
-        &Document {
-            path: Some(report),
-            ..Document::of(fault.id, fitting)
-        },
-        output,
-    )
+    let document = Document {
+        path: Some(report),
+        ..Document::of(fault.id, fitting, &mut heard)
+    };
+    finish(&document, &heard, args, output)
 }
 
 /// Fits the traffic towards a host that runs `serve`.
@@ -199,24 +209,23 @@ fn fit_host(host: &str, args: &Args, output: &Output) -> anyhow::Result<Exit> {
     ))?;
     let mut subject = HostSubject::start(errand, lease(&plan), output)?;
     subject.wait(SETTLE)?;
-    let fitting = fit_and_tell(&mut subject, &plan, output, true)?;
+    let (fitting, mut heard) = fit_and_tell(&mut subject, &plan, output, true)?;
     drop(subject);
-    let own_connection = OwnConnection::of(&fitting);
-    finish(
-        &Document {
-            own_connection: Some(own_connection),
-            ..Document::of(host, fitting)
-        },
-        output,
-    )
+    let document = Document {
+        own_connection: Some(OwnConnection::of(&fitting)),
+        ..Document::of(host, fitting, &mut heard)
+    };
+    finish(&document, &heard, args, output)
 }
 
 /// Fits the connections of a program that is running.
 fn fit_process(pid: u32, args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let plan = args.plan();
     let mut subject = ProcessSubject::open(pid, lease(&plan), output)?;
-    let fitting = fit_and_tell(&mut subject, &plan, output, false)?;
-    finish(&Document::of(&format!("process {pid}"), fitting), output)
+    let (fitting, mut heard) = fit_and_tell(&mut subject, &plan, output, false)?;
+    let name = format!("process {pid}");
+    let document = Document::of(&name, fitting, &mut heard);
+    finish(&document, &heard, args, output)
 }
 
 fn fit_and_tell(
@@ -224,15 +233,18 @@ fn fit_and_tell(
     plan: &Plan,
     output: &Output,
     is_test: bool,
-) -> anyhow::Result<Fitting> {
+) -> anyhow::Result<(Fitting, Heard)> {
     let mut is_first = true;
-    tailor::fit(subject, plan, &mut |subject, step| {
+    let mut heard = Heard::default();
+    let fitting = tailor::fit(subject, plan, &mut |subject, step| {
+        heard.hear(&step, &|track| subject.wants(track));
         let told = screen::step(&step, Told { is_first, is_test }, &|track| {
             subject.wants(track)
         });
         is_first = false;
         told.map_or(Ok(()), |text| output.line(text))
-    })
+    })?;
+    Ok((fitting, heard))
 }
 
 /// How long one change may stay undecided: longer than an experiment lasts.
@@ -249,21 +261,34 @@ const fn exit_of(ending: Ending) -> Exit {
     }
 }
 
-fn finish(document: &Document<'_>, output: &Output) -> anyhow::Result<Exit> {
+fn finish(
+    document: &Document<'_>,
+    heard: &Heard,
+    args: &Args,
+    output: &Output,
+) -> anyhow::Result<Exit> {
     let Document {
         subject: _,
         fitting,
+        experiments: _,
         path,
         own_connection,
     } = document;
-    output.line(screen::ending(
-        fitting,
-        path.as_ref(),
-        own_connection.as_ref(),
-    ))?;
-    let exit = exit_of(fitting.ending);
-    if output.is_json() {
-        output.report("fit", document, String::new)?;
+    let told = output
+        .line(screen::ending(
+            fitting,
+            path.as_ref(),
+            own_connection.as_ref(),
+        ))
+        .and_then(|()| match output.is_json() {
+            true => output.report("fit", document, String::new),
+            false => Ok(()),
+        });
+    // One of the two that cannot be written is no reason to lose the other.
+    if let Some(path) = &args.html {
+        let command = super::diagnose::command_words(true);
+        output::write_page(path, &page::render(document, heard, &command))?;
     }
-    Ok(exit)
+    told?;
+    Ok(exit_of(fitting.ending))
 }

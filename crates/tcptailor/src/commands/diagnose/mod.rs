@@ -108,7 +108,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     });
     // One of the two that cannot be written is no reason to lose the other.
     if let Some(path) = &args.html {
-        let command = command_words(args);
+        let command = command_words(args.html.is_some());
         let asked = page::Asked {
             file: replay::file(&args.watching),
             command: &command,
@@ -233,21 +233,21 @@ fn next_step(args: &Args, document: &Document, planned: usize, verbosity: u8) ->
         }
         Some(path) => format!("Next: tcptailor apply {} --dry-run", path.display()),
         None => {
-            let command = command_words(args);
+            let command = command_words(args.html.is_some());
             format!("Next: {command} -o plan.json && tcptailor apply plan.json")
         }
     };
     step + evidence
 }
 
-/// The command as it was typed, but for the page that it writes.
-fn command_words(args: &Args) -> String {
+/// The command as it was typed, but for the page that it writes, where it writes one.
+pub(crate) fn command_words(has_page: bool) -> String {
     let mut words = vec!["tcptailor".to_owned()];
     let mut typed = std::env::args().skip(1);
     while let Some(word) = typed.next() {
         match word.as_str() {
-            "--html" if args.html.is_some() => drop(typed.next()),
-            word if args.html.is_some() && word.starts_with("--html=") => {}
+            "--html" if has_page => drop(typed.next()),
+            word if has_page && word.starts_with("--html=") => {}
             word => words.push(quoted(word)),
         }
     }

@@ -14,7 +14,7 @@ use capture::FlowTrace;
 use doctor::Evidence;
 use page::{Cell, Head, Page, Part, Section, Table, Tile, Tone};
 
-pub(crate) use self::course::Courses;
+pub(crate) use self::course::{Courses, main_series};
 use super::document::{Direction, Document, FlowRow, HostRow, VerdictRow};
 use super::screen;
 use super::service::{Answer, Row};
@@ -233,7 +233,10 @@ fn section(index: usize, row: &Row<'_>, drawn: &Drawn, asked: &Asked<'_>) -> Sec
 fn numbers(row: &Row<'_>) -> Table {
     let flows = row.flows().iter().take(OF_SERVICE_MAX);
     Table {
-        caption: format!("Program: {}.", program(row)),
+        caption: match screen::owner(row).as_str() {
+            "?" => "Its numbers.".into(),
+            _ => format!("Program: {}.", program(row)),
+        },
         rows: flows.map(|flow| of_connection(flow)).collect(),
         ..connection_table()
     }

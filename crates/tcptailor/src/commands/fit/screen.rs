@@ -127,8 +127,9 @@ fn looked(look: &Look, is_first: bool, wants: &dyn Fn(&doctor::Track) -> bool) -
     text
 }
 
-fn trying(finding: &Finding, candidate: &Candidate, design: Design) -> String {
-    let how = match design {
+/// How a change is measured.
+pub(super) const fn how(design: Design) -> &'static str {
+    match design {
         Design::Alternate => "alternating without and with it, on the open connection",
         Design::NewConnections => "alternating without and with it, on new connections",
         Design::SideBySide => {
@@ -136,7 +137,10 @@ fn trying(finding: &Finding, candidate: &Candidate, design: Design) -> String {
              they close"
         }
         Design::BeforeAfter => "before and after it; the old state cannot be brought back",
-    };
+    }
+}
+
+fn trying(finding: &Finding, candidate: &Candidate, design: Design) -> String {
     let mut targets: Vec<&Target> = Vec::new();
     for change in &candidate.changes {
         if !targets.contains(&&change.target) {
@@ -145,7 +149,7 @@ fn trying(finding: &Finding, candidate: &Candidate, design: Design) -> String {
     }
     let mut text = format!("try       {}: measured ", candidate.text());
     let used = text.len();
-    push_wrapped(&mut text, how, INDENT, used);
+    push_wrapped(&mut text, how(design), INDENT, used);
     if let Some(target) = targets.first() {
         text.push_str(&format!("{INDENT}{target}\n"));
     }
@@ -288,20 +292,14 @@ pub(crate) fn ending(
         text.push_str(&table(&fitting.tried, own.is_some()));
         text.push('\n');
     }
-    let [headline, rest] = match fitting.ending {
-        Ending::Kept if own.is_some() => ["better", ": proven on a test connection"],
-        ending => sentence(ending),
-    };
+    let [headline, rest] = ended(fitting.ending, own.is_some());
     write!(text, "{bold}{headline}{bold:#}{rest}").expect("a String grows");
     if let Some(after) = &fitting.after {
         let (before, after) = (got(&fitting.before), got(after));
         write!(text, "\nbefore    {before}\nafter     {after}").expect("a String grows");
     }
     if let Some(left) = fitting.left {
-        let [headline, rest] = match left {
-            Ending::Kept => ["another limit", ": the same command goes on with it"],
-            left => sentence(left),
-        };
+        let [headline, rest] = self::left(left);
         write!(text, "\nleft      {headline}{rest}").expect("a String grows");
     }
     if let Some(own) = own {
@@ -314,6 +312,45 @@ pub(crate) fn ending(
         }
     }
     text
+}
+
+/// How it ended, on a test connection or not.
+pub(super) const fn ended(ending: Ending, is_test: bool) -> [&'static str; 2] {
+    match ending {
+        Ending::Kept if is_test => ["better", ": proven on a test connection"],
+        ending => sentence(ending),
+    }
+}
+
+/// What the last look left to do.
+pub(super) const fn left(left: Ending) -> [&'static str; 2] {
+    match left {
+        Ending::Kept => ["another limit", ": the same command goes on with it"],
+        left => sentence(left),
+    }
+}
+
+/// What became of a change, in some words.
+pub(super) fn result_word(tried: &Tried, is_test: bool) -> String {
+    match (&tried.outcome, tried.kept) {
+        (None, _) => "not made (dry run)".to_owned(),
+        (Some(outcome), true) => {
+            let gain = outcome.gain.map_or_else(String::new, times);
+            match is_test && own_connection::is_of_socket(tried) {
+                // What was set on a test connection ends with it.
+                true => format!("{gain}, on the test connection"),
+                false => format!("kept: {gain}"),
+            }
+        }
+        (Some(outcome), false) => match outcome.answer {
+            Answer::Worse => "undone: worse".into(),
+            _ if outcome.time_needed_s.is_some() => "not tried: time limit".into(),
+            _ if outcome.time_limit_s.is_some() => {
+                "undone: no significant difference within the time limit".into()
+            }
+            _ => "undone: no significant difference".into(),
+        },
+    }
 }
 
 fn table(tried: &[Tried], is_test: bool) -> String {
@@ -331,25 +368,6 @@ fn table(tried: &[Tried], is_test: bool) -> String {
         let measured = outcome
             .filter(|outcome| outcome.time_needed_s.is_none())
             .map(tailor::comparison);
-        let result = match (&tried.outcome, tried.kept) {
-            (None, _) => "not made (dry run)".to_owned(),
-            (Some(outcome), true) => {
-                let gain = outcome.gain.map_or_else(String::new, times);
-                match is_test && own_connection::is_of_socket(tried) {
-                    // What was set on a test connection ends with it.
-                    true => format!("{gain}, on the test connection"),
-                    false => format!("kept: {gain}"),
-                }
-            }
-            (Some(outcome), false) => match outcome.answer {
-                Answer::Worse => "undone: worse".into(),
-                _ if outcome.time_needed_s.is_some() => "not tried: time limit".into(),
-                _ if outcome.time_limit_s.is_some() => {
-                    "undone: no significant difference within the time limit".into()
-                }
-                _ => "undone: no significant difference".into(),
-            },
-        };
         table.add_row([
             tried.finding.diagnosis.to_owned(),
             changes(&tried.changes),
@@ -360,14 +378,14 @@ fn table(tried: &[Tried], is_test: bool) -> String {
                 None => String::new(),
             },
             measured.unwrap_or_default(),
-            result,
+            result_word(tried, is_test),
         ]);
     }
     output::render(&table)
 }
 
 /// `nodelay: off -> on`, a line for each.
-fn changes(changes: &[ChangeMade]) -> String {
+pub(super) fn changes(changes: &[ChangeMade]) -> String {
     let text = |change: &ChangeMade| match change.from.is_empty() {
         true => format!("{} = {}", change.knob, change.to),
         false => format!("{}: {} -> {}", change.knob, change.from, change.to),
@@ -378,14 +396,17 @@ fn changes(changes: &[ChangeMade]) -> String {
 }
 
 /// `socket`: what the change reaches; its place was told when it was tried.
-fn scopes(changes: &[ChangeMade]) -> String {
-    let scope = |change: &ChangeMade| match base::find_knob(&change.knob) {
-        Ok(knob) => scope_name(knob.scope),
-        Err(_) => "",
-    };
-    let mut lines: Vec<&str> = changes.iter().map(scope).collect();
+pub(super) fn scopes(changes: &[ChangeMade]) -> String {
+    let mut lines: Vec<&str> = changes.iter().map(scope_of).collect();
     lines.dedup();
     lines.join("\n")
+}
+
+pub(super) fn scope_of(change: &ChangeMade) -> &'static str {
+    match base::find_knob(&change.knob) {
+        Ok(knob) => scope_name(knob.scope),
+        Err(_) => "",
+    }
 }
 
 /// How it ended: a word, and what to add to it.

@@ -7,10 +7,10 @@ use base::{FlowKey, FlowSample, Instant, Limit, Netns};
 use doctor::{Recording, Shares, Timeline, Track};
 use lab::Point;
 use page::{Curve, LimitShares, Series};
-use tailor::Answered;
+use tailor::{Answered, Look};
 
 use crate::commands::diagnose::document::{Direction, Document, FlowRow};
-use crate::commands::diagnose::screen;
+use crate::commands::diagnose::{screen, seen};
 
 /// Rows that have plots.
 const PLOTS_MAX: usize = 20;
@@ -89,6 +89,18 @@ impl Courses {
     pub(super) fn find(&self, flow: &FlowRow) -> Option<&Course> {
         self.of.get(&place_of(flow))
     }
+}
+
+/// How the connection with the most important answer went in a look.
+pub(crate) fn main_series(look: &Look, wants: &dyn Fn(&Track) -> bool) -> Option<Series> {
+    look.observed(|observed| {
+        let answers = observed.answers(wants);
+        let first = answers.first()?;
+        let row = seen::row(observed, first);
+        let tracks: Vec<&Track> = first.case.tracks().take(CONNECTIONS_MAX).collect();
+        let course = course(&tracks, row.direction, observed.began())?;
+        Some(course.series(format!("{} to {}", row.local, row.remote)))
+    })
 }
 
 fn place_of(flow: &FlowRow) -> (Netns, u64, FlowKey) {

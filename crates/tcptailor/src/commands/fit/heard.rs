@@ -1,0 +1,84 @@
+//! What is heard while the work is done, beside the result: each run of each experiment, and how
+//! the connection with the most important answer went before and after.
+
+use page::Series;
+use serde::Serialize;
+use tailor::{Arm, Step};
+
+use super::screen;
+use crate::commands::diagnose::page::main_series;
+
+/// Runs of an experiment that are kept. One of connections side by side has a run for each of them
+/// at each look.
+const RUNS_MAX: usize = 1000;
+
+/// All of it.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    /// One for each candidate that was tried, in order.
+    pub(super) experiments: Vec<Experiment>,
+    /// How a connection went before the first change.
+    pub(super) first: Option<Series>,
+    /// The same after the last one that is kept.
+    pub(super) last: Option<Series>,
+}
+
+/// One experiment.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Experiment {
+    /// How it was measured.
+    #[serde(skip)]
+    pub(super) how: &'static str,
+    /// In the order in which they were made.
+    pub(super) runs: Vec<Run>,
+    /// What was undone, with how it went.
+    #[serde(skip)]
+    pub(super) undone: Vec<String>,
+}
+
+/// One run.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Run {
+    /// Without the change or with it.
+    pub(super) arm: Arm,
+    #[serde(flatten)]
+    pub(super) measure: lab::Measure,
+}
+
+impl Heard {
+    /// Takes in a step; `wants` says which connections are meant.
+    pub(super) fn hear(&mut self, step: &Step<'_>, wants: &dyn Fn(&doctor::Track) -> bool) {
+        match step {
+            Step::Looked(look) => {
+                let series = main_series(look, wants);
+                match self.first {
+                    None => self.first = series,
+                    Some(_) => self.last = series.or(self.last.take()),
+                }
+            }
+            Step::Trying(_, _, design) => self.experiments.push(Experiment {
+                how: screen::how(*design),
+                ..Experiment::default()
+            }),
+            Step::Compared(arm, measure) => {
+                if let Some(experiment) = self.experiments.last_mut()
+                    && experiment.runs.len() < RUNS_MAX
+                {
+                    experiment.runs.push(Run {
+                        arm: *arm,
+                        measure: **measure,
+                    });
+                }
+            }
+            Step::Undone(undone) => {
+                if let Some(experiment) = self.experiments.last_mut() {
+                    let lines = undone
+                        .iter()
+                        .map(|one| format!("{}: {}", one.knob, one.how));
+                    experiment.undone.extend(lines);
+                }
+            }
+            Step::Predicted(_) | Step::Tried(_) => {}
+        }
+    }
+}
