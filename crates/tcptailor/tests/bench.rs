@@ -236,6 +236,36 @@ fn results_are_exported_and_files_of_others_are_left_alone() {
 }
 
 #[test]
+fn a_page_has_the_numbers_of_the_document() {
+    let serve = Serve::start(&[]);
+    let folder = tempfile::tempdir().expect("a directory");
+    let page = folder.path().join("bench.html");
+    let name = page.to_str().expect("UTF-8");
+    let flags = ["-t", "1s", "-i", "100ms", "--json", "--html", name];
+    let shown = serve.bench(&flags);
+    assert!(shown.status.success(), "{}", text(&shown.stderr));
+    let document: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
+    let page = std::fs::read_to_string(&page).expect("it was written");
+    let variant = &document["variants"][0];
+    let intervals = variant["runs"][0]["intervals"].as_array().expect("a list");
+    let wanted = [
+        &document["rtt_idle_us"]["p50"],
+        &variant["goodput_bps"]["median"],
+        &variant["rtt_loaded_us"]["p99"],
+        &intervals[3]["up_bps"],
+        &intervals[3]["up"]["rtt_us"],
+    ];
+    for wanted in wanted {
+        let value = wanted.as_f64().unwrap_or_else(|| panic!("{document:#}"));
+        let shown = format!("<data value=\"{value}\">");
+        assert!(page.contains(&shown), "{shown} of {document:#}");
+    }
+    for told in ["<svg", "Latency, idle and loaded", "First run over time"] {
+        assert!(page.contains(told), "{told}: {page}");
+    }
+}
+
+#[test]
 fn a_log_has_a_line_per_interval_and_goes_on_after_an_interruption() {
     let serve = Serve::start(&[]);
     let directory = tempfile::tempdir().expect("a directory");

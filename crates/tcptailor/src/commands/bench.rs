@@ -3,6 +3,7 @@
 mod export;
 mod live;
 mod log;
+mod page;
 mod report;
 mod setup;
 
@@ -55,6 +56,7 @@ Examples:
   tcptailor bench 10.0.0.9 --bidir -b 0 --export-csv a.csv  both directions at once; results as CSV
   tcptailor bench 10.0.0.9 --mode wwr --compare nodelay=off,on
                                     write-write-read, ten interleaved runs of each variant
+  tcptailor bench 10.0.0.9 --html bench.html                as a page with plots over time
   tcptailor bench 10.0.0.9 --mode rr --compare congestion=cubic,bbr --runs 20 --json
   tcptailor bench 10.0.0.9 -t 10h --log day.jsonl           each second and the mean so far; after an
                                     interruption the same command continues (serve --max-time 10h)")]
@@ -101,6 +103,9 @@ pub(crate) struct Args {
     /// Write the table of the variants into this file.
     #[arg(long, value_name = "FILE")]
     export_markdown: Option<PathBuf>,
+    /// Also write the results as an HTML page with plots over time; it needs no network.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// iperf3's letter for --json.
     #[arg(short = 'J', hide = true)]
     pub(crate) iperf_json: bool,
@@ -203,6 +208,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     {
         output::check_writable(path)?;
     }
+    output::check_page(args.html.as_deref())?;
     let log = args.log.as_deref();
     let log = log.map(|path| Log::open(path, measurement(args), output));
     let log = log.transpose()?;
@@ -242,25 +248,36 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         variants,
         interrupted,
     };
-    if let Some(path) = &args.export_csv {
-        export::write_csv(path, &document)?;
-    }
-    if let Some(path) = &args.export_markdown {
-        export::write_markdown(path, &document)?;
-    }
-    output.report("bench", &document, || {
-        let gap = if args.has_lines() && !output.is_quiet() {
-            "\n"
-        } else {
-            ""
-        };
-        format!("{gap}{}", report::render(&document))
-    })?;
+    tell(args, &document, output)?;
     Ok(if interrupted {
         Exit::Interrupted
     } else {
         Exit::Done
     })
+}
+
+/// Writes the results into all files that are asked for, and prints them.
+fn tell(args: &Args, document: &Document, output: &Output) -> anyhow::Result<()> {
+    if let Some(path) = &args.export_csv {
+        export::write_csv(path, document)?;
+    }
+    if let Some(path) = &args.export_markdown {
+        export::write_markdown(path, document)?;
+    }
+    let told = output.report("bench", document, || {
+        let gap = if args.has_lines() && !output.is_quiet() {
+            "\n"
+        } else {
+            ""
+        };
+        format!("{gap}{}", report::render(document))
+    });
+    // One of the two that cannot be written is no reason to lose the other.
+    if let Some(path) = &args.html {
+        let command = super::diagnose::command_words(true);
+        output::write_page(path, &page::render(document, &command))?;
+    }
+    told
 }
 
 /// What a log is of.

@@ -54,7 +54,7 @@ impl Metric {
         }
     }
 
-    const fn name(self) -> &'static str {
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Self::GoodputBps => "goodput",
             Self::OperationsPerS => "operations per second",
@@ -94,7 +94,7 @@ pub(super) struct Spread {
 }
 
 /// One run.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Run {
     pub(super) goodput_bps: u64,
     /// Payload that arrived at the server, and here.
@@ -106,13 +106,13 @@ pub(super) struct Run {
     pub(super) client_congestion: String,
     pub(super) server_congestion: String,
     #[serde(skip)]
-    responses: Responses,
+    pub(super) responses: Responses,
     /// What this end and the server sent; `None` where the kernel does not say.
     pub(super) client_sent: Option<SenderOutcome>,
     pub(super) server_sent: Option<SenderOutcome>,
     pub(super) rtt_loaded_us: Option<ResponseMicros>,
     #[serde(skip)]
-    loaded: Responses,
+    pub(super) loaded: Responses,
     pub(super) intervals: Vec<Row>,
     pub(super) ended_early: bool,
 }
@@ -235,7 +235,7 @@ pub(super) fn compare(metric: Metric, variants: &[Variant]) -> Vec<Comparison> {
 /// The document for people.
 pub(super) fn render(document: &Document) -> String {
     let Document {
-        remote,
+        remote: _,
         workload,
         rtt_idle_us,
         metric,
@@ -256,15 +256,7 @@ pub(super) fn render(document: &Document) -> String {
     }
     output::align_right(&mut table, &(1..header.len()).collect::<Vec<_>>());
     let mut text = String::new();
-    let heading = match workload {
-        Workload::Bulk {
-            direction: Direction::Down,
-            flows,
-            ..
-        } => format!("{} from {remote}", human::count(*flows, "stream")),
-        _ => format!("{} to {remote}", super::kind_of(workload)),
-    };
-    output::push_wrapped(&mut text, &heading, "  ", 0);
+    output::push_wrapped(&mut text, &heading(document), "  ", 0);
     text.push('\n');
     text.push_str(&output::render(&table));
     if let [variant] = variants.as_slice() {
@@ -285,6 +277,19 @@ pub(super) fn render(document: &Document) -> String {
         text.push_str("\nInterrupted: only complete runs are counted.\n");
     }
     text
+}
+
+/// What was measured, and against whom.
+pub(super) fn heading(document: &Document) -> String {
+    let remote = &document.remote;
+    match &document.workload {
+        Workload::Bulk {
+            direction: Direction::Down,
+            flows,
+            ..
+        } => format!("{} from {remote}", human::count(*flows, "stream")),
+        workload => format!("{} to {remote}", super::kind_of(workload)),
+    }
 }
 
 /// What the one variant shows beside its row.
@@ -392,18 +397,22 @@ fn sentence(comparison: &Comparison) -> String {
         ratio,
         low,
         high,
-        judgement,
         ..
     } = comparison;
+    let what = verdict(comparison);
+    let [ratio, low, high] = [*ratio, *low, *high].map(times);
+    format!("{variant}: {ratio} times ({low} to {high}), {what}")
+}
+
+/// How sure a comparison is, in words.
+pub(super) fn verdict(comparison: &Comparison) -> &'static str {
     // An interval beside 1 that was not significant comes of too few runs.
-    let is_apart = *low > 1.0 || *high < 1.0;
-    let what = match *judgement {
+    let is_apart = comparison.low > 1.0 || comparison.high < 1.0;
+    match comparison.judgement {
         "not-distinguishable" if is_apart => "too few runs to be sure (--runs 10)",
         "not-distinguishable" => "no significant difference",
         other => other,
-    };
-    let [ratio, low, high] = [*ratio, *low, *high].map(times);
-    format!("{variant}: {ratio} times ({low} to {high}), {what}")
+    }
 }
 
 /// A ratio with the digits that mean something.
