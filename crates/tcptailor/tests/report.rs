@@ -237,8 +237,9 @@ fn a_diagnosis_shows_what_json_and_the_list_of_flows_say() {
     let flows = flows.lines();
     // Two devices saw it; that at the sender is the one that is shown.
     let flows = flows.map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-    let at_sender = flows.filter(|flow| flow["taken"] == "sender");
-    let flow = at_sender.last().expect("the client is the sender");
+    let mut at_sender = flows.filter(|flow| flow["taken"] == "sender");
+    let flow = at_sender.next_back();
+    let flow = flow.expect("the client is the sender");
     let Some(shown) = open(&at("page.html"), "") else {
         return;
     };

@@ -15,7 +15,7 @@ use doctor::Evidence;
 use page::{Cell, Head, Page, Part, Section, Table, Tile, Tone};
 
 pub(crate) use self::course::{Courses, main_series};
-use super::document::{Direction, Document, FlowRow, HostRow, VerdictRow};
+use super::document::{self, Direction, Document, FlowRow, HostRow, VerdictRow};
 use super::screen;
 use super::service::{Answer, Row};
 use crate::output;
@@ -131,15 +131,25 @@ fn head(document: &Document, rows: &[Row<'_>], left_out: usize, asked: &Asked<'_
         parts.push(Part::Note(Tone::Muted, text));
     }
     if document.findings > 0 && asked.file.is_none() && !document.process_ended {
-        let command = asked.command;
-        parts.push(Part::Text(
-            "What can be changed at once, and how to undo it:".into(),
-        ));
-        parts.push(Part::Code(format!(
-            "{command} -o plan.json && tcptailor apply plan.json\ntcptailor rollback   # undo it"
-        )));
+        parts.extend(at_once(document, asked.command));
     }
     parts
+}
+
+/// What can be changed without starting anything again, or who could.
+fn at_once(document: &Document, command: &str) -> Vec<Part> {
+    if document::plan(&document.flows).is_empty() {
+        let text = match super::needs_root(document) {
+            true => "The same command as root may make these changes at once.",
+            false => "Nothing of it can be changed at once from here; the parts below say who can.",
+        };
+        return vec![Part::Note(Tone::Plain, text.into())];
+    }
+    let text = "What can be changed at once, and how to undo it:";
+    let commands = format!(
+        "{command} -o plan.json && tcptailor apply plan.json\ntcptailor rollback   # undo it"
+    );
+    vec![Part::Text(text.into()), Part::Code(commands)]
 }
 
 /// A row for each service of whose connections the same is said, as on the screen.
@@ -385,7 +395,7 @@ fn over_time(row: &Row<'_>, drawn: &Drawn) -> Vec<Part> {
 
 /// What took the time of a sender, as numbers.
 fn times(flow: &FlowRow) -> Option<Part> {
-    let row = |limit: &super::document::LimitShare| {
+    let row = |limit: &document::LimitShare| {
         vec![
             Cell::text(limit.limit),
             Cell::number("share", Some(limit.share)),

@@ -52,6 +52,26 @@ fn verdict() -> VerdictRow {
     }
 }
 
+/// The same with a change that can be made at once.
+fn changeable() -> VerdictRow {
+    let target = base::Target::Socket {
+        netns: Netns::Own,
+        pid: 4130,
+        cookie: 7,
+        key: base::FlowKey {
+            local: "10.0.0.5:50001".parse().unwrap(),
+            remote: "10.0.0.9:443".parse().unwrap(),
+        },
+    };
+    VerdictRow {
+        alternatives: vec![ChangeRow {
+            target: Some(target),
+            ..change(Side::Local, "nodelay", KnobValue::Flag(true))
+        }],
+        ..verdict()
+    }
+}
+
 fn flow(port: u16, verdicts: Vec<VerdictRow>) -> FlowRow {
     FlowRow {
         cookie: port.into(),
@@ -95,6 +115,28 @@ fn document() -> Document {
         flow(50_001, vec![verdict()]),
         flow(50_002, Vec::new()),
     ])
+}
+
+#[test]
+fn what_can_be_changed_at_once_is_said_only_where_something_can() {
+    let shown = |verdict| {
+        let document = Document::default().with_flows(vec![flow(50_001, vec![verdict])]);
+        let asked = Asked {
+            file: None,
+            command: "tcptailor diagnose",
+        };
+        render(&document, &Drawn::default(), &asked)
+    };
+    let plan = "tcptailor diagnose -o plan.json &amp;&amp; tcptailor apply plan.json";
+    let page = shown(changeable());
+    // At the top, and below the change.
+    assert_eq!(page.matches(plan).count(), 2, "{page}");
+    let page = shown(verdict());
+    assert!(
+        page.contains("Nothing of it can be changed at once from here"),
+        "{page}"
+    );
+    assert!(!page.contains(plan), "{page}");
 }
 
 fn rendered() -> String {
@@ -157,7 +199,6 @@ fn a_page_leads_to_its_parts_and_says_what_to_type() {
         "sysctl -w 'net.ipv4.tcp_rmem=4096 131072 6291456'",
         "sysctl -w 'net.ipv4.tcp_rmem=NOTED VALUE'",
         "setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, ...)   # on",
-        "tcptailor rollback   # undo it",
         "The host",
         "All connections",
         "2 connections seen in 5.00 s: 1 with a finding, 1 unclear; 1 finding of the host.",
