@@ -255,6 +255,63 @@ fn a_plan_that_does_not_fit_any_more_is_refused() {
     assert_eq!(user.json(&args)["changes"][0]["already"], true);
 }
 
+/// Runs the program on a terminal, on which Enter is pressed as it starts, and once more when it
+/// says the word; passes on what it shows and how it ends.
+const TERMINAL: &str = r"
+import os, pty, sys
+word = sys.argv[1].encode()
+pid, parent = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[2], sys.argv[2:])
+os.write(parent, b'\n')
+shown = b''
+while True:
+    try:
+        more = os.read(parent, 4096)
+    except OSError:
+        break
+    if not more:
+        break
+    shown += more
+    if word and word in shown:
+        word = b''
+        os.write(parent, b'\n')
+sys.stdout.write(shown.decode())
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+";
+
+#[test]
+fn an_enter_from_before_the_question_confirms_nothing() {
+    let user = User::new();
+    let plan = user.plan(&[("nodelay", json!(true))]);
+    let plan = plan.to_str().unwrap();
+    if !may_reach_sockets(&user, plan) {
+        return;
+    }
+    let Some(_) = asking::witness("python3") else {
+        return;
+    };
+    let on_terminal = |word: &str, time: &str| {
+        let output = Command::new("python3")
+            .args(["-c", TERMINAL, word, env!("CARGO_BIN_EXE_tcptailor")])
+            .args(["apply", plan, "--confirm-within", time])
+            .env("TCPTAILOR_STATE", user.directory.path().join("state"))
+            .output()
+            .unwrap();
+        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), shown + &error)
+    };
+    let (code, shown) = on_terminal("no such word", "2s");
+    assert!(shown.contains("not confirmed in time"), "{shown}");
+    assert_eq!(code, Some(1), "{shown}");
+    assert!(!user.client.nodelay().unwrap());
+    let (code, shown) = on_terminal("Press Enter", "300s");
+    assert!(shown.contains("Kept. Undo with"), "{shown}");
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(user.client.nodelay().unwrap());
+}
+
 #[test]
 fn a_trial_is_confirmed_or_rolled_back() {
     let user = User::new();
