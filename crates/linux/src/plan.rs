@@ -173,8 +173,9 @@ impl Plan {
             }
             Err(error) => return Err(Error::errno(format!("read {}", path.display()))(error)),
         }
-        let (file, meta) = regular_file::open(path, true).map_err(wrong)?;
-        let bytes = regular_file::read(file, &meta, BYTES_MAX).map_err(wrong)?;
+        let bytes = regular_file::open(path, true)
+            .and_then(|(file, meta)| regular_file::read(file, &meta, BYTES_MAX))
+            .map_err(|refused| wrong(refused.why))?;
         let plan: Self =
             serde_json::from_slice(&bytes).map_err(|e| wrong(format!("not a plan: {e}")))?;
         plan.check().map_err(wrong)?;
