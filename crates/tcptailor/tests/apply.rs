@@ -220,6 +220,32 @@ fn a_connection_that_is_gone_and_a_damaged_journal_are_said_so() {
 }
 
 #[test]
+fn what_is_in_force_of_a_damaged_transaction_is_rolled_back_too() {
+    let user = User::new();
+    for (args, id) in [(&["rollback", "--all"][..], 1), (&["rollback"], 2)] {
+        let bytes = 16_000 + id;
+        let plan = user.plan(&[("nodelay", json!(true)), ("notsent_lowat", json!(bytes))]);
+        let plan = plan.to_str().unwrap();
+        if !may_reach_sockets(&user, plan) {
+            return;
+        }
+        user.json(&["apply", plan]);
+        let file = format!("state/txn/{id:06}.jsonl");
+        let file = user.directory.path().join(file);
+        let whole = fs::read_to_string(&file).unwrap();
+        let damaged = whole.replacen(&format!("\"to\":{bytes}"), "\"to\":7", 1);
+        assert_ne!(damaged, whole);
+        fs::write(&file, damaged).unwrap();
+        let status = user.json(&["status"]);
+        assert_eq!(status["transactions"][0]["status"], "damaged");
+        let undone = user.json(args);
+        assert_eq!(undone["transactions"][0]["id"], id, "{args:?}: {undone}");
+        assert!(!user.client.nodelay().unwrap(), "{args:?}");
+        assert_eq!(user.json(&["status"])["transactions"], json!([]));
+    }
+}
+
+#[test]
 fn a_plan_that_does_not_fit_any_more_is_refused() {
     let user = User::new();
     let path = user.plan(&[("nodelay", json!(true)), ("notsent_lowat", json!(16384))]);
