@@ -114,6 +114,20 @@ impl Setting {
         self.netns.cookie()
     }
 
+    /// What tells an interface from later ones of the same name; `None` for what is neither an
+    /// interface nor its queue.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where there is none of this name.
+    pub(crate) fn link_index(&self) -> Result<Option<u32>> {
+        match &self.site {
+            Site::Mtu(name) | Site::Txqueuelen(name) | Site::Qdisc(name) => {
+                Ok(Some(self.inside(|| link::read(name))?.index))
+            }
+            Site::Socket { .. } | Site::Route(_) | Site::Sysctl(_) => Ok(None),
+        }
+    }
+
     /// Reads the setting.
     ///
     /// # Errors

@@ -551,6 +551,50 @@ fn is_guard_of(pid: i32, directory: &Path) -> bool {
     variables.any(|variable| variable == expected.as_bytes())
 }
 
+/// An interface is known by more than its name: the next one of the same name is another one.
+#[test]
+fn an_interface_that_was_made_anew_is_left_alone() {
+    let Some(holder) = Holder::start() else {
+        return;
+    };
+    let netns = || Netns::OfProcess(holder.pid());
+    let link = || Target::Link {
+        netns: netns(),
+        name: "v2".into(),
+    };
+    let directory = directory_of(&[]);
+    let journal = Journal::open(directory.path()).unwrap();
+    let mut transaction = journal.begin("the first one").unwrap();
+    let changes = [
+        change((link(), "link.mtu", "1400")),
+        change((link(), "link.txqueuelen", "77")),
+    ];
+    let (plan, _) = Plan::of_present(changes.to_vec()).unwrap();
+    transaction.apply_all(&changes).unwrap();
+    transaction.keep().unwrap();
+    holder.run("ip link set v2 name v9");
+    holder.run("ip link set v9 name v2");
+    let history = journal.history().unwrap();
+    assert!(history.is_in_force(&history.entries[0]), "it is the same");
+
+    // As a tunnel that is set up again, by its own configuration.
+    holder.run("ip link del v2");
+    holder.run("ip link add v2 mtu 1400 txqueuelen 77 type veth peer name v3");
+    let start = holder.snapshot();
+    let history = journal.history().unwrap();
+    assert!(!history.is_in_force(&history.entries[0]), "it is gone");
+    for undone in journal.roll_back(1).unwrap().undone {
+        let how = undone.how.to_string();
+        assert!(how.contains("nothing left to undo"), "{how}");
+    }
+    assert_same(&holder.snapshot(), &start, "an interface of the same name");
+    let refused = plan.check_present().expect_err("it is another one");
+    assert!(
+        refused.to_string().contains("another interface"),
+        "{refused}"
+    );
+}
+
 #[test]
 fn every_change_arrives_and_is_undone() {
     let Some(holder) = Holder::start() else {
