@@ -8,6 +8,7 @@
 //!
 //! What the program offered is compared too: a gain that comes with another load is none.
 
+mod drift;
 mod load;
 
 use core::time::Duration;
@@ -294,6 +295,11 @@ impl Experiment {
         if let Some(why) = load::explains(self.objective, self.loads(), gain) {
             return (Answer::NotDistinguishable, Some(why));
         }
+        let [before, _] = self.goodness(self.objective);
+        if self.order == Order::AFirst && drift::explains(&before, gain) {
+            let why = "the values were changing before the change already";
+            return (Answer::NotDistinguishable, Some(why));
+        }
         if gain < 1.0 {
             return (Answer::Worse, None);
         }
@@ -352,7 +358,7 @@ impl Experiment {
     fn steady(&self, objective: Objective) -> [Vec<f64>; 2] {
         let good = self.goodness(objective);
         if self.order == Order::AFirst {
-            // A drift cannot be told from the change there.
+            // Looks at A and B are of different times there; what drifts is told by [`drift`].
             return good;
         }
         let logs = good.map(|values| values.iter().map(|v| v.ln()).collect::<Vec<f64>>());
