@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
-use tailor::{Ending, Fitting, Plan, Subject};
+use tailor::{Ending, Fitting, Plan, Step, Subject};
 
 use self::own_connection::OwnConnection;
 use self::screen::Told;
 
 use crate::commands::bench::Traffic;
-use crate::exit::{Exit, Problem};
+use crate::exit::{Exit, Problem, but_stays};
 use crate::output::Output;
 use crate::subject::AnySubject;
 use crate::subject::host::HostSubject;
@@ -226,13 +226,34 @@ fn fit_and_tell(
     is_test: bool,
 ) -> anyhow::Result<Fitting> {
     let mut is_first = true;
-    tailor::fit(subject, plan, &mut |subject, step| {
+    let mut kept = Vec::new();
+    let done = tailor::fit(subject, plan, &mut |subject, step| {
+        if let Step::Tried(tried) = &step {
+            kept.extend(tried.transaction.filter(|_| tried.kept));
+        }
         let told = screen::step(&step, Told { is_first, is_test }, &|track| {
             subject.wants(track)
         });
         is_first = false;
         told.map_or(Ok(()), |text| output.line(text))
-    })
+    });
+    done.map_err(|error| with_kept(error, &kept))
+}
+
+/// An error ends the work, and does not take back what was kept before it.
+fn with_kept(error: anyhow::Error, kept: &[u64]) -> anyhow::Error {
+    let list = |of: &dyn Fn(&u64) -> String, between: &str| {
+        let items: Vec<String> = kept.iter().rev().map(of).collect();
+        items.join(between)
+    };
+    let undo = list(&|id| format!("`tcptailor rollback {id}`"), ", then ");
+    let numbers = list(&u64::to_string, ", ");
+    let stays = match kept.len() {
+        0 => return error,
+        1 => format!("transaction {numbers} was kept before, and stays"),
+        _ => format!("transactions {numbers} were kept before, and stay"),
+    };
+    but_stays(error, &stays, &format!("Undo with {undo}."))
 }
 
 /// How long one change may stay undecided: longer than an experiment lasts.
@@ -266,4 +287,42 @@ fn finish(document: &Document<'_>, output: &Output) -> anyhow::Result<Exit> {
         output.report("fit", document, String::new)?;
     }
     Ok(exit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_tells_what_was_kept_before() {
+        let check = |problem: Problem, kept: &[u64], expected: &str| {
+            let error = with_kept(problem.into(), kept);
+            let problem = error.downcast_ref::<Problem>().expect("it has advice");
+            let hint = problem.hint.as_deref().unwrap_or_default();
+            let told = format!("{:?}: {} ({hint})", problem.exit, problem.message);
+            assert_eq!(told, expected);
+        };
+        let interrupted = || Problem {
+            exit: Exit::Interrupted,
+            message: "interrupted; nothing stays changed".into(),
+            hint: None,
+        };
+        check(
+            interrupted(),
+            &[],
+            "Interrupted: interrupted; nothing stays changed ()",
+        );
+        check(
+            interrupted(),
+            &[3],
+            "Interrupted: interrupted; transaction 3 was kept before, and stays (Undo with \
+             `tcptailor rollback 3`.)",
+        );
+        check(
+            Problem::failed("process 7 ended while it was measured"),
+            &[3, 5],
+            "Failed: process 7 ended while it was measured; transactions 5, 3 were kept before, and \
+             stay (Undo with `tcptailor rollback 5`, then `tcptailor rollback 3`.)",
+        );
+    }
 }
