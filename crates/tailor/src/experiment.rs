@@ -270,6 +270,15 @@ impl Experiment {
         }
     }
 
+    /// The outcome where it is given up, for whatever reason.
+    #[must_use]
+    pub fn given_up(&self, why: &'static str) -> Outcome {
+        Outcome {
+            why: Some(why),
+            ..self.found()
+        }
+    }
+
     /// The numbers, not yet judged.
     fn found(&self) -> Outcome {
         let [a, b] = [Arm::A, Arm::B].map(|arm| self.raw(arm, self.objective));

@@ -159,4 +159,6 @@ pub struct Undone {
     pub knob: String,
     /// What became of it.
     pub how: String,
+    /// Whether it was left alone, because something else has changed the setting meanwhile.
+    pub is_theirs: bool,
 }

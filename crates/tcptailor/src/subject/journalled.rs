@@ -112,6 +112,7 @@ impl Settings for Journalled {
     fn undo(&mut self) -> Vec<Undone> {
         let shown = |undone: journal::Undone| Undone {
             knob: undone.change.knob,
+            is_theirs: matches!(undone.how, journal::How::LeftAlone { .. }),
             how: undone.how.to_string(),
         };
         let undone = self.unconfirmed.take().map(Transaction::roll_back);
