@@ -262,3 +262,13 @@ fn what_another_program_sets_meanwhile_is_not_set_over() {
         assert_eq!(host.made.len(), made, "it is not made again");
     }
 }
+
+#[test]
+fn of_connections_that_come_and_go_the_listener_is_changed() {
+    let mut host = Host::new(Duration::from_millis(700));
+    let tried = tried(&mut host, "nodelay", KnobValue::Flag(true));
+    assert!(tried.kept, "{:?}", tried.outcome);
+    let is_listener =
+        |target: &Target| matches!(target, Target::Socket { cookie, .. } if *cookie == LISTENER);
+    assert!(host.made.iter().all(is_listener), "{:?}", host.made);
+}
