@@ -250,6 +250,16 @@ impl Setting {
         old.is_exactly(to) && !self.is_volatile()
     }
 
+    /// Whether the process that the target names holds the socket itself. It can be set all the
+    /// same where only another one holds it, as a child that inherited it.
+    #[must_use]
+    pub fn is_of_named_process(&self) -> bool {
+        match &self.site {
+            Site::Socket { pid, cookie, name } => socket_in(*pid, *cookie, name).is_ok(),
+            _ => false,
+        }
+    }
+
     /// Whether the kernel changes the value by itself, so that finding another value than the one
     /// we wrote says nothing (`TCP_QUICKACK`: tcp(7), "the flag is not permanent").
     pub(crate) fn is_volatile(&self) -> bool {
