@@ -98,6 +98,7 @@ impl Args {
             let message = "--engine: a host and a process have the TCP that they have";
             return Err(Problem::usage(message).hint("It goes with `--lab FAULT`."));
         }
+        super::watching::check_max_time(self.max_time)?;
         let range = Duration::from_secs(1)..=Duration::from_secs(600);
         match self.time {
             Some(time) if !range.contains(&time) => Err(Problem::usage(format!(
