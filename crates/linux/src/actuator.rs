@@ -114,6 +114,20 @@ impl Setting {
         self.netns.cookie()
     }
 
+    /// What tells an interface from later ones of the same name; `None` for what is neither an
+    /// interface nor its queue.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where there is none of this name.
+    pub(crate) fn link_index(&self) -> Result<Option<u32>> {
+        match &self.site {
+            Site::Mtu(name) | Site::Txqueuelen(name) | Site::Qdisc(name) => {
+                Ok(Some(self.inside(|| link::read(name))?.index))
+            }
+            Site::Socket { .. } | Site::Route(_) | Site::Sysctl(_) => Ok(None),
+        }
+    }
+
     /// Reads the setting.
     ///
     /// # Errors
@@ -234,6 +248,16 @@ impl Setting {
     #[must_use]
     pub fn is_already(&self, old: &State, to: &KnobValue) -> bool {
         old.is_exactly(to) && !self.is_volatile()
+    }
+
+    /// Whether the process that the target names holds the socket itself. It can be set all the
+    /// same where only another one holds it, as a child that inherited it.
+    #[must_use]
+    pub fn is_of_named_process(&self) -> bool {
+        match &self.site {
+            Site::Socket { pid, cookie, name } => socket_in(*pid, *cookie, name).is_ok(),
+            _ => false,
+        }
     }
 
     /// Whether the kernel changes the value by itself, so that finding another value than the one

@@ -199,7 +199,8 @@ impl Journal {
     }
 
     /// Undoes what was interrupted, what this process was `undoing`, and whatever it has left on
-    /// trial: it has ended, or its trial is over.
+    /// trial: it has ended, or its trial is over. Where it has left nothing, others who are at work
+    /// are not waited for.
     pub(crate) fn undo_left_by(
         directory: &Path,
         owner: &ProcessIdentity,
@@ -214,14 +215,28 @@ impl Journal {
             directory: directory.into(),
             on_step: None,
         };
-        let _lock = Lock::take(directory, patience)?;
+        let is_left = |entry: &Entry| {
+            let status = entry.status();
+            let is_on_trial = status == Status::Leased && entry.owner == *owner;
+            let is_begun = undoing.contains(&entry.id) && status != Status::RolledBack;
+            is_on_trial || is_begun
+        };
+        let is_left_by_it =
+            |entry: &Entry| is_left(entry) || entry.is_interrupted() && entry.owner == *owner;
+        let _lock = match Lock::take(directory, patience) {
+            Err(busy @ Error::Busy { .. }) => {
+                let history = journal.history()?;
+                return match history.entries.iter().any(is_left_by_it) {
+                    true => Err(busy),
+                    false => Ok(Vec::new()),
+                };
+            }
+            taken => taken?,
+        };
         let mut history = journal.history()?;
         history.set_aside_unusable();
         Ok(journal.undo_all(&mut history, |entry| {
-            let status = entry.status();
-            let is_theirs = status == Status::Leased && entry.owner == *owner;
-            let is_begun = undoing.contains(&entry.id) && status != Status::RolledBack;
-            is_theirs || is_begun || entry.is_interrupted()
+            is_left(entry) || entry.is_interrupted()
         }))
     }
 

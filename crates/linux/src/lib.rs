@@ -46,6 +46,7 @@ mod state;
 pub mod supervise;
 pub mod sysctl;
 mod tcp_info;
+mod terminal;
 pub mod tun;
 mod tun_engine;
 mod wakefulness;
@@ -79,6 +80,7 @@ pub use seed::{random_secret, random_seed};
 pub use sock_diag::{ClosedSockets, ScanRequest, SockDiag};
 pub use state::State;
 pub use tcp_info::data_segments_sent;
+pub use terminal::discard_typed;
 pub use tun_engine::{Side, StackEnd, StackSpec, StackSummary};
 pub use watch::{AnnouncedSockets, KnownOwners, Tracks, WatchProgress, WatchRequest, watch};
 pub use worker::{

@@ -81,9 +81,14 @@ impl Planned {
             Ok(setting) => setting,
             Err(error) => return about(error.to_string()),
         };
-        let is_elsewhere = |place: &Place| Place::of(&setting).is_ok_and(|now| !now.is_same(place));
-        if self.place.as_ref().is_some_and(is_elsewhere) {
-            return about("that name is of another namespace now".into());
+        if let (Some(then), Ok(now)) = (&self.place, Place::of(&setting))
+            && !now.is_same(then)
+        {
+            let what = match now.is_same_link(then.link_index) {
+                true => "namespace",
+                false => "interface",
+            };
+            return about(format!("that name is of another {what} now"));
         }
         let from = self.from.as_ref()?;
         match setting.read() {
@@ -173,8 +178,9 @@ impl Plan {
             }
             Err(error) => return Err(Error::errno(format!("read {}", path.display()))(error)),
         }
-        let (file, meta) = regular_file::open(path, true).map_err(wrong)?;
-        let bytes = regular_file::read(file, &meta, BYTES_MAX).map_err(wrong)?;
+        let bytes = regular_file::open(path, true)
+            .and_then(|(file, meta)| regular_file::read(file, &meta, BYTES_MAX))
+            .map_err(|refused| wrong(refused.why))?;
         let plan: Self =
             serde_json::from_slice(&bytes).map_err(|e| wrong(format!("not a plan: {e}")))?;
         plan.check().map_err(wrong)?;

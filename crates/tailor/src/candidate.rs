@@ -1,7 +1,7 @@
 //! The changes that may cure a finding, from the smallest scope to the largest, and how each can be
 //! tried without harm.
 
-use base::{Change, Live, Scope};
+use base::{Change, Live, Scope, Target};
 use doctor::{Objective, Place, Proposal};
 
 use crate::observed::Answered;
@@ -266,8 +266,12 @@ fn reach<S: Subject + ?Sized>(
     }
     let comes_and_goes = answered.case.connections() > 1;
     let has_new_ones = comes_and_goes || answered.is_pool || subject.can_reconnect();
+    // One of many short connections has ended before its change would show.
+    let is_passing = comes_and_goes
+        && !subject.can_reconnect()
+        && matches!(change.target, Target::Socket { .. });
     Ok(match proposal.live {
-        Live::Now => Some(Reached { change, live: true }),
+        Live::Now if !is_passing => Some(Reached { change, live: true }),
         _ if !has_new_ones => None,
         Live::Reconnect => Some(Reached {
             change,
@@ -275,7 +279,7 @@ fn reach<S: Subject + ?Sized>(
         }),
         // Accepted sockets inherit the options of their listener, so that new connections are
         // reached without starting the program again.
-        Live::Restart => subject.on_listener(&change)?.map(|change| Reached {
+        Live::Now | Live::Restart => subject.on_listener(&change)?.map(|change| Reached {
             change,
             live: false,
         }),

@@ -8,6 +8,7 @@
 //!
 //! What the program offered is compared too: a gain that comes with another load is none.
 
+mod drift;
 mod load;
 
 use core::time::Duration;
@@ -269,6 +270,15 @@ impl Experiment {
         }
     }
 
+    /// The outcome where it is given up, for whatever reason.
+    #[must_use]
+    pub fn given_up(&self, why: &'static str) -> Outcome {
+        Outcome {
+            why: Some(why),
+            ..self.found()
+        }
+    }
+
     /// The numbers, not yet judged.
     fn found(&self) -> Outcome {
         let [a, b] = [Arm::A, Arm::B].map(|arm| self.raw(arm, self.objective));
@@ -292,6 +302,11 @@ impl Experiment {
 
     fn judge(&self, gain: f64) -> (Answer, Option<&'static str>) {
         if let Some(why) = load::explains(self.objective, self.loads(), gain) {
+            return (Answer::NotDistinguishable, Some(why));
+        }
+        let [before, _] = self.goodness(self.objective);
+        if self.order == Order::AFirst && drift::explains(&before, gain) {
+            let why = "the values were changing before the change already";
             return (Answer::NotDistinguishable, Some(why));
         }
         if gain < 1.0 {
@@ -352,7 +367,7 @@ impl Experiment {
     fn steady(&self, objective: Objective) -> [Vec<f64>; 2] {
         let good = self.goodness(objective);
         if self.order == Order::AFirst {
-            // A drift cannot be told from the change there.
+            // Looks at A and B are of different times there; what drifts is told by [`drift`].
             return good;
         }
         let logs = good.map(|values| values.iter().map(|v| v.ln()).collect::<Vec<f64>>());

@@ -26,6 +26,9 @@ const ROUNDS_MAX: usize = 8;
 /// A change acts on an open connection after this time, and after so many round trips.
 const ACTS_AFTER: Duration = Duration::from_millis(300);
 const ACTS_AFTER_RTTS: u32 = 20;
+/// Why an experiment is given up whose setting does not stay as it left it.
+const DISTURBED: &str = "something else has changed the setting meanwhile";
+
 /// How the work is done.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -186,6 +189,10 @@ struct Work<'w, S: Subject + ?Sized> {
     foretold: Vec<(String, Foretold)>,
     /// Unconfirmed changes that are in force.
     in_force: Option<Applied>,
+    /// What was there when the experiment made its change first.
+    found: Option<Vec<String>>,
+    /// Whether something else has set what the experiment sets.
+    is_disturbed: bool,
     /// Since the experiment began.
     spent: Duration,
     /// When it began, by the time of the subject.
@@ -249,6 +256,8 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             kept: Vec::new(),
             foretold: Vec::new(),
             in_force: None,
+            found: None,
+            is_disturbed: false,
             spent: Duration::ZERO,
             began: Instant::ZERO,
         }
@@ -429,6 +438,10 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             if self.in_force.is_none() {
                 self.enter(Arm::B, candidate, design, timing)?;
             }
+            if self.is_disturbed {
+                outcome.answer = Answer::NotDistinguishable;
+                outcome.why = Some(DISTURBED);
+            }
             if design == Design::BeforeAfter && self.still_limits(candidate)? {
                 outcome.answer = Answer::NotDistinguishable;
                 outcome.why = Some("the limit is still there, so that something else changed");
@@ -483,6 +496,10 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
                 return Ok(experiment.out_of_time(self.plan.bound));
             }
             self.enter(arm, candidate, design, timing)?;
+            if self.is_disturbed {
+                // To go on would be to set over it, and A is not what it was.
+                return Ok(experiment.given_up(DISTURBED));
+            }
             if let Some(applied) = &self.in_force {
                 *values = Some(applied.values.clone());
             }
@@ -598,13 +615,23 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
 
     fn make(&mut self, candidate: &Candidate, changes: &[Change]) -> Result<(), S::Error> {
         let reason = format!("fit: {}", candidate.diagnosis);
-        self.in_force = Some(self.subject.settings().make(&reason, changes)?);
+        let applied = self.subject.settings().make(&reason, changes)?;
+        // A program may well set the options of its own sockets, and new ones have others.
+        if candidate.scope > Scope::Socket {
+            let from = applied.values.iter().map(|values| values.from.clone());
+            let from: Vec<String> = from.collect();
+            self.is_disturbed |= self.found.as_ref().is_some_and(|found| *found != from);
+            self.found.get_or_insert(from);
+        }
+        self.in_force = Some(applied);
         Ok(())
     }
 
     fn undo(&mut self) -> Vec<Undone> {
         self.in_force = None;
-        self.subject.settings().undo()
+        let undone = self.subject.settings().undo();
+        self.is_disturbed |= undone.iter().any(|undone| undone.is_theirs);
+        undone
     }
 
     /// Undoes what is not kept, and gives the program connections without it.
@@ -625,6 +652,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
     fn start_clock(&mut self) {
         self.began += self.spent;
         self.spent = Duration::ZERO;
+        (self.found, self.is_disturbed) = (None, false);
     }
 
     /// Looks. What was spent follows the subject's own time, in which a switch of connections or a

@@ -192,6 +192,46 @@ mod tests {
 
     use super::*;
 
+    /// Of a connection that was opened and closed between two looks, only the last counters are
+    /// seen.
+    #[test]
+    fn what_was_seen_once_has_no_load_per_second() {
+        let key = FlowKey {
+            local: ([10, 0, 0, 1], 40_000).into(),
+            remote: ([10, 0, 0, 2], 443).into(),
+        };
+        let track = |cookie: u64, seen: Duration| {
+            let mut sample = FlowSample::empty(Instant::ZERO + seen, key);
+            (sample.bytes_acked, sample.notsent_bytes) = (Some(10_000), Some(0));
+            Track {
+                key,
+                cookie,
+                owners: Vec::new(),
+                samples: [Arc::new(sample)].into_iter().collect(),
+                ended: true,
+                interface: None,
+                options_error: None,
+            }
+        };
+        let recording = Recording {
+            // What the first of them carried it may have carried before.
+            flows: vec![
+                track(1, Duration::ZERO),
+                track(2, Duration::from_millis(500)),
+            ],
+            hosts: Vec::new(),
+            began: Instant::ZERO,
+            ended: Instant::ZERO + Duration::from_secs(1),
+            stopped: false,
+            process_ended: false,
+            flows_left_out: 0,
+            unseen_processes: 0,
+        };
+        let measure = measure_of(&recording, |_| true);
+        assert_eq!(measure.goodput_bps, 80_000);
+        assert_eq!(measure.offered, None);
+    }
+
     /// The kernel tells of one socket after the other, so that no two samples have the same time;
     /// what a connection carried before it was watched is none of this.
     #[test]

@@ -124,7 +124,11 @@ impl<'p, E> Simulated<'p, E> {
                 Ok(()) => format!("restored: {}", shown(&knob, &old)),
                 Err(error) => format!("nothing left to undo: {error}"),
             };
-            all.push(Undone { knob, how });
+            all.push(Undone {
+                knob,
+                how,
+                is_theirs: false,
+            });
         }
         all
     }

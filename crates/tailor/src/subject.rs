@@ -60,7 +60,8 @@ pub trait Settings {
     type Error;
 
     /// Makes these changes, unconfirmed: should the tailor die, they are put back. On an error none
-    /// of them is in force. `reason` is for people.
+    /// of them is in force. Of several connections, those that have ended are left out. `reason` is
+    /// for people.
     ///
     /// # Errors
     /// Why one of them could not be made.
@@ -159,4 +160,6 @@ pub struct Undone {
     pub knob: String,
     /// What became of it.
     pub how: String,
+    /// Whether it was left alone, because something else has changed the setting meanwhile.
+    pub is_theirs: bool,
 }

@@ -207,6 +207,38 @@ fn where_the_old_state_cannot_come_back_it_is_looked_at_first() {
     assert_eq!(arms, [[Arm::A; 8], [Arm::B; 8]].concat());
 }
 
+/// How many of fifty changes are kept that multiply by `gain`, where A does not come back.
+fn kept_before_after(traffic: Traffic, gain: f64) -> usize {
+    let first = seeds::first();
+    let is_kept = |seed: &u64| {
+        let mut source = Source::new(traffic, *seed);
+        let mut experiment = Experiment::before_after(Objective::Goodput);
+        loop {
+            if let Some(outcome) = experiment.outcome() {
+                return outcome.answer == Answer::Better;
+            }
+            let arm = experiment.next();
+            let measure = source.look(if arm == Arm::B { gain } else { 1.0 });
+            experiment.add(arm, measure);
+        }
+    };
+    (first..first + 50).filter(is_kept).count()
+}
+
+#[test]
+fn what_was_changing_before_the_change_is_no_gain() {
+    let useless = kept_before_after(Traffic::Drifting, 1.0);
+    assert!(useless <= 2, "{useless} of 50 useless changes are kept");
+    for (traffic, gain) in [
+        (Traffic::Steady, 1.2),
+        (Traffic::Drifting, 2.5),
+        (Traffic::Bursty, 8.0),
+    ] {
+        let helpful = kept_before_after(traffic, gain);
+        assert!(helpful >= 48, "{traffic:?}: {helpful} of 50 are kept");
+    }
+}
+
 /// Of looks at a program that offers `load`, and carries it, as the arm has it.
 fn with_load(objective: Objective, load: impl Fn(Arm) -> f64, gain: f64) -> Outcome {
     let mut experiment = Experiment::alternating(objective);

@@ -22,6 +22,8 @@ struct Pool {
     changed_at: Option<Instant>,
     /// How many times faster those are.
     gain: f64,
+    /// The others are not used any more from then on.
+    old_ones_rest: bool,
     undone: bool,
     kept: bool,
 }
@@ -32,6 +34,7 @@ impl Pool {
             now: Instant::ZERO + LIFE * 3,
             changed_at: None,
             gain,
+            old_ones_rest: false,
             undone: false,
             kept: false,
         }
@@ -55,18 +58,23 @@ impl Pool {
             local: ([10, 0, 0, 1], 40_000 + u16::try_from(number).ok()?).into(),
             remote: ([10, 0, 0, 2], 443).into(),
         };
+        let rests_from = self
+            .changed_at
+            .filter(|changed| self.old_ones_rest && opened < *changed);
         let sample = |at: Instant| {
             let open = at.since(opened);
+            let busy = rests_from.map_or(at, |from| from.min(at)).since(opened);
+            let rests = busy < open;
             FlowSample {
                 cookie: Some(number),
-                bytes_acked: Some((open.as_secs_f64() * self.rate(number, opened)) as u64),
-                busy_time: Some(open),
-                unacked_pkts: Some(10),
-                notsent_bytes: Some(100_000),
+                bytes_acked: Some((busy.as_secs_f64() * self.rate(number, opened)) as u64),
+                busy_time: Some(busy),
+                unacked_pkts: Some(if rests { 0 } else { 10 }),
+                notsent_bytes: Some(if rests { 0 } else { 100_000 }),
                 srtt: Some(Duration::from_millis(20)),
                 rto: Some(Duration::from_millis(220)),
                 snd_mss_bytes: Some(1448),
-                since_data_sent: Some(Duration::ZERO),
+                since_data_sent: Some(open - busy),
                 since_data_received: Some(open),
                 ..FlowSample::empty(at, key)
             }
@@ -221,6 +229,19 @@ fn old_and_new_connections_of_a_pool_are_compared() {
     check(2.0, Answer::Better, true);
     check(0.5, Answer::Worse, false);
     check(1.0, Answer::NotDistinguishable, false);
+}
+
+/// As of a pool that hands out the connection that was opened last.
+#[test]
+fn connections_that_rest_are_not_taken_for_slow_ones() {
+    let mut pool = Pool::new(1.0);
+    pool.old_ones_rest = true;
+    let tried = tried(&mut pool, Duration::from_secs(180));
+    let outcome = tried.outcome.expect("it was tried");
+    assert_eq!(outcome.answer, Answer::NotDistinguishable, "{outcome:?}");
+    assert!(pool.undone && !pool.kept);
+    let why = outcome.why.expect("it says why");
+    assert!(why.contains("never busy at the same time"), "{why}");
 }
 
 #[test]

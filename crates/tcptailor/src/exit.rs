@@ -138,6 +138,25 @@ pub(crate) fn or_without<T>(outcome: anyhow::Result<T>, hint: &str) -> anyhow::R
     })
 }
 
+/// Adds to a failure what stays all the same, and how to be rid of it.
+pub(crate) fn but_stays(error: anyhow::Error, stays: &str, rid: &str) -> anyhow::Error {
+    if error.is::<ReaderLeft>() {
+        return error;
+    }
+    let exit = exit_of(&error);
+    let message = match exit {
+        Exit::Interrupted => "interrupted".to_owned(),
+        _ => message_of(&error),
+    };
+    let hint = hint_of(&error).map_or_else(|| rid.to_owned(), |told| format!("{told} {rid}"));
+    let problem = Problem {
+        exit,
+        message: format!("{message}; {stays}"),
+        hint: Some(hint),
+    };
+    problem.into()
+}
+
 /// Whether a permission or a kernel feature is missing.
 pub(crate) fn is_denied(error: &anyhow::Error) -> bool {
     exit_of(error) == Exit::Missing

@@ -220,6 +220,32 @@ fn a_connection_that_is_gone_and_a_damaged_journal_are_said_so() {
 }
 
 #[test]
+fn what_is_in_force_of_a_damaged_transaction_is_rolled_back_too() {
+    let user = User::new();
+    for (args, id) in [(&["rollback", "--all"][..], 1), (&["rollback"], 2)] {
+        let bytes = 16_000 + id;
+        let plan = user.plan(&[("nodelay", json!(true)), ("notsent_lowat", json!(bytes))]);
+        let plan = plan.to_str().unwrap();
+        if !may_reach_sockets(&user, plan) {
+            return;
+        }
+        user.json(&["apply", plan]);
+        let file = format!("state/txn/{id:06}.jsonl");
+        let file = user.directory.path().join(file);
+        let whole = fs::read_to_string(&file).unwrap();
+        let damaged = whole.replacen(&format!("\"to\":{bytes}"), "\"to\":7", 1);
+        assert_ne!(damaged, whole);
+        fs::write(&file, damaged).unwrap();
+        let status = user.json(&["status"]);
+        assert_eq!(status["transactions"][0]["status"], "damaged");
+        let undone = user.json(args);
+        assert_eq!(undone["transactions"][0]["id"], id, "{args:?}: {undone}");
+        assert!(!user.client.nodelay().unwrap(), "{args:?}");
+        assert_eq!(user.json(&["status"])["transactions"], json!([]));
+    }
+}
+
+#[test]
 fn a_plan_that_does_not_fit_any_more_is_refused() {
     let user = User::new();
     let path = user.plan(&[("nodelay", json!(true)), ("notsent_lowat", json!(16384))]);
@@ -253,6 +279,63 @@ fn a_plan_that_does_not_fit_any_more_is_refused() {
     assert!(user.client.nodelay().unwrap());
     // What is so already does not count as a difference.
     assert_eq!(user.json(&args)["changes"][0]["already"], true);
+}
+
+/// Runs the program on a terminal, on which Enter is pressed as it starts, and once more when it
+/// says the word; passes on what it shows and how it ends.
+const TERMINAL: &str = r"
+import os, pty, sys
+word = sys.argv[1].encode()
+pid, parent = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[2], sys.argv[2:])
+os.write(parent, b'\n')
+shown = b''
+while True:
+    try:
+        more = os.read(parent, 4096)
+    except OSError:
+        break
+    if not more:
+        break
+    shown += more
+    if word and word in shown:
+        word = b''
+        os.write(parent, b'\n')
+sys.stdout.write(shown.decode())
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+";
+
+#[test]
+fn an_enter_from_before_the_question_confirms_nothing() {
+    let user = User::new();
+    let plan = user.plan(&[("nodelay", json!(true))]);
+    let plan = plan.to_str().unwrap();
+    if !may_reach_sockets(&user, plan) {
+        return;
+    }
+    let Some(_) = asking::witness("python3") else {
+        return;
+    };
+    let on_terminal = |word: &str, time: &str| {
+        let output = Command::new("python3")
+            .args(["-c", TERMINAL, word, env!("CARGO_BIN_EXE_tcptailor")])
+            .args(["apply", plan, "--confirm-within", time])
+            .env("TCPTAILOR_STATE", user.directory.path().join("state"))
+            .output()
+            .unwrap();
+        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), shown + &error)
+    };
+    let (code, shown) = on_terminal("no such word", "2s");
+    assert!(shown.contains("not confirmed in time"), "{shown}");
+    assert_eq!(code, Some(1), "{shown}");
+    assert!(!user.client.nodelay().unwrap());
+    let (code, shown) = on_terminal("Press Enter", "300s");
+    assert!(shown.contains("Kept. Undo with"), "{shown}");
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(user.client.nodelay().unwrap());
 }
 
 #[test]

@@ -161,6 +161,11 @@ fn values_are_refused_with_their_range_or_unit() {
     user.check(&["bench", "127.0.0.1:99999"], 2, "a number from 1 to 65535");
     user.check(&["bench", ""], 2, "the host is empty");
     user.check(&["serve", "--idle-timeout", "0s"], 2, "at least 1s");
+    let no_time = "--max-time 0s: at least 1s";
+    user.check(&["fit", "--lab", "nagle", "--max-time", "0s"], 2, no_time);
+    user.check(&["fit", "--pid", "1", "--max-time", "0"], 2, no_time);
+    user.check(&["run", "--fit", "--max-time", "0s", "true"], 2, no_time);
+    user.check(&["lab", "experiments", "--max-time", "0s"], 2, no_time);
     user.check(&["rollback", "x"], 2, "a transaction is a number");
     user.check(&["watch", "--services", "x"], 2, "write a whole number");
     user.check(&["serve", "--bind", "here"], 2, "such as 10.0.0.9 or ::1");

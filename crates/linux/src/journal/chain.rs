@@ -161,14 +161,14 @@ fn is_same_place(a: (&Entry, &Step), b: (&Entry, &Step)) -> bool {
             },
         ) => {
             let parsed = |text: &str| text.parse::<Destination>().ok();
-            a.place == b.place && parsed(first) == parsed(second)
+            a.place.is_same(&b.place) && parsed(first) == parsed(second)
         }
         (Target::Link { name: first, .. }, Target::Link { name: second, .. })
         | (Target::Qdisc { link: first, .. }, Target::Qdisc { link: second, .. }) => {
-            a.place == b.place && first == second && shares_parts()
+            a.place.is_same(&b.place) && first == second && shares_parts()
         }
         (Target::Namespace { .. }, Target::Namespace { .. }) => {
-            a.place == b.place && shares_parts()
+            a.place.is_same(&b.place) && shares_parts()
         }
         _ => false,
     }

@@ -16,7 +16,7 @@ use super::directory;
 use super::entry::Entry;
 use super::record::Record;
 use crate::error::{Error, Result};
-use crate::regular_file;
+use crate::regular_file::{self, Refused};
 
 /// Where the transactions lie in the journal's directory.
 pub(super) const SUBDIRECTORY: &str = "txn";
@@ -61,9 +61,9 @@ impl TransactionFile {
             op: format!("open {}", path.display()),
             source,
         };
-        let bytes = read_trusted(&path).map_err(|why| Error::File {
+        let bytes = read_trusted(&path).map_err(|refused| Error::File {
             path: path.clone(),
-            what: why,
+            what: refused.why,
         })?;
         let whole = whole_lines(&bytes) as u64;
         let file = OpenOptions::new().append(true).open(&path).map_err(fail)?;
@@ -141,8 +141,8 @@ pub(super) fn id_of(name: &str) -> Option<u64> {
 /// there are some.
 ///
 /// # Errors
-/// Why it cannot be used at all, for people.
-pub(super) fn load(path: &Path, id: u64) -> Result<Entry, String> {
+/// Why it cannot be used at all.
+pub(super) fn load(path: &Path, id: u64) -> Result<Entry, Refused> {
     let bytes = read_trusted(path)?;
     let mut entry = Entry::new(id);
     let whole = &bytes[..whole_lines(&bytes)];
@@ -156,7 +156,7 @@ pub(super) fn load(path: &Path, id: u64) -> Result<Entry, String> {
         };
         let is_taken = record.is_some_and(|record| entry.take(record));
         if !is_taken && !entry.has_begun() {
-            return Err(format!("line {line_number} {what}"));
+            return Err(Refused::for_good(format!("line {line_number} {what}")));
         }
         if !is_taken && entry.damage.is_none() {
             entry.damage = Some(format!("line {line_number} of its file {what}"));
@@ -167,10 +167,10 @@ pub(super) fn load(path: &Path, id: u64) -> Result<Entry, String> {
 
 /// The bytes of an ordinary file of ours: never waits for another program, never follows a link,
 /// never reads more than a journal has.
-fn read_trusted(path: &Path) -> Result<Vec<u8>, String> {
+fn read_trusted(path: &Path) -> Result<Vec<u8>, Refused> {
     let (file, meta) = regular_file::open(path, false)?;
     match directory::why_not_trusted(&meta) {
-        Some(why) => Err(why),
+        Some(why) => Err(Refused::for_good(why)),
         None => regular_file::read(file, &meta, BYTES_MAX),
     }
 }

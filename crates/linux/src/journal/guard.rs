@@ -28,7 +28,8 @@ const READY: &str = "guard is ready";
 const LOOK: Duration = Duration::from_millis(500);
 /// How long an owner that hangs has to end by itself once it was told to.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long a guard waits for others who are changing settings: as long as their guards let them.
+/// How long a guard tries again where undoing fails for another reason than that somebody else is
+/// changing settings. Those have guards of their own, and are waited for however long it takes.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// The longest order, in bytes.
 const ORDER_BYTES_MAX: usize = 64;
@@ -139,7 +140,7 @@ pub fn stand_guard(directory: &Path, stop: &AtomicBool) -> Result<Vec<Recovered>
     let mut input = Orders::default();
     writeln!(std::io::stdout(), "{READY}").map_err(Error::os("answer the owner"))?;
     loop {
-        let is_open = input.wait(LOOK)?;
+        let is_open = input.wait(LOOK);
         match input.duty {
             Duty::Attached { .. } if !is_open => break,
             Duty::Attached { deadline } => {
@@ -150,7 +151,9 @@ pub fn stand_guard(directory: &Path, stop: &AtomicBool) -> Result<Vec<Recovered>
             }
             Duty::Detached { until } => {
                 let is_over = Clock.now() >= until || stop.load(Ordering::SeqCst);
-                if is_over || !Journal::has_trials(directory)? {
+                // A look that fails decides nothing: the trial goes on to its end.
+                let is_decided = Journal::has_trials(directory).is_ok_and(|has_some| !has_some);
+                if is_over || is_decided {
                     break;
                 }
                 if !is_open {
@@ -159,7 +162,27 @@ pub fn stand_guard(directory: &Path, stop: &AtomicBool) -> Result<Vec<Recovered>
             }
         }
     }
-    Journal::undo_left_by(directory, &owner.identity, &input.undoing, PATIENCE)
+    until_undone(PATIENCE, || {
+        Journal::undo_left_by(directory, &owner.identity, &input.undoing, LOOK)
+    })
+}
+
+/// Tries until it works: nobody else will, unless another command is started.
+fn until_undone<T>(patience: Duration, mut undo: impl FnMut() -> Result<T>) -> Result<T> {
+    let mut failing_since = None;
+    loop {
+        match undo() {
+            Err(Error::Busy { .. }) => failing_since = None,
+            Err(error) => {
+                let since = *failing_since.get_or_insert(Clock.now());
+                if Clock.now().since(since) >= patience {
+                    return Err(error);
+                }
+                std::thread::sleep(LOOK);
+            }
+            undone => return undone,
+        }
+    }
 }
 
 /// The process that changes settings.
@@ -214,16 +237,20 @@ impl Default for Orders {
 
 impl Orders {
     /// Takes in what comes within `time`; `false` once the owner has closed the pipe.
-    fn wait(&mut self, time: Duration) -> Result<bool> {
+    fn wait(&mut self, time: Duration) -> bool {
         if self.is_closed {
-            return Ok(false);
+            return false;
         }
         let stdin = std::io::stdin();
         let mut readable = [PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)];
         match poll(&mut readable, Some(&timespec(time))) {
-            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(true),
+            Ok(0) | Err(rustix::io::Errno::INTR) => return true,
             Ok(_) => {}
-            Err(errno) => return Err(Error::errno("wait for the owner")(errno)),
+            // No memory, or no descriptor may be had (poll(2)): that may pass.
+            Err(_) => {
+                std::thread::sleep(time);
+                return true;
+            }
         }
         let mut bytes = [0; ORDER_BYTES_MAX];
         match rustix::io::read(stdin.as_fd(), &mut bytes) {
@@ -232,7 +259,7 @@ impl Orders {
             Err(rustix::io::Errno::INTR) => {}
             Err(_) => self.is_closed = true,
         }
-        Ok(!self.is_closed)
+        !self.is_closed
     }
 
     fn take(&mut self, bytes: &[u8]) {
@@ -261,4 +288,26 @@ impl Orders {
 
 fn timespec(time: Duration) -> Timespec {
     Timespec::try_from(time).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_at_work_is_waited_for_and_other_failures_have_an_end() {
+        let busy = || Error::Busy { pid: "7".into() };
+        let failed = || Error::Peer("no descriptor is left".into());
+        let mut answers = vec![Ok(3), Err(failed()), Err(busy()), Err(busy())];
+        let undone = until_undone(LOOK, || {
+            answers.pop().expect("it ends with the first success")
+        });
+        assert_eq!(undone.ok(), Some(3));
+        let mut tries = 0;
+        let given_up = until_undone(LOOK, || -> Result<()> {
+            tries += 1;
+            Err(failed())
+        });
+        assert!(given_up.is_err() && tries >= 2, "{tries}");
+    }
 }

@@ -8,6 +8,7 @@ use super::file::{self, SUBDIRECTORY};
 use super::made_file::MadeFile;
 use super::undo::{self, Presence};
 use crate::error::{Error, Result};
+use crate::regular_file::Refused;
 
 /// What the journal's directory holds.
 #[derive(Clone, Debug, Default)]
@@ -25,8 +26,8 @@ pub struct Unusable {
     pub path: PathBuf,
     /// Why, for people.
     pub why: String,
-    /// Whether it still has the name of a transaction.
-    is_in_place: bool,
+    /// Whether it still has the name of a transaction, and nothing speaks for it being one.
+    is_to_set_aside: bool,
 }
 
 impl History {
@@ -51,19 +52,23 @@ impl History {
             let path = directory.join(&name);
             let (original, _) = name.split_once(".damaged").unwrap_or((&name, ""));
             let is_in_place = original == name;
-            let unusable = |why: String| Unusable {
+            let unusable = |refused: Refused| Unusable {
                 path: path.clone(),
-                why,
-                is_in_place,
+                why: refused.why,
+                // What cannot be read now may tell of a change that is in force.
+                is_to_set_aside: is_in_place && !refused.may_pass,
             };
             let Some(id) = file::id_of(original) else {
-                let why = "its name is not that of a transaction".to_owned();
-                history.unusable.push(unusable(why));
+                let why = "its name is not that of a transaction";
+                history.unusable.push(unusable(Refused::for_good(why)));
                 continue;
             };
             match file::load(&path, id) {
                 Ok(entry) if is_in_place => history.entries.push(entry),
-                Ok(_) => history.unusable.push(unusable("it was set aside".into())),
+                Ok(_) => {
+                    let why = Refused::for_good("it was set aside");
+                    history.unusable.push(unusable(why));
+                }
                 Err(why) => history.unusable.push(unusable(why)),
             }
         }
@@ -136,8 +141,8 @@ impl History {
 
     /// Renames what cannot be used; to be called by whoever holds the lock.
     pub(super) fn set_aside_unusable(&self) {
-        let in_place = |unusable: &&Unusable| unusable.is_in_place;
-        for unusable in self.unusable.iter().filter(in_place) {
+        let is_due = |unusable: &&Unusable| unusable.is_to_set_aside;
+        for unusable in self.unusable.iter().filter(is_due) {
             file::set_aside(&unusable.path);
         }
     }

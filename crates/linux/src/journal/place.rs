@@ -1,5 +1,6 @@
 //! What a target was, apart from its name: names are given again, and so are inodes of namespaces.
-//! Cookies are not. A socket is known by its own cookie, whichever process holds it now.
+//! Cookies are not, nor are numbers of interfaces before they have gone round. A socket is known by
+//! its own cookie, whichever process holds it now.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -20,6 +21,10 @@ pub struct Place {
     /// have none.
     #[serde(default)]
     pub netns_cookie: Option<u64>,
+    /// Number of the interface in its namespace, where the target is one or its queue; the journals
+    /// of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link_index: Option<u32>,
 }
 
 impl Place {
@@ -27,6 +32,7 @@ impl Place {
         Ok(Self {
             netns_inode: setting.netns_inode()?,
             netns_cookie: setting.netns_cookie(),
+            link_index: setting.link_index()?,
         })
     }
 
@@ -35,6 +41,12 @@ impl Place {
         let cookies = (self.netns_cookie, other.netns_cookie);
         self.netns_inode == other.netns_inode
             && !matches!(cookies, (Some(one), Some(another)) if one != another)
+            && self.is_same_link(other.link_index)
+    }
+
+    /// Whether the interface that has this number now is the one, as far as is known.
+    pub(crate) fn is_same_link(&self, now: Option<u32>) -> bool {
+        !matches!((self.link_index, now), (Some(then), Some(now)) if then != now)
     }
 
     /// Whether this namespace is the one.

@@ -341,6 +341,60 @@ fn what_is_no_transaction_is_set_aside_by_name() {
     assert_eq!((history.entries.len(), history.unusable.len()), (1, 6));
 }
 
+/// Takes a lease on a file. Whoever opens it meanwhile has to wait for us, and who does not wait is
+/// refused (fcntl(2), "Leases"): a fault that passes, as one of a disk, or a full table of files.
+fn leased(path: &Path) -> Option<fs::File> {
+    use std::os::fd::AsRawFd;
+    /// `include/uapi/linux/fcntl.h`.
+    const F_SETSIG: libc::c_int = 10;
+    let file = fs::File::options()
+        .read(true)
+        .write(true)
+        .open(path)
+        .unwrap();
+    let calls = [
+        // What the kernel asks us with ends a process by default; this signal does not.
+        (F_SETSIG, libc::SIGURG),
+        (libc::F_SETLEASE, libc::F_WRLCK),
+    ];
+    for (operation, value) in calls {
+        // SAFETY: the descriptor is open, and both operations take a number.
+        let result = unsafe { libc::fcntl(file.as_raw_fd(), operation, value) };
+        if result != 0 {
+            crate::asking::skip(std::io::Error::last_os_error());
+            return None;
+        }
+    }
+    Some(file)
+}
+
+#[test]
+fn a_file_that_cannot_be_read_for_a_moment_is_not_set_aside() {
+    let fixture = Fixture::new();
+    let journal = fixture.journal();
+    let mut transaction = journal.begin("kept").unwrap();
+    transaction.apply(&fixture.change("nodelay", "on")).unwrap();
+    transaction.keep().unwrap();
+    let Some(lease) = leased(&fixture.file(1)) else {
+        return;
+    };
+    let unusable = journal.history().unwrap().unusable;
+    assert_eq!(unusable.len(), 1, "{unusable:?}");
+    assert_eq!(journal.recover().unwrap(), []);
+    let mut next = journal.begin("on top of it").unwrap();
+    assert_eq!(next.id(), 2);
+    next.apply(&fixture.change("nodelay", "off")).unwrap();
+    next.keep().unwrap();
+    drop(lease);
+    let history = journal.history().unwrap();
+    assert_eq!(history.unusable, [], "it has its name still");
+    assert!(history.is_in_force(history.entry(1).expect("it is read again")));
+    journal.roll_back(2).unwrap();
+    assert_eq!(fixture.state("nodelay"), "on");
+    let undone = journal.roll_back(1).unwrap().undone;
+    assert_eq!(shown(&undone), ["nodelay: restored: off"]);
+}
+
 #[test]
 fn another_boot_leaves_nothing_to_undo() {
     let fixture = Fixture::new();

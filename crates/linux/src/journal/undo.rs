@@ -267,7 +267,14 @@ fn open(entry: &Entry, step: &Step) -> Result<Setting, Presence> {
         .place
         .netns(target)
         .ok_or_else(|| gone("the network namespace no longer exists"))?;
-    Setting::open_in(netns, target, &step.change.knob).map_err(|error| not_seen(&error))
+    let setting = Setting::open_in(netns, target, &step.change.knob);
+    let setting = setting.map_err(|error| not_seen(&error))?;
+    let link = setting.link_index().map_err(|error| not_seen(&error))?;
+    match step.place.is_same_link(link) {
+        true => Ok(setting),
+        // A device that was plugged in again, a tunnel or a container that was started again.
+        false => Err(gone("the interface was removed, and this is another one")),
+    }
 }
 
 fn not_seen(error: &Error) -> Presence {

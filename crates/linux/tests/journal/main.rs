@@ -455,6 +455,146 @@ fn a_trial_that_nobody_confirms_ends_by_itself() {
     assert_same(&holder.snapshot(), &start, "unguarded");
 }
 
+/// Where no descriptor is left for a while, before the end of the trial and after it.
+#[test]
+fn a_guard_that_cannot_look_for_a_while_ends_the_trial_later() {
+    use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+    let Some(holder) = Holder::start() else {
+        return;
+    };
+    let start = holder.snapshot();
+    let directory = directory_of(&[]);
+    let journal = Journal::open(directory.path()).unwrap();
+    let mut transaction = journal.begin("a trial").unwrap();
+    let target = Target::Namespace {
+        netns: Netns::OfProcess(holder.pid()),
+    };
+    transaction
+        .apply(&change((target, "net.ipv4.tcp_sack", "off")))
+        .unwrap();
+    let until = Clock.now() + Duration::from_secs(2);
+    transaction.lease(until).unwrap();
+
+    let known = children();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "guard", "--nocapture"]);
+    let guard = Guard::start(command.env(GUARD, directory.path())).unwrap();
+    let pid = children()
+        .into_iter()
+        .find(|pid| !known.contains(pid) && is_guard_of(*pid, directory.path()))
+        .unwrap();
+    let pid = Pid::from_raw(pid).unwrap();
+    guard.detach(until).unwrap();
+    let usual = getrlimit(Resource::Nofile);
+    let none = Rlimit {
+        current: Some(0),
+        ..usual
+    };
+    prlimit(Some(pid), Resource::Nofile, none).unwrap();
+    std::thread::sleep(Duration::from_secs(4));
+    assert_eq!(
+        journal.history().unwrap().entries[0].status(),
+        Status::Leased
+    );
+    prlimit(Some(pid), Resource::Nofile, usual).unwrap();
+    let began = Clock.now();
+    while journal.history().unwrap().entries[0].status() != Status::RolledBack {
+        let waited = Clock.now().since(began);
+        assert!(waited < Duration::from_secs(30), "nobody ends the trial");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_same(&holder.snapshot(), &start, "no descriptors for a while");
+}
+
+/// Whoever has nothing left to undo is not kept by those who are changing settings.
+#[test]
+fn a_guard_with_nothing_to_undo_does_not_wait_for_others() {
+    let Some(mut flock) = asking::witness("flock") else {
+        return;
+    };
+    let directory = directory_of(&[]);
+    let journal = Journal::open(directory.path()).unwrap();
+    let lock = directory.path().join("txn");
+    let mut other = flock
+        .arg("-F")
+        .arg(&lock)
+        .args(["sleep", "600"])
+        .spawn()
+        .unwrap();
+    while journal.recover().is_ok() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "guard", "--nocapture"]);
+    drop(Guard::start(command.env(GUARD, directory.path())).unwrap());
+    assert!(other.try_wait().unwrap().is_none(), "it is at work still");
+    other.kill().unwrap();
+    other.wait().unwrap();
+}
+
+/// The children of this process, whichever of its threads has started them.
+fn children() -> Vec<i32> {
+    let tasks = fs::read_dir("/proc/self/task").unwrap();
+    let lists = tasks.flatten().map(|task| task.path().join("children"));
+    let lists: Vec<String> = lists
+        .map(|path| fs::read_to_string(path).unwrap_or_default())
+        .collect();
+    let words = lists.iter().flat_map(|list| list.split_whitespace());
+    words.map(|word| word.parse().unwrap()).collect()
+}
+
+/// Whether a process is the guard of this journal: other tests have theirs.
+fn is_guard_of(pid: i32, directory: &Path) -> bool {
+    let expected = format!("{GUARD}={}", directory.display());
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let mut variables = environment.split(|byte| *byte == 0);
+    variables.any(|variable| variable == expected.as_bytes())
+}
+
+/// An interface is known by more than its name: the next one of the same name is another one.
+#[test]
+fn an_interface_that_was_made_anew_is_left_alone() {
+    let Some(holder) = Holder::start() else {
+        return;
+    };
+    let netns = || Netns::OfProcess(holder.pid());
+    let link = || Target::Link {
+        netns: netns(),
+        name: "v2".into(),
+    };
+    let directory = directory_of(&[]);
+    let journal = Journal::open(directory.path()).unwrap();
+    let mut transaction = journal.begin("the first one").unwrap();
+    let changes = [
+        change((link(), "link.mtu", "1400")),
+        change((link(), "link.txqueuelen", "77")),
+    ];
+    let (plan, _) = Plan::of_present(changes.to_vec()).unwrap();
+    transaction.apply_all(&changes).unwrap();
+    transaction.keep().unwrap();
+    holder.run("ip link set v2 name v9");
+    holder.run("ip link set v9 name v2");
+    let history = journal.history().unwrap();
+    assert!(history.is_in_force(&history.entries[0]), "it is the same");
+
+    // As a tunnel that is set up again, by its own configuration.
+    holder.run("ip link del v2");
+    holder.run("ip link add v2 mtu 1400 txqueuelen 77 type veth peer name v3");
+    let start = holder.snapshot();
+    let history = journal.history().unwrap();
+    assert!(!history.is_in_force(&history.entries[0]), "it is gone");
+    for undone in journal.roll_back(1).unwrap().undone {
+        let how = undone.how.to_string();
+        assert!(how.contains("nothing left to undo"), "{how}");
+    }
+    assert_same(&holder.snapshot(), &start, "an interface of the same name");
+    let refused = plan.check_present().expect_err("it is another one");
+    assert!(
+        refused.to_string().contains("another interface"),
+        "{refused}"
+    );
+}
+
 #[test]
 fn every_change_arrives_and_is_undone() {
     let Some(holder) = Holder::start() else {

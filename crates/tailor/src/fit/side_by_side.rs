@@ -26,6 +26,8 @@ struct Member {
     arm: Arm,
     /// When it was seen first.
     since: Instant,
+    /// Whether it carried something once it had warmed up.
+    was_busy: bool,
     /// A measure for each look at it, from when it had warmed up.
     measures: Vec<Measure>,
 }
@@ -61,7 +63,7 @@ impl<S: Subject + ?Sized> Work<'_, S> {
             }
             if self.spent + timing.slice > self.plan.bound {
                 let outcome = experiment.out_of_time(self.plan.bound);
-                let why = (looks == 0).then_some("no connection was opened that stayed");
+                let why = (looks == 0).then(|| why_none(members.values()));
                 return Ok(Outcome {
                     why: outcome.why.or(why),
                     ..outcome
@@ -95,6 +97,7 @@ impl<S: Subject + ?Sized> Work<'_, S> {
             let member = members.entry(track.cookie).or_insert(Member {
                 arm: if is_old { Arm::A } else { Arm::B },
                 since,
+                was_busy: false,
                 measures: Vec::new(),
             });
             let is_warm = is_old || look.here.began.since(member.since) >= self.plan.warm_up;
@@ -102,6 +105,12 @@ impl<S: Subject + ?Sized> Work<'_, S> {
                 continue;
             }
             let measure = measure_of(&look.here, |other| other.cookie == track.cookie);
+            // One that had nothing to carry tells nothing: of a pool, the old connections may rest
+            // while new ones are used.
+            if measure.goodput_bps == 0 && measure.stalled_share.is_none() {
+                continue;
+            }
+            member.was_busy = true;
             found.push((track.cookie, member.arm, measure));
         }
         let has = |arm| found.iter().any(|(_, found, _)| *found == arm);
@@ -117,6 +126,14 @@ impl<S: Subject + ?Sized> Work<'_, S> {
             .into_iter()
             .map(|(_, arm, measure)| (arm, measure))
             .collect()
+    }
+}
+
+/// Why no look has shown old and new connections.
+fn why_none<'m>(mut members: impl Iterator<Item = &'m Member>) -> &'static str {
+    match members.any(|member| member.arm == Arm::B && member.was_busy) {
+        true => "old and new connections were never busy at the same time",
+        false => "no connection was opened that stayed",
     }
 }
 

@@ -44,8 +44,10 @@ pub(super) fn load(flows: &Flows<'_>) -> Option<Offered> {
             Some(last.at.since(first.at).as_secs_f64())
         })
         .sum();
-    // When the other end sends, nobody sees here whether it could have sent more.
+    // When the other end sends, nobody sees here whether it could have sent more. Of connections of
+    // which only the end was seen, nothing is known.
     let pauses = !is_download
+        && watched > 0.0
         && (main.time.as_secs_f64() < BUSY_SHARE_MAX * watched || is_caught_up(flows, watched));
     pauses.then(|| Offered::PerSecond(main.bytes as f64 / watched))
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use base::{Change, find_knob};
-use linux::journal::{Applied, Guard, Transaction};
+use linux::journal::{Applied, Entry, Guard, Status, Transaction};
 use linux::{Clock, Journal, Plan, Setting};
 use serde::Serialize;
 
@@ -204,7 +204,11 @@ impl Made<'_> {
         let outcome =
             show(report, output).and_then(|()| trial::ask(self.journal, id, until, output));
         if outcome.is_err() {
-            self.journal.roll_back(id)?;
+            let history = self.journal.history()?;
+            // Unless that it was is the reason.
+            if history.entry(id).map(Entry::status) != Some(Status::RolledBack) {
+                self.journal.roll_back(id)?;
+            }
         }
         outcome
     }

@@ -9,14 +9,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
-use tailor::{Ending, Fitting, Plan, Subject};
+use tailor::{Ending, Fitting, Plan, Step, Subject};
 
 use self::heard::{Experiment, Heard};
 use self::own_connection::OwnConnection;
 use self::screen::Told;
 
 use crate::commands::bench::Traffic;
-use crate::exit::{Exit, Problem};
+use crate::exit::{Exit, Problem, but_stays};
 use crate::output::{self, Output};
 use crate::subject::AnySubject;
 use crate::subject::host::HostSubject;
@@ -106,6 +106,7 @@ impl Args {
             let message = "--engine: a host and a process have the TCP that they have";
             return Err(Problem::usage(message).hint("It goes with `--lab FAULT`."));
         }
+        super::watching::check_max_time(self.max_time)?;
         let range = Duration::from_secs(1)..=Duration::from_secs(600);
         match self.time {
             Some(time) if !range.contains(&time) => Err(Problem::usage(format!(
@@ -235,16 +236,36 @@ fn fit_and_tell(
     is_test: bool,
 ) -> anyhow::Result<(Fitting, Heard)> {
     let mut is_first = true;
-    let mut heard = Heard::default();
-    let fitting = tailor::fit(subject, plan, &mut |subject, step| {
+    let (mut heard, mut kept) = (Heard::default(), Vec::new());
+    let done = tailor::fit(subject, plan, &mut |subject, step| {
         heard.hear(&step, &|track| subject.wants(track));
+        if let Step::Tried(tried) = &step {
+            kept.extend(tried.transaction.filter(|_| tried.kept));
+        }
         let told = screen::step(&step, Told { is_first, is_test }, &|track| {
             subject.wants(track)
         });
         is_first = false;
         told.map_or(Ok(()), |text| output.line(text))
-    })?;
-    Ok((fitting, heard))
+    });
+    done.map(|fitting| (fitting, heard))
+        .map_err(|error| with_kept(error, &kept))
+}
+
+/// An error ends the work, and does not take back what was kept before it.
+fn with_kept(error: anyhow::Error, kept: &[u64]) -> anyhow::Error {
+    let list = |of: &dyn Fn(&u64) -> String, between: &str| {
+        let items: Vec<String> = kept.iter().rev().map(of).collect();
+        items.join(between)
+    };
+    let undo = list(&|id| format!("`tcptailor rollback {id}`"), ", then ");
+    let numbers = list(&u64::to_string, ", ");
+    let stays = match kept.len() {
+        0 => return error,
+        1 => format!("transaction {numbers} was kept before, and stays"),
+        _ => format!("transactions {numbers} were kept before, and stay"),
+    };
+    but_stays(error, &stays, &format!("Undo with {undo}."))
 }
 
 /// How long one change may stay undecided: longer than an experiment lasts.
@@ -291,4 +312,42 @@ fn finish(
     }
     told?;
     Ok(exit_of(fitting.ending))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_tells_what_was_kept_before() {
+        let check = |problem: Problem, kept: &[u64], expected: &str| {
+            let error = with_kept(problem.into(), kept);
+            let problem = error.downcast_ref::<Problem>().expect("it has advice");
+            let hint = problem.hint.as_deref().unwrap_or_default();
+            let told = format!("{:?}: {} ({hint})", problem.exit, problem.message);
+            assert_eq!(told, expected);
+        };
+        let interrupted = || Problem {
+            exit: Exit::Interrupted,
+            message: "interrupted; nothing stays changed".into(),
+            hint: None,
+        };
+        check(
+            interrupted(),
+            &[],
+            "Interrupted: interrupted; nothing stays changed ()",
+        );
+        check(
+            interrupted(),
+            &[3],
+            "Interrupted: interrupted; transaction 3 was kept before, and stays (Undo with \
+             `tcptailor rollback 3`.)",
+        );
+        check(
+            Problem::failed("process 7 ended while it was measured"),
+            &[3, 5],
+            "Failed: process 7 ended while it was measured; transactions 5, 3 were kept before, and \
+             stay (Undo with `tcptailor rollback 5`, then `tcptailor rollback 3`.)",
+        );
+    }
 }

@@ -125,6 +125,18 @@ pub(crate) fn check_interval(interval: Duration) -> Result<(), Problem> {
     }
 }
 
+/// How long an experiment may take.
+pub(crate) fn check_max_time(time: Duration) -> Result<(), Problem> {
+    match time < TIME_MIN {
+        true => Err(Problem::usage(format!(
+            "--max-time {}: at least {}",
+            base::format_duration(time),
+            base::format_duration(TIME_MIN)
+        ))),
+        false => Ok(()),
+    }
+}
+
 /// The filter of the command line; `--pid` is one more test.
 pub(crate) fn parse_filter(words: &[String], pid: Option<u32>) -> Result<Filter, Problem> {
     let words = words.join(" ");

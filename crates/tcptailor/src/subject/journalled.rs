@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use base::{Change, Instant};
+use base::{Change, Instant, Target};
 use linux::journal::{self, Guard, Transaction};
 use linux::{Clock, Journal};
 
@@ -82,14 +82,34 @@ impl Settings for Journalled {
         }
         let journal = self.journal.as_ref().context("it is only looked at")?;
         let mut transaction = journal.begin(reason)?;
-        let applied = transaction.apply_all(changes)?;
-        let values = |applied: &journal::Applied| Values {
-            from: applied.old.to_string(),
-            to: applied.now.to_string(),
-        };
+        let mut values = Vec::new();
+        let mut closed = Vec::new();
+        for change in changes {
+            let is_of_socket = matches!(change.target, Target::Socket { .. });
+            values.push(match transaction.apply(change) {
+                Ok(applied) => Values {
+                    from: applied.old.to_string(),
+                    to: applied.now.to_string(),
+                },
+                // One of several connections may have ended since it was seen.
+                Err(gone @ linux::Error::NotFound { .. }) if is_of_socket => {
+                    closed.push(gone);
+                    Values {
+                        from: String::new(),
+                        to: "connection closed".into(),
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            });
+        }
+        if closed.len() == changes.len()
+            && let Some(gone) = closed.pop()
+        {
+            return Err(gone.into());
+        }
         let applied = tailor::Applied {
             transaction: Some(transaction.id()),
-            values: applied.iter().map(values).collect(),
+            values,
         };
         self.unconfirmed = Some(transaction);
         Ok(applied)
@@ -112,10 +132,71 @@ impl Settings for Journalled {
     fn undo(&mut self) -> Vec<Undone> {
         let shown = |undone: journal::Undone| Undone {
             knob: undone.change.knob,
+            is_theirs: matches!(undone.how, journal::How::LeftAlone { .. }),
             how: undone.how.to_string(),
         };
         let undone = self.unconfirmed.take().map(Transaction::roll_back);
         self.end_lease();
         undone.into_iter().flatten().map(shown).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use base::{FlowKey, KnobValue, Netns};
+    use linux::{ScanRequest, SockDiag};
+
+    use super::*;
+
+    /// Both ends of a connection.
+    fn connection() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let client = TcpStream::connect(listener.local_addr().expect("bound")).expect("a server");
+        (client, listener.accept().expect("a client").0)
+    }
+
+    fn nodelay(socket: &TcpStream) -> Change {
+        let key = FlowKey {
+            local: socket.local_addr().expect("bound"),
+            remote: socket.peer_addr().expect("connected"),
+        };
+        let mut diag = SockDiag::open().expect("sockets are listed");
+        let listed = diag.scan(&ScanRequest::default()).expect("they are listed");
+        let own = listed.iter().find(|sample| sample.key == key);
+        Change {
+            target: Target::Socket {
+                netns: Netns::Own,
+                pid: std::process::id(),
+                cookie: own.and_then(|sample| sample.cookie).expect("it is open"),
+                key,
+            },
+            knob: "nodelay".into(),
+            to: KnobValue::Flag(true),
+        }
+    }
+
+    #[test]
+    fn a_connection_that_closes_costs_its_own_change_only() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut settings = Journalled::of_lab(directory.path()).expect("a journal");
+        let (first, second) = (connection(), connection());
+        let changes = [nodelay(&first.0), nodelay(&second.0)];
+        settings.make("both", &changes).expect("both are open");
+        assert!(first.0.nodelay().expect("open") && second.0.nodelay().expect("open"));
+        settings.undo();
+        drop(first);
+        let applied = settings.make("one", &changes).expect("one is open");
+        let values: Vec<&str> = applied.values.iter().map(|v| v.to.as_str()).collect();
+        assert_eq!(values, ["connection closed", "on"]);
+        assert!(second.0.nodelay().expect("open"));
+        settings.undo();
+        assert!(!second.0.nodelay().expect("open"));
+        drop(second);
+        let none = settings
+            .make("none", &changes)
+            .expect_err("both are closed");
+        assert!(none.to_string().contains("does not exist"), "{none}");
     }
 }

@@ -1,11 +1,12 @@
 //! A program that is running on this machine, with its present traffic.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::Context;
 use base::{Change, FlowSample, Netns, Target};
 use doctor::Track;
-use linux::{Filter, NetnsHandle, ScanRequest, Setting, SockDiag};
+use linux::{Filter, NetnsHandle, OwnerProcess, ScanRequest, Setting, SockDiag};
 use tailor::{Look, Settings, Subject};
 
 use super::journalled::Journalled;
@@ -17,6 +18,8 @@ use crate::output::Output;
 pub(crate) struct ProcessSubject<'o> {
     settings: Journalled,
     pid: u32,
+    /// Held, so that its number cannot come to mean another one; `None` before Linux 5.3.
+    process: Option<OwnerProcess>,
     filter: Filter,
     netns: NetnsHandle,
     netns_name: Netns,
@@ -38,6 +41,10 @@ impl<'o> ProcessSubject<'o> {
     }
 
     fn with(settings: Journalled, pid: u32, output: &'o Output) -> anyhow::Result<Self> {
+        let process = match OwnerProcess::open(pid) {
+            Err(linux::Error::Unsupported { .. }) => None,
+            opened => Some(opened?),
+        };
         let filter = format!("pid = {pid}")
             .parse()
             .context("the filter for one process")?;
@@ -46,11 +53,19 @@ impl<'o> ProcessSubject<'o> {
         Ok(Self {
             settings,
             pid,
+            process,
             filter,
             netns,
             netns_name,
             output,
         })
+    }
+
+    fn check_runs(&self) -> anyhow::Result<()> {
+        if self.process.as_ref().is_some_and(OwnerProcess::has_ended) {
+            anyhow::bail!("process {} ended while it was measured", self.pid);
+        }
+        Ok(())
     }
 }
 
@@ -58,17 +73,18 @@ impl Subject for ProcessSubject<'_> {
     type Error = anyhow::Error;
 
     fn look(&mut self, time: Duration) -> anyhow::Result<Look> {
+        self.check_runs()?;
         let here = watch(self.output, &self.netns, self.filter.clone(), time)?;
-        if here.process_ended {
-            anyhow::bail!("process {} ended while it was measured", self.pid);
-        }
+        // Another one may have its number by now.
+        self.check_runs()?;
         Ok(Look::new((here, self.netns_name.clone()), None, |here| {
             tailor::measure_of(here, |track| self.wants(track))
         }))
     }
 
     fn wait(&mut self, time: Duration) -> anyhow::Result<()> {
-        wait(self.output, "settling".into(), time, None)
+        wait(self.output, "settling".into(), time, None)?;
+        self.check_runs()
     }
 
     fn wants(&self, track: &Track) -> bool {
@@ -103,7 +119,11 @@ impl Subject for ProcessSubject<'_> {
             local_port: Some(key.local.port()),
             ..ScanRequest::default()
         };
-        let listeners = SockDiag::open_in(&self.netns)?.scan(&request)?;
+        let mut listeners = SockDiag::open_in(&self.netns)?.scan(&request)?;
+        let accepted = key.local.ip();
+        listeners.retain(|listener| accepts(listener.key.local.ip(), accepted));
+        // The kernel prefers the one of the address itself.
+        listeners.sort_by_key(|listener| listener.key.local.ip().is_unspecified());
         let on_socket = |sample: FlowSample| {
             Some(Change {
                 target: Target::Socket {
@@ -115,15 +135,27 @@ impl Subject for ProcessSubject<'_> {
                 ..change.clone()
             })
         };
-        // Of a socket that is in nobody's hands nothing can be read.
+        // Another process may listen on the same port: at another address, by SO_REUSEPORT, or for
+        // this one, to which it hands connections on. What it does for others is not to change.
         let own = |change: &Change| {
-            Setting::open(&change.target, &change.knob).is_ok_and(|setting| setting.read().is_ok())
+            Setting::open(&change.target, &change.knob)
+                .is_ok_and(|setting| setting.is_of_named_process() && setting.read().is_ok())
         };
         Ok(listeners.into_iter().filter_map(on_socket).find(own))
     }
 
     fn settings(&mut self) -> &mut dyn Settings<Error = anyhow::Error> {
         &mut self.settings
+    }
+}
+
+/// Whether a listener at `listening` accepts connections to `local`.
+fn accepts(listening: IpAddr, local: IpAddr) -> bool {
+    match (listening, local.to_canonical()) {
+        (IpAddr::V4(any), IpAddr::V4(_)) if any.is_unspecified() => true,
+        // That of IPv6 accepts both, unless it is told not to (IPV6_V6ONLY).
+        (IpAddr::V6(any), _) if any.is_unspecified() => true,
+        (listening, local) => listening.to_canonical() == local,
     }
 }
 
@@ -168,5 +200,108 @@ mod tests {
         assert_eq!(found.to, KnobValue::Number(0));
         // Who connected listens nowhere.
         assert_eq!(change(&client, pid), None);
+    }
+
+    /// A connection as an accepting process sees it, and the process that holds its listener alone.
+    struct HandedOn {
+        accepted: TcpStream,
+        _client: TcpStream,
+        master: std::process::Child,
+    }
+
+    impl HandedOn {
+        fn new() -> Self {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+            let address = listener.local_addr().expect("bound");
+            let client = TcpStream::connect(address).expect("a server");
+            let (accepted, _) = listener.accept().expect("a client");
+            let master = std::process::Command::new("sleep")
+                .arg("60")
+                .stdin(std::process::Stdio::from(std::os::fd::OwnedFd::from(
+                    listener,
+                )))
+                .spawn()
+                .expect("a program that waits");
+            Self {
+                accepted,
+                _client: client,
+                master,
+            }
+        }
+    }
+
+    impl Drop for HandedOn {
+        fn drop(&mut self) {
+            let _ = self.master.kill();
+            let _ = self.master.wait();
+        }
+    }
+
+    #[test]
+    fn a_listener_of_another_process_or_address_is_left_alone() {
+        let connection = HandedOn::new();
+        let local = connection.accepted.local_addr().expect("connected");
+        let output = Output::new(&crate::cli::Globals::default());
+        let pid = std::process::id();
+        let mut subject = ProcessSubject::look_only(pid, &output).expect("it is ours");
+        let change = Change {
+            target: Target::Socket {
+                netns: subject.netns_name.clone(),
+                pid,
+                cookie: 1,
+                key: FlowKey {
+                    local,
+                    remote: connection.accepted.peer_addr().expect("connected"),
+                },
+            },
+            knob: "buf_lock".into(),
+            to: KnobValue::Number(0),
+        };
+        let mut found = || subject.on_listener(&change).expect("sockets are listed");
+        assert_eq!(found(), None, "another process has it");
+        let elsewhere = TcpListener::bind(("127.0.0.2", local.port())).expect("loopback");
+        assert_eq!(found(), None, "it accepts at another address");
+        drop((elsewhere, connection));
+        let _everywhere = TcpListener::bind(("0.0.0.0", local.port())).expect("a free port");
+        assert!(found().is_some(), "it accepts at every address");
+    }
+
+    #[test]
+    fn another_process_of_the_same_number_is_not_looked_at() {
+        let sleep = || {
+            let mut command = std::process::Command::new("sleep");
+            command.arg("60").spawn().expect("a program that waits")
+        };
+        let end = |mut child: std::process::Child| {
+            child.kill().expect("our own child");
+            child.wait().expect("our own child");
+        };
+        let first = sleep();
+        let pid = first.id();
+        let output = Output::new(&crate::cli::Globals::default());
+        let mut subject = ProcessSubject::look_only(pid, &output).expect("it is ours");
+        subject.look(Duration::from_millis(20)).expect("it runs");
+        end(first);
+        // proc(5): the number of the next process is the one after this.
+        let last = "/proc/sys/kernel/ns_last_pid";
+        let again = (0..50).find_map(|_| {
+            std::fs::write(last, (pid - 1).to_string()).ok()?;
+            let child = sleep();
+            if child.id() == pid {
+                return Some(child);
+            }
+            end(child);
+            None
+        });
+        let Some(second) = again else {
+            println!("skipped: the number of a process cannot be chosen");
+            return;
+        };
+        let looked = subject.look(Duration::from_millis(20));
+        let waited = subject.wait(Duration::from_millis(20));
+        end(second);
+        let error = looked.expect_err("it is another process").to_string();
+        assert!(error.contains("ended while it was measured"), "{error}");
+        waited.expect_err("it is another process");
     }
 }

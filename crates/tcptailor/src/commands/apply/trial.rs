@@ -98,6 +98,8 @@ pub(super) fn ask(
     until: Instant,
     output: &Output,
 ) -> anyhow::Result<Exit> {
+    // An Enter of before is no answer to what nobody had read yet.
+    linux::discard_typed();
     let time = base::format_duration(Duration::from_secs(until.since(Clock.now()).as_secs() + 1));
     output.note(format!(
         "Press Enter within {time} to keep this, Ctrl-C to roll it back now."

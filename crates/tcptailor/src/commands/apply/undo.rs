@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use base::human;
 use linux::Journal;
-use linux::journal::{Entry, Guard, How, Recovered, Removal, RemovedFile, Status};
+use linux::journal::{Entry, Guard, How, Recovered, Removal, RemovedFile};
 use serde::Serialize;
 
 use super::{open_journal, persist};
@@ -85,15 +85,12 @@ pub(crate) fn rollback(args: &RollbackArgs, output: &Output) -> anyhow::Result<E
     let ids = match args.id {
         Some(id) => vec![id],
         None => {
+            // As `status` lists them, also what is damaged or could not be rolled back before.
             let history = journal.history()?;
-            let in_force = history
-                .entries
-                .iter()
-                .rev()
-                .filter(|entry| matches!(entry.status(), Status::Kept | Status::Leased))
+            let newest_first = history.entries.iter().rev();
+            newest_first
                 .filter(|entry| history.is_in_force(entry))
-                .map(|entry| entry.id);
-            in_force
+                .map(|entry| entry.id)
                 .take(if args.all { usize::MAX } else { 1 })
                 .collect()
         }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use tailor::{Plan, Tried, fit_given};
 
 use crate::commands::fit::screen;
+use crate::commands::watching::check_max_time;
 use crate::exit::{Exit, Problem};
 use crate::output::Output;
 use crate::subject::AnySubject;
@@ -97,6 +98,7 @@ struct Row {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
+    check_max_time(args.max_time)?;
     let seed = match args.seed {
         Some(seed) => seed,
         // Short enough to be typed.

@@ -103,6 +103,7 @@ impl Args {
                 "-i {given}: the range is 1ms to 1s"
             )));
         }
+        super::watching::check_max_time(self.max_time)?;
         for (index, setting) in self.set.iter().enumerate() {
             let is_twice = |other: &SocketSetting| other.knob() == setting.knob();
             if self.set[..index].iter().any(is_twice) {

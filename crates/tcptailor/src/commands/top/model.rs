@@ -301,7 +301,7 @@ fn ending(words: &[String], code: Option<i32>) -> String {
         ("fit", Some(5)) => "worse, rolled back",
         ("fit", Some(6)) => "no significant difference, rolled back",
         (_, Some(0)) => "done",
-        (_, Some(130)) => "interrupted; nothing stays changed",
+        (_, Some(130)) => "interrupted; what was not kept is rolled back",
         (_, Some(code)) => return format!("{name}: failed with exit code {code}"),
         (_, None) => "ended by a signal",
     };

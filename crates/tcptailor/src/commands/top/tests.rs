@@ -412,7 +412,7 @@ fn a_process_is_fitted_by_fit_after_a_question() {
     model.handle(Event::Ended(Some(130)));
     let shown = screen(&model, &PLAIN);
     assert!(
-        shown.contains("interrupted; nothing stays changed"),
+        shown.contains("interrupted; what was not kept is rolled back"),
         "{shown}"
     );
     key(&mut model, KeyCode::Char('u'));
