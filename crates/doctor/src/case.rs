@@ -330,9 +330,14 @@ impl<'c, 'r> Case<'c, 'r> {
         let remote = other.map(|(cases, index)| cases.timeline(index));
         let siblings = self.cases.siblings(self.index);
         let siblings: Vec<&Timeline> = siblings.iter().map(|sibling| &**sibling).collect();
+        // Only those that came or went are judged together.
+        let short = other.filter(|_| self.cases.is_short(self.index));
+        let beside = short.map_or_else(Vec::new, |(cases, index)| cases.siblings(index));
+        let beside: Vec<&Timeline> = beside.iter().map(|sibling| &**sibling).collect();
         diagnose(&Observation {
             remote: remote.as_deref(),
             siblings: &siblings,
+            remote_siblings: &beside,
             host: Some(&self.cases.host),
             remote_host: other.map(|(cases, _)| &cases.host),
             interface: self.track().interface.as_deref(),

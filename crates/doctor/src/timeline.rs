@@ -147,6 +147,12 @@ impl Timeline {
         self.opening.as_ref()
     }
 
+    /// Whether the connection was opened from this end; `None` where nothing tells.
+    pub(crate) fn opened_here(&self) -> Option<bool> {
+        let seen = self.opening.is_some().then_some(true);
+        seen.or_else(|| self.samples().find_map(opened_here))
+    }
+
     /// How often it was looked at before it was established.
     pub(crate) fn opening_looks(&self) -> u32 {
         self.opening.map_or(0, |opening| opening.looks)
