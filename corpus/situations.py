@@ -27,10 +27,11 @@ import further
 import harder
 import hosts
 import packages
+import seeming
 from model import Healthy
 
 SITUATIONS = [*cases.SITUATIONS, *packages.SITUATIONS, *hosts.SITUATIONS,
-              *further.SITUATIONS, *harder.SITUATIONS]
+              *further.SITUATIONS, *harder.SITUATIONS, *seeming.SITUATIONS]
 CONFIGS = {**cases.CONFIGS, **packages.CONFIGS, **hosts.CONFIGS, **further.CONFIGS, **harder.CONFIGS}
 HERE = Path(__file__).resolve().parent
 RESULTS = "results.jsonl"

@@ -178,6 +178,9 @@ fn paths_are_named_as_from_sockets() {
     check_everywhere("retransmission-timeouts", &["retransmission-timeouts"]);
     check_everywhere("reordering", &["reordering"]);
     check_everywhere("sack-or-timestamps-off", &["sack-or-timestamps-off"]);
+    // What a send buffer lets out looks like a congestion window, but for its pauses.
+    check_everywhere("sndbuf-locked", &["unclear"]);
+    check_everywhere("tcp-wmem-max-cap", &["unclear"]);
     // How long the queue in front of the capture is, shows at its other side.
     let queue = ["bufferbloat", "path-full"];
     check("bufferbloat", &queue[..1], &queue, &queue);

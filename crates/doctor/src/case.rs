@@ -1,10 +1,11 @@
 //! From a recording to cases: which sockets are the two ends of one connection, which connections
 //! belong together, and what is known around each.
 
+mod place;
 mod timelines;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use crate::observation::{Observation, Report, diagnose};
 use crate::recording::{Recording, Track};
 use crate::rules::thresholds::MIN_SAMPLES;
 use crate::timeline::Timeline;
+pub use place::{Place, Services};
 
 /// Connections of a pair of hosts that are regarded beside the one in question, at most so many
 /// open ones and so many that have ended.
@@ -40,6 +42,7 @@ pub struct Cases<'r> {
     /// Between two hosts the first of the connections on which segments arrive, as many.
     hearing: BTreeMap<(IpAddr, IpAddr), Vec<usize>>,
     host: HostTimeline,
+    services: Services,
     /// How long was recorded.
     whole: Duration,
     /// When the connections that were open at first were looked at.
@@ -74,6 +77,7 @@ impl<'r> Cases<'r> {
             carrying: BTreeMap::new(),
             hearing: BTreeMap::new(),
             host,
+            services: Services::of(recording),
             whole: recording.ended.since(recording.began),
             first_look: recording.first_look(),
             elsewhere: None,
@@ -105,6 +109,12 @@ impl<'r> Cases<'r> {
     #[must_use]
     pub const fn host(&self) -> &HostTimeline {
         &self.host
+    }
+
+    /// The end of a connection that a service has.
+    #[must_use]
+    pub fn place(&self, key: FlowKey) -> Place {
+        self.services.place(key)
     }
 
     /// How long was recorded.
@@ -167,7 +177,7 @@ impl<'r> Cases<'r> {
         if !self.is_short(index) {
             return GroupKey::Alone(track.cookie, index);
         }
-        match Place::of(track.key) {
+        match self.services.place(track.key) {
             // Whose these are is known without a process, which those that ended early do not show.
             place @ Place::Listening(_) => GroupKey::Short(place, None),
             place @ Place::Remote(_) => GroupKey::Short(place, track.pid()),
@@ -280,6 +290,12 @@ impl<'c, 'r> Case<'c, 'r> {
         self.members.iter().map(|&index| &self.cases.tracks[index])
     }
 
+    /// The end of it that a service has.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        self.cases.place(self.track().key)
+    }
+
     /// What was seen of it over time.
     #[must_use]
     pub fn timeline(&self) -> Arc<Timeline> {
@@ -319,9 +335,14 @@ impl<'c, 'r> Case<'c, 'r> {
         let remote = other.map(|(cases, index)| cases.timeline(index));
         let siblings = self.cases.siblings(self.index);
         let siblings: Vec<&Timeline> = siblings.iter().map(|sibling| &**sibling).collect();
+        // Only those that came or went are judged together.
+        let short = other.filter(|_| self.cases.is_short(self.index));
+        let beside = short.map_or_else(Vec::new, |(cases, index)| cases.siblings(index));
+        let beside: Vec<&Timeline> = beside.iter().map(|sibling| &**sibling).collect();
         diagnose(&Observation {
             remote: remote.as_deref(),
             siblings: &siblings,
+            remote_siblings: &beside,
             host: Some(&self.cases.host),
             remote_host: other.map(|(cases, _)| &cases.host),
             interface: self.track().interface.as_deref(),
@@ -347,27 +368,6 @@ impl<'c, 'r> Case<'c, 'r> {
 fn note(places: &mut Vec<usize>, index: usize) {
     if places.len() < 3 {
         places.push(index);
-    }
-}
-
-/// The end of a connection that a service has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
-    /// The port here that clients connect to.
-    Listening(u16),
-    /// The address and port that a program here connected to.
-    Remote(SocketAddr),
-}
-
-impl Place {
-    /// That of a connection: the port that a kernel chose is the larger one, nearly always.
-    #[must_use]
-    pub const fn of(key: FlowKey) -> Self {
-        if key.local.port() < key.remote.port() {
-            Self::Listening(key.local.port())
-        } else {
-            Self::Remote(key.remote)
-        }
     }
 }
 

@@ -42,7 +42,7 @@ mod timeline;
 mod verdict;
 mod view;
 
-pub use case::{Case, Cases, Place};
+pub use case::{Case, Cases, Place, Services};
 pub use catalogue::{DIAGNOSES, Diagnosis, InPackets, Objective, find_diagnosis};
 pub use host_timeline::{FullListener, HostTimeline, LinkDrops};
 pub use meter::{Held, Meters, Reading};

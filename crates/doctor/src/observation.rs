@@ -26,6 +26,9 @@ pub struct Observation<'a> {
     /// Other sockets of the observed host: open ones to the same host (for two one-way
     /// connections), and earlier short-lived ones of the same service (for the initial window).
     pub siblings: &'a [&'a Timeline],
+    /// The same of the socket at the other end, on its host: of short-lived connections, since these
+    /// are judged together.
+    pub remote_siblings: &'a [&'a Timeline],
     /// The observed host (its network namespace).
     pub host: Option<&'a HostTimeline>,
     /// The host at the other end.
@@ -49,6 +52,7 @@ impl<'a> Observation<'a> {
             local,
             remote: None,
             siblings: &[],
+            remote_siblings: &[],
             host: None,
             remote_host: None,
             interface: None,
@@ -140,6 +144,7 @@ fn views<'a>(observation: &Observation<'a>) -> (View<'a>, View<'a>) {
         local,
         remote,
         siblings,
+        remote_siblings,
         host,
         remote_host,
         interface,
@@ -151,6 +156,7 @@ fn views<'a>(observation: &Observation<'a>) -> (View<'a>, View<'a>) {
         sender: Some(local),
         receiver: remote,
         siblings,
+        sender_siblings: siblings,
         sender_host: host,
         receiver_host: remote_host,
         sender_interface: interface,
@@ -162,6 +168,7 @@ fn views<'a>(observation: &Observation<'a>) -> (View<'a>, View<'a>) {
         sender: remote,
         receiver: Some(local),
         siblings,
+        sender_siblings: remote_siblings,
         sender_host: remote_host,
         receiver_host: host,
         sender_interface: remote_interface,
@@ -222,6 +229,11 @@ fn why_unknown(observation: &Observation<'_>, main: &View<'_>, scope: Scope) -> 
     if main.sender.is_none() {
         return "this end mainly receives and its program reads promptly; what limits the sender \
                 can only be seen at the other end"
+            .into();
+    }
+    if main.stops_and_goes() {
+        return "the sender stops and goes, and packets do not show whether a send buffer or its \
+                program holds it; watch its sockets"
             .into();
     }
     if main.fills_cwnd() {

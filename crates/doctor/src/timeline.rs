@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use base::{FlowKey, FlowSample, Instant, Rate, TcpState};
+use base::{FlowKey, FlowSample, Instant, Rate, Source, TcpState};
 use core::time::Duration;
 
 use crate::rules::thresholds::{
@@ -145,6 +145,12 @@ impl Timeline {
     /// How it was seen before it was established.
     pub(crate) const fn opening(&self) -> Option<&Opening> {
         self.opening.as_ref()
+    }
+
+    /// Whether the connection was opened from this end; `None` where nothing tells.
+    pub(crate) fn opened_here(&self) -> Option<bool> {
+        let seen = self.opening.is_some().then_some(true);
+        seen.or_else(|| self.samples().find_map(opened_here))
     }
 
     /// How often it was looked at before it was established.
@@ -418,6 +424,21 @@ pub(crate) fn is_idle(sample: &FlowSample) -> Option<bool> {
     let unacked = sample.unacked_pkts?;
     let notsent = sample.notsent_bytes.or((unacked > 0).then_some(0))?;
     Some(unacked == 0 && notsent == 0)
+}
+
+/// Whether an end at rest opened the connection: the kernel counts the SYN among the bytes that were
+/// acknowledged at the end that sent it, and no other end's (`tcp_ack`).
+pub(crate) fn opened_here(sample: &FlowSample) -> Option<bool> {
+    let is_open = sample.state == Some(TcpState::Established);
+    if sample.source != Source::SockDiag || !is_open || is_idle(sample) != Some(true) {
+        return None;
+    }
+    let sent = sample.bytes_sent?.checked_sub(sample.bytes_retrans?)?;
+    match sample.bytes_acked?.checked_sub(sent)? {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    }
 }
 
 /// Congestion window left: `cwnd - packets out`; 0 where it is full.

@@ -1,17 +1,20 @@
 //! One direction of a flow, as the rules see it: who sends, who receives, and what follows.
 
-use base::{FlowSample, Rate};
+use base::{FlowSample, Rate, Source};
 use core::time::Duration;
 
+use crate::case::Place;
 use crate::host_timeline::HostTimeline;
+use crate::rules::receive_window;
 use crate::rules::thresholds::{
     ACKS_FLOW_SHARE, ACKS_STEADY_SEGMENTS, ACKS_STEADY_SHARE, ASSUMED_PATH_BITS,
     DELAYED_ACK_ON_LONG_PATHS, DELAYED_ACK_QUEUE_DELAY, FULL_BUSY, FULL_SHARE, GROWTH,
-    LEAST_OUT_PARTS, MIN_BUSY_SHARE, MIN_RETRANSMISSIONS, QUEUE_SHARE, SHORT_DELAYED_ACK,
-    SHORT_DELAYED_ACK_RTTS, SMOOTH_SEGMENTS, TICK, UNSCALED_WINDOW, WINDOW_QUEUE,
-    WINDOW_QUEUE_DELAY, WINDOW_QUEUE_SEGMENTS, WINDOW_SHARE, WORTHWHILE_GAIN,
+    GROWTH_GAINS, GROWTH_SHOWN, LEAST_OUT_PARTS, MIN_BUSY_SHARE, MIN_RETRANSMISSIONS, QUEUE_SHARE,
+    SHORT_DELAYED_ACK, SHORT_DELAYED_ACK_RTTS, SMOOTH_SEGMENTS, TICK, UNREAD_VOTES,
+    UNSCALED_WINDOW, WINDOW_QUEUE, WINDOW_QUEUE_DELAY, WINDOW_QUEUE_SEGMENTS, WINDOW_SHARE,
+    WORTHWHILE_GAIN,
 };
-use crate::timeline::{Timeline, cwnd_room_pkts, ratio_of_times};
+use crate::timeline::{Timeline, cwnd_room_pkts, ratio_of_times, window_room_bytes};
 use crate::verdict::Side;
 
 /// The sender and the receiver of the payload, each as far as it was visible.
@@ -19,7 +22,10 @@ use crate::verdict::Side;
 pub(crate) struct View<'a> {
     pub(crate) sender: Option<&'a Timeline>,
     pub(crate) receiver: Option<&'a Timeline>,
+    /// Sockets beside this flow's on the observed host.
     pub(crate) siblings: &'a [&'a Timeline],
+    /// The same on the sender's host, where they are known.
+    pub(crate) sender_siblings: &'a [&'a Timeline],
     pub(crate) sender_host: Option<&'a HostTimeline>,
     pub(crate) receiver_host: Option<&'a HostTimeline>,
     /// Name of the interface through which the sender sends.
@@ -36,6 +42,22 @@ impl View<'_> {
     /// The timeline that verdicts stand on.
     pub(crate) fn main_timeline(&self) -> Option<&Timeline> {
         self.sender.or(self.receiver)
+    }
+
+    /// Whether the sender's end accepted the connection, so that what it receives are questions; by
+    /// its ports where nothing tells who opened it.
+    pub(crate) fn sender_accepted(&self) -> bool {
+        let by_sender = self
+            .sender
+            .and_then(Timeline::opened_here)
+            .map(|opened| !opened);
+        let by_receiver = self.receiver.and_then(Timeline::opened_here);
+        let by_port = || {
+            let key = self.main_timeline()?.key()?;
+            let is_service = matches!(Place::of(key), Place::Listening(_));
+            Some(is_service == self.sender.is_some())
+        };
+        by_sender.or(by_receiver).or_else(by_port).unwrap_or(false)
     }
 
     /// The newest value at the sender.
@@ -82,7 +104,18 @@ impl View<'_> {
     /// larger window, would only make the queue longer. Few segments wait for delayed ACKs, not in
     /// a queue.
     pub(crate) fn stands_in_queue(&self) -> bool {
-        self.exceeds_path(WINDOW_QUEUE_SEGMENTS, WINDOW_QUEUE) || self.many_stand_in_queue()
+        let exceeds = self.exceeds_path(WINDOW_QUEUE_SEGMENTS, WINDOW_QUEUE);
+        (exceeds && !self.stands_at_reader()) || self.many_stand_in_queue()
+    }
+
+    /// Whether what is in flight waits for the receiving program: it lies unread there, or, where that
+    /// end is not seen, the window opens and closes. On a short path the times of ACKs do not tell.
+    fn stands_at_reader(&self) -> bool {
+        let by_window = || self.sender.is_some_and(receive_window::window_moves);
+        match receive_window::unread_share(self) {
+            Some(unread) => unread >= UNREAD_VOTES,
+            None => by_window(),
+        }
     }
 
     /// The same of so many segments that one late ACK is lost in the mean, and a short queue shows:
@@ -155,6 +188,67 @@ impl View<'_> {
             .is_some_and(|share| share >= FULL_SHARE)
     }
 
+    /// Whether a larger window brought more: from one half of the watch to the other the window grew,
+    /// the rate with it, and nothing was lost. A full path gives no more, however long it makes the
+    /// round trips.
+    pub(crate) fn still_grows(&self) -> bool {
+        let grows = || {
+            let sender = self.sender.filter(|_| !self.is_bbr())?;
+            let middle = sender.first()?.at + sender.interval() / 2;
+            let half = |of_later: bool| {
+                let half = || {
+                    sender
+                        .samples()
+                        .filter(move |s| (s.at >= middle) == of_later)
+                };
+                let (first, last) = (half().next()?, half().next_back()?);
+                let acked = last.bytes_acked?.checked_sub(first.bytes_acked?)? as f64;
+                let mut windows: Vec<u32> = half().filter_map(|s| s.cwnd_pkts).collect();
+                windows.sort_unstable();
+                let window = f64::from(*windows.get(windows.len() / 2)?);
+                Some((window, acked / last.at.since(first.at).as_secs_f64()))
+            };
+            let ((window, rate), (later_window, later_rate)) = (half(false)?, half(true)?);
+            let (grown, gained) = (later_window / window - 1.0, later_rate / rate - 1.0);
+            let is_clean = self.retransmitted_pkts()? == 0;
+            Some(is_clean && grown >= GROWTH_SHOWN && gained >= grown * GROWTH_GAINS)
+        };
+        grows() == Some(true)
+    }
+
+    /// Whether packets alone were seen, and what is in flight falls to less than half of what the path
+    /// carries in a round trip, repeatedly: a congestion window that is cut leaves half of it or more
+    /// (RFC 5681 section 3.1, RFC 9438 section 4.6), while a program that waits for its send buffer
+    /// writes when that has drained. The beginning of a connection is left out.
+    pub(crate) fn stops_and_goes(&self) -> bool {
+        let stops = || {
+            let sender = self.sender?;
+            let middle = sender.first()?.at + sender.interval() / 2;
+            let of_later = |s: &FlowSample| s.bytes_out().filter(|_| s.at >= middle);
+            let least = sender.above_share(LEAST_OUT_PARTS, of_later)?;
+            let carried = sender.rate()?.bdp_bytes(sender.min_rtt()?);
+            Some(sender.last()?.source == Source::Capture && least < carried / 2)
+        };
+        stops() == Some(true)
+    }
+
+    /// Share of the samples in which packets leave the sending host more slowly than every window
+    /// allows, where that is most: TCP keeps about a millisecond's worth of them in the host's own
+    /// queue and waits for these (`tcp_small_queue_check`), so that neither round trips nor losses
+    /// tell of the interface, or of the shaper at it, that is the bottleneck. Packets that are paced
+    /// wait there too, for their time.
+    pub(crate) fn interface_share(&self) -> Option<f64> {
+        if self.is_bbr() || self.sent(|s| s.max_pacing_rate).is_some() {
+            return None;
+        }
+        let share = self.sender?.vote(|s| {
+            let mss = s.snd_mss_bytes?;
+            let has_windows = cwnd_room_pkts(s)? >= 2 && window_room_bytes(s)? >= u64::from(mss);
+            Some(has_windows && s.notsent_bytes? >= mss && s.local_queue_bytes? > mss)
+        })?;
+        (share >= FULL_SHARE).then_some(share)
+    }
+
     /// Share of a processor that the program at one end used, where the connection is all that it
     /// does.
     pub(crate) fn cpu_share(&self, end: Option<&Timeline>) -> Option<f64> {
@@ -192,7 +286,12 @@ impl View<'_> {
 
     /// Whether round trips take so much longer than they could that ACKs must be delayed.
     pub(crate) fn acks_are_late(&self) -> Option<bool> {
-        let (delay, min_rtt) = (self.sender?.queue_delay()?, self.min_rtt()?);
+        self.is_late(self.sender?.queue_delay()?)
+    }
+
+    /// Whether an ACK that comes so long after the smallest round trip was delayed.
+    pub(crate) fn is_late(&self, delay: Duration) -> Option<bool> {
+        let min_rtt = self.min_rtt()?;
         Some(
             delay >= (min_rtt / 2).clamp(DELAYED_ACK_QUEUE_DELAY, DELAYED_ACK_ON_LONG_PATHS)
                 || (delay >= SHORT_DELAYED_ACK && delay >= min_rtt * SHORT_DELAYED_ACK_RTTS),

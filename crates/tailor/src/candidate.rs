@@ -118,7 +118,7 @@ impl Candidate {
         }
         let of_service = others
             .iter()
-            .filter(|other| Place::of(other.ends.local.key) == self.place);
+            .filter(|other| other.case.place() == self.place);
         for other in of_service {
             let found = candidates(other, subject)?.unwrap_or_default();
             let mut same = found.into_iter().filter(|found| {
@@ -230,7 +230,7 @@ pub(crate) fn of_proposals<S: Subject + ?Sized>(
             }
             Some(_) => {}
             None => found.push(Candidate {
-                place: Place::of(answered.ends.local.key),
+                place: answered.case.place(),
                 diagnosis,
                 objective,
                 scope,

@@ -588,7 +588,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             let answers = observed.answers(|track| self.subject.wants(track));
             let same = answers
                 .iter()
-                .filter(|answered| Place::of(answered.ends.local.key) == candidate.place);
+                .filter(|answered| answered.case.place() == candidate.place);
             let again = same.filter_map(|answered| candidate.again(answered));
             let changes: Vec<Change> = again.take(candidate.connections()).flatten().collect();
             // Then it fails with the reason.
@@ -605,7 +605,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
         Ok(look.observed(|observed| {
             let answers = observed.answers(|track| self.subject.wants(track));
             answers.iter().any(|answered| {
-                Place::of(answered.ends.local.key) == candidate.place
+                answered.case.place() == candidate.place
                     && answered
                         .actionable()
                         .is_some_and(|verdict| verdict.diagnosis.id == candidate.diagnosis)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::{FlowKey, Instant, Netns};
-use doctor::{Case, Cases, Place, Recording, Report, Timeline, Track, Verdict};
+use doctor::{Case, Cases, Recording, Report, Timeline, Track, Verdict};
 
 use crate::targets::{End, Ends};
 
@@ -117,8 +117,9 @@ impl<'r> Observed<'r> {
         let is_same = |other: Option<u32>| {
             other.is_none() || track.pid().is_none_or(|own| other == Some(own))
         };
+        let place = self.cases.place(track.key);
         let of_service =
-            |other: &&Track| Place::of(other.key) == Place::of(track.key) && is_same(other.pid());
+            |other: &&Track| self.cases.place(other.key) == place && is_same(other.pid());
         let (mut opened, mut stayed, mut went) = (0, 0, 0);
         for other in self.recording.flows.iter().filter(of_service) {
             match (other.ended, other.was_open_at(first_look)) {

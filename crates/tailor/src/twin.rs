@@ -16,7 +16,7 @@ mod traffic;
 use std::time::Duration;
 
 use base::{Change, Knob, KnobValue, Scope};
-use doctor::{Objective, Place};
+use doctor::{Objective, Place, Services};
 use lab::{End, SAMPLE_INTERVAL, Trial};
 use serde::Serialize;
 
@@ -276,7 +276,8 @@ impl Twin {
             .look(trial.seed, times)
             .ok_or(CannotKnow::NoConnection)?;
         let first = look.here.flows.first().ok_or(CannotKnow::NoConnection)?;
-        let seen = Seen::of(&look, Place::of(first.key)).ok_or(CannotKnow::NoConnection)?;
+        let place = Services::of(&look.here).place(first.key);
+        let seen = Seen::of(&look, place).ok_or(CannotKnow::NoConnection)?;
         let twin = Self {
             check: SelfCheck::of(&seen, core::slice::from_ref(&seen)),
             seen,

@@ -1,7 +1,7 @@
 //! Changes to try in a twin, and what comes of them: nothing is changed anywhere.
 
 use base::{Live, Scope};
-use doctor::{Objective, Place, Proposal, Side, Verdict};
+use doctor::{Objective, Proposal, Side, Verdict};
 use serde::Serialize;
 
 use crate::candidate::Candidate;
@@ -135,7 +135,7 @@ fn of_verdict(answered: &Answered<'_, '_>, verdict: &Verdict) -> Vec<WhatIf> {
 
 fn end_of_proposal(answered: &Answered<'_, '_>, proposal: &Proposal) -> lab::End {
     let local = answered.ends.local.key;
-    let here = end_of_place(Place::of(local));
+    let here = end_of_place(answered.case.place());
     let is_here = match (proposal.beside, proposal.side) {
         (Some(key), _) => key.local.ip() == local.local.ip(),
         (None, side) => side == Side::Local,

@@ -123,6 +123,49 @@ fn short_connections_to_one_service_are_one_case() {
     );
 }
 
+/// A server above the ports that its host's kernel gives to clients, or among them: who listens, and
+/// whose SYN was counted, tells more than which port is the larger one.
+#[test]
+fn a_service_is_known_by_who_accepted_and_not_by_its_port() {
+    let short = |local: &str, remote: &str, syn: Option<u64>| {
+        let mut track = track([local, remote], 1, 0);
+        let looks = (0..3).map(|look| FlowSample {
+            state: Some(base::TcpState::Established),
+            unacked_pkts: Some(0),
+            notsent_bytes: Some(0),
+            bytes_sent: Some(100),
+            bytes_retrans: Some(0),
+            bytes_acked: syn.map(|syn| 100 + syn),
+            ..FlowSample::empty(at(look * 10), track.key)
+        });
+        track.samples = looks.map(Arc::new).collect();
+        track.ended = true;
+        track
+    };
+    let clients = ["10.0.0.2:33000", "10.0.0.2:33001", "10.0.0.2:33002"];
+    let accepted = |syn| clients.map(|remote| short("10.0.0.1:45000", remote, syn));
+    let opened = |syn| clients.map(|local| short(local, "10.0.0.1:45000", syn));
+    let by_ports = recording(accepted(None).into());
+    assert_eq!(shown(&by_ports, |_| true).len(), 3, "each seems a service");
+    let by_syn = recording(accepted(Some(0)).into());
+    assert_eq!(shown(&by_syn, |_| true), ["10.0.0.1:45000 false x3"]);
+    let by_syn = recording(opened(Some(1)).into());
+    assert_eq!(shown(&by_syn, |_| true), ["10.0.0.2:33000 false x3"]);
+    let mut by_listener = recording(accepted(None).into());
+    by_listener.hosts[0].listeners = vec![base::ListenerSample {
+        local: "0.0.0.0:45000".parse().unwrap(),
+        cookie: 7,
+        queue_pkts: 0,
+        backlog_pkts: 128,
+    }];
+    assert_eq!(shown(&by_listener, |_| true), ["10.0.0.1:45000 false x3"]);
+    let cases = Cases::of(&by_listener);
+    assert_eq!(
+        cases.place(by_listener.flows[0].key),
+        Place::Listening(45_000)
+    );
+}
+
 #[test]
 fn what_ended_before_its_owner_was_seen_is_of_the_only_one() {
     let short = |port: u32, pid: Option<u32>| {

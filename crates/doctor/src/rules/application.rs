@@ -1,15 +1,17 @@
 //! The program is the limit: it computes, it waits for an answer, or it has nothing to say.
 
 use base::{FlowSample, KnobValue, Live, human};
+use core::time::Duration;
 
 use super::draft::{Draft, Step, high_if};
 use super::receive_window::unread_share;
 use super::short::ShortConnections;
 use super::thresholds::{
-    APP_SHARE, CPU_SHARE, FEW_OPERATIONS, FLOOD_SEGMENTS_PER_SECOND, LARGE_WRITE_NANOS_PER_BYTE,
+    ACKED_WAITS, APP_SHARE, CPU_SHARE, DELAYED_ACK, DELAYED_ACK_TICKS, FEW_OPERATIONS,
+    FLOOD_SEGMENTS_PER_SECOND, INITIAL_WINDOW_PKTS, LARGE_WRITE_NANOS_PER_BYTE,
     MANY_RECORDS_PER_SECOND, MANY_SEGMENTS_PER_SECOND, OFFLOAD_BITS, PACED_SHARE,
     RECORD_BLOCK_BYTES, RECORD_SEGMENT, REQUEST_PKTS, ROUND_TRIP_STRETCH, ROUND_TRIPS_BUSY,
-    SMALL_SEGMENT, TICK, UNREAD_VOTES,
+    SHORTEST_GAP, SMALL_SEGMENT, TICK, UNREAD_VOTES,
 };
 use crate::observation::only_sends;
 use crate::timeline::{Timeline, cwnd_room_pkts, fills_sndbuf, ratio_of_times, window_room_bytes};
@@ -135,34 +137,49 @@ pub(crate) fn unbatched_records(view: &View<'_>) -> Option<Verdict> {
     )
 }
 
-/// The end that is seen, and where it is: questions and answers look alike from both, although one
-/// of them is the larger.
-fn asking_or_answering<'a>(view: &View<'a>) -> Option<(&'a Timeline, Side)> {
+/// The end that is seen, where it is, and others there: questions and answers look alike from both,
+/// although one of them is the larger.
+fn asking_or_answering<'a>(view: &View<'a>) -> Option<(&'a Timeline, Side, &'a [&'a Timeline])> {
     match (view.sender, view.receiver) {
-        (Some(sender), _) => Some((sender, view.sender_side)),
-        (None, receiver) => Some((receiver?, view.receiver_side())),
+        (Some(sender), _) => Some((sender, view.sender_side, view.sender_siblings)),
+        (None, receiver) => Some((receiver?, view.receiver_side(), view.siblings)),
     }
 }
 
 /// A question, an answer, and nothing in between but the path.
 pub(crate) fn round_trip_bound(view: &View<'_>) -> Option<Verdict> {
-    let (sender, _) = asking_or_answering(view)?;
-    if let Some(short) = ShortConnections::of(sender, view.siblings) {
+    let (sender, _, beside) = asking_or_answering(view)?;
+    if let Some(short) = ShortConnections::of(sender, beside) {
         return round_trips_of_connections(sender, &short);
     }
     let out = sender.counted(|s| s.data_segs_out)?;
     let back = sender.counted(|s| s.data_segs_in)?;
-    let rtt = sender
-        .srtt()?
-        .min(sender.min_rtt()?.saturating_mul(ROUND_TRIP_STRETCH));
-    let operations = out.min(back) as f64 / sender.interval().as_secs_f64();
-    let per_round_trip = operations * rtt.as_secs_f64();
+    let (srtt, min_rtt) = (sender.srtt()?, sender.min_rtt()?);
+    let path_is_late = path_is_late(sender);
+    let rtt = match path_is_late {
+        true => srtt,
+        false => srtt.min(min_rtt.saturating_mul(ROUND_TRIP_STRETCH)),
+    };
+    let round_trips = sender.interval().as_secs_f64() / rtt.as_secs_f64();
+    let per_round_trip = out.min(back) as f64 / round_trips;
+    // More than one question a round trip are asked ahead, and where much comes back their end does
+    // not see what limits that (HTTP/2, SFTP, NFS).
+    let asks_ahead = per_round_trip > f64::from(ROUND_TRIP_STRETCH)
+        && back as f64 > round_trips * f64::from(REQUEST_PKTS);
     let small = sender
         .vote(|s| Some(s.unacked_pkts? <= REQUEST_PKTS && s.notsent_bytes? < s.snd_mss_bytes?))?;
-    if per_round_trip < ROUND_TRIPS_BUSY || small < APP_SHARE || view.acks_are_late() == Some(true)
+    let acks_are_delayed = view.acks_are_late() == Some(true) && !path_is_late;
+    if per_round_trip < ROUND_TRIPS_BUSY
+        || small < APP_SHARE
+        || acks_are_delayed
+        || (view.sender.is_none() && asks_ahead)
     {
         return None;
     }
+    let operations = out.min(back) as f64 / sender.interval().as_secs_f64();
+    let (srtt, min_rtt) = (human::time(srtt), human::time(min_rtt));
+    let shown = path_is_late.then(|| format!("{srtt}, and {min_rtt} at best"));
+    let small = human::share(small);
     Some(
         Draft::new(
             "round-trip-bound",
@@ -176,21 +193,60 @@ pub(crate) fn round_trip_bound(view: &View<'_>) -> Option<Verdict> {
         )
         .row(
             "unacked_pkts",
-            format!(
-                "at most {REQUEST_PKTS} in {} of the samples",
-                human::share(small)
-            ),
+            format!("at most {REQUEST_PKTS} in {small} of the samples"),
             "little is in flight at a time",
         )
+        .row_if("srtt", shown, "close to the smallest one")
         .next(Some(NextLimit {
             what: "the number of requests in flight".into(),
             rate: None,
         }))
-        .remark(
-            "No TCP setting helps, because each operation already takes one round trip. In \
-                 the program: several requests at once, fewer and larger ones, or a closer server.",
-        ),
+        .remark(if path_is_late {
+            BY_A_QUEUE
+        } else {
+            BY_ROUND_TRIPS
+        }),
     )
+}
+
+const BY_ROUND_TRIPS: &str = "No TCP setting helps, because each operation already takes one round \
+    trip. In the program: several requests at once, fewer and larger ones, or a closer server.";
+const BY_A_QUEUE: &str = "No TCP setting helps, because each operation takes one round trip, most of \
+    which is a queue on the path that other traffic fills, or a longer way: look for a connection \
+    with bufferbloat. In the program: several requests at once.";
+
+/// Whether the path itself takes that much longer than it could: nothing that is waited for was
+/// acknowledged meanwhile, and no delayed ACK takes so long.
+fn path_is_late(timeline: &Timeline) -> bool {
+    let is_late = || {
+        let (srtt, min_rtt) = (timeline.srtt()?, timeline.min_rtt()?);
+        let delay = srtt.saturating_sub(min_rtt);
+        let delayed_ack = DELAYED_ACK + TICK * DELAYED_ACK_TICKS;
+        Some(delay > delayed_ack && !other_end_has_it(timeline)?)
+    };
+    is_late() == Some(true)
+}
+
+/// Whether what is waited for has reached the other end, in a share of the waits that tells: its
+/// program is at work then. Its kernel acknowledges a question by itself where the program takes
+/// longer than [`DELAYED_ACK`].
+fn other_end_has_it(timeline: &Timeline) -> Option<bool> {
+    let round_trip = timeline.min_rtt()? + TICK;
+    let waits = timeline.vote_of_all(|s| waits_for_other_end(s, round_trip))?;
+    let acked = timeline
+        .vote_of_all(|s| Some(waits_for_other_end(s, round_trip)? && s.unacked_pkts? == 0))?;
+    Some(acked >= waits * ACKED_WAITS)
+}
+
+/// Whether the last thing that happened was that data left, and more than a round trip ago.
+fn waits_for_other_end(s: &FlowSample, round_trip: Duration) -> Option<bool> {
+    let (sent, received) = since_data(s)?;
+    Some(sent <= received + TICK && sent >= round_trip)
+}
+
+/// Times since data was sent and received, where nothing waits to be sent.
+fn since_data(s: &FlowSample) -> Option<(Duration, Duration)> {
+    (s.notsent_bytes? == 0).then_some((s.since_data_sent?, s.since_data_received?))
 }
 
 /// A handshake, a question and an answer on each connection, and nothing between them but the path.
@@ -227,8 +283,11 @@ fn round_trips_of_connections(one: &Timeline, short: &ShortConnections) -> Optio
 /// Questions and answers with a pause before each that is no round trip: on one connection, or on
 /// many that carry one question each.
 pub(crate) fn application_thinks(view: &View<'_>) -> Option<Verdict> {
-    let (timeline, side) = asking_or_answering(view)?;
-    let thinking = match ShortConnections::of(timeline, view.siblings) {
+    let (timeline, side, beside) = asking_or_answering(view)?;
+    if view.sender.is_none() && !view.sender_accepted() && comes_in_bursts(timeline) == Some(true) {
+        return None;
+    }
+    let thinking = match ShortConnections::of(timeline, beside) {
         Some(short) => Thinking::of_short(&short),
         None => Thinking::of_one(timeline)?,
     };
@@ -263,6 +322,17 @@ pub(crate) fn application_thinks(view: &View<'_>) -> Option<Verdict> {
     )
 }
 
+/// Whether blocks arrive after pauses in which their sender's window may have been reset: who is
+/// asked by them sees neither that window nor what the sender waits for.
+fn comes_in_bursts(timeline: &Timeline) -> Option<bool> {
+    let (arrived, answers) = (
+        timeline.counted(|s| s.data_segs_in)?,
+        timeline.counted(|s| s.data_segs_out)?,
+    );
+    let pause = timeline.largest(|s| s.since_data_received)?;
+    Some(arrived > answers * 2 * INITIAL_WINDOW_PKTS && pause >= SHORTEST_GAP)
+}
+
 /// For how much of the time a program is waited for, and which.
 struct Thinking {
     here: f64,
@@ -282,7 +352,7 @@ impl Thinking {
         if operations < FEW_OPERATIONS {
             return None;
         }
-        let (here, there) = thinking_shares(timeline)?;
+        let (here, there) = thinking_shares(timeline, operations)?;
         Some(Self {
             here,
             there,
@@ -303,21 +373,41 @@ impl Thinking {
 
 /// Shares of the samples in which the last thing that happened was that data arrived here (and the
 /// program here has not answered yet), and that data left (and more than a round trip ago, so that
-/// the other end's program has it). What takes a kernel tick only cannot be seen.
-fn thinking_shares(sender: &Timeline) -> Option<(f64, f64)> {
-    let round_trip = sender.min_rtt()? + TICK;
-    let times = |s: &FlowSample| {
-        (s.notsent_bytes? == 0).then_some((s.since_data_sent?, s.since_data_received?))
+/// the other end's program has it). What takes a kernel tick only cannot be seen. Where the other
+/// end never acknowledges before it answers, its program takes no longer than its ACK would have
+/// been delayed; what is waited for beyond that is the path.
+fn thinking_shares(timeline: &Timeline, operations: f64) -> Option<(f64, f64)> {
+    let round_trip = timeline.min_rtt()? + TICK;
+    let here = unanswered_share(timeline)?;
+    let there = timeline.vote_of_all(|s| waits_for_other_end(s, round_trip))?;
+    let most = match other_end_has_it(timeline) {
+        Some(false) => operations * DELAYED_ACK.as_secs_f64(),
+        _ => 1.0,
     };
-    let here = sender.vote_of_all(|s| {
-        let (sent, received) = times(s)?;
-        Some(received + TICK < sent && received >= TICK)
+    Some((here, there.min(most)))
+}
+
+/// Share of the time in which data has arrived here that was not answered yet. Between the segments
+/// of a long message the network takes its time: there a program is at work where none came for
+/// longer than a round trip, and that began with the last one.
+pub(super) fn unanswered_share(timeline: &Timeline) -> Option<f64> {
+    let arrived = timeline.counted(|s| s.data_segs_in)?;
+    let answers = timeline.counted(|s| s.data_segs_out)?;
+    let in_pieces = arrived >= answers * 2;
+    let pause = match in_pieces {
+        true => timeline.min_rtt()? + TICK,
+        false => TICK,
+    };
+    let share = timeline.vote_of_all(|s| {
+        let (sent, received) = since_data(s)?;
+        Some(received + TICK < sent && received >= pause)
     })?;
-    let there = sender.vote_of_all(|s| {
-        let (sent, received) = times(s)?;
-        Some(sent <= received + TICK && sent >= round_trip)
-    })?;
-    Some((here, there))
+    let messages = answers as f64 / timeline.interval().as_secs_f64();
+    let began = match in_pieces {
+        true => messages * pause.as_secs_f64(),
+        false => 0.0,
+    };
+    Some(share + share.min(began))
 }
 
 /// The program sets a rate for its packets, and the flow reaches it.

@@ -1,18 +1,20 @@
 //! Lost packets: repaired slowly, thrown away here, or lost on the way without a reason.
 
 use base::{CongestionState, FlowSample, KnobValue, Limit, Live, human};
+use core::time::Duration;
 
 use super::draft::{BothEnds, Draft, Step, high_if};
 use super::next::next_limit;
 use super::path::repeats_overtaken;
 use super::thresholds::{
-    CUT, CUTS, LATE_OF_RTO, LATE_SHARE, LOCAL_DROP_SHARE, LOSS_SHARE, MIN_LOCAL_DROPS,
+    CUT, CUTS, FULL_SHARE, LATE_OF_RTO, LATE_SHARE, LOCAL_DROP_SHARE, LOSS_SHARE, MIN_LOCAL_DROPS,
     MIN_RETRANSMISSIONS, MIN_SAMPLES, NO_QUEUE, NO_QUEUE_SLACK, NO_QUEUE_VOTES, OVERTAKEN_IN_VAIN,
     OVERTAKEN_REPEATS, QUEUE_CORRELATION, QUEUE_DELAY, QUEUE_SPREAD, SEGMENTS_PER_PACKET,
-    SPURIOUS_SHARE, STEADY_CUTS, USUAL_TXQUEUELEN, WINDOW_QUEUE_SEGMENTS,
+    SMALLEST_THRESHOLD, SPURIOUS_SHARE, STALL_PKTS_OUT, STEADY_CUTS, USUAL_TXQUEUELEN,
+    WINDOW_QUEUE_SEGMENTS,
 };
 use crate::host_timeline::LinkDrops;
-use crate::timeline::Timeline;
+use crate::timeline::{Timeline, cwnd_room_pkts};
 use crate::verdict::{Confidence, Verdict};
 use crate::view::View;
 
@@ -32,16 +34,22 @@ impl WindowCuts {
     pub(crate) fn of(sender: &Timeline) -> Self {
         let mut sizes: Vec<f64> = Vec::new();
         let mut most = 0.0_f64;
+        // While one loss is repaired the window may fall below the threshold, and rise to it again.
+        let mut repairs = false;
         for sample in sender.samples() {
             let (Some(cwnd), Some(threshold)) = (sample.cwnd_pkts, sample.ssthresh_pkts) else {
                 continue;
             };
             let cwnd = f64::from(cwnd);
+            repairs &= sample.congestion_state != Some(CongestionState::Open);
             if cwnd > most * CUT {
                 most = most.max(cwnd);
             } else if threshold < i32::MAX as u32 {
-                sizes.push(threshold.into());
-                most = cwnd;
+                let size = f64::from(threshold);
+                if !repairs || sizes.last() != Some(&size) {
+                    sizes.push(size);
+                }
+                (most, repairs) = (cwnd, true);
             }
         }
         Self { sizes }
@@ -52,9 +60,13 @@ impl WindowCuts {
     }
 
     /// Whether the window was cut again and again, each time where it reached the same size: the
-    /// path drops at one rate.
+    /// path drops at one rate. The smallest threshold that there is tells nothing of the path: every
+    /// small window is cut to it.
     pub(crate) fn are_at_one_size(&self) -> bool {
         let mean = self.mean();
+        if mean <= SMALLEST_THRESHOLD {
+            return false;
+        }
         let squares = self.sizes.iter().map(|size| (size - mean).powi(2));
         let deviation = (squares.sum::<f64>() / self.sizes.len().max(1) as f64).sqrt();
         self.sizes.len() >= CUTS && deviation < mean * STEADY_CUTS
@@ -121,17 +133,21 @@ pub(crate) fn sack_or_timestamps_off(view: &View<'_>) -> Option<Verdict> {
 /// The last packets of a message get lost, or its only one: no later one makes the receiver
 /// complain (RFC 8985 section 7), and a timer of 200 ms and more decides, however short the round
 /// trip is.
+///
+/// A sender that always has more would follow the lost packet up, if losses left it a window for
+/// that: its timeouts are what random loss does.
 pub(crate) fn retransmission_timeouts(view: &View<'_>) -> Option<Verdict> {
     let sender = view.sender?;
     // The exponent of the present timeout counts those in a row, of which few fall into a watch.
     let in_a_row = sender.largest(|s| s.backoff).unwrap_or(0);
     let counted = view.retransmitted_pkts()?;
     let retransmitted = counted.max(in_a_row.into());
-    let late = sender.vote_of_all(|s| {
-        let waited = s.since_data_sent?.as_secs_f64();
-        Some(s.unacked_pkts? > 0 && waited >= s.rto?.as_secs_f64() * LATE_OF_RTO)
-    })?;
+    let late = sender
+        .vote_of_all(|s| Some(s.unacked_pkts? > 0 && s.since_data_sent? >= late_after(s)?))?;
     if late < LATE_SHARE || retransmitted < MIN_RETRANSMISSIONS {
+        return None;
+    }
+    if always_has_more(sender) && random_loss(view).is_some() {
         return None;
     }
     let share = (late / (1.0 - LATE_OF_RTO)).min(1.0);
@@ -141,7 +157,7 @@ pub(crate) fn retransmission_timeouts(view: &View<'_>) -> Option<Verdict> {
             .row(
                 "since_data_sent",
                 format!(
-                    "half of the RTO or more without an ACK in {} of the samples",
+                    "no ACK for longer than halfway from the RTT to the RTO, in {} of the samples",
                     human::share(late)
                 ),
                 format!("below {}", human::share(LATE_SHARE)),
@@ -166,6 +182,31 @@ pub(crate) fn retransmission_timeouts(view: &View<'_>) -> Option<Verdict> {
                  let a loss be detected without it.",
             ),
     )
+}
+
+/// From when on an ACK is late: when more of the time from the round trip, in which it may come, to
+/// the timeout has passed than a delayed ACK explains. On a long path the round trip is most of the
+/// timeout (RFC 6298 section 2.3).
+fn late_after(sample: &FlowSample) -> Option<Duration> {
+    let rto = sample.rto?;
+    let rtt = sample.srtt.unwrap_or_default().min(rto);
+    Some(rtt + (rto - rtt).mul_f64(LATE_OF_RTO))
+}
+
+/// Whether more would be sent, or many segments are out, whenever the window is full. That of a
+/// program which asks and waits is as small as its questions, and full with each of them.
+fn lacks_window(sender: &Timeline) -> bool {
+    let lacks = sender.vote(|s| {
+        let is_full = cwnd_room_pkts(s)? < 2 && s.unacked_pkts? > STALL_PKTS_OUT;
+        Some(is_full || s.notsent_bytes? >= s.snd_mss_bytes?)
+    });
+    lacks.is_some_and(|share| share >= FULL_SHARE)
+}
+
+/// Whether a segment and more waits to be sent in most samples.
+fn always_has_more(sender: &Timeline) -> bool {
+    let has_more = sender.vote(|s| Some(s.notsent_bytes? >= s.snd_mss_bytes?));
+    has_more.is_some_and(|share| share >= FULL_SHARE)
 }
 
 /// The sender's own interface or queue throws packets away although it is shorter than the path
@@ -258,7 +299,7 @@ pub(crate) fn has_small_window(sender: &Timeline) -> bool {
 }
 
 /// Whether the round trips are at times as short as they can be: a queue that stands lengthens all.
-fn has_short_round_trips(sender: &Timeline) -> bool {
+pub(crate) fn has_short_round_trips(sender: &Timeline) -> bool {
     let short = sender.above_share(10, |s| s.srtt);
     short.zip(sender.min_rtt()).is_some_and(|(short, min)| {
         let slack = min.mul_f64(NO_QUEUE - 1.0).max(NO_QUEUE_SLACK);
@@ -307,17 +348,29 @@ pub(crate) fn reordering(view: &View<'_>) -> Option<Verdict> {
     )
 }
 
+/// Whether something else than losses explains what was sent again, or why the window was cut.
+fn is_explained(sender: &Timeline, retransmitted: u64) -> bool {
+    let count = |read: fn(&FlowSample) -> Option<u64>| sender.counted(read).unwrap_or(0);
+    let spurious = count(|s| s.dsack_dups);
+    // More duplicates than were sent again are made by the path, and tell nothing of losses.
+    let is_in_vain =
+        spurious <= retransmitted && spurious as f64 >= retransmitted as f64 * SPURIOUS_SHARE;
+    // Marks come from a queue (RFC 3168).
+    is_in_vain
+        || count(|s| s.reord_seen) >= retransmitted
+        || count(|s| s.delivered_ce_pkts) >= retransmitted
+}
+
 /// Packets vanish while no queue stands, and a loss-based congestion control gives way.
 pub(crate) fn random_loss(view: &View<'_>) -> Option<Verdict> {
     let sender = view.sender?;
     let lost = sender.retransmitted_share()?;
     let retransmitted = view.retransmitted_pkts()?;
-    if lost < LOSS_SHARE || retransmitted < MIN_RETRANSMISSIONS || view.is_bbr() {
+    let is_slowed = !view.is_bbr() && view.interface_share().is_none();
+    if lost < LOSS_SHARE || retransmitted < MIN_RETRANSMISSIONS || !is_slowed {
         return None;
     }
-    let spurious = sender.counted(|s| s.dsack_dups).unwrap_or(0);
-    let reordered = sender.counted(|s| s.reord_seen).unwrap_or(0);
-    if spurious as f64 >= retransmitted as f64 * SPURIOUS_SHARE || reordered >= retransmitted {
+    if is_explained(sender, retransmitted) {
         return None;
     }
     let without_queue = sender.vote(|s| {
@@ -333,7 +386,7 @@ pub(crate) fn random_loss(view: &View<'_>) -> Option<Verdict> {
     let cuts = WindowCuts::of(sender);
     let is_full = cuts.are_at_one_size() || cuts.follow_a_queue(sender);
     let is_cut = cuts.sizes.len() >= CUTS;
-    if without_queue < NO_QUEUE_VOTES || is_full || !is_cut || !view.fills_cwnd() {
+    if without_queue < NO_QUEUE_VOTES || is_full || !is_cut || !lacks_window(sender) {
         return None;
     }
     let (srtt, min_rtt) = (sender.srtt()?, sender.min_rtt()?);

@@ -5,7 +5,7 @@ use core::time::Duration;
 use base::{FlowSample, KnobValue, Limit, Live, human};
 
 use super::draft::{Draft, Step};
-use super::loss::{WindowCuts, has_small_window};
+use super::loss::{WindowCuts, has_short_round_trips, has_small_window};
 use super::small_writes::of_all_time;
 use super::thresholds::{
     DEAD_BACKOFF, DEAD_SHARE, FULL_RATE, FULL_SEGMENT, FULL_SHARE, IDLE_BEFORE_CUT,
@@ -14,7 +14,7 @@ use super::thresholds::{
     QUEUE_SHARE, STARVING_LOSS, UNSENT_BACKLOG,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts};
-use crate::verdict::{Confidence, Side, Verdict};
+use crate::verdict::{Confidence, Verdict};
 use crate::view::View;
 
 const PROBING: &str = "net.ipv4.tcp_mtu_probing";
@@ -108,11 +108,10 @@ impl Unanswered {
     }
 }
 
-/// Other connections from here to the same host whose full segments are acknowledged meanwhile: the
-/// path passes these.
+/// Other connections from the sender's host to the same one whose full segments are acknowledged
+/// meanwhile: the path passes these.
 fn passing_siblings<'v>(view: &View<'v>) -> impl Iterator<Item = &'v Timeline> {
-    let here = view.sender_side == Side::Local;
-    let siblings = view.siblings.iter().copied().filter(move |_| here);
+    let siblings = view.sender_siblings.iter().copied();
     siblings.filter(|sibling| {
         let passes = || {
             let mss = u64::from(sibling.mss_bytes()?);
@@ -273,7 +272,8 @@ pub(crate) fn policed(view: &View<'_>) -> Option<Verdict> {
     let (delay, min_rtt) = (sender.queue_delay()?, sender.min_rtt()?);
     let bound = POLICED_QUEUE.max(min_rtt.mul_f64(POLICED_QUEUE_SHARE));
     let drops = lost >= POLICED_LOSS && view.retransmitted_pkts()? >= MIN_RETRANSMISSIONS;
-    if !drops || delay >= bound || WindowCuts::of(sender).follow_a_queue(sender) {
+    let has_queue = WindowCuts::of(sender).follow_a_queue(sender);
+    if !drops || delay >= bound || has_queue || view.interface_share().is_some() {
         return None;
     }
     let draft = fullness(view, "policed")?;
@@ -342,6 +342,9 @@ fn fullness(view: &View<'_>, id: &'static str) -> Option<Draft> {
     let sender = view.sender?;
     let rate = view.rate()?;
     if view.has_gaps() || rate.bits_per_second() == 0 || repeats_overtaken(view) == Some(true) {
+        return None;
+    }
+    if view.still_grows() || view.stops_and_goes() {
         return None;
     }
     let (full, supply) = supply(view)?;
@@ -416,7 +419,9 @@ fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
     let sender = view.sender?;
     if let (Some(delay), Some(min_rtt)) = (sender.queue_delay(), sender.min_rtt()) {
         let bound = QUEUE_DELAY.max(min_rtt.mul_f64(QUEUE_SHARE));
-        if delay >= bound && !(has_small_window(sender) && falls_short(view)) {
+        // One late ACK of a small window is no queue; that would lengthen all round trips.
+        let may_be_late = has_small_window(sender) && has_short_round_trips(sender);
+        if delay >= bound && !(may_be_late && falls_short(view)) {
             let shown = format!("{} in a queue", human::time(delay));
             return Some((
                 "srtt - min_rtt",
@@ -437,6 +442,17 @@ fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
             );
             return Some(("bbr.bandwidth", shown, "more than the flow uses".into()));
         }
+    }
+    if let Some(share) = view.interface_share() {
+        let queued = human::count(sender.median(|s| s.local_queue_bytes)?, "byte");
+        return Some((
+            "local_queue_bytes",
+            format!(
+                "{queued} wait here, in {} of the samples",
+                human::share(share)
+            ),
+            "0: a bottleneck elsewhere leaves this host's queue empty".into(),
+        ));
     }
     if sender
         .counted(|s| s.delivered_ce_pkts)

@@ -90,6 +90,12 @@ fn reader_signs(sender: &Timeline) -> Option<String> {
         .then(|| format!("{} of a window per round trip", human::share(of_prompt)))
 }
 
+/// Whether the window shrinks and opens again and again: a prompt reader leaves it at one size.
+pub(crate) fn window_moves(sender: &Timeline) -> bool {
+    let closed = window_closed(sender).is_some_and(|(share, _)| share >= CLOSED_SHARE);
+    closed || window_shrinks(sender).is_some_and(|share| share >= WINDOW_SHRINKS_SHARE)
+}
+
 /// Share of the samples in which the window has no room for a segment, and the longest stretch of
 /// them.
 fn window_closed(sender: &Timeline) -> Option<(f64, Duration)> {
@@ -385,7 +391,7 @@ fn window_draft(id: &'static str, share: f64, sure: Confidence, view: &View<'_>)
 }
 
 /// Share of the receiver's samples with much unread data.
-pub(super) fn unread_share(view: &View<'_>) -> Option<f64> {
+pub(crate) fn unread_share(view: &View<'_>) -> Option<f64> {
     view.receiver?.vote_of_all(|s| {
         let limit = f64::from(s.rcvbuf_bytes?);
         let unread = f64::from(s.unread_bytes?);

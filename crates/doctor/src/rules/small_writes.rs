@@ -41,7 +41,9 @@ pub(crate) fn nagle_delack_stall(view: &View<'_>) -> Option<Verdict> {
 
 /// A piece is held for a round trip although the receiver acknowledges at once.
 pub(crate) fn nagle_rtt_serialised(view: &View<'_>) -> Option<Verdict> {
-    let share = stall_share(view, SERIALISED_SHARE)?;
+    // A piece that waits for a late ACK is one of the other stall, which may have ended meanwhile.
+    let is_late = |s: &FlowSample| view.is_late(s.srtt?.saturating_sub(s.min_rtt?));
+    let share = stall_share_where(view, SERIALISED_SHARE, |s| is_late(s) != Some(true))?;
     // Without answers nobody waits: the pieces of a stream are only gathered.
     if view.acks_are_late()? || sends_without_answer(view) {
         return None;
@@ -173,6 +175,15 @@ pub(crate) fn cork_not_uncorked(view: &View<'_>) -> Option<Verdict> {
 /// Share of active samples in which a partial segment waits for the ACK of a few packets, where
 /// it is enough for a stall.
 fn stall_share(view: &View<'_>, enough: f64) -> Option<f64> {
+    stall_share_where(view, enough, |_| true)
+}
+
+/// The same of samples that are `meant` alone.
+fn stall_share_where(
+    view: &View<'_>,
+    enough: f64,
+    meant: impl Fn(&FlowSample) -> bool,
+) -> Option<f64> {
     let sender = view.sender?;
     if view.sent(|s| s.nodelay) == Some(true) || view.sent(|s| s.cork) == Some(true) {
         return None;
@@ -183,7 +194,8 @@ fn stall_share(view: &View<'_>, enough: f64) -> Option<f64> {
         let has_cwnd = cwnd_room_pkts(s).is_none_or(|room| room >= 1);
         let has_window = window_room_bytes(s).is_none_or(|room| room >= mss);
         // A flow held by its send buffer ends in a partial segment too.
-        Some(is_partial(s)? && waits_for_ack && has_cwnd && has_window && !fills_sndbuf(s))
+        let has_room = has_cwnd && has_window && !fills_sndbuf(s);
+        Some(is_partial(s)? && waits_for_ack && has_room && meant(s))
     })?;
     (share >= enough).then_some(share)
 }

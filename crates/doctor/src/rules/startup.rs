@@ -3,15 +3,17 @@
 use base::{FlowSample, KnobValue, Limit, Live, Rate, human};
 use core::time::Duration;
 
+use super::application::unanswered_share;
 use super::draft::{Draft, Step, high_if};
 use super::next::next_limit;
 use super::thresholds::{
-    FULL_SHARE, INITIAL_WINDOW_PKTS, LARGE_INITIAL_WINDOW_PKTS, LOSS_SHARE,
-    PROPOSED_INITIAL_WINDOW, RESTART_COST, RESTART_COST_OF_STREAM, RESTART_SHARE, RESTART_TIME,
-    SHORT_BUSY, SHORT_CONNECTIONS, STARTUP_ROUND_TRIPS, STARTUP_SLOWDOWN, WINDOW_SHARE,
+    FULL_SHARE, INITIAL_WINDOW_PKTS, LARGE_INITIAL_WINDOW_PKTS, LOSS_SHARE, NO_QUEUE,
+    NO_QUEUE_SLACK, PROPOSED_INITIAL_WINDOW, RESTART_COST, RESTART_COST_OF_STREAM, RESTART_SHARE,
+    RESTART_TIME, SHORT_BUSY, SHORT_CONNECTIONS, STARTUP_ROUND_TRIPS, STARTUP_SLOWDOWN,
+    WINDOW_SHARE,
 };
 use crate::timeline::{Burst, Timeline, cwnd_room_pkts, is_idle, ratio_of_times};
-use crate::verdict::{Confidence, Side, Verdict};
+use crate::verdict::{Confidence, Verdict};
 use crate::view::View;
 
 const AFTER_IDLE: &str = "net.ipv4.tcp_slow_start_after_idle";
@@ -28,13 +30,16 @@ struct Restarts {
     time: Duration,
     lost: Duration,
     period: Duration,
+    /// For how long its program works on each question first, where it is asked.
+    thinks: Duration,
     /// The other end sends between the bursts: somebody waits for each of them.
     are_answers: bool,
 }
 
 impl Restarts {
     /// `None` where fewer than `enough` pauses, or not most of them, reset the window.
-    fn read(sender: &Timeline, enough: usize) -> Option<Self> {
+    fn read(view: &View<'_>, enough: usize) -> Option<Self> {
+        let sender = view.sender?;
         let bursts = sender.bursts();
         let restarts: Vec<(u32, u32)> = bursts
             .windows(2)
@@ -47,12 +52,16 @@ impl Restarts {
         let (before, after) = *restarts.last()?;
         let count = bursts.len().max(1);
         let bytes = sender.counted(|s| s.bytes_acked)? / count as u64;
-        // Each round trip doubles the window, until it is what the burst or the path needs.
-        let segments = bytes / u64::from(sender.mss_bytes()?);
-        let whole = segments.min(u64::from(before)).max(1) as f64;
+        // Each round trip doubles the window, until it is what the burst or the path needs: what is
+        // beyond waits in a queue.
+        let (mss, min_rtt) = (u64::from(sender.mss_bytes()?), sender.min_rtt()?);
+        let path = shown_rate(sender).map_or(u64::MAX, |rate| rate.bdp_bytes(min_rtt) / mss);
+        let whole = (bytes / mss).min(u64::from(before)).min(path).max(1) as f64;
         let round_trips = (whole / f64::from(after.max(1))).log2().max(0.0);
         let active = 1.0 - sender.idle_share().unwrap_or(0.0);
         let time = sender.interval().mul_f64(active / count as f64);
+        let period = sender.interval() / count as u32;
+        let asked = view.sender_accepted().then(|| unanswered_share(sender));
         Some(Self {
             count: restarts.len(),
             before,
@@ -60,17 +69,19 @@ impl Restarts {
             bytes,
             time,
             // Bursts that were seen in part make their mean shorter than the whole ones are.
-            lost: sender.min_rtt()?.mul_f64(round_trips).min(time),
-            period: sender.interval() / count as u32,
+            lost: min_rtt.mul_f64(round_trips).min(time),
+            period,
+            thinks: period.mul_f64(asked.flatten().unwrap_or(0.0)),
             are_answers: sender.counted(|s| s.data_segs_in)? >= restarts.len() as u64,
         })
     }
 
-    /// An answer comes later by what the restart takes. A stream that nobody asks for loses only
-    /// what its pauses cannot make good: a server that sends so many bytes a second does it in
-    /// bursts, and its next burst does not wait for the end of the last.
+    /// An answer comes later by what the restart takes, and who asked waits for the program too. A
+    /// stream that nobody asks for loses only what its pauses cannot make good: a server that sends
+    /// so many bytes a second does it in bursts, and its next burst does not wait for the end of the
+    /// last.
     fn is_worth_a_setting(&self) -> bool {
-        let of_burst = self.lost >= self.time.mul_f64(RESTART_COST);
+        let of_burst = self.lost >= (self.time + self.thinks).mul_f64(RESTART_COST);
         let of_stream =
             self.are_answers || self.lost >= self.period.mul_f64(RESTART_COST_OF_STREAM);
         self.lost >= RESTART_TIME && of_burst && of_stream
@@ -87,7 +98,7 @@ pub(crate) fn slow_start_after_idle(view: &View<'_>) -> Option<Verdict> {
         return None;
     }
     let enough = if sysctl == Some(1) { 1 } else { 2 };
-    let restarts = Restarts::read(sender, enough)?;
+    let restarts = Restarts::read(view, enough)?;
     let first_window = INITIAL_WINDOW_PKTS * u64::from(sender.mss_bytes()?);
     if restarts.bytes <= first_window || !restarts.is_worth_a_setting() {
         return None;
@@ -200,30 +211,16 @@ pub(crate) fn initcwnd_too_small(view: &View<'_>) -> Option<Verdict> {
 /// The short connections of this service that were in their slow start, where they are enough for
 /// a verdict, and the best rate that the path gave any of them.
 fn short_starts(view: &View<'_>) -> Option<(Rate, Vec<Start>)> {
-    // Siblings are sockets of the observed host, so they tell of the sender only where it is here.
-    let siblings = match view.sender_side {
-        Side::Local => view.siblings,
-        Side::Remote => &[],
-    };
     let own = view.sender?;
-    let same_service = siblings
+    let same_service = view
+        .sender_siblings
         .iter()
         .copied()
         .filter(|other| is_same_service(own, other));
     let connections: Vec<&Timeline> = core::iter::once(own).chain(same_service).collect();
-    // All of them may have ended in their slow start: what their last window allows in a round trip
-    // nothing has refused so far (Linux grows a window only while it is used).
-    let last_window = |timeline: &Timeline| {
-        let window =
-            u64::from(timeline.largest(|s| s.cwnd_pkts)?) * u64::from(timeline.mss_bytes()?);
-        Some(Rate::of(
-            window,
-            timeline.min_rtt().filter(|rtt| !rtt.is_zero())?,
-        ))
-    };
     let best = connections
         .iter()
-        .filter_map(|timeline| Some(timeline.best_rate()?.max(last_window(timeline)?)))
+        .filter_map(|timeline| shown_rate(timeline))
         .max()?;
     let starts: Vec<Start> = connections
         .iter()
@@ -235,6 +232,21 @@ fn short_starts(view: &View<'_>) -> Option<(Rate, Vec<Start>)> {
         .filter(|timeline| timeline.last().and_then(is_idle) == Some(true));
     let enough = starts.len() >= SHORT_CONNECTIONS && starts.len() * 2 >= told.count();
     enough.then_some((best, starts))
+}
+
+/// The rate that the path has shown. All transfers may have ended in their slow start: what their
+/// largest window allows in a round trip nothing has refused so far, where round trips are as short
+/// as before (Linux grows a window only while it is used). On a slow link a window grows into a
+/// queue, and round trips with it: there counts what was delivered.
+fn shown_rate(timeline: &Timeline) -> Option<Rate> {
+    let delivered = timeline.best_rate()?;
+    let min_rtt = timeline.min_rtt().filter(|rtt| !rtt.is_zero())?;
+    let slack = min_rtt.mul_f64(NO_QUEUE - 1.0).max(NO_QUEUE_SLACK);
+    if timeline.largest(|s| s.srtt)? >= min_rtt.saturating_add(slack) {
+        return Some(delivered);
+    }
+    let window = u64::from(timeline.largest(|s| s.cwnd_pkts)?) * u64::from(timeline.mss_bytes()?);
+    Some(delivered.max(Rate::of(window, min_rtt)))
 }
 
 /// What a short connection shows of its start.

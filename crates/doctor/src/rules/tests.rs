@@ -422,6 +422,16 @@ fn conflicts_are_decided() {
         },
         &[],
     );
+    // Where there are more D-SACKs than retransmissions, the path itself doubles packets.
+    check(
+        "loss, CUBIC",
+        |scene| {
+            scene.local = edited(&scene.local, |s| {
+                s.dsack_dups = s.retrans_total_pkts.map(|n| n * 2);
+            });
+        },
+        &["random-loss"],
+    );
     // Loss with a standing queue is not random.
     check(
         "loss, CUBIC",

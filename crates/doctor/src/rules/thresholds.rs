@@ -194,6 +194,12 @@ pub(crate) const RECORD_BLOCK_BYTES: f64 = 8000.0;
 pub(crate) const LARGE_WRITE_NANOS_PER_BYTE: f64 = 20.0;
 /// Operations per round trip from which a flow is bound by it; lower, a program thinks.
 pub(crate) const ROUND_TRIPS_BUSY: f64 = 0.7;
+/// For so long Linux keeps the ACK of a question back that its program will answer
+/// (`TCP_DELACK_MIN`; BSD 100 ms, Windows up to 200 ms).
+pub(crate) const DELAYED_ACK: Duration = Duration::from_millis(40);
+/// Waits for the other end in which it has acknowledged: a smaller share of them tells that no timer
+/// of it fires, since a program that takes as long as a delayed ACK at times takes longer at others.
+pub(crate) const ACKED_WAITS: f64 = 0.05;
 /// Operations per second below which the programs hardly talk.
 pub(crate) const FEW_OPERATIONS: f64 = 1.0;
 /// Times since something was sent or received are known to a kernel tick.
@@ -284,6 +290,11 @@ pub(crate) const STARVING_LOSS: f64 = 0.03;
 pub(crate) const FULL_SHARE: f64 = 0.5;
 /// A rate within this share of the best that was ever delivered is the path's.
 pub(crate) const FULL_RATE: f64 = 0.8;
+/// A window that grew by this share from one half of a watch to the other shows whether more comes
+/// of it: less is the saw of congestion control.
+pub(crate) const GROWTH_SHOWN: f64 = 0.15;
+/// ... of which at least this part shows in the rate, where the path has more.
+pub(crate) const GROWTH_GAINS: f64 = 0.5;
 /// A connection with longer gaps does not fill a path.
 pub(crate) const FULL_BUSY: f64 = 0.8;
 /// A queue that the flow has built raises its round trips by this share of the smallest one.
@@ -317,8 +328,8 @@ pub(crate) const OVERTAKEN_REPEATS: f64 = 0.01;
 pub(crate) const OVERTAKEN_EVENTS: f64 = 0.1;
 /// ... where at least this share of what was sent again came back as D-SACK (measured: 0.44).
 pub(crate) const OVERTAKEN_IN_VAIN: f64 = 0.25;
-/// An ACK that is out for longer than this share of the retransmission timeout (200 ms and more) is
-/// late in any case: 40 ms of delay are less.
+/// An ACK that is out for longer than this share of the time from the round trip to the
+/// retransmission timeout (200 ms and more) is late in any case: 40 ms of delay are less.
 pub(crate) const LATE_OF_RTO: f64 = 0.5;
 /// Waits for lost packets show in this share of the samples, which see half of each (measured: 0.02
 /// at most with one loss in a thousand or few operations, 0.14 with three in a hundred).
@@ -330,6 +341,8 @@ pub(crate) const CUT: f64 = 0.8;
 /// its mean (in virtual time: 0.03 at most where a short queue overflows, 0.12 to 0.5 where losses
 /// are random).
 pub(crate) const STEADY_CUTS: f64 = 0.08;
+/// Segments below which no loss sets the threshold (RFC 5681 section 3.1, equation 4).
+pub(crate) const SMALLEST_THRESHOLD: f64 = 2.0;
 /// So many cuts at one size are no chance.
 pub(crate) const CUTS: usize = 4;
 

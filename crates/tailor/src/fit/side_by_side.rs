@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::Instant;
-use doctor::{Objective, Place, Track};
+use doctor::{Objective, Services, Track};
 use lab::Measure;
 
 use super::timing::Timing;
@@ -45,7 +45,8 @@ impl<S: Subject + ?Sized> Work<'_, S> {
         let old: BTreeSet<u64> = look.here.flows.iter().map(|track| track.cookie).collect();
         let objective = measurable(candidate.objective, &look.measure);
         let place = candidate.place;
-        let of_service = |track: &Track| Place::of(track.key) == place;
+        let services = Services::of(&look.here);
+        let of_service = |track: &Track| services.place(track.key) == place;
         self.make(candidate, &candidate.changes)?;
         *values = self.in_force.as_ref().map(|applied| applied.values.clone());
         self.wait(ACTS_AFTER)?;

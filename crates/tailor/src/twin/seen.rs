@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use base::{FlowSample, Fraction, Limit};
-use doctor::{Place, Shares, Timeline, Track};
+use doctor::{Place, Services, Shares, Timeline, Track};
 use lab::{End, Measure};
 
 use super::arriving::{Crest, arrivals, crest, interval, swing};
@@ -299,9 +299,10 @@ pub(super) fn pairs(look: &Look, place: Place) -> Vec<Pair<'_>> {
         let key = track.key.reversed();
         recording.flows.iter().find(|other| other.key == key)
     };
+    let services = Services::of(&look.here);
     let tracks = look.here.flows.iter();
     tracks
-        .filter(|track| Place::of(track.key) == place && !track.samples.is_empty())
+        .filter(|track| services.place(track.key) == place && !track.samples.is_empty())
         .map(|here| Pair {
             here,
             there: other(here),

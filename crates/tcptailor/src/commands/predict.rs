@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use base::{KnobValue, Netns, Rate};
-use doctor::{Place, Track};
+use doctor::{Place, Services, Track};
 use lab::Measure;
 use serde::Serialize;
 use tailor::{
@@ -196,7 +196,7 @@ fn subject(args: &Args, output: &Output) -> anyhow::Result<Subjects> {
     };
     let place = look.observed(|observed| {
         let answers = observed.answers(|track| is_wanted(&look, args.pid, track));
-        answers.first().map(|first| Place::of(first.ends.local.key))
+        answers.first().map(|first| first.case.place())
     });
     let twin = place.ok_or(CannotKnow::NoConnection);
     let twin = twin.and_then(|place| Twin::of(&look, place));
@@ -238,10 +238,13 @@ fn given_subject(args: &Args, timing: Timing) -> anyhow::Result<Subjects> {
         Ok((twin, look)) => (Ok(twin), Some(look)),
         Err(why) => (Err(why), None),
     };
-    let first = look.as_ref().and_then(|look| look.here.flows.first());
+    let first = look.as_ref().and_then(|look| {
+        let first = look.here.flows.first()?;
+        Some(Services::of(&look.here).place(first.key))
+    });
     Ok(Subjects {
         name,
-        place: first.map(|track| Place::of(track.key)),
+        place: first,
         look,
         twin,
         timing,
@@ -299,7 +302,8 @@ fn proposed(look: Option<&Look>, place: Option<Place>) -> Vec<WhatIf> {
         return Vec::new();
     };
     look.observed(|observed| {
-        let answers = observed.answers(|track| Place::of(track.key) == place);
+        let services = Services::of(&look.here);
+        let answers = observed.answers(|track| services.place(track.key) == place);
         answers.first().map_or_else(Vec::new, tailor::what_ifs)
     })
 }

@@ -3,6 +3,7 @@
 mod alike;
 mod boxes;
 mod starts;
+mod waits;
 
 use base::{CongestionState, FlowSample, Instant, QdiscSample, Rate};
 use core::time::Duration;
@@ -73,6 +74,7 @@ pub(super) fn scenes() -> Vec<Scene> {
     all.extend(starts::starts());
     all.extend(boxes::boxes());
     all.extend(alike::alike());
+    all.extend(waits::waits());
     all
 }
 

@@ -3,9 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use base::{Change, FlowKey, KnobValue, Limit, Live, Netns, Rate, Scope, Target};
+use base::{Change, KnobValue, Limit, Live, Netns, Rate, Scope, Target};
 use doctor::{
-    Confidence, Evidence, NextLimit, Place, Proposal, Shares, Side, Timeline, Track, Verdict,
+    Case, Confidence, Evidence, NextLimit, Place, Proposal, Shares, Side, Timeline, Verdict,
 };
 use serde::Serialize;
 
@@ -98,6 +98,8 @@ pub(crate) struct FlowRow {
     pub(crate) container: Option<String>,
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
+    #[serde(skip)]
+    pub(crate) place: Place,
     pub(crate) pid: Option<u32>,
     pub(crate) command: Option<String>,
     /// What the kernel runs above it: `mptcp` for a subflow, `tls`.
@@ -221,10 +223,7 @@ impl FlowRow {
 
     /// The end of it that a service has.
     pub(crate) const fn place(&self) -> Place {
-        Place::of(FlowKey {
-            local: self.local,
-            remote: self.remote,
-        })
+        self.place
     }
 
     /// Makes it stand for several connections, which moved these bytes while they were watched.
@@ -244,7 +243,8 @@ impl FlowRow {
     }
 
     /// The numbers of a flow; verdicts are added by the caller.
-    pub(crate) fn of(timeline: &Timeline, ends: &Ends, track: &Track) -> Self {
+    pub(crate) fn of(timeline: &Timeline, ends: &Ends, case: &Case<'_, '_>) -> Self {
+        let track = case.track();
         let micros = |time: Duration| u64::try_from(time.as_micros()).ok();
         let (sent, received) = (timeline.rate(), timeline.receive_rate());
         let (direction, rate) = if received > sent {
@@ -258,6 +258,7 @@ impl FlowRow {
             container: None,
             local: ends.local.key.local,
             remote: ends.local.key.remote,
+            place: case.place(),
             pid: ends.local.pid,
             command: track
                 .owners
@@ -445,7 +446,7 @@ fn add(planned: &mut Vec<Change>, change: Change) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::find_knob;
+    use base::{FlowKey, find_knob};
     use serde_json::{Value, json, to_value};
     use tailor::End;
 

@@ -118,7 +118,7 @@ pub(crate) fn row(observed: &Observed<'_>, answered: &Answered<'_, '_>) -> FlowR
 /// The numbers of a row.
 fn numbers(observed: &Observed<'_>, answered: &Answered<'_, '_>) -> FlowRow {
     let Answered { case, ends, .. } = answered;
-    let mut row = FlowRow::of(&case.timeline(), ends, case.track());
+    let mut row = FlowRow::of(&case.timeline(), ends, case);
     row.stand_for(
         case.connections(),
         case.payload_bytes(),

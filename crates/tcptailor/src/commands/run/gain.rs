@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use base::{Netns, Scope};
-use doctor::{Place, Recording};
+use doctor::{Place, Recording, Services, Track};
 use tailor::{Foretold, Look, Timing, Twin};
 
 use crate::commands::diagnose::document::{FlowRow, VerdictRow};
@@ -45,11 +45,13 @@ pub(super) fn expected(
 
 /// What a twin says of the doctor's change of a socket against this finding.
 fn predicted(recording: &Recording, place: Place, diagnosis: &str) -> Option<Foretold> {
+    let services = Services::of(recording);
+    let is_of = |track: &Track| services.place(track.key) == place;
     let look = Look::new((recording.clone(), Netns::Own), None, |recording| {
-        tailor::measure_of(recording, |track| Place::of(track.key) == place)
+        tailor::measure_of(recording, is_of)
     });
     let what_if = look.observed(|observed| {
-        let answers = observed.answers(|track| Place::of(track.key) == place);
+        let answers = observed.answers(is_of);
         let mut all = answers.first().map(tailor::what_ifs)?.into_iter();
         all.find(|what_if| what_if.diagnosis == Some(diagnosis) && what_if.scope == Scope::Socket)
     })?;

@@ -90,6 +90,7 @@ impl Seen {
             container: None,
             local: key.local,
             remote: key.remote,
+            place: doctor::Place::of(key),
             pid: Some(4000 + u32::try_from(self.cookie).expect("few")),
             command: Some(self.command.into()),
             upper: None,

@@ -10,6 +10,7 @@ fn flow_row(port: u16, verdicts: Vec<VerdictRow>) -> FlowRow {
         container: None,
         local: format!("10.0.0.5:{port}").parse().unwrap(),
         remote: "10.0.0.9:443".parse().unwrap(),
+        place: Place::Remote("10.0.0.9:443".parse().unwrap()),
         pid: Some(4130),
         command: Some("app".into()),
         upper: None,

@@ -1,0 +1,230 @@
+//! Situations that look like other ones, in virtual time: what may be said of each from either end
+//! alone.
+
+use core::sync::atomic::AtomicBool;
+use core::time::Duration;
+
+use base::Instant;
+use doctor::{Cases, Recording, Track};
+use lab::{EngineName, SAMPLE_INTERVAL, Scenario, SeenHost, Virtual};
+
+const SEEDS: [&str; 2] = ["1", "2"];
+/// What a receiver says of a sender that it cannot see into.
+const CANNOT_TELL: &[&str] = &["unclear"];
+const LOSS: &[&str] = &["random-loss"];
+
+/// One situation.
+struct Situation {
+    name: &'static str,
+    /// Keys of `[path]`, then other tables.
+    path: &'static str,
+    more: &'static str,
+    /// Seconds before the look, and of it.
+    times: (u64, u64),
+    /// What may be said at the client, and at the server.
+    right: [&'static [&'static str]; 2],
+}
+
+const BULK: &str = "[client]\ncongestion = \"cubic\"\n[workload]\nkind = \"bulk\"\ndirection = \"up\"\nduration = \"60s\"";
+
+fn recording(host: &SeenHost, (began, ended): (Instant, Instant)) -> Recording {
+    let flows = host.flows.iter().map(|flow| Track {
+        key: flow.key,
+        cookie: flow.cookie,
+        owners: Vec::new(),
+        samples: flow.samples.iter().cloned().collect(),
+        ended: flow.ended,
+        interface: None,
+        options_error: None,
+    });
+    Recording {
+        flows: flows.collect(),
+        hosts: host.samples.clone(),
+        began,
+        ended,
+        ..Recording::default()
+    }
+}
+
+/// The main answer for the connections that carry most, or `unclear`.
+fn said(recording: &Recording) -> &'static str {
+    let cases = Cases::of(recording);
+    let cases = cases.select(|_| true);
+    let most = cases.iter().max_by_key(|case| {
+        let (sent, received) = case.payload_bytes();
+        sent + received
+    });
+    let report = most.expect("a connection").diagnose();
+    report.main().map_or("unclear", |main| main.diagnosis.id)
+}
+
+/// What is said at the client and at the server.
+fn answers(situation: &Situation, seed: &str) -> [&'static str; 2] {
+    let text = format!(
+        "name = \"x\"\nabout = \"x\"\n[path]\nkind = \"emulated\"\n{}\n{}",
+        situation.path, situation.more
+    );
+    let mut scenario = Scenario::parse(situation.name, &text).expect("a scenario");
+    scenario.set("seed", seed).expect("a number");
+    let mut trial = scenario.on(EngineName::Virtual).trials().remove(0).trial;
+    trial.workload.set_endless();
+    let stop = AtomicBool::new(false);
+    let [warm_up, look] = [situation.times.0, situation.times.1].map(Duration::from_secs);
+    let mut session = Virtual::default().start(&trial).expect("it runs");
+    session.wait(warm_up, &stop, &mut |_| ());
+    let look = session
+        .look((look, SAMPLE_INTERVAL), &stop, &mut |_| ())
+        .expect("it goes on");
+    let span = (look.began, look.ended);
+    [&look.client, &look.server].map(|host| said(&recording(host, span)))
+}
+
+fn check(situations: &[Situation]) {
+    let mut wrong = Vec::new();
+    for situation in situations {
+        for seed in SEEDS {
+            let answers = answers(situation, seed);
+            let is_right = |at: usize| situation.right[at].contains(&answers[at]);
+            if !is_right(0) || !is_right(1) {
+                wrong.push(format!("{}, seed {seed}: {answers:?}", situation.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A sender that has more, and a path that loses packets: however long round trips are, however small
+/// losses make the window, whatever else the path does.
+#[test]
+fn losses_are_named_on_all_paths() {
+    let lossy = |name, path| Situation {
+        name,
+        path,
+        more: BULK,
+        times: (6, 10),
+        right: [LOSS, CANNOT_TELL],
+    };
+    check(&[
+        lossy("5 %", "rate = \"50mbit\"\nrtt = \"40ms\"\nloss = \"5%\""),
+        lossy("12 %", "rate = \"50mbit\"\nrtt = \"40ms\"\nloss = \"12%\""),
+        lossy(
+            "5 %, near",
+            "rate = \"100mbit\"\nrtt = \"2ms\"\nloss = \"5%\"",
+        ),
+        lossy(
+            "2 %, far",
+            "rate = \"20mbit\"\nrtt = \"300ms\"\nloss = \"2%\"",
+        ),
+        lossy(
+            "1 %, and packets that come twice",
+            "rate = \"50mbit\"\nrtt = \"40ms\"\nloss = \"1%\"\nduplicate = \"2%\"",
+        ),
+    ]);
+}
+
+/// The network takes its time for long messages and on slow links: no program is at work meanwhile,
+/// and no window is too small.
+#[test]
+fn slow_links_and_long_messages_are_not_taken_for_programs_or_windows() {
+    const NOTHING: &[&str] = &["unclear", "app-limited", "path-full", "round-trip-bound"];
+    let slow = "rate = \"4mbit\"\nrtt = \"40ms\"\nqueue = \"100p\"";
+    let lossy = "rate = \"50mbit\"\nrtt = \"40ms\"\nloss = \"1%\"";
+    let asked = |name, path, workload, right| Situation {
+        name,
+        path,
+        more: workload,
+        times: (4, 8),
+        right,
+    };
+    check(&[
+        asked(
+            "short connections over a slow link",
+            slow,
+            "[workload]\nkind = \"connect-request-close\"\nrequest = \"200B\"\nresponse = \"60KB\"\n\
+             duration = \"60s\"",
+            [NOTHING, NOTHING],
+        ),
+        asked(
+            "blocks over a slow link",
+            slow,
+            "[workload]\nkind = \"bursts\"\nburst = \"60KB\"\nidle = \"700ms\"\nduration = \"60s\"",
+            [&["unclear", "app-limited", "application-thinks"], NOTHING],
+        ),
+        asked(
+            "questions of 30 KB over a slow link",
+            slow,
+            "[workload]\nkind = \"request-response\"\nrequest = \"30KB\"\nresponse = \"100B\"\n\
+             duration = \"60s\"",
+            [NOTHING, NOTHING],
+        ),
+        asked(
+            "pages, and losses",
+            lossy,
+            "[workload]\nkind = \"request-response\"\nrequest = \"200B\"\nresponse = \"100KB\"\n\
+             duration = \"60s\"",
+            [NOTHING, LOSS],
+        ),
+    ]);
+}
+
+/// What stands in a queue of the path, at the reader, or grows.
+#[test]
+fn full_paths_are_told_from_readers_and_from_windows_that_grow() {
+    let reader = |name, read_size: &str, every: &str| {
+        let more = format!(
+            "[workload]\nkind = \"slow-reader\"\nread_size = \"{read_size}\"\nevery = \"{every}\"\n\
+             duration = \"60s\""
+        );
+        Situation {
+            name,
+            path: "rate = \"1gbit\"\nrtt = \"200us\"",
+            more: more.leak(),
+            times: (3, 4),
+            right: [&["slow-reader", "peer-window"], &["slow-reader"]],
+        }
+    };
+    check(&[
+        reader("64 KiB each 5 ms", "64KiB", "5ms"),
+        reader("16 KiB each 2 ms", "16KiB", "2ms"),
+        Situation {
+            name: "a window that grows, and jitter",
+            path: "rate = \"500mbit\"\nrtt = \"60ms\"\nqueue = \"4000p\"\njitter = \"20ms\"",
+            more: BULK,
+            times: (3, 5),
+            right: [&["unclear", "tcp-wmem-max-cap"], CANNOT_TELL],
+        },
+        Situation {
+            name: "thirty in a short queue",
+            path: "rate = \"10mbit\"\nrtt = \"40ms\"\nqueue = \"30p\"",
+            more: "[workload]\nkind = \"bulk\"\ndirection = \"up\"\nflows = 30\nduration = \"60s\"",
+            times: (6, 6),
+            right: [&["path-full", "retransmission-timeouts"], CANNOT_TELL],
+        },
+    ]);
+}
+
+/// The window of a program that asks and waits is as small as its questions.
+#[test]
+fn questions_that_get_lost_are_not_held_by_a_window() {
+    check(&[Situation {
+        name: "questions in two pieces",
+        path: "rate = \"100mbit\"\nrtt = \"10ms\"\nloss = \"2%\"",
+        more: "[client]\nnodelay = \"on\"\n[workload]\nkind = \"write-write-read\"\n\
+               write_size = \"200B\"\nreply = \"100B\"\nduration = \"60s\"",
+        times: (4, 8),
+        right: [
+            &[
+                "unclear",
+                "retransmission-timeouts",
+                "round-trip-bound",
+                "app-limited",
+            ],
+            &[
+                "unclear",
+                "retransmission-timeouts",
+                "round-trip-bound",
+                "app-limited",
+            ],
+        ],
+    }]);
+}
