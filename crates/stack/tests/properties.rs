@@ -308,8 +308,8 @@ impl Case {
         self.check_in_force(pair, side, id);
     }
 
-    /// What a program asked for acts at once: the size of each buffer, but for the least one that
-    /// the stack has, and the congestion control.
+    /// What was asked for acts at once: the size of each buffer, but for the least one that the
+    /// stack has, the congestion control, and the least timeout.
     fn check_in_force(&self, pair: &mut Pair, side: Side, id: SocketId) {
         let now = pair.now;
         let host = pair.host(side);
@@ -344,6 +344,13 @@ impl Case {
             CongestionName::None => "none",
         };
         assert_eq!(sample.congestion.as_deref(), Some(congestion));
+        let rto_min = settings.recovery.rto_min;
+        assert!(
+            sample.backoff > Some(0) || sample.rto >= Some(rto_min),
+            "{:?} where {rto_min:?} is the least\n{}",
+            sample.rto,
+            self.describe()
+        );
     }
 
     fn write(&mut self, pair: &mut Pair, ends: &mut Ends) {
@@ -454,9 +461,9 @@ impl Case {
 
     fn check_memory(&self, pair: &mut Pair, ends: &mut Ends, largest: u32) {
         let now = pair.now;
-        // What one packet is charged at most: its payload, and for each segment what Linux adds to
-        // a full one, which is less than its payload (the ratio is at least a half), or a descriptor.
-        // `largest` has 1024 bytes for each segment, of at most 1460.
+        // What one packet is charged at most: its payload, and for each segment a descriptor, or
+        // what Linux adds to a full one: no more than its payload, as the ratio is at least a half.
+        // `largest` has 1024 bytes for each segment, which has 1460 at most.
         let packet = largest + largest / 2 + 1024;
         let receiver = pair
             .host(other(self.from))
@@ -901,6 +908,8 @@ const KNOBS: &[(&str, &str)] = &[
     ("delayed_ack_every", "0"),
     ("window_clamp", "20KiB"),
     ("window_clamp", "none"),
+    ("route.rto_min", "200ms"),
+    ("route.rto_min", "700ms"),
     ("loss_detection", "rack"),
     ("loss_detection", "dupsack"),
     ("loss_detection", "newreno"),
