@@ -20,7 +20,7 @@ use base::settings::{
     RtoRule, SocketSettings, Validation,
 };
 use base::tcp::TcpFlags;
-use base::{Bytes, Fraction, Instant, Limit, QueueLimit, Rate, Rng, SeqNum, find_knob};
+use base::{Bytes, FlowSample, Fraction, Instant, Limit, QueueLimit, Rate, Rng, SeqNum, find_knob};
 use common::{PORT, Pair, Side, client_ip, server_ip, slice, verify};
 use link::{LinkSpec, Loss, Reorder};
 use tcptailor_stack::profile::{PROFILES, Profile};
@@ -305,6 +305,52 @@ impl Case {
             let set = pair.host(side).set(now, id, name, &value);
             set.unwrap_or_else(|error| panic!("{name} {value}: {error}"));
         }
+        self.check_in_force(pair, side, id);
+    }
+
+    /// What was asked for acts at once: the size of each buffer, but for the least one that the
+    /// stack has, the congestion control, and the least timeout.
+    fn check_in_force(&self, pair: &mut Pair, side: Side, id: SocketId) {
+        let now = pair.now;
+        let host = pair.host(side);
+        let sample = host.sample(now, id).expect("it is there");
+        let settings = host.settings(id).expect("it is there");
+        let (send, recv) = (&settings.send, &settings.recv);
+        // Linux: SOCK_MIN_SNDBUF, SOCK_MIN_RCVBUF.
+        let send_min = match send.completion {
+            Completion::Linux => 4608,
+            Completion::Bsd | Completion::Winsock => 0,
+        };
+        let recv_min = match recv.accounting {
+            Accounting::Truesize { .. } => 2304,
+            Accounting::Payload | Accounting::Buffers { .. } => recv.buffer.min,
+        };
+        let asked = [
+            (send.buffer.fixed, send_min, sample.sndbuf_bytes),
+            (recv.buffer.fixed, recv_min, sample.rcvbuf_bytes),
+        ];
+        for (bytes, min, size) in asked {
+            let bytes = bytes.map(|bytes| bytes.max(min));
+            assert!(
+                bytes.is_none() || bytes == size,
+                "{bytes:?} are asked for, {size:?} act\n{}",
+                self.describe()
+            );
+        }
+        let congestion = match settings.congestion.name {
+            CongestionName::NewReno => "newreno",
+            CongestionName::Cubic => "cubic",
+            CongestionName::Bbr => "bbr",
+            CongestionName::None => "none",
+        };
+        assert_eq!(sample.congestion.as_deref(), Some(congestion));
+        let rto_min = settings.recovery.rto_min;
+        assert!(
+            sample.backoff > Some(0) || sample.rto >= Some(rto_min),
+            "{:?} where {rto_min:?} is the least\n{}",
+            sample.rto,
+            self.describe()
+        );
     }
 
     fn write(&mut self, pair: &mut Pair, ends: &mut Ends) {
@@ -415,8 +461,10 @@ impl Case {
 
     fn check_memory(&self, pair: &mut Pair, ends: &mut Ends, largest: u32) {
         let now = pair.now;
-        // What one packet is charged at most: payload, as much again, and a page for each segment.
-        let packet = largest.saturating_mul(4) + 8192;
+        // What one packet is charged at most: its payload, and for each segment a descriptor, or
+        // what Linux adds to a full one: no more than its payload, as the ratio is at least a half.
+        // `largest` has 1024 bytes for each segment, which has 1460 at most.
+        let packet = largest + largest / 2 + 1024;
         let receiver = pair
             .host(other(self.from))
             .sample(now, ends.receiver)
@@ -477,6 +525,18 @@ impl Case {
         assert!(
             ends.is_unbounded || used <= bound,
             "wmem {used} of {size}\n{}",
+            self.describe()
+        );
+        self.check_scoreboard(&sender);
+    }
+
+    /// What is SACKed or lost is still out (Linux `tcp_verify_left_out`), however losses are found.
+    fn check_scoreboard(&self, sender: &FlowSample) {
+        let counts = [sender.unacked_pkts, sender.sacked_pkts, sender.lost_pkts];
+        let [out, sacked, lost] = counts.map(|count| count.expect("a connection knows it"));
+        assert!(
+            sacked + lost <= out,
+            "{sacked} SACKed and {lost} lost of {out}\n{}",
             self.describe()
         );
     }
@@ -848,6 +908,11 @@ const KNOBS: &[(&str, &str)] = &[
     ("delayed_ack_every", "0"),
     ("window_clamp", "20KiB"),
     ("window_clamp", "none"),
+    ("route.rto_min", "200ms"),
+    ("route.rto_min", "700ms"),
+    ("loss_detection", "rack"),
+    ("loss_detection", "dupsack"),
+    ("loss_detection", "newreno"),
 ];
 
 #[test]

@@ -243,8 +243,11 @@ fn dead_files() {
 fn documented_and_tried() {
     let tree = Tree::of(&[
         ("page.md", "### `nodelay`\n### `gone`\n"),
-        ("crates/lab/src/faults.rs", "fault(\"nodelay\")"),
-        ("crates/lab/src/lib.rs", "\"cork\""),
+        (
+            "crates/lab/src/faults.rs",
+            "fault(\"nodelay\", (\"nodelay\", \"on\"))",
+        ),
+        ("crates/lab/src/lib.rs", "(\"cork\", \"on\")"),
     ]);
     let mut complaints = Vec::new();
     documents::check_documented(&tree, "page.md", &["nodelay", "cork"], &mut complaints);
@@ -257,6 +260,28 @@ fn documented_and_tried() {
          docs/knobs.md:1: no scenario, fault or test sets \"cork\"\n\
          docs/diagnoses.md:1: no row of lab::FAULTS and no situation provokes \"cork\"\n"
     );
+}
+
+#[test]
+fn a_knob_is_set_by_what_gives_it_a_value() {
+    let check = |text: &str, is_set: bool| {
+        let tree = Tree::of(&[("crates/lab/tests/x.rs", text)]);
+        let mut complaints = Vec::new();
+        documents::check_knobs_tried(&tree, &["cork", "tcp.mss"], &mut complaints);
+        // The other one is never set.
+        assert_eq!(complaints.len(), 2 - usize::from(is_set), "{text}");
+    };
+    check("(\"cork\", \"on\")", true);
+    check("check(\n    \"cork\",\n    \"on\",\n)", true);
+    check("\"client.cork=on\"", true);
+    check("\"client.tcp.mss\" = \"1000B\"", true);
+    check("client.\"tcp.mss\" = \"1000B\"", true);
+    check("[\"cork\", \"tcp.mss\"]", false);
+    check("[\"cork\"]", false);
+    check("(\"uncork\", \"on\")", false);
+    check("let cork = on;", false);
+    check("cork == true", false);
+    check("\"cork\" => true", false);
 }
 
 #[test]
