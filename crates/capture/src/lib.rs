@@ -17,6 +17,7 @@ mod acks;
 mod analysis;
 mod end;
 mod flow;
+mod input;
 mod look;
 mod loss;
 mod packet;
@@ -28,4 +29,5 @@ mod table;
 mod waits;
 
 pub use analysis::{Analysis, Settings};
+pub use input::{BUFFER_BYTES, Input, Position};
 pub use summary::{CaptureSummary, DirectionSummary, FlowSummary, Vantage, Waited};
