@@ -17,6 +17,7 @@ mod acks;
 mod analysis;
 mod end;
 mod flow;
+mod input;
 mod look;
 mod loss;
 mod packet;
@@ -29,5 +30,6 @@ mod trace;
 mod waits;
 
 pub use analysis::{Analysis, Settings};
+pub use input::{BUFFER_BYTES, Input, Position};
 pub use summary::{CaptureSummary, DirectionSummary, FlowSummary, Vantage, Waited};
 pub use trace::{AckedTo, FlowTrace, Retransmission, RetransmissionKind, SentSpan};

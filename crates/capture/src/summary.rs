@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::net::SocketAddr;
 
-use base::FlowKey;
+use base::{FlowKey, human};
 
 use crate::end::End;
 use crate::flow::Flow;
@@ -55,6 +55,63 @@ pub struct CaptureSummary {
     pub taken: Option<Vantage>,
     /// Microseconds from the first packet to the last.
     pub duration_us: u64,
+}
+
+impl CaptureSummary {
+    /// What it misses, and what that makes unsure, in sentences.
+    #[must_use]
+    pub fn doubts(&self) -> Vec<String> {
+        let rows: [(u64, &str, &str); 9] = [
+            (
+                self.dropped_packets.unwrap_or(0),
+                "packet",
+                "dropped while it was made: losses and delays may be those of the capture",
+            ),
+            (
+                self.missed_bytes,
+                "byte",
+                "acknowledged and not in it: it dropped packets, or they went another way",
+            ),
+            (
+                self.one_way_connections,
+                "connection",
+                "seen in one direction only: without ACKs, round trips and waits are unknown",
+            ),
+            (
+                self.connections_without_syn,
+                "connection",
+                "begun before it: the scale of their windows is estimated or unknown",
+            ),
+            (
+                self.duplicate_packets,
+                "packet",
+                "in it twice, as captures on several devices have them: counted once",
+            ),
+            (
+                self.fragments,
+                "fragment",
+                "of IP packets: not put together, so their segments are missing",
+            ),
+            (
+                self.unreadable_packets,
+                "packet",
+                "damaged, or cut off before the end of the TCP header (tcpdump -s 128)",
+            ),
+            (
+                self.clock_steps_back,
+                "packet",
+                "older than the one before: the clock stepped, or devices were merged",
+            ),
+            (
+                self.evicted_connections,
+                "connection",
+                "forgotten early, because too many were open at once",
+            ),
+        ];
+        let told = rows.into_iter().filter(|(number, _, _)| *number > 0);
+        told.map(|(number, what, why)| format!("{} {why}", human::count(number, what)))
+            .collect()
+    }
 }
 
 /// Where a capture was made.

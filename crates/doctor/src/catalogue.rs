@@ -57,6 +57,18 @@ pub enum InPackets {
     Hidden,
 }
 
+impl InPackets {
+    /// How sure a verdict that rests on packets alone may be; `None` where as sure as any.
+    #[must_use]
+    pub const fn confidence_max(self) -> Option<Confidence> {
+        match self {
+            Self::Shown => None,
+            Self::Consistent(most) => Some(most),
+            Self::Hidden => Some(Confidence::Low),
+        }
+    }
+}
+
 /// A smaller share of stalls is not told from none.
 const STALLS_MIN: f64 = 0.05;
 

@@ -19,6 +19,7 @@ mod measure;
 mod outcome;
 mod repeat;
 pub mod results;
+mod row;
 mod scenario;
 mod series;
 pub mod show;
@@ -51,6 +52,7 @@ pub use outcome::{
     Caveat, LatenessMicros, LinkOutcome, Outcome, Point, ResponseMicros, STALL_US, SenderOutcome,
 };
 pub use repeat::wants_another_run;
+pub use row::OutcomeRow;
 pub use scenario::{
     CELLS_MAX, Cell, Class, CostsOf, Expectation, Experiment, Metric, ProbeSpec, Published,
     SWEEP_CELLS_MAX, Scenario, Unit, Vocabulary,

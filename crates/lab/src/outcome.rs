@@ -249,6 +249,20 @@ impl Outcome {
         self.unusable_because().is_none()
     }
 
+    /// Why the setting with this key of a scenario, such as `client.nodelay`, could not be applied,
+    /// where it could not.
+    #[must_use]
+    pub fn refusal(&self, key: &str) -> Option<&str> {
+        let name = ["client.", "server.", "tcp."]
+            .iter()
+            .find_map(|prefix| key.strip_prefix(prefix))
+            .unwrap_or(key);
+        self.caveats.iter().find_map(|caveat| match caveat {
+            Caveat::SettingNotApplied { knob, why } => (knob == name).then_some(why.as_str()),
+            _ => None,
+        })
+    }
+
     /// What forbids to show its numbers as a result, where anything does: the emulator was far too
     /// late, or the workload had not its time.
     #[must_use]

@@ -230,7 +230,7 @@ fn what_was_changing_before_the_change_is_no_gain() {
     let useless = kept_before_after(Traffic::Drifting, 1.0);
     assert!(useless <= 2, "{useless} of 50 useless changes are kept");
     for (traffic, gain) in [
-        (Traffic::Steady, 1.2),
+        (Traffic::Steady, 1.3),
         (Traffic::Drifting, 2.5),
         (Traffic::Bursty, 8.0),
     ] {

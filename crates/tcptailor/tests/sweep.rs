@@ -1,9 +1,6 @@
 //! `lab sweep`, `merge`, `report` and `compare` as a user meets them: what is interrupted, killed
 //! or out of space goes on where it was, and a sweep in parts gives what a sweep in one gives.
 
-#[path = "../../linux/tests/asking/mod.rs"]
-mod asking;
-
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -669,40 +666,4 @@ fn runs_that_do_not_count_are_not_forgotten() {
     let text = expect(0, &["report", &folder]);
     assert!(!text.contains("1/2"), "{text}");
     assert!(!text.contains("not usable"), "{text}");
-}
-
-/// `None`, with a word about it, where there is no Dask.
-fn python_with_dask() -> Option<Command> {
-    let found = Command::new("python3")
-        .args(["-c", "import distributed"])
-        .stderr(Stdio::null())
-        .status();
-    if found.is_ok_and(|status| status.success()) {
-        return Some(Command::new("python3"));
-    }
-    asking::skip("python3 has no package `distributed`");
-    None
-}
-
-#[test]
-fn dask_workers_of_which_one_is_killed_make_what_one_process_makes() {
-    let Some(mut python) = python_with_dask() else {
-        return;
-    };
-    let place = Place::new();
-    let joined = place.path("joined");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/dask/sweep.py");
-    python.arg(script);
-    // Long enough that some shards are left half-way.
-    let runs = RUNS * 4;
-    python.args(&SWEEP[1..SWEEP.len() - 1]).arg("8");
-    python.args(["-o", &joined, "--shards", "6", "--kill-one", "--check"]);
-    python.args(["--tcptailor", env!("CARGO_BIN_EXE_tcptailor")]);
-    let output = python.output().expect("python starts");
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8_lossy(&text).into_owned();
-    assert_eq!(output.status.code(), Some(0), "{text}");
-    assert!(text.contains("killed worker"), "{text}");
-    assert!(text.contains("equal to a run in one process"), "{text}");
-    assert_eq!(lines(&outcomes(&joined)).len(), runs);
 }

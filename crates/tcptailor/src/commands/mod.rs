@@ -9,7 +9,6 @@ pub(crate) mod completions;
 pub(crate) mod diagnose;
 pub(crate) mod fit;
 pub(crate) mod guard;
-mod input;
 pub(crate) mod knobs;
 pub(crate) mod lab;
 pub(crate) mod man_pages;

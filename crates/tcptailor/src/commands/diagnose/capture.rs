@@ -1,7 +1,7 @@
 //! Packet captures, judged as if their connections had been watched.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{BufRead, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -9,14 +9,13 @@ use std::time::Duration;
 use anyhow::Context;
 use base::pcap::Reader;
 use base::{Netns, human};
-use capture::{Analysis, CaptureSummary, FlowSummary, Settings};
-use doctor::{Confidence, InPackets, Side, find_diagnosis};
+use capture::{Analysis, CaptureSummary, FlowSummary, Input, Settings};
+use doctor::{Side, find_diagnosis};
 use serde::Serialize;
 
 use super::document::{Document, FlowRow, VerdictRow};
+use super::judged;
 use super::page::{Drawn, TRACED_MAX};
-use super::{Args, judged};
-use crate::commands::input::Input;
 use crate::commands::watching;
 use crate::exit::Problem;
 use crate::interrupt;
@@ -35,19 +34,6 @@ pub(crate) struct CaptureInfo {
     pub(crate) summary: CaptureSummary,
     /// What it misses, and what that makes unsure, in sentences.
     pub(crate) doubts: Vec<String>,
-}
-
-/// Whether packets follow, and no recording.
-pub(super) fn is_capture(input: &mut Input) -> bool {
-    const STARTS: [[u8; 4]; 5] = [
-        [0xa1, 0xb2, 0xc3, 0xd4],
-        [0xd4, 0xc3, 0xb2, 0xa1],
-        [0xa1, 0xb2, 0x3c, 0x4d],
-        [0x4d, 0x3c, 0xb2, 0xa1],
-        [0x0a, 0x0d, 0x0d, 0x0a],
-    ];
-    let start = input.reader.fill_buf().unwrap_or_default();
-    STARTS.iter().any(|known| start.starts_with(known))
 }
 
 /// The doctor's answers for the connections of a capture.
@@ -89,7 +75,7 @@ pub(super) fn judge(
     for row in &mut document.flows {
         as_of_a_capture(row);
     }
-    let doubts = doubts(&summary, read.cut_short);
+    let doubts = read.cut_short.into_iter().chain(summary.doubts()).collect();
     document.capture = Some(CaptureInfo { summary, doubts });
     Ok((document, Drawn { traces, ..drawn }))
 }
@@ -217,70 +203,11 @@ fn as_of_a_capture(row: &mut FlowRow) {
 }
 
 fn weaken(verdict: &mut VerdictRow) {
-    let shown = find_diagnosis(verdict.id).map(|diagnosis| diagnosis.in_packets);
-    let most = match shown {
-        Some(InPackets::Shown) | None => return,
-        Some(InPackets::Consistent(most)) => most,
-        Some(InPackets::Hidden) => Confidence::Low,
-    };
-    verdict.confidence = verdict.confidence.min(most);
-    verdict.consistent_with = true;
-}
-
-/// What is missing, and what that makes unsure.
-fn doubts(summary: &CaptureSummary, cut_short: Option<String>) -> Vec<String> {
-    let count = |number: u64, what: &str| human::count(number, what);
-    let mut doubts: Vec<String> = cut_short.into_iter().collect();
-    let rows: [(u64, &str, &str); 9] = [
-        (
-            summary.dropped_packets.unwrap_or(0),
-            "packet",
-            "dropped while it was made: losses and delays may be those of the capture",
-        ),
-        (
-            summary.missed_bytes,
-            "byte",
-            "acknowledged and not in it: it dropped packets, or they went another way",
-        ),
-        (
-            summary.one_way_connections,
-            "connection",
-            "seen in one direction only: without ACKs, round trips and waits are unknown",
-        ),
-        (
-            summary.connections_without_syn,
-            "connection",
-            "begun before it: the scale of their windows is estimated or unknown",
-        ),
-        (
-            summary.duplicate_packets,
-            "packet",
-            "in it twice, as captures on several devices have them: counted once",
-        ),
-        (
-            summary.fragments,
-            "fragment",
-            "of IP packets: not put together, so their segments are missing",
-        ),
-        (
-            summary.unreadable_packets,
-            "packet",
-            "damaged, or cut off before the end of the TCP header (tcpdump -s 128)",
-        ),
-        (
-            summary.clock_steps_back,
-            "packet",
-            "older than the one before: the clock stepped, or devices were merged",
-        ),
-        (
-            summary.evicted_connections,
-            "connection",
-            "forgotten early, because too many were open at once",
-        ),
-    ];
-    let told = rows.into_iter().filter(|(number, _, _)| *number > 0);
-    doubts.extend(told.map(|(number, what, why)| format!("{} {why}", count(number, what))));
-    doubts
+    let diagnosis = find_diagnosis(verdict.id);
+    if let Some(most) = diagnosis.and_then(|diagnosis| diagnosis.in_packets.confidence_max()) {
+        verdict.confidence = verdict.confidence.min(most);
+        verdict.consistent_with = true;
+    }
 }
 
 /// The lines below the table.

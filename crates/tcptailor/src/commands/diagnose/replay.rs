@@ -5,13 +5,13 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind};
 use std::path::Path;
 
+use capture::Input;
 use doctor::recording::file::{self, FileError};
 
-use super::capture;
+use super::capture as packets;
 use super::document::Document;
 use super::page::Drawn;
 use super::{Args, judged};
-use crate::commands::input::{self, Input};
 use crate::commands::watching::{self, Watching};
 use crate::exit::Problem;
 use crate::output::Output;
@@ -36,8 +36,8 @@ pub(super) fn judge(
 ) -> anyhow::Result<(Document, Drawn)> {
     refuse(args)?;
     let mut input = input(path)?;
-    if capture::is_capture(&mut input) {
-        return capture::judge(input, path, args, output);
+    if input.is_capture() {
+        return packets::judge(input, path, args, output);
     }
     let start = input.reader.fill_buf().unwrap_or_default();
     if start.first().is_some_and(|byte| *byte != RECORDING) {
@@ -83,7 +83,7 @@ fn input(path: &Path) -> Result<Input, Problem> {
         File::open(path).map(|file| {
             let bytes = file.metadata().ok().filter(|meta| meta.is_file());
             let bytes = bytes.map(|meta| meta.len());
-            let reader = BufReader::with_capacity(input::BUFFER_BYTES, file);
+            let reader = BufReader::with_capacity(capture::BUFFER_BYTES, file);
             (Box::new(reader) as Box<dyn BufRead>, bytes)
         })
     };

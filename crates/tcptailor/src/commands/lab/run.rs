@@ -14,11 +14,11 @@ use std::str::FromStr;
 
 use base::Diagnostic;
 use clap::builder::PossibleValuesParser;
-use lab::{Caveat, Cell, Metric, Outcome, Scenario};
+use lab::{Cell, Metric, Outcome, Scenario};
 use papers::experiments::{find_scenario_text, read_scenario};
 use stack::profile::PROFILES;
 
-use self::document::{Document, OutcomeRow, Shown};
+use self::document::{Document, Shown};
 pub(super) use self::engine::{Engine, Runner};
 use self::record::Records;
 use super::calibrate;
@@ -289,19 +289,9 @@ fn override_settings(scenario: &mut Scenario, args: &Args) -> Result<(), Problem
 
 /// What was asked for with `--set` and could not be set is no result with a caveat.
 fn check_applied(set: &[String], outcome: &Outcome) -> Result<(), Problem> {
-    for caveat in &outcome.caveats {
-        let Caveat::SettingNotApplied { knob, why } = caveat else {
-            continue;
-        };
-        let asked = set.iter().find(|setting| {
-            let key = setting.split_once('=').map_or("", |(key, _)| key.trim());
-            let name = key
-                .strip_prefix("client.")
-                .or_else(|| key.strip_prefix("server."));
-            let name = name.or_else(|| key.strip_prefix("tcp.")).unwrap_or(key);
-            name == knob
-        });
-        if let Some(setting) = asked {
+    for setting in set {
+        let key = setting.split_once('=').map_or("", |(key, _)| key.trim());
+        if let Some(why) = outcome.refusal(key) {
             return Err(Problem::usage(format!("--set {setting}: {why}")).hint(
                 "Another --engine may have it; `tcptailor knobs` lists what each knob takes.",
             ));
@@ -375,7 +365,7 @@ fn run_all(
             outcome,
         };
         if args.jsonl && lines.is_ok() {
-            let row = OutcomeRow::new(scenario, cell, &row, args.shown(scenario, scenario.runs));
+            let row = document::row(scenario, cell, &row, args.shown(scenario, scenario.runs));
             lines = output.json_line(&row);
         }
         ran.push(row);

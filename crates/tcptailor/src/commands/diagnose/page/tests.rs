@@ -1,5 +1,5 @@
 use base::{KnobValue, Limit, Live, Scope};
-use doctor::{Confidence, Side};
+use doctor::{Confidence, Place, Side};
 use serde_json::Value;
 
 use super::*;
@@ -79,6 +79,7 @@ fn flow(port: u16, verdicts: Vec<VerdictRow>) -> FlowRow {
         container: Some(HOSTILE.into()),
         local: format!("10.0.0.5:{port}").parse().unwrap(),
         remote: "10.0.0.9:443".parse().unwrap(),
+        place: Place::Remote("10.0.0.9:443".parse().unwrap()),
         pid: Some(4130),
         command: Some(HOSTILE.into()),
         upper: None,

@@ -3,12 +3,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use base::Limit;
 use lab::app::HostCosts;
 use lab::judge::{Verdict, judge_claim, runs_to_tell};
-use lab::{
-    Caveat, Cell, CostsOf, Expectation, LinkOutcome, Point, ResponseMicros, Scenario, SenderOutcome,
-};
+use lab::{Cell, CostsOf, Expectation, OutcomeRow, Scenario};
 use serde::Serialize;
 
 use super::{Engine, Ran};
@@ -48,46 +45,6 @@ pub(super) struct Shown {
     pub(super) costs: Option<HostCosts>,
 }
 
-/// One run of one cell.
-#[derive(Debug, Serialize)]
-pub(super) struct OutcomeRow {
-    engine: Engine,
-    scenario: String,
-    variant: Option<String>,
-    /// Keys and values of the sweep.
-    axes: BTreeMap<String, String>,
-    /// From 0.
-    run: u32,
-    seed: u64,
-    /// False where a caveat says that the numbers must not be used.
-    usable: bool,
-    goodput_bps: u64,
-    duration_s: f64,
-    response_us: Option<ResponseMicros>,
-    /// Longest time between two arrivals of payload; null where the engine does not see each.
-    stall_max_us: Option<u64>,
-    limits: Vec<LimitRow>,
-    /// What the end that sends did in the measured time; null where nobody counted.
-    sender: Option<SenderOutcome>,
-    /// How it went; with `--series`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    series: Option<Vec<Point>>,
-    link: LinkRow,
-    caveats: Vec<Caveat>,
-}
-
-#[derive(Debug, Serialize)]
-struct LimitRow {
-    limit: Limit,
-    share: f64,
-}
-
-#[derive(Debug, Serialize)]
-struct LinkRow {
-    forward: LinkOutcome,
-    reverse: LinkOutcome,
-}
-
 /// One claim about one cell, judged by its usable runs.
 #[derive(Debug, Serialize)]
 pub(super) struct ClaimRow {
@@ -119,7 +76,7 @@ impl Document {
         };
         let outcomes = ran
             .iter()
-            .map(|ran| OutcomeRow::new(scenario, &cells[ran.cell], ran, shown));
+            .map(|ran| row(scenario, &cells[ran.cell], ran, shown));
         let claims = cells.iter().enumerate().flat_map(|(index, cell)| {
             let about_it = scenario
                 .expectations
@@ -166,35 +123,13 @@ impl Document {
     }
 }
 
-impl OutcomeRow {
-    pub(super) fn new(scenario: &Scenario, cell: &Cell, ran: &Ran, shown: Shown) -> Self {
-        let Shown { engine, series, .. } = shown;
-        let outcome = &ran.outcome;
-        let limit = |&(limit, share): &(Limit, f64)| LimitRow {
-            limit,
-            share: (share * 1e4).round() / 1e4,
-        };
-        Self {
-            engine,
-            scenario: scenario.name.clone(),
-            variant: cell.variant.clone(),
-            axes: cell.axes.iter().cloned().collect(),
-            run: ran.run,
-            seed: ran.seed,
-            usable: outcome.is_usable(),
-            goodput_bps: outcome.goodput_bps,
-            duration_s: outcome.duration_s,
-            response_us: outcome.response_us,
-            stall_max_us: outcome.stall_max_us,
-            limits: outcome.limits.iter().map(limit).collect(),
-            sender: outcome.sender,
-            series: series.then(|| outcome.series.clone()),
-            link: LinkRow {
-                forward: outcome.forward,
-                reverse: outcome.reverse,
-            },
-            caveats: outcome.caveats.clone(),
-        }
+/// One run of one cell.
+pub(super) fn row(scenario: &Scenario, cell: &Cell, ran: &Ran, shown: Shown) -> OutcomeRow {
+    let place = (ran.run, ran.seed);
+    let row = OutcomeRow::new(shown.engine.into(), scenario, cell, place, &ran.outcome);
+    match shown.series {
+        true => row.with_series(&ran.outcome),
+        false => row,
     }
 }
 

@@ -1,5 +1,7 @@
-//! Files that may be compressed, read from their start to their end once.
+//! Files of packets, or of anything else, that may be compressed, read from their start to their
+//! end once. Whoever opens them hands them over as a reader.
 
+use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,23 +9,50 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use flate2::bufread::MultiGzDecoder;
 use ruzstd::decoding::StreamingDecoder;
 
-/// Read at once from a file.
-pub(crate) const BUFFER_BYTES: usize = 1 << 20;
+/// A buffer of so many bytes is right for a file that is read to its end.
+pub const BUFFER_BYTES: usize = 1 << 20;
 /// First bytes of a compressed file (RFC 1952, RFC 8878).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// First bytes of a capture: pcap in both byte orders, with microseconds and with nanoseconds, and
+/// pcapng.
+const CAPTURES: [[u8; 4]; 5] = [
+    [0xa1, 0xb2, 0xc3, 0xd4],
+    [0xd4, 0xc3, 0xb2, 0xa1],
+    [0xa1, 0xb2, 0x3c, 0x4d],
+    [0x4d, 0x3c, 0xb2, 0xa1],
+    [0x0a, 0x0d, 0x0d, 0x0a],
+];
 
 /// What is read, decompressed.
-pub(crate) struct Input {
-    pub(crate) reader: Box<dyn BufRead>,
+pub struct Input {
+    /// The text or the packets.
+    pub reader: Box<dyn BufRead>,
     /// Bytes of the file; `None` for a pipe.
-    pub(crate) bytes: Option<u64>,
+    pub bytes: Option<u64>,
     read: Arc<AtomicU64>,
+}
+
+impl fmt::Debug for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            reader: _,
+            bytes,
+            read,
+        } = self;
+        f.debug_struct("Input")
+            .field("bytes", bytes)
+            .field("read", read)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Input {
     /// Of a file or a pipe, whatever its compression.
-    pub(crate) fn of(reader: Box<dyn BufRead>, bytes: Option<u64>) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// Where its first bytes cannot be read, or are not those of the compression that they begin.
+    pub fn of(reader: Box<dyn BufRead>, bytes: Option<u64>) -> io::Result<Self> {
         let read = Arc::new(AtomicU64::new(0));
         let counted = Counted {
             reader,
@@ -45,17 +74,27 @@ impl Input {
         })
     }
 
+    /// Whether packets follow: a capture, pcap or pcapng. What cannot be read is none.
+    pub fn is_capture(&mut self) -> bool {
+        let start = self.reader.fill_buf().unwrap_or_default();
+        CAPTURES.iter().any(|known| start.starts_with(known))
+    }
+
     /// Bytes of the file that were read so far.
-    pub(crate) fn position(&self) -> Position {
+    #[must_use]
+    pub fn position(&self) -> Position {
         Position(Arc::clone(&self.read))
     }
 }
 
-/// How far a file was read, while somebody else reads it.
-pub(crate) struct Position(Arc<AtomicU64>);
+/// How far a file was read, while another part of the program reads it.
+#[derive(Clone, Debug)]
+pub struct Position(Arc<AtomicU64>);
 
 impl Position {
-    pub(crate) fn bytes(&self) -> u64 {
+    /// Bytes of the file, compressed as it is.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
