@@ -14,8 +14,8 @@ use doctor::{Side, find_diagnosis};
 use serde::Serialize;
 
 use super::document::{Document, FlowRow, VerdictRow};
-use super::judged;
 use super::page::{Drawn, TRACED_MAX};
+use super::{Args, judged};
 use crate::commands::watching;
 use crate::exit::Problem;
 use crate::interrupt;
