@@ -26,8 +26,8 @@ pub struct Observation<'a> {
     /// Other sockets of the observed host: open ones to the same host (for two one-way
     /// connections), and earlier short-lived ones of the same service (for the initial window).
     pub siblings: &'a [&'a Timeline],
-    /// The same of the socket at the other end, on its host: of short-lived connections, since these
-    /// are judged together.
+    /// The same of the socket at the other end, on its host: of short-lived connections, since
+    /// these are judged together.
     pub remote_siblings: &'a [&'a Timeline],
     /// The observed host (its network namespace).
     pub host: Option<&'a HostTimeline>,

@@ -426,8 +426,8 @@ pub(crate) fn is_idle(sample: &FlowSample) -> Option<bool> {
     Some(unacked == 0 && notsent == 0)
 }
 
-/// Whether an end at rest opened the connection: the kernel counts the SYN among the bytes that were
-/// acknowledged at the end that sent it, and no other end's (`tcp_ack`).
+/// Whether an end at rest opened the connection: the kernel counts the SYN among the bytes that
+/// were acknowledged at the end that sent it, and no other end's (`tcp_ack`).
 pub(crate) fn opened_here(sample: &FlowSample) -> Option<bool> {
     let is_open = sample.state == Some(TcpState::Established);
     if sample.source != Source::SockDiag || !is_open || is_idle(sample) != Some(true) {

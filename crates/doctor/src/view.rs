@@ -108,8 +108,9 @@ impl View<'_> {
         (exceeds && !self.stands_at_reader()) || self.many_stand_in_queue()
     }
 
-    /// Whether what is in flight waits for the receiving program: it lies unread there, or, where that
-    /// end is not seen, the window opens and closes. On a short path the times of ACKs do not tell.
+    /// Whether what is in flight waits for the receiving program: it lies unread there, or, where
+    /// that end is not seen, the window opens and closes. On a short path the times of ACKs do not
+    /// tell.
     fn stands_at_reader(&self) -> bool {
         let by_window = || self.sender.is_some_and(receive_window::window_moves);
         match receive_window::unread_share(self) {
@@ -188,9 +189,9 @@ impl View<'_> {
             .is_some_and(|share| share >= FULL_SHARE)
     }
 
-    /// Whether a larger window brought more: from one half of the watch to the other the window grew,
-    /// the rate with it, and nothing was lost. A full path gives no more, however long it makes the
-    /// round trips.
+    /// Whether a larger window brought more: from one half of the watch to the other the window
+    /// grew, the rate with it, and nothing was lost. A full path gives no more, however long it
+    /// makes the round trips.
     pub(crate) fn still_grows(&self) -> bool {
         let grows = || {
             let sender = self.sender.filter(|_| !self.is_bbr())?;
@@ -216,10 +217,10 @@ impl View<'_> {
         grows() == Some(true)
     }
 
-    /// Whether packets alone were seen, and what is in flight falls to less than half of what the path
-    /// carries in a round trip, repeatedly: a congestion window that is cut leaves half of it or more
-    /// (RFC 5681 section 3.1, RFC 9438 section 4.6), while a program that waits for its send buffer
-    /// writes when that has drained. The beginning of a connection is left out.
+    /// Whether packets alone were seen, and what is in flight falls to less than half of what the
+    /// path carries in a round trip, repeatedly: a congestion window that is cut leaves half of it
+    /// or more (RFC 5681 section 3.1, RFC 9438 section 4.6), while a program that waits for its
+    /// send buffer writes when that has drained. The beginning of a connection is left out.
     pub(crate) fn stops_and_goes(&self) -> bool {
         let stops = || {
             let sender = self.sender?;
@@ -235,8 +236,8 @@ impl View<'_> {
     /// Share of the samples in which packets leave the sending host more slowly than every window
     /// allows, where that is most: TCP keeps about a millisecond's worth of them in the host's own
     /// queue and waits for these (`tcp_small_queue_check`), so that neither round trips nor losses
-    /// tell of the interface, or of the shaper at it, that is the bottleneck. Packets that are paced
-    /// wait there too, for their time.
+    /// tell of the interface, or of the shaper at it, that is the bottleneck. Packets that are
+    /// paced wait there too, for their time.
     pub(crate) fn interface_share(&self) -> Option<f64> {
         if self.is_bbr() || self.sent(|s| s.max_pacing_rate).is_some() {
             return None;

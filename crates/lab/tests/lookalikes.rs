@@ -93,8 +93,8 @@ fn check(situations: &[Situation]) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A sender that has more, and a path that loses packets: however long round trips are, however small
-/// losses make the window, whatever else the path does.
+/// A sender that has more, and a path that loses packets: however long round trips are, however
+/// small losses make the window, whatever else the path does.
 #[test]
 fn losses_are_named_on_all_paths() {
     let lossy = |name, path| Situation {

@@ -123,8 +123,8 @@ fn short_connections_to_one_service_are_one_case() {
     );
 }
 
-/// A server above the ports that its host's kernel gives to clients, or among them: who listens, and
-/// whose SYN was counted, tells more than which port is the larger one.
+/// A server above the ports that its host's kernel gives to clients, or among them: who listens,
+/// and whose SYN was counted, tells more than which port is the larger one.
 #[test]
 fn a_service_is_known_by_who_accepted_and_not_by_its_port() {
     let short = |local: &str, remote: &str, syn: Option<u64>| {

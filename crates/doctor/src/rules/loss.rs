@@ -60,8 +60,8 @@ impl WindowCuts {
     }
 
     /// Whether the window was cut again and again, each time where it reached the same size: the
-    /// path drops at one rate. The smallest threshold that there is tells nothing of the path: every
-    /// small window is cut to it.
+    /// path drops at one rate. The smallest threshold that there is tells nothing of the path:
+    /// every small window is cut to it.
     pub(crate) fn are_at_one_size(&self) -> bool {
         let mean = self.mean();
         if mean <= SMALLEST_THRESHOLD {

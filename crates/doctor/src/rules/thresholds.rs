@@ -197,8 +197,9 @@ pub(crate) const ROUND_TRIPS_BUSY: f64 = 0.7;
 /// For so long Linux keeps the ACK of a question back that its program will answer
 /// (`TCP_DELACK_MIN`; BSD 100 ms, Windows up to 200 ms).
 pub(crate) const DELAYED_ACK: Duration = Duration::from_millis(40);
-/// Waits for the other end in which it has acknowledged: a smaller share of them tells that no timer
-/// of it fires, since a program that takes as long as a delayed ACK at times takes longer at others.
+/// Waits for the other end in which it has acknowledged: a smaller share of them tells that no
+/// timer of it fires, since a program that takes as long as a delayed ACK at times takes longer at
+/// others.
 pub(crate) const ACKED_WAITS: f64 = 0.05;
 /// Operations per second below which the programs hardly talk.
 pub(crate) const FEW_OPERATIONS: f64 = 1.0;
