@@ -112,6 +112,11 @@ fn a_run_on_the_kernel_is_a_document_and_leaves_nothing() {
     );
     let median = outcome["response_us"]["p50"].as_u64();
     assert!(median >= Some(200), "the path takes 200 us: {outcome:#}");
+    // One request at a time: half of them take the median at least, one after the other.
+    let requests = outcome["response_us"]["n"].as_f64().expect("a number");
+    let half_us = requests / 2.0 * median.unwrap_or(0) as f64;
+    let duration = outcome["duration_s"].as_f64().expect("a number");
+    assert!(half_us <= duration * 1e6, "{half_us} us: {outcome:#}");
     check_keys(&outcome["limits"][0], &["limit", "share"]);
     for direction in ["forward", "reverse"] {
         let link = &outcome["link"][direction];
