@@ -182,15 +182,17 @@ impl Host {
         match disposition {
             TimeWaitDisposition::Ignore => {}
             TimeWaitDisposition::End => self.end_time_wait(index),
-            TimeWaitDisposition::Ack => self.answer_from_time_wait(now, index),
-            TimeWaitDisposition::AckAndRestart => {
-                rest.due = self.shared.tick.expiry(now, rest.lasts);
-                self.deadlines.set(index, Some(rest.due));
-                self.answer_from_time_wait(now, index);
-            }
+            TimeWaitDisposition::Ack => self.answer_from_time_wait(now, index, segment),
             // Where nobody listens, there is nobody to take over.
             TimeWaitDisposition::Reuse if !is_listening => {
-                self.answer_from_time_wait(now, index);
+                self.answer_from_time_wait(now, index, segment);
+            }
+            TimeWaitDisposition::Restart | TimeWaitDisposition::AckAndRestart => {
+                rest.due = self.shared.tick.expiry(now, rest.lasts);
+                self.deadlines.set(index, Some(rest.due));
+                if disposition == TimeWaitDisposition::AckAndRestart {
+                    self.answer_from_time_wait(now, index, segment);
+                }
             }
             TimeWaitDisposition::Reuse => {
                 let first = rest.next + REUSE_DISTANCE;
@@ -201,11 +203,15 @@ impl Host {
         }
     }
 
-    fn answer_from_time_wait(&mut self, now: Instant, index: u32) {
-        if !self.shared.may_answer(now) {
-            return;
-        }
+    fn answer_from_time_wait(&mut self, now: Instant, index: u32, segment: &Segment) {
         if let Kind::TimeWait(rest) = self.sockets.kind_at(index) {
+            if !rest.may_answer(now, segment) {
+                self.shared.counters.answers_suppressed += 1;
+                return;
+            }
+            if !self.shared.may_answer(now) {
+                return;
+            }
             let ack = rest.ack(now);
             let mut packet = Packet::of_segment(rest.local.ip(), rest.remote.ip(), ack);
             packet.hop_limit = rest.hop_limit;

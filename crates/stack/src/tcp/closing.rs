@@ -4,7 +4,7 @@ use base::tcp::TcpFlags;
 use base::{Instant, SeqNum};
 
 use super::{Connection, State, Timer};
-use crate::host::{Event, Failure, Shared, TimeWait};
+use crate::host::{Event, Failure, RateLimit, Shared, TimeWait};
 use crate::packet::{IcmpError, IcmpKind, Packet, Segment};
 use crate::trace::TraceEvent;
 
@@ -166,6 +166,8 @@ impl Connection {
             lasts: self.settings.life.time_wait,
             due: shared.tick.expiry(now, self.settings.life.time_wait),
             hop_limit: self.settings.path.hop_limit,
+            any_restarts: self.linux().is_some(),
+            answers: RateLimit::spaced(self.settings.acks.challenge_per_second),
         }
     }
 }

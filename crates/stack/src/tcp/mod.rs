@@ -23,7 +23,7 @@ mod timers;
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use base::settings::SocketSettings;
+use base::settings::{LinuxVersion, SizeRule, SocketSettings};
 use base::{Instant, Limit, SeqNum};
 
 use crate::Arc;
@@ -281,6 +281,14 @@ impl Connection {
             is_blocked: false,
             is_queue_waiter: false,
             settings: Arc::clone(settings),
+        }
+    }
+
+    /// Whose rules are played, where these are Linux's.
+    fn linux(&self) -> Option<LinuxVersion> {
+        match self.settings.recv.buffer.rule {
+            SizeRule::Linux(version) => Some(version),
+            _ => None,
         }
     }
 
