@@ -189,15 +189,15 @@ impl LossRecovery {
             self.process_dsack(first, pass);
             blocks = rest;
         }
+        let una = input.ack.max(self.board.una());
         for &(start, end) in blocks {
-            if start >= end || end > self.board.next() {
-                self.stats.sack_rejected += 1;
+            // What begins with the first missing byte, or before it, is no hole (Linux
+            // `tcp_is_sackblock_valid`).
+            if start >= end || end > self.board.next() || start <= una {
+                self.stats.sack_rejected += u64::from(end > una);
                 continue;
             }
-            let start = start.max(input.ack);
-            if start < end {
-                self.process_sack_block((start, end), pass);
-            }
+            self.process_sack_block((start, end), pass);
         }
         // In Loss the marks say nothing of order, unless the timeout may still be undone.
         if pass.lowest_original < u64::MAX

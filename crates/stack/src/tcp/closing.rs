@@ -35,6 +35,12 @@ impl Connection {
         }
     }
 
+    /// Whether only the peer's FIN is awaited, for nobody. Linux keeps little of such a connection:
+    /// the numbers, the window and the clock (`tcp_time_wait`, `tcp_timewait_state_process`).
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.is_orphan && matches!(self.state, State::FinWait2(_)) && self.linux().is_some()
+    }
+
     /// Nobody waits for ever for a peer that never closes, once the application has let go (Linux
     /// `tcp_fin_timeout`).
     fn arm_fin_wait(&mut self, now: Instant, shared: &Shared) {
@@ -90,6 +96,11 @@ impl Connection {
     pub(crate) fn close(&mut self, now: Instant, shared: &mut Shared) {
         self.is_orphan = true;
         if self.recv.unread_bytes() > 0 {
+            let has_closed = matches!(self.state, State::Closing(_) | State::LastAck(_));
+            if has_closed && self.linux().is_some() {
+                // Linux tcp_close tells of it in every state.
+                self.send_reset(now, shared);
+            }
             self.abort(now, shared);
             return;
         }

@@ -227,6 +227,10 @@ impl Connection {
         let flags = segment.flags;
         let has_ack = flags.contains(TcpFlags::ACK);
         let acks_syn = has_ack && self.iss.offset(segment.ack, 1) == 1;
+        if acks_syn && self.echoes_another(now, state.since, segment) {
+            shared.reset_in_reply(now, self.local, self.remote, segment);
+            return;
+        }
         if has_ack && !acks_syn {
             // Nothing is answered to a reset.
             shared.reset_in_reply(now, self.local, self.remote, segment);
@@ -302,6 +306,26 @@ impl Connection {
         }
         let echo = segment.options.timestamps?.echo;
         self.echoed_rtt(now, echo)
+    }
+
+    /// How many of our SYNs or SYN-ACKs were lost, of `retransmits` that were repeated: none where
+    /// the first one is answered (Linux `tcp_try_undo_spurious_syn`).
+    fn lost_of(&self, since: Instant, retransmits: u32, segment: &Segment) -> u32 {
+        let echo = segment.options.timestamps.map(|timestamps| timestamps.echo);
+        let is_first = self.agreed.timestamps && echo == Some(self.timestamp(since));
+        if is_first { 0 } else { retransmits }
+    }
+
+    /// Whether a segment echoes a time at which no SYN of ours left: it belongs to another
+    /// connection (Linux `tcp_rcv_synsent_state_process`).
+    fn echoes_another(&self, now: Instant, since: Instant, segment: &Segment) -> bool {
+        let first = self.timestamp(since);
+        let echoed = segment.options.timestamps.map(|timestamps| timestamps.echo);
+        self.settings.options.timestamps
+            && self.linux().is_some()
+            && echoed.is_some_and(|echo| {
+                echo != 0 && echo.wrapping_sub(first) > self.timestamp(now).wrapping_sub(first)
+            })
     }
 
     fn establish(

@@ -5,6 +5,7 @@
 //! headers ([`incoming`]), tells the halves what came, asks them what is to leave, and writes
 //! headers ([`outgoing`]). Sequence numbers become offsets here and nowhere else.
 
+mod clocks;
 mod closing;
 mod configure;
 pub(crate) mod counters;

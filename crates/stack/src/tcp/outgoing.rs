@@ -91,11 +91,12 @@ impl Connection {
         start < self.window.end || start == self.recovery.una()
     }
 
-    /// Repeats `start..end`, a FIN behind the data included.
+    /// Repeats `start..end`, a FIN behind the data included, as far as the window lets it.
     pub(super) fn retransmit(&mut self, now: Instant, shared: &mut Shared, start: u64, end: u64) {
+        let mss = self.segment_sizes().mss;
+        let end = self.end_in_window(start, end, mss);
         let data_end = end.min(self.send.end());
         let fin = end > self.send.end();
-        let mss = self.segment_sizes().mss;
         let outgoing = Outgoing {
             start,
             end: data_end,
@@ -116,6 +117,20 @@ impl Connection {
         let timestamp = self.timestamp(now);
         self.recovery
             .on_retransmit(now, (start, end), mss, timestamp);
+    }
+
+    /// Where a repetition from `start` ends that would go on to `end`: whole segments fit into what
+    /// is left of the window, or a part of one (Linux `__tcp_retransmit_skb`). A FIN needs no room.
+    fn end_in_window(&self, start: u64, end: u64, mss: u32) -> u64 {
+        let mss = u64::from(mss);
+        let most = match self.window.end.saturating_sub(start) {
+            // The first segment asks for another window.
+            0 => mss,
+            room if room < mss => room,
+            room => room / mss * mss,
+        };
+        let is_too_long = end.min(self.send.end()) > start + most;
+        if is_too_long { start + most } else { end }
     }
 
     /// Sends new data, and says why it stopped.
@@ -425,9 +440,22 @@ impl Connection {
 
     /// Sends a segment without data that acknowledges everything.
     pub(super) fn send_ack(&mut self, now: Instant, shared: &mut Shared) {
-        let (_, next) = self.sent_range();
-        let segment = self.segment(now, next, TcpFlags::ACK);
+        let segment = self.segment(now, self.acceptable_offset(), TcpFlags::ACK);
         self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
+    }
+
+    /// The offset of a segment without data: that of the next byte, or the edge of a window that
+    /// was taken back, behind which the peer would not take it (Linux `tcp_acceptable_seq`).
+    fn acceptable_offset(&self) -> u64 {
+        let (_, next) = self.sent_range();
+        let beyond = next.saturating_sub(self.window.end);
+        // The peer may have rounded its window down.
+        let is_near = beyond < 1 << self.recv_scale();
+        if is_near || self.linux().is_none() {
+            next
+        } else {
+            self.window.end
+        }
     }
 
     /// Sends an empty segment with a number that the peer has seen, which it must answer: probes of
@@ -443,8 +471,8 @@ impl Connection {
     /// Resets the connection (RFC 9293 section 3.10.5).
     pub(super) fn send_reset(&mut self, now: Instant, shared: &mut Shared) {
         shared.counters.resets_sent += 1;
-        let (_, next) = self.sent_range();
-        let segment = self.segment(now, next, TcpFlags::RST | TcpFlags::ACK);
+        let offset = self.acceptable_offset();
+        let segment = self.segment(now, offset, TcpFlags::RST | TcpFlags::ACK);
         self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
     }
 
