@@ -27,6 +27,13 @@ impl Host {
         segment: &mut Segment,
         mark: EcnMark,
     ) {
+        if segment.flags.without(TcpFlags::ECE | TcpFlags::CWR) == TcpFlags::SYN
+            && mark != EcnMark::NotEct
+        {
+            // A SYN is never capable (RFC 3168 section 6.1.1): somebody on the path sets these bits
+            // (Linux `tcp_ecn_create_request`).
+            segment.flags = TcpFlags::SYN;
+        }
         let Some(index) = self.flow_of_segment(remote, local) else {
             self.handle_unknown(now, local, remote, segment, None);
             return;

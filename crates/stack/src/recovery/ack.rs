@@ -76,7 +76,6 @@ impl LossRecovery {
             return self.on_old_ack(input);
         }
         self.probe.is_due = false;
-        self.reduced = false;
         self.holds_repetitions = false;
         if self.board.packets_out() == 0 && input.sack.is_empty() {
             // Whoever only receives has nothing that could be acknowledged.
@@ -124,14 +123,12 @@ impl LossRecovery {
             lost,
             is_duplicate: pass.duplicates > 0,
             may_send: pass.is_progress || delivered > 0 || lost > 0 || pass.duplicates > 0,
-            set_cwr: self.reduced,
         }
     }
 
     /// An ACK that was overtaken says nothing new but by its SACK blocks (Linux `tcp_ack`,
     /// `old_ack`).
     fn on_old_ack(&mut self, input: &AckInput<'_>) -> AckOutcome {
-        self.reduced = false;
         let mut pass = self.begin_pass(input);
         let (delivered, lost) = (self.rate.delivered(), self.board.lost_total());
         self.process_sack(input, &mut pass);
@@ -144,7 +141,6 @@ impl LossRecovery {
             delivered: u32::try_from(delivered).unwrap_or(u32::MAX),
             lost: u32::try_from(lost).unwrap_or(u32::MAX),
             may_send: lost > 0,
-            set_cwr: self.reduced,
             ..AckOutcome::default()
         }
     }

@@ -242,7 +242,7 @@ impl LossRecovery {
         self.window.prior_cwnd = self.window.cwnd;
         self.prr = Prr::default();
         self.window.ssthresh = self.cc.on_congestion(&self.window, now);
-        self.reduced = true;
+        self.owes_cwr = true;
         if !self.settings.recovery.prr && !self.cc.is_in_charge() {
             self.window.cwnd = self.window.cwnd.min(self.window.ssthresh).max(1);
         }

@@ -79,9 +79,6 @@ pub(crate) struct AckOutcome {
     pub(crate) is_duplicate: bool,
     /// Something that was lost or limited may go now: ask `poll_retransmit` and `allowance`.
     pub(crate) may_send: bool,
-    /// The window was reduced: where ECN was agreed, the next data segment carries CWR (RFC 3168
-    /// section 6.1.2).
-    pub(crate) set_cwr: bool,
 }
 
 /// Which of the recovery timers is due.
@@ -194,7 +191,8 @@ pub(crate) struct LossRecovery {
     holds_repetitions: bool,
     /// One repetition may leave whatever the window says.
     forces_repetition: bool,
-    reduced: bool,
+    /// The window was reduced, and no new data has said so yet.
+    owes_cwr: bool,
     probe: TailProbe,
     last_sent: Option<Instant>,
     pacing_rate: Rate,
@@ -236,7 +234,7 @@ impl LossRecovery {
             is_frto: false,
             holds_repetitions: false,
             forces_repetition: false,
-            reduced: false,
+            owes_cwr: false,
             probe: TailProbe::default(),
             last_sent: None,
             pacing_rate: Rate::default(),
@@ -382,6 +380,17 @@ impl LossRecovery {
             self.timer = None;
             self.arm_retransmit(now);
         }
+    }
+
+    /// Whether the new data that leaves now carries CWR where ECN was agreed: it is the first since
+    /// the window was reduced, for whatever reason (RFC 3168 section 6.1.2).
+    pub(crate) fn take_cwr(&mut self) -> bool {
+        core::mem::take(&mut self.owes_cwr)
+    }
+
+    /// Whether new data leaves before anything is repeated (RFC 5682 step 2b).
+    pub(crate) fn wants_new_data(&self) -> bool {
+        self.holds_repetitions
     }
 
     /// Next range to send again in segments of `segment` bytes: at most `max_bytes`, within one

@@ -295,7 +295,7 @@ fn three_sacked_segments_begin_a_recovery_that_prr_carries() {
     sender.ack(0, &[(1, 3)]);
     assert_eq!((sender.recovery.lost(), sender.repeat(1)), (0, vec![]));
     let outcome = sender.ack(0, &[(1, 4)]);
-    assert_eq!((outcome.lost, outcome.set_cwr), (1, true));
+    assert_eq!((outcome.lost, sender.recovery.take_cwr()), (1, true));
     assert_eq!(sender.state(), CongestionState::Recovery);
     assert_eq!(sender.recovery.window().ssthresh, 5);
     assert_eq!(sender.repeat(1), [0]);
@@ -502,8 +502,8 @@ fn marks_and_local_drops_reduce_once_per_window() {
             ece: true,
             ..sender.input(acked, &[])
         };
-        let outcome = sender.recovery.on_ack(&input);
-        assert_eq!(outcome.set_cwr, acked == 1);
+        sender.recovery.on_ack(&input);
+        assert_eq!(sender.recovery.take_cwr(), acked == 1);
     }
     assert_eq!(sender.recovery.stats().ecn_reductions, 1);
     assert_eq!(sender.recovery.window().ssthresh, 5);

@@ -88,7 +88,7 @@ impl LossRecovery {
         self.is_frto = self.settings.recovery.frto && (is_new || self.timeouts > 0);
         self.state = CongestionState::Loss;
         self.high = self.board.next();
-        self.reduced = true;
+        self.owes_cwr = true;
     }
 
     /// Linux `tcp_timeout_mark_lost`.

@@ -211,7 +211,7 @@ impl Connection {
             self.finish_passive(now, shared, state, segment);
         }
         self.note_timestamp(now, segment, start);
-        self.note_ecn(segment, mark);
+        let hurries = self.note_ecn(segment, mark, start);
         self.handle_ack(now, shared, segment, start);
         if self.state == State::Closed {
             return;
@@ -224,16 +224,27 @@ impl Connection {
     }
 
     /// RFC 3168 section 6.1.3: a mark on data is echoed until the sender says, with data, that it
-    /// has reacted. Bare ACKs are never capable, so a mark on one says nothing.
-    fn note_ecn(&mut self, segment: &Segment, mark: EcnMark) {
-        if !self.ecn.agreed || segment.sequence_bytes() == 0 {
-            return;
+    /// has reacted; Linux hears it from a bare ACK, too. Those are never capable, so a mark on one
+    /// says nothing. Returns whether the
+    /// sender's window may be so small that no ACK should wait: it has just been told to react, or
+    /// has probably sent something again, which is not capable (Linux `tcp_data_ecn_check`).
+    fn note_ecn(&mut self, segment: &Segment, mark: EcnMark, start: i64) -> bool {
+        if !self.ecn.agreed {
+            return false;
         }
         if segment.flags.contains(TcpFlags::CWR) {
             self.ecn.echo = false;
         }
-        if mark == EcnMark::Ce {
-            self.ecn.echo = true;
+        let end = start + i64::from(segment.payload.len());
+        if segment.payload.is_empty() || end <= self.recv.next() as i64 {
+            return false;
+        }
+        let was_capable = self.ecn.saw_capable;
+        self.ecn.saw_capable |= mark != EcnMark::NotEct;
+        match mark {
+            EcnMark::Ce => !core::mem::replace(&mut self.ecn.echo, true),
+            EcnMark::NotEct => was_capable,
+            EcnMark::Ect0 | EcnMark::Ect1 => false,
         }
     }
 
@@ -260,7 +271,10 @@ impl Connection {
             ece: self.ecn.agreed && segment.flags.contains(TcpFlags::ECE),
             has_new_data: self.send.unsent_bytes() > 0 && self.window.end > self.recovery.next(),
         });
-        self.ecn.send_cwr |= outcome.set_cwr && self.ecn.agreed;
+        if self.recovery.wants_new_data() {
+            // Linux `tcp_xmit_recovery`: it does not wait for more of its kind.
+            self.send.flush();
+        }
         if outcome.lost > 0 {
             shared.tell(now, Some(self.id), || TraceEvent::Lost {
                 packets: outcome.lost,

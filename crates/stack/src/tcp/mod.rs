@@ -99,8 +99,8 @@ pub(crate) struct EcnState {
     pub(crate) agreed: bool,
     /// A marked packet came: ACKs carry ECE until the peer says CWR.
     pub(crate) echo: bool,
-    /// The next data segment carries CWR.
-    pub(crate) send_cwr: bool,
+    /// Data came in a packet that could have been marked.
+    pub(crate) saw_capable: bool,
 }
 
 /// Probes of both kinds.

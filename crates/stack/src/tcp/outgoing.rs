@@ -398,11 +398,12 @@ impl Connection {
             segment.flags |= TcpFlags::URG;
             segment.urgent = (urgent - start).min(u64::from(u16::MAX)) as u16;
         }
-        if !is_retransmission && core::mem::take(&mut self.ecn.send_cwr) {
+        // A retransmission is not ECN-capable (RFC 3168 section 6.1.5), nor is a bare FIN in Linux.
+        let is_new_data = !is_retransmission && end > start;
+        if is_new_data && self.recovery.take_cwr() && self.ecn.agreed {
             segment.flags |= TcpFlags::CWR;
         }
-        // A retransmission is not ECN-capable (RFC 3168 section 6.1.5).
-        let mark = if self.ecn.agreed && !is_retransmission {
+        let mark = if self.ecn.agreed && is_new_data {
             EcnMark::Ect0
         } else {
             EcnMark::NotEct
