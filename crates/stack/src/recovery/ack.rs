@@ -244,6 +244,10 @@ impl LossRecovery {
             self.rack.on_dsack();
         }
         pass.is_dsack = true;
+        if self.board.is_sacked(start, end) {
+            // Both it and its repetition arrived: it was late, not lost.
+            pass.lowest_original = pass.lowest_original.min(start);
+        }
         self.rate.count(packets, pass.ece);
         self.undo.on_duplicate(end, packets);
     }

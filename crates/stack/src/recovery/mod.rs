@@ -35,9 +35,10 @@ use crate::tick::TickClock;
 use prr::Prr;
 use rack::Rack;
 use rate::RateSampler;
-use records::Scoreboard;
+use records::{Repetition, Scoreboard};
 pub(crate) use rtt::RttEstimator;
 use undo::Undo;
+pub(crate) use window::SendRound;
 use window::Usage;
 
 /// Largest degree of reordering that is learned (Linux `tcp_max_reordering`).
@@ -361,15 +362,24 @@ impl LossRecovery {
     ) {
         let state = self.rate.on_sent(now, false);
         let is_head = start <= self.board.una();
-        let packets = self
-            .board
-            .repeat(now, (start, end), segment, timestamp, state);
-        self.undo.on_repeat(packets, timestamp);
+        let is_probe = self.probe.is_due;
+        let repetition = Repetition {
+            now,
+            segment,
+            timestamp,
+            state,
+            // A probe counts as the packet that it repeats (Linux `__tcp_retransmit_skb`).
+            is_in_flight: !is_probe,
+        };
+        let packets = self.board.repeat((start, end), &repetition);
+        if !is_probe {
+            self.undo.on_repeat(packets, timestamp);
+        }
         self.forces_repetition = false;
         self.stats.retransmitted_packets += u64::from(packets);
         self.stats.retransmitted_bytes += end - start;
         self.last_sent = Some(now);
-        if self.probe.is_due {
+        if is_probe {
             self.on_probe_sent(now, true);
             return;
         }

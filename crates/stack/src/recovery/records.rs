@@ -47,6 +47,18 @@ impl Record {
     }
 }
 
+/// How a record leaves again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Repetition {
+    pub(super) now: Instant,
+    /// Bytes of each segment but the last.
+    pub(super) segment: u32,
+    pub(super) timestamp: u32,
+    pub(super) state: SentState,
+    /// It counts as one more packet in flight.
+    pub(super) is_in_flight: bool,
+}
+
 /// A piece of a record that an ACK delivers.
 #[derive(Debug)]
 pub(super) struct Delivered<'a> {
@@ -158,6 +170,17 @@ impl Scoreboard {
         }
     }
 
+    /// Bytes of data in `start..end`, a FIN not counted.
+    pub(super) fn data_bytes(&self, start: u64, end: u64) -> u64 {
+        end - start - u64::from(self.fin_end == Some(end))
+    }
+
+    /// Whether all of `start..end` is SACKed.
+    pub(super) fn is_sacked(&self, start: u64, end: u64) -> bool {
+        let run = self.runs.range(..=start).next_back();
+        start >= self.una && run.is_some_and(|(_, run)| end <= run.end)
+    }
+
     /// The peer took back what it SACKed: the first byte that it misses is one of them.
     pub(super) fn is_reneged(&self) -> bool {
         self.runs
@@ -220,15 +243,15 @@ impl Scoreboard {
         self.remember(now, start, end);
     }
 
-    /// `start..end` left again, in segments of `segment` bytes. Returns its packets.
-    pub(super) fn repeat(
-        &mut self,
-        now: Instant,
-        (start, end): (u64, u64),
-        segment: u32,
-        timestamp: u32,
-        state: SentState,
-    ) -> u32 {
+    /// `start..end` left again. Returns its packets.
+    pub(super) fn repeat(&mut self, (start, end): (u64, u64), how: &Repetition) -> u32 {
+        let Repetition {
+            now,
+            segment,
+            timestamp,
+            state,
+            is_in_flight,
+        } = *how;
         self.cut(start);
         self.cut(end);
         let fin_end = self.fin_end;
@@ -241,11 +264,16 @@ impl Scoreboard {
             if record.is_lost {
                 self.lost = self.lost + record.packets - was.0;
             }
-            self.repeated = self.repeated + record.packets - if was.1 { was.0 } else { 0 };
-            if record.waits() {
+            if record.waits() && is_in_flight {
                 self.to_repeat.remove(&start);
             }
-            record.is_repeated = true;
+            record.is_repeated |= is_in_flight;
+            let counts = if record.is_repeated {
+                record.packets
+            } else {
+                0
+            };
+            self.repeated = self.repeated + counts - if was.1 { was.0 } else { 0 };
             record.was_repeated = true;
             record.timestamp = timestamp;
             record.sent = now;

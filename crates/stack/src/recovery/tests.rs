@@ -128,7 +128,13 @@ impl Sender {
     }
 
     fn after_transmit(&mut self, writer_waits: bool) {
-        self.recovery.after_transmit(self.now, false, writer_waits);
+        let round = super::SendRound {
+            is_window_limited: false,
+            has_sent: true,
+            had_more: true,
+            writer_waits,
+        };
+        self.recovery.after_transmit(self.now, &round);
     }
 
     /// An ACK of everything below segment `ack`, with SACK blocks in segments.
@@ -539,7 +545,7 @@ fn packets_that_overtake_each_other_widen_the_tolerance() {
     let mut sender = Sender::new();
     sender.set_window(40);
     sender.send(30).wait(ms(40)).ack(0, &[(9, 10)]);
-    sender.ack(0, &[(0, 1), (9, 10)]);
+    sender.ack(0, &[(1, 2), (9, 10)]);
     sender.ack(9, &[(9, 10)]);
     assert_eq!(sender.recovery.reordering(), 10);
     assert_eq!(sender.recovery.stats().reordering_seen, 2);

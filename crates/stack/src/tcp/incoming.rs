@@ -216,7 +216,13 @@ impl Connection {
         if self.state == State::Closed {
             return;
         }
-        self.handle_data(now, shared, segment, mark, start);
+        if segment.sequence_bytes() > 0 {
+            self.repeat_lost(now, shared);
+        }
+        if hurries {
+            self.recv.enter_quick(now, QUICK_AFTER_MARK);
+        }
+        self.handle_data(now, shared, segment, start);
         if self.state != State::Closed {
             self.probes.keepalive = 0;
             self.output(now, shared);
@@ -377,7 +383,6 @@ impl Connection {
         now: Instant,
         shared: &mut Shared,
         segment: &mut Segment,
-        mark: EcnMark,
         start: i64,
     ) {
         // Data stands behind a SYN.

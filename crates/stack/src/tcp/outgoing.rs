@@ -8,6 +8,7 @@ use base::{Instant, Limit, Rate, SeqNum};
 use super::{Connection, State, Timer};
 use crate::host::Shared;
 use crate::packet::{Body, EcnMark, Packet, Segment, SegmentOptions, Timestamps};
+use crate::recovery::SendRound;
 use crate::recv::AckWanted;
 use crate::send::{Outgoing, Pause, SegmentSizes, SendEnv, burst_segments};
 use crate::trace::TraceEvent;
@@ -85,6 +86,15 @@ impl Connection {
         }
     }
 
+    /// Repeats what an ACK found lost before the data that came with it is taken (Linux
+    /// `tcp_xmit_recovery`, called by `tcp_ack`).
+    pub(super) fn repeat_lost(&mut self, now: Instant, shared: &mut Shared) {
+        if self.recovery.lost() > 0 && self.linux().is_some() {
+            // What holds the rest is looked at again when the data was taken.
+            let _ = self.send_lost(now, shared);
+        }
+    }
+
     /// A window that was taken back is kept to, but for the first byte, which asks for another (RFC
     /// 9293 section 3.8.6; Linux `tcp_retransmit_skb`).
     pub(super) fn may_repeat(&self, start: u64) -> bool {
@@ -105,7 +115,7 @@ impl Connection {
             } else {
                 0
             },
-            push: data_end > start && self.send.repeats_push(start, data_end),
+            push: data_end > start && self.send.repeats_push(start, data_end, mss),
             fin,
             urgent: None,
         };
@@ -135,8 +145,9 @@ impl Connection {
 
     /// Sends new data, and says why it stopped.
     fn send_new(&mut self, now: Instant, shared: &mut Shared) -> Limit {
+        let next = self.recovery.next();
         if self.send.is_drained() {
-            return self.end_send(now, Limit::Application);
+            return self.end_send(now, Limit::Application, None);
         }
         // What cannot change while segments leave is computed once.
         let mut env = self.send_env(now);
@@ -152,17 +163,22 @@ impl Connection {
                 break limit;
             }
         };
-        self.end_send(now, limit)
+        self.end_send(now, limit, Some(next))
     }
 
-    /// Tells recovery how a round of sending ended.
-    fn end_send(&mut self, now: Instant, limit: Limit) -> Limit {
-        let is_window_limited = limit == Limit::Congestion;
+    /// Tells recovery how a round of sending ended that began at `from`, where there was anything to
+    /// send.
+    fn end_send(&mut self, now: Instant, limit: Limit, from: Option<u64>) -> Limit {
+        let usage = SendRound {
+            is_window_limited: limit == Limit::Congestion,
+            has_sent: from.is_some_and(|from| self.recovery.next() > from),
+            had_more: from.is_some(),
+            writer_waits: self.send.memory().writer_waits,
+        };
         if self.send.unsent_bytes() < self.mss().into() {
             self.recovery.mark_app_limited();
         }
-        self.recovery
-            .after_transmit(now, is_window_limited, self.send.memory().writer_waits);
+        self.recovery.after_transmit(now, &usage);
         limit
     }
 
