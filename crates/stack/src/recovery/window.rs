@@ -238,6 +238,26 @@ impl LossRecovery {
         }
     }
 
+    /// A probe of another MTU leaves, which counts twice: should it be lost, it leaves again (Linux
+    /// `tcp_mtu_probe`).
+    pub(crate) fn on_mtu_probe_sent(&mut self) {
+        self.window.cwnd = (self.window.cwnd - 1).max(1);
+    }
+
+    /// Segments fill packets of `after` bytes in place of `before`: the window keeps its bytes
+    /// (Linux `tcp_mtup_probe_success`).
+    pub(crate) fn on_mtu_probe_acked(&mut self, before: u16, after: u16) {
+        let cwnd = u64::from(self.window.cwnd) * u64::from(before) / u64::from(after.max(1));
+        self.window.cwnd = u32::try_from(cwnd).unwrap_or(u32::MAX).max(1);
+        self.window.credit = 0;
+        self.window.ssthresh = self.current_ssthresh();
+    }
+
+    /// What a probe counted for is given back.
+    pub(crate) fn on_mtu_probe_forgotten(&mut self) {
+        self.window.cwnd = self.window.cwnd.saturating_add(1).min(self.window.clamp);
+    }
+
     /// `start..end` was an MTU probe and is lost, which is no sign of congestion: a recovery that
     /// began with it is taken back.
     pub(crate) fn on_mtu_probe_lost(&mut self, start: u64, end: u64) {

@@ -120,6 +120,10 @@ impl Connection {
             advmss: 0,
             send_mss: 0,
         };
+        if self.linux().is_some() {
+            let bytes = self.option_bytes() as u16;
+            self.mtu.add_options(bytes);
+        }
         self.agreed.advmss = self.announced_mss(shared) - self.option_bytes();
         self.agreed.send_mss = self.mss();
         self.window.scale = match (self.agreed.window_scaling, window_scale) {
@@ -283,7 +287,12 @@ impl Connection {
         let rtt = self.handshake_rtt(now, state.since, state.retransmits, segment);
         self.establish(now, shared, rtt, state.retransmits);
         if state.listener.is_some() {
-            // What a listener answered counts as nobody's (Linux `tcp_create_openreq_child`).
+            // The window of this ACK is the first that counts, and what a listener answered counts
+            // as nobody's (Linux `tcp_create_openreq_child`).
+            if self.linux().is_some() {
+                self.window.max = 0;
+                self.mtu.defer_search();
+            }
             self.traffic.segments_in = 1 + u64::from(segment.segments());
             self.traffic.segments_out = 0;
             shared.counters.passive_opens += 1;

@@ -304,7 +304,7 @@ impl Connection {
             self.probes.backoff = 0;
             self.on_acked(now, shared, outcome.acked_bytes);
         }
-        if outcome.acked_bytes >= u64::from(self.mss()) {
+        if outcome.acked_bytes >= u64::from(self.mss()) || self.mtu.probe().is_some() {
             self.on_mtu_acked(self.recovery.una());
         }
     }
@@ -352,10 +352,14 @@ impl Connection {
         let bytes = self.window_of(segment);
         let window = &mut self.window;
         let has_changed = bytes != window.bytes;
+        let is_largest = window.max > 0 && bytes > window.max;
         window.from_seq = start;
         window.bytes = bytes;
         window.max = window.max.max(bytes);
         window.end = ack as u64 + u64::from(bytes);
+        if is_largest {
+            self.on_window_max();
+        }
         if has_changed && self.send.unsent_bytes() > 0 {
             // What waited for the window waited idly (Linux `tcp_ack_update_window`).
             self.recovery.before_transmit(now);

@@ -213,6 +213,9 @@ impl Connection {
         );
         if let Some(mtu) = probe {
             self.mtu.on_probe_sent(mtu, outgoing.start, outgoing.end);
+            if self.linux().is_some() {
+                self.recovery.on_mtu_probe_sent();
+            }
         }
         Ok(())
     }
@@ -355,10 +358,10 @@ impl Connection {
 
     /// One segment that fills a packet of `mtu` bytes.
     fn probe_env(&self, env: &SendEnv, mtu: u16) -> SendEnv {
-        let larger = u32::from(mtu.saturating_sub(self.mtu.mtu()));
+        let mss = (env.sizes.mss + u32::from(mtu)).saturating_sub(self.mtu.mtu().into());
         SendEnv {
             sizes: SegmentSizes {
-                mss: env.sizes.mss + larger,
+                mss: mss.max(super::MSS_MIN),
                 gso_max: 0,
                 ..env.sizes
             },
