@@ -377,7 +377,7 @@ impl LossRecovery {
         }
         self.forces_repetition = false;
         self.stats.retransmitted_packets += u64::from(packets);
-        self.stats.retransmitted_bytes += end - start;
+        self.stats.retransmitted_bytes += self.board.data_bytes(start, end);
         self.last_sent = Some(now);
         if is_probe {
             self.on_probe_sent(now, true);

@@ -413,6 +413,7 @@ impl Connection {
             }
             _ => return,
         };
+        self.traffic.handshake_retransmits += 1;
         if matches!(self.state, State::SynSent(_)) {
             self.send_syn(now, shared);
         } else {

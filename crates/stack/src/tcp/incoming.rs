@@ -57,6 +57,10 @@ impl Connection {
         mark: EcnMark,
     ) {
         self.traffic.segments_in += u64::from(segment.segments());
+        if !segment.payload.is_empty() {
+            // Also what is refused, as Linux counts (`tcp_segs_in`).
+            self.traffic.data_segments_in += u64::from(segment.segments());
+        }
         if let State::SynSent(state) = self.state {
             self.handle_in_syn_sent(now, shared, state, segment);
             return;
@@ -395,12 +399,10 @@ impl Connection {
             return;
         }
         let start = data_start;
-        let segments = u64::from(segment.segments());
         let bytes = segment.payload.len();
         if !self.admits(shared, start, segment) {
             return;
         }
-        self.traffic.data_segments_in += if bytes > 0 { segments } else { 0 };
         self.traffic.last_data_received = Some(now);
         let echo = segment.options.timestamps.map(|t| t.echo);
         let segment_bytes = match segment.gso_size {

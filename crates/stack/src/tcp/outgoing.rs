@@ -429,8 +429,8 @@ impl Connection {
         };
         let segments = u64::from(segment.segments());
         let bytes = segment.payload.len();
-        self.traffic.data_segments_out += segments;
         if bytes > 0 {
+            self.traffic.data_segments_out += segments;
             shared.counters.data_segments_out += segments;
             shared.counters.segments_retransmitted += segments * u64::from(is_retransmission);
         }
