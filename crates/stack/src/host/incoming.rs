@@ -79,7 +79,8 @@ impl Host {
         let is_valid = remote.port() != 0
             && local.port() != 0
             && !is_many(remote.ip())
-            && !is_many(local.ip());
+            && !is_many(local.ip())
+            && !is_own(remote, local);
         let listener = self.listener_of(local).filter(|_| is_valid);
         match listener {
             Some(_) if flags.contains(TcpFlags::RST) => {}
@@ -238,6 +239,12 @@ fn is_last_ack_of_handshake(connection: &Connection, segment: &Segment) -> bool 
     matches!(connection.state, State::SynReceived(_))
         && segment.flags.contains(TcpFlags::ACK)
         && !segment.flags.contains(TcpFlags::RST)
+}
+
+/// Whether a packet claims to come from this host, which no packet of another does: from the end
+/// that it is for, or from a loopback address (Linux drops such packets as martians).
+fn is_own(remote: SocketAddr, local: SocketAddr) -> bool {
+    remote == local || remote.ip().is_loopback() && !local.ip().is_loopback()
 }
 
 /// Multicast and broadcast take no part in TCP (RFC 1122 section 4.2.3.10).

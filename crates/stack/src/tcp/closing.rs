@@ -119,8 +119,9 @@ impl Connection {
             | State::LastAck(_)
             | State::TimeWait
             | State::Closed => false,
-            State::SynReceived(_)
-            | State::Established(_)
+            // Whoever listened forgets what is half open (Linux `inet_csk_listen_stop`).
+            State::SynReceived(state) => state.listener.is_none(),
+            State::Established(_)
             | State::FinWait1(_)
             | State::FinWait2(_)
             | State::CloseWait(_) => true,
@@ -144,7 +145,11 @@ impl Connection {
             shared.counters.icmp_ignored += 1;
             return;
         }
+        // An error of somebody who asked to be connected (Linux `tcp_req_err`).
+        let is_asked = matches!(self.state, State::SynReceived(state) if state.listener.is_some())
+            && self.linux().is_some();
         match error.kind {
+            IcmpKind::Refused if is_asked => {}
             IcmpKind::TooBig { mtu } => self.on_too_big(now, shared, mtu, seq as u64),
             IcmpKind::Refused if !is_open => self.fail(now, shared, Failure::Refused),
             IcmpKind::Unreachable if !is_open && self.settings.life.unreachable_ends_opening => {

@@ -269,7 +269,8 @@ impl Connection {
             return;
         }
         let rtt = self.handshake_rtt(now, state.since, state.retransmits, segment);
-        self.establish(now, shared, rtt, state.retransmits);
+        let lost = self.lost_of(state.since, state.retransmits, segment);
+        self.establish(now, shared, rtt, lost);
         shared.report(self.id, Event::Connected);
         // Rule 8.8: nothing waits to be sent yet, so the third ACK does not wait either.
         self.recv.force_ack();
@@ -285,7 +286,8 @@ impl Connection {
         segment: &Segment,
     ) {
         let rtt = self.handshake_rtt(now, state.since, state.retransmits, segment);
-        self.establish(now, shared, rtt, state.retransmits);
+        let lost = self.lost_of(state.since, state.retransmits, segment);
+        self.establish(now, shared, rtt, lost);
         if state.listener.is_some() {
             // The window of this ACK is the first that counts, and what a listener answered counts
             // as nobody's (Linux `tcp_create_openreq_child`).
@@ -342,7 +344,7 @@ impl Connection {
         now: Instant,
         shared: &mut Shared,
         rtt: Option<Duration>,
-        syn_retransmits: u32,
+        syns_lost: u32,
     ) {
         self.timers.stop(Timer::Handshake);
         self.timers.stop(Timer::User);
@@ -352,7 +354,7 @@ impl Connection {
         self.recovery
             .set_options(self.agreed.sack, self.agreed.timestamps);
         self.recovery.set_mss(mss);
-        self.recovery.on_established(now, rtt, syn_retransmits);
+        self.recovery.on_established(now, rtt, syns_lost);
         self.recv.on_established(now, &self.agreed);
         let env = self.send_memory_env();
         self.send.on_established(&env);
