@@ -8,6 +8,7 @@
 //! It decides nothing: who is lost is decided by RACK or by counting, which come from outside.
 
 mod outstanding;
+mod record;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -16,57 +17,10 @@ use base::Instant;
 use super::rate::SentState;
 use crate::shrink::shrink_empty;
 use outstanding::Outstanding;
+pub(super) use record::{Delivered, Record, Repetition};
 
 /// How far back the end of a wait is looked for.
 const LOOK_BACK_MAX: usize = 32;
-
-/// A chain of segments that left together and is not delivered yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Record {
-    /// Behind its last byte.
-    pub(super) end: u64,
-    /// Bytes of each segment but the last.
-    pub(super) segment: u32,
-    pub(super) packets: u32,
-    /// When it left last.
-    pub(super) sent: Instant,
-    pub(super) state: SentState,
-    /// Our timestamp in the last repetition.
-    pub(super) timestamp: u32,
-    pub(super) is_lost: bool,
-    /// A repetition of it is in flight.
-    pub(super) is_repeated: bool,
-    /// It was repeated at some time.
-    pub(super) was_repeated: bool,
-}
-
-impl Record {
-    /// Whether it waits to be sent again.
-    fn waits(&self) -> bool {
-        self.is_lost && !self.is_repeated
-    }
-}
-
-/// How a record leaves again.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Repetition {
-    pub(super) now: Instant,
-    /// Bytes of each segment but the last.
-    pub(super) segment: u32,
-    pub(super) timestamp: u32,
-    pub(super) state: SentState,
-    /// It counts as one more packet in flight.
-    pub(super) is_in_flight: bool,
-}
-
-/// A piece of a record that an ACK delivers.
-#[derive(Debug)]
-pub(super) struct Delivered<'a> {
-    pub(super) start: u64,
-    pub(super) end: u64,
-    pub(super) packets: u32,
-    pub(super) record: &'a Record,
-}
 
 /// Neighbouring packets that were SACKed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -166,8 +166,8 @@ impl Connection {
         self.end_send(now, limit, Some(next))
     }
 
-    /// Tells recovery how a round of sending ended that began at `from`, where there was anything to
-    /// send.
+    /// Tells recovery how a round of sending ended that began at `from`, where there was anything
+    /// to send.
     fn end_send(&mut self, now: Instant, limit: Limit, from: Option<u64>) -> Limit {
         let usage = SendRound {
             is_window_limited: limit == Limit::Congestion,
