@@ -152,10 +152,12 @@ impl Connection {
             IcmpKind::Refused if is_asked => {}
             IcmpKind::TooBig { mtu } => self.on_too_big(now, shared, mtu, seq as u64),
             IcmpKind::Refused if !is_open => self.fail(now, shared, Failure::Refused),
-            IcmpKind::Unreachable if !is_open && self.settings.life.unreachable_ends_opening => {
+            IcmpKind::Unreachable | IcmpKind::TimeExceeded
+                if !is_open && self.settings.life.unreachable_ends_opening =>
+            {
                 self.fail(now, shared, Failure::Unreachable);
             }
-            IcmpKind::Refused | IcmpKind::Unreachable => {
+            IcmpKind::Refused | IcmpKind::Unreachable | IcmpKind::TimeExceeded => {
                 self.soft_error = Some(Failure::Unreachable);
                 if is_open && error.kind == IcmpKind::Unreachable && seq == una as i64 {
                     self.recovery.on_unreachable(now);
