@@ -5,6 +5,7 @@
 
 use core::time::Duration;
 
+use base::settings::RtoRule;
 use base::{CongestionState, Instant};
 
 use super::prr::PrrInput;
@@ -309,7 +310,12 @@ impl LossRecovery {
         let holes = self.board.lost().max(1).min(out);
         if self.board.sacked() + holes > out {
             self.board.set_duplicates(out - holes);
-            self.reordering = (out + added).min(REORDERING_MAX).max(self.reordering);
+            let degree = (out + added).min(REORDERING_MAX);
+            // In Linux so few packets also lower it (`tcp_check_reno_reordering`).
+            self.reordering = match self.settings.recovery.rto_rule {
+                RtoRule::Linux => degree,
+                RtoRule::Rfc6298 => degree.max(self.reordering),
+            };
             self.stats.reordering_seen += 1;
         }
     }
