@@ -82,6 +82,8 @@ struct Search {
     unknown: u32,
     /// When the bounds were last opened.
     since: Instant,
+    /// Segments are still of the size from before it.
+    is_pending: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -100,6 +102,8 @@ pub(crate) struct MtuState {
     discovery: bool,
     probing: MtuProbing,
     base: u16,
+    /// Bytes of TCP options in each segment, which the base of a search does not count.
+    options: u16,
     /// What ICMP reported, and when that was.
     reported: Option<(u16, Instant)>,
     /// What ICMP reported below what has already passed, with the offset of the quoted segment:
@@ -120,6 +124,7 @@ impl MtuState {
             discovery: false,
             probing: MtuProbing::Off,
             base: 0,
+            options: 0,
             reported: None,
             doubtful: None,
             may_fragment: false,
@@ -167,6 +172,30 @@ impl MtuState {
         self.clamp_search();
     }
 
+    /// Segments carry so many bytes of options: where the base of a search says how much data they
+    /// have (Linux `tcp_base_mss`), packets are larger by that.
+    pub(crate) fn add_options(&mut self, bytes: u16) {
+        self.options = bytes;
+        if let Some(search) = &mut self.search {
+            search.low = search.low.saturating_add(bytes).min(search.high);
+        }
+    }
+
+    /// The search does not count until something makes the size of segments count anew: a
+    /// connection that Linux has accepted (`tcp_init_transfer` after `tcp_sync_mss`).
+    pub(crate) fn defer_search(&mut self) {
+        if let Some(search) = &mut self.search {
+            search.is_pending = true;
+        }
+    }
+
+    /// The size of segments counts anew; whether another size is in use from now on.
+    pub(crate) fn count_anew(&mut self) -> bool {
+        self.search
+            .as_mut()
+            .is_some_and(|search| core::mem::take(&mut search.is_pending))
+    }
+
     /// The interface carries packets of this size at most from now on. Returns whether the MTU is
     /// smaller now.
     pub(crate) fn limit_by_interface(&mut self, mtu: u16) -> bool {
@@ -179,7 +208,10 @@ impl MtuState {
     /// Bytes of the largest packet to be sent.
     pub(crate) fn mtu(&self) -> u16 {
         let known = self.known_max();
-        self.search.map_or(known, |search| known.min(search.low))
+        match self.search {
+            Some(search) if !search.is_pending => known.min(search.low),
+            _ => known,
+        }
     }
 
     /// Bytes of the largest packet that may be a probe of a larger MTU.
@@ -252,13 +284,15 @@ impl MtuState {
             return is_smaller;
         }
         let before = self.mtu();
-        let (headers, least) = (self.ip_header + TCP_HEADER_BYTES, self.search_min());
+        let headers = self.ip_header + TCP_HEADER_BYTES + self.options;
+        let (base, least) = (self.search_base(), self.search_min());
         match &mut self.search {
             None => self.begin_search(now),
             Some(search) => {
                 let half = headers + search.low.saturating_sub(headers) / 2;
-                search.low = half.min(self.base).max(least).min(search.low);
+                search.low = half.min(base).max(least).min(search.low);
                 search.probe = None;
+                search.is_pending = false;
             }
         }
         self.mtu() < before
@@ -296,8 +330,9 @@ impl MtuState {
             return None;
         }
         let size = search.low.midpoint(search.high);
+        let headers = self.ip_header + TCP_HEADER_BYTES + self.options;
         let following = u64::from(reordering) + 1;
-        let needed = u64::from(size) + following * u64::from(mss);
+        let needed = u64::from(size.saturating_sub(headers)) + following * u64::from(mss);
         (needed <= unsent_bytes && needed <= window_bytes).then_some(size)
     }
 
@@ -321,6 +356,7 @@ impl MtuState {
         {
             search.low = search.low.max(probe.mtu.min(search.high));
             search.unknown = 0;
+            search.is_pending = false;
             self.largest_acked = self.largest_acked.max(probe.mtu);
         }
     }
@@ -408,6 +444,7 @@ impl MtuState {
         if mtu < self.known_max() {
             self.reported = Some((mtu, now));
             self.clamp_search();
+            self.count_anew();
         }
         self.mtu() < before
     }
@@ -424,14 +461,19 @@ impl MtuState {
         false
     }
 
+    const fn search_base(&self) -> u16 {
+        self.base.saturating_add(self.options)
+    }
+
     fn begin_search(&mut self, now: Instant) {
         let high = self.known_max();
         self.search = Some(Search {
-            low: self.base.max(self.search_min()).min(high),
+            low: self.search_base().max(self.search_min()).min(high),
             high,
             probe: None,
             unknown: 0,
             since: now,
+            is_pending: false,
         });
     }
 

@@ -72,8 +72,10 @@ pub enum IcmpKind {
         /// That MTU in bytes.
         mtu: u32,
     },
-    /// Soft: network or host unreachable, hop limit exceeded (RFC 9293 section 3.9.2.2).
+    /// Soft: network or host unreachable (RFC 9293 section 3.9.2.2).
     Unreachable,
+    /// Soft: the hop limit was exceeded, or a fragment did not come.
+    TimeExceeded,
     /// Hard: protocol or port unreachable, administratively prohibited.
     Refused,
 }

@@ -206,6 +206,7 @@ fn visit_packet(packet: &Packet, visitor: &mut Visitor<'_>) {
             let kind = match error.kind {
                 IcmpKind::TooBig { .. } => "too-big",
                 IcmpKind::Unreachable => "unreachable",
+                IcmpKind::TimeExceeded => "time-exceeded",
                 IcmpKind::Refused => "refused",
             };
             visitor("icmp", TraceValue::Text(&kind));

@@ -27,6 +27,13 @@ impl Host {
         segment: &mut Segment,
         mark: EcnMark,
     ) {
+        if segment.flags.without(TcpFlags::ECE | TcpFlags::CWR) == TcpFlags::SYN
+            && mark != EcnMark::NotEct
+        {
+            // A SYN is never capable (RFC 3168 section 6.1.1): somebody on the path sets these bits
+            // (Linux `tcp_ecn_create_request`).
+            segment.flags = TcpFlags::SYN;
+        }
         let Some(index) = self.flow_of_segment(remote, local) else {
             self.handle_unknown(now, local, remote, segment, None);
             return;
@@ -72,7 +79,8 @@ impl Host {
         let is_valid = remote.port() != 0
             && local.port() != 0
             && !is_many(remote.ip())
-            && !is_many(local.ip());
+            && !is_many(local.ip())
+            && !is_own(remote, local);
         let listener = self.listener_of(local).filter(|_| is_valid);
         match listener {
             Some(_) if flags.contains(TcpFlags::RST) => {}
@@ -182,15 +190,17 @@ impl Host {
         match disposition {
             TimeWaitDisposition::Ignore => {}
             TimeWaitDisposition::End => self.end_time_wait(index),
-            TimeWaitDisposition::Ack => self.answer_from_time_wait(now, index),
-            TimeWaitDisposition::AckAndRestart => {
-                rest.due = self.shared.tick.expiry(now, rest.lasts);
-                self.deadlines.set(index, Some(rest.due));
-                self.answer_from_time_wait(now, index);
-            }
+            TimeWaitDisposition::Ack => self.answer_from_time_wait(now, index, segment),
             // Where nobody listens, there is nobody to take over.
             TimeWaitDisposition::Reuse if !is_listening => {
-                self.answer_from_time_wait(now, index);
+                self.answer_from_time_wait(now, index, segment);
+            }
+            TimeWaitDisposition::Restart | TimeWaitDisposition::AckAndRestart => {
+                rest.due = self.shared.tick.expiry(now, rest.lasts);
+                self.deadlines.set(index, Some(rest.due));
+                if disposition == TimeWaitDisposition::AckAndRestart {
+                    self.answer_from_time_wait(now, index, segment);
+                }
             }
             TimeWaitDisposition::Reuse => {
                 let first = rest.next + REUSE_DISTANCE;
@@ -201,11 +211,15 @@ impl Host {
         }
     }
 
-    fn answer_from_time_wait(&mut self, now: Instant, index: u32) {
-        if !self.shared.may_answer(now) {
-            return;
-        }
+    fn answer_from_time_wait(&mut self, now: Instant, index: u32, segment: &Segment) {
         if let Kind::TimeWait(rest) = self.sockets.kind_at(index) {
+            if !rest.may_answer(now, segment) {
+                self.shared.counters.answers_suppressed += 1;
+                return;
+            }
+            if !self.shared.may_answer(now) {
+                return;
+            }
             let ack = rest.ack(now);
             let mut packet = Packet::of_segment(rest.local.ip(), rest.remote.ip(), ack);
             packet.hop_limit = rest.hop_limit;
@@ -225,6 +239,12 @@ fn is_last_ack_of_handshake(connection: &Connection, segment: &Segment) -> bool 
     matches!(connection.state, State::SynReceived(_))
         && segment.flags.contains(TcpFlags::ACK)
         && !segment.flags.contains(TcpFlags::RST)
+}
+
+/// Whether a packet claims to come from this host, which no packet of another does: from the end
+/// that it is for, or from a loopback address (Linux drops such packets as martians).
+fn is_own(remote: SocketAddr, local: SocketAddr) -> bool {
+    remote == local || remote.ip().is_loopback() && !local.ip().is_loopback()
 }
 
 /// Multicast and broadcast take no part in TCP (RFC 1122 section 4.2.3.10).

@@ -74,9 +74,9 @@ impl Listener {
                 .is_some_and(|at| now.since(at) <= COOKIE_AGE_MAX)
     }
 
-    /// Linux `tcp_conn_request`.
+    /// Linux `tcp_conn_request`: one more than the backlog may be half open, too.
     pub(crate) fn judge_syn(&self) -> SynDisposition {
-        let is_full = self.half_open >= self.backlog;
+        let is_full = self.half_open > self.backlog;
         if self.is_accept_queue_full() {
             SynDisposition::DropUnaccepted
         } else if is_full && self.syn_cookies {

@@ -6,6 +6,7 @@ use core::time::Duration;
 use base::tcp::TcpFlags;
 use base::{Instant, SeqNum};
 
+use super::shared::RateLimit;
 use crate::packet::{Segment, SegmentOptions, Timestamps};
 
 /// A port pair that stays used, so that old segments do not reach a new connection.
@@ -25,6 +26,10 @@ pub(crate) struct TimeWait {
     pub(crate) lasts: Duration,
     pub(crate) due: Instant,
     pub(crate) hop_limit: u8,
+    /// Linux waits anew after any segment of the peer, others after a FIN only.
+    pub(crate) any_restarts: bool,
+    /// Of answers to what carries no data.
+    pub(crate) answers: RateLimit,
 }
 
 /// What a segment does there.
@@ -32,6 +37,8 @@ pub(crate) struct TimeWait {
 pub(crate) enum TimeWaitDisposition {
     /// The peer missed our ACK: it hears it again, and the time starts anew.
     AckAndRestart,
+    /// The time starts anew without an answer.
+    Restart,
     /// It is answered with an ACK.
     Ack,
     /// Nothing.
@@ -43,48 +50,69 @@ pub(crate) enum TimeWaitDisposition {
 }
 
 impl TimeWait {
-    /// RFC 9293 section 3.10.7.4 for TIME-WAIT; the reuse rule of RFC 6191.
-    pub(crate) fn judge(&self, segment: &Segment) -> TimeWaitDisposition {
+    /// RFC 9293 section 3.10.7.4 for TIME-WAIT; the reuse rule of RFC 6191; Linux
+    /// `tcp_timewait_state_process`.
+    pub(crate) fn judge(&mut self, segment: &Segment) -> TimeWaitDisposition {
         use TimeWaitDisposition as D;
         let flags = segment.flags;
-        let is_old_clock = match (self.timestamps, segment.options.timestamps) {
-            (Some((_, recent)), Some(timestamps)) => {
-                (timestamps.value.wrapping_sub(recent) as i32) < 0
+        let is_reset = flags.contains(TcpFlags::RST);
+        let ahead = self.clock_ahead(segment);
+        let is_old_clock = ahead < 0;
+        let is_bare = segment.sequence_bytes() == 0;
+        if !is_old_clock && segment.seq == self.expected && (is_bare || is_reset) {
+            // RFC 1337 would ignore a reset; Linux ends the state unless told otherwise.
+            if is_reset {
+                return D::End;
             }
-            _ => false,
-        };
-        if flags.contains(TcpFlags::RST) {
-            // RFC 1337 would ignore it; Linux ends the state unless told otherwise.
-            return if segment.seq == self.expected {
-                D::End
+            self.note_clock(segment);
+            return if self.any_restarts {
+                D::Restart
             } else {
                 D::Ignore
             };
         }
+        if is_reset {
+            return D::Ignore;
+        }
         if flags.contains(TcpFlags::SYN) && !flags.contains(TcpFlags::ACK) {
-            let is_newer = segment.seq.after(self.expected) || self.has_newer_clock(segment);
-            return if self.may_reuse && is_newer && !is_old_clock {
-                D::Reuse
-            } else {
-                D::Ack
-            };
+            let is_newer = segment.seq.after(self.expected) || ahead > 0;
+            if self.may_reuse && is_newer && !is_old_clock {
+                return D::Reuse;
+            }
+            // It may be a new one whose number happens to be old.
+            if !is_old_clock {
+                return D::Ack;
+            }
         }
-        if flags.contains(TcpFlags::FIN) {
-            return D::AckAndRestart;
-        }
-        if segment.sequence_bytes() > 0 || segment.seq != self.expected {
-            D::Ack
+        if flags.contains(TcpFlags::FIN) || self.any_restarts {
+            D::AckAndRestart
         } else {
-            D::Ignore
+            D::Ack
         }
     }
 
-    fn has_newer_clock(&self, segment: &Segment) -> bool {
+    /// Whether a segment may be answered now. What carries nothing is answered at a limited rate,
+    /// so that two confused ends do not keep each other busy (Linux `tcp_oow_rate_limited`).
+    pub(crate) fn may_answer(&mut self, now: Instant, segment: &Segment) -> bool {
+        let carries = segment.sequence_bytes() > 0 && !segment.flags.contains(TcpFlags::SYN);
+        carries || self.answers.take(now)
+    }
+
+    /// How far the clock of a segment is ahead of the last one; 0 where that is not known.
+    fn clock_ahead(&self, segment: &Segment) -> i32 {
         match (self.timestamps, segment.options.timestamps) {
-            (Some((_, recent)), Some(timestamps)) => {
-                timestamps.value.wrapping_sub(recent) as i32 > 0
+            (Some((_, recent)), Some(timestamps)) if recent != 0 => {
+                timestamps.value.wrapping_sub(recent) as i32
             }
-            _ => false,
+            _ => 0,
+        }
+    }
+
+    fn note_clock(&mut self, segment: &Segment) {
+        if let (Some((_, recent)), Some(timestamps)) =
+            (&mut self.timestamps, segment.options.timestamps)
+        {
+            *recent = timestamps.value;
         }
     }
 
@@ -126,6 +154,8 @@ mod tests {
             lasts: Duration::from_secs(60),
             due: Instant::ZERO,
             hop_limit: 64,
+            any_restarts: true,
+            answers: RateLimit::spaced(2),
         }
     }
 
@@ -148,10 +178,13 @@ mod tests {
         check(syn, 5001, None, D::Reuse);
         check(syn, 4999, None, D::Ack);
         check(syn, 4999, Some(1001), D::Reuse);
-        check(syn, 5001, Some(999), D::Ack);
+        check(syn, 5001, Some(999), D::AckAndRestart);
         check(fin | ack, 4999, Some(1000), D::AckAndRestart);
-        check(ack, 5000, Some(1000), D::Ignore);
-        check(ack, 4000, Some(1000), D::Ack);
+        check(ack, 5000, Some(1000), D::Restart);
+        check(ack, 5000, Some(999), D::AckAndRestart);
+        check(ack, 4000, Some(1000), D::AckAndRestart);
+        check(syn | ack, 5001, None, D::AckAndRestart);
+        check(rst, 5000, Some(999), D::Ignore);
         check(rst, 5000, None, D::End);
         check(rst, 5001, None, D::Ignore);
         let syn = Segment {
@@ -160,5 +193,24 @@ mod tests {
             ..Segment::default()
         };
         assert_eq!(waiting(false).judge(&syn), D::Ack);
+    }
+
+    #[test]
+    fn a_fin_alone_restarts_the_time_of_others() {
+        let mut waiting = TimeWait {
+            any_restarts: false,
+            ..waiting(true)
+        };
+        let mut judge = |seq: u32, flags: TcpFlags| {
+            waiting.judge(&Segment {
+                seq: SeqNum::new(seq),
+                flags,
+                ..Segment::default()
+            })
+        };
+        let (ack, fin) = (TcpFlags::ACK, TcpFlags::FIN | TcpFlags::ACK);
+        assert_eq!(judge(5000, ack), TimeWaitDisposition::Ignore);
+        assert_eq!(judge(4000, ack), TimeWaitDisposition::Ack);
+        assert_eq!(judge(4999, fin), TimeWaitDisposition::AckAndRestart);
     }
 }

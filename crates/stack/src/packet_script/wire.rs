@@ -117,9 +117,8 @@ pub(super) fn icmp_packet(icmp: &Icmp, peer: IpAddr, host: IpAddr) -> Packet {
     let Icmp { kind, quoted } = icmp;
     let kind = match kind {
         IcmpName::TooBig(mtu) => IcmpKind::TooBig { mtu: *mtu },
-        IcmpName::NetUnreachable | IcmpName::HostUnreachable | IcmpName::TimeExceeded => {
-            IcmpKind::Unreachable
-        }
+        IcmpName::NetUnreachable | IcmpName::HostUnreachable => IcmpKind::Unreachable,
+        IcmpName::TimeExceeded => IcmpKind::TimeExceeded,
         IcmpName::ProtocolUnreachable | IcmpName::PortUnreachable => IcmpKind::Refused,
     };
     let error = IcmpError {

@@ -5,6 +5,7 @@
 
 use core::time::Duration;
 
+use base::settings::RtoRule;
 use base::{CongestionState, Instant};
 
 use super::prr::PrrInput;
@@ -76,7 +77,6 @@ impl LossRecovery {
             return self.on_old_ack(input);
         }
         self.probe.is_due = false;
-        self.reduced = false;
         self.holds_repetitions = false;
         if self.board.packets_out() == 0 && input.sack.is_empty() {
             // Whoever only receives has nothing that could be acknowledged.
@@ -124,14 +124,12 @@ impl LossRecovery {
             lost,
             is_duplicate: pass.duplicates > 0,
             may_send: pass.is_progress || delivered > 0 || lost > 0 || pass.duplicates > 0,
-            set_cwr: self.reduced,
         }
     }
 
     /// An ACK that was overtaken says nothing new but by its SACK blocks (Linux `tcp_ack`,
     /// `old_ack`).
     fn on_old_ack(&mut self, input: &AckInput<'_>) -> AckOutcome {
-        self.reduced = false;
         let mut pass = self.begin_pass(input);
         let (delivered, lost) = (self.rate.delivered(), self.board.lost_total());
         self.process_sack(input, &mut pass);
@@ -144,7 +142,6 @@ impl LossRecovery {
             delivered: u32::try_from(delivered).unwrap_or(u32::MAX),
             lost: u32::try_from(lost).unwrap_or(u32::MAX),
             may_send: lost > 0,
-            set_cwr: self.reduced,
             ..AckOutcome::default()
         }
     }
@@ -189,15 +186,15 @@ impl LossRecovery {
             self.process_dsack(first, pass);
             blocks = rest;
         }
+        let una = input.ack.max(self.board.una());
         for &(start, end) in blocks {
-            if start >= end || end > self.board.next() {
-                self.stats.sack_rejected += 1;
+            // What begins with the first missing byte, or before it, is no hole (Linux
+            // `tcp_is_sackblock_valid`).
+            if start >= end || end > self.board.next() || start <= una {
+                self.stats.sack_rejected += u64::from(end > una);
                 continue;
             }
-            let start = start.max(input.ack);
-            if start < end {
-                self.process_sack_block((start, end), pass);
-            }
+            self.process_sack_block((start, end), pass);
         }
         // In Loss the marks say nothing of order, unless the timeout may still be undone.
         if pass.lowest_original < u64::MAX
@@ -248,6 +245,10 @@ impl LossRecovery {
             self.rack.on_dsack();
         }
         pass.is_dsack = true;
+        if self.board.is_sacked(start, end) {
+            // Both it and its repetition arrived: it was late, not lost.
+            pass.lowest_original = pass.lowest_original.min(start);
+        }
         self.rate.count(packets, pass.ece);
         self.undo.on_duplicate(end, packets);
     }
@@ -309,7 +310,12 @@ impl LossRecovery {
         let holes = self.board.lost().max(1).min(out);
         if self.board.sacked() + holes > out {
             self.board.set_duplicates(out - holes);
-            self.reordering = (out + added).min(REORDERING_MAX).max(self.reordering);
+            let degree = (out + added).min(REORDERING_MAX);
+            // In Linux so few packets also lower it (`tcp_check_reno_reordering`).
+            self.reordering = match self.settings.recovery.rto_rule {
+                RtoRule::Linux => degree,
+                RtoRule::Rfc6298 => degree.max(self.reordering),
+            };
             self.stats.reordering_seen += 1;
         }
     }

@@ -209,15 +209,21 @@ impl LossRecovery {
         if !self.board.is_any_repeated() {
             self.undo.forget_repetitions();
         }
-        let probes = u32::from(self.probe.high.is_some() && self.probe.is_repeat);
         self.undo
-            .begin(self.board.una(), self.board.repeated() + probes);
+            .begin(self.board.una(), self.repetitions_in_flight());
         if !self.is_reducing() {
             self.prior_ssthresh = if ece { 0 } else { self.current_ssthresh() };
             self.begin_reduction(now);
         }
         self.state = CongestionState::Recovery;
         self.forces_repetition = true;
+    }
+
+    /// Packets of which a repetition is in flight, a tail-loss probe among them (Linux
+    /// `tcp_init_undo`).
+    pub(super) fn repetitions_in_flight(&self) -> u32 {
+        let probes = u32::from(self.probe.high.is_some() && self.probe.is_repeat);
+        self.board.repeated() + probes
     }
 
     /// Linux `tcp_enter_cwr`.
@@ -242,7 +248,7 @@ impl LossRecovery {
         self.window.prior_cwnd = self.window.cwnd;
         self.prr = Prr::default();
         self.window.ssthresh = self.cc.on_congestion(&self.window, now);
-        self.reduced = true;
+        self.owes_cwr = true;
         if !self.settings.recovery.prr && !self.cc.is_in_charge() {
             self.window.cwnd = self.window.cwnd.min(self.window.ssthresh).max(1);
         }

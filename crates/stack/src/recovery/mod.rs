@@ -35,9 +35,10 @@ use crate::tick::TickClock;
 use prr::Prr;
 use rack::Rack;
 use rate::RateSampler;
-use records::Scoreboard;
+use records::{Repetition, Scoreboard};
 pub(crate) use rtt::RttEstimator;
 use undo::Undo;
+pub(crate) use window::SendRound;
 use window::Usage;
 
 /// Largest degree of reordering that is learned (Linux `tcp_max_reordering`).
@@ -79,9 +80,6 @@ pub(crate) struct AckOutcome {
     pub(crate) is_duplicate: bool,
     /// Something that was lost or limited may go now: ask `poll_retransmit` and `allowance`.
     pub(crate) may_send: bool,
-    /// The window was reduced: where ECN was agreed, the next data segment carries CWR (RFC 3168
-    /// section 6.1.2).
-    pub(crate) set_cwr: bool,
 }
 
 /// Which of the recovery timers is due.
@@ -194,7 +192,8 @@ pub(crate) struct LossRecovery {
     holds_repetitions: bool,
     /// One repetition may leave whatever the window says.
     forces_repetition: bool,
-    reduced: bool,
+    /// The window was reduced, and no new data has said so yet.
+    owes_cwr: bool,
     probe: TailProbe,
     last_sent: Option<Instant>,
     pacing_rate: Rate,
@@ -236,7 +235,7 @@ impl LossRecovery {
             is_frto: false,
             holds_repetitions: false,
             forces_repetition: false,
-            reduced: false,
+            owes_cwr: false,
             probe: TailProbe::default(),
             last_sent: None,
             pacing_rate: Rate::default(),
@@ -363,15 +362,24 @@ impl LossRecovery {
     ) {
         let state = self.rate.on_sent(now, false);
         let is_head = start <= self.board.una();
-        let packets = self
-            .board
-            .repeat(now, (start, end), segment, timestamp, state);
-        self.undo.on_repeat(packets, timestamp);
+        let is_probe = self.probe.is_due;
+        let repetition = Repetition {
+            now,
+            segment,
+            timestamp,
+            state,
+            // A probe counts as the packet that it repeats (Linux `__tcp_retransmit_skb`).
+            is_in_flight: !is_probe,
+        };
+        let packets = self.board.repeat((start, end), &repetition);
+        if !is_probe {
+            self.undo.on_repeat(packets, timestamp);
+        }
         self.forces_repetition = false;
         self.stats.retransmitted_packets += u64::from(packets);
-        self.stats.retransmitted_bytes += end - start;
+        self.stats.retransmitted_bytes += self.board.data_bytes(start, end);
         self.last_sent = Some(now);
-        if self.probe.is_due {
+        if is_probe {
             self.on_probe_sent(now, true);
             return;
         }
@@ -382,6 +390,17 @@ impl LossRecovery {
             self.timer = None;
             self.arm_retransmit(now);
         }
+    }
+
+    /// Whether the new data that leaves now carries CWR where ECN was agreed: it is the first since
+    /// the window was reduced, for whatever reason (RFC 3168 section 6.1.2).
+    pub(crate) fn take_cwr(&mut self) -> bool {
+        core::mem::take(&mut self.owes_cwr)
+    }
+
+    /// Whether new data leaves before anything is repeated (RFC 5682 step 2b).
+    pub(crate) fn wants_new_data(&self) -> bool {
+        self.holds_repetitions
     }
 
     /// Next range to send again in segments of `segment` bytes: at most `max_bytes`, within one

@@ -8,6 +8,7 @@
 //! It decides nothing: who is lost is decided by RACK or by counting, which come from outside.
 
 mod outstanding;
+mod record;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -16,45 +17,10 @@ use base::Instant;
 use super::rate::SentState;
 use crate::shrink::shrink_empty;
 use outstanding::Outstanding;
+pub(super) use record::{Delivered, Record, Repetition};
 
 /// How far back the end of a wait is looked for.
 const LOOK_BACK_MAX: usize = 32;
-
-/// A chain of segments that left together and is not delivered yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Record {
-    /// Behind its last byte.
-    pub(super) end: u64,
-    /// Bytes of each segment but the last.
-    pub(super) segment: u32,
-    pub(super) packets: u32,
-    /// When it left last.
-    pub(super) sent: Instant,
-    pub(super) state: SentState,
-    /// Our timestamp in the last repetition.
-    pub(super) timestamp: u32,
-    pub(super) is_lost: bool,
-    /// A repetition of it is in flight.
-    pub(super) is_repeated: bool,
-    /// It was repeated at some time.
-    pub(super) was_repeated: bool,
-}
-
-impl Record {
-    /// Whether it waits to be sent again.
-    fn waits(&self) -> bool {
-        self.is_lost && !self.is_repeated
-    }
-}
-
-/// A piece of a record that an ACK delivers.
-#[derive(Debug)]
-pub(super) struct Delivered<'a> {
-    pub(super) start: u64,
-    pub(super) end: u64,
-    pub(super) packets: u32,
-    pub(super) record: &'a Record,
-}
 
 /// Neighbouring packets that were SACKed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,6 +124,17 @@ impl Scoreboard {
         }
     }
 
+    /// Bytes of data in `start..end`, a FIN not counted.
+    pub(super) fn data_bytes(&self, start: u64, end: u64) -> u64 {
+        end - start - u64::from(self.fin_end == Some(end))
+    }
+
+    /// Whether all of `start..end` is SACKed.
+    pub(super) fn is_sacked(&self, start: u64, end: u64) -> bool {
+        let run = self.runs.range(..=start).next_back();
+        start >= self.una && run.is_some_and(|(_, run)| end <= run.end)
+    }
+
     /// The peer took back what it SACKed: the first byte that it misses is one of them.
     pub(super) fn is_reneged(&self) -> bool {
         self.runs
@@ -220,15 +197,15 @@ impl Scoreboard {
         self.remember(now, start, end);
     }
 
-    /// `start..end` left again, in segments of `segment` bytes. Returns its packets.
-    pub(super) fn repeat(
-        &mut self,
-        now: Instant,
-        (start, end): (u64, u64),
-        segment: u32,
-        timestamp: u32,
-        state: SentState,
-    ) -> u32 {
+    /// `start..end` left again. Returns its packets.
+    pub(super) fn repeat(&mut self, (start, end): (u64, u64), how: &Repetition) -> u32 {
+        let Repetition {
+            now,
+            segment,
+            timestamp,
+            state,
+            is_in_flight,
+        } = *how;
         self.cut(start);
         self.cut(end);
         let fin_end = self.fin_end;
@@ -241,11 +218,16 @@ impl Scoreboard {
             if record.is_lost {
                 self.lost = self.lost + record.packets - was.0;
             }
-            self.repeated = self.repeated + record.packets - if was.1 { was.0 } else { 0 };
-            if record.waits() {
+            if record.waits() && is_in_flight {
                 self.to_repeat.remove(&start);
             }
-            record.is_repeated = true;
+            record.is_repeated |= is_in_flight;
+            let counts = if record.is_repeated {
+                record.packets
+            } else {
+                0
+            };
+            self.repeated = self.repeated + counts - if was.1 { was.0 } else { 0 };
             record.was_repeated = true;
             record.timestamp = timestamp;
             record.sent = now;

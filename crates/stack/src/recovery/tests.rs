@@ -128,7 +128,13 @@ impl Sender {
     }
 
     fn after_transmit(&mut self, writer_waits: bool) {
-        self.recovery.after_transmit(self.now, false, writer_waits);
+        let round = super::SendRound {
+            is_window_limited: false,
+            has_sent: true,
+            had_more: true,
+            writer_waits,
+        };
+        self.recovery.after_transmit(self.now, &round);
     }
 
     /// An ACK of everything below segment `ack`, with SACK blocks in segments.
@@ -295,7 +301,7 @@ fn three_sacked_segments_begin_a_recovery_that_prr_carries() {
     sender.ack(0, &[(1, 3)]);
     assert_eq!((sender.recovery.lost(), sender.repeat(1)), (0, vec![]));
     let outcome = sender.ack(0, &[(1, 4)]);
-    assert_eq!((outcome.lost, outcome.set_cwr), (1, true));
+    assert_eq!((outcome.lost, sender.recovery.take_cwr()), (1, true));
     assert_eq!(sender.state(), CongestionState::Recovery);
     assert_eq!(sender.recovery.window().ssthresh, 5);
     assert_eq!(sender.repeat(1), [0]);
@@ -502,8 +508,8 @@ fn marks_and_local_drops_reduce_once_per_window() {
             ece: true,
             ..sender.input(acked, &[])
         };
-        let outcome = sender.recovery.on_ack(&input);
-        assert_eq!(outcome.set_cwr, acked == 1);
+        sender.recovery.on_ack(&input);
+        assert_eq!(sender.recovery.take_cwr(), acked == 1);
     }
     assert_eq!(sender.recovery.stats().ecn_reductions, 1);
     assert_eq!(sender.recovery.window().ssthresh, 5);
@@ -539,7 +545,7 @@ fn packets_that_overtake_each_other_widen_the_tolerance() {
     let mut sender = Sender::new();
     sender.set_window(40);
     sender.send(30).wait(ms(40)).ack(0, &[(9, 10)]);
-    sender.ack(0, &[(0, 1), (9, 10)]);
+    sender.ack(0, &[(1, 2), (9, 10)]);
     sender.ack(9, &[(9, 10)]);
     assert_eq!(sender.recovery.reordering(), 10);
     assert_eq!(sender.recovery.stats().reordering_seen, 2);

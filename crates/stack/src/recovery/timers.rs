@@ -32,10 +32,10 @@ impl LossRecovery {
             return;
         }
         self.stats.timeouts += 1;
-        self.probe.high = None;
         self.probe.is_due = false;
         self.holds_repetitions = false;
         self.enter_loss(now);
+        self.probe.high = None;
         self.forces_repetition = true;
         self.timeouts = self.timeouts.saturating_add(1);
         self.rtt.back_off();
@@ -72,7 +72,8 @@ impl LossRecovery {
             self.prior_ssthresh = self.current_ssthresh();
             self.window.prior_cwnd = self.window.cwnd;
             self.window.ssthresh = self.cc.on_congestion(&self.window, now);
-            self.undo.begin(self.board.una(), self.board.repeated());
+            self.undo
+                .begin(self.board.una(), self.repetitions_in_flight());
         }
         self.window.cwnd = self.board.in_flight() + 1;
         self.usage.on_window_set(now);
@@ -88,7 +89,7 @@ impl LossRecovery {
         self.is_frto = self.settings.recovery.frto && (is_new || self.timeouts > 0);
         self.state = CongestionState::Loss;
         self.high = self.board.next();
-        self.reduced = true;
+        self.owes_cwr = true;
     }
 
     /// Linux `tcp_timeout_mark_lost`.

@@ -91,6 +91,8 @@ impl LossRecovery {
         }
         if self.prior_ssthresh > 0 {
             self.window.cwnd = self.cc.undo(&self.window).min(self.window.clamp).max(1);
+            // Linux `tcp_ecn_withdraw_cwr`: what was taken back is not told.
+            self.owes_cwr &= self.window.ssthresh >= self.prior_ssthresh;
             self.window.ssthresh = self.window.ssthresh.max(self.prior_ssthresh);
         }
         self.undo.end();

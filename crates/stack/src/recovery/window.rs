@@ -27,6 +27,19 @@ pub(super) struct Usage {
     pipe: Pipe,
 }
 
+/// How a round of sending ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SendRound {
+    /// There was more to send, and the congestion window forbade it.
+    pub(crate) is_window_limited: bool,
+    /// Something left.
+    pub(crate) has_sent: bool,
+    /// There was something to send.
+    pub(crate) had_more: bool,
+    /// A writer waits for room in the send buffer.
+    pub(crate) writer_waits: bool,
+}
+
 /// RFC 7661's pipeACK: most packets acknowledged in one round-trip time, of late.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pipe {
@@ -127,14 +140,14 @@ impl LossRecovery {
         self.stats.restarts += 1;
     }
 
-    /// A round of sending is over. `is_window_limited`: there was more to send and the congestion
-    /// window forbade it; `writer_waits`: a writer waits for room in the send buffer.
-    pub(crate) fn after_transmit(
-        &mut self,
-        now: Instant,
-        is_window_limited: bool,
-        writer_waits: bool,
-    ) {
+    /// A round of sending is over.
+    pub(crate) fn after_transmit(&mut self, now: Instant, round: &SendRound) {
+        let SendRound {
+            is_window_limited,
+            has_sent,
+            had_more,
+            writer_waits,
+        } = *round;
         if self.holds_repetitions && self.board.next() <= self.high {
             // There was no new data after all: the test of the timeout ends.
             self.holds_repetitions = false;
@@ -142,18 +155,21 @@ impl LossRecovery {
         }
         let out = self.board.packets_out();
         let is_limited = is_window_limited || self.board.in_flight() >= self.window.cwnd;
+        // Where there is nothing to send nothing is learned (Linux `tcp_write_xmit`).
+        let learns = has_sent || had_more && is_limited;
         let is_new_round = self.board.una() >= self.usage.round_end;
-        if is_new_round
+        let is_news = is_new_round
             || is_limited
-            || (!self.window.is_limited && out > self.window.max_packets_out)
-        {
+            || (!self.window.is_limited && out > self.window.max_packets_out);
+        if learns && is_news {
             self.window.is_limited = is_limited;
             self.window.max_packets_out = out;
             self.usage.round_end = self.board.next();
         }
         match self.settings.congestion.validation {
             Validation::Off => self.window.is_limited = true,
-            Validation::Linux => self.validate(now, out, writer_waits),
+            Validation::Linux if learns => self.validate(now, out, writer_waits),
+            Validation::Linux => {}
             Validation::Rfc7661 => self.validate_by_pipe(now),
         }
     }
@@ -220,6 +236,26 @@ impl LossRecovery {
             self.repeat_without_reduction();
             self.arm_retransmit(now);
         }
+    }
+
+    /// A probe of another MTU leaves, which counts twice: should it be lost, it leaves again (Linux
+    /// `tcp_mtu_probe`).
+    pub(crate) fn on_mtu_probe_sent(&mut self) {
+        self.window.cwnd = (self.window.cwnd - 1).max(1);
+    }
+
+    /// Segments fill packets of `after` bytes in place of `before`: the window keeps its bytes
+    /// (Linux `tcp_mtup_probe_success`).
+    pub(crate) fn on_mtu_probe_acked(&mut self, before: u16, after: u16) {
+        let cwnd = u64::from(self.window.cwnd) * u64::from(before) / u64::from(after.max(1));
+        self.window.cwnd = u32::try_from(cwnd).unwrap_or(u32::MAX).max(1);
+        self.window.credit = 0;
+        self.window.ssthresh = self.current_ssthresh();
+    }
+
+    /// What a probe counted for is given back.
+    pub(crate) fn on_mtu_probe_forgotten(&mut self) {
+        self.window.cwnd = self.window.cwnd.saturating_add(1).min(self.window.clamp);
     }
 
     /// `start..end` was an MTU probe and is lost, which is no sign of congestion: a recovery that

@@ -264,6 +264,11 @@ impl DelayedAck {
         }
     }
 
+    /// Whether a duplicate ACK waits to be merged with others.
+    pub(super) const fn is_merging(&self) -> bool {
+        self.compression.merged > 0
+    }
+
     /// Starts or keeps the timer (rule 8.4; Linux `tcp_send_delayed_ack`).
     fn start_timer(&mut self, now: Instant, env: &Env) {
         if !self.settings.acks.timer_tick.is_zero() {

@@ -21,6 +21,7 @@ use core::time::Duration;
 
 use base::Instant;
 use base::settings::{LinuxVersion, SocketSettings};
+use base::tcp::SackBlocks;
 use smallvec::SmallVec;
 
 use crate::Arc;
@@ -37,8 +38,8 @@ pub(crate) use types::{
     AckWanted, Agreed, DataInput, DataOutcome, DropReason, Env, RecvMemoryState,
 };
 
-/// Quick ACKs after a congestion mark (Linux `tcp_data_ecn_check`).
-const QUICK_AFTER_MARK: u32 = 2;
+/// SACK blocks that may wait with merged ACKs (Linux `TCP_SACK_BLOCKS_EXPECTED`).
+const SACK_BLOCKS_EXPECTED: usize = 2;
 
 /// The receiving half of a connection.
 #[derive(Debug)]
@@ -131,9 +132,6 @@ impl Receiver {
         if length == 0 && !data.fin {
             return DataOutcome::default();
         }
-        if data.ce {
-            self.enter_quick(now, QUICK_AFTER_MARK);
-        }
         let outcome = match self.check(&mut data) {
             Err(outcome) => outcome,
             Ok(()) if data.start == self.queue.next() => self.take_in_order(now, data, env),
@@ -186,8 +184,10 @@ impl Receiver {
             // One part was here before, the other lies behind a window that is shut.
             return Err(self.refuse(DropReason::OutOfWindow));
         }
-        // A FIN in the middle of data that is here already is a lie.
-        data.fin &= self.fin.is_some() || end >= self.queue.next() + self.queue.span();
+        // A FIN behind a hole in the middle of data that is here already is a lie.
+        data.fin &= self.fin.is_some()
+            || data.start == next
+            || end >= self.queue.next() + self.queue.span();
         Ok(())
     }
 
@@ -257,7 +257,9 @@ impl Receiver {
                 self.tune_by_arrival(now, &facts, env);
             }
         }
-        if had_gap {
+        if had_gap && self.fin == Some(self.queue.next()) {
+            self.drop_behind_fin();
+        } else if had_gap {
             self.close_gap();
         }
         let fin = self.reach_fin();
@@ -338,7 +340,9 @@ impl Receiver {
 
     fn take_out_of_order(&mut self, data: DataInput) -> DataOutcome {
         self.stats.out_of_order += 1;
-        self.acks.schedule();
+        if !data.pushes_acks {
+            self.acks.schedule();
+        }
         let end = data.start + u64::from(data.payload.len());
         if !data.payload.is_empty() {
             let segments = data.payload.len().div_ceil(data.segment_bytes.max(1));
@@ -382,10 +386,20 @@ impl Receiver {
         }
     }
 
+    /// Nothing that lies behind the FIN was ever the peer's, and nothing of SACK is told any more
+    /// (Linux `tcp_fin`).
+    fn drop_behind_fin(&mut self) {
+        self.duplicate = None;
+        if self.queue.prune(0, |_| false) > 0 {
+            self.buffer.set_out_of_order(self.queue.range_charge());
+        }
+    }
+
     fn reach_fin(&mut self) -> bool {
         let is_reached = self.fin == Some(self.queue.next()) && !self.is_fin_reached;
         if is_reached {
             self.is_fin_reached = true;
+            self.drop_behind_fin();
             self.acks.on_fin();
         }
         is_reached
@@ -595,6 +609,18 @@ impl Receiver {
             self.window.set_held(false);
             self.acks.force();
         }
+    }
+
+    /// Whether duplicate ACKs that wait to be merged leave before the data `start..end` is taken:
+    /// it lies in the third block or begins another, and options have room for few. In Linux that
+    /// ACK is the last until something else asks for one (`tcp_sack_compress_send_ack`).
+    pub(crate) fn pushes_merged_acks(&self, start: u64, end: u64) -> bool {
+        if !self.acks.is_merging() || start <= self.next() || start >= self.window.edge() {
+            return false;
+        }
+        let blocks = self.queue.blocks(SackBlocks::MAX);
+        let touches = |&(from, to): &(u64, u64)| start <= to && from <= end;
+        blocks.iter().position(touches).unwrap_or(blocks.len()) >= SACK_BLOCKS_EXPECTED
     }
 
     /// Whether the next segment carries a SACK option.

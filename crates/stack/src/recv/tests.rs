@@ -120,7 +120,7 @@ fn segment(start: u64, length: u32, push: bool) -> DataInput {
         segment_bytes: length,
         push,
         fin: false,
-        ce: false,
+        pushes_acks: false,
         timestamp_echo: None,
         timestamp_rtt: None,
     }

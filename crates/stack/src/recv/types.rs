@@ -45,8 +45,8 @@ pub(crate) struct DataInput {
     pub(crate) push: bool,
     /// A FIN follows the data.
     pub(crate) fin: bool,
-    /// Congestion was experienced, and the sender has not answered that yet.
-    pub(crate) ce: bool,
+    /// It made the ACKs leave that waited to be merged, and asks for none itself.
+    pub(crate) pushes_acks: bool,
     /// Our timestamp that came back, and its age.
     pub(crate) timestamp_echo: Option<u32>,
     /// See `timestamp_echo`.

@@ -238,7 +238,9 @@ impl Sender {
         }
         let mss = u64::from(self.segment_bytes);
         let segments = bytes.div_ceil(mss) as u32;
-        let push = self.is_written_end(outgoing.end);
+        // A window probe is pushed wherever it ends, also when it leaves again.
+        let is_one = outgoing.gso_size == 0;
+        let push = self.is_written_end(outgoing.end) || (is_one && outgoing.push);
         self.sent = outgoing.end;
         while self
             .unsent
@@ -273,17 +275,13 @@ impl Sender {
             .is_some_and(|front| front.push && front.end == end)
     }
 
-    /// Whether `start..end` is pushed when it is retransmitted: BSD decides anew, others where a
-    /// write ended, and Linux with each packet of several segments.
-    pub(crate) fn repeats_push(&self, start: u64, end: u64) -> bool {
+    /// Whether `start..end` is pushed when it is retransmitted in segments of `mss` bytes: BSD
+    /// decides anew, others where a write ended, and Linux with each packet of several segments.
+    pub(crate) fn repeats_push(&self, start: u64, end: u64, mss: u32) -> bool {
         match self.settings.small_writes.push {
             Push::Never => false,
             Push::BufferEmpty => end == self.end(),
-            Push::EachWrite
-                if self.forms_packets() && end - start > u64::from(self.segment_bytes) =>
-            {
-                true
-            }
+            Push::EachWrite if self.forms_packets() && end - start > u64::from(mss) => true,
             Push::EachWrite => {
                 let at = self.in_flight.partition_point(|sent| sent.end < end);
                 self.in_flight
@@ -341,8 +339,12 @@ impl Sender {
                 Limit::Application
             });
         }
-        if self.forms_packets() && env.window_end <= self.sent {
-            return Err(Limit::PeerWindow);
+        if self.forms_packets() {
+            // A FIN alone waits for both windows in Linux, as data does.
+            self.packets_allowed(env)?;
+            if env.window_end <= self.sent {
+                return Err(Limit::PeerWindow);
+            }
         }
         Ok(Outgoing {
             start: self.sent,

@@ -4,7 +4,7 @@ use base::tcp::TcpFlags;
 use base::{Instant, SeqNum};
 
 use super::{Connection, State, Timer};
-use crate::host::{Event, Failure, Shared, TimeWait};
+use crate::host::{Event, Failure, RateLimit, Shared, TimeWait};
 use crate::packet::{IcmpError, IcmpKind, Packet, Segment};
 use crate::trace::TraceEvent;
 
@@ -33,6 +33,12 @@ impl Connection {
             State::Closed => self.end(shared),
             _ => {}
         }
+    }
+
+    /// Whether only the peer's FIN is awaited, for nobody. Linux keeps little of such a connection:
+    /// the numbers, the window and the clock (`tcp_time_wait`, `tcp_timewait_state_process`).
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.is_orphan && matches!(self.state, State::FinWait2(_)) && self.linux().is_some()
     }
 
     /// Nobody waits for ever for a peer that never closes, once the application has let go (Linux
@@ -90,6 +96,11 @@ impl Connection {
     pub(crate) fn close(&mut self, now: Instant, shared: &mut Shared) {
         self.is_orphan = true;
         if self.recv.unread_bytes() > 0 {
+            let has_closed = matches!(self.state, State::Closing(_) | State::LastAck(_));
+            if has_closed && self.linux().is_some() {
+                // Linux tcp_close tells of it in every state.
+                self.send_reset(now, shared);
+            }
             self.abort(now, shared);
             return;
         }
@@ -108,8 +119,9 @@ impl Connection {
             | State::LastAck(_)
             | State::TimeWait
             | State::Closed => false,
-            State::SynReceived(_)
-            | State::Established(_)
+            // Whoever listened forgets what is half open (Linux `inet_csk_listen_stop`).
+            State::SynReceived(state) => state.listener.is_none(),
+            State::Established(_)
             | State::FinWait1(_)
             | State::FinWait2(_)
             | State::CloseWait(_) => true,
@@ -133,13 +145,19 @@ impl Connection {
             shared.counters.icmp_ignored += 1;
             return;
         }
+        // An error of somebody who asked to be connected (Linux `tcp_req_err`).
+        let is_asked = matches!(self.state, State::SynReceived(state) if state.listener.is_some())
+            && self.linux().is_some();
         match error.kind {
+            IcmpKind::Refused if is_asked => {}
             IcmpKind::TooBig { mtu } => self.on_too_big(now, shared, mtu, seq as u64),
             IcmpKind::Refused if !is_open => self.fail(now, shared, Failure::Refused),
-            IcmpKind::Unreachable if !is_open && self.settings.life.unreachable_ends_opening => {
+            IcmpKind::Unreachable | IcmpKind::TimeExceeded
+                if !is_open && self.settings.life.unreachable_ends_opening =>
+            {
                 self.fail(now, shared, Failure::Unreachable);
             }
-            IcmpKind::Refused | IcmpKind::Unreachable => {
+            IcmpKind::Refused | IcmpKind::Unreachable | IcmpKind::TimeExceeded => {
                 self.soft_error = Some(Failure::Unreachable);
                 if is_open && error.kind == IcmpKind::Unreachable && seq == una as i64 {
                     self.recovery.on_unreachable(now);
@@ -166,6 +184,8 @@ impl Connection {
             lasts: self.settings.life.time_wait,
             due: shared.tick.expiry(now, self.settings.life.time_wait),
             hop_limit: self.settings.path.hop_limit,
+            any_restarts: self.linux().is_some(),
+            answers: RateLimit::spaced(self.settings.acks.challenge_per_second),
         }
     }
 }

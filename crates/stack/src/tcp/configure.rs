@@ -217,6 +217,12 @@ impl Connection {
     pub(super) fn on_too_big(&mut self, now: Instant, shared: &mut Shared, mtu: u32, quoted: u64) {
         shared.counters.too_big += 1;
         let (una, next) = self.sent_range();
+        // Where a router states none Linux takes the least that it believes, not the next common
+        // size (`__ip_rt_update_pmtu`).
+        let mtu = match self.linux() {
+            Some(_) => mtu.max(1),
+            None => mtu,
+        };
         let report = TooBig {
             mtu,
             quoted,
@@ -262,7 +268,20 @@ impl Connection {
         if let Some((_, end)) = self.mtu.probe()
             && una >= end
         {
+            let before = self.mtu.mtu();
             self.mtu.on_probe_acked();
+            let mss = self.mss();
+            self.recovery.set_mss(mss);
+            if self.linux().is_some() {
+                self.recovery.on_mtu_probe_acked(before, self.mtu.mtu());
+            }
+        }
+    }
+
+    /// The peer has offered a larger window than ever, by which Linux counts the size of segments
+    /// anew (`tcp_ack_update_window`).
+    pub(super) fn on_window_max(&mut self) {
+        if self.mtu.count_anew() {
             let mss = self.mss();
             self.recovery.set_mss(mss);
         }
@@ -278,6 +297,9 @@ impl Connection {
             return false;
         }
         self.recovery.on_mtu_probe_lost(first, end);
+        if self.linux().is_some() {
+            self.recovery.on_mtu_probe_forgotten();
+        }
         self.mtu.on_probe_lost();
         true
     }

@@ -120,6 +120,10 @@ impl Connection {
             advmss: 0,
             send_mss: 0,
         };
+        if self.linux().is_some() {
+            let bytes = self.option_bytes() as u16;
+            self.mtu.add_options(bytes);
+        }
         self.agreed.advmss = self.announced_mss(shared) - self.option_bytes();
         self.agreed.send_mss = self.mss();
         self.window.scale = match (self.agreed.window_scaling, window_scale) {
@@ -227,6 +231,10 @@ impl Connection {
         let flags = segment.flags;
         let has_ack = flags.contains(TcpFlags::ACK);
         let acks_syn = has_ack && self.iss.offset(segment.ack, 1) == 1;
+        if acks_syn && self.echoes_another(now, state.since, segment) {
+            shared.reset_in_reply(now, self.local, self.remote, segment);
+            return;
+        }
         if has_ack && !acks_syn {
             // Nothing is answered to a reset.
             shared.reset_in_reply(now, self.local, self.remote, segment);
@@ -261,7 +269,8 @@ impl Connection {
             return;
         }
         let rtt = self.handshake_rtt(now, state.since, state.retransmits, segment);
-        self.establish(now, shared, rtt, state.retransmits);
+        let lost = self.lost_of(state.since, state.retransmits, segment);
+        self.establish(now, shared, rtt, lost);
         shared.report(self.id, Event::Connected);
         // Rule 8.8: nothing waits to be sent yet, so the third ACK does not wait either.
         self.recv.force_ack();
@@ -277,9 +286,15 @@ impl Connection {
         segment: &Segment,
     ) {
         let rtt = self.handshake_rtt(now, state.since, state.retransmits, segment);
-        self.establish(now, shared, rtt, state.retransmits);
+        let lost = self.lost_of(state.since, state.retransmits, segment);
+        self.establish(now, shared, rtt, lost);
         if state.listener.is_some() {
-            // What a listener answered counts as nobody's (Linux `tcp_create_openreq_child`).
+            // The window of this ACK is the first that counts, and what a listener answered counts
+            // as nobody's (Linux `tcp_create_openreq_child`).
+            if self.linux().is_some() {
+                self.window.max = 0;
+                self.mtu.defer_search();
+            }
             self.traffic.segments_in = 1 + u64::from(segment.segments());
             self.traffic.segments_out = 0;
             shared.counters.passive_opens += 1;
@@ -304,12 +319,32 @@ impl Connection {
         self.echoed_rtt(now, echo)
     }
 
+    /// How many of our SYNs or SYN-ACKs were lost, of `retransmits` that were repeated: none where
+    /// the first one is answered (Linux `tcp_try_undo_spurious_syn`).
+    fn lost_of(&self, since: Instant, retransmits: u32, segment: &Segment) -> u32 {
+        let echo = segment.options.timestamps.map(|timestamps| timestamps.echo);
+        let is_first = self.agreed.timestamps && echo == Some(self.timestamp(since));
+        if is_first { 0 } else { retransmits }
+    }
+
+    /// Whether a segment echoes a time at which no SYN of ours left: it belongs to another
+    /// connection (Linux `tcp_rcv_synsent_state_process`).
+    fn echoes_another(&self, now: Instant, since: Instant, segment: &Segment) -> bool {
+        let first = self.timestamp(since);
+        let echoed = segment.options.timestamps.map(|timestamps| timestamps.echo);
+        self.settings.options.timestamps
+            && self.linux().is_some()
+            && echoed.is_some_and(|echo| {
+                echo != 0 && echo.wrapping_sub(first) > self.timestamp(now).wrapping_sub(first)
+            })
+    }
+
     fn establish(
         &mut self,
         now: Instant,
         shared: &mut Shared,
         rtt: Option<Duration>,
-        syn_retransmits: u32,
+        syns_lost: u32,
     ) {
         self.timers.stop(Timer::Handshake);
         self.timers.stop(Timer::User);
@@ -319,7 +354,7 @@ impl Connection {
         self.recovery
             .set_options(self.agreed.sack, self.agreed.timestamps);
         self.recovery.set_mss(mss);
-        self.recovery.on_established(now, rtt, syn_retransmits);
+        self.recovery.on_established(now, rtt, syns_lost);
         self.recv.on_established(now, &self.agreed);
         let env = self.send_memory_env();
         self.send.on_established(&env);
@@ -380,6 +415,7 @@ impl Connection {
             }
             _ => return,
         };
+        self.traffic.handshake_retransmits += 1;
         if matches!(self.state, State::SynSent(_)) {
             self.send_syn(now, shared);
         } else {

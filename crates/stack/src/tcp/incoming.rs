@@ -2,35 +2,33 @@
 //!
 //! The order of the checks is that of RFC 9293 section 3.10.7.4, with the answers of RFC 5961.
 
-use core::time::Duration;
-
 use base::tcp::TcpFlags;
-use base::{Instant, SeqNum};
+use base::{Instant, Limit, SeqNum};
 use smallvec::SmallVec;
 
-use super::{Connection, State};
+use super::{Connection, State, Timer};
 use crate::host::{Event, Failure, Shared};
 use crate::packet::{EcnMark, Payload, Segment};
 use crate::recovery::AckInput;
 use crate::recv::{DataInput, DataOutcome, DropReason, Env};
 use crate::trace::TraceEvent;
 
-/// Timestamps older than this may have wrapped (RFC 7323 section 5.5).
-const TIMESTAMP_AGE_MAX: Duration = Duration::from_secs(24 * 24 * 3600);
+/// Quick ACKs where the sender's window may be small (Linux `tcp_data_ecn_check`).
+const QUICK_AFTER_MARK: u32 = 2;
 
 /// A segment with its numbers as offsets.
 #[derive(Debug)]
-struct Placed<'a> {
-    segment: &'a Segment,
+pub(super) struct Placed<'a> {
+    pub(super) segment: &'a Segment,
     /// Offset of its first byte; negative where it lies before the peer's SYN.
-    start: i64,
+    pub(super) start: i64,
     /// Offset behind its last byte, FIN counted.
-    end: i64,
+    pub(super) end: i64,
 }
 
 /// What the checks say of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+pub(super) enum Verdict {
     /// It may be processed.
     Acceptable,
     /// It is dropped without a word.
@@ -59,6 +57,10 @@ impl Connection {
         mark: EcnMark,
     ) {
         self.traffic.segments_in += u64::from(segment.segments());
+        if !segment.payload.is_empty() {
+            // Also what is refused, as Linux counts (`tcp_segs_in`).
+            self.traffic.data_segments_in += u64::from(segment.segments());
+        }
         if let State::SynSent(state) = self.state {
             self.handle_in_syn_sent(now, shared, state, segment);
             return;
@@ -88,17 +90,13 @@ impl Connection {
         let flags = placed.segment.flags;
         let is_reset = flags.contains(TcpFlags::RST);
         // A reset counts whatever its timestamp says (RFC 7323 section 5.2).
-        if !is_reset && self.is_paws_rejected(now, placed.segment) {
-            shared.counters.paws_rejected += 1;
-            return if flags.contains(TcpFlags::SYN) {
-                self.judge_syn(shared, placed)
-            } else {
-                Verdict::Duplicate
-            };
+        if !is_reset && let Some(verdict) = self.judge_clock(now, shared, placed) {
+            return verdict;
         }
         if !self.is_in_window(placed) {
             shared.counters.out_of_window += 1;
             return match (is_reset, flags.contains(TcpFlags::SYN)) {
+                (true, _) if self.has_number_of_fin(placed) => Verdict::Reset,
                 (true, _) => Verdict::Drop,
                 (false, true) => self.judge_syn(shared, placed),
                 (false, false) => Verdict::Duplicate,
@@ -112,8 +110,10 @@ impl Connection {
             // Linux tcp_validate_incoming: with a hole, the peer's last number is the end of what
             // we SACKed.
             let edge = self.recv.sack_edge().map(|edge| edge as i64);
-            let is_exact = placed.start == self.recv.next() as i64 || Some(placed.start) == edge;
-            return if is_exact {
+            let is_exact = placed.start == self.recv.next() as i64
+                || Some(placed.start) == edge
+                || self.has_number_of_fin(placed);
+            return if is_exact || self.is_let_go(placed) {
                 Verdict::Reset
             } else {
                 Verdict::Challenge
@@ -122,7 +122,7 @@ impl Connection {
         if flags.contains(TcpFlags::SYN) {
             let is_passive =
                 matches!(self.state, State::SynReceived(state) if state.listener.is_some());
-            return if is_passive && placed.start != 0 {
+            return if is_passive && placed.start != 0 || self.is_let_go(placed) {
                 Verdict::Replaced
             } else {
                 self.judge_syn(shared, placed)
@@ -137,7 +137,7 @@ impl Connection {
 
     /// A SYN on a connection that has one already (RFC 5961 section 4). In SYN-RECEIVED the peer
     /// repeats its own: the answer is ours again.
-    fn judge_syn(&self, shared: &mut Shared, placed: &Placed<'_>) -> Verdict {
+    pub(super) fn judge_syn(&self, shared: &mut Shared, placed: &Placed<'_>) -> Verdict {
         if matches!(self.state, State::SynReceived(_)) && placed.start == 0 {
             // A SYN-ACK of a simultaneous open also carries the ACK that we wait for.
             return if placed.segment.flags.contains(TcpFlags::ACK) {
@@ -163,33 +163,29 @@ impl Connection {
             shared.counters.ack_of_unsent += 1;
             return Verdict::Challenge;
         }
-        if ack < una as i64 - i64::from(self.window.max) {
+        // Whoever accepted has sent nothing in front of its first byte but the SYN, whose
+        // acknowledgment opened the connection (Linux `tcp_ack`, since 6.7).
+        let oldest = una as i64 - i64::from(self.window.max);
+        if ack < oldest.max(i64::from(self.parent.is_some())) {
             shared.counters.ack_too_old += 1;
             return Verdict::Challenge;
         }
         Verdict::Acceptable
     }
 
-    /// RFC 7323 section 5.3, with its exceptions: a timestamp that is 24 days old says nothing,
-    /// and a bare ACK that was merely overtaken is no attack (Linux `tcp_disordered_ack`).
-    fn is_paws_rejected(&self, now: Instant, segment: &Segment) -> bool {
-        let (Some(timestamps), Some(recent_at)) =
-            (segment.options.timestamps, self.clocks.recent_at)
-        else {
-            return false;
-        };
-        if !self.agreed.timestamps || now.since(recent_at) > TIMESTAMP_AGE_MAX {
-            return false;
-        }
-        let age = self.clocks.recent.wrapping_sub(timestamps.value) as i32;
-        if age <= 0 {
-            return false;
-        }
-        let is_disordered_ack = segment.sequence_bytes() == 0
-            && segment.seq == self.irs.number(self.recv.next())
-            && segment.ack == self.iss.number(self.sent_range().0)
-            && u128::from(age as u32) <= self.recovery.rtt().rto().as_millis();
-        !is_disordered_ack
+    /// Whether it has the number of the peer's FIN: some peers reset right behind their FIN, and
+    /// answer no challenge (Linux `tcp_reset_check`).
+    fn has_number_of_fin(&self, placed: &Placed<'_>) -> bool {
+        let has_fin = matches!(
+            self.state,
+            State::CloseWait(_) | State::Closing(_) | State::LastAck(_)
+        );
+        has_fin && placed.start + 1 == self.recv.next() as i64
+    }
+
+    /// Whether a reset or SYN ends what only waits for the peer's FIN, because it is ahead.
+    fn is_let_go(&self, placed: &Placed<'_>) -> bool {
+        self.is_forgotten() && placed.start >= self.recv.next() as i64
     }
 
     /// RFC 9293 section 3.4: some of it lies in the window, or it is empty and at its edge.
@@ -219,46 +215,46 @@ impl Connection {
             self.finish_passive(now, shared, state, segment);
         }
         self.note_timestamp(now, segment, start);
-        self.note_ecn(segment, mark);
+        let hurries = self.note_ecn(segment, mark, start);
         self.handle_ack(now, shared, segment, start);
         if self.state == State::Closed {
             return;
         }
-        self.handle_data(now, shared, segment, mark, start);
+        if segment.sequence_bytes() > 0 {
+            self.repeat_lost(now, shared);
+        }
+        if hurries {
+            self.recv.enter_quick(now, QUICK_AFTER_MARK);
+        }
+        self.handle_data(now, shared, segment, start);
         if self.state != State::Closed {
             self.probes.keepalive = 0;
             self.output(now, shared);
         }
     }
 
-    /// RFC 7323 section 4.3: the timestamp of the segment that covers the last ACK is echoed.
-    fn note_timestamp(&mut self, now: Instant, segment: &Segment, start: i64) {
-        let Some(timestamps) = segment.options.timestamps else {
-            return;
-        };
-        // What is so old that clocks may have wrapped is replaced by anything (RFC 7323 section
-        // 5.5; Linux `tcp_replace_ts_recent`).
-        let is_newer = self.clocks.recent_at.is_none_or(|at| {
-            now.since(at) > TIMESTAMP_AGE_MAX
-                || timestamps.value.wrapping_sub(self.clocks.recent) as i32 >= 0
-        });
-        if self.agreed.timestamps && is_newer && start <= self.last_ack_sent as i64 {
-            self.clocks.recent = timestamps.value;
-            self.clocks.recent_at = Some(now);
-        }
-    }
-
     /// RFC 3168 section 6.1.3: a mark on data is echoed until the sender says, with data, that it
-    /// has reacted. Bare ACKs are never capable, so a mark on one says nothing.
-    fn note_ecn(&mut self, segment: &Segment, mark: EcnMark) {
-        if !self.ecn.agreed || segment.sequence_bytes() == 0 {
-            return;
+    /// has reacted; Linux hears it from a bare ACK, too. Those are never capable, so a mark on one
+    /// says nothing. Returns whether the
+    /// sender's window may be so small that no ACK should wait: it has just been told to react, or
+    /// has probably sent something again, which is not capable (Linux `tcp_data_ecn_check`).
+    fn note_ecn(&mut self, segment: &Segment, mark: EcnMark, start: i64) -> bool {
+        if !self.ecn.agreed {
+            return false;
         }
         if segment.flags.contains(TcpFlags::CWR) {
             self.ecn.echo = false;
         }
-        if mark == EcnMark::Ce {
-            self.ecn.echo = true;
+        let end = start + i64::from(segment.payload.len());
+        if segment.payload.is_empty() || end <= self.recv.next() as i64 {
+            return false;
+        }
+        let was_capable = self.ecn.saw_capable;
+        self.ecn.saw_capable |= mark != EcnMark::NotEct;
+        match mark {
+            EcnMark::Ce => !core::mem::replace(&mut self.ecn.echo, true),
+            EcnMark::NotEct => was_capable,
+            EcnMark::Ect0 | EcnMark::Ect1 => false,
         }
     }
 
@@ -272,6 +268,7 @@ impl Connection {
         if ack < una as i64 && blocks.is_empty() {
             return;
         }
+        let was_silent = self.recovery.packets_out() == 0;
         let echo = segment.options.timestamps.map(|t| t.echo);
         let outcome = self.recovery.on_ack(&AckInput {
             now,
@@ -284,7 +281,10 @@ impl Connection {
             ece: self.ecn.agreed && segment.flags.contains(TcpFlags::ECE),
             has_new_data: self.send.unsent_bytes() > 0 && self.window.end > self.recovery.next(),
         });
-        self.ecn.send_cwr |= outcome.set_cwr && self.ecn.agreed;
+        if self.recovery.wants_new_data() {
+            // Linux `tcp_xmit_recovery`: it does not wait for more of its kind.
+            self.send.flush();
+        }
         if outcome.lost > 0 {
             shared.tell(now, Some(self.id), || TraceEvent::Lost {
                 packets: outcome.lost,
@@ -294,6 +294,10 @@ impl Connection {
             return;
         }
         self.probes.window = 0;
+        if was_silent && self.held == Limit::PeerWindow && segment.sequence_bytes() == 0 {
+            // The interval of probes counts from the last answer on (Linux `tcp_ack_probe`).
+            self.timers.stop(Timer::Probe);
+        }
         if self.window.bytes > 0 && self.recovery.packets_out() == 0 {
             self.stalled_since = None;
         }
@@ -304,7 +308,7 @@ impl Connection {
             self.probes.backoff = 0;
             self.on_acked(now, shared, outcome.acked_bytes);
         }
-        if outcome.acked_bytes >= u64::from(self.mss()) {
+        if outcome.acked_bytes >= u64::from(self.mss()) || self.mtu.probe().is_some() {
             self.on_mtu_acked(self.recovery.una());
         }
     }
@@ -325,34 +329,46 @@ impl Connection {
         }
     }
 
-    /// RFC 9293 section 3.10.7.4: the window of the newest segment counts. Returns whether it
-    /// changed.
-    fn update_window(&mut self, now: Instant, segment: &Segment, ack: i64, start: i64) -> bool {
-        // The window of a SYN is never scaled (RFC 7323 section 2.2).
-        let scale = if segment.flags.contains(TcpFlags::SYN) {
-            0
-        } else {
-            self.window.scale
-        };
-        let bytes = u32::from(segment.window) << scale;
-        let una = self.recovery.una() as i64;
-        let window = &mut self.window;
-        let is_newer = ack > una
+    /// Bytes of the window that a segment offers; that of a SYN is never scaled (RFC 7323 section
+    /// 2.2).
+    fn window_of(&self, segment: &Segment) -> u32 {
+        let is_syn = segment.flags.contains(TcpFlags::SYN);
+        let scale = if is_syn { 0 } else { self.window.scale };
+        u32::from(segment.window) << scale
+    }
+
+    /// Whether the window of a segment is newer than the one that counts (Linux
+    /// `tcp_may_update_window`).
+    pub(super) fn is_window_news(&self, segment: &Segment, ack: i64, start: i64) -> bool {
+        let (bytes, window) = (self.window_of(segment), &self.window);
+        ack > self.recovery.una() as i64
             || start > window.from_seq
-            || start == window.from_seq && (bytes > window.bytes || bytes == 0);
-        if ack < una || !is_newer {
+            || start == window.from_seq && (bytes > window.bytes || bytes == 0)
+    }
+
+    /// RFC 9293 section 3.10.7.4: the window of the newest segment counts. Returns whether that is
+    /// this one, be it another window or not.
+    fn update_window(&mut self, now: Instant, segment: &Segment, ack: i64, start: i64) -> bool {
+        let una = self.recovery.una() as i64;
+        if ack < una || !self.is_window_news(segment, ack, start) {
             return false;
         }
+        let bytes = self.window_of(segment);
+        let window = &mut self.window;
         let has_changed = bytes != window.bytes;
+        let is_largest = window.max > 0 && bytes > window.max;
         window.from_seq = start;
         window.bytes = bytes;
         window.max = window.max.max(bytes);
         window.end = ack as u64 + u64::from(bytes);
+        if is_largest {
+            self.on_window_max();
+        }
         if has_changed && self.send.unsent_bytes() > 0 {
             // What waited for the window waited idly (Linux `tcp_ack_update_window`).
             self.recovery.before_transmit(now);
         }
-        has_changed
+        true
     }
 
     fn sack_offsets(&self, segment: &Segment) -> SmallVec<[(u64, u64); 4]> {
@@ -369,22 +385,12 @@ impl Connection {
             .collect()
     }
 
-    /// Time since we sent the timestamp that came back; nothing where it makes no sense.
-    pub(super) fn echoed_rtt(&self, now: Instant, echo: u32) -> Option<Duration> {
-        if !self.agreed.timestamps || echo == 0 {
-            return None;
-        }
-        let millis = self.timestamp(now).wrapping_sub(echo);
-        (millis < 1 << 31).then(|| Duration::from_millis(millis.into()))
-    }
-
     /// The receiving half hears of data and of FIN.
     fn handle_data(
         &mut self,
         now: Instant,
         shared: &mut Shared,
         segment: &mut Segment,
-        mark: EcnMark,
         start: i64,
     ) {
         // Data stands behind a SYN.
@@ -393,12 +399,10 @@ impl Connection {
             return;
         }
         let start = data_start;
-        let segments = u64::from(segment.segments());
         let bytes = segment.payload.len();
         if !self.admits(shared, start, segment) {
             return;
         }
-        self.traffic.data_segments_in += if bytes > 0 { segments } else { 0 };
         self.traffic.last_data_received = Some(now);
         let echo = segment.options.timestamps.map(|t| t.echo);
         let segment_bytes = match segment.gso_size {
@@ -407,11 +411,19 @@ impl Connection {
         };
         if !segment.flags.contains(TcpFlags::FIN) && start + i64::from(bytes) <= 1 {
             // All of it lies before the first byte: a keepalive probe with a byte, for instance.
+            if start == 0 {
+                self.recv.on_duplicate(0, 1);
+            }
             self.recv.force_ack();
             return;
         }
         let push = segment.flags.contains(TcpFlags::PSH);
         let (start, payload, fin) = cut_old(start, segment);
+        let end = start + u64::from(payload.len());
+        let pushes_acks = self.recv.pushes_merged_acks(start, end);
+        if pushes_acks {
+            self.send_ack(now, shared);
+        }
         let before = self.recv.next();
         let env = Env {
             is_tight: shared.memory.is_tight(),
@@ -425,7 +437,7 @@ impl Connection {
                 segment_bytes,
                 push,
                 fin,
-                ce: mark == EcnMark::Ce,
+                pushes_acks,
                 timestamp_echo: echo,
                 timestamp_rtt: echo.and_then(|echo| self.echoed_rtt(now, echo)),
             },
@@ -447,11 +459,23 @@ impl Connection {
         if sequence_bytes == 0 {
             return false;
         }
+        let (next, end) = (
+            self.recv.next() as i64,
+            data_start + i64::from(segment.payload.len()),
+        );
         if !self.state.may_receive() {
+            if start < next && end > next && self.linux().is_some() {
+                // Linux tcp_rcv_state_process: data that goes on where the FIN was is from
+                // somebody else.
+                shared.counters.data_after_close += 1;
+                shared.reset_in_reply(now, self.local, self.remote, segment);
+                self.fail(now, shared, Failure::Reset);
+                return false;
+            }
             // The peer has said that it is done; whatever follows its FIN is not from it. What came
             // before may be a repetition, because our ACK was lost.
             let (from, to) = (start.max(1), start + sequence_bytes);
-            if to <= self.recv.next() as i64 {
+            if to <= next {
                 if from < to {
                     self.recv.on_duplicate(from as u64, to as u64);
                 }
@@ -459,11 +483,14 @@ impl Connection {
             }
             return false;
         }
-        let end = data_start + i64::from(segment.payload.len());
-        let is_new = !segment.payload.is_empty() && end > self.recv.next() as i64;
-        if self.is_orphan && is_new {
+        if self.is_forgotten() && end <= next {
+            self.recv.force_ack();
+            return segment.flags.contains(TcpFlags::FIN) && end == next;
+        }
+        if self.is_orphan && end > next {
             //= https://www.rfc-editor.org/rfc/rfc9293#section-3.10.7.4
-            // Linux tcp_rcv_state_process: data that nobody will read resets the connection.
+            // Linux tcp_rcv_state_process: data that nobody will read resets the connection, and so
+            // does a FIN that tells of such data.
             shared.counters.data_after_close += 1;
             shared.reset_in_reply(now, self.local, self.remote, segment);
             self.fail(now, shared, Failure::Aborted);
@@ -536,22 +563,12 @@ impl Connection {
             self.challenge(now, shared);
             return;
         }
-        let (start, payload, fin) = cut_old(placed.start, &mut placed.segment.clone());
-        let end = start + u64::from(payload.len()) + u64::from(fin);
-        if start < end && end <= self.recv.next() {
-            let env = self.recv_env();
-            let data = DataInput {
-                start,
-                segment_bytes: payload.len(),
-                payload,
-                push: false,
-                fin,
-                ce: false,
-                timestamp_echo: None,
-                timestamp_rtt: None,
-            };
-            // It reports the duplicate, and can take nothing of it.
-            self.recv.handle_data(now, data, &env);
+        // What was here before is reported, though nothing of the rest is taken (Linux
+        // `tcp_send_dupack`).
+        let end = self.recv.next().min(placed.end.max(0) as u64);
+        let start = placed.start.max(0) as u64;
+        if start < end && !self.is_forgotten() {
+            self.recv.on_duplicate(start, end);
         }
         self.recv.force_ack();
         self.output(now, shared);
@@ -560,7 +577,10 @@ impl Connection {
     /// A reset that counts (RFC 9293 section 3.10.7.4, second step).
     fn on_reset(&mut self, now: Instant, shared: &mut Shared) {
         let failure = match self.state {
-            State::SynReceived(_) => Failure::Refused,
+            // In Linux only what never heard of the peer is refused (`tcp_reset`).
+            State::SynReceived(state) if state.listener.is_some() || self.linux().is_none() => {
+                Failure::Refused
+            }
             _ => Failure::Reset,
         };
         if self.state.is_synchronized() {

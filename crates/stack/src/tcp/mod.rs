@@ -5,6 +5,7 @@
 //! headers ([`incoming`]), tells the halves what came, asks them what is to leave, and writes
 //! headers ([`outgoing`]). Sequence numbers become offsets here and nowhere else.
 
+mod clocks;
 mod closing;
 mod configure;
 pub(crate) mod counters;
@@ -23,7 +24,7 @@ mod timers;
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use base::settings::SocketSettings;
+use base::settings::{LinuxVersion, SizeRule, SocketSettings};
 use base::{Instant, Limit, SeqNum};
 
 use crate::Arc;
@@ -98,8 +99,8 @@ pub(crate) struct EcnState {
     pub(crate) agreed: bool,
     /// A marked packet came: ACKs carry ECE until the peer says CWR.
     pub(crate) echo: bool,
-    /// The next data segment carries CWR.
-    pub(crate) send_cwr: bool,
+    /// Data came in a packet that could have been marked.
+    pub(crate) saw_capable: bool,
 }
 
 /// Probes of both kinds.
@@ -124,6 +125,8 @@ pub(crate) struct Traffic {
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_acked: u64,
     pub(crate) bytes_received: u64,
+    /// SYNs and SYN-ACKs that were sent again after a timeout.
+    pub(crate) handshake_retransmits: u64,
     pub(crate) last_data_sent: Option<Instant>,
     pub(crate) last_data_received: Option<Instant>,
     pub(crate) last_ack_received: Option<Instant>,
@@ -281,6 +284,14 @@ impl Connection {
             is_blocked: false,
             is_queue_waiter: false,
             settings: Arc::clone(settings),
+        }
+    }
+
+    /// Whose rules are played, where these are Linux's.
+    fn linux(&self) -> Option<LinuxVersion> {
+        match self.settings.recv.buffer.rule {
+            SizeRule::Linux(version) => Some(version),
+            _ => None,
         }
     }
 

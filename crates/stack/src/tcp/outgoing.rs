@@ -8,6 +8,7 @@ use base::{Instant, Limit, Rate, SeqNum};
 use super::{Connection, State, Timer};
 use crate::host::Shared;
 use crate::packet::{Body, EcnMark, Packet, Segment, SegmentOptions, Timestamps};
+use crate::recovery::SendRound;
 use crate::recv::AckWanted;
 use crate::send::{Outgoing, Pause, SegmentSizes, SendEnv, burst_segments};
 use crate::trace::TraceEvent;
@@ -85,17 +86,27 @@ impl Connection {
         }
     }
 
+    /// Repeats what an ACK found lost before the data that came with it is taken (Linux
+    /// `tcp_xmit_recovery`, called by `tcp_ack`).
+    pub(super) fn repeat_lost(&mut self, now: Instant, shared: &mut Shared) {
+        if self.recovery.lost() > 0 && self.linux().is_some() {
+            // What holds the rest is looked at again when the data was taken.
+            let _ = self.send_lost(now, shared);
+        }
+    }
+
     /// A window that was taken back is kept to, but for the first byte, which asks for another (RFC
     /// 9293 section 3.8.6; Linux `tcp_retransmit_skb`).
     pub(super) fn may_repeat(&self, start: u64) -> bool {
         start < self.window.end || start == self.recovery.una()
     }
 
-    /// Repeats `start..end`, a FIN behind the data included.
+    /// Repeats `start..end`, a FIN behind the data included, as far as the window lets it.
     pub(super) fn retransmit(&mut self, now: Instant, shared: &mut Shared, start: u64, end: u64) {
+        let mss = self.segment_sizes().mss;
+        let end = self.end_in_window(start, end, mss);
         let data_end = end.min(self.send.end());
         let fin = end > self.send.end();
-        let mss = self.segment_sizes().mss;
         let outgoing = Outgoing {
             start,
             end: data_end,
@@ -104,7 +115,7 @@ impl Connection {
             } else {
                 0
             },
-            push: data_end > start && self.send.repeats_push(start, data_end),
+            push: data_end > start && self.send.repeats_push(start, data_end, mss),
             fin,
             urgent: None,
         };
@@ -118,10 +129,25 @@ impl Connection {
             .on_retransmit(now, (start, end), mss, timestamp);
     }
 
+    /// Where a repetition from `start` ends that would go on to `end`: whole segments fit into what
+    /// is left of the window, or a part of one (Linux `__tcp_retransmit_skb`). A FIN needs no room.
+    fn end_in_window(&self, start: u64, end: u64, mss: u32) -> u64 {
+        let mss = u64::from(mss);
+        let most = match self.window.end.saturating_sub(start) {
+            // The first segment asks for another window.
+            0 => mss,
+            room if room < mss => room,
+            room => room / mss * mss,
+        };
+        let is_too_long = end.min(self.send.end()) > start + most;
+        if is_too_long { start + most } else { end }
+    }
+
     /// Sends new data, and says why it stopped.
     fn send_new(&mut self, now: Instant, shared: &mut Shared) -> Limit {
+        let next = self.recovery.next();
         if self.send.is_drained() {
-            return self.end_send(now, Limit::Application);
+            return self.end_send(now, Limit::Application, None);
         }
         // What cannot change while segments leave is computed once.
         let mut env = self.send_env(now);
@@ -137,17 +163,22 @@ impl Connection {
                 break limit;
             }
         };
-        self.end_send(now, limit)
+        self.end_send(now, limit, Some(next))
     }
 
-    /// Tells recovery how a round of sending ended.
-    fn end_send(&mut self, now: Instant, limit: Limit) -> Limit {
-        let is_window_limited = limit == Limit::Congestion;
+    /// Tells recovery how a round of sending ended that began at `from`, where there was anything
+    /// to send.
+    fn end_send(&mut self, now: Instant, limit: Limit, from: Option<u64>) -> Limit {
+        let usage = SendRound {
+            is_window_limited: limit == Limit::Congestion,
+            has_sent: from.is_some_and(|from| self.recovery.next() > from),
+            had_more: from.is_some(),
+            writer_waits: self.send.memory().writer_waits,
+        };
         if self.send.unsent_bytes() < self.mss().into() {
             self.recovery.mark_app_limited();
         }
-        self.recovery
-            .after_transmit(now, is_window_limited, self.send.memory().writer_waits);
+        self.recovery.after_transmit(now, &usage);
         limit
     }
 
@@ -182,6 +213,9 @@ impl Connection {
         );
         if let Some(mtu) = probe {
             self.mtu.on_probe_sent(mtu, outgoing.start, outgoing.end);
+            if self.linux().is_some() {
+                self.recovery.on_mtu_probe_sent();
+            }
         }
         Ok(())
     }
@@ -324,10 +358,10 @@ impl Connection {
 
     /// One segment that fills a packet of `mtu` bytes.
     fn probe_env(&self, env: &SendEnv, mtu: u16) -> SendEnv {
-        let larger = u32::from(mtu.saturating_sub(self.mtu.mtu()));
+        let mss = (env.sizes.mss + u32::from(mtu)).saturating_sub(self.mtu.mtu().into());
         SendEnv {
             sizes: SegmentSizes {
-                mss: env.sizes.mss + larger,
+                mss: mss.max(super::MSS_MIN),
                 gso_max: 0,
                 ..env.sizes
             },
@@ -383,19 +417,20 @@ impl Connection {
             segment.flags |= TcpFlags::URG;
             segment.urgent = (urgent - start).min(u64::from(u16::MAX)) as u16;
         }
-        if !is_retransmission && core::mem::take(&mut self.ecn.send_cwr) {
+        // A retransmission is not ECN-capable (RFC 3168 section 6.1.5), nor is a bare FIN in Linux.
+        let is_new_data = !is_retransmission && end > start;
+        if is_new_data && self.recovery.take_cwr() && self.ecn.agreed {
             segment.flags |= TcpFlags::CWR;
         }
-        // A retransmission is not ECN-capable (RFC 3168 section 6.1.5).
-        let mark = if self.ecn.agreed && !is_retransmission {
+        let mark = if self.ecn.agreed && is_new_data {
             EcnMark::Ect0
         } else {
             EcnMark::NotEct
         };
         let segments = u64::from(segment.segments());
         let bytes = segment.payload.len();
-        self.traffic.data_segments_out += segments;
         if bytes > 0 {
+            self.traffic.data_segments_out += segments;
             shared.counters.data_segments_out += segments;
             shared.counters.segments_retransmitted += segments * u64::from(is_retransmission);
         }
@@ -425,9 +460,22 @@ impl Connection {
 
     /// Sends a segment without data that acknowledges everything.
     pub(super) fn send_ack(&mut self, now: Instant, shared: &mut Shared) {
-        let (_, next) = self.sent_range();
-        let segment = self.segment(now, next, TcpFlags::ACK);
+        let segment = self.segment(now, self.acceptable_offset(), TcpFlags::ACK);
         self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
+    }
+
+    /// The offset of a segment without data: that of the next byte, or the edge of a window that
+    /// was taken back, behind which the peer would not take it (Linux `tcp_acceptable_seq`).
+    fn acceptable_offset(&self) -> u64 {
+        let (_, next) = self.sent_range();
+        let beyond = next.saturating_sub(self.window.end);
+        // The peer may have rounded its window down.
+        let is_near = beyond < 1 << self.recv_scale();
+        if is_near || self.linux().is_none() {
+            next
+        } else {
+            self.window.end
+        }
     }
 
     /// Sends an empty segment with a number that the peer has seen, which it must answer: probes of
@@ -443,8 +491,8 @@ impl Connection {
     /// Resets the connection (RFC 9293 section 3.10.5).
     pub(super) fn send_reset(&mut self, now: Instant, shared: &mut Shared) {
         shared.counters.resets_sent += 1;
-        let (_, next) = self.sent_range();
-        let segment = self.segment(now, next, TcpFlags::RST | TcpFlags::ACK);
+        let offset = self.acceptable_offset();
+        let segment = self.segment(now, offset, TcpFlags::RST | TcpFlags::ACK);
         self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
     }
 

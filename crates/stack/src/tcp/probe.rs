@@ -98,7 +98,9 @@ impl Connection {
     /// The keepalive timer fired (RFC 9293 section 3.8.4; Linux `tcp_keepalive_timer`).
     pub(super) fn on_keepalive_timeout(&mut self, now: Instant, shared: &mut Shared) {
         let life = &self.settings.life;
-        let Some(idle) = life.keepalive else { return };
+        let Some(idle) = life.keepalive.filter(|_| !self.is_forgotten()) else {
+            return;
+        };
         if self.recovery.packets_out() > 0 || self.send.unsent_bytes() > 0 {
             // Data is on the way, whose own timers watch over the connection.
             self.timers

@@ -1,11 +1,12 @@
 //! What a connection tells of itself: the flow record, and why it waits.
 
-use base::settings::Nagle;
+use base::settings::{Completion, Nagle};
 use base::{CongestionState, FlowKey, FlowSample, Instant, Limit, Rate, Source};
 
-use super::{Connection, Timer};
+use super::{Connection, State, Timer};
 use crate::cc::SSTHRESH_INFINITE;
 use crate::host::Wait;
+use crate::send::SegmentSizes;
 
 /// What a listing of connections shows.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +37,7 @@ impl Connection {
             data_segs_in: self.traffic.data_segments_in,
             bytes_acked: self.traffic.bytes_acked,
             delivered_pkts: self.recovery.delivered(),
-            snd_mss_bytes: self.mss(),
+            snd_mss_bytes: self.fitted_mss(),
         }
     }
 
@@ -78,6 +79,27 @@ impl Connection {
         }
     }
 
+    /// Timeouts in a row, those of the handshake among them.
+    fn timeouts(&self) -> u32 {
+        match self.state {
+            State::SynSent(state) => state.retransmits,
+            State::SynReceived(state) => state.retransmits,
+            _ => self.recovery.timeouts(),
+        }
+    }
+
+    /// Payload of a full segment; Linux fits it to small windows (`tcp_sync_mss`).
+    fn fitted_mss(&self) -> u32 {
+        let mss = self.mss();
+        match self.settings.send.completion {
+            Completion::Linux => {
+                let sizes = self.segment_sizes();
+                SegmentSizes { mss, ..sizes }.bound_mss()
+            }
+            Completion::Bsd | Completion::Winsock => mss,
+        }
+    }
+
     /// Whether loss recovery decides what is sent.
     pub(super) fn is_recovering(&self) -> bool {
         matches!(
@@ -96,7 +118,7 @@ impl Connection {
         let since = |at: Option<Instant>| at.map(|at| now.since(at));
         let (delivery_rate, delivery_app_limited) = recovery.delivery_rate().unzip();
         let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
-        FlowSample {
+        let mut sample = FlowSample {
             source: Source::Stack,
             state: Some(self.state.name()),
             congestion_state: Some(recovery.state()),
@@ -108,7 +130,7 @@ impl Connection {
             ecn: Some(self.ecn.agreed),
             snd_wscale: Some(self.window.scale),
             rcv_wscale: Some(self.recv_scale()),
-            snd_mss_bytes: Some(self.mss()),
+            snd_mss_bytes: Some(self.fitted_mss()),
             rcv_mss_bytes: Some(recv.rcv_mss),
             advmss_bytes: Some(self.agreed.advmss),
             pmtu_bytes: Some(u32::from(self.mtu.mtu())),
@@ -116,9 +138,11 @@ impl Connection {
             sacked_pkts: Some(recovery.sacked()),
             lost_pkts: Some(recovery.lost()),
             retrans_pkts: Some(recovery.retransmitted()),
-            timeouts: Some(recovery.timeouts().min(255) as u8),
-            probes: Some(self.probes.window.min(255) as u8),
-            backoff: Some(recovery.backoff().min(255) as u8),
+            timeouts: Some(self.timeouts().min(255) as u8),
+            // Linux counts probes of both kinds in one field, and their backoff with that of the
+            // timeout.
+            probes: Some(self.probes.window.max(self.probes.keepalive).min(255) as u8),
+            backoff: Some(recovery.backoff().max(self.probes.backoff).min(255) as u8),
             cwnd_pkts: Some(window.cwnd),
             ssthresh_pkts: Some(if window.ssthresh == SSTHRESH_INFINITE {
                 u32::MAX
@@ -152,11 +176,11 @@ impl Connection {
             data_segs_in: Some(traffic.data_segments_in),
             delivered_pkts: Some(recovery.delivered()),
             delivered_ce_pkts: Some(recovery.delivered_ce()),
-            retrans_total_pkts: Some(stats.retransmitted_packets),
+            retrans_total_pkts: Some(stats.retransmitted_packets + traffic.handshake_retransmits),
             dsack_dups: Some(stats.dsacks),
             reord_seen: Some(stats.reordering_seen),
             out_of_order_pkts: Some(recv_stats.out_of_order),
-            rto_total: Some(stats.timeouts),
+            rto_total: Some(stats.timeouts + traffic.handshake_retransmits),
             busy_time: Some(busy.busy),
             rwnd_limited_time: Some(busy.by_peer_window),
             sndbuf_limited_time: Some(busy.by_send_buffer),
@@ -178,6 +202,34 @@ impl Connection {
             notsent_lowat_bytes: self.settings.send.notsent_lowat,
             limit: Some(self.wait().limit),
             ..FlowSample::empty(now, self.flow().key)
+        };
+        match self.state {
+            State::SynSent(state) => tell_of_syn(&mut sample, state.retransmits),
+            State::SynReceived(state) if state.listener.is_none() => {
+                tell_of_syn(&mut sample, state.retransmits);
+            }
+            State::Closed if self.failure.is_some() => tell_of_nothing(&mut sample),
+            _ => {}
         }
+        sample
     }
+}
+
+/// A SYN is a packet in flight, and one that is repeated was lost (Linux `tcp_connect`).
+fn tell_of_syn(sample: &mut FlowSample, retransmits: u32) {
+    sample.unacked_pkts = Some(1);
+    if retransmits > 0 {
+        sample.congestion_state = Some(CongestionState::Loss);
+        sample.retrans_pkts = Some(1);
+        sample.lost_pkts = Some(1);
+        sample.cwnd_pkts = Some(1);
+    }
+}
+
+/// What was in flight when a connection broke is forgotten (Linux `tcp_write_queue_purge`).
+fn tell_of_nothing(sample: &mut FlowSample) {
+    sample.unacked_pkts = Some(0);
+    sample.sacked_pkts = Some(0);
+    sample.lost_pkts = Some(0);
+    sample.retrans_pkts = Some(0);
 }

@@ -84,19 +84,24 @@ pub(super) fn encode(
 
 /// Type, code, no checksum yet, and the MTU.
 fn v4_header(kind: IcmpKind) -> [u8; HEADER_BYTES] {
-    let (code, mtu) = match kind {
-        IcmpKind::TooBig { mtu } => (v4::TOO_BIG, u16::try_from(mtu).unwrap_or(u16::MAX)),
-        IcmpKind::Unreachable => (v4::HOST, 0),
-        IcmpKind::Refused => (v4::PORT, 0),
+    let (kind, code, mtu) = match kind {
+        IcmpKind::TooBig { mtu } => {
+            let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
+            (v4::UNREACHABLE, v4::TOO_BIG, mtu)
+        }
+        IcmpKind::Unreachable => (v4::UNREACHABLE, v4::HOST, 0),
+        IcmpKind::TimeExceeded => (v4::TIME_EXCEEDED, 0, 0),
+        IcmpKind::Refused => (v4::UNREACHABLE, v4::PORT, 0),
     };
     let [high, low] = mtu.to_be_bytes();
-    [v4::UNREACHABLE, code, 0, 0, 0, 0, high, low]
+    [kind, code, 0, 0, 0, 0, high, low]
 }
 
 fn v6_header(kind: IcmpKind) -> [u8; HEADER_BYTES] {
     let (kind, code, mtu) = match kind {
         IcmpKind::TooBig { mtu } => (v6::TOO_BIG, 0, mtu),
         IcmpKind::Unreachable => (v6::UNREACHABLE, v6::NO_ROUTE, 0),
+        IcmpKind::TimeExceeded => (v6::TIME_EXCEEDED, 0, 0),
         IcmpKind::Refused => (v6::UNREACHABLE, v6::PORT, 0),
     };
     let mtu = mtu.to_be_bytes();
@@ -152,7 +157,8 @@ fn v4_kind(header: &[u8; HEADER_BYTES]) -> Option<IcmpKind> {
             v4::UNREACHABLE,
             v4::PROTOCOL | v4::PORT | v4::NET_PROHIBITED | v4::HOST_PROHIBITED | v4::PROHIBITED,
         ) => Some(IcmpKind::Refused),
-        (v4::UNREACHABLE | v4::TIME_EXCEEDED, _) => Some(IcmpKind::Unreachable),
+        (v4::UNREACHABLE, _) => Some(IcmpKind::Unreachable),
+        (v4::TIME_EXCEEDED, _) => Some(IcmpKind::TimeExceeded),
         _ => None,
     }
 }
@@ -166,7 +172,8 @@ fn v6_kind(header: &[u8; HEADER_BYTES]) -> Option<IcmpKind> {
         (v6::UNREACHABLE, v6::PROHIBITED | v6::PORT | v6::POLICY | v6::REJECTED) => {
             Some(IcmpKind::Refused)
         }
-        (v6::UNREACHABLE | v6::TIME_EXCEEDED, _) => Some(IcmpKind::Unreachable),
+        (v6::UNREACHABLE, _) => Some(IcmpKind::Unreachable),
+        (v6::TIME_EXCEEDED, _) => Some(IcmpKind::TimeExceeded),
         _ => None,
     }
 }

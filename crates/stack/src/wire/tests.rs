@@ -119,6 +119,7 @@ fn icmp_packet() -> impl Strategy<Value = Packet> {
     let kind = prop_oneof![
         any::<u16>().prop_map(|mtu| IcmpKind::TooBig { mtu: mtu.into() }),
         Just(IcmpKind::Unreachable),
+        Just(IcmpKind::TimeExceeded),
         Just(IcmpKind::Refused),
     ];
     (
@@ -473,7 +474,7 @@ fn errors_of_routers_are_understood() {
     for hard in [2, 3, 9, 10, 13] {
         check(3, hard, Ok(IcmpKind::Refused));
     }
-    check(11, 0, Ok(IcmpKind::Unreachable));
+    check(11, 0, Ok(IcmpKind::TimeExceeded));
     for (kind, code) in [(0, 0), (8, 0), (4, 0), (5, 1), (12, 0)] {
         check(kind, code, Err(WireError::IcmpIrrelevant));
     }

@@ -183,7 +183,7 @@ fn an_abort_is_told_to_whom_it_concerns() {
     check(false, true, &[RST | ACK]);
     check(true, false, &[RST | ACK]);
     check(true, true, &[]);
-    // Before the handshake is over: a peer that has our SYN-ACK hears it, one that has no SYN not.
+    // Before the handshake is over nothing is told; whoever answers our SYN-ACK hears it then.
     let profile = profile::linux_6_18();
     let (mut bench, _, id, _) = connecting(&profile);
     bench.host.abort(bench.now, id);
@@ -193,6 +193,18 @@ fn an_abort_is_told_to_whom_it_concerns() {
     let mut peer = Peer::new(4000);
     let sent = bench.send(peer.syn(with_mss(1460)));
     peer.take(&sent);
+    bench.host.close(bench.now, listener);
+    assert!(bench.drain().is_empty());
+    assert_eq!(bench.host.sockets().count(), 0);
+    peer.seq += 1;
+    let sent = bench.send(peer.segment(ACK, b""));
+    assert_eq!((flags(&sent), sent[0].seq), (vec![RST], peer.ack));
+    // What is established and not accepted hears it at once.
+    let mut bench = Bench::new(&profile);
+    let listener = bench.listen(&profile);
+    let mut peer = Peer::new(4000);
+    peer.half_open(&mut bench, with_mss(1460));
+    bench.send(peer.segment(ACK, b""));
     bench.host.close(bench.now, listener);
     let sent = bench.drain();
     assert_eq!((flags(&sent), sent[0].seq), (vec![RST | ACK], peer.ack));

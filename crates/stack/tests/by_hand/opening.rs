@@ -1,15 +1,15 @@
 //! How connections begin (RFC 9293 section 3.10.7), and what a listener answers.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use base::tcp::TcpFlags;
 use base::{SeqNum, TcpState};
 use tcptailor_stack::profile;
-use tcptailor_stack::{Event, Failure, IcmpKind, Segment, SegmentOptions};
+use tcptailor_stack::{Body, Event, Failure, IcmpKind, Packet, Segment, SegmentOptions};
 
 use crate::hand::{
-    ACK, Bench, FIN, PEER, Peer, RST, SYN, connecting, established, established_with, flags, secs,
-    with_mss,
+    ACK, Bench, FIN, HOST, PEER, PORT, Peer, RST, SYN, connecting, established, established_with,
+    flags, packet, secs, with_mss,
 };
 
 #[test]
@@ -65,6 +65,24 @@ fn what_a_listener_answers() {
     assert!(bench.send(closed(peer.segment(RST, b""))).is_empty());
 }
 
+/// A SYN from the very end that it is for ("LAND"), or from the loopback address of somebody else.
+#[test]
+fn packets_that_claim_to_be_of_the_host_are_not_answered() {
+    let profile = profile::linux_6_18();
+    let mut bench = Bench::new(&profile);
+    bench.listen(&profile);
+    let syn = Peer::new(PORT).syn(with_mss(1460));
+    for source in [HOST, IpAddr::V4(Ipv4Addr::LOCALHOST)] {
+        let forged = Packet {
+            source,
+            ..packet(Body::Tcp(syn.clone()))
+        };
+        bench.host.handle_packet(bench.now, forged);
+        assert!(bench.drain().is_empty(), "{source}");
+    }
+    assert_eq!(bench.host.sockets().count(), 1, "only the listener");
+}
+
 #[test]
 fn syn_received_keeps_to_its_own_syn() {
     let profile = profile::linux_6_18();
@@ -110,8 +128,12 @@ fn a_reset_gives_the_place_in_the_backlog_back() {
     let sent = bench.send(first.syn(with_mss(1460)));
     first.take(&sent);
     first.seq += 1;
-    assert!(bench.send(Peer::new(4001).syn(with_mss(1460))).is_empty());
+    // One more than the backlog may be half open.
+    let mut second = Peer::new(4001);
+    second.half_open(&mut bench, with_mss(1460));
+    assert!(bench.send(Peer::new(4006).syn(with_mss(1460))).is_empty());
     assert_eq!(bench.host.counters().syn_backlog_drops, 1);
+    assert!(bench.send(second.segment(RST, b"")).is_empty());
     assert!(bench.send(first.segment(RST, b"")).is_empty());
     assert_eq!(bench.host.sockets().count(), 1, "only the listener");
     let id = Peer::new(4002).open(&mut bench, listener, with_mss(1460));
@@ -143,6 +165,8 @@ fn a_cookie_stands_for_a_half_open_connection() {
     let profile = profile::linux_6_18();
     let mut bench = Bench::new(&profile);
     let listener = bench.listen_with(&profile, 0, true);
+    // One more than the backlog may be half open.
+    Peer::new(3999).half_open(&mut bench, with_mss(1460));
     let mut peer = Peer::with_clock(4000, 500);
     let options = SegmentOptions {
         window_scale: Some(7),
@@ -150,7 +174,7 @@ fn a_cookie_stands_for_a_half_open_connection() {
         ..with_mss(1460)
     };
     let answer = bench.send(peer.syn(options));
-    assert_eq!(bench.host.sockets().count(), 1, "nothing is kept");
+    assert_eq!(bench.host.sockets().count(), 2, "nothing is kept");
     peer.take(&answer);
     peer.seq += 1;
     // With a SYN it is no answer to a cookie, and leaves nothing behind.
@@ -161,7 +185,7 @@ fn a_cookie_stands_for_a_half_open_connection() {
         ..peer.segment(ACK, b"")
     };
     assert_eq!(flags(&bench.send(forged)), [RST]);
-    assert_eq!(bench.host.sockets().count(), 1);
+    assert_eq!(bench.host.sockets().count(), 2);
     bench.send(peer.segment(ACK, b"x"));
     let id = bench
         .host
@@ -184,6 +208,8 @@ fn a_cookie_counts_for_a_while_and_where_there_is_room() {
             peer.half_open(bench, with_mss(1460));
             peer
         };
+        // The first is remembered, the others are answered by cookies.
+        open(&mut bench, 3999);
         let peer = open(&mut bench, 4000);
         for index in 0..unaccepted {
             let other = open(&mut bench, 5000 + index as u16);

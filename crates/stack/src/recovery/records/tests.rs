@@ -18,6 +18,16 @@ fn at(millis: u64) -> Instant {
     Instant::from_nanos(millis * 1_000_000)
 }
 
+fn again(now: Instant, segment: u32) -> Repetition {
+    Repetition {
+        now,
+        segment,
+        timestamp: 0,
+        state: state(),
+        is_in_flight: true,
+    }
+}
+
 impl Scoreboard {
     /// Everything that must hold whatever came.
     fn assert_sound(&self) {
@@ -256,7 +266,7 @@ impl Model {
             return;
         };
         assert_eq!(start, self.segments[first].start);
-        let repeated = board.repeat(now, (start, end), SEGMENT, 0, state());
+        let repeated = board.repeat((start, end), &again(now, SEGMENT));
         assert!(repeated <= packets);
         let mut count = 0;
         for segment in self
@@ -341,7 +351,7 @@ proptest! {
             board.sack((start, end), |_| {});
             board.mark_by_count(packets);
             if let Some(range) = board.first_to_repeat(packets, u32::MAX, SEGMENT - 7) {
-                board.repeat(now, range, SEGMENT - 7, 0, state());
+                board.repeat(range, &again(now, SEGMENT - 7));
             }
             board.assert_sound();
             if time % 11 == 10 {
@@ -417,7 +427,7 @@ fn a_long_history_of_repetitions_is_forgotten() {
     for time in 1..10_000 {
         board.mark_all_lost(|_| false);
         let range = board.first_to_repeat(1, u32::MAX, SEGMENT).unwrap();
-        board.repeat(at(time), range, SEGMENT, 0, state());
+        board.repeat(range, &again(at(time), SEGMENT));
         assert!(board.by_time.len() <= 70, "{}", board.by_time.len());
     }
 }

@@ -21,13 +21,18 @@ fn a_fin_is_reached_behind_all_data_and_duplicates_are_answered() {
 }
 
 #[test]
-fn a_fin_in_the_middle_of_data_is_ignored() {
+fn a_fin_in_order_ends_the_stream_before_data_behind_a_hole() {
     let mut connection = open(&linux());
     connection.data_at(0, 201, 100, false);
-    assert!(!connection.fin_at(0, 1, 100).fin);
-    connection.data_at(0, 101, 100, false);
-    assert_eq!(connection.receiver.next(), 301);
-    assert!(connection.fin_at(0, 301, 0).fin);
+    // Behind a hole itself, in front of what is here already, it is a lie.
+    assert!(!connection.fin_at(0, 101, 50).fin);
+    connection.data_at(0, 1, 100, false);
+    assert_eq!(connection.receiver.next(), 151);
+    assert!(connection.fin_at(0, 151, 20).fin);
+    assert_eq!(connection.receiver.next(), 172);
+    assert_eq!(connection.blocks(), []);
+    assert_eq!(connection.read_at(0, usize::MAX), stream(1, 170));
+    assert!(connection.receiver.is_finished());
 }
 
 #[test]

@@ -1,0 +1,53 @@
+//! What is remembered of a chain of segments in flight, and what happens to it.
+
+use base::Instant;
+
+use crate::recovery::rate::SentState;
+
+/// A chain of segments that left together and is not delivered yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::recovery) struct Record {
+    /// Behind its last byte.
+    pub(in crate::recovery) end: u64,
+    /// Bytes of each segment but the last.
+    pub(in crate::recovery) segment: u32,
+    pub(in crate::recovery) packets: u32,
+    /// When it left last.
+    pub(in crate::recovery) sent: Instant,
+    pub(in crate::recovery) state: SentState,
+    /// Our timestamp in the last repetition.
+    pub(in crate::recovery) timestamp: u32,
+    pub(in crate::recovery) is_lost: bool,
+    /// A repetition of it is in flight.
+    pub(in crate::recovery) is_repeated: bool,
+    /// It was repeated at some time.
+    pub(in crate::recovery) was_repeated: bool,
+}
+
+impl Record {
+    /// Whether it waits to be sent again.
+    pub(super) fn waits(&self) -> bool {
+        self.is_lost && !self.is_repeated
+    }
+}
+
+/// How a record leaves again.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::recovery) struct Repetition {
+    pub(in crate::recovery) now: Instant,
+    /// Bytes of each segment but the last.
+    pub(in crate::recovery) segment: u32,
+    pub(in crate::recovery) timestamp: u32,
+    pub(in crate::recovery) state: SentState,
+    /// It counts as one more packet in flight.
+    pub(in crate::recovery) is_in_flight: bool,
+}
+
+/// A piece of a record that an ACK delivers.
+#[derive(Debug)]
+pub(in crate::recovery) struct Delivered<'a> {
+    pub(in crate::recovery) start: u64,
+    pub(in crate::recovery) end: u64,
+    pub(in crate::recovery) packets: u32,
+    pub(in crate::recovery) record: &'a Record,
+}

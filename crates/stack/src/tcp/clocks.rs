@@ -1,0 +1,105 @@
+//! What timestamps say: which segments are too old to be true, which of them is echoed, and how
+//! long a round trip took (RFC 7323).
+
+use core::time::Duration;
+
+use base::Instant;
+use base::settings::LinuxVersion;
+use base::tcp::TcpFlags;
+
+use super::Connection;
+use super::incoming::{Placed, Verdict};
+use crate::host::Shared;
+use crate::packet::Segment;
+
+/// Timestamps older than this may have wrapped (RFC 7323 section 5.5).
+const TIMESTAMP_AGE_MAX: Duration = Duration::from_secs(24 * 24 * 3600);
+
+impl Connection {
+    /// RFC 7323 section 5.3, with its exceptions: a bare ACK that was merely overtaken is no attack
+    /// (Linux `tcp_disordered_ack_check`). `None`: the timestamp is no objection.
+    pub(super) fn judge_clock(
+        &self,
+        now: Instant,
+        shared: &mut Shared,
+        placed: &Placed<'_>,
+    ) -> Option<Verdict> {
+        let age = self.clock_age(now, placed.segment)?;
+        let flags = placed.segment.flags;
+        let next = self.recv.next() as i64;
+        if flags.contains(TcpFlags::ACK) && placed.segment.sequence_bytes() == 0 {
+            let is_silent = self
+                .linux()
+                .is_some_and(|rules| rules > LinuxVersion::V6_12);
+            if placed.start < next && is_silent {
+                // Data has overtaken it; that says nothing, and needs no answer.
+                shared.counters.paws_rejected += 1;
+                return Some(Verdict::Drop);
+            }
+            if placed.start == next && self.repeats_ack(placed) && self.is_within_timeout(age) {
+                return None;
+            }
+        }
+        shared.counters.paws_rejected += 1;
+        Some(if flags.contains(TcpFlags::SYN) {
+            self.judge_syn(shared, placed)
+        } else {
+            Verdict::Duplicate
+        })
+    }
+
+    /// How far the timestamp of a segment lies behind the last one, where that is far enough to
+    /// matter. One that is 24 days old says nothing, and neither does 0, which some SYNs have
+    /// (Linux `tcp_paws_check`).
+    fn clock_age(&self, now: Instant, segment: &Segment) -> Option<u32> {
+        let (timestamps, recent_at) = segment.options.timestamps.zip(self.clocks.recent_at)?;
+        let says_something = self.agreed.timestamps
+            && self.clocks.recent != 0
+            && now.since(recent_at) <= TIMESTAMP_AGE_MAX;
+        let age = self.clocks.recent.wrapping_sub(timestamps.value) as i32;
+        // Linux lets pass what is one unit behind (`TCP_PAWS_WINDOW`).
+        let least = 1 + i32::from(self.linux().is_some());
+        (says_something && age >= least).then_some(age as u32)
+    }
+
+    /// Whether a bare ACK acknowledges what is acknowledged already and does not move the window.
+    fn repeats_ack(&self, placed: &Placed<'_>) -> bool {
+        let (una, next) = self.sent_range();
+        let ack = self.iss.offset(placed.segment.ack, next);
+        ack == una as i64 && !self.is_window_news(placed.segment, ack, placed.start)
+    }
+
+    /// Whether a clock can have moved so far within our timeout. Linux counts 1200 units a second,
+    /// since some peers' clocks run at that rate (`tcp_tsval_replay`).
+    fn is_within_timeout(&self, age: u32) -> bool {
+        let micros = self.recovery.rtt().rto().as_micros();
+        u128::from(age) * 1_000_000 <= micros * 1200
+    }
+
+    /// RFC 7323 section 4.3: the timestamp of the segment that covers the last ACK is echoed.
+    pub(super) fn note_timestamp(&mut self, now: Instant, segment: &Segment, start: i64) {
+        let Some(timestamps) = segment.options.timestamps else {
+            return;
+        };
+        // What is so old that clocks may have wrapped is replaced by anything (RFC 7323 section
+        // 5.5; Linux `tcp_replace_ts_recent`).
+        let is_newer = self.clocks.recent_at.is_none_or(|at| {
+            now.since(at) > TIMESTAMP_AGE_MAX
+                || self.clocks.recent == 0
+                || timestamps.value.wrapping_sub(self.clocks.recent) as i32 >= 0
+        });
+        if self.agreed.timestamps && is_newer && start <= self.last_ack_sent as i64 {
+            self.clocks.recent = timestamps.value;
+            self.clocks.recent_at = Some(now);
+        }
+    }
+
+    /// Time since we sent the timestamp that came back; nothing where it makes no sense.
+    pub(super) fn echoed_rtt(&self, now: Instant, echo: u32) -> Option<Duration> {
+        if !self.agreed.timestamps || echo == 0 {
+            return None;
+        }
+        let millis = self.timestamp(now).wrapping_sub(echo);
+        (millis < 1 << 31).then(|| Duration::from_millis(millis.into()))
+    }
+}
