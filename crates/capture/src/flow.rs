@@ -6,6 +6,7 @@ use base::tcp::TcpFlags;
 use base::{FlowSample, Instant};
 use doctor::{Samples, Track};
 
+use crate::acks::{WAITING_MAX, WAITING_UNSEEN};
 use crate::end::End;
 use crate::look;
 use crate::packet::{Key, Segment};
@@ -18,6 +19,11 @@ const IDLE_LOOKS: u64 = 4;
 const OPEN_MAX: usize = 64;
 /// Looks that are kept of each end; when there are more, every second one goes.
 const LOOKS_MAX: usize = 1024;
+/// ... and when they take more: what looks hold of changes that never come (a state that turns back
+/// and forth) takes a thousand bytes each.
+const LOOKS_BYTES_MAX: usize = 128 << 10;
+/// Room for looks that wait, which an end keeps.
+const OPEN_KEPT: usize = 8;
 /// What timestamps take of each segment.
 const STAMP_BYTES: u32 = 12;
 /// An end that has sent no payload is looked at once in so many times.
@@ -95,6 +101,12 @@ impl Flow {
 
     pub(crate) const fn is_looked_at(&self) -> bool {
         self.looks.is_some()
+    }
+
+    /// From now on it is looked at, with this mean distance.
+    pub(crate) fn begin_looks(&mut self, now: Instant, interval: Duration) {
+        self.looks = Some(Box::default());
+        (self.next_look, self.interval) = (now, interval);
     }
 
     /// A packet of it.
@@ -219,6 +231,11 @@ impl Flow {
 
     fn take_ack(&mut self, segment: &Segment) {
         let from = segment.from;
+        let most = if self.looks.is_some() {
+            WAITING_MAX
+        } else {
+            WAITING_UNSEEN
+        };
         let (own, other) = self.pair(from);
         other.sender.begin(segment.ack);
         own.window = segment.window;
@@ -234,7 +251,7 @@ impl Flow {
             other.sender.on_ack(&ack);
         } else {
             let stamp = segment.timestamps.map(|(value, _)| value);
-            if let Some(early) = other.underway.push(stamp, ack) {
+            if let Some(early) = other.underway.push(stamp, ack, most) {
                 other.sender.on_ack(&early);
             }
         }
@@ -309,7 +326,9 @@ impl Flow {
     /// Bounds the looks: over the whole time, at a larger distance.
     fn thin_out(&mut self) {
         let Some(looks) = &mut self.looks else { return };
-        if looks.iter().all(|end| end.told.len() < LOOKS_MAX) {
+        let is_small =
+            |told: &Samples| told.len() < LOOKS_MAX && told.memory_bytes() < LOOKS_BYTES_MAX;
+        if looks.iter().all(|end| is_small(&end.told)) {
             return;
         }
         for end in looks.iter_mut() {
@@ -340,6 +359,9 @@ impl Flow {
         for mut sample in open.drain(..) {
             look::tell(&mut sample, held, cwnd);
             told.push(sample);
+        }
+        if open.capacity() > OPEN_KEPT {
+            *open = Vec::new();
         }
     }
 

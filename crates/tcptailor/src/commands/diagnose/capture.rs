@@ -228,7 +228,7 @@ fn weaken(verdict: &mut VerdictRow) {
 fn doubts(summary: &CaptureSummary, cut_short: Option<String>) -> Vec<String> {
     let count = |number: u64, what: &str| human::count(number, what);
     let mut doubts: Vec<String> = cut_short.into_iter().collect();
-    let rows: [(u64, &str, &str); 9] = [
+    let rows: [(u64, &str, &str); 11] = [
         (
             summary.dropped_packets.unwrap_or(0),
             "packet",
@@ -268,6 +268,16 @@ fn doubts(summary: &CaptureSummary, cut_short: Option<String>) -> Vec<String> {
             summary.clock_steps_back,
             "packet",
             "older than the one before: the clock stepped, or devices were merged",
+        ),
+        (
+            summary.clock_jumps,
+            "jump",
+            "of its clock: times across one are wrong, and connections count as two",
+        ),
+        (
+            summary.stray_segments,
+            "segment",
+            "with numbers far from those of its connection: not counted",
         ),
         (
             summary.evicted_connections,
