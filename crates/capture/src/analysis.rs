@@ -155,7 +155,7 @@ impl Analysis {
         self.make_room(segment.at);
         let serial = self.serial;
         self.serial += 1;
-        // Half of the places are kept for those that carry payload: what only knocks would take all.
+        // Half of the places are for those that carry payload: what only knocks would take all.
         let is_looked_at = self.looked_at < self.settings.judged_max.div_ceil(2);
         self.looked_at += usize::from(is_looked_at);
         let interval = is_looked_at.then_some(self.settings.interval);
