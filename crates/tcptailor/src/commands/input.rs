@@ -1,6 +1,6 @@
 //! Files that may be compressed, read from their start to their end once.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,6 +12,8 @@ pub(crate) const BUFFER_BYTES: usize = 1 << 20;
 /// First bytes of a compressed file (RFC 1952, RFC 8878).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// What tells of the kind of a file.
+const START_BYTES: u64 = 4;
 
 /// What is read, decompressed.
 pub(crate) struct Input {
@@ -29,12 +31,12 @@ impl Input {
             reader,
             read: Arc::clone(&read),
         };
-        let mut raw = BufReader::with_capacity(BUFFER_BYTES, counted);
+        let mut raw = with_whole_start(BufReader::with_capacity(BUFFER_BYTES, counted))?;
         let start = raw.fill_buf()?;
         let reader: Box<dyn BufRead> = if start.starts_with(&GZIP) {
-            decompressed(MultiGzDecoder::new(raw))
+            decompressed(MultiGzDecoder::new(raw))?
         } else if start.starts_with(&ZSTD) {
-            decompressed(Frames::new(raw)?)
+            decompressed(Frames::new(raw)?)?
         } else {
             Box::new(raw)
         };
@@ -60,8 +62,16 @@ impl Position {
     }
 }
 
-fn decompressed(reader: impl Read + 'static) -> Box<dyn BufRead> {
-    Box::new(BufReader::with_capacity(BUFFER_BYTES, reader))
+fn decompressed(reader: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
+    let reader = BufReader::with_capacity(BUFFER_BYTES, reader);
+    Ok(Box::new(with_whole_start(reader)?))
+}
+
+/// The same, whose first bytes come together: a pipe may give one at a time.
+fn with_whole_start<R: BufRead>(mut reader: R) -> io::Result<Chain<Cursor<Vec<u8>>, R>> {
+    let mut start = Vec::new();
+    reader.by_ref().take(START_BYTES).read_to_end(&mut start)?;
+    Ok(Cursor::new(start).chain(reader))
 }
 
 struct Counted {
