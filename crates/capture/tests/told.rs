@@ -40,7 +40,7 @@ fn billions_of_segments_in_flight_are_counted() {
     let syn = |from_client| Made {
         from_client,
         seq: 0,
-        flags: SYN | u16::from(!from_client) * ACK,
+        flags: if from_client { SYN } else { SYN | ACK },
         payload: 0,
         mss: 0,
         ..plain(0, 9)
