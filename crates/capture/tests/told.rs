@@ -11,6 +11,7 @@ use made::{CLIENT, Made, analysed, analysed_all, listing, plain, raw};
 const SYN: u16 = 0x02;
 const ACK: u16 = 0x10;
 const FIN_ACK: u16 = 0x11;
+const PSH_ACK: u16 = 0x18;
 const SECOND: u64 = 1_000_000;
 
 /// A packet of the client with payload.
@@ -243,19 +244,30 @@ fn without_acks_nothing_is_said_of_what_is_in_flight() {
 }
 
 #[test]
-fn small_messages_show_no_scale() {
+fn requests_show_no_scale() {
     let mut made = Vec::new();
     for round in 0..20 {
-        let (at, seq) = (u64::from(round) * 10_000, 1000 + 100 * round);
+        let (at, seq, ack) = (u64::from(round) * 10_000, 1000 + 100 * round, 4344 * round);
+        // Nothing of the other end is in flight then: the window says nothing.
         made.push(Made {
-            ack: seq,
+            ack,
+            window: 500,
             ..data(at, seq)
         });
-        made.push(Made {
+        made.extend((0..3).map(|segment| Made {
             from_client: false,
-            seq,
+            seq: ack + 1448 * segment,
             ack: seq + 100,
-            ..plain(at + 5000, 9)
+            flags: if segment < 2 { ACK } else { PSH_ACK },
+            payload: 1448,
+            ..plain(at + 1000 + u64::from(segment), 9)
+        }));
+        made.push(Made {
+            ack: ack + 4344,
+            flags: ACK,
+            window: 500,
+            payload: 0,
+            ..data(at + 2000, seq + 100)
         });
     }
     let (_, _, flows) = analysed_all(&made, listing());
