@@ -134,7 +134,9 @@ impl Flow {
         if segment.has(TcpFlags::ACK) {
             self.take_ack(&segment);
         }
-        self.is_reset |= segment.has(TcpFlags::RST);
+        // Who does not know the numbers resets nothing (RFC 5961).
+        self.is_reset |= segment.has(TcpFlags::RST)
+            && self.ends[segment.from].sender.offset(segment.seq).is_some();
     }
 
     /// The end that sent, and the other one.
@@ -220,9 +222,8 @@ impl Flow {
         own.sender.counts.segments += 1;
         let held = if speaks { own.send(segment) } else { None };
         if segment.has(TcpFlags::FIN) {
-            own.sender
-                .on_fin(segment.seq.wrapping_add(segment.payload_bytes));
-            own.has_fin = true;
+            let end = segment.seq.wrapping_add(segment.payload_bytes);
+            own.has_fin |= own.sender.on_fin(end);
         }
         if let Some(held) = held {
             self.tell(from, &held);

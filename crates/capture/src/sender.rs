@@ -235,12 +235,14 @@ impl Sender {
         }
     }
 
-    /// A FIN takes one too.
-    pub(crate) fn on_fin(&mut self, seq: u32) {
+    /// A FIN takes one too. Whether it is one of this connection.
+    pub(crate) fn on_fin(&mut self, seq: u32) -> bool {
         self.begin(seq);
-        if self.offset(seq) == Some(self.next) {
+        let offset = self.offset(seq);
+        if offset == Some(self.next) {
             self.advance(1);
         }
+        offset.is_some()
     }
 
     fn advance(&mut self, bytes: u64) {

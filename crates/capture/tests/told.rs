@@ -9,6 +9,7 @@ use capture::Settings;
 use made::{CLIENT, Made, analysed, analysed_all, listing, plain, raw};
 
 const SYN: u16 = 0x02;
+const RST: u16 = 0x04;
 const ACK: u16 = 0x10;
 const FIN_ACK: u16 = 0x11;
 const PSH_ACK: u16 = 0x18;
@@ -162,6 +163,28 @@ fn numbers_from_elsewhere_are_told_and_not_counted() {
     assert_eq!((flows.len(), summary.stray_segments), (1, 7));
     let forward = &flows[0].forward;
     assert_eq!((forward.payload_bytes, forward.retransmissions), (200, 0));
+}
+
+#[test]
+fn who_does_not_know_the_numbers_ends_nothing() {
+    let check = |flags, seq, expected: bool| {
+        let last = Made {
+            flags,
+            payload: 0,
+            ..data(100, seq)
+        };
+        let answer = Made {
+            flags: FIN_ACK,
+            ..ack(200, 1100)
+        };
+        let made = [data(0, 1000), ack(10, 1100), last, answer];
+        let (_, _, flows) = analysed_all(&made, listing());
+        assert_eq!(flows[0].ended, expected, "{flags:#x}");
+    };
+    for flags in [RST, FIN_ACK] {
+        check(flags, 0x8000_0000, false);
+        check(flags, 1100, true);
+    }
 }
 
 #[test]
