@@ -15,6 +15,8 @@ pub(crate) const SETTINGS: Settings = Settings {
 };
 /// Looks that are kept of an end at most, with those that waited for two packets.
 const LOOKS_MAX: usize = 1024 + 2 * 64 + 1;
+/// ... and what they take, where each is kept whole.
+const LOOKS_BYTES_MAX: usize = 320 << 10;
 
 /// Ends the analysis and asks the doctor.
 pub(crate) fn check(mut analysis: Analysis) {
@@ -68,6 +70,8 @@ fn check_direction(direction: &DirectionSummary, duration_us: u64) {
 fn check_track(track: &Track) {
     let looks = track.samples.len();
     assert!((1..=LOOKS_MAX).contains(&looks), "{looks} looks");
+    let bytes = track.samples.memory_bytes();
+    assert!(bytes <= LOOKS_BYTES_MAX, "{bytes} bytes of looks");
     let mut timeline = Timeline::new();
     let mut before = None;
     for sample in &track.samples {
