@@ -1,7 +1,19 @@
 //! What the fuzz targets check, one function for each: `cargo +nightly fuzz run wire`, with
-//! cargo-fuzz. The corpora are replayed by an ordinary test of the crate `stack` as well.
+//! cargo-fuzz. The corpora are replayed by ordinary tests as well, of the crates `stack` and
+//! `capture`.
 
+mod captures;
 mod checks;
+
+/// See [`captures::file`].
+pub fn capture(bytes: &[u8]) {
+    captures::file::check(bytes);
+}
+
+/// See [`captures::segments`].
+pub fn segments(bytes: &[u8]) {
+    captures::segments::check(bytes);
+}
 
 /// See [`checks::options`].
 pub fn options(bytes: &[u8]) {

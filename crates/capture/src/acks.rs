@@ -12,7 +12,9 @@ use base::Instant;
 use crate::sender::Ack;
 
 /// ACKs on their way to an end, at most; more are handed over early.
-const WAITING_MAX: usize = 512;
+pub(crate) const WAITING_MAX: usize = 512;
+/// ... where nobody looks at what the sender does meanwhile.
+pub(crate) const WAITING_UNSEEN: usize = 32;
 /// So many measurements make a window of which the smallest counts.
 const WINDOW: u32 = 8;
 /// An end that is nearer is where the capture is.
@@ -29,6 +31,8 @@ pub(crate) struct Near {
     recent: [Option<Duration>; 2],
     count: u32,
     measured: Instant,
+    /// The newest timestamp that was sent to it.
+    newest: Option<u32>,
     /// A timestamp that was sent to it, and when.
     probe: Option<(u32, Instant)>,
     echoes: bool,
@@ -60,9 +64,17 @@ impl Near {
         self.min = Some(self.min.map_or(sample, |min| min.min(sample)));
     }
 
-    /// A packet with this timestamp goes to it.
+    /// A packet with this timestamp goes to it. Of several with the same, only the first tells how
+    /// long the echo took; whether the first that was captured was that, does not show.
     pub(crate) fn sent_to(&mut self, at: Instant, stamp: u32) {
-        self.probe.get_or_insert((stamp, at));
+        let Some(newest) = self.newest else {
+            self.newest = Some(stamp);
+            return;
+        };
+        if is_before(newest, stamp) {
+            self.newest = Some(stamp);
+            self.probe.get_or_insert((stamp, at));
+        }
     }
 
     /// A packet of it echoes this timestamp. `sends_on`: it has more to send, so that it does not
@@ -102,11 +114,12 @@ pub(crate) struct Underway {
 }
 
 impl Underway {
-    /// One more, with its timestamp; gives the oldest where they are too many.
-    pub(crate) fn push(&mut self, stamp: Option<u32>, ack: Ack) -> Option<Ack> {
-        let first = match self.acks.len() {
-            WAITING_MAX => self.acks.pop_front(),
-            _ => None,
+    /// One more, with its timestamp; gives the oldest where they are more than `most`.
+    pub(crate) fn push(&mut self, stamp: Option<u32>, ack: Ack, most: usize) -> Option<Ack> {
+        let first = if self.acks.len() >= most {
+            self.acks.pop_front()
+        } else {
+            None
         };
         self.acks.push_back((stamp, ack));
         first.map(|(_, ack)| ack)

@@ -16,6 +16,10 @@ use crate::trace::FlowTrace;
 
 /// A connection that has ended is kept for what may still come.
 const LINGER: Duration = Duration::from_secs(2);
+/// A clock that goes back by more was set; by less, packets of several queues were mixed.
+const CLOCK_SET: Duration = Duration::from_secs(60);
+/// No capture has a pause that is longer.
+const PAUSE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Places that are looked at for each new connection, so that ended ones go in time.
 const SWEEP: usize = 2;
 /// What is kept of open connections for time-sequence plots, together: points of 24 or 32 bytes.
@@ -110,8 +114,7 @@ impl Analysis {
     pub fn handle(&mut self, packet: &CapturedPacket<'_>) {
         self.summary.packets += 1;
         self.summary.bytes += u64::from(packet.original_bytes);
-        self.began.get_or_insert(packet.at);
-        self.ended = self.ended.max(packet.at);
+        self.pass(packet.at);
         match packet::look(packet) {
             Found::Segment(segment) => {
                 self.summary.tcp_packets += 1;
@@ -122,6 +125,21 @@ impl Analysis {
             Found::Fragment => self.summary.fragments += 1,
             Found::Other => self.summary.other_packets += 1,
             Found::Unreadable => self.summary.unreadable_packets += 1,
+        }
+    }
+
+    /// Time goes on, from where a clock was set to if it was.
+    fn pass(&mut self, now: Instant) {
+        let Some(began) = self.began else {
+            (self.began, self.ended) = (Some(now), now);
+            return;
+        };
+        if now >= self.ended {
+            self.summary.clock_jumps += u64::from(now.since(self.ended) > PAUSE_MAX);
+            self.ended = now;
+        } else if self.ended.since(now) > CLOCK_SET {
+            self.summary.clock_jumps += 1;
+            (self.began, self.ended) = (Some(began.min(now)), now);
         }
     }
 
@@ -136,6 +154,13 @@ impl Analysis {
         });
         let at = found.unwrap_or_else(|| self.open(segment));
         let flow = self.table.flow(at);
+        if segment.payload_bytes > 0
+            && !flow.is_looked_at()
+            && self.looked_at < self.settings.judged_max
+        {
+            flow.begin_looks(segment.at, self.settings.interval);
+            self.looked_at += 1;
+        }
         let before = flow.trace_points();
         flow.handle(segment);
         self.trace_points = self.trace_points + flow.trace_points() - before;
@@ -170,7 +195,8 @@ impl Analysis {
         self.make_room(segment.at);
         let serial = self.serial;
         self.serial += 1;
-        let is_looked_at = self.looked_at < self.settings.judged_max;
+        // Half of the places are for those that carry payload: what only knocks would take all.
+        let is_looked_at = self.looked_at < self.settings.judged_max.div_ceil(2);
         self.looked_at += usize::from(is_looked_at);
         let interval = is_looked_at.then_some(self.settings.interval);
         let mut flow = Box::new(Flow::new(segment, serial, interval));
@@ -242,6 +268,8 @@ impl Analysis {
         summary.connections += 1;
         summary.duplicate_packets += flow.twice;
         summary.clock_steps_back += flow.steps_back;
+        let strays = flow.ends.iter().map(|end| end.sender.counts.stray_segments);
+        summary.stray_segments += strays.sum::<u64>();
         let segments = [0, 1].map(|end: usize| flow.ends[end].sender.counts.segments);
         summary.one_way_connections += u64::from(segments.contains(&0));
         let has_syn = flow.ends.iter().any(|end| end.opening.syns > 0);
@@ -301,11 +329,15 @@ impl Analysis {
     }
 }
 
-/// Whether a SYN opens another connection between ends that had one.
+/// Whether this is of another connection between ends that had one: a SYN opens it, or what was
+/// known of the old one does not fit any more.
 fn begins_anew(flow: &Flow, segment: &Segment) -> bool {
+    let sender = &flow.ends[segment.from].sender;
+    if sender.has_strayed() || flow.last.since(segment.at) > CLOCK_SET {
+        return true;
+    }
     let opens = segment.has(TcpFlags::SYN) && !segment.has(TcpFlags::ACK);
-    let end = &flow.ends[segment.from];
-    opens && (flow.is_closed() || (end.opening.syns > 0 && !end.sender.begins_at(segment.seq)))
+    opens && (flow.is_closed() || (sender.has_begun() && !sender.begins_at(segment.seq)))
 }
 
 /// Where several devices saw a connection, each end is taken from the one that is nearest to it.

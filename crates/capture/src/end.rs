@@ -173,9 +173,10 @@ impl End {
     }
 
     /// The other end has stopped with so many bytes in flight: a scale that makes them a full
-    /// window has a vote.
+    /// window has a vote. Less than two segments would fit several scales, and nothing in flight
+    /// all that are small.
     pub(crate) fn vote_for_scale(&mut self, flight: u64, mss: u32) {
-        if self.opening.syns > 0 || self.window == 0 {
+        if self.opening.syns > 0 || self.window == 0 || flight < 2 * u64::from(mss) {
             return;
         }
         for (scale, hits) in self.hits.iter_mut().enumerate() {

@@ -6,6 +6,7 @@ use base::tcp::TcpFlags;
 use base::{FlowSample, Instant};
 use doctor::{Samples, Track};
 
+use crate::acks::{WAITING_MAX, WAITING_UNSEEN};
 use crate::end::End;
 use crate::look;
 use crate::packet::{Key, Segment};
@@ -21,6 +22,11 @@ const IDLE_LOOKS: u64 = 4;
 const OPEN_MAX: usize = 64;
 /// Looks that are kept of each end; when there are more, every second one goes.
 const LOOKS_MAX: usize = 1024;
+/// ... and when they take more: what looks hold of changes that never come (a state that turns back
+/// and forth) takes a thousand bytes each.
+const LOOKS_BYTES_MAX: usize = 128 << 10;
+/// Room for looks that wait, which an end keeps.
+const OPEN_KEPT: usize = 8;
 /// What timestamps take of each segment.
 const STAMP_BYTES: u32 = 12;
 /// An end that has sent no payload is looked at once in so many times.
@@ -137,6 +143,12 @@ impl Flow {
         })
     }
 
+    /// From now on it is looked at, with this mean distance.
+    pub(crate) fn begin_looks(&mut self, now: Instant, interval: Duration) {
+        self.looks = Some(Box::default());
+        (self.next_look, self.interval) = (now, interval);
+    }
+
     /// A packet of it.
     pub(crate) fn handle(&mut self, segment: &Segment) {
         let mut segment = *segment;
@@ -162,7 +174,9 @@ impl Flow {
         if segment.has(TcpFlags::ACK) {
             self.take_ack(&segment);
         }
-        self.is_reset |= segment.has(TcpFlags::RST);
+        // Who does not know the numbers resets nothing (RFC 5961).
+        self.is_reset |= segment.has(TcpFlags::RST)
+            && self.ends[segment.from].sender.offset(segment.seq).is_some();
     }
 
     /// The end that sent, and the other one.
@@ -249,9 +263,8 @@ impl Flow {
         let held = if speaks { self.send(segment) } else { None };
         let (own, _) = self.pair(from);
         if segment.has(TcpFlags::FIN) {
-            own.sender
-                .on_fin(segment.seq.wrapping_add(segment.payload_bytes));
-            own.has_fin = true;
+            let end = segment.seq.wrapping_add(segment.payload_bytes);
+            own.has_fin |= own.sender.on_fin(end);
         }
         if let Some(held) = held {
             self.tell(from, &held);
@@ -276,6 +289,11 @@ impl Flow {
 
     fn take_ack(&mut self, segment: &Segment) {
         let from = segment.from;
+        let most = if self.looks.is_some() {
+            WAITING_MAX
+        } else {
+            WAITING_UNSEEN
+        };
         let (own, other) = self.pair(from);
         other.sender.begin(segment.ack);
         own.window = segment.window;
@@ -291,7 +309,7 @@ impl Flow {
             other.sender.on_ack(&ack);
         } else {
             let stamp = segment.timestamps.map(|(value, _)| value);
-            if let Some(early) = other.underway.push(stamp, ack) {
+            if let Some(early) = other.underway.push(stamp, ack, most) {
                 other.sender.on_ack(&early);
             }
         }
@@ -373,7 +391,9 @@ impl Flow {
     /// Bounds the looks: over the whole time, at a larger distance.
     fn thin_out(&mut self) {
         let Some(looks) = &mut self.looks else { return };
-        if looks.iter().all(|end| end.told.len() < LOOKS_MAX) {
+        let is_small =
+            |told: &Samples| told.len() < LOOKS_MAX && told.memory_bytes() < LOOKS_BYTES_MAX;
+        if looks.iter().all(|end| is_small(&end.told)) {
             return;
         }
         for end in looks.iter_mut() {
@@ -404,6 +424,9 @@ impl Flow {
         for mut sample in open.drain(..) {
             look::tell(&mut sample, held, cwnd);
             told.push(sample);
+        }
+        if open.capacity() > OPEN_KEPT {
+            *open = Vec::new();
         }
     }
 

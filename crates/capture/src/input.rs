@@ -2,7 +2,7 @@
 //! end once. Whoever opens them hands them over as a reader.
 
 use std::fmt;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,6 +23,8 @@ const CAPTURES: [[u8; 4]; 5] = [
     [0x4d, 0x3c, 0xb2, 0xa1],
     [0x0a, 0x0d, 0x0d, 0x0a],
 ];
+/// What tells of the kind of a file.
+const START_BYTES: u64 = 4;
 
 /// What is read, decompressed.
 pub struct Input {
@@ -58,12 +60,12 @@ impl Input {
             reader,
             read: Arc::clone(&read),
         };
-        let mut raw = BufReader::with_capacity(BUFFER_BYTES, counted);
+        let mut raw = with_whole_start(BufReader::with_capacity(BUFFER_BYTES, counted))?;
         let start = raw.fill_buf()?;
         let reader: Box<dyn BufRead> = if start.starts_with(&GZIP) {
-            decompressed(MultiGzDecoder::new(raw))
+            decompressed(MultiGzDecoder::new(raw))?
         } else if start.starts_with(&ZSTD) {
-            decompressed(Frames::new(raw)?)
+            decompressed(Frames::new(raw)?)?
         } else {
             Box::new(raw)
         };
@@ -99,8 +101,16 @@ impl Position {
     }
 }
 
-fn decompressed(reader: impl Read + 'static) -> Box<dyn BufRead> {
-    Box::new(BufReader::with_capacity(BUFFER_BYTES, reader))
+fn decompressed(reader: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
+    let reader = BufReader::with_capacity(BUFFER_BYTES, reader);
+    Ok(Box::new(with_whole_start(reader)?))
+}
+
+/// The same, whose first bytes come together: a pipe may give one at a time.
+fn with_whole_start<R: BufRead>(mut reader: R) -> io::Result<Chain<Cursor<Vec<u8>>, R>> {
+    let mut start = Vec::new();
+    reader.by_ref().take(START_BYTES).read_to_end(&mut start)?;
+    Ok(Cursor::new(start).chain(reader))
 }
 
 struct Counted {

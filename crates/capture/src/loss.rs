@@ -14,7 +14,7 @@ const OVERTAKEN_MAX: Duration = Duration::from_millis(3);
 /// Share of the timeout from which on a silence is taken for one: the capture's RTO is an estimate.
 const TIMEOUT_SHARE: f64 = 0.7;
 /// CUBIC's cut.
-const CUT: (u32, u32) = (7, 10);
+const CUT: (u64, u64) = (7, 10);
 
 /// Losses of one direction.
 #[derive(Clone, Debug, Default)]
@@ -205,7 +205,8 @@ impl Loss {
         if !self.is_repairing() {
             self.recover = place.next;
             self.again = 0;
-            self.cut = Some((place.pkts * CUT.0 / CUT.1).max(2));
+            let cut = u64::from(place.pkts) * CUT.0 / CUT.1;
+            self.cut = Some((cut as u32).max(2));
         }
         self.state = state;
     }

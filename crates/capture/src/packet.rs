@@ -1,9 +1,10 @@
 //! From a captured packet to the TCP segment in it.
 
+use core::cmp::Ordering;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use base::ip::{IpPacket, protocol};
-use base::pcap::{CapturedPacket, ip_of_frame};
+use base::pcap::{CapturedPacket, LinkType, ip_of_frame};
 use base::tcp::{SackBlocks, TcpFlags, TcpOption, TcpOptions, TcpSegment};
 use base::{FlowKey, Instant};
 
@@ -17,6 +18,8 @@ const VXLAN_HEADER_BYTES: usize = 8;
 /// Geneve (RFC 8926).
 const GENEVE_PORT: u16 = 6081;
 const ETHERNET_IN_TUNNEL: u16 = 0x6558;
+/// The largest packets that Linux hands to a device (`GSO_MAX_SIZE`); what states more is damaged.
+const PAYLOAD_MAX: usize = 8 * 65_535;
 
 /// Two ends and the device that saw their packets. The smaller end comes first, so that both
 /// directions have the same key.
@@ -93,7 +96,7 @@ pub(crate) enum Found {
     Segment(Segment),
     /// Of a fragmented packet; only the first would show its ports.
     Fragment,
-    /// Another protocol.
+    /// Another protocol, or a socket that is connected with itself, whose directions look the same.
     Other,
     /// Cut off before the end of the TCP header's fixed part, or not as the protocols say.
     Unreadable,
@@ -102,7 +105,11 @@ pub(crate) enum Found {
 /// Looks into a packet, and into one tunnel.
 pub(crate) fn look(packet: &CapturedPacket<'_>) -> Found {
     let Some(ip) = packet.ip() else {
-        return Found::Other;
+        return if ends_in_link_header(packet) {
+            Found::Unreadable
+        } else {
+            Found::Other
+        };
     };
     let found = look_at(packet, ip);
     match found {
@@ -112,6 +119,19 @@ pub(crate) fn look(packet: &CapturedPacket<'_>) -> Found {
             Outer::Tunnel(_) => Found::Other,
         },
     }
+}
+
+/// Whether the packet was cut off before what shows its protocol.
+const fn ends_in_link_header(packet: &CapturedPacket<'_>) -> bool {
+    let least = match packet.link {
+        LinkType::Raw | LinkType::Other(_) => 0,
+        // The version of IP behind it is needed too.
+        LinkType::Null => 5,
+        LinkType::Ethernet => 14,
+        LinkType::LinuxSll => 16,
+        LinkType::LinuxSll2 => 20,
+    };
+    packet.bytes.len() < least
 }
 
 enum Outer<'a> {
@@ -133,7 +153,7 @@ fn look_at<'a>(packet: &CapturedPacket<'a>, bytes: &'a [u8]) -> Outer<'a> {
     let behind = packet.bytes.len() - bytes.len();
     let on_the_wire = (packet.original_bytes as usize).saturating_sub(behind);
     let found = segment(packet, &ip, ip_bytes(bytes, &ip, on_the_wire));
-    Outer::Found(found.map_or(Found::Unreadable, Found::Segment))
+    Outer::Found(found.unwrap_or(Found::Unreadable))
 }
 
 /// Bytes of the IP packet: those of superpackets above 64 KiB stand in no header.
@@ -194,8 +214,8 @@ fn behind_ether_type(ether_type: u16, inner: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// `None` where the fixed part of the header is not there.
-fn segment(packet: &CapturedPacket<'_>, ip: &IpPacket<'_>, ip_bytes: usize) -> Option<Segment> {
+/// `None` where the fixed part of the header is not there, or says what cannot be.
+fn segment(packet: &CapturedPacket<'_>, ip: &IpPacket<'_>, ip_bytes: usize) -> Option<Found> {
     let bytes = ip.payload();
     let fixed = bytes.get(..TcpSegment::HEADER_BYTES_MIN)?;
     let header_bytes = usize::from(fixed[12] >> 4) * 4;
@@ -205,15 +225,17 @@ fn segment(packet: &CapturedPacket<'_>, ip: &IpPacket<'_>, ip_bytes: usize) -> O
     // A short snapshot may cut the options; those in front of the cut are there.
     let options = &bytes[TcpSegment::HEADER_BYTES_MIN..header_bytes.min(bytes.len())];
     let payload_bytes = ip_bytes.checked_sub(ip.header_bytes() + header_bytes)?;
+    if payload_bytes > PAYLOAD_MAX {
+        return None;
+    }
     let half = |at: usize| u16::from_be_bytes([fixed[at], fixed[at + 1]]);
     let word = |at: usize| u32::from(half(at)) << 16 | u32::from(half(at + 2));
     let source = (bits(ip.source()), half(0));
     let destination = (bits(ip.destination()), half(2));
-    let from = usize::from(source > destination);
-    let (low, high) = if from == 0 {
-        (source, destination)
-    } else {
-        (destination, source)
+    let (from, low, high) = match source.cmp(&destination) {
+        Ordering::Less => (0, source, destination),
+        Ordering::Greater => (1, destination, source),
+        Ordering::Equal => return Some(Found::Other),
     };
     let mut segment = Segment {
         at: packet.at,
@@ -227,7 +249,7 @@ fn segment(packet: &CapturedPacket<'_>, ip: &IpPacket<'_>, ip_bytes: usize) -> O
         ack: word(8),
         flags: TcpFlags::from_bits(half(12)),
         window: half(14),
-        payload_bytes: u32::try_from(payload_bytes).unwrap_or(u32::MAX),
+        payload_bytes: payload_bytes as u32,
         ident: match ip {
             IpPacket::V4(ip) => ip.identification(),
             IpPacket::V6(_) => 0,
@@ -237,7 +259,7 @@ fn segment(packet: &CapturedPacket<'_>, ip: &IpPacket<'_>, ip_bytes: usize) -> O
         syn: SynOptions::default(),
     };
     read_options(options, &mut segment);
-    Some(segment)
+    Some(Found::Segment(segment))
 }
 
 fn read_options(options: &[u8], segment: &mut Segment) {

@@ -104,16 +104,16 @@ impl Runs {
             }
             let all = run.end.saturating_sub(begin).max(1);
             if run.end <= una {
-                acked.pkts += run.pkts;
+                acked.pkts = acked.pkts.saturating_add(run.pkts);
                 begin = run.end;
                 self.runs.pop_front();
                 continue;
             }
             // At least one is left of a run that is acknowledged in part.
-            let part = u64::from(run.pkts) * (una - begin) / all;
+            let part = u64::from(run.pkts).saturating_mul(una - begin) / all;
             let part = (part as u32).min(run.pkts.saturating_sub(1));
             run.pkts -= part;
-            acked.pkts += part;
+            acked.pkts = acked.pkts.saturating_add(part);
             break;
         }
         self.pkts = self.pkts.saturating_sub(acked.pkts);

@@ -21,6 +21,9 @@ const ORIGIN: u64 = 1 << 32;
 const USUAL_MSS: u32 = 1448;
 /// The longest segment that is none of several.
 const PLAIN_SEGMENT_MAX: u32 = 1460;
+/// So many segments one after the other with numbers that are too far away: the capture has missed
+/// where the numbers went on, or another connection has the same ends.
+const STRAYS_MAX: u32 = 8;
 /// A rate is measured over a round trip, and at least so long.
 const RATE_TIME_MIN: Duration = Duration::from_millis(1);
 
@@ -63,6 +66,8 @@ pub(crate) struct Counts {
     pub(crate) delivered_pkts: u64,
     /// How often the other end closed its window.
     pub(crate) zero_windows: u64,
+    /// Segments whose numbers are too far from the others.
+    pub(crate) stray_segments: u64,
 }
 
 /// The direction.
@@ -97,6 +102,8 @@ pub(crate) struct Sender {
     rate: RateMark,
     /// Largest number of bytes in flight.
     pub(crate) flight_max: u64,
+    /// Segments with payload that is too far away, since the last one that was not.
+    strays: u32,
 }
 
 /// From when and where a delivery rate is measured.
@@ -133,6 +140,7 @@ impl Sender {
             idle_since: None,
             rate: RateMark::default(),
             flight_max: 0,
+            strays: 0,
         }
     }
 
@@ -164,6 +172,11 @@ impl Sender {
     /// The offset at which the payload begins.
     pub(crate) const fn origin(&self) -> u64 {
         self.origin
+    }
+
+    /// Whether its numbers lead nowhere any more.
+    pub(crate) const fn has_strayed(&self) -> bool {
+        self.strays >= STRAYS_MAX
     }
 
     pub(crate) const fn has_begun(&self) -> bool {
@@ -227,12 +240,14 @@ impl Sender {
         }
     }
 
-    /// A FIN takes one too.
-    pub(crate) fn on_fin(&mut self, seq: u32) {
+    /// A FIN takes one too. Whether it is one of this connection.
+    pub(crate) fn on_fin(&mut self, seq: u32) -> bool {
         self.begin(seq);
-        if self.offset(seq) == Some(self.next) {
+        let offset = self.offset(seq);
+        if offset == Some(self.next) {
             self.advance(1);
         }
+        offset.is_some()
     }
 
     fn advance(&mut self, bytes: u64) {
@@ -255,7 +270,12 @@ impl Sender {
         self.note_size(data);
         let mss = self.mss();
         let pkts = data.bytes.div_ceil(mss).max(1);
-        let begin = self.offset(data.seq)?;
+        let Some(begin) = self.offset(data.seq) else {
+            self.counts.stray_segments += 1;
+            self.strays += 1;
+            return None;
+        };
+        self.strays = 0;
         let end = begin + u64::from(data.bytes);
         self.counts.data_segments += u64::from(pkts);
         let held = if end > self.next {

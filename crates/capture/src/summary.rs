@@ -26,7 +26,7 @@ pub struct CaptureSummary {
     pub bytes: u64,
     /// Connections, each counted once per device that saw it.
     pub connections: u64,
-    /// Packets of other protocols.
+    /// Packets of other protocols, and of sockets that are connected with themselves.
     pub other_packets: u64,
     /// Fragments of IP packets, which are not put together.
     pub fragments: u64,
@@ -36,8 +36,13 @@ pub struct CaptureSummary {
     pub cut_packets: u64,
     /// Segments that stand in the capture twice.
     pub duplicate_packets: u64,
-    /// Segments whose time was before that of the segment in front of it.
+    /// Segments whose time was a little before that of the segment in front of it.
     pub clock_steps_back: u64,
+    /// How often the clock of the capture jumped: back by more than a minute, or ahead by more than
+    /// a month. What goes on behind a jump back counts as another connection.
+    pub clock_jumps: u64,
+    /// Segments whose numbers are far from those of their connection; their payload is not counted.
+    pub stray_segments: u64,
     /// Payload that was acknowledged and does not stand in the capture.
     pub missed_bytes: u64,
     /// What the interfaces dropped while it ran; `None` where the file does not say.
@@ -61,7 +66,7 @@ impl CaptureSummary {
     /// What it misses, and what that makes unsure, in sentences.
     #[must_use]
     pub fn doubts(&self) -> Vec<String> {
-        let rows: [(u64, &str, &str); 9] = [
+        let rows: [(u64, &str, &str); 11] = [
             (
                 self.dropped_packets.unwrap_or(0),
                 "packet",
@@ -101,6 +106,16 @@ impl CaptureSummary {
                 self.clock_steps_back,
                 "packet",
                 "older than the one before: the clock stepped, or devices were merged",
+            ),
+            (
+                self.clock_jumps,
+                "jump",
+                "of its clock: times across one are wrong, and connections count as two",
+            ),
+            (
+                self.stray_segments,
+                "segment",
+                "with numbers far from those of its connection: not counted",
             ),
             (
                 self.evicted_connections,
@@ -190,8 +205,8 @@ pub struct DirectionSummary {
     pub min_rtt_us: Option<u64>,
     /// ...
     pub srtt_us: Option<u64>,
-    /// Most payload in flight.
-    pub flight_max_bytes: u64,
+    /// Most payload in flight; `None` without ACKs.
+    pub flight_max_bytes: Option<u64>,
     /// Scale of the windows that its receiver offers, and whether it was estimated.
     pub window_scale: Option<u8>,
     /// ...
@@ -295,7 +310,7 @@ fn direction(flow: &Flow, from: usize) -> DirectionSummary {
         to_sender_us: end.near.min().map(micros),
         min_rtt_us: sender.rtt.min().map(micros),
         srtt_us: sender.rtt.srtt().map(micros),
-        flight_max_bytes: sender.flight_max,
+        flight_max_bytes: sender.hears.then_some(sender.flight_max),
         window_scale: other.scale(end),
         window_scale_estimated: other.opening.syns == 0 && other.estimated_scale().is_some(),
         zero_windows: counts.zero_windows,

@@ -230,7 +230,7 @@ impl Waits {
                 return Cause::Application;
             }
         }
-        match *corked >= CORKED.0 && *corked >= *others * CORKED.1 {
+        match *corked >= CORKED.0 && *corked >= others.saturating_mul(CORKED.1) {
             true => Cause::Cork,
             false => Cause::Application,
         }

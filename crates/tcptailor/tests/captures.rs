@@ -131,6 +131,79 @@ fn a_pipe_is_read_and_connections_are_listed() {
 }
 
 #[test]
+fn a_pipe_that_begins_with_single_bytes_is_known_as_what_it_is() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let bytes = std::fs::read(captured("lan-wwr", folder.path())).expect("it is there");
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(&bytes).expect("into memory");
+    let packed = encoder.finish().expect("into memory");
+    for bytes in [bytes, packed] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_tcptailor"))
+            .args(["diagnose", "-", "--json"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut pipe = child.stdin.take().expect("a pipe");
+        let (first, rest) = bytes.split_at(6);
+        for byte in first {
+            pipe.write_all(&[*byte]).expect("it reads");
+            thread::sleep(Duration::from_millis(20));
+        }
+        pipe.write_all(rest).expect("it reads");
+        drop(pipe);
+        let judged = document(&child.wait_with_output().expect("it ends"));
+        let verdict = &judged["flows"][0]["verdicts"][0]["id"];
+        assert_eq!(verdict, "nagle-delack-stall", "{judged:#}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_capture_is_told() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let packet = |seq: u32| {
+        let mut bytes = vec![0x45, 0, 0, 140, 0, 1, 0, 0, 64, 6, 0, 0];
+        bytes.extend([10, 0, 0, 1, 10, 0, 0, 2, 0x9c, 0x40, 0, 80]);
+        bytes.extend(seq.to_be_bytes());
+        bytes.extend([0, 0, 0, 1, 0x50, 0x18, 0xff, 0xff, 0, 0, 0, 0]);
+        bytes
+    };
+    let mut writer =
+        base::pcap::Writer::pcapng(Vec::new(), &["\u{1b}[2J\u{7}eth0"]).expect("memory");
+    let second = 1_000_000_000;
+    let far = 0x8000_0000;
+    let times = [
+        (1, 1000),
+        (2, 1100),
+        (3, far),
+        (u64::MAX / second, 1200),
+        (4, 1300),
+    ];
+    for (seconds, seq) in times {
+        let at = base::Instant::from_nanos(seconds * second);
+        writer.write(0, at, &packet(seq)).expect("memory");
+    }
+    let mut bytes = writer.finish().expect("memory");
+    // A block of nearly 4 GiB.
+    bytes.extend([6, 0, 0, 0, 0xfc, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
+    let file = folder.path().join("odd.pcapng");
+    std::fs::write(&file, bytes).expect("a file");
+    let output = tcptailor(&["diagnose", file.to_str().expect("UTF-8"), "-v"]);
+    let shown = text(&output.stdout);
+    assert!(output.status.success(), "{shown}{}", text(&output.stderr));
+    assert!(!shown.contains(['\u{1b}', '\u{7}']), "{shown:?}");
+    let told = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    for expected in [
+        "a block of more than 8 MB",
+        "2 jumps of its clock",
+        "1 segment with numbers far from those of its connection",
+        "2 connections seen in one direction only",
+    ] {
+        assert!(told.contains(expected), "{expected}: {shown}");
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_by_name() {
     let folder = tempfile::tempdir().expect("a directory");
     let file = captured("lan-wwr", folder.path());

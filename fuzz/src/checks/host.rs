@@ -16,6 +16,8 @@ use stack::{
     SegmentOptions, SocketId, Timestamps, wire,
 };
 
+use super::input::Input;
+
 const HOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 const PORT: u16 = 80;
@@ -40,34 +42,6 @@ pub(crate) fn check(bytes: &[u8]) {
     for _ in 0..20 {
         world.pass(Duration::from_secs(7));
         world.settle();
-    }
-}
-
-/// Takes numbers off the script; 0 where it has ended.
-struct Input<'a> {
-    bytes: &'a [u8],
-}
-
-impl Input<'_> {
-    fn byte(&mut self) -> Option<u8> {
-        let (&first, rest) = self.bytes.split_first()?;
-        self.bytes = rest;
-        Some(first)
-    }
-
-    fn number(&mut self) -> u32 {
-        self.byte().unwrap_or(0).into()
-    }
-
-    fn wide(&mut self) -> u32 {
-        self.number() << 8 | self.number()
-    }
-
-    /// Mostly close to 0, of either sign, seldom far away.
-    fn distance(&mut self) -> u32 {
-        let shift = self.number() % 28;
-        let step = (self.number() as u8).cast_signed();
-        (i64::from(step) << shift) as u32
     }
 }
 

@@ -157,7 +157,7 @@ pub struct PcapError {
 pub enum PcapErrorKind {
     /// It begins with none of the known numbers.
     NotACapture,
-    /// It ends within a block or packet, or a block exceeds the 8 MB that a reader keeps.
+    /// It ends within a block or packet.
     Truncated,
     /// A field has a value that it must not have.
     Invalid(&'static str),

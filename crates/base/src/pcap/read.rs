@@ -306,7 +306,10 @@ impl Pcap {
         let [seconds, fraction, captured, original] =
             [0, 4, 8, 12].map(|at| word(head, at, self.is_big));
         let length = PCAP_PACKET_HEADER_BYTES + captured as usize;
-        if length > BLOCK_BYTES_MAX || !input.fill(length)? {
+        if length > BLOCK_BYTES_MAX {
+            return Err(PcapErrorKind::Invalid("a packet of more than 8 MB"));
+        }
+        if !input.fill(length)? {
             return Err(PcapErrorKind::Truncated);
         }
         let from = input.begin + PCAP_PACKET_HEADER_BYTES;
@@ -369,7 +372,10 @@ impl PcapNg {
         if length < BLOCK_BYTES_MIN || !length.is_multiple_of(4) {
             return Err(PcapErrorKind::Invalid("a block with an impossible length"));
         }
-        if length > BLOCK_BYTES_MAX || !input.fill(length)? {
+        if length > BLOCK_BYTES_MAX {
+            return Err(PcapErrorKind::Invalid("a block of more than 8 MB"));
+        }
+        if !input.fill(length)? {
             return Err(PcapErrorKind::Truncated);
         }
         match input.word(length - 4, self.is_big) as usize == length {

@@ -210,7 +210,12 @@ fn errors_say_where_and_what() {
     check(&file[..file.len() - 1], 24 + 26, "ends within a packet");
     let mut huge = file.clone();
     huge[32..36].copy_from_slice(&u32::MAX.to_le_bytes());
-    check(&huge, 24, "ends within a packet");
+    check(&huge, 24, "more than 8 MB");
+    let mut huge = pcapng(&packets, 1000);
+    huge[4..8].copy_from_slice(&0xffff_fffc_u32.to_le_bytes());
+    check(&huge, 0, "more than 8 MB");
+    huge[4..8].copy_from_slice(&0_u32.to_le_bytes());
+    check(&huge, 0, "impossible length");
     let interface = words(&[101 << 16, 0]);
     let packet = words(&[1, 0, 0, 0, 0]);
     check(&blocks(&[(6, &packet)]), 28, "not described");

@@ -71,6 +71,13 @@ impl Samples {
         self.last.is_none()
     }
 
+    /// Memory that they take, about.
+    #[must_use]
+    pub const fn memory_bytes(&self) -> usize {
+        let each = size_of::<FlowSample>() + size_of::<Whole>();
+        self.whole.len() * each + self.changes.len()
+    }
+
     /// The oldest.
     #[must_use]
     pub fn first(&self) -> Option<&FlowSample> {
