@@ -29,7 +29,7 @@ fn connections_take_what_the_page_says() {
     assert!((10_000..=BUSY_EACH_MAX).contains(&each), "{each} bytes");
     analysis.end();
     let (recording, summary) = analysis.finish();
-    assert_eq!(summary.connections, BUSY.into());
+    assert_eq!(summary.connections, u64::from(BUSY));
     for track in &recording.flows {
         let bytes = track.samples.memory_bytes();
         assert!(bytes <= 256 << 10, "{bytes} bytes");
@@ -50,7 +50,7 @@ fn connections_take_what_the_page_says() {
     println!("{each} bytes for each of one packet");
     assert!((1000..=EACH_MAX).contains(&each), "{each} bytes");
     analysis.end();
-    assert_eq!(analysis.finish().1.connections, CONNECTIONS.into());
+    assert_eq!(analysis.finish().1.connections, u64::from(CONNECTIONS));
 }
 
 /// A handshake seen half-way, both FINs, data that are acknowledged later, and in the end more ACKs
