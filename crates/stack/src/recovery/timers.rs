@@ -183,6 +183,12 @@ impl LossRecovery {
         });
     }
 
+    /// No tail-loss probe for what left just now.
+    pub(crate) fn await_timeout(&mut self, now: Instant) {
+        self.arm_retransmit(now);
+        self.timer_of_burst = None;
+    }
+
     /// The timeout from the time on at which the first unacknowledged segment left.
     fn arm_retransmit_for_head(&mut self, now: Instant) {
         let left = self.timeout_left(now).max(Duration::from_micros(1));

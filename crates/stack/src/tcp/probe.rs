@@ -64,10 +64,21 @@ impl Connection {
             // Less than a segment fits: silly-window avoidance has waited long enough (RFC 9293
             // section 3.8.6.2.1).
             self.send_one_new(now, shared, true);
+            self.await_timeout(now);
         } else {
             self.send_probe(now, shared);
         }
         self.arm_timers(now, shared);
+    }
+
+    /// In Linux the data that this timer sent is no probe any more: the timeout watches over it,
+    /// and no tail-loss probe comes before (`tcp_send_probe0`).
+    fn await_timeout(&mut self, now: Instant) {
+        if self.linux().is_some() && self.recovery.packets_out() > 0 {
+            self.probes.window = 0;
+            self.probes.backoff = 0;
+            self.recovery.await_timeout(now);
+        }
     }
 
     /// A peer that answers may keep its window shut for as long as the application waits (RFC 9293
