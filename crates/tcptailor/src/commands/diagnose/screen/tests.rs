@@ -171,9 +171,13 @@ fn a_limit_of_a_part_of_the_time_has_its_times() {
 
 #[test]
 fn findings_beyond_one_screen_are_counted() {
-    let flow = |port: u16| FlowRow {
-        remote: format!("10.0.0.9:{port}").parse().unwrap(),
-        ..flow_row(51_000, vec![stall()])
+    let flow = |port: u16| {
+        let remote = format!("10.0.0.9:{port}").parse().unwrap();
+        FlowRow {
+            remote,
+            place: Place::Remote(remote),
+            ..flow_row(51_000, vec![stall()])
+        }
     };
     let flows = || (1..30).map(flow).collect::<Vec<_>>();
     let text = shown(flows(), 0);
