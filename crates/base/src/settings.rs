@@ -406,13 +406,13 @@ pub enum MtuProbing {
 /// Settings of a connection's life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Life {
-    /// Repetitions of an unanswered SYN (Linux `tcp_syn_retries`, 6).
+    /// Retransmissions of an unanswered SYN (Linux `tcp_syn_retries`, 6).
     pub syn_retries: u32,
     /// Of these, the ones in constant intervals (Linux `tcp_syn_linear_timeouts`, 4).
     pub syn_linear_timeouts: u32,
-    /// Repetitions of an unanswered SYN-ACK (Linux: 5).
+    /// Retransmissions of an unanswered SYN-ACK (Linux: 5).
     pub synack_retries: u32,
-    /// Repetitions of data before the connection ends (Linux `tcp_retries2`, 15).
+    /// Retransmissions of data before the connection ends (Linux `tcp_retries2`, 15).
     pub retries: u32,
     /// What that number means: the time that so many timeouts take of which the first has this
     /// length and each of the others twice that of the one before (Linux: 200 ms), or, where it is

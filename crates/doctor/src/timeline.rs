@@ -48,7 +48,7 @@ pub(crate) struct Opening {
     pub(crate) last: Instant,
     /// How often it was seen.
     pub(crate) looks: u32,
-    /// How often its SYN was sent again.
+    /// How often its SYN was retransmitted.
     pub(crate) timeouts: u8,
 }
 
@@ -331,7 +331,7 @@ impl Timeline {
         )
     }
 
-    /// Share of the sent payload that was sent again; 0 where nothing was sent.
+    /// Share of the sent payload that was retransmitted; 0 where nothing was sent.
     #[must_use]
     pub fn retransmitted_share(&self) -> Option<f64> {
         let again = self.counted(|s| s.bytes_retrans)? as f64;

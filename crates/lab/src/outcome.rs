@@ -63,7 +63,7 @@ pub struct SenderOutcome {
     /// Segments with payload, retransmissions among them; a superpacket counts as what it is cut
     /// into.
     pub data_segments: u64,
-    /// Of these, the ones that were sent again.
+    /// Of these, the ones that were retransmitted.
     pub retransmitted_segments: u64,
     /// Mean of the smoothed round-trip time, in microseconds; `None` where nobody sampled it.
     pub rtt_mean_us: Option<u64>,

@@ -10,7 +10,7 @@ pub struct Counters {
     pub segments_out: u64,
     /// Of these, the ones with payload, those of closed connections included.
     pub data_segments_out: u64,
-    /// Of these, the ones that were sent again (`TcpRetransSegs`).
+    /// Of these, the ones that were retransmitted (`TcpRetransSegs`).
     pub segments_retransmitted: u64,
     /// Packets for an address that is not the host's.
     pub not_for_us: u64,

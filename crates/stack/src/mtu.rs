@@ -235,7 +235,7 @@ impl MtuState {
     }
 
     /// An ICMP error says that a packet of ours was too big. Returns whether the MTU is smaller
-    /// now: then what was larger must be cut and sent again.
+    /// now: then what was larger must be cut and retransmitted.
     pub(crate) fn on_too_big(&mut self, now: Instant, report: &TooBig) -> bool {
         let TooBig {
             mtu,
@@ -372,8 +372,8 @@ impl MtuState {
         }
     }
 
-    /// More than the probe was lost or sent again, so that its fate says nothing (RFC 4821 section
-    /// 7.6.2).
+    /// More than the probe was lost or retransmitted, so that its fate says nothing (RFC 4821
+    /// section 7.6.2).
     pub(crate) fn on_probe_unknown(&mut self) {
         let Some(search) = &mut self.search else {
             return;

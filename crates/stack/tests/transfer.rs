@@ -200,10 +200,13 @@ fn loss_costs_time_and_no_byte() {
             pair.client.limit(pair.now, sender),
         );
         let counters = pair.client.connection_counters(sender);
-        let repeated = counters
+        let retransmitted = counters
             .expect("a connection")
             .recovery
             .retransmitted_packets;
-        assert!(repeated >= 1, "seed {seed}: 690 packets, and none was lost");
+        assert!(
+            retransmitted >= 1,
+            "seed {seed}: 690 packets, and none was lost"
+        );
     }
 }

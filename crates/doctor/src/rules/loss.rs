@@ -5,11 +5,11 @@ use core::time::Duration;
 
 use super::draft::{BothEnds, Draft, Step, high_if};
 use super::next::next_limit;
-use super::path::repeats_overtaken;
+use super::path::retransmissions_overtaken;
 use super::thresholds::{
     CUT, CUTS, FULL_SHARE, LATE_OF_RTO, LATE_SHARE, LOCAL_DROP_SHARE, LOSS_SHARE, MIN_LOCAL_DROPS,
     MIN_RETRANSMISSIONS, MIN_SAMPLES, NO_QUEUE, NO_QUEUE_SLACK, NO_QUEUE_VOTES, OVERTAKEN_IN_VAIN,
-    OVERTAKEN_REPEATS, QUEUE_CORRELATION, QUEUE_DELAY, QUEUE_SPREAD, SEGMENTS_PER_PACKET,
+    OVERTAKEN_RETRANSMISSIONS, QUEUE_CORRELATION, QUEUE_DELAY, QUEUE_SPREAD, SEGMENTS_PER_PACKET,
     SMALLEST_THRESHOLD, SPURIOUS_SHARE, STALL_PKTS_OUT, STEADY_CUTS, USUAL_TXQUEUELEN,
     WINDOW_QUEUE_SEGMENTS,
 };
@@ -311,7 +311,7 @@ pub(crate) fn has_short_round_trips(sender: &Timeline) -> bool {
 /// nothing.
 pub(crate) fn reordering(view: &View<'_>) -> Option<Verdict> {
     let sender = view.sender?;
-    if repeats_overtaken(view) != Some(true) {
+    if retransmissions_overtaken(view) != Some(true) {
         return None;
     }
     let retransmitted = view.retransmitted_pkts()?;
@@ -337,7 +337,7 @@ pub(crate) fn reordering(view: &View<'_>) -> Option<Verdict> {
             .row(
                 "bytes_retrans / bytes_sent",
                 human::share(sender.retransmitted_share()?),
-                format!("below {}", human::share(OVERTAKEN_REPEATS)),
+                format!("below {}", human::share(OVERTAKEN_RETRANSMISSIONS)),
             )
             .row(
                 "congestion_state",
@@ -348,11 +348,11 @@ pub(crate) fn reordering(view: &View<'_>) -> Option<Verdict> {
     )
 }
 
-/// Whether something else than losses explains what was sent again, or why the window was cut.
+/// Whether something else than losses explains what was retransmitted, or why the window was cut.
 fn is_explained(sender: &Timeline, retransmitted: u64) -> bool {
     let count = |read: fn(&FlowSample) -> Option<u64>| sender.counted(read).unwrap_or(0);
     let spurious = count(|s| s.dsack_dups);
-    // More duplicates than were sent again are made by the path, and tell nothing of losses.
+    // More duplicates than were retransmitted are made by the path, and tell nothing of losses.
     let is_in_vain =
         spurious <= retransmitted && spurious as f64 >= retransmitted as f64 * SPURIOUS_SHARE;
     // Marks come from a queue (RFC 3168).

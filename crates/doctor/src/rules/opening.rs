@@ -6,7 +6,7 @@ use super::draft::Draft;
 use crate::timeline::Timeline;
 use crate::verdict::{Confidence, Verdict};
 
-/// The SYN was sent again at least once (RFC 9293 section 3.8.3), and nothing has come back.
+/// The SYN was retransmitted at least once (RFC 9293 section 3.8.3), and nothing has come back.
 pub(crate) fn connect_unanswered(timeline: &Timeline) -> Option<Verdict> {
     let opening = timeline.opening()?;
     if !timeline.is_empty() || opening.timeouts == 0 {

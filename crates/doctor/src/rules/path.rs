@@ -9,9 +9,9 @@ use super::loss::{WindowCuts, has_short_round_trips, has_small_window};
 use super::small_writes::of_all_time;
 use super::thresholds::{
     DEAD_BACKOFF, DEAD_SHARE, FULL_RATE, FULL_SEGMENT, FULL_SHARE, IDLE_BEFORE_CUT,
-    MIN_RETRANSMISSIONS, OVERTAKEN_EVENTS, OVERTAKEN_IN_VAIN, OVERTAKEN_REPEATS, PASSED_SEGMENTS,
-    POLICED_LOSS, POLICED_QUEUE, POLICED_QUEUE_SHARE, QUESTIONS_PER_SECOND, QUEUE_DELAY,
-    QUEUE_SHARE, STARVING_LOSS, UNSENT_BACKLOG,
+    MIN_RETRANSMISSIONS, OVERTAKEN_EVENTS, OVERTAKEN_IN_VAIN, OVERTAKEN_RETRANSMISSIONS,
+    PASSED_SEGMENTS, POLICED_LOSS, POLICED_QUEUE, POLICED_QUEUE_SHARE, QUESTIONS_PER_SECOND,
+    QUEUE_DELAY, QUEUE_SHARE, STARVING_LOSS, UNSENT_BACKLOG,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts};
 use crate::verdict::{Confidence, Verdict};
@@ -328,20 +328,23 @@ fn unsent_backlog(view: &View<'_>) -> Option<Duration> {
 
 /// Whether packets that were only overtaken are taken for lost so often that this cuts the window:
 /// long round trips are then those of the longer way, and no queue.
-pub(crate) fn repeats_overtaken(view: &View<'_>) -> Option<bool> {
+pub(crate) fn retransmissions_overtaken(view: &View<'_>) -> Option<bool> {
     let sender = view.sender?;
-    let repeated = view.retransmitted_pkts()? as f64;
+    let retransmitted = view.retransmitted_pkts()? as f64;
     let in_vain = sender.counted(|s| s.dsack_dups)? as f64;
     let overtaken = sender.counted(|s| s.reord_seen)? as f64;
-    let often = sender.retransmitted_share()? >= OVERTAKEN_REPEATS;
-    let events = overtaken >= repeated * OVERTAKEN_EVENTS;
-    Some(often && events && in_vain >= repeated * OVERTAKEN_IN_VAIN)
+    let often = sender.retransmitted_share()? >= OVERTAKEN_RETRANSMISSIONS;
+    let events = overtaken >= retransmitted * OVERTAKEN_EVENTS;
+    Some(often && events && in_vain >= retransmitted * OVERTAKEN_IN_VAIN)
 }
 
 fn fullness(view: &View<'_>, id: &'static str) -> Option<Draft> {
     let sender = view.sender?;
     let rate = view.rate()?;
-    if view.has_gaps() || rate.bits_per_second() == 0 || repeats_overtaken(view) == Some(true) {
+    if view.has_gaps()
+        || rate.bits_per_second() == 0
+        || retransmissions_overtaken(view) == Some(true)
+    {
         return None;
     }
     if view.still_grows() || view.stops_and_goes() {

@@ -323,11 +323,11 @@ pub(crate) const IDLE_BEFORE_CUT: Duration = Duration::from_secs(5);
 /// A connection that sends this share again although packets were only overtaken is slowed down by
 /// that (measured: 7 % where every second packet is 60 ms late, and 6 of 100 Mbit/s; 0.1 % where
 /// three of ten are 30 ms late, and the path is full).
-pub(crate) const OVERTAKEN_REPEATS: f64 = 0.01;
+pub(crate) const OVERTAKEN_RETRANSMISSIONS: f64 = 0.01;
 /// ... with at least so many reordering events for each retransmission (measured: 0.25 where
 /// windows are so small that several segments are retransmitted for one event).
 pub(crate) const OVERTAKEN_EVENTS: f64 = 0.1;
-/// ... where at least this share of what was sent again came back as D-SACK (measured: 0.44).
+/// ... where at least this share of what was retransmitted came back as D-SACK (measured: 0.44).
 pub(crate) const OVERTAKEN_IN_VAIN: f64 = 0.25;
 /// An ACK that is out for longer than this share of the time from the round trip to the
 /// retransmission timeout (200 ms and more) is late in any case: 40 ms of delay are less.

@@ -33,7 +33,7 @@ pub enum Metric {
     StallMaxUs,
     /// Segments with payload that the sender sent.
     DataSegments,
-    /// Of these, the ones that were sent again.
+    /// Of these, the ones that were retransmitted.
     RetransmittedSegments,
     /// Segments with payload per operation.
     SegmentsPerOperation,

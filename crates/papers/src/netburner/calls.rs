@@ -307,7 +307,7 @@ impl Netburner<'_> {
     }
 
     /// Most buffers that hold what arrived behind a gap: 0 to 43; what finds none is dropped and
-    /// must be sent again (NB19). On a lossy network: one less than the receive buffers (NB20).
+    /// must be retransmitted (NB19). On a lossy network: one less than the receive buffers (NB20).
     /// Returns as [`SetSocketRxBuffers`](Self::SetSocketRxBuffers).
     pub fn SetOutOfOrderBuffers(&mut self, fd: i32, max: u8) -> i32 {
         self.set_buffers(fd, "out_of_order_buffers", (max, 0))
@@ -403,7 +403,7 @@ impl Netburner<'_> {
         })
     }
 
-    /// Segments that this socket sent again (NB52), or an error code.
+    /// Segments that this socket retransmitted (NB52), or an error code.
     pub fn GetTcpRtxCount(&self, fd: i32) -> i32 {
         let Some(id) = self.sockets.id(fd) else {
             return TCP_ERR_NOSUCH_SOCKET;

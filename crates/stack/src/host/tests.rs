@@ -159,7 +159,7 @@ fn duplicate_acks_are_never_merged() {
     assert_eq!(two.server.counters().acks_superseded, before);
 }
 
-/// Each repetition of old data is answered with an ACK that tells of it.
+/// Each retransmission of old data is answered with an ACK that tells of it.
 #[test]
 fn answers_of_a_connection_do_not_pile_up() {
     let (mut two, server, packets) = with_superpackets(1);

@@ -32,8 +32,8 @@ pub(super) struct Pass {
     pub(super) duplicates: u32,
     /// Packets acknowledged cumulatively.
     pub(super) acked: u32,
-    /// Data that was sent again was acknowledged.
-    repeated_acked: bool,
+    /// Data that was retransmitted was acknowledged.
+    retransmitted_acked: bool,
     /// Data from before the recovery that was sent once only arrived.
     pub(super) original_arrived: bool,
     /// Something was newly SACKed.
@@ -44,11 +44,11 @@ pub(super) struct Pass {
     is_dsack_of_probe: bool,
     /// The timer is to be set anew.
     pub(super) sets_timer: bool,
-    /// A repetition was found lost.
-    pub(super) lost_repetition: bool,
+    /// A retransmission was found lost.
+    pub(super) lost_retransmission: bool,
     acked_sent: SentSpan,
     sacked_sent: SentSpan,
-    /// Lowest offset of what arrived without having been repeated.
+    /// Lowest offset of what arrived without having been retransmitted.
     lowest_original: u64,
     /// Round-trip time of the latest packet that arrived.
     latest_rtt: Option<Duration>,
@@ -77,7 +77,7 @@ impl LossRecovery {
             return self.on_old_ack(input);
         }
         self.probe.is_due = false;
-        self.holds_repetitions = false;
+        self.holds_retransmissions = false;
         if self.board.packets_out() == 0 && input.sack.is_empty() {
             // Whoever only receives has nothing that could be acknowledged.
             return AckOutcome::default();
@@ -159,13 +159,13 @@ impl LossRecovery {
             is_progress: input.ack > self.board.una() && input.ack <= self.board.next(),
             duplicates: 0,
             acked: 0,
-            repeated_acked: false,
+            retransmitted_acked: false,
             original_arrived: false,
             has_sacked: false,
             is_dsack: false,
             is_dsack_of_probe: false,
             sets_timer: false,
-            lost_repetition: false,
+            lost_retransmission: false,
             acked_sent: SentSpan::default(),
             sacked_sent: SentSpan::default(),
             lowest_original: u64::MAX,
@@ -211,9 +211,15 @@ impl LossRecovery {
         let (rack, rate) = (&mut self.rack, &mut self.rate);
         let packets = self.board.sack(block, |piece| {
             let record = piece.record;
-            rack.on_delivered(now, record.sent, piece.end, record.was_repeated, min_rtt);
+            rack.on_delivered(
+                now,
+                record.sent,
+                piece.end,
+                record.was_retransmitted,
+                min_rtt,
+            );
             rate.on_delivered(&mut pass.sample, record.sent, piece.end, &record.state);
-            if record.was_repeated {
+            if record.was_retransmitted {
                 return;
             }
             pass.original_arrived |= piece.end <= high;
@@ -246,7 +252,7 @@ impl LossRecovery {
         }
         pass.is_dsack = true;
         if self.board.is_sacked(start, end) {
-            // Both it and its repetition arrived: it was late, not lost.
+            // Both it and its retransmission arrived: it was late, not lost.
             pass.lowest_original = pass.lowest_original.min(start);
         }
         self.rate.count(packets, pass.ece);
@@ -263,15 +269,21 @@ impl LossRecovery {
         let acked = self.board.acknowledge(ack, |piece| {
             let record = piece.record;
             fresh += piece.packets;
-            if record.was_repeated {
-                pass.repeated_acked = true;
+            if record.was_retransmitted {
+                pass.retransmitted_acked = true;
             } else if piece.packets > 0 {
                 pass.acked_sent.add(record.sent);
                 pass.original_arrived |= piece.end <= high;
                 pass.lowest_original = pass.lowest_original.min(piece.start);
             }
             if uses_sack && piece.packets > 0 && !is_spurious(piece, echo) {
-                rack.on_delivered(now, record.sent, piece.end, record.was_repeated, min_rtt);
+                rack.on_delivered(
+                    now,
+                    record.sent,
+                    piece.end,
+                    record.was_retransmitted,
+                    min_rtt,
+                );
             }
             if piece.packets > 0 {
                 rate.on_delivered(&mut pass.sample, record.sent, piece.end, &record.state);
@@ -281,13 +293,13 @@ impl LossRecovery {
         pass.sets_timer |= acked > 0;
         if uses_sack {
             self.rate.count(fresh, pass.ece);
-            // A hole that was never repeated got filled: packets overtook each other.
+            // A hole that was never retransmitted got filled: packets overtook each other.
             if pass.lowest_original < pass.prior_highest {
                 self.on_reordering(pass.lowest_original);
             }
         } else {
             self.remove_duplicates(acked, pass.ece);
-            pass.original_arrived &= !pass.repeated_acked;
+            pass.original_arrived &= !pass.retransmitted_acked;
         }
     }
 
@@ -339,7 +351,7 @@ impl LossRecovery {
     fn update_rtt(&mut self, input: &AckInput<'_>, pass: &mut Pass) {
         let now = pass.now;
         let since = |sent: Option<Instant>| sent.map(|sent| now.since(sent));
-        let acked = if pass.repeated_acked {
+        let acked = if pass.retransmitted_acked {
             SentSpan::default()
         } else {
             pass.acked_sent
@@ -380,7 +392,7 @@ impl LossRecovery {
         if input.ack < high {
             return;
         }
-        if !self.probe.is_repeat || pass.is_dsack_of_probe {
+        if !self.probe.is_retransmit || pass.is_dsack_of_probe {
             self.probe.high = None;
         } else if input.ack > high {
             // It moved on and nobody reported a duplicate: the probe repaired a loss.
@@ -457,8 +469,9 @@ fn is_dsack(first: (u64, u64), second: Option<(u64, u64)>, ack: u64) -> bool {
     first.0 < ack || second.is_some_and(|second| first.1 <= second.1 && first.0 >= second.0)
 }
 
-/// Whether the ACK answers the original and not the repetition (Linux
+/// Whether the ACK answers the original and not the retransmission (Linux
 /// `tcp_skb_spurious_retrans`).
 fn is_spurious(piece: &Delivered<'_>, echo: Option<u32>) -> bool {
-    piece.record.was_repeated && echo.is_some_and(|echo| is_before(echo, piece.record.timestamp))
+    piece.record.was_retransmitted
+        && echo.is_some_and(|echo| is_before(echo, piece.record.timestamp))
 }

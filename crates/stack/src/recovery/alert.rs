@@ -26,7 +26,7 @@ impl LossRecovery {
             return;
         }
         if self.state == CongestionState::Open {
-            self.undo.forget_repetitions();
+            self.undo.forget_retransmissions();
         } else if self.board.una() >= self.high && self.leave_at_high(pass.echo) {
             return;
         }
@@ -35,7 +35,7 @@ impl LossRecovery {
             CongestionState::Loss => {
                 self.process_loss(pass);
                 self.identify_losses(pass);
-                if self.state == CongestionState::Open || pass.lost_repetition {
+                if self.state == CongestionState::Open || pass.lost_retransmission {
                     self.alert_before_recovery(pass);
                 }
             }
@@ -72,8 +72,8 @@ impl LossRecovery {
         } else if self.try_undo_partial(pass) {
             return;
         } else if !self.settings.recovery.prr {
-            // A partial ACK: the next hole is repeated at once (RFC 6582 section 3.2 step 3).
-            self.forces_repetition = true;
+            // A partial ACK: the next hole is retransmitted at once (RFC 6582 section 3.2 step 3).
+            self.forces_retransmission = true;
         }
         if self.try_undo_dsack() {
             self.try_to_open(pass);
@@ -137,7 +137,7 @@ impl LossRecovery {
         } else if self.uses_rack() {
             if core::mem::take(&mut self.rack.is_advanced) {
                 let expired = self.look_for_expired(pass.now);
-                pass.lost_repetition |= expired.lost_repetition;
+                pass.lost_retransmission |= expired.lost_retransmission;
                 // The timer waits for what may still come.
                 pass.sets_timer &= expired.waiting.is_none();
             }
@@ -161,7 +161,7 @@ impl LossRecovery {
         });
         let patience = self.rack.rtt + window;
         let expired = self.board.expire(now, self.rack.latest, patience);
-        if expired.lost_repetition {
+        if expired.lost_retransmission {
             self.stats.lost_retransmissions += 1;
         }
         if let Some(sent) = expired.waiting {
@@ -177,8 +177,8 @@ impl LossRecovery {
 
     /// Linux `tcp_try_to_open`.
     fn try_to_open(&mut self, pass: &Pass) {
-        if !self.board.is_any_repeated() {
-            self.undo.forget_repetitions();
+        if !self.board.is_any_retransmitted() {
+            self.undo.forget_retransmissions();
         }
         if pass.ece {
             let before = self.state;
@@ -193,7 +193,7 @@ impl LossRecovery {
     /// Linux `tcp_try_keep_open`.
     pub(super) fn keep_open(&mut self) {
         let left_out = self.board.sacked() + self.board.lost() > 0;
-        let state = match left_out || self.board.is_any_repeated() {
+        let state = match left_out || self.board.is_any_retransmitted() {
             true => CongestionState::Disorder,
             false => CongestionState::Open,
         };
@@ -206,24 +206,24 @@ impl LossRecovery {
     /// Linux `tcp_enter_recovery`.
     pub(super) fn enter_recovery(&mut self, now: Instant, ece: bool) {
         self.stats.fast_recoveries += 1;
-        if !self.board.is_any_repeated() {
-            self.undo.forget_repetitions();
+        if !self.board.is_any_retransmitted() {
+            self.undo.forget_retransmissions();
         }
         self.undo
-            .begin(self.board.una(), self.repetitions_in_flight());
+            .begin(self.board.una(), self.retransmissions_in_flight());
         if !self.is_reducing() {
             self.prior_ssthresh = if ece { 0 } else { self.current_ssthresh() };
             self.begin_reduction(now);
         }
         self.state = CongestionState::Recovery;
-        self.forces_repetition = true;
+        self.forces_retransmission = true;
     }
 
-    /// Packets of which a repetition is in flight, a tail-loss probe among them (Linux
+    /// Packets of which a retransmission is in flight, a tail-loss probe among them (Linux
     /// `tcp_init_undo`).
-    pub(super) fn repetitions_in_flight(&self) -> u32 {
-        let probes = u32::from(self.probe.high.is_some() && self.probe.is_repeat);
-        self.board.repeated() + probes
+    pub(super) fn retransmissions_in_flight(&self) -> u32 {
+        let probes = u32::from(self.probe.high.is_some() && self.probe.is_retransmit);
+        self.board.retransmitted() + probes
     }
 
     /// Linux `tcp_enter_cwr`.

@@ -35,7 +35,7 @@ use crate::tick::TickClock;
 use prr::Prr;
 use rack::Rack;
 use rate::RateSampler;
-use records::{Repetition, Scoreboard};
+use records::{Retransmission, Scoreboard};
 pub(crate) use rtt::RttEstimator;
 use undo::Undo;
 pub(crate) use window::SendRound;
@@ -126,15 +126,15 @@ pub struct RecoveryStats {
     pub undos: u64,
     /// Duplicates that the peer reported.
     pub dsacks: u64,
-    /// Packets sent again.
+    /// Packets retransmitted.
     pub retransmitted_packets: u64,
-    /// Bytes sent again.
+    /// Bytes retransmitted.
     pub retransmitted_bytes: u64,
     /// How often packets were seen to overtake each other.
     pub reordering_seen: u64,
     /// SACK blocks that made no sense.
     pub sack_rejected: u64,
-    /// Repetitions that were lost again.
+    /// Retransmissions that were lost again.
     pub lost_retransmissions: u64,
     /// The peer dropped what it had SACKed.
     pub renegings: u64,
@@ -149,8 +149,8 @@ pub struct RecoveryStats {
 struct TailProbe {
     /// `next` when the probe left.
     high: Option<u64>,
-    /// It repeated the last segment.
-    is_repeat: bool,
+    /// It retransmitted the last segment.
+    is_retransmit: bool,
     /// The connection was told to send one.
     is_due: bool,
 }
@@ -189,9 +189,9 @@ pub(crate) struct LossRecovery {
     /// A timeout is being tested for being spurious (RFC 5682).
     is_frto: bool,
     /// F-RTO sends new data first.
-    holds_repetitions: bool,
-    /// One repetition may leave whatever the window says.
-    forces_repetition: bool,
+    holds_retransmissions: bool,
+    /// One retransmission may leave whatever the window says.
+    forces_retransmission: bool,
     /// The window was reduced, and no new data has said so yet.
     owes_cwr: bool,
     probe: TailProbe,
@@ -233,8 +233,8 @@ impl LossRecovery {
             reordering: settings.recovery.dupack_threshold,
             timeouts: 0,
             is_frto: false,
-            holds_repetitions: false,
-            forces_repetition: false,
+            holds_retransmissions: false,
+            forces_retransmission: false,
             owes_cwr: false,
             probe: TailProbe::default(),
             last_sent: None,
@@ -250,7 +250,7 @@ impl LossRecovery {
         self.timestamps = timestamps;
     }
 
-    /// The handshake is over. `rtt`: the time that it took, where nothing of it was repeated;
+    /// The handshake is over. `rtt`: the time that it took, where nothing of it was retransmitted;
     /// `syn_retransmits`: how often our SYN or SYN-ACK was (rule 12.1).
     pub(crate) fn on_established(
         &mut self,
@@ -363,19 +363,19 @@ impl LossRecovery {
         let state = self.rate.on_sent(now, false);
         let is_head = start <= self.board.una();
         let is_probe = self.probe.is_due;
-        let repetition = Repetition {
+        let retransmission = Retransmission {
             now,
             segment,
             timestamp,
             state,
-            // A probe counts as the packet that it repeats (Linux `__tcp_retransmit_skb`).
+            // A probe counts as the packet that it retransmits (Linux `__tcp_retransmit_skb`).
             is_in_flight: !is_probe,
         };
-        let packets = self.board.repeat((start, end), &repetition);
+        let packets = self.board.retransmit((start, end), &retransmission);
         if !is_probe {
-            self.undo.on_repeat(packets, timestamp);
+            self.undo.on_retransmit(packets, timestamp);
         }
-        self.forces_repetition = false;
+        self.forces_retransmission = false;
         self.stats.retransmitted_packets += u64::from(packets);
         self.stats.retransmitted_bytes += self.board.data_bytes(start, end);
         self.last_sent = Some(now);
@@ -398,22 +398,22 @@ impl LossRecovery {
         core::mem::take(&mut self.owes_cwr)
     }
 
-    /// Whether new data leaves before anything is repeated (RFC 5682 step 2b).
+    /// Whether new data leaves before anything is retransmitted (RFC 5682 step 2b).
     pub(crate) fn wants_new_data(&self) -> bool {
-        self.holds_repetitions
+        self.holds_retransmissions
     }
 
-    /// Next range to send again in segments of `segment` bytes: at most `max_bytes`, within one
-    /// record, lost and not sent again yet, where the window lets it go.
+    /// Next range to retransmit in segments of `segment` bytes: at most `max_bytes`, within one
+    /// record, lost and not retransmitted yet, where the window lets it go.
     pub(crate) fn poll_retransmit(&self, max_bytes: u32, segment: u32) -> Option<(u64, u64)> {
-        if self.holds_repetitions {
+        if self.holds_retransmissions {
             return None;
         }
         let room = self.window.cwnd.saturating_sub(self.board.in_flight());
-        if room == 0 && !self.forces_repetition {
+        if room == 0 && !self.forces_retransmission {
             return None;
         }
-        self.board.first_to_repeat(room, max_bytes, segment)
+        self.board.first_to_retransmit(room, max_bytes, segment)
     }
 
     /// Packets of new data that the congestion window lets go now.
@@ -465,9 +465,9 @@ impl LossRecovery {
         self.board.lost()
     }
 
-    /// Packets of which a repetition is in flight.
+    /// Packets of which a retransmission is in flight.
     pub(crate) fn retransmitted(&self) -> u32 {
-        self.board.repeated()
+        self.board.retransmitted()
     }
 
     /// Degree of reordering: duplicates that do not mean a loss yet.

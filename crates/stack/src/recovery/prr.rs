@@ -8,7 +8,7 @@
 pub(super) struct Prr {
     /// Packets delivered since it began.
     pub(super) delivered: u64,
-    /// Packets sent since it began, repeated ones included.
+    /// Packets sent since it began, retransmitted ones included.
     pub(super) out: u64,
 }
 
@@ -41,7 +41,7 @@ impl Prr {
             send.min(ssthresh - in_flight)
         };
         if self.out == 0 {
-            // The first repetition leaves whatever is in flight.
+            // The first retransmission leaves whatever is in flight.
             send = send.max(1);
         }
         u32::try_from(in_flight + send).unwrap_or(u32::MAX)

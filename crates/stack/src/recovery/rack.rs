@@ -64,12 +64,12 @@ impl Rack {
         now: Instant,
         sent: Instant,
         end: u64,
-        was_repeated: bool,
+        was_retransmitted: bool,
         min_rtt: Option<Duration>,
     ) {
         let rtt = now.since(sent);
-        if was_repeated && min_rtt.is_some_and(|min| rtt < min) {
-            // The original arrived, or an earlier repetition: its time says nothing.
+        if was_retransmitted && min_rtt.is_some_and(|min| rtt < min) {
+            // The original arrived, or an earlier retransmission: its time says nothing.
             return;
         }
         self.is_advanced = true;
@@ -88,7 +88,7 @@ impl Rack {
         window.min(input.srtt.unwrap_or_default())
     }
 
-    /// The peer reported a repetition as superfluous.
+    /// The peer reported a retransmission as superfluous.
     pub(super) fn on_dsack(&mut self) {
         self.dsack_seen = true;
     }
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn superfluous_repetitions_widen_the_window_once_per_round() {
+    fn superfluous_retransmissions_widen_the_window_once_per_round() {
         let mut rack = Rack::default();
         rack.on_dsack();
         rack.adapt(Some(10), 20);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repetition_that_came_back_too_early_says_nothing() {
+    fn a_retransmission_that_came_back_too_early_says_nothing() {
         let mut rack = Rack::default();
         let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
         rack.on_delivered(at(50), at(45), 100, true, Some(millis(40)));

@@ -17,7 +17,7 @@ use base::Instant;
 use super::rate::SentState;
 use crate::shrink::shrink_empty;
 use outstanding::Outstanding;
-pub(super) use record::{Delivered, Record, Repetition};
+pub(super) use record::{Delivered, Record, Retransmission};
 
 /// How far back the end of a wait is looked for.
 const LOOK_BACK_MAX: usize = 32;
@@ -40,8 +40,8 @@ struct SentRange {
 /// What the search for expired records found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Expired {
-    /// A repetition was lost again.
-    pub(super) lost_repetition: bool,
+    /// A retransmission was lost again.
+    pub(super) lost_retransmission: bool,
     /// Sending time of the last record that only waits for its time.
     pub(super) waiting: Option<Instant>,
 }
@@ -53,8 +53,8 @@ pub(super) struct Scoreboard {
     next: u64,
     outstanding: Outstanding,
     runs: BTreeMap<u64, Run>,
-    /// Starts of the lost records that were not sent again yet.
-    to_repeat: BTreeSet<u64>,
+    /// Starts of the lost records that were not retransmitted yet.
+    to_retransmit: BTreeSet<u64>,
     /// In the order of sending; entries may be outdated.
     by_time: VecDeque<SentRange>,
     /// End of the highest SACKed record.
@@ -66,7 +66,7 @@ pub(super) struct Scoreboard {
     packets_out: u32,
     sacked: u32,
     lost: u32,
-    repeated: u32,
+    retransmitted: u32,
     /// Packets marked lost since the connection began.
     lost_total: u64,
 }
@@ -92,8 +92,8 @@ impl Scoreboard {
         self.lost
     }
 
-    pub(super) fn repeated(&self) -> u32 {
-        self.repeated
+    pub(super) fn retransmitted(&self) -> u32 {
+        self.retransmitted
     }
 
     pub(super) fn lost_total(&self) -> u64 {
@@ -102,16 +102,16 @@ impl Scoreboard {
 
     /// Packets that are believed to be in the network (RFC 6675 "pipe").
     pub(super) fn in_flight(&self) -> u32 {
-        (self.packets_out + self.repeated).saturating_sub(self.sacked + self.lost)
+        (self.packets_out + self.retransmitted).saturating_sub(self.sacked + self.lost)
     }
 
-    /// Whether a record that was sent again is still outstanding (Linux `tcp_any_retrans_done`).
-    pub(super) fn is_any_repeated(&self) -> bool {
-        self.repeated > 0
+    /// Whether a record that was retransmitted is still outstanding (Linux `tcp_any_retrans_done`).
+    pub(super) fn is_any_retransmitted(&self) -> bool {
+        self.retransmitted > 0
             || self
                 .outstanding
                 .first()
-                .is_some_and(|(_, record)| record.was_repeated)
+                .is_some_and(|(_, record)| record.was_retransmitted)
     }
 
     /// The end of the highest SACKed record, or of what is acknowledged where nothing is SACKed
@@ -188,8 +188,8 @@ impl Scoreboard {
             state,
             timestamp: 0,
             is_lost: false,
-            is_repeated: false,
-            was_repeated: false,
+            is_retransmitted: false,
+            was_retransmitted: false,
         };
         self.outstanding.push(start, record);
         self.packets_out += packets;
@@ -198,8 +198,8 @@ impl Scoreboard {
     }
 
     /// `start..end` left again. Returns its packets.
-    pub(super) fn repeat(&mut self, (start, end): (u64, u64), how: &Repetition) -> u32 {
-        let Repetition {
+    pub(super) fn retransmit(&mut self, (start, end): (u64, u64), how: &Retransmission) -> u32 {
+        let Retransmission {
             now,
             segment,
             timestamp,
@@ -211,7 +211,7 @@ impl Scoreboard {
         let fin_end = self.fin_end;
         let mut packets = 0;
         for (&start, record) in self.outstanding.up_to(end).range_mut(start..end) {
-            let was = (record.packets, record.is_repeated);
+            let was = (record.packets, record.is_retransmitted);
             record.segment = segment;
             record.packets = packets_of(start, record.end, segment, fin_end);
             self.packets_out = self.packets_out + record.packets - was.0;
@@ -219,16 +219,16 @@ impl Scoreboard {
                 self.lost = self.lost + record.packets - was.0;
             }
             if record.waits() && is_in_flight {
-                self.to_repeat.remove(&start);
+                self.to_retransmit.remove(&start);
             }
-            record.is_repeated |= is_in_flight;
-            let counts = if record.is_repeated {
+            record.is_retransmitted |= is_in_flight;
+            let counts = if record.is_retransmitted {
                 record.packets
             } else {
                 0
             };
-            self.repeated = self.repeated + counts - if was.1 { was.0 } else { 0 };
-            record.was_repeated = true;
+            self.retransmitted = self.retransmitted + counts - if was.1 { was.0 } else { 0 };
+            record.was_retransmitted = true;
             record.timestamp = timestamp;
             record.sent = now;
             record.state = state;
@@ -260,7 +260,7 @@ impl Scoreboard {
             if left > 0 {
                 record.packets = left;
                 if record.waits() {
-                    self.to_repeat.insert(ack);
+                    self.to_retransmit.insert(ack);
                 }
                 self.outstanding.up_to(ack).insert(ack, record);
             }
@@ -376,11 +376,11 @@ impl Scoreboard {
         if record.is_lost {
             self.lost -= packets;
         }
-        if record.is_repeated {
-            self.repeated -= packets;
+        if record.is_retransmitted {
+            self.retransmitted -= packets;
         }
         if record.waits() {
-            self.to_repeat.remove(&start);
+            self.to_retransmit.remove(&start);
         }
     }
 
@@ -404,11 +404,11 @@ impl Scoreboard {
         if tail.is_lost {
             self.lost = self.lost + after - before;
         }
-        if tail.is_repeated {
-            self.repeated = self.repeated + after - before;
+        if tail.is_retransmitted {
+            self.retransmitted = self.retransmitted + after - before;
         }
         if tail.waits() {
-            self.to_repeat.insert(offset);
+            self.to_retransmit.insert(offset);
         }
         self.outstanding.up_to(offset).insert(offset, tail);
     }
@@ -417,23 +417,24 @@ impl Scoreboard {
         packets_of(start, end, segment, self.fin_end)
     }
 
-    /// The record at `start`, as it was sent last, is lost. Returns whether that was a repetition.
+    /// The record at `start`, as it was sent last, is lost. Returns whether that was a
+    /// retransmission.
     fn mark_lost(&mut self, start: u64) -> bool {
         let Some(record) = self.outstanding.up_to(start + 1).get_mut(&start) else {
             return false;
         };
-        let was_repeated = record.is_repeated;
-        if was_repeated {
-            record.is_repeated = false;
-            self.repeated -= record.packets;
+        let was_retransmitted = record.is_retransmitted;
+        if was_retransmitted {
+            record.is_retransmitted = false;
+            self.retransmitted -= record.packets;
         }
         if !record.is_lost {
             record.is_lost = true;
             self.lost += record.packets;
         }
         self.lost_total += u64::from(record.packets);
-        self.to_repeat.insert(start);
-        was_repeated
+        self.to_retransmit.insert(start);
+        was_retransmitted
     }
 
     /// RACK: marks what left before the record (`rack.0`, `rack.1`: sent, end) and whose time,
@@ -463,7 +464,7 @@ impl Scoreboard {
                 found.waiting = Some(self.last_before(rack).unwrap_or(range.sent));
                 break;
             }
-            found.lost_repetition |= self.mark_range_lost(start, end, range.sent);
+            found.lost_retransmission |= self.mark_range_lost(start, end, range.sent);
             self.drop_front(end);
         }
         found
@@ -628,8 +629,8 @@ impl Scoreboard {
                 state,
                 timestamp: 0,
                 is_lost: false,
-                is_repeated: false,
-                was_repeated: true,
+                is_retransmitted: false,
+                was_retransmitted: true,
             };
             self.outstanding.up_to(start).insert(start, record);
         }
@@ -651,7 +652,7 @@ impl Scoreboard {
             .make_contiguous()
             .sort_unstable_by_key(|range| (range.sent, range.start));
         self.by_time = ranges;
-        self.to_repeat.clear();
+        self.to_retransmit.clear();
         self.lost = 0;
         self.counted_below = self.una;
     }
@@ -674,7 +675,7 @@ impl Scoreboard {
             let more = record.packets - before.min(record.packets);
             self.packets_out += more;
             self.lost += if record.is_lost { more } else { 0 };
-            self.repeated += if record.is_repeated { more } else { 0 };
+            self.retransmitted += if record.is_retransmitted { more } else { 0 };
             if !record.waits() {
                 self.mark_lost(start);
             }
@@ -682,15 +683,15 @@ impl Scoreboard {
         self.lost_total > lost_before
     }
 
-    /// The first range that waits to be sent again: whole segments of at most `segment` bytes, at
-    /// most `packets` and `bytes` of them, at least one.
-    pub(super) fn first_to_repeat(
+    /// The first range that waits to be retransmitted: whole segments of at most `segment` bytes,
+    /// at most `packets` and `bytes` of them, at least one.
+    pub(super) fn first_to_retransmit(
         &self,
         packets: u32,
         bytes: u32,
         segment: u32,
     ) -> Option<(u64, u64)> {
-        let &start = self.to_repeat.first()?;
+        let &start = self.to_retransmit.first()?;
         let record = self.outstanding.touched(start)?;
         let segment = record.segment.min(segment).max(1);
         let packets = packets.min(bytes / segment).max(1);

@@ -16,7 +16,7 @@ use crate::tick::TickClock;
 /// How long a least round-trip time counts (Linux `tcp_min_rtt_wlen`).
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(300);
 
-/// Timeout after a handshake whose packets were repeated and gave no sample (RFC 6298 section
+/// Timeout after a handshake whose packets were retransmitted and gave no sample (RFC 6298 section
 /// 5.7).
 const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 
@@ -164,7 +164,7 @@ impl RttEstimator {
         true
     }
 
-    /// The handshake gave no sample, its packets having been repeated.
+    /// The handshake gave no sample, its packets having been retransmitted.
     pub(super) fn on_lost_handshake(&mut self) {
         if self.srtt_8 == 0 {
             let rto = self.rto_initial.max(RTO_AFTER_LOST_SYN).min(self.rto_max);

@@ -144,15 +144,15 @@ impl Sender {
         self.recovery.on_ack(&input)
     }
 
-    /// Repeats all that may be repeated, one segment each; the numbers of the segments.
-    fn repeat(&mut self, timestamp: u32) -> Vec<u64> {
-        let mut repeated = vec![];
+    /// Retransmits all that may be retransmitted, one segment each; the numbers of the segments.
+    fn retransmit(&mut self, timestamp: u32) -> Vec<u64> {
+        let mut retransmitted = vec![];
         while let Some((start, end)) = self.recovery.poll_retransmit(MSS, MSS) {
             self.recovery
                 .on_retransmit(self.now, (start, end), MSS, timestamp);
-            repeated.push((start - 1) / u64::from(MSS));
+            retransmitted.push((start - 1) / u64::from(MSS));
         }
-        repeated
+        retransmitted
     }
 
     /// What is due next, after how long; time goes on to it.
@@ -198,7 +198,7 @@ fn check_timers(name: &str, packets: u64, rtt: u64, expected_ms: &[(RecoveryTime
             "{name}: {timer:?} after {wait} us"
         );
         if timer == RecoveryTimer::Retransmit {
-            assert!(!sender.repeat(1).is_empty(), "{name}");
+            assert!(!sender.retransmit(1).is_empty(), "{name}");
         }
     }
 }
@@ -299,12 +299,12 @@ fn three_sacked_segments_begin_a_recovery_that_prr_carries() {
     assert_eq!(sender.ack(0, &[(1, 2)]).delivered, 1);
     assert_eq!(sender.state(), CongestionState::Disorder);
     sender.ack(0, &[(1, 3)]);
-    assert_eq!((sender.recovery.lost(), sender.repeat(1)), (0, vec![]));
+    assert_eq!((sender.recovery.lost(), sender.retransmit(1)), (0, vec![]));
     let outcome = sender.ack(0, &[(1, 4)]);
     assert_eq!((outcome.lost, sender.recovery.take_cwr()), (1, true));
     assert_eq!(sender.state(), CongestionState::Recovery);
     assert_eq!(sender.recovery.window().ssthresh, 5);
-    assert_eq!(sender.repeat(1), [0]);
+    assert_eq!(sender.retransmit(1), [0]);
     // Everything arrives: the window ends at the threshold.
     sender.wait(ms(40)).ack(10, &[]);
     assert_eq!((sender.state(), sender.cwnd()), (CongestionState::Open, 5));
@@ -345,7 +345,7 @@ fn check_repair(detection: Detection, prr: bool, lost: u64) {
                 .collect();
             sender.ack(una, &blocks);
             assert!(sender.cwnd() <= 20, "{case}");
-            arrivals.extend(sender.repeat(round));
+            arrivals.extend(sender.retransmit(round));
         }
         if has.iter().all(|&has| has) && arrivals.is_empty() {
             assert_eq!(sender.recovery.packets_out(), 0, "{case}");
@@ -369,7 +369,7 @@ fn check_repair(detection: Detection, prr: bool, lost: u64) {
                     }
                 }
             }
-            arrivals.extend(sender.repeat(round));
+            arrivals.extend(sender.retransmit(round));
         }
         sender.wait(ms(40));
     }
@@ -385,14 +385,14 @@ fn a_timeout_marks_everything_and_begins_with_one_packet() {
     assert_eq!(sender.state(), CongestionState::Loss);
     assert_eq!((sender.recovery.lost(), sender.cwnd()), (10, 1));
     assert_eq!(sender.recovery.window().ssthresh, 5);
-    assert_eq!(sender.repeat(1), [0]);
+    assert_eq!(sender.retransmit(1), [0]);
     assert_eq!(
         (sender.recovery.timeouts(), sender.recovery.backoff()),
         (1, 1)
     );
     sender.wait(ms(40)).ack(1, &[]);
     assert_eq!(sender.recovery.timeouts(), 0);
-    assert_eq!(sender.repeat(2), [1, 2], "slow start");
+    assert_eq!(sender.retransmit(2), [1, 2], "slow start");
 }
 
 #[test]
@@ -400,8 +400,8 @@ fn frto_sends_new_data_and_restores_the_window() {
     let mut sender = Sender::changed(|s| s.recovery.tail_loss_probe = false);
     sender.send(10).after_transmit(false);
     sender.next_timer();
-    assert_eq!(sender.repeat(1), [0]);
-    // The ACK of the first segment only was late: new data instead of repetitions.
+    assert_eq!(sender.retransmit(1), [0]);
+    // The ACK of the first segment only was late: new data instead of retransmissions.
     sender.wait(ms(5));
     let input = AckInput {
         has_new_data: true,
@@ -424,7 +424,7 @@ fn frto_falls_back_where_the_loss_was_real() {
     let mut sender = Sender::changed(|s| s.recovery.tail_loss_probe = false);
     sender.send(10).after_transmit(false);
     sender.next_timer();
-    sender.repeat(1);
+    sender.retransmit(1);
     sender.wait(ms(40));
     let input = AckInput {
         has_new_data: true,
@@ -433,14 +433,14 @@ fn frto_falls_back_where_the_loss_was_real() {
     sender.recovery.on_ack(&input);
     sender.send(1).wait(ms(40)).ack(1, &[(10, 11)]);
     assert_eq!(sender.state(), CongestionState::Loss);
-    assert!(sender.repeat(2).starts_with(&[1]));
+    assert!(sender.retransmit(2).starts_with(&[1]));
 }
 
 #[test]
 fn an_old_echo_takes_the_recovery_back() {
     let mut sender = Sender::new();
     sender.send(10).wait(ms(40)).ack(0, &[(1, 4)]);
-    assert_eq!(sender.repeat(70), [0]);
+    assert_eq!(sender.retransmit(70), [0]);
     sender.wait(ms(1));
     let input = AckInput {
         timestamp_echo: Some(69),
@@ -452,7 +452,7 @@ fn an_old_echo_takes_the_recovery_back() {
 
     let mut sender = Sender::changed(|s| s.recovery.undo = false);
     sender.send(10).wait(ms(40)).ack(0, &[(1, 4)]);
-    sender.repeat(70);
+    sender.retransmit(70);
     let input = AckInput {
         timestamp_echo: Some(69),
         ..sender.input(10, &[])
@@ -465,7 +465,7 @@ fn an_old_echo_takes_the_recovery_back() {
 fn a_reported_duplicate_takes_the_recovery_back() {
     let mut sender = Sender::new();
     sender.send(10).wait(ms(40)).ack(0, &[(1, 4)]);
-    assert_eq!(sender.repeat(70), [0]);
+    assert_eq!(sender.retransmit(70), [0]);
     sender.wait(ms(1)).ack(5, &[]);
     sender.wait(ms(40)).ack(6, &[(0, 1)]);
     assert_eq!(sender.recovery.stats().dsacks, 1);
@@ -535,7 +535,7 @@ fn reordering_waits_a_quarter_of_the_round_trip() {
         )
     );
     assert_eq!(
-        (sender.state(), sender.repeat(1)),
+        (sender.state(), sender.retransmit(1)),
         (CongestionState::Recovery, vec![0])
     );
 }
@@ -555,14 +555,14 @@ fn packets_that_overtake_each_other_widen_the_tolerance() {
 fn reneging_is_found_and_everything_sent_again() {
     let mut sender = Sender::new();
     sender.send(10).wait(ms(40)).ack(0, &[(1, 4)]);
-    sender.repeat(1);
+    sender.retransmit(1);
     // It takes 0, and says that it never had 1.
     sender.wait(ms(40)).ack(1, &[]);
     let (timer, wait) = sender.next_timer();
     assert_eq!((timer, wait), (RecoveryTimer::Retransmit, ms(20)));
     assert_eq!(sender.recovery.stats().renegings, 1);
     assert_eq!((sender.recovery.sacked(), sender.recovery.lost()), (0, 9));
-    assert!(sender.repeat(2).starts_with(&[1]));
+    assert!(sender.retransmit(2).starts_with(&[1]));
 }
 
 #[test]
@@ -578,13 +578,13 @@ fn without_sack_duplicates_count_and_partial_acks_go_on() {
         };
         assert_eq!(sender.state(), expected);
     }
-    assert_eq!(sender.repeat(1), [0]);
+    assert_eq!(sender.retransmit(1), [0]);
     assert_eq!(
         sender.ack(5, &[]).lost,
         1,
         "a partial ACK shows the next hole"
     );
-    assert_eq!(sender.repeat(2), [5]);
+    assert_eq!(sender.retransmit(2), [5]);
     sender.wait(ms(40)).ack(10, &[]);
     assert_eq!(
         sender.state(),
@@ -640,10 +640,12 @@ fn hostile_acks_change_nothing() {
 }
 
 #[test]
-fn a_handshake_that_was_repeated_begins_small() {
-    let cwnd = |repeated: u32| {
+fn a_handshake_that_was_retransmitted_begins_small() {
+    let cwnd = |retransmitted: u32| {
         let mut sender = Sender::new();
-        sender.recovery.on_established(sender.now, None, repeated);
+        sender
+            .recovery
+            .on_established(sender.now, None, retransmitted);
         sender.cwnd()
     };
     assert_eq!((cwnd(0), cwnd(1), cwnd(2)), (10, 10, 1));

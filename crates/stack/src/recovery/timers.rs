@@ -33,17 +33,17 @@ impl LossRecovery {
         }
         self.stats.timeouts += 1;
         self.probe.is_due = false;
-        self.holds_repetitions = false;
+        self.holds_retransmissions = false;
         self.enter_loss(now);
         self.probe.high = None;
-        self.forces_repetition = true;
+        self.forces_retransmission = true;
         self.timeouts = self.timeouts.saturating_add(1);
         self.rtt.back_off();
         self.arm_retransmit(now);
     }
 
-    /// The network says that it cannot reach the peer, about the segment that is repeated: it was
-    /// no congestion that the timeout saw, so that one doubling is taken back (RFC 6069 section
+    /// The network says that it cannot reach the peer, about the segment that is retransmitted: it
+    /// was no congestion that the timeout saw, so that one doubling is taken back (RFC 6069 section
     /// 4.2; Linux `tcp_ld_RTO_revert`).
     pub(crate) fn on_unreachable(&mut self, now: Instant) {
         let waits = matches!(self.timer, Some((RecoveryTimer::Retransmit, _)));
@@ -73,7 +73,7 @@ impl LossRecovery {
             self.window.prior_cwnd = self.window.cwnd;
             self.window.ssthresh = self.cc.on_congestion(&self.window, now);
             self.undo
-                .begin(self.board.una(), self.repetitions_in_flight());
+                .begin(self.board.una(), self.retransmissions_in_flight());
         }
         self.window.cwnd = self.board.in_flight() + 1;
         self.usage.on_window_set(now);
@@ -150,10 +150,10 @@ impl LossRecovery {
     }
 
     /// The probe left: the full timeout begins anew.
-    pub(super) fn on_probe_sent(&mut self, now: Instant, is_repeat: bool) {
+    pub(super) fn on_probe_sent(&mut self, now: Instant, is_retransmit: bool) {
         self.probe.is_due = false;
         self.probe.high = Some(self.board.next());
-        self.probe.is_repeat = is_repeat;
+        self.probe.is_retransmit = is_retransmit;
         self.stats.tlps += 1;
         self.timer = None;
         self.arm_retransmit(now);

@@ -1,8 +1,8 @@
 //! Whether the last reduction was wrong.
 //!
-//! Remembers what a recovery sent again. It was superfluous when the ACKs that end it echo a time
-//! before the first repetition (Eifel, RFC 3522), or when every repetition was reported as a
-//! duplicate (D-SACK, RFC 3708). Linux `tcp_may_undo`, `tcp_packet_delayed`.
+//! Remembers what a recovery retransmitted. It was superfluous when the ACKs that end it echo a
+//! time before the first retransmission (Eifel, RFC 3522), or when every retransmission was
+//! reported as a duplicate (D-SACK, RFC 3708). Linux `tcp_may_undo`, `tcp_packet_delayed`.
 //!
 //! A timeout is tested by new data besides (F-RTO, RFC 5682; Linux `tcp_process_loss`).
 
@@ -16,17 +16,17 @@ use super::ack::Pass;
 pub(super) struct Undo {
     /// What was acknowledged when the recovery began; `None`: nothing to undo.
     pub(super) marker: Option<u64>,
-    /// Repetitions not reported as duplicates yet; `None`: nothing was repeated.
+    /// Retransmissions not reported as duplicates yet; `None`: nothing was retransmitted.
     pending: Option<u32>,
-    /// Our timestamp in the first repetition.
-    first_repetition: Option<u32>,
+    /// Our timestamp in the first retransmission.
+    first_retransmission: Option<u32>,
 }
 
 impl Undo {
-    /// A recovery begins at `una` with `repeated` repetitions in flight already.
-    pub(super) fn begin(&mut self, una: u64, repeated: u32) {
+    /// A recovery begins at `una` with `retransmitted` retransmissions in flight already.
+    pub(super) fn begin(&mut self, una: u64, retransmitted: u32) {
         self.marker = Some(una);
-        self.pending = (repeated > 0).then_some(repeated);
+        self.pending = (retransmitted > 0).then_some(retransmitted);
     }
 
     /// There is nothing to undo any more.
@@ -34,13 +34,13 @@ impl Undo {
         self.marker = None;
     }
 
-    /// Nothing that was repeated is outstanding.
-    pub(super) fn forget_repetitions(&mut self) {
-        self.first_repetition = None;
+    /// Nothing that was retransmitted is outstanding.
+    pub(super) fn forget_retransmissions(&mut self) {
+        self.first_retransmission = None;
     }
 
-    pub(super) fn on_repeat(&mut self, packets: u32, timestamp: u32) {
-        self.first_repetition.get_or_insert(timestamp);
+    pub(super) fn on_retransmit(&mut self, packets: u32, timestamp: u32) {
+        self.first_retransmission.get_or_insert(timestamp);
         self.pending = Some(self.pending.unwrap_or(0).saturating_add(packets));
     }
 
@@ -53,15 +53,15 @@ impl Undo {
         }
     }
 
-    /// Every repetition was superfluous.
+    /// Every retransmission was superfluous.
     pub(super) fn is_all_duplicate(&self) -> bool {
         self.marker.is_some() && self.pending == Some(0)
     }
 
     /// Whether the ACK that moved on answers a packet that had only been late. `echo`: the
-    /// timestamp that it echoes; `is_certain`: that nothing was repeated is known for sure.
+    /// timestamp that it echoes; `is_certain`: that nothing was retransmitted is known for sure.
     pub(super) fn was_late(&self, echo: Option<u32>, is_certain: bool) -> bool {
-        match self.first_repetition {
+        match self.first_retransmission {
             Some(first) => echo.is_some_and(|echo| is_before(echo, first)),
             None => is_certain,
         }
@@ -78,7 +78,7 @@ impl LossRecovery {
 
     /// Linux `tcp_packet_delayed`.
     fn was_late(&self, echo: Option<u32>) -> bool {
-        // Without SACK the mark of the first repetition may have been cleared at `high`.
+        // Without SACK the mark of the first retransmission may have been cleared at `high`.
         let is_certain = self.uses_sack() || self.board.una() < self.high;
         self.undo
             .was_late(echo.filter(|_| self.timestamps), is_certain)
@@ -117,8 +117,8 @@ impl LossRecovery {
     /// Linux `tcp_is_non_sack_preventing_reopen`.
     fn stays_without_sack(&mut self) -> bool {
         let stays = !self.uses_sack() && self.board.una() == self.high;
-        if stays && !self.board.is_any_repeated() {
-            self.undo.forget_repetitions();
+        if stays && !self.board.is_any_retransmitted() {
+            self.undo.forget_retransmissions();
         }
         stays
     }
@@ -131,18 +131,18 @@ impl LossRecovery {
         }
         // The hole was filled by the original: the order was wrong, nothing was lost.
         self.on_reordering(pass.prior_una);
-        if self.board.repeated() > 0 {
+        if self.board.retransmitted() > 0 {
             return true;
         }
-        if !self.board.is_any_repeated() {
-            self.undo.forget_repetitions();
+        if !self.board.is_any_retransmitted() {
+            self.undo.forget_retransmissions();
         }
         self.undo_reduction(true);
         self.keep_open();
         false
     }
 
-    /// All repetitions were duplicates (Linux `tcp_try_undo_dsack`).
+    /// All retransmissions were duplicates (Linux `tcp_try_undo_dsack`).
     pub(super) fn try_undo_dsack(&mut self) -> bool {
         if !self.settings.recovery.undo || !self.undo.is_all_duplicate() {
             return false;
@@ -201,10 +201,10 @@ impl LossRecovery {
             // Step 3a: the new data arrived, and the hole is still there.
             self.is_frto &= !(pass.has_sacked || pass.duplicates > 0);
         } else if pass.is_progress && !is_recovered {
-            // Step 2b: new data instead of repetitions, if there is any.
+            // Step 2b: new data instead of retransmissions, if there is any.
             self.high = self.board.next();
             self.is_frto = pass.has_new_data;
-            self.holds_repetitions = pass.has_new_data;
+            self.holds_retransmissions = pass.has_new_data;
             return pass.has_new_data;
         }
         false
@@ -221,11 +221,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn duplicates_of_all_repetitions_prove_it_wrong() {
+    fn duplicates_of_all_retransmissions_prove_it_wrong() {
         let mut undo = Undo::default();
         undo.begin(100, 0);
-        assert!(!undo.is_all_duplicate(), "nothing was repeated");
-        undo.on_repeat(2, 7);
+        assert!(!undo.is_all_duplicate(), "nothing was retransmitted");
+        undo.on_retransmit(2, 7);
         undo.on_duplicate(200, 1);
         undo.on_duplicate(90, 1);
         assert!(
@@ -241,7 +241,7 @@ mod tests {
         let mut undo = Undo::default();
         undo.begin(100, 0);
         assert!(undo.was_late(None, true));
-        undo.on_repeat(1, 5);
+        undo.on_retransmit(1, 5);
         assert!(undo.was_late(Some(4), true) && undo.was_late(Some(u32::MAX), true));
         assert!(!undo.was_late(Some(5), true) && !undo.was_late(None, true));
     }

@@ -148,9 +148,9 @@ impl LossRecovery {
             had_more,
             writer_waits,
         } = *round;
-        if self.holds_repetitions && self.board.next() <= self.high {
+        if self.holds_retransmissions && self.board.next() <= self.high {
             // There was no new data after all: the test of the timeout ends.
-            self.holds_repetitions = false;
+            self.holds_retransmissions = false;
             self.is_frto = false;
         }
         let out = self.board.packets_out();
@@ -221,7 +221,7 @@ impl LossRecovery {
     /// samples say so until this is delivered (Linux `tcp_rate_check_app_limited`).
     pub(crate) fn mark_app_limited(&mut self) {
         let in_flight = self.board.in_flight();
-        if in_flight < self.window.cwnd && self.board.lost() <= self.board.repeated() {
+        if in_flight < self.window.cwnd && self.board.lost() <= self.board.retransmitted() {
             self.rate.mark_app_limited(in_flight);
         }
     }
@@ -233,7 +233,7 @@ impl LossRecovery {
         let is_smaller = mss < self.mss;
         self.set_mss(mss);
         if is_smaller && self.board.resegment(self.mss) {
-            self.repeat_without_reduction();
+            self.retransmit_without_reduction();
             self.arm_retransmit(now);
         }
     }
@@ -267,11 +267,11 @@ impl LossRecovery {
         let start = start.max(self.board.una());
         if start < end {
             self.board.mark_all_in(start, end);
-            self.repeat_without_reduction();
+            self.retransmit_without_reduction();
         }
     }
 
-    fn repeat_without_reduction(&mut self) {
+    fn retransmit_without_reduction(&mut self) {
         if !self.uses_sack() {
             self.limit_duplicates(0);
         }
@@ -283,7 +283,7 @@ impl LossRecovery {
             self.is_frto = false;
             self.state = CongestionState::Loss;
         }
-        self.forces_repetition = true;
+        self.forces_retransmission = true;
     }
 
     /// The rate at which packets are spread, or would be (rule 6.8).

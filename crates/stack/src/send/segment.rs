@@ -277,7 +277,7 @@ impl Sender {
 
     /// Whether `start..end` is pushed when it is retransmitted in segments of `mss` bytes: BSD
     /// decides anew, others where a write ended, and Linux with each packet of several segments.
-    pub(crate) fn repeats_push(&self, start: u64, end: u64, mss: u32) -> bool {
+    pub(crate) fn retransmits_push(&self, start: u64, end: u64, mss: u32) -> bool {
         match self.settings.small_writes.push {
             Push::Never => false,
             Push::BufferEmpty => end == self.end(),

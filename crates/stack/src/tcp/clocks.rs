@@ -36,7 +36,7 @@ impl Connection {
                 shared.counters.paws_rejected += 1;
                 return Some(Verdict::Drop);
             }
-            if placed.start == next && self.repeats_ack(placed) && self.is_within_timeout(age) {
+            if placed.start == next && self.retransmits_ack(placed) && self.is_within_timeout(age) {
                 return None;
             }
         }
@@ -63,7 +63,7 @@ impl Connection {
     }
 
     /// Whether a bare ACK acknowledges what is acknowledged already and does not move the window.
-    fn repeats_ack(&self, placed: &Placed<'_>) -> bool {
+    fn retransmits_ack(&self, placed: &Placed<'_>) -> bool {
         let (una, next) = self.sent_range();
         let ack = self.iss.offset(placed.segment.ack, next);
         ack == una as i64 && !self.is_window_news(placed.segment, ack, placed.start)

@@ -240,7 +240,7 @@ impl Connection {
             shared.reset_in_reply(now, self.local, self.remote, segment);
             if state.retransmits == 0 {
                 // Linux tcp_rcv_synsent_state_process: the peer's old connection is gone now, so
-                // the SYN goes again, once.
+                // the SYN is retransmitted once.
                 let soon = (shared.tick.tick() * 2).max(SYN_AGAIN_MIN);
                 let due = shared.tick.expiry(now, soon);
                 self.timers.set(Timer::Handshake, Some(due));
@@ -319,8 +319,8 @@ impl Connection {
         self.echoed_rtt(now, echo)
     }
 
-    /// How many of our SYNs or SYN-ACKs were lost, of `retransmits` that were repeated: none where
-    /// the first one is answered (Linux `tcp_try_undo_spurious_syn`).
+    /// How many of our SYNs or SYN-ACKs were lost, of `retransmits` that were retransmitted: none
+    /// where the first one is answered (Linux `tcp_try_undo_spurious_syn`).
     fn lost_of(&self, since: Instant, retransmits: u32, segment: &Segment) -> u32 {
         let echo = segment.options.timestamps.map(|timestamps| timestamps.echo);
         let is_first = self.agreed.timestamps && echo == Some(self.timestamp(since));
@@ -368,7 +368,7 @@ impl Connection {
 
     fn arm_handshake(&mut self, now: Instant, shared: &Shared, retransmits: u32) {
         let life = &self.settings.life;
-        // Rule 11.2: the first SYNs are repeated in constant intervals, then these double.
+        // Rule 11.2: the first SYNs are retransmitted in constant intervals, then these double.
         let linear = match self.state {
             State::SynSent(_) => life.syn_linear_timeouts,
             _ => 0,

@@ -136,7 +136,7 @@ impl Connection {
     }
 
     /// A SYN on a connection that has one already (RFC 5961 section 4). In SYN-RECEIVED the peer
-    /// repeats its own: the answer is ours again.
+    /// retransmits its own: the answer is ours again.
     pub(super) fn judge_syn(&self, shared: &mut Shared, placed: &Placed<'_>) -> Verdict {
         if matches!(self.state, State::SynReceived(_)) && placed.start == 0 {
             // A SYN-ACK of a simultaneous open also carries the ACK that we wait for.
@@ -221,7 +221,7 @@ impl Connection {
             return;
         }
         if segment.sequence_bytes() > 0 {
-            self.repeat_lost(now, shared);
+            self.retransmit_lost(now, shared);
         }
         if hurries {
             self.recv.enter_quick(now, QUICK_AFTER_MARK);
@@ -473,7 +473,7 @@ impl Connection {
                 return false;
             }
             // The peer has said that it is done; whatever follows its FIN is not from it. What came
-            // before may be a repetition, because our ACK was lost.
+            // before may be a retransmission, because our ACK was lost.
             let (from, to) = (start.max(1), start + sequence_bytes);
             if to <= next {
                 if from < to {

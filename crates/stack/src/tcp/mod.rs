@@ -125,7 +125,7 @@ pub(crate) struct Traffic {
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_acked: u64,
     pub(crate) bytes_received: u64,
-    /// SYNs and SYN-ACKs that were sent again after a timeout.
+    /// SYNs and SYN-ACKs that were retransmitted after a timeout.
     pub(crate) handshake_retransmits: u64,
     pub(crate) last_data_sent: Option<Instant>,
     pub(crate) last_data_received: Option<Instant>,

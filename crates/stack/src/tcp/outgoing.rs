@@ -60,7 +60,7 @@ impl Connection {
         }
     }
 
-    /// Repeats what is lost, as far as the window lets it go.
+    /// Retransmits what is lost, as far as the window lets it go.
     fn send_lost(&mut self, now: Instant, shared: &mut Shared) -> Gate {
         if self.recovery.lost() == 0 {
             return Gate::Open;
@@ -73,7 +73,7 @@ impl Connection {
             let Some((start, end)) = range else {
                 return Gate::Open;
             };
-            if !self.may_repeat(start) {
+            if !self.may_retransmit(start) {
                 return Gate::PeerWindow;
             }
             let gate = self.gate(now, shared, true);
@@ -86,9 +86,9 @@ impl Connection {
         }
     }
 
-    /// Repeats what an ACK found lost before the data that came with it is taken (Linux
+    /// Retransmits what an ACK found lost before the data that came with it is taken (Linux
     /// `tcp_xmit_recovery`, called by `tcp_ack`).
-    pub(super) fn repeat_lost(&mut self, now: Instant, shared: &mut Shared) {
+    pub(super) fn retransmit_lost(&mut self, now: Instant, shared: &mut Shared) {
         if self.recovery.lost() > 0 && self.linux().is_some() {
             // What holds the rest is looked at again when the data was taken.
             let _ = self.send_lost(now, shared);
@@ -97,11 +97,11 @@ impl Connection {
 
     /// A window that was taken back is kept to, but for the first byte, which asks for another (RFC
     /// 9293 section 3.8.6; Linux `tcp_retransmit_skb`).
-    pub(super) fn may_repeat(&self, start: u64) -> bool {
+    pub(super) fn may_retransmit(&self, start: u64) -> bool {
         start < self.window.end || start == self.recovery.una()
     }
 
-    /// Repeats `start..end`, a FIN behind the data included, as far as the window lets it.
+    /// Retransmits `start..end`, a FIN behind the data included, as far as the window lets it.
     pub(super) fn retransmit(&mut self, now: Instant, shared: &mut Shared, start: u64, end: u64) {
         let mss = self.segment_sizes().mss;
         let end = self.end_in_window(start, end, mss);
@@ -115,7 +115,7 @@ impl Connection {
             } else {
                 0
             },
-            push: data_end > start && self.send.repeats_push(start, data_end, mss),
+            push: data_end > start && self.send.retransmits_push(start, data_end, mss),
             fin,
             urgent: None,
         };
@@ -129,8 +129,9 @@ impl Connection {
             .on_retransmit(now, (start, end), mss, timestamp);
     }
 
-    /// Where a repetition from `start` ends that would go on to `end`: whole segments fit into what
-    /// is left of the window, or a part of one (Linux `__tcp_retransmit_skb`). A FIN needs no room.
+    /// Where a retransmission from `start` ends that would go on to `end`: whole segments fit into
+    /// what is left of the window, or a part of one (Linux `__tcp_retransmit_skb`). A FIN needs no
+    /// room.
     fn end_in_window(&self, start: u64, end: u64, mss: u32) -> u64 {
         let mss = u64::from(mss);
         let most = match self.window.end.saturating_sub(start) {
@@ -316,7 +317,7 @@ impl Connection {
         }
     }
 
-    /// Bytes of the largest chain that is sent again at once.
+    /// Bytes of the largest chain that is retransmitted at once.
     fn retransmit_bytes(&self) -> u32 {
         let mss = self.segment_sizes().mss;
         let most = (self.settings.path.gso_max / mss).max(1);

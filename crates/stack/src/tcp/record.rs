@@ -215,7 +215,7 @@ impl Connection {
     }
 }
 
-/// A SYN is a packet in flight, and one that is repeated was lost (Linux `tcp_connect`).
+/// A SYN is a packet in flight, and one that is retransmitted was lost (Linux `tcp_connect`).
 fn tell_of_syn(sample: &mut FlowSample, retransmits: u32) {
     sample.unacked_pkts = Some(1);
     if retransmits > 0 {

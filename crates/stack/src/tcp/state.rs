@@ -13,7 +13,7 @@ use crate::host::SocketId;
 pub(crate) struct SynSent {
     /// When the first SYN left.
     pub(crate) since: Instant,
-    /// Times that it was repeated.
+    /// Times that it was retransmitted.
     pub(crate) retransmits: u32,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct SynSent {
 pub(crate) struct SynReceived {
     /// When our first SYN-ACK left.
     pub(crate) since: Instant,
-    /// Times that it was repeated.
+    /// Times that it was retransmitted.
     pub(crate) retransmits: u32,
     /// Who listens; `None` after a simultaneous open.
     pub(crate) listener: Option<SocketId>,

@@ -5,7 +5,7 @@ use base::Instant;
 /// What a timer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timer {
-    /// Repeat SYN or SYN-ACK.
+    /// Retransmit SYN or SYN-ACK.
     Handshake,
     /// Retransmission timeout, tail-loss probe or reordering window, whichever is next.
     Recovery,

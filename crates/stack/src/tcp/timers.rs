@@ -9,7 +9,7 @@ use crate::host::{Failure, Shared};
 use crate::recovery::{Probe, RecoveryTimer};
 use crate::trace::TraceEvent;
 
-/// Repetitions of a connection that its application has let go of (Linux: 8 where
+/// Retransmissions of a connection that its application has let go of (Linux: 8 where
 /// `net.ipv4.tcp_orphan_retries` is 0).
 const ORPHAN_RETRIES: u32 = 8;
 
@@ -72,7 +72,7 @@ impl Connection {
         self.output(now, shared);
     }
 
-    /// RFC 9293 section 3.8.3: after so many repetitions, or so long, the peer counts as gone.
+    /// RFC 9293 section 3.8.3: after so many retransmissions, or so long, the peer counts as gone.
     fn gives_up(&mut self, now: Instant, shared: &mut Shared) -> bool {
         let stalled = now.since(*self.stalled_since.get_or_insert(now));
         let life = &self.settings.life;
@@ -91,7 +91,7 @@ impl Connection {
         is_over
     }
 
-    /// How often something is sent again before the peer counts as gone, where the next wait is
+    /// How often something is retransmitted before the peer counts as gone, where the next wait is
     /// `wait`. Where nobody is left who could decide to wait longer, Linux ends it sooner, and at
     /// once when the wait is the largest (`tcp_orphan_retries`).
     pub(super) fn retries(&self, wait: Duration) -> u32 {
@@ -118,8 +118,8 @@ impl Connection {
         self.timers.set(Timer::User, due);
     }
 
-    /// Whether the peer took its window back and answers nevertheless: what is repeated then are
-    /// probes, and the connection lives as long as they are answered (Linux
+    /// Whether the peer took its window back and answers nevertheless: what is retransmitted then
+    /// are probes, and the connection lives as long as they are answered (Linux
     /// `tcp_retransmit_timer`).
     fn is_only_shut(&self, now: Instant) -> bool {
         let heard = self.traffic.last_ack_received;
@@ -142,7 +142,7 @@ impl Connection {
                 return;
             }
         }
-        if self.may_repeat(start) {
+        if self.may_retransmit(start) {
             self.retransmit(now, shared, start, end);
         }
     }
@@ -162,7 +162,7 @@ impl Connection {
     }
 }
 
-/// Time from the first of `count` repetitions to the timeout of the last one: the first timeout
+/// Time from the first of `count` retransmissions to the timeout of the last one: the first timeout
 /// takes `first`, each of the others twice as long as the one before, at most `max` (Linux
 /// `tcp_model_timeout`).
 fn time_of_timeouts(count: u32, first: Duration, max: Duration) -> Duration {
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn repetitions_stand_for_a_time() {
+    fn retransmissions_stand_for_a_time() {
         let check = |count, max: u64, expected: u64| {
             let (first, max) = (Duration::from_millis(200), Duration::from_secs(max));
             let expected = Duration::from_millis(expected);

@@ -1,7 +1,7 @@
 //! What an attacker may cost: one row for each attack, with how much may be sent in answer, kept
 //! in memory and done at most, and whether the connection lives on.
 //!
-//! Work is counted in what a trace hears: packets, timers, repetitions, changes of state.
+//! Work is counted in what a trace hears: packets, timers, retransmissions, changes of state.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -221,7 +221,7 @@ const ATTACKS: &[(&str, Bound, Attack)] = &[
             scene.send_at(step, TcpFlags::PSH, b"evil");
         }
     }),
-    // Each may be a repetition whose ACK was lost: one for one.
+    // Each may be a retransmission whose ACK was lost: one for one.
     ("data far outside the window", lives(10_000, 3), |scene| {
         for step in 0..3000 {
             scene.send_at((1 << 29) + step * 40_000, ACK, &[6; 1000]);
@@ -420,7 +420,7 @@ const ATTACKS: &[(&str, Bound, Attack)] = &[
         let left = scene.bench.host.sockets().count();
         assert_eq!(left, 2, "a scan leaves nothing behind");
     }),
-    // SYN-ACKs and their repetitions, one more round where slots became free, and resets.
+    // SYN-ACKs and their retransmissions, one more round where slots became free, and resets.
     ("a flood of SYNs", lives(20_000, 3), |scene| {
         for step in 0..5000_u32 {
             let mut flood = Peer::new(10_000 + step as u16 % 50_000);

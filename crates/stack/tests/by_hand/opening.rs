@@ -155,7 +155,7 @@ fn a_peer_that_vanishes_in_the_handshake_is_forgotten() {
     bench.listen(&profile);
     bench.send(Peer::new(4000).syn(with_mss(1460)));
     let sent = bench.pass(secs(300));
-    assert_eq!(sent.len(), 5, "rule: five repetitions of a SYN-ACK");
+    assert_eq!(sent.len(), 5, "rule: five retransmissions of a SYN-ACK");
     assert_eq!(bench.host.sockets().count(), 1);
     assert_eq!(bench.host.poll_timeout(), None);
 }

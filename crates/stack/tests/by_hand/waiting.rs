@@ -127,15 +127,15 @@ fn shrink(options: SegmentOptions) {
     peer.window = 0;
     let first = peer.ack;
     bench.send(peer.segment(ACK, b""));
-    let mut repeated = 0;
+    let mut retransmitted = 0;
     for _ in 0..3600 {
         for segment in bench.pass(secs(1)) {
-            repeated += 1;
+            retransmitted += 1;
             assert_eq!(segment.seq, first, "behind the window");
             bench.send(peer.segment(ACK, b""));
         }
     }
-    assert!((15..60).contains(&repeated), "{repeated}");
+    assert!((15..60).contains(&retransmitted), "{retransmitted}");
     assert_eq!(bench.state(id), Some(TcpState::Established));
     peer.window = 65_535;
     let mut sent = bench.send(peer.segment(ACK, b""));

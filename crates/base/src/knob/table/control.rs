@@ -216,7 +216,7 @@ pub(super) const ROWS: &[Knob] = &[
         "syn_retries",
         count(0, 127),
         field!(life.syn_retries),
-        "Repetitions of an unanswered SYN.",
+        "Retransmissions of an unanswered SYN.",
         "RFC 9293 section 3.8.3; ip-sysctl, tcp_syn_retries",
     ),
     number(
@@ -230,14 +230,14 @@ pub(super) const ROWS: &[Knob] = &[
         "synack_retries",
         count(0, 255),
         field!(life.synack_retries),
-        "Repetitions of an unanswered SYN-ACK.",
+        "Retransmissions of an unanswered SYN-ACK.",
         "ip-sysctl, tcp_synack_retries",
     ),
     number(
         "retries",
         count(0, 255),
         field!(life.retries),
-        "Repetitions of data before the connection ends.",
+        "Retransmissions of data before the connection ends.",
         "RFC 9293 section 3.8.3; ip-sysctl, tcp_retries2; seed: NetBurner",
     ),
     number(

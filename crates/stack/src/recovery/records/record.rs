@@ -15,25 +15,25 @@ pub(in crate::recovery) struct Record {
     /// When it left last.
     pub(in crate::recovery) sent: Instant,
     pub(in crate::recovery) state: SentState,
-    /// Our timestamp in the last repetition.
+    /// Our timestamp in the last retransmission.
     pub(in crate::recovery) timestamp: u32,
     pub(in crate::recovery) is_lost: bool,
-    /// A repetition of it is in flight.
-    pub(in crate::recovery) is_repeated: bool,
-    /// It was repeated at some time.
-    pub(in crate::recovery) was_repeated: bool,
+    /// A retransmission of it is in flight.
+    pub(in crate::recovery) is_retransmitted: bool,
+    /// It was retransmitted at some time.
+    pub(in crate::recovery) was_retransmitted: bool,
 }
 
 impl Record {
-    /// Whether it waits to be sent again.
+    /// Whether it waits to be retransmitted.
     pub(super) fn waits(&self) -> bool {
-        self.is_lost && !self.is_repeated
+        self.is_lost && !self.is_retransmitted
     }
 }
 
 /// How a record leaves again.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::recovery) struct Repetition {
+pub(in crate::recovery) struct Retransmission {
     pub(in crate::recovery) now: Instant,
     /// Bytes of each segment but the last.
     pub(in crate::recovery) segment: u32,

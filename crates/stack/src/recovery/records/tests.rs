@@ -18,8 +18,8 @@ fn at(millis: u64) -> Instant {
     Instant::from_nanos(millis * 1_000_000)
 }
 
-fn again(now: Instant, segment: u32) -> Repetition {
-    Repetition {
+fn again(now: Instant, segment: u32) -> Retransmission {
+    Retransmission {
         now,
         segment,
         timestamp: 0,
@@ -39,7 +39,7 @@ impl Scoreboard {
                 .sum()
         };
         assert_eq!(self.lost, sum(|r| r.is_lost));
-        assert_eq!(self.repeated, sum(|r| r.is_repeated));
+        assert_eq!(self.retransmitted, sum(|r| r.is_retransmitted));
         let in_runs: u32 = self.runs.values().map(|run| run.packets).sum();
         if !self.runs.is_empty() {
             assert_eq!(self.sacked, in_runs);
@@ -51,7 +51,7 @@ impl Scoreboard {
             .filter(|(_, r)| r.waits())
             .map(|(s, _)| s)
             .collect();
-        assert!(self.to_repeat.iter().copied().eq(waiting));
+        assert!(self.to_retransmit.iter().copied().eq(waiting));
         // Records and runs together are exactly what is out.
         let mut pieces: Vec<(u64, u64)> = self
             .outstanding
@@ -89,12 +89,12 @@ struct Segment {
     sent: Instant,
     is_sacked: bool,
     is_lost: bool,
-    is_repeated: bool,
+    is_retransmitted: bool,
 }
 
 impl Segment {
     fn waits(&self) -> bool {
-        self.is_lost && !self.is_repeated && !self.is_sacked
+        self.is_lost && !self.is_retransmitted && !self.is_sacked
     }
 }
 
@@ -115,14 +115,14 @@ impl Model {
                 sent: now,
                 is_sacked: false,
                 is_lost: false,
-                is_repeated: false,
+                is_retransmitted: false,
             });
             self.next = stop;
         }
     }
 
     fn mark_lost(segment: &mut Segment) {
-        segment.is_repeated = false;
+        segment.is_retransmitted = false;
         segment.is_lost = true;
     }
 
@@ -138,7 +138,7 @@ enum Step {
     Sack { from: u64, length: u64 },
     ByCount { threshold: u32 },
     Expire { latest: u64, patience: u64 },
-    Repeat { packets: u32 },
+    Retransmit { packets: u32 },
     Timeout { spare_after: u64 },
     Undo,
     Head,
@@ -152,7 +152,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (1..5_u32).prop_map(|threshold| Step::ByCount { threshold }),
         3 => (0..200_u64, 0..40_u64)
             .prop_map(|(latest, patience)| Step::Expire { latest, patience }),
-        5 => (1..6_u32).prop_map(|packets| Step::Repeat { packets }),
+        5 => (1..6_u32).prop_map(|packets| Step::Retransmit { packets }),
         1 => (0..200_u64).prop_map(|spare_after| Step::Timeout { spare_after }),
         1 => Just(Step::Undo),
         1 => Just(Step::Head),
@@ -169,7 +169,7 @@ impl Model {
             Step::Sack { from, length } => self.sack(board, from, length),
             Step::ByCount { threshold } => self.lose_by_count(board, threshold),
             Step::Expire { latest, patience } => self.expire(board, now, latest, patience),
-            Step::Repeat { packets } => self.repeat(board, now, packets),
+            Step::Retransmit { packets } => self.retransmit(board, now, packets),
             Step::Timeout { spare_after } => self.time_out(board, spare_after),
             Step::Undo => self.undo(board),
             Step::Head => self.lose_head(board),
@@ -258,16 +258,16 @@ impl Model {
         assert_eq!(found.waiting.is_some(), waiting);
     }
 
-    fn repeat(&mut self, board: &mut Scoreboard, now: Instant, packets: u32) {
+    fn retransmit(&mut self, board: &mut Scoreboard, now: Instant, packets: u32) {
         let first = self.segments.iter().position(Segment::waits);
-        let range = board.first_to_repeat(packets, u32::MAX, SEGMENT);
+        let range = board.first_to_retransmit(packets, u32::MAX, SEGMENT);
         assert_eq!(range.is_some(), first.is_some());
         let (Some((start, end)), Some(first)) = (range, first) else {
             return;
         };
         assert_eq!(start, self.segments[first].start);
-        let repeated = board.repeat((start, end), &again(now, SEGMENT));
-        assert!(repeated <= packets);
+        let retransmitted = board.retransmit((start, end), &again(now, SEGMENT));
+        assert!(retransmitted <= packets);
         let mut count = 0;
         for segment in self
             .segments
@@ -275,11 +275,11 @@ impl Model {
             .filter(|s| start <= s.start && s.end <= end)
         {
             assert!(segment.waits());
-            segment.is_repeated = true;
+            segment.is_retransmitted = true;
             segment.sent = now;
             count += 1;
         }
-        assert_eq!(repeated, count);
+        assert_eq!(retransmitted, count);
     }
 
     fn time_out(&mut self, board: &mut Scoreboard, spare_after: u64) {
@@ -328,7 +328,8 @@ proptest! {
             prop_assert_eq!(board.packets_out(), model.segments.len() as u32);
             prop_assert_eq!(board.sacked(), model.count(|s| s.is_sacked));
             prop_assert_eq!(board.lost(), model.count(|s| s.is_lost && !s.is_sacked));
-            prop_assert_eq!(board.repeated(), model.count(|s| s.is_repeated && !s.is_sacked));
+            let in_flight = model.count(|s| s.is_retransmitted && !s.is_sacked);
+            prop_assert_eq!(board.retransmitted(), in_flight);
         }
     }
 
@@ -350,8 +351,8 @@ proptest! {
             }
             board.sack((start, end), |_| {});
             board.mark_by_count(packets);
-            if let Some(range) = board.first_to_repeat(packets, u32::MAX, SEGMENT - 7) {
-                board.repeat(range, &again(now, SEGMENT - 7));
+            if let Some(range) = board.first_to_retransmit(packets, u32::MAX, SEGMENT - 7) {
+                board.retransmit(range, &again(now, SEGMENT - 7));
             }
             board.assert_sound();
             if time % 11 == 10 {
@@ -403,8 +404,14 @@ fn a_fin_takes_no_packet_of_its_own() {
     assert_eq!(board.packets_out(), 3);
     assert_eq!(board.last_segment(SEGMENT), Some((201, 302)));
     board.mark_all_lost(|_| false);
-    assert_eq!(board.first_to_repeat(3, u32::MAX, SEGMENT), Some((1, 302)));
-    assert_eq!(board.first_to_repeat(2, u32::MAX, SEGMENT), Some((1, 201)));
+    assert_eq!(
+        board.first_to_retransmit(3, u32::MAX, SEGMENT),
+        Some((1, 302))
+    );
+    assert_eq!(
+        board.first_to_retransmit(2, u32::MAX, SEGMENT),
+        Some((1, 201))
+    );
     board.acknowledge(301, |_| {});
     assert_eq!(
         (board.packets_out(), board.last_segment(SEGMENT)),
@@ -417,17 +424,17 @@ fn smaller_segments_are_counted_anew_and_lost() {
     let mut board = chain(4);
     assert!(board.resegment(50));
     assert_eq!((board.packets_out(), board.lost()), (8, 8));
-    assert_eq!(board.first_to_repeat(1, u32::MAX, 50), Some((1, 51)));
+    assert_eq!(board.first_to_retransmit(1, u32::MAX, 50), Some((1, 51)));
     assert!(!chain(1).resegment(100));
 }
 
 #[test]
-fn a_long_history_of_repetitions_is_forgotten() {
+fn a_long_history_of_retransmissions_is_forgotten() {
     let mut board = chain(1);
     for time in 1..10_000 {
         board.mark_all_lost(|_| false);
-        let range = board.first_to_repeat(1, u32::MAX, SEGMENT).unwrap();
-        board.repeat(range, &again(at(time), SEGMENT));
+        let range = board.first_to_retransmit(1, u32::MAX, SEGMENT).unwrap();
+        board.retransmit(range, &again(at(time), SEGMENT));
         assert!(board.by_time.len() <= 70, "{}", board.by_time.len());
     }
 }
