@@ -246,8 +246,13 @@ impl Drawing {
     /// The places on the horizontal axis and the lines, each once, in the order of the cells.
     #[must_use]
     pub fn places(&self) -> (Vec<&str>, Vec<&str>) {
+        self.places_of(|_| true)
+    }
+
+    /// Those of some spots alone.
+    fn places_of(&self, belongs: impl Fn(&DrawnSpot) -> bool) -> (Vec<&str>, Vec<&str>) {
         let (mut places, mut lines) = (Vec::new(), Vec::new());
-        for spot in &self.spots {
+        for spot in self.spots.iter().filter(|spot| belongs(spot)) {
             for (known, value) in [(&mut places, &spot.x), (&mut lines, &spot.line)] {
                 if !known.contains(&value.as_str()) {
                     known.push(value.as_str());
@@ -269,9 +274,9 @@ impl Drawing {
     #[must_use]
     pub fn markdown(&self) -> String {
         let mut text = format!("{}\n", self.title);
-        let (places, lines) = self.places();
         if self.is_field {
             for engine in self.engines() {
+                let (places, lines) = self.places_of(|spot| spot.engine == engine);
                 let head = [format!("{engine}: {} by {}", self.line, self.x)];
                 let head = head.into_iter().chain(places.iter().map(|&x| x.to_owned()));
                 let rows = lines.iter().map(|line| {
@@ -282,6 +287,7 @@ impl Drawing {
             }
             return text;
         }
+        let (places, lines) = self.places();
         let mut head = vec![self.x.clone()];
         head.extend((!self.line.is_empty()).then(|| self.line.clone()));
         head.extend(self.engines().iter().map(ToString::to_string));

@@ -128,8 +128,14 @@ fn every_correction_belongs_to_an_experiment() {
 fn the_published_figures_come_out() {
     let published = include_str!("../../../docs/datacenter-figures.json");
     let published: serde_json::Value = serde_json::from_str(published).expect("JSON");
-    let published: Vec<Drawing> =
+    let mut published: Vec<Drawing> =
         serde_json::from_value(published["figures"].clone()).expect("figures");
+    // What a kernel gave is not the same twice.
+    for figure in &mut published {
+        figure
+            .spots
+            .retain(|spot| spot.engine == EngineName::Virtual);
+    }
     let mut compared = 0;
     for scenario in experiment_scenarios() {
         let mut ids = scenario.experiment.iter().flat_map(|it| &it.ids);

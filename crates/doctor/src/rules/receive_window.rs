@@ -10,7 +10,8 @@ use super::draft::{BothEnds, Draft, Step, high_if, raised_maximum};
 use super::next::next_limit;
 use super::thresholds::{
     AT_CAP, CLOSED_ROUND_TRIPS, CLOSED_SHARE, CLOSED_TIME, MIN_BUSY_SHARE, MOSTLY_STOPPED,
-    MOVING_WINDOW_SEGMENTS, PROMPT_READER_SHARE, RECEIVE_MEMORY_SHARE, UNREAD_SHARE, UNREAD_VOTES,
+    MOVING_WINDOW_SEGMENTS, PROMPT_READER_SHARE, RECEIVE_MEMORY_SHARE, SPARSE_ACKS_DELAY, SPARSE_ACKS_PER_RTT,
+    SPARSE_ACKS_SEGMENTS, SPARSE_ACKS_WINDOW, UNREAD_SHARE, UNREAD_VOTES,
     UNSCALED_SHARE, UNSCALED_WINDOW, USUAL_RMEM_MAX, WINDOW_PER_RTT_SHARE, WINDOW_SHARE,
     WINDOW_SHRINKS_BY, WINDOW_SHRINKS_SHARE,
 };
@@ -76,6 +77,9 @@ fn reader_signs(sender: &Timeline) -> Option<String> {
     if let Some(share) = window_shrinks(sender).filter(|share| *share >= WINDOW_SHRINKS_SHARE) {
         return Some(format!("shrinks in {} of the steps", human::share(share)));
     }
+    if let Some(shown) = sparse_acks(sender) {
+        return Some(shown);
+    }
     // A reader that takes much at a time leaves the window closed in most samples.
     // The program that writes may pause as well: only its busy time tells of the reader.
     let offered = sender.largest(|s| s.snd_wnd_bytes)?;
@@ -88,6 +92,33 @@ fn reader_signs(sender: &Timeline) -> Option<String> {
     // Where the window stops the flow at times only, something else slows it down too.
     (of_prompt < PROMPT_READER_SHARE && sender.rwnd_share()? >= MOSTLY_STOPPED)
         .then(|| format!("{} of a window per round trip", human::share(of_prompt)))
+}
+
+/// ACKs that come late and for many segments at a time. A receiver acknowledges two segments at once
+/// only where its window opens with them, that is, where its program has read (RFC 9293 section
+/// 3.8.6.3; in Linux `__tcp_ack_snd_check`); where it has not, the delayed-ACK timer has to run out. A
+/// driver that merges segments makes ACKs as few, but not late.
+fn sparse_acks(sender: &Timeline) -> Option<String> {
+    let arrived = sender.counted(|s| s.segs_in)?.max(1) as f64;
+    let segments = sender.counted(|s| s.data_segs_out)? as f64;
+    let busy = sender.interval().mul_f64(sender.busy_share()?);
+    let round_trips = busy.as_secs_f64() / sender.srtt()?.as_secs_f64().max(1e-6);
+    let window = sender.median(|s| s.snd_wnd_bytes)? / sender.mss_bytes()?.max(1);
+    let late = sender.queue_delay()?;
+    let is_one_way = sender.counted(|s| s.data_segs_in)? == 0;
+    let by_the_reader = is_one_way
+        && sender.rwnd_share()? >= MOSTLY_STOPPED
+        && window >= SPARSE_ACKS_WINDOW
+        && segments / arrived >= SPARSE_ACKS_SEGMENTS
+        && arrived / round_trips <= SPARSE_ACKS_PER_RTT
+        && late >= SPARSE_ACKS_DELAY;
+    by_the_reader.then(|| {
+        format!(
+            "an ACK for {:.0} segments, {} late",
+            segments / arrived,
+            human::time(late)
+        )
+    })
 }
 
 /// Whether the window shrinks and opens again and again: a prompt reader leaves it at one size.

@@ -257,6 +257,26 @@ fn windows() -> Vec<Scene> {
         cwnd: 120,
         ..WAN
     };
+    let late = Sender {
+        mbit: 31.6,
+        rwnd: 1.0,
+        rtt_ms: 21.8,
+        min_rtt_ms: 1.2,
+        snd_wnd: 86_016,
+        unacked: 59,
+        cwnd: 61,
+        ..WAN
+    };
+    let merged = Sender {
+        mbit: 2_060.0,
+        rwnd: 1.0,
+        rtt_ms: 0.25,
+        min_rtt_ms: 0.24,
+        snd_wnd: 65_536,
+        unacked: 44,
+        cwnd: 90,
+        ..WAN
+    };
     let much = Sender {
         mbit: 6.56,
         rwnd: 1.0,
@@ -300,6 +320,15 @@ fn windows() -> Vec<Scene> {
             small,
             plain,
         )),
+        // A kernel's on a LAN: 40 of 100 Mbit/s are read, and the window stays at one size.
+        alone(scene("late ACKs", "slow-reader", late, |s, tick| {
+            s.segs_in = s.data_segs_out.map(|segments| segments / 60);
+            s.since_ack_received = Some(millis(4.0 * (tick % 5) as f64));
+        })),
+        // The driver of a prompt receiver merges as many into one.
+        alone(scene("merged segments", "peer-window", merged, |s, _| {
+            s.segs_in = s.data_segs_out.map(|segments| segments / 40);
+        })),
         // A kernel's: 16 KiB are read each 20 ms, and so long is a round trip then. Of these ACKs
         // the window cannot tell whether the program or its buffer makes them late.
         alone(scene("much at a time", "peer-window", much, |s, tick| {
