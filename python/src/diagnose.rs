@@ -1,7 +1,5 @@
 //! What the doctor says of a recording or of a packet capture, as `tcptailor diagnose FILE --json`.
 
-mod rows;
-
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, BufRead, BufReader, ErrorKind};
@@ -14,13 +12,16 @@ use doctor::recording::file::{self, FileError};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use serde::Serialize;
-use tailor::Observed;
+use tailor::{Observed, sort_rows};
 
-use self::rows::{FlowRow, VerdictRow};
 use crate::{pool, wrong};
 
 /// Packets between two looks at whether to stop.
 const PACKETS_AT_ONCE: u32 = 4096;
+
+/// Nothing can be changed in a file.
+type FlowRow = tailor::FlowRow<false>;
+type VerdictRow = tailor::VerdictRow<false>;
 
 #[derive(Serialize)]
 struct Answer {
@@ -144,11 +145,11 @@ impl Answer {
             .map(|answered| FlowRow::of(&observed, answered))
             .collect();
         if capture.is_some() {
-            flows.iter_mut().for_each(FlowRow::seen_in_packets);
+            flows.iter_mut().for_each(FlowRow::set_seen_in_packets);
         }
-        rows::sort(&mut flows);
+        sort_rows(&mut flows);
         let host = doctor::diagnose_host(observed.cases().host());
-        let host: Vec<VerdictRow> = host.iter().map(VerdictRow::of).collect();
+        let host: Vec<VerdictRow> = host.iter().map(VerdictRow::of_host).collect();
         let found = flows.iter().filter(|flow| flow.has_finding()).count();
         Self {
             duration_s: recording.ended.since(recording.began).as_secs_f64(),

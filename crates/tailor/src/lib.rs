@@ -14,6 +14,7 @@ mod fit;
 mod measure;
 mod observed;
 mod prediction;
+mod row;
 mod simulated;
 mod subject;
 mod targets;
@@ -31,6 +32,7 @@ pub use fit::{
 pub use measure::{completed, measure_of};
 pub use observed::{Answered, Observed};
 pub use prediction::{Prediction, Range};
+pub use row::{ChangeRow, Direction, FlowRow, LimitShare, VerdictRow, sort_rows};
 pub use simulated::{Progress, Simulated, SimulatedError, host_name};
 pub use subject::{Applied, Look, Settings, Subject, Undone, Values};
 pub use targets::{End, Ends};

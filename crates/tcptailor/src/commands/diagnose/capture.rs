@@ -10,10 +10,9 @@ use anyhow::Context;
 use base::pcap::Reader;
 use base::{Netns, human};
 use capture::{Analysis, CaptureSummary, FlowSummary, Input, Settings};
-use doctor::{Side, find_diagnosis};
 use serde::Serialize;
 
-use super::document::{Document, FlowRow, VerdictRow};
+use super::document::Document;
 use super::page::{Drawn, TRACED_MAX};
 use super::{Args, judged};
 use crate::commands::watching;
@@ -73,7 +72,7 @@ pub(super) fn judge(
     let (mut document, drawn) = judged(&recording, &Netns::Own, &filter, has_page);
     document.interrupted = read.stopped;
     for row in &mut document.flows {
-        as_of_a_capture(row);
+        row.set_seen_in_packets();
     }
     let doubts = read.cut_short.into_iter().chain(summary.doubts()).collect();
     document.capture = Some(CaptureInfo { summary, doubts });
@@ -181,32 +180,6 @@ impl Flows {
         self.file
             .flush()
             .with_context(|| format!("writing {}", self.shown))
-    }
-}
-
-/// Nothing can be changed from here, hosts have addresses and no "here", and what only a socket
-/// could confirm is no more than consistent with what is seen.
-fn as_of_a_capture(row: &mut FlowRow) {
-    let (local, remote) = (row.local.ip(), row.remote.ip());
-    for verdict in &mut row.verdicts {
-        verdict.act = false;
-        weaken(verdict);
-        for change in verdict.change.iter_mut().chain(&mut verdict.alternatives) {
-            change.target = None;
-            change.requires = None;
-            change.at = Some(match change.side {
-                Side::Local => local,
-                Side::Remote => remote,
-            });
-        }
-    }
-}
-
-fn weaken(verdict: &mut VerdictRow) {
-    let diagnosis = find_diagnosis(verdict.id);
-    if let Some(most) = diagnosis.and_then(|diagnosis| diagnosis.in_packets.confidence_max()) {
-        verdict.confidence = verdict.confidence.min(most);
-        verdict.consistent_with = true;
     }
 }
 
