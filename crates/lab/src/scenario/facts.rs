@@ -7,7 +7,7 @@ use super::document::{Document, Key, Value};
 use super::expect::CostsOf;
 use super::experiment::{Class, Experiment, Published};
 use super::metric::{Metric, parse_number};
-use super::read::{Entry, Place, TABLES, number, one_of, unknown};
+use super::read::{Entry, LineColumn, TABLES, number, one_of, unknown};
 use super::{Expectation, Keys, Occasion, Overrides, ProbeSpec, RUNS_MAX, Vocabulary};
 use crate::engine::EngineName;
 
@@ -57,7 +57,7 @@ impl Document<'_> {
     pub(super) fn probe(&mut self, table: &DeTable<'_>) -> Option<ProbeSpec> {
         let [kind] = self.entries("[probe]", ["kind"], table);
         let Some(kind) = kind else {
-            self.complain(Place::START, "probe: write `kind = \"…\"`");
+            self.complain(LineColumn::START, "probe: write `kind = \"…\"`");
             return None;
         };
         let known = self.vocabulary.probes.iter();

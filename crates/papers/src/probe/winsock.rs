@@ -16,7 +16,7 @@ use stack::{Body, Event, Host, HostConfig, ListenOptions, Packet, SocketId, Writ
 
 use super::{Figures, Probe};
 use lab::app::{App, HostCosts};
-use lab::world::{LinkId, Place, Tap, World, chain};
+use lab::world::{LinkId, Tap, TapPoint, World, chain};
 
 /// Rules WS1 to WS4 and WS12 to WS16, each by the times that it makes.
 pub(super) const RULES: Probe = Probe {
@@ -316,8 +316,8 @@ impl<'p> Play<'p> {
             world.add_tap(link, place, Box::new(seen.clone()));
             seen
         };
-        let (left, arrived) = (tap(there, Place::Entry), tap(there, Place::Exit));
-        let (answered, returned) = (tap(back, Place::Entry), tap(back, Place::Exit));
+        let (left, arrived) = (tap(there, TapPoint::Entry), tap(there, TapPoint::Exit));
+        let (answered, returned) = (tap(back, TapPoint::Entry), tap(back, TapPoint::Exit));
         let remote = Some(SocketAddr::new(addrs[1], PORT));
         let mut client = Player::new(remote, &self.profile, self.client);
         client.blocks = self.blocks;

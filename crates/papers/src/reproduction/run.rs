@@ -16,12 +16,12 @@ use crate::evaluation::{NotRun, RunOf, wants_more_runs};
 use crate::probe::Figures;
 
 /// Where a run belongs: the experiment, the engine in it, the work in that.
-pub(super) type Place = (usize, usize, usize);
+pub(super) type WorkIndex = (usize, usize, usize);
 
 /// One run that is to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Job {
-    place: Place,
+    place: WorkIndex,
     /// From 0.
     run: u32,
 }
@@ -228,7 +228,7 @@ fn next_run(runs: &[RunOf], engine: EngineName, cell: usize) -> u32 {
         .unwrap_or(u32::MAX)
 }
 
-fn work(planned: &[Planned], (index, on, work): Place) -> &Work {
+fn work(planned: &[Planned], (index, on, work): WorkIndex) -> &Work {
     &planned[index].on[on].work[work].1
 }
 

@@ -15,7 +15,7 @@ use stack::{HostConfig, Packet};
 
 use crate::netburner::{Board, MAXPEND, Netburner, Task, Turn};
 use lab::app::HostCosts;
-use lab::world::{NodeId, Place, Tap, World, chain};
+use lab::world::{NodeId, Tap, TapPoint, World, chain};
 
 /// The device.
 pub(super) const DEVICE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
@@ -53,7 +53,7 @@ impl Site {
         let (out, _) =
             chain(&mut world, (a, b), &links, seed).expect("a link that is none of ours");
         let seen = Seen::default();
-        world.add_tap(out, Place::Exit, Box::new(seen.clone()));
+        world.add_tap(out, TapPoint::Exit, Box::new(seen.clone()));
         world.start(b, Board::new(peer.1));
         world.start(a, Board::new(device.1));
         Self {

@@ -44,8 +44,8 @@ pub(crate) struct Args {
     output: PathBuf,
 }
 
-/// Where the line of a run is.
-struct Place {
+/// The line of a run: where it is, and what it is worth.
+struct RunLine {
     file: usize,
     span: Span,
     worth: Worth,
@@ -57,7 +57,7 @@ struct Joined<'p> {
     plan: &'p Plan,
     files: Vec<PathBuf>,
     /// By cell and run.
-    places: BTreeMap<(u64, u32), Place>,
+    places: BTreeMap<(u64, u32), RunLine>,
     repeated: u64,
     /// Runs of which there are two that differ.
     conflicts: Vec<RunId>,
@@ -138,7 +138,7 @@ impl<'p> Joined<'p> {
             return;
         }
         let (place, worth) = (record.place(), record.worth());
-        let new = Place {
+        let new = RunLine {
             file,
             span,
             worth,
@@ -188,7 +188,7 @@ impl<'p> Joined<'p> {
         };
         // There are as many files as shards, and far fewer may be open.
         let mut current: Option<(usize, File)> = None;
-        for Place { file, span, .. } in self.places.values() {
+        for RunLine { file, span, .. } in self.places.values() {
             folder::go_on()?;
             if current.as_ref().is_none_or(|(known, _)| known != file) {
                 current = Some((*file, open(&self.files[*file])?));

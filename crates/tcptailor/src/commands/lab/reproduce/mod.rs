@@ -16,7 +16,7 @@ use lab::app::HostCosts;
 use lab::judge::Verdict;
 use papers::evaluation::Reproduction;
 use papers::figures::Drawing;
-use papers::page::{Courses, Place};
+use papers::page::{CellRef, Courses};
 use papers::reproduction::{Chosen, Extent, Line, Plan, Wanted};
 use serde::Serialize;
 
@@ -245,8 +245,8 @@ fn report(document: &Reproduction, output: &Output) -> anyhow::Result<()> {
     })
 }
 
-fn place_of(line: &Line) -> Place<'_> {
-    Place {
+fn place_of(line: &Line) -> CellRef<'_> {
+    CellRef {
         scenario: &line.scenario,
         variant: line.variant.as_deref(),
         axes: &line.axes,
@@ -258,7 +258,7 @@ fn place_of(line: &Line) -> Place<'_> {
 fn courses(plan: &Plan) -> Courses {
     let mut courses = Courses::default();
     for (scenario, cell, run) in plan.runs() {
-        let place = Place {
+        let place = CellRef {
             scenario,
             variant: cell.variant.as_deref(),
             axes: &cell.axes,
