@@ -26,7 +26,7 @@ pub use arrivals::{Arrivals, LOOK_INTERVAL};
 pub use candidate::{Candidate, Design, NoCandidate, candidates};
 pub use experiment::{Answer, Arm, Experiment, GAIN_MIN, Outcome};
 pub use fit::{
-    ChangeMade, Ending, Finding, Fitting, Plan, Step, Tell, Tried, apply_and_look, comparison, fit,
+    ChangeMade, Ending, Finding, FitEvent, FitOptions, Fitting, Tell, Tried, apply_and_look, comparison, fit,
     fit_given,
 };
 pub use measure::{completed, measure_of};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use base::human;
 use lab::Shard;
-use lab::results::{self, MANIFEST_FILE, Manifest, Plan, Record, RunId, Worth};
+use lab::results::{self, MANIFEST_FILE, Manifest, SweepPlan, Record, RunId, Worth};
 use serde::Serialize;
 
 use super::folder::{self, Folder, Span};
@@ -54,7 +54,7 @@ struct RunLine {
 }
 
 struct Joined<'p> {
-    plan: &'p Plan,
+    plan: &'p SweepPlan,
     files: Vec<PathBuf>,
     /// By cell and run.
     places: BTreeMap<(u64, u32), RunLine>,
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
             return Err(Problem::usage(message).into());
         }
     }
-    let plan = Plan::new(&first.manifest).map_err(|told| mistakes(&told))?;
+    let plan = SweepPlan::new(&first.manifest).map_err(|told| mistakes(&told))?;
     let mut joined = Joined::new(&plan);
     for folder in &folders {
         joined.add(folder, output)?;
@@ -109,7 +109,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
 }
 
 impl<'p> Joined<'p> {
-    const fn new(plan: &'p Plan) -> Self {
+    const fn new(plan: &'p SweepPlan) -> Self {
         Self {
             plan,
             files: Vec::new(),
