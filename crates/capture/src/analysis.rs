@@ -342,7 +342,7 @@ fn begins_anew(flow: &Flow, segment: &Segment) -> bool {
 
 /// Where several devices saw a connection, each end is taken from the one that is nearest to it.
 fn from_the_nearest(done: impl Iterator<Item = Done>) -> Vec<Track> {
-    let mut ends: BTreeMap<FlowKey, Vec<(Seen, Track)>> = BTreeMap::new();
+    let mut ends: BTreeMap<FlowKey, Vec<(VantagePoint, Track)>> = BTreeMap::new();
     for Done {
         tracks,
         device,
@@ -352,7 +352,7 @@ fn from_the_nearest(done: impl Iterator<Item = Done>) -> Vec<Track> {
     } in done
     {
         for (track, near) in tracks.into_iter().zip(near) {
-            let seen = Seen {
+            let seen = VantagePoint {
                 device,
                 first,
                 last,
@@ -373,15 +373,15 @@ fn from_the_nearest(done: impl Iterator<Item = Done>) -> Vec<Track> {
     tracks
 }
 
-/// Where and when an end was seen.
-struct Seen {
+/// From which device, how near to it, and when an end was seen.
+struct VantagePoint {
     device: u32,
     first: Instant,
     last: Instant,
     near: Option<Duration>,
 }
 
-impl Seen {
+impl VantagePoint {
     fn is_of_same(&self, other: &Self) -> bool {
         self.device != other.device && self.first <= other.last && other.first <= self.last
     }

@@ -42,6 +42,6 @@ pub use truth::{
 };
 pub use twin::{
     CannotKnow, Compared, GOODPUT_TOLERANCE, MEAN_TOLERANCE, RESPONSE_TOLERANCE, RTT_TOLERANCE,
-    Seen, SelfCheck, Timing, Tweak, Twin, Way,
+    Observables, SelfCheck, Timing, Tweak, Twin, Way,
 };
 pub use what_if::{Foretold, WhatIf, rank, what_ifs};

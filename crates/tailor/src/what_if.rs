@@ -8,7 +8,7 @@ use crate::candidate::Candidate;
 use crate::observed::Answered;
 use crate::prediction::Prediction;
 use crate::subject::Look;
-use crate::twin::{CannotKnow, Seen, Timing, Tweak, Twin, end_of_place};
+use crate::twin::{CannotKnow, Observables, Timing, Tweak, Twin, end_of_place};
 
 /// Settings to try together.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ pub enum Foretold {
 impl WhatIf {
     /// What a user wants to try.
     #[must_use]
-    pub fn of(tweaks: Vec<Tweak>, seen: &Seen) -> Self {
+    pub fn of(tweaks: Vec<Tweak>, seen: &Observables) -> Self {
         let scope = tweaks.iter().map(|tweak| tweak.knob.scope).max();
         let scope = scope.unwrap_or(Scope::Socket);
         // The only option of a socket that is read when it connects.

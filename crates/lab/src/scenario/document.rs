@@ -18,7 +18,7 @@ const NAME_CHARS_MAX: usize = 40;
 /// Reads what can be read, and tells all that is wrong with the form.
 pub(super) fn read(file: &str, text: &str, vocabulary: &Vocabulary) -> (Scenario, Vec<Problem>) {
     let (table, errors) = DeTable::parse_recoverable(text);
-    let mut document = Document {
+    let mut document = ParseState {
         lines: Lines::new(text),
         problems: Vec::new(),
         probe_is_unknown: false,
@@ -87,7 +87,7 @@ pub(super) type Key<'t> = Spanned<toml::de::DeString<'t>>;
 pub(super) type Value<'t> = Spanned<DeValue<'t>>;
 
 /// What is known while a file is read.
-pub(super) struct Document<'v> {
+pub(super) struct ParseState<'v> {
     pub(super) lines: Lines,
     pub(super) problems: Vec<Problem>,
     /// The file has a probe that there is not.
@@ -95,7 +95,7 @@ pub(super) struct Document<'v> {
     pub(super) vocabulary: &'v Vocabulary,
 }
 
-impl Document<'_> {
+impl ParseState<'_> {
     pub(super) fn complain(&mut self, place: LineColumn, message: impl Into<String>) {
         self.problems.push(Problem::new(place, message));
     }

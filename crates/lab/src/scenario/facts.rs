@@ -3,7 +3,7 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::document::{Document, Key, Value};
+use super::document::{ParseState, Key, Value};
 use super::expect::CostsOf;
 use super::experiment::{Class, Experiment, Published};
 use super::metric::{Metric, parse_number};
@@ -30,7 +30,7 @@ const EXPERIMENT: [&str; 8] = [
 
 const ON_OFF: &[(&str, bool)] = &[("on", true), ("off", false)];
 
-impl Document<'_> {
+impl ParseState<'_> {
     /// The values of a table whose keys are all known; complains about the others.
     fn entries<const N: usize>(
         &mut self,

@@ -210,9 +210,9 @@ struct Passed {
 
 /// What passed a place, connections' beginnings left out.
 #[derive(Clone, Debug, Default)]
-struct Seen(Arc<Mutex<Vec<Passed>>>);
+struct SegmentTap(Arc<Mutex<Vec<Passed>>>);
 
-impl Seen {
+impl SegmentTap {
     fn all(&self) -> Vec<Passed> {
         self.0
             .lock()
@@ -229,7 +229,7 @@ impl Seen {
     }
 }
 
-impl Tap for Seen {
+impl Tap for SegmentTap {
     fn on_packet(&mut self, at: Instant, packet: &Packet) {
         if let Body::Tcp(segment) = &packet.body
             && !segment.flags.contains(TcpFlags::SYN)
@@ -254,13 +254,13 @@ struct Played {
     /// When each of the client's writes was made and complete.
     made: Vec<(Instant, Option<Instant>)>,
     /// What left the client, as it left.
-    left: Seen,
+    left: SegmentTap,
     /// What reached the server.
-    arrived: Seen,
+    arrived: SegmentTap,
     /// What left the server.
-    answered: Seen,
+    answered: SegmentTap,
     /// What reached the client.
-    returned: Seen,
+    returned: SegmentTap,
 }
 
 /// What is played.
@@ -312,7 +312,7 @@ impl<'p> Play<'p> {
         let (there, back) = chain(&mut world, (a, b), &[(lan.clone(), lan)], seed)
             .expect("a plain link makes sense");
         let mut tap = |link: LinkId, place| {
-            let seen = Seen::default();
+            let seen = SegmentTap::default();
             world.add_tap(link, place, Box::new(seen.clone()));
             seen
         };

@@ -12,7 +12,7 @@ use doctor::{Place, Services, Track};
 use lab::Measure;
 use serde::Serialize;
 use tailor::{
-    CannotKnow, Foretold, Look, Range, Seen, SelfCheck, Subject, Timing, Tweak, Twin, WhatIf,
+    CannotKnow, Foretold, Look, Range, Observables, SelfCheck, Subject, Timing, Tweak, Twin, WhatIf,
 };
 
 use crate::exit::{Exit, Problem};
@@ -310,7 +310,7 @@ fn proposed(look: Option<&Look>, place: Option<Place>) -> Vec<WhatIf> {
 
 fn twin_row(twin: &Twin) -> TwinRow {
     let trial = twin.trial();
-    let seen: &Seen = twin.seen();
+    let seen: &Observables = twin.seen();
     TwinRow {
         given: twin.is_given(),
         path_bps: twin.path_range(),

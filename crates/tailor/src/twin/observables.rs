@@ -38,9 +38,9 @@ pub struct Way {
     pub segments_per_s: f64,
 }
 
-/// What was seen.
+/// What connections show, recorded or in a twin, by which the two are compared.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Seen {
+pub struct Observables {
     /// How long was looked.
     pub span: Duration,
     /// Which end was looked at, of the two that a trial has.
@@ -108,7 +108,7 @@ pub(super) struct Pair<'r> {
     pub(super) there: Option<&'r Track>,
 }
 
-impl Seen {
+impl Observables {
     /// What `look` shows of the connections of `place`; `None` where there are none.
     #[must_use]
     pub fn of(look: &Look, place: Place) -> Option<Self> {
