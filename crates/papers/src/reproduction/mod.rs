@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use self::choose::{Chosen, UnknownExperiment, chosen};
 pub use self::plan::Wanted;
 use self::plan::{Planned, Record};
-use self::run::Course;
+use self::run::Runner;
 use crate::evaluation::{CellName, Counts, NotRun, Reproduction, RunOf, Summary};
 
 /// One run of one cell on one engine, as it is kept.
@@ -167,7 +167,7 @@ impl Campaign {
     /// # Errors
     /// Those of [`Surroundings::keep`].
     pub fn run<S: Surroundings>(&mut self, surroundings: &mut S) -> Result<(), S::Error> {
-        Course {
+        Runner {
             planned: &self.planned,
             records: &mut self.records,
             costs: self.wanted.costs(),

@@ -27,7 +27,7 @@ struct Job {
 }
 
 /// Everything that is run, and who runs it.
-pub(super) struct Course<'c, S> {
+pub(super) struct Runner<'c, S> {
     pub(super) planned: &'c [Planned],
     /// One per experiment.
     pub(super) records: &'c mut [Record],
@@ -36,7 +36,7 @@ pub(super) struct Course<'c, S> {
     pub(super) surroundings: &'c mut S,
 }
 
-impl<S: Surroundings> Course<'_, S> {
+impl<S: Surroundings> Runner<'_, S> {
     /// Runs all of it, until it is stopped.
     pub(super) fn run(&mut self) -> Result<(), S::Error> {
         let mut times = Times::new(self.planned, self.records, threads());
