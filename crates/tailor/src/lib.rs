@@ -14,6 +14,7 @@ mod fit;
 mod measure;
 mod observed;
 mod prediction;
+mod predictions;
 mod row;
 mod simulated;
 mod subject;
@@ -32,6 +33,7 @@ pub use fit::{
 pub use measure::{completed, measure_of};
 pub use observed::{Answered, Observed};
 pub use prediction::{Prediction, Range};
+pub use predictions::{PredictionRow, Predictions, Tries, TwinRow};
 pub use row::{ChangeRow, Direction, FlowRow, LimitShare, VerdictRow, sort_rows};
 pub use simulated::{Progress, Simulated, SimulatedError, host_name};
 pub use subject::{Applied, Look, Settings, Subject, Undone, Values};
@@ -44,4 +46,4 @@ pub use twin::{
     CannotKnow, Compared, GOODPUT_TOLERANCE, MEAN_TOLERANCE, RESPONSE_TOLERANCE, RTT_TOLERANCE,
     Observables, SelfCheck, Timing, Tweak, Twin, Way,
 };
-pub use what_if::{Foretold, WhatIf, rank, what_ifs};
+pub use what_if::{Foretold, WhatIf, proposed, what_ifs};

@@ -1,7 +1,7 @@
 //! Changes to try in a twin, and what comes of them: nothing is changed anywhere.
 
 use base::{Live, Scope};
-use doctor::{Objective, Proposal, Side, Verdict};
+use doctor::{Objective, Place, Proposal, Services, Side, Verdict};
 use serde::Serialize;
 
 use crate::candidate::Candidate;
@@ -107,6 +107,16 @@ pub fn what_ifs(answered: &Answered<'_, '_>) -> Vec<WhatIf> {
         .collect()
 }
 
+/// The same for the most important connection of a service.
+#[must_use]
+pub fn proposed(look: &Look, place: Place) -> Vec<WhatIf> {
+    look.observed(|observed| {
+        let services = Services::of(&look.here);
+        let answers = observed.answers(|track| services.place(track.key) == place);
+        answers.first().map_or_else(Vec::new, what_ifs)
+    })
+}
+
 fn of_verdict(answered: &Answered<'_, '_>, verdict: &Verdict) -> Vec<WhatIf> {
     let mut found: Vec<WhatIf> = Vec::new();
     for proposal in &verdict.proposals {
@@ -174,7 +184,7 @@ pub(crate) fn foretell(
 }
 
 /// The best first: by gain in steps of a tenth, then by scope, then those without a risk.
-pub fn rank(all: &mut [(WhatIf, Foretold)]) {
+pub(crate) fn rank(all: &mut [(WhatIf, Foretold)]) {
     all.sort_by(|(a, a_gives), (b, b_gives)| {
         let steps = |foretold: &Foretold| {
             foretold
