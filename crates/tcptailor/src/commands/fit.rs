@@ -327,11 +327,7 @@ mod tests {
             let told = format!("{:?}: {} ({hint})", problem.exit, problem.message);
             assert_eq!(told, expected);
         };
-        let interrupted = || Problem {
-            exit: Exit::Interrupted,
-            message: "interrupted; nothing stays changed".into(),
-            hint: None,
-        };
+        let interrupted = || Problem::interrupted("interrupted; nothing stays changed");
         check(
             interrupted(),
             &[],

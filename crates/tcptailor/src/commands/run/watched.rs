@@ -151,11 +151,7 @@ impl Program<'_> {
             notes,
             filter: self.filter,
         };
-        let problem = |code, error: &LaunchError| Problem {
-            exit: Exit::OfProgram(code),
-            message: error.to_string(),
-            hint: None,
-        };
+        let problem = |code, error: &LaunchError| Problem::new(Exit::OfProgram(code), error);
         launch(&asked).map_err(|error| match error {
             LaunchError::NotFound { .. } => problem(NO_SUCH_PROGRAM, &error)
                 .hint("Write the program with its path, or as it is found in PATH.")
