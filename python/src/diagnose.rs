@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind};
 
 use base::Netns;
 use base::pcap::Reader;
-use capture::{Analysis, CaptureSummary, Input, Settings};
+use capture::{Analysis, CaptureInfo, Input, Settings};
 use doctor::Recording;
 use doctor::recording::file::{self, FileError};
 use pyo3::exceptions::PyOSError;
@@ -15,9 +15,6 @@ use serde::Serialize;
 use tailor::{Observed, sort_rows};
 
 use crate::{pool, wrong};
-
-/// Packets between two looks at whether to stop.
-const PACKETS_AT_ONCE: u32 = 4096;
 
 /// Nothing can be changed in a file.
 type FlowRow = tailor::FlowRow<false>;
@@ -33,14 +30,6 @@ struct Answer {
     capture: Option<CaptureInfo>,
     host_findings: Vec<VerdictRow>,
     flows: Vec<FlowRow>,
-}
-
-/// What is said of a capture as a whole.
-#[derive(Serialize)]
-struct CaptureInfo {
-    #[serde(flatten)]
-    summary: CaptureSummary,
-    doubts: Vec<String>,
 }
 
 /// The doctor's answers for the connections of a file.
@@ -113,26 +102,11 @@ fn of_capture(input: Input, path: &str) -> PyResult<Answer> {
         hash_keys: [random(), random()],
         ..Settings::default()
     });
-    let (mut cut_short, mut left) = (None, PACKETS_AT_ONCE);
     let mut reader =
         Reader::new(input.reader).map_err(|error| wrong(format!("{path}: {error}")))?;
-    while let Some(packet) = reader.next_packet() {
-        match packet {
-            Ok(packet) => analysis.handle(&packet),
-            // What stands in front of a damaged part is good.
-            Err(error) => cut_short = Some(error.to_string()),
-        }
-        left -= 1;
-        if left == 0 {
-            left = PACKETS_AT_ONCE;
-            pool::asked()?;
-        }
-    }
-    analysis.note_drops(reader.dropped());
-    analysis.end();
+    let cut_short = analysis.handle_file(&mut reader, |_| pool::asked().map(|()| true))?;
     let (recording, summary) = analysis.finish();
-    let doubts = cut_short.into_iter().chain(summary.doubts()).collect();
-    let info = CaptureInfo { summary, doubts };
+    let info = CaptureInfo::new(summary, cut_short.as_ref());
     Ok(Answer::of(&recording, &Netns::Own, Some(info)))
 }
 

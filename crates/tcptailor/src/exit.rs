@@ -154,12 +154,8 @@ pub(crate) fn but_stays(error: anyhow::Error, stays: &str, rid: &str) -> anyhow:
         _ => message_of(&error),
     };
     let hint = hint_of(&error).map_or_else(|| rid.to_owned(), |told| format!("{told} {rid}"));
-    let problem = Problem {
-        exit,
-        message: format!("{message}; {stays}"),
-        hint: Some(hint),
-    };
-    problem.into()
+    let problem = Problem::new(exit, format!("{message}; {stays}"));
+    problem.hint(hint).into()
 }
 
 /// Whether a permission or a kernel feature is missing.

@@ -1,12 +1,12 @@
 //! The answer as data: what `--json` prints, and what the table is made of.
 
 use base::{Change, KnobValue, Live, Netns, Scope, Target};
+use capture::CaptureInfo;
 use doctor::Side;
 use serde::Serialize;
 use tailor::sort_rows;
 pub(crate) use tailor::{Direction, LimitShare};
 
-use super::capture::CaptureInfo;
 use super::service::{self, Counts, Service};
 
 /// The whole answer. Flows with findings come first.

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use base::{Netns, human};
-use capture::FlowTrace;
+use capture::{CaptureInfo, FlowTrace};
 use doctor::Evidence;
 use page::{Cell, Head, Page, Part, Section, Table, Tile, Tone};
 
@@ -436,7 +436,7 @@ fn capture(document: &Document) -> Option<Section> {
     let mut lines = String::new();
     super::capture::push_summary(
         &mut lines,
-        &super::capture::CaptureInfo {
+        &CaptureInfo {
             summary: info.summary.clone(),
             doubts: Vec::new(),
         },
