@@ -1,35 +1,10 @@
 """The table of situations: the path, the programs, who watches, and the right answers."""
 
-from model import (
-    BY_ROUND_TRIPS,
-    CAPPED_WINDOW,
-    FIXED_WINDOW,
-    FULL,
-    IDLE,
-    PACED,
-    SLOW_READER,
-    SOME_TRAFFIC,
-    TAKES,
-    THINKS,
-    THINKS_HERE,
-    Situation,
-    at_sender,
-    at_server,
-    both,
-    fault,
-    healthy,
-    sysctl,
-)
+from commands import FILES, IPERF_SERVER, NGINX, REDIS, SSHD, client, iperf, programs
+from model import *
 
 # Programs.
 
-NGINX = (("server", "exec nginx -p $W -c $W/nginx.conf"),)
-IPERF_SERVER = (("server", "exec iperf3 -s"),)
-REDIS = (("server", "exec redis-server --save '' --appendonly no --protected-mode no"),)
-SSHD = (
-    ("server", "mkdir -p /run/sshd && ssh-keygen -qt ed25519 -N '' -f host && "
-               "ssh-keygen -qt ed25519 -N '' -f key && cp key.pub allowed && chmod 600 allowed"),
-)
 POSTGRES = (
     ("server", "mkdir pg && chown postgres pg && cd / && su postgres -s /bin/sh -c "
                "\"initdb -D $W/pg -A trust --no-sync >/dev/null && "
@@ -39,21 +14,6 @@ POSTGRES_SERVER = (
     ("server", "cd / && exec su postgres -s /bin/sh -c \"exec postgres -D $W/pg -h '*' "
                "-k $W/pg -c fsync=off\""),
 )
-FILES = (("server", "truncate -s 8G big; head -c 60000 /dev/urandom > page60k; "
-                    "head -c 10000 /dev/urandom > page10k; head -c 100 /dev/urandom > page100"),)
-
-
-def iperf(options=""):
-    return (("client", f"exec iperf3 -c $S -t 100 {options}"),)
-
-
-def programs(command):
-    return (("server", f"exec $P {command}"),)
-
-
-def client(command):
-    return (("client", f"exec $P {command}"),)
-
 
 CONFIGS = {
     "nginx.conf": """

@@ -3,39 +3,14 @@
 Made as an examination: labels were written down before any of them was run.
 """
 
-from model import (
-    BY_ROUND_TRIPS,
-    CAPPED_WINDOW,
-    FIXED_WINDOW,
-    FULL,
-    IDLE,
-    PACED,
-    SLOW_READER,
-    SOME_TRAFFIC,
-    TAKES,
-    THINKS,
-    THINKS_HERE,
-    Situation,
-    at_sender,
-    at_server,
-    both,
-    fault,
-    healthy,
-    sysctl,
-)
+from commands import NGINX, SSHD
+from model import *
 
-LAN = {"rate": "1gbit", "rtt": "0.2ms", "queue": "1000p"}
 GO = (("server", "go build -o $W/go $H/programs_further/further.go"),)
 C = (("server", "gcc -O1 -static -o $W/c $H/programs_further/further.c 2>/dev/null"),)
 JAVA = (("server", "javac -d $W $H/programs_further/Further.java"),)
 FILES = (("server", "truncate -s 8G big; head -c 2000000 /dev/urandom > two"),)
-SSHD = (
-    ("server", "mkdir -p /run/sshd && ssh-keygen -qt ed25519 -N '' -f host && "
-               "ssh-keygen -qt ed25519 -N '' -f key && cp key.pub allowed && chmod 600 allowed"),
-)
-STALLS = fault("nagle-delack-stall")
 CORKED = fault("cork-not-uncorked")
-NGINX = (("server", "exec nginx -p $W -c $W/nginx.conf"),)
 BUSYBOX = (("server", "exec busybox httpd -f -p 8080 -h $W"),)
 # A pair of interfaces beside the emulated path that also carries IPv6.
 SIX = (

@@ -3,24 +3,9 @@
 Made as an examination: labels were written down before any of them was run.
 """
 
-from further import C, FILES, GO, LAN, NGINX, PY_FURTHER, STALLS, curl, from_client, go
-from model import (
-    FULL,
-    IDLE,
-    PACED,
-    SLOW_READER,
-    SOME_TRAFFIC,
-    TAKES,
-    THINKS,
-    Situation,
-    Watched,
-    at_sender,
-    at_server,
-    both,
-    fault,
-    healthy,
-    sysctl,
-)
+from commands import NGINX
+from further import C, FILES, GO, PY_FURTHER, curl, from_client, go
+from model import *
 
 DROP_ALL = (
     "nft 'add table ip gone; add chain ip gone in { type filter hook input priority 0; "

@@ -1,17 +1,7 @@
 """Situations in which a host, an interface or a box on the path does the harm, and their twins."""
 
-from model import (
-    FULL,
-    SOME_TRAFFIC,
-    TAKES,
-    Situation,
-    Watched,
-    at_sender,
-    at_server,
-    both,
-    fault,
-    healthy,
-)
+from commands import IPERF_SERVER, REDIS
+from model import *
 
 CONFIGS = {
     # A firewall that forgets a connection after three idle seconds, and drops what it does not know.
@@ -26,9 +16,7 @@ table ip forgets {
 }
 """,
 }
-IPERF_SERVER = (("server", "exec iperf3 -s"),)
 IPERF = (("client", "exec iperf3 -c $S -t 100"),)
-REDIS = (("server", "exec redis-server --save '' --appendonly no --protected-mode no"),)
 FORGETS = (
     ("server", "nft -f $W/forgets.nft && sysctl -qw net.netfilter.nf_conntrack_tcp_loose=0 "
                "net.netfilter.nf_conntrack_tcp_timeout_established=3"),
@@ -50,8 +38,6 @@ def overtaking(share, hold):
     return ("--set", f"path.reorder.share={share}", "--set", f"path.reorder.hold={hold}")
 
 
-LAN = {"rate": "1gbit", "rtt": "0.2ms", "queue": "1000p"}
-STALLS = fault("nagle-delack-stall")
 # Reads messages of two pieces, works on each for a while, and answers.
 THINKER = (
     "exec $PY -c \"import socket, time\ns = socket.socket(); s.bind(('', 5000)); s.listen()\n"

@@ -1,4 +1,7 @@
-"""What a situation is: its path and programs, who watches, and which answers are right."""
+"""What a situation is: its path and programs, who watches, and which answers are right.
+
+All of it is the vocabulary of the tables, which import it whole.
+"""
 
 from dataclasses import dataclass, field
 
@@ -85,8 +88,9 @@ def sysctl(end, setting):
     return (end, f'sysctl -qw "{setting}"')
 
 
-# Labels that recur.
+# Paths and labels that recur.
 
+LAN = {"rate": "1gbit", "rtt": "0.2ms", "queue": "1000p"}
 FULL = healthy("path-full")
 # What a receiver can say of a healthy sender: whatever is no finding, or that it cannot tell.
 TAKES = healthy("path-full", "app-limited", "paced", "unknown", "idle", "application-thinks",
@@ -99,6 +103,7 @@ SOME_TRAFFIC = healthy("app-limited", "round-trip-bound", "idle", "unknown", "ap
 SLOW_READER = fault("slow-reader")
 FIXED_WINDOW = fault("rcvbuf-locked", "peer-window")
 CAPPED_WINDOW = fault("tcp-rmem-max-cap", "peer-window")
+STALLS = fault("nagle-delack-stall")
 THINKS = fault("application-thinks")
 # The server that thinks, seen from itself: its program is the limit, in whichever words.
 THINKS_HERE = healthy("application-thinks", "app-limited", "idle", "unknown",

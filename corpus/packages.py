@@ -1,30 +1,12 @@
 """Situations with servers and clients of common packages, each as its distribution ships it."""
 
-from cases import FILES, IPERF_SERVER, NGINX, REDIS, SSHD, client, programs
-from model import (
-    BY_ROUND_TRIPS,
-    FULL,
-    IDLE,
-    PACED,
-    SLOW_READER,
-    SOME_TRAFFIC,
-    TAKES,
-    THINKS,
-    THINKS_HERE,
-    Situation,
-    at_sender,
-    at_server,
-    both,
-    fault,
-    healthy,
-    sysctl,
-)
+from commands import FILES, IPERF_SERVER, NGINX, REDIS, SSHD, client, programs
+from model import *
 
 # Whoever sent what was lost sees it; the other end sees a long wait for an answer.
 WAITS_FOR_LOST = fault("retransmission-timeouts", "random-loss")
 SMALL_SNDBUF = fault("sndbuf-locked", "sndbuf-tiny")
 PROCESSORS = healthy("app-limited", "path-full", "unknown")
-LAN = {"rate": "1gbit", "rtt": "0.2ms", "queue": "1000p"}
 
 CONFIGS = {
     "apache.conf": """

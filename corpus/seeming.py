@@ -3,22 +3,8 @@
 Labels were written down before any of them was run.
 """
 
-from cases import FILES, IPERF_SERVER, NGINX, REDIS, SSHD, client, iperf, programs
-from model import (
-    BY_ROUND_TRIPS,
-    FULL,
-    SLOW_READER,
-    SOME_TRAFFIC,
-    TAKES,
-    THINKS,
-    THINKS_HERE,
-    Situation,
-    at_sender,
-    at_server,
-    both,
-    fault,
-    healthy,
-)
+from commands import FILES, IPERF_SERVER, NGINX, REDIS, SSHD, client, iperf, programs
+from model import *
 
 # Of pages that no setting makes faster, from either end.
 PAGES = healthy("unknown", "app-limited", "path-full", "round-trip-bound", "application-thinks",
@@ -30,8 +16,6 @@ SLOW = {"rate": "4mbit", "rtt": "40ms", "queue": "100p"}
 TRAVELS = healthy("unknown", "app-limited", "path-full", "round-trip-bound", "idle")
 LOSS = fault("random-loss")
 RESTARTS = fault("slow-start-after-idle")
-
-CONFIGS = {}
 
 SITUATIONS = [
     Situation(

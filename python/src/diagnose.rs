@@ -1,26 +1,24 @@
 //! What the doctor says of a recording or of a packet capture, as `tcptailor diagnose FILE --json`.
 
-mod rows;
-
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, BufRead, BufReader, ErrorKind};
 
 use base::Netns;
 use base::pcap::Reader;
-use capture::{Analysis, CaptureSummary, Input, Settings};
+use capture::{Analysis, CaptureInfo, Input, Settings};
 use doctor::Recording;
 use doctor::recording::file::{self, FileError};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use serde::Serialize;
-use tailor::Observed;
+use tailor::{Observed, sort_rows};
 
-use self::rows::{FlowRow, VerdictRow};
 use crate::{pool, wrong};
 
-/// Packets between two looks at whether to stop.
-const PACKETS_AT_ONCE: u32 = 4096;
+/// Nothing can be changed in a file.
+type FlowRow = tailor::FlowRow<false>;
+type VerdictRow = tailor::VerdictRow<false>;
 
 #[derive(Serialize)]
 struct Answer {
@@ -32,14 +30,6 @@ struct Answer {
     capture: Option<CaptureInfo>,
     host_findings: Vec<VerdictRow>,
     flows: Vec<FlowRow>,
-}
-
-/// What is said of a capture as a whole.
-#[derive(Serialize)]
-struct CaptureInfo {
-    #[serde(flatten)]
-    summary: CaptureSummary,
-    doubts: Vec<String>,
 }
 
 /// The doctor's answers for the connections of a file.
@@ -112,26 +102,11 @@ fn of_capture(input: Input, path: &str) -> PyResult<Answer> {
         hash_keys: [random(), random()],
         ..Settings::default()
     });
-    let (mut cut_short, mut left) = (None, PACKETS_AT_ONCE);
     let mut reader =
         Reader::new(input.reader).map_err(|error| wrong(format!("{path}: {error}")))?;
-    while let Some(packet) = reader.next_packet() {
-        match packet {
-            Ok(packet) => analysis.handle(&packet),
-            // What stands in front of a damaged part is good.
-            Err(error) => cut_short = Some(error.to_string()),
-        }
-        left -= 1;
-        if left == 0 {
-            left = PACKETS_AT_ONCE;
-            pool::asked()?;
-        }
-    }
-    analysis.note_drops(reader.dropped());
-    analysis.end();
+    let cut_short = analysis.handle_file(&mut reader, |_| pool::asked().map(|()| true))?;
     let (recording, summary) = analysis.finish();
-    let doubts = cut_short.into_iter().chain(summary.doubts()).collect();
-    let info = CaptureInfo { summary, doubts };
+    let info = CaptureInfo::new(summary, cut_short.as_ref());
     Ok(Answer::of(&recording, &Netns::Own, Some(info)))
 }
 
@@ -144,11 +119,11 @@ impl Answer {
             .map(|answered| FlowRow::of(&observed, answered))
             .collect();
         if capture.is_some() {
-            flows.iter_mut().for_each(FlowRow::seen_in_packets);
+            flows.iter_mut().for_each(FlowRow::set_seen_in_packets);
         }
-        rows::sort(&mut flows);
+        sort_rows(&mut flows);
         let host = doctor::diagnose_host(observed.cases().host());
-        let host: Vec<VerdictRow> = host.iter().map(VerdictRow::of).collect();
+        let host: Vec<VerdictRow> = host.iter().map(VerdictRow::of_host).collect();
         let found = flows.iter().filter(|flow| flow.has_finding()).count();
         Self {
             duration_s: recording.ended.since(recording.began).as_secs_f64(),

@@ -1,7 +1,7 @@
 //! Sweeps in virtual time, as `tcptailor lab sweep`: many cells, or one shard of their runs.
 
 use lab::app::HostCosts;
-use lab::results::{FORMAT, Host, Manifest, Plan, Planned, SWEEP_RUNS_MAX};
+use lab::results::{FORMAT, Host, Manifest, SweepPlan, Planned, SWEEP_RUNS_MAX};
 use lab::{EngineName, Outcome, OutcomeRow, Scenario, Shard, Vary};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -65,7 +65,7 @@ pub(crate) fn sweep(py: Python<'_>, asked: &str) -> PyResult<String> {
     let asked: Request = request(asked)?;
     let engine = engine(asked.profile.as_deref())?;
     let manifest = asked.manifest()?;
-    let plan = Plan::new(&manifest).map_err(|told| mistakes(&told))?;
+    let plan = SweepPlan::new(&manifest).map_err(|told| mistakes(&told))?;
     let shard = match &asked.shard {
         Some(shard) => shard.parse().map_err(|why: String| wrong(why))?,
         None => Shard::WHOLE,

@@ -2,8 +2,9 @@
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
+use std::io::Read;
 
-use base::pcap::CapturedPacket;
+use base::pcap::{CapturedPacket, PcapError, Reader};
 use base::tcp::TcpFlags;
 use base::{FlowKey, Instant};
 use doctor::{Recording, Track};
@@ -14,6 +15,8 @@ use crate::summary::{CaptureSummary, FlowSummary, Vantage};
 use crate::table::Table;
 use crate::trace::FlowTrace;
 
+/// Packets between two pauses.
+const PACKETS_AT_ONCE: u32 = 4096;
 /// A connection that has ended is kept for what may still come.
 const LINGER: Duration = Duration::from_secs(2);
 /// A clock that goes back by more was set; by less, packets of several queues were mixed.
@@ -282,6 +285,37 @@ impl Analysis {
         }
     }
 
+    /// Takes all packets of a file up to a damaged part, what stands in front of which is good, and
+    /// ends. Now and then `pause` is asked whether to go on.
+    ///
+    /// Returns why the rest could not be read, where there is one.
+    ///
+    /// # Errors
+    /// Those of `pause`.
+    pub fn handle_file<R: Read, E>(
+        &mut self,
+        reader: &mut Reader<R>,
+        mut pause: impl FnMut(&mut Self) -> Result<bool, E>,
+    ) -> Result<Option<PcapError>, E> {
+        let (mut cut_short, mut left) = (None, PACKETS_AT_ONCE);
+        while let Some(packet) = reader.next_packet() {
+            match packet {
+                Ok(packet) => self.handle(&packet),
+                Err(error) => cut_short = Some(error),
+            }
+            left -= 1;
+            if left == 0 {
+                left = PACKETS_AT_ONCE;
+                if !pause(self)? {
+                    break;
+                }
+            }
+        }
+        self.note_drops(reader.dropped());
+        self.end();
+        Ok(cut_short)
+    }
+
     /// What is to be said of a connection that is over; call it until there is none, after
     /// [`Analysis::handle`] and before [`Analysis::finish`] has consumed the rest.
     pub fn poll_flow(&mut self) -> Option<FlowSummary> {
@@ -342,7 +376,7 @@ fn begins_anew(flow: &Flow, segment: &Segment) -> bool {
 
 /// Where several devices saw a connection, each end is taken from the one that is nearest to it.
 fn from_the_nearest(done: impl Iterator<Item = Done>) -> Vec<Track> {
-    let mut ends: BTreeMap<FlowKey, Vec<(Seen, Track)>> = BTreeMap::new();
+    let mut ends: BTreeMap<FlowKey, Vec<(DeviceView, Track)>> = BTreeMap::new();
     for Done {
         tracks,
         device,
@@ -352,7 +386,7 @@ fn from_the_nearest(done: impl Iterator<Item = Done>) -> Vec<Track> {
     } in done
     {
         for (track, near) in tracks.into_iter().zip(near) {
-            let seen = Seen {
+            let seen = DeviceView {
                 device,
                 first,
                 last,
@@ -373,15 +407,15 @@ fn from_the_nearest(done: impl Iterator<Item = Done>) -> Vec<Track> {
     tracks
 }
 
-/// Where and when an end was seen.
-struct Seen {
+/// When one device saw an end, and how near to it it is.
+struct DeviceView {
     device: u32,
     first: Instant,
     last: Instant,
     near: Option<Duration>,
 }
 
-impl Seen {
+impl DeviceView {
     fn is_of_same(&self, other: &Self) -> bool {
         self.device != other.device && self.first <= other.last && other.first <= self.last
     }

@@ -277,7 +277,7 @@ impl Flow {
         let Some(traces) = &mut self.traces else {
             return end.send(segment);
         };
-        let before = Before::of(end.sender.place().next, &end.sender.loss);
+        let before = Before::of(end.sender.in_flight().next, &end.sender.loss);
         let held = end.send(segment);
         let syn = u32::from(segment.has(TcpFlags::SYN));
         if let Some(from) = end.sender.offset(segment.seq.wrapping_add(syn)) {

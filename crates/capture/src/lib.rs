@@ -31,5 +31,5 @@ mod waits;
 
 pub use analysis::{Analysis, Settings};
 pub use input::{BUFFER_BYTES, Input, Position};
-pub use summary::{CaptureSummary, DirectionSummary, FlowSummary, Vantage, Waited};
+pub use summary::{CaptureInfo, CaptureSummary, DirectionSummary, FlowSummary, Vantage, Waited};
 pub use trace::{AckedTo, FlowTrace, Retransmission, RetransmissionKind, SentSpan};

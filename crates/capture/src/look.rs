@@ -24,7 +24,7 @@ pub(crate) fn look(
     let (loss, counts, rtt) = (&sender.loss, &sender.counts, &sender.rtt);
     let mss = sender.mss();
     let unacked = sender.runs.pkts();
-    let lost = loss.lost_pkts(sender.place(), mss);
+    let lost = loss.lost_pkts(sender.in_flight(), mss);
     let since = |then: Option<Instant>| then.map(|then| at.since(then));
     // Without ACKs nothing is known of what has arrived.
     let hears = sender.hears;

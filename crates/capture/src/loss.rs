@@ -62,9 +62,9 @@ enum State {
     Timeout,
 }
 
-/// Where the sender stands.
+/// What the sender has in flight.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct InFlight {
     pub(crate) una: u64,
     pub(crate) next: u64,
     pub(crate) pkts: u32,
@@ -153,11 +153,11 @@ impl Loss {
         &mut self,
         data: &Data,
         span: (u64, u64),
-        place: Place,
+        in_flight: InFlight,
         rtt: &Rtt,
     ) -> bool {
         // A probe of keepalive, or of a closed window, repeats a byte that was acknowledged.
-        if data.bytes <= 1 && span.1 <= place.una {
+        if data.bytes <= 1 && span.1 <= in_flight.una {
             return false;
         }
         if self.fill(span) && self.is_overtaken(data) {
@@ -165,7 +165,7 @@ impl Loss {
             return false;
         }
         self.count_again(span.1 - span.0);
-        self.tell_kind(data.at, span, place, rtt);
+        self.tell_kind(data.at, span, in_flight, rtt);
         self.progress = Some(data.at);
         true
     }
@@ -183,29 +183,29 @@ impl Loss {
         }
     }
 
-    fn tell_kind(&mut self, at: Instant, span: (u64, u64), place: Place, rtt: &Rtt) {
+    fn tell_kind(&mut self, at: Instant, span: (u64, u64), in_flight: InFlight, rtt: &Rtt) {
         let silence = self.progress.map_or(Duration::ZERO, |last| at.since(last));
-        let shows_gap = self.sacked.1 > place.una || self.duplicate_acks > 1;
-        let is_first = span.0 <= place.una;
+        let shows_gap = self.sacked.1 > in_flight.una || self.duplicate_acks > 1;
+        let is_first = span.0 <= in_flight.una;
         if is_first && silence >= rtt.rto().mul_f64(TIMEOUT_SHARE) {
             self.timeouts += 1;
             self.backoff = self.backoff.saturating_add(1);
-            self.begin(State::Timeout, place);
-        } else if !shows_gap && span.1 >= place.next && !self.is_repairing() {
+            self.begin(State::Timeout, in_flight);
+        } else if !shows_gap && span.1 >= in_flight.next && !self.is_repairing() {
             self.tail_probes += 1;
             return;
         } else if self.state != State::Timeout {
             self.fast += 1;
-            self.begin(State::Recovery, place);
+            self.begin(State::Recovery, in_flight);
         }
         self.again = self.again.saturating_add(1);
     }
 
-    fn begin(&mut self, state: State, place: Place) {
+    fn begin(&mut self, state: State, in_flight: InFlight) {
         if !self.is_repairing() {
-            self.recover = place.next;
+            self.recover = in_flight.next;
             self.again = 0;
-            let cut = u64::from(place.pkts) * CUT.0 / CUT.1;
+            let cut = u64::from(in_flight.pkts) * CUT.0 / CUT.1;
             self.cut = Some((cut as u32).max(2));
         }
         self.state = state;
@@ -248,14 +248,14 @@ impl Loss {
     }
 
     /// Segments that count as lost, of so many that are out.
-    pub(crate) fn lost_pkts(&self, place: Place, mss: u32) -> u32 {
+    pub(crate) fn lost_pkts(&self, in_flight: InFlight, mss: u32) -> u32 {
         let arrived = self.sacked_pkts(mss);
-        let rest = place.pkts.saturating_sub(arrived);
+        let rest = in_flight.pkts.saturating_sub(arrived);
         match self.state {
             State::Open | State::Disorder => 0,
             State::Timeout => rest,
             State::Recovery => {
-                let gaps = self.sacked.1.saturating_sub(place.una);
+                let gaps = self.sacked.1.saturating_sub(in_flight.una);
                 pkts(gaps.saturating_sub(self.sacked.0), mss)
                     .max(1)
                     .min(rest)

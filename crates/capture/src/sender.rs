@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use base::{Instant, Rate};
 
-use crate::loss::{Loss, Place};
+use crate::loss::{InFlight, Loss};
 use crate::rtt::Rtt;
 use crate::runs::Runs;
 use crate::waits::{Cause, Held, Waits};
@@ -285,8 +285,8 @@ impl Sender {
             self.flight_max = self.flight_max.max(self.flight_bytes());
             held
         } else {
-            let place = self.place();
-            if self.loss.on_old(data, (begin, end), place, &self.rtt) {
+            let in_flight = self.in_flight();
+            if self.loss.on_old(data, (begin, end), in_flight, &self.rtt) {
                 self.runs.repeat(begin, end);
             }
             None
@@ -334,8 +334,8 @@ impl Sender {
         Some(held)
     }
 
-    pub(crate) const fn place(&self) -> Place {
-        Place {
+    pub(crate) const fn in_flight(&self) -> InFlight {
+        InFlight {
             una: self.una,
             next: self.next,
             pkts: self.runs.pkts(),

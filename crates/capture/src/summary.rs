@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::net::SocketAddr;
 
+use base::pcap::PcapError;
 use base::{FlowKey, human};
 
 use crate::end::End;
@@ -60,6 +61,29 @@ pub struct CaptureSummary {
     pub taken: Option<Vantage>,
     /// Microseconds from the first packet to the last.
     pub duration_us: u64,
+}
+
+/// What is said of a capture as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct CaptureInfo {
+    /// What was counted.
+    #[cfg_attr(feature = "serde", serde(flatten))]
+    pub summary: CaptureSummary,
+    /// What it misses, and what that makes unsure, in sentences.
+    pub doubts: Vec<String>,
+}
+
+impl CaptureInfo {
+    /// That of a capture of which a part could not be read, or nothing.
+    #[must_use]
+    pub fn new(summary: CaptureSummary, cut_short: Option<&PcapError>) -> Self {
+        let cut_short = cut_short.map(ToString::to_string).into_iter();
+        Self {
+            doubts: cut_short.chain(summary.doubts()).collect(),
+            summary,
+        }
+    }
 }
 
 impl CaptureSummary {

@@ -133,24 +133,24 @@ impl Demand {
     /// What each limit of a host has to be, beside what it is, for a connection that fills the
     /// path, or as much of it as one connection can.
     #[must_use]
-    pub fn rows(&self, limits: &HostLimits) -> Vec<Row> {
+    pub fn rows(&self, limits: &HostLimits) -> Vec<LimitRow> {
         let need = Need::of(self, limits);
         let mut rows = receive_rows(&need, limits);
         rows.extend(send_rows(&need, limits));
         if need.window > UNSCALED_WINDOW {
-            rows.push(Row::switch(
+            rows.push(LimitRow::switch(
                 "net.ipv4.tcp_window_scaling",
                 limits.window_scaling,
                 "off: no window above 65535 bytes",
             ));
         }
         if let Some(queue) = limits.queue_pkts {
-            rows.push(Row {
+            rows.push(LimitRow {
                 standing: match queue {
                     queue if queue < self.packets(self.mtu) => Standing::BelowIfShared,
                     _ => Standing::Enough,
                 },
-                ..Row::number("queue", queue, self.packets(self.mtu), QUEUE_ABOUT)
+                ..LimitRow::number("queue", queue, self.packets(self.mtu), QUEUE_ABOUT)
             });
         }
         rows
@@ -262,7 +262,7 @@ impl Standing {
 
 /// One limit beside what is needed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct LimitRow {
     /// Which one: a sysctl, with the place of the value where it has three; or the queue.
     pub setting: &'static str,
     /// What it is; of a switch 0 or 1. Bytes of memory, of the queue packets.
@@ -275,7 +275,7 @@ pub struct Row {
     pub about: &'static str,
 }
 
-impl Row {
+impl LimitRow {
     const fn number(setting: &'static str, now: u64, needed: u64, about: &'static str) -> Self {
         let standing = if now < needed {
             Standing::Below
@@ -295,7 +295,7 @@ impl Row {
         Self::number(setting, u64::from(is_on), 1, about)
     }
 
-    /// As [`Row::number`], of a limit that acts only under a condition.
+    /// As [`LimitRow::number`], of a limit that acts only under a condition.
     fn number_if(self, standing: Standing) -> Self {
         match self.standing {
             Standing::Below => Self { standing, ..self },
@@ -356,9 +356,9 @@ impl Need {
     }
 }
 
-fn receive_rows(need: &Need, limits: &HostLimits) -> Vec<Row> {
+fn receive_rows(need: &Need, limits: &HostLimits) -> Vec<LimitRow> {
     let memory = need.receive_memory;
-    let initial = Row::number(
+    let initial = LimitRow::number(
         "net.ipv4.tcp_rmem[1]",
         limits.rmem[1],
         memory,
@@ -368,7 +368,7 @@ fn receive_rows(need: &Need, limits: &HostLimits) -> Vec<Row> {
             "size for ever; autotuning is off"
         },
     );
-    let largest = Row::number(
+    let largest = LimitRow::number(
         "net.ipv4.tcp_rmem[2]",
         limits.rmem[2],
         memory,
@@ -381,10 +381,10 @@ fn receive_rows(need: &Need, limits: &HostLimits) -> Vec<Row> {
     };
     let asked = limits.rmem_max.map(|max| {
         let about = "most that SO_RCVBUF can ask for";
-        Row::number("net.core.rmem_max", max, memory.div_ceil(2), about)
+        LimitRow::number("net.core.rmem_max", max, memory.div_ceil(2), about)
             .number_if(Standing::BelowIfAsked)
     });
-    let auto = Row::switch(
+    let auto = LimitRow::switch(
         "net.ipv4.tcp_moderate_rcvbuf",
         limits.moderate_rcvbuf,
         "the receive buffer sizes itself",
@@ -397,9 +397,9 @@ fn receive_rows(need: &Need, limits: &HostLimits) -> Vec<Row> {
     [auto, initial, largest].into_iter().chain(asked).collect()
 }
 
-fn send_rows(need: &Need, limits: &HostLimits) -> Vec<Row> {
+fn send_rows(need: &Need, limits: &HostLimits) -> Vec<LimitRow> {
     let memory = need.send_memory;
-    let largest = Row::number(
+    let largest = LimitRow::number(
         "net.ipv4.tcp_wmem[2]",
         limits.wmem[2],
         memory,
@@ -407,7 +407,7 @@ fn send_rows(need: &Need, limits: &HostLimits) -> Vec<Row> {
     );
     let asked = limits.wmem_max.map(|max| {
         let about = "most that SO_SNDBUF can ask for";
-        Row::number("net.core.wmem_max", max, memory.div_ceil(2), about)
+        LimitRow::number("net.core.wmem_max", max, memory.div_ceil(2), about)
             .number_if(Standing::BelowIfAsked)
     });
     [largest].into_iter().chain(asked).collect()
@@ -421,8 +421,8 @@ pub type Proposal = (&'static str, KnobValue);
 /// Sizes are twice what is needed, as the ratio of window to memory varies from connection to
 /// connection, rounded up to a power of two; none is above what the setting takes.
 #[must_use]
-pub fn proposals(rows: &[Row], limits: &HostLimits) -> Vec<Proposal> {
-    let size = |row: &Row| (row.needed.saturating_mul(2)).next_power_of_two();
+pub fn proposals(rows: &[LimitRow], limits: &HostLimits) -> Vec<Proposal> {
+    let size = |row: &LimitRow| (row.needed.saturating_mul(2)).next_power_of_two();
     let mut proposals = Vec::new();
     let below = rows.iter().filter(|row| row.standing == Standing::Below);
     for row in below {

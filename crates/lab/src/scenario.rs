@@ -50,7 +50,7 @@ use crate::trial::{HostSpec, Trial};
 pub use expect::{CostsOf, Expectation};
 pub use experiment::{Class, Experiment, Published};
 pub use metric::{Metric, Unit};
-use read::{Entry, Keys, Place, Problem, ProblemKind, Reader};
+use read::{Entry, Keys, LineColumn, Problem, ProblemKind, Reader};
 pub use vary::SWEEP_CELLS_MAX;
 pub use vocabulary::{ProbeSpec, Vocabulary};
 
@@ -184,7 +184,7 @@ impl Scenario {
     ) -> Result<Self, Vec<Diagnostic>> {
         if text.len() > FILE_BYTES_MAX {
             let message = format!("the file has more than {FILE_BYTES_MAX} bytes");
-            return Err(diagnostics(file, vec![Problem::new(Place::START, message)]));
+            return Err(diagnostics(file, vec![Problem::new(LineColumn::START, message)]));
         }
         let (scenario, mut problems) = document::read(file, text, vocabulary);
         problems.extend(scenario.check());
@@ -203,7 +203,7 @@ impl Scenario {
                      message: _,
                  }| match kind {
                     ProblemKind::Syntax => true,
-                    ProblemKind::Wrong => *place != Place::START && !broken.contains(&place.line),
+                    ProblemKind::Wrong => *place != LineColumn::START && !broken.contains(&place.line),
                     ProblemKind::Missing => false,
                 },
             );
@@ -234,7 +234,7 @@ impl Scenario {
         }
         let mut changed = self.clone();
         let mut one = Keys::default();
-        one.insert(key, Entry::new(value, Place::NONE, Place::NONE));
+        one.insert(key, Entry::new(value, LineColumn::NONE, LineColumn::NONE));
         changed.set.override_with(&one);
         changed.axes.retain(|axis| axis.key != key);
         let problems = changed.check();
@@ -349,7 +349,7 @@ impl Scenario {
                 "the sweep makes more than {CELLS_MAX} trials, or very long ones; split it"
             );
             return vec![Problem::new(
-                place.map_or(Place::START, |entry| entry.place),
+                place.map_or(LineColumn::START, |entry| entry.place),
                 message,
             )];
         }
@@ -504,7 +504,7 @@ fn diagnostics(file: &str, problems: Vec<Problem>) -> Vec<Diagnostic> {
                  message,
                  kind: _,
              }| Diagnostic {
-                file: if place == Place::NONE {
+                file: if place == LineColumn::NONE {
                     "--set".into()
                 } else {
                     file.into()

@@ -21,7 +21,7 @@ use crate::app::{
 use crate::outcome::{Caveat, LinkOutcome, Outcome};
 use crate::trial::{End, PathSpec, Trial};
 use crate::workload::{Amount, Workload};
-use crate::world::{LinkId, NodeId, Place, Tap, World, chain};
+use crate::world::{LinkId, NodeId, Tap, TapPoint, World, chain};
 pub use labelled::LabelledFlow;
 pub use session::{
     Arrival, SAMPLE_INTERVAL, SeenFlow, SeenHost, SetError, VirtualLook, VirtualSession,
@@ -139,8 +139,8 @@ fn add_taps(
     tap: impl Fn(u32) -> Box<dyn Tap>,
 ) {
     for (out, back, end) in [(forward, reverse, 0), (reverse, forward, 1)] {
-        world.add_tap(out, Place::Entry, tap(end));
-        world.add_tap(back, Place::Exit, tap(end));
+        world.add_tap(out, TapPoint::Entry, tap(end));
+        world.add_tap(back, TapPoint::Exit, tap(end));
     }
 }
 

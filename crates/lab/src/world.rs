@@ -34,7 +34,7 @@ pub use capture::Capture;
 use hop::{Hop, too_big_reply};
 pub use limits::LimitTimes;
 use station::{Arrival, Station};
-pub use tap::{Place, Tap};
+pub use tap::{Tap, TapPoint};
 pub use topology::{Dumbbell, chain, dumbbell};
 
 /// Most things that happen without time moving on; more are a path that takes no time at all.
@@ -170,9 +170,9 @@ impl<A: App> World<A> {
         self.hops[link.0].interface_rate = Some(rate);
     }
 
-    /// Shows every packet that passes this place to `tap`.
-    pub fn add_tap(&mut self, link: LinkId, place: Place, tap: Box<dyn Tap>) {
-        self.hops[link.0].taps.push((place, tap));
+    /// Shows every packet that passes this point of the link to `tap`.
+    pub fn add_tap(&mut self, link: LinkId, point: TapPoint, tap: Box<dyn Tap>) {
+        self.hops[link.0].taps.push((point, tap));
     }
 
     /// Tells `trace` from now on what happens inside a host.

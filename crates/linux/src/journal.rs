@@ -21,7 +21,7 @@ mod guard;
 mod history;
 mod lock;
 mod made_file;
-mod place;
+mod target_identity;
 mod record;
 mod undo;
 
@@ -43,7 +43,7 @@ pub use guard::{Guard, stand_guard};
 pub use history::{History, Unusable};
 use lock::Lock;
 pub use made_file::{FileContent, FilePresence, MadeFile, Removal, RemovedFile};
-pub use place::Place;
+pub use target_identity::TargetIdentity;
 pub use record::{ProcessIdentity, Record, StepId};
 pub use undo::{How, Presence, Undone};
 
@@ -543,7 +543,7 @@ impl Transaction {
             step,
             change: change.clone(),
             old: old.clone(),
-            place: Box::new(Place::of(&setting)?),
+            place: Box::new(TargetIdentity::of(&setting)?),
             time_unix_ms: Clock.unix_millis(),
         })?;
         let written = setting.write(&change.to);

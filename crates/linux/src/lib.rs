@@ -79,7 +79,6 @@ pub use remote_socket::{OwnerProcess, RemoteSocket};
 pub use seed::{random_secret, random_seed};
 pub use sock_diag::{ClosedSockets, ScanRequest, SockDiag};
 pub use state::State;
-pub use tcp_info::data_segments_sent;
 pub use terminal::discard_typed;
 pub use tun_engine::{Side, StackEnd, StackSpec, StackSummary};
 pub use watch::{AnnouncedSockets, KnownOwners, Tracks, WatchProgress, WatchRequest, watch};

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::actuator::Setting;
 use crate::error::{Error, Result};
-use crate::journal::{Place, ProcessIdentity};
+use crate::journal::{ProcessIdentity, TargetIdentity};
 use crate::regular_file;
 use crate::state::State;
 
@@ -50,7 +50,7 @@ pub struct Planned {
     pub from: Option<State>,
     /// In which namespace, apart from its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub place: Option<Place>,
+    pub place: Option<TargetIdentity>,
 }
 
 impl Planned {
@@ -69,7 +69,7 @@ impl Planned {
         let setting = Setting::open(&change.target, &change.knob)?;
         Ok(Self {
             from: Some(setting.read()?),
-            place: Some(Place::of(&setting)?),
+            place: Some(TargetIdentity::of(&setting)?),
             ..change.into()
         })
     }
@@ -81,7 +81,7 @@ impl Planned {
             Ok(setting) => setting,
             Err(error) => return about(error.to_string()),
         };
-        if let (Some(then), Ok(now)) = (&self.place, Place::of(&setting))
+        if let (Some(then), Ok(now)) = (&self.place, TargetIdentity::of(&setting))
             && !now.is_same(then)
         {
             let what = match now.is_same_link(then.link_index) {

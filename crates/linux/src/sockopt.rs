@@ -265,7 +265,20 @@ fn number(socket: BorrowedFd<'_>, level: i32, option: i32) -> io::Result<u64> {
 /// What the kernel tells of a connection of this process (`TCP_INFO`); fields that it does not have
 /// are `None`.
 pub(crate) fn connection_info(socket: BorrowedFd<'_>, sample: &mut FlowSample) -> io::Result<()> {
-    let mut info = [0_u8; TCP_INFO_BYTES_MAX];
+    let mut info = [0; TCP_INFO_BYTES_MAX];
+    tcp_info::fill(sample, read_info(socket, &mut info)?);
+    Ok(())
+}
+
+/// Segments with payload that a socket of this process has sent, retransmissions included
+/// (`tcpi_data_segs_out`); `None` where the kernel does not count them.
+#[must_use]
+pub fn data_segments_sent(socket: BorrowedFd<'_>) -> Option<u64> {
+    let mut info = [0; TCP_INFO_BYTES_MAX];
+    tcp_info::data_segments_sent(read_info(socket, &mut info).ok()?)
+}
+
+fn read_info<'i>(socket: BorrowedFd<'_>, info: &'i mut [u8]) -> io::Result<&'i [u8]> {
     let mut length = info.len() as libc::socklen_t;
     // SAFETY: `info` and `length` are live and `length` says how large `info` is; the kernel
     // fills in at most that much and says how much it was.
@@ -281,8 +294,8 @@ pub(crate) fn connection_info(socket: BorrowedFd<'_>, sample: &mut FlowSample) -
     if result != 0 {
         return Err(io::Error::last_os_error());
     }
-    tcp_info::fill(sample, &info[..(length as usize).min(info.len())]);
-    Ok(())
+    let known = (length as usize).min(info.len());
+    Ok(&info[..known])
 }
 
 fn set(socket: BorrowedFd<'_>, level: i32, option: i32, value: u64) -> io::Result<()> {

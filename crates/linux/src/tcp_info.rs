@@ -4,7 +4,6 @@
 //! decides; a field past it is `None`. Values by which the kernel says "none yet" are `None` too.
 //! Offsets are those of `include/uapi/linux/tcp.h`, which never move.
 
-use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 use base::{CongestionState, FlowSample, Rate, TcpState};
@@ -41,24 +40,10 @@ pub(crate) fn fill(sample: &mut FlowSample, info: &[u8]) {
     fill_rates(sample, info);
 }
 
-/// Segments with payload that a socket of this process has sent, repeated ones included
-/// (`tcpi_data_segs_out`); `None` where the kernel does not count them.
-#[must_use]
-pub fn data_segments_sent(socket: BorrowedFd<'_>) -> Option<u64> {
-    let mut info = [0_u8; 160];
-    let mut length = info.len() as libc::socklen_t;
-    // SAFETY: `info` is writable for `length` bytes, and the kernel writes no more than that.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            info.as_mut_ptr().cast(),
-            &raw mut length,
-        )
-    };
-    let known = info.get(..length as usize)?;
-    (result == 0).then(|| u32_at(known, DATA_SEGMENTS_OUT).map(u64::from))?
+/// Segments with payload that were sent, retransmissions included; `None` where the kernel does not
+/// count them.
+pub(crate) fn data_segments_sent(info: &[u8]) -> Option<u64> {
+    u32_at(info, DATA_SEGMENTS_OUT).map(u64::from)
 }
 
 /// The RFC 9293 state for the kernel's number of it (`include/net/tcp_states.h`).
@@ -159,7 +144,7 @@ fn fill_counters(sample: &mut FlowSample, info: &[u8]) {
     sample.segs_out = count(136);
     sample.segs_in = count(140);
     sample.data_segs_in = count(152);
-    sample.data_segs_out = count(DATA_SEGMENTS_OUT);
+    sample.data_segs_out = data_segments_sent(info);
     sample.delivered_pkts = count(192);
     sample.delivered_ce_pkts = count(196);
     sample.bytes_sent = u64_at(info, 200);

@@ -424,12 +424,12 @@ fn a_device_that_is_switched_off_and_on_loses_only_packets() {
     let stream = rig.connect(OURS[0], ECHO);
     echo(&stream, &noise(100_000));
     rig.change(netlink::link::set_down);
-    // Lost, and sent again when the device is back.
+    // Lost, and retransmitted when the device is back.
     (&stream).write_all(b"while off").expect("buffered");
     std::thread::sleep(Duration::from_millis(100));
     rig.change(netlink::link::set_up);
     let mut back = [0; 9];
-    (&stream).read_exact(&mut back).expect("it is sent again");
+    (&stream).read_exact(&mut back).expect("a retransmission");
     assert_eq!(&back, b"while off");
     echo(&stream, &noise(100_000));
     rig.stop();

@@ -35,12 +35,12 @@ pub struct Quantity {
     /// In words.
     pub name: &'static str,
     /// Where a cell has it.
-    pub of: Place,
+    pub of: QuantitySource,
 }
 
 /// Where a cell has a value.
 #[derive(Clone, Copy, Debug)]
-pub enum Place {
+pub enum QuantitySource {
     /// In a sweep, by its key.
     Axis(&'static str),
     /// In the name of its variant.
@@ -48,7 +48,7 @@ pub enum Place {
 }
 
 /// The sizes of buffers, by the names of variants.
-const BUFFERS: Place = Place::Variant(&[
+const BUFFERS: QuantitySource = QuantitySource::Variant(&[
     ("64k", "64KiB"),
     ("128k", "128KiB"),
     ("256k", "256KiB"),
@@ -98,7 +98,7 @@ pub const FIGURES: &[Figure] = &[
         title: "Figure 3: throughput over MTU and receive buffer, 10 Gbit/s, 1.58 ms",
         x: Quantity {
             name: "MTU",
-            of: Place::Axis("path.mtu"),
+            of: QuantitySource::Axis("path.mtu"),
         },
         line: Some(Quantity {
             name: "buffer",
@@ -113,7 +113,7 @@ pub const FIGURES: &[Figure] = &[
         title: "Figure 4: throughput over queue length with two MTUs, 10 Gbit/s, 1.58 ms",
         x: Quantity {
             name: "queue",
-            of: Place::Variant(&[
+            of: QuantitySource::Variant(&[
                 ("queue-1000-mtu-1500", "1000p"),
                 ("queue-1000-mtu-10000", "1000p"),
                 ("queue-2000-mtu-1500", "2000p"),
@@ -128,7 +128,7 @@ pub const FIGURES: &[Figure] = &[
         },
         line: Some(Quantity {
             name: "MTU",
-            of: Place::Variant(&[
+            of: QuantitySource::Variant(&[
                 ("queue-1000-mtu-1500", "1500"),
                 ("queue-1000-mtu-10000", "10000"),
                 ("queue-2000-mtu-1500", "1500"),
@@ -150,11 +150,11 @@ pub const FIGURES: &[Figure] = &[
         title: "Throughput over round-trip time on a DSL line, 10 Mbit/s",
         x: Quantity {
             name: "RTT",
-            of: Place::Axis("path.rtt"),
+            of: QuantitySource::Axis("path.rtt"),
         },
         line: Some(Quantity {
             name: "buffers",
-            of: Place::Variant(&[("default", "default"), ("tuned", "16 MiB")]),
+            of: QuantitySource::Variant(&[("default", "default"), ("tuned", "16 MiB")]),
         }),
         is_field: false,
         published: &[],
@@ -165,7 +165,7 @@ pub const FIGURES: &[Figure] = &[
         title: "Throughput over loss with two MTUs, 1 Gbit/s, 1.49 ms",
         x: Quantity {
             name: "loss at MTU 1500",
-            of: Place::Variant(&[
+            of: QuantitySource::Variant(&[
                 ("packets-0.01-mtu-1500", "0.01%"),
                 ("packets-0.01-mtu-9000", "0.01%"),
                 ("bytes-0.01-mtu-9000", "0.01%"),
@@ -179,7 +179,7 @@ pub const FIGURES: &[Figure] = &[
         },
         line: Some(Quantity {
             name: "MTU",
-            of: Place::Variant(&[
+            of: QuantitySource::Variant(&[
                 ("packets-0.01-mtu-1500", "1500"),
                 ("packets-0.01-mtu-9000", "9000, per packet"),
                 ("bytes-0.01-mtu-9000", "9000, per byte"),
@@ -349,7 +349,7 @@ pub fn push_table(text: &mut String, head: Vec<String>, rows: Vec<Vec<String>>) 
     }
 }
 
-impl Place {
+impl QuantitySource {
     fn value(self, cell: &CellName) -> Option<&str> {
         match self {
             Self::Axis(key) => {

@@ -27,13 +27,13 @@ pub(crate) struct Finding {
     share: f64,
     confidence: Confidence,
     evidence: Vec<Evidence>,
-    changes: Vec<Change>,
+    changes: Vec<ChangeRow>,
     remark: String,
 }
 
 /// A setting that would help.
 #[derive(Debug, Serialize)]
-struct Change {
+struct ChangeRow {
     knob: &'static str,
     /// With its unit.
     to: String,
@@ -134,7 +134,7 @@ impl Finding {
             End::Client => End::Server,
             End::Server => End::Client,
         };
-        let change = |proposal: &doctor::Proposal| Change {
+        let change = |proposal: &doctor::Proposal| ChangeRow {
             knob: proposal.knob.name,
             to: proposal.knob.format(&proposal.to),
             host: match proposal.side {

@@ -16,7 +16,7 @@ use lab::{Cell, EngineName, Outcome, Scenario, Trial, Virtual};
 use serde::Serialize;
 
 use self::findings::Finding;
-use self::packets::{Course, Packets};
+use self::packets::{PacketLog, Packets};
 
 /// Reports of progress after which a run is ended: some millions of steps, which take a browser ten
 /// seconds.
@@ -114,8 +114,8 @@ fn variant(cell: &Cell) -> Variant {
 fn watched(trial: &Trial) -> (Outcome, Packets) {
     let stop = AtomicBool::new(false);
     let mut run = Virtual::default().prepare(trial);
-    let course = Course::default();
-    run.add_taps(|end| course.tap(end));
+    let log = PacketLog::default();
+    run.add_taps(|end| log.tap(end));
     let mut reports = 0;
     run.run(&stop, &mut |_| {
         reports += 1;
@@ -123,7 +123,7 @@ fn watched(trial: &Trial) -> (Outcome, Packets) {
             stop.store(true, Ordering::Relaxed);
         }
     });
-    (run.finish(&stop), course.packets(&trial.path))
+    (run.finish(&stop), log.packets(&trial.path))
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ struct Shown {
 
 /// What passes both ends of the path.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Course(Rc<RefCell<Passed>>);
+pub(crate) struct PacketLog(Rc<RefCell<Passed>>);
 
 /// In the order of time.
 #[derive(Debug, Default)]
@@ -114,15 +114,15 @@ impl Header {
 #[derive(Debug)]
 struct Watch {
     is_client: bool,
-    course: Course,
+    log: PacketLog,
 }
 
-impl Course {
+impl PacketLog {
     /// A tap for the client, `end` 0, or the server.
     pub(crate) fn tap(&self, end: u32) -> Box<dyn Tap> {
         Box::new(Watch {
             is_client: end == 0,
-            course: self.clone(),
+            log: self.clone(),
         })
     }
 
@@ -162,7 +162,7 @@ impl Tap for Watch {
         let Some(header) = packet.segment().map(Header::of) else {
             return;
         };
-        let mut passed = self.course.0.borrow_mut();
+        let mut passed = self.log.0.borrow_mut();
         let leaves = header.from_client == self.is_client;
         match leaves {
             true if passed.sent.len() == SHOWN_MAX => passed.left_out += 1,

@@ -31,7 +31,7 @@ const DISTURBED: &str = "something else has changed the setting meanwhile";
 
 /// How the work is done.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct FitOptions {
     /// How long each look lasts that a limit is named from.
     pub observe: Duration,
     /// How long each look of an experiment lasts, at least.
@@ -49,7 +49,7 @@ pub struct Plan {
     pub dry_run: bool,
 }
 
-impl Plan {
+impl FitOptions {
     /// How a prediction has to look at an effect.
     const fn timing(&self) -> Predicted {
         Predicted {
@@ -62,7 +62,7 @@ impl Plan {
 
 /// What the tailor is doing, for a narrator.
 #[derive(Debug)]
-pub enum Step<'s> {
+pub enum FitEvent<'s> {
     /// A look is done, and a limit is named from it.
     Looked(&'s Look),
     /// A candidate is about to be tried.
@@ -174,12 +174,12 @@ enum Next {
     End(Ending),
 }
 
-/// Hears of each step, with the subject.
-pub type Tell<'t, S> = dyn FnMut(&S, Step<'_>) -> Result<(), <S as Subject>::Error> + 't;
+/// Hears of each event, with the subject.
+pub type Tell<'t, S> = dyn FnMut(&S, FitEvent<'_>) -> Result<(), <S as Subject>::Error> + 't;
 
 struct Work<'w, S: Subject + ?Sized> {
     subject: &'w mut S,
-    plan: &'w Plan,
+    options: &'w FitOptions,
     tell: &'w mut Tell<'w, S>,
     /// What is not tried again: what was in vain, and what is kept but for single connections.
     done: Vec<(Place, &'static str, String)>,
@@ -205,10 +205,10 @@ struct Work<'w, S: Subject + ?Sized> {
 /// Those of the subject; what was not kept by then is undone.
 pub fn fit<S: Subject + ?Sized>(
     subject: &mut S,
-    plan: &Plan,
+    options: &FitOptions,
     tell: &mut Tell<'_, S>,
 ) -> Result<Fitting, S::Error> {
-    let mut work = Work::new(subject, plan, tell);
+    let mut work = Work::new(subject, options, tell);
     let done = work.run();
     work.undone_on_error(done)
 }
@@ -221,7 +221,7 @@ pub fn fit<S: Subject + ?Sized>(
 /// Those of the subject.
 pub fn apply_and_look<S: Subject + ?Sized>(
     subject: &mut S,
-    plan: &Plan,
+    options: &FitOptions,
     candidate: &Candidate,
     is_enough: impl Fn(&Measure) -> bool,
 ) -> Result<(Vec<ChangeMade>, Measure), S::Error> {
@@ -230,8 +230,8 @@ pub fn apply_and_look<S: Subject + ?Sized>(
         .make(candidate.diagnosis, &candidate.changes)?;
     let mut changes = made(candidate, &applied.values);
     if candidate.live {
-        subject.wait(plan.settle)?;
-        let measure = subject.look(plan.observe)?.measure;
+        subject.wait(options.settle)?;
+        let measure = subject.look(options.observe)?.measure;
         // The kernel reads a route or a sysctl when it next has a reason to, and an open connection
         // may never give it one: a receive buffer grows only while more is read in a round trip
         // than in the one before (Linux 6.18, `tcp_rcv_space_adjust`).
@@ -242,15 +242,15 @@ pub fn apply_and_look<S: Subject + ?Sized>(
         changes.iter_mut().for_each(|change| change.live = false);
     }
     subject.reconnect()?;
-    subject.wait(plan.warm_up)?;
-    Ok((changes, subject.look(plan.observe)?.measure))
+    subject.wait(options.warm_up)?;
+    Ok((changes, subject.look(options.observe)?.measure))
 }
 
 impl<'w, S: Subject + ?Sized> Work<'w, S> {
-    fn new(subject: &'w mut S, plan: &'w Plan, tell: &'w mut Tell<'w, S>) -> Self {
+    fn new(subject: &'w mut S, options: &'w FitOptions, tell: &'w mut Tell<'w, S>) -> Self {
         Self {
             subject,
-            plan,
+            options,
             tell,
             done: Vec::new(),
             kept: Vec::new(),
@@ -268,25 +268,25 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
         if done.is_err() {
             let undone = self.subject.settings().undo();
             // The cause is what the user has to hear; that telling fails too is not.
-            let _ = (self.tell)(self.subject, Step::Undone(&undone));
+            let _ = (self.tell)(self.subject, FitEvent::Undone(&undone));
         }
         done
     }
 
     /// The first look. Where nothing moves in it, a longer one: the program may be in a pause.
     fn first_look(&mut self) -> Result<Look, S::Error> {
-        let look = self.look(self.plan.observe)?;
+        let look = self.look(self.options.observe)?;
         let subject = &*self.subject;
         let pause = timing::pause_of(&look, |track| subject.wants(track));
-        match pause.filter(|pause| *pause > self.plan.observe && !self.plan.dry_run) {
-            Some(pause) => self.look(timing::past(pause, self.plan.observe)),
+        match pause.filter(|pause| *pause > self.options.observe && !self.options.dry_run) {
+            Some(pause) => self.look(timing::past(pause, self.options.observe)),
             None => Ok(look),
         }
     }
 
     fn run(&mut self) -> Result<Fitting, S::Error> {
         let mut look = self.first_look()?;
-        (self.tell)(self.subject, Step::Looked(&look))?;
+        (self.tell)(self.subject, FitEvent::Looked(&look))?;
         let before = look.measure;
         let mut tried: Vec<Tried> = Vec::new();
         let left = loop {
@@ -294,8 +294,8 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
                 Next::Try(finding, timing, found) => (finding, timing, found),
                 Next::End(left) => break left,
             };
-            self.foretold = foretell(&look, &found, self.plan.timing());
-            if self.plan.dry_run {
+            self.foretold = foretell(&look, &found, self.options.timing());
+            if self.options.dry_run {
                 tried.extend(found.iter().map(|candidate| Tried {
                     predicted: self.foretold_of(candidate).cloned(),
                     ..planned(&finding, candidate)
@@ -304,11 +304,11 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             }
             let better = self.first_better(&finding, timing, found, &mut tried)?;
             let kept = tried.iter().filter(|tried| tried.kept).count();
-            look = self.look(self.plan.observe)?;
+            look = self.look(self.options.observe)?;
             if better {
-                (self.tell)(self.subject, Step::Looked(&look))?;
+                (self.tell)(self.subject, FitEvent::Looked(&look))?;
             }
-            if (better && self.plan.once) || kept >= ROUNDS_MAX {
+            if (better && self.options.once) || kept >= ROUNDS_MAX {
                 break match self.next(&look)? {
                     Next::Try(..) => Ending::Kept,
                     Next::End(left) => left,
@@ -349,7 +349,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
     ) -> Result<bool, S::Error> {
         for candidate in found {
             let result = self.try_out(finding, timing, &candidate)?;
-            (self.tell)(self.subject, Step::Tried(&result))?;
+            (self.tell)(self.subject, FitEvent::Tried(&result))?;
             let is_kept = result.kept;
             tried.push(result);
             if !is_kept || !candidate.is_of_open_connections() {
@@ -366,7 +366,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
 
     /// What follows from a look: the most important finding against which something is left to try.
     fn next(&mut self, look: &Look) -> Result<Next, S::Error> {
-        let (plan, done, kept) = (self.plan, &self.done, &self.kept);
+        let (options, done, kept) = (self.options, &self.done, &self.kept);
         let subject = &mut *self.subject;
         look.observed(|observed| {
             let answers = observed.answers(|track| subject.wants(track));
@@ -403,7 +403,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
                 if !found.is_empty() {
                     return Ok(Next::Try(
                         Finding::of(verdict),
-                        timing(answered, plan),
+                        timing(answered, options),
                         found,
                     ));
                 }
@@ -423,10 +423,10 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
         let can_reconnect = self.subject.can_reconnect();
         let design = candidate.design(can_reconnect);
         let design = design.expect("the others were sorted out");
-        (self.tell)(self.subject, Step::Trying(finding, candidate, design))?;
+        (self.tell)(self.subject, FitEvent::Trying(finding, candidate, design))?;
         let predicted = self.foretold_of(candidate).cloned();
         if let Some(predicted) = &predicted {
-            (self.tell)(self.subject, Step::Predicted(predicted))?;
+            (self.tell)(self.subject, FitEvent::Predicted(predicted))?;
         }
         self.start_clock();
         let mut values = None;
@@ -481,8 +481,8 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
         };
         let mut experiment = of(candidate.objective);
         let needed = self.least_time(&experiment, candidate, design, timing);
-        if needed > self.plan.bound {
-            return Ok(experiment.too_long(needed, self.plan.bound));
+        if needed > self.options.bound {
+            return Ok(experiment.too_long(needed, self.options.bound));
         }
         loop {
             if let Some(outcome) = experiment.outcome() {
@@ -492,8 +492,8 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             let switches = (arm == Arm::B) != self.in_force.is_some();
             let enter = self.time_to_enter((arm, switches), candidate, design, timing);
             let cost = enter + timing.slice;
-            if self.spent + cost > self.plan.bound {
-                return Ok(experiment.out_of_time(self.plan.bound));
+            if self.spent + cost > self.options.bound {
+                return Ok(experiment.out_of_time(self.options.bound));
             }
             self.enter(arm, candidate, design, timing)?;
             if self.is_disturbed {
@@ -507,7 +507,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             if experiment.is_first() {
                 experiment = of(measurable(candidate.objective, &measure));
             }
-            (self.tell)(self.subject, Step::Compared(arm, &measure))?;
+            (self.tell)(self.subject, FitEvent::Compared(arm, &measure))?;
             experiment.add(arm, measure);
         }
     }
@@ -601,7 +601,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
 
     /// Whether the finding is still what limits the connections.
     fn still_limits(&mut self, candidate: &Candidate) -> Result<bool, S::Error> {
-        let look = self.look(self.plan.observe)?;
+        let look = self.look(self.options.observe)?;
         Ok(look.observed(|observed| {
             let answers = observed.answers(|track| self.subject.wants(track));
             answers.iter().any(|answered| {
@@ -640,10 +640,10 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             return Ok(());
         }
         let undone = self.undo();
-        (self.tell)(self.subject, Step::Undone(&undone))?;
+        (self.tell)(self.subject, FitEvent::Undone(&undone))?;
         if design == Design::NewConnections {
             self.subject.reconnect()?;
-            self.wait(self.plan.warm_up)?;
+            self.wait(self.options.warm_up)?;
         }
         Ok(())
     }

@@ -14,6 +14,8 @@ mod fit;
 mod measure;
 mod observed;
 mod prediction;
+mod predictions;
+mod row;
 mod simulated;
 mod subject;
 mod targets;
@@ -25,12 +27,14 @@ pub use arrivals::{Arrivals, LOOK_INTERVAL};
 pub use candidate::{Candidate, Design, NoCandidate, candidates};
 pub use experiment::{Answer, Arm, Experiment, GAIN_MIN, Outcome};
 pub use fit::{
-    ChangeMade, Ending, Finding, Fitting, Plan, Step, Tell, Tried, apply_and_look, comparison, fit,
+    ChangeMade, Ending, Finding, FitEvent, FitOptions, Fitting, Tell, Tried, apply_and_look, comparison, fit,
     fit_given,
 };
 pub use measure::{completed, measure_of};
 pub use observed::{Answered, Observed};
 pub use prediction::{Prediction, Range};
+pub use predictions::{PredictionRow, Predictions, Tries, TwinRow};
+pub use row::{ChangeRow, Direction, FlowRow, LimitShare, VerdictRow, sort_rows};
 pub use simulated::{Progress, Simulated, SimulatedError, host_name};
 pub use subject::{Applied, Look, Settings, Subject, Undone, Values};
 pub use targets::{End, Ends};
@@ -40,6 +44,6 @@ pub use truth::{
 };
 pub use twin::{
     CannotKnow, Compared, GOODPUT_TOLERANCE, MEAN_TOLERANCE, RESPONSE_TOLERANCE, RTT_TOLERANCE,
-    Seen, SelfCheck, Timing, Tweak, Twin, Way,
+    Observables, SelfCheck, Timing, Tweak, Twin, Way,
 };
-pub use what_if::{Foretold, WhatIf, rank, what_ifs};
+pub use what_if::{Foretold, WhatIf, proposed, what_ifs};

@@ -4,7 +4,7 @@ use base::human;
 use doctor::Objective;
 use serde::Serialize;
 
-use crate::twin::{Seen, SelfCheck};
+use crate::twin::{Observables, SelfCheck};
 
 /// How far the virtual hosts are from real ones at best, as a share: the 90th percentile of the
 /// errors of `lab agree` for goodput, the larger part of which is the change of the kernel itself
@@ -31,8 +31,8 @@ const FULL_SHARE: f64 = 0.85;
 
 /// One run of a twin.
 pub(crate) struct Run {
-    pub(crate) before: Seen,
-    pub(crate) after: Seen,
+    pub(crate) before: Observables,
+    pub(crate) after: Observables,
     /// On the path that fits best.
     pub(crate) is_best: bool,
 }
@@ -186,7 +186,7 @@ impl Prediction {
 
 /// What a prediction is made from.
 pub(crate) struct Basis<'b> {
-    pub(crate) seen: &'b Seen,
+    pub(crate) seen: &'b Observables,
     pub(crate) runs: &'b [Run],
     pub(crate) check: &'b SelfCheck,
     pub(crate) path_bps: Range,
@@ -214,12 +214,12 @@ impl Basis<'_> {
     fn goodput(&self) -> Option<Range> {
         let floor = self.floor("goodput", GOODPUT_FLOOR, 0.0);
         let is_full = |bps: f64| self.is_full(bps);
-        self.range(&|s: &Seen| Some(s.goodput_bps()), floor, &is_full)
+        self.range(&|s: &Observables| Some(s.goodput_bps()), floor, &is_full)
     }
 
     /// In seconds.
     fn response(&self) -> Option<Range> {
-        self.range(&Seen::response, self.response_floor(), &|_| false)
+        self.range(&Observables::response, self.response_floor(), &|_| false)
     }
 
     /// In seconds.
@@ -235,12 +235,12 @@ impl Basis<'_> {
     /// In seconds.
     fn rtt(&self) -> Option<Range> {
         let floor = self.floor("smoothed round-trip time", RTT_FLOOR, RTT_SLACK);
-        self.range(&|s: &Seen| s.srtt, floor, &|_| false)
+        self.range(&|s: &Observables| s.srtt, floor, &|_| false)
     }
 
     /// Of an objective, in its unit.
     fn value(&self, objective: Objective, floor: Floor) -> Option<Range> {
-        self.range(&|s: &Seen| s.measure.value(objective), floor, &|_| false)
+        self.range(&|s: &Observables| s.measure.value(objective), floor, &|_| false)
     }
 
     /// What responses take now, in seconds; where no program told, what they take in the twin.
@@ -253,7 +253,7 @@ impl Basis<'_> {
     /// Anchored at what was seen.
     fn range(
         &self,
-        read: &dyn Fn(&Seen) -> Option<f64>,
+        read: &dyn Fn(&Observables) -> Option<f64>,
         floor: Floor,
         is_bounded: &dyn Fn(f64) -> bool,
     ) -> Option<Range> {
@@ -290,7 +290,7 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 /// 99th percentile of the response times in seconds.
-fn response_p99(seen: &Seen) -> Option<f64> {
+fn response_p99(seen: &Observables) -> Option<f64> {
     let response = seen.measure.response_us.filter(|response| response.n > 0)?;
     Some(response.p99 as f64 / 1e6)
 }

@@ -10,7 +10,7 @@ mod draft;
 mod fitting;
 mod hosts;
 mod parallel;
-mod seen;
+mod observables;
 mod traffic;
 
 use std::time::Duration;
@@ -27,8 +27,8 @@ use self::draft::{Draft, Times};
 use self::fitting::{Fitted, fit, loss_of};
 use self::hosts::{Hosts, end_of};
 use self::parallel::each;
-pub(crate) use self::seen::end_of as end_of_place;
-pub use self::seen::{Seen, Way};
+pub(crate) use self::observables::end_of as end_of_place;
+pub use self::observables::{Observables, Way};
 use crate::prediction::{Basis, Prediction, Range, Run};
 use crate::subject::Look;
 
@@ -182,7 +182,7 @@ impl Tweak {
 /// A trial that behaves as what was seen.
 #[derive(Clone, Debug)]
 pub struct Twin {
-    seen: Seen,
+    seen: Observables,
     times: Times,
     best: Draft,
     /// Paths that fit nearly as well.
@@ -200,8 +200,8 @@ impl Twin {
     /// # Errors
     /// Why there is none.
     pub fn of(look: &Look, place: Place) -> Result<Self, CannotKnow> {
-        let seen = Seen::of(look, place).ok_or(CannotKnow::NoConnection)?;
-        let pairs = seen::pairs(look, place);
+        let seen = Observables::of(look, place).ok_or(CannotKnow::NoConnection)?;
+        let pairs = observables::pairs(look, place);
         let busiest = pairs.iter().max_by_key(|pair| pair.here.samples.len());
         let main = busiest.ok_or(CannotKnow::NoConnection)?;
         check_enough(&seen)?;
@@ -277,7 +277,7 @@ impl Twin {
             .ok_or(CannotKnow::NoConnection)?;
         let first = look.here.flows.first().ok_or(CannotKnow::NoConnection)?;
         let place = Services::of(&look.here).place(first.key);
-        let seen = Seen::of(&look, place).ok_or(CannotKnow::NoConnection)?;
+        let seen = Observables::of(&look, place).ok_or(CannotKnow::NoConnection)?;
         let twin = Self {
             check: SelfCheck::of(&seen, core::slice::from_ref(&seen)),
             seen,
@@ -292,7 +292,7 @@ impl Twin {
 
     /// What it was fitted to.
     #[must_use]
-    pub const fn seen(&self) -> &Seen {
+    pub const fn seen(&self) -> &Observables {
         &self.seen
     }
 
@@ -348,7 +348,7 @@ impl Twin {
         let looks = each(self.seeds(), |seed| {
             self.best.run(*seed, times, from, &[])?.into_iter().next()
         });
-        let looks: Vec<Seen> = looks.into_iter().flatten().collect();
+        let looks: Vec<Observables> = looks.into_iter().flatten().collect();
         SelfCheck::of(&self.seen, &looks)
     }
 
@@ -357,7 +357,7 @@ impl Twin {
     /// # Errors
     /// Where one of them is made elsewhere, or is not known.
     pub fn tweaks(look: &Look, place: Place, changes: &[Change]) -> Result<Vec<Tweak>, CannotKnow> {
-        let here = seen::end_of(place);
+        let here = observables::end_of(place);
         let tweak = |change: &Change| {
             let unknown = |_| CannotKnow::Knob(change.knob.clone());
             Ok(Tweak {
@@ -457,7 +457,7 @@ impl Twin {
         tweaks: &[Tweak],
         (on_new, timing): (bool, Timing),
         seed: u64,
-    ) -> Option<(Seen, Seen)> {
+    ) -> Option<(Observables, Observables)> {
         let from = (self.seen.here, self.seen.both_ends);
         let events = self.seen.events_per_s();
         // A bulk transfer may come to fill the path, if its losses let it.
@@ -502,7 +502,7 @@ impl Twin {
     }
 }
 
-fn check_enough(seen: &Seen) -> Result<(), CannotKnow> {
+fn check_enough(seen: &Observables) -> Result<(), CannotKnow> {
     let segments = (seen.up.segments_per_s + seen.down.segments_per_s) * seen.span.as_secs_f64();
     if segments < SEGMENTS_MIN {
         return Err(CannotKnow::Silent);
@@ -514,7 +514,7 @@ fn check_enough(seen: &Seen) -> Result<(), CannotKnow> {
 }
 
 /// From the payload of a segment, with headers and timestamps.
-fn mtu(seen: &Seen) -> u64 {
+fn mtu(seen: &Observables) -> u64 {
     (seen.mss_bytes as u64 + 52).clamp(576, 65_535)
 }
 

@@ -1,14 +1,14 @@
 //! Changes to try in a twin, and what comes of them: nothing is changed anywhere.
 
 use base::{Live, Scope};
-use doctor::{Objective, Proposal, Side, Verdict};
+use doctor::{Objective, Place, Proposal, Services, Side, Verdict};
 use serde::Serialize;
 
 use crate::candidate::Candidate;
 use crate::observed::Answered;
 use crate::prediction::Prediction;
 use crate::subject::Look;
-use crate::twin::{CannotKnow, Seen, Timing, Tweak, Twin, end_of_place};
+use crate::twin::{CannotKnow, Observables, Timing, Tweak, Twin, end_of_place};
 
 /// Settings to try together.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ pub enum Foretold {
 impl WhatIf {
     /// What a user wants to try.
     #[must_use]
-    pub fn of(tweaks: Vec<Tweak>, seen: &Seen) -> Self {
+    pub fn of(tweaks: Vec<Tweak>, seen: &Observables) -> Self {
         let scope = tweaks.iter().map(|tweak| tweak.knob.scope).max();
         let scope = scope.unwrap_or(Scope::Socket);
         // The only option of a socket that is read when it connects.
@@ -105,6 +105,16 @@ pub fn what_ifs(answered: &Answered<'_, '_>) -> Vec<WhatIf> {
     findings
         .flat_map(|verdict| of_verdict(answered, verdict))
         .collect()
+}
+
+/// The same for the most important connection of a service.
+#[must_use]
+pub fn proposed(look: &Look, place: Place) -> Vec<WhatIf> {
+    look.observed(|observed| {
+        let services = Services::of(&look.here);
+        let answers = observed.answers(|track| services.place(track.key) == place);
+        answers.first().map_or_else(Vec::new, what_ifs)
+    })
 }
 
 fn of_verdict(answered: &Answered<'_, '_>, verdict: &Verdict) -> Vec<WhatIf> {
@@ -174,7 +184,7 @@ pub(crate) fn foretell(
 }
 
 /// The best first: by gain in steps of a tenth, then by scope, then those without a risk.
-pub fn rank(all: &mut [(WhatIf, Foretold)]) {
+pub(crate) fn rank(all: &mut [(WhatIf, Foretold)]) {
     all.sort_by(|(a, a_gives), (b, b_gives)| {
         let steps = |foretold: &Foretold| {
             foretold

@@ -4,12 +4,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use lab::{Virtual, find_fault};
-use tailor::{Ending, Fitting, Plan, Simulated, SimulatedError, Subject, fit};
+use tailor::{Ending, Fitting, FitOptions, Simulated, SimulatedError, Subject, fit};
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-fn plan(fault: &lab::Fault) -> Plan {
-    Plan {
+fn options(fault: &lab::Fault) -> FitOptions {
+    FitOptions {
         observe: fault.observe,
         slice: fault.observe,
         settle: fault.settle,
@@ -20,13 +20,13 @@ fn plan(fault: &lab::Fault) -> Plan {
     }
 }
 
-fn fitted(fault: &lab::Fault, plan: Plan) -> Fitting {
+fn fitted(fault: &lab::Fault, options: FitOptions) -> Fitting {
     let engine = Virtual::default();
     let session = engine.start(&fault.trial()).expect("our stack has it");
     let mut subject: Simulated<'_, SimulatedError> =
         Simulated::new(session, &NEVER, Box::new(|_, _, _| ()));
     subject.wait(fault.warm_up).expect("it runs");
-    fit(&mut subject, &plan, &mut |_, _| Ok(())).expect("it runs")
+    fit(&mut subject, &options, &mut |_, _| Ok(())).expect("it runs")
 }
 
 /// What was kept, in order.
@@ -49,7 +49,7 @@ fn kept(fitting: &Fitting) -> Vec<(&'static str, String)> {
 fn a_cure_of_each_kind_is_kept() {
     let check = |name, change: &str| {
         let fault = find_fault(name).expect("a row of the table");
-        let fitting = fitted(fault, plan(fault));
+        let fitting = fitted(fault, options(fault));
         assert_eq!(fitting.ending, Ending::Kept, "{name}: {:#?}", fitting.tried);
         assert_eq!(kept(&fitting), [(fault.expected, change.to_owned())]);
         let outcome = fitting.tried[0].outcome.as_ref().expect("it was tried");
@@ -65,7 +65,7 @@ fn a_cure_of_each_kind_is_kept() {
 #[test]
 fn behind_the_first_limit_the_next_one_is_removed() {
     let fault = find_fault("stacked").expect("a row of the table");
-    let fitting = fitted(fault, plan(fault));
+    let fitting = fitted(fault, options(fault));
     let steps = [
         ("cork-not-uncorked", "cork = off".to_owned()),
         ("nagle-delack-stall", "nodelay = on".to_owned()),
@@ -79,7 +79,7 @@ fn behind_the_first_limit_the_next_one_is_removed() {
 #[test]
 fn what_is_healthy_is_not_touched() {
     let fault = find_fault("healthy-request").expect("a row of the table");
-    let fitting = fitted(fault, plan(fault));
+    let fitting = fitted(fault, options(fault));
     assert_eq!(fitting.ending, Ending::NothingToImprove);
     assert!(fitting.tried.is_empty() && fitting.after.is_none());
 }
@@ -90,9 +90,9 @@ fn what_takes_longer_than_is_allowed_is_not_begun() {
     let bound = Duration::from_secs(20);
     let fitting = fitted(
         fault,
-        Plan {
+        FitOptions {
             bound,
-            ..plan(fault)
+            ..options(fault)
         },
     );
     assert_eq!(fitting.ending, Ending::OutOfTime);
@@ -131,7 +131,7 @@ fn all_connections_with_the_fault_are_cured_together() {
         Simulated::new(session, &NEVER, Box::new(|_, _, _| ()));
     let second = Duration::from_secs(1);
     subject.wait(second).expect("it runs");
-    let plan = Plan {
+    let options = FitOptions {
         observe: second * 2,
         slice: second * 2,
         settle: second,
@@ -140,7 +140,7 @@ fn all_connections_with_the_fault_are_cured_together() {
         once: false,
         dry_run: false,
     };
-    let fitting = fit(&mut subject, &plan, &mut |_, _| Ok(())).expect("it runs");
+    let fitting = fit(&mut subject, &options, &mut |_, _| Ok(())).expect("it runs");
     let tried = &fitting.tried[0];
     assert_eq!(tried.finding.diagnosis, "sndbuf-locked");
     assert!(tried.kept, "{:#?}", tried.outcome);

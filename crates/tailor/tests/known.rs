@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use lab::Virtual;
 use lab::known::{KnownChange, helpful, useless};
-use tailor::{Answer, Plan, Simulated, SimulatedError, Subject, Tried, fit_given};
+use tailor::{Answer, FitOptions, Simulated, SimulatedError, Subject, Tried, fit_given};
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-fn plan() -> Plan {
-    Plan {
+fn options() -> FitOptions {
+    FitOptions {
         observe: Duration::from_secs(2),
         slice: Duration::from_secs(1),
         settle: Duration::from_secs(2),
@@ -35,7 +35,7 @@ fn tried(known: &KnownChange) -> Tried {
         Simulated::new(session, &NEVER, Box::new(|_, _, _| ()));
     subject.wait(known.warm_up).expect("it runs");
     let given = (known.objective, &known.proposals[..]);
-    let tried = fit_given(&mut subject, &plan(), given, &mut |_, _| Ok(()));
+    let tried = fit_given(&mut subject, &options(), given, &mut |_, _| Ok(()));
     let tried = tried.unwrap_or_else(|error| panic!("{}: {error}", known.name));
     tried.unwrap_or_else(|| panic!("{}: out of reach", known.name))
 }

@@ -8,7 +8,7 @@ use base::{Change, FlowKey, FlowSample, Instant, KnobValue, Live, Netns, Target,
 use doctor::{Objective, Proposal, Recording, Side, Track};
 use lab::Measure;
 use tailor::{
-    Answer, Applied, Design, Look, Plan, Settings, Step, Subject, Tried, Undone, Values, fit_given,
+    Answer, Applied, Design, Look, FitOptions, Settings, FitEvent, Subject, Tried, Undone, Values, fit_given,
 };
 
 const SAMPLE: Duration = Duration::from_millis(100);
@@ -208,7 +208,7 @@ impl Settings for Host {
 
 /// Tries a change that acts on open connections at once.
 fn tried(host: &mut Host, knob: &str, to: KnobValue) -> Tried {
-    let plan = Plan {
+    let options = FitOptions {
         observe: Duration::from_secs(8),
         slice: Duration::from_secs(1),
         settle: Duration::from_secs(1),
@@ -227,8 +227,8 @@ fn tried(host: &mut Host, knob: &str, to: KnobValue) -> Tried {
     }];
     let mut designs = Vec::new();
     let cause = (Objective::Goodput, &proposals[..]);
-    let tried = fit_given(host, &plan, cause, &mut |_, step| {
-        if let Step::Trying(_, _, design) = step {
+    let tried = fit_given(host, &options, cause, &mut |_, event| {
+        if let FitEvent::Trying(_, _, design) = event {
             designs.push(design);
         }
         Ok(())

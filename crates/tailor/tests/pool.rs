@@ -7,7 +7,7 @@ use std::time::Duration;
 use base::{Change, FlowKey, FlowSample, Instant, KnobValue, Live, Netns, Target, find_knob};
 use doctor::{Objective, Proposal, Recording, Side, Track};
 use tailor::{
-    Answer, Applied, Design, Look, Plan, Settings, Step, Subject, Tried, Undone, Values, completed,
+    Answer, Applied, Design, Look, FitOptions, Settings, FitEvent, Subject, Tried, Undone, Values, completed,
     fit_given, measure_of,
 };
 
@@ -184,7 +184,7 @@ impl Settings for Pool {
 }
 
 fn tried(pool: &mut Pool, bound: Duration) -> Tried {
-    let plan = Plan {
+    let options = FitOptions {
         observe: Duration::from_secs(8),
         slice: Duration::from_secs(1),
         settle: Duration::from_secs(3),
@@ -204,10 +204,10 @@ fn tried(pool: &mut Pool, bound: Duration) -> Tried {
     let mut designs = Vec::new();
     let tried = fit_given(
         pool,
-        &plan,
+        &options,
         (Objective::Goodput, &proposals),
-        &mut |_, step| {
-            if let Step::Trying(_, _, design) = step {
+        &mut |_, event| {
+            if let FitEvent::Trying(_, _, design) = event {
                 designs.push(design);
             }
             Ok(())

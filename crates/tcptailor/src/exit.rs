@@ -78,13 +78,17 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    /// The user named something that does not exist, or a value that does not fit.
-    pub(crate) fn usage(message: impl fmt::Display) -> Self {
+    pub(crate) fn new(exit: Exit, message: impl fmt::Display) -> Self {
         Self {
-            exit: Exit::Usage,
+            exit,
             message: message.to_string(),
             hint: None,
         }
+    }
+
+    /// The user named something that does not exist, or a value that does not fit.
+    pub(crate) fn usage(message: impl fmt::Display) -> Self {
+        Self::new(Exit::Usage, message)
     }
 
     /// A file that the user named cannot be used.
@@ -99,11 +103,17 @@ impl Problem {
 
     /// Something went wrong while running.
     pub(crate) fn failed(message: impl fmt::Display) -> Self {
-        Self {
-            exit: Exit::Failed,
-            message: message.to_string(),
-            hint: None,
-        }
+        Self::new(Exit::Failed, message)
+    }
+
+    /// A permission or a feature of the kernel is missing.
+    pub(crate) fn missing(message: impl fmt::Display) -> Self {
+        Self::new(Exit::Missing, message)
+    }
+
+    /// The user ended it.
+    pub(crate) fn interrupted(message: impl fmt::Display) -> Self {
+        Self::new(Exit::Interrupted, message)
     }
 
     /// With what to do next.
@@ -129,12 +139,7 @@ pub(crate) fn or_without<T>(outcome: anyhow::Result<T>, hint: &str) -> anyhow::R
         if is_of_file || !is_denied(&error) || hint_of(&error).is_some() {
             return error;
         }
-        let problem = Problem {
-            exit: Exit::Missing,
-            message: message_of(&error),
-            hint: Some(hint.to_owned()),
-        };
-        problem.into()
+        Problem::missing(message_of(&error)).hint(hint).into()
     })
 }
 
@@ -149,12 +154,8 @@ pub(crate) fn but_stays(error: anyhow::Error, stays: &str, rid: &str) -> anyhow:
         _ => message_of(&error),
     };
     let hint = hint_of(&error).map_or_else(|| rid.to_owned(), |told| format!("{told} {rid}"));
-    let problem = Problem {
-        exit,
-        message: format!("{message}; {stays}"),
-        hint: Some(hint),
-    };
-    problem.into()
+    let problem = Problem::new(exit, format!("{message}; {stays}"));
+    problem.hint(hint).into()
 }
 
 /// Whether a permission or a kernel feature is missing.

@@ -14,7 +14,7 @@ use base::{KNOBS, Netns, Scope, Target};
 use doctor::Recording;
 use linux::{Filter, NetnsHandle, WatchProgress, WatchRequest};
 
-use crate::exit::{Exit, Problem};
+use crate::exit::Problem;
 use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
@@ -79,16 +79,11 @@ fn wait(
 }
 
 /// Ctrl-C ends the work; what was changed is undone when the subject is dropped.
-fn check_stopped() -> anyhow::Result<()> {
-    if interrupt::stopped() {
-        return Err(Problem {
-            exit: Exit::Interrupted,
-            message: "interrupted; nothing stays changed".into(),
-            hint: None,
-        }
-        .into());
+pub(crate) fn check_stopped() -> Result<(), Problem> {
+    match interrupt::stopped() {
+        true => Err(Problem::interrupted("interrupted; nothing stays changed")),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 /// What this process lacks to change something on this machine.

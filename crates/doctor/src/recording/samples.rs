@@ -347,7 +347,7 @@ fn put_model(before: Option<BbrState>, after: Option<BbrState>, out: &mut Vec<u8
     is_kept_whole(Some(new.min_rtt))
 }
 
-fn take_model(sample: &mut FlowSample, place: u8, value: Change) {
+fn take_model(sample: &mut FlowSample, place: u8, value: Delta) {
     let Some(model) = &mut sample.bbr else {
         return;
     };
@@ -365,13 +365,13 @@ fn take_model(sample: &mut FlowSample, place: u8, value: Change) {
 
 /// What became of a value.
 #[derive(Clone, Copy)]
-enum Change {
+enum Delta {
     Unknown,
     /// By a difference, modulo 2^64.
     By(u64),
 }
 
-impl Change {
+impl Delta {
     fn applied(self, before: Option<u64>) -> Option<u64> {
         match self {
             Self::Unknown => None,
@@ -397,7 +397,7 @@ fn put(out: &mut Vec<u8>, number: u8, before: Option<u64>, after: Option<u64>) {
 }
 
 /// The next change of a look; `None` after the last one.
-fn take(from: &mut &[u8]) -> Option<(u8, Change)> {
+fn take(from: &mut &[u8]) -> Option<(u8, Delta)> {
     let mut byte = || {
         let (&first, rest) = from.split_first()?;
         *from = rest;
@@ -408,7 +408,7 @@ fn take(from: &mut &[u8]) -> Option<(u8, Change)> {
         return None;
     }
     if number & UNKNOWN != 0 {
-        return Some((number & !UNKNOWN, Change::Unknown));
+        return Some((number & !UNKNOWN, Delta::Unknown));
     }
     let (mut value, mut shift) = (0, 0);
     loop {
@@ -420,7 +420,7 @@ fn take(from: &mut &[u8]) -> Option<(u8, Change)> {
         }
     }
     let difference = (value >> 1).cast_signed() ^ -((value & 1).cast_signed());
-    Some((number, Change::By(difference.cast_unsigned())))
+    Some((number, Delta::By(difference.cast_unsigned())))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use base::{FlowSample, KnobValue, Live, human};
 use core::time::Duration;
 
-use super::draft::{Draft, Step, high_if};
+use super::draft::{Draft, Remedy, high_if};
 use super::receive_window::unread_share;
 use super::short::ShortConnections;
 use super::thresholds::{
@@ -70,8 +70,8 @@ pub(crate) fn small_writes_cpu(view: &View<'_>) -> Option<Verdict> {
     ))
 }
 
-fn gather() -> Step {
-    Step {
+fn gather() -> Remedy {
+    Remedy {
         knob: "nodelay",
         to: KnobValue::Flag(false),
         live: Live::Now,

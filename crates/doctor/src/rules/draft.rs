@@ -73,18 +73,18 @@ impl Draft {
     }
 
     /// A change, smaller scopes before larger ones.
-    pub(crate) fn propose(self, side: Side, change: Step) -> Self {
-        self.push(side, None, change)
+    pub(crate) fn propose(self, side: Side, remedy: Remedy) -> Self {
+        self.push(side, None, remedy)
     }
 
     /// The same for the socket of another connection, which is `key` on the host that has it.
-    pub(crate) fn propose_beside(self, side: Side, key: FlowKey, change: Step) -> Self {
-        self.push(side, Some(key), change)
+    pub(crate) fn propose_beside(self, side: Side, key: FlowKey, remedy: Remedy) -> Self {
+        self.push(side, Some(key), remedy)
     }
 
     /// BBR, on the open connection or for all new ones to that destination.
     pub(crate) fn propose_bbr(self, side: Side, risk: &'static str) -> Self {
-        let bbr = |knob, live, risk| Step {
+        let bbr = |knob, live, risk| Remedy {
             knob,
             to: KnobValue::Name("bbr".into()),
             live,
@@ -110,7 +110,7 @@ impl Draft {
             .fold(self, |draft, (side, _)| {
                 draft.propose(
                     side,
-                    Step {
+                    Remedy {
                         knob: flag.name,
                         to: KnobValue::Flag(true),
                         live: Live::Reconnect,
@@ -120,15 +120,15 @@ impl Draft {
             })
     }
 
-    fn push(mut self, side: Side, beside: Option<FlowKey>, change: Step) -> Self {
-        let knob = find_knob(change.knob).expect("rules name knobs of the table");
+    fn push(mut self, side: Side, beside: Option<FlowKey>, remedy: Remedy) -> Self {
+        let knob = find_knob(remedy.knob).expect("rules name knobs of the table");
         self.0.proposals.push(Proposal {
             side,
             beside,
             knob,
-            to: change.to,
-            live: change.live,
-            risk: change.risk,
+            to: remedy.to,
+            live: remedy.live,
+            risk: remedy.risk,
         });
         self
     }
@@ -141,7 +141,7 @@ impl Draft {
 }
 
 /// What to set, when it works and what it costs.
-pub(crate) struct Step {
+pub(crate) struct Remedy {
     pub(crate) knob: &'static str,
     pub(crate) to: KnobValue,
     pub(crate) live: Live,

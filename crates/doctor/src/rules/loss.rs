@@ -3,7 +3,7 @@
 use base::{CongestionState, FlowSample, KnobValue, Limit, Live, human};
 use core::time::Duration;
 
-use super::draft::{BothEnds, Draft, Step, high_if};
+use super::draft::{BothEnds, Draft, Remedy, high_if};
 use super::next::next_limit;
 use super::path::retransmissions_overtaken;
 use super::thresholds::{
@@ -267,7 +267,7 @@ pub(crate) fn local_qdisc_drops(view: &View<'_>) -> Option<Verdict> {
             queue_name(&worst)
         )));
     }
-    let longer = Step {
+    let longer = Remedy {
         knob: "link.txqueuelen",
         to: KnobValue::Number(length.min(i32::MAX as u64)),
         live: Live::Now,

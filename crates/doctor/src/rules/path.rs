@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use base::{FlowSample, KnobValue, Limit, Live, human};
 
-use super::draft::{Draft, Step};
+use super::draft::{Draft, Remedy};
 use super::loss::{WindowCuts, has_short_round_trips, has_small_window};
 use super::small_writes::of_all_time;
 use super::thresholds::{
@@ -174,7 +174,7 @@ pub(crate) fn pmtu_blackhole(view: &View<'_>) -> Option<Verdict> {
             .row_if(PROBING, probing.map(|value| value.to_string()), "1")
             .propose(
                 view.sender_side,
-                Step {
+                Remedy {
                     knob: PROBING,
                     to: KnobValue::Number(1),
                     live: Live::Now,

@@ -6,7 +6,7 @@
 use base::{KnobValue, Live, Rate, human};
 use core::time::Duration;
 
-use super::draft::{BothEnds, Draft, Step, high_if, raised_maximum};
+use super::draft::{BothEnds, Draft, Remedy, high_if, raised_maximum};
 use super::next::next_limit;
 use super::thresholds::{
     AT_CAP, CLOSED_ROUND_TRIPS, CLOSED_SHARE, CLOSED_TIME, MIN_BUSY_SHARE, MOSTLY_STOPPED,
@@ -221,7 +221,7 @@ pub(crate) fn tcp_rmem_max_cap(view: &View<'_>) -> Option<Verdict> {
             .next(next_limit(view, base::Limit::PeerWindow))
             .propose(
                 view.receiver_side(),
-                Step {
+                Remedy {
                     knob: "net.ipv4.tcp_rmem",
                     to: raised_maximum(
                         [min, default, max],
@@ -288,7 +288,7 @@ pub(crate) fn rcvbuf_locked(view: &View<'_>) -> Option<Verdict> {
             .next(next_limit(view, base::Limit::PeerWindow))
             .propose(
                 view.receiver_side(),
-                Step {
+                Remedy {
                     knob: "buf_lock",
                     to: KnobValue::Number(keeps),
                     live,
@@ -350,7 +350,7 @@ pub(crate) fn rmem_autotuning_off(view: &View<'_>) -> Option<Verdict> {
             .next(next_limit(view, base::Limit::PeerWindow))
             .propose(
                 view.receiver_side(),
-                Step {
+                Remedy {
                     knob: MODERATE,
                     to: KnobValue::Flag(true),
                     live: live_up_to_ceiling(view, need, Live::Reconnect),

@@ -5,7 +5,7 @@
 
 use base::{KnobValue, Limit, Live, human};
 
-use super::draft::{Draft, Step, high_if, raised_maximum};
+use super::draft::{Draft, Remedy, high_if, raised_maximum};
 use super::next::next_limit;
 use super::small_writes::of_all_time;
 use super::thresholds::{
@@ -78,7 +78,7 @@ pub(crate) fn tcp_wmem_max_cap(view: &View<'_>) -> Option<Verdict> {
             )
             .propose(
                 view.sender_side,
-                Step {
+                Remedy {
                     knob: "net.ipv4.tcp_wmem",
                     to: raised_maximum([min, default, max], memory.max(USUAL_WMEM_MAX)),
                     live: Live::Now,
@@ -195,13 +195,13 @@ fn buffer_draft(id: &'static str, share: f64, sure: Confidence, view: &View<'_>)
     )
 }
 
-fn unlock(view: &View<'_>) -> Step {
+fn unlock(view: &View<'_>) -> Remedy {
     let keeps = if view.sent(|s| s.rcvbuf_locked) == Some(true) {
         2
     } else {
         0
     };
-    Step {
+    Remedy {
         knob: "buf_lock",
         to: KnobValue::Number(keeps),
         live: Live::Now,

@@ -7,7 +7,7 @@
 use base::{FlowSample, Instant, KnobValue, Live, human};
 use core::time::Duration;
 
-use super::draft::{Draft, Step, high_if};
+use super::draft::{Draft, Remedy, high_if};
 use super::stall_at_peer;
 use super::thresholds::{
     ANSWER_GAP, ANSWER_SHARE, CORK_PAUSE, CORK_PAUSES, CORK_SEGMENTS, CORK_SHARE,
@@ -160,7 +160,7 @@ pub(crate) fn cork_not_uncorked(view: &View<'_>) -> Option<Verdict> {
              MSG_MORE. In the program: leave MSG_MORE out of the last send of each message.",
         ));
     }
-    let uncork = Step {
+    let uncork = Remedy {
         knob: "cork",
         to: KnobValue::Flag(false),
         live: Live::Now,
@@ -246,8 +246,8 @@ fn sends_without_answer(view: &View<'_>) -> bool {
     view.sender.and_then(only_sends) == Some(true)
 }
 
-pub(super) fn nodelay() -> Step {
-    Step {
+pub(super) fn nodelay() -> Remedy {
+    Remedy {
         knob: "nodelay",
         to: KnobValue::Flag(true),
         live: Live::Now,
@@ -255,8 +255,8 @@ pub(super) fn nodelay() -> Step {
     }
 }
 
-pub(super) fn quickack_route() -> Step {
-    Step {
+pub(super) fn quickack_route() -> Remedy {
+    Remedy {
         knob: "route.quickack",
         to: KnobValue::Flag(true),
         live: Live::Now,

@@ -4,7 +4,7 @@ use base::{FlowSample, KnobValue, Limit, Live, Rate, human};
 use core::time::Duration;
 
 use super::application::unanswered_share;
-use super::draft::{Draft, Step, high_if};
+use super::draft::{Draft, Remedy, high_if};
 use super::next::next_limit;
 use super::thresholds::{
     FULL_SHARE, INITIAL_WINDOW_PKTS, LARGE_INITIAL_WINDOW_PKTS, LOSS_SHARE, NO_QUEUE,
@@ -136,7 +136,7 @@ pub(crate) fn slow_start_after_idle(view: &View<'_>) -> Option<Verdict> {
             .next(next_limit(view, Limit::Congestion))
             .propose(
                 view.sender_side,
-                Step {
+                Remedy {
                     knob: AFTER_IDLE,
                     to: KnobValue::Flag(false),
                     live: Live::Now,
@@ -165,7 +165,7 @@ pub(crate) fn initcwnd_too_small(view: &View<'_>) -> Option<Verdict> {
     } = starts[starts.len() / 2];
     let (least, most) = PROPOSED_INITIAL_WINDOW;
     let window = (best.bdp_bytes(min_rtt) / mss / 2).clamp(least, most);
-    let step = |knob, risk| Step {
+    let remedy = |knob, risk| Remedy {
         knob,
         to: KnobValue::Number(window),
         live: Live::Reconnect,
@@ -188,7 +188,7 @@ pub(crate) fn initcwnd_too_small(view: &View<'_>) -> Option<Verdict> {
             .next(next_limit(view, Limit::Congestion))
             .propose(
                 sending,
-                step(
+                remedy(
                     "route.initcwnd",
                     "the initial burst may overflow the queue of a slow link; a host route keeps \
                      the next hop of today",
@@ -196,7 +196,7 @@ pub(crate) fn initcwnd_too_small(view: &View<'_>) -> Option<Verdict> {
             )
             .propose(
                 receiving,
-                step(
+                remedy(
                     "route.initrwnd",
                     "memory for each new connection; a host route keeps the next hop of today",
                 ),

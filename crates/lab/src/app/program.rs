@@ -11,7 +11,7 @@ use stack::{Event, Host, ListenOptions, SocketId};
 use super::course::MeasuredSpan;
 use super::flow::Flow;
 use super::ledger::{Account, Ends, Ledger};
-use super::session::{Counts, Cut, Plan, Session, Totals};
+use super::session::{Counts, Cut, Schedule, Session, Totals};
 use super::thread::{Env, Thread, Turn};
 use super::{App, HostCosts, pattern, script};
 use crate::agenda::{self, Agenda};
@@ -108,7 +108,7 @@ impl Program {
         let mut ready = Agenda::default();
         assert_eq!(ready.join(), MAIN);
         Self {
-            session: Session::new(Plan {
+            session: Session::new(Schedule {
                 warmup: spec.warmup,
                 time,
                 stop_at_end,

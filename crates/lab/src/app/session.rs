@@ -14,7 +14,7 @@ const LONGEST_RESPONSE_NS: u64 = 600_000_000_000;
 
 /// How the time of one end is cut.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
+pub(super) struct Schedule {
     /// Time that does not count.
     pub(super) warmup: Duration,
     /// Time that counts; `None`: up to the end of the last flow.
@@ -112,7 +112,7 @@ impl Totals {
     }
 }
 
-/// What is due at a time that the plan cuts.
+/// What is due at a time that the schedule cuts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cut {
     /// The time that counts begins.
@@ -126,7 +126,7 @@ pub(super) enum Cut {
 /// One end of one run.
 #[derive(Debug)]
 pub(super) struct Session {
-    plan: Plan,
+    schedule: Schedule,
     /// Of the first flow.
     started: Option<Instant>,
     /// Flows under way.
@@ -134,7 +134,7 @@ pub(super) struct Session {
     /// When the last flow ended.
     idle_since: Option<Instant>,
     stopped: Option<Instant>,
-    /// The next cut of the plan, where time matters.
+    /// The next cut of the schedule, where time matters.
     cut: Option<(Instant, Cut)>,
     failure: Option<String>,
     /// Something arrived last, in time that counts.
@@ -144,9 +144,9 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(plan: Plan) -> Self {
+    pub(super) fn new(schedule: Schedule) -> Self {
         Self {
-            plan,
+            schedule,
             started: None,
             open: 0,
             idle_since: None,
@@ -164,7 +164,7 @@ impl Session {
         self.open += 1;
         if self.started.is_none() {
             self.started = Some(now);
-            self.cut = Some((now + self.plan.warmup, Cut::Measure));
+            self.cut = Some((now + self.schedule.warmup, Cut::Measure));
         }
     }
 
@@ -184,9 +184,9 @@ impl Session {
     /// The cut that is due by `now`.
     pub(super) fn take_cut(&mut self, now: Instant) -> Option<Cut> {
         let (at, cut) = self.cut.filter(|(at, _)| *at <= now)?;
-        self.cut = match (cut, self.plan.time) {
+        self.cut = match (cut, self.schedule.time) {
             (Cut::Measure, Some(time)) => Some((at + time, Cut::End)),
-            (Cut::End, _) if self.plan.stop_at_end => {
+            (Cut::End, _) if self.schedule.stop_at_end => {
                 self.stopped = Some(at);
                 Some((at + GRACE, Cut::Abort))
             }
@@ -202,20 +202,20 @@ impl Session {
 
     /// Whether the warm-up is over.
     pub(super) fn is_measuring(&self, now: Instant) -> bool {
-        let begin = self.started.map(|started| started + self.plan.warmup);
-        self.plan.warmup.is_zero() || begin.is_some_and(|begin| now >= begin)
+        let begin = self.started.map(|started| started + self.schedule.warmup);
+        self.schedule.warmup.is_zero() || begin.is_some_and(|begin| now >= begin)
     }
 
     /// When the time that counts begins, and when it ends where that is planned; `None` before the
     /// first flow.
     pub(super) fn measured_span(&self) -> Option<(Instant, Option<Instant>)> {
-        let begin = self.started? + self.plan.warmup;
+        let begin = self.started? + self.schedule.warmup;
         Some((begin, self.planned_end()))
     }
 
     /// Whether there is time at the start that does not count.
     pub(super) const fn warms_up(&self) -> bool {
-        !self.plan.warmup.is_zero()
+        !self.schedule.warmup.is_zero()
     }
 
     /// Whether what happens now counts.
@@ -294,13 +294,13 @@ impl Session {
             .flatten()
             .fold(now, Instant::min);
         Totals {
-            duration: end.since(started + self.plan.warmup),
+            duration: end.since(started + self.schedule.warmup),
             ..self.totals.clone()
         }
     }
 
     fn planned_end(&self) -> Option<Instant> {
-        Some(self.started? + self.plan.warmup + self.plan.time?)
+        Some(self.started? + self.schedule.warmup + self.schedule.time?)
     }
 }
 
@@ -313,7 +313,7 @@ mod tests {
     }
 
     fn session(warmup_ms: u64, time_ms: Option<u64>) -> Session {
-        Session::new(Plan {
+        Session::new(Schedule {
             warmup: Duration::from_millis(warmup_ms),
             time: time_ms.map(Duration::from_millis),
             stop_at_end: true,

@@ -70,7 +70,7 @@ fn impossible_paths_are_refused() {
 fn each_limit_is_held_against_what_is_needed() {
     let show = |path: Demand, limits: &HostLimits| -> Vec<String> {
         let rows = path.rows(limits);
-        let line = |row: &Row| format!("{} {}", row.setting, row.standing.name());
+        let line = |row: &LimitRow| format!("{} {}", row.setting, row.standing.name());
         rows.iter()
             .filter(|row| row.standing != Standing::Enough)
             .map(line)

@@ -138,7 +138,7 @@ impl Manifest {
 
 /// All runs of a sweep, made one by one.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct SweepPlan {
     scenario: Scenario,
     cells: u64,
     runs: u32,
@@ -162,7 +162,7 @@ pub struct Planned {
     pub problems: Vec<Diagnostic>,
 }
 
-impl Plan {
+impl SweepPlan {
     /// Reads the scenario of a manifest, with its overrides and axes.
     ///
     /// # Errors
@@ -241,7 +241,7 @@ impl Plan {
         shard.positions(self.len())
     }
 
-    /// How many [`Plan::positions`] a shard has.
+    /// How many [`SweepPlan::positions`] a shard has.
     #[must_use]
     pub const fn count(&self, shard: Shard) -> u64 {
         shard.count(self.len())
@@ -254,7 +254,7 @@ impl Plan {
         is_there && shard.has(self.cells * run as u64 + index)
     }
 
-    /// The run at a position below [`Plan::len`].
+    /// The run at a position below [`SweepPlan::len`].
     #[must_use]
     pub fn at(&self, position: u64) -> Planned {
         let index = position % self.cells.max(1);
@@ -342,16 +342,16 @@ workload.method = \"cork\"
 
     #[test]
     fn ids_tell_all_runs_apart_and_stay_the_same() {
-        let plan = Plan::new(&manifest(&["path.rtt=1ms,2ms"])).expect("a valid sweep");
+        let plan = SweepPlan::new(&manifest(&["path.rtt=1ms,2ms"])).expect("a valid sweep");
         assert_eq!((plan.cells(), plan.len()), (6, 12));
-        let ids = |plan: &Plan| -> Vec<RunId> {
+        let ids = |plan: &SweepPlan| -> Vec<RunId> {
             let at = |position| plan.at(position).id;
             plan.positions(Shard::WHOLE).map(at).collect()
         };
         let all = ids(&plan);
         let different: BTreeSet<&RunId> = all.iter().collect();
         assert_eq!(different.len(), 12);
-        let wider = Plan::new(&manifest(&["path.rtt=3ms,2ms,1ms"])).expect("a valid sweep");
+        let wider = SweepPlan::new(&manifest(&["path.rtt=3ms,2ms,1ms"])).expect("a valid sweep");
         let wider = ids(&wider);
         assert!(
             all.iter().all(|id| wider.contains(id)),
@@ -359,7 +359,7 @@ workload.method = \"cork\"
         );
         let mut other = manifest(&["path.rtt=1ms,2ms"]);
         other.set.push("path.queue=10p".into());
-        let other = ids(&Plan::new(&other).expect("a valid sweep"));
+        let other = ids(&SweepPlan::new(&other).expect("a valid sweep"));
         assert!(all.iter().all(|id| !other.contains(id)));
         let last = plan.at(11);
         assert_eq!(plan.id_at((last.index, last.run)), Some(last.id));
@@ -372,7 +372,7 @@ workload.method = \"cork\"
 
     #[test]
     fn shards_divide_all_runs() {
-        let plan = Plan::new(&manifest(&["path.rtt=1ms..5ms:lin5"])).expect("a valid sweep");
+        let plan = SweepPlan::new(&manifest(&["path.rtt=1ms..5ms:lin5"])).expect("a valid sweep");
         let mut seen = Vec::new();
         for index in 1..=4 {
             let shard: Shard = format!("{index}/4").parse().expect("a shard");
@@ -461,7 +461,7 @@ workload.method = \"cork\"
         let check = |change: fn(&mut Manifest), part: &str| {
             let mut wrong = manifest(&["path.rtt=1ms,2ms"]);
             change(&mut wrong);
-            let told = Plan::new(&wrong).expect_err(part)[0].to_string();
+            let told = SweepPlan::new(&wrong).expect_err(part)[0].to_string();
             assert!(told.contains(part), "{told}");
         };
         check(

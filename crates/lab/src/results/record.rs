@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 
-use super::manifest::{Plan, Planned};
+use super::manifest::{SweepPlan, Planned};
 use crate::outcome::Outcome;
 
 /// Names a run: the same wherever and whenever it is made. Sixteen digits of base 16 as text.
@@ -152,7 +152,7 @@ impl Record {
     /// Whether the sweep has this run. One of another sweep may lie in its folder, under the same
     /// number.
     #[must_use]
-    pub fn is_of(&self, plan: &Plan) -> bool {
+    pub fn is_of(&self, plan: &SweepPlan) -> bool {
         plan.id_at(self.place()) == Some(self.id)
     }
 
@@ -210,12 +210,12 @@ pub fn read_line(line: &str) -> Result<Line, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::manifest::Plan;
+    use super::super::manifest::SweepPlan;
     use super::super::manifest::tests::manifest;
     use super::*;
 
     fn record() -> Record {
-        let plan = Plan::new(&manifest(&["path.rtt=1ms,2ms"])).expect("a valid sweep");
+        let plan = SweepPlan::new(&manifest(&["path.rtt=1ms,2ms"])).expect("a valid sweep");
         let outcome = Outcome {
             goodput_bps: 5,
             series: vec![crate::Point::default()],
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_record_is_of_the_sweep_that_has_its_id() {
-        let plan = Plan::new(&manifest(&["path.rtt=1ms,2ms"])).expect("a valid sweep");
+        let plan = SweepPlan::new(&manifest(&["path.rtt=1ms,2ms"])).expect("a valid sweep");
         let one = record();
         assert!(one.is_of(&plan));
         let check = |change: fn(&mut Record)| {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::read::{Entry, Keys, Place, Problem, ProblemKind, TABLES, number, unknown};
+use super::read::{Entry, Keys, LineColumn, Problem, ProblemKind, TABLES, number, unknown};
 use super::{
     Axis, CELLS_MAX, DIAGNOSTICS_MAX, Occasion, ProbeSpec, RUNS_MAX, Scenario, Variant, Vocabulary,
 };
@@ -18,7 +18,7 @@ const NAME_CHARS_MAX: usize = 40;
 /// Reads what can be read, and tells all that is wrong with the form.
 pub(super) fn read(file: &str, text: &str, vocabulary: &Vocabulary) -> (Scenario, Vec<Problem>) {
     let (table, errors) = DeTable::parse_recoverable(text);
-    let mut document = Document {
+    let mut document = ParseState {
         lines: Lines::new(text),
         problems: Vec::new(),
         probe_is_unknown: false,
@@ -70,7 +70,7 @@ pub(super) fn read(file: &str, text: &str, vocabulary: &Vocabulary) -> (Scenario
     }
     for (name, example) in [("name", "wan-bulk"), ("about", "One sentence.")] {
         if !table.get_ref().contains_key(name) {
-            document.complain(Place::START, format!("write `{name} = \"{example}\"`"));
+            document.complain(LineColumn::START, format!("write `{name} = \"{example}\"`"));
         }
     }
     document.read_published(&mut scenario, table.get_ref());
@@ -87,7 +87,7 @@ pub(super) type Key<'t> = Spanned<toml::de::DeString<'t>>;
 pub(super) type Value<'t> = Spanned<DeValue<'t>>;
 
 /// What is known while a file is read.
-pub(super) struct Document<'v> {
+pub(super) struct ParseState<'v> {
     pub(super) lines: Lines,
     pub(super) problems: Vec<Problem>,
     /// The file has a probe that there is not.
@@ -95,8 +95,8 @@ pub(super) struct Document<'v> {
     pub(super) vocabulary: &'v Vocabulary,
 }
 
-impl Document<'_> {
-    pub(super) fn complain(&mut self, place: Place, message: impl Into<String>) {
+impl ParseState<'_> {
+    pub(super) fn complain(&mut self, place: LineColumn, message: impl Into<String>) {
         self.problems.push(Problem::new(place, message));
     }
 
@@ -302,7 +302,7 @@ impl Document<'_> {
             .filter(|pair| pair[0] == pair[1] && !pair[0].is_empty())
         {
             self.complain(
-                Place::START,
+                LineColumn::START,
                 format!("two variants are named `{}`", pair[0]),
             );
         }
@@ -320,7 +320,7 @@ impl Document<'_> {
             if !names.contains(&variant.as_str()) {
                 let what = format!("variant in {table}:");
                 let message = unknown(&what, variant, names.iter().copied());
-                self.complain(Place::START, message);
+                self.complain(LineColumn::START, message);
             }
         }
     }
@@ -361,7 +361,7 @@ impl Document<'_> {
                 "the probe `{name}` brings its own path and traffic; remove the other tables of \
                  settings, the variants and the sweep"
             );
-            self.complain(Place::START, message);
+            self.complain(LineColumn::START, message);
         }
     }
 
@@ -374,7 +374,7 @@ impl Document<'_> {
                 let place = axis
                     .values
                     .first()
-                    .map_or(Place::START, |value| value.key_place);
+                    .map_or(LineColumn::START, |value| value.key_place);
                 self.complain(place, format!("sweep: {} is given twice", axis.key));
             }
             let mut values = BTreeSet::new();
@@ -456,7 +456,7 @@ impl Lines {
         }
     }
 
-    fn place(&self, offset: usize) -> Place {
+    fn place(&self, offset: usize) -> LineColumn {
         let line = self.starts.partition_point(|start| *start <= offset);
         let start = self.starts[line - 1];
         let before = self
@@ -469,17 +469,17 @@ impl Lines {
         } else {
             before.chars().count()
         } + 1;
-        Place {
+        LineColumn {
             line: u32::try_from(line).unwrap_or(u32::MAX),
             column: u32::try_from(column).unwrap_or(u32::MAX),
         }
     }
 
-    pub(super) fn of(&self, key: &Key<'_>) -> Place {
+    pub(super) fn of(&self, key: &Key<'_>) -> LineColumn {
         self.place(key.span().start)
     }
 
-    pub(super) fn at(&self, value: &Value<'_>) -> Place {
+    pub(super) fn at(&self, value: &Value<'_>) -> LineColumn {
         self.place(value.span().start)
     }
 }

@@ -3,11 +3,11 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::document::{Document, Key, Value};
+use super::document::{ParseState, Key, Value};
 use super::expect::CostsOf;
 use super::experiment::{Class, Experiment, Published};
 use super::metric::{Metric, parse_number};
-use super::read::{Entry, Place, TABLES, number, one_of, unknown};
+use super::read::{Entry, LineColumn, TABLES, number, one_of, unknown};
 use super::{Expectation, Keys, Occasion, Overrides, ProbeSpec, RUNS_MAX, Vocabulary};
 use crate::engine::EngineName;
 
@@ -30,7 +30,7 @@ const EXPERIMENT: [&str; 8] = [
 
 const ON_OFF: &[(&str, bool)] = &[("on", true), ("off", false)];
 
-impl Document<'_> {
+impl ParseState<'_> {
     /// The values of a table whose keys are all known; complains about the others.
     fn entries<const N: usize>(
         &mut self,
@@ -57,7 +57,7 @@ impl Document<'_> {
     pub(super) fn probe(&mut self, table: &DeTable<'_>) -> Option<ProbeSpec> {
         let [kind] = self.entries("[probe]", ["kind"], table);
         let Some(kind) = kind else {
-            self.complain(Place::START, "probe: write `kind = \"…\"`");
+            self.complain(LineColumn::START, "probe: write `kind = \"…\"`");
             return None;
         };
         let known = self.vocabulary.probes.iter();

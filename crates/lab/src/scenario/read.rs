@@ -9,14 +9,14 @@ use base::parse_duration;
 
 use super::DIAGNOSTICS_MAX;
 
-/// A place in a file.
+/// A place in a file, both counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct LineColumn {
     pub(super) line: u32,
     pub(super) column: u32,
 }
 
-impl Place {
+impl LineColumn {
     /// The beginning of the file.
     pub(super) const START: Self = Self { line: 1, column: 1 };
     /// On the command line.
@@ -26,7 +26,7 @@ impl Place {
 /// A mistake and its place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Problem {
-    pub(super) place: Place,
+    pub(super) place: LineColumn,
     pub(super) message: String,
     pub(super) kind: ProblemKind,
 }
@@ -43,7 +43,7 @@ pub(super) enum ProblemKind {
 }
 
 impl Problem {
-    pub(super) fn new(place: Place, message: impl Into<String>) -> Self {
+    pub(super) fn new(place: LineColumn, message: impl Into<String>) -> Self {
         Self {
             place,
             message: message.into(),
@@ -57,13 +57,13 @@ impl Problem {
 pub(super) struct Entry {
     pub(super) text: String,
     /// Of the value.
-    pub(super) place: Place,
+    pub(super) place: LineColumn,
     /// Of its key.
-    pub(super) key_place: Place,
+    pub(super) key_place: LineColumn,
 }
 
 impl Entry {
-    pub(super) fn new(text: impl Into<String>, place: Place, key_place: Place) -> Self {
+    pub(super) fn new(text: impl Into<String>, place: LineColumn, key_place: LineColumn) -> Self {
         Self {
             text: text.into(),
             place,
@@ -77,7 +77,7 @@ impl Entry {
 pub(super) struct Keys {
     entries: BTreeMap<String, Entry>,
     /// Where each table of the file begins, for what is missing in it.
-    tables: BTreeMap<String, Place>,
+    tables: BTreeMap<String, LineColumn>,
 }
 
 /// Keys of which a later one replaces an earlier one.
@@ -113,7 +113,7 @@ impl Keys {
             .sum()
     }
 
-    pub(super) fn begin_table(&mut self, table: &str, place: Place) {
+    pub(super) fn begin_table(&mut self, table: &str, place: LineColumn) {
         self.tables.insert(table.into(), place);
     }
 
@@ -192,7 +192,7 @@ impl<'k> Reader<'k> {
         self.problems
     }
 
-    pub(super) fn complain(&mut self, place: Place, message: String) {
+    pub(super) fn complain(&mut self, place: LineColumn, message: String) {
         self.problems.push(Problem::new(place, message));
     }
 
@@ -294,9 +294,9 @@ impl<'k> Reader<'k> {
         }
     }
 
-    fn table_of(&self, key: &str) -> Place {
+    fn table_of(&self, key: &str) -> LineColumn {
         let table = key.split('.').next().unwrap_or_default();
-        self.keys.tables.get(table).copied().unwrap_or(Place::START)
+        self.keys.tables.get(table).copied().unwrap_or(LineColumn::START)
     }
 
     fn unknown(&self, key: &str) -> String {

@@ -2,7 +2,7 @@
 
 use base::Diagnostic;
 
-use super::read::{Entry, Place, Problem};
+use super::read::{Entry, LineColumn, Problem};
 use super::{Axis, CELLS_MAX, Cell, Scenario, diagnostics};
 
 /// Most cells of a sweep with axes from the command line, which are made one by one.
@@ -35,7 +35,7 @@ impl Scenario {
             let message = format!("{key} is set to one value with {options}; name it once");
             return Err(refuse(message));
         }
-        let entry = |text: &String| Entry::new(text.as_str(), Place::NONE, Place::NONE);
+        let entry = |text: &String| Entry::new(text.as_str(), LineColumn::NONE, LineColumn::NONE);
         let mut changed = self.clone();
         changed.axes.retain(|axis| axis.key != key);
         changed.axes.push(Axis {

@@ -6,7 +6,7 @@ use base::{Instant, Rate, WirePacket};
 use link::{Link, LinkSpec, SpecError};
 use stack::{Body, EcnMark, IcmpError, IcmpKind, Packet};
 
-use super::tap::{Place, Tap};
+use super::tap::{Tap, TapPoint};
 
 /// What routers give the packets that they send themselves (RFC 1812 section 4.2.2.9).
 const HOP_LIMIT: u8 = 64;
@@ -21,7 +21,7 @@ pub(super) struct Hop {
     pub(super) interface_rate: Option<Rate>,
     /// When the interface is free for the next packet.
     interface_free: Instant,
-    pub(super) taps: Vec<(Place, Box<dyn Tap>)>,
+    pub(super) taps: Vec<(TapPoint, Box<dyn Tap>)>,
     /// Wire packets that were handed to it.
     pub(super) taken: u64,
 }
@@ -56,18 +56,18 @@ impl Hop {
             at = at.max(self.interface_free);
             self.interface_free = at + rate.serialize(packet.wire_bytes(), 0).0;
         }
-        self.show(Place::Entry, at, &packet);
+        self.show(TapPoint::Entry, at, &packet);
         self.link.handle_packet(at, packet).too_big
     }
 
     pub(super) fn poll_deliver(&mut self, now: Instant) -> Option<Box<Packet>> {
         let packet = self.link.poll_deliver(now)?;
-        self.show(Place::Exit, now, &packet);
+        self.show(TapPoint::Exit, now, &packet);
         Some(packet)
     }
 
-    fn show(&mut self, place: Place, at: Instant, packet: &Packet) {
-        for (_, tap) in self.taps.iter_mut().filter(|(here, _)| *here == place) {
+    fn show(&mut self, point: TapPoint, at: Instant, packet: &Packet) {
+        for (_, tap) in self.taps.iter_mut().filter(|(here, _)| *here == point) {
             tap.on_packet(at, packet);
         }
     }

@@ -7,14 +7,14 @@ use stack::Packet;
 
 /// Which end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum TapPoint {
     /// Before its queue: what a capture at the sender sees.
     Entry,
     /// Behind its delay: what a capture at the receiver sees.
     Exit,
 }
 
-/// Sees packets that pass a place; see [`World::add_tap`](super::World::add_tap).
+/// Sees packets that pass a point of a link; see [`World::add_tap`](super::World::add_tap).
 pub trait Tap: Debug {
     /// A packet passes. Superpackets are shown whole.
     fn on_packet(&mut self, at: Instant, packet: &Packet);

@@ -235,7 +235,7 @@ impl Tap for Count {
 fn a_tap_sees_what_passes() {
     let workload = bulk(Amount::Bytes(Bytes(100_000)));
     let (mut world, a, _) = pair(&[(link("10mbit", 5), link("10mbit", 5))], &workload);
-    let counts = [Place::Entry, Place::Exit].map(|place| {
+    let counts = [TapPoint::Entry, TapPoint::Exit].map(|place| {
         let count = Arc::new(Mutex::new((Instant::ZERO, 0)));
         world.add_tap(LinkId(0), place, Box::new(Count(Arc::clone(&count))));
         count

@@ -4,7 +4,7 @@ use base::{Change, Instant};
 use serde::Serialize;
 
 use super::made_file::MadeFile;
-use super::place::Place;
+use super::target_identity::TargetIdentity;
 use super::record::{ProcessIdentity, Record, StepId};
 use crate::clock::Clock;
 use crate::state::State;
@@ -40,7 +40,7 @@ pub struct Step {
     /// What was read back; nothing where the process died in between, or the kernel refused.
     pub now: Option<State>,
     /// Which target this was.
-    pub place: Place,
+    pub place: TargetIdentity,
     /// Whether it was undone.
     pub undone: bool,
     /// The newest of the later changes of the same setting that were in force when it was undone.

@@ -7,7 +7,7 @@ use base::{Change, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::made_file::FileContent;
-use super::place::Place;
+use super::target_identity::TargetIdentity;
 use crate::error::{Error, Result};
 use crate::process::process_start_ticks;
 use crate::state::State;
@@ -39,7 +39,7 @@ pub enum Record {
         /// What there was.
         old: State,
         /// Which target this was, apart from its name.
-        place: Box<Place>,
+        place: Box<TargetIdentity>,
         /// Milliseconds since 1970.
         time_unix_ms: u64,
     },

@@ -71,13 +71,13 @@ impl RealTime {
         progress: &mut dyn FnMut(RunProgress),
     ) -> Result<Outcome> {
         let knows_limits = self.stack.is_some_and(|stack| stack.side == Side::Sender);
-        let course = Course {
+        let schedule = Schedule {
             is_watched: self.is_watched && !knows_limits,
-            ..Course::of(&trial.workload, stop)
+            ..Schedule::of(&trial.workload, stop)
         };
         let hosts = Hosts {
             trial,
-            warmup: course.warmup,
+            warmup: schedule.warmup,
             stack: self.stack,
         };
         let mut caveats = Vec::new();
@@ -93,7 +93,7 @@ impl RealTime {
             }
             caveats.extend(other_path(trial));
         }
-        let seen = observe(&session, &course, progress)?;
+        let seen = observe(&session, &schedule, progress)?;
         caveats.extend(other_costs(trial));
         caveats.extend(session.path.caveats()?);
         caveats.extend(seen.load);
@@ -111,7 +111,7 @@ impl RealTime {
 }
 
 /// When a run ends.
-struct Course<'s> {
+struct Schedule<'s> {
     warmup: Duration,
     /// The measured time, where the workload is bounded by it.
     time: Option<Duration>,
@@ -120,7 +120,7 @@ struct Course<'s> {
     is_watched: bool,
 }
 
-impl<'s> Course<'s> {
+impl<'s> Schedule<'s> {
     fn of(workload: &Workload, stop: &'s AtomicBool) -> Self {
         let (warmup, time) = match workload.amount() {
             Amount::Time(time) => (WARM_UP, Some(time)),
@@ -151,13 +151,13 @@ struct Seen {
 /// Waits for the end of the client, and watches the measured time meanwhile.
 fn observe(
     session: &Session,
-    course: &Course<'_>,
+    schedule: &Schedule<'_>,
     progress: &mut dyn FnMut(RunProgress),
 ) -> Result<Seen> {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let watching = scope.spawn(|| watch_measured(session, course, &over));
-        await_end(session, course, progress);
+        let watching = scope.spawn(|| watch_measured(session, schedule, &over));
+        await_end(session, schedule, progress);
         over.store(true, Ordering::Relaxed);
         watching
             .join()
@@ -165,8 +165,8 @@ fn observe(
     })
 }
 
-fn watch_measured(session: &Session, course: &Course<'_>, over: &AtomicBool) -> Result<Seen> {
-    let begin = Clock.now() + course.warmup;
+fn watch_measured(session: &Session, schedule: &Schedule<'_>, over: &AtomicBool) -> Result<Seen> {
+    let begin = Clock.now() + schedule.warmup;
     while Clock.now() < begin {
         if over.load(Ordering::Relaxed) {
             return Ok(Seen::default());
@@ -176,9 +176,9 @@ fn watch_measured(session: &Session, course: &Course<'_>, over: &AtomicBool) -> 
     let stack = session
         .stack
         .and_then(|end| StackLoad::read(session.worker(end).pid()));
-    let (look, load) = if course.is_watched {
+    let (look, load) = if schedule.is_watched {
         let look = session.look(
-            (course.time.unwrap_or(WATCH_MAX), SAMPLE_INTERVAL),
+            (schedule.time.unwrap_or(WATCH_MAX), SAMPLE_INTERVAL),
             over,
             &mut |_| (),
         )?;
@@ -195,9 +195,9 @@ fn watch_measured(session: &Session, course: &Course<'_>, over: &AtomicBool) -> 
     Ok(Seen { look, load, busy })
 }
 
-fn await_end(session: &Session, course: &Course<'_>, progress: &mut dyn FnMut(RunProgress)) {
+fn await_end(session: &Session, schedule: &Schedule<'_>, progress: &mut dyn FnMut(RunProgress)) {
     let began = Clock.now();
-    let expected = course.expected();
+    let expected = schedule.expected();
     loop {
         // What the client failed of is told when it is stopped.
         let Ok(None) = session.worker(End::Client).wait_done(STOP_CHECK) else {
@@ -209,7 +209,7 @@ fn await_end(session: &Session, course: &Course<'_>, progress: &mut dyn FnMut(Ru
         }
         let elapsed = Clock.now().since(began);
         let is_overdue = expected.is_some_and(|expected| elapsed > expected + OVERTIME);
-        if is_overdue || course.stop.load(Ordering::Relaxed) {
+        if is_overdue || schedule.stop.load(Ordering::Relaxed) {
             return;
         }
         progress(RunProgress { elapsed, expected });
@@ -529,15 +529,15 @@ mod tests {
     fn only_workloads_of_a_time_are_warmed_up() {
         let stop = AtomicBool::new(false);
         let mut workload = trial("wan-bulk").workload;
-        let course = Course::of(&workload, &stop);
+        let schedule = Schedule::of(&workload, &stop);
         let time = Duration::from_secs(5);
-        assert_eq!((course.warmup, course.time), (WARM_UP, Some(time)));
-        assert_eq!(course.expected(), Some(WARM_UP + time));
+        assert_eq!((schedule.warmup, schedule.time), (WARM_UP, Some(time)));
+        assert_eq!(schedule.expected(), Some(WARM_UP + time));
         if let Workload::Bulk { amount, .. } = &mut workload {
             *amount = Amount::Bytes(Bytes(1));
         }
-        let course = Course::of(&workload, &stop);
-        assert_eq!((course.warmup, course.expected()), (Duration::ZERO, None));
+        let schedule = Schedule::of(&workload, &stop);
+        assert_eq!((schedule.warmup, schedule.expected()), (Duration::ZERO, None));
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! ```
 //! The pre-shared key is mixed into the first message, so a server knows by a few hashes, without
 //! computing on curves and without a thread, whether a client holds the key. A recorded first
-//! message can be sent again; who does so cannot read the answer, and is no client until its first
+//! message can be replayed; who does so cannot read the answer, and is no client until its first
 //! encrypted message has come. Both ephemeral keys and the key itself make the keys of what
 //! follows: it can neither be read nor changed by others, nor later by who learns the key.
 

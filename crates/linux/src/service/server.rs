@@ -188,7 +188,7 @@ impl Serve {
         let mut welcomed = false;
         let outcome = self
             .welcome(opener, greeted)
-            .and_then(|(mut channel, _place)| {
+            .and_then(|(mut channel, _permit)| {
                 welcomed = true;
                 on_event(Event::Welcomed { client });
                 self.attend(&mut channel, on_event)
@@ -202,7 +202,7 @@ impl Serve {
     }
 
     /// Lets a client in, or refuses it with the reason.
-    fn welcome(&self, opener: Opener<'_>, greeted: Greeted) -> Result<(Channel, Place<'_>)> {
+    fn welcome(&self, opener: Opener<'_>, greeted: Greeted) -> Result<(Channel, Permit<'_>)> {
         let Opener {
             stream,
             remote,
@@ -238,14 +238,14 @@ impl Serve {
             let _ = channel.send(&FromServer::Refused { reason });
             return Err(error);
         }
-        let place = Place {
+        let permit = Permit {
             serve: self,
             source,
         };
         channel.send(&FromServer::Welcome {
             limits: self.limits,
         })?;
-        Ok((channel, place))
+        Ok((channel, permit))
     }
 
     /// Hands a data connection to its run; `false` where it shows no valid token from the right
@@ -482,13 +482,13 @@ struct Opener<'s> {
     place: Opening<'s>,
 }
 
-/// The place of a client among those that are allowed at once.
-struct Place<'s> {
+/// Makes a client one of those that are allowed at once, until it is dropped.
+struct Permit<'s> {
     serve: &'s Serve,
     source: Source,
 }
 
-impl Drop for Place<'_> {
+impl Drop for Permit<'_> {
     fn drop(&mut self) {
         self.serve.admission().handle_client_left(self.source);
     }

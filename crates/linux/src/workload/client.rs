@@ -53,8 +53,8 @@ pub fn run_client(
         dialled_at,
         dial: &dial,
     });
-    let plan = spec.plan(true);
-    session.prepare(&plan);
+    let schedule = spec.schedule(true);
+    session.prepare(&schedule);
     let summary = std::thread::scope(|scope| {
         let mut flows = flows.into_iter();
         let mut index = 0;
@@ -72,7 +72,7 @@ pub fn run_client(
         }
         // Where a thread did not start, those without one end here.
         drop(flows);
-        session.watch(&plan, on_interval)
+        session.watch(&schedule, on_interval)
     })?;
     Ok(Summary {
         congestion,

@@ -195,7 +195,7 @@ pub struct Interval {
 /// What the kernel says of the connections of one end as senders, over one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sending {
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmitted_segments: u64,
     /// Mean of the connections' smoothed round-trip times at the end, in microseconds.
     pub rtt_us: Option<u64>,

@@ -33,7 +33,7 @@ pub use session::Session;
 pub use socket::SocketSpec;
 pub(crate) use socket::{read_exact_by, settings};
 
-use session::Plan;
+use session::Schedule;
 
 /// Connections that a workload may open at once.
 pub const FLOWS_MAX: u32 = 128;
@@ -117,12 +117,12 @@ impl RunSpec {
     }
 
     /// How this end's time is cut.
-    fn plan(&self, stop_at_end: bool) -> Plan {
+    fn schedule(&self, stop_at_end: bool) -> Schedule {
         let time = match self.workload.amount() {
             Amount::Time(time) => Some(time),
             Amount::Bytes(_) | Amount::Operations(_) => None,
         };
-        Plan {
+        Schedule {
             warmup: self.warmup,
             time,
             interval: self.interval,

@@ -86,8 +86,8 @@ pub fn run_server(
         repeat: matches!(entry, Entry::Listener { gate: None, .. }),
         congestion: std::sync::OnceLock::new(),
     };
-    let plan = spec.plan(false);
-    session.prepare(&plan);
+    let schedule = spec.schedule(false);
+    session.prepare(&schedule);
     session.set_accepting(true);
     let summary = std::thread::scope(|scope| {
         let run = &run;
@@ -102,7 +102,7 @@ pub fn run_server(
             session.fail(error);
             session.set_accepting(false);
         }
-        session.watch(&plan, on_interval)
+        session.watch(&schedule, on_interval)
     })?;
     Ok(Summary {
         congestion: run.congestion.into_inner().unwrap_or_default(),

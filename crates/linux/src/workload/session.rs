@@ -72,7 +72,7 @@ struct State {
 
 /// How time is cut.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct Schedule {
     /// Time that does not count.
     pub(crate) warmup: Duration,
     /// Time that counts; `None` up to the end of the last flow.
@@ -201,9 +201,9 @@ impl Session {
     }
 
     /// Must come before the first flow: without a warm-up, amounts count from the first byte on.
-    pub(crate) fn prepare(&self, plan: &Plan) {
+    pub(crate) fn prepare(&self, schedule: &Schedule) {
         self.measuring
-            .store(plan.warmup.is_zero(), Ordering::Relaxed);
+            .store(schedule.warmup.is_zero(), Ordering::Relaxed);
     }
 
     /// Announces a flow.
@@ -272,7 +272,7 @@ impl Session {
     /// What a flow or [`Session::fail`] left.
     pub(crate) fn watch(
         &self,
-        plan: &Plan,
+        schedule: &Schedule,
         on_interval: &mut dyn FnMut(&Interval),
     ) -> Result<Summary, Error> {
         let mut summary = Summary::default();
@@ -282,9 +282,9 @@ impl Session {
             let started = *started.get_or_insert(busy_since);
             last = last.max(busy_since);
             loop {
-                let wake = self.wait(plan.next_cut(started, last), self.end_of(plan, started));
+                let wake = self.wait(schedule.next_cut(started, last), self.end_of(schedule, started));
                 let (Wake::Idle(now) | Wake::Look(now)) = wake;
-                let phase = plan.phase(started, self.end_of(plan, started), last);
+                let phase = schedule.phase(started, self.end_of(schedule, started), last);
                 if let Some(interval) = self.look(last, now, phase) {
                     summary.add(&interval);
                     on_interval(&interval);
@@ -293,7 +293,7 @@ impl Session {
                 if matches!(wake, Wake::Idle(_)) {
                     break;
                 }
-                self.on_time(plan, started, now);
+                self.on_time(schedule, started, now);
             }
         }
         let mut state = self.lock();
@@ -326,14 +326,14 @@ impl Session {
     }
 
     /// What is due at a cut: the end of the warm-up, the end of the run, the end of the grace.
-    fn on_time(&self, plan: &Plan, started: Instant, now: Instant) {
-        if now >= started + plan.warmup && !self.measuring.swap(true, Ordering::Relaxed) {
+    fn on_time(&self, schedule: &Schedule, started: Instant, now: Instant) {
+        if now >= started + schedule.warmup && !self.measuring.swap(true, Ordering::Relaxed) {
             let mut state = self.lock();
             state.sent_before = state.sent_so_far();
         }
-        if plan
+        if schedule
             .time
-            .is_some_and(|time| now >= started + plan.warmup + time)
+            .is_some_and(|time| now >= started + schedule.warmup + time)
         {
             let mut state = self.lock();
             if state.sent_until.is_none() {
@@ -341,11 +341,11 @@ impl Session {
             }
         }
         let Some(stopped_at) = self.lock().stopped_at else {
-            let over = plan
+            let over = schedule
                 .time
-                .is_some_and(|time| now >= started + plan.warmup + time);
+                .is_some_and(|time| now >= started + schedule.warmup + time);
             self.over.store(over, Ordering::Relaxed);
-            if over && plan.stop_at_end {
+            if over && schedule.stop_at_end {
                 self.end(Ended::Complete, None);
             }
             return;
@@ -356,10 +356,10 @@ impl Session {
     }
 
     /// The end of the measured time, as far as it is known.
-    fn end_of(&self, plan: &Plan, started: Instant) -> Instant {
-        let planned = plan
+    fn end_of(&self, schedule: &Schedule, started: Instant) -> Instant {
+        let planned = schedule
             .time
-            .map_or(Instant::MAX, |time| started + plan.warmup + time);
+            .map_or(Instant::MAX, |time| started + schedule.warmup + time);
         planned.min(self.lock().stopped_at.unwrap_or(Instant::MAX))
     }
 
@@ -471,7 +471,7 @@ impl Drop for Ticket<'_> {
     }
 }
 
-impl Plan {
+impl Schedule {
     /// The next cut after `last`: a whole interval, or the end of a phase.
     fn next_cut(&self, started: Instant, last: Instant) -> Instant {
         let warm = started + self.warmup;
@@ -533,7 +533,7 @@ mod tests {
 
     #[test]
     fn time_is_cut_at_the_ends_of_phases() {
-        let plan = Plan {
+        let schedule = Schedule {
             warmup: Duration::from_secs(3),
             time: Some(Duration::from_secs(5)),
             interval: Duration::from_secs(2),
@@ -542,12 +542,12 @@ mod tests {
         let started = seconds(10);
         let check = |last, cut, phase| {
             assert_eq!(
-                plan.next_cut(started, seconds(last)),
+                schedule.next_cut(started, seconds(last)),
                 seconds(cut),
                 "after {last}"
             );
             assert_eq!(
-                plan.phase(started, seconds(18), seconds(last)),
+                schedule.phase(started, seconds(18), seconds(last)),
                 phase,
                 "from {last}"
             );
@@ -574,13 +574,13 @@ mod tests {
         let session = Session::new();
         drop(session.enter());
         session.fail(Error::Peer("gone".into()));
-        let plan = Plan {
+        let schedule = Schedule {
             warmup: Duration::ZERO,
             time: None,
             interval: Duration::from_secs(1),
             stop_at_end: true,
         };
-        let result = session.watch(&plan, &mut |_| ());
+        let result = session.watch(&schedule, &mut |_| ());
         assert_eq!(result.expect_err("a failure").to_string(), "gone");
     }
 }

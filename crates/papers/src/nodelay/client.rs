@@ -150,7 +150,7 @@ impl Client {
         }
         run.elapsed = last.since(started);
         run.interrupted = run.messages < self.spec.messages;
-        run.data_segments = linux::data_segments_sent(self.stream.as_fd());
+        run.data_segments = linux::sockopt::data_segments_sent(self.stream.as_fd());
         self.finish(draining);
         Ok(run)
     }

@@ -26,7 +26,7 @@ struct Known {
 
 /// Which cell a run is of.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'p> {
+pub struct CellRef<'p> {
     /// Name of the experiment's file.
     pub scenario: &'p str,
     /// As in scenario files; `None` where there are no variants.
@@ -39,16 +39,16 @@ pub struct Place<'p> {
 
 impl Courses {
     /// Offers a run; the first usable one of each cell is taken, of the first cells.
-    pub fn offer(&mut self, place: Place<'_>, outcome: &Outcome) {
+    pub fn offer(&mut self, cell_ref: CellRef<'_>, outcome: &Outcome) {
         if outcome.series.len() < 2 || !outcome.is_usable() {
             return;
         }
         let cell = CellName {
-            variant: place.variant.map(str::to_owned),
-            axes: place.axes.to_vec(),
+            variant: cell_ref.variant.map(str::to_owned),
+            axes: cell_ref.axes.to_vec(),
         };
-        let known = self.0.entry(place.scenario.to_owned()).or_default();
-        let of_engine = known.iter().filter(|known| known.engine == place.engine);
+        let known = self.0.entry(cell_ref.scenario.to_owned()).or_default();
+        let of_engine = known.iter().filter(|known| known.engine == cell_ref.engine);
         let is_known = of_engine.clone().any(|known| known.cell == cell);
         if is_known || known.len() >= PLOTS_MAX || of_engine.count() >= PLOTS_MAX / 2 {
             return;
@@ -56,10 +56,10 @@ impl Courses {
         let axes = cell.axes.iter().map(|(key, value)| (key, value));
         let name = lab::cell_name(cell.variant.as_deref(), axes, ", ");
         let name = Some(name).filter(|name| !name.is_empty());
-        let parts = name.into_iter().chain([format!("on {}", place.engine)]);
+        let parts = name.into_iter().chain([format!("on {}", cell_ref.engine)]);
         let title = parts.collect::<Vec<String>>().join(", ");
         known.push(Known {
-            engine: place.engine,
+            engine: cell_ref.engine,
             cell,
             course: Course {
                 title,
@@ -148,14 +148,14 @@ mod tests {
         let mut courses = Courses::default();
         for engine in EngineName::ALL {
             for variant in ["a", "a", "b", "c"] {
-                let place = Place {
+                let cell_ref = CellRef {
                     scenario: "n1",
                     variant: Some(variant),
                     axes: &[("path.rtt".into(), "1ms".into())],
                     engine,
                 };
-                courses.offer(place, &outcome(3));
-                courses.offer(place, &outcome(1));
+                courses.offer(cell_ref, &outcome(3));
+                courses.offer(cell_ref, &outcome(1));
             }
         }
         let titles = courses.0["n1"]

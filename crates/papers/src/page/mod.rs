@@ -12,7 +12,7 @@ use lab::show::{known_unit, show_value};
 use page::sweep::{OVER, Observation, pictures};
 use page::{Cell, Head, Page, Part, Section, Series, Table, Tile, Tone, number_name};
 
-pub use self::courses::{Courses, Place};
+pub use self::courses::{CellRef, Courses};
 use crate::evaluation::remarks::of_numbers;
 use crate::evaluation::words;
 use crate::evaluation::{CorrectionRow, EngineValue, ExperimentResult, NumberRow, Reproduction};

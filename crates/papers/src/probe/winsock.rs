@@ -16,7 +16,7 @@ use stack::{Body, Event, Host, HostConfig, ListenOptions, Packet, SocketId, Writ
 
 use super::{Figures, Probe};
 use lab::app::{App, HostCosts};
-use lab::world::{LinkId, Place, Tap, World, chain};
+use lab::world::{LinkId, Tap, TapPoint, World, chain};
 
 /// Rules WS1 to WS4 and WS12 to WS16, each by the times that it makes.
 pub(super) const RULES: Probe = Probe {
@@ -210,9 +210,9 @@ struct Passed {
 
 /// What passed a place, connections' beginnings left out.
 #[derive(Clone, Debug, Default)]
-struct Seen(Arc<Mutex<Vec<Passed>>>);
+struct SegmentTap(Arc<Mutex<Vec<Passed>>>);
 
-impl Seen {
+impl SegmentTap {
     fn all(&self) -> Vec<Passed> {
         self.0
             .lock()
@@ -229,7 +229,7 @@ impl Seen {
     }
 }
 
-impl Tap for Seen {
+impl Tap for SegmentTap {
     fn on_packet(&mut self, at: Instant, packet: &Packet) {
         if let Body::Tcp(segment) = &packet.body
             && !segment.flags.contains(TcpFlags::SYN)
@@ -254,13 +254,13 @@ struct Played {
     /// When each of the client's writes was made and complete.
     made: Vec<(Instant, Option<Instant>)>,
     /// What left the client, as it left.
-    left: Seen,
+    left: SegmentTap,
     /// What reached the server.
-    arrived: Seen,
+    arrived: SegmentTap,
     /// What left the server.
-    answered: Seen,
+    answered: SegmentTap,
     /// What reached the client.
-    returned: Seen,
+    returned: SegmentTap,
 }
 
 /// What is played.
@@ -312,12 +312,12 @@ impl<'p> Play<'p> {
         let (there, back) = chain(&mut world, (a, b), &[(lan.clone(), lan)], seed)
             .expect("a plain link makes sense");
         let mut tap = |link: LinkId, place| {
-            let seen = Seen::default();
+            let seen = SegmentTap::default();
             world.add_tap(link, place, Box::new(seen.clone()));
             seen
         };
-        let (left, arrived) = (tap(there, Place::Entry), tap(there, Place::Exit));
-        let (answered, returned) = (tap(back, Place::Entry), tap(back, Place::Exit));
+        let (left, arrived) = (tap(there, TapPoint::Entry), tap(there, TapPoint::Exit));
+        let (answered, returned) = (tap(back, TapPoint::Entry), tap(back, TapPoint::Exit));
         let remote = Some(SocketAddr::new(addrs[1], PORT));
         let mut client = Player::new(remote, &self.profile, self.client);
         client.blocks = self.blocks;

@@ -1,7 +1,7 @@
 //! Experiments run on the engines that a machine has: what is to be run, the order in which it is
 //! run, and the document that comes of it.
 //!
-//! A [`Plan`] knows what was run and what is missing. Whoever has engines, a place to write to and
+//! A [`Campaign`] knows what was run and what is missing. Whoever has engines, a place to write to and
 //! a screen is its [`Surroundings`].
 
 mod choose;
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use self::choose::{Chosen, UnknownExperiment, chosen};
 pub use self::plan::Wanted;
 use self::plan::{Planned, Record};
-use self::run::Course;
+use self::run::Runner;
 use crate::evaluation::{CellName, Counts, NotRun, Reproduction, RunOf, Summary};
 
 /// One run of one cell on one engine, as it is kept.
@@ -42,7 +42,7 @@ pub struct Line {
     pub outcome: Outcome,
 }
 
-/// What a plan asks of whoever runs it. Virtual time needs none of it but the flag.
+/// What a campaign asks of whoever runs it. Virtual time needs none of it but the flag.
 pub trait Surroundings {
     /// Why a run could not be kept, which ends them all.
     type Error;
@@ -86,14 +86,14 @@ pub struct Extent {
 
 /// Experiments with what is to be run for them, and what was run.
 #[derive(Debug)]
-pub struct Plan {
+pub struct Campaign {
     wanted: Wanted,
     planned: Vec<Planned>,
     /// One per experiment.
     records: Vec<Record>,
 }
 
-impl Plan {
+impl Campaign {
     /// Of these scenarios, those that are experiments.
     #[must_use]
     pub fn new<'s>(scenarios: impl IntoIterator<Item = &'s Scenario>, wanted: Wanted) -> Self {
@@ -167,7 +167,7 @@ impl Plan {
     /// # Errors
     /// Those of [`Surroundings::keep`].
     pub fn run<S: Surroundings>(&mut self, surroundings: &mut S) -> Result<(), S::Error> {
-        Course {
+        Runner {
             planned: &self.planned,
             records: &mut self.records,
             costs: self.wanted.costs(),

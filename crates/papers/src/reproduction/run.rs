@@ -16,18 +16,18 @@ use crate::evaluation::{NotRun, RunOf, wants_more_runs};
 use crate::probe::Figures;
 
 /// Where a run belongs: the experiment, the engine in it, the work in that.
-pub(super) type Place = (usize, usize, usize);
+pub(super) type WorkIndex = (usize, usize, usize);
 
 /// One run that is to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Job {
-    place: Place,
+    place: WorkIndex,
     /// From 0.
     run: u32,
 }
 
 /// Everything that is run, and who runs it.
-pub(super) struct Course<'c, S> {
+pub(super) struct Runner<'c, S> {
     pub(super) planned: &'c [Planned],
     /// One per experiment.
     pub(super) records: &'c mut [Record],
@@ -36,7 +36,7 @@ pub(super) struct Course<'c, S> {
     pub(super) surroundings: &'c mut S,
 }
 
-impl<S: Surroundings> Course<'_, S> {
+impl<S: Surroundings> Runner<'_, S> {
     /// Runs all of it, until it is stopped.
     pub(super) fn run(&mut self) -> Result<(), S::Error> {
         let mut times = Times::new(self.planned, self.records, threads());
@@ -228,7 +228,7 @@ fn next_run(runs: &[RunOf], engine: EngineName, cell: usize) -> u32 {
         .unwrap_or(u32::MAX)
 }
 
-fn work(planned: &[Planned], (index, on, work): Place) -> &Work {
+fn work(planned: &[Planned], (index, on, work): WorkIndex) -> &Work {
     &planned[index].on[on].work[work].1
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use lab::EngineName;
 
 use super::plan::{Planned, Record};
-use super::run::Place;
+use super::run::WorkIndex;
 
 /// What is known of the runs of one cell on one engine.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,7 @@ struct Entry {
 /// Times of runs.
 #[derive(Debug)]
 pub(super) struct Times {
-    entries: BTreeMap<Place, Entry>,
+    entries: BTreeMap<WorkIndex, Entry>,
     /// Sum and count of each engine.
     engines: BTreeMap<EngineName, (f64, usize)>,
     /// Runs in virtual time that are made at once.
@@ -61,7 +61,7 @@ impl Times {
     }
 
     /// A run was made, or found.
-    pub(super) fn add(&mut self, place: Place, took: Duration) {
+    pub(super) fn add(&mut self, place: WorkIndex, took: Duration) {
         let Some(entry) = self.entries.get_mut(&place) else {
             return;
         };
@@ -76,7 +76,7 @@ impl Times {
     }
 
     /// The engine will not run this experiment.
-    pub(super) fn drop_engine(&mut self, (planned, on, _): Place) {
+    pub(super) fn drop_engine(&mut self, (planned, on, _): WorkIndex) {
         self.entries
             .retain(|(index, other, _), _| (*index, *other) != (planned, on));
     }

@@ -212,13 +212,13 @@ fn data_behind_gaps_does_not_stop_the_host() {
         others.push((peer, other));
     }
     assert_eq!(bench.host.pool().low_watermark, 0);
-    // One segment may be dropped before the others have given; it comes again.
+    // One segment may be dropped before the others have given; its retransmission is kept.
     for _ in 0..2 {
         bench.send(live.segment(ACK, &[1; 1460]));
     }
     assert_eq!(bench.read(id).len(), 1460);
     assert!(bench.host.counters().reclaimed > 0);
-    // Those who gave get theirs when it is sent again.
+    // Those who gave get theirs when it is retransmitted.
     let (peer, other) = &mut others[0];
     for _ in 0..2 {
         bench.send(peer.segment(ACK, &[3; 400]));

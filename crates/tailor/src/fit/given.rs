@@ -3,7 +3,7 @@
 use doctor::{Confidence, Objective, Proposal};
 
 use super::timing::timing;
-use super::{Finding, Plan, Step, Tell, Tried, Work};
+use super::{Finding, FitOptions, FitEvent, Tell, Tried, Work};
 use crate::candidate::of_proposals;
 use crate::subject::Subject;
 
@@ -18,11 +18,11 @@ const GIVEN: &str = "given";
 /// Those of the subject; what is not kept by then is undone.
 pub fn fit_given<S: Subject + ?Sized>(
     subject: &mut S,
-    plan: &Plan,
+    options: &FitOptions,
     (objective, proposals): (Objective, &[Proposal]),
     tell: &mut Tell<'_, S>,
 ) -> Result<Option<Tried>, S::Error> {
-    let mut work = Work::new(subject, plan, tell);
+    let mut work = Work::new(subject, options, tell);
     let done = work.given(objective, proposals);
     work.undone_on_error(done)
 }
@@ -34,7 +34,7 @@ impl<S: Subject + ?Sized> Work<'_, S> {
         proposals: &[Proposal],
     ) -> Result<Option<Tried>, S::Error> {
         let look = self.first_look()?;
-        let (plan, subject) = (self.plan, &mut *self.subject);
+        let (options, subject) = (self.options, &mut *self.subject);
         let found = look.observed(|observed| {
             let answers = observed.answers(|track| subject.wants(track));
             let can_reconnect = subject.can_reconnect();
@@ -43,7 +43,7 @@ impl<S: Subject + ?Sized> Work<'_, S> {
                 let mut found = found.into_iter();
                 let first = found.find(|candidate| candidate.design(can_reconnect).is_some());
                 if let Some(candidate) = first {
-                    return Ok(Some((candidate, timing(answered, plan))));
+                    return Ok(Some((candidate, timing(answered, options))));
                 }
             }
             Ok(None)
@@ -60,7 +60,7 @@ impl<S: Subject + ?Sized> Work<'_, S> {
             evidence: Vec::new(),
         };
         let tried = self.try_out(&finding, timing, &candidate)?;
-        (self.tell)(self.subject, Step::Tried(&tried))?;
+        (self.tell)(self.subject, FitEvent::Tried(&tried))?;
         Ok(Some(tried))
     }
 }

@@ -12,7 +12,7 @@ use doctor::{Objective, Services, Track};
 use lab::Measure;
 
 use super::timing::Timing;
-use super::{ACTS_AFTER, Step, Work, measurable};
+use super::{ACTS_AFTER, FitEvent, Work, measurable};
 use crate::candidate::Candidate;
 use crate::experiment::{Arm, Experiment, Outcome};
 use crate::measure::measure_of;
@@ -62,8 +62,8 @@ impl<S: Subject + ?Sized> Work<'_, S> {
                     return Ok(outcome);
                 }
             }
-            if self.spent + timing.slice > self.plan.bound {
-                let outcome = experiment.out_of_time(self.plan.bound);
+            if self.spent + timing.slice > self.options.bound {
+                let outcome = experiment.out_of_time(self.options.bound);
                 let why = (looks == 0).then(|| why_none(members.values()));
                 return Ok(Outcome {
                     why: outcome.why.or(why),
@@ -75,7 +75,7 @@ impl<S: Subject + ?Sized> Work<'_, S> {
             let wanted = |track: &Track| subject.wants(track) && of_service(track);
             let found = self.measured_in(&look, &old, &mut members, wanted);
             for (arm, measure) in &found {
-                (self.tell)(self.subject, Step::Compared(*arm, measure))?;
+                (self.tell)(self.subject, FitEvent::Compared(*arm, measure))?;
             }
         }
     }
@@ -101,7 +101,7 @@ impl<S: Subject + ?Sized> Work<'_, S> {
                 was_busy: false,
                 measures: Vec::new(),
             });
-            let is_warm = is_old || look.here.began.since(member.since) >= self.plan.warm_up;
+            let is_warm = is_old || look.here.began.since(member.since) >= self.options.warm_up;
             if !is_warm || track.ended {
                 continue;
             }

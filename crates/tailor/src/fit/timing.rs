@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use doctor::Track;
 
-use super::{ACTS_AFTER, ACTS_AFTER_RTTS, Plan};
+use super::{ACTS_AFTER, ACTS_AFTER_RTTS, FitOptions};
 use crate::observed::Answered;
 use crate::subject::Look;
 
@@ -33,7 +33,7 @@ const BACKOFFS: u32 = 5;
 /// second question, since not each connection takes the same time to recover.
 const LOOKS_MIN: u32 = 20;
 
-pub(super) fn timing(answered: &Answered<'_, '_>, plan: &Plan) -> Timing {
+pub(super) fn timing(answered: &Answered<'_, '_>, options: &FitOptions) -> Timing {
     let timeline = answered.timeline();
     let round_trips = timeline.srtt().unwrap_or_default() * ACTS_AFTER_RTTS;
     let in_timeout = timeline.latest(|s| s.timeouts).is_some_and(|n| n > 0);
@@ -48,18 +48,18 @@ pub(super) fn timing(answered: &Answered<'_, '_>, plan: &Plan) -> Timing {
     let pause = bounded(pause.unwrap_or_default());
     let backoffs = timeline.latest(|s| s.timeouts).unwrap_or(0).min(16);
     let anew = timeout.unwrap_or_default() / (1 << backoffs) * (1 << BACKOFFS);
-    let share = plan.bound / LOOKS_MIN;
+    let share = options.bound / LOOKS_MIN;
     // Of a program with long pauses a look holds one of them at least.
-    let slice = plan
+    let slice = options
         .slice
         .max(bounded(pause * PAUSES).min(share.max(pause + pause / 4)));
     Timing {
         settle: ACTS_AFTER
-            .max(round_trips.min(plan.settle))
+            .max(round_trips.min(options.settle))
             // What acts after a pause shows when one has passed.
             .max(pause)
             .max(bounded(timeout.unwrap_or_default() * 2)),
-        warm_up: plan
+        warm_up: options
             .warm_up
             .max(bounded(anew).min(share.saturating_sub(slice))),
         slice,

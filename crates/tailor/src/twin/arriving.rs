@@ -7,7 +7,7 @@ use std::time::Duration;
 use doctor::Track;
 use lab::{Arrival, SAMPLE_INTERVAL};
 
-use super::seen::{SAMPLES_MIN, percentile};
+use super::observables::{SAMPLES_MIN, percentile};
 use crate::arrivals::{Arrivals, LOOK_INTERVAL};
 use crate::subject::Look;
 
@@ -100,7 +100,7 @@ pub(super) fn arrivals(
     }
 }
 
-/// See [`Seen::swing`].
+/// See [`Observables::swing`].
 pub(super) fn swing(points: &[(f64, f64)], rtt: Option<f64>) -> Option<f64> {
     let rtt = rtt.filter(|rtt| *rtt >= SWING_RTT_MIN)?;
     let window = (rtt * SWING_RTTS).max(SWING_TIME_MIN);
@@ -148,7 +148,7 @@ fn about_a_line(points: &[(f64, f64)]) -> (f64, Vec<f64>) {
     (slope, points.iter().map(off).collect())
 }
 
-/// See [`Seen::crest`].
+/// See [`Observables::crest`].
 pub(super) fn crest(points: &[(f64, f64)], mss: f64, is_received: bool) -> Option<Crest> {
     let least = match is_received {
         true => CREST_SEGMENTS_MIN,

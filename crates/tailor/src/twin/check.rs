@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::seen::{Seen, percentile};
+use super::observables::{Observables, percentile};
 
 /// Largest difference of goodput, as a share of what was seen. The stack agrees with the kernel to
 /// 15 % in nine of ten cases, so that a twin which is off by more has another cause.
@@ -42,9 +42,9 @@ pub struct SelfCheck {
 }
 
 impl SelfCheck {
-    pub(super) fn of(seen: &Seen, twin: &[Seen]) -> Self {
+    pub(super) fn of(seen: &Observables, twin: &[Observables]) -> Self {
         let mut compared = Vec::new();
-        let mut add = |what, read: &dyn Fn(&Seen) -> Option<f64>, tolerance: f64, slack: f64| {
+        let mut add = |what, read: &dyn Fn(&Observables) -> Option<f64>, tolerance: f64, slack: f64| {
             let values = twin.iter().filter_map(read).collect();
             let pair = read(seen).zip(percentile(values, 0.5));
             if let Some((seen, twin)) = pair.filter(|(seen, _)| *seen > 0.0) {
@@ -65,7 +65,7 @@ impl SelfCheck {
         add("goodput", &|s| Some(s.goodput_bps()), of_goodput, 0.0);
         add(
             "median response time",
-            &Seen::response,
+            &Observables::response,
             RESPONSE_TOLERANCE,
             RESPONSE_SLACK,
         );

@@ -10,7 +10,7 @@ use lab::{End, HostSpec, PathSpec, SAMPLE_INTERVAL, Trial, Virtual, VirtualTarge
 
 use super::Tweak;
 use super::hosts::Hosts;
-use super::seen::{Seen, fraction};
+use super::observables::{Observables, fraction};
 use crate::simulated::{Simulated, SimulatedError};
 use crate::subject::{Look, Subject};
 
@@ -179,7 +179,7 @@ impl Draft {
         times: Times,
         seen_from: (End, bool),
         packets_max: f64,
-    ) -> Option<Seen> {
+    ) -> Option<Observables> {
         let stop = AtomicBool::new(false);
         let mut subject = self.start(seed, times, &stop)?;
         for _ in 0..SLICES {
@@ -227,7 +227,7 @@ impl Draft {
         times: Times,
         seen_from: (End, bool),
         tweaks: &[Tweak],
-    ) -> Option<Vec<Seen>> {
+    ) -> Option<Vec<Observables>> {
         let stop = AtomicBool::new(false);
         let mut subject = self.start(seed, times, &stop)?;
         subject.wait(times.warm_up).ok()?;
@@ -257,7 +257,7 @@ fn look(
     subject: &mut Simulated<'_, SimulatedError>,
     time: Duration,
     (here, both_ends): (End, bool),
-) -> Option<Seen> {
+) -> Option<Observables> {
     let look = subject.look(time).ok()?;
     let (there, there_netns) = look.there?;
     let (client, server) = ((look.here, look.netns), (there, there_netns));
@@ -276,7 +276,7 @@ fn look(
         End::Client => Place::Remote(track.key.remote),
         End::Server => Place::Listening(LAB_PORT),
     })?;
-    Seen::of(&look, place)
+    Observables::of(&look, place)
 }
 
 fn make(subject: &mut Simulated<'_, SimulatedError>, tweak: &Tweak) -> Option<()> {

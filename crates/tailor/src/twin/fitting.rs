@@ -7,7 +7,7 @@ use lab::{End, Workload};
 
 use super::draft::{Draft, Times};
 use super::parallel::each;
-use super::seen::{HEADERS_BYTES, Seen};
+use super::observables::{HEADERS_BYTES, Observables};
 
 /// Seeds of the runs that a path is chosen by; those of predictions are others.
 const SEEDS: [u64; 3] = [11, 12, 13];
@@ -47,7 +47,7 @@ const QUEUE_BDPS: f64 = 1.0;
 const TIME_NOISE: f64 = 60e-6;
 /// Looks at a connection with losses differ by so much more, squared.
 const LOSS_VARIANCE: f64 = 5.0;
-/// By which two looks at one connection differ in [`Seen::swing`].
+/// By which two looks at one connection differ in [`Observables::swing`].
 const SWING_NOISE: f64 = 0.03;
 /// A response that takes so much longer than a round trip waits for a timer, and what such a timer
 /// may be late by, in seconds.
@@ -95,7 +95,7 @@ pub(super) struct Fits {
 }
 
 struct Search<'s> {
-    seen: &'s Seen,
+    seen: &'s Observables,
     times: Times,
     tried: Vec<Fitted>,
     runs: usize,
@@ -115,7 +115,7 @@ struct Search<'s> {
 }
 
 /// Varies the path of `draft`; `None` where that would take too long.
-pub(super) fn fit(draft: &Draft, seen: &Seen, times: Times) -> Option<Fits> {
+pub(super) fn fit(draft: &Draft, seen: &Observables, times: Times) -> Option<Fits> {
     // Losses by chance make a run differ from the next.
     let seeds = match (seen.lost_share > 0.0, seen.is_one_way()) {
         (true, _) => 3,
@@ -175,7 +175,7 @@ pub(super) fn fit(draft: &Draft, seen: &Seen, times: Times) -> Option<Fits> {
 }
 
 /// From what was carried upwards.
-fn rates(seen: &Seen) -> Vec<f64> {
+fn rates(seen: &Observables) -> Vec<f64> {
     let wire = 1.0 + HEADERS_BYTES / seen.mss_bytes;
     let carried = seen.up.bps.max(seen.down.bps) * wire;
     let (step, most) = match seen.is_one_way() {
@@ -223,7 +223,7 @@ impl Search<'_> {
         self.seen.events_per_s() * (times.warm_up + times.look).as_secs_f64()
     }
 
-    fn run(&self, draft: &Draft) -> Vec<Seen> {
+    fn run(&self, draft: &Draft) -> Vec<Observables> {
         let times = self.times_of(draft);
         let from = (self.seen.here, self.seen.both_ends);
         let packets_max = self.events_in(times) * CARRIED_FACTOR + CARRIED_MIN;
@@ -522,7 +522,7 @@ impl Search<'_> {
 /// The distance whose likelihood is the mean of those of the runs. How the bursts of a flow came to
 /// lie, or where its losses fell, is chance, and seeds draw it: what was seen need be like one of
 /// the runs, not like their mean.
-fn likely(seen: &Seen, runs: &[Seen]) -> Option<f64> {
+fn likely(seen: &Observables, runs: &[Observables]) -> Option<f64> {
     let distances: Vec<f64> = runs
         .iter()
         .filter_map(|run| distance(seen, core::slice::from_ref(run)))
@@ -537,15 +537,15 @@ fn likely(seen: &Seen, runs: &[Seen]) -> Option<f64> {
 
 /// How far runs of a twin are from what was seen: a sum of squares, each in units of what two looks
 /// at one connection differ by.
-pub(super) fn distance(seen: &Seen, twin: &[Seen]) -> Option<f64> {
+pub(super) fn distance(seen: &Observables, twin: &[Observables]) -> Option<f64> {
     if twin.is_empty() {
         return None;
     }
-    let mean = |read: &dyn Fn(&Seen) -> Option<f64>| {
+    let mean = |read: &dyn Fn(&Observables) -> Option<f64>| {
         let values: Vec<f64> = twin.iter().filter_map(read).collect();
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     };
-    let by_ratio = |read: &dyn Fn(&Seen) -> Option<f64>, unit: f64| {
+    let by_ratio = |read: &dyn Fn(&Observables) -> Option<f64>, unit: f64| {
         let pair = read(seen)
             .zip(mean(read))
             .filter(|(a, b)| *a > 0.0 && *b > 0.0);
@@ -555,7 +555,7 @@ pub(super) fn distance(seen: &Seen, twin: &[Seen]) -> Option<f64> {
     // they show the link, nothing more is asked of them.
     let has_link = seen.link_bps().is_some();
     let looser = if has_link { LINK_LOOSER } else { 1.0 };
-    let by_time = |read: &dyn Fn(&Seen) -> Option<f64>, share: f64| {
+    let by_time = |read: &dyn Fn(&Observables) -> Option<f64>, share: f64| {
         let pair = read(seen).zip(mean(read));
         let noise = if seen.is_small() {
             MESSAGE_NOISE
@@ -572,16 +572,16 @@ pub(super) fn distance(seen: &Seen, twin: &[Seen]) -> Option<f64> {
         Some(time) if time > seen.min_rtt.unwrap_or(0.0) + STALL => TICK,
         _ => 0.0,
     };
-    let pair = seen.response().zip(mean(&Seen::response));
+    let pair = seen.response().zip(mean(&Observables::response));
     sum += pair.map_or(0.0, |(a, b)| {
         ((a - b) / (a * 0.03 + TIME_NOISE + tick)).powi(2)
     });
     sum += by_time(&|s| s.min_rtt, 0.005);
-    sum += by_time(&Seen::queue_time, 0.08 * looser);
+    sum += by_time(&Observables::queue_time, 0.08 * looser);
     sum += by_time(&|s| Some(s.srtt_high? - s.min_rtt?), 0.15 * looser);
     if seen.is_one_way() && !has_link {
         sum += by_ratio(&|s| Some(s.crest?.bps), 0.15);
-        let swing = |s: &Seen| s.swing;
+        let swing = |s: &Observables| s.swing;
         let pair = swing(seen).zip(mean(&swing));
         sum += pair.map_or(0.0, |(a, b)| ((a - b) / SWING_NOISE).powi(2));
     }

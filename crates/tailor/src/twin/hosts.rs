@@ -4,7 +4,7 @@ use base::{FlowSample, KNOBS, Knob, KnobValue, Scope, Target, find_knob};
 use doctor::{Recording, Track};
 use lab::{End, Settings, Workload, WriteMethod};
 
-use super::seen::{Pair, Seen};
+use super::observables::{Pair, Observables};
 use super::{CannotKnow, Tweak};
 use crate::subject::Look;
 
@@ -54,7 +54,7 @@ impl Hosts {
 
     /// With Nagle's algorithm the second write of a request waits for the ACK of the first one.
     /// Where it does not wait longer than the path takes, the server delays no ACK.
-    pub(super) fn note_acks(&mut self, seen: &Seen, workload: &Workload) {
+    pub(super) fn note_acks(&mut self, seen: &Observables, workload: &Workload) {
         let is_split = matches!(workload, Workload::WriteWriteRead { writes, method, .. }
             if *writes > 1 && *method == WriteMethod::Write);
         let sends_at_once = self.client.get("nodelay") == Some(&KnobValue::Flag(true));

@@ -80,8 +80,8 @@ fn traffic_is_told_by_what_the_connections_show() {
     let check = |fault: &str, expected: &str| {
         let look = look_at(fault);
         let place = place(&look);
-        let seen = Seen::of(&look, place).expect("connections");
-        let pairs = seen::pairs(&look, place);
+        let seen = Observables::of(&look, place).expect("connections");
+        let pairs = observables::pairs(&look, place);
         let workload = traffic::workload(&seen, &pairs[0]).expect("traffic");
         let shown = format!("{workload:?}");
         assert!(shown.starts_with(expected), "{fault}: {shown}");
@@ -230,7 +230,7 @@ fn a_round_trip_time_that_timestamps_rounded_down_is_not_taken() {
                 });
             }
         }
-        let seen = Seen::of(&look, place(&look)).expect("a connection");
+        let seen = Observables::of(&look, place(&look)).expect("a connection");
         Duration::from_secs_f64(seen.min_rtt.expect("a time"))
     };
     assert_eq!(

@@ -6,7 +6,7 @@ use base::{Bytes, Rate};
 use lab::{Amount, Direction, End, Quotes, Records, Workload, WriteMethod};
 
 use super::CannotKnow;
-use super::seen::{Pair, Seen, TRANSPORT_SHARE, UNREAD_SHARE};
+use super::observables::{Pair, Observables, TRANSPORT_SHARE, UNREAD_SHARE};
 
 /// Until it is stopped.
 pub(super) const ENDLESS: Amount = Amount::Time(Duration::from_secs(3600));
@@ -28,7 +28,7 @@ const BURST_BYTES_MIN: f64 = 10_000.0;
 const STALLED: f64 = 0.035;
 
 /// The traffic that `seen` shows.
-pub(super) fn workload(seen: &Seen, main: &Pair<'_>) -> Result<Workload, CannotKnow> {
+pub(super) fn workload(seen: &Observables, main: &Pair<'_>) -> Result<Workload, CannotKnow> {
     if seen.main().bps < 1.0 {
         return Err(CannotKnow::Silent);
     }
@@ -48,7 +48,7 @@ pub(super) fn workload(seen: &Seen, main: &Pair<'_>) -> Result<Workload, CannotK
     Ok(exchanges(seen, main, operations))
 }
 
-fn one_way_workload(seen: &Seen) -> Workload {
+fn one_way_workload(seen: &Observables) -> Workload {
     let direction = match seen.sender() {
         End::Client => Direction::Up,
         End::Server => Direction::Down,
@@ -95,12 +95,12 @@ fn one_way_workload(seen: &Seen) -> Workload {
     }
 }
 
-fn flows(seen: &Seen) -> u32 {
+fn flows(seen: &Observables) -> u32 {
     u32::try_from(seen.connections.max(1)).unwrap_or(1)
 }
 
 /// Operations per second: told by the program, or as many as the rarer of requests and answers.
-fn operations_per_s(seen: &Seen) -> f64 {
+fn operations_per_s(seen: &Observables) -> f64 {
     let told = seen.measure.operations_per_s.filter(|count| *count > 0.0);
     let segments = seen.up.segments_per_s.min(seen.down.segments_per_s);
     told.unwrap_or(segments)
@@ -111,7 +111,7 @@ fn bytes(bps: f64, per_s: f64) -> Bytes {
 }
 
 /// One request, one answer, at a time.
-fn exchanges(seen: &Seen, main: &Pair<'_>, operations: f64) -> Workload {
+fn exchanges(seen: &Observables, main: &Pair<'_>, operations: f64) -> Workload {
     let request = bytes(seen.up.bps, operations);
     let response = bytes(seen.down.bps, operations);
     let period = f64::from(flows(seen)) / operations;
@@ -156,7 +156,7 @@ fn exchanges(seen: &Seen, main: &Pair<'_>, operations: f64) -> Workload {
 }
 
 /// A connection for each exchange.
-fn short_connections(seen: &Seen) -> Result<Workload, CannotKnow> {
+fn short_connections(seen: &Observables) -> Result<Workload, CannotKnow> {
     let connections = seen.short_connections as f64 / seen.span.as_secs_f64();
     let per_s = seen.measure.operations_per_s.filter(|count| *count > 0.0);
     let per_s = per_s.unwrap_or(connections);
@@ -182,7 +182,7 @@ fn short_connections(seen: &Seen) -> Result<Workload, CannotKnow> {
 }
 
 /// Whether requests go on one connection and answers on another.
-fn is_two_one_way(seen: &Seen, main: &Pair<'_>) -> bool {
+fn is_two_one_way(seen: &Observables, main: &Pair<'_>) -> bool {
     let ends = main.here.samples.first().zip(main.here.samples.last());
     let moved = ends.map(|(first, last)| {
         let sent = last.bytes_acked.unwrap_or(0) - first.bytes_acked.unwrap_or(0);
@@ -193,7 +193,7 @@ fn is_two_one_way(seen: &Seen, main: &Pair<'_>) -> bool {
     seen.connections == 2 && main_is_one_way && !seen.is_one_way()
 }
 
-fn quotes(seen: &Seen) -> Workload {
+fn quotes(seen: &Observables) -> Workload {
     let operations = operations_per_s(seen).max(0.1);
     let writes = (seen.up.segments_per_s / operations).round().max(1.0) as u32;
     let request = bytes(seen.up.bps, operations);

@@ -50,14 +50,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     // It returns only where the program cannot be started.
     let error = command.exec();
     let is_missing = error.kind() == std::io::ErrorKind::NotFound;
-    Err(Problem {
-        // As a shell, env(1) and `tcptailor run` have it.
-        exit: Exit::OfProgram(if is_missing { 127 } else { 126 }),
-        message: match is_missing {
-            true => format!("{}: no such program", program.display()),
-            false => format!("starting {}: {error}", program.display()),
-        },
-        hint: Some("Write the program after `--`, with its path or from PATH.".into()),
-    }
-    .into())
+    // As a shell, env(1) and `tcptailor run` have it.
+    let (code, what) = match is_missing {
+        true => (127, format!("{}: no such program", program.display())),
+        false => (126, format!("starting {}: {error}", program.display())),
+    };
+    Err(Problem::new(Exit::OfProgram(code), what)
+        .hint("Write the program after `--`, with its path or from PATH.")
+        .into())
 }

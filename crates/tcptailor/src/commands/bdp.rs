@@ -185,11 +185,10 @@ fn measured(host: &str, args: &Args, output: &Output) -> anyhow::Result<Known> {
 }
 
 fn unreachable_port(error: &linux::Error, host: &str) -> Problem {
-    Problem {
-        exit: Exit::Failed,
-        message: format!("the round-trip time to {host} cannot be measured: {error}"),
-        hint: Some("Name an open port as HOST:PORT, or give --rtt.".into()),
-    }
+    Problem::failed(format!(
+        "the round-trip time to {host} cannot be measured: {error}"
+    ))
+    .hint("Name an open port as HOST:PORT, or give --rtt.")
 }
 
 /// What some connections carry together towards a host that runs `serve`.
@@ -197,22 +196,16 @@ fn measure_rate(errand: &Errand, output: &Output) -> anyhow::Result<Rate> {
     let _spinner = Progress::spinner(output, "measuring the rate");
     let connected =
         BenchClient::connect(errand.address, errand.key.as_ref(), errand.answer_timeout);
-    let mut client = connected.map_err(|error| Problem {
-        exit: Exit::Failed,
-        message: format!("the rate cannot be measured: {error}"),
-        hint: Some("Run `tcptailor serve` there, or give --rate.".into()),
+    let mut client = connected.map_err(|error| {
+        Problem::failed(format!("the rate cannot be measured: {error}"))
+            .hint("Run `tcptailor serve` there, or give --rate.")
     })?;
     let session = Arc::new(Session::new());
     let stopped = Arc::clone(&session);
     let _guard = interrupt::on_stop(move || stopped.stop());
     let outcome = client.run(&errand.client, &errand.server, &session, &|_, _| {})?;
     if interrupt::stopped() {
-        return Err(Problem {
-            exit: Exit::Interrupted,
-            message: "interrupted before the rate was measured".into(),
-            hint: None,
-        }
-        .into());
+        return Err(Problem::interrupted("interrupted before the rate was measured").into());
     }
     let goodput = outcome.goodput_bps(&errand.client.workload);
     Ok(Rate::from_bits_per_second(goodput))

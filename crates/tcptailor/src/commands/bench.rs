@@ -223,13 +223,13 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         log.finish()?;
     }
     if contenders.iter().all(|contender| contender.runs.is_empty()) {
-        return Err(Problem {
-            exit: Exit::Interrupted,
-            message: "interrupted before a run was complete".into(),
-            hint: log.map(|log| {
+        let problem = Problem::interrupted("interrupted before a run was complete");
+        return Err(match log {
+            Some(log) => {
                 let covered = human::time(log.covered());
-                format!("The log holds {covered}; the same command goes on.")
-            }),
+                problem.hint(format!("The log holds {covered}; the same command goes on."))
+            }
+            None => problem,
         }
         .into());
     }
@@ -402,11 +402,7 @@ fn not_there(remote: SocketAddr) -> Problem {
         Some(there) => format!("On this machine {there} is listened on; {flag} listens there."),
         None => format!("`tcptailor serve` listens on 127.0.0.1 only; {flag} listens there."),
     };
-    Problem {
-        exit: Exit::Failed,
-        message: linux::Error::ConnectionRefused { remote }.to_string(),
-        hint: Some(hint),
-    }
+    Problem::failed(linux::Error::ConnectionRefused { remote }).hint(hint)
 }
 
 /// Letters of iperf3 that are other commands here, or nothing.
@@ -427,11 +423,10 @@ fn check_iperf(args: &Args) -> Result<(), Problem> {
 
 fn resolve(args: &Args) -> Result<Vec<SocketAddr>, Problem> {
     check_host(&args.host)?;
-    let unknown = |error: std::io::Error| Problem {
-        // The name may be right and the name service away.
-        exit: Exit::Failed,
-        message: format!("`{}` is not a host: {error}", args.host),
-        hint: Some("Write HOST, HOST:PORT, an address, or [ADDRESS]:PORT for IPv6.".into()),
+    // The name may be right and the name service away.
+    let unknown = |error: std::io::Error| {
+        Problem::failed(format!("`{}` is not a host: {error}", args.host))
+            .hint("Write HOST, HOST:PORT, an address, or [ADDRESS]:PORT for IPv6.")
     };
     let found: Vec<SocketAddr> = match args.host.to_socket_addrs() {
         Ok(found) => found.collect(),

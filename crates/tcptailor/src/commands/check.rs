@@ -123,7 +123,7 @@ const WORTH: &[&str] = &[
 ];
 
 #[derive(Serialize)]
-struct Report {
+struct Document {
     commands: Vec<CommandRow>,
     /// What to allow, the most useful first.
     allow: Vec<AllowRow>,
@@ -154,12 +154,12 @@ struct CheckRow {
 }
 
 pub(crate) fn run(_args: &Args, output: &Output) -> anyhow::Result<Exit> {
-    let report = Report::of(Capabilities::probe());
-    output.report("check", &report, || render(&report, output.verbosity()))?;
+    let document = Document::of(Capabilities::probe());
+    output.report("check", &document, || render(&document, output.verbosity()))?;
     Ok(Exit::Done)
 }
 
-impl Report {
+impl Document {
     fn of(machine: Capabilities) -> Self {
         Self {
             commands: COMMANDS
@@ -213,11 +213,11 @@ fn check_row(fact: Fact) -> CheckRow {
     }
 }
 
-fn render(report: &Report, verbosity: u8) -> String {
-    let mut text = output::render(&command_table(&report.commands));
-    if !report.allow.is_empty() {
+fn render(document: &Document, verbosity: u8) -> String {
+    let mut text = output::render(&command_table(&document.commands));
+    if !document.allow.is_empty() {
         let mut table = output::table(&["TO ALLOW MORE", "HOW", "GIVES"]);
-        for row in &report.allow {
+        for row in &document.allow {
             table.add_row([row.name, row.remedy.as_str(), row.gives]);
         }
         text.push('\n');
@@ -225,7 +225,7 @@ fn render(report: &Report, verbosity: u8) -> String {
     }
     if verbosity > 0 {
         let mut table = output::table(&["CHECK", "", "FOUND"]);
-        for row in &report.checks {
+        for row in &document.checks {
             let works = if row.ok { Works::Yes } else { Works::No };
             let answer = answer(works, "");
             table.add_row([Cell::new(row.name), answer, Cell::new(&row.detail)]);
@@ -233,7 +233,7 @@ fn render(report: &Report, verbosity: u8) -> String {
         text.push('\n');
         text.push_str(&output::render(&table));
     }
-    let is_whole = report.commands.iter().all(|row| row.works == Works::Yes);
+    let is_whole = document.commands.iter().all(|row| row.works == Works::Yes);
     text.push_str(match (is_whole, verbosity) {
         (true, _) => "\nAll commands work.\n",
         (false, 0) => "\n`tcptailor check -v` shows what was found.\n",
@@ -288,8 +288,8 @@ mod tests {
     #[test]
     fn commands_say_what_works_without() {
         let check = |missing: &[&str], commands: &str, expected: Works| {
-            let report = Report::of(machine(missing));
-            let row = report.commands.iter().find(|row| row.commands == commands);
+            let document = Document::of(machine(missing));
+            let row = document.commands.iter().find(|row| row.commands == commands);
             let row = row.expect("a row of the table");
             assert_eq!(row.works, expected, "{row:?}");
             assert_eq!(row.without.is_some(), expected != Works::Yes);
@@ -305,8 +305,8 @@ mod tests {
     #[test]
     fn what_is_worth_most_is_told_first_and_only_what_is_missing() {
         let told = |missing: &[&str]| -> Vec<&str> {
-            let report = Report::of(machine(missing));
-            report.allow.iter().map(|row| row.name).collect()
+            let document = Document::of(machine(missing));
+            document.allow.iter().map(|row| row.name).collect()
         };
         assert_eq!(told(&[]), [""; 0]);
         assert_eq!(told(&["user namespaces"]), [""; 0], "there is another way");
@@ -324,7 +324,7 @@ mod tests {
     #[test]
     fn the_screen_names_commands_and_remedies() {
         let shown = |missing: &[&str], verbosity| {
-            let text = render(&Report::of(machine(missing)), verbosity);
+            let text = render(&Document::of(machine(missing)), verbosity);
             anstream::adapter::strip_str(&text).to_string()
         };
         assert!(shown(&[], 0).ends_with("All commands work.\n"));

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
-use tailor::{Ending, Fitting, Plan, Step, Subject};
+use tailor::{Ending, Fitting, FitOptions, FitEvent, Subject};
 
 use self::heard::{Experiment, Heard};
 use self::own_connection::OwnConnection;
@@ -118,8 +118,8 @@ impl Args {
     }
 
     /// How a program is fitted that is not of the table of faults.
-    fn plan(&self) -> Plan {
-        self.adapted(Plan {
+    fn options(&self) -> FitOptions {
+        self.adapted(FitOptions {
             observe: self.time.unwrap_or(OBSERVE),
             slice: SLICE,
             settle: SETTLE,
@@ -130,11 +130,11 @@ impl Args {
         })
     }
 
-    const fn adapted(&self, plan: Plan) -> Plan {
-        Plan {
+    const fn adapted(&self, options: FitOptions) -> FitOptions {
+        FitOptions {
             once: self.once,
             dry_run: self.dry_run,
-            ..plan
+            ..options
         }
     }
 }
@@ -186,8 +186,8 @@ fn fit_fault(fault: &lab::Fault, args: &Args, output: &Output) -> anyhow::Result
     let mut path = path::start(args.engine, fault, &trial, fault.id, output)?;
     output.line(screen::opening(fault, &trial, &path))?;
     path.subject.wait(fault.warm_up)?;
-    let plan = args.adapted(path::plan(fault, args.time, args.max_time));
-    let (fitting, mut heard) = fit_and_tell(&mut *path.subject, &plan, output, false)?;
+    let options = args.adapted(path::fit_options(fault, args.time, args.max_time));
+    let (fitting, mut heard) = fit_and_tell(&mut *path.subject, &options, output, false)?;
     let report = path.subject.path_report()?;
     let document = Document {
         path: Some(report),
@@ -199,18 +199,18 @@ fn fit_fault(fault: &lab::Fault, args: &Args, output: &Output) -> anyhow::Result
 /// Fits the traffic towards a host that runs `serve`.
 fn fit_host(host: &str, args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let traffic = Traffic::parse(host, &args.traffic)?;
-    let plan = args.plan();
+    let options = args.options();
     // It is stopped before, or started again for each look.
-    let time = (plan.bound + plan.observe + SETTLE) * 2;
+    let time = (options.bound + options.observe + SETTLE) * 2;
     let errand = traffic.errand(args.key_file.as_deref(), time)?;
     output.line(format!(
         "host      {}\ntraffic   {}",
         errand.address,
         traffic.kind()
     ))?;
-    let mut subject = HostSubject::start(errand, lease(&plan), output)?;
+    let mut subject = HostSubject::start(errand, lease(&options), output)?;
     subject.wait(SETTLE)?;
-    let (fitting, mut heard) = fit_and_tell(&mut subject, &plan, output, true)?;
+    let (fitting, mut heard) = fit_and_tell(&mut subject, &options, output, true)?;
     drop(subject);
     let document = Document {
         own_connection: Some(OwnConnection::of(&fitting)),
@@ -221,9 +221,9 @@ fn fit_host(host: &str, args: &Args, output: &Output) -> anyhow::Result<Exit> {
 
 /// Fits the connections of a program that is running.
 fn fit_process(pid: u32, args: &Args, output: &Output) -> anyhow::Result<Exit> {
-    let plan = args.plan();
-    let mut subject = ProcessSubject::open(pid, lease(&plan), output)?;
-    let (fitting, mut heard) = fit_and_tell(&mut subject, &plan, output, false)?;
+    let options = args.options();
+    let mut subject = ProcessSubject::open(pid, lease(&options), output)?;
+    let (fitting, mut heard) = fit_and_tell(&mut subject, &options, output, false)?;
     let name = format!("process {pid}");
     let document = Document::of(&name, fitting, &mut heard);
     finish(&document, &heard, args, output)
@@ -231,18 +231,18 @@ fn fit_process(pid: u32, args: &Args, output: &Output) -> anyhow::Result<Exit> {
 
 fn fit_and_tell(
     subject: &mut AnySubject<'_>,
-    plan: &Plan,
+    options: &FitOptions,
     output: &Output,
     is_test: bool,
 ) -> anyhow::Result<(Fitting, Heard)> {
     let mut is_first = true;
     let (mut heard, mut kept) = (Heard::default(), Vec::new());
-    let done = tailor::fit(subject, plan, &mut |subject, step| {
-        heard.hear(&step, &|track| subject.wants(track));
-        if let Step::Tried(tried) = &step {
+    let done = tailor::fit(subject, options, &mut |subject, event| {
+        heard.hear(&event, &|track| subject.wants(track));
+        if let FitEvent::Tried(tried) = &event {
             kept.extend(tried.transaction.filter(|_| tried.kept));
         }
-        let told = screen::step(&step, Told { is_first, is_test }, &|track| {
+        let told = screen::event(&event, Told { is_first, is_test }, &|track| {
             subject.wants(track)
         });
         is_first = false;
@@ -269,8 +269,8 @@ fn with_kept(error: anyhow::Error, kept: &[u64]) -> anyhow::Error {
 }
 
 /// How long one change may stay undecided: longer than an experiment lasts.
-fn lease(plan: &Plan) -> Duration {
-    plan.bound + LEASE_MARGIN
+fn lease(options: &FitOptions) -> Duration {
+    options.bound + LEASE_MARGIN
 }
 
 /// The exit code of the command.
@@ -327,11 +327,7 @@ mod tests {
             let told = format!("{:?}: {} ({hint})", problem.exit, problem.message);
             assert_eq!(told, expected);
         };
-        let interrupted = || Problem {
-            exit: Exit::Interrupted,
-            message: "interrupted; nothing stays changed".into(),
-            hint: None,
-        };
+        let interrupted = || Problem::interrupted("interrupted; nothing stays changed");
         check(
             interrupted(),
             &[],

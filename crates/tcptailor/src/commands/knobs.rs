@@ -34,7 +34,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct Document {
     profile: &'static str,
     knobs: Vec<Row>,
 }
@@ -67,13 +67,13 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let profile = profile::find(&args.profile).map_err(|error| {
         Problem::usage(error).hint("docs/knobs.md lists what each profile sets.")
     })?;
-    let report = Report {
+    let document = Document {
         profile: profile.name,
         knobs: knobs.iter().map(|knob| row(knob, &profile)).collect(),
     };
-    output.report("knobs", &report, || match knobs.as_slice() {
-        [knob] => in_full(knob, &report.knobs[0]),
-        knobs => overview(knobs, &report.knobs, profile.name),
+    output.report("knobs", &document, || match knobs.as_slice() {
+        [knob] => in_full(knob, &document.knobs[0]),
+        knobs => overview(knobs, &document.knobs, profile.name),
     })?;
     Ok(Exit::Done)
 }

@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use base::{KnobValue, Netns, Rate};
 use doctor::{Place, Services, Track};
-use lab::Measure;
 use serde::Serialize;
 use tailor::{
-    CannotKnow, Foretold, Look, Range, Seen, SelfCheck, Subject, Timing, Tweak, Twin, WhatIf,
+    CannotKnow, Foretold, Look, PredictionRow, Predictions, Subject, Timing, Tries, Twin,
 };
 
 use crate::exit::{Exit, Problem};
@@ -78,41 +77,8 @@ pub(crate) struct Args {
 struct Document {
     /// The process, file, scenario or path.
     subject: String,
-    /// Null where there is no twin.
-    twin: Option<TwinRow>,
-    /// Why there is none.
-    cannot_know: Option<CannotKnow>,
-    /// In words.
-    why: Option<String>,
-    /// The best first.
-    predictions: Vec<Row>,
-}
-
-#[derive(Debug, Serialize)]
-struct TwinRow {
-    /// The path was given and not fitted.
-    given: bool,
-    path_bps: Range,
-    rtt_us: u64,
-    path: String,
-    workload: lab::Workload,
-    self_check: SelfCheck,
-    /// Whether it may predict.
-    ok: bool,
-    seen: Measure,
-    fitting_runs: usize,
-}
-
-#[derive(Debug, Serialize)]
-struct Row {
-    change: String,
-    end: &'static str,
-    scope: base::Scope,
-    diagnosis: Option<&'static str>,
-    risk: &'static str,
-    acts_on_new_connections: bool,
     #[serde(flatten)]
-    foretold: Foretold,
+    answer: Predictions,
 }
 
 /// A twin with what it was made from.
@@ -132,17 +98,21 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     }
     args.path.check(args.rate_is_given())?;
     // What was typed wrongly is told before anybody waits.
-    let tries = (
-        parse_all("--try", &args.tries)?,
-        parse_all("--try-far", &args.try_far)?,
-    );
-    let subject = subject(args, output)?;
-    let document = document(subject, tries);
-    let is_known = |row: &Row| matches!(row.foretold, Foretold::Known(_));
-    let exit = match document.predictions.iter().any(is_known) {
+    let tries = Tries {
+        near: parse_all("--try", &args.tries)?,
+        far: parse_all("--try-far", &args.try_far)?,
+    };
+    let document = document(subject(args, output)?, tries);
+    let Predictions {
+        predictions,
+        cannot_know,
+        ..
+    } = &document.answer;
+    let is_known = |row: &PredictionRow| matches!(row.foretold, Foretold::Known(_));
+    let exit = match predictions.iter().any(is_known) {
         true => Exit::Done,
         // Without a change to try there is nothing to predict, and that is an answer.
-        false if document.cannot_know.is_none() && document.predictions.is_empty() => Exit::Done,
+        false if cannot_know.is_none() && predictions.is_empty() => Exit::Done,
         false => Exit::Findings,
     };
     output.report("predict", &document, || screen::render(&document))?;
@@ -251,77 +221,25 @@ fn given_subject(args: &Args, timing: Timing) -> anyhow::Result<Subjects> {
     })
 }
 
-fn document(subject: Subjects, (near, far): (Vec<Setting>, Vec<Setting>)) -> Document {
-    let twin = match subject.twin {
-        Ok(twin) => twin,
-        Err(why) => {
-            return Document {
-                subject: subject.name,
-                twin: None,
-                why: Some(why.to_string()),
-                cannot_know: Some(why),
-                predictions: Vec::new(),
-            };
-        }
+fn document(subject: Subjects, tries: Tries) -> Document {
+    let answer = match &subject.twin {
+        Ok(twin) => predicted(&subject, twin, tries),
+        Err(why) => Predictions::none(why.clone()),
     };
-    let mut all: Vec<WhatIf> = proposed(subject.look.as_ref(), subject.place);
-    let here = twin.seen().here;
-    for (end, (knob, to)) in near
-        .into_iter()
-        .map(|setting| (here, setting))
-        .chain(far.into_iter().map(|setting| (here.other(), setting)))
-    {
-        let what_if = WhatIf::of(vec![Tweak { end, knob, to }], twin.seen());
-        let same = |known: &WhatIf| known.text() == what_if.text() && known.at() == what_if.at();
-        if !all.iter().any(same) {
-            all.push(what_if);
-        }
-    }
-    let mut foretold: Vec<(WhatIf, Foretold)> = all
-        .into_iter()
-        .map(|what_if| {
-            let gives = what_if.foretell(&twin, subject.timing);
-            (what_if, gives)
-        })
-        .collect();
-    tailor::rank(&mut foretold);
-    let check = twin.self_check();
-    let failed = (!check.holds()).then(|| CannotKnow::SelfCheck(check.clone()));
     Document {
         subject: subject.name,
-        why: failed.as_ref().map(ToString::to_string),
-        cannot_know: failed,
-        twin: Some(twin_row(&twin)),
-        predictions: foretold.into_iter().map(row).collect(),
+        answer,
     }
 }
 
-/// What the doctor proposes.
-fn proposed(look: Option<&Look>, place: Option<Place>) -> Vec<WhatIf> {
-    let Some((look, place)) = look.zip(place) else {
-        return Vec::new();
-    };
-    look.observed(|observed| {
-        let services = Services::of(&look.here);
-        let answers = observed.answers(|track| services.place(track.key) == place);
-        answers.first().map_or_else(Vec::new, tailor::what_ifs)
-    })
-}
-
-fn twin_row(twin: &Twin) -> TwinRow {
-    let trial = twin.trial();
-    let seen: &Seen = twin.seen();
-    TwinRow {
-        given: twin.is_given(),
-        path_bps: twin.path_range(),
-        rtt_us: u64::try_from(trial.path.rtt().as_micros()).unwrap_or(u64::MAX),
-        path: path_text(twin, &trial),
-        workload: trial.workload,
-        self_check: twin.self_check().clone(),
-        ok: twin.self_check().holds(),
-        seen: seen.measure,
-        fitting_runs: twin.runs(),
+fn predicted(subject: &Subjects, twin: &Twin, tries: Tries) -> Predictions {
+    let seen = subject.look.as_ref().zip(subject.place);
+    let proposed = seen.map_or_else(Vec::new, |(look, place)| tailor::proposed(look, place));
+    let mut answer = Predictions::of(twin, proposed, tries, subject.timing);
+    if let Some(row) = &mut answer.twin {
+        row.path = Some(path_text(twin, &twin.trial()));
     }
+    answer
 }
 
 /// A path that was fitted is not known to so many digits.
@@ -334,18 +252,6 @@ fn path_text(twin: &Twin, trial: &lab::Trial) -> String {
         shown_rate(twin.path_range().value),
         base::human::time(trial.path.rtt())
     )
-}
-
-fn row((what_if, foretold): (WhatIf, Foretold)) -> Row {
-    Row {
-        change: what_if.text(),
-        end: what_if.at(),
-        scope: what_if.scope,
-        diagnosis: what_if.diagnosis,
-        risk: what_if.risk,
-        acts_on_new_connections: what_if.on_new,
-        foretold,
-    }
 }
 
 /// A rate for messages.

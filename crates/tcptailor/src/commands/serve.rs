@@ -231,12 +231,9 @@ fn bind_problem(args: &Args, error: linux::Error) -> anyhow::Error {
         _ => return error.into(),
     };
     let address = SocketAddr::new(args.bind, args.port);
-    Problem {
-        exit: Exit::Failed,
-        message: format!("cannot listen on {address}: {source}"),
-        hint: Some(hint.into()),
-    }
-    .into()
+    Problem::failed(format!("cannot listen on {address}: {source}"))
+        .hint(hint)
+        .into()
 }
 
 fn limits(args: &Args) -> Result<Limits, Problem> {

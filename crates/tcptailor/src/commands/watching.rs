@@ -7,7 +7,7 @@ use base::Netns;
 use doctor::Recording;
 use linux::{Filter, NetnsHandle, NetnsPlace, OwnerProcess, ScanRequest, SockDiag, WatchRequest};
 
-use crate::exit::{Exit, Problem};
+use crate::exit::Problem;
 use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
@@ -164,13 +164,12 @@ pub(crate) fn netns_of_process(pid: u32) -> Netns {
 /// Refuses to look at a process whose sockets we may not see: it would seem to have none.
 pub(crate) fn check_may_see(pid: u32) -> Result<(), Problem> {
     match std::fs::read_dir(format!("/proc/{pid}/fd")) {
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Err(Problem {
-            exit: Exit::Missing,
-            message: format!(
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            Err(Problem::missing(format!(
                 "seeing the sockets of process {pid} needs CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"
-            ),
-            hint: Some("Run as root, or as the user of that process.".into()),
-        }),
+            ))
+            .hint("Run as root, or as the user of that process."))
+        }
         _ => Ok(()),
     }
 }

@@ -19,7 +19,7 @@ use tailor::{Look, Settings, Subject};
 use super::journalled::Journalled;
 use super::{lacks, wait, watch};
 use crate::commands::diagnose::seen;
-use crate::exit::{Exit, Problem};
+use crate::exit::Problem;
 use crate::interrupt;
 use crate::output::Output;
 
@@ -126,16 +126,10 @@ impl Run {
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         }
-        Err(Problem {
-            exit: Exit::Failed,
-            message: "the traffic ended before it was measured".into(),
-            hint: Some(
-                "Leave out -n, -t and --operations after `--`, or raise --max-time and --max-bytes \
-                 of the server."
-                    .into(),
-            ),
-        }
-        .into())
+        let hint = "Leave out -n, -t and --operations after `--`, or raise --max-time and \
+                    --max-bytes of the server.";
+        let problem = Problem::failed("the traffic ended before it was measured");
+        Err(problem.hint(hint).into())
     }
 
     fn stop(&mut self) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use lab::{Caveat, End, EngineName, Fault, LatenessMicros, LinkOutcome, Trial, Virtual};
 use serde::Serialize;
-use tailor::{Plan, Simulated, Subject, host_name};
+use tailor::{FitOptions, Simulated, Subject, host_name};
 
 use super::lab::LabSubject;
 use super::millis;
@@ -70,9 +70,9 @@ impl Links {
 const SLICE_MIN: Duration = Duration::from_secs(1);
 
 /// How a fault of the table is fitted.
-pub(crate) fn plan(fault: &Fault, observe: Option<Duration>, bound: Duration) -> Plan {
+pub(crate) fn fit_options(fault: &Fault, observe: Option<Duration>, bound: Duration) -> FitOptions {
     let observe = observe.unwrap_or(fault.observe);
-    Plan {
+    FitOptions {
         observe,
         slice: (observe.min(fault.observe) / 2).max(SLICE_MIN),
         settle: fault.settle,

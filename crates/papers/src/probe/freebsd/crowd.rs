@@ -22,7 +22,7 @@ const TIME_MAX: Duration = Duration::from_secs(3600);
 
 /// What is measured.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct CrowdSetup {
     /// The end that connects and writes.
     pub(super) sender: SocketSettings,
     /// The other end.
@@ -58,7 +58,7 @@ impl Sizes {
 
 /// What came out.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct CrowdResult {
     /// The sender's send buffer.
     pub(super) send: Sizes,
     /// The receiver's receive buffer.
@@ -79,41 +79,41 @@ pub(super) struct Seen {
     pub(super) goodput: Rate,
 }
 
-/// Runs a plan to its end.
+/// Runs the connections to their end.
 ///
 /// # Panics
 /// Where a connection breaks, on a path that loses nothing: a bug of the stack.
-pub(super) fn run(plan: &Plan) -> Seen {
+pub(super) fn run(setup: &CrowdSetup) -> CrowdResult {
     let mut world = World::new();
-    let [sender, receiver] = [(1, &plan.sender), (2, &plan.receiver)]
-        .map(|(host, settings)| world.add_host(config(host, settings, plan.seed), HostCosts::NONE));
+    let [sender, receiver] = [(1, &setup.sender), (2, &setup.receiver)]
+        .map(|(host, settings)| world.add_host(config(host, settings, setup.seed), HostCosts::NONE));
     let back = LinkSpec {
-        rate: Some(plan.rate),
-        delay: plan.rtt / 2,
+        rate: Some(setup.rate),
+        delay: setup.rtt / 2,
         queue: QueueLimit::Packets(100_000),
         ..LinkSpec::ideal()
     };
     let forward = LinkSpec {
-        reorder: plan.reorder.clone(),
+        reorder: setup.reorder.clone(),
         ..back.clone()
     };
     chain(
         &mut world,
         (sender, receiver),
         &[(forward, back)],
-        plan.seed,
+        setup.seed,
     )
     .expect("a link with rate, delay and queue");
     world.start(
         receiver,
-        Crowd::Reader(Box::new(Reader::new(plan.receiver.clone()))),
+        Crowd::Reader(Box::new(Reader::new(setup.receiver.clone()))),
     );
-    world.start(sender, Crowd::Writer(Box::new(Writer::new(plan))));
+    world.start(sender, Crowd::Writer(Box::new(Writer::new(setup))));
     watch(&mut world, sender, receiver)
 }
 
-fn watch(world: &mut World<Crowd>, sender: NodeId, receiver: NodeId) -> Seen {
-    let mut seen = Seen {
+fn watch(world: &mut World<Crowd>, sender: NodeId, receiver: NodeId) -> CrowdResult {
+    let mut seen = CrowdResult {
         send: Sizes::default(),
         recv: Sizes::default(),
         out_of_order_at: Vec::new(),
@@ -159,7 +159,7 @@ fn watch(world: &mut World<Crowd>, sender: NodeId, receiver: NodeId) -> Seen {
     finish(world, sender, seen)
 }
 
-fn finish(world: &World<Crowd>, sender: NodeId, mut seen: Seen) -> Seen {
+fn finish(world: &World<Crowd>, sender: NodeId, mut seen: CrowdResult) -> CrowdResult {
     let (now, host) = (world.now(), world.host(sender));
     let Some(Crowd::Writer(writer)) = world.app(sender) else {
         unreachable!("it was started there");
@@ -235,11 +235,11 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(plan: &Plan) -> Self {
+    fn new(setup: &CrowdSetup) -> Self {
         Self {
-            settings: plan.sender.clone(),
-            connections: plan.connections,
-            bytes: plan.bytes,
+            settings: setup.sender.clone(),
+            connections: setup.connections,
+            bytes: setup.bytes,
             dialled: 0,
             open: Vec::new(),
             busy: None,

@@ -13,7 +13,7 @@ use link::Reorder;
 use stack::profile::{freebsd_14, freebsd_2006};
 
 use super::super::Figures;
-use super::crowd::{Plan, Seen, Sizes, run};
+use super::crowd::{CrowdSetup, CrowdResult, Sizes, run};
 
 const RTT: Duration = Duration::from_millis(100);
 const RATE: Rate = Rate::from_bits_per_second(100_000_000);
@@ -35,9 +35,9 @@ pub(in super::super) fn recv_growth(seed: u64) -> Figures {
     let seen = |rate, bytes, change: &dyn Fn(&mut SocketSettings)| {
         let mut receiver = freebsd_2006().settings;
         change(&mut receiver);
-        run(&Plan {
+        run(&CrowdSetup {
             rate,
-            ..plan(ample_sender(), receiver, bytes, seed)
+            ..setup(ample_sender(), receiver, bytes, seed)
         })
         .recv
     };
@@ -52,9 +52,9 @@ pub(in super::super) fn recv_growth(seed: u64) -> Figures {
     let by_14 = seen(FAST, 24 << 20, &|it| {
         it.recv.buffer = freebsd_14().settings.recv.buffer;
     });
-    let reordered = run(&Plan {
+    let reordered = run(&CrowdSetup {
         reorder: Some(REORDER),
-        ..plan(ample_sender(), freebsd_2006().settings, 32 << 20, seed)
+        ..setup(ample_sender(), freebsd_2006().settings, 32 << 20, seed)
     });
     let right = by_14.0.iter().zip(SIZES_14);
     let right = right.filter(|((_, size), right)| size == right).count();
@@ -103,7 +103,7 @@ pub(in super::super) fn send_growth(seed: u64) -> Figures {
         receiver.recv.buffer.request_max = AMPLE_BYTES;
         // 65535 bytes is what a window without scaling ends at.
         receiver.options.window_scaling = window != Some(65_535);
-        run(&plan(sender, receiver, 8 << 20, seed))
+        run(&setup(sender, receiver, 8 << 20, seed))
     };
     let wide = seen(Some(1 << 20), &|_| ());
     let narrow = seen(Some(65_535), &|_| ());
@@ -130,8 +130,8 @@ fn ample_sender() -> SocketSettings {
     sender
 }
 
-const fn plan(sender: SocketSettings, receiver: SocketSettings, bytes: u64, seed: u64) -> Plan {
-    Plan {
+const fn setup(sender: SocketSettings, receiver: SocketSettings, bytes: u64, seed: u64) -> CrowdSetup {
+    CrowdSetup {
         sender,
         receiver,
         connections: 1,
@@ -177,13 +177,13 @@ fn growth_rtts(sizes: &Sizes) -> f64 {
 }
 
 /// Packets that came behind a gap while the receive buffer still grew.
-fn gaps(seen: &Seen) -> usize {
+fn gaps(seen: &CrowdResult) -> usize {
     let last = seen.recv.0.last().map_or(Instant::ZERO, |(at, _)| *at);
     seen.out_of_order_at.iter().filter(|at| **at < last).count()
 }
 
 /// The shortest time from a packet behind a gap to the next larger receive buffer.
-fn gap_to_step_rtts_min(seen: &Seen) -> f64 {
+fn gap_to_step_rtts_min(seen: &CrowdResult) -> f64 {
     let steps = seen.recv.0.get(1..).unwrap_or_default();
     let since_gap = |(step, _): &(Instant, u32)| {
         let before = seen.out_of_order_at.iter().rfind(|at| *at <= step)?;
@@ -201,7 +201,7 @@ fn in_rtts(time: Duration) -> f64 {
 }
 
 /// The fewest segments that came between two steps.
-fn acks_per_step_min(seen: &Seen) -> f64 {
+fn acks_per_step_min(seen: &CrowdResult) -> f64 {
     let steps = seen.acks.get(1..).unwrap_or_default();
     let between = steps.windows(2).map(|pair| pair[1] - pair[0]);
     between.min().map_or(0.0, |acks| acks as f64)

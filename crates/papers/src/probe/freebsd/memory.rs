@@ -11,7 +11,7 @@ use base::settings::SocketSettings;
 use stack::profile::freebsd_2006;
 
 use super::super::Figures;
-use super::crowd::{Plan, Seen, run};
+use super::crowd::{CrowdSetup, CrowdResult, run};
 
 /// The busy one among them.
 const CONNECTIONS: usize = 1001;
@@ -23,7 +23,7 @@ pub(in super::super) fn memory(seed: u64) -> Figures {
     let seen = |change: &dyn Fn(&mut SocketSettings)| {
         let mut settings = freebsd_2006().settings;
         change(&mut settings);
-        run(&Plan {
+        run(&CrowdSetup {
             sender: settings.clone(),
             receiver: settings,
             connections: CONNECTIONS,
@@ -41,7 +41,7 @@ pub(in super::super) fn memory(seed: u64) -> Figures {
     figures(&fixed, &seen(&|_| ()))
 }
 
-fn figures(fixed: &Seen, automatic: &Seen) -> Figures {
+fn figures(fixed: &CrowdResult, automatic: &CrowdResult) -> Figures {
     let ratio = fixed.reserved_bytes as f64 / automatic.reserved_bytes as f64;
     let grown_bytes = automatic.reserved_bytes - automatic.start_bytes;
     Figures::from([

@@ -15,7 +15,7 @@ use stack::{HostConfig, Packet};
 
 use crate::netburner::{Board, MAXPEND, Netburner, Task, Turn};
 use lab::app::HostCosts;
-use lab::world::{NodeId, Place, Tap, World, chain};
+use lab::world::{NodeId, Tap, TapPoint, World, chain};
 
 /// The device.
 pub(super) const DEVICE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
@@ -36,7 +36,7 @@ pub(super) struct Site {
     pub(super) world: World<Board<AnyTask>>,
     pub(super) device: NodeId,
     /// Data segments of the device, as they reach the peer.
-    pub(super) seen: Seen,
+    pub(super) seen: DataTap,
 }
 
 /// One end of a path: its stack, and its tasks.
@@ -52,8 +52,8 @@ impl Site {
         let links = [(link.clone(), link.clone())];
         let (out, _) =
             chain(&mut world, (a, b), &links, seed).expect("a link that is none of ours");
-        let seen = Seen::default();
-        world.add_tap(out, Place::Exit, Box::new(seen.clone()));
+        let seen = DataTap::default();
+        world.add_tap(out, TapPoint::Exit, Box::new(seen.clone()));
         world.start(b, Board::new(peer.1));
         world.start(a, Board::new(device.1));
         Self {
@@ -103,7 +103,7 @@ pub(super) struct DataSegment {
 
 /// The segments with data that passed, one connection only.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen(Rc<RefCell<Passed>>);
+pub(super) struct DataTap(Rc<RefCell<Passed>>);
 
 #[derive(Debug, Default)]
 struct Passed {
@@ -111,7 +111,7 @@ struct Passed {
     segments: Vec<DataSegment>,
 }
 
-impl Seen {
+impl DataTap {
     /// All so far.
     pub(super) fn segments(&self) -> Vec<DataSegment> {
         self.0.borrow().segments.clone()
@@ -130,7 +130,7 @@ impl Seen {
     }
 }
 
-impl Tap for Seen {
+impl Tap for DataTap {
     fn on_packet(&mut self, at: Instant, packet: &Packet) {
         let Some(segment) = packet.segment() else {
             return;

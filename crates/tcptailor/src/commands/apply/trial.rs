@@ -38,7 +38,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct Document {
     /// The transactions that were confirmed.
     confirmed: Vec<u64>,
 }
@@ -57,9 +57,9 @@ pub(crate) fn confirm(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     for id in &ids {
         journal.confirm(*id)?;
     }
-    let report = Report { confirmed: ids };
-    output.report("confirm", &report, || {
-        let shown: Vec<String> = report.confirmed.iter().map(ToString::to_string).collect();
+    let document = Document { confirmed: ids };
+    output.report("confirm", &document, || {
+        let shown: Vec<String> = document.confirmed.iter().map(ToString::to_string).collect();
         format!("Kept: transaction {}.\n", shown.join(", "))
     })?;
     Ok(Exit::Done)

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use base::{Bytes, LinkSample, Rate, human};
-use lab::bdp::{Demand, HostLimits, PAPER_BUFFER_BYTES, Proposal, Row, Standing};
+use lab::bdp::{Demand, HostLimits, PAPER_BUFFER_BYTES, Proposal, LimitRow, Standing};
 use serde::Serialize;
 
 use crate::output;
@@ -59,14 +59,14 @@ pub(super) struct Document {
     connections_needed: u64,
     /// Window per byte of receive memory with which the needs are computed.
     receive_ratio: f64,
-    limits: Vec<Row>,
+    limits: Vec<LimitRow>,
     /// What these limits leave to a connection whose program sets no buffer.
     send_reach_bps: u64,
     receive_reach_bps: u64,
     /// What windows that cannot grow would give.
     fixed_windows: Vec<FixedWindow>,
     verdict: Verdict,
-    proposals: Vec<Change>,
+    proposals: Vec<ChangeRow>,
 }
 
 #[derive(Debug, Serialize)]
@@ -90,7 +90,7 @@ enum Verdict {
 }
 
 #[derive(Debug, Serialize)]
-struct Change {
+struct ChangeRow {
     knob: &'static str,
     to: base::KnobValue,
 }
@@ -135,7 +135,7 @@ impl Document {
         (demand, (rate_from, rtt_from)): (&Demand, (Origin, Origin)),
         interface: Option<Link>,
         limits: &HostLimits,
-        rows: Vec<Row>,
+        rows: Vec<LimitRow>,
         proposals: Vec<Proposal>,
     ) -> Self {
         let mut mtus = MTUS.to_vec();
@@ -185,7 +185,7 @@ impl Document {
             },
             proposals: proposals
                 .into_iter()
-                .map(|(knob, to)| Change { knob, to })
+                .map(|(knob, to)| ChangeRow { knob, to })
                 .collect(),
         }
     }
@@ -211,7 +211,7 @@ pub(super) fn render(document: &Document, plan: Option<&Path>) -> String {
     text
 }
 
-fn shown(row: &Row, value: u64) -> String {
+fn shown(row: &LimitRow, value: u64) -> String {
     match row.setting {
         "net.ipv4.tcp_moderate_rcvbuf" | "net.ipv4.tcp_window_scaling" => human::flag(value > 0),
         "queue" => format!("{value} packets"),
@@ -295,7 +295,7 @@ fn push_verdict(text: &mut String, document: &Document, plan: Option<&Path>) {
                 connections => format!(" for each of {connections} connections"),
             };
             let _ = writeln!(text, "\nWhat would be enough{for_each}:");
-            for Change { knob, to } in &document.proposals {
+            for ChangeRow { knob, to } in &document.proposals {
                 let to = match to {
                     base::KnobValue::Flag(on) => u8::from(*on).to_string(),
                     other => other.to_string(),

@@ -130,24 +130,17 @@ fn sent(variant: &Variant, of: fn(&SenderOutcome) -> u64) -> Option<f64> {
         let known = ends.into_iter().flatten().map(of);
         known.reduce(u64::saturating_add)
     };
-    let values: Vec<f64> = variant
-        .runs
-        .iter()
-        .filter_map(of_run)
-        .map(|n| n as f64)
-        .collect();
-    median(&values)
+    median_of(variant, of_run)
 }
 
 /// What arrived at the server, where payload went both ways.
 fn both_ways(variant: &Variant) -> Option<f64> {
-    let of_run = |run: &Run| run.up_bps.filter(|_| run.down_bps.is_some());
-    let values: Vec<f64> = variant
-        .runs
-        .iter()
-        .filter_map(of_run)
-        .map(|n| n as f64)
-        .collect();
+    median_of(variant, |run| run.up_bps.filter(|_| run.down_bps.is_some()))
+}
+
+fn median_of(variant: &Variant, of_run: impl Fn(&Run) -> Option<u64>) -> Option<f64> {
+    let known = variant.runs.iter().filter_map(of_run);
+    let values: Vec<f64> = known.map(|n| n as f64).collect();
     median(&values)
 }
 

@@ -7,13 +7,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use base::pcap::Reader;
+use base::pcap::{PcapError, Reader};
 use base::{Netns, human};
-use capture::{Analysis, CaptureSummary, FlowSummary, Input, Settings};
-use doctor::{Side, find_diagnosis};
+use capture::{Analysis, CaptureInfo, FlowSummary, Input, Settings};
 use serde::Serialize;
 
-use super::document::{Document, FlowRow, VerdictRow};
+use super::document::Document;
 use super::page::{Drawn, TRACED_MAX};
 use super::{Args, judged};
 use crate::commands::watching;
@@ -24,17 +23,6 @@ use crate::progress::Progress;
 
 /// How a line of `--write-flows` calls itself; the number rises when a field changes its meaning.
 const FLOW_SCHEMA: &str = "tcptailor/capture-flow/1";
-/// Packets between two looks at whether to stop.
-const PACKETS_AT_ONCE: u32 = 4096;
-
-/// What is said of the capture as a whole.
-#[derive(Debug, Serialize)]
-pub(crate) struct CaptureInfo {
-    #[serde(flatten)]
-    pub(crate) summary: CaptureSummary,
-    /// What it misses, and what that makes unsure, in sentences.
-    pub(crate) doubts: Vec<String>,
-}
 
 /// The doctor's answers for the connections of a capture.
 pub(super) fn judge(
@@ -73,10 +61,9 @@ pub(super) fn judge(
     let (mut document, drawn) = judged(&recording, &Netns::Own, &filter, has_page);
     document.interrupted = read.stopped;
     for row in &mut document.flows {
-        as_of_a_capture(row);
+        row.set_seen_in_packets();
     }
-    let doubts = read.cut_short.into_iter().chain(summary.doubts()).collect();
-    document.capture = Some(CaptureInfo { summary, doubts });
+    document.capture = Some(CaptureInfo::new(summary, read.cut_short.as_ref()));
     Ok((document, Drawn { traces, ..drawn }))
 }
 
@@ -88,7 +75,7 @@ fn random() -> u64 {
 struct Read {
     analysis: Analysis,
     /// Why the rest could not be read.
-    cut_short: Option<String>,
+    cut_short: Option<PcapError>,
     stopped: bool,
 }
 
@@ -104,31 +91,15 @@ fn read(
         Some(bytes) => Progress::bar(output, "reading", bytes),
         None => Progress::spinner(output, "reading packets"),
     };
-    let mut analysis = Analysis::new(settings);
-    let (mut cut_short, mut stopped, mut left) = (None, false, PACKETS_AT_ONCE);
     let mut reader =
         Reader::new(input.reader).map_err(|error| Problem::failed(format!("{shown}: {error}")))?;
-    while let Some(packet) = reader.next_packet() {
-        match packet {
-            Ok(packet) => analysis.handle(&packet),
-            Err(error) => {
-                // What stands in front of a damaged part is good.
-                cut_short = Some(error.to_string());
-            }
-        }
-        left -= 1;
-        if left == 0 {
-            left = PACKETS_AT_ONCE;
-            bar.set(position.bytes());
-            write_flows(&mut analysis, flows)?;
-            if interrupt::stopped() {
-                stopped = true;
-                break;
-            }
-        }
-    }
-    analysis.note_drops(reader.dropped());
-    analysis.end();
+    let (mut analysis, mut stopped) = (Analysis::new(settings), false);
+    let cut_short = analysis.handle_file(&mut reader, |analysis| {
+        bar.set(position.bytes());
+        write_flows(analysis, flows)?;
+        stopped = interrupt::stopped();
+        anyhow::Ok(!stopped)
+    })?;
     write_flows(&mut analysis, flows)?;
     Ok(Read {
         analysis,
@@ -181,32 +152,6 @@ impl Flows {
         self.file
             .flush()
             .with_context(|| format!("writing {}", self.shown))
-    }
-}
-
-/// Nothing can be changed from here, hosts have addresses and no "here", and what only a socket
-/// could confirm is no more than consistent with what is seen.
-fn as_of_a_capture(row: &mut FlowRow) {
-    let (local, remote) = (row.local.ip(), row.remote.ip());
-    for verdict in &mut row.verdicts {
-        verdict.act = false;
-        weaken(verdict);
-        for change in verdict.change.iter_mut().chain(&mut verdict.alternatives) {
-            change.target = None;
-            change.requires = None;
-            change.at = Some(match change.side {
-                Side::Local => local,
-                Side::Remote => remote,
-            });
-        }
-    }
-}
-
-fn weaken(verdict: &mut VerdictRow) {
-    let diagnosis = find_diagnosis(verdict.id);
-    if let Some(most) = diagnosis.and_then(|diagnosis| diagnosis.in_packets.confidence_max()) {
-        verdict.confidence = verdict.confidence.min(most);
-        verdict.consistent_with = true;
     }
 }
 

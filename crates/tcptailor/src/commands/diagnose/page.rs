@@ -10,14 +10,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use base::{Netns, human};
-use capture::FlowTrace;
+use capture::{CaptureInfo, FlowTrace};
 use doctor::Evidence;
 use page::{Cell, Head, Page, Part, Section, Table, Tile, Tone};
 
 pub(crate) use self::course::{Courses, main_series};
 use super::document::{self, Direction, Document, FlowRow, HostRow, VerdictRow};
 use super::screen;
-use super::service::{Answer, Row};
+use super::service::{self, Answer, Row};
 use crate::output;
 
 /// Connections of a capture that are traced. One that several devices saw is traced for each.
@@ -198,14 +198,14 @@ fn program(row: &Row<'_>) -> String {
 }
 
 fn answer(flow: &FlowRow) -> &'static str {
-    match flow.answer() {
+    match Answer::of(flow) {
         Answer::Unclear => "unclear",
-        _ => flow.answer_id(),
+        _ => service::answer_id(flow),
     }
 }
 
 fn tone(flow: &FlowRow) -> Tone {
-    match flow.answer() {
+    match Answer::of(flow) {
         Answer::Finding => Tone::Bad,
         Answer::Healthy => Tone::Good,
         Answer::Unclear => Tone::Doubt,
@@ -436,7 +436,7 @@ fn capture(document: &Document) -> Option<Section> {
     let mut lines = String::new();
     super::capture::push_summary(
         &mut lines,
-        &super::capture::CaptureInfo {
+        &CaptureInfo {
             summary: info.summary.clone(),
             doubts: Vec::new(),
         },

@@ -76,7 +76,7 @@ pub(super) fn rows_to_show(document: &Document, verbosity: u8) -> (Vec<Row<'_>>,
         return (Row::each(&document.flows), 0);
     }
     let mut rows = Row::by_service(&document.flows);
-    rows.retain(|row| row.first().answer() != Answer::Idle);
+    rows.retain(|row| Answer::of(row.first()) != Answer::Idle);
     rows.truncate(ROWS_MAX);
     let shown: usize = rows.iter().map(Row::connections).sum();
     let left_out = document.counts.connections - shown;

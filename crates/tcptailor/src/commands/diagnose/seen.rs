@@ -1,9 +1,9 @@
 //! From what was recorded to the answer as rows.
 
-use base::{Instant, Netns};
+use base::Netns;
 use doctor::{Recording, Track, Verdict};
 use linux::Filter;
-use tailor::{Answered, Observed};
+use tailor::{Answered, Observed, sort_rows};
 
 use super::document::{self, Document, FlowRow, HostRow, VerdictRow};
 use super::page::Courses;
@@ -52,12 +52,12 @@ pub(crate) fn diagnose_wanted(
     let observed = Observed::new(recording, netns);
     let answers = observed.answers(wanted);
     let rows = answers.iter().map(|answered| {
-        let mut row = numbers(&observed, answered);
+        let mut row = FlowRow::measured(&observed, answered);
         let track = answered.case.track();
         if row.connections == 1 && is_new(track) {
             row.idle = !track.samples.last().is_some_and(has_carried);
         }
-        judged(row, &observed, answered)
+        with_requirements(row.judged(&observed, answered))
     });
     let rows = rows.collect();
     document_of(recording, &observed, rows)
@@ -95,7 +95,7 @@ pub(crate) fn rows(observed: &Observed<'_>, wanted: impl Fn(&Track) -> bool) -> 
         .iter()
         .map(|answered| row(observed, answered))
         .collect();
-    document::sort(&mut flows);
+    sort_rows(&mut flows);
     flows
 }
 
@@ -112,47 +112,13 @@ pub(crate) fn host_rows(observed: &Observed<'_>) -> Vec<HostRow> {
 
 /// The doctor's answer for one of them.
 pub(crate) fn row(observed: &Observed<'_>, answered: &Answered<'_, '_>) -> FlowRow {
-    judged(numbers(observed, answered), observed, answered)
+    with_requirements(FlowRow::of(observed, answered))
 }
 
-/// The numbers of a row.
-fn numbers(observed: &Observed<'_>, answered: &Answered<'_, '_>) -> FlowRow {
-    let Answered { case, ends, .. } = answered;
-    let mut row = FlowRow::of(&case.timeline(), ends, case);
-    row.stand_for(
-        case.connections(),
-        case.payload_bytes(),
-        observed.cases().whole(),
-    );
-    row
-}
-
-/// The row with what the doctor says of it.
-fn judged(mut row: FlowRow, observed: &Observed<'_>, answered: &Answered<'_, '_>) -> FlowRow {
-    let Answered { report, ends, .. } = answered;
-    row.verdicts = report
-        .verdicts
-        .iter()
-        .map(|verdict| VerdictRow {
-            // Each of many has its own.
-            held_s: (row.connections == 1)
-                .then(|| held_s(verdict, observed.began()))
-                .flatten(),
-            ..VerdictRow::of(verdict, ends)
-        })
-        .collect();
-    row.unknown.clone_from(&report.unknown);
-    if row.idle && !row.has_finding() {
-        // Its program is the limit, and nobody asked for more: `idle` says all.
-        row.verdicts.clear();
-        row.unknown = None;
+/// The row with what this process lacks to make each change.
+fn with_requirements(mut row: FlowRow) -> FlowRow {
+    for change in row.changes_mut() {
+        change.requires = document::lacking(change);
     }
     row
-}
-
-/// From when to when the verdict's limit was seen, in seconds after the watch began.
-fn held_s(verdict: &Verdict, began: Instant) -> Option<[f64; 2]> {
-    let (first, last) = verdict.held?;
-    let after = |at: Instant| (at.since(began).as_secs_f64() * 1e3).round() / 1e3;
-    Some([after(first), after(last)])
 }

@@ -49,12 +49,35 @@ pub(crate) enum Answer {
     Idle,
 }
 
+impl Answer {
+    pub(crate) fn of(flow: &FlowRow) -> Self {
+        if flow.has_finding() {
+            Self::Finding
+        } else if flow.idle {
+            Self::Idle
+        } else if flow.verdicts.is_empty() {
+            Self::Unclear
+        } else {
+            Self::Healthy
+        }
+    }
+}
+
+/// The id of a connection's main verdict, or what stands in place of one.
+pub(crate) fn answer_id(flow: &FlowRow) -> &'static str {
+    match flow.main() {
+        Some(main) => main.id,
+        None if flow.idle => "idle",
+        None => "unknown",
+    }
+}
+
 impl Counts {
     pub(crate) fn of<'f>(flows: impl IntoIterator<Item = &'f FlowRow>) -> Self {
         let mut counts = Self::default();
         for flow in flows {
             counts.connections += flow.connections;
-            *match flow.answer() {
+            *match Answer::of(flow) {
                 Answer::Finding => &mut counts.with_finding,
                 Answer::Healthy => &mut counts.healthy,
                 Answer::Unclear => &mut counts.unclear,
@@ -93,7 +116,7 @@ pub(crate) fn services(flows: &[FlowRow]) -> Vec<Service> {
         let first = flows[0];
         let mut answers = BTreeMap::new();
         for flow in flows {
-            *answers.entry(flow.answer_id()).or_insert(0) += flow.connections;
+            *answers.entry(answer_id(flow)).or_insert(0) += flow.connections;
         }
         let (port, remote) = match first.place() {
             Place::Listening(port) => (Some(port), None),
@@ -135,8 +158,8 @@ impl<'d> Row<'d> {
             let findings: Vec<&str> = findings.map(|verdict| verdict.id).collect();
             (
                 key(flow),
-                flow.answer(),
-                flow.answer_id(),
+                Answer::of(flow),
+                answer_id(flow),
                 findings,
                 flow.unknown.as_deref(),
                 (flow.direction == Direction::In, flow.upper.as_deref()),

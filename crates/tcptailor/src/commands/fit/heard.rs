@@ -3,7 +3,7 @@
 
 use page::Series;
 use serde::Serialize;
-use tailor::{Arm, Step};
+use tailor::{Arm, FitEvent};
 
 use super::screen;
 use crate::commands::diagnose::page::main_series;
@@ -46,21 +46,21 @@ pub(super) struct Run {
 }
 
 impl Heard {
-    /// Takes in a step; `wants` says which connections are meant.
-    pub(super) fn hear(&mut self, step: &Step<'_>, wants: &dyn Fn(&doctor::Track) -> bool) {
-        match step {
-            Step::Looked(look) => {
+    /// Takes in an event; `wants` says which connections are meant.
+    pub(super) fn hear(&mut self, event: &FitEvent<'_>, wants: &dyn Fn(&doctor::Track) -> bool) {
+        match event {
+            FitEvent::Looked(look) => {
                 let series = main_series(look, wants);
                 match self.first {
                     None => self.first = series,
                     Some(_) => self.last = series.or(self.last.take()),
                 }
             }
-            Step::Trying(_, _, design) => self.experiments.push(Experiment {
+            FitEvent::Trying(_, _, design) => self.experiments.push(Experiment {
                 how: screen::how(*design),
                 ..Experiment::default()
             }),
-            Step::Compared(arm, measure) => {
+            FitEvent::Compared(arm, measure) => {
                 if let Some(experiment) = self.experiments.last_mut()
                     && experiment.runs.len() < RUNS_MAX
                 {
@@ -70,7 +70,7 @@ impl Heard {
                     });
                 }
             }
-            Step::Undone(undone) => {
+            FitEvent::Undone(undone) => {
                 if let Some(experiment) = self.experiments.last_mut() {
                     let lines = undone
                         .iter()
@@ -78,7 +78,7 @@ impl Heard {
                     experiment.undone.extend(lines);
                 }
             }
-            Step::Predicted(_) | Step::Tried(_) => {}
+            FitEvent::Predicted(_) | FitEvent::Tried(_) => {}
         }
     }
 }

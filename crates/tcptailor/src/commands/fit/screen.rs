@@ -6,7 +6,7 @@ use base::{Scope, Target, human};
 use doctor::Objective;
 use lab::{EngineName, Fault, Measure, PathSpec, Trial};
 use tailor::{
-    Answer, Candidate, ChangeMade, Design, Ending, Finding, Fitting, Foretold, Look, Outcome, Step,
+    Answer, Candidate, ChangeMade, Design, Ending, Finding, Fitting, Foretold, Look, Outcome, FitEvent,
     Tried,
 };
 
@@ -88,19 +88,19 @@ pub(crate) struct Told {
 }
 
 /// What has just happened; `None` for what only a progress bar shows.
-pub(crate) fn step(
-    step: &Step<'_>,
+pub(crate) fn event(
+    event: &FitEvent<'_>,
     Told { is_first, is_test }: Told,
     wants: &dyn Fn(&doctor::Track) -> bool,
 ) -> Option<String> {
-    Some(match step {
-        Step::Looked(look) => looked(look, is_first, wants),
-        Step::Trying(finding, candidate, design) => trying(finding, candidate, *design),
-        Step::Predicted(foretold) => predicted(foretold),
-        Step::Compared(..) => return None,
-        Step::Tried(tried) => result(tried, is_test),
-        Step::Undone([]) => return None,
-        Step::Undone(undone) => undone
+    Some(match event {
+        FitEvent::Looked(look) => looked(look, is_first, wants),
+        FitEvent::Trying(finding, candidate, design) => trying(finding, candidate, *design),
+        FitEvent::Predicted(foretold) => predicted(foretold),
+        FitEvent::Compared(..) => return None,
+        FitEvent::Tried(tried) => result(tried, is_test),
+        FitEvent::Undone([]) => return None,
+        FitEvent::Undone(undone) => undone
             .iter()
             .map(|undone| format!("undone    {}: {}", undone.knob, undone.how))
             .collect::<Vec<_>>()

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lab::known::{KnownChange, helpful, useless};
 use serde::Serialize;
-use tailor::{Plan, Tried, fit_given};
+use tailor::{FitOptions, Tried, fit_given};
 
 use crate::commands::fit::screen;
 use crate::commands::watching::check_max_time;
@@ -56,8 +56,8 @@ impl Args {
         self.engine != EngineChoice::Virtual
     }
 
-    const fn plan(&self) -> Plan {
-        Plan {
+    const fn options(&self) -> FitOptions {
+        FitOptions {
             observe: Duration::from_secs(2),
             slice: Duration::from_secs(1),
             settle: Duration::from_secs(2),
@@ -169,7 +169,7 @@ fn try_one(
     let given = (known.objective, &known.proposals[..]);
     let engine = path.subject.engine();
     let subject: &mut AnySubject<'_> = &mut *path.subject;
-    let tried = fit_given(subject, &args.plan(), given, &mut |_, _| Ok(()))?;
+    let tried = fit_given(subject, &args.options(), given, &mut |_, _| Ok(()))?;
     let tried = tried.ok_or_else(|| {
         Problem::failed(format!("{}: the change cannot be made here", known.name))
     })?;

@@ -134,10 +134,10 @@ fn provoke(
     let cure = match named.candidate.as_ref().filter(|_| is_as_expected) {
         Some(candidate) => {
             // It is known what must come out of it, so that one look is enough.
-            let plan = path::plan(fault, None, Duration::MAX);
+            let options = path::fit_options(fault, None, Duration::MAX);
             Some(tailor::apply_and_look(
                 &mut *path.subject,
-                &plan,
+                &options,
                 candidate,
                 is_cured,
             )?)

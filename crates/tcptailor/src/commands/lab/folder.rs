@@ -9,7 +9,7 @@ use lab::Shard;
 use lab::results::{self, Line, MANIFEST_FILE, Manifest, Record};
 
 use super::line_log::{LineLog, Purpose};
-use crate::exit::{Exit, Problem};
+use crate::exit::Problem;
 use crate::interrupt;
 use crate::output::{self, Output};
 
@@ -164,11 +164,7 @@ pub(super) fn read_lines(
 pub(super) fn go_on() -> Result<(), Problem> {
     match interrupt::stopped() {
         false => Ok(()),
-        true => Err(Problem {
-            exit: Exit::Interrupted,
-            message: "interrupted".into(),
-            hint: None,
-        }),
+        true => Err(Problem::interrupted("interrupted")),
     }
 }
 

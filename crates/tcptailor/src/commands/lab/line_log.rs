@@ -9,7 +9,7 @@ use anyhow::Context;
 use base::Instant;
 
 use super::folder::{folder_of, sync_folder};
-use crate::exit::{Exit, Problem};
+use crate::exit::Problem;
 use crate::output::Output;
 
 /// What is written goes to the disk at least so often while runs are made, so that no more is lost
@@ -115,13 +115,9 @@ impl LineLog {
 
     fn failed(&self, error: &std::io::Error) -> Problem {
         let go_on = self.go_on;
-        Problem {
-            exit: Exit::Failed,
-            message: format!("writing {}: {error}", self.path.display()),
-            hint: Some(format!(
-                "What was written before is whole: make room, then {go_on}."
-            )),
-        }
+        Problem::failed(format!("writing {}: {error}", self.path.display())).hint(format!(
+            "What was written before is whole: make room, then {go_on}."
+        ))
     }
 }
 

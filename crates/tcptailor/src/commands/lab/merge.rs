@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use base::human;
 use lab::Shard;
-use lab::results::{self, MANIFEST_FILE, Manifest, Plan, Record, RunId, Worth};
+use lab::results::{self, MANIFEST_FILE, Manifest, SweepPlan, Record, RunId, Worth};
 use serde::Serialize;
 
 use super::folder::{self, Folder, Span};
@@ -44,8 +44,8 @@ pub(crate) struct Args {
     output: PathBuf,
 }
 
-/// Where the line of a run is.
-struct Place {
+/// The line of a run: where it is, and what it is worth.
+struct RunLine {
     file: usize,
     span: Span,
     worth: Worth,
@@ -54,10 +54,10 @@ struct Place {
 }
 
 struct Joined<'p> {
-    plan: &'p Plan,
+    plan: &'p SweepPlan,
     files: Vec<PathBuf>,
     /// By cell and run.
-    places: BTreeMap<(u64, u32), Place>,
+    places: BTreeMap<(u64, u32), RunLine>,
     repeated: u64,
     /// Runs of which there are two that differ.
     conflicts: Vec<RunId>,
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
             return Err(Problem::usage(message).into());
         }
     }
-    let plan = Plan::new(&first.manifest).map_err(|told| mistakes(&told))?;
+    let plan = SweepPlan::new(&first.manifest).map_err(|told| mistakes(&told))?;
     let mut joined = Joined::new(&plan);
     for folder in &folders {
         joined.add(folder, output)?;
@@ -109,7 +109,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
 }
 
 impl<'p> Joined<'p> {
-    const fn new(plan: &'p Plan) -> Self {
+    const fn new(plan: &'p SweepPlan) -> Self {
         Self {
             plan,
             files: Vec::new(),
@@ -138,7 +138,7 @@ impl<'p> Joined<'p> {
             return;
         }
         let (place, worth) = (record.place(), record.worth());
-        let new = Place {
+        let new = RunLine {
             file,
             span,
             worth,
@@ -188,7 +188,7 @@ impl<'p> Joined<'p> {
         };
         // There are as many files as shards, and far fewer may be open.
         let mut current: Option<(usize, File)> = None;
-        for Place { file, span, .. } in self.places.values() {
+        for RunLine { file, span, .. } in self.places.values() {
             folder::go_on()?;
             if current.as_ref().is_none_or(|(known, _)| known != file) {
                 current = Some((*file, open(&self.files[*file])?));

@@ -191,11 +191,9 @@ fn host(netns: &NetnsHandle, address: &impl ToString) -> Result<Host, Problem> {
     let name = match netns.name() {
         Netns::Named(name) if Path::new(NAMED_DIR).join(name).exists() => name.clone(),
         _ => {
-            return Err(Problem {
-                exit: Exit::Missing,
-                message: "cannot give a network namespace a name: mounting is not permitted".into(),
-                hint: Some("`unshare -rm tcptailor lab path` may, with an own /run/netns.".into()),
-            });
+            let what = "cannot give a network namespace a name: mounting is not permitted";
+            return Err(Problem::missing(what)
+                .hint("`unshare -rm tcptailor lab path` may, with an own /run/netns."));
         }
     };
     Ok(Host {
@@ -228,10 +226,9 @@ fn run_command(program: &OsString, rest: &[OsString], path: &Ready<'_>) -> anyho
         .env("CLIENT_ADDRESS", &path.client.address)
         .env("SERVER_ADDRESS", &path.server.address)
         .spawn()
-        .map_err(|error| Problem {
-            exit: Exit::Failed,
-            message: format!("starting {}: {error}", program.display()),
-            hint: Some("Write the program after `--`, with its path or from PATH.".into()),
+        .map_err(|error| {
+            Problem::failed(format!("starting {}: {error}", program.display()))
+                .hint("Write the program after `--`, with its path or from PATH.")
         })?;
     let status = wait_for(&mut child).context("waiting for the command")?;
     if interrupt::stopped() {
@@ -240,12 +237,7 @@ fn run_command(program: &OsString, rest: &[OsString], path: &Ready<'_>) -> anyho
     if status.success() {
         return Ok(Exit::Done);
     }
-    Err(Problem {
-        exit: Exit::Failed,
-        message: format!("{} ended with {status}", program.display()),
-        hint: None,
-    }
-    .into())
+    Err(Problem::failed(format!("{} ended with {status}", program.display())).into())
 }
 
 /// After Ctrl-C, which a terminal sends to the command too, it has a while to end.

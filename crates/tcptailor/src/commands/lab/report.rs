@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use base::human;
 use comfy_table::{ColumnConstraint, Width};
-use lab::results::{CellSummary, Figure, Host, MANIFEST_FILE, Manifest, Plan, Reason, Summary};
+use lab::results::{CellSummary, Figure, Host, MANIFEST_FILE, Manifest, SweepPlan, Reason, Summary};
 use serde::Serialize;
 
 use super::folder::{Folder, check_page, go_on, write_page};
@@ -132,7 +132,7 @@ pub(super) fn summary(folder: &Folder, output: &Output) -> anyhow::Result<Summar
 /// What folders of one sweep have.
 struct Gathered {
     manifest: Manifest,
-    plan: Plan,
+    plan: SweepPlan,
     folders: Vec<String>,
     summary: Summary,
     /// Lines of runs that the sweep does not have.
@@ -142,7 +142,7 @@ struct Gathered {
 impl Gathered {
     fn new(folder: &Folder) -> Result<Self, Problem> {
         let Folder { dir, manifest } = folder;
-        let plan = Plan::new(manifest).map_err(|told| {
+        let plan = SweepPlan::new(manifest).map_err(|told| {
             let manifest = dir.join(MANIFEST_FILE);
             mistakes(&told).hint(format!("{} has that scenario.", manifest.display()))
         })?;

@@ -13,7 +13,7 @@ use base::human;
 use clap::builder::PossibleValuesParser;
 use lab::app::HostCosts;
 use lab::results::{
-    FORMAT, Host, MANIFEST_FILE, Manifest, Plan, Record, RunId, SWEEP_RUNS_MAX, Worth,
+    FORMAT, Host, MANIFEST_FILE, Manifest, SweepPlan, Record, RunId, SWEEP_RUNS_MAX, Worth,
 };
 use lab::{Amount, Shard};
 use serde::Serialize;
@@ -184,7 +184,7 @@ impl Args {
             },
             created: output::now(),
         };
-        let plan = Plan::new(&manifest).map_err(|told| mistakes(&told))?;
+        let plan = SweepPlan::new(&manifest).map_err(|told| mistakes(&told))?;
         manifest.cells = plan.cells();
         Ok(manifest)
     }
@@ -194,7 +194,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let jobs = args.jobs()?;
     let shard = args.shard.unwrap_or(Shard::WHOLE);
     let manifest = args.manifest()?;
-    let plan = Plan::new(&manifest).map_err(|told| mistakes(&told))?;
+    let plan = SweepPlan::new(&manifest).map_err(|told| mistakes(&told))?;
     let runner = Runner::new(args.engine, args.profile.as_deref(), manifest.host_costs)?;
     let runs = plan.count(shard);
     let consent = |runs| match !args.yes && runs > RUNS_UNASKED_MAX {
@@ -234,7 +234,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
 /// many of them are of this shard.
 fn done(
     folder: &Folder,
-    (plan, shard): (&Plan, Shard),
+    (plan, shard): (&SweepPlan, Shard),
     output: &Output,
 ) -> anyhow::Result<(BTreeMap<RunId, bool>, u64)> {
     let mut done = BTreeMap::new();
@@ -322,7 +322,7 @@ fn told(document: &Document) -> String {
 }
 
 /// Asks before a sweep that takes long; where nobody can answer it is refused.
-fn ask(plan: &Plan, runner: &Runner, runs: u64, jobs: usize) -> Result<(), Problem> {
+fn ask(plan: &SweepPlan, runner: &Runner, runs: u64, jobs: usize) -> Result<(), Problem> {
     let what = human::count(runs, "run");
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         let time = match runner {
@@ -380,7 +380,7 @@ fn line_of(
 }
 
 /// What trials take that pass in real time, by the first of them.
-fn expected(plan: &Plan, runs: u64) -> String {
+fn expected(plan: &SweepPlan, runs: u64) -> String {
     match plan.at(0).trial.workload.amount() {
         Amount::Time(time) => {
             let each = time + linux::kernel::WARM_UP + REAL_TIME_SETUP;
@@ -394,7 +394,7 @@ fn expected(plan: &Plan, runs: u64) -> String {
 }
 
 /// What the first run takes, times all.
-fn measured(plan: &Plan, runner: &Runner, runs: u64, jobs: usize) -> String {
+fn measured(plan: &SweepPlan, runner: &Runner, runs: u64, jobs: usize) -> String {
     let begun = linux::Clock.now();
     if runner.run(&plan.at(0).trial, &mut |_| ()).is_err() {
         return String::new();

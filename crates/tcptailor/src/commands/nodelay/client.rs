@@ -194,10 +194,9 @@ pub(crate) fn client(args: &ClientArgs, output: &Output) -> anyhow::Result<Exit>
 fn connect(args: &ClientArgs, spec: &ClientSpec) -> anyhow::Result<Option<(Client, ClientSpec)>> {
     let port = spec.remote.port();
     let host = args.host.trim_matches(['[', ']']);
-    let unknown = |error: std::io::Error| Problem {
-        exit: Exit::Failed,
-        message: format!("`{host}` is not a host: {error}"),
-        hint: Some("Write a name or an address, then the port: `localhost 5001`.".into()),
+    let unknown = |error: std::io::Error| {
+        Problem::failed(format!("`{host}` is not a host: {error}"))
+            .hint("Write a name or an address, then the port: `localhost 5001`.")
     };
     let mut last = None;
     for remote in (host, port).to_socket_addrs().map_err(unknown)? {
@@ -215,15 +214,10 @@ fn connect(args: &ClientArgs, spec: &ClientSpec) -> anyhow::Result<Option<(Clien
         || format!("`{host}` has no address"),
         |error| error.to_string(),
     );
-    Err(Problem {
-        exit: Exit::Failed,
-        message: what,
-        hint: Some(format!(
-            "`tcptailor nodelay-server {port}` on that machine answers; `--bind` says on which \
-             address."
-        )),
-    }
-    .into())
+    let hint = format!(
+        "`tcptailor nodelay-server {port}` on that machine answers; `--bind` says on which address."
+    );
+    Err(Problem::failed(what).hint(hint).into())
 }
 
 impl ClientArgs {

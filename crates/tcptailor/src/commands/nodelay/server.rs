@@ -98,10 +98,8 @@ pub(crate) fn server(args: &ServerArgs, output: &Output) -> anyhow::Result<Exit>
         nodelay: args.has(super::Word::NoDelay),
         cork: args.has(super::Word::Cork),
     };
-    let server = Server::bind(spec).map_err(|error| Problem {
-        exit: Exit::Failed,
-        message: error.to_string(),
-        hint: Some("Take another port, or an address of this machine with --bind.".into()),
+    let server = Server::bind(spec).map_err(|error| {
+        Problem::failed(error).hint("Take another port, or an address of this machine with --bind.")
     })?;
     let stop = server.stopper();
     let _guard = interrupt::on_stop(stop);

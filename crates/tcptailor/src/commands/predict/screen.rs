@@ -3,31 +3,37 @@
 use std::fmt::Write;
 
 use base::human;
-use tailor::Foretold;
+use tailor::{Foretold, PredictionRow, Predictions, TwinRow};
 
-use super::{Document, Row, TwinRow, shown_rate};
+use super::{Document, shown_rate};
 use crate::output;
 
 /// For the screen.
 pub(super) fn render(document: &Document) -> String {
     let mut text = format!("{}\n\n", document.subject);
-    if let Some(twin) = &document.twin {
+    let Predictions {
+        twin,
+        cannot_know: _,
+        why,
+        predictions,
+    } = &document.answer;
+    if let Some(twin) = twin {
         text.push_str(&about(twin));
     }
-    if let Some(why) = &document.why {
+    if let Some(why) = why {
         writeln!(text, "Nothing can be predicted: {why}.").expect("a String grows");
     }
-    if document.predictions.is_empty() {
-        if document.why.is_none() {
+    if predictions.is_empty() {
+        if why.is_none() {
             text.push_str("Nothing is proposed; `--try KNOB=VALUE` tries a setting.\n");
         }
         return text;
     }
-    if document.why.is_none() {
-        text.push_str(&table(&document.predictions));
+    if why.is_none() {
+        text.push_str(&table(predictions));
     }
-    for row in &document.predictions {
-        if let (Foretold::Unknown(why), None) = (&row.foretold, &document.why) {
+    for row in predictions {
+        if let (Foretold::Unknown(why), None) = (&row.foretold, why) {
             writeln!(text, "{}: not predicted: {why}.", row.change).expect("a String grows");
         }
     }
@@ -35,7 +41,8 @@ pub(super) fn render(document: &Document) -> String {
 }
 
 fn about(twin: &TwinRow) -> String {
-    let mut text = format!("path      {}\n", twin.path);
+    let path = twin.path.as_deref().unwrap_or_default();
+    let mut text = format!("path      {path}\n");
     if !twin.given {
         let range = twin.path_bps;
         if range.high > range.low * 1.02 {
@@ -78,7 +85,7 @@ fn times(gain: f64) -> String {
     }
 }
 
-fn table(rows: &[Row]) -> String {
+fn table(rows: &[PredictionRow]) -> String {
     let mut table = output::table(&[
         "CHANGE",
         "AT",

@@ -16,9 +16,9 @@ use super::report::{Report, with_settings};
 use super::watched::Program;
 use super::{Args, settings};
 use crate::exit::{Exit, Problem};
-use crate::interrupt;
 use crate::output::{self, Output, push_wrapped};
 use crate::progress::Progress;
+use crate::subject::check_stopped;
 
 /// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -140,28 +140,19 @@ fn measure(
             (seen.ended, tailor::measure_of(&seen.recording, own))
         }
     };
-    if interrupt::stopped() {
-        return Err(Problem {
-            exit: Exit::Interrupted,
-            message: "interrupted; nothing stays changed".into(),
-            hint: None,
-        }
-        .into());
-    }
+    check_stopped()?;
     if ended != Ended::Code(0) {
         let arm = match arm {
             Arm::A => "without",
             Arm::B => "with",
         };
-        return Err(Problem {
-            exit: Exit::OfProgram(ended.shell_code()),
-            message: format!(
-                "the program failed when it was run again {arm} the change; exit code {}",
-                ended.shell_code()
-            ),
-            hint: Some("--fit is for commands that can be repeated.".into()),
-        }
-        .into());
+        let code = ended.shell_code();
+        let what = format!(
+            "the program failed when it was run again {arm} the change; exit code {code}"
+        );
+        return Err(Problem::new(Exit::OfProgram(code), what)
+            .hint("--fit is for commands that can be repeated.")
+            .into());
     }
     Ok(measure)
 }

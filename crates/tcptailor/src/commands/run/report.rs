@@ -11,7 +11,7 @@ use linux::supervise::{Ended, SettingOutcome, SocketSetting, Tally};
 use serde::Serialize;
 
 use super::compare::Compared;
-use super::watched::Seen;
+use super::watched::WatchedRun;
 use super::{Args, gain, settings};
 use crate::commands::diagnose::document::Document;
 use crate::commands::diagnose::{quoted, screen, seen as diagnosed};
@@ -105,8 +105,8 @@ impl From<&SettingOutcome> for SettingRow {
 }
 
 impl Report {
-    pub(super) fn of(args: &Args, seen: &Seen) -> Self {
-        let Seen {
+    pub(super) fn of(args: &Args, seen: &WatchedRun) -> Self {
+        let WatchedRun {
             ended,
             time,
             noted,
@@ -307,7 +307,7 @@ fn helps(recording: &doctor::Recording, diagnosis: &Document, predicts: bool) ->
     helps
 }
 
-fn unseen(seen: &Seen) -> usize {
+fn unseen(seen: &WatchedRun) -> usize {
     let tracks = seen.recording.flows.iter();
     let cookies: BTreeSet<u64> = tracks.map(|track| track.cookie).collect();
     let begun = seen.noted.sockets.keys();
@@ -316,7 +316,7 @@ fn unseen(seen: &Seen) -> usize {
 
 /// Connections of this user that opened while the program ran and whose program nobody saw. Of
 /// one with both ends here the ends count once.
-fn unattributed(seen: &Seen) -> usize {
+fn unattributed(seen: &WatchedRun) -> usize {
     let own = linux::privilege::user_id();
     let recording = &seen.recording;
     let is_unknown = |track: &&Track| {

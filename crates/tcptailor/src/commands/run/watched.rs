@@ -64,7 +64,7 @@ pub(super) struct Ran {
 }
 
 /// A program that has ended, and all connections that were seen meanwhile.
-pub(super) struct Seen {
+pub(super) struct WatchedRun {
     pub(super) ended: Ended,
     pub(super) time: Duration,
     pub(super) noted: Noted,
@@ -74,7 +74,7 @@ pub(super) struct Seen {
 
 impl Program<'_> {
     /// Runs it to its end, watched.
-    pub(super) fn watch(&self, settings: &[SocketSetting]) -> anyhow::Result<Seen> {
+    pub(super) fn watch(&self, settings: &[SocketSetting]) -> anyhow::Result<WatchedRun> {
         let notes = Notes::new(settings);
         let stop = AtomicBool::new(false);
         let sysctls = crate::subject::sysctls();
@@ -112,7 +112,7 @@ impl Program<'_> {
         recording.stopped = false;
         recording.process_ended = true;
         name_owners(&mut recording, &ran.noted);
-        Ok(Seen {
+        Ok(WatchedRun {
             ended: ran.ended,
             time: ran.time,
             noted: ran.noted,
@@ -151,11 +151,7 @@ impl Program<'_> {
             notes,
             filter: self.filter,
         };
-        let problem = |code, error: &LaunchError| Problem {
-            exit: Exit::OfProgram(code),
-            message: error.to_string(),
-            hint: None,
-        };
+        let problem = |code, error: &LaunchError| Problem::new(Exit::OfProgram(code), error);
         launch(&asked).map_err(|error| match error {
             LaunchError::NotFound { .. } => problem(NO_SUCH_PROGRAM, &error)
                 .hint("Write the program with its path, or as it is found in PATH.")

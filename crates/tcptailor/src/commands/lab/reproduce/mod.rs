@@ -16,8 +16,8 @@ use lab::app::HostCosts;
 use lab::judge::Verdict;
 use papers::evaluation::Reproduction;
 use papers::figures::Drawing;
-use papers::page::{Courses, Place};
-use papers::reproduction::{Chosen, Extent, Line, Plan, Wanted};
+use papers::page::{CellRef, Courses};
+use papers::reproduction::{Chosen, Extent, Line, Campaign, Wanted};
 use serde::Serialize;
 
 use self::folder::{Folder, Head};
@@ -121,26 +121,26 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let chosen = chosen(&args.experiments)?;
     let scenarios = chosen.iter().map(|chosen| &chosen.scenario);
     let costs = args.costs.as_deref().map(calibrate::read).transpose()?;
-    let mut plan = Plan::new(scenarios, args.wanted(costs));
+    let mut campaign = Campaign::new(scenarios, args.wanted(costs));
     let mut folder = match &args.output {
         Some(path) => {
             let texts = chosen.iter().map(|one| (&*one.scenario.name, &*one.text));
             let head = Head::new(texts, args.quick, costs);
-            Some(open((path, &head), &mut plan, output)?)
+            Some(open((path, &head), &mut campaign, output)?)
         }
         None => None,
     };
     if !args.quick {
-        output.note(announcement(plan.extent()));
+        output.note(announcement(campaign.extent()));
     }
-    plan.run(&mut Surroundings::new(output, folder.as_mut()))?;
-    let mut document = plan.document();
-    document.summary.interrupted = interrupt::stopped() && plan.wants_more();
+    campaign.run(&mut Surroundings::new(output, folder.as_mut()))?;
+    let mut document = campaign.document();
+    document.summary.interrupted = interrupt::stopped() && campaign.wants_more();
     document.summary.elapsed_s = linux::Clock.now().since(began).as_secs_f64();
     let told = report(&document, output);
     // One of the two that cannot be written is no reason to lose the other.
     if folder.is_some() || args.html.is_some() {
-        let page = courses(&plan).page(&document, output::provenance());
+        let page = courses(&campaign).page(&document, output::provenance());
         if let Some(folder) = &folder {
             folder.finish(&output::document("lab-reproduce", &document)?, &page)?;
         }
@@ -245,8 +245,8 @@ fn report(document: &Reproduction, output: &Output) -> anyhow::Result<()> {
     })
 }
 
-fn place_of(line: &Line) -> Place<'_> {
-    Place {
+fn place_of(line: &Line) -> CellRef<'_> {
+    CellRef {
         scenario: &line.scenario,
         variant: line.variant.as_deref(),
         axes: &line.axes,
@@ -255,10 +255,10 @@ fn place_of(line: &Line) -> Place<'_> {
 }
 
 /// How runs went, for the page.
-fn courses(plan: &Plan) -> Courses {
+fn courses(campaign: &Campaign) -> Courses {
     let mut courses = Courses::default();
-    for (scenario, cell, run) in plan.runs() {
-        let place = Place {
+    for (scenario, cell, run) in campaign.runs() {
+        let place = CellRef {
             scenario,
             variant: cell.variant.as_deref(),
             axes: &cell.axes,
@@ -280,14 +280,14 @@ fn exit(document: &Reproduction) -> Exit {
 }
 
 /// Opens the folder and takes the runs that it has.
-fn open((path, head): (&Path, &Head), plan: &mut Plan, output: &Output) -> anyhow::Result<Folder> {
-    let in_real_time = plan.extent().in_real_time > 0;
+fn open((path, head): (&Path, &Head), campaign: &mut Campaign, output: &Output) -> anyhow::Result<Folder> {
+    let in_real_time = campaign.extent().in_real_time > 0;
     let (folder, lines) = Folder::open(path, head, in_real_time, output)?;
     if !lines.is_empty() {
         let there = base::human::count(lines.len() as u64, "run");
         output.note(format!("{} has {there} already: going on", path.display()));
     }
-    plan.take(lines);
+    campaign.take(lines);
     Ok(folder)
 }
 

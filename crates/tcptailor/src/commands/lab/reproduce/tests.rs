@@ -76,9 +76,9 @@ fn wanted() -> Wanted {
 /// A document of which TUN ran nothing; engine, variant and milliseconds of each run.
 fn document_of(runs: &[(EngineName, usize, u32)]) -> Reproduction {
     let scenario = read_scenario("x1.toml", TEXT).unwrap_or_else(|errors| panic!("{errors:?}"));
-    let mut plan = Plan::new([&scenario], wanted());
+    let mut campaign = Campaign::new([&scenario], wanted());
     let lines = runs.iter().zip(0..);
-    plan.take(lines.map(|((engine, variant, millis), run)| Line {
+    campaign.take(lines.map(|((engine, variant, millis), run)| Line {
         scenario: "x1".into(),
         variant: Some(["small", "large"][*variant].into()),
         axes: Vec::new(),
@@ -90,7 +90,7 @@ fn document_of(runs: &[(EngineName, usize, u32)]) -> Reproduction {
             ..Outcome::default()
         },
     }));
-    let mut document = plan.document();
+    let mut document = campaign.document();
     let missing = NotRun {
         engine: EngineName::Tun,
         why: "no /dev/net/tun".into(),

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use lab::results::{Plan, Planned, Record, RunId};
+use lab::results::{SweepPlan, Planned, Record, RunId};
 use lab::{Outcome, Shard};
 
 use super::super::line_log::LineLog;
@@ -17,7 +17,7 @@ use crate::progress::Progress;
 
 /// What is to be done.
 pub(super) struct Work<'w> {
-    pub(super) plan: &'w Plan,
+    pub(super) plan: &'w SweepPlan,
     pub(super) runner: &'w Runner,
     pub(super) shard: Shard,
     /// Runs that are in the folder and are not made again, and whether their numbers count.

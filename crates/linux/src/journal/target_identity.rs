@@ -14,7 +14,7 @@ use crate::netns::{NAMED_DIR, NetnsHandle};
 
 /// The identity of a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct TargetIdentity {
     /// Inode number of the network namespace.
     pub netns_inode: u64,
     /// Cookie of the network namespace, where it could be read; the journals of earlier versions
@@ -27,7 +27,7 @@ pub struct Place {
     pub link_index: Option<u32>,
 }
 
-impl Place {
+impl TargetIdentity {
     pub(crate) fn of(setting: &Setting) -> Result<Self> {
         Ok(Self {
             netns_inode: setting.netns_inode()?,

@@ -38,9 +38,9 @@ pub struct Way {
     pub segments_per_s: f64,
 }
 
-/// What was seen.
+/// What connections show, recorded or in a twin, by which the two are compared.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Seen {
+pub struct Observables {
     /// How long was looked.
     pub span: Duration,
     /// Which end was looked at, of the two that a trial has.
@@ -108,7 +108,7 @@ pub(super) struct Pair<'r> {
     pub(super) there: Option<&'r Track>,
 }
 
-impl Seen {
+impl Observables {
     /// What `look` shows of the connections of `place`; `None` where there are none.
     #[must_use]
     pub fn of(look: &Look, place: Place) -> Option<Self> {
@@ -316,15 +316,7 @@ fn is_short(track: &Track, span: Duration) -> bool {
 }
 
 fn moved(track: &Track) -> u64 {
-    let difference = |read: fn(&FlowSample) -> Option<u64>| {
-        let ends = track
-            .samples
-            .first()
-            .and_then(read)
-            .zip(track.samples.last().and_then(read));
-        ends.map_or(0, |(first, last)| last.saturating_sub(first))
-    };
-    difference(|s| s.bytes_acked) + difference(|s| s.bytes_received)
+    sent(track) + grown(track, |s| s.bytes_received)
 }
 
 /// By which the connection is chosen that stands for all: of those that carry about as much, one
@@ -334,12 +326,13 @@ fn order(track: &Track) -> (u32, u64) {
 }
 
 fn sent(track: &Track) -> u64 {
-    let read = |s: &FlowSample| s.bytes_acked;
-    let ends = track
-        .samples
-        .first()
-        .and_then(read)
-        .zip(track.samples.last().and_then(read));
+    grown(track, |s| s.bytes_acked)
+}
+
+/// What a counter grew by from the first sample to the last.
+fn grown(track: &Track, read: fn(&FlowSample) -> Option<u64>) -> u64 {
+    let first = track.samples.first().and_then(read);
+    let ends = first.zip(track.samples.last().and_then(read));
     ends.map_or(0, |(first, last)| last.saturating_sub(first))
 }
 

@@ -1,0 +1,527 @@
+//! The doctor's answers as rows: what `diagnose --json` writes of each connection, and what tables
+//! and pages are made of. Nothing is decided here that the doctor has not said.
+//!
+//! A row is `ON_HOST` where changes can be made to what it tells of. Where they cannot, as for a
+//! package that only reads files, what is of use on that host alone is not written: namespaces,
+//! what a kernel runs above TCP, targets, and whether changes reach them.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use base::{KnobValue, Limit, Live, Netns, Rate, Scope, Target};
+use doctor::{
+    Confidence, Evidence, NextLimit, Place, Proposal, Shares, Side, Timeline, Verdict,
+    find_diagnosis,
+};
+use serde::Serialize;
+
+use crate::observed::{Answered, Observed};
+use crate::targets::Ends;
+
+/// Shares of the time below this are not told.
+const SHARE_MIN: f64 = 0.005;
+
+/// One connection, or several short ones of one service.
+#[derive(Debug, Serialize)]
+pub struct FlowRow<const ON_HOST: bool> {
+    /// Identity of the connection in what was recorded.
+    #[serde(skip)]
+    pub cookie: u64,
+    /// The namespace of its socket.
+    #[serde(skip_serializing_if = "is_left_out::<ON_HOST, _>")]
+    pub netns: Netns,
+    /// The container in the namespace, if there is one and all were watched.
+    #[serde(skip_serializing_if = "is_left_out::<ON_HOST, _>")]
+    pub container: Option<String>,
+    /// Address and port of the end that was observed.
+    pub local: SocketAddr,
+    /// Those of the other one.
+    pub remote: SocketAddr,
+    /// The end of it that a service has.
+    #[serde(skip)]
+    pub place: Place,
+    /// A process that holds the socket.
+    pub pid: Option<u32>,
+    /// What that process is called.
+    pub command: Option<String>,
+    /// What the kernel runs above it: `mptcp` for a subflow, `tls`.
+    #[serde(skip_serializing_if = "is_left_out::<ON_HOST, _>")]
+    pub upper: Option<String>,
+    /// Where most of the payload went.
+    pub direction: Direction,
+    /// Whether no payload moved and none was waiting.
+    pub idle: bool,
+    /// Whether the socket at the other end was seen too.
+    pub both_ends_seen: bool,
+    /// How often it was looked at.
+    pub samples: usize,
+    /// Seconds from its first sample to its last.
+    pub seen_s: f64,
+    /// Short connections of one service are shown as one: so many.
+    pub connections: usize,
+    /// Payload per second in that direction, in bit/s.
+    pub rate_bps: Option<u64>,
+    /// The smallest round-trip time, in microseconds.
+    pub min_rtt_us: Option<u64>,
+    /// The smoothed round-trip time, in microseconds: the median.
+    pub srtt_us: Option<u64>,
+    /// Why this end did not send more, as shares of the time; empty where it mostly receives.
+    pub limits: Vec<LimitShare>,
+    /// What the doctor says, the most important first.
+    pub verdicts: Vec<VerdictRow<ON_HOST>>,
+    /// Why there is no verdict.
+    pub unknown: Option<String>,
+    /// Why options such as `TCP_NODELAY` could not be read.
+    #[serde(skip_serializing_if = "is_left_out::<ON_HOST, _>")]
+    pub options_error: Option<String>,
+}
+
+/// How much of the time a limit held.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct LimitShare {
+    /// One of [`Limit`], or `unclear`.
+    pub limit: &'static str,
+    /// From 0 to 1.
+    pub share: f64,
+}
+
+/// Where payload goes, seen from the end that was observed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// To the other end.
+    Out,
+    /// From there.
+    In,
+}
+
+/// One verdict on a connection or on a host.
+#[derive(Debug, Serialize)]
+pub struct VerdictRow<const ON_HOST: bool> {
+    /// Of the diagnosis, as docs/diagnoses.md has it.
+    pub id: &'static str,
+    /// What it says of every connection that has it.
+    pub sentence: &'static str,
+    /// Whether there is something to change, or a defect.
+    pub finding: bool,
+    /// Why the sender waited.
+    pub limit: Option<Limit>,
+    /// Share of the time, from 0 to 1.
+    pub share: f64,
+    /// From when to when its limit was seen, in seconds after the watch began.
+    pub held_s: Option<[f64; 2]>,
+    /// How sure it is.
+    pub confidence: Confidence,
+    /// Packets alone were seen, and a socket would have to confirm it; absent where not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub consistent_with: bool,
+    /// Whether that is sure enough to make the change.
+    pub act: bool,
+    /// What was seen, and what the rule asks for.
+    pub evidence: Vec<Evidence>,
+    /// What limits it once this does no longer.
+    pub next: Option<NextLimit>,
+    /// What to change: the smallest scope.
+    pub change: Option<ChangeRow<ON_HOST>>,
+    /// Whether that change reaches the open connection; null where there is no change.
+    #[serde(skip_serializing_if = "is_left_out::<ON_HOST, _>")]
+    pub live: Option<bool>,
+    /// Other changes that would help as well.
+    pub alternatives: Vec<ChangeRow<ON_HOST>>,
+    /// What else there is to say; empty where nothing is.
+    pub remark: String,
+}
+
+/// A change, with where to make it if that is known and reachable.
+#[derive(Debug, Serialize)]
+pub struct ChangeRow<const ON_HOST: bool> {
+    /// Name of the knob.
+    pub knob: &'static str,
+    /// The value.
+    pub to: KnobValue,
+    /// The value with its unit.
+    pub to_text: String,
+    /// At which end.
+    pub side: Side,
+    /// How much it reaches.
+    pub scope: Scope,
+    /// When.
+    pub takes_effect: Live,
+    /// What may get worse.
+    pub risk: &'static str,
+    /// What it is made to.
+    #[serde(skip_serializing_if = "is_left_out::<ON_HOST, _>")]
+    pub target: Option<Target>,
+    /// The host, for connections of a capture; absent elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<IpAddr>,
+    /// What the user who asked lacks to make it here, such as `CAP_NET_ADMIN`; null where nothing
+    /// does, and for changes on other machines. Who may make changes has to fill it in.
+    #[serde(skip_serializing_if = "is_left_out::<ON_HOST, _>")]
+    pub requires: Option<&'static str>,
+}
+
+/// Whether a field that is of use on a host alone is not written.
+const fn is_left_out<const ON_HOST: bool, T>(_field: &T) -> bool {
+    !ON_HOST
+}
+
+/// Puts the most important first.
+pub fn sort_rows<const ON_HOST: bool>(flows: &mut [FlowRow<ON_HOST>]) {
+    flows.sort_by(|a, b| {
+        let by_rank = b.rank().total_cmp(&a.rank());
+        by_rank.then(b.rate_bps.cmp(&a.rate_bps))
+    });
+}
+
+impl<const ON_HOST: bool> FlowRow<ON_HOST> {
+    /// A connection with what the doctor says of it.
+    #[must_use]
+    pub fn of(observed: &Observed<'_>, answered: &Answered<'_, '_>) -> Self {
+        Self::measured(observed, answered).judged(observed, answered)
+    }
+
+    /// The numbers of a connection alone.
+    #[must_use]
+    pub fn measured(observed: &Observed<'_>, answered: &Answered<'_, '_>) -> Self {
+        let Answered { case, ends, .. } = answered;
+        let (track, timeline) = (case.track(), case.timeline());
+        let (sent, received) = (timeline.rate(), timeline.receive_rate());
+        let (direction, rate) = if received > sent {
+            (Direction::In, received)
+        } else {
+            (Direction::Out, sent)
+        };
+        let row = Self {
+            cookie: track.cookie,
+            netns: ends.local.netns.clone(),
+            container: None,
+            local: ends.local.key.local,
+            remote: ends.local.key.remote,
+            place: case.place(),
+            pid: ends.local.pid,
+            command: track
+                .owners
+                .first()
+                .map(|owner| owner.process.command.clone()),
+            upper: timeline.latest(|s| s.upper.clone()),
+            direction,
+            idle: is_idle(&timeline),
+            both_ends_seen: ends.remote.is_some(),
+            samples: timeline.looks(),
+            seen_s: timeline.interval().as_secs_f64(),
+            connections: case.connections(),
+            rate_bps: rate.map(Rate::bits_per_second),
+            min_rtt_us: timeline.min_rtt().and_then(micros),
+            srtt_us: timeline.srtt().and_then(micros),
+            limits: match direction {
+                Direction::Out => limits(&timeline),
+                Direction::In => Vec::new(),
+            },
+            verdicts: Vec::new(),
+            unknown: None,
+            options_error: track.options_error.clone(),
+        };
+        if row.connections > 1 {
+            row.standing_for(case.payload_bytes(), observed.cases().whole())
+        } else {
+            row
+        }
+    }
+
+    /// The row of several connections, which moved these bytes while they were watched.
+    fn standing_for(mut self, payload: (u64, u64), seen: Duration) -> Self {
+        let (sent, received) = payload;
+        self.direction = if received > sent {
+            Direction::In
+        } else {
+            Direction::Out
+        };
+        let rate = Rate::of(sent.max(received), seen);
+        self.rate_bps = (!seen.is_zero()).then(|| rate.bits_per_second());
+        self.idle = payload == (0, 0);
+        self
+    }
+
+    /// The row with what the doctor says of it.
+    #[must_use]
+    pub fn judged(mut self, observed: &Observed<'_>, answered: &Answered<'_, '_>) -> Self {
+        let Answered { report, ends, .. } = answered;
+        let is_one = self.connections == 1;
+        let row = |verdict: &Verdict| VerdictRow {
+            // Each of many has its own.
+            held_s: held_s(verdict, observed).filter(|_| is_one),
+            ..VerdictRow::of(verdict, ends)
+        };
+        self.verdicts = report.verdicts.iter().map(row).collect();
+        self.unknown.clone_from(&report.unknown);
+        if self.idle && !self.has_finding() {
+            // Its program is the limit, and nobody asked for more: `idle` says all.
+            self.verdicts.clear();
+            self.unknown = None;
+        }
+        self
+    }
+
+    /// What limits it, if that could be said.
+    #[must_use]
+    pub fn main(&self) -> Option<&VerdictRow<ON_HOST>> {
+        self.verdicts.first()
+    }
+
+    /// Whether there is something to change, or a defect.
+    #[must_use]
+    pub fn has_finding(&self) -> bool {
+        self.verdicts.iter().any(|verdict| verdict.finding)
+    }
+
+    /// The end of it that a service has.
+    #[must_use]
+    pub const fn place(&self) -> Place {
+        self.place
+    }
+
+    /// All changes that would help.
+    pub fn changes_mut(&mut self) -> impl Iterator<Item = &mut ChangeRow<ON_HOST>> {
+        let verdicts = self.verdicts.iter_mut();
+        verdicts.flat_map(|verdict| verdict.change.iter_mut().chain(&mut verdict.alternatives))
+    }
+
+    /// Makes it one of a capture: nothing can be changed from here, hosts have addresses and no
+    /// "here", and what only a socket could confirm is no more than consistent with what is seen.
+    pub fn set_seen_in_packets(&mut self) {
+        let (local, remote) = (self.local.ip(), self.remote.ip());
+        for verdict in &mut self.verdicts {
+            verdict.act = false;
+            verdict.weaken();
+        }
+        for change in self.changes_mut() {
+            change.target = None;
+            change.requires = None;
+            change.at = Some(match change.side {
+                Side::Local => local,
+                Side::Remote => remote,
+            });
+        }
+    }
+
+    /// Findings first, then flows that do something; within them by share.
+    fn rank(&self) -> f64 {
+        let share = self.main().map_or(0.0, |verdict| verdict.share);
+        match self.main() {
+            Some(verdict) if verdict.finding => 30.0 + share,
+            _ if self.has_finding() => 20.0 + share,
+            _ if self.idle => share,
+            _ => 10.0 + share,
+        }
+    }
+}
+
+impl<const ON_HOST: bool> VerdictRow<ON_HOST> {
+    /// A verdict on a connection.
+    #[must_use]
+    pub fn of(verdict: &Verdict, ends: &Ends) -> Self {
+        let proposals = verdict.proposals.iter();
+        let mut changes = proposals.map(|proposal| ChangeRow::of(proposal, ends));
+        let change = changes.next();
+        Self {
+            live: change
+                .as_ref()
+                .map(|change| change.takes_effect == Live::Now),
+            change,
+            alternatives: changes.collect(),
+            ..Self::of_host(verdict)
+        }
+    }
+
+    /// A verdict that no connection is meant by.
+    #[must_use]
+    pub fn of_host(verdict: &Verdict) -> Self {
+        Self {
+            id: verdict.diagnosis.id,
+            sentence: verdict.diagnosis.sentence,
+            finding: verdict.diagnosis.is_finding(),
+            limit: verdict.limit,
+            share: rounded(verdict.share),
+            held_s: None,
+            confidence: verdict.confidence,
+            consistent_with: false,
+            act: verdict.confidence >= verdict.diagnosis.act_from,
+            evidence: verdict.evidence.clone(),
+            next: verdict.next.clone(),
+            change: None,
+            live: None,
+            alternatives: Vec::new(),
+            remark: verdict.remark.clone(),
+        }
+    }
+
+    /// Makes it no surer than packets can be.
+    fn weaken(&mut self) {
+        let diagnosis = find_diagnosis(self.id);
+        if let Some(most) = diagnosis.and_then(|diagnosis| diagnosis.in_packets.confidence_max()) {
+            self.confidence = self.confidence.min(most);
+            self.consistent_with = true;
+        }
+    }
+}
+
+impl<const ON_HOST: bool> ChangeRow<ON_HOST> {
+    fn of(proposal: &Proposal, ends: &Ends) -> Self {
+        Self {
+            knob: proposal.knob.name,
+            to: proposal.to.clone(),
+            to_text: proposal.knob.format(&proposal.to),
+            side: proposal.side,
+            scope: proposal.knob.scope,
+            takes_effect: proposal.live,
+            risk: proposal.risk,
+            target: ends.change(proposal).map(|change| change.target),
+            at: None,
+            requires: None,
+        }
+    }
+}
+
+/// Those that are told, largest first.
+fn limits(timeline: &Timeline) -> Vec<LimitShare> {
+    let Some(shares) = Shares::of_timeline(timeline) else {
+        return Vec::new();
+    };
+    let known = shares.largest_first().into_iter();
+    known
+        .map(|(limit, share)| (limit.name(), share))
+        .chain([("unclear", shares.unclear())])
+        .filter(|(_, share)| *share >= SHARE_MIN)
+        .map(|(limit, share)| LimitShare {
+            limit,
+            share: rounded(share),
+        })
+        .collect()
+}
+
+/// From when to when the verdict's limit was seen, in seconds after the watch began.
+fn held_s(verdict: &Verdict, observed: &Observed<'_>) -> Option<[f64; 2]> {
+    let (first, last) = verdict.held?;
+    Some([first, last].map(|at| {
+        let after = at.since(observed.began()).as_secs_f64();
+        (after * 1e3).round() / 1e3
+    }))
+}
+
+/// No payload moved and none was waiting for anything.
+fn is_idle(timeline: &Timeline) -> bool {
+    let moved = |count: Option<u64>| count.is_some_and(|bytes| bytes > 0);
+    let waiting = |count: Option<u32>| count.is_some_and(|pkts| pkts > 0);
+    !moved(timeline.counted(|s| s.bytes_sent))
+        && !moved(timeline.counted(|s| s.bytes_received))
+        && !waiting(timeline.largest(|s| s.unacked_pkts))
+        && !moved(timeline.largest(|s| s.notsent_bytes.map(u64::from)))
+}
+
+fn rounded(share: f64) -> f64 {
+    (share * 1e4).round() / 1e4
+}
+
+fn micros(time: Duration) -> Option<u64> {
+    u64::try_from(time.as_micros()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{FlowKey, find_knob};
+    use serde_json::{Value, json, to_value};
+
+    use crate::targets::End;
+
+    fn row<const ON_HOST: bool>(proposals: Vec<Proposal>) -> Value {
+        let diagnosis = doctor::find_diagnosis("nagle-delack-stall").unwrap();
+        let verdict = Verdict {
+            diagnosis,
+            limit: diagnosis.limit,
+            share: 0.973_456_7,
+            held: None,
+            confidence: Confidence::High,
+            evidence: vec![Evidence {
+                field: "nodelay",
+                observed: "off".into(),
+                expected: "off".into(),
+            }],
+            next: Some(NextLimit {
+                what: "the path".into(),
+                rate: Some(Rate::from_bits_per_second(25_000_000)),
+            }),
+            proposals,
+            remark: String::new(),
+        };
+        let ends = Ends {
+            local: End {
+                netns: Netns::Own,
+                key: FlowKey {
+                    local: "10.0.0.5:51514".parse().unwrap(),
+                    remote: "10.0.9.2:443".parse().unwrap(),
+                },
+                cookie: Some(7),
+                pid: Some(4127),
+                link: None,
+            },
+            remote: None,
+            beside: Vec::new(),
+        };
+        to_value(VerdictRow::<ON_HOST>::of(&verdict, &ends)).unwrap()
+    }
+
+    fn propose(side: Side, knob: &str, live: Live) -> Proposal {
+        Proposal {
+            side,
+            beside: None,
+            knob: find_knob(knob).unwrap(),
+            to: KnobValue::Flag(true),
+            live,
+            risk: "more packets",
+        }
+    }
+
+    #[test]
+    fn a_verdict_is_written_with_plain_numbers_and_names() {
+        let row = row::<true>(vec![
+            propose(Side::Local, "nodelay", Live::Now),
+            propose(Side::Remote, "route.quickack", Live::Reconnect),
+        ]);
+        let check = |at: &str, expected: Value| {
+            assert_eq!(row.pointer(at), Some(&expected), "{at} of {row:#}");
+        };
+        check("/id", json!("nagle-delack-stall"));
+        check("/finding", json!(true));
+        check("/limit", json!("nagle"));
+        check("/share", json!(0.9735));
+        check("/confidence", json!("high"));
+        check("/evidence/0/field", json!("nodelay"));
+        check("/next/rate_bps", json!(25_000_000));
+        check("/live", json!(true));
+        check("/change/knob", json!("nodelay"));
+        check("/change/to", json!(true));
+        check("/change/side", json!("local"));
+        check("/change/takes_effect", json!("now"));
+        check("/change/target/pid", json!(4127));
+        check("/alternatives/0/side", json!("remote"));
+        check("/alternatives/0/target", Value::Null);
+    }
+
+    #[test]
+    fn what_no_setting_helps_has_no_change() {
+        let row = row::<true>(Vec::new());
+        assert_eq!(row["change"], Value::Null);
+        assert_eq!(row["live"], Value::Null);
+    }
+
+    #[test]
+    fn where_nothing_can_be_changed_no_target_is_written() {
+        let row = row::<false>(vec![propose(Side::Local, "nodelay", Live::Now)]);
+        assert_eq!(row["change"]["to_text"], json!("on"));
+        for at in ["/live", "/change/target", "/change/requires"] {
+            assert_eq!(row.pointer(at), None, "{at} of {row:#}");
+        }
+    }
+}
