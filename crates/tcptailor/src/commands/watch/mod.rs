@@ -21,7 +21,7 @@ use self::endpoint::Endpoint;
 use self::finding::Event;
 use self::metrics::Exposition;
 use self::pace::Pace;
-use self::round::{Looker, WINDOW_MAX, Where};
+use self::round::{Looker, WINDOW_MAX};
 use self::state::State;
 use crate::commands::watching::Watched;
 use crate::exit::{Exit, Problem};
@@ -114,11 +114,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     check(args)?;
     let filter = args.watched.filter()?;
     let process = filter.fixed_pid().map(OwnerProcess::open).transpose()?;
-    let place = if args.all_netns {
-        Where::All
-    } else {
-        Where::One(args.watched.netns())
-    };
+    let place = args.watched.places(args.all_netns);
     let server = HttpServer::bind(args.listen).map_err(|error| bind_problem(args, error))?;
     let address = server.address()?;
     tell(
