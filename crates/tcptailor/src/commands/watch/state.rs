@@ -418,6 +418,22 @@ mod tests {
     }
 
     #[test]
+    fn a_page_is_told_of_what_has_a_slot_and_of_the_rest_as_one() {
+        assert!(State::new(2).history().is_none(), "it costs memory");
+        let now = Instant::ZERO;
+        let mut state = State::new(2).with_history(now, Duration::from_secs(15));
+        let services = round(&[("a:1", 3, 100), ("b:2", 2, 10), ("c:3", 1, 5), ("d:4", 1, 5)]);
+        state.handle_round(services, now + Duration::from_secs(15), AT);
+        state.handle_cost(Duration::from_secs(15), Duration::from_millis(150));
+        let history = state.history().expect("it is asked for");
+        let services = history.services();
+        let carried: Vec<(&str, u64)> = services
+            .map(|(name, course)| (name, course.bytes()))
+            .collect();
+        assert_eq!(carried, [("a:1", 100), ("b:2", 10), ("other", 10)]);
+    }
+
+    #[test]
     fn totals_grow_and_gauges_are_of_the_last_round() {
         let mut state = State::new(2);
         let now = Instant::ZERO;
