@@ -56,6 +56,8 @@ struct Known {
     /// Its name tells the program.
     is_named: bool,
     owners: Arc<[SocketOwner]>,
+    /// When it was asked for last.
+    seen: Instant,
 }
 
 /// Meters of all connections of a namespace, and the names of their services.
@@ -89,20 +91,19 @@ impl Watchlist {
         now: Instant,
         tracks: impl Iterator<Item = &'t Track>,
     ) -> Vec<Connection> {
-        let mut all_known = BTreeMap::new();
         let mut connections = Vec::with_capacity(self.known.len());
         for track in tracks.filter(|track| !track.ended) {
             let reading = self.meters.poll(track);
             let (Some(reading), Some(sample)) = (reading, track.samples.last_shared()) else {
                 continue;
             };
-            let known = self.known(track);
+            let (service, owners) = self.known(track, now);
             connections.push(Connection {
                 cookie: track.cookie,
                 place: Arc::clone(&self.place),
-                service: Arc::clone(&known.service),
+                service,
                 sample,
-                owners: Arc::clone(&known.owners),
+                owners,
                 now: Now {
                     rate_bps: reading.rate.bits_per_second(),
                     direction: match reading.is_receiving {
@@ -113,37 +114,34 @@ impl Watchlist {
                     share: reading.share,
                 },
             });
-            all_known.insert(track.cookie, known);
         }
-        self.known = all_known;
         if now.since(self.tidied) >= FORGOTTEN_AFTER {
             let before = std::mem::replace(&mut self.tidied, now);
             self.meters.forget_before(before);
+            self.known.retain(|_, known| known.seen >= before);
         }
         connections
     }
 
-    /// What is known of a connection. The name of its service is made once its program is known;
-    /// nothing is made anew where nothing has changed.
-    fn known(&self, track: &Track) -> Known {
+    /// The service and the owners of a connection, made anew only where they have changed: the name
+    /// is made once the program is known.
+    fn known(&mut self, track: &Track, now: Instant) -> (Arc<str>, Arc<[SocketOwner]>) {
         let command = track.owners.first();
         let command = command.map(|owner| owner.process.command.as_str());
-        let before = self.known.get(&track.cookie);
-        let owners = match before {
-            Some(known) if *known.owners == *track.owners => Arc::clone(&known.owners),
-            _ => Arc::from(track.owners.as_slice()),
-        };
-        match before {
-            Some(known) if known.is_named || command.is_none() => Known {
-                service: Arc::clone(&known.service),
-                is_named: known.is_named,
-                owners,
-            },
-            _ => Known {
-                service: service::name(Place::of(track.key), command).into(),
-                is_named: command.is_some(),
-                owners,
-            },
+        let name = || service::name(Place::of(track.key), command).into();
+        let known = self.known.entry(track.cookie).or_insert_with(|| Known {
+            service: name(),
+            is_named: command.is_some(),
+            owners: track.owners.as_slice().into(),
+            seen: now,
+        });
+        known.seen = now;
+        if !known.is_named && command.is_some() {
+            (known.service, known.is_named) = (name(), true);
         }
+        if *known.owners != *track.owners {
+            known.owners = track.owners.as_slice().into();
+        }
+        (Arc::clone(&known.service), Arc::clone(&known.owners))
     }
 }

@@ -102,24 +102,20 @@ impl Row {
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     document: Document,
-    /// Places in it. The same two ends may be in several namespaces.
-    of: BTreeMap<Netns, BTreeMap<FlowKey, usize>>,
+    /// Places in it, by namespace and cookie.
+    of: BTreeMap<Netns, BTreeMap<u64, usize>>,
 }
 
 impl Answers {
     pub(super) fn new(document: Document) -> Self {
-        let mut of: BTreeMap<Netns, BTreeMap<FlowKey, usize>> = BTreeMap::new();
+        let mut of: BTreeMap<Netns, BTreeMap<u64, usize>> = BTreeMap::new();
         for (at, flow) in document.flows.iter().enumerate() {
-            let key = FlowKey {
-                local: flow.local,
-                remote: flow.remote,
-            };
             match of.get_mut(&flow.netns) {
                 Some(known) => {
-                    known.insert(key, at);
+                    known.insert(flow.cookie, at);
                 }
                 None => {
-                    of.insert(flow.netns.clone(), BTreeMap::from([(key, at)]));
+                    of.insert(flow.netns.clone(), BTreeMap::from([(flow.cookie, at)]));
                 }
             }
         }
@@ -129,7 +125,7 @@ impl Answers {
     /// The place of what was said of a connection.
     fn place_of(&self, connection: &Connection) -> Option<usize> {
         let of = self.of.get(&connection.place.netns)?;
-        of.get(&connection.key()).copied()
+        of.get(&connection.cookie).copied()
     }
 
     pub(super) const fn document(&self) -> &Document {
@@ -229,7 +225,9 @@ impl Source<'_> {
         members: Vec<usize>,
     ) -> Row {
         let all = || members.iter().map(|at| &self.connections[*at]);
-        let judged = || all().filter_map(|one| self.answers.place_of(one));
+        let judged = all().filter_map(|one| self.answers.place_of(one));
+        let judged: Vec<usize> = judged.collect();
+        let with_finding = judged.iter().filter(|at| self.has_finding(**at));
         Row {
             key,
             place: Arc::clone(place),
@@ -240,8 +238,8 @@ impl Source<'_> {
             srtt: median_srtt(&all().collect::<Vec<_>>()),
             held: held(all()),
             // They are in the order of their importance.
-            judged: judged().min(),
-            with_finding: judged().filter(|at| self.has_finding(*at)).count(),
+            judged: judged.iter().min().copied(),
+            with_finding: with_finding.count(),
             connections: members,
         }
     }
