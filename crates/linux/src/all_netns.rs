@@ -22,7 +22,7 @@ const RUNTIMES: &[(&str, &str)] = &[
 ];
 
 /// A network namespace of this machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NetnsPlace {
     /// How it is opened.
     pub netns: Netns,

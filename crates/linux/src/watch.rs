@@ -91,6 +91,9 @@ pub struct WatchRequest<'a> {
     pub announced: Option<&'a dyn AnnouncedSockets>,
     /// What earlier watches of this namespace found out of the owners of sockets.
     pub owners: Option<&'a KnownOwners>,
+    /// So many namespaces are watched at the same time: each takes only its part of the time that
+    /// may be spent on finding owners and on counting ports.
+    pub watches: u32,
     /// Of those that match, only these: on a host with very many others.
     pub only_announced: bool,
     /// Of those that match, only one of so many parts: the first number, below the second one, says
@@ -129,6 +132,7 @@ impl WatchRequest<'_> {
             open_end: false,
             announced: None,
             owners: None,
+            watches: 1,
             only_announced: false,
             part: (0, 1),
         }
@@ -307,6 +311,7 @@ impl<'a> Watcher<'a> {
             None => OwnerBook::default(),
         };
         book.note_process(pid);
+        book.note_watches(request.watches);
         if filter.needs_owners() {
             book.look_everywhere()?;
         }
@@ -368,7 +373,10 @@ impl<'a> Watcher<'a> {
                 link.tso = offloads.tso(&link.name);
             }
         }
-        if self.pace_ports.is_due(now, SHARE_PORTS) {
+        if self
+            .pace_ports
+            .is_due(now, SHARE_PORTS * self.request.watches)
+        {
             let diag = &mut self.diag;
             sample.ports = self.pace_ports.run(|| ports_taken(diag))?;
         }

@@ -34,7 +34,9 @@
 
   // The numbers of one point, as a line.
   function words(figure, index) {
-    const parts = [figure.at_s[index].toFixed(3) + " s"];
+    const [seconds, unit] = figure.time;
+    const at = (figure.at_s[index] / seconds).toFixed(seconds === 1 ? 3 : 2);
+    const parts = [at + " " + unit];
     for (const one of figure.panels)
       for (const line of one.lines) parts.push(line.name + " " + shown(one.unit, line.values[index]));
     parts.push("limit " + held(figure, index));

@@ -30,7 +30,7 @@ pub use limits::LimitShares;
 pub use lines::{Axis, Line, Lines, Spot};
 pub use ranges::{Range, Ranges};
 pub use sequence::{AckedTo, Retransmitted, Sequence, Span};
-pub use series::{Curve, Series};
+pub use series::{Curve, Series, TimeUnit};
 pub use words::number_name;
 
 const SCRIPT: &str = include_str!("../assets/report.js");

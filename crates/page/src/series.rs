@@ -3,6 +3,8 @@
 //!
 //! The picture stands in the page; the same data goes along for the script that reads it out.
 
+use std::time::Duration;
+
 use base::{Limit, human};
 use lab::Point;
 use maud::{Markup, html};
@@ -36,6 +38,60 @@ pub struct Series {
     pub shares: Vec<LimitShares>,
     /// Further lines, in panels of the points or in their own.
     pub curves: Vec<Curve>,
+    /// In which time is told.
+    pub time: TimeUnit,
+}
+
+/// The unit of a time axis.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimeUnit {
+    /// Of runs and connections.
+    #[default]
+    Seconds,
+    /// From five of them on.
+    Minutes,
+    /// From three of them on.
+    Hours,
+}
+
+impl TimeUnit {
+    /// That in which a time of this length reads best.
+    #[must_use]
+    pub fn of(span: Duration) -> Self {
+        match span.as_secs() {
+            0..300 => Self::Seconds,
+            300..10_800 => Self::Minutes,
+            _ => Self::Hours,
+        }
+    }
+
+    /// How many seconds it has.
+    #[must_use]
+    pub const fn seconds(self) -> f64 {
+        match self {
+            Self::Seconds => 1.0,
+            Self::Minutes => 60.0,
+            Self::Hours => 3600.0,
+        }
+    }
+
+    /// In words, of several.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Seconds => "seconds",
+            Self::Minutes => "minutes",
+            Self::Hours => "hours",
+        }
+    }
+
+    const fn symbol(self) -> &'static str {
+        match self {
+            Self::Seconds => "s",
+            Self::Minutes => "min",
+            Self::Hours => "h",
+        }
+    }
 }
 
 /// A line over time.
@@ -192,6 +248,7 @@ impl Series {
         json!({
             "title": self.title,
             "at_s": self.seconds(),
+            "time": (self.time.seconds(), self.time.symbol()),
             "plot": [LEFT, RIGHT],
             "limit": self.points.iter().map(|p| p.limit.and_then(place)).collect::<Vec<_>>(),
             "shares": self.shares.iter().map(|shares| {
@@ -205,6 +262,9 @@ impl Series {
     fn picture(&self, panels: &[Panel], limits: &Limits) -> Markup {
         let seconds = self.seconds();
         let x = Scale::new(seconds.iter().copied(), false, (LEFT, RIGHT));
+        // The same places, in the unit in which time is told.
+        let told = seconds.iter().map(|at| at / self.time.seconds());
+        let marks = Scale::new(told, false, (LEFT, RIGHT));
         let tops: Vec<f64> = (0..panels.len())
             .map(|index| TOP + (PANEL + GAP) * index as f64)
             .collect();
@@ -215,8 +275,8 @@ impl Series {
                 (self::panel(panel, *top, &seconds, &x))
             }
             (limits.picture(&x, below))
-            (frame::horizontal(&x, "s", axis))
-            text.muted.mid x=(n((LEFT + RIGHT) / 2.0)) y=(n(axis + 34.0)) { "seconds" }
+            (frame::horizontal(&marks, self.time.symbol(), axis))
+            text.muted.mid x=(n((LEFT + RIGHT) / 2.0)) y=(n(axis + 34.0)) { (self.time.name()) }
         };
         let words = self.words(limits);
         frame::picture(&self.title, &words, axis + 40.0, &inside)
@@ -339,6 +399,30 @@ mod tests {
         check(1460 << 30, 0, &["in flight"]);
         check(8_000_000, 7_300, &["in flight"]);
         check(14_600, 0, &["congestion window", "in flight"]);
+    }
+
+    #[test]
+    fn hours_are_marked_as_hours() {
+        let check = |seconds: u64, expected: TimeUnit| {
+            assert_eq!(TimeUnit::of(Duration::from_secs(seconds)), expected);
+        };
+        check(299, TimeUnit::Seconds);
+        check(300, TimeUnit::Minutes);
+        check(8 * 3600, TimeUnit::Hours);
+        let point = |hours: u64| Point {
+            at_us: hours * 3_600_000_000,
+            goodput_bps: 8,
+            ..Point::default()
+        };
+        let series = Series {
+            points: vec![point(2), point(8)],
+            time: TimeUnit::Hours,
+            ..Series::default()
+        };
+        let page = series.render(&mut Book::default()).into_string();
+        assert!(page.contains(">hours</text>"), "{page}");
+        assert!(page.contains(">8</text>"), "{page}");
+        assert!(!page.contains("28800"), "{page}");
     }
 
     #[test]

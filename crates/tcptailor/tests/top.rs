@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use conversation::Conversation;
+use linux::LabNetns;
 
 /// A busy machine shows less in a second; the next ones show more.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -183,6 +184,35 @@ fn a_stall_is_seen_explained_and_saved() {
 
     tmux.press(&["q"]);
     tmux.wait_for("LIMITED BY");
+    tmux.press(&["q"]);
+    tmux.check_restored(0);
+}
+
+#[test]
+fn a_stall_in_another_namespace_is_seen_with_its_place() {
+    let Some([netns]) = asking::permitted(LabNetns::create(["apart"])) else {
+        return;
+    };
+    if !netns.is_mounted() {
+        return asking::skip("the program may not enter the namespace that the test made");
+    }
+    let stalled = netns.handle().run(|| {
+        linux::netlink::link::set_up("lo").expect("a namespace of ours");
+        conversation()
+    });
+    let (_conversation, port) = stalled.expect("a namespace of ours");
+    let args = format!("--all-netns dport = :{port}");
+    let Some(tmux) = Tmux::start("top-netns", &args) else {
+        return;
+    };
+    let screen = tmux.wait_for("! nagle-delack-stall");
+    let mut rows = screen.lines();
+    let row = rows.find(|line| line.contains("nagle-delack-stall"));
+    assert!(row.is_some_and(|row| row.contains("namespace")), "{screen}");
+    tmux.press(&["Enter"]);
+    tmux.wait_for(&format!("in namespace {}", netns.name()));
+    tmux.press(&["q"]);
+    tmux.wait_for("WHERE");
     tmux.press(&["q"]);
     tmux.check_restored(0);
 }

@@ -271,6 +271,39 @@ fn hostile_clients_do_not_keep_a_scrape_out() {
 }
 
 #[test]
+fn a_page_is_kept_and_a_full_disk_ends_nothing() {
+    let Some(netns) = namespace() else {
+        return;
+    };
+    let _conversation = conversation(netns.handle());
+    let start = |path: &str| {
+        let args = ["--every", "2s", "--max-cpu", "100%", "--html", path];
+        Watch::start(netns.handle(), &args)
+    };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let path = folder.join(format!("watch-{}.html", std::process::id()));
+    let watch = start(path.to_str().expect("text"));
+    watch.next("finding-began");
+    assert_eq!(watch.interrupt(), Some(130));
+    let page = std::fs::read_to_string(&path).expect("it was written");
+    std::fs::remove_file(&path).expect("it is there");
+    for text in ["nagle-delack-stall", "tcptailor rollback", "has ended"] {
+        assert!(page.contains(text), "{text} is not in {page}");
+    }
+
+    let watch = start("/dev/full");
+    let failed = watch.next("page-failed");
+    let message = failed["message"].as_str().unwrap_or_default();
+    assert!(message.contains("/dev/full"), "{failed:#}");
+    while values(&watch.scrape(), "tcptailor_rounds_total")[""] < 3.0 {
+        thread::sleep(Duration::from_millis(100));
+    }
+    let mut rest = watch.lines.try_iter();
+    assert!(rest.all(|line| line["event"] != "page-failed"));
+    assert_eq!(watch.interrupt(), Some(130));
+}
+
+#[test]
 fn a_watch_of_a_process_ends_with_it() {
     let Some(netns) = namespace() else {
         return;
@@ -320,6 +353,11 @@ fn nonsense_is_refused_with_what_to_do() {
     check(&["--max-cpu", "2"], 2, "0.1%");
     check(&["--services", "0"], 2, "1..=200");
     check(&["dprt = :443"], 2, "did you mean `dport`?");
+    check(
+        &["--html", "/tcptailor-none/a.html"],
+        2,
+        "there is no directory",
+    );
     check(
         &["-N", "tcptailor-none", "--listen", "127.0.0.1:0"],
         1,

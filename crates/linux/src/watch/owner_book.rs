@@ -160,12 +160,19 @@ pub(super) struct OwnerBook {
     cpu_times: BTreeMap<u32, (Instant, Option<Duration>)>,
     pace_near: Pace,
     pace_all: Pace,
+    /// Watches that share the time for looking through `/proc`; 0 counts as 1.
+    watches: u32,
 }
 
 impl OwnerBook {
     /// Looks at this process first, where there is one.
     pub(super) fn note_process(&mut self, pid: Option<u32>) {
         self.near.extend(pid);
+    }
+
+    /// Takes only its part of the time for looking through `/proc`: so many watches do.
+    pub(super) const fn note_watches(&mut self, watches: u32) {
+        self.watches = watches;
     }
 
     /// What is known of these connections, for the next watch. Each of many is looked at by its
@@ -199,6 +206,7 @@ impl OwnerBook {
             held: self.held,
             pace_near: self.pace_near,
             pace_all: self.pace_all,
+            watches: self.watches,
             // Who could not be found may be by now.
             wanted: BTreeSet::new(),
             nobodys: BTreeSet::new(),
@@ -245,14 +253,15 @@ impl OwnerBook {
             return Ok(());
         }
         let few = (1..=NEAR_PROCESSES_MAX).contains(&self.near.len());
-        if few && self.pace_near.is_due(now, SHARE_NEAR) {
+        let watches = self.watches.max(1);
+        if few && self.pace_near.is_due(now, SHARE_NEAR * watches) {
             let near = &self.near;
             let found = self
                 .pace_near
                 .run(|| SocketOwners::of_processes(near.iter().copied()));
             self.take_in(found);
         }
-        if !self.wanted.is_empty() && self.pace_all.is_due(now, SHARE_ALL) {
+        if !self.wanted.is_empty() && self.pace_all.is_due(now, SHARE_ALL * watches) {
             self.look_everywhere()?;
             self.nobodys.append(&mut self.wanted);
         }

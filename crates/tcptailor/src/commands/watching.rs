@@ -25,6 +25,8 @@ const INTERVAL_MIN: Duration = Duration::from_millis(1);
 const SAMPLES_MIN: u32 = 25;
 /// The looks at the host, at most; each holds some hundred counters.
 const HOST_LOOKS: u32 = 1000;
+/// Namespaces that are looked into, where all are asked for.
+const NETNS_MAX: usize = 256;
 
 /// What to watch, and how.
 #[derive(Debug, clap::Args)]
@@ -39,6 +41,32 @@ pub(crate) struct Watching {
     #[arg(short, long, value_name = "TIME", default_value = "10ms")]
     #[arg(value_parser = base::parse_time)]
     pub(crate) interval: Duration,
+}
+
+/// Which network namespaces.
+#[derive(Clone, Debug)]
+pub(crate) enum Where {
+    /// One of them.
+    One(Netns),
+    /// All of the machine, as they are when that is asked for.
+    All,
+}
+
+impl Where {
+    /// The namespaces to look into, the one that was asked for or our own first; and how many more
+    /// there are.
+    pub(crate) fn places(&self) -> (Vec<NetnsPlace>, usize) {
+        let mut places = match self {
+            Self::All => linux::all_netns(),
+            Self::One(netns) => vec![NetnsPlace {
+                netns: netns.clone(),
+                container: None,
+            }],
+        };
+        let left_out = places.len().saturating_sub(NETNS_MAX);
+        places.truncate(NETNS_MAX);
+        (places, left_out)
+    }
 }
 
 /// What to watch.
@@ -88,6 +116,14 @@ impl Watched {
             (Some(name), _) => Netns::Named(name.clone()),
             (None, Some(pid)) => netns_of_process(pid),
             (None, None) => Netns::Own,
+        }
+    }
+
+    /// The namespaces to watch: all of them where that is asked for.
+    pub(crate) fn places(&self, all_netns: bool) -> Where {
+        match all_netns {
+            true => Where::All,
+            false => Where::One(self.netns()),
         }
     }
 }
@@ -176,9 +212,15 @@ pub(crate) fn check_may_see(pid: u32) -> Result<(), Problem> {
 
 /// Whether a process lives in another network namespace than we.
 fn is_elsewhere(pid: u32) -> bool {
+    !may_live_in(pid, &Netns::Own)
+}
+
+/// Whether a process lives in this network namespace, or that cannot be seen. A process may hold
+/// sockets of other ones too.
+pub(crate) fn may_live_in(pid: u32, netns: &Netns) -> bool {
     let inode = |name: &Netns| NetnsHandle::open(name).and_then(|netns| netns.inode()).ok();
     let theirs = inode(&Netns::OfProcess(pid));
-    theirs.is_some() && theirs != inode(&Netns::Own)
+    theirs.is_none_or(|theirs| inode(netns).is_none_or(|inode| inode == theirs))
 }
 
 /// Watches behind a bar.

@@ -194,14 +194,26 @@ pub(crate) fn check_page(path: Option<&Path>) -> Result<(), Problem> {
 /// Writes a page. Where no file can be made beside an older one, and where it is no plain file,
 /// that is written over.
 pub(crate) fn write_page(path: &Path, page: &str) -> anyhow::Result<()> {
+    match replace_page(path, page) {
+        Err(error) if !path.exists() => Err(error),
+        Err(_) => write_over(path, page),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Writes a page that is written time after time: whole, or the one before stays as it was. Only
+/// what is no plain file is written over.
+pub(crate) fn replace_page(path: &Path, page: &str) -> anyhow::Result<()> {
     // What a link leads to is replaced, not the link.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let is_plain = !target.exists() || target.is_file();
-    match is_plain.then(|| replace(&target, page.as_bytes())) {
-        Some(Ok(())) => Ok(()),
-        Some(Err(error)) if !target.exists() => Err(error),
-        _ => fs::write(path, page).with_context(|| format!("writing {}", path.display())),
+    match target.exists() && !target.is_file() {
+        true => write_over(path, page),
+        false => replace(&target, page.as_bytes()),
     }
+}
+
+fn write_over(path: &Path, page: &str) -> anyhow::Result<()> {
+    fs::write(path, page).with_context(|| format!("writing {}", path.display()))
 }
 
 #[cfg(test)]
@@ -270,6 +282,22 @@ mod tests {
         assert_eq!(exit(Path::new("/dev/null")), None);
         assert_eq!(exit(folder.path()), Some(Exit::Usage));
         assert_eq!(exit(&folder.path().join("none/result")), Some(Exit::Usage));
+    }
+
+    #[test]
+    fn a_page_that_cannot_be_replaced_stays_as_it_was() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let page = dir.path().join("a.html");
+        replace_page(&page, "first").expect("it is new");
+        replace_page(&page, "second").expect("it can be replaced");
+        assert_eq!(fs::read_to_string(&page).expect("a page"), "second");
+        assert_eq!(fs::read_dir(dir.path()).expect("a folder").count(), 1);
+        // A full disk.
+        let full = Path::new("/dev/full");
+        let error = replace_page(full, "third").expect_err("it is full");
+        assert_eq!(error.to_string(), "writing /dev/full");
+        let nowhere = dir.path().join("none").join("a.html");
+        replace_page(&nowhere, "third").expect_err("there is no such folder");
     }
 
     #[test]

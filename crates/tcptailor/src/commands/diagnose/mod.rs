@@ -3,7 +3,7 @@
 
 mod capture;
 pub(crate) mod document;
-mod everywhere;
+pub(crate) mod everywhere;
 pub(crate) mod page;
 pub(crate) mod replay;
 pub(crate) mod screen;

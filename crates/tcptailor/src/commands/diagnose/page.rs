@@ -2,7 +2,7 @@
 
 mod course;
 mod packets;
-mod remedy;
+pub(crate) mod remedy;
 #[cfg(test)]
 mod tests;
 

@@ -54,11 +54,7 @@ pub(crate) fn render(document: &Document, style: &Style<'_>) -> String {
 
 /// A finding that is of the host and of no single connection.
 fn push_host_finding(text: &mut String, row: &HostRow, verbosity: u8) {
-    let whose = match (&row.netns, &row.container) {
-        (_, Some(container)) => container.clone(),
-        (Netns::Own, None) => "host".to_owned(),
-        (netns, None) => netns.to_string(),
-    };
+    let whose = whose(row);
     let telling = Telling {
         whose: &whose,
         seen_s: 0.0,
@@ -129,10 +125,22 @@ fn table(rows: &[Row<'_>]) -> String {
     output::render(&table)
 }
 
-/// The container, or else the namespace.
+/// Whose a finding is that is of no single connection: the container, the namespace, or the host.
+pub(crate) fn whose(row: &HostRow) -> String {
+    match (&row.netns, &row.container) {
+        (Netns::Own, None) => "host".to_owned(),
+        (netns, container) => place_name(netns, container.as_deref()),
+    }
+}
+
+/// Where a connection is.
 pub(super) fn where_it_is(flow: &FlowRow) -> String {
-    let container = flow.container.clone();
-    container.unwrap_or_else(|| flow.netns.to_string())
+    place_name(&flow.netns, flow.container.as_deref())
+}
+
+/// The container, or else the namespace.
+pub(crate) fn place_name(netns: &Netns, container: Option<&str>) -> String {
+    container.map_or_else(|| netns.to_string(), str::to_owned)
 }
 
 /// `10.0.0.5:51514 < 10.0.9.2:443`: the arrow points where the data goes. Of several connections

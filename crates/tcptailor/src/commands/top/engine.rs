@@ -2,7 +2,9 @@
 //! what they did each second, asks the doctor about each window, and keeps the last of them to be
 //! saved. Bounds its own CPU time.
 
-use std::collections::VecDeque;
+mod window;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,34 +15,25 @@ use std::time::Duration;
 use anyhow::Context;
 use base::{Fraction, Instant, Netns, human};
 use doctor::{Recording, Track};
-use linux::{
-    Filter, KnownOwners, NetnsHandle, OwnerProcess, ScanRequest, SockDiag, WatchProgress,
-    WatchRequest,
-};
+use linux::{Filter, NetnsPlace, OwnerProcess};
 
-use super::live::Watchlist;
-use super::model::{Event, Look};
-use crate::commands::diagnose::{quoted, seen};
+use self::window::{Board, Spot, View, Window};
+use super::model::Event;
+use crate::commands::diagnose::everywhere::Together;
+use crate::commands::diagnose::{quoted, screen, seen};
 use crate::commands::record;
 use crate::commands::watch::own_cpu_time;
 use crate::commands::watch::pace::Pace;
-use crate::commands::watching::SOCKETS_WATCHED_WHOLE;
+use crate::commands::watching::Where;
 
-/// Mean distance of two looks at a connection.
-const INTERVAL: Duration = Duration::from_millis(100);
-/// The screen gets numbers so often.
-const TELL_EVERY: Duration = Duration::from_secs(1);
 /// The first answer is to come soon; the doctor wants at least twenty looks.
 const FIRST_WINDOW: Duration = Duration::from_millis(2600);
 const WINDOW: Duration = Duration::from_secs(5);
 /// Where the doctor is asked less often, windows are longer: each one looks for the owners of all
 /// sockets anew.
 const WINDOW_MAX: Duration = Duration::from_secs(10);
-const HOST_LOOKS: u32 = 5;
 /// Less than this shows too little to ask the doctor about.
 const JUDGED_MIN: Duration = Duration::from_secs(2);
-/// Samples of a window, which take about 100 bytes each.
-const SAMPLES_MAX: usize = 200_000;
 /// Windows that are kept to be saved, for about two minutes, and what they may take.
 const KEPT_WINDOWS_MAX: usize = 24;
 const KEPT_BYTES_MAX: usize = 32 << 20;
@@ -59,7 +52,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// What is looked at, and how much that may cost.
 #[derive(Debug)]
 pub(super) struct Request {
-    pub(super) netns: Netns,
+    pub(super) places: Where,
     pub(super) filter: Filter,
     /// Share of one core.
     pub(super) max_cpu: Fraction,
@@ -69,9 +62,12 @@ pub(super) struct Request {
 #[derive(Debug)]
 pub(super) struct Engine {
     shared: Arc<Shared>,
-    saves: Sender<PathBuf>,
+    saves: Sender<Save>,
     thread: Option<JoinHandle<anyhow::Result<()>>>,
 }
+
+/// A file to save into, and the namespace whose connections are to be saved.
+type Save = (PathBuf, Option<Arc<NetnsPlace>>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -95,7 +91,6 @@ impl Engine {
         let shared = Arc::new(Shared::default());
         let (saves, to_save) = channel();
         let mut work = Work {
-            netns: NetnsHandle::open(&request.netns)?,
             process: request
                 .filter
                 .fixed_pid()
@@ -104,11 +99,10 @@ impl Engine {
             pace: Pace::new(WINDOW, judging_budget(request.max_cpu)),
             shared: Arc::clone(&shared),
             kept: VecDeque::new(),
-            watchlist: Watchlist::new(linux::Clock.now()),
-            owners: KnownOwners::default(),
+            spots: BTreeMap::new(),
+            board: Board::new(events.clone()),
             judged: None,
             windows: 0,
-            usage: Usage::new(),
             thrift: 1.0,
             request,
             events,
@@ -130,10 +124,10 @@ impl Engine {
         self.shared.is_paused.store(is_paused, Ordering::Relaxed);
     }
 
-    /// Saves what is kept; how that went is an event.
-    pub(super) fn save(&self, path: PathBuf) {
+    /// Saves what is kept of a namespace, or of the first one; how that went is an event.
+    pub(super) fn save(&self, path: PathBuf, place: Option<Arc<NetnsPlace>>) {
         // Where nobody receives it the thread has ended, which is told.
-        if self.saves.send(path).is_ok() {
+        if self.saves.send((path, place)).is_ok() {
             self.shared.is_asked.store(true, Ordering::Relaxed);
         }
     }
@@ -167,13 +161,6 @@ fn judging_budget(max_cpu: Fraction) -> f64 {
     max_cpu.as_f64() / 5.0
 }
 
-/// Looking takes at most one part in so many of the time; `thrift` makes it less where all together
-/// took more than it may.
-fn share_look(max_cpu: Fraction, thrift: f64) -> u32 {
-    let share = thrift * 3.0 * max_cpu.as_f64() / 5.0;
-    (1.0 / share).ceil().clamp(2.0, 10_000.0) as u32
-}
-
 /// What the next windows may take of their part, after one that took so many times what it may.
 fn adapted(thrift: f64, excess: f64) -> f64 {
     let factor = (AIMED_AT / excess.max(0.01)).clamp(0.7, 1.2);
@@ -183,23 +170,28 @@ fn adapted(thrift: f64, excess: f64) -> f64 {
 /// The work of the thread.
 struct Work {
     request: Request,
-    netns: NetnsHandle,
     /// The one that was asked for.
     process: Option<OwnerProcess>,
     shared: Arc<Shared>,
     events: Sender<Event>,
-    to_save: Receiver<PathBuf>,
+    to_save: Receiver<Save>,
     pace: Pace,
     /// The last windows, the oldest first.
-    kept: VecDeque<Recording>,
-    watchlist: Watchlist,
-    owners: KnownOwners,
+    kept: VecDeque<Vec<Seen>>,
+    /// The namespaces that were looked into in the last window.
+    spots: BTreeMap<Netns, Spot>,
+    board: Board,
     /// When the doctor was asked, and the CPU time that it took.
     judged: Option<(Instant, Duration)>,
     windows: u64,
-    usage: Usage,
     /// See [`adapted`].
     thrift: f64,
+}
+
+/// What was seen of a namespace in a window.
+struct Seen {
+    place: Arc<NetnsPlace>,
+    recording: Recording,
 }
 
 impl Work {
@@ -217,11 +209,11 @@ impl Work {
             }
             let (began, cpu) = (linux::Clock.now(), own_cpu_time());
             match self.window() {
-                Ok(recording) => {
+                Ok((seen, left_out)) => {
                     self.windows += 1;
-                    self.judge(&recording);
-                    process_ended = recording.process_ended;
-                    self.keep(recording);
+                    self.judge(&seen, left_out);
+                    process_ended = self.has_process_ended();
+                    self.keep(seen);
                     let time = linux::Clock.now().since(began).as_secs_f64();
                     let spent = own_cpu_time().saturating_sub(cpu).as_secs_f64();
                     let may = time * self.request.max_cpu.as_f64();
@@ -262,98 +254,86 @@ impl Work {
         due.clamp(WINDOW, WINDOW_MAX)
     }
 
-    /// Looks for some seconds, and tells each second what was seen.
-    fn window(&mut self) -> anyhow::Result<Recording> {
-        let length = self.length();
-        let sockets = SockDiag::open_in(&self.netns)?
-            .scan(&ScanRequest::default())?
-            .len();
-        // The other end of a connection may be among those that do not match.
-        let filter = match sockets <= SOCKETS_WATCHED_WHOLE {
-            true => Filter::default(),
-            false => self.request.filter.clone(),
+    /// Looks for some seconds into all namespaces, and tells each second what was seen; how many
+    /// namespaces are left out.
+    fn window(&mut self) -> anyhow::Result<(Vec<Seen>, usize)> {
+        let (mut views, mut left_out) = self.views()?;
+        let window = Window {
+            request: &self.request,
+            shared: &self.shared,
+            process: self.process.as_ref(),
+            board: &self.board,
+            length: self.length(),
+            thrift: self.thrift,
+            seed: self.windows,
+            views: views.len(),
         };
-        let sysctls = crate::subject::sysctls();
-        let stop = AtomicBool::new(false);
-        let Self {
-            netns,
-            shared,
-            watchlist,
-            owners,
-            usage,
-            events,
-            request:
-                Request {
-                    filter: wanted,
-                    max_cpu,
-                    ..
-                },
-            process,
-            windows,
-            thrift,
-            ..
-        } = self;
-        let request = WatchRequest {
-            netns: Some(netns),
-            samples_max: SAMPLES_MAX,
-            interval: INTERVAL,
-            share_look: share_look(*max_cpu, *thrift),
-            host_interval: length / HOST_LOOKS,
-            sysctls: &sysctls,
-            owners: Some(owners),
-            stop: Some(&stop),
-            seed: *windows,
-            ..WatchRequest::new(filter, length)
-        };
-        let mut looks = 0;
-        let mut recording = linux::watch(&request, &mut |seen: WatchProgress| {
-            let process_ended = process.as_ref().is_some_and(OwnerProcess::has_ended);
-            if shared.cuts_window() || process_ended {
-                stop.store(true, Ordering::Relaxed);
+        let recordings = window.watch_all(&mut views);
+        let mut all = Vec::new();
+        for (at, (view, recording)) in views.into_iter().zip(recordings).enumerate() {
+            let place = Arc::clone(&view.spot.place);
+            match recording {
+                Ok(recording) => {
+                    self.spots.insert(place.netns.clone(), view.spot);
+                    all.push(Seen { place, recording });
+                }
+                Err(error) if at == 0 => return Err(error),
+                // Others may end meanwhile.
+                Err(_) => left_out += 1,
             }
-            // Where looks are rare, there may be none since the last time.
-            if std::mem::replace(&mut looks, seen.looks) != seen.looks {
-                seen.tracks.each(&mut |track| watchlist.handle_look(track));
+        }
+        Ok((all, left_out))
+    }
+
+    /// The namespaces to look into now, that which was asked for or our own first; and how many are
+    /// left out. One in which there is no socket at all is not looked into.
+    fn views(&mut self) -> anyhow::Result<(Vec<View>, usize)> {
+        let (places, mut left_out) = self.request.places.places();
+        let mut before = std::mem::take(&mut self.spots);
+        let mut views = Vec::new();
+        for (at, place) in places.into_iter().enumerate() {
+            let known = before.remove(&place.netns);
+            let known = known.filter(|spot| *spot.place == place);
+            let spot = known.unwrap_or_else(|| Spot::new(place, linux::Clock.now()));
+            match View::open(spot, at == 0) {
+                Ok(view) => views.extend(view),
+                Err(error) if at == 0 => return Err(error.into()),
+                Err(_) => left_out += 1,
             }
-            let now = linux::Clock.now();
-            if let Some((looks_per_s, cpu)) = usage.poll(now, &seen) {
-                let tracks = seen.tracks.iter();
-                let wanted = tracks.filter(|track| selects(wanted, track));
-                let connections = watchlist.poll(now, wanted);
-                // As in `tell`.
-                let _ = events.send(Event::Looked(Look {
-                    connections,
-                    looks_per_s,
-                    cpu,
-                }));
-            }
-        })?;
-        recording.process_ended |= self.has_process_ended();
-        Ok(recording)
+        }
+        self.board
+            .keep(&|place| views.iter().any(|view| *view.spot.place == *place));
+        Ok((views, left_out))
     }
 
     /// Asks the doctor, where that is due.
-    fn judge(&mut self, recording: &Recording) {
+    fn judge(&mut self, seen: &[Seen], left_out: usize) {
         let now = linux::Clock.now();
         let is_due = self
             .judged
             .is_none_or(|(at, cost)| now.since(at) >= self.pace.interval(cost).mul_f64(0.9));
-        let length = recording.ended.since(recording.began);
+        let lengths = seen.iter().map(|Seen { recording, .. }| recording);
+        let lengths = lengths.map(|recording| recording.ended.since(recording.began));
+        let length = lengths.max().unwrap_or_default();
         if !is_due || length < JUDGED_MIN || self.shared.is_over.load(Ordering::Relaxed) {
             return;
         }
         let before = own_cpu_time();
-        let Request { netns, filter, .. } = &self.request;
-        let document = seen::diagnose_many(recording, netns, filter);
+        let mut together = Together::new(left_out);
+        for Seen { place, recording } in seen {
+            let document = seen::diagnose_many(recording, &place.netns, &self.request.filter);
+            together.add(document, place);
+        }
+        let document = together.document();
         self.judged = Some((now, own_cpu_time().saturating_sub(before)));
         self.tell(Event::Judged(Box::new(document)));
     }
 
-    fn keep(&mut self, recording: Recording) {
-        self.kept.push_back(recording);
-        let bytes = |one: &Recording| -> usize {
-            let each = one.flows.iter();
-            let each = each.map(|flow| CONNECTION_BYTES + SAMPLE_BYTES * flow.samples.len());
+    fn keep(&mut self, seen: Vec<Seen>) {
+        self.kept.push_back(seen);
+        let bytes = |window: &Vec<Seen>| -> usize {
+            let flows = window.iter().flat_map(|seen| &seen.recording.flows);
+            let each = flows.map(|flow| CONNECTION_BYTES + SAMPLE_BYTES * flow.samples.len());
             each.sum()
         };
         let mut all: usize = self.kept.iter().map(bytes).sum();
@@ -366,8 +346,8 @@ impl Work {
         loop {
             self.shared.is_asked.store(false, Ordering::Relaxed);
             match self.to_save.try_recv() {
-                Ok(path) => {
-                    let told = self.save(&path).unwrap_or_else(|error| {
+                Ok((path, place)) => {
+                    let told = self.save(&path, place.as_deref()).unwrap_or_else(|error| {
                         format!("could not save {}: {error:#}", path.display())
                     });
                     self.tell(Event::Note(told));
@@ -377,14 +357,24 @@ impl Work {
         }
     }
 
-    /// Writes what is kept, as `record` does; what to say of it.
-    fn save(&self, path: &std::path::Path) -> anyhow::Result<String> {
-        let kept = self.kept.iter().cloned();
+    /// Writes what is kept of one namespace, as `record` does; what to say of it.
+    fn save(
+        &self,
+        path: &std::path::Path,
+        place: Option<&NetnsPlace>,
+    ) -> anyhow::Result<String> {
+        let first = self.kept.iter().flatten().map(|seen| &*seen.place).next();
+        let Some(place) = place.or(first) else {
+            return Ok("nothing to save yet".into());
+        };
+        let kept = self.kept.iter().flatten();
+        let kept = kept.filter(|seen| seen.place.netns == place.netns);
+        let kept = kept.map(|seen| seen.recording.clone());
         let Some(mut recording) = kept.reduce(Recording::followed_by) else {
             return Ok("nothing to save yet".into());
         };
         record::keep_wanted(&mut recording, |track| selects(&self.request.filter, track));
-        record::save(&recording, &self.request.netns, path)?;
+        record::save(&recording, &place.netns, path)?;
         let connections = human::count(recording.flows.len() as u64, "connection");
         let time = human::time(recording.ended.since(recording.began));
         let name = path.display().to_string();
@@ -393,54 +383,21 @@ impl Work {
             false => format!("./{name}"),
         };
         let name = quoted(&name);
+        let of = match &self.request.places {
+            Where::One(_) => String::new(),
+            Where::All => {
+                let place = screen::place_name(&place.netns, place.container.as_deref());
+                format!(" of {place}")
+            }
+        };
         Ok(format!(
-            "saved {connections}, {time}; next: tcptailor diagnose {name}"
+            "saved {connections}{of}, {time}; next: tcptailor diagnose {name}"
         ))
     }
 }
 
 fn selects(filter: &Filter, track: &Track) -> bool {
     seen::selects(filter, track)
-}
-
-/// How often is looked, and the CPU time of this process, from one telling to the next.
-#[derive(Debug)]
-struct Usage {
-    told: Instant,
-    cpu: Duration,
-    /// Looks since then.
-    looks: u64,
-    /// Looks in this window so far.
-    of_window: u64,
-}
-
-impl Usage {
-    fn new() -> Self {
-        Self {
-            told: linux::Clock.now(),
-            cpu: own_cpu_time(),
-            looks: 0,
-            of_window: 0,
-        }
-    }
-
-    /// Looks per second and share of a core, where it is time to tell.
-    fn poll(&mut self, now: Instant, seen: &WatchProgress) -> Option<(f64, f64)> {
-        // A new window begins to count anew.
-        let new = seen.looks.checked_sub(self.of_window);
-        self.looks += new.unwrap_or(seen.looks);
-        self.of_window = seen.looks;
-        let time = now.since(self.told);
-        if time < TELL_EVERY {
-            return None;
-        }
-        let cpu = own_cpu_time();
-        let spent = cpu.saturating_sub(self.cpu).as_secs_f64();
-        let looks = std::mem::take(&mut self.looks);
-        (self.told, self.cpu) = (now, cpu);
-        let time_s = time.as_secs_f64();
-        Some((looks as f64 / time_s, spent / time_s))
-    }
 }
 
 #[cfg(test)]
@@ -463,13 +420,5 @@ mod tests {
         }
         assert!(thrift <= 1.0 && thrift > 0.99, "{thrift}");
         assert_eq!(adapted(0.5, AIMED_AT), 0.5);
-    }
-
-    #[test]
-    fn looks_get_most_of_what_may_be_used() {
-        let percent = |text: &str| text.parse::<Fraction>().expect("a share");
-        assert_eq!(share_look(percent("5%"), 1.0), 34);
-        assert_eq!(share_look(percent("5%"), 0.5), 67);
-        assert_eq!(share_look(percent("100%"), 1.0), 2);
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use base::{FlowKey, FlowSample, Instant};
 use doctor::{Held, Meters, Place, SocketOwner, Track};
+use linux::NetnsPlace;
 
 use crate::commands::diagnose::document::Direction;
 use crate::commands::diagnose::service;
@@ -28,11 +29,13 @@ pub(super) struct Now {
 #[derive(Clone, Debug)]
 pub(super) struct Connection {
     pub(super) cookie: u64,
+    /// The network namespace that it is in.
+    pub(super) place: Arc<NetnsPlace>,
     /// The program and its port, or that of the other host.
     pub(super) service: Arc<str>,
     /// The newest look at it.
     pub(super) sample: Arc<FlowSample>,
-    pub(super) owners: Vec<SocketOwner>,
+    pub(super) owners: Arc<[SocketOwner]>,
     pub(super) now: Now,
 }
 
@@ -46,21 +49,33 @@ impl Connection {
     }
 }
 
-/// Meters of all connections, and the names of their services.
+/// What is known of a connection from second to second.
+#[derive(Debug)]
+struct Known {
+    service: Arc<str>,
+    /// Its name tells the program.
+    is_named: bool,
+    owners: Arc<[SocketOwner]>,
+    /// When it was asked for last.
+    seen: Instant,
+}
+
+/// Meters of all connections of a namespace, and the names of their services.
 #[derive(Debug)]
 pub(super) struct Watchlist {
+    place: Arc<NetnsPlace>,
     meters: Meters,
-    /// With whether the program is known.
-    services: BTreeMap<u64, (Arc<str>, bool)>,
+    known: BTreeMap<u64, Known>,
     /// When those that were gone were forgotten.
     tidied: Instant,
 }
 
 impl Watchlist {
-    pub(super) fn new(now: Instant) -> Self {
+    pub(super) fn new(place: Arc<NetnsPlace>, now: Instant) -> Self {
         Self {
+            place,
             meters: Meters::default(),
-            services: BTreeMap::new(),
+            known: BTreeMap::new(),
             tidied: now,
         }
     }
@@ -76,20 +91,19 @@ impl Watchlist {
         now: Instant,
         tracks: impl Iterator<Item = &'t Track>,
     ) -> Vec<Connection> {
-        let mut services = BTreeMap::new();
-        let mut connections = Vec::new();
+        let mut connections = Vec::with_capacity(self.known.len());
         for track in tracks.filter(|track| !track.ended) {
             let reading = self.meters.poll(track);
             let (Some(reading), Some(sample)) = (reading, track.samples.last_shared()) else {
                 continue;
             };
-            let (service, is_named) = self.service(track);
-            services.insert(track.cookie, (Arc::clone(&service), is_named));
+            let (service, owners) = self.known(track, now);
             connections.push(Connection {
                 cookie: track.cookie,
+                place: Arc::clone(&self.place),
                 service,
                 sample,
-                owners: track.owners.clone(),
+                owners,
                 now: Now {
                     rate_bps: reading.rate.bits_per_second(),
                     direction: match reading.is_receiving {
@@ -101,26 +115,33 @@ impl Watchlist {
                 },
             });
         }
-        self.services = services;
         if now.since(self.tidied) >= FORGOTTEN_AFTER {
             let before = std::mem::replace(&mut self.tidied, now);
             self.meters.forget_before(before);
+            self.known.retain(|_, known| known.seen >= before);
         }
         connections
     }
 
-    /// The name of a connection's service, made once its program is known.
-    fn service(&self, track: &Track) -> (Arc<str>, bool) {
+    /// The service and the owners of a connection, made anew only where they have changed: the name
+    /// is made once the program is known.
+    fn known(&mut self, track: &Track, now: Instant) -> (Arc<str>, Arc<[SocketOwner]>) {
         let command = track.owners.first();
         let command = command.map(|owner| owner.process.command.as_str());
-        match self.services.get(&track.cookie) {
-            Some((name, is_named)) if *is_named || command.is_none() => {
-                (Arc::clone(name), *is_named)
-            }
-            _ => {
-                let name = service::name(Place::of(track.key), command);
-                (name.into(), command.is_some())
-            }
+        let name = || service::name(Place::of(track.key), command).into();
+        let known = self.known.entry(track.cookie).or_insert_with(|| Known {
+            service: name(),
+            is_named: command.is_some(),
+            owners: track.owners.as_slice().into(),
+            seen: now,
+        });
+        known.seen = now;
+        if !known.is_named && command.is_some() {
+            (known.service, known.is_named) = (name(), true);
         }
+        if *known.owners != *track.owners {
+            known.owners = track.owners.as_slice().into();
+        }
+        (Arc::clone(&known.service), Arc::clone(&known.owners))
     }
 }

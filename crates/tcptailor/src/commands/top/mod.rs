@@ -15,12 +15,13 @@ mod tests;
 mod view;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use anyhow::Context;
 use base::Fraction;
-use linux::NetnsHandle;
+use linux::{NetnsHandle, NetnsPlace};
 use ratatui::crossterm::event::{self, Event as TerminalEvent};
 
 use self::command::Running;
@@ -28,7 +29,7 @@ use self::engine::{Engine, Request};
 use self::model::{Ask, Event, Model};
 use self::terminal::Screen;
 use self::view::Theme;
-use crate::commands::watching::Watched;
+use crate::commands::watching::{Watched, may_live_in};
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
 use crate::output::{self, Output};
@@ -37,6 +38,10 @@ use crate::output::{self, Output};
 const TURN: Duration = Duration::from_millis(100);
 /// How long the end may take that was asked for.
 const GRACE: Duration = Duration::from_secs(2);
+/// `fit --pid` looks where the process is, which may hold sockets of other namespaces. It fits into
+/// 80 columns.
+const ELSEWHERE: &str =
+    "not in its process's namespace; type `tcptailor diagnose --all-netns -o FILE`";
 
 /// Live screen: what limits each service and connection.
 ///
@@ -49,6 +54,7 @@ Examples:
   tcptailor top                            all connections, by service
   tcptailor top sport = :443               of one service only
   tcptailor top --pid 4127                 of one process, in its network namespace
+  tcptailor top --all-netns                of containers too
   tcptailor top --max-cpu 2%               fewer looks where there are very many connections
 
 Filters are those of `tcptailor diagnose`. Keys: ? lists them; q quits. docs/top.md explains the
@@ -56,6 +62,9 @@ columns and the letters of the bars.")]
 pub(crate) struct Args {
     #[command(flatten)]
     watched: Watched,
+    /// All network namespaces of this machine, including containers.
+    #[arg(long, conflicts_with_all = ["netns", "pid"])]
+    all_netns: bool,
     /// Upper bound of the CPU time, of one core.
     #[arg(long, value_name = "PERCENT", default_value = "5%")]
     max_cpu: Fraction,
@@ -71,19 +80,19 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     }
     let filter = args.watched.filter()?;
     terminal::check()?;
-    let netns = args.watched.netns();
     // What cannot be looked at is told on the user's screen.
-    NetnsHandle::open(&netns)?;
+    NetnsHandle::open(&args.watched.netns())?;
     let (sender, events) = channel();
     let request = Request {
-        netns,
+        places: args.watched.places(args.all_netns),
         filter,
         max_cpu: args.max_cpu,
     };
     let engine = Engine::start(request, sender.clone())?;
     end_without_terminal()?;
     let screen = Screen::enter().context("taking over the terminal")?;
-    let model = Model::new(scope(&args.watched), screen.size(), file_name());
+    let mut model = Model::new(scope(&args.watched), screen.size(), file_name());
+    model.has_all_netns = args.all_netns;
     let top = Top {
         screen,
         engine,
@@ -110,6 +119,12 @@ fn end_without_terminal() -> anyhow::Result<()> {
     let thread = std::thread::Builder::new().name("end".into());
     thread.spawn(wait).context("starting a thread")?;
     Ok(())
+}
+
+/// The tailor's work is done by the command that does it without a screen, too.
+fn fit_words(pid: u32) -> Vec<String> {
+    let words = ["fit", "--pid", &pid.to_string(), "--once"];
+    words.map(String::from).into()
 }
 
 /// The filter of the command line, as text.
@@ -184,7 +199,14 @@ impl Top {
         match ask {
             Ask::Quit => {}
             Ask::Pause(is_paused) => self.engine.pause(is_paused),
-            Ask::Save(path) => self.save(&path),
+            Ask::Save(path, place) => self.save(&path, place),
+            Ask::Fit(pid, place) => {
+                let event = match may_live_in(pid, &place.netns) {
+                    true => Event::Offered(fit_words(pid)),
+                    false => Event::Note(ELSEWHERE.into()),
+                };
+                self.model.handle(event);
+            }
             Ask::Run(words) => match Running::start(&words, self.model.size.0, &self.sender) {
                 Ok(running) => self.running = Some(running),
                 Err(error) => {
@@ -203,12 +225,12 @@ impl Top {
         Ok(())
     }
 
-    fn save(&mut self, path: &Path) {
+    fn save(&mut self, path: &Path, place: Option<Arc<NetnsPlace>>) {
         match crate::output::check_writable(path) {
             Ok(()) => {
                 self.model
                     .handle(Event::Note(format!("saving {}", path.display())));
-                self.engine.save(path.to_owned());
+                self.engine.save(path.to_owned(), place);
             }
             Err(problem) => drop(self.model.handle(Event::Note(problem.to_string()))),
         }

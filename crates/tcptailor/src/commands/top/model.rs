@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use base::Netns;
 use doctor::Held;
-use linux::Filter;
+use linux::{Filter, NetnsPlace};
 use ratatui::crossterm::event::KeyEvent;
 
 use super::history::{History, Second};
@@ -31,6 +33,8 @@ pub(super) enum Event {
     Judged(Box<Document>),
     /// Something to be told.
     Note(String),
+    /// A command of this program, with these words, that the user is to agree to.
+    Offered(Vec<String>),
     /// A line of the command that runs.
     Output(String),
     /// That command has ended, with this code; `None` by a signal.
@@ -51,7 +55,10 @@ pub(super) struct Look {
 pub(super) enum Ask {
     Quit,
     Pause(bool),
-    Save(PathBuf),
+    /// Save what was seen of this namespace, or of the first one where none is selected.
+    Save(PathBuf, Option<Arc<NetnsPlace>>),
+    /// Offer to fit the process with this number, which has connections in this namespace.
+    Fit(u32, Arc<NetnsPlace>),
     /// Run this program with these words.
     Run(Vec<String>),
     /// Interrupt the command that runs.
@@ -97,6 +104,11 @@ pub(super) struct Model {
     pub(super) scrolled: usize,
     pub(super) grouping: Grouping,
     pub(super) sort: Sort,
+    /// All namespaces are looked into.
+    pub(super) has_all_netns: bool,
+    /// It is to be said where a line is: there were lines of several namespaces, or, of all, one
+    /// that is not of ours.
+    pub(super) are_apart: bool,
     filter: Option<Filter>,
     pub(super) filter_text: String,
     pub(super) is_paused: bool,
@@ -126,6 +138,8 @@ impl Model {
             scrolled: 0,
             grouping: Grouping::default(),
             sort: Sort::default(),
+            has_all_netns: false,
+            are_apart: false,
             filter: None,
             filter_text: String::new(),
             is_paused: false,
@@ -156,6 +170,7 @@ impl Model {
                 self.sort_anew();
             }
             Event::Note(note) => self.note = Some(note),
+            Event::Offered(words) => self.ask_to_run(words),
             Event::Output(line) => {
                 if let Some(command) = &mut self.command {
                     command.lines.push(line);
@@ -175,27 +190,31 @@ impl Model {
 
     fn handle_look(&mut self, look: Look) {
         self.second += 1;
-        let mut services: BTreeMap<&str, Vec<&Connection>> = BTreeMap::new();
+        let mut services: BTreeMap<(&Arc<str>, &Arc<NetnsPlace>), Vec<&Connection>> =
+            BTreeMap::new();
         for connection in &look.connections {
-            let members = services.entry(&connection.service).or_default();
-            members.push(connection);
+            let Connection { service, place, .. } = connection;
+            services
+                .entry((service, place))
+                .or_default()
+                .push(connection);
             let second = Second {
                 held: connection.now.held,
                 rate_bps: connection.now.rate_bps,
             };
             note(
                 &mut self.histories,
-                RowKey::Connection(connection.cookie),
+                RowKey::Connection(connection.cookie, Arc::clone(place)),
                 self.second,
                 second,
             );
         }
-        for (name, members) in services {
+        for ((name, place), members) in services {
             let second = Second {
                 held: held(members.iter().copied()),
                 rate_bps: members.iter().map(|one| one.now.rate_bps).sum(),
             };
-            let key = RowKey::Service(name.into());
+            let key = RowKey::Service(Arc::clone(name), Arc::clone(place));
             note(&mut self.histories, key, self.second, second);
         }
         let now = self.second;
@@ -215,6 +234,10 @@ impl Model {
             sort: self.sort,
         };
         self.rows = source.rows();
+        let places = || self.rows.iter().map(|row| &row.place.netns);
+        let is_elsewhere = self.has_all_netns && places().any(|netns| *netns != Netns::Own);
+        // Once it is said, it stays.
+        self.are_apart |= is_elsewhere || places().zip(places().skip(1)).any(|(a, b)| a != b);
         // At the top one wants to see what comes first, not what was first.
         let place = selected
             .filter(|_| self.selected > 0 || !matches!(self.page, Page::List))

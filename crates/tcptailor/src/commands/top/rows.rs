@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::FlowKey;
+use base::{FlowKey, Netns};
 use doctor::Held;
-use linux::Filter;
+use linux::{Filter, NetnsPlace};
 
 use super::live::Connection;
 use crate::commands::diagnose::document::{Direction, Document, FlowRow, VerdictRow};
@@ -15,9 +15,10 @@ use crate::commands::diagnose::service;
 /// By what a line is known from second to second.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum RowKey {
-    Service(Arc<str>),
-    /// By its cookie.
-    Connection(u64),
+    /// By its name, and where it is.
+    Service(Arc<str>, Arc<NetnsPlace>),
+    /// By its cookie, and where it is.
+    Connection(u64, Arc<NetnsPlace>),
 }
 
 /// What a line stands for.
@@ -72,6 +73,8 @@ impl Sort {
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) key: RowKey,
+    /// The network namespace of all of it.
+    pub(super) place: Arc<NetnsPlace>,
     pub(super) name: String,
     /// What is shown where the name has no room.
     pub(super) short_name: Option<String>,
@@ -99,23 +102,30 @@ impl Row {
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     document: Document,
-    /// Places in it.
-    of: BTreeMap<FlowKey, usize>,
+    /// Places in it, by namespace and cookie.
+    of: BTreeMap<Netns, BTreeMap<u64, usize>>,
 }
 
 impl Answers {
     pub(super) fn new(document: Document) -> Self {
-        let flows = document.flows.iter().enumerate();
-        let of = flows
-            .map(|(at, flow)| {
-                let key = FlowKey {
-                    local: flow.local,
-                    remote: flow.remote,
-                };
-                (key, at)
-            })
-            .collect();
+        let mut of: BTreeMap<Netns, BTreeMap<u64, usize>> = BTreeMap::new();
+        for (at, flow) in document.flows.iter().enumerate() {
+            match of.get_mut(&flow.netns) {
+                Some(known) => {
+                    known.insert(flow.cookie, at);
+                }
+                None => {
+                    of.insert(flow.netns.clone(), BTreeMap::from([(flow.cookie, at)]));
+                }
+            }
+        }
         Self { document, of }
+    }
+
+    /// The place of what was said of a connection.
+    fn place_of(&self, connection: &Connection) -> Option<usize> {
+        let of = self.of.get(&connection.place.netns)?;
+        of.get(&connection.cookie).copied()
     }
 
     pub(super) const fn document(&self) -> &Document {
@@ -171,9 +181,10 @@ impl Source<'_> {
             Direction::Out => '>',
             Direction::In => '<',
         };
-        let judged = self.answers.of.get(&connection.key()).copied();
+        let judged = self.answers.place_of(connection);
         Row {
-            key: RowKey::Connection(connection.cookie),
+            key: RowKey::Connection(connection.cookie, Arc::clone(&connection.place)),
+            place: Arc::clone(&connection.place),
             name: format!("{local} {arrow} {remote}"),
             short_name: Some(format!(":{} {arrow} {remote}", local.port())),
             connections: vec![at],
@@ -191,26 +202,35 @@ impl Source<'_> {
     }
 
     fn services(&self) -> Vec<Row> {
-        let mut members: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let mut members: BTreeMap<(&Arc<str>, &Arc<NetnsPlace>), Vec<usize>> = BTreeMap::new();
         for at in self.wanted() {
-            let service = &*self.connections[at].service;
-            members.entry(service).or_default().push(at);
+            let Connection { service, place, .. } = &self.connections[at];
+            members.entry((service, place)).or_default().push(at);
         }
-        let services = members.into_iter();
-        let mut rows: BTreeMap<String, Row> = services
-            .map(|(name, members)| (name.to_owned(), self.service(name, members)))
-            .collect();
+        let mut rows: BTreeMap<RowKey, Row> = BTreeMap::new();
+        for ((name, place), members) in members {
+            let key = RowKey::Service(Arc::clone(name), Arc::clone(place));
+            rows.insert(key.clone(), self.service(key, (&**name, place), members));
+        }
         if self.filter.is_none() {
             self.add_short_ones(&mut rows);
         }
         rows.into_values().collect()
     }
 
-    fn service(&self, name: &str, members: Vec<usize>) -> Row {
+    fn service(
+        &self,
+        key: RowKey,
+        (name, place): (&str, &Arc<NetnsPlace>),
+        members: Vec<usize>,
+    ) -> Row {
         let all = || members.iter().map(|at| &self.connections[*at]);
-        let judged = || all().filter_map(|one| self.answers.of.get(&one.key()).copied());
+        let judged = all().filter_map(|one| self.answers.place_of(one));
+        let judged: Vec<usize> = judged.collect();
+        let with_finding = judged.iter().filter(|at| self.has_finding(**at));
         Row {
-            key: RowKey::Service(name.into()),
+            key,
+            place: Arc::clone(place),
             name: name.into(),
             short_name: None,
             short: 0,
@@ -218,19 +238,25 @@ impl Source<'_> {
             srtt: median_srtt(&all().collect::<Vec<_>>()),
             held: held(all()),
             // They are in the order of their importance.
-            judged: judged().min(),
-            with_finding: judged().filter(|at| self.has_finding(*at)).count(),
+            judged: judged.iter().min().copied(),
+            with_finding: with_finding.count(),
             connections: members,
         }
     }
 
     /// Connections of services that are over before their second is: of them the doctor tells.
-    fn add_short_ones(&self, rows: &mut BTreeMap<String, Row>) {
+    fn add_short_ones(&self, rows: &mut BTreeMap<RowKey, Row>) {
         let flows = self.answers.document.flows.iter().enumerate();
         for (at, flow) in flows.filter(|(_, flow)| flow.connections > 1) {
             let name = service::name(flow.place(), flow.command.as_deref());
-            let row = rows.entry(name.clone()).or_insert_with(|| Row {
-                key: RowKey::Service(name.as_str().into()),
+            let place = Arc::new(NetnsPlace {
+                netns: flow.netns.clone(),
+                container: flow.container.clone(),
+            });
+            let key = RowKey::Service(name.as_str().into(), Arc::clone(&place));
+            let row = rows.entry(key.clone()).or_insert_with(|| Row {
+                key,
+                place,
                 name,
                 short_name: None,
                 connections: Vec::new(),
@@ -266,6 +292,7 @@ impl Source<'_> {
                 Sort::Name => by_name(),
             }
             .then_with(by_name)
+            .then_with(|| a.place.cmp(&b.place))
         });
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use base::{FlowKey, FlowSample, Instant, KnobValue, Limit, Live, Netns, Scope, TcpState};
 use doctor::{Confidence, Evidence, Held, Place, ProcessInfo, Side, SocketOwner};
+use linux::NetnsPlace;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -27,6 +28,22 @@ const ASCII: Theme = Theme {
     color: false,
     unicode: false,
 };
+
+/// Our own namespace.
+fn place() -> Arc<NetnsPlace> {
+    Arc::new(NetnsPlace {
+        netns: Netns::Own,
+        container: None,
+    })
+}
+
+/// A namespace with a container in it.
+fn container() -> Arc<NetnsPlace> {
+    Arc::new(NetnsPlace {
+        netns: Netns::OfProcess(77),
+        container: Some("Docker 3f2a1b0c9d8e".into()),
+    })
+}
 
 /// A connection from this host to a port of another one.
 struct Seen {
@@ -67,12 +84,13 @@ impl Seen {
         };
         Connection {
             cookie: self.cookie,
+            place: place(),
             service: service::name(Place::of(self.key()), Some(self.command)).into(),
             sample: Arc::new(sample),
-            owners: vec![SocketOwner {
+            owners: Arc::from([SocketOwner {
                 fd: 3,
                 process: Arc::new(process),
-            }],
+            }]),
             now: Now {
                 rate_bps: self.rate_bps,
                 direction: Direction::Out,
@@ -378,19 +396,25 @@ fn a_recording_gets_the_name_that_is_typed() {
     key(&mut model, KeyCode::Char('w'));
     keys(&mut model, ".gz");
     let asked = key(&mut model, KeyCode::Enter);
-    assert_eq!(asked, Some(Ask::Save(PathBuf::from("saved.rec.gz"))));
+    let saved = Ask::Save(PathBuf::from("saved.rec.gz"), Some(place()));
+    assert_eq!(asked, Some(saved));
     key(&mut model, KeyCode::Char('w'));
     assert_eq!(key(&mut model, KeyCode::Esc), None);
     assert!(model.prompt.is_none());
 }
 
+/// `f`, where the process lives in the namespace of its connection.
+fn offer_to_fit(model: &mut Model) {
+    let asked = key(model, KeyCode::Char('f'));
+    assert_eq!(asked, Some(Ask::Fit(4001, place())));
+    model.handle(Event::Offered(super::fit_words(4001)));
+}
+
 #[test]
 fn a_process_is_fitted_by_fit_after_a_question() {
     let mut model = model(80, 24);
-    let words = ["fit", "--pid", "4001", "--once"]
-        .map(String::from)
-        .to_vec();
-    key(&mut model, KeyCode::Char('f'));
+    let words = super::fit_words(4001);
+    offer_to_fit(&mut model);
     let shown = screen(&model, &PLAIN);
     assert!(
         shown.contains("run `tcptailor fit --pid 4001 --once`?"),
@@ -398,7 +422,7 @@ fn a_process_is_fitted_by_fit_after_a_question() {
     );
     assert_eq!(key(&mut model, KeyCode::Char('n')), None);
     assert!(model.command.is_none());
-    key(&mut model, KeyCode::Char('f'));
+    offer_to_fit(&mut model);
     assert_eq!(key(&mut model, KeyCode::Char('y')), Some(Ask::Run(words)));
     model.handle(Event::Output("trying \x1b]0;x\x07nodelay = on".into()));
     let shown = screen(&model, &PLAIN);
@@ -432,7 +456,7 @@ fn a_page_scrolls_to_its_end_and_back() {
         key(&mut model, KeyCode::Char('k'));
     }
     assert!(screen(&model, &PLAIN).contains("client to :8080"));
-    key(&mut model, KeyCode::Char('f'));
+    offer_to_fit(&mut model);
     key(&mut model, KeyCode::Enter);
     for line in 0..100 {
         model.handle(Event::Output(format!("line {line}")));
@@ -452,4 +476,112 @@ fn the_list_may_become_empty_under_its_details() {
     assert!(screen(&model, &PLAIN).contains("It has ended"));
     key(&mut model, KeyCode::Char('q'));
     assert_eq!(key(&mut model, KeyCode::Char('q')), Some(Ask::Quit));
+}
+
+/// The same connection in two namespaces, of which only that of the container has a finding.
+fn twins(columns: u16) -> Model {
+    let mut model = Model::new(String::new(), (columns, 12), "saved.rec".into());
+    let one = &seen()[0];
+    let connections = [place(), container()].map(|place| Connection {
+        place,
+        ..one.connection()
+    });
+    model.handle(Event::Looked(Look {
+        connections: connections.into(),
+        looks_per_s: 10.0,
+        cpu: 0.012,
+    }));
+    let in_container = FlowRow {
+        netns: Netns::OfProcess(77),
+        container: Some("Docker 3f2a1b0c9d8e".into()),
+        pid: Some(4711),
+        ..one.row(verdict("nagle-delack-stall", true))
+    };
+    let flows = vec![one.row(verdict("path-full", false)), in_container];
+    model.handle(Event::Judged(Box::new(
+        Document::default().with_flows(flows),
+    )));
+    model
+}
+
+#[test]
+fn the_same_service_in_two_namespaces_is_two_lines() {
+    let model = twins(80);
+    let lines: Vec<_> = model
+        .rows
+        .iter()
+        .map(|row| (row.place.clone(), row.with_finding))
+        .collect();
+    assert_eq!(lines, [(container(), 1), (place(), 0)]);
+    let shown = screen(&model, &PLAIN);
+    let line = |what: &str| {
+        let mut lines = shown.lines();
+        lines.find(|line| line.contains(what)).map(str::to_owned)
+    };
+    let header = line("SERVICE").expect("a header");
+    assert!(header.contains("WHERE"), "{shown}");
+    let found = line("! nagle-delack-stall").expect("the finding");
+    assert!(found.contains("Docker 3f2a1b"), "{shown}");
+    let other = line("this namespace").expect("our own");
+    assert!(!other.contains('!'), "{shown}");
+}
+
+#[test]
+fn where_a_connection_is_stands_in_its_details() {
+    let mut model = twins(80);
+    key(&mut model, KeyCode::Enter);
+    let shown = screen(&model, &PLAIN);
+    assert!(
+        shown.contains("4001/client in Docker 3f2a1b0c9d8e"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_column_of_namespaces_stays_once_there_were_several() {
+    let mut model = twins(200);
+    assert!(screen(&model, &PLAIN).contains("WHERE"));
+    model.handle(Event::Looked(Look {
+        connections: vec![seen()[0].connection()],
+        ..Look::default()
+    }));
+    assert!(screen(&model, &PLAIN).contains("WHERE"));
+    assert!(!screen(&self::model(200, 60), &PLAIN).contains("WHERE"));
+}
+
+#[test]
+fn of_all_namespaces_it_is_said_where_a_line_is_that_is_alone() {
+    let check = |has_all_netns: bool, place: Arc<NetnsPlace>, expected: bool| {
+        let mut model = Model::new(String::new(), (200, 12), "saved.rec".into());
+        model.has_all_netns = has_all_netns;
+        let connection = Connection {
+            place,
+            ..seen()[0].connection()
+        };
+        model.handle(Event::Looked(Look {
+            connections: vec![connection],
+            ..Look::default()
+        }));
+        assert_eq!(screen(&model, &PLAIN).contains("WHERE"), expected);
+    };
+    check(true, container(), true);
+    check(true, place(), false);
+    // Of one that was asked for by its name.
+    check(false, container(), false);
+}
+
+#[test]
+fn what_is_done_for_a_line_is_done_in_its_namespace() {
+    let mut model = twins(80);
+    let asked = key(&mut model, KeyCode::Char('f'));
+    assert_eq!(asked, Some(Ask::Fit(4711, container())));
+    // Its process turned out to live elsewhere.
+    model.handle(Event::Note(super::ELSEWHERE.into()));
+    let shown = screen(&model, &PLAIN);
+    assert!(shown.contains(super::ELSEWHERE), "{shown}");
+    assert!(model.prompt.is_none());
+    key(&mut model, KeyCode::Char('w'));
+    let asked = key(&mut model, KeyCode::Enter);
+    let saved = Ask::Save(PathBuf::from("saved.rec"), Some(container()));
+    assert_eq!(asked, Some(saved));
 }

@@ -16,6 +16,7 @@ pub(super) use self::theme::Theme;
 use self::theme::fitted;
 use super::model::{Look, Model, Page};
 use crate::commands::diagnose::document::Direction;
+use crate::commands::diagnose::screen;
 
 /// Title, totals, notes.
 const HEAD_LINES: u16 = 3;
@@ -151,7 +152,10 @@ fn notes(model: &Model, theme: &Theme) -> Parts {
     let document = model.answers.document();
     let hosts = document.host.iter();
     let mut parts: Parts = hosts
-        .map(|row| (format!("! host: {}", row.verdict.id), theme.finding()))
+        .map(|row| {
+            let text = format!("! {}: {}", screen::whose(row), row.verdict.id);
+            (text, theme.finding())
+        })
         .collect();
     let filters = [model.scope.as_str(), model.filter_text.as_str()];
     let filters: Vec<&str> = filters
@@ -164,6 +168,11 @@ fn notes(model: &Model, theme: &Theme) -> Parts {
     if document.unseen_processes > 0 {
         let processes = human::count(document.unseen_processes as u64, "process");
         let text = format!("no permission to inspect {processes}: run as root");
+        parts.push((text, theme.faint()));
+    }
+    if document.netns_left_out > 0 {
+        let left_out = human::count(document.netns_left_out as u64, "namespace");
+        let text = format!("{left_out} left out: no permission, or too many");
         parts.push((text, theme.faint()));
     }
     if document.flows_left_out > 0 {

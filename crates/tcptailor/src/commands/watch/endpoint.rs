@@ -153,7 +153,7 @@ impl Endpoint {
 }
 
 /// Resident memory of this process (proc_pid_status(5), `VmRSS`).
-fn resident_bytes() -> Option<u64> {
+pub(super) fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let rest = status
         .lines()

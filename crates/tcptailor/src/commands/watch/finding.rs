@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::round::Found;
 use crate::commands::diagnose::document::{ChangeRow, FlowRow, VerdictRow};
+use crate::commands::diagnose::page::{Asked, remedy};
 use crate::commands::diagnose::quoted;
 
 /// A finding has ended when so many rounds in a row did not show it: what comes and goes is one.
@@ -19,38 +20,41 @@ const QUIET_ROUNDS: u32 = 2;
 /// A finding as it was seen on one connection, or on the host.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Occurrence {
-    sentence: &'static str,
-    confidence: Confidence,
-    evidence: Vec<Evidence>,
+    pub(super) sentence: &'static str,
+    pub(super) confidence: Confidence,
+    pub(super) evidence: Vec<Evidence>,
     /// The connection; null for a finding of the host.
-    connection: Option<Connection>,
+    pub(super) connection: Option<Connection>,
     /// What to change; null where no setting helps.
-    remedy: Option<Remedy>,
+    pub(super) remedy: Option<Remedy>,
     /// What else to know: what to do in the program or on the path.
-    remark: String,
+    pub(super) remark: String,
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct Connection {
-    netns: Netns,
-    container: Option<String>,
-    local: SocketAddr,
-    remote: SocketAddr,
-    pid: Option<u32>,
-    command: Option<String>,
+pub(super) struct Connection {
+    pub(super) netns: Netns,
+    pub(super) container: Option<String>,
+    pub(super) local: SocketAddr,
+    pub(super) remote: SocketAddr,
+    pub(super) pid: Option<u32>,
+    pub(super) command: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct Remedy {
-    knob: &'static str,
-    to: String,
-    side: Side,
+pub(super) struct Remedy {
+    pub(super) knob: &'static str,
+    pub(super) to: String,
+    pub(super) side: Side,
     scope: Scope,
     takes_effect: Live,
     risk: &'static str,
     /// What to type on this host; null where the change is to be made on the other one, where its
     /// target here is not known, or where no command makes it.
     command: Option<String>,
+    /// What to type and what undoes it, for the page.
+    #[serde(skip)]
+    pub(super) typed: String,
 }
 
 impl Occurrence {
@@ -75,6 +79,7 @@ impl Occurrence {
                 takes_effect: change.takes_effect,
                 risk: change.risk,
                 command: command(change, row),
+                typed: typed(change, row),
             }),
             connection: Some(connection),
             remark: verdict.remark.clone(),
@@ -93,26 +98,86 @@ impl Occurrence {
     }
 }
 
+#[cfg(test)]
+impl Occurrence {
+    /// One without a connection and without anything to change.
+    pub(super) const fn of_nothing() -> Self {
+        Self {
+            sentence: "It waits.",
+            confidence: Confidence::High,
+            evidence: Vec::new(),
+            connection: None,
+            remedy: None,
+            remark: String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+impl Remedy {
+    /// One of which only the page tells.
+    pub(super) fn to_type(typed: &str) -> Self {
+        Self {
+            knob: "nodelay",
+            to: "on".into(),
+            side: Side::Local,
+            scope: Scope::Socket,
+            takes_effect: Live::Now,
+            risk: "",
+            command: None,
+            typed: typed.into(),
+        }
+    }
+}
+
 /// What makes the change: a plan where it reaches open connections, so that it is verified and can
 /// be rolled back; else the shell's command, and where no shell can, `fit`.
 fn command(change: &ChangeRow, row: &FlowRow) -> Option<String> {
     let target = change.target.as_ref()?;
     if change.takes_effect == Live::Now {
-        let selected = match row.place() {
-            Place::Listening(port) => format!("sport = :{port}"),
-            Place::Remote(remote) => format!("dport = :{}", remote.port()),
-        };
-        let words = [netns_words(&row.netns, row.pid)?, selected].concat();
+        let diagnose = diagnose_words(row)?;
         return Some(format!(
-            "tcptailor diagnose {words} -o plan.json && tcptailor apply plan.json"
+            "{diagnose} -o plan.json && tcptailor apply plan.json"
         ));
     }
     if let Target::Socket { .. } = target {
-        return row.pid.map(|pid| format!("tcptailor fit --pid {pid}"));
+        return fit_words(row);
     }
     let setting = Setting::open(target, change.knob).ok()?;
     let command = setting.shell_command(target, &change.to).ok()?;
     (!command.starts_with('#')).then_some(command)
+}
+
+/// What diagnoses the service of a connection where it is.
+fn diagnose_words(row: &FlowRow) -> Option<String> {
+    let selected = match row.place() {
+        Place::Listening(port) => format!("sport = :{port}"),
+        Place::Remote(remote) => format!("dport = :{}", remote.port()),
+    };
+    let netns = netns_words(&row.netns, row.pid)?;
+    Some(format!("tcptailor diagnose {netns}{selected}"))
+}
+
+fn fit_words(row: &FlowRow) -> Option<String> {
+    row.pid.map(|pid| format!("tcptailor fit --pid {pid}"))
+}
+
+/// What to type for a change and what undoes it, as the page of `diagnose` has it; for a socket
+/// that has to be opened anew also what tries it.
+fn typed(change: &ChangeRow, row: &FlowRow) -> String {
+    let command = diagnose_words(row);
+    let asked = Asked {
+        file: None,
+        command: command.as_deref().unwrap_or("tcptailor diagnose --all-netns"),
+    };
+    let mut text = remedy::commands(change, &asked);
+    let is_tried = change.takes_effect != Live::Now
+        && matches!(change.target, Some(Target::Socket { .. }));
+    if let Some(fit) = is_tried.then(|| fit_words(row)).flatten() {
+        text.push_str("\n# or try it on new connections, and keep it where it helps:\n");
+        text.push_str(&format!("{fit}\n# undo it:\ntcptailor rollback"));
+    }
+    text
 }
 
 /// How `diagnose` is told the namespace; `None` where no process is known by which to call it.
@@ -266,14 +331,7 @@ mod tests {
             connections: 2,
             shares: 1.5,
             share_max: 0.8,
-            occurrence: Occurrence {
-                sentence: "It waits.",
-                confidence: Confidence::High,
-                evidence: Vec::new(),
-                connection: None,
-                remedy: None,
-                remark: String::new(),
-            },
+            occurrence: Occurrence::of_nothing(),
         }
     }
 
@@ -306,13 +364,9 @@ mod tests {
         let check = |side, command: Option<&str>, expected: &str| {
             let mut found = found();
             found.occurrence.remedy = Some(Remedy {
-                knob: "nodelay",
-                to: "on".into(),
                 side,
-                scope: Scope::Socket,
-                takes_effect: Live::Now,
-                risk: "",
                 command: command.map(str::to_owned),
+                ..Remedy::to_type("")
             });
             let seen = [("a:1", "nagle-delack-stall", &found)];
             let events = Findings::default().handle_round(seen, Instant::ZERO, "t");

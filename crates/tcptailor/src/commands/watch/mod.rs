@@ -3,12 +3,15 @@
 
 mod endpoint;
 mod finding;
+mod history;
 mod metrics;
 pub(crate) mod pace;
+mod page;
 mod round;
 mod state;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -21,8 +24,10 @@ use self::endpoint::Endpoint;
 use self::finding::Event;
 use self::metrics::Exposition;
 use self::pace::Pace;
-use self::round::{Looker, WINDOW_MAX, Where};
+use self::page::PageFile;
+use self::round::{Looker, WINDOW_MAX};
 use self::state::State;
+use crate::commands::diagnose::command_words;
 use crate::commands::watching::Watched;
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
@@ -45,6 +50,7 @@ Examples:
   tcptailor watch --listen 10.0.0.5:9917          for a Prometheus on another machine
   tcptailor watch --json --all-netns              a line of JSON per event, containers too
   tcptailor watch --max-cpu 0.5% sport = :443     cheaper, and of one service only
+  tcptailor watch --html watch.html               a page of the last hours, too
 
 Filters are those of `tcptailor diagnose`. With --json, stdout has a line of JSON for each event.
 docs/watch.md explains every metric; dist/ has a systemd unit, a Kubernetes DaemonSet, a Grafana
@@ -69,6 +75,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 20)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=200))]
     services: u16,
+    /// Also write an HTML page of the last hours to this file, about once a minute.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 /// A line of the log, with what every document has.
@@ -108,17 +117,16 @@ enum Own {
     },
     /// A round could not be made; the next one is tried.
     RoundFailed { message: String },
+    /// The page could not be written; that is tried again.
+    PageFailed { message: String },
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     check(args)?;
     let filter = args.watched.filter()?;
+    output::check_page(args.html.as_deref())?;
     let process = filter.fixed_pid().map(OwnerProcess::open).transpose()?;
-    let place = if args.all_netns {
-        Where::All
-    } else {
-        Where::One(args.watched.netns())
-    };
+    let place = args.watched.places(args.all_netns);
     let server = HttpServer::bind(args.listen).map_err(|error| bind_problem(args, error))?;
     let address = server.address()?;
     tell(
@@ -138,7 +146,14 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let mut rounds = Rounds {
         looker: Looker::new(place, filter, window, address),
         process,
-        state: State::new(args.services.into()),
+        state: match args.html {
+            Some(_) => State::new(args.services.into()).with_history(linux::Clock.now(), args.every),
+            None => State::new(args.services.into()),
+        },
+        page: args
+            .html
+            .clone()
+            .map(|path| PageFile::new(path, command_words(false))),
         pace: Pace::new(args.every, args.max_cpu.as_f64()),
         endpoint: &endpoint,
         output,
@@ -149,6 +164,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         |over| endpoint.serve(&server, over),
         |over| rounds.run(over),
     );
+    rounds.write_page(true);
     served?;
     outcome
 }
@@ -230,6 +246,8 @@ struct Rounds<'w> {
     /// The one that was asked for; the watch ends with it.
     process: Option<OwnerProcess>,
     state: State,
+    /// Where one is asked for.
+    page: Option<PageFile>,
     pace: Pace,
     endpoint: &'w Endpoint,
     output: &'w Output,
@@ -260,6 +278,7 @@ impl Rounds<'_> {
             let interval = linux::Clock.now().since(began);
             let cpu = own_cpu_time().saturating_sub(cpu_before);
             self.endpoint.note_cost(interval, cpu);
+            self.state.handle_cost(interval, cpu);
         }
     }
 
@@ -327,7 +346,30 @@ impl Rounds<'_> {
         for event in events {
             tell_line(self.output, &Told::Finding(event));
         }
+        self.write_page(false);
         Ok(())
+    }
+
+    /// Writes the page, where one is asked for and there is something to be told: where it is due,
+    /// and at the end. That it cannot be written is no reason to end.
+    fn write_page(&mut self, is_over: bool) {
+        let now = linux::Clock.now();
+        let (Some(page), Some(history), false) =
+            (&mut self.page, self.state.history(), self.is_first)
+        else {
+            return;
+        };
+        if !is_over && !page.is_due(now) {
+            return;
+        }
+        let watch = page::Watch {
+            is_over,
+            cpu_budget: self.pace.budget,
+            resident_bytes: endpoint::resident_bytes(),
+        };
+        if let Some(message) = page.write(history, watch, now) {
+            tell(self.output, Own::PageFailed { message });
+        }
     }
 
     /// Pauses until the next round is due: later where answering scrapes costs time too. How the
@@ -402,6 +444,9 @@ fn line_of(event: &Told) -> String {
             cpu_budget * 100.0,
         ),
         Told::Own(Own::RoundFailed { message }) => format!("could not look: {message}"),
+        Told::Own(Own::PageFailed { message }) => {
+            format!("could not write the page: {message}; the watch goes on")
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use super::finding::Occurrence;
 use crate::commands::diagnose::document::{Direction, FlowRow, HostRow, VerdictRow};
 use crate::commands::diagnose::seen;
 use crate::commands::diagnose::service::{self, Counts};
-use crate::commands::watching::SOCKETS_WATCHED_WHOLE;
+use crate::commands::watching::{SOCKETS_WATCHED_WHOLE, Where};
 use crate::interrupt;
 
 /// How long connections are looked at in a round, at most.
@@ -35,8 +35,6 @@ const CONNECTIONS_MIN: usize = 50;
 const PARTS_MAX: usize = 64;
 /// Namespaces that are looked at together, each by a thread.
 const NETNS_AT_ONCE: usize = 8;
-/// Namespaces in a round.
-const NETNS_MAX: usize = 256;
 /// Places for the limits, and for the time of which nothing can be said.
 pub(super) const LIMITS: usize = Limit::ALL.len() + 1;
 
@@ -206,15 +204,6 @@ fn note(
     }
 }
 
-/// What is looked at.
-#[derive(Debug)]
-pub(super) enum Where {
-    /// One namespace.
-    One(Netns),
-    /// All of the machine, as they are at each round.
-    All,
-}
-
 /// Looks, and keeps from round to round what differences are made from.
 #[derive(Debug)]
 pub(super) struct Looker {
@@ -302,18 +291,11 @@ impl Looker {
     /// # Errors
     /// Where the namespace that was asked for, or our own, cannot be looked at.
     pub(super) fn round(&mut self, progress: &dyn Fn()) -> anyhow::Result<Round> {
-        let mut places = match &self.place {
-            Where::One(netns) => vec![NetnsPlace {
-                netns: netns.clone(),
-                container: None,
-            }],
-            Where::All => linux::all_netns(),
-        };
+        let (places, netns_left_out) = self.place.places();
         let mut round = Round {
-            netns_left_out: places.len().saturating_sub(NETNS_MAX),
+            netns_left_out,
             ..Round::default()
         };
-        places.truncate(NETNS_MAX);
         self.rounds += 1;
         let mut carried = Carried::default();
         let views = places.iter().enumerate();

@@ -8,7 +8,8 @@ use doctor::DIAGNOSES;
 
 use super::finding::{Event, Findings};
 use super::metrics::{Exposition, QUANTILES, Summary};
-use super::round::{AcceptQueue, Found, LIMITS, Round, ServiceRound, Traffic};
+use super::history::{FoundNow, History};
+use super::round::{AcceptQueue, LIMITS, Round, ServiceRound, Traffic};
 use crate::commands::diagnose::service::Counts;
 
 /// The service that all others are counted as.
@@ -122,6 +123,8 @@ pub(super) struct State {
     drops: u64,
     rounds: u64,
     last: Option<Last>,
+    /// For the page, where there is one.
+    history: Option<History>,
 }
 
 /// What is told of the last round alone.
@@ -150,6 +153,26 @@ impl State {
             drops: 0,
             rounds: 0,
             last: None,
+            history: None,
+        }
+    }
+
+    /// The same with what a page tells, kept from `now` on; rounds are at this distance.
+    pub(super) fn with_history(mut self, now: Instant, every: Duration) -> Self {
+        // And what has no slot, as one.
+        self.history = Some(History::new(now, every, self.services.max + 1));
+        self
+    }
+
+    /// What a page tells.
+    pub(super) const fn history(&self) -> Option<&History> {
+        self.history.as_ref()
+    }
+
+    /// Takes in what the last interval of rounds cost.
+    pub(super) fn handle_cost(&mut self, interval: Duration, cpu: Duration) {
+        if let Some(history) = &mut self.history {
+            history.handle_cost(interval, cpu);
         }
     }
 
@@ -180,6 +203,9 @@ impl State {
         for connections in self.host.values_mut() {
             *connections = 0;
         }
+        if let Some(history) = &mut self.history {
+            history.handle_round(&services, now);
+        }
         for (name, service) in &mut services {
             let totals = match self.services.value_mut(name) {
                 Some(totals) => totals,
@@ -195,8 +221,13 @@ impl State {
             let findings = service.findings.iter();
             findings.map(|(id, found)| (name.as_str(), *id, found))
         });
-        let found: Vec<(&str, &'static str, &Found)> = of_host.chain(of_services).collect();
-        let events = self.findings.handle_round(found, now, wall);
+        let found: Vec<FoundNow<'_>> = of_host.chain(of_services).collect();
+        let events = self
+            .findings
+            .handle_round(found.iter().copied(), now, wall);
+        if let Some(history) = &mut self.history {
+            history.handle_findings(&found, &events, wall);
+        }
         for event in &events {
             if let Event::FindingBegan { diagnosis, .. } = event {
                 *self.begun.entry(diagnosis).or_default() += 1;
@@ -384,6 +415,22 @@ mod tests {
                 "{line} is not in\n{text}"
             );
         }
+    }
+
+    #[test]
+    fn a_page_is_told_of_what_has_a_slot_and_of_the_rest_as_one() {
+        assert!(State::new(2).history().is_none(), "it costs memory");
+        let now = Instant::ZERO;
+        let mut state = State::new(2).with_history(now, Duration::from_secs(15));
+        let services = round(&[("a:1", 3, 100), ("b:2", 2, 10), ("c:3", 1, 5), ("d:4", 1, 5)]);
+        state.handle_round(services, now + Duration::from_secs(15), AT);
+        state.handle_cost(Duration::from_secs(15), Duration::from_millis(150));
+        let history = state.history().expect("it is asked for");
+        let services = history.services();
+        let carried: Vec<(&str, u64)> = services
+            .map(|(name, course)| (name, course.bytes()))
+            .collect();
+        assert_eq!(carried, [("a:1", 100), ("b:2", 10), ("other", 10)]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::Asked;
 use crate::commands::diagnose::document::ChangeRow;
 
 /// Both, as lines for a shell with remarks.
-pub(super) fn commands(change: &ChangeRow, asked: &Asked<'_>) -> String {
+pub(crate) fn commands(change: &ChangeRow, asked: &Asked<'_>) -> String {
     let is_live = asked.file.is_none() && change.side == Side::Local;
     let here = change.target.as_ref().filter(|_| is_live);
     let exact = here.and_then(|target| exact(change, target));

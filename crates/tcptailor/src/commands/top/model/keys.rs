@@ -1,6 +1,7 @@
 //! What keys do: those of less, htop and vi where they have one.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
@@ -74,7 +75,7 @@ impl Model {
                 self.note = Some(format!("sorted by {}", self.sort.name()));
                 self.sort_anew();
             }
-            (_, KeyCode::Char('f')) => self.ask_to_fit(),
+            (_, KeyCode::Char('f')) => return self.ask_to_fit(),
             (_, KeyCode::Char('u')) => self.ask_to_run(vec!["rollback".into()]),
             (_, KeyCode::Char('o')) if self.command.is_some() => self.show(Page::Command),
             (_, KeyCode::Char('x')) if self.is_running() => {
@@ -146,7 +147,10 @@ impl Model {
                 None
             }
             Wanted::File if prompt.text.trim().is_empty() => None,
-            Wanted::File => Some(Ask::Save(PathBuf::from(prompt.text.trim()))),
+            Wanted::File => {
+                let place = self.row().map(|row| Arc::clone(&row.place));
+                Some(Ask::Save(PathBuf::from(prompt.text.trim()), place))
+            }
             Wanted::Run(words) => {
                 self.command = Some(Command {
                     words: words.clone(),
@@ -166,23 +170,20 @@ impl Model {
         self.sort_anew();
     }
 
-    /// The tailor's work is done by the command that does it without a screen, too.
-    fn ask_to_fit(&mut self) {
-        let pid = self.row().map(|row| self.pid(row));
-        match pid {
-            None => {}
-            Some(None) => {
+    /// Only outside is it known whether the command would look into the right namespace.
+    fn ask_to_fit(&mut self) -> Option<Ask> {
+        let row = self.row()?;
+        match self.pid(row) {
+            Some(pid) => Some(Ask::Fit(pid, Arc::clone(&row.place))),
+            None => {
                 let message = "the process is not known here; root sees the processes of all users";
                 self.note = Some(message.into());
-            }
-            Some(Some(pid)) => {
-                let words = ["fit", "--pid", &pid.to_string(), "--once"];
-                self.ask_to_run(words.map(String::from).to_vec());
+                None
             }
         }
     }
 
-    fn ask_to_run(&mut self, words: Vec<String>) {
+    pub(super) fn ask_to_run(&mut self, words: Vec<String>) {
         if self.is_running() {
             self.note = Some("a command is running: o shows it, x stops it".into());
         } else {

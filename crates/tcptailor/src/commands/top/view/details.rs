@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use base::{FlowSample, human};
+use linux::NetnsPlace;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
@@ -61,6 +62,11 @@ pub(super) fn lines(model: &Model, columns: usize, theme: &Theme) -> Vec<Line<'s
         if row.count() > 1 {
             let key = connection.key();
             text = format!("{} > {}  {text}", key.local, key.remote);
+        }
+        if model.are_apart {
+            let NetnsPlace { netns, container } = &*row.place;
+            let place = screen::place_name(netns, container.as_deref());
+            text = format!("{text} in {place}");
         }
         lines.push(Line::raw(clean(&text)));
         push(&mut lines, &numbers(&connection.sample), columns);

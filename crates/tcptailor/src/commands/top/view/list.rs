@@ -2,6 +2,7 @@
 
 use base::human;
 use doctor::Side;
+use linux::NetnsPlace;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
@@ -13,10 +14,13 @@ use super::super::model::Model;
 use super::super::rows::{Grouping, Row};
 use super::theme::{self, Theme, fitted, right};
 use crate::commands::diagnose::document::VerdictRow;
+use crate::commands::diagnose::screen;
 
 /// A column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
+    /// The network namespace.
+    Where,
     Count,
     Rate,
     Rtt,
@@ -68,19 +72,63 @@ const LAYOUTS: &[(usize, &[(Column, usize)])] = &[
     (0, &[(Column::Rate, 6), (Column::Finding, 15)]),
 ];
 
+/// The same where lines are of several network namespaces.
+const LAYOUTS_APART: &[(usize, &[(Column, usize)])] = &[
+    (
+        180,
+        &[
+            (Column::Where, 20),
+            (Column::Count, 6),
+            (Column::Rate, 12),
+            (Column::Rtt, 8),
+            (Column::Now, 14),
+            (Column::Bar, 24),
+            (Column::Finding, 48),
+        ],
+    ),
+    (
+        120,
+        &[
+            (Column::Where, 20),
+            (Column::Count, 6),
+            (Column::Rate, 12),
+            (Column::Rtt, 8),
+            (Column::Bar, 12),
+            (Column::Finding, 29),
+        ],
+    ),
+    (
+        78,
+        &[
+            (Column::Where, 14),
+            (Column::Rate, 11),
+            (Column::Finding, 21),
+            (Column::Bar, 6),
+        ],
+    ),
+    (
+        60,
+        &[(Column::Where, 12), (Column::Rate, 6), (Column::Finding, 20)],
+    ),
+    (0, &[(Column::Rate, 6), (Column::Finding, 15)]),
+];
+
 /// A name has no more room than this: two IPv6 addresses are cut.
 const NAME_MAX: usize = 52;
 
 /// Columns for a screen of this width.
-fn columns(width: usize) -> &'static [(Column, usize)] {
-    let mut layouts = LAYOUTS.iter();
+fn columns(width: usize, are_apart: bool) -> &'static [(Column, usize)] {
+    let mut layouts = match are_apart {
+        true => LAYOUTS_APART.iter(),
+        false => LAYOUTS.iter(),
+    };
     let found = layouts.find(|(least, _)| width >= *least);
     found.map_or(&[], |(_, columns)| columns)
 }
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
     let width = usize::from(area.width);
-    let columns = columns(width);
+    let columns = columns(width, model.are_apart);
     let taken: usize = columns.iter().map(|(_, width)| width + 1).sum();
     // The first character marks what is selected. What a name does not need, the last column has.
     let left = width.saturating_sub(taken + 1);
@@ -129,6 +177,7 @@ fn header(
     let has_now = columns.iter().any(|(column, _)| *column == Column::Now);
     for (column, width) in columns {
         let title = match column {
+            Column::Where => fitted("WHERE", *width, theme),
             Column::Count => right("CONNS", *width, theme),
             Column::Rate if *width < RATE_WIDTH => right("BIT/S", *width, theme),
             Column::Rate => right("RATE", *width, theme),
@@ -178,6 +227,11 @@ fn line(
     for (column, width) in columns {
         spans.push(Span::raw(" "));
         match column {
+            Column::Where => {
+                let NetnsPlace { netns, container } = &*row.place;
+                let place = screen::place_name(netns, container.as_deref());
+                spans.push(Span::raw(fitted(&place, *width, theme)));
+            }
             Column::Count => spans.push(Span::raw(right(&row.count().to_string(), *width, theme))),
             Column::Rate => spans.push(Span::raw(right(&rate(row, *width), *width, theme))),
             Column::Rtt => {
@@ -261,9 +315,12 @@ mod tests {
     #[test]
     fn a_name_has_room_on_every_screen() {
         for width in 30..300 {
-            let taken: usize = columns(width).iter().map(|(_, width)| width + 1).sum();
-            let least = if width < 60 { 6 } else { 16 };
-            assert!(taken + 1 + least <= width, "{width}");
+            for are_apart in [false, true] {
+                let columns = columns(width, are_apart).iter();
+                let taken: usize = columns.map(|(_, width)| width + 1).sum();
+                let least = if width < 60 { 6 } else { 16 };
+                assert!(taken + 1 + least <= width, "{width} {are_apart}");
+            }
         }
     }
 }
