@@ -58,7 +58,7 @@ impl Connection {
     }
 
     /// The connection breaks: what waits is forgotten, and the application hears why.
-    pub(crate) fn fail(&mut self, now: Instant, shared: &mut Shared, failure: Failure) {
+    pub(super) fn fail(&mut self, now: Instant, shared: &mut Shared, failure: Failure) {
         if self.state == State::Closed {
             return;
         }
@@ -110,8 +110,9 @@ impl Connection {
         self.shutdown(now, shared);
     }
 
-    /// The application breaks the connection (RFC 9293 section 3.10.5).
+    /// The application lets go of the connection and breaks it (RFC 9293 section 3.10.5).
     pub(crate) fn abort(&mut self, now: Instant, shared: &mut Shared) {
+        self.is_orphan = true;
         let tells = match self.state {
             // Both have closed already, or the peer knows of nothing.
             State::SynSent(_)
@@ -168,7 +169,7 @@ impl Connection {
     }
 
     /// What remains of it in TIME-WAIT.
-    pub(crate) fn time_wait(&self, now: Instant, shared: &Shared) -> TimeWait {
+    pub(super) fn time_wait(&self, now: Instant, shared: &Shared) -> TimeWait {
         let scale = self.recv_scale();
         TimeWait {
             local: self.local,

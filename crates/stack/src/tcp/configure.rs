@@ -138,7 +138,7 @@ impl Connection {
 
     /// Tells an application that waits for room when there is some, in its own buffer and in the
     /// shared pool. Where the pool is empty the host asks again.
-    pub(crate) fn offer_room(&mut self, shared: &mut Shared) {
+    pub(super) fn offer_room(&mut self, shared: &mut Shared) {
         if !self.wants_room {
             return;
         }

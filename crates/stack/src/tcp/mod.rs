@@ -9,6 +9,7 @@ mod clocks;
 mod closing;
 mod configure;
 pub(crate) mod counters;
+mod effects;
 mod handshake;
 mod incoming;
 mod memory;
@@ -33,10 +34,11 @@ use crate::mtu::MtuState;
 use crate::recovery::LossRecovery;
 use crate::recv::{Agreed, Env, Receiver};
 use crate::send::{SendMemoryEnv, Sender};
+pub(crate) use effects::{Effects, Next, Opened};
 pub use record::Arrived;
-pub(crate) use sequence::{RecvSequence, SendSequence};
-pub(crate) use state::{State, SynReceived, SynSent};
-pub(crate) use timer::{Timer, TimerTable};
+use sequence::{RecvSequence, SendSequence};
+use state::{State, SynReceived, SynSent};
+use timer::{Timer, TimerTable};
 
 /// Time that a connection spent waiting, by what it waited for (Linux `tcp_chrono`).
 #[derive(Clone, Copy, Debug, Default)]
@@ -135,17 +137,17 @@ pub(crate) struct Traffic {
 /// One TCP connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    pub(crate) id: SocketId,
-    pub(crate) local: SocketAddr,
-    pub(crate) remote: SocketAddr,
+    id: SocketId,
+    local: SocketAddr,
+    remote: SocketAddr,
     /// Shared with others until they change.
-    pub(crate) settings: Arc<SocketSettings>,
-    pub(crate) state: State,
-    pub(crate) send: Sender,
-    pub(crate) recv: Receiver,
-    pub(crate) recovery: LossRecovery,
-    pub(crate) timers: TimerTable,
-    pub(crate) mtu: MtuState,
+    settings: Arc<SocketSettings>,
+    state: State,
+    send: Sender,
+    recv: Receiver,
+    recovery: LossRecovery,
+    timers: TimerTable,
+    mtu: MtuState,
     /// Our sequence numbers, and the peer's.
     iss: SendSequence,
     irs: RecvSequence,
@@ -173,35 +175,35 @@ pub(crate) struct Connection {
     /// What a trace has heard last.
     told: tell::Told,
     /// The application waits for room.
-    pub(crate) wants_room: bool,
+    wants_room: bool,
     /// There is room in its own buffer, but the shared pool is empty.
-    pub(crate) waits_for_pool: bool,
+    waits_for_pool: bool,
     /// The host knows that it waits for the pool.
-    pub(crate) is_pool_waiter: bool,
+    is_pool_waiter: bool,
     /// Memory of received data that the host knows of.
     memory_held: u64,
     /// The application has been told that there is something to read and has not read since.
-    pub(crate) told_readable: bool,
+    told_readable: bool,
     /// The listener that it came to.
-    pub(crate) parent: Option<SocketId>,
+    parent: Option<SocketId>,
     /// That listener counts it as half open.
-    pub(crate) is_half_open: bool,
+    is_half_open: bool,
     /// No application has taken it from its listener yet.
-    pub(crate) is_unaccepted: bool,
+    is_unaccepted: bool,
     /// The application has let go of it: nobody reads any more.
-    pub(crate) is_orphan: bool,
+    is_orphan: bool,
     /// Why it broke.
-    pub(crate) failure: Option<Failure>,
+    failure: Option<Failure>,
     /// An ICMP error that is told where the attempt fails for want of an answer.
     soft_error: Option<Failure>,
     /// The last packet that left, where that is a bare ACK which a newer one makes superfluous.
     waiting_ack: Option<WaitingAck>,
     /// Bytes of it in the local queue.
-    pub(crate) local_queue_bytes: u32,
+    local_queue_bytes: u32,
     /// It waits for the local queue to have room.
-    pub(crate) is_blocked: bool,
+    is_blocked: bool,
     /// The host knows that it waits for the local queue.
-    pub(crate) is_queue_waiter: bool,
+    is_queue_waiter: bool,
 }
 
 /// What a new connection needs to know.
@@ -329,7 +331,7 @@ impl Connection {
     }
 
     /// Payload of a full segment that we send now: path, peer and options allow no more.
-    pub(crate) fn mss(&self) -> u32 {
+    fn mss(&self) -> u32 {
         let path = u32::from(self.mtu.mss_limit()).min(self.peer_mss);
         let wanted = self
             .settings

@@ -29,7 +29,7 @@ impl Connection {
     /// Sends everything that may leave now. Called after every event that could have changed that:
     /// a segment, a timer, a write, a read that is worth an ACK, a change of settings, room in the
     /// local queue.
-    pub(crate) fn output(&mut self, now: Instant, shared: &mut Shared) {
+    pub(super) fn output(&mut self, now: Instant, shared: &mut Shared) {
         self.is_blocked = false;
         if self.state.is_synchronized() && self.state != State::TimeWait {
             let gate = self.send_lost(now, shared);

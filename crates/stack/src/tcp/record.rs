@@ -1,11 +1,13 @@
-//! What a connection tells of itself: the flow record, and why it waits.
+//! What a connection tells of itself: whose it is, the flow record, and why it waits.
 
-use base::settings::{Completion, Nagle};
+use core::net::SocketAddr;
+
+use base::settings::{Completion, Nagle, SocketSettings};
 use base::{CongestionState, FlowKey, FlowSample, Instant, Limit, Rate, Source};
 
 use super::{Connection, State, Timer};
 use crate::cc::SSTHRESH_INFINITE;
-use crate::host::Wait;
+use crate::host::{Failure, SocketId, Wait};
 use crate::send::SegmentSizes;
 
 /// What a listing of connections shows.
@@ -31,6 +33,84 @@ pub struct Arrived {
 }
 
 impl Connection {
+    /// Our end.
+    pub(crate) const fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// The other end.
+    pub(crate) const fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+
+    /// Whether those are its ends.
+    pub(crate) fn is_between(&self, remote: &SocketAddr, local: &SocketAddr) -> bool {
+        self.remote == *remote && self.local == *local
+    }
+
+    pub(crate) fn settings(&self) -> &SocketSettings {
+        &self.settings
+    }
+
+    /// Why it broke; `None` where it did not.
+    pub(crate) const fn failure(&self) -> Option<Failure> {
+        self.failure
+    }
+
+    /// The listener whose peer has not acknowledged our SYN yet.
+    pub(crate) fn half_open_of(&self) -> Option<SocketId> {
+        self.parent
+            .filter(|_| matches!(self.state, State::SynReceived(_)))
+    }
+
+    /// Whether it came to that listener and nobody has taken it from there.
+    pub(crate) fn is_unaccepted_of(&self, listener: SocketId) -> bool {
+        self.parent == Some(listener) && self.is_unaccepted
+    }
+
+    /// Whether both ends have sent and acknowledged a SYN, and it has not ended.
+    pub(crate) const fn is_synchronized(&self) -> bool {
+        self.state.is_synchronized()
+    }
+
+    /// Whether it is established and waits for somebody to accept it.
+    pub(crate) const fn is_acceptable(&self) -> bool {
+        self.is_unaccepted && self.state.is_synchronized()
+    }
+
+    /// Whether the application has let go of it.
+    pub(crate) const fn is_orphan(&self) -> bool {
+        self.is_orphan
+    }
+
+    /// Bytes received in order and not read.
+    pub(crate) fn unread_bytes(&self) -> u64 {
+        self.recv.unread_bytes()
+    }
+
+    /// Bytes written and not acknowledged, sent or not.
+    pub(crate) const fn outstanding_bytes(&self) -> u64 {
+        self.send.outstanding_bytes()
+    }
+
+    /// Bytes written and not sent.
+    pub(crate) const fn unsent_bytes(&self) -> u64 {
+        self.send.unsent_bytes()
+    }
+
+    /// Writes that were taken and are not complete.
+    pub(crate) fn incomplete_sends(&self) -> usize {
+        self.send.incomplete_sends()
+    }
+
+    /// Sizes of the buffers for sending and for receiving.
+    pub(crate) fn buffer_bytes(&self) -> (u32, u32) {
+        (
+            self.send.memory().sndbuf_bytes,
+            self.recv.memory().rcvbuf_bytes,
+        )
+    }
+
     pub(crate) fn arrived(&self) -> Arrived {
         Arrived {
             bytes_received: self.traffic.bytes_received,

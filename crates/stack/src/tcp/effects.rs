@@ -1,0 +1,97 @@
+//! What a host has to do for a connection once that was called: a connection never calls its host.
+
+use base::Instant;
+
+use super::{Connection, State};
+use crate::host::{Shared, SocketId, TimeWait};
+
+/// What follows for the host from whatever a connection has just done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Effects {
+    /// From now on it waits for the local queue.
+    pub(crate) awaits_local_queue: bool,
+    /// From now on it waits for buffers of the pool.
+    pub(crate) awaits_pool: bool,
+    /// That listener counts it as half open no longer.
+    pub(crate) opened: Option<(SocketId, Opened)>,
+    /// How it goes on.
+    pub(crate) next: Next,
+}
+
+/// How the attempt of a peer to connect to a listener ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opened {
+    /// The connection is established.
+    Established,
+    /// It is over already.
+    Failed,
+}
+
+/// How a connection goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// It has something to do then, or never.
+    At(Option<Instant>),
+    /// Both sides have closed: what is left is [`Connection::begin_time_wait`].
+    TimeWait,
+    /// It has ended.
+    Over,
+}
+
+impl Connection {
+    /// What the host has to do now. To be asked after each call that takes `now`; what begins is
+    /// said once.
+    pub(crate) fn take_effects(&mut self) -> Effects {
+        let awaits_local_queue =
+            self.is_blocked && !core::mem::replace(&mut self.is_queue_waiter, true);
+        let awaits_pool =
+            self.waits_for_pool && !core::mem::replace(&mut self.is_pool_waiter, true);
+        let opened = match self.state {
+            _ if !self.is_half_open => None,
+            State::SynReceived(_) => None,
+            State::Closed => Some(Opened::Failed),
+            _ => Some(Opened::Established),
+        };
+        self.is_half_open &= opened.is_none();
+        Effects {
+            awaits_local_queue,
+            awaits_pool,
+            opened: self.parent.zip(opened),
+            next: match self.state {
+                State::TimeWait => Next::TimeWait,
+                State::Closed => Next::Over,
+                _ => Next::At(self.timers.next()),
+            },
+        }
+    }
+
+    /// It is its turn to use the room in the local queue.
+    pub(crate) fn on_local_queue_turn(&mut self, now: Instant, shared: &mut Shared) {
+        self.is_queue_waiter = false;
+        self.output(now, shared);
+    }
+
+    /// It is its turn to take buffers of the pool.
+    pub(crate) fn on_pool_turn(&mut self, shared: &mut Shared) {
+        self.is_pool_waiter = false;
+        self.waits_for_pool = false;
+        self.offer_room(shared);
+    }
+
+    /// The few words that remain of it in TIME-WAIT; the connection itself has ended.
+    pub(crate) fn begin_time_wait(&mut self, now: Instant, shared: &Shared) -> TimeWait {
+        let rest = self.time_wait(now, shared);
+        self.state = State::Closed;
+        rest
+    }
+
+    /// It ends without TIME-WAIT, for which the host has no room.
+    pub(crate) const fn skip_time_wait(&mut self) {
+        self.state = State::Closed;
+    }
+
+    /// Nobody will ask for it any more.
+    pub(crate) const fn let_go(&mut self) {
+        self.is_orphan = true;
+    }
+}
