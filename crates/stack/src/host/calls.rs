@@ -111,6 +111,7 @@ impl Host {
         let id = self.sockets.insert(|id| {
             let opening = Opening {
                 id,
+                listener: None,
                 local,
                 remote,
                 iss,
@@ -251,7 +252,7 @@ impl Host {
             .filter(|child| {
                 self.sockets
                     .look(*child)
-                    .is_some_and(|connection| connection.is_unaccepted_of(id))
+                    .is_some_and(|connection| connection.socket().is_unaccepted_of(id))
             })
             .collect();
         for child in children {

@@ -41,7 +41,7 @@ impl Host {
         match self.sockets.kind_at(index) {
             Kind::TimeWait(_) => self.handle_in_time_wait(now, index, segment),
             Kind::Connection(connection) => {
-                let listener = connection.half_open_of();
+                let listener = connection.socket().half_open_of();
                 let listener = listener.filter(|_| may_end_handshake(segment));
                 if listener.is_some_and(|listener| self.is_overflowing(listener)) {
                     self.shared.counters.accept_overflows += 1;
@@ -151,7 +151,7 @@ impl Host {
         id: SocketId,
         (local, remote, iss): (SocketAddr, SocketAddr, SeqNum),
         syn: &Segment,
-        accept: fn(Instant, &mut Shared, &Opening<'_>, SocketId, &Segment) -> Box<Connection>,
+        accept: fn(Instant, &mut Shared, &Opening<'_>, &Segment) -> Box<Connection>,
     ) {
         let Some(listener) = self.sockets.listener(id) else {
             return;
@@ -163,13 +163,14 @@ impl Host {
         let socket = self.sockets.insert(|socket| {
             let opening = Opening {
                 id: socket,
+                listener: Some(id),
                 local,
                 remote,
                 iss,
                 timestamp_offset,
                 settings: &settings,
             };
-            Kind::Connection(accept(now, shared, &opening, id, syn))
+            Kind::Connection(accept(now, shared, &opening, syn))
         });
         self.lead_to(&(remote, local), socket.index);
         self.settle(now, socket.index);

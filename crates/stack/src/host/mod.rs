@@ -9,6 +9,7 @@ mod incoming;
 mod listener;
 mod memory;
 mod shared;
+mod socket;
 mod sockets;
 #[cfg(test)]
 mod tests;
@@ -44,6 +45,7 @@ pub(crate) use listener::Listener;
 pub(crate) use memory::{Grant, memory_of};
 use shared::Queued;
 pub(crate) use shared::{RateLimit, Shared, WaitingAck};
+pub(crate) use socket::{Socket, Writer};
 use sockets::{Kind, Sockets};
 pub(crate) use time_wait::TimeWait;
 
@@ -367,7 +369,7 @@ impl Host {
             return;
         };
         let ends = (connection.remote(), connection.local());
-        let is_wanted = !connection.is_orphan();
+        let is_wanted = !connection.socket().is_orphan();
         self.flows.remove(&ends, index);
         if !is_wanted {
             self.free(self.sockets.id_at(index));
@@ -400,7 +402,7 @@ impl Host {
         let rest = connection.begin_time_wait(now, &self.shared);
         let ends = (rest.remote, rest.local);
         let due = rest.due;
-        let is_orphan = connection.is_orphan();
+        let is_orphan = connection.socket().is_orphan();
         if is_orphan {
             connection.forget_memory(&mut self.shared);
         }

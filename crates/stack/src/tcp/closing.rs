@@ -16,7 +16,7 @@ impl Connection {
         }
         let before = core::mem::replace(&mut self.state, state);
         let name = state.name();
-        shared.tell(now, Some(self.id), || TraceEvent::State(name));
+        shared.tell(now, Some(self.socket.id()), || TraceEvent::State(name));
         match state {
             State::FinWait2(_) => self.arm_fin_wait(now, shared),
             // Linux `tcp_fin`: whoever has closed already does not wait with its answer.
@@ -38,13 +38,15 @@ impl Connection {
     /// Whether only the peer's FIN is awaited, for nobody. Linux keeps little of such a connection:
     /// the numbers, the window and the clock (`tcp_time_wait`, `tcp_timewait_state_process`).
     pub(super) fn is_forgotten(&self) -> bool {
-        self.is_orphan && matches!(self.state, State::FinWait2(_)) && self.linux().is_some()
+        self.socket.is_orphan()
+            && matches!(self.state, State::FinWait2(_))
+            && self.linux().is_some()
     }
 
     /// Nobody waits for ever for a peer that never closes, once the application has let go (Linux
     /// `tcp_fin_timeout`).
     fn arm_fin_wait(&mut self, now: Instant, shared: &Shared) {
-        if self.is_orphan {
+        if self.socket.is_orphan() {
             let due = shared.tick.expiry(now, self.settings.life.fin_timeout);
             self.timers.set(Timer::FinWait, Some(due));
         }
@@ -52,9 +54,7 @@ impl Connection {
 
     fn end(&mut self, shared: &mut Shared) {
         self.timers.stop_all();
-        if !self.is_orphan {
-            shared.report(self.id, Event::Closed);
-        }
+        self.socket.report(shared, Event::Closed);
     }
 
     /// The connection breaks: what waits is forgotten, and the application hears why.
@@ -72,10 +72,8 @@ impl Connection {
         self.failure = Some(failure);
         self.timers.stop_all();
         self.give_back_buffers(shared);
-        shared.tell(now, Some(self.id), || TraceEvent::Failed(failure));
-        if !self.is_orphan && !self.is_unaccepted {
-            shared.report(self.id, Event::Failed(failure));
-        }
+        shared.tell(now, Some(self.socket.id()), || TraceEvent::Failed(failure));
+        self.socket.report_failure(shared, failure);
     }
 
     /// The application sends no more (RFC 9293 section 3.10.4); reading goes on.
@@ -94,7 +92,7 @@ impl Connection {
     /// The application lets go of the connection. Data that it has not read makes this a reset
     /// (RFC 9293 section 3.10.4; RFC 2525 section 2.17).
     pub(crate) fn close(&mut self, now: Instant, shared: &mut Shared) {
-        self.is_orphan = true;
+        self.socket.let_go();
         if self.recv.unread_bytes() > 0 {
             let has_closed = matches!(self.state, State::Closing(_) | State::LastAck(_));
             if has_closed && self.linux().is_some() {
@@ -112,7 +110,7 @@ impl Connection {
 
     /// The application lets go of the connection and breaks it (RFC 9293 section 3.10.5).
     pub(crate) fn abort(&mut self, now: Instant, shared: &mut Shared) {
-        self.is_orphan = true;
+        self.socket.let_go();
         let tells = match self.state {
             // Both have closed already, or the peer knows of nothing.
             State::SynSent(_)
@@ -121,7 +119,7 @@ impl Connection {
             | State::TimeWait
             | State::Closed => false,
             // Whoever listened forgets what is half open (Linux `inet_csk_listen_stop`).
-            State::SynReceived(state) => state.listener.is_none(),
+            State::SynReceived(_) => !self.socket.is_passive(),
             State::Established(_)
             | State::FinWait1(_)
             | State::FinWait2(_)
@@ -147,8 +145,7 @@ impl Connection {
             return;
         }
         // An error of somebody who asked to be connected (Linux `tcp_req_err`).
-        let is_asked = matches!(self.state, State::SynReceived(state) if state.listener.is_some())
-            && self.linux().is_some();
+        let is_asked = self.is_asked() && self.linux().is_some();
         match error.kind {
             IcmpKind::Refused if is_asked => {}
             IcmpKind::TooBig { mtu } => self.on_too_big(now, shared, mtu, seq as u64),
@@ -166,6 +163,11 @@ impl Connection {
                 }
             }
         }
+    }
+
+    /// Whether a peer asked a listener of ours for it, and has not answered yet.
+    pub(super) const fn is_asked(&self) -> bool {
+        matches!(self.state, State::SynReceived(_)) && self.socket.is_passive()
     }
 
     /// What remains of it in TIME-WAIT.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::{Connection, State};
 use crate::Arc;
-use crate::host::{Event, ReadError, Shared, WriteError, WriteFlags};
+use crate::host::{ReadError, Shared, WriteError, WriteFlags, Writer};
 use crate::mtu::{ProbeConditions, TooBig};
 use crate::packet::Payload;
 use crate::recv::{AckWanted, Env};
@@ -86,9 +86,13 @@ impl Connection {
         let part = room.map(|room| part_of(chunks, 0, room));
         let (taken, completed) =
             self.write_in_parts(now, shared, part.as_deref().unwrap_or(chunks), flags);
-        self.wants_room = taken < wanted || !completed;
-        self.waits_for_pool = taken < wanted && room.is_some();
-        if self.waits_for_pool {
+        let writer = match (taken < wanted, completed) {
+            (true, _) if room.is_some() => Writer::AwaitsPool,
+            (false, true) => Writer::Free,
+            _ => Writer::AwaitsRoom,
+        };
+        self.socket.on_write(writer);
+        if writer == Writer::AwaitsPool {
             self.send.on_write_refused();
             shared.pool.on_refused();
         }
@@ -139,22 +143,18 @@ impl Connection {
     /// Tells an application that waits for room when there is some, in its own buffer and in the
     /// shared pool. Where the pool is empty the host asks again.
     pub(super) fn offer_room(&mut self, shared: &mut Shared) {
-        if !self.wants_room {
+        if self.socket.writer() == Writer::Free {
             return;
         }
         let env = self.send_memory_env();
         if !self.send.check_space(&env) {
             return;
         }
-        self.waits_for_pool = self.pool_room(shared) == Some(0);
-        if self.waits_for_pool {
+        let has_pool = self.pool_room(shared) != Some(0);
+        if !has_pool {
             self.send.on_write_refused();
-        } else {
-            self.wants_room = false;
-            if !self.is_orphan {
-                shared.report(self.id, Event::Writable);
-            }
         }
+        self.socket.on_room(shared, has_pool);
     }
 
     /// Gives data to the application; an empty payload means that the peer has closed.
@@ -173,13 +173,13 @@ impl Connection {
             if self.recv.is_finished() {
                 return Ok(payload);
             }
-            self.told_readable = false;
+            self.socket.on_read(false);
             return Err(match self.failure {
                 Some(failure) => ReadError::Failed(failure),
                 None => ReadError::Empty,
             });
         }
-        self.told_readable = self.recv.unread_bytes() > 0;
+        self.socket.on_read(self.recv.unread_bytes() > 0);
         self.report_memory(shared);
         // Reading lets nothing else leave than an ACK (Linux `tcp_cleanup_rbuf`).
         if self.state != State::Closed && self.recv.ack_wanted() == AckWanted::Now {
@@ -190,14 +190,8 @@ impl Connection {
 
     /// Whether there is something to tell an application that takes the connection over.
     pub(crate) fn on_accept(&mut self, now: Instant, shared: &mut Shared) {
-        self.is_unaccepted = false;
-        if self.recv.unread_bytes() > 0 || self.recv.is_finished() {
-            self.told_readable = true;
-            shared.report(self.id, Event::Readable);
-        }
-        if let Some(failure) = self.failure {
-            shared.report(self.id, Event::Failed(failure));
-        }
+        let is_readable = self.recv.unread_bytes() > 0 || self.recv.is_finished();
+        self.socket.on_accept(shared, is_readable, self.failure);
         self.recv.release_window();
         if self.state != State::Closed {
             self.output(now, shared);

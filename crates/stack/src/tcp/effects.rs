@@ -44,19 +44,15 @@ impl Connection {
     pub(crate) fn take_effects(&mut self) -> Effects {
         let awaits_local_queue =
             self.is_blocked && !core::mem::replace(&mut self.is_queue_waiter, true);
-        let awaits_pool =
-            self.waits_for_pool && !core::mem::replace(&mut self.is_pool_waiter, true);
         let opened = match self.state {
-            _ if !self.is_half_open => None,
             State::SynReceived(_) => None,
             State::Closed => Some(Opened::Failed),
             _ => Some(Opened::Established),
         };
-        self.is_half_open &= opened.is_none();
         Effects {
             awaits_local_queue,
-            awaits_pool,
-            opened: self.parent.zip(opened),
+            awaits_pool: self.socket.begins_to_await_pool(),
+            opened: opened.and_then(|opened| Some((self.socket.leave_half_open()?, opened))),
             next: match self.state {
                 State::TimeWait => Next::TimeWait,
                 State::Closed => Next::Over,
@@ -73,8 +69,7 @@ impl Connection {
 
     /// It is its turn to take buffers of the pool.
     pub(crate) fn on_pool_turn(&mut self, shared: &mut Shared) {
-        self.is_pool_waiter = false;
-        self.waits_for_pool = false;
+        self.socket.on_pool_turn();
         self.offer_room(shared);
     }
 
@@ -92,6 +87,6 @@ impl Connection {
 
     /// Nobody will ask for it any more.
     pub(crate) const fn let_go(&mut self) {
-        self.is_orphan = true;
+        self.socket.let_go();
     }
 }

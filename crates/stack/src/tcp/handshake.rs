@@ -8,7 +8,7 @@ use base::tcp::TcpFlags;
 use base::{Instant, SeqNum};
 
 use super::{Connection, MSS_MIN, Opening, RecvSequence, State, SynReceived, SynSent, Timer};
-use crate::host::{Event, Failure, Shared, SocketId};
+use crate::host::{Event, Failure, Shared};
 use crate::packet::{EcnMark, Segment, SegmentOptions, Timestamps};
 use crate::recv::Agreed;
 use crate::trace::TraceEvent;
@@ -42,23 +42,9 @@ impl Connection {
         now: Instant,
         shared: &mut Shared,
         opening: &Opening<'_>,
-        listener: SocketId,
         syn: &Segment,
     ) -> Box<Self> {
-        let state = State::SynReceived(SynReceived {
-            since: now,
-            retransmits: 0,
-            listener: Some(listener),
-            closing: false,
-        });
-        let mut connection = Box::new(Self::new(now, shared, opening, state));
-        connection.parent = Some(listener);
-        connection.is_half_open = true;
-        connection.is_unaccepted = true;
-        if opening.settings.options.accept_window_zero {
-            connection.recv.hold_window();
-        }
-        connection.take_syn(now, shared, syn);
+        let mut connection = Self::of_listener(now, shared, opening, syn, 0);
         connection.send_syn_ack(now, shared);
         connection.arm_handshake(now, shared, 0);
         connection
@@ -70,26 +56,34 @@ impl Connection {
         now: Instant,
         shared: &mut Shared,
         opening: &Opening<'_>,
-        listener: SocketId,
         syn: &Segment,
     ) -> Box<Self> {
-        let state = SynReceived {
+        // What the path needed for the handshake is forgotten: no round-trip sample.
+        let mut connection = Self::of_listener(now, shared, opening, syn, 1);
+        connection.recv.first_window(connection.agreed.advmss);
+        connection.arm_handshake(now, shared, 0);
+        connection
+    }
+
+    /// A connection of a listener that has read the peer's SYN. `retransmits`: as often counts our
+    /// answer as retransmitted.
+    fn of_listener(
+        now: Instant,
+        shared: &mut Shared,
+        opening: &Opening<'_>,
+        syn: &Segment,
+        retransmits: u32,
+    ) -> Box<Self> {
+        let state = State::SynReceived(SynReceived {
             since: now,
-            // What the path needed for the handshake is forgotten: no round-trip sample.
-            retransmits: 1,
-            listener: Some(listener),
+            retransmits,
             closing: false,
-        };
-        let mut connection = Box::new(Self::new(now, shared, opening, State::SynReceived(state)));
-        connection.parent = Some(listener);
-        connection.is_half_open = true;
-        connection.is_unaccepted = true;
+        });
+        let mut connection = Box::new(Self::new(now, shared, opening, state));
         if opening.settings.options.accept_window_zero {
             connection.recv.hold_window();
         }
         connection.take_syn(now, shared, syn);
-        connection.recv.first_window(connection.agreed.advmss);
-        connection.arm_handshake(now, shared, 0);
         connection
     }
 
@@ -261,7 +255,6 @@ impl Connection {
             self.state = State::SynReceived(SynReceived {
                 since: state.since,
                 retransmits: state.retransmits,
-                listener: None,
                 closing: false,
             });
             self.send_syn_ack(now, shared);
@@ -271,7 +264,7 @@ impl Connection {
         let rtt = self.handshake_rtt(now, state.since, state.retransmits, segment);
         let lost = self.lost_of(state.since, state.retransmits, segment);
         self.establish(now, shared, rtt, lost);
-        shared.report(self.id, Event::Connected);
+        self.socket.report(shared, Event::Connected);
         // Rule 8.8: nothing waits to be sent yet, so the third ACK does not wait either.
         self.recv.force_ack();
         self.output(now, shared);
@@ -288,7 +281,7 @@ impl Connection {
         let rtt = self.handshake_rtt(now, state.since, state.retransmits, segment);
         let lost = self.lost_of(state.since, state.retransmits, segment);
         self.establish(now, shared, rtt, lost);
-        if state.listener.is_some() {
+        if self.socket.is_passive() {
             // The window of this ACK is the first that counts, and what a listener answered counts
             // as nobody's (Linux `tcp_create_openreq_child`).
             if self.linux().is_some() {
@@ -298,8 +291,8 @@ impl Connection {
             self.traffic.segments_in = 1 + u64::from(segment.segments());
             self.traffic.segments_out = 0;
             shared.counters.passive_opens += 1;
-        } else if !self.is_orphan {
-            shared.report(self.id, Event::Connected);
+        } else {
+            self.socket.report(shared, Event::Connected);
         }
     }
 
@@ -363,7 +356,7 @@ impl Connection {
         self.busy.counted_until = now;
         self.arm_keepalive(now, shared);
         let state = self.state.name();
-        shared.tell(now, Some(self.id), || TraceEvent::State(state));
+        shared.tell(now, Some(self.socket.id()), || TraceEvent::State(state));
     }
 
     fn arm_handshake(&mut self, now: Instant, shared: &Shared, retransmits: u32) {

@@ -120,9 +120,7 @@ impl Connection {
             };
         }
         if flags.contains(TcpFlags::SYN) {
-            let is_passive =
-                matches!(self.state, State::SynReceived(state) if state.listener.is_some());
-            return if is_passive && placed.start != 0 || self.is_let_go(placed) {
+            return if self.is_asked() && placed.start != 0 || self.is_let_go(placed) {
                 Verdict::Replaced
             } else {
                 self.judge_syn(shared, placed)
@@ -166,7 +164,7 @@ impl Connection {
         // Whoever accepted has sent nothing in front of its first byte but the SYN, whose
         // acknowledgment opened the connection (Linux `tcp_ack`, since 6.7).
         let oldest = una as i64 - i64::from(self.window.max);
-        if ack < oldest.max(i64::from(self.parent.is_some())) {
+        if ack < oldest.max(i64::from(self.socket.is_passive())) {
             shared.counters.ack_too_old += 1;
             return Verdict::Challenge;
         }
@@ -286,7 +284,7 @@ impl Connection {
             self.send.flush();
         }
         if outcome.lost > 0 {
-            shared.tell(now, Some(self.id), || TraceEvent::Lost {
+            shared.tell(now, Some(self.socket.id()), || TraceEvent::Lost {
                 packets: outcome.lost,
             });
         }
@@ -321,8 +319,8 @@ impl Connection {
         self.traffic.bytes_acked += bytes - u64::from(fin_acked);
         let completed = self.send.on_ack(una, &env);
         self.report_buffers(shared);
-        if completed > 0 && !self.is_orphan {
-            shared.report(self.id, Event::Completed(completed));
+        if completed > 0 {
+            self.socket.report(shared, Event::Completed(completed));
         }
         if fin_acked {
             self.enter(now, shared, self.state.on_fin_acked());
@@ -487,7 +485,7 @@ impl Connection {
             self.recv.force_ack();
             return segment.flags.contains(TcpFlags::FIN) && end == next;
         }
-        if self.is_orphan && end > next {
+        if self.socket.is_orphan() && end > next {
             //= https://www.rfc-editor.org/rfc/rfc9293#section-3.10.7.4
             // Linux tcp_rcv_state_process: data that nobody will read resets the connection, and so
             // does a FIN that tells of such data.
@@ -502,16 +500,15 @@ impl Connection {
     /// The receiving half has taken or refused data.
     fn on_data(&mut self, now: Instant, shared: &mut Shared, outcome: DataOutcome) {
         if let Some(reason) = outcome.dropped {
-            shared.tell(now, Some(self.id), || TraceEvent::Dropped {
+            shared.tell(now, Some(self.socket.id()), || TraceEvent::Dropped {
                 reason: drop_name(reason),
             });
         }
         if outcome.fin {
             self.on_fin(now, shared);
         }
-        if outcome.readable && !self.told_readable && !self.is_unaccepted && !self.is_orphan {
-            self.told_readable = true;
-            shared.report(self.id, Event::Readable);
+        if outcome.readable {
+            self.socket.report_readable(shared);
         }
         self.report_memory(shared);
     }
@@ -523,13 +520,7 @@ impl Connection {
             self.recv.force_ack();
         }
         self.enter(now, shared, self.state.on_fin());
-        if self.is_orphan {
-            return;
-        }
-        if !self.told_readable && !self.is_unaccepted {
-            self.told_readable = true;
-            shared.report(self.id, Event::Readable);
-        }
+        self.socket.report_readable(shared);
     }
 
     /// The peer hears where we are (RFC 5961 section 7: at a limited rate).
@@ -578,7 +569,7 @@ impl Connection {
     fn on_reset(&mut self, now: Instant, shared: &mut Shared) {
         let failure = match self.state {
             // In Linux only what never heard of the peer is refused (`tcp_reset`).
-            State::SynReceived(state) if state.listener.is_some() || self.linux().is_none() => {
+            State::SynReceived(_) if self.socket.is_passive() || self.linux().is_none() => {
                 Failure::Refused
             }
             _ => Failure::Reset,

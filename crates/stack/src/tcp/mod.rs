@@ -29,7 +29,7 @@ use base::settings::{LinuxVersion, SizeRule, SocketSettings};
 use base::{Instant, Limit, SeqNum};
 
 use crate::Arc;
-use crate::host::{Failure, Shared, SocketId, WaitingAck};
+use crate::host::{Failure, Shared, Socket, SocketId, WaitingAck};
 use crate::mtu::MtuState;
 use crate::recovery::LossRecovery;
 use crate::recv::{Agreed, Env, Receiver};
@@ -137,7 +137,8 @@ pub(crate) struct Traffic {
 /// One TCP connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    id: SocketId,
+    /// What is not TCP's: its owner, and what that waits for.
+    socket: Socket,
     local: SocketAddr,
     remote: SocketAddr,
     /// Shared with others until they change.
@@ -174,24 +175,6 @@ pub(crate) struct Connection {
     full_segment: Option<(u64, u16)>,
     /// What a trace has heard last.
     told: tell::Told,
-    /// The application waits for room.
-    wants_room: bool,
-    /// There is room in its own buffer, but the shared pool is empty.
-    waits_for_pool: bool,
-    /// The host knows that it waits for the pool.
-    is_pool_waiter: bool,
-    /// Memory of received data that the host knows of.
-    memory_held: u64,
-    /// The application has been told that there is something to read and has not read since.
-    told_readable: bool,
-    /// The listener that it came to.
-    parent: Option<SocketId>,
-    /// That listener counts it as half open.
-    is_half_open: bool,
-    /// No application has taken it from its listener yet.
-    is_unaccepted: bool,
-    /// The application has let go of it: nobody reads any more.
-    is_orphan: bool,
     /// Why it broke.
     failure: Option<Failure>,
     /// An ICMP error that is told where the attempt fails for want of an answer.
@@ -210,6 +193,8 @@ pub(crate) struct Connection {
 #[derive(Debug)]
 pub(crate) struct Opening<'a> {
     pub(crate) id: SocketId,
+    /// The listener that it came to.
+    pub(crate) listener: Option<SocketId>,
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
     pub(crate) iss: SeqNum,
@@ -221,6 +206,7 @@ impl Connection {
     fn new(now: Instant, shared: &mut Shared, opening: &Opening<'_>, state: State) -> Self {
         let Opening {
             id,
+            listener,
             local,
             remote,
             iss,
@@ -232,7 +218,7 @@ impl Connection {
         let controller = shared.controller(remote, &settings.congestion);
         let mss = u32::from(settings.options.default_mss);
         Self {
-            id,
+            socket: Socket::new(id, listener),
             local,
             remote,
             state,
@@ -270,15 +256,6 @@ impl Connection {
             stalled_since: None,
             full_segment: None,
             told: tell::Told::default(),
-            wants_room: false,
-            waits_for_pool: false,
-            is_pool_waiter: false,
-            memory_held: 0,
-            told_readable: false,
-            parent: None,
-            is_half_open: false,
-            is_unaccepted: false,
-            is_orphan: false,
             failure: None,
             soft_error: None,
             waiting_ack: None,

@@ -119,7 +119,7 @@ impl Connection {
             fin,
             urgent: None,
         };
-        shared.tell(now, Some(self.id), || TraceEvent::Retransmitted {
+        shared.tell(now, Some(self.socket.id()), || TraceEvent::Retransmitted {
             start,
             end,
         });
@@ -584,7 +584,7 @@ impl Connection {
             return;
         }
         self.traffic.segments_out += segments;
-        let queued_bytes = shared.transmit(now, Some(self.id), packet);
+        let queued_bytes = shared.transmit(now, Some(self.socket.id()), packet);
         self.local_queue_bytes += queued_bytes;
         self.waiting_ack = (is_replaceable && queued_bytes > 0).then(|| shared.last_place());
     }

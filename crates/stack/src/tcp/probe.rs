@@ -91,7 +91,7 @@ impl Connection {
         let is_too_long = user_timeout.is_some_and(|timeout| now.since(since) >= timeout);
         is_too_long
             || self.probes.window >= retries
-            || self.is_orphan && self.probes.backoff >= retries
+            || self.socket.is_orphan() && self.probes.backoff >= retries
     }
 
     /// Starts or stops the keepalive timer after traffic or a change of settings.

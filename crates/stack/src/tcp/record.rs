@@ -7,7 +7,7 @@ use base::{CongestionState, FlowKey, FlowSample, Instant, Limit, Rate, Source};
 
 use super::{Connection, State, Timer};
 use crate::cc::SSTHRESH_INFINITE;
-use crate::host::{Failure, SocketId, Wait};
+use crate::host::{Failure, Socket, Wait, Writer};
 use crate::send::SegmentSizes;
 
 /// What a listing of connections shows.
@@ -57,15 +57,9 @@ impl Connection {
         self.failure
     }
 
-    /// The listener whose peer has not acknowledged our SYN yet.
-    pub(crate) fn half_open_of(&self) -> Option<SocketId> {
-        self.parent
-            .filter(|_| matches!(self.state, State::SynReceived(_)))
-    }
-
-    /// Whether it came to that listener and nobody has taken it from there.
-    pub(crate) fn is_unaccepted_of(&self, listener: SocketId) -> bool {
-        self.parent == Some(listener) && self.is_unaccepted
+    /// What is not TCP's of it.
+    pub(crate) const fn socket(&self) -> &Socket {
+        &self.socket
     }
 
     /// Whether both ends have sent and acknowledged a SYN, and it has not ended.
@@ -75,12 +69,7 @@ impl Connection {
 
     /// Whether it is established and waits for somebody to accept it.
     pub(crate) const fn is_acceptable(&self) -> bool {
-        self.is_unaccepted && self.state.is_synchronized()
-    }
-
-    /// Whether the application has let go of it.
-    pub(crate) const fn is_orphan(&self) -> bool {
-        self.is_orphan
+        self.socket.is_unaccepted() && self.state.is_synchronized()
     }
 
     /// Bytes received in order and not read.
@@ -141,8 +130,11 @@ impl Connection {
         let limit = match self.held {
             Limit::Congestion if self.is_recovering() => Limit::Recovery,
             Limit::Application if self.recovery.lost() > 0 => Limit::Recovery,
-            Limit::Application | Limit::SendBuffer if self.waits_for_pool => Limit::BufferPool,
-            Limit::Application if self.wants_room => Limit::SendBuffer,
+            held @ (Limit::Application | Limit::SendBuffer) => match self.socket.writer() {
+                Writer::AwaitsPool => Limit::BufferPool,
+                Writer::AwaitsRoom => Limit::SendBuffer,
+                Writer::Free => held,
+            },
             limit => limit,
         };
         let timer = match limit {
@@ -285,7 +277,7 @@ impl Connection {
         };
         match self.state {
             State::SynSent(state) => tell_of_syn(&mut sample, state.retransmits),
-            State::SynReceived(state) if state.listener.is_none() => {
+            State::SynReceived(state) if !self.socket.is_passive() => {
                 tell_of_syn(&mut sample, state.retransmits);
             }
             State::Closed if self.failure.is_some() => tell_of_nothing(&mut sample),

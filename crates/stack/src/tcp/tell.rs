@@ -36,7 +36,7 @@ impl Connection {
             limit: Some(self.wait().limit),
             mtu: Some(self.mtu.mtu()),
         };
-        let mut tell = |event: TraceEvent<'_>| shared.tell(now, Some(self.id), || event);
+        let mut tell = |event: TraceEvent<'_>| shared.tell(now, Some(self.socket.id()), || event);
         if after.congestion != before.congestion {
             tell(TraceEvent::Congestion(self.recovery.state()));
         }

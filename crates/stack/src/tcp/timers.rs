@@ -21,7 +21,9 @@ impl Connection {
             let Some(timer) = self.timers.take_expired(now) else {
                 return;
             };
-            shared.tell(now, Some(self.id), || TraceEvent::Timer(timer.name()));
+            shared.tell(now, Some(self.socket.id()), || {
+                TraceEvent::Timer(timer.name())
+            });
             match timer {
                 Timer::Handshake => self.on_handshake_timeout(now, shared),
                 Timer::Recovery => self.on_recovery_timeout(now, shared),
@@ -96,7 +98,7 @@ impl Connection {
     /// once when the wait is the largest (`tcp_orphan_retries`).
     pub(super) fn retries(&self, wait: Duration) -> u32 {
         let life = &self.settings.life;
-        match (self.is_orphan, life.retries_timeout) {
+        match (self.socket.is_orphan(), life.retries_timeout) {
             (true, Some(_)) if wait < self.settings.recovery.rto_max => ORPHAN_RETRIES,
             (true, Some(_)) => 0,
             _ => life.retries,
@@ -124,7 +126,7 @@ impl Connection {
     fn is_only_shut(&self, now: Instant) -> bool {
         let heard = self.traffic.last_ack_received;
         self.window.bytes == 0
-            && !self.is_orphan
+            && !self.socket.is_orphan()
             && heard.is_some_and(|at| now.since(at) <= 2 * self.settings.recovery.rto_max)
     }
 
