@@ -42,15 +42,13 @@ impl Connection {
     /// What the host has to do now. To be asked after each call that takes `now`; what begins is
     /// said once.
     pub(crate) fn take_effects(&mut self) -> Effects {
-        let awaits_local_queue =
-            self.is_blocked && !core::mem::replace(&mut self.is_queue_waiter, true);
         let opened = match self.state {
             State::SynReceived(_) => None,
             State::Closed => Some(Opened::Failed),
             _ => Some(Opened::Established),
         };
         Effects {
-            awaits_local_queue,
+            awaits_local_queue: self.local_queue.begins_to_wait(),
             awaits_pool: self.socket.begins_to_await_pool(),
             opened: opened.and_then(|opened| Some((self.socket.leave_half_open()?, opened))),
             next: match self.state {
@@ -63,7 +61,7 @@ impl Connection {
 
     /// It is its turn to use the room in the local queue.
     pub(crate) fn on_local_queue_turn(&mut self, now: Instant, shared: &mut Shared) {
-        self.is_queue_waiter = false;
+        self.local_queue.on_turn();
         self.output(now, shared);
     }
 

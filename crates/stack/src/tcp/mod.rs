@@ -12,6 +12,7 @@ pub(crate) mod counters;
 mod effects;
 mod handshake;
 mod incoming;
+mod local_queue;
 mod memory;
 mod outgoing;
 mod probe;
@@ -29,12 +30,13 @@ use base::settings::{LinuxVersion, SizeRule, SocketSettings};
 use base::{Instant, Limit, SeqNum};
 
 use crate::Arc;
-use crate::host::{Failure, Shared, Socket, SocketId, WaitingAck};
+use crate::host::{Failure, Shared, Socket, SocketId};
 use crate::mtu::MtuState;
 use crate::recovery::LossRecovery;
 use crate::recv::{Agreed, Env, Receiver};
 use crate::send::{SendMemoryEnv, Sender};
 pub(crate) use effects::{Effects, Next, Opened};
+use local_queue::LocalQueue;
 pub use record::Arrived;
 use sequence::{RecvSequence, SendSequence};
 use state::{State, SynReceived, SynSent};
@@ -179,14 +181,7 @@ pub(crate) struct Connection {
     failure: Option<Failure>,
     /// An ICMP error that is told where the attempt fails for want of an answer.
     soft_error: Option<Failure>,
-    /// The last packet that left, where that is a bare ACK which a newer one makes superfluous.
-    waiting_ack: Option<WaitingAck>,
-    /// Bytes of it in the local queue.
-    local_queue_bytes: u32,
-    /// It waits for the local queue to have room.
-    is_blocked: bool,
-    /// The host knows that it waits for the local queue.
-    is_queue_waiter: bool,
+    local_queue: LocalQueue,
 }
 
 /// What a new connection needs to know.
@@ -258,10 +253,7 @@ impl Connection {
             told: tell::Told::default(),
             failure: None,
             soft_error: None,
-            waiting_ack: None,
-            local_queue_bytes: 0,
-            is_blocked: false,
-            is_queue_waiter: false,
+            local_queue: LocalQueue::default(),
             settings: Arc::clone(settings),
         }
     }

@@ -30,7 +30,7 @@ impl Connection {
     /// a segment, a timer, a write, a read that is worth an ACK, a change of settings, room in the
     /// local queue.
     pub(super) fn output(&mut self, now: Instant, shared: &mut Shared) {
-        self.is_blocked = false;
+        self.local_queue.begin_round();
         if self.state.is_synchronized() && self.state != State::TimeWait {
             let gate = self.send_lost(now, shared);
             let limit = match gate {
@@ -44,7 +44,9 @@ impl Connection {
                 Gate::Interface => Limit::Interface,
                 Gate::PeerWindow => Limit::PeerWindow,
             };
-            self.is_blocked |= limit == Limit::Interface;
+            if limit == Limit::Interface {
+                self.local_queue.block();
+            }
             self.hold(now, limit);
             self.report_buffers(shared);
             self.offer_room(shared);
@@ -155,7 +157,7 @@ impl Connection {
         let limit = loop {
             let probe = self.mtu_probe_size(now);
             env.allowance = self.recovery.allowance();
-            env.local_queue_bytes = self.local_queue_bytes;
+            env.local_queue_bytes = self.local_queue.bytes();
             let env = match probe {
                 Some(mtu) => &self.probe_env(&env, mtu),
                 None => &env,
@@ -266,10 +268,10 @@ impl Connection {
         let has_room = if is_retransmission {
             self.local_queue_takes_retransmission(shared)
         } else {
-            self.local_queue_bytes == 0 || shared.has_room()
+            self.local_queue.bytes() == 0 || shared.has_room()
         };
         if !has_room {
-            self.is_blocked = true;
+            self.local_queue.block();
             return Gate::Interface;
         }
         let is_spread =
@@ -280,7 +282,7 @@ impl Connection {
     /// Linux `tcp_small_queue_check` (rule 6.7): about a millisecond of data may wait locally.
     /// Twice as much where data leaves again.
     fn local_queue_takes_retransmission(&self, shared: &Shared) -> bool {
-        if self.local_queue_bytes == 0 {
+        if self.local_queue.bytes() == 0 {
             return true;
         }
         if !shared.has_room() {
@@ -292,7 +294,7 @@ impl Connection {
         if !self.recovery.is_paced() {
             limit = limit.min(self.settings.path.local_queue_max.into());
         }
-        u64::from(self.local_queue_bytes) < 2 * limit
+        u64::from(self.local_queue.bytes()) < 2 * limit
     }
 
     /// Segments of one burst (rule 6.5).
@@ -349,7 +351,7 @@ impl Connection {
             burst_segments: self.burst_segments(),
             cwnd: self.recovery.window().cwnd,
             in_recovery: self.is_recovering(),
-            local_queue_bytes: self.local_queue_bytes,
+            local_queue_bytes: self.local_queue.bytes(),
             pacing_rate: self.recovery.pacing_rate(),
             is_paced: self.recovery.is_paced(),
             srtt: self.recovery.rtt().srtt(),
@@ -578,15 +580,16 @@ impl Connection {
             not_before,
             body: Body::Tcp(segment),
         };
-        if let Some(waiting) = self.waiting_ack.filter(|_| is_replaceable)
+        if let Some(waiting) = self.local_queue.waiting_ack().filter(|_| is_replaceable)
             && shared.supersede(now, waiting, &packet)
         {
             return;
         }
         self.traffic.segments_out += segments;
         let queued_bytes = shared.transmit(now, Some(self.socket.id()), packet);
-        self.local_queue_bytes += queued_bytes;
-        self.waiting_ack = (is_replaceable && queued_bytes > 0).then(|| shared.last_place());
+        let waits = is_replaceable && queued_bytes > 0;
+        self.local_queue
+            .on_queued(queued_bytes, waits.then(|| shared.last_place()));
     }
 
     /// No packet with data is larger than the path MTU, or than the probe that tries another,
@@ -617,7 +620,7 @@ impl Connection {
 
     /// A packet of this connection left the local queue.
     pub(crate) const fn on_dequeued(&mut self, bytes: u32) {
-        self.local_queue_bytes = self.local_queue_bytes.saturating_sub(bytes);
+        self.local_queue.on_dequeued(bytes);
     }
 
     /// Sets the timers that follow from what is held and what is out.

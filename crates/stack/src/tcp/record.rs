@@ -264,7 +264,7 @@ impl Connection {
             rcvbuf_bytes: Some(recv.rcvbuf_bytes),
             wmem_queued_bytes: Some(send.wmem_queued_bytes),
             sndbuf_bytes: Some(send.sndbuf_bytes),
-            local_queue_bytes: Some(self.local_queue_bytes),
+            local_queue_bytes: Some(self.local_queue.bytes()),
             backlog_bytes: Some(0),
             socket_drops: Some(recv_stats.queue_drops),
             nodelay: Some(self.settings.small_writes.nagle == Nagle::Off),
