@@ -1,14 +1,12 @@
-//! Settings that change while the connection runs, the application's reads and writes, and the path
-//! MTU.
+//! Settings that change while the connection runs, and the application's reads and writes.
 
+use base::Instant;
 use base::settings::{Nagle, SocketSettings};
-use base::{CongestionState, Instant};
 use bytes::Bytes;
 
 use super::{Connection, State};
 use crate::Arc;
 use crate::host::{ReadError, Shared, WriteError, WriteFlags, Writer};
-use crate::mtu::{ProbeConditions, TooBig};
 use crate::packet::Payload;
 use crate::recv::{AckWanted, Env};
 use crate::send::{SegmentSizes, WriteOutcome};
@@ -38,10 +36,9 @@ impl Connection {
             self.recovery.set_congestion(now, controller);
         }
         self.challenges.set_rate(settings.acks.challenge_per_second);
-        self.mtu.configure(now, &settings.path);
+        self.size.configure(now, &settings.path);
         if before.options.mss != settings.options.mss {
-            let mss = self.mss();
-            self.recovery.set_mss(mss);
+            self.resize();
         }
         if before.life.keepalive != self.settings.life.keepalive {
             self.arm_keepalive(now, shared);
@@ -205,134 +202,6 @@ impl Connection {
             .pool
             .is_limited()
             .then(|| shared.pool.free() as usize * bytes)
-    }
-
-    /// A router says that our packets exceed `mtu` (RFC 1191, RFC 8201).
-    pub(super) fn on_too_big(&mut self, now: Instant, shared: &mut Shared, mtu: u32, quoted: u64) {
-        shared.counters.too_big += 1;
-        let (una, next) = self.sent_range();
-        // Where a router states none Linux takes the least that it believes, not the next common
-        // size (`__ip_rt_update_pmtu`).
-        let mtu = match self.linux() {
-            Some(_) => mtu.max(1),
-            None => mtu,
-        };
-        let report = TooBig {
-            mtu,
-            quoted,
-            una,
-            next,
-        };
-        if self.mtu.on_too_big(now, &report) && self.state.is_synchronized() {
-            self.on_mtu_changed(now);
-            self.output(now, shared);
-        }
-    }
-
-    /// The interface has another MTU.
-    pub(crate) fn on_interface_mtu(&mut self, now: Instant, shared: &mut Shared) {
-        if self.mtu.limit_by_interface(shared.mtu) && self.state.is_synchronized() {
-            self.on_mtu_changed(now);
-            self.output(now, shared);
-        }
-    }
-
-    /// Everything that is out is resent in smaller segments.
-    fn on_mtu_changed(&mut self, now: Instant) {
-        self.full_segment = None;
-        let mss = self.mss();
-        self.recovery.on_mtu_change(now, mss);
-    }
-
-    /// Repeated timeouts may mean that the path swallows large packets (RFC 4821 section 7.7).
-    pub(super) fn on_mtu_timeouts(&mut self, now: Instant) {
-        if self.mtu.probe().is_some() {
-            self.mtu.on_probe_unknown();
-        }
-        if self.mtu.on_timeouts(now, self.recovery.timeouts()) {
-            self.on_mtu_changed(now);
-        }
-    }
-
-    /// Everything up to `una` arrived: perhaps a probe of a larger MTU with it (RFC 4821 section
-    /// 7.6).
-    pub(super) fn on_mtu_acked(&mut self, una: u64) {
-        let passed = self.full_segment.take_if(|(end, _)| *end <= una);
-        self.mtu.on_acked(una, passed.map_or(0, |(_, mtu)| mtu));
-        if let Some((_, end)) = self.mtu.probe()
-            && una >= end
-        {
-            let before = self.mtu.mtu();
-            self.mtu.on_probe_acked();
-            let mss = self.mss();
-            self.recovery.set_mss(mss);
-            if self.linux().is_some() {
-                self.recovery.on_mtu_probe_acked(before, self.mtu.mtu());
-            }
-        }
-    }
-
-    /// The peer has offered a larger window than ever, by which Linux counts the size of segments
-    /// anew (`tcp_ack_update_window`).
-    pub(super) fn on_window_max(&mut self) {
-        if self.mtu.count_anew() {
-            let mss = self.mss();
-            self.recovery.set_mss(mss);
-        }
-    }
-
-    /// `start..` is lost; returns whether it was a probe of a larger MTU and nothing else, which
-    /// says nothing about congestion (RFC 4821 section 7.6.1).
-    pub(super) fn on_mtu_loss(&mut self, start: u64) -> bool {
-        let Some((first, end)) = self.mtu.probe() else {
-            return false;
-        };
-        if start < first || start >= end {
-            return false;
-        }
-        self.recovery.on_mtu_probe_lost(first, end);
-        if self.linux().is_some() {
-            self.recovery.on_mtu_probe_forgotten();
-        }
-        self.mtu.on_probe_lost();
-        true
-    }
-
-    /// The size of a probe that may leave now, as an IP packet.
-    pub(super) fn mtu_probe_size(&mut self, now: Instant) -> Option<u16> {
-        if !self.mtu.is_searching() {
-            return None;
-        }
-        let (una, next) = self.sent_range();
-        let conditions = ProbeConditions {
-            is_open: self.recovery.state() == CongestionState::Open
-                && !self.recv.has_out_of_order(),
-            cwnd: self.recovery.window().cwnd,
-            in_flight: self.recovery.in_flight(),
-            reordering: self.recovery.reordering(),
-            unsent_bytes: self.send.unsent_bytes(),
-            window_bytes: self.window.end.saturating_sub(next.max(una)),
-            mss: self.mss(),
-        };
-        self.mtu.probe_size(now, &conditions)
-    }
-
-    /// Offsets of what is sent and not acknowledged; before the connection is established that is
-    /// our SYN.
-    pub(super) fn sent_range(&self) -> (u64, u64) {
-        match self.state {
-            State::SynSent(_) | State::SynReceived(_) => (0, 1),
-            _ => (self.recovery.una(), self.recovery.next()),
-        }
-    }
-
-    /// What ICMP said of the path long ago is forgotten.
-    pub(super) fn on_mtu_timeout(&mut self, now: Instant, shared: &mut Shared) {
-        if self.mtu.on_search_due(now) {
-            let mss = self.mss();
-            self.recovery.set_mss(mss);
-        }
-        self.output(now, shared);
     }
 
     /// The application asks for immediate ACKs, or no longer (rule 8.7).

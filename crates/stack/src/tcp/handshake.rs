@@ -7,7 +7,8 @@ use base::settings::{Ecn, SocketSettings};
 use base::tcp::TcpFlags;
 use base::{Instant, SeqNum};
 
-use super::{Connection, MSS_MIN, Opening, RecvSequence, State, SynReceived, SynSent, Timer};
+use super::size::option_bytes;
+use super::{Connection, Opening, RecvSequence, State, SynReceived, SynSent, Timer};
 use crate::host::{Event, Failure, Shared};
 use crate::packet::{EcnMark, Segment, SegmentOptions, Timestamps};
 use crate::recv::Agreed;
@@ -105,8 +106,7 @@ impl Connection {
             false => options.default_mss.max(MSS_DEFAULT_V6),
         };
         let peer_mss = mss.filter(|mss| *mss > 0).unwrap_or(default);
-        self.peer_mss = u32::from(peer_mss).max(MSS_MIN);
-        self.mtu.limit_by_peer(peer_mss);
+        self.size.limit_by_peer(peer_mss);
         self.agreed = Agreed {
             sack: options.sack && sack_permitted,
             timestamps: agreed_timestamps,
@@ -115,10 +115,9 @@ impl Connection {
             send_mss: 0,
         };
         if self.linux().is_some() {
-            let bytes = self.option_bytes() as u16;
-            self.mtu.add_options(bytes);
+            self.size.add_options(self.agreed.timestamps);
         }
-        self.agreed.advmss = self.announced_mss(shared) - self.option_bytes();
+        self.agreed.advmss = self.announced_mss(shared) - option_bytes(self.agreed.timestamps);
         self.agreed.send_mss = self.mss();
         self.window.scale = match (self.agreed.window_scaling, window_scale) {
             (true, Some(scale)) => scale.min(WINDOW_SCALE_MAX),
@@ -286,7 +285,7 @@ impl Connection {
             // as nobody's (Linux `tcp_create_openreq_child`).
             if self.linux().is_some() {
                 self.window.max = 0;
-                self.mtu.defer_search();
+                self.size.defer_search();
             }
             self.traffic.segments_in = 1 + u64::from(segment.segments());
             self.traffic.segments_out = 0;
@@ -343,10 +342,9 @@ impl Connection {
         self.timers.stop(Timer::User);
         self.stalled_since = None;
         self.state = self.state.on_syn_acked();
-        let mss = self.mss();
         self.recovery
             .set_options(self.agreed.sack, self.agreed.timestamps);
-        self.recovery.set_mss(mss);
+        self.resize();
         self.recovery.on_established(now, rtt, syns_lost);
         self.recv.on_established(now, &self.agreed);
         let env = self.send_memory_env();

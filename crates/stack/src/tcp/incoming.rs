@@ -306,7 +306,7 @@ impl Connection {
             self.probes.backoff = 0;
             self.on_acked(now, shared, outcome.acked_bytes);
         }
-        if outcome.acked_bytes >= u64::from(self.mss()) || self.mtu.probe().is_some() {
+        if outcome.acked_bytes >= u64::from(self.mss()) || self.size.is_probing() {
             self.on_mtu_acked(self.recovery.una());
         }
     }

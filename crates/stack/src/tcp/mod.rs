@@ -18,6 +18,7 @@ mod outgoing;
 mod probe;
 mod record;
 mod sequence;
+mod size;
 mod state;
 mod tell;
 mod timer;
@@ -31,7 +32,6 @@ use base::{Instant, Limit, SeqNum};
 
 use crate::Arc;
 use crate::host::{Failure, Shared, Socket, SocketId};
-use crate::mtu::MtuState;
 use crate::recovery::LossRecovery;
 use crate::recv::{Agreed, Env, Receiver};
 use crate::send::{SendMemoryEnv, Sender};
@@ -39,6 +39,7 @@ pub(crate) use effects::{Effects, Next, Opened};
 use local_queue::LocalQueue;
 pub use record::Arrived;
 use sequence::{RecvSequence, SendSequence};
+use size::SizeLimits;
 use state::{State, SynReceived, SynSent};
 use timer::{Timer, TimerTable};
 
@@ -150,7 +151,7 @@ pub(crate) struct Connection {
     recv: Receiver,
     recovery: LossRecovery,
     timers: TimerTable,
-    mtu: MtuState,
+    size: SizeLimits,
     /// Our sequence numbers, and the peer's.
     iss: SendSequence,
     irs: RecvSequence,
@@ -163,8 +164,6 @@ pub(crate) struct Connection {
     /// Why nothing more is sent.
     held: Limit,
     busy: Busy,
-    /// Payload of a segment that the peer accepts (its MSS option).
-    peer_mss: u32,
     /// Offset that the last segment we sent acknowledged (`Last.ACK.sent`, RFC 7323 section 4.3).
     last_ack_sent: u64,
     /// When the next paced packet may leave.
@@ -173,8 +172,6 @@ pub(crate) struct Connection {
     challenges: crate::host::RateLimit,
     /// When repeated timeouts without progress began.
     stalled_since: Option<Instant>,
-    /// The first segment of full size that is out, by its end, and the MTU that it shows to pass.
-    full_segment: Option<(u64, u16)>,
     /// What a trace has heard last.
     told: tell::Told,
     /// Why it broke.
@@ -208,8 +205,7 @@ impl Connection {
             timestamp_offset,
             settings,
         } = *opening;
-        let ip_header = if remote.is_ipv4() { 20 } else { 40 };
-        let mtu = MtuState::new(now, &settings.path, shared.mtu, ip_header);
+        let size = SizeLimits::new(now, settings, shared.mtu, remote.is_ipv4());
         let controller = shared.controller(remote, &settings.congestion);
         let mss = u32::from(settings.options.default_mss);
         Self {
@@ -221,7 +217,7 @@ impl Connection {
             recv: Receiver::new(settings, shared.tick),
             recovery: LossRecovery::new(settings, mss, controller, shared.tick),
             timers: TimerTable::new(),
-            mtu,
+            size,
             iss: SendSequence::new(iss),
             irs: RecvSequence::default(),
             agreed: Agreed {
@@ -244,12 +240,10 @@ impl Connection {
                 counted_until: now,
                 ..Busy::default()
             },
-            peer_mss: mss,
             last_ack_sent: 0,
             pace_at: Instant::ZERO,
             challenges: crate::host::RateLimit::spaced(settings.acks.challenge_per_second),
             stalled_since: None,
-            full_segment: None,
             told: tell::Told::default(),
             failure: None,
             soft_error: None,
@@ -283,7 +277,7 @@ impl Connection {
             reordering: self.recovery.reordering(),
             in_flight: self.recovery.in_flight(),
             mss: self.mss(),
-            peer_mss: self.peer_mss,
+            peer_mss: self.size.peer_mss(),
             window: self.window.bytes,
             cc_windows: self.recovery.cc().send_buffer_windows(),
         }
@@ -293,34 +287,4 @@ impl Connection {
     fn timestamp(&self, now: Instant) -> u32 {
         ((now.as_nanos() / 1_000_000) as u32).wrapping_add(self.clocks.offset)
     }
-
-    /// Bytes that options take in every data segment, SACK apart.
-    fn option_bytes(&self) -> u32 {
-        if self.agreed.timestamps { 12 } else { 0 }
-    }
-
-    /// Payload of a full segment that we send now: path, peer and options allow no more.
-    fn mss(&self) -> u32 {
-        let path = u32::from(self.mtu.mss_limit()).min(self.peer_mss);
-        let wanted = self
-            .settings
-            .options
-            .mss
-            .map_or(path, |mss| path.min(mss.into()));
-        wanted.saturating_sub(self.option_bytes()).max(MSS_MIN)
-    }
-
-    /// Bytes that the peer may send in one segment: what our MTU takes (RFC 6691).
-    fn announced_mss(&self, shared: &Shared) -> u32 {
-        let headers = if self.remote.is_ipv4() { 40 } else { 60 };
-        let most = u32::from(shared.mtu).saturating_sub(headers).max(MSS_MIN);
-        self.settings
-            .options
-            .mss
-            .map_or(most, |mss| most.min(mss.into()))
-    }
 }
-
-/// Less payload in a full segment is taken as so much: a peer that announces an MSS of 1 costs
-/// 40 bytes of headers per byte otherwise (Linux `tcp_min_snd_mss`: 48 less its options).
-const MSS_MIN: u32 = 36;

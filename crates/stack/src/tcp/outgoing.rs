@@ -5,12 +5,13 @@ use base::settings::Path;
 use base::tcp::{SackBlocks, TcpFlags};
 use base::{Instant, Limit, Rate, SeqNum};
 
+use super::size::MSS_MIN;
 use super::{Connection, State, Timer};
 use crate::host::Shared;
 use crate::packet::{Body, EcnMark, Packet, Segment, SegmentOptions, Timestamps};
 use crate::recovery::SendRound;
 use crate::recv::AckWanted;
-use crate::send::{Outgoing, Pause, SegmentSizes, SendEnv, burst_segments};
+use crate::send::{Outgoing, Pause, SendEnv, burst_segments};
 use crate::trace::TraceEvent;
 
 /// Linux: the first segments of a connection are never spread (rule 6.8).
@@ -215,10 +216,7 @@ impl Connection {
             outgoing.fin,
         );
         if let Some(mtu) = probe {
-            self.mtu.on_probe_sent(mtu, outgoing.start, outgoing.end);
-            if self.linux().is_some() {
-                self.recovery.on_mtu_probe_sent();
-            }
+            self.on_mtu_probe_sent(mtu, &outgoing);
         }
         Ok(())
     }
@@ -251,14 +249,6 @@ impl Connection {
                 outgoing.gso_size.into(),
                 outgoing.fin,
             );
-        }
-    }
-
-    /// Notes a segment of full size: its acknowledgment shows that packets of this size pass.
-    fn note_full_segment(&mut self, outgoing: &Outgoing, probe: Option<u16>) {
-        let mss = u64::from(self.mss());
-        if probe.is_none() && self.full_segment.is_none() && outgoing.end - outgoing.start >= mss {
-            self.full_segment = Some((outgoing.start + mss, self.mtu.mtu()));
         }
     }
 
@@ -330,18 +320,6 @@ impl Connection {
         segments * mss
     }
 
-    /// Sizes of segments and superpackets.
-    pub(super) fn segment_sizes(&self) -> SegmentSizes {
-        SegmentSizes {
-            mss: self
-                .mss()
-                .saturating_sub(self.sack_option_bytes())
-                .max(super::MSS_MIN),
-            gso_max: self.settings.path.gso_max,
-            window_max: self.window.max,
-        }
-    }
-
     fn send_env(&self, now: Instant) -> SendEnv {
         SendEnv {
             now,
@@ -361,33 +339,19 @@ impl Connection {
 
     /// One segment that fills a packet of `mtu` bytes.
     fn probe_env(&self, env: &SendEnv, mtu: u16) -> SendEnv {
-        let mss = (env.sizes.mss + u32::from(mtu)).saturating_sub(self.mtu.mtu().into());
         SendEnv {
-            sizes: SegmentSizes {
-                mss: mss.max(super::MSS_MIN),
-                gso_max: 0,
-                ..env.sizes
-            },
+            sizes: self.probe_sizes(&env.sizes, mtu),
             burst_segments: 1,
             ..*env
         }
     }
 
-    /// SACK blocks reduce the room of data segments (rule 10.1).
-    fn sack_option_bytes(&self) -> u32 {
-        if !self.recv.has_sack_blocks() {
-            return 0;
-        }
-        let blocks = self.recv.sack_blocks(self.sack_blocks_max()).len() as u32;
-        if blocks == 0 { 0 } else { 4 + 8 * blocks }
-    }
-
-    /// Four blocks fit beside nothing else, three beside timestamps (RFC 2018 section 3).
-    fn sack_blocks_max(&self) -> usize {
-        match (self.agreed.sack, self.agreed.timestamps) {
-            (false, _) => 0,
-            (true, true) => 3,
-            (true, false) => SackBlocks::MAX,
+    /// Offsets of what is sent and not acknowledged; before the connection is established that is
+    /// our SYN.
+    pub(super) fn sent_range(&self) -> (u64, u64) {
+        match self.state {
+            State::SynSent(_) | State::SynReceived(_) => (0, 1),
+            _ => (self.recovery.una(), self.recovery.next()),
         }
     }
 
@@ -575,7 +539,7 @@ impl Connection {
             source: self.local.ip(),
             destination: self.remote.ip(),
             ecn,
-            dont_fragment: self.mtu.dont_fragment(),
+            dont_fragment: self.size.dont_fragment(),
             hop_limit: self.settings.path.hop_limit,
             not_before,
             body: Body::Tcp(segment),
@@ -602,7 +566,7 @@ impl Connection {
         let ip_header = if self.local.is_ipv4() { 20 } else { 40 };
         let bytes = ip_header + segment.header_bytes() + payload;
         debug_assert!(
-            payload <= super::MSS_MIN || bytes <= u32::from(self.mtu.largest()),
+            payload <= MSS_MIN || bytes <= u32::from(self.size.largest()),
             "{bytes} bytes exceed the path MTU"
         );
     }
@@ -637,7 +601,7 @@ impl Connection {
             Timer::Pacing,
             pacing.then(|| self.pace_at - shared.system.pacing_horizon),
         );
-        self.timers.set(Timer::Mtu, self.mtu.next_search());
+        self.timers.set(Timer::Mtu, self.size.next_search());
         self.arm_probe(now, shared);
         self.arm_user(shared);
     }

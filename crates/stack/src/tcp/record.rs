@@ -2,13 +2,12 @@
 
 use core::net::SocketAddr;
 
-use base::settings::{Completion, Nagle, SocketSettings};
+use base::settings::{Nagle, SocketSettings};
 use base::{CongestionState, FlowKey, FlowSample, Instant, Limit, Rate, Source};
 
 use super::{Connection, State, Timer};
 use crate::cc::SSTHRESH_INFINITE;
 use crate::host::{Failure, Socket, Wait, Writer};
-use crate::send::SegmentSizes;
 
 /// What a listing of connections shows.
 #[derive(Clone, Copy, Debug)]
@@ -160,18 +159,6 @@ impl Connection {
         }
     }
 
-    /// Payload of a full segment; Linux fits it to small windows (`tcp_sync_mss`).
-    fn fitted_mss(&self) -> u32 {
-        let mss = self.mss();
-        match self.settings.send.completion {
-            Completion::Linux => {
-                let sizes = self.segment_sizes();
-                SegmentSizes { mss, ..sizes }.bound_mss()
-            }
-            Completion::Bsd | Completion::Winsock => mss,
-        }
-    }
-
     /// Whether loss recovery decides what is sent.
     pub(super) fn is_recovering(&self) -> bool {
         matches!(
@@ -205,7 +192,7 @@ impl Connection {
             snd_mss_bytes: Some(self.fitted_mss()),
             rcv_mss_bytes: Some(recv.rcv_mss),
             advmss_bytes: Some(self.agreed.advmss),
-            pmtu_bytes: Some(u32::from(self.mtu.mtu())),
+            pmtu_bytes: Some(u32::from(self.size.mtu())),
             unacked_pkts: Some(recovery.packets_out()),
             sacked_pkts: Some(recovery.sacked()),
             lost_pkts: Some(recovery.lost()),
