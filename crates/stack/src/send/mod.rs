@@ -361,6 +361,13 @@ impl Sender {
         self.sent - self.una
     }
 
+    /// Whether `una..next` is what it knows to be sent and not acknowledged, where a FIN takes an
+    /// offset.
+    pub(crate) fn agrees_with(&self, una: u64, next: u64) -> bool {
+        let fin = u64::from(self.fin == Fin::Sent);
+        self.una == una.min(self.sent) && next == self.sent + fin
+    }
+
     /// Whether the application has closed its side.
     pub(crate) fn has_fin(&self) -> bool {
         self.fin != Fin::Open

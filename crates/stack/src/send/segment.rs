@@ -130,6 +130,13 @@ pub(crate) struct Outgoing {
     pub(crate) urgent: Option<u64>,
 }
 
+impl Outgoing {
+    /// Offset behind it, a FIN counted.
+    pub(crate) const fn sequence_end(&self) -> u64 {
+        self.end + self.fin as u64
+    }
+}
+
 /// Nothing leaves, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hold {

@@ -6,6 +6,7 @@ use base::tcp::TcpFlags;
 use base::{Instant, Limit, SeqNum};
 use smallvec::SmallVec;
 
+use super::ledger::Released;
 use super::{Connection, State, Timer};
 use crate::host::{Event, Failure, Shared};
 use crate::packet::{EcnMark, Payload, Segment};
@@ -313,16 +314,12 @@ impl Connection {
 
     /// Data was acknowledged: memory is free, and perhaps our FIN has arrived.
     fn on_acked(&mut self, now: Instant, shared: &mut Shared, bytes: u64) {
-        let una = self.recovery.una();
-        let env = self.send_memory_env();
-        let fin_acked = self.send.has_fin() && una > self.send.end();
-        self.traffic.bytes_acked += bytes - u64::from(fin_acked);
-        let completed = self.send.on_ack(una, &env);
+        let Released { completed, fin } = self.release_acked(bytes);
         self.report_buffers(shared);
         if completed > 0 {
             self.socket.report(shared, Event::Completed(completed));
         }
-        if fin_acked {
+        if fin {
             self.enter(now, shared, self.state.on_fin_acked());
         }
     }

@@ -12,6 +12,7 @@ pub(crate) mod counters;
 mod effects;
 mod handshake;
 mod incoming;
+mod ledger;
 mod local_queue;
 mod memory;
 mod outgoing;

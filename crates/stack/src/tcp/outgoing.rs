@@ -108,28 +108,13 @@ impl Connection {
     pub(super) fn retransmit(&mut self, now: Instant, shared: &mut Shared, start: u64, end: u64) {
         let mss = self.segment_sizes().mss;
         let end = self.end_in_window(start, end, mss);
-        let data_end = end.min(self.send.end());
-        let fin = end > self.send.end();
-        let outgoing = Outgoing {
-            start,
-            end: data_end,
-            gso_size: if data_end - start > u64::from(mss) {
-                mss as u16
-            } else {
-                0
-            },
-            push: data_end > start && self.send.retransmits_push(start, data_end, mss),
-            fin,
-            urgent: None,
-        };
+        let outgoing = self.retransmission(start, end, mss);
         shared.tell(now, Some(self.socket.id()), || TraceEvent::Retransmitted {
             start,
             end,
         });
         self.send_data(now, shared, &outgoing, true);
-        let timestamp = self.timestamp(now);
-        self.recovery
-            .on_retransmit(now, (start, end), mss, timestamp);
+        self.on_retransmitted(now, &outgoing, mss);
     }
 
     /// Where a retransmission from `start` ends that would go on to `end`: whole segments fit into
@@ -207,14 +192,7 @@ impl Connection {
         let probe = probe.filter(|_| outgoing.end - outgoing.start >= env.sizes.mss.into());
         self.note_full_segment(&outgoing, probe);
         self.send_data(now, shared, &outgoing, false);
-        self.send.on_sent(now, &outgoing);
-        let end = outgoing.end + u64::from(outgoing.fin);
-        self.recovery.on_transmit(
-            now,
-            (outgoing.start, end),
-            outgoing.gso_size.into(),
-            outgoing.fin,
-        );
+        self.on_new_sent(now, &outgoing);
         if let Some(mtu) = probe {
             self.on_mtu_probe_sent(mtu, &outgoing);
         }
@@ -241,14 +219,7 @@ impl Connection {
         let outgoing = self.send.poll_probe(self.window.end, &sizes, of_window);
         if let Some(outgoing) = outgoing {
             self.send_data(now, shared, &outgoing, false);
-            self.send.on_sent(now, &outgoing);
-            let end = outgoing.end + u64::from(outgoing.fin);
-            self.recovery.on_transmit(
-                now,
-                (outgoing.start, end),
-                outgoing.gso_size.into(),
-                outgoing.fin,
-            );
+            self.on_new_sent(now, &outgoing);
         }
     }
 
@@ -343,15 +314,6 @@ impl Connection {
             sizes: self.probe_sizes(&env.sizes, mtu),
             burst_segments: 1,
             ..*env
-        }
-    }
-
-    /// Offsets of what is sent and not acknowledged; before the connection is established that is
-    /// our SYN.
-    pub(super) fn sent_range(&self) -> (u64, u64) {
-        match self.state {
-            State::SynSent(_) | State::SynReceived(_) => (0, 1),
-            _ => (self.recovery.una(), self.recovery.next()),
         }
     }
 
