@@ -179,10 +179,7 @@ impl Connection {
             next: self.iss.number(self.recovery.next()),
             expected: self.irs.number(self.recv.next()),
             window: (self.recv.current_window() >> scale).min(u32::from(u16::MAX)) as u16,
-            timestamps: self
-                .agreed
-                .timestamps
-                .then_some((self.clocks.offset, self.clocks.recent)),
+            timestamps: self.agreed.timestamps.then_some(self.clocks.rest()),
             may_reuse: self.settings.life.time_wait_reuse,
             lasts: self.settings.life.time_wait,
             due: shared.tick.expiry(now, self.settings.life.time_wait),

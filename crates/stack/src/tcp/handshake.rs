@@ -8,9 +8,9 @@ use base::tcp::TcpFlags;
 use base::{Instant, SeqNum};
 
 use super::size::option_bytes;
-use super::{Connection, Opening, RecvSequence, State, SynReceived, SynSent, Timer};
+use super::{Connection, Opening, PeerWindow, RecvSequence, State, SynReceived, SynSent, Timer};
 use crate::host::{Event, Failure, Shared};
-use crate::packet::{EcnMark, Segment, SegmentOptions, Timestamps};
+use crate::packet::{EcnMark, Segment, SegmentOptions};
 use crate::recv::Agreed;
 use crate::trace::TraceEvent;
 
@@ -119,13 +119,12 @@ impl Connection {
         }
         self.agreed.advmss = self.announced_mss(shared) - option_bytes(self.agreed.timestamps);
         self.agreed.send_mss = self.mss();
-        self.window.scale = match (self.agreed.window_scaling, window_scale) {
+        let scale = match (self.agreed.window_scaling, window_scale) {
             (true, Some(scale)) => scale.min(WINDOW_SCALE_MAX),
             _ => 0,
         };
         if let Some(timestamps) = timestamps.filter(|_| agreed_timestamps) {
-            self.clocks.recent = timestamps.value;
-            self.clocks.recent_at = Some(now);
+            self.clocks.take(now, timestamps.value);
         }
         // RFC 3168 section 6.1.1: a SYN asks with both flags, and a SYN-ACK answers with one, to
         // whoever asked.
@@ -135,15 +134,11 @@ impl Connection {
         );
         let is_answer = syn.flags.contains(TcpFlags::ACK);
         let ecn = self.settings.options.ecn;
-        self.ecn.agreed = match is_answer {
+        self.ecn.agree(match is_answer {
             true => ece && !cwr && ecn == Ecn::Request,
             false => ece && cwr && ecn != Ecn::Off,
-        };
-        // The window of a SYN is not scaled.
-        self.window.bytes = syn.window.into();
-        self.window.max = syn.window.into();
-        self.window.end = 1 + u64::from(syn.window);
-        self.window.from_seq = 0;
+        });
+        self.window = PeerWindow::of_syn(syn.window, scale);
     }
 
     fn send_syn(&mut self, now: Instant, shared: &mut Shared) {
@@ -168,7 +163,7 @@ impl Connection {
     /// Answers the peer's SYN, for the first time or again.
     pub(super) fn send_syn_ack(&mut self, now: Instant, shared: &mut Shared) {
         let mut flags = TcpFlags::SYN | TcpFlags::ACK;
-        if self.ecn.agreed {
+        if self.ecn.is_agreed() {
             flags |= TcpFlags::ECE;
         }
         let mss = self.announced_mss(shared);
@@ -203,10 +198,7 @@ impl Connection {
                 mss: Some(mss.min(u32::from(u16::MAX)) as u16),
                 window_scale: window_scaling.then(|| self.recv.window_scale()),
                 sack_permitted: sack,
-                timestamps: timestamps.then(|| Timestamps {
-                    value: self.timestamp(now),
-                    echo: self.clocks.recent,
-                }),
+                timestamps: timestamps.then(|| self.clocks.option(now)),
                 sack: None,
             },
             ..Segment::default()
@@ -284,7 +276,7 @@ impl Connection {
             // The window of this ACK is the first that counts, and what a listener answered counts
             // as nobody's (Linux `tcp_create_openreq_child`).
             if self.linux().is_some() {
-                self.window.max = 0;
+                self.window.forget_max();
                 self.size.defer_search();
             }
             self.traffic.segments_in = 1 + u64::from(segment.segments());

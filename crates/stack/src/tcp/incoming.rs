@@ -7,6 +7,7 @@ use base::{Instant, Limit, SeqNum};
 use smallvec::SmallVec;
 
 use super::ledger::Released;
+use super::peer_window::WindowUpdate;
 use super::{Connection, State, Timer};
 use crate::host::{Event, Failure, Shared};
 use crate::packet::{EcnMark, Payload, Segment};
@@ -164,7 +165,7 @@ impl Connection {
         }
         // Whoever accepted has sent nothing in front of its first byte but the SYN, whose
         // acknowledgment opened the connection (Linux `tcp_ack`, since 6.7).
-        let oldest = una as i64 - i64::from(self.window.max);
+        let oldest = una as i64 - i64::from(self.window.max());
         if ack < oldest.max(i64::from(self.socket.is_passive())) {
             shared.counters.ack_too_old += 1;
             return Verdict::Challenge;
@@ -214,7 +215,9 @@ impl Connection {
             self.finish_passive(now, shared, state, segment);
         }
         self.note_timestamp(now, segment, start);
-        let hurries = self.note_ecn(segment, mark, start);
+        let data_end = start + i64::from(segment.payload.len());
+        let has_new_data = !segment.payload.is_empty() && data_end > self.recv.next() as i64;
+        let hurries = self.ecn.on_segment(segment, mark, has_new_data);
         self.handle_ack(now, shared, segment, start);
         if self.state == State::Closed {
             return;
@@ -229,31 +232,6 @@ impl Connection {
         if self.state != State::Closed {
             self.probes.keepalive = 0;
             self.output(now, shared);
-        }
-    }
-
-    /// RFC 3168 section 6.1.3: a mark on data is echoed until the sender says, with data, that it
-    /// has reacted; Linux hears it from a bare ACK, too. Those are never capable, so a mark on one
-    /// says nothing. Returns whether the
-    /// sender's window may be so small that no ACK should wait: it has just been told to react, or
-    /// has probably sent something again, which is not capable (Linux `tcp_data_ecn_check`).
-    fn note_ecn(&mut self, segment: &Segment, mark: EcnMark, start: i64) -> bool {
-        if !self.ecn.agreed {
-            return false;
-        }
-        if segment.flags.contains(TcpFlags::CWR) {
-            self.ecn.echo = false;
-        }
-        let end = start + i64::from(segment.payload.len());
-        if segment.payload.is_empty() || end <= self.recv.next() as i64 {
-            return false;
-        }
-        let was_capable = self.ecn.saw_capable;
-        self.ecn.saw_capable |= mark != EcnMark::NotEct;
-        match mark {
-            EcnMark::Ce => !core::mem::replace(&mut self.ecn.echo, true),
-            EcnMark::NotEct => was_capable,
-            EcnMark::Ect0 | EcnMark::Ect1 => false,
         }
     }
 
@@ -277,8 +255,8 @@ impl Connection {
             timestamp_echo: echo.filter(|_| self.agreed.timestamps),
             has_data: segment.sequence_bytes() > 0,
             is_window_update,
-            ece: self.ecn.agreed && segment.flags.contains(TcpFlags::ECE),
-            has_new_data: self.send.unsent_bytes() > 0 && self.window.end > self.recovery.next(),
+            ece: self.ecn.is_agreed() && segment.flags.contains(TcpFlags::ECE),
+            has_new_data: self.send.unsent_bytes() > 0 && self.window.end() > self.recovery.next(),
         });
         if self.recovery.wants_new_data() {
             // Linux `tcp_xmit_recovery`: it does not wait for more of its kind.
@@ -297,7 +275,7 @@ impl Connection {
             // The interval of probes counts from the last answer on (Linux `tcp_ack_probe`).
             self.timers.stop(Timer::Probe);
         }
-        if self.window.bytes > 0 && self.recovery.packets_out() == 0 {
+        if self.window.bytes() > 0 && self.recovery.packets_out() == 0 {
             self.stalled_since = None;
         }
         // Whoever was not to be reached is now (Linux `tcp_ack`).
@@ -324,38 +302,17 @@ impl Connection {
         }
     }
 
-    /// Bytes of the window that a segment offers; that of a SYN is never scaled (RFC 7323 section
-    /// 2.2).
-    fn window_of(&self, segment: &Segment) -> u32 {
-        let is_syn = segment.flags.contains(TcpFlags::SYN);
-        let scale = if is_syn { 0 } else { self.window.scale };
-        u32::from(segment.window) << scale
-    }
-
-    /// Whether the window of a segment is newer than the one that counts (Linux
-    /// `tcp_may_update_window`).
-    pub(super) fn is_window_news(&self, segment: &Segment, ack: i64, start: i64) -> bool {
-        let (bytes, window) = (self.window_of(segment), &self.window);
-        ack > self.recovery.una() as i64
-            || start > window.from_seq
-            || start == window.from_seq && (bytes > window.bytes || bytes == 0)
-    }
-
     /// RFC 9293 section 3.10.7.4: the window of the newest segment counts. Returns whether that is
     /// this one, be it another window or not.
     fn update_window(&mut self, now: Instant, segment: &Segment, ack: i64, start: i64) -> bool {
-        let una = self.recovery.una() as i64;
-        if ack < una || !self.is_window_news(segment, ack, start) {
+        let una = self.recovery.una();
+        if ack < una as i64 || !self.window.is_news(segment, start, ack, una) {
             return false;
         }
-        let bytes = self.window_of(segment);
-        let window = &mut self.window;
-        let has_changed = bytes != window.bytes;
-        let is_largest = window.max > 0 && bytes > window.max;
-        window.from_seq = start;
-        window.bytes = bytes;
-        window.max = window.max.max(bytes);
-        window.end = ack as u64 + u64::from(bytes);
+        let WindowUpdate {
+            has_changed,
+            is_largest,
+        } = self.window.update(segment, start, ack as u64);
         if is_largest {
             self.on_window_max();
         }

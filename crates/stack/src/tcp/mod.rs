@@ -9,6 +9,7 @@ mod clocks;
 mod closing;
 mod configure;
 pub(crate) mod counters;
+mod ecn;
 mod effects;
 mod handshake;
 mod incoming;
@@ -16,6 +17,7 @@ mod ledger;
 mod local_queue;
 mod memory;
 mod outgoing;
+mod peer_window;
 mod probe;
 mod record;
 mod sequence;
@@ -36,8 +38,11 @@ use crate::host::{Failure, Shared, Socket, SocketId};
 use crate::recovery::LossRecovery;
 use crate::recv::{Agreed, Env, Receiver};
 use crate::send::{SendMemoryEnv, Sender};
+use clocks::Clocks;
+use ecn::EcnState;
 pub(crate) use effects::{Effects, Next, Opened};
 use local_queue::LocalQueue;
+use peer_window::PeerWindow;
 pub use record::Arrived;
 use sequence::{RecvSequence, SendSequence};
 use size::SizeLimits;
@@ -71,42 +76,6 @@ impl Busy {
         }
         self
     }
-}
-
-/// What the peer told us of its window (RFC 9293 section 3.10.7.4).
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct PeerWindow {
-    /// In bytes.
-    pub(crate) bytes: u32,
-    /// Its right edge as an offset of our stream.
-    pub(crate) end: u64,
-    /// Largest that it ever offered.
-    pub(crate) max: u32,
-    /// Offset of the peer's segment that it came with (`SND.WL1`).
-    pub(crate) from_seq: i64,
-    /// Shift of the window field.
-    pub(crate) scale: u8,
-}
-
-/// What timestamps tell (RFC 7323).
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Clocks {
-    /// Added to our clock, so that it does not tell how long the host is up.
-    pub(crate) offset: u32,
-    /// The value to echo (`TS.Recent`).
-    pub(crate) recent: u32,
-    /// When it was taken; `None` where none came.
-    pub(crate) recent_at: Option<Instant>,
-}
-
-/// ECN on this connection (RFC 3168).
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct EcnState {
-    pub(crate) agreed: bool,
-    /// A marked packet came: ACKs carry ECE until the peer says CWR.
-    pub(crate) echo: bool,
-    /// Data came in a packet that could have been marked.
-    pub(crate) saw_capable: bool,
 }
 
 /// Probes of both kinds.
@@ -229,10 +198,7 @@ impl Connection {
                 send_mss: mss,
             },
             window: PeerWindow::default(),
-            clocks: Clocks {
-                offset: timestamp_offset,
-                ..Clocks::default()
-            },
+            clocks: Clocks::new(timestamp_offset),
             ecn: EcnState::default(),
             probes: Probes::default(),
             traffic: Traffic::default(),
@@ -279,13 +245,8 @@ impl Connection {
             in_flight: self.recovery.in_flight(),
             mss: self.mss(),
             peer_mss: self.size.peer_mss(),
-            window: self.window.bytes,
+            window: self.window.bytes(),
             cc_windows: self.recovery.cc().send_buffer_windows(),
         }
-    }
-
-    /// Milliseconds of our timestamp clock (rule 10.2: it ticks every millisecond).
-    fn timestamp(&self, now: Instant) -> u32 {
-        ((now.as_nanos() / 1_000_000) as u32).wrapping_add(self.clocks.offset)
     }
 }

@@ -8,7 +8,7 @@ use base::{Instant, Limit, Rate, SeqNum};
 use super::size::MSS_MIN;
 use super::{Connection, State, Timer};
 use crate::host::Shared;
-use crate::packet::{Body, EcnMark, Packet, Segment, SegmentOptions, Timestamps};
+use crate::packet::{Body, EcnMark, Packet, Segment, SegmentOptions};
 use crate::recovery::SendRound;
 use crate::recv::AckWanted;
 use crate::send::{Outgoing, Pause, SendEnv, burst_segments};
@@ -101,7 +101,7 @@ impl Connection {
     /// A window that was taken back is kept to, but for the first byte, which asks for another (RFC
     /// 9293 section 3.8.6; Linux `tcp_retransmit_skb`).
     pub(super) fn may_retransmit(&self, start: u64) -> bool {
-        start < self.window.end || start == self.recovery.una()
+        start < self.window.end() || start == self.recovery.una()
     }
 
     /// Retransmits `start..end`, a FIN behind the data included, as far as the window lets it.
@@ -122,7 +122,7 @@ impl Connection {
     /// room.
     fn end_in_window(&self, start: u64, end: u64, mss: u32) -> u64 {
         let mss = u64::from(mss);
-        let most = match self.window.end.saturating_sub(start) {
+        let most = match self.window.end().saturating_sub(start) {
             // The first segment asks for another window.
             0 => mss,
             room if room < mss => room,
@@ -216,7 +216,7 @@ impl Connection {
     /// `of_window`: it probes a window, so that a part of a segment may go.
     pub(super) fn send_one_new(&mut self, now: Instant, shared: &mut Shared, of_window: bool) {
         let sizes = self.segment_sizes();
-        let outgoing = self.send.poll_probe(self.window.end, &sizes, of_window);
+        let outgoing = self.send.poll_probe(self.window.end(), &sizes, of_window);
         if let Some(outgoing) = outgoing {
             self.send_data(now, shared, &outgoing, false);
             self.on_new_sent(now, &outgoing);
@@ -294,7 +294,7 @@ impl Connection {
     fn send_env(&self, now: Instant) -> SendEnv {
         SendEnv {
             now,
-            window_end: self.window.end,
+            window_end: self.window.end(),
             sizes: self.segment_sizes(),
             allowance: self.recovery.allowance(),
             burst_segments: self.burst_segments(),
@@ -348,10 +348,10 @@ impl Connection {
         }
         // A retransmission is not ECN-capable (RFC 3168 section 6.1.5), nor is a bare FIN in Linux.
         let is_new_data = !is_retransmission && end > start;
-        if is_new_data && self.recovery.take_cwr() && self.ecn.agreed {
+        if is_new_data && self.recovery.take_cwr() && self.ecn.is_agreed() {
             segment.flags |= TcpFlags::CWR;
         }
-        let mark = if self.ecn.agreed && is_new_data {
+        let mark = if self.ecn.is_agreed() && is_new_data {
             EcnMark::Ect0
         } else {
             EcnMark::NotEct
@@ -397,13 +397,13 @@ impl Connection {
     /// was taken back, behind which the peer would not take it (Linux `tcp_acceptable_seq`).
     fn acceptable_offset(&self) -> u64 {
         let (_, next) = self.sent_range();
-        let beyond = next.saturating_sub(self.window.end);
+        let beyond = next.saturating_sub(self.window.end());
         // The peer may have rounded its window down.
         let is_near = beyond < 1 << self.recv_scale();
         if is_near || self.linux().is_none() {
             next
         } else {
-            self.window.end
+            self.window.end()
         }
     }
 
@@ -427,7 +427,7 @@ impl Connection {
 
     /// A header with everything that each segment of a synchronized connection carries.
     fn segment(&mut self, now: Instant, start: u64, mut flags: TcpFlags) -> Segment {
-        if self.ecn.echo {
+        if self.ecn.echoes() {
             flags |= TcpFlags::ECE;
         }
         let scale = self.recv_scale();
@@ -446,10 +446,7 @@ impl Connection {
             flags,
             window,
             options: SegmentOptions {
-                timestamps: self.agreed.timestamps.then(|| Timestamps {
-                    value: self.timestamp(now),
-                    echo: self.clocks.recent,
-                }),
+                timestamps: self.agreed.timestamps.then(|| self.clocks.option(now)),
                 sack,
                 ..SegmentOptions::default()
             },

@@ -60,7 +60,7 @@ impl Connection {
         shared.counters.window_probes += 1;
         self.probes.window += 1;
         self.probes.backoff += 1;
-        if self.window.end > self.recovery.next() {
+        if self.window.end() > self.recovery.next() {
             // Less than a segment fits: silly-window avoidance has waited long enough (RFC 9293
             // section 3.8.6.2.1).
             self.send_one_new(now, shared, true);

@@ -119,7 +119,7 @@ impl Connection {
         SegmentSizes {
             mss: payload_beside(self.whole_mss(), options),
             gso_max: self.settings.path.gso_max,
-            window_max: self.window.max,
+            window_max: self.window.max(),
         }
     }
 
@@ -302,7 +302,7 @@ impl Connection {
             in_flight: self.recovery.in_flight(),
             reordering: self.recovery.reordering(),
             unsent_bytes: self.send.unsent_bytes(),
-            window_bytes: self.window.end.saturating_sub(next.max(una)),
+            window_bytes: self.window.end().saturating_sub(next.max(una)),
             mss: self.mss(),
         };
         self.size.path.probe_size(now, &conditions)

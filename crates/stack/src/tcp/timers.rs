@@ -125,7 +125,7 @@ impl Connection {
     /// `tcp_retransmit_timer`).
     fn is_only_shut(&self, now: Instant) -> bool {
         let heard = self.traffic.last_ack_received;
-        self.window.bytes == 0
+        self.window.bytes() == 0
             && !self.socket.is_orphan()
             && heard.is_some_and(|at| now.since(at) <= 2 * self.settings.recovery.rto_max)
     }
@@ -137,7 +137,7 @@ impl Connection {
             return;
         };
         let next = self.recovery.next();
-        if self.send.unsent_bytes() > 0 && self.window.end > next {
+        if self.send.unsent_bytes() > 0 && self.window.end() > next {
             let sent_before = self.traffic.data_segments_out;
             self.send_one_new(now, shared, false);
             if self.traffic.data_segments_out > sent_before {
