@@ -8,6 +8,32 @@ use crate::host::{Event, Failure, RateLimit, Shared, TimeWait};
 use crate::packet::{IcmpError, IcmpKind, Packet, Segment};
 use crate::trace::TraceEvent;
 
+/// What went wrong.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Failures {
+    /// Why it broke.
+    broke: Option<Failure>,
+    /// An ICMP error that is told where an attempt fails for want of an answer.
+    soft: Option<Failure>,
+}
+
+impl Failures {
+    /// Why it broke; `None` where it did not.
+    pub(super) const fn broke(&self) -> Option<Failure> {
+        self.broke
+    }
+
+    /// What is told where the peer has not answered.
+    pub(super) fn of_silence(&self) -> Failure {
+        self.soft.unwrap_or(Failure::TimedOut)
+    }
+
+    /// The peer has answered: whoever was not to be reached is now.
+    pub(super) const fn on_answer(&mut self) {
+        self.soft = None;
+    }
+}
+
 impl Connection {
     /// Goes to another state, with what belongs to it.
     pub(super) fn enter(&mut self, now: Instant, shared: &mut Shared, state: State) {
@@ -69,7 +95,7 @@ impl Connection {
             shared.counters.timed_out += 1;
         }
         self.state = State::Closed;
-        self.failure = Some(failure);
+        self.failures.broke = Some(failure);
         self.timers.stop_all();
         self.give_back_buffers(shared);
         shared.tell(now, Some(self.socket.id()), || TraceEvent::Failed(failure));
@@ -156,7 +182,7 @@ impl Connection {
                 self.fail(now, shared, Failure::Unreachable);
             }
             IcmpKind::Refused | IcmpKind::Unreachable | IcmpKind::TimeExceeded => {
-                self.soft_error = Some(Failure::Unreachable);
+                self.failures.soft = Some(Failure::Unreachable);
                 if is_open && error.kind == IcmpKind::Unreachable && seq == una as i64 {
                     self.recovery.on_unreachable(now);
                     self.arm_timers(now, shared);

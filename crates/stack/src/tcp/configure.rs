@@ -66,7 +66,7 @@ impl Connection {
         chunks: &[Bytes],
         flags: WriteFlags,
     ) -> Result<usize, WriteError> {
-        if let Some(failure) = self.failure {
+        if let Some(failure) = self.failures.broke() {
             return Err(WriteError::Failed(failure));
         }
         if !self.state.is_synchronized() && self.state != State::Closed {
@@ -171,7 +171,7 @@ impl Connection {
                 return Ok(payload);
             }
             self.socket.on_read(false);
-            return Err(match self.failure {
+            return Err(match self.failures.broke() {
                 Some(failure) => ReadError::Failed(failure),
                 None => ReadError::Empty,
             });
@@ -188,7 +188,8 @@ impl Connection {
     /// Whether there is something to tell an application that takes the connection over.
     pub(crate) fn on_accept(&mut self, now: Instant, shared: &mut Shared) {
         let is_readable = self.recv.unread_bytes() > 0 || self.recv.is_finished();
-        self.socket.on_accept(shared, is_readable, self.failure);
+        self.socket
+            .on_accept(shared, is_readable, self.failures.broke());
         self.recv.release_window();
         if self.state != State::Closed {
             self.output(now, shared);

@@ -332,7 +332,7 @@ impl Connection {
     ) {
         self.timers.stop(Timer::Handshake);
         self.timers.stop(Timer::User);
-        self.stalled_since = None;
+        self.stall.end();
         self.state = self.state.on_syn_acked();
         self.recovery
             .set_options(self.agreed.sack, self.agreed.timestamps);
@@ -342,8 +342,8 @@ impl Connection {
         let env = self.send_memory_env();
         self.send.on_established(&env);
         self.last_ack_sent = self.recv.next();
-        self.pace_at = now;
-        self.busy.counted_until = now;
+        self.pacer.start(now);
+        self.held.begin(now);
         self.arm_keepalive(now, shared);
         let state = self.state.name();
         shared.tell(now, Some(self.socket.id()), || TraceEvent::State(state));
@@ -370,7 +370,7 @@ impl Connection {
         {
             // It counts from the SYN on, but the first timeout is awaited (Linux
             // `retransmits_timed_out`).
-            self.stalled_since = Some(state.since);
+            self.stall.begin(state.since);
             self.arm_user(shared);
         }
     }
@@ -392,8 +392,7 @@ impl Connection {
                 state.retransmits
             }
             State::SynSent(_) | State::SynReceived(_) => {
-                let failure = self.soft_error.unwrap_or(Failure::TimedOut);
-                self.fail(now, shared, failure);
+                self.give_up(now, shared);
                 return;
             }
             _ => return,

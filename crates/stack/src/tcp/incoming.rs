@@ -230,7 +230,7 @@ impl Connection {
         }
         self.handle_data(now, shared, segment, start);
         if self.state != State::Closed {
-            self.probes.keepalive = 0;
+            self.probes.on_segment();
             self.output(now, shared);
         }
     }
@@ -270,19 +270,19 @@ impl Connection {
         if ack < una as i64 {
             return;
         }
-        self.probes.window = 0;
-        if was_silent && self.held == Limit::PeerWindow && segment.sequence_bytes() == 0 {
+        self.probes.on_answer();
+        if was_silent && self.held.limit() == Limit::PeerWindow && segment.sequence_bytes() == 0 {
             // The interval of probes counts from the last answer on (Linux `tcp_ack_probe`).
             self.timers.stop(Timer::Probe);
         }
         if self.window.bytes() > 0 && self.recovery.packets_out() == 0 {
-            self.stalled_since = None;
+            self.stall.end();
         }
         // Whoever was not to be reached is now (Linux `tcp_ack`).
-        self.soft_error = None;
+        self.failures.on_answer();
         if outcome.acked_bytes > 0 {
-            self.stalled_since = None;
-            self.probes.backoff = 0;
+            self.stall.end();
+            self.probes.on_progress();
             self.on_acked(now, shared, outcome.acked_bytes);
         }
         if outcome.acked_bytes >= u64::from(self.mss()) || self.size.is_probing() {

@@ -12,11 +12,13 @@ pub(crate) mod counters;
 mod ecn;
 mod effects;
 mod handshake;
+mod held;
 mod incoming;
 mod ledger;
 mod local_queue;
 mod memory;
 mod outgoing;
+mod pacing;
 mod peer_window;
 mod probe;
 mod record;
@@ -28,67 +30,30 @@ mod timer;
 mod timers;
 
 use core::net::SocketAddr;
-use core::time::Duration;
 
 use base::settings::{LinuxVersion, SizeRule, SocketSettings};
-use base::{Instant, Limit, SeqNum};
+use base::{Instant, SeqNum};
 
 use crate::Arc;
-use crate::host::{Failure, Shared, Socket, SocketId};
+use crate::host::{Shared, Socket, SocketId};
 use crate::recovery::LossRecovery;
 use crate::recv::{Agreed, Env, Receiver};
 use crate::send::{SendMemoryEnv, Sender};
 use clocks::Clocks;
+use closing::Failures;
 use ecn::EcnState;
 pub(crate) use effects::{Effects, Next, Opened};
+use held::Held;
 use local_queue::LocalQueue;
+use pacing::Pacer;
 use peer_window::PeerWindow;
+use probe::Probes;
 pub use record::Arrived;
 use sequence::{RecvSequence, SendSequence};
 use size::SizeLimits;
 use state::{State, SynReceived, SynSent};
 use timer::{Timer, TimerTable};
-
-/// Time that a connection spent waiting, by what it waited for (Linux `tcp_chrono`).
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Busy {
-    pub(crate) busy: Duration,
-    pub(crate) by_peer_window: Duration,
-    pub(crate) by_send_buffer: Duration,
-    pub(crate) counted_until: Instant,
-    /// Whether something was written and not acknowledged from then on.
-    pub(crate) has_data: bool,
-}
-
-impl Busy {
-    /// With the time up to `now`, in which `held` was what nothing more was sent for.
-    pub(crate) fn counted_to(mut self, now: Instant, held: Limit) -> Self {
-        let time = now.since(self.counted_until);
-        self.counted_until = now;
-        if !self.has_data {
-            return self;
-        }
-        self.busy += time;
-        match held {
-            Limit::PeerWindow => self.by_peer_window += time,
-            Limit::SendBuffer => self.by_send_buffer += time,
-            _ => {}
-        }
-        self
-    }
-}
-
-/// Probes of both kinds.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Probes {
-    /// Unanswered zero-window probes in a row.
-    pub(crate) window: u32,
-    /// Zero-window probes since the window was last open, answered or not: the exponent of their
-    /// interval.
-    pub(crate) backoff: u32,
-    /// Keepalive probes in a row.
-    pub(crate) keepalive: u32,
-}
+use timers::Stall;
 
 /// Counters of one connection.
 #[derive(Clone, Copy, Debug, Default)]
@@ -131,23 +96,16 @@ pub(crate) struct Connection {
     ecn: EcnState,
     probes: Probes,
     traffic: Traffic,
-    /// Why nothing more is sent.
-    held: Limit,
-    busy: Busy,
+    held: Held,
     /// Offset that the last segment we sent acknowledged (`Last.ACK.sent`, RFC 7323 section 4.3).
     last_ack_sent: u64,
-    /// When the next paced packet may leave.
-    pace_at: Instant,
+    pacer: Pacer,
     /// Challenge ACKs and answers to out-of-window segments.
     challenges: crate::host::RateLimit,
-    /// When repeated timeouts without progress began.
-    stalled_since: Option<Instant>,
+    stall: Stall,
     /// What a trace has heard last.
     told: tell::Told,
-    /// Why it broke.
-    failure: Option<Failure>,
-    /// An ICMP error that is told where the attempt fails for want of an answer.
-    soft_error: Option<Failure>,
+    failures: Failures,
     local_queue: LocalQueue,
 }
 
@@ -202,18 +160,13 @@ impl Connection {
             ecn: EcnState::default(),
             probes: Probes::default(),
             traffic: Traffic::default(),
-            held: Limit::Handshake,
-            busy: Busy {
-                counted_until: now,
-                ..Busy::default()
-            },
+            held: Held::new(now),
             last_ack_sent: 0,
-            pace_at: Instant::ZERO,
+            pacer: Pacer::new(),
             challenges: crate::host::RateLimit::spaced(settings.acks.challenge_per_second),
-            stalled_since: None,
+            stall: Stall::default(),
             told: tell::Told::default(),
-            failure: None,
-            soft_error: None,
+            failures: Failures::default(),
             local_queue: LocalQueue::default(),
             settings: Arc::clone(settings),
         }

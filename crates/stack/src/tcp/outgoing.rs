@@ -56,7 +56,7 @@ impl Connection {
             }
             self.tell_changes(now, shared);
         } else {
-            self.hold(now, self.held);
+            self.hold(now, self.held.limit());
         }
         if !matches!(self.state, State::TimeWait | State::Closed) {
             self.arm_timers(now, shared);
@@ -236,7 +236,7 @@ impl Connection {
             return Gate::Interface;
         }
         let is_spread =
-            self.recovery.is_paced() && self.pace_at > now + shared.system.pacing_horizon;
+            self.recovery.is_paced() && self.pacer.is_ahead(now, shared.system.pacing_horizon);
         if is_spread { Gate::Pacing } else { Gate::Open }
     }
 
@@ -369,22 +369,16 @@ impl Connection {
         self.emit(now, shared, segment, mark, not_before);
     }
 
-    /// Notes that so many bytes leave, and returns when they are to leave (Linux
-    /// `tcp_update_skb_after_send`: time that was not used counts up to half a packet).
+    /// Notes that so many bytes leave, and returns when they are to leave.
     fn pace(&mut self, now: Instant, bytes: u32) -> Instant {
         let rate = self.recovery.pacing_rate();
         let is_first = self.traffic.data_segments_out <= UNPACED_SEGMENTS;
         // Without any rate there is nothing to pace by.
         if !self.recovery.is_paced() || is_first || rate == Rate::default() {
-            self.pace_at = self.pace_at.max(now);
+            self.pacer.pass(now);
             return Instant::ZERO;
         }
-        let (mut time, _) = rate.serialize(bytes.into(), 0);
-        let leaves = self.pace_at.max(now);
-        let unused = now.since(self.pace_at);
-        time -= unused.min(time / 2);
-        self.pace_at = leaves + time;
-        if leaves > now { leaves } else { Instant::ZERO }
+        self.pacer.spread(now, bytes, rate)
     }
 
     /// Sends a segment without data that acknowledges everything.
@@ -555,10 +549,10 @@ impl Connection {
             AckWanted::No | AckWanted::Now => None,
         };
         self.timers.set(Timer::Ack, ack_at);
-        let pacing = self.held == Limit::Pacing;
+        let pacing = self.held.limit() == Limit::Pacing;
         self.timers.set(
             Timer::Pacing,
-            pacing.then(|| self.pace_at - shared.system.pacing_horizon),
+            pacing.then(|| self.pacer.due(shared.system.pacing_horizon)),
         );
         self.timers.set(Timer::Mtu, self.size.next_search());
         self.arm_probe(now, shared);

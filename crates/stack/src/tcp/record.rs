@@ -53,7 +53,7 @@ impl Connection {
 
     /// Why it broke; `None` where it did not.
     pub(crate) const fn failure(&self) -> Option<Failure> {
-        self.failure
+        self.failures.broke()
     }
 
     /// What is not TCP's of it.
@@ -126,7 +126,7 @@ impl Connection {
                 until: self.timers.due(Timer::Handshake),
             };
         }
-        let limit = match self.held {
+        let limit = match self.held.limit() {
             Limit::Congestion if self.is_recovering() => Limit::Recovery,
             Limit::Application if self.recovery.lost() > 0 => Limit::Recovery,
             held @ (Limit::Application | Limit::SendBuffer) => match self.socket.writer() {
@@ -173,7 +173,7 @@ impl Connection {
         let recovery = &self.recovery;
         let (rtt, window, stats) = (recovery.rtt(), recovery.window(), recovery.stats());
         let (send, recv, recv_stats) = (self.send.memory(), self.recv.memory(), self.recv.stats());
-        let (traffic, busy) = (&self.traffic, self.busy.counted_to(now, self.held));
+        let (traffic, waited) = (&self.traffic, self.held.waited(now));
         let since = |at: Option<Instant>| at.map(|at| now.since(at));
         let (delivery_rate, delivery_app_limited) = recovery.delivery_rate().unzip();
         let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
@@ -200,8 +200,8 @@ impl Connection {
             timeouts: Some(self.timeouts().min(255) as u8),
             // Linux counts probes of both kinds in one field, and their backoff with that of the
             // timeout.
-            probes: Some(self.probes.window.max(self.probes.keepalive).min(255) as u8),
-            backoff: Some(recovery.backoff().max(self.probes.backoff).min(255) as u8),
+            probes: Some(self.probes.unanswered().min(255) as u8),
+            backoff: Some(recovery.backoff().max(self.probes.backoff()).min(255) as u8),
             cwnd_pkts: Some(window.cwnd),
             ssthresh_pkts: Some(if window.ssthresh == SSTHRESH_INFINITE {
                 u32::MAX
@@ -240,9 +240,9 @@ impl Connection {
             reord_seen: Some(stats.reordering_seen),
             out_of_order_pkts: Some(recv_stats.out_of_order),
             rto_total: Some(stats.timeouts + traffic.handshake_retransmits),
-            busy_time: Some(busy.busy),
-            rwnd_limited_time: Some(busy.by_peer_window),
-            sndbuf_limited_time: Some(busy.by_send_buffer),
+            busy_time: Some(waited.busy),
+            rwnd_limited_time: Some(waited.by_peer_window),
+            sndbuf_limited_time: Some(waited.by_send_buffer),
             delivery_rate,
             delivery_app_limited,
             pacing_rate: Some(recovery.pacing_rate()).filter(|rate| *rate != Rate::default()),
@@ -267,7 +267,7 @@ impl Connection {
             State::SynReceived(state) if !self.socket.is_passive() => {
                 tell_of_syn(&mut sample, state.retransmits);
             }
-            State::Closed if self.failure.is_some() => tell_of_nothing(&mut sample),
+            State::Closed if self.failures.broke().is_some() => tell_of_nothing(&mut sample),
             _ => {}
         }
         sample

@@ -13,6 +13,29 @@ use crate::trace::TraceEvent;
 /// `net.ipv4.tcp_orphan_retries` is 0).
 const ORPHAN_RETRIES: u32 = 8;
 
+/// Since when repeated timeouts or probes of a shut window have brought no progress.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stall {
+    since: Option<Instant>,
+}
+
+impl Stall {
+    /// How long that is so; it begins now where it had not begun.
+    pub(super) fn lasts(&mut self, now: Instant) -> Duration {
+        now.since(*self.since.get_or_insert(now))
+    }
+
+    /// It has begun at `since`.
+    pub(super) const fn begin(&mut self, since: Instant) {
+        self.since = Some(since);
+    }
+
+    /// There was progress.
+    pub(super) const fn end(&mut self) {
+        self.since = None;
+    }
+}
+
 impl Connection {
     /// Serves every timer that is due by `now`.
     pub(crate) fn handle_timeout(&mut self, now: Instant, shared: &mut Shared) {
@@ -65,7 +88,7 @@ impl Connection {
                     self.recovery.forgive_timeout();
                     // The application's patience counts all the same (RFC 5482).
                     if self.settings.life.user_timeout.is_none() {
-                        self.stalled_since = None;
+                        self.stall.end();
                     }
                 }
                 self.on_mtu_timeouts(now);
@@ -76,7 +99,7 @@ impl Connection {
 
     /// RFC 9293 section 3.8.3: after so many retransmissions, or so long, the peer counts as gone.
     fn gives_up(&mut self, now: Instant, shared: &mut Shared) -> bool {
-        let stalled = now.since(*self.stalled_since.get_or_insert(now));
+        let stalled = self.stall.lasts(now);
         let life = &self.settings.life;
         let is_over = match (life.user_timeout, life.retries_timeout) {
             (Some(timeout), _) => stalled >= timeout,
@@ -107,14 +130,14 @@ impl Connection {
 
     /// The peer does not answer, or the application waits no longer.
     pub(super) fn give_up(&mut self, now: Instant, shared: &mut Shared) {
-        let failure = self.soft_error.unwrap_or(Failure::TimedOut);
-        self.fail(now, shared, failure);
+        self.fail(now, shared, self.failures.of_silence());
     }
 
     /// RFC 5482: the time without progress counts from the first timeout or zero-window probe on.
     pub(super) fn arm_user(&mut self, shared: &Shared) {
         let due = self
-            .stalled_since
+            .stall
+            .since
             .zip(self.settings.life.user_timeout)
             .map(|(since, timeout)| shared.tick.expiry(since, timeout));
         self.timers.set(Timer::User, due);
@@ -158,9 +181,8 @@ impl Connection {
     /// Notes why nothing more is sent, and counts the time of the wait that ends (Linux
     /// `tcp_chrono_*`): busy while something is unsent or unacknowledged.
     pub(super) fn hold(&mut self, now: Instant, limit: Limit) {
-        self.busy = self.busy.counted_to(now, self.held);
-        self.busy.has_data = self.send.outstanding_bytes() > 0;
-        self.held = limit;
+        let has_data = self.send.outstanding_bytes() > 0;
+        self.held.hold(now, limit, has_data);
     }
 }
 
