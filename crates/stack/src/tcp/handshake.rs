@@ -273,14 +273,12 @@ impl Connection {
         let lost = self.lost_of(state.since, state.retransmits, segment);
         self.establish(now, shared, rtt, lost);
         if self.socket.is_passive() {
-            // The window of this ACK is the first that counts, and what a listener answered counts
-            // as nobody's (Linux `tcp_create_openreq_child`).
+            // The window of this ACK is the first that counts.
             if self.linux().is_some() {
                 self.window.forget_max();
                 self.size.defer_search();
             }
-            self.traffic.segments_in = 1 + u64::from(segment.segments());
-            self.traffic.segments_out = 0;
+            self.traffic.forget_answers(segment);
             shared.counters.passive_opens += 1;
         } else {
             self.socket.report(shared, Event::Connected);
@@ -397,7 +395,7 @@ impl Connection {
             }
             _ => return,
         };
-        self.traffic.handshake_retransmits += 1;
+        self.traffic.on_handshake_retransmit();
         if matches!(self.state, State::SynSent(_)) {
             self.send_syn(now, shared);
         } else {

@@ -58,11 +58,7 @@ impl Connection {
         segment: &mut Segment,
         mark: EcnMark,
     ) {
-        self.traffic.segments_in += u64::from(segment.segments());
-        if !segment.payload.is_empty() {
-            // Also what is refused, as Linux counts (`tcp_segs_in`).
-            self.traffic.data_segments_in += u64::from(segment.segments());
-        }
+        self.traffic.on_segment_received(segment);
         if let State::SynSent(state) = self.state {
             self.handle_in_syn_sent(now, shared, state, segment);
             return;
@@ -239,7 +235,7 @@ impl Connection {
     fn handle_ack(&mut self, now: Instant, shared: &mut Shared, segment: &Segment, start: i64) {
         let una = self.recovery.una();
         let ack = self.iss.offset(segment.ack, self.recovery.next());
-        self.traffic.last_ack_received = Some(now);
+        self.traffic.on_ack_received(now);
         let is_window_update = self.update_window(now, segment, ack, start);
         let blocks = self.sack_offsets(segment);
         if ack < una as i64 && blocks.is_empty() {
@@ -355,7 +351,7 @@ impl Connection {
         if !self.admits(shared, start, segment) {
             return;
         }
-        self.traffic.last_data_received = Some(now);
+        self.traffic.on_data_received(now);
         let echo = segment.options.timestamps.map(|t| t.echo);
         let segment_bytes = match segment.gso_size {
             0 => bytes,
@@ -395,7 +391,8 @@ impl Connection {
             },
             &env,
         );
-        self.traffic.bytes_received += self.recv.next() - before - u64::from(outcome.fin);
+        self.traffic
+            .on_received_in_order(self.recv.next() - before - u64::from(outcome.fin));
         self.on_data(now, shared, outcome);
     }
 

@@ -70,7 +70,7 @@ impl Connection {
         let una = self.recovery.una();
         let env = self.send_memory_env();
         let fin = self.send.has_fin() && una > self.send.end();
-        self.traffic.bytes_acked += bytes - u64::from(fin);
+        self.traffic.on_acked(bytes - u64::from(fin));
         let completed = self.send.on_ack(una, &env);
         self.assert_agreement();
         Released { completed, fin }

@@ -28,6 +28,7 @@ mod state;
 mod tell;
 mod timer;
 mod timers;
+mod traffic;
 
 use core::net::SocketAddr;
 
@@ -54,23 +55,7 @@ use size::SizeLimits;
 use state::{State, SynReceived, SynSent};
 use timer::{Timer, TimerTable};
 use timers::Stall;
-
-/// Counters of one connection.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Traffic {
-    pub(crate) segments_in: u64,
-    pub(crate) segments_out: u64,
-    pub(crate) data_segments_in: u64,
-    pub(crate) data_segments_out: u64,
-    pub(crate) bytes_sent: u64,
-    pub(crate) bytes_acked: u64,
-    pub(crate) bytes_received: u64,
-    /// SYNs and SYN-ACKs that were retransmitted after a timeout.
-    pub(crate) handshake_retransmits: u64,
-    pub(crate) last_data_sent: Option<Instant>,
-    pub(crate) last_data_received: Option<Instant>,
-    pub(crate) last_ack_received: Option<Instant>,
-}
+use traffic::Traffic;
 
 /// One TCP connection.
 #[derive(Debug)]

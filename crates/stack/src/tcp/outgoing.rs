@@ -359,12 +359,10 @@ impl Connection {
         let segments = u64::from(segment.segments());
         let bytes = segment.payload.len();
         if bytes > 0 {
-            self.traffic.data_segments_out += segments;
             shared.counters.data_segments_out += segments;
             shared.counters.segments_retransmitted += segments * u64::from(is_retransmission);
         }
-        self.traffic.bytes_sent += u64::from(bytes);
-        self.traffic.last_data_sent = Some(now);
+        self.traffic.on_data_sent(now, segments, bytes);
         let not_before = self.pace(now, bytes + segments as u32 * segment.header_bytes());
         self.emit(now, shared, segment, mark, not_before);
     }
@@ -372,7 +370,7 @@ impl Connection {
     /// Notes that so many bytes leave, and returns when they are to leave.
     fn pace(&mut self, now: Instant, bytes: u32) -> Instant {
         let rate = self.recovery.pacing_rate();
-        let is_first = self.traffic.data_segments_out <= UNPACED_SEGMENTS;
+        let is_first = self.traffic.data_segments_out() <= UNPACED_SEGMENTS;
         // Without any rate there is nothing to pace by.
         if !self.recovery.is_paced() || is_first || rate == Rate::default() {
             self.pacer.pass(now);
@@ -502,7 +500,7 @@ impl Connection {
         {
             return;
         }
-        self.traffic.segments_out += segments;
+        self.traffic.on_sent(segments);
         let queued_bytes = shared.transmit(now, Some(self.socket.id()), packet);
         let waits = is_replaceable && queued_bytes > 0;
         self.local_queue

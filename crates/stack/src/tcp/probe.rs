@@ -157,10 +157,7 @@ impl Connection {
                 .set(Timer::Keepalive, Some(shared.tick.expiry(now, idle)));
             return;
         }
-        let heard = self
-            .traffic
-            .last_ack_received
-            .max(self.traffic.last_data_received);
+        let heard = self.traffic.last_heard();
         let quiet = heard.map_or(Duration::MAX, |at| now.since(at));
         if quiet < idle {
             let rest = idle - quiet;

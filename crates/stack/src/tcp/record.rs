@@ -9,12 +9,6 @@ use super::{Connection, State, Timer};
 use crate::cc::SSTHRESH_INFINITE;
 use crate::host::{Failure, Socket, Wait, Writer};
 
-/// What a listing of connections shows.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Flow {
-    pub(crate) key: FlowKey,
-}
-
 /// What has arrived at either end of a connection: a few counters of its [`FlowSample`], which are
 /// cheap to ask for often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,20 +95,11 @@ impl Connection {
 
     pub(crate) fn arrived(&self) -> Arrived {
         Arrived {
-            bytes_received: self.traffic.bytes_received,
-            data_segs_in: self.traffic.data_segments_in,
-            bytes_acked: self.traffic.bytes_acked,
+            bytes_received: self.traffic.bytes_received(),
+            data_segs_in: self.traffic.data_segments_in(),
+            bytes_acked: self.traffic.bytes_acked(),
             delivered_pkts: self.recovery.delivered(),
             snd_mss_bytes: self.fitted_mss(),
-        }
-    }
-
-    pub(crate) const fn flow(&self) -> Flow {
-        Flow {
-            key: FlowKey {
-                local: self.local,
-                remote: self.remote,
-            },
         }
     }
 
@@ -173,8 +158,12 @@ impl Connection {
         let recovery = &self.recovery;
         let (rtt, window, stats) = (recovery.rtt(), recovery.window(), recovery.stats());
         let (send, recv, recv_stats) = (self.send.memory(), self.recv.memory(), self.recv.stats());
-        let (traffic, waited) = (&self.traffic, self.held.waited(now));
-        let since = |at: Option<Instant>| at.map(|at| now.since(at));
+        let key = FlowKey {
+            local: self.local,
+            remote: self.remote,
+        };
+        let waited = self.held.waited(now);
+        let handshake_retransmits = self.traffic.handshake_retransmits();
         let (delivery_rate, delivery_app_limited) = recovery.delivery_rate().unzip();
         let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
         let mut sample = FlowSample {
@@ -222,24 +211,14 @@ impl Connection {
             rcv_rtt: recv.rtt,
             rto: Some(rtt.rto()),
             ato: Some(recv.ato),
-            since_data_sent: since(traffic.last_data_sent),
-            since_data_received: since(traffic.last_data_received),
-            since_ack_received: since(traffic.last_ack_received),
-            bytes_sent: Some(traffic.bytes_sent),
             bytes_retrans: Some(stats.retransmitted_bytes),
-            bytes_acked: Some(traffic.bytes_acked),
-            bytes_received: Some(traffic.bytes_received),
-            segs_out: Some(traffic.segments_out),
-            segs_in: Some(traffic.segments_in),
-            data_segs_out: Some(traffic.data_segments_out),
-            data_segs_in: Some(traffic.data_segments_in),
             delivered_pkts: Some(recovery.delivered()),
             delivered_ce_pkts: Some(recovery.delivered_ce()),
-            retrans_total_pkts: Some(stats.retransmitted_packets + traffic.handshake_retransmits),
+            retrans_total_pkts: Some(stats.retransmitted_packets + handshake_retransmits),
             dsack_dups: Some(stats.dsacks),
             reord_seen: Some(stats.reordering_seen),
             out_of_order_pkts: Some(recv_stats.out_of_order),
-            rto_total: Some(stats.timeouts + traffic.handshake_retransmits),
+            rto_total: Some(stats.timeouts + handshake_retransmits),
             busy_time: Some(waited.busy),
             rwnd_limited_time: Some(waited.by_peer_window),
             sndbuf_limited_time: Some(waited.by_send_buffer),
@@ -260,8 +239,9 @@ impl Connection {
             rcvbuf_locked: Some(recv.locked),
             notsent_lowat_bytes: self.settings.send.notsent_lowat,
             limit: Some(self.wait().limit),
-            ..FlowSample::empty(now, self.flow().key)
+            ..FlowSample::empty(now, key)
         };
+        self.traffic.tell(now, &mut sample);
         match self.state {
             State::SynSent(state) => tell_of_syn(&mut sample, state.retransmits),
             State::SynReceived(state) if !self.socket.is_passive() => {

@@ -147,7 +147,7 @@ impl Connection {
     /// are probes, and the connection lives as long as they are answered (Linux
     /// `tcp_retransmit_timer`).
     fn is_only_shut(&self, now: Instant) -> bool {
-        let heard = self.traffic.last_ack_received;
+        let heard = self.traffic.last_ack_received();
         self.window.bytes() == 0
             && !self.socket.is_orphan()
             && heard.is_some_and(|at| now.since(at) <= 2 * self.settings.recovery.rto_max)
@@ -161,9 +161,9 @@ impl Connection {
         };
         let next = self.recovery.next();
         if self.send.unsent_bytes() > 0 && self.window.end() > next {
-            let sent_before = self.traffic.data_segments_out;
+            let sent_before = self.traffic.data_segments_out();
             self.send_one_new(now, shared, false);
-            if self.traffic.data_segments_out > sent_before {
+            if self.traffic.data_segments_out() > sent_before {
                 return;
             }
         }
