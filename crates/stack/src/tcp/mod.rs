@@ -4,6 +4,11 @@
 //! ([`LossRecovery`]) know nothing of each other and nothing of headers. A [`Connection`] reads
 //! headers ([`incoming`]), tells the halves what came, asks them what is to leave, and writes
 //! headers ([`outgoing`]). Sequence numbers become offsets here and nowhere else.
+//!
+//! Each matter beside has a file whose fields no other sees: how much data a segment carries
+//! ([`size`]), what the halves are told of what was sent ([`ledger`]), the peer's window, clocks,
+//! ECN, probes, pacing, waits and counters. What is not TCP's is the [`Socket`]'s. What follows for
+//! the host is returned to it ([`Effects`]).
 
 mod clocks;
 mod closing;
