@@ -12,6 +12,7 @@
 mod buffer;
 mod completion;
 mod hold;
+mod ledger;
 mod memory;
 mod segment;
 mod write;
@@ -19,7 +20,6 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use base::Instant;
@@ -31,43 +31,9 @@ pub(crate) use write::{Pause, WriteOutcome};
 
 use crate::Arc;
 use crate::packet::Payload;
-use crate::shrink::shrink_empty;
 use crate::tick::TickClock;
-use buffer::StreamBuffer;
 use completion::Sends;
-
-/// Offset of the first byte of data; the SYN stands in front of it.
-const FIRST_BYTE: u64 = 1;
-
-/// A packet that is not sent yet: it ends here, and begins where the one in front of it ends.
-#[derive(Clone, Copy, Debug)]
-struct Unsent {
-    end: u64,
-    /// A write ended here, and its last segment carries PSH.
-    push: bool,
-    /// The writer said that more follows at once (`MSG_MORE`).
-    more: bool,
-}
-
-/// A packet that is sent and not wholly acknowledged.
-#[derive(Clone, Copy, Debug)]
-struct Sent {
-    end: u64,
-    at: Instant,
-    segments: u32,
-    push: bool,
-}
-
-/// How far the end of the stream has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fin {
-    /// The application may still write.
-    Open,
-    /// FIN follows the last byte.
-    Queued,
-    /// It was sent.
-    Sent,
-}
+use ledger::{FIRST_BYTE, Fin, Ledger};
 
 /// What happened since the connection began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -115,15 +81,7 @@ pub(crate) struct SendMemoryState {
 pub(crate) struct Sender {
     /// Shared with the rest of the connection until they change.
     settings: Arc<SocketSettings>,
-    stream: StreamBuffer,
-    /// Everything in front of it is acknowledged (FIN not counted).
-    una: u64,
-    /// Everything in front of it was sent.
-    sent: u64,
-    unsent: VecDeque<Unsent>,
-    in_flight: VecDeque<Sent>,
-    in_flight_segments: u32,
-    fin: Fin,
+    ledger: Ledger,
     /// Size of the send buffer.
     size: u64,
     memory_env: SendMemoryEnv,
@@ -170,13 +128,7 @@ impl Sender {
         let size = memory::fixed_bytes(memory).unwrap_or(memory.buffer.initial.into());
         Self {
             settings: Arc::clone(settings),
-            stream: StreamBuffer::new(FIRST_BYTE, settings.send.accounting),
-            una: FIRST_BYTE,
-            sent: FIRST_BYTE,
-            unsent: VecDeque::new(),
-            in_flight: VecDeque::new(),
-            in_flight_segments: 0,
-            fin: Fin::Open,
+            ledger: Ledger::new(settings.send.accounting),
             size,
             memory_env: SendMemoryEnv::default(),
             has_grown: false,
@@ -235,31 +187,15 @@ impl Sender {
     /// became complete. [`Sender::check_space`] follows after what may be sent was sent.
     pub(crate) fn on_ack(&mut self, una: u64, env: &SendMemoryEnv) -> u32 {
         self.memory_env = *env;
-        let una = una.min(self.sent);
-        if una <= self.una {
+        if !self.ledger.release(una, self.segment_bytes) {
             return 0;
         }
-        self.una = una;
-        while let Some(front) = self.in_flight.front_mut() {
-            if front.end > una {
-                // What is left of a superpacket that is partly acknowledged.
-                let left = (front.end - una).div_ceil(u64::from(self.segment_bytes)) as u32;
-                let left = left.min(front.segments);
-                self.in_flight_segments -= front.segments - left;
-                front.segments = left;
-                break;
-            }
-            self.in_flight_segments -= front.segments;
-            self.in_flight.pop_front();
-        }
-        shrink_empty(&mut self.in_flight);
-        self.stream.release(una);
         // What `MSG_MORE` held is pushed as ordinary data when an ACK comes.
         self.end_more();
         self.round.was_idle = None;
         self.has_grown = false;
         self.expand_as_freebsd();
-        self.sends.on_ack(una, self.size)
+        self.sends.on_ack(self.ledger.una(), self.size)
     }
 
     /// Whether a writer that was refused may write again, which is said once. To be asked after
@@ -286,15 +222,13 @@ impl Sender {
 
     /// No more data follows; FIN ends the stream.
     pub(crate) fn close(&mut self) {
-        if self.fin == Fin::Open {
-            self.fin = Fin::Queued;
-        }
+        self.ledger.close();
     }
 
     /// What a cork holds has waited long enough: it leaves with the next
     /// [`Sender::poll_segment`], as the end of a write (Linux `tcp_write_wakeup`).
     pub(crate) fn release_held(&mut self) {
-        if let Some(tail) = self.unsent.back_mut() {
+        if let Some(tail) = self.ledger.tail_mut() {
             tail.push = true;
         }
         self.flush();
@@ -325,7 +259,7 @@ impl Sender {
     /// How long a corked tail waits while nothing is in flight.
     fn hold_delay(&self, rto: Duration) -> Option<Duration> {
         let ceiling = self.settings.small_writes.cork_ceiling?;
-        (self.is_corked && self.una == self.sent).then(|| rto.max(ceiling))
+        (self.is_corked && self.ledger.is_quiet()).then(|| rto.max(ceiling))
     }
 
     /// The bytes `start..end`, for the first time or again.
@@ -333,44 +267,43 @@ impl Sender {
     /// # Panics
     /// Where some of them are acknowledged or were never written.
     pub(crate) fn payload(&mut self, start: u64, end: u64) -> Payload {
-        self.stream.payload(start, end)
+        self.ledger.payload(start, end)
     }
 
     /// Packets that were begun and are not wholly sent.
     pub(crate) fn unsent_packets(&self) -> usize {
-        self.unsent.len()
+        self.ledger.unsent_packets()
     }
 
     /// Offset behind the last written byte.
     pub(crate) const fn end(&self) -> u64 {
-        self.stream.end()
+        self.ledger.end()
     }
 
     /// Bytes that were written and not sent.
     pub(crate) const fn unsent_bytes(&self) -> u64 {
-        self.stream.end() - self.sent
+        self.ledger.end() - self.ledger.sent()
     }
 
     /// Bytes that were written and not acknowledged, sent or not.
     pub(crate) const fn outstanding_bytes(&self) -> u64 {
-        self.stream.end() - self.una
+        self.ledger.end() - self.ledger.una()
     }
 
     /// Bytes that were sent and not acknowledged.
     pub(crate) const fn unacked_bytes(&self) -> u64 {
-        self.sent - self.una
+        self.ledger.sent() - self.ledger.una()
     }
 
     /// Whether `una..next` is what it knows to be sent and not acknowledged, where a FIN takes an
     /// offset.
     pub(crate) fn agrees_with(&self, una: u64, next: u64) -> bool {
-        let fin = u64::from(self.fin == Fin::Sent);
-        self.una == una.min(self.sent) && next == self.sent + fin
+        self.ledger.agrees_with(una, next)
     }
 
     /// Whether the application has closed its side.
     pub(crate) fn has_fin(&self) -> bool {
-        self.fin != Fin::Open
+        self.ledger.fin() != Fin::Open
     }
 
     /// The state of the buffer.
@@ -387,7 +320,7 @@ impl Sender {
     /// Buffers of a shared pool that the data takes: one per sent segment, the rest packed.
     pub(crate) fn buffers_held(&self, buffer_bytes: u32) -> u32 {
         let buffers = |bytes: u64| bytes.div_ceil(u64::from(buffer_bytes.max(1))) as u32;
-        let in_flight = buffers(self.unacked_bytes()).max(self.in_flight_segments);
+        let in_flight = buffers(self.unacked_bytes()).max(self.ledger.segments_out());
         in_flight + buffers(self.unsent_bytes())
     }
 
@@ -403,10 +336,10 @@ impl Sender {
     /// What the buffer is charged (rule 5.2).
     fn queued_bytes(&self) -> u64 {
         match self.settings.send.accounting {
-            Accounting::Payload => self.end() - self.una,
+            Accounting::Payload => self.outstanding_bytes(),
             Accounting::Truesize { ratio: _ } => {
-                let packets = (self.in_flight.len() + self.unsent.len()) as u64;
-                self.end() - self.una + packets * memory::PACKET_OVERHEAD_BYTES
+                let packets = self.ledger.packets_out() + self.ledger.unsent_packets();
+                self.outstanding_bytes() + packets as u64 * memory::PACKET_OVERHEAD_BYTES
             }
             // Seed: NetBurner; what was sent is on a list with a budget of its own.
             Accounting::Buffers { payload_bytes } => {
@@ -417,7 +350,7 @@ impl Sender {
     }
 
     fn end_more(&mut self) {
-        if let Some(tail) = self.unsent.back_mut() {
+        if let Some(tail) = self.ledger.tail_mut() {
             tail.more = false;
         }
     }
@@ -443,7 +376,7 @@ impl Sender {
         }
         let fill = memory::Fill {
             size: self.size,
-            used: self.end() - self.una,
+            used: self.outstanding_bytes(),
             unsent: self.unsent_bytes(),
         };
         let size = memory::freebsd_bytes(&self.settings.send, fill, &self.memory_env);

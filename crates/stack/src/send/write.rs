@@ -4,8 +4,8 @@
 use base::settings::{Accounting, Completion};
 use bytes::Bytes;
 
+use super::Sender;
 use super::segment::SegmentSizes;
-use super::{Fin, Sender, Unsent};
 use crate::host::WriteFlags;
 
 /// Room below which BSD does not take a part of a write (`so_snd.sb_lowat`): the program would be
@@ -55,7 +55,7 @@ impl Sender {
         sizes: &SegmentSizes,
     ) -> WriteOutcome {
         let total = chunks.iter().map(|chunk| chunk.len() as u64).sum();
-        if self.fin != Fin::Open {
+        if self.has_fin() {
             return WriteOutcome::default();
         }
         if total == 0 {
@@ -109,7 +109,7 @@ impl Sender {
         let more = more && !is_short;
         let end = self.end();
         // All of it may have left while it was being written.
-        if let Some(tail) = self.unsent.back_mut() {
+        if let Some(tail) = self.ledger.tail_mut() {
             tail.push |= !more;
             tail.more = more;
             if !more {
@@ -138,16 +138,12 @@ impl Sender {
         let half_window = u64::from(sizes.window_max / 2);
         let mut left = total;
         while left > 0 {
-            let mut room = goal.saturating_sub(self.tail_bytes());
-            if self.unsent.is_empty() || room == 0 {
+            let mut room = goal.saturating_sub(self.ledger.tail_bytes());
+            if self.ledger.unsent_packets() == 0 || room == 0 {
                 if !self.may_start_packet() {
                     break;
                 }
-                self.unsent.push_back(Unsent {
-                    end: self.end(),
-                    push: false,
-                    more: false,
-                });
+                self.ledger.begin_packet();
                 room = goal;
             }
             let bytes = room.min(left);
@@ -160,13 +156,13 @@ impl Sender {
             // The first bytes of a write take the mark of the write before; later ones leave the
             // mark of a packet of which a part was pushed (Linux `tcp_sendmsg_locked`).
             let is_first = self.paused_bytes + (total - left) == 0;
-            let tail = self.unsent.back_mut().expect("the packet just filled");
+            let tail = self.ledger.tail_mut().expect("the packet just filled");
             tail.end = end;
             tail.push = is_pushed || (tail.push && !is_first);
             left -= bytes;
             let pause = match bytes == room {
                 true if is_pushed => Some(Pause::All),
-                true if self.unsent.len() == 1 => Some(Pause::One),
+                true if self.ledger.unsent_packets() == 1 => Some(Pause::One),
                 _ => None,
             };
             if left > 0 && pause.is_some() {
@@ -192,16 +188,12 @@ impl Sender {
         if bytes > 0 {
             self.take(&mut source, bytes);
             let end = self.end();
-            match self.unsent.back_mut() {
+            match self.ledger.tail_mut() {
                 Some(tail) => {
                     tail.end = end;
                     tail.push = false;
                 }
-                None => self.unsent.push_back(Unsent {
-                    end,
-                    push: false,
-                    more: false,
-                }),
+                None => self.ledger.begin_packet(),
             }
         }
         bytes
@@ -258,8 +250,8 @@ impl Sender {
             let (chunk, rest) = source.chunks.split_first().expect("as many bytes as taken");
             let left = chunk.len() - source.offset;
             let part = left.min(usize::try_from(bytes).unwrap_or(usize::MAX));
-            self.stream
-                .push(chunk.slice(source.offset..source.offset + part));
+            self.ledger
+                .write(chunk.slice(source.offset..source.offset + part));
             bytes -= part as u64;
             source.offset += part;
             if part == left {
@@ -269,12 +261,5 @@ impl Sender {
                 };
             }
         }
-    }
-
-    /// Bytes in the last unsent packet.
-    pub(super) fn tail_bytes(&self) -> u64 {
-        let in_front = self.unsent.len().checked_sub(2);
-        let start = in_front.map_or(self.sent, |index| self.unsent[index].end);
-        self.end() - start
     }
 }
