@@ -113,9 +113,9 @@ impl Ledger {
         self.in_flight_segments
     }
 
-    /// When the oldest of them left.
-    pub(super) fn oldest_sent(&self) -> Option<Instant> {
-        self.in_flight.front().map(|oldest| oldest.at)
+    /// When the first and the last of them left.
+    pub(super) fn sent_between(&self) -> Option<(Instant, Instant)> {
+        Some((self.in_flight.front()?.at, self.in_flight.back()?.at))
     }
 
     /// Where the first unsent packet ends.

@@ -104,7 +104,6 @@ pub(crate) struct Sender {
     round: Round,
     /// Payload of a full segment when the last one was formed.
     segment_bytes: u32,
-    last_sent: Option<Instant>,
     /// The tail is held by a cork with nothing in flight.
     is_corked: bool,
     cork_deadline: Option<Instant>,
@@ -142,7 +141,6 @@ impl Sender {
             flush_until: FIRST_BYTE,
             round: Round::default(),
             segment_bytes: settings.options.default_mss.into(),
-            last_sent: None,
             is_corked: false,
             cork_deadline: None,
             stats: SendStats::default(),

@@ -248,7 +248,6 @@ impl Sender {
         if bytes == 0 {
             return;
         }
-        self.last_sent = Some(now);
         self.round.after_write = false;
         self.cork_deadline = None;
         self.stats.packets += 1;
@@ -453,8 +452,7 @@ impl Sender {
         if !waits || head.bytes <= head.mss {
             return None;
         }
-        let oldest_sent = self.ledger.oldest_sent()?;
-        let last_sent = self.last_sent?;
+        let (first_sent, last_sent) = self.ledger.sent_between()?;
         let congestion = u64::from(env.allowance) * head.mss;
         let allowed = congestion.min(head.usable);
         let window = env.window_end.saturating_sub(self.ledger.una());
@@ -463,7 +461,7 @@ impl Sender {
             divisor => window.min(u64::from(env.cwnd) * head.mss) / u64::from(divisor),
         };
         let srtt = env.srtt.unwrap_or(Duration::ZERO);
-        let next_ack = (oldest_sent + srtt).since(env.now);
+        let next_ack = (first_sent + srtt).since(env.now);
         let full_burst = match env.burst_segments {
             0 => env.sizes.gso_max / self.segment_bytes,
             segments => segments,
