@@ -10,6 +10,7 @@
 //! ECN, probes, pacing, waits and counters. What is not TCP's is the [`Socket`]'s. What follows for
 //! the host is returned to it ([`Effects`]).
 
+mod application;
 mod clocks;
 mod closing;
 mod configure;
