@@ -23,7 +23,7 @@ mod tests;
 use core::time::Duration;
 
 use base::Instant;
-use base::settings::{Accounting, Completion, Nagle, Push, SizeRule, SocketSettings};
+use base::settings::{Accounting, Completion, Nagle, Push, SocketSettings};
 
 pub(crate) use memory::SendMemoryEnv;
 pub(crate) use segment::{Outgoing, SegmentSizes, SendEnv, burst_segments};
@@ -34,6 +34,7 @@ use crate::packet::Payload;
 use crate::tick::TickClock;
 use completion::Sends;
 use ledger::{FIRST_BYTE, Fin, Ledger};
+use memory::BufferSize;
 
 /// What happened since the connection began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,13 +83,7 @@ pub(crate) struct Sender {
     /// Shared with the rest of the connection until they change.
     settings: Arc<SocketSettings>,
     ledger: Ledger,
-    /// Size of the send buffer.
-    size: u64,
-    memory_env: SendMemoryEnv,
-    /// `FreeBSD`'s rule has taken its step since the last ACK.
-    has_grown: bool,
-    /// More than a request may be was reserved: the rule is off from then on (FB13).
-    is_auto_off: bool,
+    size: BufferSize,
     writer_waits: bool,
     /// Bytes that were taken of the write that has paused.
     paused_bytes: u64,
@@ -123,15 +118,10 @@ struct Round {
 
 impl Sender {
     pub(crate) fn new(settings: &Arc<SocketSettings>) -> Self {
-        let memory = &settings.send;
-        let size = memory::fixed_bytes(memory).unwrap_or(memory.buffer.initial.into());
         Self {
             settings: Arc::clone(settings),
             ledger: Ledger::new(settings.send.accounting),
-            size,
-            memory_env: SendMemoryEnv::default(),
-            has_grown: false,
-            is_auto_off: false,
+            size: BufferSize::new(&settings.send),
             writer_waits: false,
             paused_bytes: 0,
             sends: Sends::default(),
@@ -165,15 +155,15 @@ impl Sender {
         }
 
         if settings.send.buffer.fixed != before.send.buffer.fixed {
-            self.size = memory::fixed_bytes(&settings.send).unwrap_or(self.size);
+            self.size.fix(&settings.send);
         }
     }
 
     /// The handshake ended: sizes the buffer for the first time (rule 5.1).
     pub(crate) fn on_established(&mut self, env: &SendMemoryEnv) {
-        self.memory_env = *env;
+        self.size.look_at(env);
         self.segment_bytes = env.mss.max(1);
-        self.expand_as_linux(env);
+        self.expand_as_linux();
     }
 
     /// Sends of Winsock that are not complete.
@@ -184,16 +174,16 @@ impl Sender {
     /// Everything in front of `una` is acknowledged: releases it. Returns how many sends of Winsock
     /// became complete. [`Sender::check_space`] follows after what may be sent was sent.
     pub(crate) fn on_ack(&mut self, una: u64, env: &SendMemoryEnv) -> u32 {
-        self.memory_env = *env;
+        self.size.look_at(env);
         if !self.ledger.release(una, self.segment_bytes) {
             return 0;
         }
         // What `MSG_MORE` held is pushed as ordinary data when an ACK comes.
         self.end_more();
         self.round.was_idle = None;
-        self.has_grown = false;
+        self.size.on_ack();
         self.expand_as_freebsd();
-        self.sends.on_ack(self.ledger.una(), self.size)
+        self.sends.on_ack(self.ledger.una(), self.size.bytes())
     }
 
     /// Whether a writer that was refused may write again, which is said once. To be asked after
@@ -203,9 +193,9 @@ impl Sender {
         if !self.writer_waits {
             return false;
         }
-        self.memory_env = *env;
+        self.size.look_at(env);
         if env.in_flight < env.cwnd {
-            self.expand_as_linux(env);
+            self.expand_as_linux();
         }
         let is_writable = self.is_writable();
         self.writer_waits = !is_writable;
@@ -309,8 +299,8 @@ impl Sender {
         let clamp = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
         SendMemoryState {
             wmem_queued_bytes: clamp(self.queued_bytes()),
-            sndbuf_bytes: clamp(self.size),
-            locked: self.settings.send.buffer.fixed.is_some() || self.is_auto_off,
+            sndbuf_bytes: clamp(self.size.bytes()),
+            locked: self.size.is_locked(&self.settings.send),
             writer_waits: self.writer_waits,
         }
     }
@@ -353,36 +343,17 @@ impl Sender {
         }
     }
 
-    fn resize(&mut self, size: u64) {
-        if size > self.size {
-            self.size = size;
-            self.stats.buffer_growths += 1;
-        }
-    }
-
-    fn expand_as_linux(&mut self, env: &SendMemoryEnv) {
-        let buffer = &self.settings.send.buffer;
-        if buffer.fixed.is_none() && matches!(buffer.rule, SizeRule::Linux(_)) {
-            self.resize(memory::linux_bytes(env).min(buffer.max.into()));
-        }
+    fn expand_as_linux(&mut self) {
+        let has_grown = self.size.expand_as_linux(&self.settings.send);
+        self.stats.buffer_growths += u64::from(has_grown);
     }
 
     /// At most one step per ACK, as often as data is written or acknowledged.
     fn expand_as_freebsd(&mut self) {
-        if self.settings.send.buffer.fixed.is_some() || self.has_grown || self.is_auto_off {
-            return;
-        }
-        let fill = memory::Fill {
-            size: self.size,
-            used: self.outstanding_bytes(),
-            unsent: self.unsent_bytes(),
-        };
-        let size = memory::freebsd_bytes(&self.settings.send, fill, &self.memory_env);
-        self.has_grown = size > self.size;
-        // `kern.ipc.maxsockbuf`, which bounds reservations too (`sbreserve`).
-        self.is_auto_off = self.has_grown && size > self.settings.send.buffer.request_max.into();
-        if !self.is_auto_off {
-            self.resize(size);
-        }
+        let (used, unsent) = (self.outstanding_bytes(), self.unsent_bytes());
+        let has_grown = self
+            .size
+            .expand_as_freebsd(&self.settings.send, used, unsent);
+        self.stats.buffer_growths += u64::from(has_grown);
     }
 }

@@ -88,7 +88,9 @@ impl Sender {
         }
         let completed = match self.settings.send.completion {
             Completion::Linux | Completion::Bsd => taken == total,
-            Completion::Winsock => taken > 0 && self.sends.push(self.end(), total, self.size),
+            Completion::Winsock => {
+                taken > 0 && self.sends.push(self.end(), total, self.size.bytes())
+            }
         };
         self.expand_as_freebsd();
         WriteOutcome {
@@ -174,7 +176,7 @@ impl Sender {
 
     /// Whether Linux lets a writer start a packet (`sk_stream_memory_free`).
     fn may_start_packet(&self) -> bool {
-        self.queued_bytes() < self.size && self.is_below_lowat(1)
+        self.queued_bytes() < self.size.bytes() && self.is_below_lowat(1)
     }
 
     /// Whether `factor` times the unsent bytes are below the low-water mark.
@@ -203,12 +205,12 @@ impl Sender {
     fn room(&self, total: u64) -> u64 {
         let room = match self.settings.send.accounting {
             Accounting::Payload | Accounting::Truesize { ratio: _ } => {
-                self.size.saturating_sub(self.queued_bytes())
+                self.size.bytes().saturating_sub(self.queued_bytes())
             }
             // The last buffer may have room left.
             Accounting::Buffers { payload_bytes } => {
                 let payload_bytes = u64::from(payload_bytes.max(1));
-                let whole = self.size / payload_bytes * payload_bytes;
+                let whole = self.size.bytes() / payload_bytes * payload_bytes;
                 whole.saturating_sub(self.unsent_bytes())
             }
         };
@@ -219,7 +221,7 @@ impl Sender {
     fn low_water(&self) -> u64 {
         match self.settings.send.accounting {
             Accounting::Payload | Accounting::Truesize { ratio: _ } => {
-                BSD_LOW_WATER_BYTES.min(self.size)
+                BSD_LOW_WATER_BYTES.min(self.size.bytes())
             }
             Accounting::Buffers { payload_bytes: _ } => 1,
         }
@@ -228,7 +230,7 @@ impl Sender {
     /// A program that does not wait is refused beyond the quota; one that waits may have a bounded
     /// number of sends outstanding.
     fn refuses_send(&self, flags: WriteFlags) -> bool {
-        (flags.no_wait && !self.sends.is_within(self.size)) || self.sends.is_full()
+        (flags.no_wait && !self.sends.is_within(self.size.bytes())) || self.sends.is_full()
     }
 
     /// Whether a program that waits for room is to be woken (rule 5.2, vectors B14 and B15).
@@ -236,11 +238,11 @@ impl Sender {
         match self.settings.send.completion {
             Completion::Linux => {
                 let queued = self.queued_bytes();
-                let free = self.size.saturating_sub(queued);
-                free >= queued / 2 && queued < self.size && self.is_below_lowat(2)
+                let free = self.size.bytes().saturating_sub(queued);
+                free >= queued / 2 && queued < self.size.bytes() && self.is_below_lowat(2)
             }
             Completion::Bsd => self.room(u64::MAX) > 0,
-            Completion::Winsock => self.sends.is_within(self.size) && !self.sends.is_full(),
+            Completion::Winsock => self.sends.is_within(self.size.bytes()) && !self.sends.is_full(),
         }
     }
 

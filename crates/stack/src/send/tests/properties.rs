@@ -138,7 +138,7 @@ fn check_accounts(bench: &Bench) {
     );
     sender.ledger.check_accounts();
     let hard_limit = match sender.settings.send.completion {
-        Completion::Bsd => sender.size,
+        Completion::Bsd => sender.size.bytes(),
         Completion::Linux | Completion::Winsock => u64::MAX,
     };
     assert!(sender.queued_bytes() <= hard_limit);
