@@ -16,7 +16,7 @@ use super::{
 use crate::Arc;
 use crate::packet::Payload;
 use crate::tcp::counters::ConnectionCounters;
-use crate::tcp::{Arrived, Connection, Opening, State};
+use crate::tcp::{Arrived, Connection, Opening};
 
 impl Host {
     /// Listens at `local`; an unspecified address stands for all addresses of its family, and with
@@ -111,6 +111,7 @@ impl Host {
         let id = self.sockets.insert(|id| {
             let opening = Opening {
                 id,
+                listener: None,
                 local,
                 remote,
                 iss,
@@ -235,7 +236,6 @@ impl Host {
     /// Breaks a connection: the peer is told so, and nothing more is delivered.
     pub fn abort(&mut self, now: Instant, id: SocketId) {
         if let Some(connection) = self.sockets.connection(id) {
-            connection.is_orphan = true;
             connection.abort(now, &mut self.shared);
             self.settle(now, id.index);
         }
@@ -250,9 +250,9 @@ impl Host {
             .sockets
             .ids()
             .filter(|child| {
-                self.sockets.look(*child).is_some_and(|connection| {
-                    connection.parent == Some(id) && connection.is_unaccepted
-                })
+                self.sockets
+                    .look(*child)
+                    .is_some_and(|connection| connection.socket().is_unaccepted_of(id))
             })
             .collect();
         for child in children {
@@ -315,13 +315,13 @@ impl Host {
         let Some(connection) = self.sockets.connection(id) else {
             return;
         };
-        let (send, recv) = (connection.send.memory(), connection.recv.memory());
+        let (sndbuf_bytes, rcvbuf_bytes) = connection.buffer_bytes();
         self.configure(now, id, |settings| {
             if bits & 1 != 0 {
-                settings.send.buffer.fixed.get_or_insert(send.sndbuf_bytes);
+                settings.send.buffer.fixed.get_or_insert(sndbuf_bytes);
             }
             if bits & 2 != 0 {
-                settings.recv.buffer.fixed.get_or_insert(recv.rcvbuf_bytes);
+                settings.recv.buffer.fixed.get_or_insert(rcvbuf_bytes);
             }
         });
     }
@@ -340,7 +340,7 @@ impl Host {
     /// Why a connection broke; `None` where it did not.
     #[must_use]
     pub fn failure(&self, id: SocketId) -> Option<Failure> {
-        self.sockets.look(id)?.failure
+        self.sockets.look(id)?.failure()
     }
 
     /// Connections of a listener that wait to be accepted; 0 where `id` is none.
@@ -354,17 +354,13 @@ impl Host {
     /// Whether a connection is established and still waits for somebody to accept it.
     #[must_use]
     pub fn is_unaccepted(&self, id: SocketId) -> bool {
-        self.sockets.look(id).is_some_and(|connection| {
-            connection.is_unaccepted && connection.state.is_synchronized()
-        })
+        self.sockets.look(id).is_some_and(Connection::is_acceptable)
     }
 
     /// All settings of a connection.
     #[must_use]
     pub fn settings(&self, id: SocketId) -> Option<&SocketSettings> {
-        self.sockets
-            .look(id)
-            .map(|connection| &*connection.settings)
+        self.sockets.look(id).map(Connection::settings)
     }
 
     /// What a listener gives to the connections to come.
@@ -402,8 +398,7 @@ impl Host {
     /// Sends a keepalive probe now (seed: `NetBurner` `TcpSendKeepAlive`).
     pub fn send_keepalive(&mut self, now: Instant, id: SocketId) {
         if let Some(connection) = self.sockets.connection(id)
-            && connection.state.is_synchronized()
-            && connection.state != State::Closed
+            && connection.is_synchronized()
         {
             connection.send_keepalive(now, &mut self.shared);
             self.settle(now, id.index);
@@ -439,9 +434,7 @@ impl Host {
     /// Bytes received in order and not read.
     #[must_use]
     pub fn unread_bytes(&self, id: SocketId) -> u64 {
-        self.sockets
-            .look(id)
-            .map_or(0, |connection| connection.recv.unread_bytes())
+        self.sockets.look(id).map_or(0, Connection::unread_bytes)
     }
 
     /// Bytes written and not acknowledged, sent or not (`SIOCOUTQ`).
@@ -449,15 +442,13 @@ impl Host {
     pub fn unacked_bytes(&self, id: SocketId) -> u64 {
         self.sockets
             .look(id)
-            .map_or(0, |connection| connection.send.outstanding_bytes())
+            .map_or(0, Connection::outstanding_bytes)
     }
 
     /// Bytes written and not sent (`SIOCOUTQNSD`).
     #[must_use]
     pub fn unsent_bytes(&self, id: SocketId) -> u64 {
-        self.sockets
-            .look(id)
-            .map_or(0, |connection| connection.send.unsent_bytes())
+        self.sockets.look(id).map_or(0, Connection::unsent_bytes)
     }
 
     /// Writes that were taken and are not complete, where completion is Winsock's
@@ -467,19 +458,19 @@ impl Host {
     pub fn incomplete_writes(&self, id: SocketId) -> usize {
         self.sockets
             .look(id)
-            .map_or(0, |connection| connection.send.incomplete_sends())
+            .map_or(0, Connection::incomplete_sends)
     }
 
     /// Our end of a connection; on a host of any address, where its peer wanted to go.
     #[must_use]
     pub fn local_addr(&self, id: SocketId) -> Option<SocketAddr> {
-        self.sockets.look(id).map(|connection| connection.local)
+        self.sockets.look(id).map(Connection::local)
     }
 
     /// The other end of a connection.
     #[must_use]
     pub fn remote_addr(&self, id: SocketId) -> Option<SocketAddr> {
-        self.sockets.look(id).map(|connection| connection.remote)
+        self.sockets.look(id).map(Connection::remote)
     }
 
     /// All listeners and connections.

@@ -9,10 +9,10 @@ use base::{Instant, SeqNum};
 use super::listener::SynDisposition;
 use super::sockets::Kind;
 use super::time_wait::TimeWaitDisposition;
-use super::{Host, Shared, SocketId};
+use super::{Host, Listener, Shared, SocketId};
 use crate::Arc;
 use crate::packet::{EcnMark, Packet, Segment};
-use crate::tcp::{Connection, Opening, State};
+use crate::tcp::{Connection, Opening};
 
 /// The next initial number lies so far above the last number of the old connection (RFC 1122
 /// section 4.2.2.13; Linux `tcp_timewait_state_process`).
@@ -41,7 +41,9 @@ impl Host {
         match self.sockets.kind_at(index) {
             Kind::TimeWait(_) => self.handle_in_time_wait(now, index, segment),
             Kind::Connection(connection) => {
-                if is_last_ack_of_handshake(connection, segment) && self.is_overflowing(index) {
+                let listener = connection.socket().half_open_of();
+                let listener = listener.filter(|_| may_end_handshake(segment));
+                if listener.is_some_and(|listener| self.is_overflowing(listener)) {
                     self.shared.counters.accept_overflows += 1;
                     return;
                 }
@@ -54,15 +56,11 @@ impl Host {
         }
     }
 
-    /// Whether the listener of this half-open connection has no room for it.
-    fn is_overflowing(&mut self, index: u32) -> bool {
-        let parent = self
-            .sockets
-            .connection_at(index)
-            .and_then(|connection| connection.parent);
-        parent
-            .and_then(|parent| self.sockets.listener(parent))
-            .is_some_and(|listener| listener.is_accept_queue_full())
+    /// Whether a listener has no room for another established connection.
+    fn is_overflowing(&self, listener: SocketId) -> bool {
+        self.sockets
+            .look_at_listener(listener)
+            .is_some_and(Listener::is_accept_queue_full)
     }
 
     /// A segment of no connection: for a listener, or for nobody (RFC 9293 sections 3.10.7.1 and
@@ -153,7 +151,7 @@ impl Host {
         id: SocketId,
         (local, remote, iss): (SocketAddr, SocketAddr, SeqNum),
         syn: &Segment,
-        accept: fn(Instant, &mut Shared, &Opening<'_>, SocketId, &Segment) -> Box<Connection>,
+        accept: fn(Instant, &mut Shared, &Opening<'_>, &Segment) -> Box<Connection>,
     ) {
         let Some(listener) = self.sockets.listener(id) else {
             return;
@@ -165,13 +163,14 @@ impl Host {
         let socket = self.sockets.insert(|socket| {
             let opening = Opening {
                 id: socket,
+                listener: Some(id),
                 local,
                 remote,
                 iss,
                 timestamp_offset,
                 settings: &settings,
             };
-            Kind::Connection(accept(now, shared, &opening, id, syn))
+            Kind::Connection(accept(now, shared, &opening, syn))
         });
         self.lead_to(&(remote, local), socket.index);
         self.settle(now, socket.index);
@@ -234,11 +233,9 @@ impl Host {
     }
 }
 
-/// An ACK that would move the connection out of SYN-RECEIVED.
-fn is_last_ack_of_handshake(connection: &Connection, segment: &Segment) -> bool {
-    matches!(connection.state, State::SynReceived(_))
-        && segment.flags.contains(TcpFlags::ACK)
-        && !segment.flags.contains(TcpFlags::RST)
+/// Whether a segment would move a connection out of SYN-RECEIVED.
+const fn may_end_handshake(segment: &Segment) -> bool {
+    segment.flags.contains(TcpFlags::ACK) && !segment.flags.contains(TcpFlags::RST)
 }
 
 /// Whether a packet claims to come from this host, which no packet of another does: from the end

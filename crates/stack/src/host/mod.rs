@@ -9,6 +9,7 @@ mod incoming;
 mod listener;
 mod memory;
 mod shared;
+mod socket;
 mod sockets;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ use crate::keyed_hash::Keys;
 use crate::packet::{Body, Packet};
 use crate::pool::PoolState;
 use crate::ports::EphemeralPorts;
+use crate::tcp::{Effects, Next, Opened};
 use crate::tick::TickClock;
 use crate::trace::{Trace, TraceEvent};
 pub use config::{
@@ -43,6 +45,7 @@ pub(crate) use listener::Listener;
 pub(crate) use memory::{Grant, memory_of};
 use shared::Queued;
 pub(crate) use shared::{RateLimit, Shared, WaitingAck};
+pub(crate) use socket::{Socket, Writer};
 use sockets::{Kind, Sockets};
 pub(crate) use time_wait::TimeWait;
 
@@ -253,8 +256,7 @@ impl Host {
             return false;
         };
         if let Some(connection) = self.sockets.connection(id) {
-            connection.is_queue_waiter = false;
-            connection.output(now, &mut self.shared);
+            connection.on_local_queue_turn(now, &mut self.shared);
             self.settle(now, id.index);
         }
         true
@@ -333,54 +335,44 @@ impl Host {
 
     /// Draws the consequences of whatever a connection has just done.
     fn settle(&mut self, now: Instant, index: u32) {
-        use crate::tcp::State;
-
         let Some(connection) = self.sockets.connection_at(index) else {
             return;
         };
-        let id = connection.id;
-        if connection.is_blocked && !core::mem::replace(&mut connection.is_queue_waiter, true) {
+        let Effects {
+            awaits_local_queue,
+            awaits_pool,
+            opened,
+            next,
+        } = connection.take_effects();
+        let id = self.sockets.id_at(index);
+        if awaits_local_queue {
             self.blocked.push_back(id);
         }
-        if connection.waits_for_pool && !core::mem::replace(&mut connection.is_pool_waiter, true) {
+        if awaits_pool {
             self.pool_waiters.push_back(id);
         }
-        if connection.is_half_open && !matches!(connection.state, State::SynReceived(_)) {
-            connection.is_half_open = false;
-            let is_alive = connection.state != State::Closed;
-            self.on_half_open_done(id, is_alive);
+        if let Some((listener, opened)) = opened {
+            self.on_half_open_done(id, listener, opened);
         }
-        let Some(connection) = self.sockets.connection_at(index) else {
-            return;
-        };
-        match connection.state {
-            State::TimeWait => self.begin_time_wait(now, index),
-            State::Closed => self.bury(index),
-            _ => self.register(index),
+        match next {
+            Next::At(due) => self.deadlines.set(index, due),
+            Next::TimeWait => self.begin_time_wait(now, index),
+            Next::Over => self.bury(index),
         }
         self.wake_pool_waiters();
     }
 
-    /// Keeps the queue of deadlines in step with a connection's timers.
-    fn register(&mut self, index: u32) {
-        let Some(connection) = self.sockets.connection_at(index) else {
-            return;
-        };
-        let next = connection.timers.next();
-        self.deadlines.set(index, next);
-    }
-
     /// A connection has ended: its ports are free, and its memory is, once nobody asks for it.
     fn bury(&mut self, index: u32) {
-        self.register(index);
+        self.deadlines.set(index, None);
         let Some(connection) = self.sockets.connection_at(index) else {
             return;
         };
-        let (id, ends) = (connection.id, (connection.remote, connection.local));
-        let is_wanted = !connection.is_orphan && !connection.is_half_open;
+        let ends = (connection.remote(), connection.local());
+        let is_wanted = !connection.socket().is_orphan();
         self.flows.remove(&ends, index);
         if !is_wanted {
-            self.free(id);
+            self.free(self.sockets.id_at(index));
         }
     }
 
@@ -403,26 +395,23 @@ impl Host {
         };
         if is_full {
             self.shared.counters.time_wait_overflows += 1;
-            connection.state = crate::tcp::State::Closed;
+            connection.skip_time_wait();
             self.bury(index);
             return;
         }
-        let rest = connection.time_wait(now, &self.shared);
+        let rest = connection.begin_time_wait(now, &self.shared);
         let ends = (rest.remote, rest.local);
-        connection.state = crate::tcp::State::Closed;
-        let is_orphan = connection.is_orphan;
-        let id = connection.id;
         let due = rest.due;
+        let is_orphan = connection.socket().is_orphan();
         if is_orphan {
             connection.forget_memory(&mut self.shared);
         }
+        self.deadlines.set(index, None);
         let waiting = if is_orphan {
-            self.register(index);
-            self.shared.pool.release(id);
+            self.shared.pool.release(self.sockets.id_at(index));
             self.sockets.replace(index, Kind::TimeWait(Box::new(rest)));
             index
         } else {
-            self.register(index);
             self.sockets
                 .insert(|_| Kind::TimeWait(Box::new(rest)))
                 .index
@@ -443,23 +432,21 @@ impl Host {
     }
 
     /// A connection of a listener is established, or its attempt has ended.
-    fn on_half_open_done(&mut self, id: SocketId, is_alive: bool) {
-        let Some(parent) = self
-            .sockets
-            .connection(id)
-            .and_then(|connection| connection.parent)
-        else {
-            return;
-        };
+    fn on_half_open_done(&mut self, id: SocketId, parent: SocketId, opened: Opened) {
         let Some(listener) = self.sockets.listener(parent) else {
             return;
         };
         listener.half_open -= 1;
-        if is_alive {
-            listener.accept_queue.push_back(id);
-            self.shared.report(parent, Event::Acceptable);
-        } else if let Some(connection) = self.sockets.connection(id) {
-            connection.is_orphan = true;
+        match opened {
+            Opened::Established => {
+                listener.accept_queue.push_back(id);
+                self.shared.report(parent, Event::Acceptable);
+            }
+            Opened::Failed => {
+                if let Some(connection) = self.sockets.connection(id) {
+                    connection.let_go();
+                }
+            }
         }
     }
 
@@ -472,9 +459,7 @@ impl Host {
                 return;
             };
             if let Some(connection) = self.sockets.connection(id) {
-                connection.is_pool_waiter = false;
-                connection.waits_for_pool = false;
-                connection.offer_room(&mut self.shared);
+                connection.on_pool_turn(&mut self.shared);
             }
         }
     }

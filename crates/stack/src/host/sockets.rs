@@ -124,12 +124,11 @@ impl Sockets {
 
     /// Whether those are the ends, the remote one first, of what is in a slot.
     pub(super) fn has_ends(&self, index: u32, (remote, local): &Ends) -> bool {
-        let (its_remote, its_local) = match self.slots.get(index as usize).map(|slot| &slot.kind) {
-            Some(Kind::Connection(connection)) => (&connection.remote, &connection.local),
-            Some(Kind::TimeWait(rest)) => (&rest.remote, &rest.local),
-            Some(Kind::Listener(_) | Kind::Free) | None => return false,
-        };
-        its_remote == remote && its_local == local
+        match self.slots.get(index as usize).map(|slot| &slot.kind) {
+            Some(Kind::Connection(connection)) => connection.is_between(remote, local),
+            Some(Kind::TimeWait(rest)) => rest.remote == *remote && rest.local == *local,
+            Some(Kind::Listener(_) | Kind::Free) | None => false,
+        }
     }
 
     pub(super) fn connection(&mut self, id: SocketId) -> Option<&mut Connection> {

@@ -175,7 +175,6 @@ pub(crate) struct LossRecovery {
     undo: Undo,
     rate: RateSampler,
     usage: Usage,
-    tick: TickClock,
     timer: Option<(RecoveryTimer, Instant)>,
     /// When the last of two or more packets out left, and the timer as it was set then: others that
     /// leave at the same time do not change it.
@@ -225,7 +224,6 @@ impl LossRecovery {
             undo: Undo::default(),
             rate: RateSampler::default(),
             usage: Usage::default(),
-            tick,
             timer: None,
             timer_of_burst: None,
             high: 0,

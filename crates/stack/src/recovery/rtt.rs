@@ -98,6 +98,11 @@ impl RttEstimator {
         self.min_rtt.value().map(Duration::from_micros)
     }
 
+    /// When a timer that is set at `now` for `delay` fires.
+    pub(super) fn expiry(&self, now: Instant, delay: Duration) -> Instant {
+        self.tick.expiry(now, delay)
+    }
+
     /// Retransmission timeout, with its backoff, in whole ticks.
     pub(crate) fn rto(&self) -> Duration {
         self.rto

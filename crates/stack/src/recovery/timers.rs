@@ -178,7 +178,7 @@ impl LossRecovery {
         self.timer = (self.board.packets_out() > 0).then(|| {
             (
                 RecoveryTimer::Retransmit,
-                self.tick.expiry(now, self.rtt.rto()),
+                self.rtt.expiry(now, self.rtt.rto()),
             )
         });
     }
@@ -193,7 +193,7 @@ impl LossRecovery {
     fn arm_retransmit_for_head(&mut self, now: Instant) {
         let left = self.timeout_left(now).max(Duration::from_micros(1));
         self.timer = (self.board.packets_out() > 0)
-            .then(|| (RecoveryTimer::Retransmit, self.tick.expiry(now, left)));
+            .then(|| (RecoveryTimer::Retransmit, self.rtt.expiry(now, left)));
     }
 
     /// Linux `tcp_rto_delta_us`.
@@ -206,14 +206,14 @@ impl LossRecovery {
 
     pub(super) fn arm_reorder(&mut self, now: Instant, wait: Duration) {
         let wait = wait + WAIT_MIN;
-        self.timer = Some((RecoveryTimer::Reorder, self.tick.expiry(now, wait)));
+        self.timer = Some((RecoveryTimer::Reorder, self.rtt.expiry(now, wait)));
     }
 
     /// The first byte that the peer misses is one that it had SACKed: soon a timeout tests
     /// whether it means it (Linux `tcp_check_sack_reneging`).
     pub(super) fn arm_for_reneging(&mut self, now: Instant) {
         let wait = (self.rtt.srtt().unwrap_or_default() / 2).max(RENEGING_WAIT_MIN);
-        self.timer = Some((RecoveryTimer::Retransmit, self.tick.expiry(now, wait)));
+        self.timer = Some((RecoveryTimer::Retransmit, self.rtt.expiry(now, wait)));
     }
 
     /// Arms a tail-loss probe where one is allowed (Linux `tcp_schedule_loss_probe`, rule 11.3).
@@ -240,7 +240,7 @@ impl LossRecovery {
         } else {
             wait.min(bound)
         };
-        self.timer = Some((RecoveryTimer::LossProbe, self.tick.expiry(now, wait)));
+        self.timer = Some((RecoveryTimer::LossProbe, self.rtt.expiry(now, wait)));
         true
     }
 }

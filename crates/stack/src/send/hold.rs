@@ -4,15 +4,15 @@
 use base::Limit;
 use base::settings::{Accounting, Completion, Nagle, Push};
 
+use super::Sender;
 use super::segment::SendEnv;
-use super::{Fin, Sender};
 
 impl Sender {
     /// Why the last `bytes` of the stream, less than a full segment, wait; `None`: they leave.
     /// `follows`: full segments leave in front of them in the same packet.
     pub(super) fn tail_hold(&self, bytes: u64, follows: bool, env: &SendEnv) -> Option<Limit> {
         let is_released =
-            self.round.pushes || self.sent < self.flush_until || self.fin != Fin::Open;
+            self.round.pushes || self.ledger.sent() < self.flush_until || self.has_fin();
         if is_released || self.is_urgent() {
             return None;
         }
@@ -21,7 +21,7 @@ impl Sender {
         if self.settings.small_writes.half_window && window_max > 0 && 2 * bytes >= window_max {
             return None;
         }
-        let more = self.unsent.back().is_some_and(|tail| tail.more);
+        let more = self.ledger.tail().is_some_and(|tail| tail.more);
         let is_held = self.settings.small_writes.cork
             || more
             || self.settings.small_writes.push == Push::Never;
@@ -33,13 +33,13 @@ impl Sender {
 
     /// Nagle's test alone.
     pub(super) fn nagle_hold(&self, follows: bool) -> Option<Limit> {
-        let is_out = self.una < self.sent;
+        let is_out = !self.ledger.is_quiet();
         let waits = match self.settings.small_writes.nagle {
             Nagle::Off => false,
             // BSD decides once per call of `tcp_output` whether the connection is idle, and then
             // lets all of a write go.
             Nagle::Rfc896 => (is_out || follows) && !self.started_idle(),
-            Nagle::Minshall => is_out && self.small_end > self.una,
+            Nagle::Minshall => is_out && self.small_end > self.ledger.una(),
         };
         waits.then_some(if self.is_cut_by_buffer() {
             Limit::SendBuffer
@@ -64,7 +64,7 @@ impl Sender {
     /// no timer is set ("until the buffer is full", `FreeBSD` tcp(4), `TCP_NOPUSH`).
     fn is_stuck(&self) -> bool {
         self.writer_waits
-            && self.una == self.sent
+            && self.ledger.is_quiet()
             && self.settings.small_writes.cork_ceiling.is_none()
     }
 }

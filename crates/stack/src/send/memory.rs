@@ -35,6 +35,91 @@ pub(crate) struct SendMemoryEnv {
     pub(crate) cc_windows: u32,
 }
 
+/// The size of a send buffer, and how it grows.
+#[derive(Debug)]
+pub(super) struct BufferSize {
+    bytes: u64,
+    /// What was last looked at.
+    env: SendMemoryEnv,
+    /// `FreeBSD`'s rule has taken its step since the last ACK.
+    has_grown: bool,
+    /// More than a request may be was reserved: the rule is off from then on (FB13).
+    is_auto_off: bool,
+}
+
+impl BufferSize {
+    pub(super) fn new(memory: &SendMemory) -> Self {
+        Self {
+            bytes: fixed_bytes(memory).unwrap_or(memory.buffer.initial.into()),
+            env: SendMemoryEnv::default(),
+            has_grown: false,
+            is_auto_off: false,
+        }
+    }
+
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether it stays as it is.
+    pub(super) const fn is_locked(&self, memory: &SendMemory) -> bool {
+        memory.buffer.fixed.is_some() || self.is_auto_off
+    }
+
+    /// The application fixes it, or no longer.
+    pub(super) fn fix(&mut self, memory: &SendMemory) {
+        self.bytes = fixed_bytes(memory).unwrap_or(self.bytes);
+    }
+
+    /// What the rules go by from now on.
+    pub(super) const fn look_at(&mut self, env: &SendMemoryEnv) {
+        self.env = *env;
+    }
+
+    /// Data was acknowledged.
+    pub(super) const fn on_ack(&mut self) {
+        self.has_grown = false;
+    }
+
+    /// Linux's rule, where it is in force; whether the size is another now.
+    pub(super) fn expand_as_linux(&mut self, memory: &SendMemory) -> bool {
+        let buffer = &memory.buffer;
+        let is_in_force = buffer.fixed.is_none() && matches!(buffer.rule, SizeRule::Linux(_));
+        is_in_force && self.grow_to(linux_bytes(&self.env).min(buffer.max.into()))
+    }
+
+    /// `FreeBSD`'s rule for a buffer with so many bytes, where it is in force: at most one step per
+    /// ACK. Whether the size is another now.
+    pub(super) fn expand_as_freebsd(
+        &mut self,
+        memory: &SendMemory,
+        used: u64,
+        unsent: u64,
+    ) -> bool {
+        if self.has_grown || self.is_locked(memory) {
+            return false;
+        }
+        let fill = Fill {
+            size: self.bytes,
+            used,
+            unsent,
+        };
+        let bytes = freebsd_bytes(memory, fill, &self.env);
+        self.has_grown = bytes > self.bytes;
+        // `kern.ipc.maxsockbuf`, which bounds reservations too (`sbreserve`).
+        self.is_auto_off = self.has_grown && bytes > memory.buffer.request_max.into();
+        !self.is_auto_off && self.grow_to(bytes)
+    }
+
+    fn grow_to(&mut self, bytes: u64) -> bool {
+        let grows = bytes > self.bytes;
+        if grows {
+            self.bytes = bytes;
+        }
+        grows
+    }
+}
+
 /// The size that the application fixed, if it did (rule 5.3): the setting is what the stack's rule
 /// made of the request.
 pub(super) fn fixed_bytes(memory: &SendMemory) -> Option<u64> {

@@ -12,6 +12,7 @@
 mod buffer;
 mod completion;
 mod hold;
+mod ledger;
 mod memory;
 mod segment;
 mod write;
@@ -19,11 +20,10 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use base::Instant;
-use base::settings::{Accounting, Completion, Nagle, Push, SizeRule, SocketSettings};
+use base::settings::{Accounting, Completion, Nagle, Push, SocketSettings};
 
 pub(crate) use memory::SendMemoryEnv;
 pub(crate) use segment::{Outgoing, SegmentSizes, SendEnv, burst_segments};
@@ -31,43 +31,10 @@ pub(crate) use write::{Pause, WriteOutcome};
 
 use crate::Arc;
 use crate::packet::Payload;
-use crate::shrink::shrink_empty;
 use crate::tick::TickClock;
-use buffer::StreamBuffer;
 use completion::Sends;
-
-/// Offset of the first byte of data; the SYN stands in front of it.
-const FIRST_BYTE: u64 = 1;
-
-/// A packet that is not sent yet: it ends here, and begins where the one in front of it ends.
-#[derive(Clone, Copy, Debug)]
-struct Unsent {
-    end: u64,
-    /// A write ended here, and its last segment carries PSH.
-    push: bool,
-    /// The writer said that more follows at once (`MSG_MORE`).
-    more: bool,
-}
-
-/// A packet that is sent and not wholly acknowledged.
-#[derive(Clone, Copy, Debug)]
-struct Sent {
-    end: u64,
-    at: Instant,
-    segments: u32,
-    push: bool,
-}
-
-/// How far the end of the stream has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fin {
-    /// The application may still write.
-    Open,
-    /// FIN follows the last byte.
-    Queued,
-    /// It was sent.
-    Sent,
-}
+use ledger::{FIRST_BYTE, Fin, Ledger};
+use memory::BufferSize;
 
 /// What happened since the connection began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -115,22 +82,8 @@ pub(crate) struct SendMemoryState {
 pub(crate) struct Sender {
     /// Shared with the rest of the connection until they change.
     settings: Arc<SocketSettings>,
-    stream: StreamBuffer,
-    /// Everything in front of it is acknowledged (FIN not counted).
-    una: u64,
-    /// Everything in front of it was sent.
-    sent: u64,
-    unsent: VecDeque<Unsent>,
-    in_flight: VecDeque<Sent>,
-    in_flight_segments: u32,
-    fin: Fin,
-    /// Size of the send buffer.
-    size: u64,
-    memory_env: SendMemoryEnv,
-    /// `FreeBSD`'s rule has taken its step since the last ACK.
-    has_grown: bool,
-    /// More than a request may be was reserved: the rule is off from then on (FB13).
-    is_auto_off: bool,
+    ledger: Ledger,
+    size: BufferSize,
     writer_waits: bool,
     /// Bytes that were taken of the write that has paused.
     paused_bytes: u64,
@@ -146,7 +99,6 @@ pub(crate) struct Sender {
     round: Round,
     /// Payload of a full segment when the last one was formed.
     segment_bytes: u32,
-    last_sent: Option<Instant>,
     /// The tail is held by a cork with nothing in flight.
     is_corked: bool,
     cork_deadline: Option<Instant>,
@@ -166,21 +118,10 @@ struct Round {
 
 impl Sender {
     pub(crate) fn new(settings: &Arc<SocketSettings>) -> Self {
-        let memory = &settings.send;
-        let size = memory::fixed_bytes(memory).unwrap_or(memory.buffer.initial.into());
         Self {
             settings: Arc::clone(settings),
-            stream: StreamBuffer::new(FIRST_BYTE, settings.send.accounting),
-            una: FIRST_BYTE,
-            sent: FIRST_BYTE,
-            unsent: VecDeque::new(),
-            in_flight: VecDeque::new(),
-            in_flight_segments: 0,
-            fin: Fin::Open,
-            size,
-            memory_env: SendMemoryEnv::default(),
-            has_grown: false,
-            is_auto_off: false,
+            ledger: Ledger::new(settings.send.accounting),
+            size: BufferSize::new(&settings.send),
             writer_waits: false,
             paused_bytes: 0,
             sends: Sends::default(),
@@ -190,7 +131,6 @@ impl Sender {
             flush_until: FIRST_BYTE,
             round: Round::default(),
             segment_bytes: settings.options.default_mss.into(),
-            last_sent: None,
             is_corked: false,
             cork_deadline: None,
             stats: SendStats::default(),
@@ -215,15 +155,15 @@ impl Sender {
         }
 
         if settings.send.buffer.fixed != before.send.buffer.fixed {
-            self.size = memory::fixed_bytes(&settings.send).unwrap_or(self.size);
+            self.size.fix(&settings.send);
         }
     }
 
     /// The handshake ended: sizes the buffer for the first time (rule 5.1).
     pub(crate) fn on_established(&mut self, env: &SendMemoryEnv) {
-        self.memory_env = *env;
+        self.size.look_at(env);
         self.segment_bytes = env.mss.max(1);
-        self.expand_as_linux(env);
+        self.expand_as_linux();
     }
 
     /// Sends of Winsock that are not complete.
@@ -234,32 +174,16 @@ impl Sender {
     /// Everything in front of `una` is acknowledged: releases it. Returns how many sends of Winsock
     /// became complete. [`Sender::check_space`] follows after what may be sent was sent.
     pub(crate) fn on_ack(&mut self, una: u64, env: &SendMemoryEnv) -> u32 {
-        self.memory_env = *env;
-        let una = una.min(self.sent);
-        if una <= self.una {
+        self.size.look_at(env);
+        if !self.ledger.release(una, self.segment_bytes) {
             return 0;
         }
-        self.una = una;
-        while let Some(front) = self.in_flight.front_mut() {
-            if front.end > una {
-                // What is left of a superpacket that is partly acknowledged.
-                let left = (front.end - una).div_ceil(u64::from(self.segment_bytes)) as u32;
-                let left = left.min(front.segments);
-                self.in_flight_segments -= front.segments - left;
-                front.segments = left;
-                break;
-            }
-            self.in_flight_segments -= front.segments;
-            self.in_flight.pop_front();
-        }
-        shrink_empty(&mut self.in_flight);
-        self.stream.release(una);
         // What `MSG_MORE` held is pushed as ordinary data when an ACK comes.
         self.end_more();
         self.round.was_idle = None;
-        self.has_grown = false;
+        self.size.on_ack();
         self.expand_as_freebsd();
-        self.sends.on_ack(una, self.size)
+        self.sends.on_ack(self.ledger.una(), self.size.bytes())
     }
 
     /// Whether a writer that was refused may write again, which is said once. To be asked after
@@ -269,9 +193,9 @@ impl Sender {
         if !self.writer_waits {
             return false;
         }
-        self.memory_env = *env;
+        self.size.look_at(env);
         if env.in_flight < env.cwnd {
-            self.expand_as_linux(env);
+            self.expand_as_linux();
         }
         let is_writable = self.is_writable();
         self.writer_waits = !is_writable;
@@ -286,15 +210,13 @@ impl Sender {
 
     /// No more data follows; FIN ends the stream.
     pub(crate) fn close(&mut self) {
-        if self.fin == Fin::Open {
-            self.fin = Fin::Queued;
-        }
+        self.ledger.close();
     }
 
     /// What a cork holds has waited long enough: it leaves with the next
     /// [`Sender::poll_segment`], as the end of a write (Linux `tcp_write_wakeup`).
     pub(crate) fn release_held(&mut self) {
-        if let Some(tail) = self.unsent.back_mut() {
+        if let Some(tail) = self.ledger.tail_mut() {
             tail.push = true;
         }
         self.flush();
@@ -325,7 +247,7 @@ impl Sender {
     /// How long a corked tail waits while nothing is in flight.
     fn hold_delay(&self, rto: Duration) -> Option<Duration> {
         let ceiling = self.settings.small_writes.cork_ceiling?;
-        (self.is_corked && self.una == self.sent).then(|| rto.max(ceiling))
+        (self.is_corked && self.ledger.is_quiet()).then(|| rto.max(ceiling))
     }
 
     /// The bytes `start..end`, for the first time or again.
@@ -333,37 +255,43 @@ impl Sender {
     /// # Panics
     /// Where some of them are acknowledged or were never written.
     pub(crate) fn payload(&mut self, start: u64, end: u64) -> Payload {
-        self.stream.payload(start, end)
+        self.ledger.payload(start, end)
     }
 
     /// Packets that were begun and are not wholly sent.
     pub(crate) fn unsent_packets(&self) -> usize {
-        self.unsent.len()
+        self.ledger.unsent_packets()
     }
 
     /// Offset behind the last written byte.
     pub(crate) const fn end(&self) -> u64 {
-        self.stream.end()
+        self.ledger.end()
     }
 
     /// Bytes that were written and not sent.
     pub(crate) const fn unsent_bytes(&self) -> u64 {
-        self.stream.end() - self.sent
+        self.ledger.end() - self.ledger.sent()
     }
 
     /// Bytes that were written and not acknowledged, sent or not.
     pub(crate) const fn outstanding_bytes(&self) -> u64 {
-        self.stream.end() - self.una
+        self.ledger.end() - self.ledger.una()
     }
 
     /// Bytes that were sent and not acknowledged.
     pub(crate) const fn unacked_bytes(&self) -> u64 {
-        self.sent - self.una
+        self.ledger.sent() - self.ledger.una()
+    }
+
+    /// Whether `una..next` is what it knows to be sent and not acknowledged, where a FIN takes an
+    /// offset.
+    pub(crate) fn agrees_with(&self, una: u64, next: u64) -> bool {
+        self.ledger.agrees_with(una, next)
     }
 
     /// Whether the application has closed its side.
     pub(crate) fn has_fin(&self) -> bool {
-        self.fin != Fin::Open
+        self.ledger.fin() != Fin::Open
     }
 
     /// The state of the buffer.
@@ -371,8 +299,8 @@ impl Sender {
         let clamp = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
         SendMemoryState {
             wmem_queued_bytes: clamp(self.queued_bytes()),
-            sndbuf_bytes: clamp(self.size),
-            locked: self.settings.send.buffer.fixed.is_some() || self.is_auto_off,
+            sndbuf_bytes: clamp(self.size.bytes()),
+            locked: self.size.is_locked(&self.settings.send),
             writer_waits: self.writer_waits,
         }
     }
@@ -380,7 +308,7 @@ impl Sender {
     /// Buffers of a shared pool that the data takes: one per sent segment, the rest packed.
     pub(crate) fn buffers_held(&self, buffer_bytes: u32) -> u32 {
         let buffers = |bytes: u64| bytes.div_ceil(u64::from(buffer_bytes.max(1))) as u32;
-        let in_flight = buffers(self.unacked_bytes()).max(self.in_flight_segments);
+        let in_flight = buffers(self.unacked_bytes()).max(self.ledger.segments_out());
         in_flight + buffers(self.unsent_bytes())
     }
 
@@ -396,10 +324,10 @@ impl Sender {
     /// What the buffer is charged (rule 5.2).
     fn queued_bytes(&self) -> u64 {
         match self.settings.send.accounting {
-            Accounting::Payload => self.end() - self.una,
+            Accounting::Payload => self.outstanding_bytes(),
             Accounting::Truesize { ratio: _ } => {
-                let packets = (self.in_flight.len() + self.unsent.len()) as u64;
-                self.end() - self.una + packets * memory::PACKET_OVERHEAD_BYTES
+                let packets = self.ledger.packets_out() + self.ledger.unsent_packets();
+                self.outstanding_bytes() + packets as u64 * memory::PACKET_OVERHEAD_BYTES
             }
             // Seed: NetBurner; what was sent is on a list with a budget of its own.
             Accounting::Buffers { payload_bytes } => {
@@ -410,41 +338,22 @@ impl Sender {
     }
 
     fn end_more(&mut self) {
-        if let Some(tail) = self.unsent.back_mut() {
+        if let Some(tail) = self.ledger.tail_mut() {
             tail.more = false;
         }
     }
 
-    fn resize(&mut self, size: u64) {
-        if size > self.size {
-            self.size = size;
-            self.stats.buffer_growths += 1;
-        }
-    }
-
-    fn expand_as_linux(&mut self, env: &SendMemoryEnv) {
-        let buffer = &self.settings.send.buffer;
-        if buffer.fixed.is_none() && matches!(buffer.rule, SizeRule::Linux(_)) {
-            self.resize(memory::linux_bytes(env).min(buffer.max.into()));
-        }
+    fn expand_as_linux(&mut self) {
+        let has_grown = self.size.expand_as_linux(&self.settings.send);
+        self.stats.buffer_growths += u64::from(has_grown);
     }
 
     /// At most one step per ACK, as often as data is written or acknowledged.
     fn expand_as_freebsd(&mut self) {
-        if self.settings.send.buffer.fixed.is_some() || self.has_grown || self.is_auto_off {
-            return;
-        }
-        let fill = memory::Fill {
-            size: self.size,
-            used: self.end() - self.una,
-            unsent: self.unsent_bytes(),
-        };
-        let size = memory::freebsd_bytes(&self.settings.send, fill, &self.memory_env);
-        self.has_grown = size > self.size;
-        // `kern.ipc.maxsockbuf`, which bounds reservations too (`sbreserve`).
-        self.is_auto_off = self.has_grown && size > self.settings.send.buffer.request_max.into();
-        if !self.is_auto_off {
-            self.resize(size);
-        }
+        let (used, unsent) = (self.outstanding_bytes(), self.unsent_bytes());
+        let has_grown = self
+            .size
+            .expand_as_freebsd(&self.settings.send, used, unsent);
+        self.stats.buffer_growths += u64::from(has_grown);
     }
 }

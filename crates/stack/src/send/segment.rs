@@ -9,8 +9,9 @@ use core::time::Duration;
 use base::settings::{Accounting, Path, Push};
 use base::{Instant, Limit, Rate};
 
+use super::Sender;
+use super::ledger::Fin;
 use super::memory::PACKET_OVERHEAD_BYTES;
-use super::{Fin, Sender, Sent};
 
 /// Largest window up to which Linux fits its segments to the whole window, not to half of it
 /// (`tcp_bound_to_half_wnd`).
@@ -130,6 +131,13 @@ pub(crate) struct Outgoing {
     pub(crate) urgent: Option<u64>,
 }
 
+impl Outgoing {
+    /// Offset behind it, a FIN counted.
+    pub(crate) const fn sequence_end(&self) -> u64 {
+        self.end + self.fin as u64
+    }
+}
+
 /// Nothing leaves, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hold {
@@ -159,7 +167,7 @@ impl Sender {
     /// until it refuses, after each write, ACK, timer and option change; the same segment comes
     /// again until [`Sender::on_sent`] confirms it.
     pub(crate) fn poll_segment(&mut self, env: &SendEnv) -> Result<Outgoing, Hold> {
-        let was_idle = self.una == self.sent;
+        let was_idle = self.ledger.is_quiet();
         self.round.was_idle.get_or_insert(was_idle);
         let segment = self.next_segment(env);
         let is_corked = matches!(segment, Err(Limit::Cork)) && was_idle;
@@ -177,7 +185,7 @@ impl Sender {
     /// Whether everything that was written, and the FIN where there is one, has been sent. It ends
     /// the round of [`Sender::poll_segment`].
     pub(crate) fn is_drained(&mut self) -> bool {
-        let is_drained = self.unsent.is_empty() && self.fin != Fin::Queued;
+        let is_drained = self.ledger.unsent_packets() == 0 && self.ledger.fin() != Fin::Queued;
         if is_drained {
             self.round = super::Round::default();
             self.is_corked = false;
@@ -197,29 +205,31 @@ impl Sender {
         of_window: bool,
     ) -> Option<Outgoing> {
         let mss = u64::from(self.fit_segment_bytes(sizes));
-        let room = window_end.saturating_sub(self.sent);
-        let bytes = match self.unsent.front() {
-            Some(head) => (head.end - self.sent).min(mss),
-            None if self.fin == Fin::Queued => 0,
+        let start = self.ledger.sent();
+        let is_closing = self.ledger.fin() == Fin::Queued;
+        let room = window_end.saturating_sub(start);
+        let bytes = match self.ledger.head_end() {
+            Some(head_end) => (head_end - start).min(mss),
+            None if is_closing => 0,
             None => return None,
         };
         if room == 0 || (bytes > room && !of_window) {
             return None;
         }
         let bytes = bytes.min(room);
-        let end = self.sent + bytes;
+        let end = start + bytes;
         Some(Outgoing {
-            start: self.sent,
+            start,
             end,
             gso_size: 0,
             push: bytes > 0
                 && match self.settings.small_writes.push {
-                    Push::EachWrite => of_window || self.is_written_end(end),
+                    Push::EachWrite => of_window || self.ledger.is_written_end(end),
                     Push::BufferEmpty => of_window || end == self.end(),
                     Push::Never => false,
                 },
-            fin: self.fin == Fin::Queued && end == self.end() && bytes < room,
-            urgent: self.urgent_end.filter(|&urgent| urgent > self.sent),
+            fin: is_closing && end == self.end() && bytes < room,
+            urgent: self.urgent_end.filter(|&urgent| urgent > start),
         })
     }
 
@@ -228,35 +238,16 @@ impl Sender {
     /// # Panics
     /// Where it does not begin where the one before it ended.
     pub(crate) fn on_sent(&mut self, now: Instant, outgoing: &Outgoing) {
-        assert_eq!(outgoing.start, self.sent, "new data leaves in order");
         let bytes = outgoing.end - outgoing.start;
-        if outgoing.fin {
-            self.fin = Fin::Sent;
-        }
-        if bytes == 0 {
-            return;
-        }
         let mss = u64::from(self.segment_bytes);
         let segments = bytes.div_ceil(mss) as u32;
         // A window probe is pushed wherever it ends, also when it leaves again.
         let is_one = outgoing.gso_size == 0;
-        let push = self.is_written_end(outgoing.end) || (is_one && outgoing.push);
-        self.sent = outgoing.end;
-        while self
-            .unsent
-            .front()
-            .is_some_and(|head| head.end <= outgoing.end)
-        {
-            self.unsent.pop_front();
+        let push = self.ledger.is_written_end(outgoing.end) || (is_one && outgoing.push);
+        self.ledger.on_sent(now, outgoing, segments, push);
+        if bytes == 0 {
+            return;
         }
-        self.in_flight.push_back(Sent {
-            end: outgoing.end,
-            at: now,
-            segments,
-            push,
-        });
-        self.in_flight_segments += segments;
-        self.last_sent = Some(now);
         self.round.after_write = false;
         self.cork_deadline = None;
         self.stats.packets += 1;
@@ -268,13 +259,6 @@ impl Sender {
         }
     }
 
-    /// Whether a write ended at `end`, which is not sent yet.
-    fn is_written_end(&self, end: u64) -> bool {
-        self.unsent
-            .front()
-            .is_some_and(|front| front.push && front.end == end)
-    }
-
     /// Whether `start..end` is pushed when it is retransmitted in segments of `mss` bytes: BSD
     /// decides anew, others where a write ended, and Linux with each packet of several segments.
     pub(crate) fn retransmits_push(&self, start: u64, end: u64, mss: u32) -> bool {
@@ -282,12 +266,7 @@ impl Sender {
             Push::Never => false,
             Push::BufferEmpty => end == self.end(),
             Push::EachWrite if self.forms_packets() && end - start > u64::from(mss) => true,
-            Push::EachWrite => {
-                let at = self.in_flight.partition_point(|sent| sent.end < end);
-                self.in_flight
-                    .get(at)
-                    .is_some_and(|sent| sent.end == end && sent.push)
-            }
+            Push::EachWrite => self.ledger.was_pushed_at(end),
         }
     }
 
@@ -304,16 +283,17 @@ impl Sender {
 
     fn next_segment(&mut self, env: &SendEnv) -> Result<Outgoing, Limit> {
         let mss = u64::from(self.fit_segment_bytes(&env.sizes));
-        let Some(front) = self.unsent.front() else {
+        let Some(head_end) = self.ledger.head_end() else {
             return self.next_fin(env);
         };
-        let bytes = front.end - self.sent;
+        let start = self.ledger.sent();
+        let bytes = head_end - start;
         let packets = self.packets_allowed(env)?;
         let (usable, usable_limit) = self.usable(env, mss);
         let head = Head {
-            start: self.sent,
+            start,
             bytes,
-            is_tail: self.unsent.len() == 1,
+            is_tail: self.ledger.unsent_packets() == 1,
             mss,
             usable,
             usable_limit,
@@ -331,7 +311,7 @@ impl Sender {
 
     /// FIN by itself, once all data was sent.
     fn next_fin(&self, env: &SendEnv) -> Result<Outgoing, Limit> {
-        if self.fin != Fin::Queued {
+        if self.ledger.fin() != Fin::Queued {
             let is_waited_for = self.writer_waits || self.sends.pending() > 0;
             return Err(if is_waited_for {
                 Limit::SendBuffer
@@ -339,16 +319,17 @@ impl Sender {
                 Limit::Application
             });
         }
+        let end = self.ledger.sent();
         if self.forms_packets() {
             // A FIN alone waits for both windows in Linux, as data does.
             self.packets_allowed(env)?;
-            if env.window_end <= self.sent {
+            if env.window_end <= end {
                 return Err(Limit::PeerWindow);
             }
         }
         Ok(Outgoing {
-            start: self.sent,
-            end: self.sent,
+            start: end,
+            end,
             gso_size: 0,
             push: false,
             fin: true,
@@ -381,12 +362,13 @@ impl Sender {
     }
 
     pub(super) fn is_urgent(&self) -> bool {
-        self.urgent_end.is_some_and(|urgent| urgent > self.una)
+        self.urgent_end
+            .is_some_and(|urgent| urgent > self.ledger.una())
     }
 
     /// How much the peer's window and the budget on unacknowledged data let go.
     fn usable(&self, env: &SendEnv, mss: u64) -> (u64, Limit) {
-        let window = env.window_end.saturating_sub(self.sent);
+        let window = env.window_end.saturating_sub(self.ledger.sent());
         let budget = self.budget(mss);
         if budget < window {
             (budget, Limit::UnackedBudget)
@@ -408,10 +390,10 @@ impl Sender {
             // Each segment takes a buffer, however small it is.
             Accounting::Buffers { payload_bytes } => {
                 let buffers = budget / u64::from(payload_bytes.max(1));
-                buffers.saturating_sub(self.in_flight_segments.into()) * mss
+                buffers.saturating_sub(self.ledger.segments_out().into()) * mss
             }
         };
-        if self.una == self.sent {
+        if self.ledger.is_quiet() {
             left.max(mss)
         } else {
             left
@@ -470,17 +452,16 @@ impl Sender {
         if !waits || head.bytes <= head.mss {
             return None;
         }
-        let oldest = self.in_flight.front()?;
-        let last_sent = self.last_sent?;
+        let (first_sent, last_sent) = self.ledger.sent_between()?;
         let congestion = u64::from(env.allowance) * head.mss;
         let allowed = congestion.min(head.usable);
-        let window = env.window_end.saturating_sub(self.una);
+        let window = env.window_end.saturating_sub(self.ledger.una());
         let share = match self.settings.path.tso_win_divisor {
             0 => u64::MAX,
             divisor => window.min(u64::from(env.cwnd) * head.mss) / u64::from(divisor),
         };
         let srtt = env.srtt.unwrap_or(Duration::ZERO);
-        let next_ack = (oldest.at + srtt).since(env.now);
+        let next_ack = (first_sent + srtt).since(env.now);
         let full_burst = match env.burst_segments {
             0 => env.sizes.gso_max / self.segment_bytes,
             segments => segments,
@@ -499,7 +480,7 @@ impl Sender {
             Some(head.usable_limit)
         } else {
             // More from the writer would make it larger; the end of the stream never will.
-            (!head.is_tail || self.fin == Fin::Open).then_some(Limit::Application)
+            (!head.is_tail || !self.has_fin()).then_some(Limit::Application)
         }
     }
 
@@ -507,7 +488,7 @@ impl Sender {
     /// `tcp_should_autocork`).
     fn check_local_queue(&self, bytes: u64, env: &SendEnv) -> Result<(), Limit> {
         let queued = u64::from(env.local_queue_bytes);
-        let has_more_out = self.in_flight.len() > 1;
+        let has_more_out = self.ledger.packets_out() > 1;
         let most = u64::from(self.settings.path.local_queue_max);
         let limit = if self.forms_packets() {
             let by_rate = env.pacing_rate.bits_per_second() / 8 / RATE_PER_BURST;
@@ -519,9 +500,9 @@ impl Sender {
         let is_autocorked = self.settings.small_writes.autocork
             && self.round.after_write
             && !self.round.pushes
-            && !self.in_flight.is_empty()
-            && self.tail_bytes() < u64::from(env.sizes.size_goal())
-            && queued > self.tail_bytes() + PACKET_OVERHEAD_BYTES;
+            && self.ledger.packets_out() > 0
+            && self.ledger.tail_bytes() < u64::from(env.sizes.size_goal())
+            && queued > self.ledger.tail_bytes() + PACKET_OVERHEAD_BYTES;
         if (queued > limit && has_more_out) || is_autocorked {
             return Err(Limit::Interface);
         }
@@ -540,12 +521,12 @@ impl Sender {
             gso_size: if segments > 1 { head.mss as u16 } else { 0 },
             push: match self.settings.small_writes.push {
                 Push::EachWrite => {
-                    self.is_written_end(end) || (segments > 1 && self.forms_packets())
+                    self.ledger.is_written_end(end) || (segments > 1 && self.forms_packets())
                 }
                 Push::BufferEmpty => is_last,
                 Push::Never => false,
             },
-            fin: self.fin == Fin::Queued && is_last && room_for_fin,
+            fin: self.ledger.fin() == Fin::Queued && is_last && room_for_fin,
             urgent: self.urgent_end.filter(|&urgent| urgent > head.start),
         }
     }

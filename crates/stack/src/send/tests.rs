@@ -104,7 +104,7 @@ impl Bench {
     }
 
     fn packets_out(&self) -> u32 {
-        self.sender.in_flight_segments
+        self.sender.ledger.segments_out()
     }
 
     fn memory_env(&self) -> SendMemoryEnv {

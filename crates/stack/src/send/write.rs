@@ -4,8 +4,8 @@
 use base::settings::{Accounting, Completion};
 use bytes::Bytes;
 
+use super::Sender;
 use super::segment::SegmentSizes;
-use super::{Fin, Sender, Unsent};
 use crate::host::WriteFlags;
 
 /// Room below which BSD does not take a part of a write (`so_snd.sb_lowat`): the program would be
@@ -55,7 +55,7 @@ impl Sender {
         sizes: &SegmentSizes,
     ) -> WriteOutcome {
         let total = chunks.iter().map(|chunk| chunk.len() as u64).sum();
-        if self.fin != Fin::Open {
+        if self.has_fin() {
             return WriteOutcome::default();
         }
         if total == 0 {
@@ -88,7 +88,9 @@ impl Sender {
         }
         let completed = match self.settings.send.completion {
             Completion::Linux | Completion::Bsd => taken == total,
-            Completion::Winsock => taken > 0 && self.sends.push(self.end(), total, self.size),
+            Completion::Winsock => {
+                taken > 0 && self.sends.push(self.end(), total, self.size.bytes())
+            }
         };
         self.expand_as_freebsd();
         WriteOutcome {
@@ -109,7 +111,7 @@ impl Sender {
         let more = more && !is_short;
         let end = self.end();
         // All of it may have left while it was being written.
-        if let Some(tail) = self.unsent.back_mut() {
+        if let Some(tail) = self.ledger.tail_mut() {
             tail.push |= !more;
             tail.more = more;
             if !more {
@@ -138,16 +140,12 @@ impl Sender {
         let half_window = u64::from(sizes.window_max / 2);
         let mut left = total;
         while left > 0 {
-            let mut room = goal.saturating_sub(self.tail_bytes());
-            if self.unsent.is_empty() || room == 0 {
+            let mut room = goal.saturating_sub(self.ledger.tail_bytes());
+            if self.ledger.unsent_packets() == 0 || room == 0 {
                 if !self.may_start_packet() {
                     break;
                 }
-                self.unsent.push_back(Unsent {
-                    end: self.end(),
-                    push: false,
-                    more: false,
-                });
+                self.ledger.begin_packet();
                 room = goal;
             }
             let bytes = room.min(left);
@@ -160,13 +158,13 @@ impl Sender {
             // The first bytes of a write take the mark of the write before; later ones leave the
             // mark of a packet of which a part was pushed (Linux `tcp_sendmsg_locked`).
             let is_first = self.paused_bytes + (total - left) == 0;
-            let tail = self.unsent.back_mut().expect("the packet just filled");
+            let tail = self.ledger.tail_mut().expect("the packet just filled");
             tail.end = end;
             tail.push = is_pushed || (tail.push && !is_first);
             left -= bytes;
             let pause = match bytes == room {
                 true if is_pushed => Some(Pause::All),
-                true if self.unsent.len() == 1 => Some(Pause::One),
+                true if self.ledger.unsent_packets() == 1 => Some(Pause::One),
                 _ => None,
             };
             if left > 0 && pause.is_some() {
@@ -178,7 +176,7 @@ impl Sender {
 
     /// Whether Linux lets a writer start a packet (`sk_stream_memory_free`).
     fn may_start_packet(&self) -> bool {
-        self.queued_bytes() < self.size && self.is_below_lowat(1)
+        self.queued_bytes() < self.size.bytes() && self.is_below_lowat(1)
     }
 
     /// Whether `factor` times the unsent bytes are below the low-water mark.
@@ -192,16 +190,12 @@ impl Sender {
         if bytes > 0 {
             self.take(&mut source, bytes);
             let end = self.end();
-            match self.unsent.back_mut() {
+            match self.ledger.tail_mut() {
                 Some(tail) => {
                     tail.end = end;
                     tail.push = false;
                 }
-                None => self.unsent.push_back(Unsent {
-                    end,
-                    push: false,
-                    more: false,
-                }),
+                None => self.ledger.begin_packet(),
             }
         }
         bytes
@@ -211,12 +205,12 @@ impl Sender {
     fn room(&self, total: u64) -> u64 {
         let room = match self.settings.send.accounting {
             Accounting::Payload | Accounting::Truesize { ratio: _ } => {
-                self.size.saturating_sub(self.queued_bytes())
+                self.size.bytes().saturating_sub(self.queued_bytes())
             }
             // The last buffer may have room left.
             Accounting::Buffers { payload_bytes } => {
                 let payload_bytes = u64::from(payload_bytes.max(1));
-                let whole = self.size / payload_bytes * payload_bytes;
+                let whole = self.size.bytes() / payload_bytes * payload_bytes;
                 whole.saturating_sub(self.unsent_bytes())
             }
         };
@@ -227,7 +221,7 @@ impl Sender {
     fn low_water(&self) -> u64 {
         match self.settings.send.accounting {
             Accounting::Payload | Accounting::Truesize { ratio: _ } => {
-                BSD_LOW_WATER_BYTES.min(self.size)
+                BSD_LOW_WATER_BYTES.min(self.size.bytes())
             }
             Accounting::Buffers { payload_bytes: _ } => 1,
         }
@@ -236,7 +230,7 @@ impl Sender {
     /// A program that does not wait is refused beyond the quota; one that waits may have a bounded
     /// number of sends outstanding.
     fn refuses_send(&self, flags: WriteFlags) -> bool {
-        (flags.no_wait && !self.sends.is_within(self.size)) || self.sends.is_full()
+        (flags.no_wait && !self.sends.is_within(self.size.bytes())) || self.sends.is_full()
     }
 
     /// Whether a program that waits for room is to be woken (rule 5.2, vectors B14 and B15).
@@ -244,11 +238,11 @@ impl Sender {
         match self.settings.send.completion {
             Completion::Linux => {
                 let queued = self.queued_bytes();
-                let free = self.size.saturating_sub(queued);
-                free >= queued / 2 && queued < self.size && self.is_below_lowat(2)
+                let free = self.size.bytes().saturating_sub(queued);
+                free >= queued / 2 && queued < self.size.bytes() && self.is_below_lowat(2)
             }
             Completion::Bsd => self.room(u64::MAX) > 0,
-            Completion::Winsock => self.sends.is_within(self.size) && !self.sends.is_full(),
+            Completion::Winsock => self.sends.is_within(self.size.bytes()) && !self.sends.is_full(),
         }
     }
 
@@ -258,8 +252,8 @@ impl Sender {
             let (chunk, rest) = source.chunks.split_first().expect("as many bytes as taken");
             let left = chunk.len() - source.offset;
             let part = left.min(usize::try_from(bytes).unwrap_or(usize::MAX));
-            self.stream
-                .push(chunk.slice(source.offset..source.offset + part));
+            self.ledger
+                .write(chunk.slice(source.offset..source.offset + part));
             bytes -= part as u64;
             source.offset += part;
             if part == left {
@@ -269,12 +263,5 @@ impl Sender {
                 };
             }
         }
-    }
-
-    /// Bytes in the last unsent packet.
-    pub(super) fn tail_bytes(&self) -> u64 {
-        let in_front = self.unsent.len().checked_sub(2);
-        let start = in_front.map_or(self.sent, |index| self.unsent[index].end);
-        self.end() - start
     }
 }

@@ -10,12 +10,62 @@ use base::tcp::TcpFlags;
 use super::Connection;
 use super::incoming::{Placed, Verdict};
 use crate::host::Shared;
-use crate::packet::Segment;
+use crate::packet::{Segment, Timestamps};
 
 /// Timestamps older than this may have wrapped (RFC 7323 section 5.5).
 const TIMESTAMP_AGE_MAX: Duration = Duration::from_secs(24 * 24 * 3600);
 
+/// Our clock, and the last time of the peer's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clocks {
+    /// Added to our clock, so that it does not tell how long the host is up.
+    offset: u32,
+    /// The value to echo (`TS.Recent`).
+    recent: u32,
+    /// When it was taken; `None` where none came.
+    recent_at: Option<Instant>,
+}
+
+impl Clocks {
+    pub(super) const fn new(offset: u32) -> Self {
+        Self {
+            offset,
+            recent: 0,
+            recent_at: None,
+        }
+    }
+
+    /// Milliseconds of our clock (rule 10.2: it ticks every millisecond).
+    fn at(&self, now: Instant) -> u32 {
+        ((now.as_nanos() / 1_000_000) as u32).wrapping_add(self.offset)
+    }
+
+    /// The option of a segment that leaves now.
+    pub(super) fn option(&self, now: Instant) -> Timestamps {
+        Timestamps {
+            value: self.at(now),
+            echo: self.recent,
+        }
+    }
+
+    /// `value` came and is echoed from now on.
+    pub(super) const fn take(&mut self, now: Instant, value: u32) {
+        self.recent = value;
+        self.recent_at = Some(now);
+    }
+
+    /// What TIME-WAIT needs: the offset, and the value to echo.
+    pub(super) const fn rest(&self) -> (u32, u32) {
+        (self.offset, self.recent)
+    }
+}
+
 impl Connection {
+    /// Milliseconds of our timestamp clock.
+    pub(super) fn timestamp(&self, now: Instant) -> u32 {
+        self.clocks.at(now)
+    }
+
     /// RFC 7323 section 5.3, with its exceptions: a bare ACK that was merely overtaken is no attack
     /// (Linux `tcp_disordered_ack_check`). `None`: the timestamp is no objection.
     pub(super) fn judge_clock(
@@ -66,7 +116,10 @@ impl Connection {
     fn retransmits_ack(&self, placed: &Placed<'_>) -> bool {
         let (una, next) = self.sent_range();
         let ack = self.iss.offset(placed.segment.ack, next);
-        ack == una as i64 && !self.is_window_news(placed.segment, ack, placed.start)
+        let is_news = self
+            .window
+            .is_news(placed.segment, placed.start, ack, self.recovery.una());
+        ack == una as i64 && !is_news
     }
 
     /// Whether a clock can have moved so far within our timeout. Linux counts 1200 units a second,
@@ -89,8 +142,7 @@ impl Connection {
                 || timestamps.value.wrapping_sub(self.clocks.recent) as i32 >= 0
         });
         if self.agreed.timestamps && is_newer && start <= self.last_ack_sent as i64 {
-            self.clocks.recent = timestamps.value;
-            self.clocks.recent_at = Some(now);
+            self.clocks.take(now, timestamps.value);
         }
     }
 

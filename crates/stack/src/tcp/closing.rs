@@ -8,6 +8,32 @@ use crate::host::{Event, Failure, RateLimit, Shared, TimeWait};
 use crate::packet::{IcmpError, IcmpKind, Packet, Segment};
 use crate::trace::TraceEvent;
 
+/// What went wrong.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Failures {
+    /// Why it broke.
+    broke: Option<Failure>,
+    /// An ICMP error that is told where an attempt fails for want of an answer.
+    soft: Option<Failure>,
+}
+
+impl Failures {
+    /// Why it broke; `None` where it did not.
+    pub(super) const fn broke(&self) -> Option<Failure> {
+        self.broke
+    }
+
+    /// What is told where the peer has not answered.
+    pub(super) fn of_silence(&self) -> Failure {
+        self.soft.unwrap_or(Failure::TimedOut)
+    }
+
+    /// The peer has answered: whoever was not to be reached is now.
+    pub(super) const fn on_answer(&mut self) {
+        self.soft = None;
+    }
+}
+
 impl Connection {
     /// Goes to another state, with what belongs to it.
     pub(super) fn enter(&mut self, now: Instant, shared: &mut Shared, state: State) {
@@ -16,7 +42,7 @@ impl Connection {
         }
         let before = core::mem::replace(&mut self.state, state);
         let name = state.name();
-        shared.tell(now, Some(self.id), || TraceEvent::State(name));
+        shared.tell(now, Some(self.socket.id()), || TraceEvent::State(name));
         match state {
             State::FinWait2(_) => self.arm_fin_wait(now, shared),
             // Linux `tcp_fin`: whoever has closed already does not wait with its answer.
@@ -38,13 +64,15 @@ impl Connection {
     /// Whether only the peer's FIN is awaited, for nobody. Linux keeps little of such a connection:
     /// the numbers, the window and the clock (`tcp_time_wait`, `tcp_timewait_state_process`).
     pub(super) fn is_forgotten(&self) -> bool {
-        self.is_orphan && matches!(self.state, State::FinWait2(_)) && self.linux().is_some()
+        self.socket.is_orphan()
+            && matches!(self.state, State::FinWait2(_))
+            && self.linux().is_some()
     }
 
     /// Nobody waits for ever for a peer that never closes, once the application has let go (Linux
     /// `tcp_fin_timeout`).
     fn arm_fin_wait(&mut self, now: Instant, shared: &Shared) {
-        if self.is_orphan {
+        if self.socket.is_orphan() {
             let due = shared.tick.expiry(now, self.settings.life.fin_timeout);
             self.timers.set(Timer::FinWait, Some(due));
         }
@@ -52,13 +80,11 @@ impl Connection {
 
     fn end(&mut self, shared: &mut Shared) {
         self.timers.stop_all();
-        if !self.is_orphan {
-            shared.report(self.id, Event::Closed);
-        }
+        self.socket.report(shared, Event::Closed);
     }
 
     /// The connection breaks: what waits is forgotten, and the application hears why.
-    pub(crate) fn fail(&mut self, now: Instant, shared: &mut Shared, failure: Failure) {
+    pub(super) fn fail(&mut self, now: Instant, shared: &mut Shared, failure: Failure) {
         if self.state == State::Closed {
             return;
         }
@@ -69,13 +95,11 @@ impl Connection {
             shared.counters.timed_out += 1;
         }
         self.state = State::Closed;
-        self.failure = Some(failure);
+        self.failures.broke = Some(failure);
         self.timers.stop_all();
         self.give_back_buffers(shared);
-        shared.tell(now, Some(self.id), || TraceEvent::Failed(failure));
-        if !self.is_orphan && !self.is_unaccepted {
-            shared.report(self.id, Event::Failed(failure));
-        }
+        shared.tell(now, Some(self.socket.id()), || TraceEvent::Failed(failure));
+        self.socket.report_failure(shared, failure);
     }
 
     /// The application sends no more (RFC 9293 section 3.10.4); reading goes on.
@@ -94,7 +118,7 @@ impl Connection {
     /// The application lets go of the connection. Data that it has not read makes this a reset
     /// (RFC 9293 section 3.10.4; RFC 2525 section 2.17).
     pub(crate) fn close(&mut self, now: Instant, shared: &mut Shared) {
-        self.is_orphan = true;
+        self.socket.let_go();
         if self.recv.unread_bytes() > 0 {
             let has_closed = matches!(self.state, State::Closing(_) | State::LastAck(_));
             if has_closed && self.linux().is_some() {
@@ -110,8 +134,9 @@ impl Connection {
         self.shutdown(now, shared);
     }
 
-    /// The application breaks the connection (RFC 9293 section 3.10.5).
+    /// The application lets go of the connection and breaks it (RFC 9293 section 3.10.5).
     pub(crate) fn abort(&mut self, now: Instant, shared: &mut Shared) {
+        self.socket.let_go();
         let tells = match self.state {
             // Both have closed already, or the peer knows of nothing.
             State::SynSent(_)
@@ -120,7 +145,7 @@ impl Connection {
             | State::TimeWait
             | State::Closed => false,
             // Whoever listened forgets what is half open (Linux `inet_csk_listen_stop`).
-            State::SynReceived(state) => state.listener.is_none(),
+            State::SynReceived(_) => !self.socket.is_passive(),
             State::Established(_)
             | State::FinWait1(_)
             | State::FinWait2(_)
@@ -146,8 +171,7 @@ impl Connection {
             return;
         }
         // An error of somebody who asked to be connected (Linux `tcp_req_err`).
-        let is_asked = matches!(self.state, State::SynReceived(state) if state.listener.is_some())
-            && self.linux().is_some();
+        let is_asked = self.is_asked() && self.linux().is_some();
         match error.kind {
             IcmpKind::Refused if is_asked => {}
             IcmpKind::TooBig { mtu } => self.on_too_big(now, shared, mtu, seq as u64),
@@ -158,7 +182,7 @@ impl Connection {
                 self.fail(now, shared, Failure::Unreachable);
             }
             IcmpKind::Refused | IcmpKind::Unreachable | IcmpKind::TimeExceeded => {
-                self.soft_error = Some(Failure::Unreachable);
+                self.failures.soft = Some(Failure::Unreachable);
                 if is_open && error.kind == IcmpKind::Unreachable && seq == una as i64 {
                     self.recovery.on_unreachable(now);
                     self.arm_timers(now, shared);
@@ -167,8 +191,13 @@ impl Connection {
         }
     }
 
+    /// Whether a peer asked a listener of ours for it, and has not answered yet.
+    pub(super) const fn is_asked(&self) -> bool {
+        matches!(self.state, State::SynReceived(_)) && self.socket.is_passive()
+    }
+
     /// What remains of it in TIME-WAIT.
-    pub(crate) fn time_wait(&self, now: Instant, shared: &Shared) -> TimeWait {
+    pub(super) fn time_wait(&self, now: Instant, shared: &Shared) -> TimeWait {
         let scale = self.recv_scale();
         TimeWait {
             local: self.local,
@@ -176,10 +205,7 @@ impl Connection {
             next: self.iss.number(self.recovery.next()),
             expected: self.irs.number(self.recv.next()),
             window: (self.recv.current_window() >> scale).min(u32::from(u16::MAX)) as u16,
-            timestamps: self
-                .agreed
-                .timestamps
-                .then_some((self.clocks.offset, self.clocks.recent)),
+            timestamps: self.agreed.timestamps.then_some(self.clocks.rest()),
             may_reuse: self.settings.life.time_wait_reuse,
             lasts: self.settings.life.time_wait,
             due: shared.tick.expiry(now, self.settings.life.time_wait),

@@ -7,9 +7,10 @@ use base::settings::{Ecn, SocketSettings};
 use base::tcp::TcpFlags;
 use base::{Instant, SeqNum};
 
-use super::{Connection, MSS_MIN, Opening, RecvSequence, State, SynReceived, SynSent, Timer};
-use crate::host::{Event, Failure, Shared, SocketId};
-use crate::packet::{EcnMark, Segment, SegmentOptions, Timestamps};
+use super::size::option_bytes;
+use super::{Connection, Opening, PeerWindow, RecvSequence, State, SynReceived, SynSent, Timer};
+use crate::host::{Event, Failure, Shared};
+use crate::packet::{EcnMark, Segment, SegmentOptions};
 use crate::recv::Agreed;
 use crate::trace::TraceEvent;
 
@@ -42,23 +43,9 @@ impl Connection {
         now: Instant,
         shared: &mut Shared,
         opening: &Opening<'_>,
-        listener: SocketId,
         syn: &Segment,
     ) -> Box<Self> {
-        let state = State::SynReceived(SynReceived {
-            since: now,
-            retransmits: 0,
-            listener: Some(listener),
-            closing: false,
-        });
-        let mut connection = Box::new(Self::new(now, shared, opening, state));
-        connection.parent = Some(listener);
-        connection.is_half_open = true;
-        connection.is_unaccepted = true;
-        if opening.settings.options.accept_window_zero {
-            connection.recv.hold_window();
-        }
-        connection.take_syn(now, shared, syn);
+        let mut connection = Self::of_listener(now, shared, opening, syn, 0);
         connection.send_syn_ack(now, shared);
         connection.arm_handshake(now, shared, 0);
         connection
@@ -70,26 +57,34 @@ impl Connection {
         now: Instant,
         shared: &mut Shared,
         opening: &Opening<'_>,
-        listener: SocketId,
         syn: &Segment,
     ) -> Box<Self> {
-        let state = SynReceived {
+        // What the path needed for the handshake is forgotten: no round-trip sample.
+        let mut connection = Self::of_listener(now, shared, opening, syn, 1);
+        connection.recv.first_window(connection.agreed.advmss);
+        connection.arm_handshake(now, shared, 0);
+        connection
+    }
+
+    /// A connection of a listener that has read the peer's SYN. `retransmits`: as often counts our
+    /// answer as retransmitted.
+    fn of_listener(
+        now: Instant,
+        shared: &mut Shared,
+        opening: &Opening<'_>,
+        syn: &Segment,
+        retransmits: u32,
+    ) -> Box<Self> {
+        let state = State::SynReceived(SynReceived {
             since: now,
-            // What the path needed for the handshake is forgotten: no round-trip sample.
-            retransmits: 1,
-            listener: Some(listener),
+            retransmits,
             closing: false,
-        };
-        let mut connection = Box::new(Self::new(now, shared, opening, State::SynReceived(state)));
-        connection.parent = Some(listener);
-        connection.is_half_open = true;
-        connection.is_unaccepted = true;
+        });
+        let mut connection = Box::new(Self::new(now, shared, opening, state));
         if opening.settings.options.accept_window_zero {
             connection.recv.hold_window();
         }
         connection.take_syn(now, shared, syn);
-        connection.recv.first_window(connection.agreed.advmss);
-        connection.arm_handshake(now, shared, 0);
         connection
     }
 
@@ -111,8 +106,7 @@ impl Connection {
             false => options.default_mss.max(MSS_DEFAULT_V6),
         };
         let peer_mss = mss.filter(|mss| *mss > 0).unwrap_or(default);
-        self.peer_mss = u32::from(peer_mss).max(MSS_MIN);
-        self.mtu.limit_by_peer(peer_mss);
+        self.size.limit_by_peer(peer_mss);
         self.agreed = Agreed {
             sack: options.sack && sack_permitted,
             timestamps: agreed_timestamps,
@@ -121,18 +115,16 @@ impl Connection {
             send_mss: 0,
         };
         if self.linux().is_some() {
-            let bytes = self.option_bytes() as u16;
-            self.mtu.add_options(bytes);
+            self.size.add_options(self.agreed.timestamps);
         }
-        self.agreed.advmss = self.announced_mss(shared) - self.option_bytes();
+        self.agreed.advmss = self.announced_mss(shared) - option_bytes(self.agreed.timestamps);
         self.agreed.send_mss = self.mss();
-        self.window.scale = match (self.agreed.window_scaling, window_scale) {
+        let scale = match (self.agreed.window_scaling, window_scale) {
             (true, Some(scale)) => scale.min(WINDOW_SCALE_MAX),
             _ => 0,
         };
         if let Some(timestamps) = timestamps.filter(|_| agreed_timestamps) {
-            self.clocks.recent = timestamps.value;
-            self.clocks.recent_at = Some(now);
+            self.clocks.take(now, timestamps.value);
         }
         // RFC 3168 section 6.1.1: a SYN asks with both flags, and a SYN-ACK answers with one, to
         // whoever asked.
@@ -142,15 +134,11 @@ impl Connection {
         );
         let is_answer = syn.flags.contains(TcpFlags::ACK);
         let ecn = self.settings.options.ecn;
-        self.ecn.agreed = match is_answer {
+        self.ecn.agree(match is_answer {
             true => ece && !cwr && ecn == Ecn::Request,
             false => ece && cwr && ecn != Ecn::Off,
-        };
-        // The window of a SYN is not scaled.
-        self.window.bytes = syn.window.into();
-        self.window.max = syn.window.into();
-        self.window.end = 1 + u64::from(syn.window);
-        self.window.from_seq = 0;
+        });
+        self.window = PeerWindow::of_syn(syn.window, scale);
     }
 
     fn send_syn(&mut self, now: Instant, shared: &mut Shared) {
@@ -175,7 +163,7 @@ impl Connection {
     /// Answers the peer's SYN, for the first time or again.
     pub(super) fn send_syn_ack(&mut self, now: Instant, shared: &mut Shared) {
         let mut flags = TcpFlags::SYN | TcpFlags::ACK;
-        if self.ecn.agreed {
+        if self.ecn.is_agreed() {
             flags |= TcpFlags::ECE;
         }
         let mss = self.announced_mss(shared);
@@ -210,10 +198,7 @@ impl Connection {
                 mss: Some(mss.min(u32::from(u16::MAX)) as u16),
                 window_scale: window_scaling.then(|| self.recv.window_scale()),
                 sack_permitted: sack,
-                timestamps: timestamps.then(|| Timestamps {
-                    value: self.timestamp(now),
-                    echo: self.clocks.recent,
-                }),
+                timestamps: timestamps.then(|| self.clocks.option(now)),
                 sack: None,
             },
             ..Segment::default()
@@ -261,7 +246,6 @@ impl Connection {
             self.state = State::SynReceived(SynReceived {
                 since: state.since,
                 retransmits: state.retransmits,
-                listener: None,
                 closing: false,
             });
             self.send_syn_ack(now, shared);
@@ -271,7 +255,7 @@ impl Connection {
         let rtt = self.handshake_rtt(now, state.since, state.retransmits, segment);
         let lost = self.lost_of(state.since, state.retransmits, segment);
         self.establish(now, shared, rtt, lost);
-        shared.report(self.id, Event::Connected);
+        self.socket.report(shared, Event::Connected);
         // Rule 8.8: nothing waits to be sent yet, so the third ACK does not wait either.
         self.recv.force_ack();
         self.output(now, shared);
@@ -288,18 +272,16 @@ impl Connection {
         let rtt = self.handshake_rtt(now, state.since, state.retransmits, segment);
         let lost = self.lost_of(state.since, state.retransmits, segment);
         self.establish(now, shared, rtt, lost);
-        if state.listener.is_some() {
-            // The window of this ACK is the first that counts, and what a listener answered counts
-            // as nobody's (Linux `tcp_create_openreq_child`).
+        if self.socket.is_passive() {
+            // The window of this ACK is the first that counts.
             if self.linux().is_some() {
-                self.window.max = 0;
-                self.mtu.defer_search();
+                self.window.forget_max();
+                self.size.defer_search();
             }
-            self.traffic.segments_in = 1 + u64::from(segment.segments());
-            self.traffic.segments_out = 0;
+            self.traffic.forget_answers(segment);
             shared.counters.passive_opens += 1;
-        } else if !self.is_orphan {
-            shared.report(self.id, Event::Connected);
+        } else {
+            self.socket.report(shared, Event::Connected);
         }
     }
 
@@ -348,22 +330,21 @@ impl Connection {
     ) {
         self.timers.stop(Timer::Handshake);
         self.timers.stop(Timer::User);
-        self.stalled_since = None;
+        self.stall.end();
         self.state = self.state.on_syn_acked();
-        let mss = self.mss();
         self.recovery
             .set_options(self.agreed.sack, self.agreed.timestamps);
-        self.recovery.set_mss(mss);
+        self.resize();
         self.recovery.on_established(now, rtt, syns_lost);
         self.recv.on_established(now, &self.agreed);
         let env = self.send_memory_env();
         self.send.on_established(&env);
         self.last_ack_sent = self.recv.next();
-        self.pace_at = now;
-        self.busy.counted_until = now;
+        self.pacer.start(now);
+        self.held.begin(now);
         self.arm_keepalive(now, shared);
         let state = self.state.name();
-        shared.tell(now, Some(self.id), || TraceEvent::State(state));
+        shared.tell(now, Some(self.socket.id()), || TraceEvent::State(state));
     }
 
     fn arm_handshake(&mut self, now: Instant, shared: &Shared, retransmits: u32) {
@@ -387,7 +368,7 @@ impl Connection {
         {
             // It counts from the SYN on, but the first timeout is awaited (Linux
             // `retransmits_timed_out`).
-            self.stalled_since = Some(state.since);
+            self.stall.begin(state.since);
             self.arm_user(shared);
         }
     }
@@ -409,13 +390,12 @@ impl Connection {
                 state.retransmits
             }
             State::SynSent(_) | State::SynReceived(_) => {
-                let failure = self.soft_error.unwrap_or(Failure::TimedOut);
-                self.fail(now, shared, failure);
+                self.give_up(now, shared);
                 return;
             }
             _ => return,
         };
-        self.traffic.handshake_retransmits += 1;
+        self.traffic.on_handshake_retransmit();
         if matches!(self.state, State::SynSent(_)) {
             self.send_syn(now, shared);
         } else {

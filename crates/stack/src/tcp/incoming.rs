@@ -6,6 +6,8 @@ use base::tcp::TcpFlags;
 use base::{Instant, Limit, SeqNum};
 use smallvec::SmallVec;
 
+use super::ledger::Released;
+use super::peer_window::WindowUpdate;
 use super::{Connection, State, Timer};
 use crate::host::{Event, Failure, Shared};
 use crate::packet::{EcnMark, Payload, Segment};
@@ -56,11 +58,7 @@ impl Connection {
         segment: &mut Segment,
         mark: EcnMark,
     ) {
-        self.traffic.segments_in += u64::from(segment.segments());
-        if !segment.payload.is_empty() {
-            // Also what is refused, as Linux counts (`tcp_segs_in`).
-            self.traffic.data_segments_in += u64::from(segment.segments());
-        }
+        self.traffic.on_segment_received(segment);
         if let State::SynSent(state) = self.state {
             self.handle_in_syn_sent(now, shared, state, segment);
             return;
@@ -120,9 +118,7 @@ impl Connection {
             };
         }
         if flags.contains(TcpFlags::SYN) {
-            let is_passive =
-                matches!(self.state, State::SynReceived(state) if state.listener.is_some());
-            return if is_passive && placed.start != 0 || self.is_let_go(placed) {
+            return if self.is_asked() && placed.start != 0 || self.is_let_go(placed) {
                 Verdict::Replaced
             } else {
                 self.judge_syn(shared, placed)
@@ -165,8 +161,8 @@ impl Connection {
         }
         // Whoever accepted has sent nothing in front of its first byte but the SYN, whose
         // acknowledgment opened the connection (Linux `tcp_ack`, since 6.7).
-        let oldest = una as i64 - i64::from(self.window.max);
-        if ack < oldest.max(i64::from(self.parent.is_some())) {
+        let oldest = una as i64 - i64::from(self.window.max());
+        if ack < oldest.max(i64::from(self.socket.is_passive())) {
             shared.counters.ack_too_old += 1;
             return Verdict::Challenge;
         }
@@ -215,7 +211,9 @@ impl Connection {
             self.finish_passive(now, shared, state, segment);
         }
         self.note_timestamp(now, segment, start);
-        let hurries = self.note_ecn(segment, mark, start);
+        let data_end = start + i64::from(segment.payload.len());
+        let has_new_data = !segment.payload.is_empty() && data_end > self.recv.next() as i64;
+        let hurries = self.ecn.on_segment(segment, mark, has_new_data);
         self.handle_ack(now, shared, segment, start);
         if self.state == State::Closed {
             return;
@@ -228,33 +226,8 @@ impl Connection {
         }
         self.handle_data(now, shared, segment, start);
         if self.state != State::Closed {
-            self.probes.keepalive = 0;
+            self.probes.on_segment();
             self.output(now, shared);
-        }
-    }
-
-    /// RFC 3168 section 6.1.3: a mark on data is echoed until the sender says, with data, that it
-    /// has reacted; Linux hears it from a bare ACK, too. Those are never capable, so a mark on one
-    /// says nothing. Returns whether the
-    /// sender's window may be so small that no ACK should wait: it has just been told to react, or
-    /// has probably sent something again, which is not capable (Linux `tcp_data_ecn_check`).
-    fn note_ecn(&mut self, segment: &Segment, mark: EcnMark, start: i64) -> bool {
-        if !self.ecn.agreed {
-            return false;
-        }
-        if segment.flags.contains(TcpFlags::CWR) {
-            self.ecn.echo = false;
-        }
-        let end = start + i64::from(segment.payload.len());
-        if segment.payload.is_empty() || end <= self.recv.next() as i64 {
-            return false;
-        }
-        let was_capable = self.ecn.saw_capable;
-        self.ecn.saw_capable |= mark != EcnMark::NotEct;
-        match mark {
-            EcnMark::Ce => !core::mem::replace(&mut self.ecn.echo, true),
-            EcnMark::NotEct => was_capable,
-            EcnMark::Ect0 | EcnMark::Ect1 => false,
         }
     }
 
@@ -262,7 +235,7 @@ impl Connection {
     fn handle_ack(&mut self, now: Instant, shared: &mut Shared, segment: &Segment, start: i64) {
         let una = self.recovery.una();
         let ack = self.iss.offset(segment.ack, self.recovery.next());
-        self.traffic.last_ack_received = Some(now);
+        self.traffic.on_ack_received(now);
         let is_window_update = self.update_window(now, segment, ack, start);
         let blocks = self.sack_offsets(segment);
         if ack < una as i64 && blocks.is_empty() {
@@ -278,89 +251,64 @@ impl Connection {
             timestamp_echo: echo.filter(|_| self.agreed.timestamps),
             has_data: segment.sequence_bytes() > 0,
             is_window_update,
-            ece: self.ecn.agreed && segment.flags.contains(TcpFlags::ECE),
-            has_new_data: self.send.unsent_bytes() > 0 && self.window.end > self.recovery.next(),
+            ece: self.ecn.is_agreed() && segment.flags.contains(TcpFlags::ECE),
+            has_new_data: self.send.unsent_bytes() > 0 && self.window.end() > self.recovery.next(),
         });
         if self.recovery.wants_new_data() {
             // Linux `tcp_xmit_recovery`: it does not wait for more of its kind.
             self.send.flush();
         }
         if outcome.lost > 0 {
-            shared.tell(now, Some(self.id), || TraceEvent::Lost {
+            shared.tell(now, Some(self.socket.id()), || TraceEvent::Lost {
                 packets: outcome.lost,
             });
         }
         if ack < una as i64 {
             return;
         }
-        self.probes.window = 0;
-        if was_silent && self.held == Limit::PeerWindow && segment.sequence_bytes() == 0 {
+        self.probes.on_answer();
+        if was_silent && self.held.limit() == Limit::PeerWindow && segment.sequence_bytes() == 0 {
             // The interval of probes counts from the last answer on (Linux `tcp_ack_probe`).
             self.timers.stop(Timer::Probe);
         }
-        if self.window.bytes > 0 && self.recovery.packets_out() == 0 {
-            self.stalled_since = None;
+        if self.window.bytes() > 0 && self.recovery.packets_out() == 0 {
+            self.stall.end();
         }
         // Whoever was not to be reached is now (Linux `tcp_ack`).
-        self.soft_error = None;
+        self.failures.on_answer();
         if outcome.acked_bytes > 0 {
-            self.stalled_since = None;
-            self.probes.backoff = 0;
+            self.stall.end();
+            self.probes.on_progress();
             self.on_acked(now, shared, outcome.acked_bytes);
         }
-        if outcome.acked_bytes >= u64::from(self.mss()) || self.mtu.probe().is_some() {
+        if outcome.acked_bytes >= u64::from(self.mss()) || self.size.is_probing() {
             self.on_mtu_acked(self.recovery.una());
         }
     }
 
     /// Data was acknowledged: memory is free, and perhaps our FIN has arrived.
     fn on_acked(&mut self, now: Instant, shared: &mut Shared, bytes: u64) {
-        let una = self.recovery.una();
-        let env = self.send_memory_env();
-        let fin_acked = self.send.has_fin() && una > self.send.end();
-        self.traffic.bytes_acked += bytes - u64::from(fin_acked);
-        let completed = self.send.on_ack(una, &env);
+        let Released { completed, fin } = self.release_acked(bytes);
         self.report_buffers(shared);
-        if completed > 0 && !self.is_orphan {
-            shared.report(self.id, Event::Completed(completed));
+        if completed > 0 {
+            self.socket.report(shared, Event::Completed(completed));
         }
-        if fin_acked {
+        if fin {
             self.enter(now, shared, self.state.on_fin_acked());
         }
-    }
-
-    /// Bytes of the window that a segment offers; that of a SYN is never scaled (RFC 7323 section
-    /// 2.2).
-    fn window_of(&self, segment: &Segment) -> u32 {
-        let is_syn = segment.flags.contains(TcpFlags::SYN);
-        let scale = if is_syn { 0 } else { self.window.scale };
-        u32::from(segment.window) << scale
-    }
-
-    /// Whether the window of a segment is newer than the one that counts (Linux
-    /// `tcp_may_update_window`).
-    pub(super) fn is_window_news(&self, segment: &Segment, ack: i64, start: i64) -> bool {
-        let (bytes, window) = (self.window_of(segment), &self.window);
-        ack > self.recovery.una() as i64
-            || start > window.from_seq
-            || start == window.from_seq && (bytes > window.bytes || bytes == 0)
     }
 
     /// RFC 9293 section 3.10.7.4: the window of the newest segment counts. Returns whether that is
     /// this one, be it another window or not.
     fn update_window(&mut self, now: Instant, segment: &Segment, ack: i64, start: i64) -> bool {
-        let una = self.recovery.una() as i64;
-        if ack < una || !self.is_window_news(segment, ack, start) {
+        let una = self.recovery.una();
+        if ack < una as i64 || !self.window.is_news(segment, start, ack, una) {
             return false;
         }
-        let bytes = self.window_of(segment);
-        let window = &mut self.window;
-        let has_changed = bytes != window.bytes;
-        let is_largest = window.max > 0 && bytes > window.max;
-        window.from_seq = start;
-        window.bytes = bytes;
-        window.max = window.max.max(bytes);
-        window.end = ack as u64 + u64::from(bytes);
+        let WindowUpdate {
+            has_changed,
+            is_largest,
+        } = self.window.update(segment, start, ack as u64);
         if is_largest {
             self.on_window_max();
         }
@@ -403,7 +351,7 @@ impl Connection {
         if !self.admits(shared, start, segment) {
             return;
         }
-        self.traffic.last_data_received = Some(now);
+        self.traffic.on_data_received(now);
         let echo = segment.options.timestamps.map(|t| t.echo);
         let segment_bytes = match segment.gso_size {
             0 => bytes,
@@ -443,7 +391,8 @@ impl Connection {
             },
             &env,
         );
-        self.traffic.bytes_received += self.recv.next() - before - u64::from(outcome.fin);
+        self.traffic
+            .on_received_in_order(self.recv.next() - before - u64::from(outcome.fin));
         self.on_data(now, shared, outcome);
     }
 
@@ -487,7 +436,7 @@ impl Connection {
             self.recv.force_ack();
             return segment.flags.contains(TcpFlags::FIN) && end == next;
         }
-        if self.is_orphan && end > next {
+        if self.socket.is_orphan() && end > next {
             //= https://www.rfc-editor.org/rfc/rfc9293#section-3.10.7.4
             // Linux tcp_rcv_state_process: data that nobody will read resets the connection, and so
             // does a FIN that tells of such data.
@@ -502,16 +451,15 @@ impl Connection {
     /// The receiving half has taken or refused data.
     fn on_data(&mut self, now: Instant, shared: &mut Shared, outcome: DataOutcome) {
         if let Some(reason) = outcome.dropped {
-            shared.tell(now, Some(self.id), || TraceEvent::Dropped {
+            shared.tell(now, Some(self.socket.id()), || TraceEvent::Dropped {
                 reason: drop_name(reason),
             });
         }
         if outcome.fin {
             self.on_fin(now, shared);
         }
-        if outcome.readable && !self.told_readable && !self.is_unaccepted && !self.is_orphan {
-            self.told_readable = true;
-            shared.report(self.id, Event::Readable);
+        if outcome.readable {
+            self.socket.report_readable(shared);
         }
         self.report_memory(shared);
     }
@@ -523,13 +471,7 @@ impl Connection {
             self.recv.force_ack();
         }
         self.enter(now, shared, self.state.on_fin());
-        if self.is_orphan {
-            return;
-        }
-        if !self.told_readable && !self.is_unaccepted {
-            self.told_readable = true;
-            shared.report(self.id, Event::Readable);
-        }
+        self.socket.report_readable(shared);
     }
 
     /// The peer hears where we are (RFC 5961 section 7: at a limited rate).
@@ -578,7 +520,7 @@ impl Connection {
     fn on_reset(&mut self, now: Instant, shared: &mut Shared) {
         let failure = match self.state {
             // In Linux only what never heard of the peer is refused (`tcp_reset`).
-            State::SynReceived(state) if state.listener.is_some() || self.linux().is_none() => {
+            State::SynReceived(_) if self.socket.is_passive() || self.linux().is_none() => {
                 Failure::Refused
             }
             _ => Failure::Reset,

@@ -36,14 +36,14 @@ impl Connection {
             }
         }
         let more = self.recv.memory_of(bytes, segments);
-        let mut grant = shared.memory.grant(self.memory_held, more);
+        let mut grant = self.socket.ask_memory(shared, more);
         if !grant.is_given() && self.recv.collapse_where_worthwhile() {
             self.report_memory(shared);
-            grant = shared.memory.grant(self.memory_held, more);
+            grant = self.socket.ask_memory(shared, more);
         }
         if !grant.is_given() {
             self.give(shared, above);
-            grant = shared.memory.grant(self.memory_held, more);
+            grant = self.socket.ask_memory(shared, more);
         }
         if grant.is_given() {
             return true;
@@ -71,13 +71,13 @@ impl Connection {
     /// Others need memory: where this connection holds more than `much` of it, or buffers of a pool
     /// that is nearly empty, it gives what waits behind gaps. Returns whether there was any.
     pub(crate) fn give_back(&mut self, shared: &mut Shared, much: u64) -> bool {
-        let is_asked = self.memory_held > much || shared.pool.is_short();
+        let is_asked = self.socket.holds_more_than(much) || shared.pool.is_short();
         is_asked && self.give(shared, self.recv.next())
     }
 
     /// Tells the host what it holds of its memory, after data came in or was read, and of its pool.
     pub(super) fn report_memory(&mut self, shared: &mut Shared) {
-        self.hold_memory(shared, self.recv.memory_bytes());
+        self.socket.hold_memory(shared, self.recv.memory_bytes());
         self.report_buffers(shared);
     }
 
@@ -91,7 +91,7 @@ impl Connection {
                 State::Closed => 0,
                 _ => self.send.buffers_held(buffer_bytes),
             };
-            shared.pool.set_held(self.id, received, sent);
+            self.socket.hold_buffers(shared, received, sent);
         }
     }
 
@@ -99,22 +99,15 @@ impl Connection {
     /// holds.
     pub(super) fn give_back_buffers(&mut self, shared: &mut Shared) {
         self.recv.give_out_of_order(self.recv.next());
-        self.hold_memory(shared, self.recv.memory_bytes());
+        self.socket.hold_memory(shared, self.recv.memory_bytes());
         if shared.pool.is_limited() {
             let received = self.recv.buffers_held(self.mss());
-            shared.pool.set_held(self.id, received, 0);
+            self.socket.hold_buffers(shared, received, 0);
         }
     }
 
     /// The connection is about to be forgotten, and with it what it received.
     pub(crate) fn forget_memory(&mut self, shared: &mut Shared) {
-        self.hold_memory(shared, 0);
-    }
-
-    fn hold_memory(&mut self, shared: &mut Shared, held: u64) {
-        if held != self.memory_held {
-            shared.memory.set_held(self.memory_held, held);
-            self.memory_held = held;
-        }
+        self.socket.hold_memory(shared, 0);
     }
 }

@@ -4,148 +4,80 @@
 //! ([`LossRecovery`]) know nothing of each other and nothing of headers. A [`Connection`] reads
 //! headers ([`incoming`]), tells the halves what came, asks them what is to leave, and writes
 //! headers ([`outgoing`]). Sequence numbers become offsets here and nowhere else.
+//!
+//! Each matter beside has a file whose fields no other sees: how much data a segment carries
+//! ([`size`]), what the halves are told of what was sent ([`ledger`]), the peer's window, clocks,
+//! ECN, probes, pacing, waits and counters. What is not TCP's is the [`Socket`]'s. What follows for
+//! the host is returned to it ([`Effects`]).
 
+mod application;
 mod clocks;
 mod closing;
 mod configure;
 pub(crate) mod counters;
+mod ecn;
+mod effects;
 mod handshake;
+mod held;
 mod incoming;
+mod ledger;
+mod local_queue;
 mod memory;
 mod outgoing;
+mod pacing;
+mod peer_window;
 mod probe;
 mod record;
 mod sequence;
+mod size;
 mod state;
 mod tell;
 mod timer;
 mod timers;
+mod traffic;
 
 use core::net::SocketAddr;
-use core::time::Duration;
 
 use base::settings::{LinuxVersion, SizeRule, SocketSettings};
-use base::{Instant, Limit, SeqNum};
+use base::{Instant, SeqNum};
 
 use crate::Arc;
-use crate::host::{Failure, Shared, SocketId, WaitingAck};
-use crate::mtu::MtuState;
+use crate::host::{Shared, Socket, SocketId};
 use crate::recovery::LossRecovery;
 use crate::recv::{Agreed, Env, Receiver};
 use crate::send::{SendMemoryEnv, Sender};
+use clocks::Clocks;
+use closing::Failures;
+use ecn::EcnState;
+pub(crate) use effects::{Effects, Next, Opened};
+use held::Held;
+use local_queue::LocalQueue;
+use pacing::Pacer;
+use peer_window::PeerWindow;
+use probe::Probes;
 pub use record::Arrived;
-pub(crate) use sequence::{RecvSequence, SendSequence};
-pub(crate) use state::{State, SynReceived, SynSent};
-pub(crate) use timer::{Timer, TimerTable};
-
-/// Time that a connection spent waiting, by what it waited for (Linux `tcp_chrono`).
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Busy {
-    pub(crate) busy: Duration,
-    pub(crate) by_peer_window: Duration,
-    pub(crate) by_send_buffer: Duration,
-    pub(crate) counted_until: Instant,
-    /// Whether something was written and not acknowledged from then on.
-    pub(crate) has_data: bool,
-}
-
-impl Busy {
-    /// With the time up to `now`, in which `held` was what nothing more was sent for.
-    pub(crate) fn counted_to(mut self, now: Instant, held: Limit) -> Self {
-        let time = now.since(self.counted_until);
-        self.counted_until = now;
-        if !self.has_data {
-            return self;
-        }
-        self.busy += time;
-        match held {
-            Limit::PeerWindow => self.by_peer_window += time,
-            Limit::SendBuffer => self.by_send_buffer += time,
-            _ => {}
-        }
-        self
-    }
-}
-
-/// What the peer told us of its window (RFC 9293 section 3.10.7.4).
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct PeerWindow {
-    /// In bytes.
-    pub(crate) bytes: u32,
-    /// Its right edge as an offset of our stream.
-    pub(crate) end: u64,
-    /// Largest that it ever offered.
-    pub(crate) max: u32,
-    /// Offset of the peer's segment that it came with (`SND.WL1`).
-    pub(crate) from_seq: i64,
-    /// Shift of the window field.
-    pub(crate) scale: u8,
-}
-
-/// What timestamps tell (RFC 7323).
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Clocks {
-    /// Added to our clock, so that it does not tell how long the host is up.
-    pub(crate) offset: u32,
-    /// The value to echo (`TS.Recent`).
-    pub(crate) recent: u32,
-    /// When it was taken; `None` where none came.
-    pub(crate) recent_at: Option<Instant>,
-}
-
-/// ECN on this connection (RFC 3168).
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct EcnState {
-    pub(crate) agreed: bool,
-    /// A marked packet came: ACKs carry ECE until the peer says CWR.
-    pub(crate) echo: bool,
-    /// Data came in a packet that could have been marked.
-    pub(crate) saw_capable: bool,
-}
-
-/// Probes of both kinds.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Probes {
-    /// Unanswered zero-window probes in a row.
-    pub(crate) window: u32,
-    /// Zero-window probes since the window was last open, answered or not: the exponent of their
-    /// interval.
-    pub(crate) backoff: u32,
-    /// Keepalive probes in a row.
-    pub(crate) keepalive: u32,
-}
-
-/// Counters of one connection.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Traffic {
-    pub(crate) segments_in: u64,
-    pub(crate) segments_out: u64,
-    pub(crate) data_segments_in: u64,
-    pub(crate) data_segments_out: u64,
-    pub(crate) bytes_sent: u64,
-    pub(crate) bytes_acked: u64,
-    pub(crate) bytes_received: u64,
-    /// SYNs and SYN-ACKs that were retransmitted after a timeout.
-    pub(crate) handshake_retransmits: u64,
-    pub(crate) last_data_sent: Option<Instant>,
-    pub(crate) last_data_received: Option<Instant>,
-    pub(crate) last_ack_received: Option<Instant>,
-}
+use sequence::{RecvSequence, SendSequence};
+use size::SizeLimits;
+use state::{State, SynReceived, SynSent};
+use timer::{Timer, TimerTable};
+use timers::Stall;
+use traffic::Traffic;
 
 /// One TCP connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    pub(crate) id: SocketId,
-    pub(crate) local: SocketAddr,
-    pub(crate) remote: SocketAddr,
+    /// What is not TCP's: its owner, and what that waits for.
+    socket: Socket,
+    local: SocketAddr,
+    remote: SocketAddr,
     /// Shared with others until they change.
-    pub(crate) settings: Arc<SocketSettings>,
-    pub(crate) state: State,
-    pub(crate) send: Sender,
-    pub(crate) recv: Receiver,
-    pub(crate) recovery: LossRecovery,
-    pub(crate) timers: TimerTable,
-    pub(crate) mtu: MtuState,
+    settings: Arc<SocketSettings>,
+    state: State,
+    send: Sender,
+    recv: Receiver,
+    recovery: LossRecovery,
+    timers: TimerTable,
+    size: SizeLimits,
     /// Our sequence numbers, and the peer's.
     iss: SendSequence,
     irs: RecvSequence,
@@ -155,59 +87,25 @@ pub(crate) struct Connection {
     ecn: EcnState,
     probes: Probes,
     traffic: Traffic,
-    /// Why nothing more is sent.
-    held: Limit,
-    busy: Busy,
-    /// Payload of a segment that the peer accepts (its MSS option).
-    peer_mss: u32,
+    held: Held,
     /// Offset that the last segment we sent acknowledged (`Last.ACK.sent`, RFC 7323 section 4.3).
     last_ack_sent: u64,
-    /// When the next paced packet may leave.
-    pace_at: Instant,
+    pacer: Pacer,
     /// Challenge ACKs and answers to out-of-window segments.
     challenges: crate::host::RateLimit,
-    /// When repeated timeouts without progress began.
-    stalled_since: Option<Instant>,
-    /// The first segment of full size that is out, by its end, and the MTU that it shows to pass.
-    full_segment: Option<(u64, u16)>,
+    stall: Stall,
     /// What a trace has heard last.
     told: tell::Told,
-    /// The application waits for room.
-    pub(crate) wants_room: bool,
-    /// There is room in its own buffer, but the shared pool is empty.
-    pub(crate) waits_for_pool: bool,
-    /// The host knows that it waits for the pool.
-    pub(crate) is_pool_waiter: bool,
-    /// Memory of received data that the host knows of.
-    memory_held: u64,
-    /// The application has been told that there is something to read and has not read since.
-    pub(crate) told_readable: bool,
-    /// The listener that it came to.
-    pub(crate) parent: Option<SocketId>,
-    /// That listener counts it as half open.
-    pub(crate) is_half_open: bool,
-    /// No application has taken it from its listener yet.
-    pub(crate) is_unaccepted: bool,
-    /// The application has let go of it: nobody reads any more.
-    pub(crate) is_orphan: bool,
-    /// Why it broke.
-    pub(crate) failure: Option<Failure>,
-    /// An ICMP error that is told where the attempt fails for want of an answer.
-    soft_error: Option<Failure>,
-    /// The last packet that left, where that is a bare ACK which a newer one makes superfluous.
-    waiting_ack: Option<WaitingAck>,
-    /// Bytes of it in the local queue.
-    pub(crate) local_queue_bytes: u32,
-    /// It waits for the local queue to have room.
-    pub(crate) is_blocked: bool,
-    /// The host knows that it waits for the local queue.
-    pub(crate) is_queue_waiter: bool,
+    failures: Failures,
+    local_queue: LocalQueue,
 }
 
 /// What a new connection needs to know.
 #[derive(Debug)]
 pub(crate) struct Opening<'a> {
     pub(crate) id: SocketId,
+    /// The listener that it came to.
+    pub(crate) listener: Option<SocketId>,
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
     pub(crate) iss: SeqNum,
@@ -219,18 +117,18 @@ impl Connection {
     fn new(now: Instant, shared: &mut Shared, opening: &Opening<'_>, state: State) -> Self {
         let Opening {
             id,
+            listener,
             local,
             remote,
             iss,
             timestamp_offset,
             settings,
         } = *opening;
-        let ip_header = if remote.is_ipv4() { 20 } else { 40 };
-        let mtu = MtuState::new(now, &settings.path, shared.mtu, ip_header);
+        let size = SizeLimits::new(now, settings, shared.mtu, remote.is_ipv4());
         let controller = shared.controller(remote, &settings.congestion);
         let mss = u32::from(settings.options.default_mss);
         Self {
-            id,
+            socket: Socket::new(id, listener),
             local,
             remote,
             state,
@@ -238,7 +136,7 @@ impl Connection {
             recv: Receiver::new(settings, shared.tick),
             recovery: LossRecovery::new(settings, mss, controller, shared.tick),
             timers: TimerTable::new(),
-            mtu,
+            size,
             iss: SendSequence::new(iss),
             irs: RecvSequence::default(),
             agreed: Agreed {
@@ -249,40 +147,18 @@ impl Connection {
                 send_mss: mss,
             },
             window: PeerWindow::default(),
-            clocks: Clocks {
-                offset: timestamp_offset,
-                ..Clocks::default()
-            },
+            clocks: Clocks::new(timestamp_offset),
             ecn: EcnState::default(),
             probes: Probes::default(),
             traffic: Traffic::default(),
-            held: Limit::Handshake,
-            busy: Busy {
-                counted_until: now,
-                ..Busy::default()
-            },
-            peer_mss: mss,
+            held: Held::new(now),
             last_ack_sent: 0,
-            pace_at: Instant::ZERO,
+            pacer: Pacer::new(),
             challenges: crate::host::RateLimit::spaced(settings.acks.challenge_per_second),
-            stalled_since: None,
-            full_segment: None,
+            stall: Stall::default(),
             told: tell::Told::default(),
-            wants_room: false,
-            waits_for_pool: false,
-            is_pool_waiter: false,
-            memory_held: 0,
-            told_readable: false,
-            parent: None,
-            is_half_open: false,
-            is_unaccepted: false,
-            is_orphan: false,
-            failure: None,
-            soft_error: None,
-            waiting_ack: None,
-            local_queue_bytes: 0,
-            is_blocked: false,
-            is_queue_waiter: false,
+            failures: Failures::default(),
+            local_queue: LocalQueue::default(),
             settings: Arc::clone(settings),
         }
     }
@@ -312,44 +188,9 @@ impl Connection {
             reordering: self.recovery.reordering(),
             in_flight: self.recovery.in_flight(),
             mss: self.mss(),
-            peer_mss: self.peer_mss,
-            window: self.window.bytes,
+            peer_mss: self.size.peer_mss(),
+            window: self.window.bytes(),
             cc_windows: self.recovery.cc().send_buffer_windows(),
         }
     }
-
-    /// Milliseconds of our timestamp clock (rule 10.2: it ticks every millisecond).
-    fn timestamp(&self, now: Instant) -> u32 {
-        ((now.as_nanos() / 1_000_000) as u32).wrapping_add(self.clocks.offset)
-    }
-
-    /// Bytes that options take in every data segment, SACK apart.
-    fn option_bytes(&self) -> u32 {
-        if self.agreed.timestamps { 12 } else { 0 }
-    }
-
-    /// Payload of a full segment that we send now: path, peer and options allow no more.
-    pub(crate) fn mss(&self) -> u32 {
-        let path = u32::from(self.mtu.mss_limit()).min(self.peer_mss);
-        let wanted = self
-            .settings
-            .options
-            .mss
-            .map_or(path, |mss| path.min(mss.into()));
-        wanted.saturating_sub(self.option_bytes()).max(MSS_MIN)
-    }
-
-    /// Bytes that the peer may send in one segment: what our MTU takes (RFC 6691).
-    fn announced_mss(&self, shared: &Shared) -> u32 {
-        let headers = if self.remote.is_ipv4() { 40 } else { 60 };
-        let most = u32::from(shared.mtu).saturating_sub(headers).max(MSS_MIN);
-        self.settings
-            .options
-            .mss
-            .map_or(most, |mss| most.min(mss.into()))
-    }
 }
-
-/// Less payload in a full segment is taken as so much: a peer that announces an MSS of 1 costs
-/// 40 bytes of headers per byte otherwise (Linux `tcp_min_snd_mss`: 48 less its options).
-const MSS_MIN: u32 = 36;

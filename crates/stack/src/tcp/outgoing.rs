@@ -5,12 +5,13 @@ use base::settings::Path;
 use base::tcp::{SackBlocks, TcpFlags};
 use base::{Instant, Limit, Rate, SeqNum};
 
+use super::size::MSS_MIN;
 use super::{Connection, State, Timer};
 use crate::host::Shared;
-use crate::packet::{Body, EcnMark, Packet, Segment, SegmentOptions, Timestamps};
+use crate::packet::{Body, EcnMark, Packet, Segment, SegmentOptions};
 use crate::recovery::SendRound;
 use crate::recv::AckWanted;
-use crate::send::{Outgoing, Pause, SegmentSizes, SendEnv, burst_segments};
+use crate::send::{Outgoing, Pause, SendEnv, burst_segments};
 use crate::trace::TraceEvent;
 
 /// Linux: the first segments of a connection are never spread (rule 6.8).
@@ -29,8 +30,8 @@ impl Connection {
     /// Sends everything that may leave now. Called after every event that could have changed that:
     /// a segment, a timer, a write, a read that is worth an ACK, a change of settings, room in the
     /// local queue.
-    pub(crate) fn output(&mut self, now: Instant, shared: &mut Shared) {
-        self.is_blocked = false;
+    pub(super) fn output(&mut self, now: Instant, shared: &mut Shared) {
+        self.local_queue.begin_round();
         if self.state.is_synchronized() && self.state != State::TimeWait {
             let gate = self.send_lost(now, shared);
             let limit = match gate {
@@ -44,7 +45,9 @@ impl Connection {
                 Gate::Interface => Limit::Interface,
                 Gate::PeerWindow => Limit::PeerWindow,
             };
-            self.is_blocked |= limit == Limit::Interface;
+            if limit == Limit::Interface {
+                self.local_queue.block();
+            }
             self.hold(now, limit);
             self.report_buffers(shared);
             self.offer_room(shared);
@@ -53,7 +56,7 @@ impl Connection {
             }
             self.tell_changes(now, shared);
         } else {
-            self.hold(now, self.held);
+            self.hold(now, self.held.limit());
         }
         if !matches!(self.state, State::TimeWait | State::Closed) {
             self.arm_timers(now, shared);
@@ -98,35 +101,20 @@ impl Connection {
     /// A window that was taken back is kept to, but for the first byte, which asks for another (RFC
     /// 9293 section 3.8.6; Linux `tcp_retransmit_skb`).
     pub(super) fn may_retransmit(&self, start: u64) -> bool {
-        start < self.window.end || start == self.recovery.una()
+        start < self.window.end() || start == self.recovery.una()
     }
 
     /// Retransmits `start..end`, a FIN behind the data included, as far as the window lets it.
     pub(super) fn retransmit(&mut self, now: Instant, shared: &mut Shared, start: u64, end: u64) {
         let mss = self.segment_sizes().mss;
         let end = self.end_in_window(start, end, mss);
-        let data_end = end.min(self.send.end());
-        let fin = end > self.send.end();
-        let outgoing = Outgoing {
-            start,
-            end: data_end,
-            gso_size: if data_end - start > u64::from(mss) {
-                mss as u16
-            } else {
-                0
-            },
-            push: data_end > start && self.send.retransmits_push(start, data_end, mss),
-            fin,
-            urgent: None,
-        };
-        shared.tell(now, Some(self.id), || TraceEvent::Retransmitted {
+        let outgoing = self.retransmission(start, end, mss);
+        shared.tell(now, Some(self.socket.id()), || TraceEvent::Retransmitted {
             start,
             end,
         });
         self.send_data(now, shared, &outgoing, true);
-        let timestamp = self.timestamp(now);
-        self.recovery
-            .on_retransmit(now, (start, end), mss, timestamp);
+        self.on_retransmitted(now, &outgoing, mss);
     }
 
     /// Where a retransmission from `start` ends that would go on to `end`: whole segments fit into
@@ -134,7 +122,7 @@ impl Connection {
     /// room.
     fn end_in_window(&self, start: u64, end: u64, mss: u32) -> u64 {
         let mss = u64::from(mss);
-        let most = match self.window.end.saturating_sub(start) {
+        let most = match self.window.end().saturating_sub(start) {
             // The first segment asks for another window.
             0 => mss,
             room if room < mss => room,
@@ -155,7 +143,7 @@ impl Connection {
         let limit = loop {
             let probe = self.mtu_probe_size(now);
             env.allowance = self.recovery.allowance();
-            env.local_queue_bytes = self.local_queue_bytes;
+            env.local_queue_bytes = self.local_queue.bytes();
             let env = match probe {
                 Some(mtu) => &self.probe_env(&env, mtu),
                 None => &env,
@@ -204,19 +192,9 @@ impl Connection {
         let probe = probe.filter(|_| outgoing.end - outgoing.start >= env.sizes.mss.into());
         self.note_full_segment(&outgoing, probe);
         self.send_data(now, shared, &outgoing, false);
-        self.send.on_sent(now, &outgoing);
-        let end = outgoing.end + u64::from(outgoing.fin);
-        self.recovery.on_transmit(
-            now,
-            (outgoing.start, end),
-            outgoing.gso_size.into(),
-            outgoing.fin,
-        );
+        self.on_new_sent(now, &outgoing);
         if let Some(mtu) = probe {
-            self.mtu.on_probe_sent(mtu, outgoing.start, outgoing.end);
-            if self.linux().is_some() {
-                self.recovery.on_mtu_probe_sent();
-            }
+            self.on_mtu_probe_sent(mtu, &outgoing);
         }
         Ok(())
     }
@@ -238,25 +216,10 @@ impl Connection {
     /// `of_window`: it probes a window, so that a part of a segment may go.
     pub(super) fn send_one_new(&mut self, now: Instant, shared: &mut Shared, of_window: bool) {
         let sizes = self.segment_sizes();
-        let outgoing = self.send.poll_probe(self.window.end, &sizes, of_window);
+        let outgoing = self.send.poll_probe(self.window.end(), &sizes, of_window);
         if let Some(outgoing) = outgoing {
             self.send_data(now, shared, &outgoing, false);
-            self.send.on_sent(now, &outgoing);
-            let end = outgoing.end + u64::from(outgoing.fin);
-            self.recovery.on_transmit(
-                now,
-                (outgoing.start, end),
-                outgoing.gso_size.into(),
-                outgoing.fin,
-            );
-        }
-    }
-
-    /// Notes a segment of full size: its acknowledgment shows that packets of this size pass.
-    fn note_full_segment(&mut self, outgoing: &Outgoing, probe: Option<u16>) {
-        let mss = u64::from(self.mss());
-        if probe.is_none() && self.full_segment.is_none() && outgoing.end - outgoing.start >= mss {
-            self.full_segment = Some((outgoing.start + mss, self.mtu.mtu()));
+            self.on_new_sent(now, &outgoing);
         }
     }
 
@@ -266,21 +229,21 @@ impl Connection {
         let has_room = if is_retransmission {
             self.local_queue_takes_retransmission(shared)
         } else {
-            self.local_queue_bytes == 0 || shared.has_room()
+            self.local_queue.bytes() == 0 || shared.has_room()
         };
         if !has_room {
-            self.is_blocked = true;
+            self.local_queue.block();
             return Gate::Interface;
         }
         let is_spread =
-            self.recovery.is_paced() && self.pace_at > now + shared.system.pacing_horizon;
+            self.recovery.is_paced() && self.pacer.is_ahead(now, shared.system.pacing_horizon);
         if is_spread { Gate::Pacing } else { Gate::Open }
     }
 
     /// Linux `tcp_small_queue_check` (rule 6.7): about a millisecond of data may wait locally.
     /// Twice as much where data leaves again.
     fn local_queue_takes_retransmission(&self, shared: &Shared) -> bool {
-        if self.local_queue_bytes == 0 {
+        if self.local_queue.bytes() == 0 {
             return true;
         }
         if !shared.has_room() {
@@ -292,7 +255,7 @@ impl Connection {
         if !self.recovery.is_paced() {
             limit = limit.min(self.settings.path.local_queue_max.into());
         }
-        u64::from(self.local_queue_bytes) < 2 * limit
+        u64::from(self.local_queue.bytes()) < 2 * limit
     }
 
     /// Segments of one burst (rule 6.5).
@@ -328,28 +291,16 @@ impl Connection {
         segments * mss
     }
 
-    /// Sizes of segments and superpackets.
-    pub(super) fn segment_sizes(&self) -> SegmentSizes {
-        SegmentSizes {
-            mss: self
-                .mss()
-                .saturating_sub(self.sack_option_bytes())
-                .max(super::MSS_MIN),
-            gso_max: self.settings.path.gso_max,
-            window_max: self.window.max,
-        }
-    }
-
     fn send_env(&self, now: Instant) -> SendEnv {
         SendEnv {
             now,
-            window_end: self.window.end,
+            window_end: self.window.end(),
             sizes: self.segment_sizes(),
             allowance: self.recovery.allowance(),
             burst_segments: self.burst_segments(),
             cwnd: self.recovery.window().cwnd,
             in_recovery: self.is_recovering(),
-            local_queue_bytes: self.local_queue_bytes,
+            local_queue_bytes: self.local_queue.bytes(),
             pacing_rate: self.recovery.pacing_rate(),
             is_paced: self.recovery.is_paced(),
             srtt: self.recovery.rtt().srtt(),
@@ -359,33 +310,10 @@ impl Connection {
 
     /// One segment that fills a packet of `mtu` bytes.
     fn probe_env(&self, env: &SendEnv, mtu: u16) -> SendEnv {
-        let mss = (env.sizes.mss + u32::from(mtu)).saturating_sub(self.mtu.mtu().into());
         SendEnv {
-            sizes: SegmentSizes {
-                mss: mss.max(super::MSS_MIN),
-                gso_max: 0,
-                ..env.sizes
-            },
+            sizes: self.probe_sizes(&env.sizes, mtu),
             burst_segments: 1,
             ..*env
-        }
-    }
-
-    /// SACK blocks reduce the room of data segments (rule 10.1).
-    fn sack_option_bytes(&self) -> u32 {
-        if !self.recv.has_sack_blocks() {
-            return 0;
-        }
-        let blocks = self.recv.sack_blocks(self.sack_blocks_max()).len() as u32;
-        if blocks == 0 { 0 } else { 4 + 8 * blocks }
-    }
-
-    /// Four blocks fit beside nothing else, three beside timestamps (RFC 2018 section 3).
-    fn sack_blocks_max(&self) -> usize {
-        match (self.agreed.sack, self.agreed.timestamps) {
-            (false, _) => 0,
-            (true, true) => 3,
-            (true, false) => SackBlocks::MAX,
         }
     }
 
@@ -420,10 +348,10 @@ impl Connection {
         }
         // A retransmission is not ECN-capable (RFC 3168 section 6.1.5), nor is a bare FIN in Linux.
         let is_new_data = !is_retransmission && end > start;
-        if is_new_data && self.recovery.take_cwr() && self.ecn.agreed {
+        if is_new_data && self.recovery.take_cwr() && self.ecn.is_agreed() {
             segment.flags |= TcpFlags::CWR;
         }
-        let mark = if self.ecn.agreed && is_new_data {
+        let mark = if self.ecn.is_agreed() && is_new_data {
             EcnMark::Ect0
         } else {
             EcnMark::NotEct
@@ -431,32 +359,24 @@ impl Connection {
         let segments = u64::from(segment.segments());
         let bytes = segment.payload.len();
         if bytes > 0 {
-            self.traffic.data_segments_out += segments;
             shared.counters.data_segments_out += segments;
             shared.counters.segments_retransmitted += segments * u64::from(is_retransmission);
         }
-        self.traffic.bytes_sent += u64::from(bytes);
-        self.traffic.last_data_sent = Some(now);
+        self.traffic.on_data_sent(now, segments, bytes);
         let not_before = self.pace(now, bytes + segments as u32 * segment.header_bytes());
         self.emit(now, shared, segment, mark, not_before);
     }
 
-    /// Notes that so many bytes leave, and returns when they are to leave (Linux
-    /// `tcp_update_skb_after_send`: time that was not used counts up to half a packet).
+    /// Notes that so many bytes leave, and returns when they are to leave.
     fn pace(&mut self, now: Instant, bytes: u32) -> Instant {
         let rate = self.recovery.pacing_rate();
-        let is_first = self.traffic.data_segments_out <= UNPACED_SEGMENTS;
+        let is_first = self.traffic.data_segments_out() <= UNPACED_SEGMENTS;
         // Without any rate there is nothing to pace by.
         if !self.recovery.is_paced() || is_first || rate == Rate::default() {
-            self.pace_at = self.pace_at.max(now);
+            self.pacer.pass(now);
             return Instant::ZERO;
         }
-        let (mut time, _) = rate.serialize(bytes.into(), 0);
-        let leaves = self.pace_at.max(now);
-        let unused = now.since(self.pace_at);
-        time -= unused.min(time / 2);
-        self.pace_at = leaves + time;
-        if leaves > now { leaves } else { Instant::ZERO }
+        self.pacer.spread(now, bytes, rate)
     }
 
     /// Sends a segment without data that acknowledges everything.
@@ -469,13 +389,13 @@ impl Connection {
     /// was taken back, behind which the peer would not take it (Linux `tcp_acceptable_seq`).
     fn acceptable_offset(&self) -> u64 {
         let (_, next) = self.sent_range();
-        let beyond = next.saturating_sub(self.window.end);
+        let beyond = next.saturating_sub(self.window.end());
         // The peer may have rounded its window down.
         let is_near = beyond < 1 << self.recv_scale();
         if is_near || self.linux().is_none() {
             next
         } else {
-            self.window.end
+            self.window.end()
         }
     }
 
@@ -499,7 +419,7 @@ impl Connection {
 
     /// A header with everything that each segment of a synchronized connection carries.
     fn segment(&mut self, now: Instant, start: u64, mut flags: TcpFlags) -> Segment {
-        if self.ecn.echo {
+        if self.ecn.echoes() {
             flags |= TcpFlags::ECE;
         }
         let scale = self.recv_scale();
@@ -518,10 +438,7 @@ impl Connection {
             flags,
             window,
             options: SegmentOptions {
-                timestamps: self.agreed.timestamps.then(|| Timestamps {
-                    value: self.timestamp(now),
-                    echo: self.clocks.recent,
-                }),
+                timestamps: self.agreed.timestamps.then(|| self.clocks.option(now)),
                 sack,
                 ..SegmentOptions::default()
             },
@@ -573,20 +490,21 @@ impl Connection {
             source: self.local.ip(),
             destination: self.remote.ip(),
             ecn,
-            dont_fragment: self.mtu.dont_fragment(),
+            dont_fragment: self.size.dont_fragment(),
             hop_limit: self.settings.path.hop_limit,
             not_before,
             body: Body::Tcp(segment),
         };
-        if let Some(waiting) = self.waiting_ack.filter(|_| is_replaceable)
+        if let Some(waiting) = self.local_queue.waiting_ack().filter(|_| is_replaceable)
             && shared.supersede(now, waiting, &packet)
         {
             return;
         }
-        self.traffic.segments_out += segments;
-        let queued_bytes = shared.transmit(now, Some(self.id), packet);
-        self.local_queue_bytes += queued_bytes;
-        self.waiting_ack = (is_replaceable && queued_bytes > 0).then(|| shared.last_place());
+        self.traffic.on_sent(segments);
+        let queued_bytes = shared.transmit(now, Some(self.socket.id()), packet);
+        let waits = is_replaceable && queued_bytes > 0;
+        self.local_queue
+            .on_queued(queued_bytes, waits.then(|| shared.last_place()));
     }
 
     /// No packet with data is larger than the path MTU, or than the probe that tries another,
@@ -599,7 +517,7 @@ impl Connection {
         let ip_header = if self.local.is_ipv4() { 20 } else { 40 };
         let bytes = ip_header + segment.header_bytes() + payload;
         debug_assert!(
-            payload <= super::MSS_MIN || bytes <= u32::from(self.mtu.largest()),
+            payload <= MSS_MIN || bytes <= u32::from(self.size.largest()),
             "{bytes} bytes exceed the path MTU"
         );
     }
@@ -617,7 +535,7 @@ impl Connection {
 
     /// A packet of this connection left the local queue.
     pub(crate) const fn on_dequeued(&mut self, bytes: u32) {
-        self.local_queue_bytes = self.local_queue_bytes.saturating_sub(bytes);
+        self.local_queue.on_dequeued(bytes);
     }
 
     /// Sets the timers that follow from what is held and what is out.
@@ -629,12 +547,12 @@ impl Connection {
             AckWanted::No | AckWanted::Now => None,
         };
         self.timers.set(Timer::Ack, ack_at);
-        let pacing = self.held == Limit::Pacing;
+        let pacing = self.held.limit() == Limit::Pacing;
         self.timers.set(
             Timer::Pacing,
-            pacing.then(|| self.pace_at - shared.system.pacing_horizon),
+            pacing.then(|| self.pacer.due(shared.system.pacing_horizon)),
         );
-        self.timers.set(Timer::Mtu, self.mtu.next_search());
+        self.timers.set(Timer::Mtu, self.size.next_search());
         self.arm_probe(now, shared);
         self.arm_user(shared);
     }

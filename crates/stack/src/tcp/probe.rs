@@ -13,6 +13,45 @@ const PROBE_INTERVAL_MAX: Duration = Duration::from_secs(120);
 /// Linux: a probe waits at least this long, whatever the timeout (rule 11.9).
 const PROBE_INTERVAL_MIN: Duration = Duration::from_millis(200);
 
+/// Probes of both kinds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Probes {
+    /// Unanswered zero-window probes in a row.
+    window: u32,
+    /// Zero-window probes since the window was last open, answered or not: the exponent of their
+    /// interval.
+    backoff: u32,
+    /// Keepalive probes in a row.
+    keepalive: u32,
+}
+
+impl Probes {
+    /// The peer sent something acceptable.
+    pub(super) const fn on_segment(&mut self) {
+        self.keepalive = 0;
+    }
+
+    /// The peer acknowledged what it has, or more.
+    pub(super) const fn on_answer(&mut self) {
+        self.window = 0;
+    }
+
+    /// The peer acknowledged something new.
+    pub(super) const fn on_progress(&mut self) {
+        self.backoff = 0;
+    }
+
+    /// Unanswered ones in a row, whichever they are.
+    pub(super) fn unanswered(&self) -> u32 {
+        self.window.max(self.keepalive)
+    }
+
+    /// How often the interval of zero-window probes was doubled.
+    pub(super) const fn backoff(&self) -> u32 {
+        self.backoff
+    }
+}
+
 impl Connection {
     /// Sets the timer for what is held while nothing is in flight: then no ACK will release it.
     pub(super) fn arm_probe(&mut self, now: Instant, shared: &Shared) {
@@ -22,10 +61,10 @@ impl Connection {
             self.probes.backoff = 0;
             return;
         }
-        if self.held != Limit::PeerWindow {
+        if self.held.limit() != Limit::PeerWindow {
             self.probes.backoff = 0;
         }
-        let due = match self.held {
+        let due = match self.held.limit() {
             Limit::PeerWindow => self.timers.due(Timer::Probe).or_else(|| {
                 let interval = self.probe_interval();
                 Some(shared.tick.expiry(now, interval))
@@ -48,7 +87,7 @@ impl Connection {
 
     /// The probe timer fired.
     pub(super) fn on_probe_timeout(&mut self, now: Instant, shared: &mut Shared) {
-        if self.held != Limit::PeerWindow {
+        if self.held.limit() != Limit::PeerWindow {
             self.send.release_held();
             self.output(now, shared);
             return;
@@ -60,7 +99,7 @@ impl Connection {
         shared.counters.window_probes += 1;
         self.probes.window += 1;
         self.probes.backoff += 1;
-        if self.window.end > self.recovery.next() {
+        if self.window.end() > self.recovery.next() {
             // Less than a segment fits: silly-window avoidance has waited long enough (RFC 9293
             // section 3.8.6.2.1).
             self.send_one_new(now, shared, true);
@@ -85,13 +124,13 @@ impl Connection {
     /// section 3.8.6.1). One that does not answer is gone; and where the application has let go,
     /// nobody is left who could decide to wait longer (Linux `tcp_probe_timer`).
     fn gives_up_probing(&mut self, now: Instant) -> bool {
-        let since = *self.stalled_since.get_or_insert(now);
+        let stalled = self.stall.lasts(now);
         let retries = self.retries(self.probe_interval());
         let user_timeout = self.settings.life.user_timeout;
-        let is_too_long = user_timeout.is_some_and(|timeout| now.since(since) >= timeout);
+        let is_too_long = user_timeout.is_some_and(|timeout| stalled >= timeout);
         is_too_long
             || self.probes.window >= retries
-            || self.is_orphan && self.probes.backoff >= retries
+            || self.socket.is_orphan() && self.probes.backoff >= retries
     }
 
     /// Starts or stops the keepalive timer after traffic or a change of settings.
@@ -118,10 +157,7 @@ impl Connection {
                 .set(Timer::Keepalive, Some(shared.tick.expiry(now, idle)));
             return;
         }
-        let heard = self
-            .traffic
-            .last_ack_received
-            .max(self.traffic.last_data_received);
+        let heard = self.traffic.last_heard();
         let quiet = heard.map_or(Duration::MAX, |at| now.since(at));
         if quiet < idle {
             let rest = idle - quiet;

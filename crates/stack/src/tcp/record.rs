@@ -1,18 +1,13 @@
-//! What a connection tells of itself: the flow record, and why it waits.
+//! What a connection tells of itself: whose it is, the flow record, and why it waits.
 
-use base::settings::{Completion, Nagle};
+use core::net::SocketAddr;
+
+use base::settings::{Nagle, SocketSettings};
 use base::{CongestionState, FlowKey, FlowSample, Instant, Limit, Rate, Source};
 
 use super::{Connection, State, Timer};
 use crate::cc::SSTHRESH_INFINITE;
-use crate::host::Wait;
-use crate::send::SegmentSizes;
-
-/// What a listing of connections shows.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Flow {
-    pub(crate) key: FlowKey,
-}
+use crate::host::{Failure, Socket, Wait, Writer};
 
 /// What has arrived at either end of a connection: a few counters of its [`FlowSample`], which are
 /// cheap to ask for often.
@@ -31,22 +26,80 @@ pub struct Arrived {
 }
 
 impl Connection {
-    pub(crate) fn arrived(&self) -> Arrived {
-        Arrived {
-            bytes_received: self.traffic.bytes_received,
-            data_segs_in: self.traffic.data_segments_in,
-            bytes_acked: self.traffic.bytes_acked,
-            delivered_pkts: self.recovery.delivered(),
-            snd_mss_bytes: self.fitted_mss(),
-        }
+    /// Our end.
+    pub(crate) const fn local(&self) -> SocketAddr {
+        self.local
     }
 
-    pub(crate) const fn flow(&self) -> Flow {
-        Flow {
-            key: FlowKey {
-                local: self.local,
-                remote: self.remote,
-            },
+    /// The other end.
+    pub(crate) const fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+
+    /// Whether those are its ends.
+    pub(crate) fn is_between(&self, remote: &SocketAddr, local: &SocketAddr) -> bool {
+        self.remote == *remote && self.local == *local
+    }
+
+    pub(crate) fn settings(&self) -> &SocketSettings {
+        &self.settings
+    }
+
+    /// Why it broke; `None` where it did not.
+    pub(crate) const fn failure(&self) -> Option<Failure> {
+        self.failures.broke()
+    }
+
+    /// What is not TCP's of it.
+    pub(crate) const fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    /// Whether both ends have sent and acknowledged a SYN, and it has not ended.
+    pub(crate) const fn is_synchronized(&self) -> bool {
+        self.state.is_synchronized()
+    }
+
+    /// Whether it is established and waits for somebody to accept it.
+    pub(crate) const fn is_acceptable(&self) -> bool {
+        self.socket.is_unaccepted() && self.state.is_synchronized()
+    }
+
+    /// Bytes received in order and not read.
+    pub(crate) fn unread_bytes(&self) -> u64 {
+        self.recv.unread_bytes()
+    }
+
+    /// Bytes written and not acknowledged, sent or not.
+    pub(crate) const fn outstanding_bytes(&self) -> u64 {
+        self.send.outstanding_bytes()
+    }
+
+    /// Bytes written and not sent.
+    pub(crate) const fn unsent_bytes(&self) -> u64 {
+        self.send.unsent_bytes()
+    }
+
+    /// Writes that were taken and are not complete.
+    pub(crate) fn incomplete_sends(&self) -> usize {
+        self.send.incomplete_sends()
+    }
+
+    /// Sizes of the buffers for sending and for receiving.
+    pub(crate) fn buffer_bytes(&self) -> (u32, u32) {
+        (
+            self.send.memory().sndbuf_bytes,
+            self.recv.memory().rcvbuf_bytes,
+        )
+    }
+
+    pub(crate) fn arrived(&self) -> Arrived {
+        Arrived {
+            bytes_received: self.traffic.bytes_received(),
+            data_segs_in: self.traffic.data_segments_in(),
+            bytes_acked: self.traffic.bytes_acked(),
+            delivered_pkts: self.recovery.delivered(),
+            snd_mss_bytes: self.fitted_mss(),
         }
     }
 
@@ -58,11 +111,14 @@ impl Connection {
                 until: self.timers.due(Timer::Handshake),
             };
         }
-        let limit = match self.held {
+        let limit = match self.held.limit() {
             Limit::Congestion if self.is_recovering() => Limit::Recovery,
             Limit::Application if self.recovery.lost() > 0 => Limit::Recovery,
-            Limit::Application | Limit::SendBuffer if self.waits_for_pool => Limit::BufferPool,
-            Limit::Application if self.wants_room => Limit::SendBuffer,
+            held @ (Limit::Application | Limit::SendBuffer) => match self.socket.writer() {
+                Writer::AwaitsPool => Limit::BufferPool,
+                Writer::AwaitsRoom => Limit::SendBuffer,
+                Writer::Free => held,
+            },
             limit => limit,
         };
         let timer = match limit {
@@ -88,18 +144,6 @@ impl Connection {
         }
     }
 
-    /// Payload of a full segment; Linux fits it to small windows (`tcp_sync_mss`).
-    fn fitted_mss(&self) -> u32 {
-        let mss = self.mss();
-        match self.settings.send.completion {
-            Completion::Linux => {
-                let sizes = self.segment_sizes();
-                SegmentSizes { mss, ..sizes }.bound_mss()
-            }
-            Completion::Bsd | Completion::Winsock => mss,
-        }
-    }
-
     /// Whether loss recovery decides what is sent.
     pub(super) fn is_recovering(&self) -> bool {
         matches!(
@@ -114,8 +158,12 @@ impl Connection {
         let recovery = &self.recovery;
         let (rtt, window, stats) = (recovery.rtt(), recovery.window(), recovery.stats());
         let (send, recv, recv_stats) = (self.send.memory(), self.recv.memory(), self.recv.stats());
-        let (traffic, busy) = (&self.traffic, self.busy.counted_to(now, self.held));
-        let since = |at: Option<Instant>| at.map(|at| now.since(at));
+        let key = FlowKey {
+            local: self.local,
+            remote: self.remote,
+        };
+        let waited = self.held.waited(now);
+        let handshake_retransmits = self.traffic.handshake_retransmits();
         let (delivery_rate, delivery_app_limited) = recovery.delivery_rate().unzip();
         let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
         let mut sample = FlowSample {
@@ -127,13 +175,13 @@ impl Connection {
             timestamps: Some(self.agreed.timestamps),
             sack: Some(self.agreed.sack),
             window_scaling: Some(self.agreed.window_scaling),
-            ecn: Some(self.ecn.agreed),
-            snd_wscale: Some(self.window.scale),
+            ecn: Some(self.ecn.is_agreed()),
+            snd_wscale: Some(self.window.scale()),
             rcv_wscale: Some(self.recv_scale()),
             snd_mss_bytes: Some(self.fitted_mss()),
             rcv_mss_bytes: Some(recv.rcv_mss),
             advmss_bytes: Some(self.agreed.advmss),
-            pmtu_bytes: Some(u32::from(self.mtu.mtu())),
+            pmtu_bytes: Some(u32::from(self.size.mtu())),
             unacked_pkts: Some(recovery.packets_out()),
             sacked_pkts: Some(recovery.sacked()),
             lost_pkts: Some(recovery.lost()),
@@ -141,8 +189,8 @@ impl Connection {
             timeouts: Some(self.timeouts().min(255) as u8),
             // Linux counts probes of both kinds in one field, and their backoff with that of the
             // timeout.
-            probes: Some(self.probes.window.max(self.probes.keepalive).min(255) as u8),
-            backoff: Some(recovery.backoff().max(self.probes.backoff).min(255) as u8),
+            probes: Some(self.probes.unanswered().min(255) as u8),
+            backoff: Some(recovery.backoff().max(self.probes.backoff()).min(255) as u8),
             cwnd_pkts: Some(window.cwnd),
             ssthresh_pkts: Some(if window.ssthresh == SSTHRESH_INFINITE {
                 u32::MAX
@@ -150,7 +198,7 @@ impl Connection {
                 window.ssthresh
             }),
             reordering_pkts: Some(recovery.reordering()),
-            snd_wnd_bytes: Some(self.window.bytes),
+            snd_wnd_bytes: Some(self.window.bytes()),
             rcv_wnd_bytes: Some(self.recv.current_window()),
             rcv_ssthresh_bytes: Some(recv.rcv_ssthresh),
             rcv_space_bytes: Some(recv.space),
@@ -163,27 +211,17 @@ impl Connection {
             rcv_rtt: recv.rtt,
             rto: Some(rtt.rto()),
             ato: Some(recv.ato),
-            since_data_sent: since(traffic.last_data_sent),
-            since_data_received: since(traffic.last_data_received),
-            since_ack_received: since(traffic.last_ack_received),
-            bytes_sent: Some(traffic.bytes_sent),
             bytes_retrans: Some(stats.retransmitted_bytes),
-            bytes_acked: Some(traffic.bytes_acked),
-            bytes_received: Some(traffic.bytes_received),
-            segs_out: Some(traffic.segments_out),
-            segs_in: Some(traffic.segments_in),
-            data_segs_out: Some(traffic.data_segments_out),
-            data_segs_in: Some(traffic.data_segments_in),
             delivered_pkts: Some(recovery.delivered()),
             delivered_ce_pkts: Some(recovery.delivered_ce()),
-            retrans_total_pkts: Some(stats.retransmitted_packets + traffic.handshake_retransmits),
+            retrans_total_pkts: Some(stats.retransmitted_packets + handshake_retransmits),
             dsack_dups: Some(stats.dsacks),
             reord_seen: Some(stats.reordering_seen),
             out_of_order_pkts: Some(recv_stats.out_of_order),
-            rto_total: Some(stats.timeouts + traffic.handshake_retransmits),
-            busy_time: Some(busy.busy),
-            rwnd_limited_time: Some(busy.by_peer_window),
-            sndbuf_limited_time: Some(busy.by_send_buffer),
+            rto_total: Some(stats.timeouts + handshake_retransmits),
+            busy_time: Some(waited.busy),
+            rwnd_limited_time: Some(waited.by_peer_window),
+            sndbuf_limited_time: Some(waited.by_send_buffer),
             delivery_rate,
             delivery_app_limited,
             pacing_rate: Some(recovery.pacing_rate()).filter(|rate| *rate != Rate::default()),
@@ -192,7 +230,7 @@ impl Connection {
             rcvbuf_bytes: Some(recv.rcvbuf_bytes),
             wmem_queued_bytes: Some(send.wmem_queued_bytes),
             sndbuf_bytes: Some(send.sndbuf_bytes),
-            local_queue_bytes: Some(self.local_queue_bytes),
+            local_queue_bytes: Some(self.local_queue.bytes()),
             backlog_bytes: Some(0),
             socket_drops: Some(recv_stats.queue_drops),
             nodelay: Some(self.settings.small_writes.nagle == Nagle::Off),
@@ -201,14 +239,15 @@ impl Connection {
             rcvbuf_locked: Some(recv.locked),
             notsent_lowat_bytes: self.settings.send.notsent_lowat,
             limit: Some(self.wait().limit),
-            ..FlowSample::empty(now, self.flow().key)
+            ..FlowSample::empty(now, key)
         };
+        self.traffic.tell(now, &mut sample);
         match self.state {
             State::SynSent(state) => tell_of_syn(&mut sample, state.retransmits),
-            State::SynReceived(state) if state.listener.is_none() => {
+            State::SynReceived(state) if !self.socket.is_passive() => {
                 tell_of_syn(&mut sample, state.retransmits);
             }
-            State::Closed if self.failure.is_some() => tell_of_nothing(&mut sample),
+            State::Closed if self.failures.broke().is_some() => tell_of_nothing(&mut sample),
             _ => {}
         }
         sample

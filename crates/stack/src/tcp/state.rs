@@ -6,8 +6,6 @@
 
 use base::{Instant, TcpState};
 
-use crate::host::SocketId;
-
 /// We sent a SYN and wait for the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SynSent {
@@ -24,8 +22,6 @@ pub(crate) struct SynReceived {
     pub(crate) since: Instant,
     /// Times that it was retransmitted.
     pub(crate) retransmits: u32,
-    /// Who listens; `None` after a simultaneous open.
-    pub(crate) listener: Option<SocketId>,
     /// The application closed already: a FIN follows as soon as the connection is established.
     pub(crate) closing: bool,
 }
@@ -176,7 +172,6 @@ mod tests {
         State::SynReceived(SynReceived {
             since: Instant::ZERO,
             retransmits: 0,
-            listener: None,
             closing,
         })
     }

@@ -34,9 +34,9 @@ impl Connection {
             window: Some((cwnd, ssthresh)),
             rtt_samples: rtt.samples(),
             limit: Some(self.wait().limit),
-            mtu: Some(self.mtu.mtu()),
+            mtu: Some(self.size.mtu()),
         };
-        let mut tell = |event: TraceEvent<'_>| shared.tell(now, Some(self.id), || event);
+        let mut tell = |event: TraceEvent<'_>| shared.tell(now, Some(self.socket.id()), || event);
         if after.congestion != before.congestion {
             tell(TraceEvent::Congestion(self.recovery.state()));
         }

@@ -55,25 +55,56 @@ impl Timer {
     }
 }
 
+/// Timers that watch over the peer's next answer, the first of [`Timer::ALL`]. Only one of them is
+/// ever set: the handshake has no data out, and what is probed has nothing out that recovery would
+/// wait for.
+const WATCHES: usize = 3;
+
 /// When each timer is due; one that is not set never is.
 #[derive(Clone, Debug)]
 pub(crate) struct TimerTable {
-    due: [Instant; Timer::ALL.len()],
+    /// Which of the timers that watch over an answer the first place is for.
+    watch: Timer,
+    due: [Instant; Timer::ALL.len() - WATCHES + 1],
 }
 
 impl TimerTable {
     pub(crate) const fn new() -> Self {
         Self {
-            due: [Instant::MAX; Timer::ALL.len()],
+            watch: Timer::Handshake,
+            due: [Instant::MAX; Timer::ALL.len() - WATCHES + 1],
         }
     }
 
+    /// Where the time of a timer stands, and whether it stands there now.
+    const fn place(&self, timer: Timer) -> (usize, bool) {
+        let place = (timer as usize + 1).saturating_sub(WATCHES);
+        (place, place > 0 || self.watch as usize == timer as usize)
+    }
+
     pub(crate) fn set(&mut self, timer: Timer, due: Option<Instant>) {
-        self.due[timer as usize] = due.unwrap_or(Instant::MAX);
+        let Some(due) = due else {
+            self.stop(timer);
+            return;
+        };
+        let (place, is_its) = self.place(timer);
+        if !is_its {
+            // What leaves after a probe is watched over by recovery.
+            debug_assert!(
+                self.due[place] == Instant::MAX
+                    || (self.watch, timer) == (Timer::Probe, Timer::Recovery),
+                "{timer:?} in place of {:?}",
+                self.watch
+            );
+            self.watch = timer;
+        }
+        self.due[place] = due;
     }
 
     pub(crate) fn stop(&mut self, timer: Timer) {
-        self.set(timer, None);
+        if let (place, true) = self.place(timer) {
+            self.due[place] = Instant::MAX;
+        }
     }
 
     pub(crate) fn stop_all(&mut self) {
@@ -81,8 +112,9 @@ impl TimerTable {
     }
 
     pub(crate) fn due(&self, timer: Timer) -> Option<Instant> {
-        let due = self.due[timer as usize];
-        (due != Instant::MAX).then_some(due)
+        let (place, is_its) = self.place(timer);
+        let due = self.due[place];
+        (is_its && due != Instant::MAX).then_some(due)
     }
 
     /// The next deadline.
@@ -96,7 +128,7 @@ impl TimerTable {
     pub(crate) fn take_expired(&mut self, now: Instant) -> Option<Timer> {
         let timer = Timer::ALL
             .into_iter()
-            .find(|timer| self.due[*timer as usize] <= now)?;
+            .find(|timer| self.due(*timer).is_some_and(|due| due <= now))?;
         self.stop(timer);
         Some(timer)
     }
@@ -120,5 +152,33 @@ mod tests {
         assert_eq!(table.take_expired(at(25)), None);
         table.stop_all();
         assert_eq!(table.next(), None);
+    }
+
+    #[test]
+    fn only_one_timer_watches_over_an_answer() {
+        let at = Instant::from_nanos;
+        let mut table = TimerTable::new();
+        table.set(Timer::Handshake, Some(at(10)));
+        // What is not set is not stopped either.
+        table.stop(Timer::Recovery);
+        table.set(Timer::Probe, None);
+        assert_eq!(table.due(Timer::Handshake), Some(at(10)));
+        table.stop(Timer::Handshake);
+        table.set(Timer::Probe, Some(at(20)));
+        table.set(Timer::Recovery, Some(at(30)));
+        assert_eq!(table.due(Timer::Probe), None);
+        assert_eq!(table.next(), Some(at(30)));
+        assert_eq!(table.take_expired(at(30)), Some(Timer::Recovery));
+        assert_eq!(table.next(), None);
+    }
+
+    #[test]
+    fn each_timer_has_its_place() {
+        for timer in Timer::ALL {
+            let mut table = TimerTable::new();
+            table.set(timer, Some(Instant::ZERO));
+            let set = Timer::ALL.map(|other| table.due(other).is_some());
+            assert_eq!(set, Timer::ALL.map(|other| other == timer));
+        }
     }
 }

@@ -13,6 +13,29 @@ use crate::trace::TraceEvent;
 /// `net.ipv4.tcp_orphan_retries` is 0).
 const ORPHAN_RETRIES: u32 = 8;
 
+/// Since when repeated timeouts or probes of a shut window have brought no progress.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stall {
+    since: Option<Instant>,
+}
+
+impl Stall {
+    /// How long that is so; it begins now where it had not begun.
+    pub(super) fn lasts(&mut self, now: Instant) -> Duration {
+        now.since(*self.since.get_or_insert(now))
+    }
+
+    /// It has begun at `since`.
+    pub(super) const fn begin(&mut self, since: Instant) {
+        self.since = Some(since);
+    }
+
+    /// There was progress.
+    pub(super) const fn end(&mut self) {
+        self.since = None;
+    }
+}
+
 impl Connection {
     /// Serves every timer that is due by `now`.
     pub(crate) fn handle_timeout(&mut self, now: Instant, shared: &mut Shared) {
@@ -21,7 +44,9 @@ impl Connection {
             let Some(timer) = self.timers.take_expired(now) else {
                 return;
             };
-            shared.tell(now, Some(self.id), || TraceEvent::Timer(timer.name()));
+            shared.tell(now, Some(self.socket.id()), || {
+                TraceEvent::Timer(timer.name())
+            });
             match timer {
                 Timer::Handshake => self.on_handshake_timeout(now, shared),
                 Timer::Recovery => self.on_recovery_timeout(now, shared),
@@ -63,7 +88,7 @@ impl Connection {
                     self.recovery.forgive_timeout();
                     // The application's patience counts all the same (RFC 5482).
                     if self.settings.life.user_timeout.is_none() {
-                        self.stalled_since = None;
+                        self.stall.end();
                     }
                 }
                 self.on_mtu_timeouts(now);
@@ -74,7 +99,7 @@ impl Connection {
 
     /// RFC 9293 section 3.8.3: after so many retransmissions, or so long, the peer counts as gone.
     fn gives_up(&mut self, now: Instant, shared: &mut Shared) -> bool {
-        let stalled = now.since(*self.stalled_since.get_or_insert(now));
+        let stalled = self.stall.lasts(now);
         let life = &self.settings.life;
         let is_over = match (life.user_timeout, life.retries_timeout) {
             (Some(timeout), _) => stalled >= timeout,
@@ -96,7 +121,7 @@ impl Connection {
     /// once when the wait is the largest (`tcp_orphan_retries`).
     pub(super) fn retries(&self, wait: Duration) -> u32 {
         let life = &self.settings.life;
-        match (self.is_orphan, life.retries_timeout) {
+        match (self.socket.is_orphan(), life.retries_timeout) {
             (true, Some(_)) if wait < self.settings.recovery.rto_max => ORPHAN_RETRIES,
             (true, Some(_)) => 0,
             _ => life.retries,
@@ -105,14 +130,14 @@ impl Connection {
 
     /// The peer does not answer, or the application waits no longer.
     pub(super) fn give_up(&mut self, now: Instant, shared: &mut Shared) {
-        let failure = self.soft_error.unwrap_or(Failure::TimedOut);
-        self.fail(now, shared, failure);
+        self.fail(now, shared, self.failures.of_silence());
     }
 
     /// RFC 5482: the time without progress counts from the first timeout or zero-window probe on.
     pub(super) fn arm_user(&mut self, shared: &Shared) {
         let due = self
-            .stalled_since
+            .stall
+            .since
             .zip(self.settings.life.user_timeout)
             .map(|(since, timeout)| shared.tick.expiry(since, timeout));
         self.timers.set(Timer::User, due);
@@ -122,9 +147,9 @@ impl Connection {
     /// are probes, and the connection lives as long as they are answered (Linux
     /// `tcp_retransmit_timer`).
     fn is_only_shut(&self, now: Instant) -> bool {
-        let heard = self.traffic.last_ack_received;
-        self.window.bytes == 0
-            && !self.is_orphan
+        let heard = self.traffic.last_ack_received();
+        self.window.bytes() == 0
+            && !self.socket.is_orphan()
             && heard.is_some_and(|at| now.since(at) <= 2 * self.settings.recovery.rto_max)
     }
 
@@ -135,10 +160,10 @@ impl Connection {
             return;
         };
         let next = self.recovery.next();
-        if self.send.unsent_bytes() > 0 && self.window.end > next {
-            let sent_before = self.traffic.data_segments_out;
+        if self.send.unsent_bytes() > 0 && self.window.end() > next {
+            let sent_before = self.traffic.data_segments_out();
             self.send_one_new(now, shared, false);
-            if self.traffic.data_segments_out > sent_before {
+            if self.traffic.data_segments_out() > sent_before {
                 return;
             }
         }
@@ -156,9 +181,8 @@ impl Connection {
     /// Notes why nothing more is sent, and counts the time of the wait that ends (Linux
     /// `tcp_chrono_*`): busy while something is unsent or unacknowledged.
     pub(super) fn hold(&mut self, now: Instant, limit: Limit) {
-        self.busy = self.busy.counted_to(now, self.held);
-        self.busy.has_data = self.send.outstanding_bytes() > 0;
-        self.held = limit;
+        let has_data = self.send.outstanding_bytes() > 0;
+        self.held.hold(now, limit, has_data);
     }
 }
 

@@ -136,20 +136,9 @@ fn check_accounts(bench: &Bench) {
         sender.unacked_bytes() + sender.unsent_bytes(),
         sender.end() - bench.una
     );
-    let segments = sender
-        .in_flight
-        .iter()
-        .map(|packet| packet.segments)
-        .sum::<u32>();
-    assert_eq!(sender.in_flight_segments, segments);
-    let ends = sender.in_flight.iter().map(|packet| packet.end);
-    let ends: Vec<u64> = ends
-        .chain(sender.unsent.iter().map(|packet| packet.end))
-        .collect();
-    assert!(ends.is_sorted_by(|a, b| a < b));
-    assert_eq!(ends.last().copied().unwrap_or(bench.una), sender.end());
+    sender.ledger.check_accounts();
     let hard_limit = match sender.settings.send.completion {
-        Completion::Bsd => sender.size,
+        Completion::Bsd => sender.size.bytes(),
         Completion::Linux | Completion::Winsock => u64::MAX,
     };
     assert!(sender.queued_bytes() <= hard_limit);

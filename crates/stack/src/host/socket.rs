@@ -1,0 +1,260 @@
+//! What a host keeps of a connection beside TCP: whose it is, what its application waits for and
+//! has been told, and what it holds of what all connections share.
+//!
+//! Knows no states, segments or windows: a connection says what has happened, and who hears of it
+//! is decided here.
+
+use super::config::{Event, Failure, SocketId};
+use super::memory::Grant;
+use super::shared::Shared;
+
+/// Who has a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    /// The application that opened it.
+    Opener,
+    /// This listener, which counts it as half open.
+    HalfOpen(SocketId),
+    /// This listener, until somebody accepts it.
+    Listener(SocketId),
+    /// The application that accepted it.
+    Acceptor,
+}
+
+/// What an application waits for that has more to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writer {
+    /// For nothing.
+    Free,
+    /// For room in the send buffer.
+    AwaitsRoom,
+    /// For buffers of the shared pool; there is room in the send buffer.
+    AwaitsPool,
+}
+
+/// The socket of one connection.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    id: SocketId,
+    owner: Owner,
+    writer: Writer,
+    /// The host knows that it waits for the pool.
+    is_pool_waiter: bool,
+    /// The application has been told that there is something to read and has not read since.
+    told_readable: bool,
+    /// The application has let go of it: nobody reads any more.
+    is_orphan: bool,
+    /// Memory of received data that the host knows of.
+    memory_held: u64,
+}
+
+impl Socket {
+    /// That of a connection which an application opens, or of one that came to `listener`.
+    pub(crate) const fn new(id: SocketId, listener: Option<SocketId>) -> Self {
+        Self {
+            id,
+            owner: match listener {
+                Some(listener) => Owner::HalfOpen(listener),
+                None => Owner::Opener,
+            },
+            writer: Writer::Free,
+            is_pool_waiter: false,
+            told_readable: false,
+            is_orphan: false,
+            memory_held: 0,
+        }
+    }
+
+    pub(crate) const fn id(&self) -> SocketId {
+        self.id
+    }
+
+    /// Whether it came to a listener.
+    pub(crate) const fn is_passive(&self) -> bool {
+        !matches!(self.owner, Owner::Opener)
+    }
+
+    /// The listener that counts it as half open.
+    pub(crate) const fn half_open_of(&self) -> Option<SocketId> {
+        match self.owner {
+            Owner::HalfOpen(listener) => Some(listener),
+            Owner::Opener | Owner::Listener(_) | Owner::Acceptor => None,
+        }
+    }
+
+    /// It is established, or the attempt has failed: its listener, which counts it as half open no
+    /// longer. It is named once.
+    pub(crate) fn leave_half_open(&mut self) -> Option<SocketId> {
+        let listener = self.half_open_of()?;
+        self.owner = Owner::Listener(listener);
+        Some(listener)
+    }
+
+    /// Whether nobody has taken it from its listener.
+    pub(crate) const fn is_unaccepted(&self) -> bool {
+        matches!(self.owner, Owner::HalfOpen(_) | Owner::Listener(_))
+    }
+
+    /// Whether it came to that listener and nobody has taken it from there.
+    pub(crate) fn is_unaccepted_of(&self, listener: SocketId) -> bool {
+        match self.owner {
+            Owner::HalfOpen(its) | Owner::Listener(its) => its == listener,
+            Owner::Opener | Owner::Acceptor => false,
+        }
+    }
+
+    /// An application takes it over and hears what it would have been told before.
+    pub(crate) fn on_accept(
+        &mut self,
+        shared: &mut Shared,
+        is_readable: bool,
+        failure: Option<Failure>,
+    ) {
+        self.owner = Owner::Acceptor;
+        if is_readable {
+            self.told_readable = true;
+            shared.report(self.id, Event::Readable);
+        }
+        if let Some(failure) = failure {
+            shared.report(self.id, Event::Failed(failure));
+        }
+    }
+
+    /// Whether the application has let go of it.
+    pub(crate) const fn is_orphan(&self) -> bool {
+        self.is_orphan
+    }
+
+    /// The application lets go of it, or there will be none.
+    pub(crate) const fn let_go(&mut self) {
+        self.is_orphan = true;
+    }
+
+    /// Tells the application, where there is one.
+    pub(crate) fn report(&self, shared: &mut Shared, event: Event) {
+        if !self.is_orphan {
+            shared.report(self.id, event);
+        }
+    }
+
+    /// The connection broke. Whoever accepts it later hears so then.
+    pub(crate) fn report_failure(&self, shared: &mut Shared, failure: Failure) {
+        if !self.is_unaccepted() {
+            self.report(shared, Event::Failed(failure));
+        }
+    }
+
+    /// There is something to read, which is said once until the application reads.
+    pub(crate) fn report_readable(&mut self, shared: &mut Shared) {
+        if !self.told_readable && !self.is_unaccepted() && !self.is_orphan {
+            self.told_readable = true;
+            shared.report(self.id, Event::Readable);
+        }
+    }
+
+    /// The application has read; `has_more`: not everything.
+    pub(crate) const fn on_read(&mut self, has_more: bool) {
+        self.told_readable = has_more;
+    }
+
+    /// What the application waits for after a write.
+    pub(crate) const fn on_write(&mut self, writer: Writer) {
+        self.writer = writer;
+    }
+
+    /// What the application waits for in order to write.
+    pub(crate) const fn writer(&self) -> Writer {
+        self.writer
+    }
+
+    /// There is room in the send buffer for an application that waits for it. `has_pool`: and
+    /// buffers of the pool.
+    pub(crate) fn on_room(&mut self, shared: &mut Shared, has_pool: bool) {
+        if has_pool {
+            self.writer = Writer::Free;
+            self.report(shared, Event::Writable);
+        } else {
+            self.writer = Writer::AwaitsPool;
+        }
+    }
+
+    /// Whether it waits for the pool from now on, which is said once until
+    /// [`Socket::on_pool_turn`].
+    pub(crate) fn begins_to_await_pool(&mut self) -> bool {
+        self.writer == Writer::AwaitsPool && !core::mem::replace(&mut self.is_pool_waiter, true)
+    }
+
+    /// It is its turn to take buffers of the pool.
+    pub(crate) fn on_pool_turn(&mut self) {
+        self.is_pool_waiter = false;
+        if self.writer == Writer::AwaitsPool {
+            self.writer = Writer::AwaitsRoom;
+        }
+    }
+
+    /// Whether the host lets it take `more` memory for received data.
+    pub(crate) fn ask_memory(&self, shared: &Shared, more: u64) -> Grant {
+        shared.memory.grant(self.memory_held, more)
+    }
+
+    /// Whether it holds more than so much memory.
+    pub(crate) const fn holds_more_than(&self, much: u64) -> bool {
+        self.memory_held > much
+    }
+
+    /// From now on it holds so much memory with received data.
+    pub(crate) const fn hold_memory(&mut self, shared: &mut Shared, held: u64) {
+        if held != self.memory_held {
+            shared.memory.set_held(self.memory_held, held);
+            self.memory_held = held;
+        }
+    }
+
+    /// From now on it holds so many buffers of the pool with received and with sent data.
+    pub(crate) fn hold_buffers(&self, shared: &mut Shared, received: u32, sent: u32) {
+        shared.pool.set_held(self.id, received, sent);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn id(index: u32) -> SocketId {
+        SocketId {
+            index,
+            generation: 0,
+        }
+    }
+
+    #[test]
+    fn it_goes_from_the_peer_by_its_listener_to_an_application() {
+        let mut socket = Socket::new(id(2), Some(id(1)));
+        assert!(socket.is_passive() && socket.is_unaccepted_of(id(1)));
+        assert!(!socket.is_unaccepted_of(id(3)));
+        assert_eq!(socket.half_open_of(), Some(id(1)));
+        assert_eq!(socket.leave_half_open(), Some(id(1)));
+        assert_eq!(socket.leave_half_open(), None);
+        assert!(socket.is_unaccepted());
+        socket.owner = Owner::Acceptor;
+        assert!(socket.is_passive() && !socket.is_unaccepted());
+        let socket = Socket::new(id(2), None);
+        assert!(!socket.is_passive() && !socket.is_unaccepted());
+    }
+
+    #[test]
+    fn it_joins_the_queue_for_the_pool_once() {
+        let mut socket = Socket::new(id(1), None);
+        assert!(!socket.begins_to_await_pool());
+        socket.on_write(Writer::AwaitsPool);
+        assert!(socket.begins_to_await_pool() && !socket.begins_to_await_pool());
+        // It has not had its turn, whatever it waits for meanwhile.
+        socket.on_write(Writer::Free);
+        socket.on_write(Writer::AwaitsPool);
+        assert!(!socket.begins_to_await_pool());
+        socket.on_pool_turn();
+        assert_eq!(socket.writer(), Writer::AwaitsRoom);
+        socket.on_write(Writer::AwaitsPool);
+        assert!(socket.begins_to_await_pool());
+    }
+}

@@ -1,0 +1,260 @@
+//! The written stream, and how far it has come: what of it was sent, what of that was acknowledged,
+//! and its end.
+//!
+//! Decides nothing. Offsets are those of data; a FIN takes none here.
+
+use alloc::collections::VecDeque;
+
+use base::Instant;
+use base::settings::Accounting;
+use bytes::Bytes;
+
+use super::buffer::StreamBuffer;
+use super::segment::Outgoing;
+use crate::packet::Payload;
+use crate::shrink::shrink_empty;
+
+/// Offset of the first byte of data; the SYN stands in front of it.
+pub(super) const FIRST_BYTE: u64 = 1;
+
+/// A packet that is not sent yet: it ends here, and begins where the one in front of it ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unsent {
+    pub(super) end: u64,
+    /// A write ended here, and its last segment carries PSH.
+    pub(super) push: bool,
+    /// The writer said that more follows at once (`MSG_MORE`).
+    pub(super) more: bool,
+}
+
+/// A packet that is sent and not wholly acknowledged.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    end: u64,
+    at: Instant,
+    segments: u32,
+    push: bool,
+}
+
+/// How far the end of the stream has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fin {
+    /// The application may still write.
+    Open,
+    /// FIN follows the last byte.
+    Queued,
+    /// It was sent.
+    Sent,
+}
+
+/// The written stream of one connection.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    stream: StreamBuffer,
+    /// Everything in front of it is acknowledged.
+    una: u64,
+    /// Everything in front of it was sent.
+    sent: u64,
+    unsent: VecDeque<Unsent>,
+    in_flight: VecDeque<Sent>,
+    in_flight_segments: u32,
+    fin: Fin,
+}
+
+impl Ledger {
+    pub(super) fn new(accounting: Accounting) -> Self {
+        Self {
+            stream: StreamBuffer::new(FIRST_BYTE, accounting),
+            una: FIRST_BYTE,
+            sent: FIRST_BYTE,
+            unsent: VecDeque::new(),
+            in_flight: VecDeque::new(),
+            in_flight_segments: 0,
+            fin: Fin::Open,
+        }
+    }
+
+    /// Everything in front of it is acknowledged.
+    pub(super) const fn una(&self) -> u64 {
+        self.una
+    }
+
+    /// Everything in front of it was sent.
+    pub(super) const fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Offset behind the last written byte.
+    pub(super) const fn end(&self) -> u64 {
+        self.stream.end()
+    }
+
+    pub(super) const fn fin(&self) -> Fin {
+        self.fin
+    }
+
+    /// Whether nothing is sent and not acknowledged.
+    pub(super) const fn is_quiet(&self) -> bool {
+        self.una == self.sent
+    }
+
+    /// Packets that were begun and are not wholly sent.
+    pub(super) fn unsent_packets(&self) -> usize {
+        self.unsent.len()
+    }
+
+    /// Packets that were sent and are not wholly acknowledged.
+    pub(super) fn packets_out(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Segments in them.
+    pub(super) const fn segments_out(&self) -> u32 {
+        self.in_flight_segments
+    }
+
+    /// When the first and the last of them left.
+    pub(super) fn sent_between(&self) -> Option<(Instant, Instant)> {
+        Some((self.in_flight.front()?.at, self.in_flight.back()?.at))
+    }
+
+    /// Where the first unsent packet ends.
+    pub(super) fn head_end(&self) -> Option<u64> {
+        self.unsent.front().map(|head| head.end)
+    }
+
+    /// The last unsent packet.
+    pub(super) fn tail(&self) -> Option<&Unsent> {
+        self.unsent.back()
+    }
+
+    /// The last unsent packet, to be marked.
+    pub(super) fn tail_mut(&mut self) -> Option<&mut Unsent> {
+        self.unsent.back_mut()
+    }
+
+    /// Bytes in the last unsent packet.
+    pub(super) fn tail_bytes(&self) -> u64 {
+        let in_front = self.unsent.len().checked_sub(2);
+        let start = in_front.map_or(self.sent, |index| self.unsent[index].end);
+        self.end() - start
+    }
+
+    /// Whether a write ended at `end`, which is not sent yet.
+    pub(super) fn is_written_end(&self, end: u64) -> bool {
+        self.unsent
+            .front()
+            .is_some_and(|front| front.push && front.end == end)
+    }
+
+    /// Whether a packet that was pushed ended at `end`, which is not acknowledged.
+    pub(super) fn was_pushed_at(&self, end: u64) -> bool {
+        let at = self.in_flight.partition_point(|sent| sent.end < end);
+        self.in_flight
+            .get(at)
+            .is_some_and(|sent| sent.end == end && sent.push)
+    }
+
+    /// The bytes `start..end`, for the first time or again.
+    ///
+    /// # Panics
+    /// Where some of them are acknowledged or were never written.
+    pub(super) fn payload(&mut self, start: u64, end: u64) -> Payload {
+        self.stream.payload(start, end)
+    }
+
+    /// Bytes were written: they belong to no packet before [`Ledger::tail_mut`] says where its
+    /// packet ends.
+    pub(super) fn write(&mut self, chunk: Bytes) {
+        self.stream.push(chunk);
+    }
+
+    /// Begins a packet that ends where the stream ends now.
+    pub(super) fn begin_packet(&mut self) {
+        self.unsent.push_back(Unsent {
+            end: self.end(),
+            push: false,
+            more: false,
+        });
+    }
+
+    /// No more data follows.
+    pub(super) fn close(&mut self) {
+        if self.fin == Fin::Open {
+            self.fin = Fin::Queued;
+        }
+    }
+
+    /// `outgoing` left for the first time, as so many segments; `push`: a write ended with it.
+    ///
+    /// # Panics
+    /// Where it does not begin where the one before it ended.
+    pub(super) fn on_sent(&mut self, now: Instant, outgoing: &Outgoing, segments: u32, push: bool) {
+        assert_eq!(outgoing.start, self.sent, "new data leaves in order");
+        if outgoing.fin {
+            self.fin = Fin::Sent;
+        }
+        if outgoing.end == outgoing.start {
+            return;
+        }
+        self.sent = outgoing.end;
+        while self
+            .unsent
+            .front()
+            .is_some_and(|head| head.end <= outgoing.end)
+        {
+            self.unsent.pop_front();
+        }
+        self.in_flight.push_back(Sent {
+            end: outgoing.end,
+            at: now,
+            segments,
+            push,
+        });
+        self.in_flight_segments += segments;
+    }
+
+    /// Everything in front of `una` is acknowledged: releases it. What is left of a superpacket
+    /// counts in segments of `segment_bytes`. False: that is nothing new.
+    pub(super) fn release(&mut self, una: u64, segment_bytes: u32) -> bool {
+        let una = una.min(self.sent);
+        if una <= self.una {
+            return false;
+        }
+        self.una = una;
+        while let Some(front) = self.in_flight.front_mut() {
+            if front.end > una {
+                // What is left of a superpacket that is partly acknowledged.
+                let left = (front.end - una).div_ceil(u64::from(segment_bytes)) as u32;
+                let left = left.min(front.segments);
+                self.in_flight_segments -= front.segments - left;
+                front.segments = left;
+                break;
+            }
+            self.in_flight_segments -= front.segments;
+            self.in_flight.pop_front();
+        }
+        shrink_empty(&mut self.in_flight);
+        self.stream.release(una);
+        true
+    }
+
+    /// Whether `una..next` is what it knows to be sent and not acknowledged, where a FIN takes an
+    /// offset.
+    pub(super) fn agrees_with(&self, una: u64, next: u64) -> bool {
+        let fin = u64::from(self.fin == Fin::Sent);
+        self.una == una.min(self.sent) && next == self.sent + fin
+    }
+
+    /// What is counted as it changes equals what is counted anew.
+    #[cfg(test)]
+    pub(super) fn check_accounts(&self) {
+        let segments: u32 = self.in_flight.iter().map(|packet| packet.segments).sum();
+        assert_eq!(self.in_flight_segments, segments);
+        let sent = self.in_flight.iter().map(|packet| packet.end);
+        let unsent = self.unsent.iter().map(|packet| packet.end);
+        let ends: alloc::vec::Vec<u64> = sent.chain(unsent).collect();
+        assert!(ends.is_sorted_by(|a, b| a < b));
+        assert_eq!(ends.last().copied().unwrap_or(self.una), self.end());
+    }
+}

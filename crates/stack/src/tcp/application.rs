@@ -1,0 +1,186 @@
+//! What the application asks of a connection: it writes, reads, and takes it over.
+
+use base::Instant;
+use base::settings::Nagle;
+use bytes::Bytes;
+
+use super::{Connection, State};
+use crate::host::{ReadError, Shared, WriteError, WriteFlags, Writer};
+use crate::packet::Payload;
+use crate::recv::{AckWanted, Env};
+use crate::send::{SegmentSizes, WriteOutcome};
+
+impl Connection {
+    /// What Nagle's algorithm or a cork holds leaves, unless Nagle's algorithm still wants it held.
+    pub(crate) fn push(&mut self, now: Instant, shared: &mut Shared) {
+        if self.settings.small_writes.nagle == Nagle::Off {
+            self.send.flush();
+            if self.state != State::Closed {
+                self.output(now, shared);
+            }
+        }
+    }
+
+    /// Takes data from the application.
+    pub(crate) fn write(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        chunks: &[Bytes],
+        flags: WriteFlags,
+    ) -> Result<usize, WriteError> {
+        if let Some(failure) = self.failures.broke() {
+            return Err(WriteError::Failed(failure));
+        }
+        if !self.state.is_synchronized() && self.state != State::Closed {
+            return Err(WriteError::NotConnected);
+        }
+        if !self.state.may_write() {
+            return Err(WriteError::Closed);
+        }
+        let wanted: usize = chunks.iter().map(Bytes::len).sum();
+        if wanted == 0 {
+            return Ok(0);
+        }
+        let room = self.pool_room(shared).filter(|room| *room < wanted);
+        let part = room.map(|room| part_of(chunks, 0, room));
+        let (taken, completed) =
+            self.write_in_parts(now, shared, part.as_deref().unwrap_or(chunks), flags);
+        let writer = match (taken < wanted, completed) {
+            (true, _) if room.is_some() => Writer::AwaitsPool,
+            (false, true) => Writer::Free,
+            _ => Writer::AwaitsRoom,
+        };
+        self.socket.on_write(writer);
+        if writer == Writer::AwaitsPool {
+            self.send.on_write_refused();
+            shared.pool.on_refused();
+        }
+        self.report_buffers(shared);
+        self.output(now, shared);
+        if taken == 0 {
+            Err(WriteError::Full)
+        } else {
+            Ok(taken)
+        }
+    }
+
+    /// Hands a write over, and sends in the middle of it where the stack does.
+    fn write_in_parts(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        chunks: &[Bytes],
+        flags: WriteFlags,
+    ) -> (usize, bool) {
+        let sizes = self.segment_sizes();
+        let mut outcome = self.hand_over(now, chunks, flags, &sizes);
+        let mut taken = outcome.taken;
+        while let Some(pause) = outcome.pause {
+            self.send_within_write(now, shared, pause);
+            outcome = self.hand_over(now, &part_of(chunks, taken, usize::MAX), flags, &sizes);
+            taken += outcome.taken;
+        }
+        (taken, outcome.completed)
+    }
+
+    /// Hands over what is taken up to the next pause; each packet that it begins ends an idle time.
+    fn hand_over(
+        &mut self,
+        now: Instant,
+        chunks: &[Bytes],
+        flags: WriteFlags,
+        sizes: &SegmentSizes,
+    ) -> WriteOutcome {
+        let before = self.send.unsent_packets();
+        let outcome = self.send.write(chunks, flags, sizes);
+        for _ in before..self.send.unsent_packets() {
+            self.recovery.before_transmit(now);
+        }
+        outcome
+    }
+
+    /// Tells an application that waits for room when there is some, in its own buffer and in the
+    /// shared pool. Where the pool is empty the host asks again.
+    pub(super) fn offer_room(&mut self, shared: &mut Shared) {
+        if self.socket.writer() == Writer::Free {
+            return;
+        }
+        let env = self.send_memory_env();
+        if !self.send.check_space(&env) {
+            return;
+        }
+        let has_pool = self.pool_room(shared) != Some(0);
+        if !has_pool {
+            self.send.on_write_refused();
+        }
+        self.socket.on_room(shared, has_pool);
+    }
+
+    /// Gives data to the application; an empty payload means that the peer has closed.
+    pub(crate) fn read(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        max: usize,
+    ) -> Result<Payload, ReadError> {
+        let env = Env {
+            is_tight: shared.memory.is_tight(),
+            ..self.recv_env()
+        };
+        let payload = self.recv.read(now, max, &env);
+        if payload.is_empty() {
+            if self.recv.is_finished() {
+                return Ok(payload);
+            }
+            self.socket.on_read(false);
+            return Err(match self.failures.broke() {
+                Some(failure) => ReadError::Failed(failure),
+                None => ReadError::Empty,
+            });
+        }
+        self.socket.on_read(self.recv.unread_bytes() > 0);
+        self.report_memory(shared);
+        // Reading lets nothing else leave than an ACK (Linux `tcp_cleanup_rbuf`).
+        if self.state != State::Closed && self.recv.ack_wanted() == AckWanted::Now {
+            self.output(now, shared);
+        }
+        Ok(payload)
+    }
+
+    /// Whether there is something to tell an application that takes the connection over.
+    pub(crate) fn on_accept(&mut self, now: Instant, shared: &mut Shared) {
+        let is_readable = self.recv.unread_bytes() > 0 || self.recv.is_finished();
+        self.socket
+            .on_accept(shared, is_readable, self.failures.broke());
+        self.recv.release_window();
+        if self.state != State::Closed {
+            self.output(now, shared);
+        }
+    }
+
+    /// Bytes that the pool lets the application write; `None` where there is no pool.
+    fn pool_room(&self, shared: &Shared) -> Option<usize> {
+        let bytes = self.mss() as usize;
+        shared
+            .pool
+            .is_limited()
+            .then(|| shared.pool.free() as usize * bytes)
+    }
+}
+
+/// At most `bytes` of `chunks`, from the byte `from` on.
+fn part_of(chunks: &[Bytes], from: usize, bytes: usize) -> smallvec::SmallVec<[Bytes; 4]> {
+    let (mut skip, mut room) = (from, bytes);
+    let mut part = smallvec::SmallVec::new();
+    for chunk in chunks {
+        let start = chunk.len().min(skip);
+        let end = chunk.len().min(start.saturating_add(room));
+        if start < end {
+            part.push(chunk.slice(start..end));
+        }
+        skip -= start;
+        room -= end - start;
+    }
+    part
+}

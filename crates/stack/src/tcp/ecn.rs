@@ -1,0 +1,86 @@
+//! ECN on a connection (RFC 3168): whether it is used, and what is echoed to a sender whose packets
+//! were marked. How our own sending reacts to an echo is loss recovery's.
+
+use base::tcp::TcpFlags;
+
+use crate::packet::{EcnMark, Segment};
+
+/// ECN on this connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct EcnState {
+    is_agreed: bool,
+    /// A marked packet came: ACKs carry ECE until the peer says CWR.
+    echoes: bool,
+    /// Data came in a packet that could have been marked.
+    saw_capable: bool,
+}
+
+impl EcnState {
+    /// What was agreed in the handshake.
+    pub(super) const fn agree(&mut self, is_agreed: bool) {
+        self.is_agreed = is_agreed;
+    }
+
+    pub(super) const fn is_agreed(&self) -> bool {
+        self.is_agreed
+    }
+
+    /// Whether segments carry ECE now.
+    pub(super) const fn echoes(&self) -> bool {
+        self.echoes
+    }
+
+    /// RFC 3168 section 6.1.3: a mark on data is echoed until the sender says, with data, that it
+    /// has reacted; Linux hears it from a bare ACK, too. Those are never capable, so a mark on one
+    /// says nothing, and neither does one on data that came before (`has_new_data`). Returns
+    /// whether the sender's window may be so small that no ACK should wait: it has just been told
+    /// to react, or has probably sent something again, which is not capable (Linux
+    /// `tcp_data_ecn_check`).
+    pub(super) fn on_segment(
+        &mut self,
+        segment: &Segment,
+        mark: EcnMark,
+        has_new_data: bool,
+    ) -> bool {
+        if !self.is_agreed {
+            return false;
+        }
+        if segment.flags.contains(TcpFlags::CWR) {
+            self.echoes = false;
+        }
+        if !has_new_data {
+            return false;
+        }
+        let was_capable = self.saw_capable;
+        self.saw_capable |= mark != EcnMark::NotEct;
+        match mark {
+            EcnMark::Ce => !core::mem::replace(&mut self.echoes, true),
+            EcnMark::NotEct => was_capable,
+            EcnMark::Ect0 | EcnMark::Ect1 => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_echoed_until_the_sender_has_reacted() {
+        let mut ecn = EcnState::default();
+        let segment = |flags| Segment {
+            flags,
+            ..Segment::default()
+        };
+        let (ack, cwr) = (segment(TcpFlags::ACK), segment(TcpFlags::CWR));
+        assert!(!ecn.on_segment(&ack, EcnMark::Ce, true) && !ecn.echoes());
+        ecn.agree(true);
+        assert!(!ecn.on_segment(&ack, EcnMark::Ce, false) && !ecn.echoes());
+        assert!(ecn.on_segment(&ack, EcnMark::Ce, true) && ecn.echoes());
+        // It has been told already.
+        assert!(!ecn.on_segment(&ack, EcnMark::Ce, true) && ecn.echoes());
+        assert!(!ecn.on_segment(&cwr, EcnMark::Ect0, true) && !ecn.echoes());
+        // A retransmission of somebody who is capable otherwise.
+        assert!(ecn.on_segment(&ack, EcnMark::NotEct, true));
+    }
+}

@@ -1,0 +1,90 @@
+//! What a host has to do for a connection once that was called: a connection never calls its host.
+
+use base::Instant;
+
+use super::{Connection, State};
+use crate::host::{Shared, SocketId, TimeWait};
+
+/// What follows for the host from whatever a connection has just done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Effects {
+    /// From now on it waits for the local queue.
+    pub(crate) awaits_local_queue: bool,
+    /// From now on it waits for buffers of the pool.
+    pub(crate) awaits_pool: bool,
+    /// That listener counts it as half open no longer.
+    pub(crate) opened: Option<(SocketId, Opened)>,
+    /// How it goes on.
+    pub(crate) next: Next,
+}
+
+/// How the attempt of a peer to connect to a listener ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opened {
+    /// The connection is established.
+    Established,
+    /// It is over already.
+    Failed,
+}
+
+/// How a connection goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// It has something to do then, or never.
+    At(Option<Instant>),
+    /// Both sides have closed: what is left is [`Connection::begin_time_wait`].
+    TimeWait,
+    /// It has ended.
+    Over,
+}
+
+impl Connection {
+    /// What the host has to do now. To be asked after each call that takes `now`; what begins is
+    /// said once.
+    pub(crate) fn take_effects(&mut self) -> Effects {
+        let opened = match self.state {
+            State::SynReceived(_) => None,
+            State::Closed => Some(Opened::Failed),
+            _ => Some(Opened::Established),
+        };
+        Effects {
+            awaits_local_queue: self.local_queue.begins_to_wait(),
+            awaits_pool: self.socket.begins_to_await_pool(),
+            opened: opened.and_then(|opened| Some((self.socket.leave_half_open()?, opened))),
+            next: match self.state {
+                State::TimeWait => Next::TimeWait,
+                State::Closed => Next::Over,
+                _ => Next::At(self.timers.next()),
+            },
+        }
+    }
+
+    /// It is its turn to use the room in the local queue.
+    pub(crate) fn on_local_queue_turn(&mut self, now: Instant, shared: &mut Shared) {
+        self.local_queue.on_turn();
+        self.output(now, shared);
+    }
+
+    /// It is its turn to take buffers of the pool.
+    pub(crate) fn on_pool_turn(&mut self, shared: &mut Shared) {
+        self.socket.on_pool_turn();
+        self.offer_room(shared);
+    }
+
+    /// The few words that remain of it in TIME-WAIT; the connection itself has ended.
+    pub(crate) fn begin_time_wait(&mut self, now: Instant, shared: &Shared) -> TimeWait {
+        let rest = self.time_wait(now, shared);
+        self.state = State::Closed;
+        rest
+    }
+
+    /// It ends without TIME-WAIT, for which the host has no room.
+    pub(crate) const fn skip_time_wait(&mut self) {
+        self.state = State::Closed;
+    }
+
+    /// Nobody will ask for it any more.
+    pub(crate) const fn let_go(&mut self) {
+        self.socket.let_go();
+    }
+}

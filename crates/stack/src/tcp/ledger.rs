@@ -1,0 +1,86 @@
+//! What of our stream was sent and what was acknowledged: the only place where the sending half and
+//! loss recovery hear of it, so that one never knows of what the other does not.
+//!
+//! The sending half counts bytes of data; loss recovery counts offsets, of which a FIN takes one.
+
+use base::Instant;
+
+use super::{Connection, State};
+use crate::send::Outgoing;
+
+/// What an acknowledgment has released.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Released {
+    /// Sends of Winsock that became complete.
+    pub(super) completed: u32,
+    /// Our FIN was acknowledged with it.
+    pub(super) fin: bool,
+}
+
+impl Connection {
+    /// Offsets of what is sent and not acknowledged; before the connection is established that is
+    /// our SYN.
+    pub(super) fn sent_range(&self) -> (u64, u64) {
+        match self.state {
+            State::SynSent(_) | State::SynReceived(_) => (0, 1),
+            _ => (self.recovery.una(), self.recovery.next()),
+        }
+    }
+
+    /// `outgoing` left for the first time.
+    pub(super) fn on_new_sent(&mut self, now: Instant, outgoing: &Outgoing) {
+        self.send.on_sent(now, outgoing);
+        self.recovery.on_transmit(
+            now,
+            (outgoing.start, outgoing.sequence_end()),
+            outgoing.gso_size.into(),
+            outgoing.fin,
+        );
+        self.assert_agreement();
+    }
+
+    /// `start..end` as it is retransmitted in segments of `mss` bytes: the FIN that may be its last
+    /// offset, and whether the data is pushed.
+    pub(super) fn retransmission(&self, start: u64, end: u64, mss: u32) -> Outgoing {
+        let data_end = end.min(self.send.end());
+        Outgoing {
+            start,
+            end: data_end,
+            gso_size: if data_end - start > u64::from(mss) {
+                mss as u16
+            } else {
+                0
+            },
+            push: data_end > start && self.send.retransmits_push(start, data_end, mss),
+            fin: end > data_end,
+            urgent: None,
+        }
+    }
+
+    /// `outgoing`, of segments of `mss` bytes, was retransmitted.
+    pub(super) fn on_retransmitted(&mut self, now: Instant, outgoing: &Outgoing, mss: u32) {
+        let timestamp = self.timestamp(now);
+        let range = (outgoing.start, outgoing.sequence_end());
+        self.recovery.on_retransmit(now, range, mss, timestamp);
+    }
+
+    /// Loss recovery has found `bytes` more offsets acknowledged: the sending half releases what it
+    /// kept of them.
+    pub(super) fn release_acked(&mut self, bytes: u64) -> Released {
+        let una = self.recovery.una();
+        let env = self.send_memory_env();
+        let fin = self.send.has_fin() && una > self.send.end();
+        self.traffic.on_acked(bytes - u64::from(fin));
+        let completed = self.send.on_ack(una, &env);
+        self.assert_agreement();
+        Released { completed, fin }
+    }
+
+    fn assert_agreement(&self) {
+        debug_assert!(
+            self.send
+                .agrees_with(self.recovery.una(), self.recovery.next()),
+            "both halves know the same of what was sent"
+        );
+    }
+}

@@ -1,0 +1,73 @@
+//! When the next packet may leave of a connection whose packets are spread over time.
+
+use core::time::Duration;
+
+use base::{Instant, Rate};
+
+/// Spreads packets by a rate.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pacer {
+    /// When the next packet may leave.
+    next: Instant,
+}
+
+impl Pacer {
+    pub(super) const fn new() -> Self {
+        Self {
+            next: Instant::ZERO,
+        }
+    }
+
+    /// The next packet may leave at once.
+    pub(super) const fn start(&mut self, now: Instant) {
+        self.next = now;
+    }
+
+    /// Whether the next packet would have to wait for longer than `horizon` in the queue.
+    pub(super) fn is_ahead(&self, now: Instant, horizon: Duration) -> bool {
+        self.next > now + horizon
+    }
+
+    /// When it would no longer.
+    pub(super) fn due(&self, horizon: Duration) -> Instant {
+        self.next - horizon
+    }
+
+    /// A packet leaves at once, whatever left before.
+    pub(super) fn pass(&mut self, now: Instant) {
+        self.next = self.next.max(now);
+    }
+
+    /// So many bytes leave at `rate`; returns when (Linux `tcp_update_skb_after_send`: time that
+    /// was not used counts up to half a packet).
+    pub(super) fn spread(&mut self, now: Instant, bytes: u32, rate: Rate) -> Instant {
+        let (mut time, _) = rate.serialize(bytes.into(), 0);
+        let leaves = self.next.max(now);
+        let unused = now.since(self.next);
+        time -= unused.min(time / 2);
+        self.next = leaves + time;
+        if leaves > now { leaves } else { Instant::ZERO }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_leave_one_after_the_other_and_unused_time_counts_for_half_of_one() {
+        let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+        // A packet of 1000 bytes takes 10 ms.
+        let rate = Rate::of(100_000, Duration::from_secs(1));
+        let mut pacer = Pacer::new();
+        pacer.start(at(100));
+        assert_eq!(pacer.spread(at(100), 1000, rate), Instant::ZERO);
+        assert!(pacer.is_ahead(at(100), Duration::from_millis(9)));
+        assert!(!pacer.is_ahead(at(100), Duration::from_millis(10)));
+        assert_eq!(pacer.spread(at(100), 1000, rate), at(110));
+        assert_eq!(pacer.due(Duration::from_millis(10)), at(110));
+        // 120 was its time: 30 ms were not used, of which 5 count.
+        assert_eq!(pacer.spread(at(150), 1000, rate), Instant::ZERO);
+        assert_eq!(pacer.spread(at(150), 1000, rate), at(155));
+    }
+}

@@ -1,0 +1,338 @@
+//! How large a segment of ours may be: what path, peer and application allow, less the options of
+//! this very segment. And what the connection does when that changes.
+//!
+//! The only place that says how much data a segment carries, be it new, retransmitted or a probe.
+//! What is known of the path itself is decided by [`MtuState`].
+
+use base::settings::{Completion, Path, SocketSettings};
+use base::tcp::SackBlocks;
+use base::{CongestionState, Instant};
+
+use super::Connection;
+use crate::host::Shared;
+use crate::mtu::{MtuState, ProbeConditions, TooBig};
+use crate::send::{Outgoing, SegmentSizes};
+
+/// Less payload in a full segment is taken as so much: a peer that announces an MSS of 1 costs
+/// 40 bytes of headers per byte otherwise (Linux `tcp_min_snd_mss`: 48 less its options).
+pub(super) const MSS_MIN: u32 = 36;
+
+/// Bytes of the options that every segment with data carries, SACK apart.
+pub(super) const fn option_bytes(timestamps: bool) -> u32 {
+    if timestamps { 12 } else { 0 }
+}
+
+/// What is left for payload of `whole` bytes of payload and options.
+fn payload_beside(whole: u32, option_bytes: u32) -> u32 {
+    whole.saturating_sub(option_bytes).max(MSS_MIN)
+}
+
+/// What path and peer allow.
+#[derive(Debug)]
+pub(super) struct SizeLimits {
+    path: MtuState,
+    /// Payload of a segment that the peer accepts (its MSS option).
+    peer_mss: u32,
+    /// The first segment of full size that is out, by its end, and the MTU that it shows to pass.
+    full_segment: Option<(u64, u16)>,
+}
+
+impl SizeLimits {
+    /// Behind an interface with this `mtu`, and before the peer has said anything.
+    pub(super) fn new(now: Instant, settings: &SocketSettings, mtu: u16, is_ipv4: bool) -> Self {
+        let ip_header = if is_ipv4 { 20 } else { 40 };
+        Self {
+            path: MtuState::new(now, &settings.path, mtu, ip_header),
+            peer_mss: settings.options.default_mss.into(),
+            full_segment: None,
+        }
+    }
+
+    pub(super) fn configure(&mut self, now: Instant, settings: &Path) {
+        self.path.configure(now, settings);
+    }
+
+    /// The peer takes segments of this size at most (its MSS option).
+    pub(super) fn limit_by_peer(&mut self, mss: u16) {
+        self.peer_mss = u32::from(mss).max(MSS_MIN);
+        self.path.limit_by_peer(mss);
+    }
+
+    /// Segments carry the options that were agreed ([`MtuState::add_options`]).
+    pub(super) fn add_options(&mut self, timestamps: bool) {
+        self.path.add_options(option_bytes(timestamps) as u16);
+    }
+
+    /// A search for larger packets does not count yet ([`MtuState::defer_search`]).
+    pub(super) fn defer_search(&mut self) {
+        self.path.defer_search();
+    }
+
+    pub(super) const fn peer_mss(&self) -> u32 {
+        self.peer_mss
+    }
+
+    /// Bytes of the largest packet to be sent.
+    pub(super) fn mtu(&self) -> u16 {
+        self.path.mtu()
+    }
+
+    /// Bytes of the largest packet that may be a probe of a larger MTU.
+    pub(super) fn largest(&self) -> u16 {
+        self.path.largest()
+    }
+
+    pub(super) const fn dont_fragment(&self) -> bool {
+        self.path.dont_fragment()
+    }
+
+    /// When what ICMP reported is forgotten.
+    pub(super) fn next_search(&self) -> Option<Instant> {
+        self.path.next_search()
+    }
+
+    /// Whether a probe of a larger MTU is under way.
+    pub(super) fn is_probing(&self) -> bool {
+        self.path.probe().is_some()
+    }
+}
+
+impl Connection {
+    /// Payload and options that path, peer and application allow.
+    fn whole_mss(&self) -> u32 {
+        let path = u32::from(self.size.path.mss_limit()).min(self.size.peer_mss);
+        self.settings
+            .options
+            .mss
+            .map_or(path, |mss| path.min(mss.into()))
+    }
+
+    /// Payload of a full segment without SACK blocks, by which windows, buffers and bursts count.
+    pub(super) fn mss(&self) -> u32 {
+        payload_beside(self.whole_mss(), option_bytes(self.agreed.timestamps))
+    }
+
+    /// Sizes of the segments and superpackets that leave now, of new data and of retransmissions:
+    /// SACK blocks reduce the room of data (rule 10.1).
+    pub(super) fn segment_sizes(&self) -> SegmentSizes {
+        let options = option_bytes(self.agreed.timestamps) + self.sack_option_bytes();
+        SegmentSizes {
+            mss: payload_beside(self.whole_mss(), options),
+            gso_max: self.settings.path.gso_max,
+            window_max: self.window.max(),
+        }
+    }
+
+    /// Those of one segment that fills a packet of `mtu` bytes, in place of `sizes`.
+    pub(super) fn probe_sizes(&self, sizes: &SegmentSizes, mtu: u16) -> SegmentSizes {
+        let mss = (sizes.mss + u32::from(mtu)).saturating_sub(self.size.mtu().into());
+        SegmentSizes {
+            mss: mss.max(MSS_MIN),
+            gso_max: 0,
+            ..*sizes
+        }
+    }
+
+    /// Payload of a full segment; Linux fits it to small windows (`tcp_sync_mss`).
+    pub(super) fn fitted_mss(&self) -> u32 {
+        let mss = self.mss();
+        match self.settings.send.completion {
+            Completion::Linux => {
+                let sizes = self.segment_sizes();
+                SegmentSizes { mss, ..sizes }.bound_mss()
+            }
+            Completion::Bsd | Completion::Winsock => mss,
+        }
+    }
+
+    /// Bytes that the peer may send in one segment: what our MTU takes (RFC 6691).
+    pub(super) fn announced_mss(&self, shared: &Shared) -> u32 {
+        let headers = if self.remote.is_ipv4() { 40 } else { 60 };
+        let most = u32::from(shared.mtu).saturating_sub(headers).max(MSS_MIN);
+        self.settings
+            .options
+            .mss
+            .map_or(most, |mss| most.min(mss.into()))
+    }
+
+    fn sack_option_bytes(&self) -> u32 {
+        if !self.recv.has_sack_blocks() {
+            return 0;
+        }
+        let blocks = self.recv.sack_blocks(self.sack_blocks_max()).len() as u32;
+        if blocks == 0 { 0 } else { 4 + 8 * blocks }
+    }
+
+    /// Four blocks fit beside nothing else, three beside timestamps (RFC 2018 section 3).
+    pub(super) fn sack_blocks_max(&self) -> usize {
+        match (self.agreed.sack, self.agreed.timestamps) {
+            (false, _) => 0,
+            (true, true) => 3,
+            (true, false) => SackBlocks::MAX,
+        }
+    }
+
+    /// The size of a full segment has changed, or may have.
+    pub(super) fn resize(&mut self) {
+        let mss = self.mss();
+        self.recovery.set_mss(mss);
+    }
+
+    /// Notes a segment of full size: its acknowledgment shows that packets of this size pass.
+    pub(super) fn note_full_segment(&mut self, outgoing: &Outgoing, probe: Option<u16>) {
+        let mss = u64::from(self.mss());
+        let is_first = probe.is_none() && self.size.full_segment.is_none();
+        if is_first && outgoing.end - outgoing.start >= mss {
+            self.size.full_segment = Some((outgoing.start + mss, self.size.mtu()));
+        }
+    }
+
+    /// A probe of this MTU left.
+    pub(super) fn on_mtu_probe_sent(&mut self, mtu: u16, outgoing: &Outgoing) {
+        self.size
+            .path
+            .on_probe_sent(mtu, outgoing.start, outgoing.end);
+        if self.linux().is_some() {
+            self.recovery.on_mtu_probe_sent();
+        }
+    }
+
+    /// A router says that our packets exceed `mtu` (RFC 1191, RFC 8201).
+    pub(super) fn on_too_big(&mut self, now: Instant, shared: &mut Shared, mtu: u32, quoted: u64) {
+        shared.counters.too_big += 1;
+        let (una, next) = self.sent_range();
+        // Where a router states none Linux takes the least that it believes, not the next common
+        // size (`__ip_rt_update_pmtu`).
+        let mtu = match self.linux() {
+            Some(_) => mtu.max(1),
+            None => mtu,
+        };
+        let report = TooBig {
+            mtu,
+            quoted,
+            una,
+            next,
+        };
+        if self.size.path.on_too_big(now, &report) && self.state.is_synchronized() {
+            self.on_mtu_changed(now);
+            self.output(now, shared);
+        }
+    }
+
+    /// The interface has another MTU.
+    pub(crate) fn on_interface_mtu(&mut self, now: Instant, shared: &mut Shared) {
+        if self.size.path.limit_by_interface(shared.mtu) && self.state.is_synchronized() {
+            self.on_mtu_changed(now);
+            self.output(now, shared);
+        }
+    }
+
+    /// Everything that is out is resent in smaller segments.
+    fn on_mtu_changed(&mut self, now: Instant) {
+        self.size.full_segment = None;
+        let mss = self.mss();
+        self.recovery.on_mtu_change(now, mss);
+    }
+
+    /// Repeated timeouts may mean that the path swallows large packets (RFC 4821 section 7.7).
+    pub(super) fn on_mtu_timeouts(&mut self, now: Instant) {
+        if self.size.path.probe().is_some() {
+            self.size.path.on_probe_unknown();
+        }
+        if self.size.path.on_timeouts(now, self.recovery.timeouts()) {
+            self.on_mtu_changed(now);
+        }
+    }
+
+    /// Everything up to `una` arrived: perhaps a probe of a larger MTU with it (RFC 4821 section
+    /// 7.6).
+    pub(super) fn on_mtu_acked(&mut self, una: u64) {
+        let passed = self.size.full_segment.take_if(|(end, _)| *end <= una);
+        self.size
+            .path
+            .on_acked(una, passed.map_or(0, |(_, mtu)| mtu));
+        if let Some((_, end)) = self.size.path.probe()
+            && una >= end
+        {
+            let before = self.size.path.mtu();
+            self.size.path.on_probe_acked();
+            self.resize();
+            if self.linux().is_some() {
+                self.recovery
+                    .on_mtu_probe_acked(before, self.size.path.mtu());
+            }
+        }
+    }
+
+    /// The peer has offered a larger window than ever, by which Linux counts the size of segments
+    /// anew (`tcp_ack_update_window`).
+    pub(super) fn on_window_max(&mut self) {
+        if self.size.path.count_anew() {
+            self.resize();
+        }
+    }
+
+    /// `start..` is lost; returns whether it was a probe of a larger MTU and nothing else, which
+    /// says nothing about congestion (RFC 4821 section 7.6.1).
+    pub(super) fn on_mtu_loss(&mut self, start: u64) -> bool {
+        let Some((first, end)) = self.size.path.probe() else {
+            return false;
+        };
+        if start < first || start >= end {
+            return false;
+        }
+        self.recovery.on_mtu_probe_lost(first, end);
+        if self.linux().is_some() {
+            self.recovery.on_mtu_probe_forgotten();
+        }
+        self.size.path.on_probe_lost();
+        true
+    }
+
+    /// The size of a probe that may leave now, as an IP packet.
+    pub(super) fn mtu_probe_size(&mut self, now: Instant) -> Option<u16> {
+        if !self.size.path.is_searching() {
+            return None;
+        }
+        let (una, next) = self.sent_range();
+        let conditions = ProbeConditions {
+            is_open: self.recovery.state() == CongestionState::Open
+                && !self.recv.has_out_of_order(),
+            cwnd: self.recovery.window().cwnd,
+            in_flight: self.recovery.in_flight(),
+            reordering: self.recovery.reordering(),
+            unsent_bytes: self.send.unsent_bytes(),
+            window_bytes: self.window.end().saturating_sub(next.max(una)),
+            mss: self.mss(),
+        };
+        self.size.path.probe_size(now, &conditions)
+    }
+
+    /// What ICMP said of the path long ago is forgotten.
+    pub(super) fn on_mtu_timeout(&mut self, now: Instant, shared: &mut Shared) {
+        if self.size.path.on_search_due(now) {
+            self.resize();
+        }
+        self.output(now, shared);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_take_room_of_the_payload_down_to_a_least_one() {
+        let check = |whole, timestamps, sack, expected| {
+            let options = option_bytes(timestamps) + sack;
+            assert_eq!(payload_beside(whole, options), expected, "{whole} {sack}");
+        };
+        check(1460, false, 0, 1460);
+        check(1460, true, 0, 1448);
+        // Three SACK blocks.
+        check(1460, true, 28, 1420);
+        check(48, true, 28, MSS_MIN);
+        check(48, true, 0, 36);
+        check(0, false, 0, MSS_MIN);
+    }
+}

@@ -1,0 +1,138 @@
+//! What a connection sent and received, as `tcp_info` counts it. Nothing but pacing and the
+//! patience with a silent peer is decided by it.
+
+use base::{FlowSample, Instant};
+
+use crate::packet::Segment;
+
+/// Counters of one connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Traffic {
+    segments_in: u64,
+    segments_out: u64,
+    data_segments_in: u64,
+    data_segments_out: u64,
+    bytes_sent: u64,
+    bytes_acked: u64,
+    bytes_received: u64,
+    /// SYNs and SYN-ACKs that were retransmitted after a timeout.
+    handshake_retransmits: u64,
+    last_data_sent: Option<Instant>,
+    last_data_received: Option<Instant>,
+    last_ack_received: Option<Instant>,
+}
+
+impl Traffic {
+    /// A segment came, welcome or not (Linux `tcp_segs_in`).
+    pub(super) fn on_segment_received(&mut self, segment: &Segment) {
+        let segments = u64::from(segment.segments());
+        self.segments_in += segments;
+        if !segment.payload.is_empty() {
+            self.data_segments_in += segments;
+        }
+    }
+
+    /// An acknowledgment came that could be believed.
+    pub(super) const fn on_ack_received(&mut self, now: Instant) {
+        self.last_ack_received = Some(now);
+    }
+
+    /// Data came that was welcome.
+    pub(super) const fn on_data_received(&mut self, now: Instant) {
+        self.last_data_received = Some(now);
+    }
+
+    /// So many bytes are received in order.
+    pub(super) const fn on_received_in_order(&mut self, bytes: u64) {
+        self.bytes_received += bytes;
+    }
+
+    /// So many bytes of ours were acknowledged.
+    pub(super) const fn on_acked(&mut self, bytes: u64) {
+        self.bytes_acked += bytes;
+    }
+
+    /// `segments` with `bytes` of data leave, or a bare FIN.
+    pub(super) const fn on_data_sent(&mut self, now: Instant, segments: u64, bytes: u32) {
+        if bytes > 0 {
+            self.data_segments_out += segments;
+        }
+        self.bytes_sent += bytes as u64;
+        self.last_data_sent = Some(now);
+    }
+
+    /// Segments of any kind were queued.
+    pub(super) const fn on_sent(&mut self, segments: u64) {
+        self.segments_out += segments;
+    }
+
+    /// SYN or SYN-ACK is retransmitted.
+    pub(super) const fn on_handshake_retransmit(&mut self) {
+        self.handshake_retransmits += 1;
+    }
+
+    /// Of what a listener answered only the peer's SYN and `segment` count (Linux
+    /// `tcp_create_openreq_child`).
+    pub(super) fn forget_answers(&mut self, segment: &Segment) {
+        self.segments_in = 1 + u64::from(segment.segments());
+        self.segments_out = 0;
+    }
+
+    pub(super) const fn data_segments_out(&self) -> u64 {
+        self.data_segments_out
+    }
+
+    pub(super) const fn data_segments_in(&self) -> u64 {
+        self.data_segments_in
+    }
+
+    pub(super) const fn bytes_acked(&self) -> u64 {
+        self.bytes_acked
+    }
+
+    pub(super) const fn bytes_received(&self) -> u64 {
+        self.bytes_received
+    }
+
+    pub(super) const fn handshake_retransmits(&self) -> u64 {
+        self.handshake_retransmits
+    }
+
+    /// When the last acknowledgment came.
+    pub(super) const fn last_ack_received(&self) -> Option<Instant> {
+        self.last_ack_received
+    }
+
+    /// When the peer was heard last.
+    pub(super) fn last_heard(&self) -> Option<Instant> {
+        self.last_ack_received.max(self.last_data_received)
+    }
+
+    /// Fills the part of a flow record in that is counted here.
+    pub(super) fn tell(&self, now: Instant, sample: &mut FlowSample) {
+        let Self {
+            segments_in,
+            segments_out,
+            data_segments_in,
+            data_segments_out,
+            bytes_sent,
+            bytes_acked,
+            bytes_received,
+            handshake_retransmits: _,
+            last_data_sent,
+            last_data_received,
+            last_ack_received,
+        } = *self;
+        let since = |at: Option<Instant>| at.map(|at| now.since(at));
+        sample.since_data_sent = since(last_data_sent);
+        sample.since_data_received = since(last_data_received);
+        sample.since_ack_received = since(last_ack_received);
+        sample.bytes_sent = Some(bytes_sent);
+        sample.bytes_acked = Some(bytes_acked);
+        sample.bytes_received = Some(bytes_received);
+        sample.segs_out = Some(segments_out);
+        sample.segs_in = Some(segments_in);
+        sample.data_segs_out = Some(data_segments_out);
+        sample.data_segs_in = Some(data_segments_in);
+    }
+}
