@@ -94,10 +94,10 @@ fn reader_signs(sender: &Timeline) -> Option<String> {
         .then(|| format!("{} of a window per round trip", human::share(of_prompt)))
 }
 
-/// ACKs that come late and for many segments at a time. A receiver acknowledges two segments at once
-/// only where its window opens with them, that is, where its program has read (RFC 9293 section
-/// 3.8.6.3; in Linux `__tcp_ack_snd_check`); where it has not, the delayed-ACK timer has to run out. A
-/// driver that merges segments makes ACKs as few, but not late.
+/// ACKs that come late and for many segments at a time. A receiver acknowledges two segments at
+/// once only where its window opens with them, that is, where its program has read (RFC 9293
+/// section 3.8.6.3; in Linux `__tcp_ack_snd_check`); where it has not, the delayed-ACK timer has to
+/// run out. A driver that merges segments makes ACKs as few, but not late.
 fn sparse_acks(sender: &Timeline) -> Option<String> {
     let arrived = sender.counted(|s| s.segs_in)?.max(1) as f64;
     let segments = sender.counted(|s| s.data_segs_out)? as f64;

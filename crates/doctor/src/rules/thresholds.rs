@@ -141,8 +141,8 @@ pub(crate) const MOVING_WINDOW_SEGMENTS: u32 = 4;
 /// A flow that the window stops for this share of its busy time has no other limit.
 pub(crate) const MOSTLY_STOPPED: f64 = 0.7;
 /// From the sender alone: ACKs as sparse as these come from a program that does not read. Measured
-/// where the window stops the flow: 7 to 166 segments per ACK and at most 3 ACKs per round trip with
-/// readers that are slow, 1.6 to 2.4 and 6.6 or more with prompt ones.
+/// where the window stops the flow: 7 to 166 segments per ACK and at most 3 ACKs per round trip
+/// with readers that are slow, 1.6 to 2.4 and 6.6 or more with prompt ones.
 pub(crate) const SPARSE_ACKS_SEGMENTS: f64 = 6.0;
 /// ... per round trip, of a window of at least
 pub(crate) const SPARSE_ACKS_PER_RTT: f64 = 4.0;
