@@ -280,13 +280,12 @@ fn a_page_is_kept_and_a_full_disk_ends_nothing() {
         let args = ["--every", "2s", "--max-cpu", "100%", "--html", path];
         Watch::start(netns.handle(), &args)
     };
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let path = folder.join(format!("watch-{}.html", std::process::id()));
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("watch.html");
     let watch = start(path.to_str().expect("text"));
     watch.next("finding-began");
     assert_eq!(watch.interrupt(), Some(130));
     let page = std::fs::read_to_string(&path).expect("it was written");
-    std::fs::remove_file(&path).expect("it is there");
     for text in ["nagle-delack-stall", "tcptailor rollback", "has ended"] {
         assert!(page.contains(text), "{text} is not in {page}");
     }

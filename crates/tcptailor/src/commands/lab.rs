@@ -90,7 +90,7 @@ impl Args {
             Command::Faults(ref args) => args.lays_path(),
             Command::Experiments(ref args) => args.lays_path(),
             Command::Truth(ref args) => args.lays_path(),
-            Command::Agree(_) => true,
+            Command::Agree(ref args) => args.lays_path(),
             Command::Path(_)
             | Command::Play(_)
             | Command::List

@@ -1,8 +1,10 @@
 //! How far our stack agrees with the kernel of this machine, in virtual time and on real packets.
 
+mod recorded;
 mod table;
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use lab::{
@@ -32,7 +34,8 @@ const STEPS_PER_RUN: u64 = 1000;
 /// cause. The scenarios are those made for this comparison and the everyday ones, shortened to four
 /// seconds, with the same congestion control on all engines. In virtual time the CPU costs of the
 /// hosts and of the emulator are included. Takes 25 minutes, and 20 more for each engine on real
-/// packets; needs an otherwise idle machine.
+/// packets; needs an otherwise idle machine. With `--results` it compares the experiments of a
+/// folder that `lab reproduce` wrote, and runs nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -41,6 +44,7 @@ Examples:
   tcptailor lab agree bulk wwr/cork        a scenario with all its variants, and one of another
   tcptailor lab agree --engines virtual,tun,tun-receiver --quick   all engines, a short run each
   tcptailor lab agree --runs 9 --json      as data
+  tcptailor lab agree --results results    the experiments that `lab reproduce -o results` ran
 
 Letters stand for the causes of large errors, explained below the table; `?`: cause unknown.
 
@@ -68,6 +72,16 @@ pub(crate) struct Args {
     /// One run of two seconds each: faster, and less certain.
     #[arg(long, conflicts_with = "runs")]
     quick: bool,
+    /// Compare the experiments in this folder of `lab reproduce`; run nothing.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["core", "runs", "quick"])]
+    results: Option<PathBuf>,
+}
+
+impl Args {
+    /// Whether a path of this machine is laid.
+    pub(super) const fn lays_path(&self) -> bool {
+        self.results.is_none()
+    }
 }
 
 /// One number of one scenario on all engines.
@@ -133,7 +147,9 @@ struct Errors {
     verdict: Verdict,
     #[serde(flatten)]
     figures: Figures,
-    /// Numbers that are missing, or that other work may have made.
+    /// Numbers that were to be compared.
+    numbers: usize,
+    /// Those of them that are missing, or that other work may have made.
     doubtful: usize,
 }
 
@@ -176,8 +192,18 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
             .hint("name `virtual`, `tun` or `tun-receiver`")
             .into());
     }
-    let runs = args.runs.unwrap_or(if args.quick { 1 } else { RUNS });
-    let ran = run_all(&cells, &engines, runs, output)?;
+    let (ran, runs) = match &args.results {
+        Some(folder) => {
+            let ran = recorded::runs(folder, &cells, &engines)?;
+            engines.retain(|engine| ran.iter().any(|ran| ran.is_beside(*engine)));
+            let runs = ran.iter().map(|ran| ran.kernel.len()).max();
+            (ran, u32::try_from(runs.unwrap_or(0)).unwrap_or(u32::MAX))
+        }
+        None => {
+            let runs = args.runs.unwrap_or(if args.quick { 1 } else { RUNS });
+            (run_all(&cells, &engines, runs, output)?, runs)
+        }
+    };
     let document = Document::new(&cells, &engines, &ran, runs);
     output.report("lab-agree", &document, || table::render(&document))?;
     Ok(if document.interrupted {
@@ -197,17 +223,10 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
 
 /// The cells that the user names, in the order of the table.
 fn chosen(args: &Args) -> Result<Vec<Cell>, Problem> {
-    let mut scenarios = agreement_scenarios();
-    if args.quick {
-        for scenario in &mut scenarios {
-            shorten(scenario)?;
-        }
-    }
-    let mut cells: Vec<Cell> = scenarios.iter().flat_map(Scenario::trials).collect();
-    if !args.core {
-        let quick = args.quick.then_some(QUICK_DURATION);
-        cells.extend(lab::everyday_cells(quick));
-    }
+    let cells = match args.results {
+        Some(_) => recorded::cells(),
+        None => made_for_it(args)?,
+    };
     for name in &args.scenarios {
         if !cells.iter().any(|cell| is_meant(name, cell)) {
             let labels = cells.iter().map(agreement_label);
@@ -223,6 +242,22 @@ fn chosen(args: &Args) -> Result<Vec<Cell>, Problem> {
         .into_iter()
         .filter(|cell| args.scenarios.is_empty() || named(cell))
         .collect())
+}
+
+/// The cells of the scenarios that were made for the comparison, and of the everyday ones.
+fn made_for_it(args: &Args) -> Result<Vec<Cell>, Problem> {
+    let mut scenarios = agreement_scenarios();
+    if args.quick {
+        for scenario in &mut scenarios {
+            shorten(scenario)?;
+        }
+    }
+    let mut cells: Vec<Cell> = scenarios.iter().flat_map(Scenario::trials).collect();
+    if !args.core {
+        let quick = args.quick.then_some(QUICK_DURATION);
+        cells.extend(lab::everyday_cells(quick));
+    }
+    Ok(cells)
 }
 
 fn shorten(scenario: &mut Scenario) -> Result<(), Problem> {
@@ -310,6 +345,16 @@ impl Ran {
             others: engines.iter().map(|engine| (*engine, Vec::new())).collect(),
         }
     }
+
+    /// Whether it ran on the kernel and on another engine.
+    fn is_comparable(&self) -> bool {
+        !self.kernel.is_empty() && !self.others.is_empty()
+    }
+
+    /// Whether it ran on the kernel and on this one.
+    fn is_beside(&self, engine: Engine) -> bool {
+        !self.kernel.is_empty() && self.others.iter().any(|(other, _)| *other == engine)
+    }
 }
 
 impl Document {
@@ -318,7 +363,7 @@ impl Document {
         let interrupted = interrupt::stopped() && !ran.iter().all(is_complete);
         let pairs = cells.iter().zip(ran);
         let rows: Vec<Row> = pairs
-            .filter(|(_, ran)| !ran.kernel.is_empty())
+            .filter(|(_, ran)| ran.is_comparable())
             .flat_map(|(cell, ran)| {
                 let metrics = lab::compared_metrics(&cell.trial.workload);
                 metrics.iter().map(|metric| Row::new(cell, *metric, ran))
@@ -345,17 +390,19 @@ impl Document {
 impl Errors {
     fn of(engine: Engine, rows: &[Row]) -> Self {
         let values = rows.iter().flat_map(|row| &row.engines);
-        let values = values.filter(|value| value.engine == engine);
+        let values: Vec<&Value> = values.filter(|value| value.engine == engine).collect();
+        let numbers = values.len();
         let (disturbed, sound): (Vec<&Value>, Vec<&Value>) = values
+            .into_iter()
             .filter(|value| value.error.is_some())
             .partition(|value| value.is_disturbed);
         let of_sound = Figures::of(&sound);
         let figures = Figures::of(&[&sound[..], &disturbed].concat());
-        let doubtful = rows.len() - sound.len();
-        let is_complete = sound.len() + disturbed.len() == rows.len();
+        let doubtful = numbers - sound.len();
+        let is_complete = sound.len() + disturbed.len() == numbers;
         let verdict = if is_complete && figures.are_within() {
             Verdict::Agrees
-        } else if 2 * sound.len() >= rows.len() && !of_sound.are_within() {
+        } else if 2 * sound.len() >= numbers && !of_sound.are_within() {
             Verdict::Differs
         } else {
             Verdict::NotDistinguishable
@@ -365,6 +412,7 @@ impl Errors {
             ok: verdict == Verdict::Agrees,
             verdict,
             figures,
+            numbers,
             doubtful,
         }
     }

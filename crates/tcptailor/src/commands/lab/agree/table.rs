@@ -23,7 +23,11 @@ pub(super) fn render(document: &Document) -> String {
             kernel.clone(),
             percent(row.kernel_spread.filter(|_| document.runs > 1)),
         ];
-        cells.extend(row.engines.iter().map(|value| beside(row, value, &kernel)));
+        cells.extend(document.engines.iter().map(|errors| {
+            let mut values = row.engines.iter();
+            let value = values.find(|value| value.engine == errors.engine);
+            value.map_or_else(String::new, |value| beside(row, value, &kernel))
+        }));
         table.add_row(cells);
     }
     output::align_right(&mut table, &numbers);
@@ -37,8 +41,7 @@ pub(super) fn render(document: &Document) -> String {
             (_, Verdict::Differs) => "does not agree with the kernel".to_owned(),
             (_, Verdict::NotDistinguishable) => format!(
                 "not distinguishable ({} of {} numbers are missing or of a busy machine)",
-                errors.doubtful,
-                document.rows.len()
+                errors.doubtful, errors.numbers
             ),
         };
         let (median, p90) = (percent(errors.figures.median), percent(errors.figures.p90));

@@ -16,6 +16,7 @@ fn args(names: &[&str]) -> Args {
         runs: None,
         quick: false,
         core: true,
+        results: None,
     }
 }
 
@@ -143,4 +144,50 @@ fn a_scenario_without_a_usable_run_has_no_error() {
     assert!(document.rows.iter().all(Row::lacks_errors));
     let text = table::render(&document);
     assert!(text.contains("90th percentile - (at"), "{text}");
+}
+
+#[test]
+fn experiments_are_compared_by_their_recorded_runs() {
+    let cells = recorded::cells();
+    let is_bulk = |cell: &&Cell| lab::compared_metrics(&cell.trial.workload).len() == 1;
+    let cell = cells
+        .iter()
+        .find(is_bulk)
+        .expect("an experiment of goodput");
+    let (scenario, _) = cell.id.split_once('/').unwrap_or((&cell.id, ""));
+    let line = |engine: Engine, goodput_bps: u64| papers::reproduction::Line {
+        scenario: scenario.to_owned(),
+        variant: cell.variant.clone(),
+        axes: cell.axes.clone(),
+        engine: engine.into(),
+        run: 0,
+        elapsed_s: 1.0,
+        outcome: Outcome {
+            goodput_bps,
+            ..Outcome::default()
+        },
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |lines: &[papers::reproduction::Line]| {
+        let mut text = "{}\n".to_owned();
+        for line in lines {
+            text += &(serde_json::to_string(line).expect("plain data") + "\n");
+        }
+        std::fs::write(folder.path().join("outcomes.jsonl"), text).expect("a file");
+    };
+    let engines = [Engine::Virtual, Engine::Tun];
+    write(&[line(Engine::Kernel, 1_000_000)]);
+    let alone = recorded::runs(folder.path(), &cells, &engines).expect_err("nothing beside it");
+    assert!(alone.to_string().contains("no run of the kernel beside"));
+    write(&[
+        line(Engine::Kernel, 1_000_000),
+        line(Engine::Virtual, 980_000),
+    ]);
+    let ran = recorded::runs(folder.path(), &cells, &engines).expect("both ran it");
+    let document = Document::new(&cells, &[Engine::Virtual], &ran, 1);
+    assert_eq!(document.rows.len(), 1);
+    assert_eq!(document.engines[0].numbers, 1);
+    assert_eq!(document.engines[0].figures.median, Some(0.02));
+    let text = anstream::adapter::strip_str(&table::render(&document)).to_string();
+    assert!(text.contains("-2.0%"), "{text}");
 }

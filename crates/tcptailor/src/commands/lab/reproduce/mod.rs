@@ -239,6 +239,11 @@ fn markdown(folder: &Path, output: &Output) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// The runs that a folder has, as far as they can be read.
+pub(super) fn recorded(folder: &Path) -> anyhow::Result<Vec<Line>> {
+    folder::lines(folder)
+}
+
 fn report(document: &Reproduction, output: &Output) -> anyhow::Result<()> {
     output.report("lab-reproduce", document, || {
         screen::render(document, output.verbosity() > 0)
