@@ -22,8 +22,7 @@ use serde::Serialize;
 pub(crate) use self::control::{Paint, signed, visible};
 pub(crate) use self::file::{
     check_page, check_writable, folder_of, new_file, open_result, read_text, replace, replace_page,
-    sync_folder,
-    write_page, write_result,
+    sync_folder, write_page, write_result,
 };
 use crate::cli::{Color, Globals};
 

@@ -358,11 +358,7 @@ impl Work {
     }
 
     /// Writes what is kept of one namespace, as `record` does; what to say of it.
-    fn save(
-        &self,
-        path: &std::path::Path,
-        place: Option<&NetnsPlace>,
-    ) -> anyhow::Result<String> {
+    fn save(&self, path: &std::path::Path, place: Option<&NetnsPlace>) -> anyhow::Result<String> {
         let first = self.kept.iter().flatten().map(|seen| &*seen.place).next();
         let Some(place) = place.or(first) else {
             return Ok("nothing to save yet".into());

@@ -168,11 +168,13 @@ fn typed(change: &ChangeRow, row: &FlowRow) -> String {
     let command = diagnose_words(row);
     let asked = Asked {
         file: None,
-        command: command.as_deref().unwrap_or("tcptailor diagnose --all-netns"),
+        command: command
+            .as_deref()
+            .unwrap_or("tcptailor diagnose --all-netns"),
     };
     let mut text = remedy::commands(change, &asked);
-    let is_tried = change.takes_effect != Live::Now
-        && matches!(change.target, Some(Target::Socket { .. }));
+    let is_tried =
+        change.takes_effect != Live::Now && matches!(change.target, Some(Target::Socket { .. }));
     if let Some(fit) = is_tried.then(|| fit_words(row)).flatten() {
         text.push_str("\n# or try it on new connections, and keep it where it helps:\n");
         text.push_str(&format!("{fit}\n# undo it:\ntcptailor rollback"));

@@ -278,7 +278,10 @@ impl History {
     fn end_s(&self, at: u64) -> f64 {
         let slots = (at + 1).saturating_sub(self.first);
         let slots = u32::try_from(slots).unwrap_or(u32::MAX);
-        self.slot.saturating_mul(slots).min(self.span()).as_secs_f64()
+        self.slot
+            .saturating_mul(slots)
+            .min(self.span())
+            .as_secs_f64()
     }
 
     fn slot_at(&self, now: Instant) -> u64 {

@@ -147,7 +147,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         looker: Looker::new(place, filter, window, address),
         process,
         state: match args.html {
-            Some(_) => State::new(args.services.into()).with_history(linux::Clock.now(), args.every),
+            Some(_) => {
+                State::new(args.services.into()).with_history(linux::Clock.now(), args.every)
+            }
             None => State::new(args.services.into()),
         },
         page: args

@@ -9,7 +9,7 @@ use base::{Instant, Limit, Netns, human};
 use doctor::{Evidence, Side};
 use lab::Point;
 use page::{
-    Axis, Cell, Curve, Head, Line, LimitShares, Lines, Page, Part, Section, Series, Spot, Table,
+    Axis, Cell, Curve, Head, LimitShares, Line, Lines, Page, Part, Section, Series, Spot, Table,
     Tile, TimeUnit, Tone,
 };
 
@@ -65,7 +65,12 @@ impl PageFile {
     }
 
     /// Writes it; why that fails, where it did not fail the last time.
-    pub(super) fn write(&mut self, history: &History, watch: Watch, now: Instant) -> Option<String> {
+    pub(super) fn write(
+        &mut self,
+        history: &History,
+        watch: Watch,
+        now: Instant,
+    ) -> Option<String> {
         // What fails is not tried in each round either.
         self.written = Some(now);
         let page = render(history, watch, &self.command);
@@ -164,10 +169,7 @@ fn of_findings(findings: &[&Finding]) -> Section {
         parts.push(match &finding.ended {
             None => block,
             Some(ended) => {
-                let title = format!(
-                    "{}: {}, ended {ended}",
-                    finding.service, finding.diagnosis
-                );
+                let title = format!("{}: {}, ended {ended}", finding.service, finding.diagnosis);
                 Part::Fold(title, vec![block])
             }
         });
@@ -400,8 +402,8 @@ fn of_services(services: &[(&str, &Course)], first_plot: usize) -> Section {
         let traffic = whole.traffic;
         let count = |number: u64, unit| Cell::number(unit, Some(number as f64));
         let name = Cell::text(*name);
-        let retransmitted = (traffic.segments > 0)
-            .then(|| traffic.retransmitted as f64 / traffic.segments as f64);
+        let retransmitted =
+            (traffic.segments > 0).then(|| traffic.retransmitted as f64 / traffic.segments as f64);
         vec![
             match at < PLOTS_MAX {
                 true => name.leading_to(first_plot + at),

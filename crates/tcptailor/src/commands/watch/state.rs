@@ -7,8 +7,8 @@ use base::{Instant, Limit};
 use doctor::DIAGNOSES;
 
 use super::finding::{Event, Findings};
-use super::metrics::{Exposition, QUANTILES, Summary};
 use super::history::{FoundNow, History};
+use super::metrics::{Exposition, QUANTILES, Summary};
 use super::round::{AcceptQueue, LIMITS, Round, ServiceRound, Traffic};
 use crate::commands::diagnose::service::Counts;
 
@@ -222,9 +222,7 @@ impl State {
             findings.map(|(id, found)| (name.as_str(), *id, found))
         });
         let found: Vec<FoundNow<'_>> = of_host.chain(of_services).collect();
-        let events = self
-            .findings
-            .handle_round(found.iter().copied(), now, wall);
+        let events = self.findings.handle_round(found.iter().copied(), now, wall);
         if let Some(history) = &mut self.history {
             history.handle_findings(&found, &events, wall);
         }
@@ -422,7 +420,12 @@ mod tests {
         assert!(State::new(2).history().is_none(), "it costs memory");
         let now = Instant::ZERO;
         let mut state = State::new(2).with_history(now, Duration::from_secs(15));
-        let services = round(&[("a:1", 3, 100), ("b:2", 2, 10), ("c:3", 1, 5), ("d:4", 1, 5)]);
+        let services = round(&[
+            ("a:1", 3, 100),
+            ("b:2", 2, 10),
+            ("c:3", 1, 5),
+            ("d:4", 1, 5),
+        ]);
         state.handle_round(services, now + Duration::from_secs(15), AT);
         state.handle_cost(Duration::from_secs(15), Duration::from_millis(150));
         let history = state.history().expect("it is asked for");

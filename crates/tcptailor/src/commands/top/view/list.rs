@@ -108,7 +108,11 @@ const LAYOUTS_APART: &[(usize, &[(Column, usize)])] = &[
     ),
     (
         60,
-        &[(Column::Where, 12), (Column::Rate, 6), (Column::Finding, 20)],
+        &[
+            (Column::Where, 12),
+            (Column::Rate, 6),
+            (Column::Finding, 20),
+        ],
     ),
     (0, &[(Column::Rate, 6), (Column::Finding, 15)]),
 ];

@@ -91,7 +91,11 @@ fn names_are_text_whatever_they_hold() {
     history.handle_findings(&[], &[began(HOSTILE, hostile())], "t1");
     history.handle_findings(&[], &[ended], "t2");
     history.handle_findings(&[], &[began(HOSTILE, hostile())], "t3");
-    let page = render(&history, WATCH, &format!("tcptailor watch --html {HOSTILE}"));
+    let page = render(
+        &history,
+        WATCH,
+        &format!("tcptailor watch --html {HOSTILE}"),
+    );
     assert!(!page.contains("<script>alert"), "{page}");
     assert!(page.contains("&lt;script&gt;alert"), "{page}");
     // Data and script, both ours.
@@ -147,7 +151,10 @@ fn a_page_of_days_is_no_longer_than_one_of_hours() {
         render(&history, WATCH, "").len()
     });
     assert!(lengths[1] < 2 * lengths[0], "{lengths:?}");
-    assert!(lengths.iter().all(|bytes| *bytes < 2_000_000), "{lengths:?}");
+    assert!(
+        lengths.iter().all(|bytes| *bytes < 2_000_000),
+        "{lengths:?}"
+    );
 }
 
 #[test]
@@ -169,5 +176,8 @@ fn what_cannot_be_written_is_told_once_and_tried_again() {
     assert!(written.contains(page::MARK), "{written}");
     file.path = Path::new("/dev/full").into();
     assert!(file.write(&history, WATCH, after(180)).is_some());
-    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
+    assert_eq!(
+        std::fs::read_dir(folder.path()).expect("a folder").count(),
+        1
+    );
 }
