@@ -194,7 +194,7 @@ impl History {
                     ..
                 } => self.findings.push(Finding {
                     service: service.clone(),
-                    diagnosis: *diagnosis,
+                    diagnosis,
                     began: wall.to_owned(),
                     ended: None,
                     connections: 0,
