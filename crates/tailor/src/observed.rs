@@ -1,9 +1,10 @@
 //! What was recorded at one end of connections, or at both, and what the doctor says of each.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 
 use base::{FlowKey, Instant, Netns};
-use doctor::{Case, Cases, Recording, Report, Timeline, Track, Verdict};
+use doctor::{Case, Cases, Place, Recording, Report, Timeline, Track, Verdict};
 
 use crate::targets::{End, Ends};
 
@@ -15,6 +16,25 @@ pub struct Observed<'r> {
     recording: &'r Recording,
     cases: Cases<'r>,
     elsewhere: Option<&'r Netns>,
+    /// Of each service by the process that has its connections, `None` where that is not known.
+    turnovers: OnceLock<BTreeMap<Place, BTreeMap<Option<u32>, Turnover>>>,
+}
+
+/// How many connections were opened while it was recorded, were there from the beginning to the
+/// end, and ended.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turnover {
+    opened: usize,
+    stayed: usize,
+    went: usize,
+}
+
+impl Turnover {
+    fn add(&mut self, other: &Self) {
+        self.opened += other.opened;
+        self.stayed += other.stayed;
+        self.went += other.went;
+    }
 }
 
 /// One connection, or several short ones of one service, with the doctor's answer.
@@ -41,6 +61,7 @@ impl<'r> Observed<'r> {
             recording,
             cases: Cases::of(recording),
             elsewhere: None,
+            turnovers: OnceLock::new(),
         }
     }
 
@@ -112,23 +133,36 @@ impl<'r> Observed<'r> {
 
     /// Whether the service of a connection is a pool: one was opened, and more stay than go.
     fn is_pool(&self, track: &Track) -> bool {
-        let first_look = self.recording.first_look();
-        // A connection that ended early does not show its process.
-        let is_same = |other: Option<u32>| {
-            other.is_none() || track.pid().is_none_or(|own| other == Some(own))
+        let turnovers = self.turnovers.get_or_init(|| self.turnovers());
+        let Some(of_service) = turnovers.get(&self.cases.place(track.key)) else {
+            return false;
         };
-        let place = self.cases.place(track.key);
-        let of_service =
-            |other: &&Track| self.cases.place(other.key) == place && is_same(other.pid());
-        let (mut opened, mut stayed, mut went) = (0, 0, 0);
-        for other in self.recording.flows.iter().filter(of_service) {
-            match (other.ended, other.was_open_at(first_look)) {
-                (true, _) => went += 1,
-                (false, true) => stayed += 1,
-                (false, false) => opened += 1,
-            }
+        let mut sum = Turnover::default();
+        // A connection that ended early does not show its process.
+        match track.pid() {
+            None => of_service.values().for_each(|some| sum.add(some)),
+            own => [own, None]
+                .into_iter()
+                .filter_map(|pid| of_service.get(&pid))
+                .for_each(|some| sum.add(some)),
         }
-        opened > 0 && stayed > 0 && went <= stayed
+        sum.opened > 0 && sum.stayed > 0 && sum.went <= sum.stayed
+    }
+
+    /// Counted once for all: each of thousands of connections asks for it.
+    fn turnovers(&self) -> BTreeMap<Place, BTreeMap<Option<u32>, Turnover>> {
+        let first_look = self.recording.first_look();
+        let mut turnovers: BTreeMap<Place, BTreeMap<Option<u32>, Turnover>> = BTreeMap::new();
+        for track in &self.recording.flows {
+            let of_service = turnovers.entry(self.cases.place(track.key)).or_default();
+            let turnover = of_service.entry(track.pid()).or_default();
+            *match (track.ended, track.was_open_at(first_look)) {
+                (true, _) => &mut turnover.went,
+                (false, true) => &mut turnover.stayed,
+                (false, false) => &mut turnover.opened,
+            } += 1;
+        }
+        turnovers
     }
 
     /// The ends of other connections that a verdict wants to change.
@@ -189,5 +223,73 @@ impl Answered<'_, '_> {
             Some(verdict) => 1.0 + verdict.share,
             None => 0.0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use base::FlowSample;
+    use doctor::{ProcessInfo, SocketOwner};
+
+    use super::*;
+
+    /// A connection to a database, seen from so many seconds after the beginning on.
+    fn track(cookie: u16, pid: Option<u32>, first_s: u64, ended: bool) -> Track {
+        let key = FlowKey {
+            local: ([10, 0, 0, 1], 50_000 + cookie).into(),
+            remote: ([10, 0, 0, 2], 5432).into(),
+        };
+        let owner = |pid| SocketOwner {
+            fd: 3,
+            process: Arc::new(ProcessInfo {
+                pid,
+                command: "client".into(),
+                cmdline: String::new(),
+                cgroup: None,
+            }),
+        };
+        let look = |second: u64| {
+            let at = Instant::ZERO + Duration::from_secs(second);
+            FlowSample::empty(at, key)
+        };
+        Track {
+            key,
+            cookie: cookie.into(),
+            owners: pid.map(owner).into_iter().collect(),
+            samples: [look(first_s), look(first_s + 1)].into_iter().collect(),
+            ended,
+            interface: None,
+            options_error: None,
+        }
+    }
+
+    #[test]
+    fn a_pool_opens_connections_and_keeps_more_than_it_closes() {
+        let check = |tracks: &[(Option<u32>, u64, bool)], expected: bool| {
+            let flows = tracks.iter().zip(1..);
+            let flows =
+                flows.map(|((pid, first_s, ended), cookie)| track(cookie, *pid, *first_s, *ended));
+            let recording = Recording {
+                flows: flows.collect(),
+                ..Recording::default()
+            };
+            let observed = Observed::new(&recording, &Netns::Own);
+            let found = observed.is_pool(&recording.flows[0]);
+            assert_eq!(found, expected, "{tracks:?}");
+        };
+        let (own, other) = (Some(7), Some(8));
+        let (stays, opened) = ((own, 0, false), (own, 3, false));
+        check(&[stays], false);
+        check(&[stays, opened], true);
+        check(&[stays, (other, 3, false)], false);
+        check(&[stays, opened, (own, 0, true)], true);
+        // One that ended does not show its process.
+        let went = (None, 0, true);
+        check(&[stays, opened, went, went], false);
+        check(&[stays, opened, went, (other, 0, true)], true);
+        // Of one without a process all count.
+        check(&[(None, 0, false), (other, 3, false)], true);
     }
 }
