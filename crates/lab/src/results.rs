@@ -13,7 +13,7 @@ mod record;
 mod summary;
 
 pub use compare::{CellComparison, Compared, compare};
-pub use manifest::{FORMAT, Host, Manifest, SweepPlan, Planned, SWEEP_RUNS_MAX};
+pub use manifest::{FORMAT, Host, Manifest, Planned, SWEEP_RUNS_MAX, SweepPlan};
 pub use reasons::Reason;
 pub use record::{Line, Record, RunId, Worth, read_line};
 pub use summary::{CellSummary, Figure, Measured, Summary};

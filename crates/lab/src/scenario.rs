@@ -184,7 +184,10 @@ impl Scenario {
     ) -> Result<Self, Vec<Diagnostic>> {
         if text.len() > FILE_BYTES_MAX {
             let message = format!("the file has more than {FILE_BYTES_MAX} bytes");
-            return Err(diagnostics(file, vec![Problem::new(LineColumn::START, message)]));
+            return Err(diagnostics(
+                file,
+                vec![Problem::new(LineColumn::START, message)],
+            ));
         }
         let (scenario, mut problems) = document::read(file, text, vocabulary);
         problems.extend(scenario.check());
@@ -203,7 +206,9 @@ impl Scenario {
                      message: _,
                  }| match kind {
                     ProblemKind::Syntax => true,
-                    ProblemKind::Wrong => *place != LineColumn::START && !broken.contains(&place.line),
+                    ProblemKind::Wrong => {
+                        *place != LineColumn::START && !broken.contains(&place.line)
+                    }
                     ProblemKind::Missing => false,
                 },
             );

@@ -21,8 +21,8 @@ mod guard;
 mod history;
 mod lock;
 mod made_file;
-mod target_identity;
 mod record;
+mod target_identity;
 mod undo;
 
 use std::path::{Path, PathBuf};
@@ -43,8 +43,8 @@ pub use guard::{Guard, stand_guard};
 pub use history::{History, Unusable};
 use lock::Lock;
 pub use made_file::{FileContent, FilePresence, MadeFile, Removal, RemovedFile};
-pub use target_identity::TargetIdentity;
 pub use record::{ProcessIdentity, Record, StepId};
+pub use target_identity::TargetIdentity;
 pub use undo::{How, Presence, Undone};
 
 /// Transactions that are kept to be looked at; of older ones, those of which something is in force.

@@ -27,8 +27,8 @@ pub use arrivals::{Arrivals, LOOK_INTERVAL};
 pub use candidate::{Candidate, Design, NoCandidate, candidates};
 pub use experiment::{Answer, Arm, Experiment, GAIN_MIN, Outcome};
 pub use fit::{
-    ChangeMade, Ending, Finding, FitEvent, FitOptions, Fitting, Tell, Tried, apply_and_look, comparison, fit,
-    fit_given,
+    ChangeMade, Ending, Finding, FitEvent, FitOptions, Fitting, Tell, Tried, apply_and_look,
+    comparison, fit, fit_given,
 };
 pub use measure::{completed, measure_of};
 pub use observed::{Answered, Observed};
@@ -43,7 +43,7 @@ pub use truth::{
     truth_cases,
 };
 pub use twin::{
-    CannotKnow, Compared, GOODPUT_TOLERANCE, MEAN_TOLERANCE, RESPONSE_TOLERANCE, RTT_TOLERANCE,
-    Observables, SelfCheck, Timing, Tweak, Twin, Way,
+    CannotKnow, Compared, GOODPUT_TOLERANCE, MEAN_TOLERANCE, Observables, RESPONSE_TOLERANCE,
+    RTT_TOLERANCE, SelfCheck, Timing, Tweak, Twin, Way,
 };
 pub use what_if::{Foretold, WhatIf, proposed, what_ifs};

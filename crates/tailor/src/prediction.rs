@@ -240,7 +240,11 @@ impl Basis<'_> {
 
     /// Of an objective, in its unit.
     fn value(&self, objective: Objective, floor: Floor) -> Option<Range> {
-        self.range(&|s: &Observables| s.measure.value(objective), floor, &|_| false)
+        self.range(
+            &|s: &Observables| s.measure.value(objective),
+            floor,
+            &|_| false,
+        )
     }
 
     /// What responses take now, in seconds; where no program told, what they take in the twin.

@@ -9,8 +9,8 @@ mod check;
 mod draft;
 mod fitting;
 mod hosts;
-mod parallel;
 mod observables;
+mod parallel;
 mod traffic;
 
 use std::time::Duration;
@@ -26,9 +26,9 @@ pub use self::check::{
 use self::draft::{Draft, Times};
 use self::fitting::{Fitted, fit, loss_of};
 use self::hosts::{Hosts, end_of};
-use self::parallel::each;
 pub(crate) use self::observables::end_of as end_of_place;
 pub use self::observables::{Observables, Way};
+use self::parallel::each;
 use crate::prediction::{Basis, Prediction, Range, Run};
 use crate::subject::Look;
 

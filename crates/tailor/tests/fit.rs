@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use lab::{Virtual, find_fault};
-use tailor::{Ending, Fitting, FitOptions, Simulated, SimulatedError, Subject, fit};
+use tailor::{Ending, FitOptions, Fitting, Simulated, SimulatedError, Subject, fit};
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 

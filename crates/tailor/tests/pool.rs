@@ -7,8 +7,8 @@ use std::time::Duration;
 use base::{Change, FlowKey, FlowSample, Instant, KnobValue, Live, Netns, Target, find_knob};
 use doctor::{Objective, Proposal, Recording, Side, Track};
 use tailor::{
-    Answer, Applied, Design, Look, FitOptions, Settings, FitEvent, Subject, Tried, Undone, Values, completed,
-    fit_given, measure_of,
+    Answer, Applied, Design, FitEvent, FitOptions, Look, Settings, Subject, Tried, Undone, Values,
+    completed, fit_given, measure_of,
 };
 
 /// One connection lives so long, and another one is opened every so often.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 
-use super::manifest::{SweepPlan, Planned};
+use super::manifest::{Planned, SweepPlan};
 use crate::outcome::Outcome;
 
 /// Names a run: the same wherever and whenever it is made. Sixteen digits of base 16 as text.

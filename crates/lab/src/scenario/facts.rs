@@ -3,7 +3,7 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::document::{ParseState, Key, Value};
+use super::document::{Key, ParseState, Value};
 use super::expect::CostsOf;
 use super::experiment::{Class, Experiment, Published};
 use super::metric::{Metric, parse_number};

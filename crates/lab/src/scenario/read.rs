@@ -296,7 +296,11 @@ impl<'k> Reader<'k> {
 
     fn table_of(&self, key: &str) -> LineColumn {
         let table = key.split('.').next().unwrap_or_default();
-        self.keys.tables.get(table).copied().unwrap_or(LineColumn::START)
+        self.keys
+            .tables
+            .get(table)
+            .copied()
+            .unwrap_or(LineColumn::START)
     }
 
     fn unknown(&self, key: &str) -> String {

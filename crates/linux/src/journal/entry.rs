@@ -4,8 +4,8 @@ use base::{Change, Instant};
 use serde::Serialize;
 
 use super::made_file::MadeFile;
-use super::target_identity::TargetIdentity;
 use super::record::{ProcessIdentity, Record, StepId};
+use super::target_identity::TargetIdentity;
 use crate::clock::Clock;
 use crate::state::State;
 

@@ -537,7 +537,10 @@ mod tests {
             *amount = Amount::Bytes(Bytes(1));
         }
         let schedule = Schedule::of(&workload, &stop);
-        assert_eq!((schedule.warmup, schedule.expected()), (Duration::ZERO, None));
+        assert_eq!(
+            (schedule.warmup, schedule.expected()),
+            (Duration::ZERO, None)
+        );
     }
 
     #[test]

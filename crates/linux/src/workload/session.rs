@@ -282,7 +282,10 @@ impl Session {
             let started = *started.get_or_insert(busy_since);
             last = last.max(busy_since);
             loop {
-                let wake = self.wait(schedule.next_cut(started, last), self.end_of(schedule, started));
+                let wake = self.wait(
+                    schedule.next_cut(started, last),
+                    self.end_of(schedule, started),
+                );
                 let (Wake::Idle(now) | Wake::Look(now)) = wake;
                 let phase = schedule.phase(started, self.end_of(schedule, started), last);
                 if let Some(interval) = self.look(last, now, phase) {

@@ -3,7 +3,7 @@
 use doctor::{Confidence, Objective, Proposal};
 
 use super::timing::timing;
-use super::{Finding, FitOptions, FitEvent, Tell, Tried, Work};
+use super::{Finding, FitEvent, FitOptions, Tell, Tried, Work};
 use crate::candidate::of_proposals;
 use crate::subject::Subject;
 

@@ -44,20 +44,21 @@ pub struct SelfCheck {
 impl SelfCheck {
     pub(super) fn of(seen: &Observables, twin: &[Observables]) -> Self {
         let mut compared = Vec::new();
-        let mut add = |what, read: &dyn Fn(&Observables) -> Option<f64>, tolerance: f64, slack: f64| {
-            let values = twin.iter().filter_map(read).collect();
-            let pair = read(seen).zip(percentile(values, 0.5));
-            if let Some((seen, twin)) = pair.filter(|(seen, _)| *seen > 0.0) {
-                let off = (twin - seen).abs();
-                compared.push(Compared {
-                    what,
-                    seen,
-                    twin,
-                    error: off / seen,
-                    ok: off <= tolerance * seen + slack,
-                });
-            }
-        };
+        let mut add =
+            |what, read: &dyn Fn(&Observables) -> Option<f64>, tolerance: f64, slack: f64| {
+                let values = twin.iter().filter_map(read).collect();
+                let pair = read(seen).zip(percentile(values, 0.5));
+                if let Some((seen, twin)) = pair.filter(|(seen, _)| *seen > 0.0) {
+                    let off = (twin - seen).abs();
+                    compared.push(Compared {
+                        what,
+                        seen,
+                        twin,
+                        error: off / seen,
+                        ok: off <= tolerance * seen + slack,
+                    });
+                }
+            };
         let of_goodput = match seen.response() {
             Some(_) => MEAN_TOLERANCE,
             None => GOODPUT_TOLERANCE,

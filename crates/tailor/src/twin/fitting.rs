@@ -6,8 +6,8 @@ use base::Bytes;
 use lab::{End, Workload};
 
 use super::draft::{Draft, Times};
-use super::parallel::each;
 use super::observables::{HEADERS_BYTES, Observables};
+use super::parallel::each;
 
 /// Seeds of the runs that a path is chosen by; those of predictions are others.
 const SEEDS: [u64; 3] = [11, 12, 13];

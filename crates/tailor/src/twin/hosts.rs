@@ -4,7 +4,7 @@ use base::{FlowSample, KNOBS, Knob, KnobValue, Scope, Target, find_knob};
 use doctor::{Recording, Track};
 use lab::{End, Settings, Workload, WriteMethod};
 
-use super::observables::{Pair, Observables};
+use super::observables::{Observables, Pair};
 use super::{CannotKnow, Tweak};
 use crate::subject::Look;
 

@@ -6,7 +6,7 @@ use base::{Bytes, Rate};
 use lab::{Amount, Direction, End, Quotes, Records, Workload, WriteMethod};
 
 use super::CannotKnow;
-use super::observables::{Pair, Observables, TRANSPORT_SHARE, UNREAD_SHARE};
+use super::observables::{Observables, Pair, TRANSPORT_SHARE, UNREAD_SHARE};
 
 /// Until it is stopped.
 pub(super) const ENDLESS: Amount = Amount::Time(Duration::from_secs(3600));

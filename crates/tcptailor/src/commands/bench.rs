@@ -227,7 +227,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         return Err(match log {
             Some(log) => {
                 let covered = human::time(log.covered());
-                problem.hint(format!("The log holds {covered}; the same command goes on."))
+                problem.hint(format!(
+                    "The log holds {covered}; the same command goes on."
+                ))
             }
             None => problem,
         }

@@ -289,7 +289,10 @@ mod tests {
     fn commands_say_what_works_without() {
         let check = |missing: &[&str], commands: &str, expected: Works| {
             let document = Document::of(machine(missing));
-            let row = document.commands.iter().find(|row| row.commands == commands);
+            let row = document
+                .commands
+                .iter()
+                .find(|row| row.commands == commands);
             let row = row.expect("a row of the table");
             assert_eq!(row.works, expected, "{row:?}");
             assert_eq!(row.without.is_some(), expected != Works::Yes);

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
-use tailor::{Ending, Fitting, FitOptions, FitEvent, Subject};
+use tailor::{Ending, FitEvent, FitOptions, Fitting, Subject};
 
 use self::heard::{Experiment, Heard};
 use self::own_connection::OwnConnection;

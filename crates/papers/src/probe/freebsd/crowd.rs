@@ -85,8 +85,9 @@ pub(super) struct CrowdResult {
 /// Where a connection breaks, on a path that loses nothing: a bug of the stack.
 pub(super) fn run(setup: &CrowdSetup) -> CrowdResult {
     let mut world = World::new();
-    let [sender, receiver] = [(1, &setup.sender), (2, &setup.receiver)]
-        .map(|(host, settings)| world.add_host(config(host, settings, setup.seed), HostCosts::NONE));
+    let [sender, receiver] = [(1, &setup.sender), (2, &setup.receiver)].map(|(host, settings)| {
+        world.add_host(config(host, settings, setup.seed), HostCosts::NONE)
+    });
     let back = LinkSpec {
         rate: Some(setup.rate),
         delay: setup.rtt / 2,

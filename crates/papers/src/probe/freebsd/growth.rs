@@ -13,7 +13,7 @@ use link::Reorder;
 use stack::profile::{freebsd_14, freebsd_2006};
 
 use super::super::Figures;
-use super::crowd::{CrowdSetup, CrowdResult, Sizes, run};
+use super::crowd::{CrowdResult, CrowdSetup, Sizes, run};
 
 const RTT: Duration = Duration::from_millis(100);
 const RATE: Rate = Rate::from_bits_per_second(100_000_000);
@@ -130,7 +130,12 @@ fn ample_sender() -> SocketSettings {
     sender
 }
 
-const fn setup(sender: SocketSettings, receiver: SocketSettings, bytes: u64, seed: u64) -> CrowdSetup {
+const fn setup(
+    sender: SocketSettings,
+    receiver: SocketSettings,
+    bytes: u64,
+    seed: u64,
+) -> CrowdSetup {
     CrowdSetup {
         sender,
         receiver,

@@ -11,7 +11,7 @@ use base::settings::SocketSettings;
 use stack::profile::freebsd_2006;
 
 use super::super::Figures;
-use super::crowd::{CrowdSetup, CrowdResult, run};
+use super::crowd::{CrowdResult, CrowdSetup, run};
 
 /// The busy one among them.
 const CONNECTIONS: usize = 1001;

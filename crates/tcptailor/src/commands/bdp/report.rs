@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use base::{Bytes, LinkSample, Rate, human};
-use lab::bdp::{Demand, HostLimits, PAPER_BUFFER_BYTES, Proposal, LimitRow, Standing};
+use lab::bdp::{Demand, HostLimits, LimitRow, PAPER_BUFFER_BYTES, Proposal, Standing};
 use serde::Serialize;
 
 use crate::output;

@@ -6,8 +6,8 @@ use base::{Scope, Target, human};
 use doctor::Objective;
 use lab::{EngineName, Fault, Measure, PathSpec, Trial};
 use tailor::{
-    Answer, Candidate, ChangeMade, Design, Ending, Finding, Fitting, Foretold, Look, Outcome, FitEvent,
-    Tried,
+    Answer, Candidate, ChangeMade, Design, Ending, Finding, FitEvent, Fitting, Foretold, Look,
+    Outcome, Tried,
 };
 
 use super::own_connection::{self, OwnConnection};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use base::human;
 use lab::Shard;
-use lab::results::{self, MANIFEST_FILE, Manifest, SweepPlan, Record, RunId, Worth};
+use lab::results::{self, MANIFEST_FILE, Manifest, Record, RunId, SweepPlan, Worth};
 use serde::Serialize;
 
 use super::folder::{self, Folder, Span};

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use base::human;
 use comfy_table::{ColumnConstraint, Width};
-use lab::results::{CellSummary, Figure, Host, MANIFEST_FILE, Manifest, SweepPlan, Reason, Summary};
+use lab::results::{
+    CellSummary, Figure, Host, MANIFEST_FILE, Manifest, Reason, Summary, SweepPlan,
+};
 use serde::Serialize;
 
 use super::folder::{Folder, check_page, go_on, write_page};

@@ -13,7 +13,7 @@ use base::human;
 use clap::builder::PossibleValuesParser;
 use lab::app::HostCosts;
 use lab::results::{
-    FORMAT, Host, MANIFEST_FILE, Manifest, SweepPlan, Record, RunId, SWEEP_RUNS_MAX, Worth,
+    FORMAT, Host, MANIFEST_FILE, Manifest, Record, RunId, SWEEP_RUNS_MAX, SweepPlan, Worth,
 };
 use lab::{Amount, Shard};
 use serde::Serialize;

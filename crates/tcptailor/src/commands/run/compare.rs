@@ -147,9 +147,8 @@ fn measure(
             Arm::B => "with",
         };
         let code = ended.shell_code();
-        let what = format!(
-            "the program failed when it was run again {arm} the change; exit code {code}"
-        );
+        let what =
+            format!("the program failed when it was run again {arm} the change; exit code {code}");
         return Err(Problem::new(Exit::OfProgram(code), what)
             .hint("--fit is for commands that can be repeated.")
             .into());

@@ -17,7 +17,7 @@ use lab::judge::Verdict;
 use papers::evaluation::Reproduction;
 use papers::figures::Drawing;
 use papers::page::{CellRef, Courses};
-use papers::reproduction::{Chosen, Extent, Line, Campaign, Wanted};
+use papers::reproduction::{Campaign, Chosen, Extent, Line, Wanted};
 use serde::Serialize;
 
 use self::folder::{Folder, Head};
@@ -280,7 +280,11 @@ fn exit(document: &Reproduction) -> Exit {
 }
 
 /// Opens the folder and takes the runs that it has.
-fn open((path, head): (&Path, &Head), campaign: &mut Campaign, output: &Output) -> anyhow::Result<Folder> {
+fn open(
+    (path, head): (&Path, &Head),
+    campaign: &mut Campaign,
+    output: &Output,
+) -> anyhow::Result<Folder> {
     let in_real_time = campaign.extent().in_real_time > 0;
     let (folder, lines) = Folder::open(path, head, in_real_time, output)?;
     if !lines.is_empty() {

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use lab::results::{SweepPlan, Planned, Record, RunId};
+use lab::results::{Planned, Record, RunId, SweepPlan};
 use lab::{Outcome, Shard};
 
 use super::super::line_log::LineLog;
