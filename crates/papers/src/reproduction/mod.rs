@@ -1,8 +1,8 @@
 //! Experiments run on the engines that a machine has: what is to be run, the order in which it is
 //! run, and the document that comes of it.
 //!
-//! A [`Campaign`] knows what was run and what is missing. Whoever has engines, a place to write to and
-//! a screen is its [`Surroundings`].
+//! A [`Campaign`] knows what was run and what is missing. Whoever has engines, a place to write to
+//! and a screen is its [`Surroundings`].
 
 mod choose;
 mod plan;
