@@ -1,7 +1,7 @@
 //! Sweeps in virtual time, as `tcptailor lab sweep`: many cells, or one shard of their runs.
 
 use lab::app::HostCosts;
-use lab::results::{FORMAT, Host, Manifest, SweepPlan, Planned, SWEEP_RUNS_MAX};
+use lab::results::{FORMAT, Host, Manifest, Planned, SWEEP_RUNS_MAX, SweepPlan};
 use lab::{EngineName, Outcome, OutcomeRow, Scenario, Shard, Vary};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
