@@ -41,22 +41,29 @@ pub(crate) enum Next {
 impl Connection {
     /// What the host has to do now. To be asked after each call that takes `now`; what begins is
     /// said once.
+    #[inline]
     pub(crate) fn take_effects(&mut self) -> Effects {
-        let opened = match self.state {
-            State::SynReceived(_) => None,
-            State::Closed => Some(Opened::Failed),
-            _ => Some(Opened::Established),
-        };
         Effects {
             awaits_local_queue: self.local_queue.begins_to_wait(),
             awaits_pool: self.socket.begins_to_await_pool(),
-            opened: opened.and_then(|opened| Some((self.socket.leave_half_open()?, opened))),
+            opened: self.take_opened(),
             next: match self.state {
                 State::TimeWait => Next::TimeWait,
                 State::Closed => Next::Over,
                 _ => Next::At(self.timers.next()),
             },
         }
+    }
+
+    #[inline]
+    fn take_opened(&mut self) -> Option<(SocketId, Opened)> {
+        self.socket.half_open_of()?;
+        let opened = match self.state {
+            State::SynReceived(_) => return None,
+            State::Closed => Opened::Failed,
+            _ => Opened::Established,
+        };
+        Some((self.socket.leave_half_open()?, opened))
     }
 
     /// It is its turn to use the room in the local queue.

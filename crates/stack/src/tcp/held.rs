@@ -54,6 +54,7 @@ impl Held {
     }
 
     /// What was waited for up to `now`.
+    #[inline]
     pub(super) fn waited(&self, now: Instant) -> Waited {
         let mut waited = self.waited;
         if self.has_data {

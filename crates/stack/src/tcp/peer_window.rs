@@ -80,6 +80,7 @@ impl PeerWindow {
     }
 
     /// The window of that segment counts from now on.
+    #[inline]
     pub(super) fn update(&mut self, segment: &Segment, start: i64, ack: u64) -> WindowUpdate {
         let bytes = self.of_segment(segment);
         let update = WindowUpdate {

@@ -23,6 +23,7 @@ pub(super) const fn option_bytes(timestamps: bool) -> u32 {
 }
 
 /// What is left for payload of `whole` bytes of payload and options.
+#[inline]
 fn payload_beside(whole: u32, option_bytes: u32) -> u32 {
     whole.saturating_sub(option_bytes).max(MSS_MIN)
 }

@@ -24,6 +24,7 @@ pub(super) struct Traffic {
 
 impl Traffic {
     /// A segment came, welcome or not (Linux `tcp_segs_in`).
+    #[inline]
     pub(super) fn on_segment_received(&mut self, segment: &Segment) {
         let segments = u64::from(segment.segments());
         self.segments_in += segments;
