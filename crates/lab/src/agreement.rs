@@ -12,7 +12,7 @@ use crate::scenario::{Cell, Metric, Scenario};
 use crate::stats;
 use crate::workload::Workload;
 pub use causes::known_cause;
-pub use everyday::{common_cells, everyday_cells};
+pub use everyday::everyday_cells;
 
 /// The scenarios, with CUBIC at both ends: every path has what it needs to differ from the others.
 pub const AGREEMENT_SCENARIOS: &[(&str, &str)] = &[

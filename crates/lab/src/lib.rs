@@ -33,8 +33,8 @@ pub mod world;
 
 pub use agreement::{
     AGREEMENT_SCENARIOS, Agreement, ERROR_MEDIAN_MAX, ERROR_P90_MAX, ERROR_TO_EXPLAIN, Ground,
-    agreement_label, agreement_scenarios, common_cells, compared_metrics, error_percentile,
-    everyday_cells, known_cause, median_and_spread,
+    agreement_label, agreement_scenarios, compared_metrics, error_percentile, everyday_cells,
+    known_cause, median_and_spread,
 };
 pub use app::WARM_UP;
 pub use builtin::{

@@ -31,10 +31,8 @@ pub fn everyday_cells(quick: Option<Duration>) -> Vec<Cell> {
         .collect()
 }
 
-/// The cells of a scenario that are the same on the kernel and in virtual time; the kernel has no
-/// other profile.
-#[must_use]
-pub fn common_cells(scenario: &Scenario) -> Vec<Cell> {
+/// Those of both engines that are the same there; the kernel has no other profile.
+fn common_cells(scenario: &Scenario) -> Vec<Cell> {
     let virtual_cells = scenario.on(EngineName::Virtual).trials();
     let is_kernels =
         |cell: &Cell| cell.trial.client.profile.is_none() && cell.trial.server.profile.is_none();

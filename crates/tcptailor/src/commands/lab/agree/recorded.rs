@@ -3,22 +3,34 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use lab::{Cell, EngineName, Outcome};
+use lab::{Cell, EngineName, Outcome, Scenario};
 use papers::reproduction::Line;
 
 use super::{Engine, Ran};
 use crate::commands::lab::reproduce;
 use crate::exit::Problem;
 
-/// The cells of all experiments that are the same on the kernel and on our stack: where a document
-/// is about another stack, they differ by that.
+/// The cells of all experiments of which the kernel and our stack ought to make the same.
 pub(super) fn cells() -> Vec<Cell> {
     let chosen = papers::reproduction::chosen(["all"]).expect("`all` is a name");
     let scenarios = chosen.iter().map(|chosen| &chosen.scenario);
     scenarios
         .filter(|scenario| scenario.probe.is_none())
-        .flat_map(lab::common_cells)
+        .flat_map(comparable)
         .collect()
+}
+
+/// Where a document is about another stack than Linux, an engine that has it names it, and the
+/// kernel cannot be compared with that.
+fn comparable(scenario: &Scenario) -> Vec<Cell> {
+    let names_stack =
+        |cell: &Cell| cell.trial.client.profile.is_some() || cell.trial.server.profile.is_some();
+    let engines = EngineName::ALL.into_iter();
+    let on_all = engines.flat_map(|engine| scenario.on(engine).trials());
+    let others: Vec<String> = on_all.filter(names_stack).map(|cell| cell.id).collect();
+    let mut cells = scenario.on(EngineName::Kernel).trials();
+    cells.retain(|cell| !others.contains(&cell.id));
+    cells
 }
 
 /// What the folder has of these cells, on the kernel and on those of these engines that ran them.
