@@ -10,6 +10,8 @@ pub(super) const WIDTH: f64 = 520.0;
 pub(super) const LEFT: f64 = 104.0;
 /// The right end of the plot.
 pub(super) const RIGHT: f64 = WIDTH - 12.0;
+/// Of a line of words, at the size of a phone.
+const WORDS_HEIGHT: f64 = 28.0;
 /// Pixels of a letter, about, at the size of a phone.
 pub(super) const LETTER: f64 = 8.0;
 
@@ -69,11 +71,27 @@ pub(super) fn horizontal(scale: &Scale, unit: &str, y: f64) -> Markup {
     }
 }
 
-/// A published number, drawn through the plot.
-pub(super) fn reference_line(y: f64, text: &str) -> Markup {
+/// Where published numbers are, each with its words.
+pub(super) fn placed<'r>(references: &'r [(f64, String)], y: &Scale) -> Vec<(f64, &'r str)> {
+    let references = references.iter();
+    references
+        .map(|(value, text)| (y.at(*value), text.as_str()))
+        .collect()
+}
+
+/// Published numbers, drawn through the plot: where each is, and its words. They stand above their
+/// line, or below it where those of another would be in the way.
+pub(super) fn reference_lines(references: &[(f64, &str)]) -> Markup {
+    let is_close_above = |y: f64| {
+        let mut others = references.iter();
+        others.any(|(other, _)| *other < y && y - other < WORDS_HEIGHT)
+    };
     html! {
-        line.reference x1=(n(LEFT)) x2=(n(RIGHT)) y1=(n(y)) y2=(n(y)) {}
-        text.end.on-line x=(n(RIGHT)) y=(n(y - 4.0)) { (text) }
+        @for (y, text) in references {
+            line.reference x1=(n(LEFT)) x2=(n(RIGHT)) y1=(n(*y)) y2=(n(*y)) {}
+            @let words = if is_close_above(*y) { y + WORDS_HEIGHT - 4.0 } else { y - 4.0 };
+            text.end.on-line x=(n(RIGHT)) y=(n(words)) { (text) }
+        }
     }
 }
 

@@ -44,6 +44,11 @@ impl Heat {
             true => ((value - low) / (high - low) * SHADES).round(),
             false => SHADES / 2.0,
         };
+        let shared = shared_unit(self.unit, high);
+        let number = |value: f64| match shared {
+            Some((_, factor)) => three_digits(value / factor),
+            None => label(self.unit, value),
+        };
         let inside = html! {
             @for (row, name) in self.y.iter().enumerate() {
                 @let y = TOP + ROW * row as f64;
@@ -58,7 +63,7 @@ impl Heat {
                         }
                         @if width >= TEXT_WIDTH {
                             text.mid.on-dark[shade(*value) >= DARK] x=(n(x + width / 2.0 - 1.0))
-                                y=(n(y + ROW / 2.0 + 3.0)) { (label(self.unit, *value)) }
+                                y=(n(y + ROW / 2.0 + 3.0)) { (number(*value)) }
                         }
                     } @else {
                         rect.hole x=(n(x)) y=(n(y)) width=(w) height=(h) rx="3" {}
@@ -71,6 +76,7 @@ impl Heat {
             }
             text.muted.mid x=(n((LEFT + RIGHT) / 2.0)) y=(n(bottom + 36.0)) {
                 (self.x_name) " across, " (self.y_name) " down"
+                @if let Some((unit, _)) = shared { "; in " (unit) }
             }
         };
         let words = match known().next() {
@@ -85,5 +91,52 @@ impl Heat {
             None => "Nothing was measured.".into(),
         };
         frame::picture(&self.title, &words, bottom + 44.0, &inside)
+    }
+}
+
+/// The unit in which the numbers of a field are written, and how many of the unit of its values it
+/// is: that of the highest, since each on its own would not fit at the size of a phone.
+fn shared_unit(unit: &str, high: f64) -> Option<(&'static str, f64)> {
+    let steps: &[(&'static str, f64)] = match unit {
+        "bit/s" => &[
+            ("Gbit/s", 1e9),
+            ("Mbit/s", 1e6),
+            ("kbit/s", 1e3),
+            ("bit/s", 1.0),
+        ],
+        "us" => &[("s", 1e6), ("ms", 1e3), ("us", 1.0)],
+        _ => return None,
+    };
+    steps.iter().find(|(_, factor)| high >= *factor).copied()
+}
+
+fn three_digits(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".into(),
+        value if value >= 100.0 => format!("{value:.0}"),
+        value if value >= 10.0 => format!("{value:.1}"),
+        value if value >= 1.0 => format!("{value:.2}"),
+        value if value >= 0.1 => format!("{value:.3}"),
+        value => format!("{value:.4}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_of_a_field_have_one_unit() {
+        let heat = Heat {
+            x: vec!["a".into(), "b".into()],
+            y: vec!["c".into()],
+            unit: "bit/s",
+            values: vec![vec![Some(821e6), Some(9.56e9)]],
+            ..Heat::default()
+        };
+        let picture = heat.render().into_string();
+        for text in [">0.821<", ">9.56<", "; in Gbit/s", "821 Mbit/s"] {
+            assert!(picture.contains(text), "{text} is not in {picture}");
+        }
     }
 }

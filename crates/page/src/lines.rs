@@ -76,6 +76,7 @@ impl Lines {
         let y = Scale::new(ends.chain(references), self.y.is_log, (BOTTOM, TOP))
             .for_unit(self.y.unit)
             .rounded();
+        let references = frame::placed(&self.references, &y);
         let inside = html! {
             (frame::vertical(&y, self.y.unit))
             (frame::horizontal(&x, self.x.unit, BOTTOM))
@@ -83,7 +84,7 @@ impl Lines {
             @for (index, line) in self.lines.iter().enumerate() {
                 (self.line(line, index, (&x, &y)))
             }
-            @for (value, text) in &self.references { (frame::reference_line(y.at(*value), text)) }
+            (frame::reference_lines(&references))
         };
         html! {
             (frame::picture(&self.title, &self.words(), HEIGHT, &inside))

@@ -316,6 +316,7 @@ fn panel(panel: &Panel, top: f64, seconds: &[f64], x: &Scale) -> Markup {
     let y = Scale::new(known.chain(references), false, (top + PANEL, top))
         .for_unit(panel.unit)
         .rounded();
+    let references = frame::placed(&panel.references, &y);
     // A line that is alone has no legend.
     let title = match panel.lines.as_slice() {
         [(name, _)] if panel.title == Curve::BYTES => meaning(name),
@@ -331,9 +332,7 @@ fn panel(panel: &Panel, top: f64, seconds: &[f64], x: &Scale) -> Markup {
                 }
             }
         }
-        @for (value, text) in &panel.references {
-            (frame::reference_line(y.at(*value), text))
-        }
+        (frame::reference_lines(&references))
     }
 }
 

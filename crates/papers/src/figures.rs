@@ -249,7 +249,12 @@ impl Drawing {
         self.places_of(|_| true)
     }
 
-    /// Those of some spots alone.
+    /// Those that an engine ran.
+    #[must_use]
+    pub fn places_on(&self, engine: EngineName) -> (Vec<&str>, Vec<&str>) {
+        self.places_of(|spot| spot.engine == engine)
+    }
+
     fn places_of(&self, belongs: impl Fn(&DrawnSpot) -> bool) -> (Vec<&str>, Vec<&str>) {
         let (mut places, mut lines) = (Vec::new(), Vec::new());
         for spot in self.spots.iter().filter(|spot| belongs(spot)) {
@@ -276,7 +281,7 @@ impl Drawing {
         let mut text = format!("{}\n", self.title);
         if self.is_field {
             for engine in self.engines() {
-                let (places, lines) = self.places_of(|spot| spot.engine == engine);
+                let (places, lines) = self.places_on(engine);
                 let head = [format!("{engine}: {} by {}", self.line, self.x)];
                 let head = head.into_iter().chain(places.iter().map(|&x| x.to_owned()));
                 let rows = lines.iter().map(|line| {

@@ -131,7 +131,10 @@ fn field(
     spots: &[&DrawnSpot],
     (title, unit, read): (&str, &'static str, Read),
 ) -> Heat {
-    let (columns, rows) = drawing.places();
+    let (columns, rows) = match spots.first() {
+        Some(spot) => drawing.places_on(spot.engine),
+        None => drawing.places(),
+    };
     let value = |line: &str, x: &str| {
         let mut spots = spots.iter();
         let spot = spots.find(|spot| spot.line == line && spot.x == x);

@@ -113,7 +113,7 @@ fn bar(share: f64, marks: &[usize]) -> String {
 /// A row for each line, a column for each place.
 fn field(drawing: &Drawing, engine: EngineName, spots: &[&DrawnSpot]) -> String {
     let top = top(drawing);
-    let (columns, rows) = drawing.places();
+    let (columns, rows) = drawing.places_on(engine);
     let corner = format!("{} / {}", drawing.line, drawing.x).to_uppercase();
     let header: Vec<&str> = [corner.as_str()]
         .into_iter()
