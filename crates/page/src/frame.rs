@@ -71,25 +71,15 @@ pub(super) fn horizontal(scale: &Scale, unit: &str, y: f64) -> Markup {
     }
 }
 
-/// Where published numbers are, each with its words.
-pub(super) fn placed<'r>(references: &'r [(f64, String)], y: &Scale) -> Vec<(f64, &'r str)> {
-    let references = references.iter();
-    references
-        .map(|(value, text)| (y.at(*value), text.as_str()))
-        .collect()
-}
-
-/// Published numbers, drawn through the plot: where each is, and its words. They stand above their
-/// line, or below it where those of another would be in the way.
-pub(super) fn reference_lines(references: &[(f64, &str)]) -> Markup {
-    let is_close_above = |y: f64| {
-        let mut others = references.iter();
-        others.any(|(other, _)| *other < y && y - other < WORDS_HEIGHT)
-    };
+/// Published numbers, drawn through the plot. Their words stand above the line, or below it where
+/// those of another would be in the way.
+pub(super) fn reference_lines(references: &[(f64, String)], y: &Scale) -> Markup {
+    let places = || references.iter().map(|(value, _)| y.at(*value));
+    let is_close_above = |y: f64| places().any(|other| other < y && y - other < WORDS_HEIGHT);
     html! {
-        @for (y, text) in references {
-            line.reference x1=(n(LEFT)) x2=(n(RIGHT)) y1=(n(*y)) y2=(n(*y)) {}
-            @let words = if is_close_above(*y) { y + WORDS_HEIGHT - 4.0 } else { y - 4.0 };
+        @for (y, (_, text)) in places().zip(references) {
+            line.reference x1=(n(LEFT)) x2=(n(RIGHT)) y1=(n(y)) y2=(n(y)) {}
+            @let words = if is_close_above(y) { y + WORDS_HEIGHT - 4.0 } else { y - 4.0 };
             text.end.on-line x=(n(RIGHT)) y=(n(words)) { (text) }
         }
     }

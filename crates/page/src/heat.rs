@@ -1,5 +1,6 @@
 //! A number over two quantities, as a field of colours with the numbers in it.
 
+use lab::show::show_value;
 use maud::{Markup, html};
 
 use super::frame::{self, LEFT, RIGHT, n};
@@ -46,7 +47,7 @@ impl Heat {
         };
         let shared = shared_unit(self.unit, high);
         let number = |value: f64| match shared {
-            Some((_, factor)) => three_digits(value / factor),
+            Some((_, factor)) => show_value("ratio", value / factor),
             None => label(self.unit, value),
         };
         let inside = html! {
@@ -110,17 +111,6 @@ fn shared_unit(unit: &str, high: f64) -> Option<(&'static str, f64)> {
     steps.iter().find(|(_, factor)| high >= *factor).copied()
 }
 
-fn three_digits(value: f64) -> String {
-    match value.abs() {
-        0.0 => "0".into(),
-        value if value >= 100.0 => format!("{value:.0}"),
-        value if value >= 10.0 => format!("{value:.1}"),
-        value if value >= 1.0 => format!("{value:.2}"),
-        value if value >= 0.1 => format!("{value:.3}"),
-        value => format!("{value:.4}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,7 +125,7 @@ mod tests {
             ..Heat::default()
         };
         let picture = heat.render().into_string();
-        for text in [">0.821<", ">9.56<", "; in Gbit/s", "821 Mbit/s"] {
+        for text in [">0.82<", ">9.56<", "; in Gbit/s", "821 Mbit/s"] {
             assert!(picture.contains(text), "{text} is not in {picture}");
         }
     }

@@ -76,7 +76,6 @@ impl Lines {
         let y = Scale::new(ends.chain(references), self.y.is_log, (BOTTOM, TOP))
             .for_unit(self.y.unit)
             .rounded();
-        let references = frame::placed(&self.references, &y);
         let inside = html! {
             (frame::vertical(&y, self.y.unit))
             (frame::horizontal(&x, self.x.unit, BOTTOM))
@@ -84,7 +83,7 @@ impl Lines {
             @for (index, line) in self.lines.iter().enumerate() {
                 (self.line(line, index, (&x, &y)))
             }
-            (frame::reference_lines(&references))
+            (frame::reference_lines(&self.references, &y))
         };
         html! {
             (frame::picture(&self.title, &self.words(), HEIGHT, &inside))

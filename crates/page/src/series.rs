@@ -316,7 +316,6 @@ fn panel(panel: &Panel, top: f64, seconds: &[f64], x: &Scale) -> Markup {
     let y = Scale::new(known.chain(references), false, (top + PANEL, top))
         .for_unit(panel.unit)
         .rounded();
-    let references = frame::placed(&panel.references, &y);
     // A line that is alone has no legend.
     let title = match panel.lines.as_slice() {
         [(name, _)] if panel.title == Curve::BYTES => meaning(name),
@@ -332,7 +331,7 @@ fn panel(panel: &Panel, top: f64, seconds: &[f64], x: &Scale) -> Markup {
                 }
             }
         }
-        (frame::reference_lines(&references))
+        (frame::reference_lines(&panel.references, &y))
     }
 }
 

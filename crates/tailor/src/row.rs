@@ -275,12 +275,6 @@ impl<const ON_HOST: bool> FlowRow<ON_HOST> {
         self.verdicts.iter().any(|verdict| verdict.finding)
     }
 
-    /// The end of it that a service has.
-    #[must_use]
-    pub const fn place(&self) -> Place {
-        self.place
-    }
-
     /// All changes that would help.
     pub fn changes_mut(&mut self) -> impl Iterator<Item = &mut ChangeRow<ON_HOST>> {
         let verdicts = self.verdicts.iter_mut();

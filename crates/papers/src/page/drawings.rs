@@ -1,7 +1,6 @@
 //! A figure of a document on the page: throughput, and the round-trip times beside it.
 
-use std::collections::BTreeSet;
-
+use lab::EngineName;
 use lab::show::show_value;
 use page::{Axis, Heat, Line, Lines, Part, Spot};
 
@@ -101,12 +100,6 @@ fn lines(drawing: &Drawing, numbers: &[(&str, Read)]) -> Option<Lines> {
 }
 
 fn fields(drawing: &Drawing) -> Vec<Part> {
-    let mut known = BTreeSet::new();
-    let spots = drawing.spots.iter();
-    let engines: Vec<&str> = spots
-        .map(|spot| spot.engine.name())
-        .filter(|engine| known.insert(*engine))
-        .collect();
     let goodput: (&str, &str, Read) = ("goodput", "bit/s", |spot| spot.goodput_bps);
     let [mean, p99] = RTTS;
     let numbers = [
@@ -114,35 +107,24 @@ fn fields(drawing: &Drawing) -> Vec<Part> {
         ("RTT, mean", "us", mean.1),
         ("RTT, p99", "us", p99.1),
     ];
-    let of_engine = |engine: &&str| {
-        let spots = drawing.spots.iter();
-        let spots: Vec<&DrawnSpot> = spots.filter(|spot| spot.engine.name() == *engine).collect();
-        numbers.map(|(name, unit, read)| {
-            let title = format!("{}: {name} ({engine})", drawing.title);
-            field(drawing, &spots, (&title, unit, read))
-        })
-    };
-    let fields = engines.iter().flat_map(of_engine);
-    fields.map(Part::Heat).collect()
+    let of_engine = |engine| numbers.map(|number| Part::Heat(field(drawing, engine, number)));
+    drawing.engines().into_iter().flat_map(of_engine).collect()
 }
 
 fn field(
     drawing: &Drawing,
-    spots: &[&DrawnSpot],
-    (title, unit, read): (&str, &'static str, Read),
+    engine: EngineName,
+    (name, unit, read): (&str, &'static str, Read),
 ) -> Heat {
-    let (columns, rows) = match spots.first() {
-        Some(spot) => drawing.places_on(spot.engine),
-        None => drawing.places(),
-    };
+    let (columns, rows) = drawing.places_on(engine);
     let value = |line: &str, x: &str| {
-        let mut spots = spots.iter();
-        let spot = spots.find(|spot| spot.line == line && spot.x == x);
-        spot.and_then(|spot| read(spot))
+        let mut spots = drawing.spots.iter();
+        let spot = spots.find(|spot| spot.engine == engine && spot.line == line && spot.x == x);
+        spot.and_then(read)
     };
     let row = |line: &&str| columns.iter().map(|x| value(line, x)).collect();
     Heat {
-        title: title.into(),
+        title: format!("{}: {name} ({engine})", drawing.title),
         x_name: drawing.x.clone(),
         y_name: drawing.line.clone(),
         values: rows.iter().map(row).collect(),
@@ -154,8 +136,6 @@ fn field(
 
 #[cfg(test)]
 mod tests {
-    use lab::EngineName;
-
     use super::*;
 
     fn spot(line: &str, x: &str, mbit: f64) -> DrawnSpot {

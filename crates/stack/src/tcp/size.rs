@@ -92,7 +92,7 @@ impl SizeLimits {
         self.path.next_search()
     }
 
-    /// Whether a probe of a larger MTU is under way.
+    /// Whether a probe of a larger MTU is outstanding.
     pub(super) fn is_probing(&self) -> bool {
         self.path.probe().is_some()
     }

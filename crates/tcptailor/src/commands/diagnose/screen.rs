@@ -156,7 +156,7 @@ pub(super) fn ends(row: &Row<'_>) -> String {
         Some("tls") => " (kernel TLS)",
         _ => "",
     };
-    match (row.connections(), flow.place()) {
+    match (row.connections(), flow.place) {
         (1, _) => format!("{} {arrow} {}{upper}", flow.local, flow.remote),
         (n, Place::Listening(port)) => format!("port {port} {arrow} {n} connections{upper}"),
         (n, Place::Remote(remote)) => format!("{n} connections {arrow} {remote}{upper}"),

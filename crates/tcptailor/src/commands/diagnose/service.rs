@@ -95,7 +95,7 @@ fn key(flow: &FlowRow) -> Key<'_> {
     (
         &flow.netns,
         flow.container.as_deref(),
-        flow.place(),
+        flow.place,
         flow.command.as_deref(),
     )
 }
@@ -118,7 +118,7 @@ pub(crate) fn services(flows: &[FlowRow]) -> Vec<Service> {
         for flow in flows {
             *answers.entry(answer_id(flow)).or_insert(0) += flow.connections;
         }
-        let (port, remote) = match first.place() {
+        let (port, remote) = match first.place {
             Place::Listening(port) => (Some(port), None),
             Place::Remote(remote) => (None, Some(remote)),
         };

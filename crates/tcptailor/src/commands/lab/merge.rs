@@ -44,7 +44,7 @@ pub(crate) struct Args {
     output: PathBuf,
 }
 
-/// The line of a run: where it is, and what it is worth.
+/// Where the line of a run is, and which of several it is to be preferred to.
 struct RunLine {
     file: usize,
     span: Span,

@@ -30,7 +30,7 @@ pub(super) fn expected(
         format!("then limited by {}{}", next.what, rate.unwrap_or_default())
     });
     let foretold = match predicts {
-        true => predicted(recording, flow.place(), verdict.id),
+        true => predicted(recording, flow.place, verdict.id),
         false => None,
     };
     let predicted = foretold.map(|foretold| match foretold {

@@ -248,7 +248,7 @@ impl Source<'_> {
     fn add_short_ones(&self, rows: &mut BTreeMap<RowKey, Row>) {
         let flows = self.answers.document.flows.iter().enumerate();
         for (at, flow) in flows.filter(|(_, flow)| flow.connections > 1) {
-            let name = service::name(flow.place(), flow.command.as_deref());
+            let name = service::name(flow.place, flow.command.as_deref());
             let place = Arc::new(NetnsPlace {
                 netns: flow.netns.clone(),
                 container: flow.container.clone(),

@@ -150,7 +150,7 @@ fn command(change: &ChangeRow, row: &FlowRow) -> Option<String> {
 
 /// What diagnoses the service of a connection where it is.
 fn diagnose_words(row: &FlowRow) -> Option<String> {
-    let selected = match row.place() {
+    let selected = match row.place {
         Place::Listening(port) => format!("sport = :{port}"),
         Place::Remote(remote) => format!("dport = :{}", remote.port()),
     };

@@ -72,7 +72,7 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    fn add(&mut self, other: &Self) {
+    pub(super) fn add(&mut self, other: &Self) {
         self.time_s += other.time_s;
         self.number += other.number;
         self.cpu_s += other.cpu_s;

@@ -176,7 +176,7 @@ fn of_findings(findings: &[&Finding]) -> Section {
     }
     if findings.len() > TOLD_MAX {
         let more = findings.len() - TOLD_MAX;
-        let text = format!("{more} more are in the table alone.");
+        let text = format!("{more} more are in the table only.");
         parts.push(Part::Note(Tone::Muted, text));
     }
     Section {
@@ -209,7 +209,7 @@ fn table_of_findings(findings: &[&Finding]) -> Table {
         ]
     };
     Table {
-        caption: "Those that are there first.".into(),
+        caption: "Open ones first.".into(),
         head: head.map(Into::into).into(),
         rows: findings.iter().map(row).collect(),
     }
@@ -418,7 +418,8 @@ fn of_services(services: &[(&str, &Course)], first_plot: usize) -> Section {
         ]
     };
     let table = Table {
-        caption: "Connections are those of the last round; the rest is of all that is kept.".into(),
+        caption: "Connections are those of the last round; all else is of the whole time kept."
+            .into(),
         head: head.map(Into::into).into(),
         rows: services.iter().enumerate().map(row).collect(),
     };
@@ -432,10 +433,7 @@ fn of_services(services: &[(&str, &Course)], first_plot: usize) -> Section {
 fn of_watch(history: &History, watch: Watch) -> Section {
     let mut sum = Rounds::default();
     for (_, rounds) in history.rounds() {
-        sum.number += rounds.number;
-        sum.time_s += rounds.time_s;
-        sum.cpu_s += rounds.cpu_s;
-        sum.cpu_of_s += rounds.cpu_of_s;
+        sum.add(rounds);
     }
     let cpu = (sum.cpu_of_s > 0.0).then(|| sum.cpu_s / sum.cpu_of_s);
     let interval = (sum.number > 0).then(|| sum.time_s / sum.number as f64);

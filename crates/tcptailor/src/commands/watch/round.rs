@@ -405,7 +405,7 @@ impl Looker {
                 let mut row = seen::row(&observed, &answered);
                 row.container.clone_from(&place.container);
                 let command = row.command.as_deref();
-                let name = programs.service(row.place(), command);
+                let name = programs.service(row.place, command);
                 let service = round.services.entry(name).or_default();
                 if row.direction == Direction::Out && !row.idle {
                     let shares = Shares::of_timeline(&answered.case.timeline());

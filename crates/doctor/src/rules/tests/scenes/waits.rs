@@ -4,7 +4,7 @@
 use base::FlowSample;
 use core::time::Duration;
 
-use super::super::builders::{Scene, Sender, key, millis, plain, receiving, sample, scene};
+use super::super::builders::{Scene, Sender, cut_to, key, millis, plain, receiving, sample, scene};
 use super::{WAN, WWR};
 use crate::Timeline;
 
@@ -31,15 +31,6 @@ const SHAPED: Sender = Sender {
     lost: 0.0,
     ..WAN
 };
-
-/// Losses at any size of the window: CUBIC is cut to these in turn.
-fn cut_to(s: &mut FlowSample, tick: u64, cuts: [u32; 5]) {
-    let cut = |number: u64| cuts[number as usize % 5];
-    let (from, to) = (cut(tick / 16), cut(tick / 16 + 1) * 10 / 7);
-    let grown = (to - from) * (tick % 16) as u32 / 15;
-    (s.ssthresh_pkts, s.cwnd_pkts) = (Some(from), Some(from + grown));
-    s.unacked_pkts = s.cwnd_pkts;
-}
 
 /// How long ago the question left, and the answer before it came, where each takes 222 ms.
 fn asked(s: &mut FlowSample, tick: u64) -> Duration {

@@ -85,7 +85,7 @@ fn by_hand(change: &ChangeRow) -> Vec<String> {
             };
             let shown = &change.to_text;
             [
-                "# in the program, behind socket() or accept():".into(),
+                "# in the program, after socket() or accept():".into(),
                 format!("setsockopt(fd, {level}, {symbol}, ...)   # {shown}"),
                 "# undo it:".into(),
                 "# without that line; new connections begin as before".into(),

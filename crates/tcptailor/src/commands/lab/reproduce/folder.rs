@@ -241,10 +241,13 @@ pub(super) fn document(path: &Path) -> anyhow::Result<String> {
 }
 
 /// The runs that a folder has, as far as they can be read.
-pub(super) fn lines(path: &Path) -> anyhow::Result<Vec<Line>> {
+pub(in crate::commands::lab) fn lines(path: &Path) -> anyhow::Result<Vec<Line>> {
     let file = path.join(OUTCOMES);
     let mut lines = Vec::new();
-    let metadata = fs::metadata(&file).with_context(|| format!("reading {}", file.display()))?;
+    let metadata = fs::metadata(&file).map_err(|error| {
+        Problem::usage(format!("reading {}: {error}", file.display()))
+            .hint("a folder that `lab reproduce -o DIR` wrote has it")
+    })?;
     check_length(metadata.len(), &file)?;
     read_lines(&file, |line, _, _| {
         // The first is none, and one that is broken is told when the folder is gone on with.

@@ -20,6 +20,7 @@ use papers::page::{CellRef, Courses};
 use papers::reproduction::{Campaign, Chosen, Extent, Line, Wanted};
 use serde::Serialize;
 
+pub(super) use self::folder::lines as recorded;
 use self::folder::{Folder, Head};
 use self::surroundings::Surroundings;
 use super::calibrate;
@@ -237,11 +238,6 @@ fn markdown(folder: &Path, output: &Output) -> anyhow::Result<Exit> {
     };
     output.report("lab-reproduce-figures", &figures, || page)?;
     Ok(Exit::Done)
-}
-
-/// The runs that a folder has, as far as they can be read.
-pub(super) fn recorded(folder: &Path) -> anyhow::Result<Vec<Line>> {
-    folder::lines(folder)
 }
 
 fn report(document: &Reproduction, output: &Output) -> anyhow::Result<()> {

@@ -1,0 +1,162 @@
+//! Flows that lose packets: by chance, in queues, to a policer, or all of them.
+
+use base::{CongestionState, QdiscSample, Rate};
+use core::time::Duration;
+
+use super::super::builders::{Scene, Sender, cut_to, millis, plain, scene, set};
+use super::WAN;
+
+fn qdisc(kind: &str, limit: Option<u64>, dropped: u64) -> QdiscSample {
+    QdiscSample {
+        kind: kind.into(),
+        parent: u32::MAX,
+        limit,
+        dropped_pkts: dropped,
+        ..QdiscSample::default()
+    }
+}
+
+// tidy: long because it is a table of flows.
+pub(super) fn losses() -> Vec<Scene> {
+    let lossy = Sender {
+        mbit: 2.46,
+        rtt_ms: 41.2,
+        unacked: 12,
+        cwnd: 13,
+        lost: 0.0116,
+        notsent: 60_000,
+        w: 90_000,
+        tb: 87_040,
+        ..WAN
+    };
+    let no_sack = Sender {
+        mbit: 22.2,
+        rtt_ms: 95.0,
+        unacked: 1076,
+        cwnd: 1200,
+        lost: 0.01,
+        w: 4_100_000,
+        tb: 4_194_304,
+        rwnd: 0.25,
+        ..WAN
+    };
+    let dsl = Sender {
+        mbit: 9.6,
+        rtt_ms: 219.0,
+        min_rtt_ms: 20.3,
+        unacked: 190,
+        cwnd: 191,
+        lost: 0.0,
+        ..WAN
+    };
+    let bucket = Sender {
+        mbit: 44.4,
+        rtt_ms: 24.0,
+        min_rtt_ms: 20.0,
+        unacked: 90,
+        cwnd: 91,
+        lost: 0.0,
+        ..WAN
+    };
+    let dropping = Sender {
+        mbit: 15.0,
+        rtt_ms: 41.0,
+        unacked: 50,
+        cwnd: 51,
+        lost: 0.004,
+        ..WAN
+    };
+    let short_queue = Sender {
+        mbit: 46.0,
+        rtt_ms: 42.0,
+        unacked: 170,
+        cwnd: 171,
+        lost: 0.0012,
+        ..WAN
+    };
+    let policed = Sender {
+        mbit: 18.0,
+        rtt_ms: 40.3,
+        unacked: 70,
+        cwnd: 70,
+        lost: 0.02,
+        ..WAN
+    };
+    let hole = Sender {
+        mbit: 0.0,
+        rtt_ms: 40.2,
+        unacked: 11,
+        cwnd: 1,
+        notsent: 90_000,
+        w: 130_000,
+        tb: 87_040,
+        lost: 0.0,
+        ..WAN
+    };
+    vec![
+        scene("loss, CUBIC", "random-loss", lossy, |s, tick| {
+            // A burst between two losses shows what the path can do.
+            s.delivery_rate = (tick == 3)
+                .then_some(Rate::from_bits_per_second(48_000_000))
+                .or(s.delivery_rate);
+            cut_to(s, tick, [7, 12, 9, 7, 10]);
+        }),
+        scene("SACK off", "sack-or-timestamps-off", no_sack, |s, tick| {
+            s.sack = Some(false);
+            s.retrans_total_pkts = Some(tick * 62 / 80);
+            s.sacked_pkts = Some(1000);
+            s.congestion_state = Some(if tick % 4 == 0 {
+                CongestionState::Open
+            } else {
+                CongestionState::Recovery
+            });
+        })
+        .host(|h, _| set(h, "net.ipv4.tcp_sack", "0")),
+        scene("DSL, CUBIC", "bufferbloat", dsl, plain),
+        scene("token bucket here", "local-qdisc-drops", bucket, plain).host(|h, tick| {
+            h.links[0].qdiscs = vec![qdisc("tbf", Some(30_000), tick / 40)];
+        }),
+        // Queues that drop by design, and one that is long enough.
+        scene("fq_codel here", "path-full", bucket, plain).host(|h, tick| {
+            h.links[0].qdiscs = vec![qdisc("fq_codel", Some(10_240), tick)];
+        }),
+        scene("a long queue here", "path-full", bucket, plain).host(|h, tick| {
+            h.links[0].tx_dropped_pkts = tick / 40;
+        }),
+        // A queue of 15 packets: the window is cut at one size, and round trips follow it.
+        scene("short queue", "path-full", short_queue, |s, tick| {
+            let saw = (tick % 20) as u32;
+            s.cwnd_pkts = Some(150 + 2 * saw);
+            s.unacked_pkts = s.cwnd_pkts;
+            s.ssthresh_pkts = Some(130);
+            s.srtt = Some(millis(40.2 + f64::from(saw) * 0.17));
+        }),
+        scene("policer", "policed", policed, |s, tick| {
+            let cut = [60, 62, 59, 61][(tick / 16) as usize % 4];
+            let saw = (tick % 16) as u32;
+            (s.ssthresh_pkts, s.cwnd_pkts) = (Some(cut), Some(cut + saw * 26 / 15));
+            s.unacked_pkts = s.cwnd_pkts;
+        }),
+        scene("peer gone", "path-dead", hole, |s, tick| {
+            s.backoff = Some(3 + (tick / 40) as u8);
+            s.bytes_acked = Some(5_000_000);
+            s.bytes_sent = Some(5_000_000 + 11 * 1448);
+            s.lost_pkts = Some(11);
+            s.segs_in = Some(2000);
+            s.since_ack_received = Some(Duration::from_secs(9));
+        }),
+        scene("short txqueuelen", "local-qdisc-drops", dropping, plain).host(|h, tick| {
+            h.links[0].tx_dropped_pkts = tick;
+            h.links[0].txqueuelen_pkts = 10;
+        }),
+        scene("black hole", "pmtu-blackhole", hole, |s, tick| {
+            let timeouts = [5, 15, 35, 75].iter().filter(|at| tick >= **at).count() as u64;
+            s.backoff = Some(timeouts as u8);
+            s.rto_total = Some(timeouts);
+            s.lost_pkts = Some(if timeouts > 0 { 11 } else { 0 });
+            s.bytes_retrans = Some(1448 * timeouts);
+            s.bytes_sent = s.bytes_sent.map(|sent| sent + 1448 * timeouts);
+            s.retrans_total_pkts = Some(timeouts);
+        }),
+    ]
+}
