@@ -27,6 +27,30 @@ const SLOW: Sender = Sender {
     ..WAN
 };
 
+/// A LAN, of which the reader takes less than half; its ACKs come late.
+const LATE: Sender = Sender {
+    mbit: 31.6,
+    rwnd: 1.0,
+    rtt_ms: 21.8,
+    min_rtt_ms: 1.2,
+    snd_wnd: 86_016,
+    unacked: 59,
+    cwnd: 61,
+    ..WAN
+};
+
+/// A fast path, on which the receiver's driver merges segments.
+const MERGED: Sender = Sender {
+    mbit: 2_060.0,
+    rwnd: 1.0,
+    rtt_ms: 0.25,
+    min_rtt_ms: 0.24,
+    snd_wnd: 65_536,
+    unacked: 44,
+    cwnd: 90,
+    ..WAN
+};
+
 pub(super) fn windows() -> Vec<Scene> {
     let mut all = seen_from_the_sender();
     all.extend(seen_from_both_ends());
@@ -45,26 +69,6 @@ fn seen_from_the_sender() -> Vec<Scene> {
         snd_wnd: 0,
         unacked: 0,
         ..SLOW
-    };
-    let late = Sender {
-        mbit: 31.6,
-        rwnd: 1.0,
-        rtt_ms: 21.8,
-        min_rtt_ms: 1.2,
-        snd_wnd: 86_016,
-        unacked: 59,
-        cwnd: 61,
-        ..WAN
-    };
-    let merged = Sender {
-        mbit: 2_060.0,
-        rwnd: 1.0,
-        rtt_ms: 0.25,
-        min_rtt_ms: 0.24,
-        snd_wnd: 65_536,
-        unacked: 44,
-        cwnd: 90,
-        ..WAN
     };
     let much = Sender {
         mbit: 6.56,
@@ -102,12 +106,12 @@ fn seen_from_the_sender() -> Vec<Scene> {
             plain,
         )),
         // A kernel's on a LAN: 40 of 100 Mbit/s are read, and the window stays at one size.
-        alone(scene("late ACKs", "slow-reader", late, |s, tick| {
+        alone(scene("late ACKs", "slow-reader", LATE, |s, tick| {
             s.segs_in = s.data_segs_out.map(|segments| segments / 60);
             s.since_ack_received = Some(millis(4.0 * (tick % 5) as f64));
         })),
         // The driver of a prompt receiver merges as many into one.
-        alone(scene("merged segments", "peer-window", merged, |s, _| {
+        alone(scene("merged segments", "peer-window", MERGED, |s, _| {
             s.segs_in = s.data_segs_out.map(|segments| segments / 40);
         })),
         // A kernel's: 16 KiB are read each 20 ms, and so long is a round trip then. Of these ACKs
