@@ -44,12 +44,17 @@ pub(super) fn vertical(scale: &Scale, unit: &str) -> Markup {
     }
 }
 
-/// Marks below the plot; those that would stand in each other are left out.
+/// Marks below the plot at round values.
 pub(super) fn horizontal(scale: &Scale, unit: &str, y: f64) -> Markup {
+    horizontal_at(&scale.ticks(), scale, unit, y)
+}
+
+/// Marks below the plot at these values; those that would stand in each other are left out.
+pub(super) fn horizontal_at(ticks: &[f64], scale: &Scale, unit: &str, y: f64) -> Markup {
     let mut free = 0.0;
-    let labels: Vec<(f64, f64, String)> = scale
-        .ticks()
-        .into_iter()
+    let labels: Vec<(f64, f64, String)> = ticks
+        .iter()
+        .copied()
         .filter_map(|tick| {
             let (x, text) = (scale.at(tick), label(unit, tick));
             let half = text.chars().count() as f64 * LETTER / 2.0;

@@ -10,6 +10,8 @@ const TOP: f64 = 16.0;
 const BOTTOM: f64 = HEIGHT - 46.0;
 /// Spots of a line that are marked; more would hide it.
 const MARKS_MAX: usize = 60;
+/// Values that have marks on the axis; of more, round ones have.
+const VALUES_MAX: usize = 12;
 /// Half the size of a mark.
 const MARK: f64 = 3.2;
 
@@ -66,7 +68,8 @@ impl Lines {
             spots().map(|spot| spot.x),
             self.x.is_log,
             (LEFT + 6.0, RIGHT - 6.0),
-        );
+        )
+        .for_unit(self.x.unit);
         let measured = spots().filter_map(|spot| Some((spot.y?, spot.range)));
         let ends = measured.flat_map(|(y, range)| {
             let (low, high) = range.unwrap_or((y, y));
@@ -78,7 +81,7 @@ impl Lines {
             .rounded();
         let inside = html! {
             (frame::vertical(&y, self.y.unit))
-            (frame::horizontal(&x, self.x.unit, BOTTOM))
+            (frame::horizontal_at(&self.marks(&x), &x, self.x.unit, BOTTOM))
             text.muted.mid x=(n((LEFT + RIGHT) / 2.0)) y=(n(HEIGHT - 6.0)) { (self.x.name) }
             @for (index, line) in self.lines.iter().enumerate() {
                 (self.line(line, index, (&x, &y)))
@@ -90,6 +93,23 @@ impl Lines {
             @if self.lines.len() > 1 {
                 (legend(&self.lines))
             }
+        }
+    }
+
+    /// Where the horizontal axis is marked: at the measured values where they are few, else at round ones.
+    fn marks(&self, x: &Scale) -> Vec<f64> {
+        let mut values: Vec<f64> = self
+            .lines
+            .iter()
+            .flat_map(|line| &line.spots)
+            .map(|spot| spot.x)
+            .collect();
+        values.sort_by(f64::total_cmp);
+        values.dedup();
+        if values.len() > VALUES_MAX {
+            x.ticks()
+        } else {
+            values
         }
     }
 

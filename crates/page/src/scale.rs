@@ -102,6 +102,12 @@ impl Scale {
     }
 
     fn log_ticks(&self) -> Vec<f64> {
+        if self.is_binary {
+            let (first, last) = (self.low.log2().ceil(), self.high.log2().floor());
+            let every = ((last - first) / TICKS).ceil().max(1.0) as usize;
+            let powers = (first as i32..=last as i32).step_by(every);
+            return powers.map(|power| 2_f64.powi(power)).collect();
+        }
         let span = (self.high / self.low).log10();
         let (first, last) = (self.low.log10(), self.high.log10().ceil() as i32);
         // The first decade may begin below the axis and have its 2 or 5 on it.
@@ -134,6 +140,8 @@ pub(super) fn label(unit: &str, value: f64) -> String {
         return "0".into();
     }
     let text = match unit {
+        // An MTU, say.
+        "bytes" if value < 65536.0 && value % 1024.0 != 0.0 => format!("{value:.0} B"),
         "bytes" => base::human::bytes(value.max(0.0).round() as u64),
         _ => show_value(unit, value),
     };
@@ -171,6 +179,38 @@ mod tests {
     }
 
     #[test]
+    fn marks_of_bytes_are_powers_of_two() {
+        let check = |values: [f64; 2], is_log, expected: &[f64]| {
+            let scale = Scale::new(values.into_iter(), is_log, (0.0, 100.0))
+                .for_unit("bytes")
+                .rounded();
+            assert_eq!(scale.ticks(), expected, "{values:?}");
+        };
+        check(
+            [0.0, 100e3],
+            false,
+            &[0.0, 32768.0, 65536.0, 98304.0, 131_072.0],
+        );
+        check(
+            [16e3, 300e3],
+            true,
+            &[16384.0, 32768.0, 65536.0, 131_072.0, 262_144.0],
+        );
+        check(
+            [4096.0, 4_194_304.0],
+            true,
+            &[
+                4096.0,
+                16384.0,
+                65536.0,
+                262_144.0,
+                1_048_576.0,
+                4_194_304.0,
+            ],
+        );
+    }
+
+    #[test]
     fn places_follow_values() {
         let scale = Scale::new([1.0, 100.0].into_iter(), true, (0.0, 100.0));
         assert_eq!(scale.at(10.0), 50.0);
@@ -187,6 +227,7 @@ mod tests {
         assert_eq!(label("us", 2e6), "2 s");
         assert_eq!(label("bit/s", 2.5e6), "2.5 Mbit/s");
         assert_eq!(label("bytes", 65_536.0), "64 KiB");
+        assert_eq!(label("bytes", 9000.0), "9000 B");
         assert_eq!(label("", 0.0), "0");
         assert_eq!(label("share", 0.2), "20 %");
     }
