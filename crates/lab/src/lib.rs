@@ -50,6 +50,7 @@ pub use limit_errors::{
 pub use measure::{Measure, Offered, show_value};
 pub use outcome::{
     Caveat, LatenessMicros, LinkOutcome, Outcome, Point, ResponseMicros, STALL_US, SenderOutcome,
+    SentPacket,
 };
 pub use repeat::wants_another_run;
 pub use row::OutcomeRow;

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use base::Limit;
 use serde::{Deserialize, Serialize};
 
+use crate::trial::End;
+
 /// Percentiles of a response time, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResponseMicros {
@@ -70,6 +72,27 @@ pub struct SenderOutcome {
     /// Its 99th percentile over the looks at the run, likewise.
     #[serde(default)]
     pub rtt_p99_us: Option<u64>,
+}
+
+/// A packet as its sender saw it leave.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SentPacket {
+    /// Since the run began, in microseconds.
+    pub at_us: f64,
+    /// Who sent it.
+    pub from: End,
+    /// Of which connection, from 1, in the order of their first packets.
+    pub connection: u16,
+    /// Payload, in bytes; of a super-packet all of it.
+    pub payload_bytes: u64,
+    /// Payload of the other end that it acknowledges, from the first byte on; `None` without ACK.
+    pub acked_bytes: Option<u64>,
+    /// The flag.
+    pub syn: bool,
+    /// The flag.
+    pub fin: bool,
+    /// The flag.
+    pub rst: bool,
 }
 
 /// One look at the flow in the main direction. What the engine does not see is `None`.
@@ -222,6 +245,10 @@ pub struct Outcome {
     /// How the flow went, some hundred points at most; empty where nobody looked.
     #[serde(default)]
     pub series: Vec<Point>,
+    /// The first packets of both ends, in the order in which they were sent; empty where nobody
+    /// looked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub packets: Vec<SentPacket>,
     /// What a probe found, by the names that it announces; empty for other trials.
     #[serde(default)]
     pub figures: BTreeMap<String, f64>,

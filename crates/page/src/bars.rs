@@ -15,7 +15,7 @@ const NAME_HEIGHT: f64 = 20.0;
 /// Letters of a name that fit beside its bar.
 const NAME_LETTERS: usize = 13;
 /// Letters that fit into the line above bars.
-const LINE_LETTERS: usize = 46;
+const LINE_LETTERS: usize = 36;
 /// Around the mark of a published number.
 const MARK_MARGIN: f64 = 4.0;
 

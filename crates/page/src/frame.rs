@@ -13,7 +13,7 @@ pub(super) const RIGHT: f64 = WIDTH - 12.0;
 /// Of a line of words, at the size of a phone.
 const WORDS_HEIGHT: f64 = 28.0;
 /// Pixels of a letter, about, at the size of a phone.
-pub(super) const LETTER: f64 = 8.0;
+pub(super) const LETTER: f64 = 9.5;
 
 /// A picture with its name and what it shows in words.
 pub(super) fn picture(title: &str, words: &str, height: f64, inside: &Markup) -> Markup {

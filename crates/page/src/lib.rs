@@ -10,6 +10,7 @@
 mod bars;
 mod frame;
 mod heat;
+mod ladder;
 mod limits;
 mod lines;
 mod ranges;
@@ -26,6 +27,7 @@ use sha2::{Digest, Sha256};
 
 pub use bars::{Bar, BarGroup, Bars};
 pub use heat::Heat;
+pub use ladder::{Ladder, Rung};
 pub use limits::LimitShares;
 pub use lines::{Axis, Line, Lines, Spot};
 pub use ranges::{Range, Ranges};
@@ -80,6 +82,8 @@ pub enum Part {
     Series(Box<Series>),
     /// Which bytes were sent, acknowledged and retransmitted when.
     Sequence(Box<Sequence>),
+    /// Which packets passed between two hosts.
+    Ladder(Ladder),
     /// Numbers over one axis.
     Lines(Lines),
     /// Numbers over two axes.
@@ -305,6 +309,7 @@ fn part(part: &Part, book: &mut series::Book) -> Markup {
         Part::Table(table) => self::table(table),
         Part::Series(series) => series.render(book),
         Part::Sequence(sequence) => figure(&sequence.title, &sequence.render()),
+        Part::Ladder(ladder) => figure(&ladder.title, &ladder.render()),
         Part::Lines(lines) => figure(&lines.title, &lines.render()),
         Part::Heat(heat) => figure(&heat.title, &heat.render()),
         Part::Bars(bars) => figure(&bars.title, &bars.render()),

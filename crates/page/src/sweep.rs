@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::human;
-use lab::axis_number;
+use lab::{EngineName, axis_number};
 
 use super::words::number_name;
 use super::{Axis, Bar, BarGroup, Bars, Heat, Line, Lines, Part, Spot};
@@ -107,7 +107,6 @@ fn bars(metric: &str, seen: &[&Observation], key: Option<&str>) -> Option<Part> 
     if !(bars_min..=BARS_MAX).contains(&seen.len()) {
         return None;
     }
-    let engines = distinct(seen.iter().map(|one| one.engine.as_str()));
     let name = |one: &Observation| {
         let axis = key.and_then(|key| one.axis(key)).map(str::to_owned);
         let variant = Some(one.variant.clone()).filter(|variant| !variant.is_empty());
@@ -120,7 +119,7 @@ fn bars(metric: &str, seen: &[&Observation], key: Option<&str>) -> Option<Part> 
             name: one.engine.clone(),
             value: one.value?,
             range: one.range,
-            colour: engines.iter().position(|known| *known == one.engine)?,
+            colour: colour(&one.engine),
         };
         let name = name(one);
         match groups.iter_mut().find(|group| group.name == name) {
@@ -139,10 +138,16 @@ fn bars(metric: &str, seen: &[&Observation], key: Option<&str>) -> Option<Part> 
     }))
 }
 
+/// An engine has one colour in all pictures of a page, whichever others there are.
+fn colour(engine: &str) -> usize {
+    let is_it = |known: &EngineName| known.name() == engine;
+    EngineName::ALL.iter().position(is_it).unwrap_or(0)
+}
+
 /// A line for each variant and engine; `None` where the axis has no numbers of one unit.
 fn lines(metric: &str, seen: &[&Observation], key: &str) -> Option<Part> {
     let mut unit = None;
-    let mut lines: BTreeMap<String, Vec<Spot>> = BTreeMap::new();
+    let mut lines: Vec<Line> = Vec::new();
     for (one, name) in seen.iter().zip(names(seen)) {
         let (x, unit_of_x) = axis_number(one.axis(key)?)?;
         // 100 packets and 64 KiB have no common axis.
@@ -154,10 +159,14 @@ fn lines(metric: &str, seen: &[&Observation], key: &str) -> Option<Part> {
             y: one.value,
             range: one.range,
         };
-        lines.entry(name).or_default().push(spot);
-    }
-    if lines.len() > LINES_MAX {
-        return None;
+        match lines.iter().position(|known| known.name == name) {
+            Some(line) => lines[line].spots.push(spot),
+            None if lines.len() == LINES_MAX => return None,
+            None => lines.push(Line {
+                name,
+                spots: vec![spot],
+            }),
+        }
     }
     let published = seen.iter().filter_map(|one| one.published.clone());
     let mut references: Vec<(f64, String)> = Vec::new();
@@ -167,7 +176,7 @@ fn lines(metric: &str, seen: &[&Observation], key: &str) -> Option<Part> {
         }
     }
     let spans = |read: fn(&Spot) -> Option<f64>| {
-        let all = || lines.values().flatten().filter_map(read);
+        let all = || lines.iter().flat_map(|line| &line.spots).filter_map(read);
         let (low, high) = (
             all().fold(f64::MAX, f64::min),
             all().fold(f64::MIN, f64::max),
@@ -193,28 +202,26 @@ fn lines(metric: &str, seen: &[&Observation], key: &str) -> Option<Part> {
 }
 
 /// Where others have a value and one has none, that one has a gap.
-fn with_gaps(lines: BTreeMap<String, Vec<Spot>>) -> Vec<Line> {
-    let mut places: Vec<f64> = lines.values().flatten().map(|spot| spot.x).collect();
+fn with_gaps(mut lines: Vec<Line>) -> Vec<Line> {
+    let mut places: Vec<f64> = lines
+        .iter()
+        .flat_map(|line| &line.spots)
+        .map(|spot| spot.x)
+        .collect();
     places.sort_by(f64::total_cmp);
     places.dedup();
-    let measured = lines
-        .into_iter()
-        .filter(|(_, spots)| spots.iter().any(|one| one.y.is_some()));
-    let whole = measured.map(|(name, mut spots)| {
+    lines.retain(|line| line.spots.iter().any(|spot| spot.y.is_some()));
+    for Line { spots, .. } in &mut lines {
         let known: BTreeSet<u64> = spots.iter().map(|spot| spot.x.to_bits()).collect();
-        for x in &places {
-            if !known.contains(&x.to_bits()) {
-                spots.push(Spot {
-                    x: *x,
-                    y: None,
-                    range: None,
-                });
-            }
-        }
+        let missing = places.iter().filter(|x| !known.contains(&x.to_bits()));
+        spots.extend(missing.map(|x| Spot {
+            x: *x,
+            y: None,
+            range: None,
+        }));
         spots.sort_by(|a, b| a.x.total_cmp(&b.x));
-        Line { name, spots }
-    });
-    whole.collect()
+    }
+    lines
 }
 
 /// A field for each variant and engine.

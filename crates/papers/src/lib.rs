@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod corrections;
+pub mod diagrams;
 pub mod evaluation;
 pub mod experiments;
 pub mod figures;

@@ -15,6 +15,7 @@ use super::published::{comes_out, departures, tolerance};
 use super::sentence::why;
 use super::{CorrectionRow, Doubt, EngineValue, ExperimentResult, NotRun, NumberRow};
 use crate::corrections::find_correction;
+use crate::diagrams::diagrams;
 use crate::experiments::SeedDocument;
 use crate::figures::drawings;
 
@@ -130,6 +131,7 @@ pub fn evaluate(material: &Material<'_>) -> ExperimentResult {
         doubts: doubts.collect(),
         corrections: corrections.filter_map(|id| correction(id)).collect(),
         drawings: drawings(material),
+        diagrams: diagrams(material),
         rows,
     }
 }

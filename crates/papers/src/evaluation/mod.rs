@@ -17,6 +17,7 @@ use lab::judge::{Bounds, Spread, VALUE_TOLERANCE, Verdict};
 use lab::{Caveat, Class, EngineName};
 use serde::{Deserialize, Serialize};
 
+use crate::diagrams::PacketDiagram;
 use crate::experiments::SeedDocument;
 use crate::figures::Drawing;
 pub use evaluate::{CellName, Material, RunOf, evaluate, wants_more_runs};
@@ -120,6 +121,9 @@ pub struct ExperimentResult {
     /// Its numbers as the document draws them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drawings: Vec<Drawing>,
+    /// The first packets of its runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub diagrams: Vec<PacketDiagram>,
 }
 
 /// One number on all engines.

@@ -187,6 +187,7 @@ pub(crate) mod tests {
             doubts: Vec::new(),
             corrections: Vec::new(),
             drawings: Vec::new(),
+            diagrams: Vec::new(),
         }
     }
 

@@ -2,6 +2,7 @@
 //! ones, its verdict, and how its runs went.
 
 mod courses;
+mod diagrams;
 mod drawings;
 
 use std::collections::BTreeMap;
@@ -119,6 +120,7 @@ fn block(experiment: &ExperimentResult, courses: &[Course]) -> Part {
     let remarks = of_numbers(experiment).into_iter();
     parts.extend(remarks.map(|remark| Part::Note(Tone::Doubt, format!("{remark}."))));
     parts.extend(experiment.drawings.iter().flat_map(drawings::parts));
+    parts.extend(experiment.diagrams.iter().map(diagrams::part));
     parts.extend(pictures(&observations(&experiment.rows)));
     parts.extend(courses.iter().map(|course| {
         let series = Part::Series(Box::new(Series {

@@ -12,6 +12,7 @@ use lab::{EngineName, Outcome, Virtual};
 use super::plan::{Planned, Record, Work};
 use super::times::Times;
 use super::{Line, Surroundings};
+use crate::diagrams;
 use crate::evaluation::{NotRun, RunOf, wants_more_runs};
 use crate::probe::Figures;
 
@@ -80,7 +81,7 @@ impl<S: Surroundings> Runner<'_, S> {
                 scope.spawn(move || {
                     while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
                         let began = linux::Clock.now();
-                        let outcome = run_virtually(work(planned, job.place), job.run, costs, stop);
+                        let outcome = run_virtually(planned, *job, costs, stop);
                         let took = linux::Clock.now().since(began);
                         if is_over.load(Ordering::Relaxed) || stop.load(Ordering::SeqCst) {
                             return;
@@ -251,14 +252,20 @@ fn of_probe(figures: Figures) -> Outcome {
     }
 }
 
-fn run_virtually(work: &Work, run: u32, costs: HostCosts, stop: &AtomicBool) -> Outcome {
-    match work {
-        Work::Trial(cell) => Virtual {
-            costs,
-            ..Virtual::default()
+fn run_virtually(planned: &[Planned], job: Job, costs: HostCosts, stop: &AtomicBool) -> Outcome {
+    match work(planned, job.place) {
+        Work::Trial(cell) => {
+            let engine = Virtual {
+                costs,
+                ..Virtual::default()
+            };
+            let (trial, scenario) = (cell.run(job.run), &planned[job.place.0].name);
+            match job.run == 0 && diagrams::is_shown(scenario, cell.variant.as_deref()) {
+                true => diagrams::run(&engine, &trial, stop),
+                false => engine.run(&trial, stop, &mut |_| ()),
+            }
         }
-        .run(&cell.run(run), stop, &mut |_| ()),
-        Work::VirtualProbe(probe) => of_probe(probe(probe_seed(run))),
+        Work::VirtualProbe(probe) => of_probe(probe(probe_seed(job.run))),
         Work::KernelProbe(_) => Outcome::ended_early("it is a probe of the kernel".into()),
     }
 }

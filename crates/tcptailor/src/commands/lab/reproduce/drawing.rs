@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use comfy_table::{CellAlignment, ColumnConstraint, Width};
 use lab::EngineName;
 use lab::show::show_value;
+use papers::diagrams::PacketDiagram;
 use papers::figures::{Drawing, DrawnSpot};
 
 use crate::output;
@@ -21,7 +22,7 @@ const MARK: char = '┊';
 
 /// Adds the figure.
 pub(super) fn push(text: &mut String, drawing: &Drawing) {
-    let bold = anstyle::Style::new().bold();
+    let bold = output::Paint::BOLD;
     output::push_wrapped(text, &format!("{bold}{}{bold:#}", drawing.title), "  ", 0);
     let engines = EngineName::ALL.into_iter();
     for engine in engines {
@@ -47,6 +48,14 @@ pub(super) fn push(text: &mut String, drawing: &Drawing) {
         let words = format!("{MARK} published: {}", published.join(", "));
         output::push_wrapped(text, &words, "  ", 0);
     }
+}
+
+/// Adds the first packets of a run.
+pub(super) fn push_diagram(text: &mut String, diagram: &PacketDiagram) {
+    let bold = output::Paint::BOLD;
+    let title = format!("{bold}{}: {}{bold:#}", diagram.variant, diagram.title);
+    output::push_wrapped(text, &title, "  ", 0);
+    text.push_str(&diagram.text());
 }
 
 /// The largest rate of the picture, on any engine, published ones included.

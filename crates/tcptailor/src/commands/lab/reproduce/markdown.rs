@@ -59,6 +59,10 @@ fn push_experiment(text: &mut String, experiment: &ExperimentResult, document: &
     for drawing in experiment.drawings.iter().map(Drawing::markdown) {
         write!(text, "\n{drawing}").expect("a String grows");
     }
+    for diagram in &experiment.diagrams {
+        let (title, packets) = (&diagram.title, diagram.text());
+        write!(text, "\n{title}:\n\n```text\n{packets}```\n").expect("a String grows");
+    }
     write!(
         text,
         "\n**{}** ({}): {}\n",

@@ -59,6 +59,9 @@ fn experiment_text(
     for drawing in &experiment.drawings {
         drawing::push(text, drawing);
     }
+    for diagram in &experiment.diagrams {
+        drawing::push_diagram(text, diagram);
+    }
     let style = style(experiment.verdict);
     let verdict = format!(
         "{style}{}{style:#}: {}",
