@@ -13,14 +13,18 @@ use super::duration;
 pub(super) fn render(document: &Reproduction, origin: &[(String, String)]) -> String {
     let summary = &document.summary;
     let runs = human::count(summary.runs as u64, "run");
-    let elapsed = human::long_time(duration(summary.elapsed_s));
+    // How long runs of an earlier time took is not known.
+    let elapsed = match summary.runs_found {
+        0 => format!(" in {}", human::long_time(duration(summary.elapsed_s))),
+        _ => String::new(),
+    };
     let origin: Vec<String> = origin
         .iter()
         .map(|(name, value)| format!("{name} {value}"))
         .collect();
     let mut text = format!(
         "# What came out\n\nWritten by `tcptailor lab reproduce --show DIR --markdown`; \
-         [reproduce.md](reproduce.md) says how to read it.\n\n{}; {runs} in {elapsed}.\n\n{}: {}.\n",
+         [reproduce.md](reproduce.md) says how to read it.\n\n{}; {runs}{elapsed}.\n\n{}: {}.\n",
         origin.join(", "),
         human::count(document.experiments.len() as u64, "experiment"),
         counts(summary),
