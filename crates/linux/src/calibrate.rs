@@ -115,8 +115,8 @@ fn copying(bytes: usize) -> io::Result<Duration> {
 /// One byte over TCP to the other end and one back: by one thread, which never waits, and between
 /// two, of which one waits.
 ///
-/// Both are over TCP: a kernel wakes the reader of a Unix socket on the writer's processor, and that
-/// of a connection on another one, which takes several times as long where it idles.
+/// Both are over TCP: a kernel wakes the reader of a Unix socket on the writer's processor, and
+/// that of a connection on another one, which takes several times as long where it idles.
 fn there_and_back() -> io::Result<[Duration; 2]> {
     let (mut one, mut other) = tcp_pair()?;
     let (mut asking, answering) = tcp_pair()?;

@@ -96,7 +96,8 @@ impl Lines {
         }
     }
 
-    /// Where the horizontal axis is marked: at the measured values where they are few, else at round ones.
+    /// Where the horizontal axis is marked: at the measured values where few, else at round
+    /// ones.
     fn marks(&self, x: &Scale) -> Vec<f64> {
         let mut values: Vec<f64> = self
             .lines
