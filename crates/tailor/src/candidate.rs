@@ -218,29 +218,29 @@ pub(crate) fn of_proposals<S: Subject + ?Sized>(
     let comes_and_goes = answered.case.connections() > 1;
     let mut found: Vec<Candidate> = Vec::new();
     for proposal in proposals {
-        let Some(reached) = reach(proposal, answered, subject)? else {
-            continue;
-        };
-        let scope = proposal.knob.scope;
-        let is_same = |known: &&mut Candidate| known.scope == scope && known.live == reached.live;
-        match found.iter_mut().find(is_same) {
-            Some(candidate) if !candidate.changes.contains(&reached.change) => {
-                candidate.changes.push(reached.change);
-                candidate.proposals.push(proposal.clone());
+        for reached in reach(proposal, answered, subject)? {
+            let scope = proposal.knob.scope;
+            let is_same =
+                |known: &&mut Candidate| known.scope == scope && known.live == reached.live;
+            match found.iter_mut().find(is_same) {
+                Some(candidate) if !candidate.changes.contains(&reached.change) => {
+                    candidate.changes.push(reached.change);
+                    candidate.proposals.push(proposal.clone());
+                }
+                Some(_) => {}
+                None => found.push(Candidate {
+                    place: answered.case.place(),
+                    diagnosis,
+                    objective,
+                    scope,
+                    changes: vec![reached.change],
+                    live: reached.live,
+                    risk: proposal.risk,
+                    proposals: vec![proposal.clone()],
+                    comes_and_goes,
+                    is_pool: answered.is_pool,
+                }),
             }
-            Some(_) => {}
-            None => found.push(Candidate {
-                place: answered.case.place(),
-                diagnosis,
-                objective,
-                scope,
-                changes: vec![reached.change],
-                live: reached.live,
-                risk: proposal.risk,
-                proposals: vec![proposal.clone()],
-                comes_and_goes,
-                is_pool: answered.is_pool,
-            }),
         }
     }
     found.sort_by_key(|candidate| (candidate.scope, !candidate.live));
@@ -257,12 +257,12 @@ fn reach<S: Subject + ?Sized>(
     proposal: &Proposal,
     answered: &Answered<'_, '_>,
     subject: &mut S,
-) -> Result<Option<Reached>, S::Error> {
+) -> Result<Vec<Reached>, S::Error> {
     let Some(change) = answered.ends.change(proposal) else {
-        return Ok(None);
+        return Ok(Vec::new());
     };
     if subject.lacks(&change.target).is_some() {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let comes_and_goes = answered.case.connections() > 1;
     let has_new_ones = comes_and_goes || answered.is_pool || subject.can_reconnect();
@@ -270,18 +270,14 @@ fn reach<S: Subject + ?Sized>(
     let is_passing = comes_and_goes
         && !subject.can_reconnect()
         && matches!(change.target, Target::Socket { .. });
-    Ok(match proposal.live {
-        Live::Now if !is_passing => Some(Reached { change, live: true }),
-        _ if !has_new_ones => None,
-        Live::Reconnect => Some(Reached {
-            change,
-            live: false,
-        }),
+    let (changes, live) = match proposal.live {
+        Live::Now if !is_passing => (vec![change], true),
+        _ if !has_new_ones => (Vec::new(), false),
+        Live::Reconnect => (vec![change], false),
         // Accepted sockets inherit the options of their listener, so that new connections are
         // reached without starting the program again.
-        Live::Now | Live::Restart => subject.on_listener(&change)?.map(|change| Reached {
-            change,
-            live: false,
-        }),
-    })
+        Live::Now | Live::Restart => (subject.on_listener(&change)?, false),
+    };
+    let changes = changes.into_iter();
+    Ok(changes.map(|change| Reached { change, live }).collect())
 }

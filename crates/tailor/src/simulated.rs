@@ -183,23 +183,26 @@ impl<E: From<SimulatedError>> Subject for Simulated<'_, E> {
         Ok(())
     }
 
-    fn on_listener(&mut self, change: &Change) -> Result<Option<Change>, E> {
+    fn on_listener(&mut self, change: &Change) -> Result<Vec<Change>, E> {
         let Target::Socket { netns, pid, .. } = &change.target else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
         if *netns != host_name(End::Server) {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let listener = self.session.listener();
-        Ok(listener.map(|(cookie, key)| Change {
-            target: Target::Socket {
-                netns: netns.clone(),
-                pid: *pid,
-                cookie,
-                key,
-            },
-            ..change.clone()
-        }))
+        Ok(listener
+            .into_iter()
+            .map(|(cookie, key)| Change {
+                target: Target::Socket {
+                    netns: netns.clone(),
+                    pid: *pid,
+                    cookie,
+                    key,
+                },
+                ..change.clone()
+            })
+            .collect())
     }
 
     fn settings(&mut self) -> &mut dyn Settings<Error = E> {

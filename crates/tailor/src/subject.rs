@@ -42,12 +42,13 @@ pub trait Subject {
     /// Where it cannot.
     fn reconnect(&mut self) -> Result<(), Self::Error>;
 
-    /// The change that does for the listening socket what `change` does for the accepted one;
-    /// `None` where the listener is out of reach.
+    /// The changes that do for the listening sockets what `change` does for the accepted one: of
+    /// several that share an address (`SO_REUSEPORT`) all, since each accepts some of the
+    /// connections. None where the listener is out of reach.
     ///
     /// # Errors
     /// Where the sockets cannot be listed.
-    fn on_listener(&mut self, change: &Change) -> Result<Option<Change>, Self::Error>;
+    fn on_listener(&mut self, change: &Change) -> Result<Vec<Change>, Self::Error>;
 
     /// The settings of its hosts.
     fn settings(&mut self) -> &mut dyn Settings<Error = Self::Error>;

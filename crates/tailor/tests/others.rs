@@ -146,12 +146,12 @@ impl Subject for Host {
         Err("the program opens its connections itself".into())
     }
 
-    fn on_listener(&mut self, change: &Change) -> Result<Option<Change>, String> {
+    fn on_listener(&mut self, change: &Change) -> Result<Vec<Change>, String> {
         let mut change = change.clone();
         if let Target::Socket { cookie, .. } = &mut change.target {
             *cookie = LISTENER;
         }
-        Ok(Some(change))
+        Ok(vec![change])
     }
 
     fn settings(&mut self) -> &mut dyn Settings<Error = String> {

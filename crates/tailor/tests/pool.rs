@@ -144,8 +144,8 @@ impl Subject for Pool {
         Err(())
     }
 
-    fn on_listener(&mut self, _: &Change) -> Result<Option<Change>, ()> {
-        Ok(None)
+    fn on_listener(&mut self, _: &Change) -> Result<Vec<Change>, ()> {
+        Ok(Vec::new())
     }
 
     fn settings(&mut self) -> &mut dyn Settings<Error = ()> {

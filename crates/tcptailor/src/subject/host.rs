@@ -256,9 +256,9 @@ impl Subject for HostSubject<'_> {
         Ok(())
     }
 
-    fn on_listener(&mut self, _change: &Change) -> anyhow::Result<Option<Change>> {
+    fn on_listener(&mut self, _change: &Change) -> anyhow::Result<Vec<Change>> {
         // It is on the other host.
-        Ok(None)
+        Ok(Vec::new())
     }
 
     fn settings(&mut self) -> &mut dyn Settings<Error = anyhow::Error> {

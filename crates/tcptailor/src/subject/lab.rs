@@ -123,18 +123,18 @@ impl Subject for LabSubject<'_> {
         Ok(self.session.reconnect()?)
     }
 
-    fn on_listener(&mut self, change: &Change) -> anyhow::Result<Option<Change>> {
+    fn on_listener(&mut self, change: &Change) -> anyhow::Result<Vec<Change>> {
         let Target::Socket { netns, .. } = &change.target else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
         if *netns != self.session.netns(End::Server) {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let Some((pid, sample)) = self.session.listener(End::Server)? else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
         let Some(cookie) = sample.cookie else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
         let target = Target::Socket {
             netns: netns.clone(),
@@ -142,10 +142,10 @@ impl Subject for LabSubject<'_> {
             cookie,
             key: sample.key,
         };
-        Ok(Some(Change {
+        Ok(vec![Change {
             target,
             ..change.clone()
-        }))
+        }])
     }
 
     fn settings(&mut self) -> &mut dyn Settings<Error = anyhow::Error> {

@@ -103,15 +103,15 @@ impl Subject for ProcessSubject<'_> {
         anyhow::bail!("process {} opens its connections itself", self.pid)
     }
 
-    fn on_listener(&mut self, change: &Change) -> anyhow::Result<Option<Change>> {
+    fn on_listener(&mut self, change: &Change) -> anyhow::Result<Vec<Change>> {
         let Target::Socket {
             netns, pid, key, ..
         } = &change.target
         else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
         if *netns != self.netns_name {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let request = ScanRequest {
             listeners: true,
@@ -141,7 +141,19 @@ impl Subject for ProcessSubject<'_> {
             Setting::open(&change.target, &change.knob)
                 .is_ok_and(|setting| setting.is_of_named_process() && setting.read().is_ok())
         };
-        Ok(listeners.into_iter().filter_map(on_socket).find(own))
+        let mut found: Vec<Change> = listeners
+            .into_iter()
+            .filter_map(on_socket)
+            .filter(own)
+            .collect();
+        let address = |change: &Change| match &change.target {
+            Target::Socket { key, .. } => Some(key.local),
+            _ => None,
+        };
+        if let Some(preferred) = found.first().map(address) {
+            found.retain(|change| address(change) == preferred);
+        }
+        Ok(found)
     }
 
     fn settings(&mut self) -> &mut dyn Settings<Error = anyhow::Error> {
@@ -192,14 +204,14 @@ mod tests {
             };
             subject.on_listener(&change).expect("sockets are listed")
         };
-        let found = change(&accepted, pid).expect("a listener");
+        let found = change(&accepted, pid).pop().expect("a listener");
         let Target::Socket { key, .. } = &found.target else {
             panic!("{found:?}");
         };
         assert_eq!(key.local, listener.local_addr().expect("bound"));
         assert_eq!(found.to, KnobValue::Number(0));
         // Who connected listens nowhere.
-        assert_eq!(change(&client, pid), None);
+        assert_eq!(change(&client, pid), []);
     }
 
     /// A connection as an accepting process sees it, and the process that holds its listener alone.
@@ -258,12 +270,58 @@ mod tests {
             to: KnobValue::Number(0),
         };
         let mut found = || subject.on_listener(&change).expect("sockets are listed");
-        assert_eq!(found(), None, "another process has it");
+        assert_eq!(found(), [], "another process has it");
         let elsewhere = TcpListener::bind(("127.0.0.2", local.port())).expect("loopback");
-        assert_eq!(found(), None, "it accepts at another address");
+        assert_eq!(found(), [], "it accepts at another address");
         drop((elsewhere, connection));
         let _everywhere = TcpListener::bind(("0.0.0.0", local.port())).expect("a free port");
-        assert!(found().is_some(), "it accepts at every address");
+        assert_eq!(found().len(), 1, "it accepts at every address");
+    }
+
+    #[test]
+    fn all_listeners_that_share_an_address_get_the_change() {
+        let listen = |port| {
+            let socket = rustix::net::socket(
+                rustix::net::AddressFamily::INET,
+                rustix::net::SocketType::STREAM,
+                None,
+            )
+            .expect("a socket");
+            rustix::net::sockopt::set_socket_reuseport(&socket, true).expect("Linux 3.9");
+            let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
+            rustix::net::bind(&socket, &address).expect("they share it");
+            rustix::net::listen(&socket, 8).expect("it is bound");
+            TcpListener::from(socket)
+        };
+        let first = listen(0);
+        let local = first.local_addr().expect("bound");
+        let _others = [listen(local.port()), listen(local.port())];
+        let client = TcpStream::connect(local).expect("a server");
+        let output = Output::new(&crate::cli::Globals::default());
+        let pid = std::process::id();
+        let mut subject = ProcessSubject::look_only(pid, &output).expect("it is ours");
+        let change = Change {
+            target: Target::Socket {
+                netns: subject.netns_name.clone(),
+                pid,
+                cookie: 1,
+                key: FlowKey {
+                    local,
+                    remote: client.local_addr().expect("connected"),
+                },
+            },
+            knob: "buf_lock".into(),
+            to: KnobValue::Number(0),
+        };
+        let found = subject.on_listener(&change).expect("sockets are listed");
+        let cookies: std::collections::BTreeSet<u64> = found
+            .iter()
+            .filter_map(|change| match change.target {
+                Target::Socket { cookie, .. } => Some(cookie),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(cookies.len(), 3, "{found:?}");
     }
 
     #[test]
