@@ -370,11 +370,50 @@ fn a_trial_is_confirmed_or_rolled_back() {
     // Nobody confirms: a process of its own rolls it back, without any other command.
     user.json(&["apply", plan, "--confirm-within", "1s"]);
     assert!(user.client.nodelay().unwrap());
+    await_rollback(&user);
+    user.check_refused(&["confirm", "3"], 1, "rolled back");
+}
+
+/// Until somebody has rolled back what `nodelay` was set to.
+fn await_rollback(user: &User) {
     let mut looks = 0;
     while user.client.nodelay().unwrap() {
         looks += 1;
         assert!(looks < 3000, "nobody rolls it back");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    user.check_refused(&["confirm", "3"], 1, "rolled back");
+}
+
+/// As when a machine stops: whoever is asked twice to end undoes what it watches over first.
+#[test]
+fn a_guard_that_is_ended_twice_rolls_back() {
+    let user = User::new();
+    let plan = user.plan(&[("nodelay", json!(true))]);
+    let plan = plan.to_str().unwrap();
+    if !may_reach_sockets(&user, plan) {
+        return;
+    }
+    user.json(&["apply", plan, "--confirm-within", "300s"]);
+    let state = user.directory.path().join("state");
+    let pid = guard_of(&state);
+    for _ in 0..2 {
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    await_rollback(&user);
+}
+
+/// The process that watches over the journal in this folder.
+fn guard_of(state: &std::path::Path) -> rustix::process::Pid {
+    let folders = std::fs::read_dir("/proc").unwrap();
+    let pids = folders.filter_map(|folder| folder.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    let is_it = |pid: &i32| {
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let mut words = command
+            .split(|byte| *byte == 0)
+            .map(String::from_utf8_lossy);
+        words.nth(1).as_deref() == Some("guard") && words.next().as_deref() == state.to_str()
+    };
+    let pid = pids.into_iter().find(is_it).expect("a guard");
+    rustix::process::Pid::from_raw(pid).expect("above zero")
 }

@@ -24,6 +24,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
+    // It ends when it has undone what is left, however often it is asked to: who stops a machine
+    // may do so twice.
+    interrupt::hand_over(|_| ());
     undo::tell(
         &stand_guard(&args.directory, interrupt::stop_flag())?,
         output,
