@@ -222,7 +222,7 @@ impl Flows {
             bytes: BTreeMap::new(),
             retransmits: 0,
         };
-        for flow in diag.scan(at, &request)? {
+        for flow in diag.scan(&request)? {
             let bytes = match self.load {
                 Load::Send => flow.bytes_acked,
                 Load::Receive | Load::Idle => flow.bytes_received,
