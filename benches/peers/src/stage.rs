@@ -19,9 +19,9 @@ const KERNEL_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1));
 const STACK_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2));
 const READY_WITHIN: Duration = Duration::from_secs(5);
 
-/// Packets that the TUN device of a stack on the bare device holds. A kernel that sends into one hears
-/// nothing of a full ring but the loss: of 1000 packets, as interfaces usually hold, 1000 connections
-/// have one each, and lose a tenth of what they send.
+/// Packets that the TUN device of a stack on the bare device holds. A kernel that sends into one
+/// hears nothing of a full ring but the loss: of 1000 packets, as interfaces usually hold, 1000
+/// connections have one each, and lose a tenth of what they send.
 const RING: u32 = 10_000;
 
 const PATH_RATE: Rate = Rate::from_bits_per_second(100_000_000);

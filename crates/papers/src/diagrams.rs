@@ -244,10 +244,11 @@ impl Tap for Observer {
         let client = *seen.client.get_or_insert(packet.source);
         let from_client = packet.source == client;
         // What arrives was seen where it was sent.
-        if from_client == self.is_client && seen.packets.len() < PACKETS_MAX {
-            if let Body::Tcp(segment) = &packet.body {
-                seen.take(at, from_client, segment);
-            }
+        if from_client == self.is_client
+            && seen.packets.len() < PACKETS_MAX
+            && let Body::Tcp(segment) = &packet.body
+        {
+            seen.take(at, from_client, segment);
         }
     }
 }

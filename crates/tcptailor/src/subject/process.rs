@@ -176,6 +176,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use base::{FlowKey, KnobValue};
+    use socket2::{Domain, Socket, Type};
 
     use super::*;
 
@@ -281,16 +282,11 @@ mod tests {
     #[test]
     fn all_listeners_that_share_an_address_get_the_change() {
         let listen = |port| {
-            let socket = rustix::net::socket(
-                rustix::net::AddressFamily::INET,
-                rustix::net::SocketType::STREAM,
-                None,
-            )
-            .expect("a socket");
-            rustix::net::sockopt::set_socket_reuseport(&socket, true).expect("Linux 3.9");
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+            socket.set_reuse_port(true).expect("Linux 3.9");
             let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
-            rustix::net::bind(&socket, &address).expect("they share it");
-            rustix::net::listen(&socket, 8).expect("it is bound");
+            socket.bind(&address.into()).expect("they share it");
+            socket.listen(8).expect("it is bound");
             TcpListener::from(socket)
         };
         let first = listen(0);
