@@ -21,8 +21,7 @@ listen_port = 6432
 auth_type = any
 default_pool_size = 1
 unix_socket_dir =
-pidfile = @W@/pgbouncer.pid
-logfile = @W@/pgbouncer.log
+logfile =
 """,
     "pgbench-sleep.sql": "select pg_sleep(0.05);\n",
 }
@@ -51,9 +50,10 @@ DIRECT = (
     ("server", "ip addr add 10.79.0.2/24 dev direct1 && ip link set direct1 up && "
                "ip route change 10.79.0.0/24 dev direct1 src 10.79.0.2 congctl cubic && sleep 0.5"),
 )
-# All that arrives at the interface is policed.
-POLICE = ("tc qdisc add dev {dev} handle ffff: ingress && tc filter add dev {dev} parent ffff: "
-          "protocol ip prio 1 u32 match u32 0 0 police rate {rate} burst {burst} drop flowid :1")
+# What arrives at the interface beyond a rate is dropped (the kernel here has no `act_police`).
+POLICE = ("nft 'add table ip police; add chain ip police in {{ type filter hook prerouting "
+          "priority -300; }}; add rule ip police in iif {dev} limit rate over {rate} "
+          "burst {burst} drop'")
 RUBY_PIECES = ("ruby -rsocket -e 's = TCPSocket.new(ENV[\"S\"], 5000); "
                "loop { s.write(\"a\" * 8); s.write(\"b\" * 120); s.read(1) }'")
 ANSWER_128 = programs("answer 5000 --request 128 --reply 1")
@@ -95,7 +95,8 @@ SITUATIONS = [
     ),
     Situation(
         "veth-police", program="iperf3",
-        prepare=(*DIRECT, ("server", POLICE.format(dev="direct1", rate="40mbit", burst="200k"))),
+        prepare=(*DIRECT, ("server", POLICE.format(dev="direct1", rate="5 mbytes/second",
+                                                    burst="200 kbytes"))),
         server=IPERF_SERVER,
         client=(("client", "sleep 0.3; exec iperf3 -c 10.79.0.2 -t 100"),), warm_up=5,
         why="what exceeds 40 Mbit/s is dropped on arrival, and no queue comes before",
@@ -103,7 +104,8 @@ SITUATIONS = [
     ),
     Situation(
         "police-60ms", program="nc", rate="200mbit", rtt="60ms", queue="2000p",
-        prepare=(("server", POLICE.format(dev="lab0", rate="30mbit", burst="60k")),),
+        prepare=(("server", POLICE.format(dev="lab0", rate="3750 kbytes/second",
+                                          burst="60 kbytes")),),
         server=(("server", "nc -l -p 5000 > /dev/null"),),
         client=(("client", "sleep 0.3; exec nc $S 5000 < /dev/zero"),), warm_up=6, look=8,
         why="what exceeds 30 Mbit/s is dropped on arrival: a policer with a burst of 60 kB",
@@ -157,7 +159,8 @@ SITUATIONS = [
     ),
     # Programs that write as much as they want to.
     Situation(
-        "chunks-20ms", rtt="20ms", server=(("server", f"exec {PY_SERVICES} chunks 5000 32000 0.02"),),
+        "chunks-20ms", rtt="20ms",
+        server=(("server", f"exec {PY_SERVICES} chunks 5000 32000 0.02"),),
         client=from_client("nc -d $S 5000 > /dev/null"),
         why="32 kB each 20 ms: 12 of 50 Mbit/s", watch=both(5000, TAKES, PACED),
     ),
@@ -225,8 +228,8 @@ SITUATIONS = [
     ),
     Situation(
         "pgbouncer-queue", program="pgbouncer", rtt="10ms", prepare=POSTGRES,
-        server=(POSTGRES_SERVER, ("server", "sleep 2; chmod 644 pgbouncer.ini; exec su nobody "
-                                            "-s /bin/sh -c 'cd /; exec pgbouncer $W/pgbouncer.ini'")),
+        server=(POSTGRES_SERVER, ("server", "sleep 2; cd / && exec su nobody -s /bin/sh -c "
+                                            "\"exec pgbouncer $W/pgbouncer.ini\"")),
         settle=4,
         client=(("client", "cd / && exec pgbench -n -h $S -p 6432 -U postgres -c 4 -T 100 "
                            "-f $W/pgbench-sleep.sql postgres"),), warm_up=4,
@@ -245,7 +248,7 @@ SITUATIONS = [
         "wrk-works-300ms", program="go", rtt="15ms",
         prepare=(("server", "go build -o $W/go $H/programs_further/further.go"),),
         server=(("server", "exec $W/go serve 5000"),),
-        client=from_client("wrk -t 1 -c 8 -d 100 'http://$S:5000/page?ms=300'"),
+        client=from_client("wrk -t 1 -c 8 -d 100 http://$S:5000/page?ms=300"),
         why="eight connections, each answered after 300 ms of work",
         watch=both(5000, THINKS, THINKS_HERE),
     ),
@@ -378,7 +381,8 @@ SITUATIONS = [
         watch={**to_direct(SLOW_READER, 5000), **at_direct_server(SLOW_READER, 5000)},
     ),
     Situation(
-        "large-rcvbuf-slow", rtt="20ms", server=programs("sink 5000 --rate 1000000 --rcvbuf 2000000"),
+        "large-rcvbuf-slow", rtt="20ms",
+        server=programs("sink 5000 --rate 1000000 --rcvbuf 2000000"),
         client=client("source $S 5000 --request 65536"), warm_up=12,
         why="the server reads 8 of 50 Mbit/s from a receive buffer of 2 MB",
         watch=both(5000, SLOW_READER, SLOW_READER),

@@ -29,11 +29,12 @@ import hosts
 import packages
 import seeming
 import services
+import shaped
 from model import Healthy
 
 SITUATIONS = [*cases.SITUATIONS, *packages.SITUATIONS, *hosts.SITUATIONS,
               *further.SITUATIONS, *harder.SITUATIONS, *seeming.SITUATIONS,
-              *services.SITUATIONS]
+              *services.SITUATIONS, *shaped.SITUATIONS]
 CONFIGS = {**cases.CONFIGS, **packages.CONFIGS, **hosts.CONFIGS, **further.CONFIGS, **harder.CONFIGS,
            **services.CONFIGS}
 HERE = Path(__file__).resolve().parent
