@@ -22,7 +22,7 @@ PERL_ANSWER = (
     "ReuseAddr => 1); $s = $l->accept; $s->autoflush(1); while (sysread($s, $q, 50)) "
     "{ print $s \"head: x\\n\" x 10; print $s \"body\" x 50 }'"
 )
-TWO_MOVES = healthy("path-full", also=("bufferbloat",))
+TWO_MOVES = healthy("path-full", "bufferbloat", also=("bufferbloat",))
 
 SITUATIONS = [
     Situation(
@@ -155,7 +155,7 @@ SITUATIONS = [
         client=(("client", "cd / && exec psql -h $S -U postgres -c \"\\copy (select repeat('x', "
                            "1000) from generate_series(1, 100000000)) to program "
                            "'pv -qL 400k > /dev/null'\" postgres"),),
-        warm_up=12, why="psql writes to a pipe that is emptied at 400 kB/s",
+        warm_up=30, why="psql writes to a pipe that is emptied at 400 kB/s",
         watch=both(5432, SLOW_READER, SLOW_READER),
     ),
     Situation(
@@ -168,7 +168,8 @@ SITUATIONS = [
         "scp-limit", program="ssh", rtt="20ms", prepare=SSHD + (("client", "truncate -s 4G up"),),
         settle=1, server=(("server", "exec /usr/sbin/sshd -D -e -f $W/sshd_config"),),
         client=(("client", "exec scp -l 8000 -F $W/ssh_config up $S:/dev/null"),), warm_up=6,
-        why="scp limits itself to 8 of 50 Mbit/s", watch=both(2222, PACED, TAKES),
+        why="scp limits itself to 8 of 50 Mbit/s, and each block is answered",
+        watch=both(2222, healthy(*PACED.accept, "application-thinks"), TAKES),
     ),
     Situation(
         "tunnel-redis", program="ssh", rtt="20ms", prepare=SSHD, settle=1,
@@ -214,7 +215,7 @@ SITUATIONS = [
     Situation(
         "perl-two-prints", program="perl", cc="bbr", rtt="2ms", rate="100mbit", queue="1bdp",
         server=(("server", PERL_ANSWER),),
-        client=client("ask $S 5000 --request 50 --reply 290 --nodelay"), warm_up=4,
+        client=client("ask $S 5000 --request 50 --reply 280 --nodelay"), warm_up=4,
         why="perl prints head and body of an answer apart, with Nagle on",
         watch=both(5000, STALLS, STALLS),
     ),
