@@ -23,6 +23,20 @@ const HERE: Duration = Duration::from_micros(50);
 /// A queue makes the way to an end so many times longer, at most.
 const QUEUED_MAX: u32 = 256;
 
+/// For so long Linux holds an ACK back for its program to answer with (`TCP_DELACK_MIN`).
+const DELAYED_ACK: Duration = Duration::from_millis(40);
+
+/// What an end sends that echoes a timestamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// An ACK alone.
+    OfKernel,
+    /// Payload after all that its program had written before.
+    OfProgram,
+    /// Payload of which there was more, so that it did not wait for its program.
+    OfStream,
+}
+
 /// How far an end is from the capture.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Near {
@@ -77,9 +91,9 @@ impl Near {
         }
     }
 
-    /// A packet of it echoes this timestamp. `sends_on`: it has more to send, so that it does not
-    /// wait for its program.
-    pub(crate) fn heard(&mut self, at: Instant, echo: u32, sends_on: bool) {
+    /// A packet of it echoes this timestamp. What its program wrote after a pause tells nothing of
+    /// the way, unless it came as soon as a kernel's own answer would have.
+    pub(crate) fn heard(&mut self, at: Instant, echo: u32, answer: Answer) {
         let Some((stamp, sent)) = self.probe else {
             return;
         };
@@ -89,8 +103,11 @@ impl Near {
         self.echoes = true;
         self.probe = None;
         let sample = at.since(sent);
-        self.sample(sample);
-        if sends_on {
+        let may_be_late = answer == Answer::OfProgram && sample >= DELAYED_ACK;
+        if !may_be_late || self.min.is_some() {
+            self.sample(sample);
+        }
+        if answer == Answer::OfStream {
             if self.count == WINDOW {
                 self.recent = [None, self.recent[0]];
                 self.count = 0;

@@ -69,6 +69,7 @@ struct Sent {
     at: Instant,
     bytes: u32,
     is_pushed: bool,
+    is_partial: bool,
     /// Room in the other end's window behind it.
     room: Option<u64>,
 }
@@ -79,6 +80,8 @@ struct Trigger {
     at: Instant,
     carries_data: bool,
     acked_all: bool,
+    /// It opens a window that was closed.
+    opens: bool,
     /// In flight before it came.
     flight_pkts: u32,
 }
@@ -117,19 +120,21 @@ impl Waits {
 
     /// Data has left, up to the offset `end`.
     pub(crate) fn sent(&mut self, data: &Data, end: u64, mss: u32, room: Option<u64>) {
+        let is_partial = !data.bytes.is_multiple_of(mss);
         self.last = Some(Sent {
             at: data.at,
             bytes: data.bytes,
             is_pushed: data.is_pushed || data.ends,
+            is_partial,
             room,
         });
-        if !data.bytes.is_multiple_of(mss) {
+        if is_partial {
             self.small_end = end;
         }
     }
 
-    /// An ACK has come; so many segments were out before.
-    pub(crate) fn acked(&mut self, ack: &Ack, flight_pkts: u32, acked_all: bool) {
+    /// An ACK has come; so many segments were out before. `opens`: the window was closed.
+    pub(crate) fn acked(&mut self, ack: &Ack, flight_pkts: u32, acked_all: bool, opens: bool) {
         // An answer may follow its ACK at once.
         let just_before = |old: &Trigger| ack.at.since(old.at) <= PROMPT.1;
         let carries_data = |old: &Trigger| old.carries_data && just_before(old) && acked_all;
@@ -138,6 +143,7 @@ impl Waits {
             at: ack.at,
             carries_data: ack.carries_data || earlier.as_ref().is_some_and(carries_data),
             acked_all,
+            opens,
             flight_pkts,
         });
         // What follows one ACK at once had waited for both.
@@ -180,8 +186,9 @@ impl Waits {
         let cause = match fresh {
             Some(trigger) => self.of_trigger(&last, &trigger, size, flight.1),
             None if is_small && flight.0 == 0 => self.of_pause(data.at, last.at),
-            // More of the same write was there: something paces it, or its host is busy.
-            None if !last.is_pushed && last.bytes >= mss => Cause::Congestion,
+            // More of the same write was there: something paces it, or its host is busy. Where all
+            // has arrived, nothing paces so slowly.
+            None if flight.0 > 0 && !last.is_pushed && last.bytes >= mss => Cause::Congestion,
             None => Cause::Application,
         };
         if let (Cause::Congestion, Some(trigger)) = (cause, fresh) {
@@ -199,7 +206,7 @@ impl Waits {
     }
 
     fn of_trigger(&self, last: &Sent, trigger: &Trigger, size: Size, flight_pkts: u32) -> Cause {
-        if last.room.is_some_and(|room| room < u64::from(size.wanted)) {
+        if trigger.opens || last.room.is_some_and(|room| room < u64::from(size.wanted)) {
             return Cause::PeerWindow;
         }
         // What came may be an answer, and this the next question.
@@ -242,17 +249,24 @@ impl Waits {
         self.counts[place] += 1;
     }
 
-    /// What it waits for as far as can be told before more is sent: `room` is that of the other
-    /// end's window.
-    pub(crate) fn so_far(&self, mss: u32, room: Option<u64>) -> Cause {
+    /// What it waits for as far as can be told before more is sent: `flight` is out, `room` is that
+    /// of the other end's window.
+    pub(crate) fn so_far(&self, mss: u32, flight: u64, room: Option<u64>) -> Cause {
+        let lacks = |bytes: u32| room.is_some_and(|room| room < u64::from(bytes));
         match self.last {
-            Some(last) if !last.is_pushed && room.is_some_and(|room| room < u64::from(mss)) => {
-                Cause::PeerWindow
-            }
+            Some(last) if !last.is_pushed && lacks(mss) => Cause::PeerWindow,
+            _ if lacks(1) => Cause::PeerWindow,
+            _ if flight == 0 => Cause::Application,
             Some(last) if !last.is_pushed => Cause::Congestion,
-            _ if room == Some(0) => Cause::PeerWindow,
             _ => Cause::Application,
         }
+    }
+
+    /// Whether more may have been written when data left last. Linux marks full segments in the
+    /// middle of a stream with PSH too (`forced_push`).
+    pub(crate) fn has_more(&self) -> bool {
+        let may_have = |last: Sent| !last.is_partial || !last.is_pushed;
+        self.last.is_some_and(may_have)
     }
 
     /// When the present wait began.
