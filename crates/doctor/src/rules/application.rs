@@ -238,15 +238,16 @@ fn other_end_has_it(timeline: &Timeline) -> Option<bool> {
     Some(acked >= waits * ACKED_WAITS)
 }
 
-/// Whether the last thing that happened was that data left, and more than a round trip ago.
+/// Whether the last thing that happened was that data left, and more than a round trip ago. While
+/// data waits to be sent, no program is waited for.
 fn waits_for_other_end(s: &FlowSample, round_trip: Duration) -> Option<bool> {
     let (sent, received) = since_data(s)?;
-    Some(sent <= received + TICK && sent >= round_trip)
+    Some(s.notsent_bytes? == 0 && sent <= received + TICK && sent >= round_trip)
 }
 
-/// Times since data was sent and received, where nothing waits to be sent.
+/// Times since data was sent and received.
 fn since_data(s: &FlowSample) -> Option<(Duration, Duration)> {
-    (s.notsent_bytes? == 0).then_some((s.since_data_sent?, s.since_data_received?))
+    Some((s.since_data_sent?, s.since_data_received?))
 }
 
 /// A handshake, a question and an answer on each connection, and nothing between them but the path.
@@ -400,7 +401,7 @@ pub(super) fn unanswered_share(timeline: &Timeline) -> Option<f64> {
     };
     let share = timeline.vote_of_all(|s| {
         let (sent, received) = since_data(s)?;
-        Some(received + TICK < sent && received >= pause)
+        Some(s.notsent_bytes? == 0 && received + TICK < sent && received >= pause)
     })?;
     let messages = answers as f64 / timeline.interval().as_secs_f64();
     let began = match in_pieces {
