@@ -47,8 +47,9 @@ pub(crate) struct Near {
     measured: Instant,
     /// The newest timestamp that was sent to it.
     newest: Option<u32>,
-    /// A timestamp that was sent to it, and when.
+    /// A timestamp that was sent to it, and when; whether with payload, which is answered.
     probe: Option<(u32, Instant)>,
+    asks: bool,
     echoes: bool,
 }
 
@@ -79,15 +80,18 @@ impl Near {
     }
 
     /// A packet with this timestamp goes to it. Of several with the same, only the first tells how
-    /// long the echo took; whether the first that was captured was that, does not show.
-    pub(crate) fn sent_to(&mut self, at: Instant, stamp: u32) {
+    /// long the echo took; whether the first that was captured was that, does not show. An ACK alone
+    /// is not answered: what comes after it may answer the payload that follows.
+    pub(crate) fn sent_to(&mut self, at: Instant, stamp: u32, has_payload: bool) {
         let Some(newest) = self.newest else {
             self.newest = Some(stamp);
             return;
         };
         if is_before(newest, stamp) {
             self.newest = Some(stamp);
-            self.probe.get_or_insert((stamp, at));
+            if self.probe.is_none() || (has_payload && !self.asks) {
+                (self.probe, self.asks) = (Some((stamp, at)), has_payload);
+            }
         }
     }
 

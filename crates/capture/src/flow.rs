@@ -219,7 +219,9 @@ impl Flow {
                 own.sender.on_ack(&ack);
             }
         }
-        other.near.sent_to(segment.at, value);
+        other
+            .near
+            .sent_to(segment.at, value, segment.payload_bytes > 0);
     }
 
     fn take_syn(&mut self, segment: &Segment) {

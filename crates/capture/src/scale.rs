@@ -7,14 +7,19 @@ const SCALE_HITS: u32 = 8;
 /// ... where they are one in so many flights: what a program writes at a time may be as large as a
 /// window by chance, but a window that is the limit stops each flight.
 const SCALE_SHARE: u32 = 2;
+/// ... and hardly one is larger, since no sender passes the end of a window. A clock that is off may
+/// show so few.
+const SCALE_PASSED: u32 = 16;
 
 /// What the flights of a sender say of the scale of the other end's windows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ScaleVotes {
     /// The window that the sender has, as it stands in the packet.
     offered: u16,
-    /// Full windows by scale, and flights that were regarded.
+    /// By scale: full windows, and flights that no window of it allows.
     hits: [u32; SCALE_MAX as usize + 1],
+    passed: [u32; SCALE_MAX as usize + 1],
+    /// Flights that were regarded.
     flights: u32,
 }
 
@@ -31,11 +36,13 @@ impl ScaleVotes {
             return;
         }
         self.flights = self.flights.saturating_add(1);
-        for (scale, hits) in self.hits.iter_mut().enumerate() {
+        let mss = u64::from(mss);
+        for scale in 0..self.hits.len() {
             let window = u64::from(self.offered) << scale;
-            if window >= flight && window - flight < u64::from(mss) {
-                *hits = hits.saturating_add(1);
-            }
+            let is_full = window >= flight && window - flight < mss;
+            let is_passed = window + mss <= flight;
+            self.hits[scale] = self.hits[scale].saturating_add(u32::from(is_full));
+            self.passed[scale] = self.passed[scale].saturating_add(u32::from(is_passed));
         }
     }
 
@@ -46,7 +53,8 @@ impl ScaleVotes {
             .enumerate()
             .max_by_key(|(_, hits)| **hits)?;
         let is_steady = hits.saturating_mul(SCALE_SHARE) >= self.flights;
-        (*hits >= SCALE_HITS && is_steady).then_some(scale as u8)
+        let is_kept = self.passed[scale].saturating_mul(SCALE_PASSED) <= *hits;
+        (*hits >= SCALE_HITS && is_steady && is_kept).then_some(scale as u8)
     }
 }
 
@@ -77,5 +85,8 @@ mod tests {
     fn flights_of_other_sizes_tell_nothing() {
         let chunk: Vec<u64> = (0..11).map(|acked| 32_000 - acked * 2896).collect();
         assert_eq!(scale(63, &chunk.repeat(20)), None);
+        // BBR keeps 75 to 90 kB in flight, within a window of 160 << 10.
+        let around: Vec<u64> = (52..63).map(|segments| segments * 1448).collect();
+        assert_eq!(scale(80, &around.repeat(20)), None);
     }
 }

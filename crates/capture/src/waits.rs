@@ -17,8 +17,10 @@ const PROMPT_SHARE: u32 = 16;
 const NAGLE_PKTS: u32 = 4;
 /// ... for at least this share of the shortest round trip.
 const NAGLE_SHARE: f64 = 0.75;
-/// A corked segment leaves by a timer of 200 ms (Linux probes so late).
-const CORK_TIMER: (Duration, Duration) = (Duration::from_millis(195), Duration::from_millis(215));
+/// A corked segment leaves by a timer of 200 ms, or of the retransmission timeout (Linux probes so
+/// late, `tcp_probe0_base`), earlier by this and later by that.
+const CORK_TIMER: Duration = Duration::from_millis(200);
+const CORK_BLUR: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(15));
 /// So many waits of that length, and all but one in so many, are no chance.
 const CORKED: (u32, u32) = (2, 4);
 /// So many small segments that Nagle's algorithm would have held show that it is off.
@@ -185,7 +187,7 @@ impl Waits {
         };
         let cause = match fresh {
             Some(trigger) => self.of_trigger(&last, &trigger, size, flight.1),
-            None if is_small && flight.0 == 0 => self.of_pause(data.at, last.at),
+            None if is_small && flight.0 == 0 => self.of_pause(data.at, last.at, rtt.rto()),
             // More of the same write was there: something paces it, or its host is busy. Where all
             // has arrived, nothing paces so slowly.
             None if flight.0 > 0 && !last.is_pushed && last.bytes >= mss => Cause::Congestion,
@@ -226,11 +228,13 @@ impl Waits {
 
     /// A small segment leaves, nothing was in flight, and nothing came: a program wrote it then, or
     /// the timer of a cork let it go.
-    fn of_pause(&mut self, now: Instant, last: Instant) -> Cause {
+    fn of_pause(&mut self, now: Instant, last: Instant, rto: Duration) -> Cause {
         let since = self.trigger.map_or(last, |trigger| trigger.at.max(last));
         let waited = now.since(since);
         let (corked, others) = &mut self.corked;
-        match (CORK_TIMER.0..=CORK_TIMER.1).contains(&waited) {
+        // Without a round-trip time the timeout is a second, which no timer of a cork is.
+        let most = rto.clamp(CORK_TIMER, CORK_TIMER * 2) + CORK_BLUR.1;
+        match (CORK_TIMER - CORK_BLUR.0..=most).contains(&waited) {
             true => *corked = corked.saturating_add(1),
             false => {
                 *others = others.saturating_add(1);

@@ -224,6 +224,10 @@ pub(crate) const FEW_OPERATIONS: f64 = 1.0;
 pub(crate) const TICK: Duration = Duration::from_millis(4);
 /// A flow that reaches this share of a pacing rate is held by it (the rate counts headers too).
 pub(crate) const PACED_SHARE: f64 = 0.85;
+/// A stream whose segments have this share of the MSS in the mean has hardly an end of a write.
+pub(crate) const PACED_SEGMENT: f64 = 0.98;
+/// ... and BBR that fills a path has a queue of this share of the round trip (3 % losses: 6 %).
+pub(crate) const PACED_QUEUE_SHARE: f64 = 0.03;
 /// More packets out are no question and answer.
 pub(crate) const REQUEST_PKTS: u32 = 10;
 
@@ -249,6 +253,8 @@ pub(crate) const SHORT_BUSY: Duration = Duration::from_secs(2);
 /// The transfer takes this many times what the bottleneck rate would need (measured 1.7 to 3.7 with
 /// 10 segments, 1.0 to 1.3 with 60).
 pub(crate) const STARTUP_SLOWDOWN: f64 = 1.4;
+/// While round trips take so many times the smallest one, the bottleneck is never idle.
+pub(crate) const FULL_PATH_RTTS: u32 = 2;
 /// A program's time shows over so many connections that carry a question each.
 pub(crate) const THINKING_CONNECTIONS: usize = 5;
 /// A question or an answer of more segments takes the network its time.
