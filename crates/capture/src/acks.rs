@@ -30,11 +30,11 @@ const DELAYED_ACK: Duration = Duration::from_millis(40);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// An ACK alone.
-    OfKernel,
+    Kernel,
     /// Payload after all that its program had written before.
-    OfProgram,
+    Program,
     /// Payload of which there was more, so that it did not wait for its program.
-    OfStream,
+    Stream,
 }
 
 /// How far an end is from the capture.
@@ -107,11 +107,11 @@ impl Near {
         self.echoes = true;
         self.probe = None;
         let sample = at.since(sent);
-        let may_be_late = answer == Answer::OfProgram && sample >= DELAYED_ACK;
+        let may_be_late = answer == Answer::Program && sample >= DELAYED_ACK;
         if !may_be_late || self.min.is_some() {
             self.sample(sample);
         }
-        if answer == Answer::OfStream {
+        if answer == Answer::Stream {
             if self.count == WINDOW {
                 self.recent = [None, self.recent[0]];
                 self.count = 0;

@@ -209,9 +209,9 @@ impl Flow {
         own.has_stamps = true;
         if segment.has(TcpFlags::ACK) {
             let answer = match own.sender.waits.has_more() {
-                _ if segment.payload_bytes == 0 => Answer::OfKernel,
-                true => Answer::OfStream,
-                false => Answer::OfProgram,
+                _ if segment.payload_bytes == 0 => Answer::Kernel,
+                true => Answer::Stream,
+                false => Answer::Program,
             };
             own.near.heard(segment.at, echo, answer);
             let least = own.near.min().unwrap_or_default();
