@@ -80,8 +80,8 @@ impl Near {
     }
 
     /// A packet with this timestamp goes to it. Of several with the same, only the first tells how
-    /// long the echo took; whether the first that was captured was that, does not show. An ACK alone
-    /// is not answered: what comes after it may answer the payload that follows.
+    /// long the echo took; whether the first that was captured was that, does not show. An ACK is
+    /// not answered: what comes after it may answer the payload that follows.
     pub(crate) fn sent_to(&mut self, at: Instant, stamp: u32, has_payload: bool) {
         let Some(newest) = self.newest else {
             self.newest = Some(stamp);

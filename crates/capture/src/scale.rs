@@ -7,8 +7,8 @@ const SCALE_HITS: u32 = 8;
 /// ... where they are one in so many flights: what a program writes at a time may be as large as a
 /// window by chance, but a window that is the limit stops each flight.
 const SCALE_SHARE: u32 = 2;
-/// ... and hardly one is larger, since no sender passes the end of a window. A clock that is off may
-/// show so few.
+/// ... and hardly one is larger, since no sender passes the end of a window; a clock that is off
+/// may show so few.
 const SCALE_PASSED: u32 = 16;
 
 /// What the flights of a sender say of the scale of the other end's windows.

@@ -127,9 +127,9 @@ fn sparse_acks(sender: &Timeline) -> Option<String> {
     })
 }
 
-/// Of how much of its busy time the window has to stop a flow that has no other limit. BBR takes the
-/// rate of a slow reader for that of the path and paces to it: it meets the window only where it
-/// probes for more, in one round trip of eight (`bbr_pacing_gain`).
+/// For how much of its busy time the window has to stop a flow that has no other limit. BBR takes
+/// the rate of a slow reader for that of the path and paces to it: it meets the window only where
+/// it probes for more, in one round trip of eight (`bbr_pacing_gain`).
 fn enough_stopped(sender: &Timeline) -> f64 {
     match is_bbr(sender) {
         true => PROBING_STOPPED,
@@ -419,7 +419,8 @@ pub(crate) fn peer_window(view: &View<'_>) -> Option<Verdict> {
 pub(super) fn stopped_share(view: &View<'_>) -> Option<f64> {
     if let Some(sender) = view.sender {
         let share = view.rwnd_share().filter(|_| view.window_bound())?;
-        return Some(share * sender.busy_share().unwrap_or(1.0));
+        let held = if view.reader_sets_pace() { 1.0 } else { share };
+        return Some(held * sender.busy_share().unwrap_or(1.0));
     }
     // Only the receiver is seen: a whole window arrives in each round trip.
     let receiver = view.receiver?;

@@ -122,8 +122,8 @@ pub(super) fn losses() -> Vec<Scene> {
             });
         })
         .host(|h, _| set(h, "net.ipv4.tcp_sack", "0")),
-        // A kernel's, over 0.3 ms: a bucket takes a burst, drops the rest, and a timer lets the next
-        // one go.
+        // A kernel's, over 0.3 ms: a bucket takes a burst, drops the rest, and a timer lets the
+        // next one go.
         scene("bursts of a bucket", "policed", bursts, |s, tick| {
             let phase = tick % 4;
             s.rto = Some(millis(204.0));

@@ -87,6 +87,7 @@ fn moving(s: &mut FlowSample, tick: u64) {
     s.snd_wnd_bytes = Some([23_552, 4096, 1448, 14_000][tick as usize % 4]);
 }
 
+// tidy: long because it is a table of flows.
 fn seen_from_the_sender() -> Vec<Scene> {
     // The program reads nothing: the window is closed, and the sender probes it.
     let closed = Sender {
@@ -136,7 +137,7 @@ fn seen_from_the_sender() -> Vec<Scene> {
             s.segs_in = s.data_segs_out.map(|segments| segments / 60);
             s.since_ack_received = Some(millis(4.0 * (tick % 5) as f64));
         })),
-        // A kernel's: BBR paces to a reader of 8 of 50 Mbit/s, and meets its window where it probes.
+        // A kernel's: BBR paces to a reader of 8 of 50 Mbit/s, and probes for more.
         alone(scene(
             "BBR and a reader",
             "slow-reader",
