@@ -28,11 +28,16 @@ import harder
 import hosts
 import packages
 import seeming
+import services
+import shaped
+import validation
 from model import Healthy
 
 SITUATIONS = [*cases.SITUATIONS, *packages.SITUATIONS, *hosts.SITUATIONS,
-              *further.SITUATIONS, *harder.SITUATIONS, *seeming.SITUATIONS]
-CONFIGS = {**cases.CONFIGS, **packages.CONFIGS, **hosts.CONFIGS, **further.CONFIGS, **harder.CONFIGS}
+              *further.SITUATIONS, *harder.SITUATIONS, *seeming.SITUATIONS,
+              *services.SITUATIONS, *shaped.SITUATIONS, *validation.SITUATIONS]
+CONFIGS = {**cases.CONFIGS, **packages.CONFIGS, **hosts.CONFIGS, **further.CONFIGS, **harder.CONFIGS,
+           **services.CONFIGS}
 HERE = Path(__file__).resolve().parent
 RESULTS = "results.jsonl"
 # A connection with less of the largest rate is a control connection.

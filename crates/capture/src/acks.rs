@@ -23,6 +23,20 @@ const HERE: Duration = Duration::from_micros(50);
 /// A queue makes the way to an end so many times longer, at most.
 const QUEUED_MAX: u32 = 256;
 
+/// For so long Linux holds an ACK back for its program to answer with (`TCP_DELACK_MIN`).
+const DELAYED_ACK: Duration = Duration::from_millis(40);
+
+/// What an end sends that echoes a timestamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// An ACK alone.
+    Kernel,
+    /// Payload after all that its program had written before.
+    Program,
+    /// Payload of which there was more, so that it did not wait for its program.
+    Stream,
+}
+
 /// How far an end is from the capture.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Near {
@@ -33,8 +47,9 @@ pub(crate) struct Near {
     measured: Instant,
     /// The newest timestamp that was sent to it.
     newest: Option<u32>,
-    /// A timestamp that was sent to it, and when.
+    /// A timestamp that was sent to it, and when; whether with payload, which is answered.
     probe: Option<(u32, Instant)>,
+    asks: bool,
     echoes: bool,
 }
 
@@ -65,21 +80,24 @@ impl Near {
     }
 
     /// A packet with this timestamp goes to it. Of several with the same, only the first tells how
-    /// long the echo took; whether the first that was captured was that, does not show.
-    pub(crate) fn sent_to(&mut self, at: Instant, stamp: u32) {
+    /// long the echo took; whether the first that was captured was that, does not show. An ACK is
+    /// not answered: what comes after it may answer the payload that follows.
+    pub(crate) fn sent_to(&mut self, at: Instant, stamp: u32, has_payload: bool) {
         let Some(newest) = self.newest else {
             self.newest = Some(stamp);
             return;
         };
         if is_before(newest, stamp) {
             self.newest = Some(stamp);
-            self.probe.get_or_insert((stamp, at));
+            if self.probe.is_none() || (has_payload && !self.asks) {
+                (self.probe, self.asks) = (Some((stamp, at)), has_payload);
+            }
         }
     }
 
-    /// A packet of it echoes this timestamp. `sends_on`: it has more to send, so that it does not
-    /// wait for its program.
-    pub(crate) fn heard(&mut self, at: Instant, echo: u32, sends_on: bool) {
+    /// A packet of it echoes this timestamp. What its program wrote after a pause tells nothing of
+    /// the way, unless it came as soon as a kernel's own answer would have.
+    pub(crate) fn heard(&mut self, at: Instant, echo: u32, answer: Answer) {
         let Some((stamp, sent)) = self.probe else {
             return;
         };
@@ -89,8 +107,11 @@ impl Near {
         self.echoes = true;
         self.probe = None;
         let sample = at.since(sent);
-        self.sample(sample);
-        if sends_on {
+        let may_be_late = answer == Answer::Program && sample >= DELAYED_ACK;
+        if !may_be_late || self.min.is_some() {
+            self.sample(sample);
+        }
+        if answer == Answer::Stream {
             if self.count == WINDOW {
                 self.recent = [None, self.recent[0]];
                 self.count = 0;

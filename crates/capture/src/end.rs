@@ -8,10 +8,6 @@ use crate::packet::Segment;
 use crate::sender::{Ack, Data, Sender};
 use crate::waits::Held;
 
-/// A window of 65535 bytes or less shows no more without its scale.
-const SCALE_MAX: u8 = 14;
-/// So many full windows that fit one scale show that it is that.
-const SCALE_HITS: u32 = 8;
 /// The same packet, seen twice, comes so soon after itself.
 const TWICE_MAX_NANOS: u64 = 2_000_000;
 
@@ -39,8 +35,6 @@ pub(crate) struct End {
     pub(crate) opening: Opening,
     /// The window that it offers, as it stands in its packets.
     pub(crate) window: u16,
-    /// Its scale where the SYN was not seen: full windows by scale.
-    hits: [u8; SCALE_MAX as usize + 1],
     pub(crate) has_stamps: bool,
     pub(crate) has_fin: bool,
     /// Messages that it sent: data after data of the other end.
@@ -57,7 +51,6 @@ impl End {
             underway: Underway::default(),
             opening: Opening::default(),
             window: 0,
-            hits: [0; SCALE_MAX as usize + 1],
             has_stamps: false,
             has_fin: false,
             messages: 0,
@@ -131,6 +124,7 @@ impl End {
             at: segment.at,
             una,
             window: self.window_of(segment, other),
+            unscaled: segment.window,
             carries_data: segment.payload_bytes > 0,
             sacked: (bytes, end),
             is_dsack,
@@ -138,10 +132,11 @@ impl End {
         })
     }
 
-    /// In bytes, where the scale is known. The window of a SYN is never scaled (RFC 7323).
+    /// In bytes, where the scale is known. The window of a SYN is never scaled (RFC 7323), and none
+    /// is none by any scale.
     fn window_of(&self, segment: &Segment, other: &Self) -> Option<u32> {
         let window = u32::from(segment.window);
-        if segment.has(TcpFlags::SYN) {
+        if segment.has(TcpFlags::SYN) || window == 0 {
             return Some(window);
         }
         Some(window << self.scale(other)?)
@@ -159,31 +154,7 @@ impl End {
             (true, false) if self.opening.scale.is_none() => Some(0),
             (_, true) if other.opening.scale.is_none() => Some(0),
             (true, false) => self.opening.scale,
-            _ => self.estimated_scale(),
-        }
-    }
-
-    pub(crate) fn estimated_scale(&self) -> Option<u8> {
-        let best = self
-            .hits
-            .iter()
-            .enumerate()
-            .max_by_key(|(_, hits)| **hits)?;
-        (u32::from(*best.1) >= SCALE_HITS).then_some(best.0 as u8)
-    }
-
-    /// The other end has stopped with so many bytes in flight: a scale that makes them a full
-    /// window has a vote. Less than two segments would fit several scales, and nothing in flight
-    /// all that are small.
-    pub(crate) fn vote_for_scale(&mut self, flight: u64, mss: u32) {
-        if self.opening.syns > 0 || self.window == 0 || flight < 2 * u64::from(mss) {
-            return;
-        }
-        for (scale, hits) in self.hits.iter_mut().enumerate() {
-            let window = u64::from(self.window) << scale;
-            if window >= flight && window - flight < u64::from(mss) {
-                *hits = hits.saturating_add(1);
-            }
+            _ => other.sender.scale.scale(),
         }
     }
 

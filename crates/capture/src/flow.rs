@@ -6,7 +6,7 @@ use base::tcp::TcpFlags;
 use base::{FlowSample, Instant};
 use doctor::{Samples, Track};
 
-use crate::acks::{WAITING_MAX, WAITING_UNSEEN};
+use crate::acks::{Answer, WAITING_MAX, WAITING_UNSEEN};
 use crate::end::End;
 use crate::look;
 use crate::packet::{Key, Segment};
@@ -208,14 +208,20 @@ impl Flow {
         let (own, other) = self.pair(segment.from);
         own.has_stamps = true;
         if segment.has(TcpFlags::ACK) {
-            let sends_on = segment.payload_bytes > 0 && !segment.has(TcpFlags::PSH);
-            own.near.heard(segment.at, echo, sends_on);
+            let answer = match own.sender.waits.has_more() {
+                _ if segment.payload_bytes == 0 => Answer::Kernel,
+                true => Answer::Stream,
+                false => Answer::Program,
+            };
+            own.near.heard(segment.at, echo, answer);
             let least = own.near.min().unwrap_or_default();
             while let Some(ack) = own.underway.proven(segment.at, echo, least) {
                 own.sender.on_ack(&ack);
             }
         }
-        other.near.sent_to(segment.at, value);
+        other
+            .near
+            .sent_to(segment.at, value, segment.payload_bytes > 0);
     }
 
     fn take_syn(&mut self, segment: &Segment) {
@@ -297,11 +303,11 @@ impl Flow {
         let (own, other) = self.pair(from);
         other.sender.begin(segment.ack);
         own.window = segment.window;
-        let mss = other.sender.mss();
-        own.vote_for_scale(other.sender.flight_bytes(), mss);
         let Some(ack) = own.ack_of(segment, other) else {
             return;
         };
+        // Without timestamps nothing tells, and the capture is taken to be at the sender.
+        other.sender.is_placed = other.near.min().is_some() || segment.timestamps.is_none();
         let delay = other.near.delay(segment.at);
         let blurred = !delay.is_zero() && !other.near.echoes();
         other.sender.waits.blur = if blurred { delay / 16 } else { Duration::ZERO };
@@ -407,7 +413,9 @@ impl Flow {
         let sender = &self.ends[end].sender;
         let mss = sender.mss();
         let held = Held {
-            cause: sender.waits.so_far(mss, sender.room()),
+            cause: sender
+                .waits
+                .so_far(mss, sender.flight_bytes(), sender.room()),
             from: sender.waits.since().unwrap_or(now),
             to: now,
             bytes: mss,

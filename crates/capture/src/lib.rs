@@ -23,6 +23,7 @@ mod loss;
 mod packet;
 mod rtt;
 mod runs;
+mod scale;
 mod sender;
 mod summary;
 mod table;

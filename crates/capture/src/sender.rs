@@ -11,6 +11,7 @@ use base::{Instant, Rate};
 use crate::loss::{InFlight, Loss};
 use crate::rtt::Rtt;
 use crate::runs::Runs;
+use crate::scale::ScaleVotes;
 use crate::waits::{Cause, Held, Waits};
 
 /// Numbers that are further from the present ones belong to another connection, or are made up.
@@ -35,6 +36,8 @@ pub(crate) struct Ack {
     pub(crate) una: u64,
     /// Bytes behind it that may be sent; `None` while the scale is unknown.
     pub(crate) window: Option<u32>,
+    /// ... as it stands in the packet.
+    pub(crate) unscaled: u16,
     pub(crate) carries_data: bool,
     /// Payload behind `una` that has arrived, by its SACK blocks, and the end of the last of it.
     pub(crate) sacked: (u64, u64),
@@ -78,11 +81,18 @@ pub(crate) struct Sender {
     next: u64,
     una: u64,
     origin: u64,
+    /// Where the first payload that was captured begins: what is acknowledged of earlier payload
+    /// tells no round-trip time.
+    seen_from: Option<u64>,
     /// Whether anything was acknowledged, so that `una` is more than a guess.
     pub(crate) hears: bool,
     pub(crate) counts: Counts,
     pub(crate) runs: Runs,
     pub(crate) rtt: Rtt,
+    /// Whether it is known how far from the capture it is; round-trip times are wrong before.
+    pub(crate) is_placed: bool,
+    /// Of the windows that it is offered.
+    pub(crate) scale: ScaleVotes,
     pub(crate) loss: Loss,
     pub(crate) waits: Waits,
     /// Largest payload that the other end takes in one segment.
@@ -122,10 +132,13 @@ impl Sender {
             next: ORIGIN,
             una: ORIGIN,
             origin: ORIGIN,
+            seen_from: None,
             hears: false,
             counts: Counts::default(),
             runs: Runs::default(),
             rtt: Rtt::default(),
+            is_placed: true,
+            scale: ScaleVotes::default(),
             loss: Loss::default(),
             waits: Waits::default(),
             mss_allowed: None,
@@ -192,8 +205,8 @@ impl Sender {
     pub(crate) fn mss(&self) -> u32 {
         match (self.mss_seen, self.mss_allowed) {
             (0, Some(allowed)) => allowed,
-            (0, None) if self.largest == 0 => USUAL_MSS,
-            (0, None) => self.largest,
+            // Each segment ended a write, so that none of them shows that it is full.
+            (0, None) => self.largest.max(USUAL_MSS),
             (seen, _) => seen,
         }
     }
@@ -276,6 +289,7 @@ impl Sender {
             return None;
         };
         self.strays = 0;
+        self.seen_from.get_or_insert(begin);
         let end = begin + u64::from(data.bytes);
         self.counts.data_segments += u64::from(pkts);
         let held = if end > self.next {
@@ -348,6 +362,9 @@ impl Sender {
         self.last_ack = Some(ack.at);
         let flight_before = self.runs.pkts();
         let first = !self.hears;
+        if !first && self.is_placed {
+            self.scale.vote(self.flight_bytes(), self.mss());
+        }
         if first {
             self.hear_first(ack);
         }
@@ -359,12 +376,15 @@ impl Sender {
             self.take_acked(ack, first);
         }
         self.loss.on_ack(ack, self.una, advanced);
+        let was_shut = self.window == Some(0);
         if ack.una >= self.una {
+            self.scale.offer(ack.unscaled);
             self.take_window(ack);
         }
-        if advanced || ack.window.is_some() {
+        let opens = was_shut && self.window != Some(0);
+        if advanced || opens || ack.window.is_some() {
             let acked_all = self.una == self.next;
-            self.waits.acked(ack, flight_before, acked_all);
+            self.waits.acked(ack, flight_before, acked_all, opens);
         }
         self.measure_rate(ack.at);
     }
@@ -387,6 +407,7 @@ impl Sender {
     }
 
     fn take_acked(&mut self, ack: &Ack, first: bool) {
+        let is_seen = self.seen_from.is_some_and(|from| self.una >= from);
         let acked = self.runs.acknowledge(self.una, ack.una);
         self.counts.delivered_pkts += u64::from(acked.pkts);
         self.counts.missed_bytes += self.loss.fill_holes(ack.una);
@@ -398,14 +419,19 @@ impl Sender {
         if ack.echoes_mark {
             self.counts.marked += u64::from(acked.pkts);
         }
-        let clean = !first && !self.loss.is_repairing();
+        let clean = !first && is_seen && self.is_placed && !self.loss.is_repairing();
         if let Some(sent_at) = acked.sent_at.filter(|_| clean) {
             self.rtt.sample(ack.at.since(sent_at));
         }
     }
 
     fn take_window(&mut self, ack: &Ack) {
-        let Some(window) = ack.window else { return };
+        let Some(window) = ack.window else {
+            if self.window == Some(0) {
+                (self.window, self.edge) = (None, None);
+            }
+            return;
+        };
         if window == 0 && self.window != Some(0) {
             self.counts.zero_windows += 1;
         }

@@ -336,7 +336,7 @@ fn direction(flow: &Flow, from: usize) -> DirectionSummary {
         srtt_us: sender.rtt.srtt().map(micros),
         flight_max_bytes: sender.hears.then_some(sender.flight_max),
         window_scale: other.scale(end),
-        window_scale_estimated: other.opening.syns == 0 && other.estimated_scale().is_some(),
+        window_scale_estimated: other.opening.syns == 0 && sender.scale.scale().is_some(),
         zero_windows: counts.zero_windows,
         best_rate_bps: sender.rates().1.map(base::Rate::bits_per_second),
         delayed_acks: flow.delayed_acks[1 - from],

@@ -17,8 +17,10 @@ const PROMPT_SHARE: u32 = 16;
 const NAGLE_PKTS: u32 = 4;
 /// ... for at least this share of the shortest round trip.
 const NAGLE_SHARE: f64 = 0.75;
-/// A corked segment leaves by a timer of 200 ms (Linux probes so late).
-const CORK_TIMER: (Duration, Duration) = (Duration::from_millis(195), Duration::from_millis(215));
+/// A corked segment leaves by a timer of 200 ms, or of the retransmission timeout (Linux probes so
+/// late, `tcp_probe0_base`), earlier by this and later by that.
+const CORK_TIMER: Duration = Duration::from_millis(200);
+const CORK_BLUR: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(15));
 /// So many waits of that length, and all but one in so many, are no chance.
 const CORKED: (u32, u32) = (2, 4);
 /// So many small segments that Nagle's algorithm would have held show that it is off.
@@ -69,6 +71,7 @@ struct Sent {
     at: Instant,
     bytes: u32,
     is_pushed: bool,
+    is_partial: bool,
     /// Room in the other end's window behind it.
     room: Option<u64>,
 }
@@ -79,6 +82,8 @@ struct Trigger {
     at: Instant,
     carries_data: bool,
     acked_all: bool,
+    /// It opens a window that was closed.
+    opens: bool,
     /// In flight before it came.
     flight_pkts: u32,
 }
@@ -117,19 +122,21 @@ impl Waits {
 
     /// Data has left, up to the offset `end`.
     pub(crate) fn sent(&mut self, data: &Data, end: u64, mss: u32, room: Option<u64>) {
+        let is_partial = !data.bytes.is_multiple_of(mss);
         self.last = Some(Sent {
             at: data.at,
             bytes: data.bytes,
             is_pushed: data.is_pushed || data.ends,
+            is_partial,
             room,
         });
-        if !data.bytes.is_multiple_of(mss) {
+        if is_partial {
             self.small_end = end;
         }
     }
 
-    /// An ACK has come; so many segments were out before.
-    pub(crate) fn acked(&mut self, ack: &Ack, flight_pkts: u32, acked_all: bool) {
+    /// An ACK has come; so many segments were out before. `opens`: the window was closed.
+    pub(crate) fn acked(&mut self, ack: &Ack, flight_pkts: u32, acked_all: bool, opens: bool) {
         // An answer may follow its ACK at once.
         let just_before = |old: &Trigger| ack.at.since(old.at) <= PROMPT.1;
         let carries_data = |old: &Trigger| old.carries_data && just_before(old) && acked_all;
@@ -138,6 +145,7 @@ impl Waits {
             at: ack.at,
             carries_data: ack.carries_data || earlier.as_ref().is_some_and(carries_data),
             acked_all,
+            opens,
             flight_pkts,
         });
         // What follows one ACK at once had waited for both.
@@ -179,9 +187,10 @@ impl Waits {
         };
         let cause = match fresh {
             Some(trigger) => self.of_trigger(&last, &trigger, size, flight.1),
-            None if is_small && flight.0 == 0 => self.of_pause(data.at, last.at),
-            // More of the same write was there: something paces it, or its host is busy.
-            None if !last.is_pushed && last.bytes >= mss => Cause::Congestion,
+            None if is_small && flight.0 == 0 => self.of_pause(data.at, last.at, rtt.rto()),
+            // More of the same write was there: something paces it, or its host is busy. Where all
+            // has arrived, nothing paces so slowly.
+            None if flight.0 > 0 && !last.is_pushed && last.bytes >= mss => Cause::Congestion,
             None => Cause::Application,
         };
         if let (Cause::Congestion, Some(trigger)) = (cause, fresh) {
@@ -199,7 +208,7 @@ impl Waits {
     }
 
     fn of_trigger(&self, last: &Sent, trigger: &Trigger, size: Size, flight_pkts: u32) -> Cause {
-        if last.room.is_some_and(|room| room < u64::from(size.wanted)) {
+        if trigger.opens || last.room.is_some_and(|room| room < u64::from(size.wanted)) {
             return Cause::PeerWindow;
         }
         // What came may be an answer, and this the next question.
@@ -219,11 +228,13 @@ impl Waits {
 
     /// A small segment leaves, nothing was in flight, and nothing came: a program wrote it then, or
     /// the timer of a cork let it go.
-    fn of_pause(&mut self, now: Instant, last: Instant) -> Cause {
+    fn of_pause(&mut self, now: Instant, last: Instant, rto: Duration) -> Cause {
         let since = self.trigger.map_or(last, |trigger| trigger.at.max(last));
         let waited = now.since(since);
         let (corked, others) = &mut self.corked;
-        match (CORK_TIMER.0..=CORK_TIMER.1).contains(&waited) {
+        // Without a round-trip time the timeout is a second, which no timer of a cork is.
+        let most = rto.clamp(CORK_TIMER, CORK_TIMER * 2) + CORK_BLUR.1;
+        match (CORK_TIMER - CORK_BLUR.0..=most).contains(&waited) {
             true => *corked = corked.saturating_add(1),
             false => {
                 *others = others.saturating_add(1);
@@ -242,17 +253,24 @@ impl Waits {
         self.counts[place] += 1;
     }
 
-    /// What it waits for as far as can be told before more is sent: `room` is that of the other
-    /// end's window.
-    pub(crate) fn so_far(&self, mss: u32, room: Option<u64>) -> Cause {
+    /// What it waits for as far as can be told before more is sent: `flight` is out, `room` is that
+    /// of the other end's window.
+    pub(crate) fn so_far(&self, mss: u32, flight: u64, room: Option<u64>) -> Cause {
+        let lacks = |bytes: u32| room.is_some_and(|room| room < u64::from(bytes));
         match self.last {
-            Some(last) if !last.is_pushed && room.is_some_and(|room| room < u64::from(mss)) => {
-                Cause::PeerWindow
-            }
+            Some(last) if !last.is_pushed && lacks(mss) => Cause::PeerWindow,
+            _ if lacks(1) => Cause::PeerWindow,
+            _ if flight == 0 => Cause::Application,
             Some(last) if !last.is_pushed => Cause::Congestion,
-            _ if room == Some(0) => Cause::PeerWindow,
             _ => Cause::Application,
         }
+    }
+
+    /// Whether more may have been written when data left last. Linux marks full segments in the
+    /// middle of a stream with PSH too (`forced_push`).
+    pub(crate) fn has_more(&self) -> bool {
+        let may_have = |last: Sent| !last.is_partial || !last.is_pushed;
+        self.last.is_some_and(may_have)
     }
 
     /// When the present wait began.

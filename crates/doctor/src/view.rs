@@ -94,10 +94,16 @@ impl View<'_> {
     pub(crate) fn window_bound(&self) -> bool {
         let busy = self.sender.and_then(Timeline::busy_share).unwrap_or(1.0);
         let costs = |share: f64| share * busy >= 1.0 - 1.0 / WORTHWHILE_GAIN;
+        let stops = |share: f64| share > WINDOW_SHARE || self.reader_sets_pace();
         self.rwnd_share()
-            .is_some_and(|share| share > WINDOW_SHARE && costs(share))
+            .is_some_and(|share| stops(share) && costs(share))
             && !self.repairs_without_sack()
             && !self.stands_in_queue()
+    }
+
+    /// Whether BBR has taken the rate of the reading program for that of the path.
+    pub(crate) fn reader_sets_pace(&self) -> bool {
+        self.sender.is_some_and(receive_window::reader_sets_pace)
     }
 
     /// Whether much more is in flight than the path carries, and stands in a queue: more, or a

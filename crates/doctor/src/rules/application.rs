@@ -1,6 +1,6 @@
 //! The program is the limit: it computes, it waits for an answer, or it has nothing to say.
 
-use base::{FlowSample, KnobValue, Live, human};
+use base::{FlowSample, KnobValue, Live, Source, human};
 use core::time::Duration;
 
 use super::draft::{Draft, Remedy, high_if};
@@ -9,9 +9,9 @@ use super::short::ShortConnections;
 use super::thresholds::{
     ACKED_WAITS, APP_SHARE, CPU_SHARE, DELAYED_ACK, DELAYED_ACK_TICKS, FEW_OPERATIONS,
     FLOOD_SEGMENTS_PER_SECOND, INITIAL_WINDOW_PKTS, LARGE_WRITE_NANOS_PER_BYTE,
-    MANY_RECORDS_PER_SECOND, MANY_SEGMENTS_PER_SECOND, OFFLOAD_BITS, PACED_SHARE,
-    RECORD_BLOCK_BYTES, RECORD_SEGMENT, REQUEST_PKTS, ROUND_TRIP_STRETCH, ROUND_TRIPS_BUSY,
-    SHORTEST_GAP, SMALL_SEGMENT, TICK, UNREAD_VOTES,
+    MANY_RECORDS_PER_SECOND, MANY_SEGMENTS_PER_SECOND, OFFLOAD_BITS, PACED_QUEUE_SHARE,
+    PACED_SEGMENT, PACED_SHARE, QUEUE_DELAY, RECORD_BLOCK_BYTES, RECORD_SEGMENT, REQUEST_PKTS,
+    ROUND_TRIP_STRETCH, ROUND_TRIPS_BUSY, SHORTEST_GAP, SMALL_SEGMENT, TICK, UNREAD_VOTES,
 };
 use crate::observation::only_sends;
 use crate::timeline::{Timeline, cwnd_room_pkts, fills_sndbuf, ratio_of_times, window_room_bytes};
@@ -238,15 +238,16 @@ fn other_end_has_it(timeline: &Timeline) -> Option<bool> {
     Some(acked >= waits * ACKED_WAITS)
 }
 
-/// Whether the last thing that happened was that data left, and more than a round trip ago.
+/// Whether the last thing that happened was that data left, and more than a round trip ago. While
+/// data waits to be sent, no program is waited for.
 fn waits_for_other_end(s: &FlowSample, round_trip: Duration) -> Option<bool> {
     let (sent, received) = since_data(s)?;
-    Some(sent <= received + TICK && sent >= round_trip)
+    Some(s.notsent_bytes? == 0 && sent <= received + TICK && sent >= round_trip)
 }
 
-/// Times since data was sent and received, where nothing waits to be sent.
+/// Times since data was sent and received.
 fn since_data(s: &FlowSample) -> Option<(Duration, Duration)> {
-    (s.notsent_bytes? == 0).then_some((s.since_data_sent?, s.since_data_received?))
+    Some((s.since_data_sent?, s.since_data_received?))
 }
 
 /// A handshake, a question and an answer on each connection, and nothing between them but the path.
@@ -400,7 +401,7 @@ pub(super) fn unanswered_share(timeline: &Timeline) -> Option<f64> {
     };
     let share = timeline.vote_of_all(|s| {
         let (sent, received) = since_data(s)?;
-        Some(received + TICK < sent && received >= pause)
+        Some(s.notsent_bytes? == 0 && received + TICK < sent && received >= pause)
     })?;
     let messages = answers as f64 / timeline.interval().as_secs_f64();
     let began = match in_pieces {
@@ -516,7 +517,7 @@ pub(crate) fn app_limited(view: &View<'_>) -> Option<Verdict> {
         return None;
     }
     // A program that keeps more in flight than the path carries is not what it waits for.
-    if view.stands_in_queue() && !view.has_gaps() {
+    if (view.stands_in_queue() || may_be_paced(view)) && !view.has_gaps() {
         return None;
     }
     let marked = sender.vote_of_all(|s| s.delivery_app_limited);
@@ -549,6 +550,20 @@ pub(crate) fn app_limited(view: &View<'_>) -> Option<Verdict> {
                  program does between its writes.",
             ),
     )
+}
+
+/// Whether packets alone were seen, all of them full and behind a queue: so leaves what a program
+/// writes seldom, and what BBR paces always.
+fn may_be_paced(view: &View<'_>) -> bool {
+    let is_paced = || {
+        let sender = view.sender?;
+        let (segment, mss) = (sender.segment_bytes()? as f64, sender.mss_bytes()?);
+        let queue = QUEUE_DELAY.max(sender.min_rtt()?.mul_f64(PACED_QUEUE_SHARE));
+        let is_full = segment >= f64::from(mss) * PACED_SEGMENT;
+        let is_capture = sender.last()?.source == Source::Capture;
+        Some(is_capture && is_full && sender.queue_delay()? >= queue)
+    };
+    is_paced() == Some(true)
 }
 
 fn busy_text(sender: &Timeline) -> Option<String> {

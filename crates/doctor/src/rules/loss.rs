@@ -5,13 +5,13 @@ use core::time::Duration;
 
 use super::draft::{BothEnds, Draft, Remedy, high_if};
 use super::next::next_limit;
-use super::path::retransmissions_overtaken;
+use super::path::{path_full, policed, retransmissions_overtaken};
 use super::thresholds::{
     CUT, CUTS, FULL_SHARE, LATE_OF_RTO, LATE_SHARE, LOCAL_DROP_SHARE, LOSS_SHARE, MIN_LOCAL_DROPS,
     MIN_RETRANSMISSIONS, MIN_SAMPLES, NO_QUEUE, NO_QUEUE_SLACK, NO_QUEUE_VOTES, OVERTAKEN_IN_VAIN,
-    OVERTAKEN_RETRANSMISSIONS, QUEUE_CORRELATION, QUEUE_DELAY, QUEUE_SPREAD, SEGMENTS_PER_PACKET,
-    SMALLEST_THRESHOLD, SPURIOUS_SHARE, STALL_PKTS_OUT, STEADY_CUTS, USUAL_TXQUEUELEN,
-    WINDOW_QUEUE_SEGMENTS,
+    OVERTAKEN_RETRANSMISSIONS, QUEUE_CORRELATION, QUEUE_DELAY, QUEUE_SPREAD, RESPONSE_SLACK,
+    SEGMENTS_PER_PACKET, SMALLEST_THRESHOLD, SPURIOUS_SHARE, STALL_PKTS_OUT, STEADY_CUTS,
+    USUAL_TXQUEUELEN, WINDOW_QUEUE_SEGMENTS,
 };
 use crate::host_timeline::LinkDrops;
 use crate::timeline::{Timeline, cwnd_room_pkts};
@@ -135,7 +135,7 @@ pub(crate) fn sack_or_timestamps_off(view: &View<'_>) -> Option<Verdict> {
 /// trip is.
 ///
 /// A sender that always has more would follow the lost packet up, if losses left it a window for
-/// that: its timeouts are what random loss does.
+/// that: its timeouts are what random loss does, or a path that drops what exceeds its rate.
 pub(crate) fn retransmission_timeouts(view: &View<'_>) -> Option<Verdict> {
     let sender = view.sender?;
     // The exponent of the present timeout counts those in a row, of which few fall into a watch.
@@ -147,7 +147,12 @@ pub(crate) fn retransmission_timeouts(view: &View<'_>) -> Option<Verdict> {
     if late < LATE_SHARE || retransmitted < MIN_RETRANSMISSIONS {
         return None;
     }
-    if always_has_more(sender) && random_loss(view).is_some() {
+    let lost_otherwise = || {
+        [random_loss, policed, path_full]
+            .iter()
+            .any(|rule| rule(view).is_some())
+    };
+    if always_has_more(sender) && lost_otherwise() {
         return None;
     }
     let share = (late / (1.0 - LATE_OF_RTO)).min(1.0);
@@ -361,6 +366,21 @@ fn is_explained(sender: &Timeline, retransmitted: u64) -> bool {
         || count(|s| s.delivered_ce_pkts) >= retransmitted
 }
 
+/// Whether the sender, whose congestion control does not show, has many times more in flight than
+/// one that takes losses for congestion could have at this rate of losses (RFC 5681 as in RFC 9438
+/// section 4.3, CUBIC as in equation 6 of it): then it is none.
+fn exceeds_response(sender: &Timeline, cuts: &WindowCuts) -> Option<bool> {
+    if sender.latest(|s| s.congestion.clone()).is_some() {
+        return Some(false);
+    }
+    let out = f64::from(sender.median(|s| s.unacked_pkts)?);
+    let segments = sender.counted(|s| s.data_segs_out)?.max(1) as f64;
+    let losses = cuts.sizes.len() as f64 / segments;
+    let reno = (1.5 / losses).sqrt();
+    let cubic = 1.054 * (sender.srtt()?.as_secs_f64() / losses).powf(0.75);
+    Some(out > reno.max(cubic) * RESPONSE_SLACK)
+}
+
 /// Packets vanish while no queue stands, and a loss-based congestion control gives way.
 pub(crate) fn random_loss(view: &View<'_>) -> Option<Verdict> {
     let sender = view.sender?;
@@ -387,6 +407,9 @@ pub(crate) fn random_loss(view: &View<'_>) -> Option<Verdict> {
     let is_full = cuts.are_at_one_size() || cuts.follow_a_queue(sender);
     let is_cut = cuts.sizes.len() >= CUTS;
     if without_queue < NO_QUEUE_VOTES || is_full || !is_cut || !lacks_window(sender) {
+        return None;
+    }
+    if exceeds_response(sender, &cuts) == Some(true) {
         return None;
     }
     let (srtt, min_rtt) = (sender.srtt()?, sender.min_rtt()?);

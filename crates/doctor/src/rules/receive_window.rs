@@ -10,10 +10,10 @@ use super::draft::{BothEnds, Draft, Remedy, high_if, raised_maximum};
 use super::next::next_limit;
 use super::thresholds::{
     AT_CAP, CLOSED_ROUND_TRIPS, CLOSED_SHARE, CLOSED_TIME, MIN_BUSY_SHARE, MOSTLY_STOPPED,
-    MOVING_WINDOW_SEGMENTS, PROMPT_READER_SHARE, RECEIVE_MEMORY_SHARE, SPARSE_ACKS_DELAY,
-    SPARSE_ACKS_PER_RTT, SPARSE_ACKS_SEGMENTS, SPARSE_ACKS_WINDOW, UNREAD_SHARE, UNREAD_VOTES,
-    UNSCALED_SHARE, UNSCALED_WINDOW, USUAL_RMEM_MAX, WINDOW_PER_RTT_SHARE, WINDOW_SHARE,
-    WINDOW_SHRINKS_BY, WINDOW_SHRINKS_SHARE,
+    MOVING_WINDOW_SEGMENTS, PROBING_STOPPED, PROMPT_READER_SHARE, RECEIVE_MEMORY_SHARE, SHUT_SHARE,
+    SPARSE_ACKS_DELAY, SPARSE_ACKS_PER_RTT, SPARSE_ACKS_SEGMENTS, SPARSE_ACKS_WINDOW, TICK,
+    UNREAD_SHARE, UNREAD_VOTES, UNSCALED_SHARE, UNSCALED_WINDOW, USUAL_RMEM_MAX,
+    WINDOW_PER_RTT_SHARE, WINDOW_SHARE, WINDOW_SHRINKS_BY, WINDOW_SHRINKS_SHARE,
 };
 use crate::timeline::Timeline;
 use crate::verdict::{Confidence, Verdict};
@@ -74,6 +74,12 @@ fn reader_signs(sender: &Timeline) -> Option<String> {
             ));
         }
     }
+    if let Some(share) = window_shut(sender).filter(|share| *share >= SHUT_SHARE) {
+        return Some(format!(
+            "0, and stays so, in {} of the samples",
+            human::share(share)
+        ));
+    }
     if let Some(share) = window_shrinks(sender).filter(|share| *share >= WINDOW_SHRINKS_SHARE) {
         return Some(format!("shrinks in {} of the steps", human::share(share)));
     }
@@ -107,7 +113,7 @@ fn sparse_acks(sender: &Timeline) -> Option<String> {
     let late = sender.queue_delay()?;
     let is_one_way = sender.counted(|s| s.data_segs_in)? == 0;
     let by_the_reader = is_one_way
-        && sender.rwnd_share()? >= MOSTLY_STOPPED
+        && sender.rwnd_share()? >= enough_stopped(sender)
         && window >= SPARSE_ACKS_WINDOW
         && segments / arrived >= SPARSE_ACKS_SEGMENTS
         && arrived / round_trips <= SPARSE_ACKS_PER_RTT
@@ -119,6 +125,30 @@ fn sparse_acks(sender: &Timeline) -> Option<String> {
             human::time(late)
         )
     })
+}
+
+/// For how much of its busy time the window has to stop a flow that has no other limit. BBR takes
+/// the rate of a slow reader for that of the path and paces to it: it meets the window only where
+/// it probes for more, in one round trip of eight (`bbr_pacing_gain`).
+fn enough_stopped(sender: &Timeline) -> f64 {
+    match is_bbr(sender) {
+        true => PROBING_STOPPED,
+        false => MOSTLY_STOPPED,
+    }
+}
+
+/// Whether BBR paces to what the other end's program reads. A path that is full leaves the window
+/// alone, or finds it at one size.
+pub(crate) fn reader_sets_pace(sender: &Timeline) -> bool {
+    let stopped = sender
+        .rwnd_share()
+        .is_some_and(|share| share >= PROBING_STOPPED);
+    is_bbr(sender) && stopped && (window_moves(sender) || sparse_acks(sender).is_some())
+}
+
+fn is_bbr(sender: &Timeline) -> bool {
+    let name = sender.latest(|s| s.congestion.clone());
+    name.is_some_and(|name| name.starts_with("bbr"))
 }
 
 /// Whether the window shrinks and opens again and again: a prompt reader leaves it at one size.
@@ -144,6 +174,12 @@ fn window_closed(sender: &Timeline) -> Option<(f64, Duration)> {
         }
     }
     (closed > 0).then(|| (f64::from(closed) / f64::from(looks), longest))
+}
+
+/// Share of the samples in which the window is 0 and was so for longer than it takes to wake a
+/// program: what has arrived fills the buffer, however small that is, and nobody reads it.
+fn window_shut(sender: &Timeline) -> Option<f64> {
+    sender.vote(|s| Some(s.snd_wnd_bytes? == 0 && s.since_ack_received? >= TICK * 2))
 }
 
 /// No window above 65535 bytes was ever possible.
@@ -383,7 +419,8 @@ pub(crate) fn peer_window(view: &View<'_>) -> Option<Verdict> {
 pub(super) fn stopped_share(view: &View<'_>) -> Option<f64> {
     if let Some(sender) = view.sender {
         let share = view.rwnd_share().filter(|_| view.window_bound())?;
-        return Some(share * sender.busy_share().unwrap_or(1.0));
+        let held = if view.reader_sets_pace() { 1.0 } else { share };
+        return Some(held * sender.busy_share().unwrap_or(1.0));
     }
     // Only the receiver is seen: a whole window arrives in each round trip.
     let receiver = view.receiver?;
@@ -396,6 +433,10 @@ pub(super) fn stopped_share(view: &View<'_>) -> Option<f64> {
 /// The rows that all limits of the window share.
 fn window_draft(id: &'static str, share: f64, sure: Confidence, view: &View<'_>) -> Draft {
     let stopped = view.rwnd_share();
+    let enough = match view.reader_sets_pace() {
+        true => PROBING_STOPPED,
+        false => WINDOW_SHARE,
+    };
     let offered = view.window_offered();
     let per_round_trip = offered
         .zip(view.min_rtt())
@@ -404,7 +445,7 @@ fn window_draft(id: &'static str, share: f64, sure: Confidence, view: &View<'_>)
         .row_if(
             "rwnd_limited_time",
             stopped.map(|share| format!("{} of the busy time", human::share(share))),
-            format!("above {}", human::share(WINDOW_SHARE)),
+            format!("above {}", human::share(enough)),
         )
         .row_if(
             "snd_wnd_bytes",

@@ -10,9 +10,9 @@ use core::time::Duration;
 use super::draft::{Draft, Remedy, high_if};
 use super::stall_at_peer;
 use super::thresholds::{
-    ANSWER_GAP, ANSWER_SHARE, CORK_PAUSE, CORK_PAUSES, CORK_SEGMENTS, CORK_SHARE,
+    ANSWER_GAP, ANSWER_SHARE, CORK_PAUSE, CORK_PAUSES, CORK_SEGMENTS, CORK_SHARE, CORK_TIMER,
     DELAYED_ACK_QUEUE_DELAY, DELAYED_ACKS_PER_SECOND, DELAYED_OPERATIONS, MORE_SHARE,
-    SERIALISED_SHARE, STALL_PKTS_OUT, STALL_SHARE,
+    SERIALISED_SHARE, STALL_PKTS_OUT, STALL_SHARE, TICK,
 };
 use crate::observation::only_sends;
 use crate::timeline::{Timeline, cwnd_room_pkts, fills_sndbuf, window_room_bytes};
@@ -286,13 +286,20 @@ fn is_partial(sample: &FlowSample) -> Option<bool> {
     Some(notsent > 0 && notsent < sample.snd_mss_bytes?)
 }
 
-/// How often the time since data was sent grew to what only a timer ends, and then fell.
+/// How often nothing was sent for as long as only a cork's timer takes: a program that pulls its
+/// cork sends what is left before it (`tcp_check_probe_timer`, with `tcp_probe0_base`).
 fn long_pauses(sender: &Timeline) -> usize {
-    let times: Vec<Duration> = sender.samples().filter_map(|s| s.since_data_sent).collect();
-    times
-        .windows(2)
-        .filter(|pair| pair[0] >= CORK_PAUSE && pair[1] < pair[0])
-        .count()
+    let sent = |s: &FlowSample| Some((s.at - s.since_data_sent?, s.since_data_sent?, s.rto));
+    let times: Vec<(Instant, Duration, Option<Duration>)> =
+        sender.samples().filter_map(sent).collect();
+    let is_timer = |pair: &&[(Instant, Duration, Option<Duration>)]| {
+        let [(sent, pause, rto), (next, later, _)] = pair else {
+            return false;
+        };
+        let timer = rto.unwrap_or_default().max(CORK_TIMER);
+        *pause >= CORK_PAUSE && later < pause && next.since(*sent) + TICK >= timer
+    };
+    times.windows(2).filter(is_timer).count()
 }
 
 /// A connection between the same hosts that carries payload only the other way.

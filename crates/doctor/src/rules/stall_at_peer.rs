@@ -41,9 +41,9 @@ impl Pieces {
         if !(2..=MOST_PIECES).contains(&count) || !is_steady || !are_small {
             return None;
         }
+        let answered = answered_before(timeline, count);
         let waits = timeline.vote_of_all(|s| {
-            // Of a connection on which all messages came so since it was opened.
-            let is_part = !s.data_segs_in?.is_multiple_of(count);
+            let is_part = (beyond(s, count)? - answered).rem_euclid(count as i64) != 0;
             let nothing_unread = s.unread_bytes.unwrap_or(0) == 0;
             Some(is_part && nothing_unread && s.since_data_received? >= TICK)
         })?;
@@ -52,6 +52,22 @@ impl Pieces {
             waits,
             operations: answers as f64 / timeline.interval().as_secs_f64(),
         })
+    }
+}
+
+/// Segments that arrived beyond those of the messages that were answered: none between two
+/// messages, `count` while this end works on one, apart from what was said before the first.
+fn beyond(s: &FlowSample, count: u64) -> Option<i64> {
+    Some(s.data_segs_in? as i64 - (count * s.data_segs_out?) as i64)
+}
+
+/// What was said before the first message (a handshake of TLS, a login): the least that is seen.
+/// Where only one state is seen, nothing tells, and there was none.
+fn answered_before(timeline: &Timeline, count: u64) -> i64 {
+    let least = timeline.smallest(|s| beyond(s, count)).unwrap_or(0);
+    match timeline.largest(|s| beyond(s, count)) {
+        Some(most) if most > least => least,
+        _ => 0,
     }
 }
 
@@ -103,4 +119,47 @@ pub(crate) fn nagle_delack_stall(view: &View<'_>) -> Option<Verdict> {
                  buffered writer), or TCP_NODELAY after connect and accept.",
             ),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{FlowKey, Instant};
+    use core::time::Duration;
+
+    /// Messages of two pieces, each answered, behind `before` segments of a handshake. Looks find
+    /// them between two messages, with one piece, or with both, as `states` says.
+    fn answerer(before: u64, states: [u64; 4]) -> Timeline {
+        let key = FlowKey {
+            local: ([10, 0, 0, 2], 5000).into(),
+            remote: ([10, 0, 0, 1], 40_000).into(),
+        };
+        let mut timeline = Timeline::new();
+        for look in 0..100_u64 {
+            let (message, state) = (look / 4, states[look as usize % 4]);
+            let at = Instant::ZERO + Duration::from_millis(10 * look);
+            timeline.push(FlowSample {
+                data_segs_in: Some(before + 2 * message + state),
+                data_segs_out: Some(1 + message),
+                bytes_received: Some(500 + 128 * message),
+                rcv_mss_bytes: Some(536),
+                unread_bytes: Some(0),
+                since_data_received: Some(Duration::from_millis(10)),
+                ..FlowSample::empty(at, key)
+            });
+        }
+        timeline
+    }
+
+    fn waits(before: u64, states: [u64; 4]) -> f64 {
+        Pieces::read(&answerer(before, states)).map_or(0.0, |pieces| pieces.waits)
+    }
+
+    #[test]
+    fn what_was_said_before_the_first_message_does_not_count() {
+        for before in [2, 3, 4, 7] {
+            assert!(waits(before, [0, 1, 1, 1]) > 0.7, "{before}: one piece");
+            assert!(waits(before, [0, 2, 2, 2]) < 0.1, "{before}: at work");
+        }
+    }
 }

@@ -7,10 +7,10 @@ use super::application::unanswered_share;
 use super::draft::{Draft, Remedy, high_if};
 use super::next::next_limit;
 use super::thresholds::{
-    FULL_SHARE, INITIAL_WINDOW_PKTS, LARGE_INITIAL_WINDOW_PKTS, LOSS_SHARE, NO_QUEUE,
-    NO_QUEUE_SLACK, PROPOSED_INITIAL_WINDOW, RESTART_COST, RESTART_COST_OF_STREAM, RESTART_SHARE,
-    RESTART_TIME, SHORT_BUSY, SHORT_CONNECTIONS, STARTUP_ROUND_TRIPS, STARTUP_SLOWDOWN,
-    WINDOW_SHARE,
+    FULL_PATH_RTTS, FULL_SHARE, INITIAL_WINDOW_PKTS, LARGE_INITIAL_WINDOW_PKTS, LOSS_SHARE,
+    NO_QUEUE, NO_QUEUE_SLACK, PROPOSED_INITIAL_WINDOW, RESTART_COST, RESTART_COST_OF_STREAM,
+    RESTART_SHARE, RESTART_TIME, SHORT_BUSY, SHORT_CONNECTIONS, STARTUP_ROUND_TRIPS,
+    STARTUP_SLOWDOWN, WINDOW_SHARE,
 };
 use crate::timeline::{Burst, Timeline, cwnd_room_pkts, is_idle, ratio_of_times};
 use crate::verdict::{Confidence, Verdict};
@@ -218,10 +218,12 @@ fn short_starts(view: &View<'_>) -> Option<(Rate, Vec<Start>)> {
         .copied()
         .filter(|other| is_same_service(own, other));
     let connections: Vec<&Timeline> = core::iter::once(own).chain(same_service).collect();
-    let best = connections
-        .iter()
-        .filter_map(|timeline| shown_rate(timeline))
-        .max()?;
+    // What a full path carries is known; what a window would bring is not.
+    let most = |rate: fn(&Timeline) -> Option<Rate>| {
+        let rates = connections.iter().filter_map(|timeline| rate(timeline));
+        rates.max()
+    };
+    let best = most(rate_of_full_path).or_else(|| most(shown_rate))?;
     let starts: Vec<Start> = connections
         .iter()
         .filter_map(|timeline| start(timeline, best))
@@ -247,6 +249,24 @@ fn shown_rate(timeline: &Timeline) -> Option<Rate> {
     }
     let window = u64::from(timeline.largest(|s| s.cwnd_pkts)?) * u64::from(timeline.mss_bytes()?);
     Some(delivered.max(Rate::of(window, min_rtt)))
+}
+
+/// What was acknowledged while round trips took more than twice as long as they can: more than the
+/// path holds stands in a queue then, and the bottleneck is never idle. The best rate of all may be
+/// a burst that a token bucket let through.
+fn rate_of_full_path(timeline: &Timeline) -> Option<Rate> {
+    let min_rtt = timeline.min_rtt().filter(|rtt| !rtt.is_zero())?;
+    let is_full = |s: &&FlowSample| s.srtt.is_some_and(|srtt| srtt >= min_rtt * FULL_PATH_RTTS);
+    let first = timeline.samples().find(is_full)?;
+    let all = timeline.latest(|s| s.bytes_acked)?;
+    let acked = |s: &FlowSample| {
+        s.bytes_acked
+            .is_some_and(|acked| acked.saturating_add(1) >= all)
+    };
+    let last = timeline.samples().find(|s| acked(s))?;
+    let time = last.at.since(first.at);
+    let bytes = last.bytes_acked?.checked_sub(first.bytes_acked?)?;
+    (time >= min_rtt * FULL_PATH_RTTS).then(|| Rate::of(bytes, time))
 }
 
 /// What a short connection shows of its start.

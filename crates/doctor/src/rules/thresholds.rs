@@ -59,8 +59,10 @@ pub(crate) const DELAYED_ACKS_PER_SECOND: f64 = 4.0;
 pub(crate) const CORK_SHARE: f64 = 0.3;
 /// ... and where the option is off, a mark of the last write (`MSG_MORE`) for most of it.
 pub(crate) const MORE_SHARE: f64 = 0.6;
-/// A pause that only the cork's timer (200 ms) ends; less, to allow for coarse samples.
+/// A pause that the cork's timer may end was seen to last so long; less, for coarse samples.
 pub(crate) const CORK_PAUSE: Duration = Duration::from_millis(120);
+/// That timer takes no less (`TCP_RTO_MIN`); shorter pauses are the program's.
+pub(crate) const CORK_TIMER: Duration = Duration::from_millis(200);
 /// One such pause can be chance; so many are a timer.
 pub(crate) const CORK_PAUSES: usize = 3;
 /// More segments than these between two such pauses are a stream, not messages that wait.
@@ -138,8 +140,13 @@ pub(crate) const CLOSED_SHARE: f64 = 0.2;
 /// segment in 7 to 36 % of the samples with readers that pause, in none with prompt ones, whose
 /// buffers were as small).
 pub(crate) const MOVING_WINDOW_SEGMENTS: u32 = 4;
+/// ... or is 0, and stays so, in this share of the samples (measured: 0 with prompt readers, 2 to
+/// 100 % with slow ones).
+pub(crate) const SHUT_SHARE: f64 = 0.1;
 /// A flow that the window stops for this share of its busy time has no other limit.
 pub(crate) const MOSTLY_STOPPED: f64 = 0.7;
+/// ... or, under BBR, for this share: half of the one round trip of eight in which it probes.
+pub(crate) const PROBING_STOPPED: f64 = 0.06;
 /// From the sender alone: ACKs as sparse as these come from a program that does not read. Measured
 /// where the window stops the flow: 7 to 166 segments per ACK and at most 3 ACKs per round trip
 /// with readers that are slow, 1.6 to 2.4 and 6.6 or more with prompt ones.
@@ -217,6 +224,10 @@ pub(crate) const FEW_OPERATIONS: f64 = 1.0;
 pub(crate) const TICK: Duration = Duration::from_millis(4);
 /// A flow that reaches this share of a pacing rate is held by it (the rate counts headers too).
 pub(crate) const PACED_SHARE: f64 = 0.85;
+/// A stream whose segments have this share of the MSS in the mean has hardly an end of a write.
+pub(crate) const PACED_SEGMENT: f64 = 0.98;
+/// ... and BBR that fills a path has a queue of this share of the round trip (3 % losses: 6 %).
+pub(crate) const PACED_QUEUE_SHARE: f64 = 0.03;
 /// More packets out are no question and answer.
 pub(crate) const REQUEST_PKTS: u32 = 10;
 
@@ -242,6 +253,8 @@ pub(crate) const SHORT_BUSY: Duration = Duration::from_secs(2);
 /// The transfer takes this many times what the bottleneck rate would need (measured 1.7 to 3.7 with
 /// 10 segments, 1.0 to 1.3 with 60).
 pub(crate) const STARTUP_SLOWDOWN: f64 = 1.4;
+/// While round trips take so many times the smallest one, the bottleneck is never idle.
+pub(crate) const FULL_PATH_RTTS: u32 = 2;
 /// A program's time shows over so many connections that carry a question each.
 pub(crate) const THINKING_CONNECTIONS: usize = 5;
 /// A question or an answer of more segments takes the network its time.
@@ -261,6 +274,8 @@ pub(crate) const NO_QUEUE: f64 = 1.25;
 pub(crate) const NO_QUEUE_SLACK: Duration = Duration::from_millis(1);
 /// Share of samples without a queue from which loss is called random.
 pub(crate) const NO_QUEUE_VOTES: f64 = 0.8;
+/// The mean window of a loss-based congestion control is a mean, and losses come in bursts.
+pub(crate) const RESPONSE_SLACK: f64 = 3.0;
 /// If this share of the retransmissions came back as D-SACK, nothing was lost.
 pub(crate) const SPURIOUS_SHARE: f64 = 0.5;
 /// Below this rate a processor segments packets with ease.

@@ -81,7 +81,7 @@ pub(super) fn scenes() -> Vec<Scene> {
     all
 }
 
-fn bbr(s: &mut FlowSample, _: u64) {
+pub(super) fn bbr(s: &mut FlowSample, _: u64) {
     s.congestion = Some("bbr".into());
     s.ssthresh_pkts = Some(i32::MAX as u32);
 }
@@ -221,6 +221,7 @@ fn stalls() -> Vec<Scene> {
     };
     let pause = |s: &mut FlowSample, tick: u64| {
         s.cork = Some(true);
+        s.rto = Some(millis(204.0));
         s.since_data_sent = Some(Duration::from_millis(50 * (tick % 4)));
     };
     let mut two = scene("quotes", "two-one-way-connections", quotes, plain);
@@ -270,6 +271,10 @@ fn stalls() -> Vec<Scene> {
         }),
         scene("nagle, quick ACKs", "nagle-rtt-serialised", quick, plain),
         scene("cork", "cork-not-uncorked", corked, pause),
+        // The program corks, works 150 ms on the rest, and pulls the cork before the timer does.
+        scene("cork and work", "app-limited", corked, |s, tick| {
+            pause(s, tick % 3);
+        }),
         two,
         requests,
     ]

@@ -171,6 +171,7 @@ pub(super) fn alike() -> Vec<Scene> {
             "cork-not-uncorked",
             more,
             |s, tick| {
+                s.rto = Some(millis(204.0));
                 s.since_data_sent = Some(millis(50.0 * (tick % 4) as f64));
             },
         ),

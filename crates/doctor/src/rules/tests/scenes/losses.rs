@@ -82,6 +82,16 @@ pub(super) fn losses() -> Vec<Scene> {
         lost: 0.02,
         ..WAN
     };
+    let bursts = Sender {
+        mbit: 40.0,
+        rtt_ms: 0.37,
+        min_rtt_ms: 0.1,
+        unacked: 75,
+        cwnd: 8,
+        notsent: 700_000,
+        lost: 0.1,
+        ..WAN
+    };
     let hole = Sender {
         mbit: 0.0,
         rtt_ms: 40.2,
@@ -112,6 +122,20 @@ pub(super) fn losses() -> Vec<Scene> {
             });
         })
         .host(|h, _| set(h, "net.ipv4.tcp_sack", "0")),
+        // A kernel's, over 0.3 ms: a bucket takes a burst, drops the rest, and a timer lets the
+        // next one go.
+        scene("bursts of a bucket", "policed", bursts, |s, tick| {
+            let phase = tick % 4;
+            s.rto = Some(millis(204.0));
+            (s.cwnd_pkts, s.ssthresh_pkts) = match phase {
+                0 => (Some(70), Some(70)),
+                _ => (Some(8), Some(69 + (tick / 4 % 3) as u32)),
+            };
+            let state = [CongestionState::Open, CongestionState::Recovery];
+            s.congestion_state = Some(state[usize::from(phase > 0)]);
+            let since = Some(millis(50.0 * phase as f64));
+            (s.since_data_sent, s.since_ack_received) = (since, since);
+        }),
         scene("DSL, CUBIC", "bufferbloat", dsl, plain),
         scene("token bucket here", "local-qdisc-drops", bucket, plain).host(|h, tick| {
             h.links[0].qdiscs = vec![qdisc("tbf", Some(30_000), tick / 40)];

@@ -3,7 +3,7 @@
 use base::{FlowSample, Instant};
 
 use super::super::builders::{Scene, Sender, millis, plain, scene, set};
-use super::WAN;
+use super::{WAN, bbr};
 
 /// A window of 39 KB over 40 ms, and a prompt reader.
 const SMALL: Sender = Sender {
@@ -51,6 +51,32 @@ const MERGED: Sender = Sender {
     ..WAN
 };
 
+/// BBR at the pace of a reader.
+const PROBED: Sender = Sender {
+    mbit: 7.6,
+    rwnd: 0.1,
+    rtt_ms: 40.0,
+    min_rtt_ms: 20.2,
+    snd_wnd: 41_984,
+    unacked: 20,
+    cwnd: 54,
+    notsent: 460_000,
+    ..WAN
+};
+
+/// A window of one segment, open at times.
+const TRICKLE: Sender = Sender {
+    mbit: 0.158,
+    rwnd: 1.0,
+    rtt_ms: 56.5,
+    min_rtt_ms: 20.2,
+    snd_wnd: 1448,
+    unacked: 1,
+    cwnd: 10,
+    notsent: 38_000,
+    ..WAN
+};
+
 pub(super) fn windows() -> Vec<Scene> {
     let mut all = seen_from_the_sender();
     all.extend(seen_from_both_ends());
@@ -61,6 +87,7 @@ fn moving(s: &mut FlowSample, tick: u64) {
     s.snd_wnd_bytes = Some([23_552, 4096, 1448, 14_000][tick as usize % 4]);
 }
 
+// tidy: long because it is a table of flows.
 fn seen_from_the_sender() -> Vec<Scene> {
     // The program reads nothing: the window is closed, and the sender probes it.
     let closed = Sender {
@@ -109,6 +136,25 @@ fn seen_from_the_sender() -> Vec<Scene> {
         alone(scene("late ACKs", "slow-reader", LATE, |s, tick| {
             s.segs_in = s.data_segs_out.map(|segments| segments / 60);
             s.since_ack_received = Some(millis(4.0 * (tick % 5) as f64));
+        })),
+        // A kernel's: BBR paces to a reader of 8 of 50 Mbit/s, and probes for more.
+        alone(scene(
+            "BBR and a reader",
+            "slow-reader",
+            PROBED,
+            |s, tick| {
+                bbr(s, tick);
+                s.snd_wnd_bytes = Some([39_936, 33_792, 45_056, 41_984][tick as usize % 4]);
+                s.segs_in = s.data_segs_out.map(|segments| segments / 13);
+                s.since_ack_received = Some(millis(4.0 * (tick % 5) as f64));
+            },
+        )),
+        // A kernel's: 1000 bytes are read each 50 ms from the smallest of buffers.
+        alone(scene("shut for long", "slow-reader", TRICKLE, |s, tick| {
+            let is_shut = tick % 3 == 0;
+            s.snd_wnd_bytes = Some(if is_shut { 0 } else { 1448 });
+            s.unacked_pkts = Some(u32::from(!is_shut));
+            s.since_ack_received = Some(millis(12.0 * (1 + tick % 4) as f64));
         })),
         // The driver of a prompt receiver merges as many into one.
         alone(scene("merged segments", "peer-window", MERGED, |s, _| {
